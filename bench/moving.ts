@@ -42,7 +42,7 @@ const CASES: readonly Case[] = [
   { name: 'withdrawn', rows: 45_000, moved: 1, move: 'vanish' },
   { name: 'withdrawn', rows: 45_000, moved: 10, move: 'vanish' },
   { name: 'withdrawn', rows: 45_000, moved: 100, move: 'vanish' },
-  { name: 'withdrawn, 2 %', rows: 45_000, moved: 900, move: 'vanish' },
+  { name: 'withdrawn, 2%', rows: 45_000, moved: 900, move: 'vanish' },
   { name: 'replaced', rows: 45_000, moved: 50, move: 'replaced' },
 ];
 const ORDERS: readonly Order[] = ['time', 'symbol'];

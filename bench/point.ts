@@ -69,7 +69,7 @@ type Ask = (contract: Contract, columns: Columns) => Promise<Answer>;
 export const benchPoint: RunBench = async ({ rows, note }) => {
   const { server, reason } = await startS3();
   if (server === undefined) {
-    note({ what: 'a point query on the drop over S3', reach: '<= 2 %', measured: 'no S3 server', holds: false });
+    note({ what: 'a point query on the drop over S3', reach: '<= 2%', measured: 'no S3 server', holds: false });
     return `Point queries: not measured, there is no S3 server: ${reason}`;
   }
   return await withFolder(async (folder) => {
@@ -273,6 +273,6 @@ function describe(size: number, lines: readonly (readonly string[])[]): string {
     'Every reader begins with nothing: footer, page index and bloom filters are in the bytes. sent: with HTTP headers, and with',
     'what a reader that breaks off left in the connection. ClickHouse: with small reads (remote_read_min_bytes_for_seek and',
     'max_read_buffer_size_remote_fs of 64 KiB), and with its defaults; it counts itself (ReadBufferFromS3Bytes).',
-    'DuckDB reads the file from disk as it would from S3: its S3 client has to be downloaded. reach: 2 %.',
+    'DuckDB reads the file from disk as it would from S3: its S3 client has to be downloaded. reach: 2%.',
   ].join('\n');
 }

@@ -166,7 +166,7 @@ function describeSteps(set: PageSet, results: readonly WayResult[]): string {
   ];
   const lines = names.map((name, index) => {
     const ms = totals[index] ?? 0;
-    return [name, (ms / set.pages.length).toFixed(2), `${((ms / sum) * 100).toFixed(1)} %`];
+    return [name, (ms / set.pages.length).toFixed(2), `${((ms / sum) * 100).toFixed(1)}%`];
   });
   return `\n${formatTable(columns, lines)}`;
 }

@@ -64,6 +64,6 @@ export function describeRowGroupCost(cost: RowGroupCost, { trades: [fewest, most
   );
   return [
     `By the footer, all columns of the ${formatCount(cost.contracts)} contracts with ${fewest} to ${most} trades, of the row groups that they lie in:`,
-    `median ${median}, mean ${mean}, 90 % of them at most ${p90}, worst ${worst}; within ${formatPercent(reach)}: ${formatPercent(cost.within)}.`,
+    `median ${median}, mean ${mean}, 90% of them at most ${p90}, worst ${worst}; within ${formatPercent(reach)}: ${formatPercent(cost.within)}.`,
   ].join('\n');
 }

@@ -30,6 +30,7 @@ export const SEVERITY_OF: Readonly<Record<CauseKind, AlertSeverity>> = {
   'date-failed': 'error',
   'date-held': 'warning',
   'date-degraded': 'warning',
+  'date-doubtful': 'warning',
   'date-missing': 'warning',
   'date-expired': 'critical',
   'gap-expires-soon': 'critical',
@@ -103,6 +104,12 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
         title: `${date} is degraded`,
         what: `${dataset} has a drop of ${date}, but it is not known to be complete.${said && ` Lacking: ${said}`}`,
         next: `Export it again${describeExpiry(cause, subject, ', before ')}: \`flowdrop backfill ${job} --failed ${range}\``,
+      };
+    case 'date-doubtful':
+      return {
+        title: `${date} is sealed, but a check failed`,
+        what: `${said} The drop has every row that the source has; the source itself may lack some.`,
+        next: `Ask the provider about ${date}. Rows that it adds later are taken over by the next run: \`flowdrop run ${job}\``,
       };
     case 'date-missing':
       return {

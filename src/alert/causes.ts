@@ -21,6 +21,7 @@ export const CAUSE_KINDS = [
   'date-failed',
   'date-held',
   'date-degraded',
+  'date-doubtful',
   'date-missing',
   'date-expired',
   'gap-expires-soon',
@@ -88,7 +89,8 @@ function listFailures(facts: RunFacts): readonly Cause[] {
     // The person who typed a manual command sees its usage error; a scheduled run has no reader.
     else if (!failure.isUsage || facts.command === 'run') causes.push(createCause(facts, 'run-failed', code, about));
   }
-  for (const { date, error } of result?.dates ?? []) {
+  for (const { date, error, doubts = [] } of result?.dates ?? []) {
+    if (doubts.length > 0) causes.push(createCause(facts, 'date-doubtful', date, { date, said: doubts.join('; ') }));
     if (!error) continue;
     const { code, message: said, hint = '' } = error;
     // An API outage is one cause, whichever date met it.
@@ -188,6 +190,9 @@ export function judgeCause(
     case 'date-degraded':
       if (condition === 'available') return 'recovered';
       return condition === undefined ? 'open' : 'over';
+    case 'date-doubtful':
+      // Said once: the next run seals other dates, and only a restatement checks this one again.
+      return facts.result ? 'over' : 'open';
     case 'date-expired':
       return isDateSealed || isAccepted ? 'over' : 'open';
     case 'report-failed':

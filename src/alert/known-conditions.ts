@@ -61,7 +61,7 @@ async function deriveFromStore(
     deriveConditions({
       sealed,
       recorded: new Map([...document.entries].map(([date, { condition }]) => [date, condition])),
-      lookback: lookbackOf(job.source, nowMs, calendar),
+      lookback: lookbackOf(job, nowMs, calendar),
       isFiltered: isFiltered(job),
     });
   const sealed = listSealed(document);

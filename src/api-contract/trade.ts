@@ -60,7 +60,7 @@ export const TRADE_COLUMNS: readonly TradeColumn[] = [
   integer('bid_size', 'Size on the exchange with the best bid, contracts.'),
   float('ask', 'Best ask of the contract, dollars.'),
   integer('ask_size', 'Size on the exchange with the best ask, contracts.'),
-  computed('iv', 'Implied volatility, annualised, 1 = 100 %.'),
+  computed('iv', 'Implied volatility, annualised, 1 = 100%.'),
   float('premium', 'Dollar cost of the whole trade: price x size x 100.'),
   category('sentiment', 'BULLISH, BEARISH or NEUTRAL; an estimate from whether the trade executed at bid or ask.', [
     'BULLISH',

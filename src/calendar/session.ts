@@ -30,6 +30,15 @@ const CLOSE_SECONDS: Readonly<Record<'whole' | 'early', Readonly<Record<OptionCl
 /** 09:30:00 on the exchange's clock, second of the day. */
 export const OPEN_SECOND = (9 * 60 + 30) * 60;
 
+/** Half hours since midnight, exchange's clock: the first of a session, and the last, in which index options close. */
+export const OPEN_HALF_HOUR = OPEN_SECOND / 1800;
+export const CLOSE_HALF_HOUR = 32;
+
+/** `09:30` for 19. */
+export function formatHalfHour(halfHour: number): string {
+  return `${String(Math.floor(halfHour / 2)).padStart(2, '0')}:${halfHour % 2 === 0 ? '00' : '30'}`;
+}
+
 export function isSession(date: string, override = NO_OVERRIDE): boolean {
   if (override.closed.has(date)) return false;
   if (override.open.has(date) || override.earlyClose.has(date)) return true;

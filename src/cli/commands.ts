@@ -133,11 +133,13 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     argument: JOB,
     options: {
       report: flag('export only', { isNegated: true }),
+      stage: flag('only fetch full pages of the running session; seal and mail nothing', { conflicts: ['newStore'] }),
       newStore: flag('use the store at `drop.to` as it is now, after it was moved, emptied or replaced on purpose'),
     },
     examples: [
       ['flowdrop run nightly-trades', 'export what is not sealed, mail the reports'],
       ['flowdrop run jobs/nightly-trades.yaml --no-report', 'export only'],
+      ['flowdrop run nightly-trades --stage', 'fetch what is visible of the running session'],
       ['flowdrop --json run nightly-trades > result.json', 'the result as one document'],
     ],
     hasLog: true,

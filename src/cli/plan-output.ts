@@ -201,7 +201,7 @@ function formatDay(instant: string): string {
 function formatShare(share: number | null): string {
   if (share === null) return '';
   const percent = share * 100;
-  return percent > 0 && percent < 1 ? '< 1 %' : `${Math.round(percent)} %`;
+  return percent > 0 && percent < 1 ? '<1%' : `${Math.round(percent)}%`;
 }
 
 /** Most dates that are listed one by one; above that, only the first and the last. */

@@ -57,13 +57,14 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
   const rows = sealed.reduce((sum, date) => sum + date.rows, 0);
   const took = Date.parse(result.finished_at) - Date.parse(result.started_at);
   const passed = describePassed(result.named, result.dates.length === 0);
-  const isAllSealed = passed.length === 0 && result.held.length === 0;
+  const open = describeOpen(result);
+  const isAllSealed = passed.length === 0 && result.held.length === 0 && open.length === 0;
   lines.push(
     sealed.length === 0 && result.dates.length === 0
       ? `Nothing to seal${isAllSealed ? ': every date with rows is sealed' : ''} (${result.requests} request(s)).`
       : `Sealed ${sealed.length} of ${result.dates.length} date(s), ${formatCount(rows)} rows, ${result.requests} requests, ${formatDuration(took)}, into ${result.store}/${result.dataset}`,
   );
-  lines.push(...passed, ...describeAudits(result), ...describeHeld(result));
+  lines.push(...passed, ...open, ...describeAudits(result), ...describeHeld(result));
   for (const [date, condition] of Object.entries(result.conditions)) {
     if (condition !== 'available') {
       const expires = result.expires[date];
@@ -102,6 +103,11 @@ function describeAudits({ audits }: RunResult): readonly string[] {
   if (all.length === 0) return [];
   const equal = `${formatCount(all.length - differing.length)} of ${formatCount(all.length)} sealed date(s) compared with the source are equal.`;
   return [equal, ...differing.map(([date, { reason = '' }]) => `${date} differs from the source: ${reason}`)];
+}
+
+function describeOpen({ open, named }: RunResult): readonly string[] {
+  if (named !== undefined) return [];
+  return Object.entries(open).map(([date, at]) => `${date}: not over yet, its last rows are too recent until ${at}`);
 }
 
 /** A clock conflict is printed once, not with every date. */

@@ -104,12 +104,12 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
     },
     readCalendar: () => openers.readCalendar(),
     hasAlerts: ({ alerts }) => alerts.to.length > 0 || (alerts.webhook && hasWebhook),
-    startRun: ({ job, path }, runId) =>
-      startRunProcess(commandOf(['--json', 'run', path]), {
-        runId,
-        logsDir: new JobState(stateDir, job.name).logs,
-        log,
-      }),
+    startRun: ({ job, path }, runId, reason) => {
+      const { logs, stageLogs } = new JobState(stateDir, job.name);
+      const isStage = reason === 'stage';
+      const command = commandOf(['--json', 'run', path, ...(isStage ? ['--stage'] : [])]);
+      return startRunProcess(command, { runId, logsDir: isStage ? stageLogs : logs, log });
+    },
     readProgress: async (job) => (await readProgress(new JobState(stateDir, job).progress, clock.now())) ?? null,
     watchFiles(onChange, signal) {
       opened.onHangup(onChange);

@@ -47,9 +47,9 @@ export function formatCount(value: number | bigint | null): string {
   return String(typeof value === 'bigint' ? value : Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 }
 
-/** A share (1 is all) as a percentage: `62.1 %`; `n/a` for a share of nothing. */
+/** A share (1 is all) as a percentage: `62.1%`; `n/a` for a share of nothing. */
 export function formatPercent(share: number | null, digits = 1): string {
-  return share !== null && Number.isFinite(share) ? `${(share * 100).toFixed(digits)} %` : NO_NUMBER;
+  return share !== null && Number.isFinite(share) ? `${(share * 100).toFixed(digits)}%` : NO_NUMBER;
 }
 
 /** Bytes in powers of 1,000 with the unit: `7.2 MB`. */

@@ -3,19 +3,21 @@
  * stages: all that it knows of a dataset comes from child processes.
  */
 import { setMaxListeners } from 'node:events';
-import { type CalendarOverride, isSession } from '../calendar/session.ts';
-import { formatWallDate } from '../calendar/wall-clock.ts';
+import { MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/published-limits.ts';
+import { type CalendarOverride, isSession, OPEN_SECOND } from '../calendar/session.ts';
+import { formatSecond, formatWallClock, formatWallDate } from '../calendar/wall-clock.ts';
 import type { Clock } from '../core/clock.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { createRunId } from '../core/run-id.ts';
 import type { Job } from '../job/job.ts';
+import { settledAt } from '../plan/dates.ts';
 import type { ChildCommands } from './child-commands.ts';
 import { type Coordinator, LEASE_MS, RENEW_MS } from './coordinator.ts';
 import { createEffects } from './effects.ts';
 import type { DaemonEvent, Rules } from './event.ts';
 import type { FiledJob, JobFiles, JobFilesReading } from './job-files.ts';
-import type { DaemonView, RunView } from './job-view.ts';
+import type { DaemonView, RunReason, RunView } from './job-view.ts';
 import type { RunProcess } from './run-process.ts';
 import { createState, type DaemonState, isBusy, isShared, viewJob } from './state.ts';
 import { BEAT_MS, step } from './step.ts';
@@ -40,7 +42,7 @@ interface DaemonDeps {
   readonly lastRunAt: (job: Job) => Promise<number | undefined>;
   readonly readCalendar: () => Promise<CalendarOverride>;
   readonly hasAlerts: (job: Job) => boolean;
-  readonly startRun: (filed: FiledJob, runId: string) => Promise<RunProcess>;
+  readonly startRun: (filed: FiledJob, runId: string, reason: RunReason) => Promise<RunProcess>;
   readonly readProgress: (job: string) => Promise<RunView['progress']>;
   /** Calls `onChange` when the job files may have changed. */
   readonly watchFiles: (onChange: () => void, signal: AbortSignal) => void;
@@ -75,6 +77,13 @@ export function createDaemon(deps: DaemonDeps): Daemon {
   let reloading: Promise<unknown> = Promise.resolve();
 
   const hasSession = (tickMs: number) => isSession(formatWallDate(tickMs), calendar);
+  /** Whether a session of today is visible in part, and cannot be sealed yet. */
+  const canStage = ({ settleSeconds }: Job, nowMs: number) => {
+    const visible = formatWallClock(nowMs - MINIMUM_DATA_DELAY_MINUTES * 60_000);
+    const date = visible.slice(0, 10);
+    if (!isSession(date, calendar) || visible < `${date} ${formatSecond(OPEN_SECOND)}`) return false;
+    return nowMs < settledAt(date, { settleSeconds, calendar });
+  };
   const timetable = createTimetable({
     ...{ clock, log, coordinator, isPreferred: hasSession },
     onTick: (job, tickMs) => void dispatch({ kind: 'due', due: { job, tickMs, reason: 'scheduled' } }),
@@ -85,17 +94,18 @@ export function createDaemon(deps: DaemonDeps): Daemon {
     newRunId: () => createRunId(clock.now()),
     hasSession,
     hasAlerts: deps.hasAlerts,
+    canStage,
     nextTick: timetable.next,
   };
   const effects = createEffects({
     ...{ clock, log, timetable, coordinator, commands, unfinished, unsent, signal: stopping.signal },
     pathOf: (job) => state.jobs.get(job)?.filed.path ?? job,
-    async startRun(job, runId) {
+    async startRun({ job, reason }, runId) {
       // The file may have become broken since the last read.
       await reload();
       const filed = state.jobs.get(job)?.filed;
       if (!filed) throw new RangeError(`${job} is no longer a job`);
-      return await deps.startRun(filed, runId);
+      return await deps.startRun(filed, runId, reason);
     },
     dispatch: (event) => void dispatch(event),
   });

@@ -60,6 +60,8 @@ export const runSchema = z.object({
   conditions: z.record(z.string(), conditionSchema),
   /** Dates that may be due but were held back; absent in documents of older versions. */
   held: z.array(z.object({ date: z.string() })).optional(),
+  /** Dates whose last rows were too recent; absent in documents of older versions. */
+  open: z.record(z.string(), z.string()).optional(),
   /** When each pending date begins to leave the lookback. */
   expires: z.record(z.string(), z.string()),
   reports: z.array(

@@ -9,7 +9,7 @@ import type { ChildCommands } from './child-commands.ts';
 import type { Coordinator } from './coordinator.ts';
 import type { DaemonEvent, Effect } from './event.ts';
 import type { RunProcess, RunProcessEnd } from './run-process.ts';
-import type { MissedTick } from './state.ts';
+import type { DueRun, MissedTick } from './state.ts';
 import { killLate, type Stoppable } from './stop.ts';
 import type { Timetable } from './timetable.ts';
 import type { Unfinished, Unsent } from './unfinished.ts';
@@ -23,7 +23,7 @@ interface EffectDeps {
   readonly unfinished: Unfinished;
   readonly unsent: Unsent;
   /** Starts the process of a run, from the job's current file. */
-  readonly startRun: (job: string, runId: string) => Promise<RunProcess>;
+  readonly startRun: (due: DueRun, runId: string) => Promise<RunProcess>;
   /** Path of the job file for child processes. */
   readonly pathOf: (job: string) => string;
   readonly dispatch: (event: DaemonEvent) => void;
@@ -85,13 +85,15 @@ export function createEffects(deps: EffectDeps): Effects {
     }
   };
 
-  const run = async ({ due: { job, tickMs }, runId }: Extract<Effect, { kind: 'start-run' }>): Promise<void> => {
+  const run = async ({ due, runId }: Extract<Effect, { kind: 'start-run' }>): Promise<void> => {
+    const { job, tickMs, reason } = due;
     const over = new AbortController();
     let end: RunProcessEnd;
     try {
-      note(() => unfinished.note(job, tickMs));
+      // What staging leaves is owed by the next tick anyway.
+      if (reason !== 'stage') note(() => unfinished.note(job, tickMs));
       await notes;
-      const process = await deps.startRun(job, runId);
+      const process = await deps.startRun(due, runId);
       processes.set(job, { process, ended: over.signal });
       dispatch({ kind: 'run-started', job, runId, logFile: process.logFile });
       end = await process.done;

@@ -99,6 +99,8 @@ export interface Rules {
   readonly hasSession: (tickMs: number) => boolean;
   /** Whether the job has operators to alert. */
   readonly hasAlerts: (job: Job) => boolean;
+  /** Whether a session of the job can be staged now. */
+  readonly canStage: (job: Job, nowMs: number) => boolean;
   /** The next tick of a job's schedule. */
   readonly nextTick: (job: string) => number | undefined;
 }

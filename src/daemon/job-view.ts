@@ -6,8 +6,9 @@ import type { RunDocument, StatusDocument } from './documents.ts';
 
 /**
  * Why a run was started. `take-over`: the daemon that started it died. `gap`: no session today, but dates are pending.
+ * `stage`: only stages the running session.
  */
-export type RunReason = 'scheduled' | 'catch-up' | 'retry' | 'take-over' | 'gap';
+export type RunReason = 'scheduled' | 'catch-up' | 'retry' | 'take-over' | 'gap' | 'stage';
 
 export interface DaemonView {
   readonly version: string;
@@ -25,6 +26,8 @@ export interface JobView {
   readonly name: string;
   readonly file: string;
   readonly schedule: { readonly cron: string; readonly timezone: string; readonly distributed: boolean } | undefined;
+  /** How long after its last trades are visible a session may be sealed. */
+  readonly settleSeconds: number;
   /** The next tick of the schedule; after a failed run, `retryAtMs` may be earlier. */
   readonly nextRunAtMs: number | undefined;
   readonly retryAtMs: number | undefined;

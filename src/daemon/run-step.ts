@@ -7,8 +7,9 @@ import type { DaemonEvent } from './event.ts';
 import type { RunRecord } from './job-view.ts';
 import type { NextState } from './next-state.ts';
 import { chooseNext } from './run-order.ts';
-import { expiryOf, type RunningRun, runTimeoutMs } from './state.ts';
-import { endRun } from './tick-step.ts';
+import { chooseStaging, endStaging, listStaging } from './stage-step.ts';
+import { type DueRun, expiryOf, isStaging, type RunningRun, runTimeoutMs } from './state.ts';
+import { admit, endRun } from './tick-step.ts';
 
 /**
  * Run time is measured in sleeps of at most this long. So neither a clock change nor a sleeping laptop ends a run, and
@@ -24,29 +25,43 @@ export function fillPlaces(turn: NextState): void {
   for (;;) {
     const runs = [...turn.jobs].flatMap(([job, { run }]) => (run ? [{ job, ...run }] : []));
     const running = runs.filter(({ phase }) => phase === 'running').length;
-    if (turn.isStopping || running >= turn.rules.maxRuns) return;
+    if (turn.isStopping) return;
     const waiting = runs.flatMap((run) =>
       run.phase === 'waiting' ? [{ job: run.job, due: run.due, tickMs: run.due.tickMs, sinceMs: run.sinceMs }] : [],
     );
+    // Their exports need the places and the requests.
+    const isOwed = [...turn.jobs].some(([, job]) => job.next !== undefined && isStaging(job));
+    if (waiting.length > 0 || isOwed) for (const job of listStaging(turn)) stopRun(turn, job, 'asked');
     const next = chooseNext(waiting, (job) => expiryOf(turn.job(job)), turn.nowMs);
-    if (!next) return;
-    const { due } = next;
-    const runId = turn.rules.newRunId();
-    turn.change(due.job, {
-      run: {
-        phase: 'running',
-        due,
-        runId,
-        startedAtMs: turn.nowMs,
-        isStarted: false,
-        workedMs: 0,
-        stop: undefined,
-        logFile: undefined,
-        progress: null,
-      },
-    });
-    turn.do({ kind: 'start-run', due, runId });
+    if (!next || running >= turn.rules.maxRuns) return;
+    startRun(turn, next.due);
   }
+}
+
+function startRun(turn: NextState, due: DueRun): void {
+  const runId = turn.rules.newRunId();
+  turn.change(due.job, {
+    run: {
+      phase: 'running',
+      due,
+      runId,
+      startedAtMs: turn.nowMs,
+      isStarted: false,
+      workedMs: 0,
+      stop: undefined,
+      logFile: undefined,
+      progress: null,
+    },
+  });
+  turn.do({ kind: 'start-run', due, runId });
+}
+
+/** Stages the running session of a job, if that is due and no run is. */
+export function stageNext(turn: NextState): void {
+  const job = chooseStaging(turn);
+  if (job === undefined) return;
+  turn.change(job, { stagedAtMs: turn.nowMs });
+  startRun(turn, { job, reason: 'stage', tickMs: turn.nowMs });
 }
 
 export function noteStarted(
@@ -56,9 +71,10 @@ export function noteStarted(
   const run = findRun(turn, job, runId);
   if (!run) return;
   const { reason, tickMs } = run.due;
+  const level = reason === 'stage' ? 'debug' : 'info';
   // With a shared schedule, this shows which daemon ran which tick.
   const tick = new Date(tickMs).toISOString();
-  turn.log.info({ event: 'started', job, run: runId, reason, tick, logFile }, `${job}: started (${reason})`);
+  turn.log[level]({ event: 'started', job, run: runId, reason, tick, logFile }, `${job}: started (${reason})`);
   turn.change(job, { run: { ...run, isStarted: true, logFile } });
   // It was stopped during its start.
   if (run.stop) turn.do({ kind: 'stop-run', job });
@@ -96,6 +112,13 @@ export function noteEnd(turn: NextState, { job, runId, end }: Extract<DaemonEven
   const run = findRun(turn, job, runId);
   const state = turn.job(job);
   if (!run || !state) return;
+  if (run.due.reason === 'stage') {
+    const { next } = state;
+    endStaging(turn, job, run, end.outcome === 'done' ? undefined : (end.error?.message ?? end.outcome));
+    turn.change(job, { next: undefined });
+    if (next) admit(turn, next);
+    return;
+  }
   const { hasSpoken, ...came } = end;
   const isTimedOut = run.stop === 'timeout' && CUT_SHORT.has(came.outcome);
   // Stopped before its handler existed: counts as interrupted, so it is not retried.

@@ -78,6 +78,8 @@ export interface DaemonJob {
   /** Newest first. */
   readonly finished: readonly RunRecord[];
   readonly alerts: Readonly<Record<OwedCause, OwedAlert | undefined>>;
+  /** When it last began to stage the running session. */
+  readonly stagedAtMs: number;
   /** When gaps were last checked. */
   readonly gapsAtMs: number;
   readonly status: StatusTask;
@@ -118,6 +120,7 @@ export function createJobState(filed: FiledJob): DaemonJob {
     heldTicks: [],
     finished: [],
     alerts: { died: undefined, broken: undefined },
+    stagedAtMs: Number.NEGATIVE_INFINITY,
     gapsAtMs: Number.NEGATIVE_INFINITY,
     status: { shown: undefined, fault: undefined, triedAtMs: Number.NEGATIVE_INFINITY, reading: 'none' },
   };
@@ -126,6 +129,11 @@ export function createJobState(filed: FiledJob): DaemonJob {
 /** Whether it waits for a place or runs. */
 export function isBusy({ run }: DaemonJob): boolean {
   return run?.phase === 'waiting' || run?.phase === 'running';
+}
+
+/** Whether its process only stages the running session. */
+export function isStaging({ run }: DaemonJob): boolean {
+  return run?.phase === 'running' && run.due.reason === 'stage';
 }
 
 export function isShared({ filed }: DaemonJob): boolean {
@@ -158,12 +166,13 @@ function pendingOf(state: DaemonJob | undefined): StatusDocument['dates'] | unde
 
 /** @param nextRunAtMs next tick of its schedule */
 export function viewJob({ filed, run, ...state }: DaemonJob, nextRunAtMs: number | undefined): JobView {
-  const { name, file, schedule } = filed.job;
+  const { name, file, schedule, settleSeconds } = filed.job;
   const running = run?.phase === 'running' ? run : undefined;
   return {
     name,
     file,
     schedule: schedule && { cron: schedule.cron, timezone: schedule.timezone, distributed: schedule.distributed },
+    settleSeconds,
     nextRunAtMs,
     retryAtMs: state.retry?.atMs,
     waitingSinceMs: run?.phase === 'waiting' ? run.sinceMs : undefined,
@@ -187,6 +196,7 @@ export function viewUnusable(file: string, name: string, message: string, sinceM
     name,
     file,
     schedule: undefined,
+    settleSeconds: 0,
     nextRunAtMs: undefined,
     retryAtMs: undefined,
     waitingSinceMs: undefined,

@@ -7,7 +7,7 @@ import { endAlert, lookForAlerts, recallDeath } from './alert-step.ts';
 import type { DaemonEvent, Effect, Rules } from './event.ts';
 import { forgetRemoved, noteFiles } from './files-step.ts';
 import { NextState } from './next-state.ts';
-import { fillPlaces, noteEnd, noteStarted, noteWork, stopRun } from './run-step.ts';
+import { fillPlaces, noteEnd, noteStarted, noteWork, stageNext, stopRun } from './run-step.ts';
 import type { DaemonState } from './state.ts';
 import { noteStatus, refreshOldest, STATUS_IDLE_MS, STATUS_SHOWN_MS } from './status-step.ts';
 import { admit, arrive, catchUp, decide, dropRetry, endArrival, noteArrivals } from './tick-step.ts';
@@ -156,5 +156,6 @@ function beat(turn: NextState, { missed }: Extract<DaemonEvent, { kind: 'beat' }
     }
     lookForAlerts(turn, name);
   }
+  stageNext(turn);
   refreshOldest(turn, STATUS_IDLE_MS);
 }

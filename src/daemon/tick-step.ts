@@ -8,7 +8,16 @@ import { dropAlert, oweAlert } from './alert-step.ts';
 import { describeEnd } from './end-text.ts';
 import type { RunRecord } from './job-view.ts';
 import type { NextState } from './next-state.ts';
-import { type DaemonJob, type DueRun, hasPending, isBusy, isShared, MAX_FINISHED, type MissedTick } from './state.ts';
+import {
+  type DaemonJob,
+  type DueRun,
+  hasPending,
+  isBusy,
+  isShared,
+  isStaging,
+  MAX_FINISHED,
+  type MissedTick,
+} from './state.ts';
 import { refreshStatus } from './status-step.ts';
 
 /** A status younger than this is good enough to decide whether dates are pending. */
@@ -17,7 +26,7 @@ const STATUS_FRESH_MS = 60_000;
 const ORDER_PATIENCE_MS = 60_000;
 /** Ticks of jobs with the same scheduled time arrive within this, so that the one that expires first can go first. */
 const GATHER_MS = 100;
-/** Outcomes that a retry may fix. It cannot fix a wrong job file or an incomplete date, but it can a held-back date. */
+/** Outcomes that a retry may fix. It cannot fix a wrong job file or an incomplete date, but a held-back or open one. */
 const RETRIED: readonly RunRecord['outcome'][] = ['failed', 'died', 'timed-out', 'active'];
 
 /** No daemon needs to run this tick any more. Does nothing if the tick is not held. */
@@ -83,6 +92,12 @@ export function admit(turn: NextState, due: DueRun): void {
   const isSure = reason === 'retry' || turn.rules.hasSession(tickMs);
   const deciding = job.run?.phase === 'deciding' ? job.run.due : undefined;
   if (isBusy(job) || (deciding && !isSure)) {
+    if (isStaging(job)) {
+      keepNext(turn, job, due);
+      // There the staging is stopped.
+      turn.later(0, { kind: 'fill-places' });
+      return;
+    }
     // The tick that is already running, found again after its file was gone for a moment: it stays held.
     if (job.run?.due.tickMs === tickMs) return;
     turn.log.warn({ event: 'overlap', job: name }, `${name} is due, but its last run has not ended`);
@@ -193,7 +208,7 @@ function addFinished(turn: NextState, name: string, run: RunRecord): void {
 
 function retryAt(turn: NextState, name: string, { outcome, finishedAtMs, result }: RunRecord): number | undefined {
   const seconds = turn.job(name)?.filed.job.schedule?.retrySeconds ?? null;
-  const isHeld = (result?.held?.length ?? 0) > 0;
+  const isHeld = (result?.held?.length ?? 0) > 0 || Object.keys(result?.open ?? {}).length > 0;
   if (seconds === null || !(RETRIED.includes(outcome) || isHeld)) return undefined;
   const atMs = finishedAtMs + seconds * 1000;
   return atMs < (turn.rules.nextTick(name) ?? 0) ? atMs : undefined;

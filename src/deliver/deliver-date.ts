@@ -97,7 +97,10 @@ async function mailDate(
   const models = listReports(await content.parts(readers[0]?.symbols ?? report.symbols));
   if (models.length === 0) return { ...delivery, pending: true };
   const mailed: MailedReport = { job, report, id, content, late };
-  const chosen = only === undefined ? await chooseReaders(ledger, mailed, readers, models) : wholeReport(readers);
+  const chosen =
+    only === undefined
+      ? await chooseReaders(ledger, mailed, readers, models)
+      : wholeReport(readers, findReasonToSkip(report, models));
   const { skipped } = chosen;
   if (chosen.readers.length === 0) return { ...delivery, skipped };
   const { outgoing, subject } = await prepareMails(context, mailed, chosen.readers);
@@ -138,7 +141,9 @@ interface Chosen {
   readonly skipped: string | null;
 }
 
-function wholeReport(recipients: readonly ReportRecipient[]): Chosen {
+/** @param reason why the day is not worth a mail */
+function wholeReport(recipients: readonly ReportRecipient[], reason: string | undefined): Chosen {
+  if (reason !== undefined) return { readers: [], skipped: reason };
   return { readers: recipients.map((recipient) => ({ recipient, correction: null })), skipped: null };
 }
 
@@ -178,7 +183,7 @@ async function chooseReaders(
     const changes = await changesSince(from);
     if (changes === undefined) readers.push({ recipient, correction: { fromRevision: from, changes: [] } });
     else if (changes.length > 0) readers.push({ recipient, correction: { fromRevision: from, changes } });
-    else skip(address, `no number differs from revision ${from} by more than ${report.correctionThreshold * 100} %`);
+    else skip(address, `no number differs from revision ${from} by more than ${report.correctionThreshold * 100}%`);
   }
   for (const [why, addresses] of leftOut) {
     await noteAll(

@@ -6,6 +6,7 @@ import { Fault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Job } from '../job/job.ts';
+import { listDoubts } from '../ledger/doubts.ts';
 import { fetchFile } from '../ledger/history.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { readSuccessor } from '../ledger/restating.ts';
@@ -65,6 +66,8 @@ export function describeDrop(storeUrl: string, manifest: Manifest, path: string)
     revision: manifest.revision,
     condition: manifest.condition,
     degraded_reason: manifest.degraded_reason,
+    doubts: listDoubts(manifest),
+    filter: manifest.filter,
     rows: manifest.rows,
     min_time: manifest.min_time,
     max_time: manifest.max_time,

@@ -1,6 +1,7 @@
 /** The three clocks of a run: the server's, this machine's, and the newest row seen in the source. */
 import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
+import type { Job } from '../job/job.ts';
 import { compareWitnesses, explainContest, type Witnesses } from '../plan/witness.ts';
 import type { SourceFacts } from './job-source.ts';
 
@@ -45,11 +46,12 @@ export function doClocksAgree(deps: ClockDeps): boolean {
 /** Why a date must wait, in words; `undefined` when all clocks agree that it is over and still complete. */
 export function explainHold(
   deps: ClockDeps & { readonly calendar?: CalendarOverride | undefined },
+  { settleSeconds }: Pick<Job, 'settleSeconds'>,
   date: string,
   { rowMs, isForgetting }: { readonly rowMs?: number | undefined; readonly isForgetting: boolean },
 ): string | undefined {
   const witnesses = readWitnesses(deps, rowMs);
-  const contest = explainContest(date, witnesses, deps.calendar, isForgetting);
+  const contest = explainContest(date, witnesses, { settleSeconds, calendar: deps.calendar }, isForgetting);
   if (contest === undefined) return undefined;
   const { conflict } = compareWitnesses(witnesses);
   return conflict === undefined ? contest : `${contest}: ${conflict}`;

@@ -27,7 +27,7 @@ export async function sealStaged(
   const ask = { testMode: true, signal: context.signal };
   await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, ask);
   // If any clock still calls the date complete, it can be exported and has not expired.
-  const { firstWhole, edge } = lookbackOf(job.source, earliestNow(context));
+  const { firstWhole, edge } = lookbackOf(job, earliestNow(context));
   const sealed = new Set(await listSealedDates(context.store, job.drop.dataset));
   const dates = (await listStages(context.engine)).filter(
     (date) => date < firstWhole && !sealed.has(date) && isInRange(date, range),

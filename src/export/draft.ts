@@ -69,6 +69,7 @@ export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
     summary: facts.summary,
     counts: facts.counts,
     kept: facts.kept,
+    filter: 'where' in job.source && job.source.where !== '' ? job.source.where : undefined,
     query: { sql: facts.query, entry_point: job.source.api, url: facts.sourceUrl },
     windows: [...facts.windows].sort((a, b) => (a.window < b.window ? -1 : 1)),
     ...(facts.missing.length > 0 ? { missing: [...facts.missing] } : {}),

@@ -10,7 +10,7 @@ import { Fault, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { SqlJob } from '../job/job.ts';
 import { type DayCounts, sumCounts } from '../plan/counts.ts';
-import { expiresAt, type LookbackRange, settledAt } from '../plan/dates.ts';
+import { expiresAt, type LookbackRange, type SettleRule, settledAt } from '../plan/dates.ts';
 import { assertNotFuture } from '../plan/lookback.ts';
 import { lastTradeSecond } from '../plan/session-end.ts';
 import { type AgreedDates, agreeOnDates, type HeldDate } from '../plan/witness.ts';
@@ -18,13 +18,15 @@ import { type Source, SourceFault } from '../source/source.ts';
 import type { ApiLimits } from '../state/limits.ts';
 import { type ClockDeps, doClocksAgree, earliestNow, latestNow, readWitnesses } from './clocks.ts';
 import type { DateSelection } from './date-selection.ts';
-import { probeDates, probeRows } from './trades/probe.ts';
+import { probeDates, probeJoined, probeRows } from './trades/probe.ts';
 import { createSessionEnds, type SessionEnds } from './trades/session-ends.ts';
 
 export interface PlannedDate {
   readonly date: string;
   /** `undefined`: not counted yet, or cannot be counted beforehand. */
   readonly counts: DayCounts | undefined;
+  /** Groups by cell of an aggregating job; `undefined`: counted before the export. */
+  readonly groups?: DayCounts | undefined;
   /** As counted, or else as many as the last date had; `undefined` if neither is known. */
   readonly rows: number | undefined;
   /** Fewest page requests at the current row limit. */
@@ -41,6 +43,8 @@ export interface RunPlan {
   readonly empty: ReadonlySet<string>;
   /** Unsealed dates that may be due but are held back, because the clocks disagree. */
   readonly held: readonly HeldDate[];
+  /** Dates whose last rows are so recent that more may follow, and when each will have settled. */
+  readonly open?: ReadonlyMap<string, number> | undefined;
   /** When each session ended in the source; only for sources whose rows can be counted by time. */
   readonly ends?: SessionEnds | undefined;
 }
@@ -66,9 +70,10 @@ const MAX_CLOCK_ROUNDS = 4;
 export async function planRun(deps: PlanDeps, job: SqlJob, selection: DateSelection): Promise<RunPlan> {
   const { source, limits } = deps;
   const { range, isWanted } = selection;
+  const rule = { settleSeconds: job.settleSeconds, calendar: deps.calendar };
   const ends = createSessionEnds(job, selection.newestSealed, deps.calendar);
   const agree = () => {
-    const agreed = agreeOnDates(readWitnesses(deps, ends.rowMs()), deps.calendar);
+    const agreed = agreeOnDates(readWitnesses(deps, ends.rowMs()), rule);
     return { ...agreed, dates: agreed.dates.filter(isWanted) };
   };
   let agreed = agree();
@@ -97,7 +102,7 @@ export async function planRun(deps: PlanDeps, job: SqlJob, selection: DateSelect
       const found = [...asked.counted].filter(([date]) => isWanted(date) && date >= firstWhole);
       const counted = { ...asked, wanted, counted: new Map(found) };
       const contested = now.contested.filter(({ date }) => isWanted(date));
-      return await buildPlan(deps, { ...now, contested }, counted, ends);
+      return await buildPlan(deps, { ...now, contested }, counted, { ends, rule });
     }
     agreed = now;
   }
@@ -121,11 +126,15 @@ function assertInsideLookback(range: DateRange, { firstWhole, edge }: LookbackRa
 
 interface Counted {
   readonly counted: ReadonlyMap<string, DayCounts>;
+  /** Groups of the counted dates of an aggregating job, if they were counted with the rows. */
+  readonly groups?: ReadonlyMap<string, DayCounts> | undefined;
   /** Dates that are counted later, each before its export. */
   readonly left: readonly string[];
 }
 
 async function countDates(deps: PlanDeps, job: SqlJob, wanted: readonly string[]): Promise<Counted> {
+  const joined = await probeJoined(deps, job, wanted);
+  if (joined !== undefined) return { counted: joined.rows, groups: joined.groups, left: [] };
   const counted = await probeDates(deps, job, wanted);
   if (counted !== undefined) return { counted, left: [] };
   const [first = '', ...left] = wanted;
@@ -139,34 +148,36 @@ async function countDates(deps: PlanDeps, job: SqlJob, wanted: readonly string[]
   }
 }
 
-/** Whether a date is over: some contracts trade later than others, and the last rows may be very recent. */
-export function isOver(
-  date: string,
-  counts: DayCounts,
-  nowMs: number,
-  calendar: CalendarOverride | undefined,
-): boolean {
+/** A run waits this long for a date to settle: rows that were stamped a moment after the close must not cost a retry. */
+export const MAX_SETTLE_WAIT_MS = 2 * 60_000;
+
+/** When a date is over: some contracts trade later than others, and the last rows may be very recent. */
+export function settlesAt(date: string, counts: DayCounts, rule: SettleRule): number {
   // Counts by symbol have no times: assume the latest possible last row.
   const bySymbol = counts[0]?.symbol !== undefined;
-  const latest = lastTradeSecond(date, calendar);
+  const latest = lastTradeSecond(date, rule.calendar);
   // A row after all trading hours has a wrong time and must not delay its date.
   const lastSecond = bySymbol ? latest : counts.findLast(({ second }) => second <= latest)?.second;
-  return nowMs >= settledAt(date, lastSecond, calendar);
+  return settledAt(date, rule, lastSecond);
 }
 
 async function buildPlan(
   deps: PlanDeps,
   { lookback, contested }: AgreedDates,
-  { wanted, counted, left }: Counted & { readonly wanted: readonly string[] },
-  ends: SessionEnds,
+  { wanted, counted, groups, left }: Counted & { readonly wanted: readonly string[] },
+  { ends, rule }: { readonly ends: SessionEnds; readonly rule: SettleRule },
 ): Promise<RunPlan> {
   const { limits } = deps;
   const planned = (date: string, counts: DayCounts | undefined): PlannedDate => {
     const rows = counts === undefined ? (limits.dateRows ?? 0) : sumCounts(counts).rows;
-    return { date, counts, rows, pages: Math.ceil(rows / limits.rowLimit), expiresAtMs: expiresAt(date) };
+    const own = groups?.get(date);
+    const pages = Math.ceil((own === undefined ? rows : sumCounts(own).rows) / limits.rowLimit);
+    return { date, counts, groups: own, rows, pages, expiresAtMs: expiresAt(date) };
   };
   const nowMs = earliestNow(deps);
-  const known = [...counted].filter(([date, counts]) => isOver(date, counts, nowMs, lookback.calendar));
+  const settling = new Map([...counted].map(([date, counts]) => [date, settlesAt(date, counts, rule)]));
+  const open = new Map([...settling].filter(([, atMs]) => atMs > nowMs + MAX_SETTLE_WAIT_MS));
+  const known = [...counted].filter(([date]) => !open.has(date));
   const unseen = new Map<string, string>();
   for (const [date] of deps.clockRule === 'source' ? [] : known) {
     const reason = await ends.explain(deps, date, left.at(-1) ?? known.at(-1)?.[0] ?? date, doClocksAgree(deps));
@@ -183,6 +194,7 @@ async function buildPlan(
     held: [...contested, ...[...unseen].map(([date, reason]) => ({ date, reason }))].sort((a, b) =>
       a.date < b.date ? -1 : 1,
     ),
+    open,
     ends,
   };
 }

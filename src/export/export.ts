@@ -25,7 +25,7 @@ import { type BackfillMode, type DateSelection, selectDates } from './date-selec
 import type { ExportContext } from './export-context.ts';
 import { exportDate } from './export-date.ts';
 import type { PlannedDate, RunPlan } from './export-plan.ts';
-import { describeSealedDate, type HeldBack } from './exported.ts';
+import { describeSealedDate, type HeldBack, type OpenDate } from './exported.ts';
 import {
   describeFault,
   finishLeftovers,
@@ -109,6 +109,7 @@ function describePlan({ dates }: RunPlan): RunEvent {
 interface ExportedDates {
   readonly results: readonly DateResult[];
   readonly held: readonly HeldDate[];
+  readonly open: ReadonlyMap<string, number>;
   readonly audits?: RunResult['audits'];
 }
 
@@ -121,10 +122,14 @@ async function exportPlanned(
   const planned = new Set(plan.dates.map(({ date }) => date));
   const results = [...listUnfinished(finished, planned, (error) => describeFault(error, context.redact))];
   const held = [...plan.held];
+  const open = new Map(plan.open);
   for (const one of plan.dates) {
     // Limits found while exporting are kept even when the date fails.
     const result = await runDate(context, one, sealed.has(one.date), plan).finally(() => saveLimits(context));
-    if (result === undefined) continue;
+    if ('settlesAtMs' in result) {
+      open.set(one.date, result.settlesAtMs);
+      continue;
+    }
     if ('held' in result) {
       held.push({ date: one.date, reason: result.held });
       continue;
@@ -134,7 +139,7 @@ async function exportPlanned(
     if (result.error && API_DOWN_CODES.has(result.error.code)) break;
   }
   await discardOldFiles(context, results);
-  return { results, held };
+  return { results, held, open };
 }
 
 /** Compares the other sealed dates with the source. A backfill does only what it was asked for. */
@@ -172,7 +177,7 @@ interface ExportEnd {
 async function concludeExport(context: ExportContext, job: Job, end: ExportEnd): Promise<RunResult> {
   const { source, limits } = context;
   const { start, plan, startedAtMs, splits } = end;
-  const { results, held, audits = {} } = end.exported;
+  const { results, held, open, audits = {} } = end.exported;
   const { range } = end.options;
   const known = { ...withoutMissing(plan, results), held };
   const clocks = readClocks(context, plan.ends?.rowMs());
@@ -200,6 +205,7 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
     dates: context.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : [...results],
     audits,
     held,
+    open: Object.fromEntries([...open].map(([date, atMs]) => [date, new Date(atMs).toISOString()])),
     clocks,
     named: range && describeNamed(range, known, start.selection, start.sealed),
     conditions: Object.fromEntries(conditions),
@@ -267,21 +273,19 @@ function logHeld({ log }: ExportContext, held: readonly HeldDate[], { conflict, 
   }
 }
 
-/** @returns `undefined` when the last rows are so recent that the date may not be over */
 async function runDate(
   context: ExportContext,
   planned: PlannedDate,
   restate: boolean,
   plan: RunPlan,
-): Promise<DateResult | HeldBack | undefined> {
+): Promise<DateResult | HeldBack | OpenDate> {
   const { source, onEvent } = context;
   const { date } = planned;
   const requestsBefore = source.stats.requests;
   try {
     assertNotAborted(context.signal);
     const exported = await exportDate(context, planned, restate, plan);
-    if (exported === 'open') return undefined;
-    if ('held' in exported) return exported;
+    if ('settlesAtMs' in exported || 'held' in exported) return exported;
     const { published, missing } = exported;
     const requests = source.stats.requests - requestsBefore;
     const lacking = missing.length > 0 ? { missing } : {};

@@ -1,4 +1,5 @@
 /** The outcome of exporting one date. */
+import { listDoubts } from '../ledger/doubts.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import type { DateResult } from '../state/run-result.ts';
 import type { ExportContext } from './export-context.ts';
@@ -16,8 +17,13 @@ export interface HeldBack {
   readonly held: string;
 }
 
-/** `open`: the last rows are so recent that the date may not be over. */
-export type ExportOutcome = ExportedDate | HeldBack | 'open';
+/** The last rows are so recent that more may follow. */
+export interface OpenDate {
+  /** When the date will have settled if none does, milliseconds since the epoch. */
+  readonly settlesAtMs: number;
+}
+
+export type ExportOutcome = ExportedDate | HeldBack | OpenDate;
 
 /** The record of a sealed date, after its event. */
 export function describeSealedDate(
@@ -28,5 +34,7 @@ export function describeSealedDate(
   const { date, rows, revision, degraded_reason } = manifest;
   const [{ size }] = manifest.files;
   onEvent({ kind: 'sealed', date, rows, sizeBytes: size, requests });
-  return { date, status, rows, requests, size, revision, changes, degraded_reason };
+  const found = listDoubts(manifest);
+  const doubts = status === 'sealed' && found.length > 0 ? [...found] : undefined;
+  return { date, status, rows, requests, size, revision, changes, degraded_reason, doubts };
 }

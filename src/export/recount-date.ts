@@ -32,7 +32,7 @@ export async function compareWithSource(
   opened: CountedSource,
   sealed: SealedCounts,
 ): Promise<readonly string[] | undefined> {
-  const { firstWhole } = lookbackOf(opened.job.source, latestNow({ ...deps, source: opened.source }));
+  const { firstWhole } = lookbackOf(opened.job, latestNow({ ...deps, source: opened.source }));
   if (sealed.date < firstWhole) return undefined;
   if (opened.kind === 'table') return compareIds(sealed, sealed.rows, await countTable(deps, opened, sealed.date));
   const { source, job } = opened;

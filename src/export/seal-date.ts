@@ -1,12 +1,14 @@
 /** Seals a staged date: write the Parquet file and its footer, read it back, check it, summarize it, publish, drop the stage. */
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import type { CalendarOverride } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
+import { describeCheck } from '../ledger/doubts.ts';
 import { assignFieldIds } from '../ledger/field-ids.ts';
 import { COUNTS_FILENAME, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import type { CheckResult, Manifest, ManifestDraft } from '../ledger/manifest.ts';
@@ -16,7 +18,7 @@ import type { CountTotals, DayCounts } from '../plan/counts.ts';
 import { writeCounts } from '../seal/counts-file.ts';
 import { type DropColumn, listDropColumns } from '../seal/drop-columns.ts';
 import { writeFooter } from '../seal/footer.ts';
-import { assertChecks, describeCheck, runChecks } from '../seal/run-checks.ts';
+import { assertChecks, runChecks } from '../seal/run-checks.ts';
 import { hasSummary, writeSummary } from '../seal/summary.ts';
 import { type VerifiedFile, verifyParquet } from '../seal/verify-file.ts';
 import { type DropChecksum, writeParquet } from '../seal/write-parquet.ts';
@@ -25,6 +27,7 @@ import type { Stage } from '../stage/stage.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import type { Store } from '../store/store.ts';
 import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts';
+import { compareWithBaseline } from './baseline-sessions.ts';
 import { describeJob, draftManifest } from './draft.ts';
 import { compareWithSealed } from './restate.ts';
 
@@ -34,6 +37,7 @@ interface SealDeps {
   /** Where the rows came from. */
   readonly source: { readonly url: string };
   readonly log: Log;
+  readonly calendar?: CalendarOverride | undefined;
   readonly version: string;
   readonly signal?: AbortSignal | undefined;
 }
@@ -191,7 +195,8 @@ async function writeDrop(
   const repeats = asksRepeats ? await stage.countRepeats() : 0;
   const withSummary = hasSummary(job, columns);
   const computeOnFile = async () => {
-    const checks = await runChecks(engine, path, job.checks, stage.date, repeats);
+    const onFile = job.checks.filter((check) => check.check !== 'baseline');
+    const checks = await runChecks(engine, path, onFile, stage.date, repeats);
     const times = await readTimeRange(engine, path, columns);
     if (withSummary) await writeSummary(engine, path, summaryPath);
     return { checks, times };
@@ -202,6 +207,8 @@ async function writeDrop(
     const rows = file.rows - (input.audit?.kept ?? 0);
     assertCounted(job, stage.date, { rows, leftOut: quarantine.rows }, counted);
   }
+  const shape = { date: stage.date, rows: file.rows, statistics: file.statistics };
+  const compared = withSummary ? await compareWithBaseline(deps, job, shape, summaryPath) : [];
   const draft = draftManifest(job, {
     date: stage.date,
     columns,
@@ -214,7 +221,7 @@ async function writeDrop(
     kept: input.audit?.kept || undefined,
     ids: shared > 0 ? totals.ids : undefined,
     times,
-    checks,
+    checks: [...checks, ...compared],
     summary: withSummary ? SUMMARY_FILENAME : null,
     counts: input.counts && COUNTS_FILENAME,
     query: input.query,
@@ -228,7 +235,7 @@ async function writeDrop(
     rowLimit: input.rowLimit,
     version: deps.version,
   });
-  return { draft, checks };
+  return { draft, checks: draft.checks ?? [] };
 }
 
 /** Also of the rows that came from the sealed drop: nulls as the file has them, converted values as many as were counted. */

@@ -17,6 +17,8 @@ export interface Job<Source extends JobSource = JobSource> {
   readonly rows: JobRows;
   readonly checks: readonly JobCheck[];
   readonly audit: AuditRule;
+  /** How long after the session's last trades are visible a date may be sealed. */
+  readonly settleSeconds: number;
   readonly schedule: JobSchedule | undefined;
   readonly reports: readonly JobReport[];
   readonly alerts: JobAlerts;
@@ -67,7 +69,7 @@ export interface AggregateSource extends ApiAccess {
   readonly timeColumn: string;
   /** Output columns that the GROUP BY must name: the time column and `split`. */
   readonly groupKeys: readonly string[];
-  /** Other GROUP BY keys that are columns of the table: a grain too large for a page may be split by the first. */
+  /** Other GROUP BY keys that are columns of the table: a grain too large for a page is split by them, in order. */
   readonly splitColumns: readonly string[];
 }
 
@@ -149,7 +151,10 @@ export interface JobRows {
 export type AuditRule = 'repair' | 'mirror' | 'report' | 'off';
 
 /** A check that a date must pass before it is sealed; one that only warns is recorded in the manifest. */
-export type JobCheck = { readonly onFailure: 'warn' | 'fail' } & (
+export type JobCheck = FileCheck | BaselineCheck;
+
+/** A check that the date's file answers alone. */
+export type FileCheck = { readonly onFailure: 'warn' | 'fail' } & (
   | { readonly check: 'min-rows'; readonly rows: number }
   | { readonly check: 'max-nulls'; readonly column: string; readonly share: number }
   /** `premium = price x size x 100` within a relative tolerance. */
@@ -158,6 +163,25 @@ export type JobCheck = { readonly onFailure: 'warn' | 'fail' } & (
   | { readonly check: 'dates' }
 );
 
+/** A check against the median of sessions sealed before. */
+export interface BaselineCheck {
+  readonly check: 'baseline';
+  readonly onFailure: 'warn' | 'fail';
+  /** Newest sessions that make the median. */
+  readonly sessions: number;
+  /** Symbols with the most trades that are looked at one by one. */
+  readonly symbols: number;
+  /** Allowed multiples of the median: of the whole day, and of one symbol. */
+  readonly total: readonly [number, number];
+  readonly symbol: readonly [number, number];
+  /** Allowed time between the last trade and the close, beyond the usual. */
+  readonly earlySeconds: number;
+  /** Allowed rise of a column's share of nulls, 0 to 1. */
+  readonly nulls: number;
+  /** Allowed share of symbols that no session before has. */
+  readonly newSymbols: number;
+}
+
 export interface JobSchedule {
   readonly cron: string;
   readonly timezone: string;
@@ -165,6 +189,8 @@ export interface JobSchedule {
   readonly retrySeconds: number | null;
   /** Time after which the daemon stops a run that it started; null: no limit. */
   readonly timeoutSeconds: number | null;
+  /** Time between two calls that stage the session while it runs; null: it is not staged. */
+  readonly stageSeconds: number | null;
   /** Whether daemons on several machines share the schedule: each tick runs on one of them. */
   readonly distributed: boolean;
 }

@@ -3,6 +3,7 @@
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { GRAIN_SECONDS } from '../calendar/window.ts';
 import { findNearest } from '../core/nearest.ts';
+import { SUMMARIZED_COLUMNS } from '../report/records.ts';
 import { isS3Location } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
 import type {
@@ -73,7 +74,8 @@ export function resolveJob(file: string, written: JobFile): Job {
     },
     checks: (written.checks ?? []).map((check, index) => resolveCheck(check, index, names)),
     audit: resolveAudit(source, written.audit),
-    schedule: written.schedule && resolveSchedule(written.schedule),
+    settleSeconds: parseDurationSeconds(written.settle ?? defaultSettle(source)),
+    schedule: written.schedule && resolveSchedule(source, written.schedule),
     reports: resolveReports(written.reports ?? []),
     alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
   };
@@ -93,7 +95,22 @@ function resolveAudit({ kind, api }: JobSource, written: JobFile['audit']): Audi
   throw new ResolveFault(['audit'], `is only allowed with \`api: historical\` or \`api: portal\`, not with \`${api}\``);
 }
 
-function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule {
+/** A date of the API's trades can be sealed early, because audits repair it. */
+function defaultSettle({ kind }: JobSource): string {
+  return kind === 'rows' || kind === 'aggregate' ? JOB_DEFAULTS.settle : JOB_DEFAULTS.settleUnaudited;
+}
+
+function resolveSchedule(source: JobSource, written: NonNullable<JobFile['schedule']>): JobSchedule {
+  if (written.stage !== undefined && source.kind !== 'rows') {
+    const reason = 'is only allowed for single trades of `api: historical` or `api: portal`, without `grain`';
+    throw new ResolveFault(['schedule', 'stage'], reason);
+  }
+  if (written.stage !== undefined && written.distributed) {
+    throw new ResolveFault(
+      ['schedule', 'stage'],
+      'is not allowed with `distributed: true`: what is staged is on one machine',
+    );
+  }
   const retry = written.retry ?? JOB_DEFAULTS.retry;
   const timeout = written.timeout ?? JOB_DEFAULTS.timeout;
   return {
@@ -101,6 +118,7 @@ function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule
     timezone: written.timezone ?? JOB_DEFAULTS.timezone,
     retrySeconds: retry === 'off' ? null : parseDurationSeconds(retry),
     timeoutSeconds: timeout === 'off' ? null : parseDurationSeconds(timeout),
+    stageSeconds: written.stage === undefined ? null : parseDurationSeconds(written.stage),
     distributed: written.distributed ?? false,
   };
 }
@@ -240,6 +258,8 @@ function defaultSort(source: JobSource): readonly string[] {
   return [...usual.filter((name) => name !== source.timeColumn), source.timeColumn];
 }
 
+type WrittenBaseline = Extract<NonNullable<JobFile['checks']>[number], { readonly check: 'baseline' }>;
+
 /** Columns that a check needs, besides those it names. */
 const NEEDED: Readonly<Record<JobCheck['check'], readonly string[]>> = {
   'min-rows': [],
@@ -247,6 +267,8 @@ const NEEDED: Readonly<Record<JobCheck['check'], readonly string[]>> = {
   premium: ['premium', 'price', 'size'],
   'unique-id': ['id'],
   dates: ['date'],
+  // What a summary needs, which is what days are compared by.
+  baseline: SUMMARIZED_COLUMNS,
 };
 
 /** @param columns of the drop @throws ResolveFault if the check needs a column that the job does not export */
@@ -255,7 +277,7 @@ function resolveCheck(
   index: number,
   columns: readonly string[],
 ): JobCheck {
-  const { on_failure: onFailure = JOB_DEFAULTS.onFailure, ...check } = written;
+  const { on_failure: onFailure = written.check === 'baseline' ? 'warn' : JOB_DEFAULTS.onFailure, ...check } = written;
   const needed = check.check === 'max-nulls' ? [check.column] : NEEDED[check.check];
   for (const name of needed) {
     if (columns.includes(name)) continue;
@@ -264,6 +286,25 @@ function resolveCheck(
       `needs the column "${name}", which this job does not export; its columns are ${columns.join(', ')}`,
     );
   }
+  if (check.check === 'baseline') return resolveBaseline(check, onFailure);
   if (check.check !== 'premium') return { ...check, onFailure };
   return { check: 'premium', tolerance: check.tolerance ?? JOB_DEFAULTS.premiumTolerance, onFailure };
+}
+
+function resolveBaseline(
+  { sessions, symbols, total, symbol, early, nulls, new_symbols: newSymbols }: Partial<WrittenBaseline>,
+  onFailure: JobCheck['onFailure'],
+): JobCheck {
+  const defaults = JOB_DEFAULTS.baseline;
+  return {
+    check: 'baseline',
+    onFailure,
+    sessions: sessions ?? defaults.sessions,
+    symbols: symbols ?? defaults.symbols,
+    total: total ?? defaults.total,
+    symbol: symbol ?? defaults.symbol,
+    earlySeconds: parseDurationSeconds(early ?? defaults.early),
+    nulls: nulls ?? defaults.nulls,
+    newSymbols: newSymbols ?? defaults.newSymbols,
+  };
 }

@@ -6,7 +6,7 @@ import { validate as isCron } from 'node-cron';
 import { z } from 'zod';
 import { EXCHANGE_TIME_ZONE, TABLES } from '../api-contract/published-limits.ts';
 import { RESERVED_DATASETS } from '../store/key-kind.ts';
-import { addressSchema, nameSchema, timezoneSchema } from './plain-shape.ts';
+import { addressSchema, durationSchema, nameSchema, timezoneSchema } from './plain-shape.ts';
 import { REPORT_DEFAULTS, reportSchema } from './report-shape.ts';
 
 /** Defaults of a job file; CLI flags have no defaults of their own. */
@@ -25,8 +25,21 @@ export const JOB_DEFAULTS = {
   /** One in a thousand: a larger share is not just a few odd rows, and would distort the numbers. */
   maxBad: 0.001,
   audit: 'repair',
+  /** Early, because audits repair what comes later. */
+  settle: '1m',
+  /** Snapshots and server tables have no audit. */
+  settleUnaudited: '15m',
   /** Prices have four decimals; premium is a float. */
   premiumTolerance: 0.0001,
+  baseline: {
+    sessions: 5,
+    symbols: 50,
+    total: [0.5, 3],
+    symbol: [0.1, 10],
+    early: '10m',
+    nulls: 0.05,
+    newSymbols: 0.1,
+  },
   report: REPORT_DEFAULTS,
 } as const;
 
@@ -82,7 +95,7 @@ const sourceSchema = z
       .array(identifierSchema)
       .nonempty()
       .optional()
-      .describe('Other keys of the GROUP BY. A grain too large for one page is split by the first.'),
+      .describe('Other keys of the GROUP BY. A grain too large for one page is split by them, in order.'),
     types: z
       .record(identifierSchema, columnTypeSchema)
       .optional()
@@ -127,6 +140,10 @@ const onFailureSchema = z
   .optional()
   .describe('`fail`: the date is not sealed. `warn`: the date is sealed and the result is reported. Default: fail.');
 
+const rangeSchema = z
+  .tuple([z.number().min(0), z.number().min(1)])
+  .refine(([low]) => low <= 1, 'the lower bound is 0 to 1, the upper 1 or more');
+
 const checkSchema = z
   .discriminatedUnion('check', [
     z.strictObject({
@@ -152,6 +169,37 @@ const checkSchema = z
     z.strictObject({
       check: z.literal('dates').describe('Every row has the date of its drop.'),
       on_failure: onFailureSchema,
+    }),
+    z.strictObject({
+      check: z.literal('baseline').describe('The date looks like the sessions before it.'),
+      sessions: z.int().min(3).max(20).optional().describe('Sessions whose median is compared with. Default: 5.'),
+      symbols: z
+        .int()
+        .min(0)
+        .max(1000)
+        .optional()
+        .describe('Symbols with the most trades that are compared one by one. Default: 50.'),
+      total: rangeSchema.optional().describe('Allowed multiples of the median for the whole day. Default: [0.5, 3].'),
+      symbol: rangeSchema.optional().describe('Allowed multiples of the median for one symbol. Default: [0.1, 10].'),
+      early: durationSchema
+        .optional()
+        .describe('How much earlier than usual the last trade of the day or of a symbol may be. Default: 10m.'),
+      nulls: z
+        .number()
+        .min(0)
+        .max(1)
+        .optional()
+        .describe("Allowed rise of a column's share of nulls, 0 to 1. Default: 0.05."),
+      new_symbols: z
+        .number()
+        .min(0)
+        .max(1)
+        .optional()
+        .describe('Allowed share of symbols that no session before has, 0 to 1. Default: 0.1.'),
+      on_failure: z
+        .enum(['warn', 'fail'])
+        .optional()
+        .describe('`warn`: the date is sealed and the result is reported. `fail`: it is not sealed. Default: warn.'),
     }),
   ])
   .describe('Checks that a date must pass before it is sealed.');
@@ -237,7 +285,7 @@ const cronSchema = z
   .string()
   .refine(
     (text) => isCron(text) && text.trim().split(/\s+/).length === 5,
-    'a cron expression of five fields: minute hour day-of-month month day-of-week, e.g. "30 17 * * 1-5"',
+    'a cron expression of five fields: minute hour day-of-month month day-of-week, e.g. "31 16 * * 1-5"',
   );
 
 export const jobSchema = z.strictObject({
@@ -271,6 +319,11 @@ export const jobSchema = z.strictObject({
     .describe(
       'What a run does with sealed dates that differ from the source. `repair` takes over added and changed rows, and keeps rows that are gone; `mirror` also removes these; `report` changes nothing; `off` compares nothing. Only with SQL exports. Default: repair.',
     ),
+  settle: durationSchema
+    .optional()
+    .describe(
+      `How long after the session's last trades are visible (15 minutes after the close) a date may be sealed: 1m, 30m, 2h. Rows that come later are taken over by \`audit\`; set it longer where a date must not be restated. Default: ${JOB_DEFAULTS.settle} for SQL exports, ${JOB_DEFAULTS.settleUnaudited} for others.`,
+    ),
   schedule: z
     .strictObject({
       cron: cronSchema.describe('When to run: a cron line of five fields.'),
@@ -288,6 +341,11 @@ export const jobSchema = z.strictObject({
         .optional()
         .describe(
           `Maximum duration of a run: 90m, 8h, or off. Then the daemon stops it and it counts as failed; the next run continues from what is staged. Default: ${JOB_DEFAULTS.timeout}.`,
+        ),
+      stage: durationSchema
+        .optional()
+        .describe(
+          'How often the daemon stages the session while it runs: 5m. It fetches only full pages of what is visible; after the close the scheduled run has the last minutes left. Only for single trades. Default: off.',
         ),
       distributed: z
         .boolean()

@@ -9,6 +9,7 @@ import { CONDITIONS } from '../plan/conditions.ts';
 import { acceptedGapSchema } from '../state/accepted-gap.ts';
 import { auditRecordSchema } from '../state/audit-record.ts';
 import type { Store } from '../store/store.ts';
+import { listDoubts } from './doubts.ts';
 import { conditionKey, dropFilename } from './layout.ts';
 import type { Manifest } from './manifest.ts';
 
@@ -31,6 +32,8 @@ const entrySchema = z.looseObject({
   damage: z.string().optional(),
   /** Why a sealed date is degraded; absent otherwise. */
   degraded_reason: z.string().optional(),
+  /** Failed checks of the sealed revision, in words; absent if all passed. */
+  doubts: z.array(z.string()).optional(),
   /** The last comparison of the sealed revision with the source; absent before the first. */
   audit: auditRecordSchema.optional(),
   /** For a gap that a person accepted. */
@@ -85,6 +88,7 @@ export function sizesOf({ dataset, files: [drop, ...others] }: Manifest): KnownS
 
 /** The entry of a sealed date. @param damage what is wrong with its files, in words */
 export function describeSealed(manifest: Manifest, damage?: string): ConditionEntry {
+  const doubts = listDoubts(manifest);
   return {
     date: manifest.date,
     condition: damage === undefined ? manifest.condition : 'degraded',
@@ -94,6 +98,7 @@ export function describeSealed(manifest: Manifest, damage?: string): ConditionEn
     ...sizesOf(manifest),
     damage,
     degraded_reason: manifest.degraded_reason,
+    doubts: doubts.length === 0 ? undefined : [...doubts],
   };
 }
 

@@ -33,6 +33,21 @@ const checkResultSchema = z.looseObject({
   allowed: z.number(),
   column: z.string().optional(),
   tolerance: z.number().optional(),
+  /** Of the check `baseline`: what is unlike the sessions before, at most 20 of `found`, in words and numbers. */
+  findings: z
+    .array(
+      z.looseObject({
+        about: z.string(),
+        symbol: z.string().optional(),
+        column: z.string().optional(),
+        found: z.number(),
+        usual: z.number(),
+        says: z.string(),
+      }),
+    )
+    .optional(),
+  /** The sessions that it was compared with; fewer than three say nothing, and the check passes. */
+  sessions: z.array(z.string()).optional(),
 });
 
 const recountSchema = z.looseObject({
@@ -133,6 +148,8 @@ export const manifestSchema = z.looseObject({
    * drops of earlier versions.
    */
   counts: z.string().optional(),
+  /** The job's condition `where`: the drop has only rows that meet it. Absent without one. */
+  filter: z.string().optional(),
   /** SQL of a page for the whole date instead of a window, and the entry point that answered it. */
   query: z.looseObject({ sql: z.string(), entry_point: z.string(), url: z.string() }),
   windows: z.array(z.looseObject({ window: z.string(), rows: z.int().nonnegative() })),

@@ -9,6 +9,7 @@ import { isSealed, type SealedCondition } from '../plan/conditions.ts';
 import type { AuditRecord } from '../state/audit-record.ts';
 import type { Store } from '../store/store.ts';
 import type { ConditionEntry } from './condition-file.ts';
+import { listDoubts } from './doubts.ts';
 import { dropKey, dropsPrefix, manifestKey, parseDatasetKey, recordsPrefix } from './layout.ts';
 import { readManifest } from './sealed-dates.ts';
 
@@ -19,6 +20,8 @@ export interface SealedFacts {
   /** What is wrong with the object in the store, in words; absent when no damage is known. */
   readonly damage?: string | undefined;
   readonly degraded_reason?: string | undefined;
+  /** Failed checks, in words. */
+  readonly doubts?: readonly string[] | undefined;
   /** The last comparison with the source, as far as `condition.json` has it. */
   readonly audit?: AuditRecord | undefined;
   /** Name of the drop's file; absent: `<dataset>.parquet`. */
@@ -77,9 +80,9 @@ async function listRevisions(store: Store, dataset: string) {
 /** `undefined` when the document has the date as unsealed, or has a revision that was replaced since. */
 function factsOf(entry: ConditionEntry | undefined, replaced: number): SealedFacts | undefined {
   if (entry === undefined || !isSealed(entry.condition)) return undefined;
-  const { condition, rows, revision, damage, degraded_reason, filename, audit } = entry;
+  const { condition, rows, revision, damage, degraded_reason, doubts, filename, audit } = entry;
   const isNewest = revision !== null && revision > replaced;
-  return isNewest ? { condition, rows, revision, damage, degraded_reason, filename, audit } : undefined;
+  return isNewest ? { condition, rows, revision, damage, degraded_reason, doubts, filename, audit } : undefined;
 }
 
 /** A damaged manifest makes its date degraded; `verify` reports the damage. */
@@ -87,7 +90,9 @@ async function readManifestFacts(store: Store, dataset: string, date: string): P
   const damaged: SealedFacts = { condition: 'degraded', rows: null, revision: null };
   try {
     const manifest = await readManifest(store, dataset, date);
-    return manifest === undefined ? damaged : { ...manifest, filename: manifest.files[0].filename };
+    return manifest === undefined
+      ? damaged
+      : { ...manifest, doubts: listDoubts(manifest), filename: manifest.files[0].filename };
   } catch (error) {
     if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
     return damaged;

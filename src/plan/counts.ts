@@ -9,6 +9,12 @@ import { type Bound, compareBounds, type Stretch } from '../calendar/window.ts';
 import { addHashes } from '../engine/row-hash.ts';
 import { isSameUpdateMark, isUpdateMark, mergeUpdateMarks } from '../engine/update-mark.ts';
 
+/** A place inside a cell of groups, before the first group with one key, and the number of the cell's groups before it. */
+export interface Notch {
+  readonly at: Bound;
+  readonly before: number;
+}
+
 export interface CellCount {
   /** Only on the symbol axis. */
   readonly symbol?: string;
@@ -23,6 +29,8 @@ export interface CellCount {
   /** Sums of hashes of the ids, and of the values; `undefined` if not requested. See `engine/row-hash.ts`. */
   readonly idHash?: string | undefined;
   readonly valueHash?: string | undefined;
+  /** Only of groups: places at which the cell may be cut, ascending; absent if they were not requested. */
+  readonly notches?: readonly Notch[] | undefined;
 }
 
 /**

@@ -10,9 +10,6 @@ import { addDays, formatWallClock, formatWallDate, parseWallClock } from '../cal
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
-/** Margin after the delay: rows of a session's last second may reach the service late. `service/generate` has its own. */
-const SETTLE_MARGIN_MINUTES = 15;
-
 export interface LookbackRange {
   /** The instant before which rows are no longer visible, milliseconds since the epoch. */
   readonly edgeMs: number;
@@ -28,25 +25,40 @@ export interface LookbackRange {
   readonly calendar: CalendarOverride;
 }
 
-/** Computes the lookback at an instant of the server's clock. */
-export function computeLookback(serverNowMs: number, calendar: CalendarOverride = NO_OVERRIDE): LookbackRange {
+/**
+ * Computes the lookback at an instant of the server's clock.
+ * @param settleSeconds the job's `settle`; only `lastSettled` depends on it
+ */
+export function computeLookback(
+  serverNowMs: number,
+  calendar: CalendarOverride = NO_OVERRIDE,
+  settleSeconds = 0,
+): LookbackRange {
   const edgeMs = serverNowMs - LOOKBACK_DAYS * DAY_MS;
   const edge = formatWallClock(edgeMs);
   const clipped = edge.slice(0, 10);
   const firstWhole = expiresAt(clipped) >= serverNowMs ? clipped : addDays(clipped, 1);
   const sessions = listSessions(firstWhole, formatWallDate(serverNowMs), calendar).filter(
-    (date) => settledAt(date, 0, calendar) <= serverNowMs,
+    (date) => settledAt(date, { settleSeconds, calendar }) <= serverNowMs,
   );
   return { edgeMs, edge, firstWhole, clipped, lastSettled: sessions.at(-1), calendar };
 }
 
+/** When a session has settled. */
+export interface SettleRule {
+  /** How long after its last trades are visible: rows of a session's last second may reach the service late. */
+  readonly settleSeconds: number;
+  /** Default: the exchange's rules alone. */
+  readonly calendar?: CalendarOverride | undefined;
+}
+
 /**
- * The earliest instant at which a session may be sealed: close, plus the API's delay, plus a margin.
+ * The earliest instant at which a session may be sealed: close, plus the API's delay, plus the job's `settle`.
  * @param lastSecond second of the date's last row, if there are rows after the close
  */
-export function settledAt(date: string, lastSecond = 0, calendar: CalendarOverride = NO_OVERRIDE): number {
+export function settledAt(date: string, { settleSeconds, calendar }: SettleRule, lastSecond = 0): number {
   const close = parseWallClock(date, Math.max(sessionCloseSecond(date, calendar), lastSecond));
-  return close + (MINIMUM_DATA_DELAY_MINUTES + SETTLE_MARGIN_MINUTES) * MINUTE_MS;
+  return close + MINIMUM_DATA_DELAY_MINUTES * MINUTE_MS + settleSeconds * 1000;
 }
 
 /** The instant from which a date is clipped: it can no longer be sealed as complete. */

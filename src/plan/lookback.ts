@@ -4,15 +4,19 @@ import type { DateRange } from '../calendar/date-range.ts';
 import type { CalendarOverride } from '../calendar/session.ts';
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
-import type { JobSource } from '../job/job.ts';
+import type { Job, JobSource } from '../job/job.ts';
 import { computeLookback, type LookbackRange } from './dates.ts';
 
 /** Before any possible date. */
 const FIRST_DATE = '0000-01-01';
 
 /** @param serverNowMs the source's clock */
-export function lookbackOf(source: JobSource, serverNowMs: number, calendar?: CalendarOverride): LookbackRange {
-  const lookback = computeLookback(serverNowMs, calendar);
+export function lookbackOf(
+  { source, settleSeconds }: Pick<Job, 'source' | 'settleSeconds'>,
+  serverNowMs: number,
+  calendar?: CalendarOverride,
+): LookbackRange {
+  const lookback = computeLookback(serverNowMs, calendar, settleSeconds);
   if (!expires(source)) return { ...lookback, edge: '', firstWhole: FIRST_DATE, clipped: FIRST_DATE };
   return lookback;
 }

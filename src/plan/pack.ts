@@ -139,7 +139,7 @@ export function countWhole(counts: DayCounts, window: Stretch): number {
 }
 
 /** Whether a bound lies after the start of the cell's rows and before the next cell. */
-function isInside(cell: CellCount, next: CellCount | undefined, bound: Bound): boolean {
+export function isInside(cell: CellCount, next: CellCount | undefined, bound: Bound): boolean {
   if (next !== undefined && compareBounds(startOf(next), bound) <= 0) return false;
   if (compareBounds(startOf(cell), bound) >= 0 || cell.symbol !== bound.symbol) return false;
   return cell.symbol === undefined ? cell.second === bound.second : bound.second < SECONDS_PER_DAY;

@@ -1,7 +1,7 @@
 /** Splits a window that was too much for one answer. Pure: if the place of a row is needed first, the plan says so. */
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { type Bound, compareBounds } from '../calendar/window.ts';
-import { type CellCount, type DayCounts, startOf } from './counts.ts';
+import { type CellCount, type DayCounts, type Notch, startOf } from './counts.ts';
 import { countsInGap, type PackedWindow } from './pack.ts';
 
 /** Cut at a bound, or ask for the middle row of the only cell, or the window cannot be cut. */
@@ -27,7 +27,20 @@ export function planSplit(window: PackedWindow, counts: DayCounts, grainSeconds:
   }
   if (!hasKey) return { kind: 'impossible' };
   const [only] = inside;
+  const notch = only && middleNotch(window, only);
+  if (notch !== undefined) return { kind: 'cut', at: notch };
   return only?.symbol === undefined ? narrowToSecond(window, only?.second, grainSeconds) : narrowToSymbol(window, only);
+}
+
+/** The counted place nearest the middle of the window's groups, all of one cell. */
+function middleNotch({ from, to }: PackedWindow, { notches = [], rows }: CellCount): Bound | undefined {
+  const first = notches.findLast(({ at }) => compareBounds(at, from) <= 0)?.before ?? 0;
+  const last = notches.find(({ at }) => compareBounds(at, to) >= 0)?.before ?? rows;
+  const middle = (first + last) / 2;
+  const inside = notches.filter(({ at }) => compareBounds(from, at) < 0 && compareBounds(at, to) < 0);
+  const nearest = (best: Notch | undefined, notch: Notch) =>
+    best !== undefined && Math.abs(best.before - middle) <= Math.abs(notch.before - middle) ? best : notch;
+  return inside.reduce<Notch | undefined>(nearest, undefined)?.at;
 }
 
 /**

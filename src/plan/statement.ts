@@ -1,10 +1,12 @@
 /**
- * The SQL that a job sends: probes, cuts and pages. Pure text. It works whether the server stores `date` and `time` as
+ * The SQL that a job sends: probes, cuts and pages, and how its places are read. Pure. It works whether the server stores `date` and `time` as
  * strings or as dates. Aggregates are requested as arrays, so that one answer row holds a whole day at any row limit.
  */
+import { z } from 'zod';
 import type { CalendarOverride } from '../calendar/session.ts';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { axisOf, type Bound, type Stretch, type Window, wholeDay } from '../calendar/window.ts';
+import { Fault } from '../core/errors.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import {
   type HashedColumn,
@@ -18,10 +20,10 @@ import {
 import { updateMarkSql } from '../engine/update-mark.ts';
 import { clampToDateSql, secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { SqlJob, SqlSource } from '../job/job.ts';
-import { type CellCount, startOf } from './counts.ts';
+import { type CellCount, readCount, startOf } from './counts.ts';
 import type { CutRequest } from './pack.ts';
 import { lastTradeSecond, lateSecond, tailSecond } from './session-end.ts';
-import { type DayEdges, datesCondition, formatTime, keyColumn, windowCondition } from './window-condition.ts';
+import { type DayEdges, datesCondition, formatTime, windowCondition } from './window-condition.ts';
 
 /** Dates `[from, to]`, both included, and the stretch of each to count: with several dates the whole day. */
 export interface ProbeSpan extends Stretch {
@@ -123,26 +125,12 @@ export function buildNewest(job: SqlJob, date: string, calendar?: CalendarOverri
   return `SELECT max(${TIME_TEXT}) AS newest FROM ${job.source.table} WHERE date >= ${quoteString(date)} AND time >= ${from}`;
 }
 
-/** Groups per cell that an aggregating job's own SQL returns. Answer as in `buildProbe`, for the span's first date. */
-export function buildGroupProbe(job: SqlJob, span: ProbeSpan): string {
-  const { source } = job;
-  if (source.kind !== 'aggregate') throw new TypeError('only aggregating jobs have groups');
-  const time = `toString(${quoteIdentifier(source.timeColumn)})`;
-  const day = quoteString(span.fromDate);
-  const isDaily = source.grainSeconds >= SECONDS_PER_DAY;
-  const grain = isDaily ? '0' : secondOfDateSql(time, day, source.grainSeconds);
-  const cell = span.axis === 'symbol' ? 'toString(symbol)' : grain;
-  return gatherDays(
-    `SELECT ${day} AS q_day, ${cell} AS q_cell, count() AS q_rows, count() AS q_ids, '' AS q_mark, '' AS q_odd, 0 AS q_odds FROM (${fillWindow(source.sql, spanCondition(source, span))}) GROUP BY q_day, q_cell ORDER BY q_day, q_cell`,
-  );
-}
-
 /**
  * Gathers rows `(q_day, q_cell, q_rows, q_ids, q_mark, q_odd, q_odds)`, in order, into one row of arrays. The prefix
  * avoids the column names of user SQL, because an alias would hide such a column.
  * @param hashes names of further columns of the rows
  */
-function gatherDays(ordered: string, hashes: readonly string[] = []): string {
+export function gatherDays(ordered: string, hashes: readonly string[] = []): string {
   const each = hashes.map((name) => `, groupArray(q_${name}) AS ${name}s`).join('');
   const all = hashes.map((name) => `, groupArray(${name}s) AS ${name}es`).join('');
   const perDay = `SELECT q_day, groupArray(q_cell) AS c, groupArray(q_rows) AS ns, groupArray(q_ids) AS us, groupArray(q_mark) AS ms, if(sum(q_odds) * 2 >= sum(q_rows), max(q_odd), '') AS strange${each} FROM (${ordered}) GROUP BY q_day ORDER BY q_day`;
@@ -190,26 +178,53 @@ function symbolStretch([first]: readonly CutRequest[]): Stretch {
 
 /** Parses a place that `buildCut` found in a cell. */
 export function parsePlace(cell: Pick<CellCount, 'symbol' | 'second'>, place: string): Bound {
-  if (cell.symbol === undefined) return { second: cell.second, id: place };
-  const [hours, minutes, seconds] = place.slice(0, TIME_LENGTH).split(':').map(Number);
-  const second = (hours ?? 0) * 3600 + (minutes ?? 0) * 60 + (seconds ?? 0);
-  return { ...startOf(cell), second, id: place.slice(TIME_LENGTH) };
+  return cell.symbol === undefined
+    ? { second: cell.second, id: place }
+    : { ...startOf(cell), ...parseTimedPlace(place) };
 }
 
-/** The place in the middle of a window's rows. Answer: one row `{rows, middle}`; `parseMiddle` reads it. */
+/** A place of `placeSql`. */
+function parseTimedPlace(place: string): { readonly second: number; readonly id: string } {
+  const [hours, minutes, seconds] = place.slice(0, TIME_LENGTH).split(':').map(Number);
+  const second = (hours ?? 0) * 3600 + (minutes ?? 0) * 60 + (seconds ?? 0);
+  return { second, id: place.slice(TIME_LENGTH) };
+}
+
+/**
+ * Where full pages of a stretch end, along the time. Answer: one row `{rows, places: string[]}`, the place of the first row
+ * after each page; `parsePageEnds` reads it.
+ */
+export function buildPageEnds(job: SqlJob, window: Window, limit: number, edges: DayEdges): string {
+  const condition = windowCondition(job.source, window, edges);
+  const sorted = `SELECT arraySort(groupArray(${placeSql(window.date)})) AS sorted FROM ${readRows(job.source, condition)}`;
+  const ends = `arrayFilter((x, rank) -> rank > 1 AND (rank - 1) % ${limit} = 0, sorted, arrayEnumerate(sorted))`;
+  return `SELECT length(sorted) AS rows, ${ends} AS places FROM (${sorted})`;
+}
+
+const pageEndsSchema = z.object({ rows: z.unknown(), places: z.array(z.string()) });
+
+/** @throws Fault `ANSWER_MALFORMED` */
+export function parsePageEnds(row: unknown): { readonly rows: number; readonly ends: readonly Bound[] } {
+  const { rows, places } = pageEndsSchema.safeParse(row).data ?? {};
+  const count = readCount(rows);
+  const ends = places?.map((place) => parseTimedPlace(place));
+  const isInDay = ({ second }: Bound) => Number.isInteger(second) && second >= 0 && second < SECONDS_PER_DAY;
+  if (count === undefined || ends === undefined || !ends.every(isInDay)) {
+    const came = String(JSON.stringify(row)).slice(0, 200);
+    throw new Fault('ANSWER_MALFORMED', `the API's answer has no ends of pages: ${came}`);
+  }
+  return { rows: count, ends };
+}
+
+/** The place in the middle of a window's single trades. Answer: one row `{rows, middle}`; `parseMiddle` reads it. */
 export function buildMiddle(job: SqlJob, window: Window, edges: DayEdges): string {
   const condition = windowCondition(job.source, window, edges);
-  const key = keyColumn(job.source);
-  if (job.source.kind === 'aggregate') {
-    const keys = `arraySort(groupUniqArray(toString(${quoteIdentifier(key ?? '')})))`;
-    return `SELECT length(found) AS rows, found[intDiv(length(found), 2) + 1] AS middle FROM (SELECT ${keys} AS found FROM ${job.source.table} WHERE ${condition})`;
-  }
   const place =
     axisOf(window) === 'symbol' ? `concat(toString(symbol), '@', ${placeSql(window.date)})` : 'toString(id)';
   return `SELECT count() AS rows, arraySort(groupArray(${place}))[intDiv(count(), 2) + 1] AS middle FROM ${readRows(job.source, condition)}`;
 }
 
-/** @param middle from `buildMiddle`: an id or split key inside the window's only second, or symbol, time and id */
+/** @param middle from `buildMiddle`: an id inside the window's only second, or symbol, time and id */
 export function parseMiddle(window: Window, middle: string): Bound {
   if (axisOf(window) !== 'symbol') return { second: window.from.second, id: middle };
   // If the window has a single symbol, its length is known, even if the symbol contains an `@`.
@@ -242,7 +257,7 @@ export function canCutBySymbol({ source }: SqlJob): boolean {
   return source.sql === '' || source.columns.some(({ name }) => name === 'symbol');
 }
 
-function spanCondition(source: SqlSource, { fromDate, toDate, from, to, edges }: ProbeSpan): string {
+export function spanCondition(source: SqlSource, { fromDate, toDate, from, to, edges }: ProbeSpan): string {
   if (fromDate === toDate) return windowCondition(source, { date: fromDate, from, to }, edges);
   return datesCondition(fromDate, toDate, edges);
 }
@@ -259,6 +274,6 @@ function hasUpdates(source: SqlSource): boolean {
   return source.kind === 'aggregate' || source.columns.some(({ name }) => name === 'updated_timestamp');
 }
 
-function fillWindow(sql: string, condition: string): string {
+export function fillWindow(sql: string, condition: string): string {
   return sql.replaceAll('{window}', `(${condition})`);
 }

@@ -3,13 +3,12 @@
  * row that the source has returned. Pure. Invariant: a date is agreed on only if every witness says that it is over and
  * still whole. If only some say so, the date is contested and reported: it is held back, not skipped.
  */
-import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
 import { formatWallClock } from '../calendar/wall-clock.ts';
-import { computeLookback, expiresAt, type LookbackRange, listSettled, settledAt } from './dates.ts';
+import { computeLookback, expiresAt, type LookbackRange, listSettled, type SettleRule, settledAt } from './dates.ts';
 
 /**
  * Two clocks synchronised by NTP differ by less than a second; a clock without NTP drifts by a few seconds a day. A
- * skew below two minutes cannot cause an early seal: delay plus margin are fifteen times as long.
+ * skew below two minutes cannot cause an early seal: the slower clock decides, and the source must show the session's end.
  */
 export const MAX_CLOCK_SKEW_MS = 2 * 60_000;
 
@@ -89,20 +88,17 @@ export interface AgreedDates {
 }
 
 /** @param isForgetting whether the source deletes old dates */
-export function agreeOnDates(
-  witnesses: Witnesses,
-  calendar: CalendarOverride = NO_OVERRIDE,
-  isForgetting = true,
-): AgreedDates {
+export function agreeOnDates(witnesses: Witnesses, rule: SettleRule, isForgetting = true): AgreedDates {
+  const lookbackAt = (nowMs: number) => computeLookback(nowMs, rule.calendar, rule.settleSeconds);
   const { earliestMs, latestMs, conflict } = compareWitnesses(witnesses);
-  const earliest = computeLookback(earliestMs, calendar);
-  const isAgreed = (date: string) => explainContest(date, witnesses, calendar, isForgetting) === undefined;
+  const earliest = lookbackAt(earliestMs);
+  const isAgreed = (date: string) => explainContest(date, witnesses, rule, isForgetting) === undefined;
   const dates = listSettled(earliest).filter(isAgreed);
-  if (conflict === undefined) return { dates, contested: [], lookback: computeLookback(latestMs, calendar) };
+  if (conflict === undefined) return { dates, contested: [], lookback: lookbackAt(latestMs) };
   const seen = [witnesses.ownMs, witnesses.serverMs ?? witnesses.ownMs, latestMs];
-  const listed = seen.flatMap((nowMs) => listSettled(computeLookback(nowMs, calendar)));
+  const listed = seen.flatMap((nowMs) => listSettled(lookbackAt(nowMs)));
   const contested = [...new Set(listed)].sort().flatMap((date) => {
-    const reason = explainContest(date, witnesses, calendar, isForgetting);
+    const reason = explainContest(date, witnesses, rule, isForgetting);
     return reason === undefined ? [] : [{ date, reason: `${reason}: ${conflict}` }];
   });
   return { dates, contested, lookback: earliest };
@@ -112,11 +108,11 @@ export function agreeOnDates(
 export function explainContest(
   date: string,
   witnesses: Witnesses,
-  calendar: CalendarOverride = NO_OVERRIDE,
+  rule: SettleRule,
   isForgetting = true,
 ): string | undefined {
   const { earliestMs, latestMs } = compareWitnesses(witnesses);
-  if (earliestMs < settledAt(date, 0, calendar)) {
+  if (earliestMs < settledAt(date, rule)) {
     return `it is not over according to ${nameOf(earliestMs, witnesses)}, which shows ${formatWallClock(earliestMs)} (exchange time)`;
   }
   if (isForgetting && latestMs > expiresAt(date)) {

@@ -35,3 +35,14 @@ export function shareOf(part: Amount, whole: Amount): Amount {
 export function leanOf({ bullish, bearish }: { readonly bullish: Amount; readonly bearish: Amount }): Amount {
   return bullish === null || bearish === null ? null : bullish - bearish;
 }
+
+/** Below this share of bullish and bearish premium together, their difference is noise. `docs/formulas.md` has it. */
+const BALANCED_SHARE = 0.05;
+
+/** Bullish minus bearish premium, 0 where the difference is noise; null if either is unknown. */
+export function clearLeanOf(premium: { readonly bullish: Amount; readonly bearish: Amount }): Amount {
+  const lean = leanOf(premium);
+  if (lean === null) return null;
+  const sided = (premium.bullish ?? 0) + (premium.bearish ?? 0);
+  return Math.abs(lean) < BALANCED_SHARE * sided ? 0 : lean;
+}

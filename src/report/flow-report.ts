@@ -10,11 +10,11 @@ import { assertColumns, type DropSource, keepRecords, openDropFile } from './dro
 import type { Exposure, FlowReport, SealedDrop, ShownDrop, VolumeAboveOpenInterest, WatchedSymbol } from './model.ts';
 import { queryBiggestTrades } from './query/biggest-trades.ts';
 import { queryExclusions, queryUnknownCodes } from './query/exclusions.ts';
-import { queryExposure } from './query/exposure.ts';
+import { NO_EXPOSURE, queryExposure } from './query/exposure.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums, type Sums } from './query/sums.ts';
-import { SERIES_HASH } from './records.ts';
+import { hasWholeSymbols, SERIES_HASH } from './records.ts';
 
 /** More symbols would push the mail over the size at which Gmail clips it; the mail says how many are left out. */
 const MAX_WATCHLIST = 25;
@@ -51,7 +51,9 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
   const { symbols, ...sums } = await querySums(source, focus, history, hasGaps);
   const volumeAboveOpenInterest = await queryVolumeAboveOpenInterest(source);
   const { date } = drop;
-  const exposure = await queryExposure(source, { date, focus, marketStructure: options.marketStructure });
+  const exposure = hasWholeSymbols(drop.filter)
+    ? await queryExposure(source, { date, focus, marketStructure: options.marketStructure })
+    : NO_EXPOSURE;
   return {
     kind: 'flow',
     job: options.job,
@@ -127,5 +129,21 @@ function assertSealedRows(drop: SealedDrop, rows: number): void {
 function pickShown(drop: ShownDrop): ShownDrop {
   const { dataset, date, revision, condition, rows, min_time, max_time, sealed_at, sha256, location } = drop;
   const why = drop.degraded_reason === undefined ? {} : { degraded_reason: drop.degraded_reason };
-  return { dataset, date, revision, condition, ...why, rows, min_time, max_time, sealed_at, sha256, location };
+  const odd = drop.doubts?.length ? { doubts: drop.doubts } : {};
+  const part = drop.filter === undefined ? {} : { filter: drop.filter };
+  return {
+    dataset,
+    date,
+    revision,
+    condition,
+    ...why,
+    ...odd,
+    ...part,
+    rows,
+    min_time,
+    max_time,
+    sealed_at,
+    sha256,
+    location,
+  };
 }

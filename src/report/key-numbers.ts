@@ -66,7 +66,7 @@ export function nameSessions(
   };
 }
 
-/** The change of total premium, for the first screen: `+12 % vs 18 Nov`, `+6.4 % vs 5-session mean`. */
+/** The change of total premium, for the first screen: `+12% vs 18 Nov`, `+6.4% vs 5-session mean`. */
 export function describeTotalChange(comparison: Comparison, date: string): readonly string[] {
   const { latest, previous, mean }: Change = comparison.changes.total;
   const names = nameSessions(comparison, date);
@@ -196,9 +196,9 @@ function listOwnNumbers({ headline, exposure, exclusions, volumeAboveOpenInteres
   return [
     ofToday('Series where volume is above OI', 'count', volumeAboveOpenInterest.series),
     ofToday('Series that traded', 'count', volumeAboveOpenInterest.ofSeries),
-    ofToday('Net GEX per 1 % move', 'dollars', exposure.total.netGex),
-    ofToday('Call GEX per 1 % move', 'dollars', exposure.total.callGex),
-    ofToday('Put GEX per 1 % move', 'dollars', exposure.total.putGex),
+    ofToday('Net GEX per 1% move', 'dollars', exposure.total.netGex),
+    ofToday('Call GEX per 1% move', 'dollars', exposure.total.callGex),
+    ofToday('Put GEX per 1% move', 'dollars', exposure.total.putGex),
     ofToday('Net delta exposure', 'dollars', exposure.total.netDex),
     ...(exposure.lead === null ? [] : listLevels(exposure.lead)),
     ofToday('Records in the file', 'count', recorded.trades),

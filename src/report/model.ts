@@ -20,6 +20,10 @@ export interface SealedDrop {
   readonly condition: 'available' | 'degraded';
   /** Why it is degraded, as in the manifest. */
   readonly degraded_reason?: string | undefined;
+  /** Failed checks of the drop, in words. */
+  readonly doubts?: readonly string[] | undefined;
+  /** The condition, in SQL, that every row of the drop meets; absent if it has the whole market. */
+  readonly filter?: string | undefined;
   /** Rows in the Parquet file. */
   readonly rows: number;
   /** Earliest and latest trade, wall clock of the exchange; null or empty if there are no rows. */
@@ -226,10 +230,11 @@ export interface Exposure {
   readonly unpricedSymbols: number;
   /** Largest absolute net exposure first (at most 10). */
   readonly top: readonly RankedExposure[];
-  /** The detailed symbols: the watchlist's, or without a watchlist the first of `top`. */
+  /** The detailed symbols: the watchlist's, or without one `lead`. */
   readonly focus: readonly SymbolExposure[];
   /**
-   * The symbol of the first screen and the chart: the first of the watchlist with exposure, else the first of `top`.
+   * The symbol of the first screen and the chart: the first with exposure of the watchlist (without one: of SPX and SPY),
+   * else the first of `top`.
    */
   readonly lead: SymbolExposure | null;
 }

@@ -16,6 +16,7 @@ import {
   SINGLE_LEG_TYPES,
   SWEEP_TYPES,
 } from '../api-contract/record-type.ts';
+import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 
 export const IS_CALL = "put_call = 'CALL'";
 export const IS_PUT = "put_call = 'PUT'";
@@ -26,6 +27,18 @@ export const IS_MULTI_LEG = `(option_activity_type LIKE '${MULTI_LEG_PREFIX}%' O
 export const IS_SWEEP = `option_activity_type IN (${quoteList(SWEEP_TYPES)})`;
 /** A contract does not trade after its expiration, so a record dated after it counts as one of the last day. */
 export const IS_ZERO_DTE = 'expiration_date <= date';
+
+/** The half hour of a record since midnight, 19 from 09:30 on. */
+export const HALF_HOUR = '2 * EXTRACT(HOUR FROM time) + CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 1 END';
+
+/**
+ * Whether a drop with this condition has every trade of its symbols: the condition names no other column of the record.
+ * @param filter SQL; `undefined` without a condition
+ */
+export function hasWholeSymbols(filter: string | undefined): boolean {
+  const words = new Set((filter ?? '').replace(/'(?:[^'\\]|\\.|'')*'/g, ' ').match(/\w+/g));
+  return !TRADE_COLUMNS.some(({ name }) => name !== 'symbol' && name !== 'date' && words.has(name));
+}
 
 /** A premium that can be summed, as an expression over a record; null if there is none. */
 export const KNOWN_PREMIUM = 'CASE WHEN isFinite(premium) THEN premium END';
@@ -97,6 +110,11 @@ export const IS_LATE = isOneOf(LATE_TYPES);
 
 /** Columns that decide which records count. */
 export const COUNTED_COLUMNS: readonly string[] = ['id', 'time', 'option_activity_type', ...KEY.split(', ')];
+
+/** Columns that the summary beside a drop needs. */
+export const SUMMARIZED_COLUMNS: readonly string[] = [
+  ...new Set(['symbol', 'oi', ...COUNTED_COLUMNS, ...PREMIUM_COLUMNS]),
+];
 
 /**
  * A query for the cancelled prints.

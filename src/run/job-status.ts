@@ -5,6 +5,7 @@
  */
 import { createTask } from 'node-cron';
 import type { CalendarOverride } from '../calendar/session.ts';
+import { formatSecond } from '../calendar/wall-clock.ts';
 import { describeError, type FailureKind, isFault } from '../core/errors.ts';
 import { type ArchivedReport, listArchive } from '../deliver/archived-pages.ts';
 import { judgeRun } from '../export/export.ts';
@@ -23,6 +24,7 @@ import { readProgress } from '../state/progress.ts';
 import type { RunEnd } from '../state/run-end.ts';
 import type { RunProgress } from '../state/run-progress.ts';
 import type { RunResult } from '../state/run-result.ts';
+import type { Staging } from '../state/staging.ts';
 import type { Openers } from './openers.ts';
 
 /** About a quarter's sessions; older copies are in the store under their dates. */
@@ -39,6 +41,8 @@ export interface DateStatus {
   readonly damage: string | null;
   /** Why a sealed date is degraded, if known. */
   readonly degraded_reason?: string | undefined;
+  /** Failed checks of a sealed date, in words; absent if all passed. */
+  readonly doubts?: readonly string[] | undefined;
   /** The last comparison of the sealed revision with the source; absent before the first. */
   readonly audit?: AuditRecord | undefined;
   /** Who accepted the gap, when and why; null if nobody did. */
@@ -62,6 +66,8 @@ interface JobStatus {
   readonly last_backfill_end: RunEnd | null;
   readonly next_run: string | null;
   readonly running: RunProgress | null;
+  /** How far the running session is staged; null if none is. */
+  readonly staged: { readonly date: string; readonly through: string; readonly rows: number } | null;
   /** Newest date first. */
   readonly reports: readonly ArchivedReport[];
   /** Why the store could not be read; `dates` is then what the last run knew. */
@@ -91,7 +97,7 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
   const state = new JobState(deps.stateDir, job.name);
   const calendar = await deps.readCalendar();
   const nowMs = deps.clock.now();
-  const lookback = lookbackOf(job.source, nowMs + (await readClockOffset(deps, job, nowMs)), calendar);
+  const lookback = lookbackOf(job, nowMs + (await readClockOffset(deps, job, nowMs)), calendar);
   const last = await state.lastRun.read();
   const lastBackfill = await state.lastBackfill.read();
   const task = job.schedule && createTask(job.schedule.cron, () => undefined, { timezone: job.schedule.timezone });
@@ -112,6 +118,7 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
       last_backfill_end: (await state.lastBackfillEnd.read()) ?? null,
       next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
       running: (await readProgress(state.progress, nowMs)) ?? null,
+      staged: describeStaging(await state.staging.read(), told.dates),
       reports: told.reports,
       fault: told.fault,
     },
@@ -137,6 +144,14 @@ async function readClockOffset(deps: StatusDeps, { source }: Job, nowMs: number)
     if (!isFault(error)) throw error;
     return 0;
   }
+}
+
+/** Until its date is sealed. */
+function describeStaging(staging: Staging | undefined, dates: readonly DateStatus[]): JobStatus['staged'] {
+  if (staging === undefined || staging.rows === 0) return null;
+  const { date, second, rows } = staging;
+  const isOver = dates.some((one) => one.date > date || (one.date === date && one.condition !== 'pending'));
+  return isOver ? null : { date, through: formatSecond(second), rows };
 }
 
 interface StoreReading extends Pick<JobStatus, 'store' | 'dates' | 'reports' | 'fault'> {
@@ -201,12 +216,12 @@ function recallRuns(job: Job, records: readonly (RunResult | undefined)[], fault
   const dates = Object.entries(runs[0]?.conditions ?? {})
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([date, condition]) => {
-      const { rows = null, revision = null, degraded_reason } = results.get(date) ?? {};
+      const { rows = null, revision = null, degraded_reason, doubts } = results.get(date) ?? {};
       return describeDate(
         job,
         date,
         condition,
-        isSealed(condition) ? { condition, rows, revision, degraded_reason } : undefined,
+        isSealed(condition) ? { condition, rows, revision, degraded_reason, doubts } : undefined,
       );
     });
   return { store: runs[0]?.store ?? job.drop.to, dates, reports: [], fault, conditionFault: undefined };
@@ -227,6 +242,7 @@ function describeDate(
     begins_to_expire: expires(job.source) && isOpen(condition) ? new Date(expiresAt(date)).toISOString() : null,
     damage: sealed?.damage ?? null,
     degraded_reason: sealed?.degraded_reason,
+    doubts: sealed?.doubts?.length ? sealed.doubts : undefined,
     audit: sealed?.audit,
     accepted: accepted?.condition === condition ? accepted : null,
   };

@@ -1,5 +1,5 @@
 /**
- * Runs the job's checks on the written file before it is published. `job/resolve-job.ts` defines the checks, and
+ * Runs the job's checks on the written file before it is published; `baseline.ts` has the one that needs other dates. `job/resolve-job.ts` defines the checks, and
  * `on_failure` decides what a failed one does. The file cannot show how often the source repeated a row: the caller
  * counts that.
  */
@@ -7,7 +7,8 @@ import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
-import type { Job, JobCheck } from '../job/job.ts';
+import type { FileCheck, Job } from '../job/job.ts';
+import { describeCheck } from '../ledger/doubts.ts';
 import type { CheckResult } from '../ledger/manifest.ts';
 
 /**
@@ -18,7 +19,7 @@ import type { CheckResult } from '../ledger/manifest.ts';
 export async function runChecks(
   engine: Engine,
   path: string,
-  checks: readonly JobCheck[],
+  checks: readonly FileCheck[],
   date: string,
   repeats: number,
 ): Promise<readonly CheckResult[]> {
@@ -53,26 +54,8 @@ export function assertChecks(job: Pick<Job, 'file'>, date: string, results: read
   });
 }
 
-/** `check dates: 3 rows have another date, allowed are 0`. */
-export function describeCheck({ check, column, found, allowed, tolerance }: CheckResult): string {
-  switch (check) {
-    case 'min-rows':
-      return `check min-rows: ${found} rows, allowed are ${allowed} or more`;
-    case 'max-nulls':
-      return `check max-nulls: a share of ${found} of "${column ?? ''}" is null or empty, allowed is ${allowed}`;
-    case 'premium':
-      return `check premium: in ${found} rows the premium is not price x size x 100 within ${tolerance ?? 0}, allowed are ${allowed}`;
-    case 'unique-id':
-      return `check unique-id: ${found} rows repeat an id in the same version, allowed are ${allowed}`;
-    case 'dates':
-      return `check dates: ${found} rows have another date, allowed are ${allowed}`;
-    default:
-      return `check ${check}: found ${found}, allowed ${allowed}`;
-  }
-}
-
 /** Rebuilds the check of a result, to run it again; `undefined` if this version does not know it. */
-export function checkOf(result: CheckResult): JobCheck | undefined {
+export function checkOf(result: CheckResult): FileCheck | undefined {
   const onFailure = result.on_failure;
   switch (result.check) {
     case 'min-rows':
@@ -89,7 +72,7 @@ export function checkOf(result: CheckResult): JobCheck | undefined {
   }
 }
 
-function measure(check: JobCheck, date: string): string {
+function measure(check: FileCheck, date: string): string {
   switch (check.check) {
     case 'min-rows':
       return 'count()';
@@ -110,7 +93,7 @@ function measure(check: JobCheck, date: string): string {
   }
 }
 
-function judge(check: JobCheck, found: number): CheckResult {
+function judge(check: FileCheck, found: number): CheckResult {
   const result = { check: check.check, on_failure: check.onFailure, found };
   switch (check.check) {
     case 'min-rows':

@@ -4,21 +4,24 @@
  * records.
  */
 import { rm } from 'node:fs/promises';
+import { CLOSE_HALF_HOUR, formatHalfHour, OPEN_HALF_HOUR } from '../calendar/session.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
+import type { Manifest } from '../ledger/manifest.ts';
 import { SUMS_WITH_GAPS, sumKnown } from '../report/number-values.ts';
 import {
   AT_ASK,
   AT_BID,
   buildFate,
-  COUNTED_COLUMNS,
+  HALF_HOUR,
   IS_CALL,
   IS_PUT,
   KNOWN_PREMIUM,
-  PREMIUM_COLUMNS,
   SERIES_HASH,
+  SUMMARIZED_COLUMNS,
 } from '../report/records.ts';
+import type { DayShape } from './baseline.ts';
 import type { DropColumn } from './drop-columns.ts';
 import { writeFooter } from './footer.ts';
 import { COMPRESSION } from './write-parquet.ts';
@@ -47,14 +50,27 @@ const TALLIES: Measures = [
   ...tally('recorded', 'true'),
 ];
 
+/** The columns `trades_0930` to `trades_1600`. */
+const HALF_HOURS = Array.from({ length: CLOSE_HALF_HOUR - OPEN_HALF_HOUR + 1 }, (_, index) => {
+  const halfHour = OPEN_HALF_HOUR + index;
+  return { name: `trades_${formatHalfHour(halfHour).replace(':', '')}`, halfHour };
+});
+
+/**
+ * When the counted records of the symbol traded. Column, its SQL over the records of a cell, and the aggregate that joins
+ * cells. Summaries of older versions lack all of them.
+ */
+const TIMES: readonly { readonly name: string; readonly sql: string; readonly join: string }[] = [
+  { name: 'expirations', sql: 'any(expiration_date)', join: 'uniqExactIf' },
+  { name: 'last_trade_second', sql: "max(dateDiff('second', toStartOfDay(time), time))", join: 'maxIf' },
+  ...HALF_HOURS.map(({ name, halfHour }) => ({ name, sql: `countIf(half_hour = ${halfHour})`, join: 'sumIf' })),
+];
+
 /** Summaries without this column count unknown sentiment as neutral premium, and have NaN for sums with gaps. */
 const GAP_MARK = 'unpriced_trades';
 
 /** Summaries without this column include cancel messages and late reports in every sum. */
 const MARK = 'recorded_trades';
-
-/** Columns of a drop that the sums need. */
-const NEEDED: readonly string[] = [...new Set(['symbol', 'oi', ...COUNTED_COLUMNS, ...PREMIUM_COLUMNS])];
 
 /** Columns that summaries without `GAP_MARK` lack or define differently. */
 const NEW_MEANING: readonly string[] = ['unpriced_trades', 'unsized_trades', 'neutral_premium'];
@@ -65,7 +81,9 @@ const RELATIVE_TOLERANCE = 1e-9;
 /** Whether a drop has a summary: only single trades with all needed columns have one. */
 export function hasSummary(job: Pick<Job, 'source'>, columns: readonly Pick<DropColumn, 'name'>[]): boolean {
   const names = new Set(columns.map(({ name }) => name));
-  return (job.source.kind === 'rows' || job.source.kind === 'table') && NEEDED.every((name) => names.has(name));
+  return (
+    (job.source.kind === 'rows' || job.source.kind === 'table') && SUMMARIZED_COLUMNS.every((name) => names.has(name))
+  );
 }
 
 /**
@@ -90,9 +108,10 @@ export async function compareSummary(engine: Engine, dropPath: string, path: str
   const described = await engine.rows<{ readonly name: string }>(`DESCRIBE TABLE ${file}`);
   const present = new Set(described.map(({ name }) => name));
   const isOld = !present.has(GAP_MARK);
-  const known = (present.has(MARK) ? listNames() : SUMS.map(([name]) => name)).filter(
-    (name) => !isOld || !NEW_MEANING.includes(name),
-  );
+  const hasTimes = TIMES.some(({ name }) => present.has(name));
+  const known = (present.has(MARK) ? listNames() : SUMS.map(([name]) => name))
+    .filter((name) => !isOld || !NEW_MEANING.includes(name))
+    .filter((name) => hasTimes || !TIMES.some((time) => time.name === name));
   const names = known.filter((name) => present.has(name));
   const missing = present.has(MARK) ? known.filter((name) => !present.has(name)) : [];
   if (missing.length > 0) return [`the summary has no column ${missing.join(', ')}`];
@@ -116,17 +135,54 @@ export async function compareSummary(engine: Engine, dropPath: string, path: str
 }
 
 /**
+ * The day of a summary as the check `baseline` compares it; `undefined` if an older version wrote the summary.
+ * @param path of the summary @throws EngineFault
+ */
+export async function readShape(
+  engine: Engine,
+  { date, rows, statistics = [] }: Pick<Manifest, 'date' | 'rows' | 'statistics'>,
+  path: string,
+): Promise<DayShape | undefined> {
+  const names = ['trades', 'total_premium', ...TIMES.map(({ name }) => name)];
+  const structure = ['symbol String', ...names.map((name) => `${name} Nullable(Float64)`)].join(', ');
+  const found = await engine.rows<{ symbol: string } & Readonly<Record<string, number | null>>>(
+    `SELECT * FROM file(${quoteString(path)}, Parquet, ${quoteString(structure)})`,
+  );
+  if (found.some((row) => row['expirations'] === null)) return undefined;
+  const read = (value: number | null | undefined) => value ?? 0;
+  return {
+    date,
+    rows,
+    nulls: new Map(statistics.map(({ column, nulls }) => [column, nulls])),
+    symbols: new Map(
+      found.map((row) => [
+        row.symbol,
+        {
+          trades: read(row['trades']),
+          premium: row['total_premium'] ?? null,
+          expirations: read(row['expirations']),
+          lastTrade: read(row['last_trade_second']),
+          halfHours: HALF_HOURS.map(({ name }) => read(row[name])),
+        },
+      ]),
+    ),
+  };
+}
+
+/**
  * Reads the file once, into cells by option series and by fate of the records, then sums the cells. So a series' volume
  * is known when it is compared with its open interest.
  */
 function selectSummary(dropPath: string): string {
   const file = fileOf(dropPath);
   // Grouping by a hash of the key takes half the time.
-  const records = `SELECT * REPLACE (${KNOWN_PREMIUM} AS premium), ${buildFate(file, '_row_number')} AS fate, ${SERIES_HASH} AS series_hash FROM ${file}`;
-  const cells = `SELECT ifNull(any(symbol), '') AS symbol, fate, max(oi) AS open_interest, ${SUMS.map(([name, sql]) => `${sql} AS ${name}`).join(', ')}
+  const records = `SELECT * REPLACE (${KNOWN_PREMIUM} AS premium), ${buildFate(file, '_row_number')} AS fate, ${SERIES_HASH} AS series_hash, ${HALF_HOUR} AS half_hour FROM ${file}`;
+  const measures = [...SUMS, ...TIMES.map(({ name, sql }): Measures[number] => [name, sql])];
+  const cells = `SELECT ifNull(any(symbol), '') AS symbol, fate, max(oi) AS open_interest, ${measures.map(([name, sql]) => `${sql} AS ${name}`).join(', ')}
     FROM (${records}) GROUP BY series_hash, fate`;
   const sums = SUMS.map(([name]): Measures[number] => [name, `sumIf(cells.${name}, ${IS_COUNTED})`]);
-  return selectGroups([...sums, ...TALLIES], `(${cells}) AS cells`);
+  const times = TIMES.map(({ name, join }): Measures[number] => [name, `${join}(cells.${name}, ${IS_COUNTED})`]);
+  return selectGroups([...sums, ...TALLIES, ...times], `(${cells}) AS cells`);
 }
 
 /** Records without a symbol count only in the row of all symbols. */
@@ -161,7 +217,7 @@ function complete(name: string): string {
 }
 
 function listNames(): readonly string[] {
-  return [...SUMS, ...TALLIES].map(([name]) => name);
+  return [...[...SUMS, ...TALLIES].map(([name]) => name), ...TIMES.map(({ name }) => name)];
 }
 
 function fileOf(path: string): string {

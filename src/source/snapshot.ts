@@ -20,6 +20,8 @@ export interface ChainFilter {
   readonly putCall?: 'CALL' | 'PUT';
   readonly strikeMin?: number;
   readonly strikeMax?: number;
+  /** Only contracts of this expiration, `YYYY-MM-DD`. */
+  readonly expiration?: string;
 }
 
 export type SnapshotAnswer =

@@ -280,6 +280,17 @@ class EngineStage implements Stage {
     return hasContracts ? await findSharedContract(this.#engine, this.table) : undefined;
   }
 
+  async strikes() {
+    const found = await this.#engine.rows<{ asked: string; k: number; n: number }>(
+      `SELECT splitByChar(' ', ${WINDOW_COLUMN})[1] AS asked, toInt64(round(toFloat64OrZero(ifNull(toString(strike), '')) * 1000)) AS k, count() AS n FROM ${this.table} GROUP BY asked, k HAVING k > 0 ORDER BY asked, k`,
+    );
+    const strikes = new Map<string, (readonly [number, number])[]>();
+    for (const { asked, k, n } of found) {
+      strikes.set(asked, [...(strikes.get(asked) ?? []), [Number(k), Number(n)] as const]);
+    }
+    return strikes;
+  }
+
   async repeatedIds() {
     const { source } = this.#job;
     // Identical rows that repeat are harmless, unless the user's SQL multiplies them.

@@ -44,6 +44,8 @@ export interface Stage {
   tornGroup(): Promise<TornGroup | undefined>;
   /** For a snapshot: a contract that came in more than one answer; for other jobs `undefined`. */
   sharedContract(): Promise<SharedContract | undefined>;
+  /** For an option chain: contracts by strike (thousandths), ascending, of each symbol asked for. */
+  strikes(): Promise<ReadonlyMap<string, readonly (readonly [strike: number, contracts: number])[]>>;
   /** For a job of single trades: the answers that repeat ids, worst first. */
   repeatedIds(): Promise<readonly RepeatedIds[]>;
   /** Some ids that several rows share, most frequent first. */

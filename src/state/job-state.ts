@@ -9,6 +9,7 @@ import { type DayCounts, dayCountsSchema } from '../plan/counts.ts';
 import { type Failures, failuresSchema } from './failures.ts';
 import { type LastSuccess, lastSuccessSchema, type RunEnd, runEndSchema } from './run-end.ts';
 import { type RunResult, runResultSchema } from './run-result.ts';
+import { type Staging, stagingSchema } from './staging.ts';
 import { StateFile } from './state-file.ts';
 import { type Unavailable, unavailableSchema } from './unavailable.ts';
 
@@ -28,12 +29,16 @@ export class JobState {
   readonly failures: StateFile<Failures>;
   /** Dates for which the source had no data. */
   readonly unavailable: StateFile<Unavailable>;
+  /** How far the running session is staged. */
+  readonly staging: StateFile<Staging>;
   /** Path: progress of the current run; no file while no run is active. */
   readonly progress: string;
   /** Path: alerts sent while the store that records them could not be written. */
   readonly alerts: string;
   /** Folder of the logs of the daemon's runs, one file each. */
   readonly logs: string;
+  /** The same of the daemon's staging, so that it does not push out those of runs. */
+  readonly stageLogs: string;
   /** Path: the daemon's unfinished tick. */
   readonly unfinished: string;
   /** Path: end of a daemon run that no operator alert has reported yet. */
@@ -54,9 +59,11 @@ export class JobState {
     this.lastSuccess = new StateFile(at('last-success.json'), lastSuccessSchema);
     this.failures = new StateFile(at('failures.json'), failuresSchema);
     this.unavailable = new StateFile(at('unavailable.json'), unavailableSchema);
+    this.staging = new StateFile(at('staging.json'), stagingSchema);
     this.progress = at('progress.json');
     this.alerts = at('alerts.json');
     this.logs = at('logs');
+    this.stageLogs = at('stage-logs');
     this.unfinished = at('unfinished.json');
     this.unsent = at('unsent.json');
     this.worker = at('worker');

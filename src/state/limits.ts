@@ -33,6 +33,27 @@ const MAX_OFFSET_MS = 100 * 366 * 86_400_000;
 const MAX_ROW_BYTES = 1024 ** 2;
 const MAX_WAIT_MS = 3_600_000;
 
+/**
+ * How groups may be counted: in one request with the raw rows; in one of their own, with the places at which windows may
+ * be cut; or without these.
+ */
+const GROUP_COUNTS = ['joined', 'apart', 'plain'] as const;
+type GroupCounting = (typeof GROUP_COUNTS)[number];
+
+/** Of option chains, in contracts of an answer. */
+const chainSizesSchema = z.object({
+  /** The limit by the API's own words; `null`: it has not said any. */
+  stated: rowsOfChain().nullable(),
+  passed: rowsOfChain(),
+  refused: rowsOfChain().nullable(),
+});
+type ChainSizesFound = Readonly<z.infer<typeof chainSizesSchema>>;
+const NO_CHAIN_SIZES: ChainSizesFound = { stated: null, passed: 0, refused: null };
+
+function rowsOfChain() {
+  return z.int().min(0).max(MAX_DATE_ROWS);
+}
+
 const secondSchema = z.int().min(0).max(SECONDS_PER_DAY);
 const profileSchema = z
   .array(z.object({ symbol: z.string().exactOptional(), second: secondSchema, share: z.number().min(0).max(1) }))
@@ -66,6 +87,10 @@ const limitsSchema = z.object({
    * `export/trades/recount-proof.ts`.
    */
   recount_proofs: z.record(z.string(), z.enum(PROOFS)).default({}),
+  group_counts: z.enum(GROUP_COUNTS).default('joined'),
+  chain_sizes: chainSizesSchema.default(NO_CHAIN_SIZES),
+  /** Contracts by strike (thousandths) of chains that are too large for one answer, as of the last date. */
+  chain_strikes: z.record(z.string(), z.array(z.tuple([z.int().min(0), rowsOfChain()]))).default({}),
   /** Mean size of a row in transfer, before compression. */
   row_bytes: z.number().positive().max(MAX_ROW_BYTES),
   /** Mean duration of the last answers. */
@@ -94,6 +119,11 @@ export class ApiLimits {
   symbolProfile: Profile | null = null;
   /** The proof that recounts can give, by the columns hashed for it. */
   recountProofs: Readonly<Record<string, Proof>> = {};
+  /** How the groups of an aggregating job may be counted. */
+  groupCounts: GroupCounting = 'joined';
+  chainSizes: ChainSizesFound = NO_CHAIN_SIZES;
+  /** Contracts by strike, ascending, of chains that are too large for one answer, as of the last date. */
+  chainStrikes: Readonly<Record<string, readonly (readonly [strike: number, contracts: number])[]>> = {};
   /** Mean size of a row in transfer, before compression; initially that of a row with the contract's own fields. */
   rowBytes = 700;
   /** Mean duration of the last answers; 0 before the first. */
@@ -122,6 +152,9 @@ export class ApiLimits {
     this.timeProfile = kept.time_profile;
     this.symbolProfile = kept.symbol_profile;
     this.recountProofs = kept.recount_proofs;
+    this.groupCounts = kept.group_counts;
+    this.chainSizes = kept.chain_sizes;
+    this.chainStrikes = kept.chain_strikes;
     this.rowBytes = kept.row_bytes;
     this.answerMs = kept.answer_ms;
     this.clockOffsetMs = kept.clock_offset_ms;
@@ -132,6 +165,8 @@ export class ApiLimits {
   #hope(nowMs: number): void {
     this.#sinceMs = nowMs;
     this.recountProofs = {};
+    this.groupCounts = 'joined';
+    this.chainSizes = { ...this.chainSizes, stated: null, refused: null };
     this.dayEdges = 'open';
     this.rowLimit = Math.max(this.rowLimit, ASSUMED_ROW_LIMIT);
     if (this.refusedRows !== null) this.refusedRows = Math.min(2 * this.refusedRows, Number.MAX_SAFE_INTEGER);
@@ -168,6 +203,11 @@ export class ApiLimits {
       time_profile: this.timeProfile && [...this.timeProfile],
       symbol_profile: this.symbolProfile && [...this.symbolProfile],
       recount_proofs: this.recountProofs,
+      group_counts: this.groupCounts,
+      chain_sizes: this.chainSizes,
+      chain_strikes: Object.fromEntries(
+        Object.entries(this.chainStrikes).map(([symbol, counts]) => [symbol, counts.map(([k, n]) => [k, n])]),
+      ),
       row_bytes: this.rowBytes,
       answer_ms: this.answerMs,
       clock_offset_ms: this.clockOffsetMs,

@@ -21,6 +21,8 @@ const dateResultSchema = z.object({
   missing: z.array(z.object({ window: z.string(), reason: z.string() })).optional(),
   /** Why the date is degraded. */
   degraded_reason: z.string().optional(),
+  /** Failed checks of the sealed revision, in words; absent if all passed. */
+  doubts: z.array(z.string()).optional(),
   error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }).optional(),
 });
 
@@ -59,6 +61,8 @@ export const runResultSchema = z.object({
   audits: z.record(z.string(), auditRecordSchema).default({}),
   /** Dates that may be due but were not exported because the clocks disagree; empty in older records. */
   held: z.array(heldSchema).readonly().default([]),
+  /** Dates whose last rows are so recent that more may follow: when each will have settled; empty in older records. */
+  open: z.record(z.string(), z.string()).default({}),
   /** The clocks at the end, and their difference in words; absent in records of older versions. */
   clocks: z.object({ server: z.string().nullable(), own: z.string(), conflict: z.string().nullable() }).optional(),
   /** Only for a run with given dates. */

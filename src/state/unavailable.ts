@@ -23,7 +23,7 @@ export const unavailableSchema = z.record(z.string(), askedSchema);
 export type Unavailable = Readonly<z.infer<typeof unavailableSchema>>;
 
 /**
- * How long after its session has settled a snapshot may still arrive. The exchange's longest weekend is four days, and
+ * How long after its session's rows are visible a snapshot may still arrive. The exchange's longest weekend is four days, and
  * a provider fixes on a working day what its alarms reported on the weekend. Asking costs one request a symbol and
  * night.
  */
@@ -48,7 +48,7 @@ export function isUnavailable(
   calendar?: CalendarOverride,
 ): boolean {
   if (asked === undefined || asked.url !== url) return false;
-  const isLate = Date.parse(asked.asked_at) >= settledAt(date, 0, calendar) + LATE_DAYS * DAY_MS;
+  const isLate = Date.parse(asked.asked_at) >= settledAt(date, { settleSeconds: 0, calendar }) + LATE_DAYS * DAY_MS;
   return isLate && symbols.every((symbol) => asked.symbols.includes(symbol));
 }
 

@@ -26,6 +26,8 @@ export interface FrontOptions {
   /** Most rows that a query may read. */
   readonly scanLimit?: number | undefined;
   readonly isPage: (sql: string) => boolean;
+  /** What its `Date` header shows, milliseconds since the epoch. Default: the time of this process. */
+  readonly now?: (() => number) | undefined;
 }
 
 const HOST = '127.0.0.1';
@@ -34,6 +36,7 @@ const LINE_END = 0x0a;
 export async function startFront(options: FrontOptions): Promise<Front> {
   const answered: { sql: string; rows: number }[] = [];
   const server = createServer((request, response) => {
+    if (options.now) response.setHeader('date', new Date(options.now()).toUTCString());
     // A caller that has gone needs no answer.
     serve(options, answered, request, response).catch(() => response.destroy());
   });

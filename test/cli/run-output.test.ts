@@ -35,6 +35,7 @@ const RUN: RunResult = {
   new_gaps: [],
   accepted: [],
   held: [],
+  open: {},
   audits: {},
   expires: {},
 };

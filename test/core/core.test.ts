@@ -111,7 +111,7 @@ test('counts, decimals and shares are grouped and rounded the same everywhere', 
   expect(formatDecimal(4697.2402)).toBe('4,697.24');
   expect(formatDecimal(1_234_567.891, 0)).toBe('1,234,568');
   expect(formatDecimal(null)).toBe('n/a');
-  expect(formatPercent(0.6213)).toBe('62.1 %');
+  expect(formatPercent(0.6213)).toBe('62.1%');
   expect(formatPercent(0 / 0)).toBe('n/a');
 });
 

@@ -17,6 +17,7 @@ const rules: Rules = {
   newRunId: () => 'run',
   hasSession: () => true,
   hasAlerts: () => true,
+  canStage: () => true,
   nextTick: () => undefined,
 };
 

@@ -143,7 +143,7 @@ describe('a restatement', () => {
 
   it('tells two values that read the same with the digits in which they differ', () => {
     const of = (headline: Numbers['headline']) => createReport(headline === undefined ? {} : { headline });
-    // 1.36 % more, and above the default threshold: both are 0.30 in two decimals.
+    // 1.36% more, and above the default threshold: both are 0.30 in two decimals.
     expect(listChanges(of({ putCallByPremium: 0.3008 }), of({ putCallByPremium: 0.3049 }), 0.01)).toEqual([
       { name: 'Put/call by premium', before: '0.3008', after: '0.3049' },
     ]);
@@ -167,7 +167,7 @@ describe('a restatement', () => {
     [{ headline: { putCallByPremium: null } }, ['Put/call by premium']],
     // These compare with other days.
     [{ unusual: 9, previous: 1 }, []],
-  ] satisfies [Numbers, string[]][])('to %j changes %j at 1 %%', (numbers, names) => {
+  ] satisfies [Numbers, string[]][])('to %j changes %j at 1%%', (numbers, names) => {
     expect(changed(numbers)).toEqual(names);
   });
 

@@ -84,7 +84,7 @@ it.skipIf(spawnSync('script', ['--version']).status !== 0)(
         text += chunk;
       });
       await once(child, 'close');
-      expect(text).toMatch(/\d{4}-\d{2}-\d{2} +\d+ % \[[=-]+\] .* rows/);
+      expect(text).toMatch(/\d{4}-\d{2}-\d{2} +\d+% \[[=-]+\] .* rows/);
       expect(text).toContain('Drops      ');
       const again = await flowdrop(['demo', '--rows', '3000', '--sessions', '1'], { cwd });
       expect(again.stderr).not.toContain(' % [');

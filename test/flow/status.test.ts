@@ -61,7 +61,7 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
   expect(running).toMatchObject({ total_rows: 1200, dates_total: 1, dates_done: 0, splits: 0 });
   expect(running?.window).toMatch(/^\d\d:\d\d:\d\d.*\.\.\d\d:\d\d:\d\d/);
   expect((await flowdrop(['status', job], { cwd, env: service.env })).stdout).toMatch(
-    /^running for \d+ s: \w+ 2026-11-20, \d+ %, [\d,]+ of 1,200 rows, .* \(run tick-1\)$/m,
+    /^running for \d+ s: \w+ 2026-11-20, \d+%, [\d,]+ of 1,200 rows, .* \(run tick-1\)$/m,
   );
   child?.kill('SIGKILL');
   expect((await killed).code).toBeNull();
@@ -140,10 +140,10 @@ it.skipIf(spawnSync('script', ['--version']).status !== 0)(
       });
       await once(child, 'close');
       // biome-ignore lint/suspicious/noControlCharactersInRegex: what moves the cursor separates the lines.
-      const lines = text.split(/[\r\n]|\u001b\[\??\d*[A-Za-z]/).filter((line) => / \d+ % {1,2}/.test(line));
+      const lines = text.split(/[\r\n]|\u001b\[\??\d*[A-Za-z]/).filter((line) => / \d+% {1,2}/.test(line));
       expect(lines.length).toBeGreaterThan(3);
       expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(columns);
-      expect(lines.join('\n')).toMatch(/2026-11-20 .*\d+ % .* \d+ req .*\d\d:\d\d:\d\d\.\./);
+      expect(lines.join('\n')).toMatch(/2026-11-20 .*\d+% .* \d+ req .*\d\d:\d\d:\d\d\.\./);
     }
   },
 );

@@ -37,7 +37,7 @@ it.skipIf(!hasScript)(
       });
       const [code] = await once(child, 'close');
       expect(code, text).toBe(0);
-      const drawn = text.split(CONTROLS).filter((line) => /^2026-11-20 +\d+ % /.test(line));
+      const drawn = text.split(CONTROLS).filter((line) => /^2026-11-20 +\d+% /.test(line));
       expect(drawn.filter((line) => / req .*\.\./.test(line)).length, 'lines with the window').toBeGreaterThan(0);
 
       const screen = readScreen(text);
@@ -46,7 +46,7 @@ it.skipIf(!hasScript)(
       expect(warned.length).toBe(text.split('WARN').length - 1);
       for (const line of warned) expect(line).toMatch(/^\[\d\d:\d\d:\d\d\] WARN: retry after try \d of 5: /);
       // Nothing else is left: no line of the bar, no field on a line of its own.
-      expect(screen.filter((line) => / \d+ % | req\b|^ +\w+: /.test(line))).toEqual([]);
+      expect(screen.filter((line) => / \d+% | req\b|^ +\w+: /.test(line))).toEqual([]);
       expect(screen.filter((line) => line.startsWith('2026-11-20: sealed, 1,200 rows'))).toHaveLength(1);
       // The results are whole too, and the last that is written.
       expect(screen.filter((line) => /^date +result +rows +size +requests$/.test(line))).toHaveLength(1);

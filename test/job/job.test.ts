@@ -75,6 +75,7 @@ test('a minimal job gets every default', () => {
     rows: { onBad: 'quarantine', maxBad: 0.001 },
     checks: [],
     audit: 'repair',
+    settleSeconds: 60,
     schedule: undefined,
     reports: [],
     alerts: { to: [], webhook: true },
@@ -91,14 +92,17 @@ test('an aggregating job has its grain, its keys and its types', () => {
 });
 
 test.each([
-  ['', { timezone: 'America/New_York', retrySeconds: 900, timeoutSeconds: 28_800, distributed: false }],
+  [
+    '',
+    { timezone: 'America/New_York', retrySeconds: 900, timeoutSeconds: 28_800, stageSeconds: null, distributed: false },
+  ],
   [
     '  retry: 2h\n  timeout: 90m\n  timezone: Etc/UTC\n',
-    { timezone: 'Etc/UTC', retrySeconds: 7200, timeoutSeconds: 5400, distributed: false },
+    { timezone: 'Etc/UTC', retrySeconds: 7200, timeoutSeconds: 5400, stageSeconds: null, distributed: false },
   ],
   [
     '  retry: off\n  timeout: off\n  distributed: true\n',
-    { timezone: 'America/New_York', retrySeconds: null, timeoutSeconds: null, distributed: true },
+    { timezone: 'America/New_York', retrySeconds: null, timeoutSeconds: null, stageSeconds: null, distributed: true },
   ],
 ])('a schedule with %j has every default', (lines, expected) => {
   expect(parseJob('x', `${GOOD}schedule:\n  cron: "30 17 * * 1-5"\n${lines}`).schedule).toEqual({
@@ -117,6 +121,18 @@ interface Case {
 }
 
 const CASES: readonly Case[] = [
+  {
+    title: 'staging of groups',
+    text: `${GOOD.replace('api: historical', 'api: historical\n  sql: SELECT symbol, minute FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute\n  grain: minute\n  time: minute')}schedule:\n  cron: "31 16 * * 1-5"\n  stage: 5m\n`,
+    line: 12,
+    says: ['schedule.stage', 'is only allowed for single trades'],
+  },
+  {
+    title: 'staging of a shared schedule',
+    text: `${GOOD}schedule:\n  cron: "31 16 * * 1-5"\n  stage: 5m\n  distributed: true\n`,
+    line: 9,
+    says: ['schedule.stage', 'what is staged is on one machine'],
+  },
   {
     title: 'a misspelt key',
     text: GOOD.replace('  dataset:', '  datset:'),
@@ -139,7 +155,11 @@ const CASES: readonly Case[] = [
     title: 'a key far from any',
     text: `${GOOD}whatever: 1\n`,
     line: 7,
-    says: ['whatever', 'unknown key', 'name, source, partition, drop, rows, checks, audit, schedule, reports, alerts'],
+    says: [
+      'whatever',
+      'unknown key',
+      'name, source, partition, drop, rows, checks, audit, settle, schedule, reports, alerts',
+    ],
   },
   {
     title: 'an audit of rows that cannot be counted',

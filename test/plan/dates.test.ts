@@ -1,9 +1,10 @@
 /** Lookback, settling and expiry, as pure functions of a clock. */
 import { describe, expect, test } from 'vitest';
+import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { computeLookback, expiresAt, listSettled, settledAt } from '../../src/plan/dates.ts';
 
 describe('the lookback', () => {
-  const at = (instant: string) => computeLookback(Date.parse(instant));
+  const at = (instant: string) => computeLookback(Date.parse(instant), NO_OVERRIDE, 900);
 
   test.each([
     ['2026-11-20T22:00:00Z', '2026-11-05 17:00:00', '2026-11-05', '2026-11-06', '2026-11-20'],
@@ -36,9 +37,10 @@ describe('the lookback', () => {
     ]);
   });
 
-  test('settles a session half an hour after its last trades', () => {
-    expect(new Date(settledAt('2026-11-20')).toISOString()).toBe('2026-11-20T21:45:00.000Z');
-    expect(new Date(settledAt('2026-11-27')).toISOString()).toBe('2026-11-27T18:45:00.000Z');
-    expect(new Date(settledAt('2026-07-01')).toISOString()).toBe('2026-07-01T20:45:00.000Z');
+  test('settles a session after its last trades are visible, by the time that the job gives', () => {
+    const settled = (date: string, settleSeconds: number) => new Date(settledAt(date, { settleSeconds })).toISOString();
+    expect(settled('2026-11-20', 60)).toBe('2026-11-20T21:31:00.000Z');
+    expect(settled('2026-11-27', 900)).toBe('2026-11-27T18:45:00.000Z');
+    expect(settled('2026-07-01', 900)).toBe('2026-07-01T20:45:00.000Z');
   });
 });

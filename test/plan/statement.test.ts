@@ -5,10 +5,10 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { type DayCounts, keyOf } from '../../src/plan/counts.ts';
+import { buildGroupMiddle, buildGroupProbe, readGroupPlace } from '../../src/plan/group-statement.ts';
 import { type CutRequest, packToTheRow, planPacking } from '../../src/plan/pack.ts';
 import {
   buildCut,
-  buildGroupProbe,
   buildMiddle,
   buildPage,
   buildProbe,
@@ -205,9 +205,9 @@ describe.each([
 
   test('gives every group once when a grain is cut by its split key', async () => {
     const window: Window = { date: DATE, from: { second: 34_200 }, to: { second: 34_260 } };
-    const [found] = await engine.rows<{ rows: number; middle: string }>(buildMiddle(flow, window, 'open'));
+    const [found] = await engine.rows<{ rows: number; middle: unknown }>(buildGroupMiddle(flow, window, 'open'));
     expect(Number(found?.rows)).toBe(3);
-    const at = parseMiddle(window, found?.middle ?? '');
+    const at = readGroupPlace(undefined, found?.middle) ?? window.from;
     const read = (of: Window) => engine.rows<{ symbol: string; n: number }>(buildPage(flow, of, 'open'));
     const halves = [...(await read({ ...window, to: at })), ...(await read({ ...window, from: at }))];
     const sorted = (list: readonly { symbol: string; n: number }[]) =>

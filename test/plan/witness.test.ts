@@ -5,6 +5,7 @@ import { agreeOnDates, compareWitnesses, formatApart, MAX_CLOCK_SKEW_MS } from '
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
+const RULE = { settleSeconds: 60 };
 /** Friday, 18:00 in New York. */
 const NOW = Date.parse('2026-11-20T23:00:00Z');
 const at = (ownMs: number, serverMs: number | undefined, rowMs?: number) => ({
@@ -34,7 +35,7 @@ describe('witnesses of the time', () => {
   });
 
   it('a date that the newest row shows to be clipped is contested though both clocks call it whole', () => {
-    const { dates, contested } = agreeOnDates(at(-3 * DAY, -3 * DAY, -HOUR));
+    const { dates, contested } = agreeOnDates(at(-3 * DAY, -3 * DAY, -HOUR), RULE);
     // By the clocks the lookback begins on the 2nd, by the row on the 5th.
     expect(dates[0]).toBe('2026-11-06');
     expect(contested.map(({ date }) => date)).toEqual(['2026-11-03', '2026-11-04', '2026-11-05', ...OPEN]);
@@ -42,7 +43,7 @@ describe('witnesses of the time', () => {
   });
 
   it('contested dates are those of either clock, each with who contests it', () => {
-    const { dates, contested, lookback } = agreeOnDates(at(-DAY, 0));
+    const { dates, contested, lookback } = agreeOnDates(at(-DAY, 0), RULE);
     expect([dates[0], dates.at(-1)]).toEqual(['2026-11-06', '2026-11-19']);
     expect(contested.map(({ date, reason }) => `${date} ${/according to (.*?), which/.exec(reason)?.[1]}`)).toEqual([
       "2026-11-05 the source's clock",
@@ -53,7 +54,7 @@ describe('witnesses of the time', () => {
   });
 
   it('a source that forgets nothing has no clipped dates', () => {
-    const { contested } = agreeOnDates(at(0, 3 * DAY), undefined, false);
+    const { contested } = agreeOnDates(at(0, 3 * DAY), RULE, false);
     expect(contested.every(({ reason }) => reason.startsWith('it is not over'))).toBe(true);
   });
 

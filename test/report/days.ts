@@ -94,7 +94,7 @@ function createQuiet(): FlowReport {
   });
 }
 
-/** One symbol with 90 % of premium, and gamma exposure that is negative everywhere. */
+/** One symbol with 90% of premium, and gamma exposure that is negative everywhere. */
 function createExtreme(): FlowReport {
   const headline = createPremium({
     total: 8_730_000_000,

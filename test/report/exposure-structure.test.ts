@@ -126,8 +126,8 @@ describe('market structure', () => {
   });
 
   it.each([
-    [100, 'Their calls and puts are both about 100 times ours, as if per move of 100 % rather than 1 %; ours'],
-    [0.2, 'Their calls and puts are both about 1/5.0 of ours, as if per move of one dollar rather than 1 %; ours'],
+    [100, 'Their calls and puts are both about 100 times ours, as if per move of 100% rather than 1%; ours'],
+    [0.2, 'Their calls and puts are both about 1/5.0 of ours, as if per move of one dollar rather than 1%; ours'],
   ])('of %d times the size in calls and puts alike names the unit', async (factor, explanation) => {
     const far = await compare([{ ...SNAPSHOT, call_gex: CALL_GEX * factor, put_gex: PUT_GEX * factor }]);
     expect(far?.explanation.startsWith(explanation)).toBe(true);

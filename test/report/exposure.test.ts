@@ -176,6 +176,21 @@ describe.each([1, 2, 3, 4])('exposure of the random day %i', (seed) => {
   });
 });
 
+describe('the lead without a watchlist', () => {
+  const of = (symbol: string, oi: number) => row({ id: symbol, symbol, oi, option_symbol: `${symbol}261218C00100000` });
+
+  it('is SPX, else SPY, else the symbol with the largest exposure', async () => {
+    const lead = async (...symbols: readonly string[]) => {
+      const { lead: found, focus } = await expose(symbols.map((symbol, at) => of(symbol, 1000 - at)));
+      expect(focus).toEqual([found]);
+      return found?.symbol;
+    };
+    expect(await lead('TSLA', 'SPY', 'SPX')).toBe('SPX');
+    expect(await lead('TSLA', 'SPY')).toBe('SPY');
+    expect(await lead('TSLA', 'NVDA')).toBe('TSLA');
+  });
+});
+
 describe('the exposure of a random day', () => {
   it('has a zero gamma in some symbols and none in others', async () => {
     const focus = Array.from({ length: 20 }, (_, at) => `S${at}`);

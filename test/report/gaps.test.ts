@@ -74,7 +74,7 @@ describe('a day of which no trade has a premium', () => {
     expect(model.headline).toMatchObject({ trades: 3, unpriced: 3, total: null, calls: null, bullish: null, sweep: 0 });
     const { subject, html, text, digest } = await render(model);
     expect(subject).toBe('Options flow 2026-11-19: premium cannot be computed (3 of 3 trades have no premium)');
-    expect(digest.subject).toBe('Options flow digest 2026-11-19: 1 dataset, premium cannot be computed');
+    expect(digest.subject).toBe('Options flow digest 2026-11-19: 1 dataset, trades premium cannot be computed');
     for (const part of [html, text, digest.html, digest.text]) {
       expect(part).toContain('cannot be computed');
       expect(part).toContain('3 of 3 trades have no premium');
@@ -119,7 +119,7 @@ describe('a day of which some trades have no premium', () => {
     ]);
     const { subject, text, html } = await render(model);
     expect(subject).toBe(
-      'Options flow 2026-11-19: $2.05K premium (2 of 4 trades have no premium), 61 % calls, bullish by $450',
+      'Options flow 2026-11-19: $2.05K premium (2 of 4 trades have no premium), 61% calls, bullish by $450',
     );
     expect(text).toContain('* All sums of premium are without some trades: 2 of 4 trades have no premium.');
     for (const part of [text, html]) expect(part).toContain('Of the largest symbols: SPY 1, QQQ 1.');

@@ -50,27 +50,27 @@ function withShares(calls: number, previous: number | null, mean: number | null,
 
 describe('the share of calls', () => {
   it.each([
-    [0.62, 0.58, 0.55, 'Calls took 62 % of premium, more than on 18 Nov (58 %) and in the 5-session mean (55 %).'],
+    [0.62, 0.58, 0.55, 'Calls took 62% of premium, more than on 18 Nov (58%) and in the 5-session mean (55%).'],
     [
       0.62,
       0.7,
       0.55,
-      'Calls took 62 % of premium, less than on 18 Nov (70 %) and more than in the 5-session mean (55 %).',
+      'Calls took 62% of premium, less than on 18 Nov (70%) and more than in the 5-session mean (55%).',
     ],
     [
       0.62,
       0.622,
       0.7,
-      'Calls took 62 % of premium, as much as on 18 Nov (62 %) and less than in the 5-session mean (70 %).',
+      'Calls took 62% of premium, as much as on 18 Nov (62%) and less than in the 5-session mean (70%).',
     ],
-    [0.3, 0.4, 0.4, 'Puts took 70 % of premium, more than on 18 Nov (60 %) and in the 5-session mean (60 %).'],
-    [0.62, null, null, 'Calls took 62 % of premium.'],
+    [0.3, 0.4, 0.4, 'Puts took 70% of premium, more than on 18 Nov (60%) and in the 5-session mean (60%).'],
+    [0.62, null, null, 'Calls took 62% of premium.'],
   ])('%d against %s and %s is said as it is', (calls, previous, mean, sentence) => {
     expect(sayCallShare(withShares(calls, previous, mean))).toBe(sentence);
   });
 
   it('is not compared with a mean where there is none', () => {
-    expect(sayCallShare(withShares(0.62, 0.58, null))).toBe('Calls took 62 % of premium, more than on 18 Nov (58 %).');
+    expect(sayCallShare(withShares(0.62, 0.58, null))).toBe('Calls took 62% of premium, more than on 18 Nov (58%).');
   });
 
   /** The calls' share of a day, of the five sessions before it, newest first, and the degraded ones among these. */
@@ -79,32 +79,32 @@ describe('the share of calls', () => {
       0.62,
       [0.58, 0.57, 0.56, 0.5, 0.6],
       [],
-      'Calls took 62 % of premium, the most of the last 6 sealed sessions; the 5-session mean is 56 %.',
+      'Calls took 62% of premium, the most of the last 6 sealed sessions; the 5-session mean is 56%.',
     ],
     [
       0.62,
       [0.58, 0.57, 0.64, 0.5, 0.6],
       [],
-      'Calls took 62 % of premium, the most since 16 Nov (64 %); the 5-session mean is 58 %.',
+      'Calls took 62% of premium, the most since 16 Nov (64%); the 5-session mean is 58%.',
     ],
     [
       0.55,
       [0.58, 0.57, 0.56, 0.5, 0.6],
       [],
-      'Calls took 55 % of premium, the least since 15 Nov (50 %); the 5-session mean is 56 %.',
+      'Calls took 55% of premium, the least since 15 Nov (50%); the 5-session mean is 56%.',
     ],
     [
       0.62,
       [0.58, 0.622, 0.5, 0.5, 0.5],
       [],
-      'Calls took 62 % of premium, more than on 18 Nov (58 %) and in the 5-session mean (54 %).',
+      'Calls took 62% of premium, more than on 18 Nov (58%) and in the 5-session mean (54%).',
     ],
-    [0.62, [0.58, 0.56], [], 'Calls took 62 % of premium, more than on 18 Nov (58 %).'],
+    [0.62, [0.58, 0.56], [], 'Calls took 62% of premium, more than on 18 Nov (58%).'],
     [
       0.62,
       [0.58, 0.57, 0.56, 0.5, 0.6],
       [15],
-      'Calls took 62 % of premium, more than on 18 Nov (58 %) and in the 5-session mean (56 %).',
+      'Calls took 62% of premium, more than on 18 Nov (58%) and in the 5-session mean (56%).',
     ],
   ])('%d after %j, degraded %j, claims a record only when there is one', (calls, past, degraded, sentence) => {
     const mean = past.reduce((sum, share) => sum + share, 0) / past.length;
@@ -126,7 +126,7 @@ describe('one symbol with most of the premium', () => {
   it('is named from half of all premium on', () => {
     const headline = createPremium({ total: 1000 });
     const report = (total: number) => createReport({ headline, topSymbols: [createSymbolFlow('TSLA', 1, { total })] });
-    expect(sayConcentration(report(500))).toBe('TSLA alone carried 50 % of premium, of 4,127 symbols that traded.');
+    expect(sayConcentration(report(500))).toBe('TSLA alone carried 50% of premium, of 4,127 symbols that traded.');
     expect(sayConcentration(report(499))).toBeNull();
   });
 
@@ -141,7 +141,7 @@ describe('gamma', () => {
 
   it('says where the spot lies against zero gamma', () => {
     expect(sayGamma(withLead({ spot: 600, zeroGamma: 606 }))).toBe(
-      'Net GEX of SPY is -$2.30B per 1 % move; spot 600.00 is 1.0 % below zero gamma 606.00.',
+      'Net GEX of SPY is -$2.30B per 1% move; spot 600.00 is 1.0% below zero gamma 606.00.',
     );
   });
 
@@ -161,8 +161,8 @@ describe('gamma', () => {
   });
 
   it.each([
-    [601, 600, '0.2 % above'],
-    [540, 600, '10 % below'],
+    [601, 600, '0.2% above'],
+    [540, 600, '10% below'],
     [600.1, 600, 'at'],
   ])('a spot of %d is %s against zero gamma %d', (spot, level, text) => {
     expect(describeDistance(spot, level)).toBe(text);
@@ -178,14 +178,14 @@ describe('the other sentences', () => {
   });
 
   it('the lean names the neutral share', () => {
-    expect(sayLean(createReport())).toBe('Bullish premium was $112M above bearish; 47 % was neutral.');
+    expect(sayLean(createReport())).toBe('Bullish premium was $112M above bearish; 47% was neutral.');
     const even = createPremium({ bullish: 0.2, bearish: 0.2 });
-    expect(sayLean(createReport({ headline: even }))).toBe('Bullish and bearish premium were equal; 60 % was neutral.');
+    expect(sayLean(createReport({ headline: even }))).toBe('Bullish and bearish premium were equal; 60% was neutral.');
   });
 
   it('contracts that expire the same day are named from half of premium on', () => {
     const day = (zeroDte: number) => createReport({ headline: { ...createPremium({ total: 100 }), zeroDte } });
-    expect(sayZeroDte(day(50))).toBe('Contracts that expired this day took 50 % of premium.');
+    expect(sayZeroDte(day(50))).toBe('Contracts that expired this day took 50% of premium.');
     expect(sayZeroDte(day(49))).toBeNull();
   });
 

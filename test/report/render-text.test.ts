@@ -33,12 +33,12 @@ function readRow(key: Compared, change: Change): ChangeRow {
 
 describe('a change', () => {
   it.each<[Compared, number, number, string, string]>([
-    ['total', 1.24e9, 1.1e9, '$1.24B', '+13 %'],
-    ['total', 1e9, 1e9, '$1.00B', '0 %'],
-    ['trades', 812_345, 1_000_000, '812K', '-19 %'],
+    ['total', 1.24e9, 1.1e9, '$1.24B', '+13%'],
+    ['total', 1e9, 1e9, '$1.00B', '0%'],
+    ['trades', 812_345, 1_000_000, '812K', '-19%'],
     ['netCalls', -5e6, 2e6, '-$5.00M', '-$7.00M'],
-    ['zeroDteShare', 0.382, 0.361, '38.2 %', '+2.1 pt'],
-    ['sweepShare', 0.1, 0.10001, '10.0 %', '0.0 pt'],
+    ['zeroDteShare', 0.382, 0.361, '38.2%', '+2.1 pt'],
+    ['sweepShare', 0.1, 0.10001, '10.0%', '0.0 pt'],
     ['putCallByVolume', 0.7, 0.8, '0.70', '-0.10'],
   ])('of %s from %d before %d is said in its own unit', (key, latest, previous, text, change) => {
     const row = readRow(key, { latest, previous, mean: previous });
@@ -60,7 +60,7 @@ describe('a change', () => {
 
   it('of the total names what it is compared with', () => {
     const comparison = createComparison(day, { previous: 0.5, mean: 0.8 });
-    expect(describeTotalChange(comparison, '2026-11-19')).toEqual(['+100 % vs 18 Nov', '+25 % vs 5-session mean']);
+    expect(describeTotalChange(comparison, '2026-11-19')).toEqual(['+100% vs 18 Nov', '+25% vs 5-session mean']);
     const few = { ...comparison, meanDates: comparison.meanDates.slice(0, 2) };
     expect(nameSessions(few, '2026-11-19').mean).toBe('Mean');
     expect(describeTotalChange(createComparison(day, null), '2026-11-19')).toEqual([]);
@@ -91,11 +91,11 @@ describe('a text', () => {
     expect([950, 9_999, 61_204, 6_526_316].map(formatShortCount)).toEqual(['950', '9,999', '61.2K', '6.53M']);
     expect([991_999, 99.4, 0.1, 0.0994, -0.034, -0.0001, Number.NaN].map(formatSignedPercent)).toEqual([
       '992K ×',
-      '+9940 %',
-      '+10 %',
-      '+9.9 %',
-      '-3.4 %',
-      '0 %',
+      '+9940%',
+      '+10%',
+      '+9.9%',
+      '-3.4%',
+      '0%',
       'n/a',
     ]);
     expect([600, 182.5, 4734.48, 1000].map(formatStrike)).toEqual(['600', '182.5', '4,734.48', '1,000']);
@@ -105,7 +105,7 @@ describe('a text', () => {
       '1 Jun 2026',
     ]);
     expect([0, 1e-12, 0.004, 0.5, 0.994, 0.996, 1 - 1e-12, 1].map(formatPart)).toEqual([
-      ...['0 %', '0 %', '<1 %', '50 %', '99 %', '>99 %', '100 %', '100 %'],
+      ...['0%', '0%', '<1%', '50%', '99%', '>99%', '100%', '100%'],
     ]);
     expect([-0.001, 0.001, -1].map(formatSignedDollars)).toEqual(['$0.00', '$0.00', '-$1.00']);
   });

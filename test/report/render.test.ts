@@ -53,33 +53,25 @@ describe('the mail of an ordinary day', () => {
   });
 
   it('has date and headline in the subject', () => {
-    expect(mail.subject).toBe('Options flow 2026-11-19: $1.24B premium, 62 % calls, bullish by $112M');
+    expect(mail.subject).toBe('Options flow 2026-11-19: $1.24B premium, 62% calls, bullish by $112M');
   });
 
   it('says its numbers, the stamp and where the file is, in both parts', () => {
     const facts = [
       ...['Thursday, 19 November 2026', 'available', '09:30:00', '16:14:57', '812,345 rows', '2026-11-19 17:31 EST'],
-      ...['$1.24B', '+12 % vs 18 Nov', '+6.4 % vs 5-session mean', 'bullish by $112M', '47 %', '$583M'],
-      ...['+$60.4M', '601.50', '0.9 % above', '596.09', 'Net call premium', '0DTE share', 'Multi-leg share'],
+      ...['$1.24B', '+12% vs 18 Nov', '+6.4% vs 5-session mean', 'bullish by $112M', '47%', '$583M'],
+      ...['+$60.4M', '601.50', '0.9% above', '596.09', 'Net call premium', '0DTE share', 'Multi-leg share'],
       ...['Sweep share', 'Volume above OI', '9,312 of 41,870 series', 'MSTR', '4.3 ×', 'Out of the money'],
+      ...['SPX 2026-12-18 6000 P', 'multi-leg', '57 days', 'OI 18,230', 'IV 18%', '18 Dec 2026', '9 later expirations'],
       ...[
-        'SPX 2026-12-18 6000 P',
-        'multi-leg',
-        '57 days',
-        'OI 18,230',
-        'IV 18 %',
-        '18 Dec 2026',
-        '9 later expirations',
-      ],
-      ...[
-        '-190 %',
+        '-190%',
         'Ours weighs the open interest',
         'Prints they cancel',
         'Late reports',
         '812,543',
         '2 cancel messages',
       ],
-      ...['docs/formulas.md', 'per 1 % move', 'ontracts that traded this day only', 'sum(premium) AS total_premium'],
+      ...['docs/formulas.md', 'per 1% move', 'ontracts that traded this day only', 'sum(premium) AS total_premium'],
       ...['c0ffee1234567890'.repeat(4), 's3://quant-drops/options/trades/session=2026-11-19/trades.parquet'],
       ...['2026-11-26 17:32 EST'],
     ];
@@ -286,7 +278,9 @@ describe('a digest', () => {
   });
 
   it('counts its datasets and what is pending in the subject', () => {
-    expect(mail.subject).toBe('Options flow digest 2026-11-19 [degraded]: 3 datasets, $9.97B premium, 1 pending');
+    expect(mail.subject).toBe(
+      'Options flow digest 2026-11-19 [degraded]: 3 datasets, trades $1.24B, trades $8.73B, 1 pending',
+    );
   });
 
   it('shows each dataset in short, in order, and no number of a date that is not sealed', () => {

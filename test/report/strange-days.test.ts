@@ -56,9 +56,13 @@ async function summariseAsBefore(date: string, trades: readonly Trade[]): Promis
   return { date, path };
 }
 
-async function report(trades: readonly Trade[], before: readonly PastSession[] = []): Promise<FlowReport> {
+async function report(
+  trades: readonly Trade[],
+  before: readonly PastSession[] = [],
+  facts: { readonly filter?: string } = {},
+): Promise<FlowReport> {
   files += 1;
-  const drop = await writeDrop(engine, folder.path, `day-${files}`, trades);
+  const drop = { ...(await writeDrop(engine, folder.path, `day-${files}`, trades)), ...facts };
   const options = { symbols: [], now: new Date('2026-11-19T22:32:00Z'), job: 'nightly', marketStructure: null };
   return await buildFlowReport(engine, drop, { ...options, before });
 }
@@ -73,7 +77,7 @@ const session = (calls: number, puts: number) =>
 
 describe('the share of calls beside its past', () => {
   it('is compared with the mean of the sessions’ own shares, not with the share of their sums', async () => {
-    // 100 % of a small session, 10 % of one a hundred times as large, 40 %: 50 % on average, 14 % of the sum.
+    // 100% of a small session, 10% of one a hundred times as large, 40%: 50% on average, 14% of the sum.
     const before = [
       await summarise('2026-11-18', session(1e6, 0)),
       await summarise('2026-11-17', session(1e7, 9e7)),
@@ -83,16 +87,16 @@ describe('the share of calls beside its past', () => {
     expectClose(model.comparison.changes.putShare.mean, 0.5);
     expectClose(model.comparison.changes.callShare.mean, 0.5);
     expect(sayCallShare(model)).toBe(
-      'Puts took 60 % of premium, more than on 18 Nov (0 %) and in the 3-session mean (50 %).',
+      'Puts took 60% of premium, more than on 18 Nov (0%) and in the 3-session mean (50%).',
     );
   });
 
   it('names the year of a session that lies far back', async () => {
     const before = [await summarise('2025-11-18', session(1e6, 1e6))];
     const view = show(await report(session(3e6, 1e6), before));
-    expect(view.sentences[0]).toBe('Calls took 75 % of premium, more than on 18 Nov 2025 (50 %).');
+    expect(view.sentences[0]).toBe('Calls took 75% of premium, more than on 18 Nov 2025 (50%).');
     expect(view.sessions.previous).toBe('18 Nov 2025');
-    expect(view.premiumChanges).toEqual(['+100 % vs 18 Nov 2025']);
+    expect(view.premiumChanges).toEqual(['+100% vs 18 Nov 2025']);
   });
 });
 
@@ -106,7 +110,7 @@ describe('a past that is not whole', () => {
     const model = await report(session(3e6, 3e6), before);
     expect(model.comparison.degradedDates).toEqual(['2026-11-18']);
     const view = show(model);
-    expect(view.premiumChanges).toEqual(['+200 % vs 18 Nov (degraded)', '+100 % vs 3-session mean']);
+    expect(view.premiumChanges).toEqual(['+200% vs 18 Nov (degraded)', '+100% vs 3-session mean']);
     expect(view.pastNote).toBe('Degraded, so perhaps without some of its trades: 18 Nov.');
   });
 
@@ -158,9 +162,9 @@ describe('strange records', () => {
 
   it('a share that is nearly everything or nearly nothing is not rounded to it', async () => {
     const view = show(await report(session(999e6, 1e6)));
-    expect(view.sentences[0]).toBe('Calls took >99 % of premium.');
-    expect(view.subject).toContain('>99 % calls');
-    expect(view.bar.map(({ share }) => share)).toEqual(['>99 %', '0 %', '<1 %']);
+    expect(view.sentences[0]).toBe('Calls took >99% of premium.');
+    expect(view.subject).toContain('>99% calls');
+    expect(view.bar.map(({ share }) => share)).toEqual(['>99%', '0%', '<1%']);
   });
 
   it('a session that began the evening before says so', async () => {
@@ -176,6 +180,35 @@ describe('strange records', () => {
       listTrades({ premium: 0.1 }, { premium: 0.2 }, { premium: 0.3, sentiment: 'BEARISH', put_call: 'PUT' }),
     );
     expect(show(model).lean).toBe('balanced');
-    expect(sayLean(model)).toBe('Bullish and bearish premium were equal; 0 % was neutral.');
+    expect(sayLean(model)).toBe('Bullish and bearish premium were equal; 0% was neutral.');
+  });
+
+  it.each([
+    [1049, 'balanced', 'Bullish and bearish premium were nearly equal; 0% was neutral.'],
+    [1111, 'bullish by $111', 'Bullish premium was $111 above bearish; 0% was neutral.'],
+  ])(
+    'bullish premium of %d beside 1,000 bearish reads %s: below a twentieth of both it is noise',
+    async (bullish, lean, says) => {
+      const model = await report(
+        listTrades(
+          { premium: bullish, sentiment: 'BULLISH' },
+          { premium: 1000, sentiment: 'BEARISH', put_call: 'PUT' },
+        ),
+      );
+      expect(show(model).lean).toBe(lean);
+      expect(sayLean(model)).toBe(says);
+    },
+  );
+
+  it.each([
+    ['premium >= 50000', ' GEX needs every trade, so there is none.', false],
+    ["symbol IN ('SPY', 'premium')", '', true],
+  ])('a drop with %s is named as filtered', async (filter, gex, hasGex) => {
+    const model = await report(listTrades({ premium: 60_000, gamma: 0.01, oi: 100 }), [], { filter });
+    const view = show(model);
+    expect(view.subject).toMatch(/^Options flow 2026-11-19 \[filtered\]: /);
+    expect(view.sentences[0]).toBe(`Only trades with ${filter}: every sum is of these alone.${gex}`);
+    expect(view.lead !== null).toBe(hasGex);
+    expect(model.exposure.total.netGex !== null).toBe(hasGex);
   });
 });

@@ -76,7 +76,7 @@ const near = (value: number) => expect.closeTo(value, 2);
 describe('the summary', () => {
   it('has a row of all symbols and one of each, sorted, and is small', async () => {
     expect(summary.map(({ symbol }) => symbol)).toEqual(['', 'A', 'NVDA', 'QQQ', 'SPY']);
-    expect((await stat(path)).size).toBeLessThan(20_000);
+    expect((await stat(path)).size).toBeLessThan(24_000);
   });
 
   it('has the numbers of the flow report on the same drop', async () => {
@@ -203,6 +203,24 @@ describe('the summary', () => {
     expect((await write(', sum(premium) + 1 AS put_premium')).join()).toContain(
       "differs from the drop's rows in put_premium",
     );
+  });
+
+  it('says when each symbol traded: by half hour, the last second, and how many expirations', () => {
+    const counted = TRADES.filter(({ symbol }) => symbol === 'SPY').filter(
+      ({ option_activity_type: type }) => !['CANC', 'CNOL', 'LATE', 'OSEQ'].includes(String(type)),
+    );
+    const row = rowOf('SPY');
+    // All trades are in the first two minutes; prints that a cancel message takes are in none of them.
+    expect(row['trades_0930']).toBe(row['trades']);
+    expect(row['trades_0930']).toBeGreaterThan(counted.length / 2);
+    expect(row['trades_1000']).toBe(0);
+    expect(row['trades_1600']).toBe(0);
+    expect(row['expirations']).toBe(2);
+    const last = Math.max(
+      ...counted.map(({ time }) => Number(String(time).slice(14, 16)) * 60 + Number(String(time).slice(17))),
+    );
+    expect(row['last_trade_second']).toBeLessThanOrEqual(9 * 3600 + last);
+    expect(row['last_trade_second']).toBeGreaterThan(9 * 3600 + last - 5);
   });
 
   it('that lacks a column of its own version is wrong', async () => {

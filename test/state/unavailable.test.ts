@@ -14,7 +14,7 @@ import { addUnavailable, isUnavailable, LATE_DAYS, type Unavailable } from '../.
 const DATE = '2026-11-12';
 const URL = 'https://api.example/api/option-chain';
 const QUESTION = { url: URL, symbols: ['SPX', 'SPY'] };
-const LATE_MS = settledAt(DATE) + LATE_DAYS * 86_400_000;
+const LATE_MS = settledAt(DATE, { settleSeconds: 0 }) + LATE_DAYS * 86_400_000;
 const at = (ms: number) => new Date(ms).toISOString();
 const absentAt = (ms: number, changes = {}) => ({ asked_at: at(ms), ...QUESTION, ...changes });
 

@@ -15,7 +15,7 @@ export function createResult(changes: Partial<RunResult> = {}): RunResult {
     ...{ requests: 10, retries: 0, rate_limited: 0, splits: 0, bytes: 1000, row_limit: 10_000 },
     dates: [],
     conditions: { '2026-11-19': 'available', '2026-11-20': 'available' },
-    ...{ damaged: {}, lost: [], gaps: [], new_gaps: [], accepted: [], held: [], audits: {}, expires: {} },
+    ...{ damaged: {}, lost: [], gaps: [], new_gaps: [], accepted: [], held: [], open: {}, audits: {}, expires: {} },
     ...changes,
   };
 }

@@ -8,7 +8,7 @@ export const SPX_PAGE = fileURLToPath(new URL('../../../shared/data/spx-chain-20
 export const hasSpxPage = existsSync(SPX_PAGE);
 if (!hasSpxPage) console.warn(`SKIPPED: the real SPX chain is not at ${SPX_PAGE}; its tests need it`);
 
-/** Dollars per 1 % move, and a price; as published. */
+/** Dollars per 1% move, and a price; as published. */
 export const SPX_REFERENCE = {
   date: '2024-01-07',
   spot: 4697.2402,

@@ -55,11 +55,14 @@ drop:
 checks:
   - check: unique-id
   - check: dates
+  - check: baseline # is the day like the five before? Only warns
 
-# When \`flowdrop start\` runs it: after the close, on the exchange's clock.
+# When \`flowdrop start\` runs it: when the last trades (16:15) have been visible for a minute, on the exchange's clock.
+# settle: 1m # how long the last trades of a date have been visible before it is sealed
 schedule:
-  cron: "30 17 * * 1-5"
+  cron: "31 16 * * 1-5"
   timezone: America/New_York
+  stage: 5m # fetch full pages while the session runs, so that the run has only the last minutes left
   # retry: 15m # wait before a failed run is retried, or off
   # timeout: 8h # time after which a run is stopped, or off
 

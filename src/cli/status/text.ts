@@ -39,6 +39,7 @@ export function describeStatus(view: StatusView): string {
   const lines = [
     `${style.bold(document.job)}: ${document.store}/${document.dataset}`,
     ...describeRunning(document.running, view),
+    ...describeStaged(document.staged),
     ...describeLast(view),
     `next run ${describeNext(view)}`,
     // A backfill covers its own dates only.
@@ -49,6 +50,13 @@ export function describeStatus(view: StatusView): string {
     ...describeDates(view),
   ];
   return `${lines.join('\n')}\n`;
+}
+
+function describeStaged(staged: StatusView['document']['staged']): readonly string[] {
+  if (staged === null) return [];
+  return [
+    `${staged.date} is staged to ${staged.through.slice(0, 5)} (exchange time), ${formatCount(staged.rows)} rows`,
+  ];
 }
 
 function describeDates(view: StatusView): readonly string[] {
@@ -69,6 +77,7 @@ function describeDates(view: StatusView): readonly string[] {
     ...describeWeekends(shown),
     ...(older.length === 0 ? [] : [describeOlder(older)]),
     ...describeDegraded(shown),
+    ...describeDoubts(shown),
     ...describeAudits(shown, view.nowMs),
     ...describeGaps(view),
   ];
@@ -115,6 +124,14 @@ function describeWeekends(dates: readonly DateStatus[]): readonly string[] {
 function describeDegraded(dates: readonly DateStatus[]): readonly string[] {
   const known = dates.flatMap(({ date, degraded_reason: reason, accepted }) =>
     reason === undefined || accepted !== null ? [] : [`${date} degraded: ${escapeText(reason)}`],
+  );
+  return known.reverse().slice(0, NAMED_DATES);
+}
+
+/** Newest first: sealed dates with a failed check. */
+function describeDoubts(dates: readonly DateStatus[]): readonly string[] {
+  const known = dates.flatMap(({ date, doubts = [] }) =>
+    doubts.length === 0 ? [] : [`${date} is unlike other days: ${doubts.map((text) => escapeText(text)).join('; ')}`],
   );
   return known.reverse().slice(0, NAMED_DATES);
 }
@@ -190,7 +207,7 @@ function describeRunning(running: RunProgress | null, { nowMs, style }: StatusVi
   const { total_rows: total, seconds_left: left, date, phase } = running;
   const parts = [
     `${phase}${date === '' ? '' : ` ${date}`}${running.dates_total > 1 ? `, ${running.dates_done} of ${running.dates_total} dates done` : ''}`,
-    ...(total > 0 ? [`${Math.floor((100 * Math.min(running.rows, total)) / total)} %`] : []),
+    ...(total > 0 ? [`${Math.floor((100 * Math.min(running.rows, total)) / total)}%`] : []),
     `${formatCount(running.rows)}${total > 0 ? ` of ${formatCount(total)}` : ''} rows`,
     `${formatCount(running.rows_per_second)} rows/s`,
     `${formatCount(running.pages_left)} requests left`,

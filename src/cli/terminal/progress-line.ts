@@ -142,7 +142,7 @@ function printable(window: string): string {
 }
 
 function formatShare(share: number): string {
-  return `${String(Math.floor(share * 100)).padStart(3)} %`;
+  return `${String(Math.floor(share * 100)).padStart(3)}%`;
 }
 
 /** Uses characters that every terminal has and draws one cell wide. */

@@ -34,11 +34,16 @@ export function listGaps(job: JobView, nowMs: number, calendar: CalendarOverride
 }
 
 /** Whether the close is recent, and no run that could have sealed the date has ended. */
-function isAwaited({ finished, status }: JobView, date: string, nowMs: number, calendar: CalendarOverride): boolean {
+function isAwaited(
+  { finished, status, settleSeconds }: JobView,
+  date: string,
+  nowMs: number,
+  calendar: CalendarOverride,
+): boolean {
   const closeMs = parseWallClock(date, sessionCloseSecond(date, calendar));
   if (nowMs - closeMs > PATIENCE_MS) return false;
   const lastRunMs = finished.find(isRun)?.startedAtMs ?? parseInstant(status?.document.last_run ?? null);
-  return lastRunMs === undefined || lastRunMs < settledAt(date, 0, calendar);
+  return lastRunMs === undefined || lastRunMs < settledAt(date, { settleSeconds, calendar });
 }
 
 /** Whether a process ran: a tick on a day without a session is also listed as a run. */

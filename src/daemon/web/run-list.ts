@@ -20,6 +20,7 @@ const REASON_WORDS: Readonly<Record<RunReason, string>> = {
   retry: 'as a retry',
   'take-over': 'taken over from another daemon',
   gap: 'for a gap',
+  stage: 'to stage the running session',
 };
 
 /** Visual style of each outcome. */
@@ -56,7 +57,7 @@ export function renderRunning(run: RunView, nowMs: number): Markup {
     progress.seconds_left === null ? 'time left unknown' : `about ${formatSpan(progress.seconds_left * 1000)} left`;
   return html`<div class="running">${head}
 <p class="line stage">${phase}${date && ` ${date}`}<span class="eta">${left}</span></p>
-<progress aria-label="Rows fetched" max="1" value="${share.toFixed(3)}">${Math.round(share * 100)} %</progress>
+<progress aria-label="Rows fetched" max="1" value="${share.toFixed(3)}">${Math.round(share * 100)}%</progress>
 <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></div>`;
 }
 

@@ -126,7 +126,7 @@ export async function auditSealed(
 function isWhole(context: ExportContext, source: Source, job: SqlJob, date: string): boolean {
   const nowMs = latestNow(context);
   const days = source.lookbackDays?.();
-  return date >= lookbackOf(job.source, nowMs).firstWhole && (days === undefined || expiresAt(date, days) >= nowMs);
+  return date >= lookbackOf(job, nowMs).firstWhole && (days === undefined || expiresAt(date, days) >= nowMs);
 }
 
 function groupByReason(skipped: ReadonlyMap<string, string>): ReadonlyMap<string, readonly string[]> {

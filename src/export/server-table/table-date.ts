@@ -47,7 +47,7 @@ export async function exportTable(
   const [rowCount, ids] = [Number(counted?.n ?? 0), Number(counted?.u ?? 0)];
   const counts = { rows: rowCount, ids, trades: ids < rowCount ? rowCount - (await countBeyond(true)) : rowCount };
   if (counts.rows === 0) return { published: undefined, missing: [] };
-  const held = explainHold(context, date, { isForgetting: false });
+  const held = explainHold(context, job, date, { isForgetting: false });
   if (held !== undefined) return { held };
   if (counts.trades - counts.ids > mostRepeated(counts.rows)) {
     throw repeatedFault(date, {

@@ -37,16 +37,17 @@ export async function planTable(
   { range, isWanted }: DateSelection,
 ): Promise<RunPlan> {
   const { source, calendar, signal } = deps;
+  const rule = { settleSeconds: job.settleSeconds, calendar };
   const { types } = await source.describe(signal);
   const nowMs = earliestNow(deps);
-  const lookback = lookbackOf(job.source, nowMs, calendar);
-  const { contested } = agreeOnDates(readWitnesses(deps), calendar, false);
+  const lookback = lookbackOf(job, nowMs, calendar);
+  const { contested } = agreeOnDates(readWitnesses(deps), rule, false);
   assertNotFuture(range, lookback, latestNow(deps));
   const sessions = previousSessions(lookback.lastSettled ?? formatWallDate(nowMs), RUN_SESSIONS, calendar);
   const { from, to } = range ?? { from: sessions[0] ?? '', to: lookback.lastSettled ?? '' };
   const counting = buildTableCounts(job.source, types, from, to);
   const counted = await source.rows<{ d: string; n: number; u: number }>(counting, { signal });
-  const settled = counted.filter(({ d }) => isWanted(d) && nowMs >= settledAt(d, 0, calendar));
+  const settled = counted.filter(({ d }) => isWanted(d) && nowMs >= settledAt(d, rule));
   const last = settled.at(-1)?.d;
   const isRecent = last !== undefined && last >= addDays(lookback.lastSettled ?? last, -LOADED_DAYS);
   const unseen = isRecent && deps.clockRule !== 'source' ? await explainEnd(deps, job, last) : undefined;

@@ -1,8 +1,10 @@
 /**
- * Parts of an option chain that is too large for one answer: calls and puts, then halves of the strikes. Pure. Invariant:
- * each contract lies in exactly one half of a part, because strikes are whole thousandths of a dollar (as the option symbol
- * writes them). The halves are the same in every run, so that staged ones are found again.
+ * Parts of an option chain that is too large for one answer: ranges of strikes by known counts, or blindly, calls and puts,
+ * then halves of the strikes. Pure. Invariant: each contract lies in exactly one of the parts that a part is cut into,
+ * because strikes are whole thousandths of a dollar (as the option symbol writes them). Whatever the parts were, what is
+ * left of a chain follows from the texts of those that are staged.
  */
+import { balance } from '../../plan/pack-groups.ts';
 import type { ChainFilter } from '../../source/snapshot.ts';
 
 export interface ChainPart {
@@ -12,6 +14,8 @@ export interface ChainPart {
 
 /** Largest strike that an option symbol can write, thousandths. */
 const MAX_STRIKE = 99_999_999;
+/** Above any strike: the outermost parts are open. */
+const OPEN_STRIKE = Number.MAX_SAFE_INTEGER - 1;
 
 /** The two halves, or `undefined` when the part is a single strike: the endpoint has no narrower filter. */
 export function splitPart({ symbol, filter }: ChainPart): readonly ChainPart[] | undefined {
@@ -37,18 +41,89 @@ export function formatPart({ symbol, filter }: ChainPart): string {
   return [symbol, putCall, range].filter(Boolean).join(' ');
 }
 
-/** Whether `name`, the text of a part, is what `whole` was split into. */
-export function isWithin(name: string, whole: ChainPart): boolean {
-  const [symbol, putCall, range = '..'] = name.split(' ');
-  const { filter } = whole;
-  if (symbol !== whole.symbol || name === formatPart(whole)) return false;
-  if (filter.putCall === undefined) return putCall !== undefined;
-  const [low, high] = range
-    .split('..')
-    .map((dollars) => (dollars === '' ? undefined : Math.round(Number(dollars) * 1000)));
-  return (
-    putCall === filter.putCall &&
-    (filter.strikeMin ?? 0) <= (low ?? 0) &&
-    (filter.strikeMax ?? MAX_STRIKE) >= (high ?? MAX_STRIKE)
+/** The reverse of `formatPart`; `undefined` for a text that is none. */
+function parsePart(name: string): ChainPart | undefined {
+  const match = /^(\S+)(?: (CALL|PUT))?(?: ([\d.]*?)\.\.([\d.]*))?$/.exec(name);
+  if (!match) return undefined;
+  const [, symbol = '', side, low = '', high = ''] = match;
+  const thousandths = (dollars: string) => Math.round(Number(dollars) * 1000);
+  return {
+    symbol,
+    filter: {
+      ...(side === 'CALL' || side === 'PUT' ? { putCall: side } : {}),
+      ...(low === '' ? {} : { strikeMin: thousandths(low) }),
+      ...(high === '' ? {} : { strikeMax: thousandths(high) }),
+    },
+  };
+}
+
+/**
+ * What is left of a chain, ascending by strike: contracts that lie in none of its parts.
+ * @param names texts of parts, of any chain
+ */
+export function listMissing(symbol: string, names: Iterable<string>): readonly ChainPart[] {
+  const parts = [...names].flatMap((name) => parsePart(name) ?? []).filter((part) => part.symbol === symbol);
+  const ends = ({ filter }: ChainPart) => ({ low: filter.strikeMin ?? 0, high: filter.strikeMax ?? OPEN_STRIKE });
+  const bounds = new Set([0, ...parts.flatMap((part) => [ends(part).low, ends(part).high + 1])]);
+  const left: { sides: string; low: number; high: number }[] = [];
+  const starts = [...bounds].filter((low) => low <= OPEN_STRIKE).sort((a, b) => a - b);
+  for (const [index, low] of starts.entries()) {
+    const high = (starts[index + 1] ?? OPEN_STRIKE + 1) - 1;
+    const over = parts.filter((part) => ends(part).low <= low && high <= ends(part).high);
+    const isIn = (side: string) => over.some(({ filter }) => filter.putCall === undefined || filter.putCall === side);
+    const sides = ['CALL', 'PUT'].filter((side) => !isIn(side)).join();
+    const last = left.at(-1);
+    if (last !== undefined && last.sides === sides) last.high = high;
+    else left.push({ sides, low, high });
+  }
+  return left.flatMap(({ sides, low, high }): readonly ChainPart[] => {
+    if (sides === '') return [];
+    const side = sides === 'CALL' || sides === 'PUT' ? ({ putCall: sides } as const) : {};
+    return [partOf(symbol, side, low === 0 ? undefined : low, high === OPEN_STRIKE ? undefined : high)];
+  });
+}
+
+/** A strike, thousandths, and the number of its contracts. */
+export type StrikeCount = readonly [strike: number, contracts: number];
+
+/** Counts of the strikes that pass a filter; of calls or puts alone about half of the contracts. */
+export function countStrikes(counts: readonly StrikeCount[], { filter }: ChainPart): readonly StrikeCount[] {
+  const { putCall, strikeMin = 0, strikeMax = OPEN_STRIKE } = filter;
+  return counts
+    .filter(([strike]) => strike >= strikeMin && strike <= strikeMax)
+    .map(([strike, contracts]) => [strike, putCall === undefined ? contracts : contracts / 2]);
+}
+
+/**
+ * Cuts a part at known strikes into the fewest parts that have no more contracts than `size`, all about equally large.
+ * @param inside counts of the part's strikes, of `countStrikes`
+ * @returns the part itself where it fits, or has one strike
+ */
+export function cutPart(part: ChainPart, inside: readonly StrikeCount[], size: number): readonly ChainPart[] {
+  let before = 0;
+  const places = inside.map(([, contracts], index) => {
+    before += contracts;
+    return { at: inside[index + 1]?.[0], before };
+  });
+  const ends = balance(places, 0, size).map(({ at }) => at);
+  const { putCall, strikeMin, strikeMax } = part.filter;
+  const side = putCall === undefined ? {} : { putCall };
+  return (ends.length === 0 ? [undefined] : ends).map((end, index) =>
+    partOf(part.symbol, side, index === 0 ? strikeMin : ends[index - 1], end === undefined ? strikeMax : end - 1),
   );
+}
+
+/** @param low first strike @param high last strike; `undefined`: unbounded */
+export function partOf(
+  symbol: string,
+  side: Pick<ChainFilter, 'putCall'>,
+  low: number | undefined,
+  high: number | undefined,
+): ChainPart {
+  const filter = {
+    ...side,
+    ...(low === undefined ? {} : { strikeMin: low }),
+    ...(high === undefined ? {} : { strikeMax: high }),
+  };
+  return { symbol, filter };
 }

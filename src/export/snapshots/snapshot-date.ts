@@ -28,20 +28,20 @@ export async function exportSnapshots(
   { date, pages, expiresAtMs }: PlannedDate,
   restate: boolean,
 ): Promise<ExportedDate | HeldBack> {
-  const { engine, onEvent, state, log, signal } = context;
+  const { engine, onEvent, state, limits, log, signal } = context;
   const source = hurrySnapshots(calm, expiresAtMs);
   const requestsBefore = source.stats.requests;
   const startedAtMs = believedNow(context);
   const stage = await openStage(engine, job, date, source.url);
   const before = await stage.totals();
   onEvent({ kind: 'date', date, rows: undefined, staged: before.rows, pages });
-  const fetched = await fetchSnapshots({ source, log, onEvent, signal }, job.source.symbols, stage);
+  const fetched = await fetchSnapshots({ source, limits, log, onEvent, signal }, job.source.symbols, stage);
   const counted = await stage.totals();
   const empty = fetched.empty.map((window) => ({ window, reason: NO_CONTRACTS }));
   const missing = [...fetched.missing, ...empty];
   if (counted.rows === 0) return { published: undefined, missing };
   // The API's retention of snapshots is unknown: an answer proves that the date is available.
-  const held = explainHold(context, date, { isForgetting: false });
+  const held = explainHold(context, job, date, { isForgetting: false });
   if (held !== undefined) return { held };
   onEvent({ kind: 'phase', date, phase: 'sealing' });
   const published = await sealDate(context, job, stage, {

@@ -29,13 +29,14 @@ export async function planSnapshots(
   { range, isWanted, unavailable, notBeforeMs }: DateSelection,
 ): Promise<RunPlan> {
   const { source, limits, calendar, signal } = deps;
+  const { settleSeconds } = job;
   const [symbol] = job.source.symbols;
   const isKnown =
     limits.clockOffsetMs !== 0 &&
     Math.abs(limits.clockOffsetMs) <= TRUSTED_OFFSET_MS &&
     deps.clock.now() >= notBeforeMs;
   if (symbol !== undefined && !isKnown) await source.greet(symbol, signal);
-  const { dates: agreed, contested, lookback } = agreeOnDates(readWitnesses(deps), calendar);
+  const { dates: agreed, contested, lookback } = agreeOnDates(readWitnesses(deps), { settleSeconds, calendar });
   assertNotFuture(range, lookback, latestNow(deps));
   const last = lookback.lastSettled;
   // Older dates may still be available and can be named.

@@ -53,7 +53,7 @@ const MAX_ODD_SYMBOLS = 16;
 
 /**
  * Stages the whole date and proves it.
- * @param first raw counts of the date from the run's first probe
+ * @param first raw counts of the date from the run's first probe @param firstGroups groups counted with them, if they were
  * @param countsBefore where an aggregating job keeps the raw counts from before its first page
  * @throws Fault `DATE_UNSETTLED` when the recounts never agree; `SOURCE_SHRANK` when the source lost too much meanwhile;
  *   `GROUP_TORN`, `IDS_REPEATED` when custom SQL does not fit its windows
@@ -64,6 +64,7 @@ export async function completeDate(
   stage: Stage,
   first: DayCounts,
   countsBefore: StateFile<DayCounts>,
+  firstGroups?: DayCounts,
 ): Promise<CompletedDate> {
   await forgetOtherAxis(stage, first);
   const forms = new TextForms(deps, job, stage);
@@ -74,7 +75,7 @@ export async function completeDate(
       ? await probeGroups(deps, job, stage.date)
       : await probeRows(deps, job, stage.date);
   };
-  let groups = job.source.kind === 'aggregate' ? await countAgain() : first;
+  let groups = job.source.kind === 'aggregate' ? (firstGroups ?? (await countAgain())) : first;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
     groups = await fetchDate(deps, job, stage, groups, countAgain);
     await assertWholeGroups(deps, job, stage, before, countAgain);

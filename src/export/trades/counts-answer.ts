@@ -11,24 +11,30 @@ import {
   type DayCounts,
   MAX_CELL_SECOND,
   MAX_DATE_ROWS,
+  type Notch,
   readCount,
   sumCounts,
 } from '../../plan/counts.ts';
+import { readGroupPlace } from '../../plan/group-statement.ts';
 import type { ProbeSpan } from '../../plan/statement.ts';
 import type { Page } from '../../source/source.ts';
 
 /** Tries in all, when an answer is valid JSON but not the answer to a probe. */
 export const MAX_ODD_ANSWERS = 3;
 
-/** @throws Fault `ANSWER_MALFORMED`, `TIME_UNREADABLE` */
-export function readCounts(page: Page, span: ProbeSpan): ReadonlyMap<string, CellCount[]> {
+/**
+ * @param prefix of the names of the lists, where an answer has two counts
+ * @throws Fault `ANSWER_MALFORMED`, `TIME_UNREADABLE`
+ */
+export function readCounts(page: Page, span: ProbeSpan, prefix = ''): ReadonlyMap<string, CellCount[]> {
   const row = page.firstRow;
-  const [dates, cells, counts, ids, marks] = ['dates', 'cells', 'counts', 'ids', 'marks'].map((name) => row?.[name]);
+  const listOf = (name: string) => row?.[prefix + name];
+  const [dates, cells, counts, ids, marks] = ['dates', 'cells', 'counts', 'ids', 'marks'].map(listOf);
   const shapeless = () => malformed(span, `unexpected form: ${String(JSON.stringify(row)).slice(0, 200)}`);
   const days = readTexts(dates);
   if (!days || ![cells, counts, ids, marks].every(Array.isArray)) throw shapeless();
-  assertReadable(row?.['unreadable'], span);
-  const [idHashes, valueHashes] = [row?.['id_hashes'], row?.['value_hashes']];
+  assertReadable(listOf('unreadable'), span);
+  const [idHashes, valueHashes, notches] = [listOf('id_hashes'), listOf('value_hashes'), listOf('notches')];
   if (span.hashed && !Array.isArray(idHashes)) throw shapeless();
   if (span.hashed && span.hashed.length > 0 && !Array.isArray(valueHashes)) throw shapeless();
   const found = days.map((date, at): [string, CellCount[]] => {
@@ -49,9 +55,34 @@ export function readCounts(page: Page, span: ProbeSpan): ReadonlyMap<string, Cel
       return { second: Number(cell), ...values };
     });
     assertPlausible(date, day, span);
-    return [date, day];
+    return [date, Array.isArray(notches) ? addNotches(day, notches[at], span) : day];
   });
   return new Map(found);
+}
+
+/**
+ * Adds the places inside the cells at which windows may be cut. They only save requests: one that cannot be read is left
+ * out, and a window cut at a wrong one is truncated, and split.
+ */
+function addNotches(day: readonly CellCount[], came: unknown, { axis }: ProbeSpan): CellCount[] {
+  const notches = new Map<string, Notch[]>();
+  const starts = new Map<string, number>();
+  let before = 0;
+  for (const { symbol, second, rows } of day) {
+    starts.set(symbol ?? String(second), before);
+    before += rows;
+  }
+  for (const notch of Array.isArray(came) ? (came as readonly unknown[]) : []) {
+    const [cell, second, keys, reached] = Array.isArray(notch) ? (notch as readonly unknown[]) : [];
+    const start = starts.get(String(cell));
+    const count = readCount(reached);
+    const at = readGroupPlace(axis === 'symbol' ? String(cell) : undefined, [second, keys]);
+    if (start === undefined || count === undefined || count <= start || at === undefined) continue;
+    const list = notches.get(String(cell)) ?? [];
+    list.push({ at, before: count - start });
+    notches.set(String(cell), list);
+  }
+  return day.map((cell) => ({ ...cell, notches: notches.get(cell.symbol ?? String(cell.second)) ?? [] }));
 }
 
 /** Each cell comes once, and the rows are no more than a date can have. */

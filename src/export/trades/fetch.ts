@@ -11,7 +11,6 @@ import type { DayCounts } from '../../plan/counts.ts';
 import type { PackedWindow } from '../../plan/pack.ts';
 import { planSplit, splitWindow } from '../../plan/split.ts';
 import { buildPage } from '../../plan/statement.ts';
-import { keyColumn } from '../../plan/window-condition.ts';
 import { type Page, SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
 import type { OnRunEvent } from '../../state/run-events.ts';
@@ -60,6 +59,17 @@ export async function fetchDate(
       counts = fresh;
     }
   }
+}
+
+/** Stages windows whose rows were counted to the row, all of them full pages. @throws Fault when one finally fails */
+export async function fetchWindows(
+  deps: FetchDeps,
+  job: SqlJob,
+  stage: Stage,
+  windows: readonly PackedWindow[],
+): Promise<void> {
+  const plan = { counts: [], sizes: { short: new Set<number>(), largest: 0 }, mayRecount: false };
+  await new WindowFetch(deps, job, stage, plan).run(windows);
 }
 
 interface FetchPlan {
@@ -163,7 +173,8 @@ class WindowFetch {
   async #findCut(window: PackedWindow, cause: SourceFault | undefined): Promise<Bound | undefined> {
     const { source } = this.#job;
     const grainSeconds = source.kind === 'aggregate' ? source.grainSeconds : 1;
-    const plan = planSplit(window, this.#plan.counts, grainSeconds, keyColumn(source) !== undefined);
+    const hasKey = source.kind === 'rows' || source.splitColumns.length > 0;
+    const plan = planSplit(window, this.#plan.counts, grainSeconds, hasKey);
     switch (plan.kind) {
       case 'cut':
         return plan.at;
@@ -189,7 +200,7 @@ class WindowFetch {
         cause,
         hint:
           this.#job.source.kind === 'aggregate'
-            ? 'One grain has more groups than a page holds: name a column of the GROUP BY under `split`, or add a condition.'
+            ? 'One grain has more groups than a page holds: name further columns of the GROUP BY under `split`, or add a condition.'
             : 'Narrow the job, for instance with `where: symbol IN (...)`.',
       },
     );

@@ -7,15 +7,16 @@ import { type Axis, DAY_END, DAY_START, type Stretch } from '../../calendar/wind
 import { Fault, isFault } from '../../core/errors.ts';
 import type { HashedColumn } from '../../engine/row-hash.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { type CellCount, compareCells, type DayCounts } from '../../plan/counts.ts';
+import { type CellCount, compareCells, type DayCounts, sumCounts } from '../../plan/counts.ts';
+import { buildGroupProbe, buildJoinedProbe, buildNotchedProbe, GROUP_PREFIX } from '../../plan/group-statement.ts';
 import { cutStretch } from '../../plan/profile.ts';
 import { listHashedColumns } from '../../plan/proof.ts';
-import { buildGroupProbe, buildProbe, canCutBySymbol, type ProbeSpan } from '../../plan/statement.ts';
+import { buildProbe, canCutBySymbol, type ProbeSpan } from '../../plan/statement.ts';
 import { type Page, type Source, SourceFault } from '../../source/source.ts';
 import { type ApiLimits, MAX_PAGE_ROWS } from '../../state/limits.ts';
 import { MAX_ODD_ANSWERS, readCounts } from './counts-answer.ts';
 import { assertCountedOnce } from './custom-sql.ts';
-import { type ProofDeps, proofOf, withProof } from './recount-proof.ts';
+import { isRefusedSql, type ProofDeps, proofOf, withProof } from './recount-proof.ts';
 import { countDatesAtOnce, planSpans, ScanTrial } from './scan.ts';
 
 export interface ProbeDeps extends ProofDeps {
@@ -118,10 +119,88 @@ async function withEdges(limits: ApiLimits, count: () => Promise<DayCounts>): Pr
 
 /** Counts of an aggregating job's groups by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `GROUP_TORN` */
 export async function probeGroups(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
-  const trial = new ScanTrial(deps.limits, grainOf(job), canCutBySymbol(job));
-  const groups = await probe(deps, job, date, buildGroupProbe, trial);
+  const count = async (build: BuildSql) => {
+    const trial = new ScanTrial(deps.limits, grainOf(job), canCutBySymbol(job));
+    return await probe(deps, job, date, build, trial);
+  };
+  const groups = await countNotched(deps, count);
   assertCountedOnce(job, date, groups);
   return groups;
+}
+
+async function countNotched(deps: ProbeDeps, count: (build: BuildSql) => Promise<DayCounts>): Promise<DayCounts> {
+  const { limits, log } = deps;
+  if (limits.groupCounts === 'plain') return await count(buildGroupProbe);
+  try {
+    return await count(buildNotchedProbe);
+  } catch (error) {
+    if (!isRefusedSql(error)) throw error;
+    // Wrong SQL of the job is refused in every form.
+    const groups = await count(buildGroupProbe);
+    limits.groupCounts = 'plain';
+    log?.warn(
+      { event: 'cuts-refused', reason: error.message },
+      `groups are fetched without exact window boundaries: ${error.message}`,
+    );
+    return groups;
+  }
+}
+
+/** Raw rows and groups by cell, of each date that has any. */
+export interface CountedGroups {
+  readonly rows: ReadonlyMap<string, DayCounts>;
+  readonly groups: ReadonlyMap<string, DayCounts>;
+}
+
+/**
+ * Counts the raw rows of an aggregating job's dates and its groups in one request. Axis and hashes as in `probeDates`.
+ * @returns `undefined` where the source does not allow it, or is known not to: then both are counted alone
+ */
+export async function probeJoined(
+  deps: ProbeDeps,
+  job: SqlJob,
+  dates: readonly string[],
+): Promise<CountedGroups | undefined> {
+  const { limits } = deps;
+  const [fromDate, toDate] = [dates[0], dates.at(-1)];
+  if (job.source.kind !== 'aggregate' || limits.groupCounts !== 'joined') return undefined;
+  if (fromDate === undefined || toDate === undefined) return undefined;
+  const isAlone = dates.length === 1;
+  const trial = new ScanTrial(limits, grainOf(job), canCutBySymbol(job));
+  const spans = planSpans(limits, grainOf(job), canCutBySymbol(job));
+  if (isAlone ? spans.length > 1 : dates.length > countDatesAtOnce(limits)) return undefined;
+  const whole: Stretch = { from: DAY_START, to: DAY_END };
+  const axis = isAlone ? axisFor(whole, trial) : 'time';
+  const hashed = listHashedColumns(job.source, proofOf(limits, job));
+  const span: ProbeSpan = { fromDate, toDate, ...whole, axis, hashed, edges: limits.dayEdges };
+  const counted = await askJoined(deps, job, span);
+  if (counted === undefined) return undefined;
+  const alone = isAlone ? counted.rows.get(fromDate) : undefined;
+  if (alone !== undefined) {
+    trial.notePassed(whole, sumCounts(alone).rows, []);
+    trial.learn(alone);
+  }
+  return counted;
+}
+
+/** What the source refuses is remembered: the parts are asked for alone, which costs one request a date. */
+async function askJoined(deps: ProbeDeps, job: SqlJob, span: ProbeSpan): Promise<CountedGroups | undefined> {
+  const { source, limits, signal } = deps;
+  try {
+    const page = await source.ask(buildJoinedProbe(job, span), { signal });
+    if (page.meta) limits.rowLimit = Math.min(page.meta.row_limit, MAX_PAGE_ROWS);
+    if (!page.meta?.truncated) {
+      const groups = readCounts(page, { ...span, hashed: undefined }, GROUP_PREFIX);
+      return { rows: readCounts(page, span), groups };
+    }
+  } catch (error) {
+    const isTooMuch = error instanceof SourceFault && error.action === 'split';
+    // An implausible answer is judged where it is asked for alone.
+    if (isFault(error) && error.code === 'ANSWER_MALFORMED') return undefined;
+    if (!isTooMuch && !isRefusedSql(error)) throw error;
+  }
+  limits.groupCounts = 'apart';
+  return undefined;
 }
 
 /**

@@ -57,7 +57,7 @@ export async function withProof<Answer>(
 }
 
 /** The query itself was refused, not the key or its size. The portal sends no code. */
-function isRefusedSql(error: unknown): error is SourceFault {
+export function isRefusedSql(error: unknown): error is SourceFault {
   if (!(error instanceof SourceFault) || error.action !== 'stop') return false;
   return error.code.startsWith('INVALID_') || error.code === 'REQUEST_REFUSED';
 }

@@ -12,7 +12,7 @@ import { openStage } from '../../stage/engine-stage.ts';
 import { forgetWhenBad } from '../bad-rows.ts';
 import { believedNow, doClocksAgree, earliestNow, explainHold, findConflict, latestNow } from '../clocks.ts';
 import type { ExportContext } from '../export-context.ts';
-import { isOver, type PlannedDate, type RunPlan } from '../export-plan.ts';
+import { MAX_SETTLE_WAIT_MS, type PlannedDate, type RunPlan, settlesAt } from '../export-plan.ts';
 import type { ExportOutcome } from '../exported.ts';
 import type { OpenedSource } from '../job-source.ts';
 import { hurry } from '../priority.ts';
@@ -40,11 +40,15 @@ export async function exportTrades(
   const counts = planned.counts ?? (await probeRows(deps, job, date));
   if (counts.length === 0) return { published: undefined, missing: [] };
   ends?.note(date, counts);
-  const explain = () => explainHold(context, date, { rowMs: ends?.rowMs(), isForgetting: true });
+  const explain = () => explainHold(context, job, date, { rowMs: ends?.rowMs(), isForgetting: true });
   // A clock may have been set back since the plan was made: the date is still due.
   const contest = explain();
   if (contest !== undefined) return { held: contest };
-  if (!isOver(date, counts, earliestNow(context), context.calendar)) return 'open';
+  const settlesAtMs = settlesAt(date, counts, { settleSeconds: job.settleSeconds, calendar: context.calendar });
+  const waitMs = settlesAtMs - earliestNow(context);
+  if (waitMs > MAX_SETTLE_WAIT_MS) return { settlesAtMs };
+  // The recount finds the rows that come meanwhile.
+  if (waitMs > 0) await context.clock.sleep(waitMs, context.signal);
   const unseen = await explainEnd(deps, ends, date, dates.at(-1)?.date ?? date);
   if (unseen !== undefined) return { held: unseen };
   if (limits.dayEdges === 'closed') {
@@ -54,8 +58,16 @@ export async function exportTrades(
   const { rows } = sumCounts(counts);
   const stage = await openStage(engine, job, date, source.url, { rows });
   const totals = await stage.totals();
-  onEvent({ kind: 'date', date, rows, staged: totals.rows, pages: Math.ceil(rows / limits.rowLimit) });
-  const counted = await forgetWhenBad(stage, () => completeDate(deps, job, stage, counts, state.counts(date)));
+  onEvent({
+    kind: 'date',
+    date,
+    rows,
+    staged: totals.rows,
+    pages: planned.groups === undefined ? Math.ceil(rows / limits.rowLimit) : planned.pages,
+  });
+  const counted = await forgetWhenBad(stage, () =>
+    completeDate(deps, job, stage, counts, state.counts(date), planned.groups),
+  );
   const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
   if (late !== undefined) return { held: late };
   assertStillWhole(date, latestNow(context), source.lookbackDays?.());

@@ -8,6 +8,7 @@ import { formatCount } from '../../core/units.ts';
 import type { SqlJob } from '../../job/job.ts';
 import { type DayCounts, keyOf, readCount, sumCounts } from '../../plan/counts.ts';
 import { groupCuts } from '../../plan/cut-groups.ts';
+import { buildGroupMiddle, readGroupPlace } from '../../plan/group-statement.ts';
 import {
   type CutPlaces,
   type CutRequest,
@@ -16,6 +17,7 @@ import {
   packToTheRow,
   planPacking,
 } from '../../plan/pack.ts';
+import { packGroups } from '../../plan/pack-groups.ts';
 import { cutStretch } from '../../plan/profile.ts';
 import { buildCut, buildMiddle, buildWindowCount, parseMiddle, parsePlace } from '../../plan/statement.ts';
 import { type Page, type Source, SourceFault } from '../../source/source.ts';
@@ -39,8 +41,8 @@ export async function planWindows(
   const covered = (await stage.windows()).map(({ window }) => window);
   const limit = deps.limits.rowLimit;
   assertFew(stage.date, counts, limit);
+  if (job.source.kind === 'aggregate') return packGroups(stage.date, counts, covered, limit);
   const packing = planPacking(stage.date, counts, covered, limit);
-  if (job.source.kind === 'aggregate') return packing.windows;
   const { refusedRows: refused, passedRows: passed } = deps.limits;
   const most = refused === null ? Number.POSITIVE_INFINITY : Math.max(1, passed);
   const requests = groupCuts(packing.cuts, counts, most);
@@ -126,7 +128,7 @@ function readPlaces(page: Page, cuts: readonly CutRequest[]): CutPlaces | undefi
   return found.every(([, bounds]) => bounds.every(isInDay)) ? new Map(found) : undefined;
 }
 
-const middleSchema = z.object({ rows: z.unknown(), middle: z.string() });
+const middleSchema = z.object({ rows: z.unknown(), middle: z.unknown() });
 
 /** The place in the middle of a window's rows, `undefined` without one, and the number of its rows now. */
 export async function askMiddle(
@@ -135,11 +137,21 @@ export async function askMiddle(
   window: PackedWindow,
 ): Promise<{ readonly rows: number; readonly at: Bound | undefined }> {
   const { source, limits, signal } = deps;
-  const page = await source.ask(buildMiddle(job, window, limits.dayEdges), { signal });
+  const isGrouped = job.source.kind === 'aggregate';
+  const build = isGrouped ? buildGroupMiddle : buildMiddle;
+  const page = await source.ask(build(job, window, limits.dayEdges), { signal });
   const row = middleSchema.safeParse(page.firstRow).data;
   const rows = readCount(row?.rows) ?? 0;
-  const middle = row === undefined || rows < 2 ? undefined : parseMiddle(window, row.middle);
+  if (rows < 2) return { rows, at: undefined };
+  if (isGrouped) return { rows, at: readMiddle(window, row?.middle) };
+  const middle = typeof row?.middle === 'string' ? parseMiddle(window, row.middle) : undefined;
   return { rows, at: middle && Number.isInteger(middle.second) ? middle : undefined };
+}
+
+/** By time a window lies in one grain when its middle is asked for, whatever the time of its groups. */
+function readMiddle({ from }: PackedWindow, middle: unknown): Bound | undefined {
+  const at = readGroupPlace(from.symbol, middle);
+  return at === undefined || from.symbol !== undefined ? at : { ...at, second: from.second };
 }
 
 /** The approximate middle of a window of one symbol, by the usual spread of a day's rows; else `undefined`. */

@@ -106,7 +106,7 @@ function describeSign({ netGex }: RankedExposure, theirs: StructureNumbers): str
 /** Describes a unit if calls and puts both differ by its factor; one of them alone could have any reason. */
 function describeUnit(ours: RankedExposure, theirs: StructureNumbers, spot: number): string {
   const units = [
-    ['100 %', 1 / MOVE],
+    ['100%', 1 / MOVE],
     ['one dollar', 1 / (MOVE * spot)],
   ] as const;
   const looksLike = (factor: number, our: Amount, their: number) =>
@@ -115,7 +115,7 @@ function describeUnit(ours: RankedExposure, theirs: StructureNumbers, spot: numb
     // If one dollar is near 1% of the price, the two units cannot be distinguished.
     if (Math.abs(factor - 1) < 2 * UNIT_TOLERANCE) continue;
     if (looksLike(factor, ours.callGex, theirs.callGex) && looksLike(factor, ours.putGex, theirs.putGex)) {
-      return `their calls and puts are both about ${formatFactor(factor)} ours, as if per move of ${unit} rather than 1 %`;
+      return `their calls and puts are both about ${formatFactor(factor)} ours, as if per move of ${unit} rather than 1%`;
     }
   }
   return '';

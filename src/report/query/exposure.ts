@@ -20,12 +20,26 @@ import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../
 import { buildExposureQuery, type ExposureRow, TOP_EXPOSURES } from './exposure-query.ts';
 import { compareStructure, queryStructures, type StructureNumbers } from './exposure-structure.ts';
 
+/** Without a watchlist, the first of these with exposure stands for the market: not a symbol that is largest by accident. */
+const MARKET: readonly string[] = ['SPX', 'SPY'];
+
+const NO_SUM = { callGex: null, putGex: null, netGex: null, callDex: null, putDex: null, netDex: null } as const;
+
+/** Of a drop that lacks trades by its job's condition: a sum over the rest would look like the market's. */
+export const NO_EXPOSURE: Exposure = {
+  total: { ...NO_SUM, contracts: 0, adjustedContracts: 0, unknownContracts: 0 },
+  unpricedSymbols: 0,
+  top: [],
+  focus: [],
+  lead: null,
+};
+
 export interface ExposureOptions {
   /** Trading date, YYYY-MM-DD, from which time to expiration is counted. */
   readonly date: string;
   /**
-   * Symbols to show with details, in this order; those that did not trade are left out. Empty: the first of the
-   * ranking.
+   * Symbols to show with details, in this order; those that did not trade are left out. Empty: SPX or SPY, else the first
+   * of the ranking.
    */
   readonly focus: readonly string[];
   /** Local Parquet file of the market-structure drop of this date; null if none is sealed. */
@@ -38,7 +52,8 @@ export interface ExposureOptions {
  */
 export async function queryExposure(source: DropSource, options: ExposureOptions): Promise<Exposure> {
   const { date, marketStructure } = options;
-  const focus = [...new Set(options.focus)];
+  const hasWatchlist = options.focus.length > 0;
+  const focus = hasWatchlist ? [...new Set(options.focus)] : MARKET;
   const rows = await source.rows<ExposureRow>(buildExposureQuery(source.table, date), { focus });
   const bySymbol = new Map(rows.map((row) => [row.symbol, row]));
   const watchedRows = focus.flatMap((symbol) => bySymbol.get(symbol) ?? []);
@@ -48,12 +63,13 @@ export async function queryExposure(source: DropSource, options: ExposureOptions
   const describe = (row: ExposureRow) => describeSymbol(row, structures?.get(row.symbol));
   const watched = watchedRows.map(describe);
   const [first] = top.slice(0, 1).map(describe);
+  const lead = watched.find(hasExposure) ?? first ?? null;
   return {
     total: readTotal(rows[0]),
     unpricedSymbols: rows[0]?.unpriced ?? 0,
     top: top.map(rankSymbol),
-    focus: focus.length > 0 || !first ? watched : [first],
-    lead: watched.find(hasExposure) ?? first ?? null,
+    focus: hasWatchlist ? watched : [lead ?? []].flat(),
+    lead,
   };
 }
 

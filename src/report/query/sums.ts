@@ -3,6 +3,7 @@
  * moneyness once, then adds them up along each of the four and in total. One pass per table would read the file five
  * times. Invariant: the result is bounded, however many symbols trade: it has only the symbols that a table shows.
  */
+import { formatHalfHour } from '../../calendar/session.ts';
 import { divide, type EngineNumber, leanOf, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { ExpiryBucket, HalfHour, MoneynessBucket, SymbolFlow, UnusualSymbol } from '../model.ts';
@@ -15,7 +16,7 @@ import {
   readPremiumPart,
 } from '../number-values.ts';
 import { DIRECTION_KEYS, type Premium, type PremiumPart } from '../numbers.ts';
-import { IS_ZERO_DTE } from '../records.ts';
+import { HALF_HOUR, IS_ZERO_DTE } from '../records.ts';
 import { buildSymbolHistory, type History } from './past-sessions.ts';
 
 /** Symbols in the table of the largest: few enough to read at a glance, and to fit a chart on a phone. */
@@ -43,10 +44,6 @@ const MONTH_DAYS = 31;
 /** Name of the bucket, as SQL for ClickHouse and DuckDB; moneyness is the record's own. */
 export const EXPIRY_BUCKET = `CASE WHEN ${IS_ZERO_DTE} THEN '0DTE' WHEN expiration_date <= date + ${WEEK_DAYS} THEN 'week' WHEN expiration_date <= date + ${MONTH_DAYS} THEN 'month' WHEN expiration_date IS NULL THEN 'unknown' ELSE 'later' END`;
 export const MONEYNESS_BUCKET = "CASE WHEN moneyness IN ('ITM', 'ATM', 'OTM') THEN moneyness ELSE 'unknown' END";
-
-const SLOT_MINUTES = 30;
-/** Index of the half hour since midnight. */
-const HALF_HOUR = '2 * EXTRACT(HOUR FROM time) + CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 1 END';
 
 /** The dimension that a row is summed along: `grouping` sets a bit for each dimension that it is not. */
 const ALONG = { all: 15, symbol: 7, slot: 11, expiry: 13, moneyness: 14 } as const;
@@ -181,14 +178,9 @@ function readHalfHours(rows: readonly SumRow[]): readonly HalfHour[] {
   const slots = [...bySlot.keys()];
   const halfHours: HalfHour[] = [];
   for (let slot = Math.min(...slots); slot <= Math.max(...slots); slot += 1) {
-    halfHours.push({ start: formatSlot(slot), ...readPremium(bySlot.get(slot)) });
+    halfHours.push({ start: formatHalfHour(slot), ...readPremium(bySlot.get(slot)) });
   }
   return halfHours;
-}
-
-function formatSlot(slot: number): string {
-  const minutes = slot * SLOT_MINUTES;
-  return `${String(Math.floor(minutes / 60)).padStart(2, '0')}:${String(minutes % 60).padStart(2, '0')}`;
 }
 
 /** @param hasPrevious whether the history includes the session before */

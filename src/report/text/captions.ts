@@ -32,7 +32,7 @@ export function describeSymbols(top: readonly SymbolFlow[], symbolCount: number,
   return `${name} leads with ${formatDollars(first.total)}, ${formatPart(first.total / total)} of all premium.${rest}`;
 }
 
-/** Describes the largest part of a day: `0DTE took the largest part, 38 % of premium.` */
+/** Describes the largest part of a day: `0DTE took the largest part, 38% of premium.` */
 export function describeParts(
   parts: readonly { readonly title: string; readonly total: Amount }[],
   total: Amount,

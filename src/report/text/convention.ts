@@ -29,7 +29,7 @@ export function listConventions(report: FlowReport): readonly Convention[] {
     },
     {
       term: 'GEX',
-      text: 'gamma x open interest x 100 x spot² x 0.01: dollars per 1 % move; calls +, puts −, which assumes that dealers are long calls and short puts. Gamma and open interest of each contract’s latest record of the day; spot is the symbol’s last price in the records.',
+      text: 'gamma x open interest x 100 x spot² x 0.01: dollars per 1% move; calls +, puts −, which assumes that dealers are long calls and short puts. Gamma and open interest of each contract’s latest record of the day; spot is the symbol’s last price in the records.',
     },
     {
       term: 'DEX',

@@ -27,7 +27,7 @@ export function buildLead({ lead }: Exposure) {
     netGex: spot === null ? NONE : formatSignedDollars(lead.netGex),
     spot: formatLevel(spot),
     zeroGamma: formatLevel(zeroGamma),
-    // `0.9 % above`; empty if spot or zero gamma is unknown.
+    // `0.9% above`; empty if spot or zero gamma is unknown.
     distance: spot === null || zeroGamma === null ? '' : describeDistance(spot, zeroGamma),
   };
 }

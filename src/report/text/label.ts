@@ -128,13 +128,13 @@ export function formatShortCount(count: Amount): string {
 }
 
 /**
- * A share in whole percent: `62 %`. Shares just below 100% show as `>99 %`, just above 0 as `<1 %`; `n/a` if the share
+ * A share in whole percent: `62%`. Shares just below 100% show as `>99%`, just above 0 as `<1%`; `n/a` if the share
  * is unknown.
  */
 export function formatPart(share: Amount): string {
   if (share === null) return formatPercent(null);
-  if (share > ROUNDING && share < 0.005) return '<1 %';
-  if (share >= 0.995 && share < 1 - ROUNDING) return '>99 %';
+  if (share > ROUNDING && share < 0.005) return '<1%';
+  if (share >= 0.995 && share < 1 - ROUNDING) return '>99%';
   return formatPercent(share, 0);
 }
 
@@ -144,7 +144,7 @@ export function isSameDollars(a: number, b: number): boolean {
 }
 
 /**
- * `+12 %`, `-3.4 %`, `0 %`: whole percent from 10% on, one decimal below; `n/a` if the share does not exist. Growth of
+ * `+12%`, `-3.4%`, `0%`: whole percent from 10% on, one decimal below; `n/a` if the share does not exist. Growth of
  * 10,000% or more shows as a multiple: `992 ×`.
  */
 export function formatSignedPercent(share: Amount): string {
@@ -152,7 +152,7 @@ export function formatSignedPercent(share: Amount): string {
   if (share >= MANY_TIMES) return `${formatShortCount(share + 1)} ×`;
   const digits = Math.abs(share) < 0.0995 ? 1 : 0;
   const text = formatPercent(share, digits);
-  if (/^-?0(\.0)? %$/.test(text)) return '0 %';
+  if (/^-?0(\.0)?%$/.test(text)) return '0%';
   return share > 0 ? `+${text}` : text;
 }
 

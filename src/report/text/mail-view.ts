@@ -4,7 +4,7 @@
  */
 
 import { formatCount, formatDollars } from '../../core/units.ts';
-import { type Amount, leanOf, shareOf } from '../amount.ts';
+import { type Amount, clearLeanOf, shareOf } from '../amount.ts';
 import { buildChangeRows, describePast, describeTotalChange, hasMean, nameSessions } from '../key-numbers.ts';
 import type { ExpiryBucket, FlowReport, MoneynessBucket, RebuildQuery } from '../model.ts';
 import type { PremiumPart } from '../numbers.ts';
@@ -87,8 +87,8 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     contracts: countOf(headline.contracts, 'contract'),
     symbolCount: countOf(report.symbolCount, 'symbol'),
     putCall: formatRatio(headline.putCallByPremium),
-    lean: leanOf(headline) === null ? UNKNOWN : describeLean(headline),
-    leanTone: toneOf(leanOf(headline)),
+    lean: clearLeanOf(headline) === null ? UNKNOWN : describeLean(headline),
+    leanTone: toneOf(clearLeanOf(headline)),
     bar: buildBar(headline),
     lead: buildLead(exposure),
     sentences: buildSentences(report),

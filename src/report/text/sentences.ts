@@ -5,10 +5,19 @@
  */
 
 import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
-import { shareOf } from '../amount.ts';
+import { clearLeanOf, shareOf } from '../amount.ts';
 import { listPastGaps, nameSessions } from '../key-numbers.ts';
 import type { FlowReport, SymbolExposure } from '../model.ts';
-import { countOf, formatPart, formatPastDay, formatSignedPercent, isSameDollars, nameSymbol } from './label.ts';
+import { hasWholeSymbols } from '../records.ts';
+import {
+  cleanLine,
+  countOf,
+  formatPart,
+  formatPastDay,
+  formatSignedPercent,
+  isSameDollars,
+  nameSymbol,
+} from './label.ts';
 import { describeGap } from './lacking.ts';
 
 const SENTENCES = 3;
@@ -27,7 +36,25 @@ export function buildSentences(report: FlowReport): readonly string[] {
   if (report.headline.trades === 0) return [sayNothingCounts(report)];
   const said = RULES.map((rule) => rule(report)).filter((sentence) => sentence !== null);
   // The sentences about gaps do not replace one of the three.
-  return [...sayGap(report), ...listPastGaps(report.comparison, report.drop.date), ...said.slice(0, SENTENCES)];
+  return [
+    ...sayFilter(report),
+    ...sayDoubts(report),
+    ...sayGap(report),
+    ...listPastGaps(report.comparison, report.drop.date),
+    ...said.slice(0, SENTENCES),
+  ];
+}
+
+/** Which part of the market the report is of. */
+function sayFilter({ drop: { filter } }: FlowReport): readonly string[] {
+  if (filter === undefined) return [];
+  const gex = hasWholeSymbols(filter) ? '' : ' GEX needs every trade, so there is none.';
+  return [`Only trades with ${cleanLine(filter)}: every sum is of these alone.${gex}`];
+}
+
+/** What is unlike other days. The texts come from a file, so they are one line each. */
+function sayDoubts({ drop: { doubts = [] } }: FlowReport): readonly string[] {
+  return doubts.length === 0 ? [] : [`Unlike other days: ${doubts.map(cleanLine).join('; ')}.`];
 }
 
 /** Why the headline premium does not cover all trades. */
@@ -74,7 +101,7 @@ export function sayCallShare(report: FlowReport): string | null {
 }
 
 /**
- * `the most since 12 Nov (64 %)` or `the most of the last 6 sealed sessions`, with the mean. Null if it beats fewer
+ * `the most since 12 Nov (64%)` or `the most of the last 6 sealed sessions`, with the mean. Null if it beats fewer
  * than two sessions, or one of the sessions needed has no share or is degraded: an unknown share proves no record.
  */
 function sayRecord({ comparison, drop }: FlowReport, name: 'calls' | 'puts', share: number): string | null {
@@ -114,7 +141,7 @@ export function sayGamma({ exposure }: FlowReport): string | null {
   const { lead, top } = exposure;
   if (lead === null || lead.spot === null || lead.netGex === null) return null;
   const name = nameSymbol(lead.symbol);
-  const net = `Net GEX of ${name} is ${formatSignedDollars(lead.netGex)} per 1 % move`;
+  const net = `Net GEX of ${name} is ${formatSignedDollars(lead.netGex)} per 1% move`;
   const everywhere =
     top.length > 1 && top.every((row) => row.netGex !== null && row.netGex < 0)
       ? `; it is negative in all ${top.length} symbols with the largest exposure`
@@ -136,6 +163,8 @@ export function sayLean({ headline }: FlowReport): string | null {
   if (bullish === null || bearish === null || total === null || total <= 0) return null;
   const rest = `${formatPart(shareOf(neutral, total))} was neutral`;
   if (isSameDollars(bullish, bearish)) return `Bullish and bearish premium were equal; ${rest}.`;
+  // The tile says "balanced": a difference that is noise is no sentence either.
+  if (clearLeanOf(headline) === 0) return `Bullish and bearish premium were nearly equal; ${rest}.`;
   const [more, less] = bullish > bearish ? ['Bullish', 'bearish'] : ['Bearish', 'bullish'];
   return `${more} premium was ${formatDollars(Math.abs(bullish - bearish))} above ${less}; ${rest}.`;
 }
@@ -154,18 +183,18 @@ export function sayNoHistory({ comparison }: FlowReport): string | null {
     : null;
 }
 
-/** `spot 601.50 is 0.9 % above zero gamma 596.09`. */
+/** `spot 601.50 is 0.9% above zero gamma 596.09`. */
 export function describeSpot({ spot, zeroGamma }: SymbolExposure): string {
   if (spot === null) return 'no record had a price of the underlying';
   if (zeroGamma === null) return `spot ${formatDecimal(spot)}, no zero gamma`;
   return `spot ${formatDecimal(spot)} is ${describeDistance(spot, zeroGamma)} zero gamma ${formatDecimal(zeroGamma)}`;
 }
 
-/** `0.9 % above`, `1.2 % below`, `at`. */
+/** `0.9% above`, `1.2% below`, `at`. */
 export function describeDistance(spot: number, level: number): string {
   const distance = spot / level - 1;
   const text = formatSignedPercent(Math.abs(distance)).replace('+', '');
-  if (text === '0 %') return 'at';
+  if (text === '0%') return 'at';
   return `${text} ${distance > 0 ? 'above' : 'below'}`;
 }
 

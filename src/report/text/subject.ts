@@ -4,7 +4,7 @@
  */
 
 import { formatCount, formatDollars } from '../../core/units.ts';
-import { type Amount, leanOf, shareOf } from '../amount.ts';
+import { clearLeanOf, shareOf } from '../amount.ts';
 import type { FlowReport } from '../model.ts';
 import type { Premium } from '../numbers.ts';
 import { countOf, formatPart, isSameDollars } from './label.ts';
@@ -17,11 +17,15 @@ interface Occasion {
 }
 
 /**
- * `Options flow 2026-11-19: $1.24B premium, 62 % calls, bullish by $120M`, with marks such as `[late]` if they apply.
+ * `Options flow 2026-11-19: $1.24B premium, 62% calls, bullish by $120M`, with marks such as `[late]` if they apply.
  */
 export function buildSubject(report: FlowReport, occasion: Occasion): string {
   const { headline, drop, exclusions } = report;
-  const marks = [...(drop.condition === 'degraded' ? ['[degraded]'] : []), ...(occasion.late ? ['[late]'] : [])];
+  const marks = [
+    ...(drop.filter === undefined ? [] : ['[filtered]']),
+    ...(drop.condition === 'degraded' ? ['[degraded]'] : []),
+    ...(occasion.late ? ['[late]'] : []),
+  ];
   const says =
     headline.trades === 0
       ? exclusions.recorded.trades === 0
@@ -32,25 +36,30 @@ export function buildSubject(report: FlowReport, occasion: Occasion): string {
   return toAscii(`${[lead, drop.date, ...marks].join(' ')}: ${says}`);
 }
 
-/** `Options flow digest 2026-11-19: 2 datasets, $1.50B premium, 1 pending`. */
+/** Datasets of a digest whose premium its subject has. */
+const MAX_NAMED = 3;
+
+/** `Options flow digest 2026-11-19: 3 datasets, trades $1.24B, index $262M, 1 pending`. */
 export function buildDigestSubject(
   date: string,
   reports: readonly FlowReport[],
   pending: number,
   { late, corrected }: Occasion,
 ): string {
-  const total = reports.reduce<Amount>(
-    (sum, { headline }) => (sum === null || headline.total === null ? null : sum + headline.total),
-    0,
-  );
   const degraded = reports.some((report) => report.drop.condition === 'degraded') ? ' [degraded]' : '';
   const says = [
     countOf(reports.length + pending, 'dataset'),
-    ...(reports.length > 0 ? [total === null ? 'premium cannot be computed' : `${formatDollars(total)} premium`] : []),
+    // Datasets may overlap, so their premium is not added.
+    ...(reports.length > MAX_NAMED ? [] : reports.map(nameDigestPart)),
     ...(pending > 0 ? [`${pending} pending`] : []),
   ];
   const lead = corrected ? 'Correction: options flow digest' : 'Options flow digest';
   return toAscii(`${lead} ${date}${degraded}${late ? ' [late]' : ''}: ${says.join(', ')}`);
+}
+
+function nameDigestPart({ drop, headline }: FlowReport): string {
+  const premium = headline.total === null ? 'premium cannot be computed' : formatDollars(headline.total);
+  return `${drop.dataset} ${premium}`;
 }
 
 /** The line that mail programs show after the subject. */
@@ -72,7 +81,7 @@ export function buildPreview(report: FlowReport): string {
   ].join(', ');
 }
 
-/** `$1.24B premium, 62 % calls, bullish by $120M`; if a number cannot be computed, says so with the reason. */
+/** `$1.24B premium, 62% calls, bullish by $120M`; if a number cannot be computed, says so with the reason. */
 function describeHeadline(headline: Premium): string {
   const gap = describeGap(headline);
   if (headline.total === null) return `premium cannot be computed (${gap})`;
@@ -80,9 +89,9 @@ function describeHeadline(headline: Premium): string {
   return `${formatDollars(headline.total)} premium${without}, ${sharePhrase(headline)}${describeLean(headline)}`;
 }
 
-/** Which of bullish and bearish premium is larger, and by how much: `bullish by $120M`. */
+/** Which of bullish and bearish premium is larger, and by how much: `bullish by $120M`; `balanced` if that is noise. */
 export function describeLean(premium: Premium): string {
-  const lean = leanOf(premium);
+  const lean = clearLeanOf(premium);
   if (lean === null) return 'sentiment cannot be computed';
   if (isSameDollars(lean, 0)) return 'balanced';
   return lean > 0 ? `bullish by ${formatDollars(lean)}` : `bearish by ${formatDollars(-lean)}`;

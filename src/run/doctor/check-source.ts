@@ -13,7 +13,7 @@ import { formatCount } from '../../core/units.ts';
 import { type ClockRule, earliestNow, readWitnesses } from '../../export/clocks.ts';
 import type { OpenedSource } from '../../export/job-source.ts';
 import { isRefusal } from '../../export/trades/session-ends.ts';
-import { computeLookback } from '../../plan/dates.ts';
+import { lookbackOf } from '../../plan/lookback.ts';
 import { visibleSince } from '../../plan/session-end.ts';
 import { buildNewest, buildPage } from '../../plan/statement.ts';
 import { compareWitnesses, MAX_CLOCK_SKEW_MS } from '../../plan/witness.ts';
@@ -109,7 +109,7 @@ function describeSkew(check: string, { source }: OpenedSource, { clock, clockRul
 /** The third witness: the newest row must be as old as the clocks expect, neither older nor newer. */
 async function checkNewest(check: string, opened: OpenedSource, deps: SourceDeps): Promise<readonly Finding[]> {
   const { calendar, signal, clockRule } = deps;
-  const date = computeLookback(earliestNow({ ...deps, source: opened.source }), calendar).lastSettled;
+  const date = lookbackOf(opened.job, earliestNow({ ...deps, source: opened.source }), calendar).lastSettled;
   if (opened.kind !== 'sql' || date === undefined || clockRule === 'source') return [];
   const sql = buildNewest(opened.job, date, calendar);
   let page: Page;

@@ -24,7 +24,7 @@ const DAILY_EXPIRATIONS = 10;
 const WEEKLY_EXPIRATIONS = 8;
 const MONTHLY_EXPIRATIONS = 12;
 
-/** Rows become visible 15 minutes late, and an export waits another 15 minutes for late trades (`plan/dates.ts`). */
+/** Rows become visible 15 minutes late, and the slowest jobs wait another 15 minutes for late trades (`settle`). */
 const OVER_AFTER_MS = 30 * 60_000;
 
 /** The last `count` sessions that had closed at `nowMs` and whose last rows could be exported, ascending. */

@@ -14,7 +14,7 @@ export interface Underlying {
   readonly dailyMove: number;
   /** Correlation with the market factor. */
   readonly beta: number;
-  /** At-the-money implied volatility, 1 = 100 %. */
+  /** At-the-money implied volatility, 1 = 100%. */
   readonly iv: number;
   /** Shares outstanding in millions; 0 where market capitalization has no meaning. */
   readonly sharesMillions: number;

@@ -68,7 +68,7 @@ describe('a plan', () => {
   it('marks what would expire before its turn in words, and in red where there are colours', () => {
     const text = describePlan(plan);
     expect(text).toMatch(/^2026-11-11 .* TOO LATE {2}11-20 22:30$/m);
-    expect(text).toMatch(/^2026-11-10 .* 28 % {2}11-20 23:00$/m);
+    expect(text).toMatch(/^2026-11-10 .* 28% {2}11-20 23:00$/m);
     expect(text).toMatch(/^2026-11-12 .* never$/m);
     expect(text).toContain('TOO LATE: 1 date would begin to expire');
     expect(describePlan(plan, createStyle(true))).toContain('\u001b[31mTOO LATE\u001b[39m');

@@ -53,6 +53,7 @@ function createView(changes: Partial<StatusView> = {}): StatusView {
       last_backfill_end: null,
       next_run: '2026-11-30T23:30:00.000Z',
       running: null,
+      staged: null,
       reports: [],
       fault: null,
     },
@@ -104,7 +105,7 @@ describe('the status of a job', () => {
       createView({ document: { ...document, running }, last: { result: createResult(), outcome: 'incomplete' } }),
     );
     expect(text).toContain(
-      'running for 10 min: fetching 2026-11-25, 0 of 2 dates done, 48 %, 600,000 of 1,250,000 rows, 9,900 rows/s, 65 requests left, 1 min 6 s left (run run-7)\n',
+      'running for 10 min: fetching 2026-11-25, 0 of 2 dates done, 48%, 600,000 of 1,250,000 rows, 9,900 rows/s, 65 requests left, 1 min 6 s left (run run-7)\n',
     );
     expect(text).toContain('last run 10 days ago (2026-11-20T22:59:00.000Z): incomplete, nothing to seal');
     expect(text).toContain('next run in 30 min (Mon 2026-11-30 18:30 America/New_York)');

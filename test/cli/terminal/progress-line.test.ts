@@ -24,22 +24,22 @@ const BUSY = { retries: 1, rateLimited: 12 };
 describe('the progress line', () => {
   it('says everything where there is room', () => {
     expect(formatProgressLine({ ...TALLY, splits: 2 }, BUSY, 200)).toBe(
-      '2026-11-18 (2 of 3)  17 % [===-----------------]  1,234,567 of 7,000,000 rows  9,900 rows/s  580 requests left  9 min 46 s left  10:03:07..10:20:20  2 splits  1 retry  12 x 429',
+      '2026-11-18 (2 of 3)  17% [===-----------------]  1,234,567 of 7,000,000 rows  9,900 rows/s  580 requests left  9 min 46 s left  10:03:07..10:20:20  2 splits  1 retry  12 x 429',
     );
   });
 
   it('has the time left, the pace, the requests left and the window at 80 columns', () => {
     expect(formatProgressLine({ ...TALLY, datesTotal: 1, datesDone: 0 }, CALM, 79)).toBe(
-      '2026-11-18  17 % [=---------]  9.90K/s  580 req  9m46s left  10:03:07..10:20:20',
+      '2026-11-18  17% [=----------]  9.90K/s  580 req  9m46s left  10:03:07..10:20:20',
     );
     expect(formatProgressLine({ ...TALLY, splits: 2 }, CALM, 79)).toBe(
-      '2026-11-18  17 %  9.90K/s  580 req  9m46s left  10:03:07..10:20:20  2 splits',
+      '2026-11-18 2/3  17%  9.90K/s  580 req  9m46s left  10:03:07..10:20:20  2 splits',
     );
     expect(formatProgressLine({ ...TALLY, splits: 2 }, BUSY, 79)).toBe(
-      '2026-11-18 2/3  17 %  9.90K/s  580 req  9m46s left  10:03:07..10:20:20  1 retry',
+      '2026-11-18 2/3  17%  9.90K/s  580 req  9m46s left  10:03:07..10:20:20  1 retry',
     );
     expect(formatProgressLine(TALLY, CALM, 119)).toBe(
-      '2026-11-18 2/3  17 % [===-----------------]  1.23M/7.00M rows  9.90K/s  580 req  9m46s left  10:03:07..10:20:20',
+      '2026-11-18 2/3  17% [===-----------------]  1.23M/7.00M rows  9.90K/s  580 req  9m46s left  10:03:07..10:20:20',
     );
   });
 
@@ -104,7 +104,7 @@ describe('the progress line', () => {
 });
 
 /** Its date, place among the dates, percentage and bar. */
-const HEAD = /^2026-11-18( \d+\/\d+| \(\d+ of \d+\))? {1,3}\d{1,3} %( \[[=-]{6,20}\])?$/;
+const HEAD = /^2026-11-18( \d+\/\d+| \(\d+ of \d+\))? {1,3}\d{1,3}%( \[[=-]{6,20}\])?$/;
 
 /** Numbers of sessions as they are: up to 12 million rows, and up to a night of work; a bound inside a second has an id. */
 const USUAL: readonly Totals[] = [1, 40, 999, 1200].flatMap((pagesLeft) =>
@@ -133,6 +133,6 @@ function partsOf(totals: Totals, stats: typeof CALM, less: number): readonly str
 
 /** Two spaces part what is said; one digit's percentage has three before it. */
 function split(line: string): readonly string[] {
-  const [, head = '', rest = ''] = /^(.*? %(?: \[[=-]*\])?)(?: {2}(.*))?$/.exec(line) ?? [];
+  const [, head = '', rest = ''] = /^(.*?%(?: \[[=-]*\])?)(?: {2}(.*))?$/.exec(line) ?? [];
   return [head, ...(rest === '' ? [] : rest.split('  '))];
 }

@@ -88,6 +88,7 @@ export function makeJob(name: string, changes: Partial<JobView> = {}): JobView {
     name,
     file: `jobs/${name}.yaml`,
     schedule: { cron: '0 18 * * 1-5', timezone: 'America/New_York', distributed: false },
+    settleSeconds: 900,
     nextRunAtMs: Date.parse('2026-11-23T23:00:00Z'),
     retryAtMs: undefined,
     waitingSinceMs: undefined,

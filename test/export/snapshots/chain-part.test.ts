@@ -1,6 +1,13 @@
 /** Parts of a chain that is too large: nothing lost, nothing doubled, and found again by their texts. */
 import { describe, expect, test } from 'vitest';
-import { type ChainPart, formatPart, isWithin, splitPart } from '../../../src/export/snapshots/chain-part.ts';
+import {
+  type ChainPart,
+  countStrikes,
+  cutPart,
+  formatPart,
+  listMissing,
+  splitPart,
+} from '../../../src/export/snapshots/chain-part.ts';
 import { createRandom } from '../../support/random.ts';
 
 const WHOLE: ChainPart = { symbol: 'SPX', filter: {} };
@@ -52,27 +59,45 @@ describe('the parts of a chain', () => {
     expect(formatPart(part)).toBe('SPX PUT 4512.5..4512.5');
   });
 
-  test('are found again within what they were split from, and within nothing else', () => {
-    const calls: ChainPart = { symbol: 'SPX', filter: { putCall: 'CALL' } };
-    const [low, high] = splitPart(calls) ?? [];
-    const [lowest] = (low && splitPart(low)) ?? [];
-    expect(low && high && lowest).toBeDefined();
-    for (const [part, whole, within] of [
-      [calls, WHOLE, true],
-      [low, WHOLE, true],
-      [lowest, WHOLE, true],
-      [lowest, calls, true],
-      [lowest, low, true],
-      [lowest, high, false],
-      [high, low, false],
-      [low, lowest, false],
-      [low, low, false],
-      [WHOLE, calls, false],
-      [calls, { symbol: 'SPX', filter: { putCall: 'PUT' } }, false],
-      [calls, { symbol: 'SPXW', filter: {} }, false],
-    ] as const) {
-      if (part && whole)
-        expect(isWithin(formatPart(part), whole), `${formatPart(part)} in ${formatPart(whole)}`).toBe(within);
+  test('are what is left of a chain when others are staged, however these were cut', () => {
+    const seed = Date.now() % 1_000_000;
+    const random = createRandom(seed);
+    for (let round = 0; round < 50; round += 1) {
+      const strikes = [...new Set(Array.from({ length: 60 }, () => Math.floor(10 ** (3 + random() * 4))))].sort(
+        (a, b) => a - b,
+      );
+      const counts = strikes.map((strike) => [strike, 1 + Math.floor(random() * 20)] as const);
+      let parts: readonly ChainPart[] = cutPart(WHOLE, countStrikes(counts, WHOLE), 30 + random() * 200);
+      for (let splits = 0; splits < 10; splits += 1) {
+        const at = Math.floor(random() * parts.length);
+        const halves = parts[at] && splitPart(parts[at]);
+        if (halves) parts = [...parts.slice(0, at), ...halves, ...parts.slice(at + 1)];
+      }
+      const staged = parts.filter(() => random() < 0.6);
+      const left = listMissing('SPX', [...staged.map(formatPart), 'SPXW', 'SPY CALL ..3']);
+      for (const strike of [1, ...strikes, 10 ** 9]) {
+        for (const putCall of ['CALL', 'PUT']) {
+          const found = [...staged, ...left].filter((part) => holds(part, { putCall, strike }));
+          expect(found, `seed ${seed}, ${putCall} ${strike}`).toHaveLength(1);
+        }
+      }
     }
+    expect(listMissing('SPX', [])).toEqual([WHOLE]);
+    expect(listMissing('SPX', ['SPX'])).toEqual([]);
+  });
+
+  test('by known strikes are the fewest that fit, and about equal', () => {
+    const counts = Array.from({ length: 100 }, (_, at) => [1000 * (at + 1), 10] as const);
+    const parts = cutPart(WHOLE, counts, 150);
+    expect(parts.map(formatPart)).toEqual([
+      'SPX ..15.999',
+      'SPX 16..30.999',
+      'SPX 31..45.999',
+      'SPX 46..60.999',
+      'SPX 61..75.999',
+      'SPX 76..90.999',
+      'SPX 91..',
+    ]);
+    expect(cutPart(WHOLE, counts, 1000)).toEqual([WHOLE]);
   });
 });

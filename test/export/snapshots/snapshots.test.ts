@@ -8,10 +8,13 @@ import type { SnapshotClient } from '../../../src/source/snapshot.ts';
 import { SourceFault } from '../../../src/source/source.ts';
 import { openStage } from '../../../src/stage/engine-stage.ts';
 import { listStages } from '../../../src/stage/list.ts';
+import { ApiLimits } from '../../../src/state/limits.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { createPage, DATE, type TradeRow } from '../../support/trades.ts';
 
 let engine: Engine;
+/** Nothing is known. */
+const limits = new ApiLimits('none.json', 'api://chain', 0);
 beforeAll(async () => {
   engine = await openEmbeddedEngine();
 });
@@ -31,7 +34,7 @@ it('a chain whose one half is there and whose other half is said to be missing i
       return { kind: 'rows', ...createPage([{ option_symbol: 'SPX261120C06700000', strike: 6700 }]) };
     },
   };
-  const deps = { source: source as SnapshotClient, log: createSilentLog(), onEvent: () => undefined };
+  const deps = { source: source as SnapshotClient, limits, log: createSilentLog(), onEvent: () => undefined };
   await expect(fetchSnapshots(deps, ['SPX'], stage)).rejects.toMatchObject({ code: 'SNAPSHOT_TORN' });
 });
 
@@ -59,7 +62,7 @@ it('parts of a chain that have a contract in common are a failure, and nothing o
       canNarrow: true,
       ask: async (request) => ({ kind: 'rows', ...createPage(answer(request)) }),
     };
-    const deps = { source: source as SnapshotClient, log: createSilentLog(), onEvent: () => undefined };
+    const deps = { source: source as SnapshotClient, limits, log: createSilentLog(), onEvent: () => undefined };
     await expect(fetchSnapshots(deps, ['SPX', 'QQQ'], stage)).rejects.toMatchObject({ code: 'SNAPSHOT_MIXED' });
     expect(await listStages(engine)).toEqual([]);
   }

@@ -49,7 +49,18 @@ function sourceOf(rowLimit: number) {
 const complete = (of: SqlJob, rowLimit: number): Promise<Stage> => table.complete(sourceOf(rowLimit), of);
 
 describe('groups that are longer than the grain', () => {
+  it('and whose grain is cut by their key fail, with the group and its windows', async () => {
+    await expect(complete(flowJob('minute'), 350)).rejects.toMatchObject({
+      code: 'GROUP_TORN',
+      message: expect.stringMatching(
+        /^2026-11-19: the group with start "2026-11-19 09:30:00", symbol "SYM\d+" arrived in two windows, \S+ and \S+, so/,
+      ),
+    });
+  });
+
   it('and have rows where no group was counted fail, with the group and the window', async () => {
+    // Of a source that counts groups without the places at which windows may be cut.
+    limits.groupCounts = 'plain';
     await expect(complete(flowJob('minute'), 350)).rejects.toMatchObject({
       code: 'GROUP_TORN',
       message: expect.stringMatching(

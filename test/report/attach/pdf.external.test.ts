@@ -62,7 +62,7 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
     ])
       expect(text).toContain(expected);
     expect(text).toMatch(/Premium +\$1\.24B +\$1\.10B +\$1\.05B/);
-    expect(text).toMatch(/0DTE share of premium +10\.0 % +33\.3 % +–/);
+    expect(text).toMatch(/0DTE share of premium +10\.0% +33\.3% +–/);
     expect(text).toMatch(
       /15:59:59 +SPY 2026-11-20 600 C +5,000 +12\.35 +\$6\.17M +ASK +BULLISH +– +12,000 +– +1 +ISOI/,
     );

@@ -1,0 +1,22 @@
+/**
+ * Stages the running session of a job. No run: it seals and mails nothing, its end is not recorded, and it alerts nobody,
+ * because the next run fetches whatever it left.
+ */
+
+import { tellInterruption } from '../core/failure.ts';
+import { assertStageable, type StagedAhead, stageAhead } from '../export/trades/ahead.ts';
+import type { Job } from '../job/job.ts';
+import { type RunDeps, withRunContext } from './run-context.ts';
+
+/** @throws Fault `STAGE_UNFIT` (usage); `ENGINE_BUSY` (kind `active`) if a run of the job is active */
+export async function stageJob(deps: RunDeps, job: Job): Promise<StagedAhead> {
+  assertStageable(job);
+  try {
+    return await withRunContext(deps, job, async (context) => {
+      // Limits found meanwhile are kept even when a window fails.
+      return await stageAhead(context).finally(() => context.limits.save());
+    });
+  } catch (error) {
+    throw tellInterruption(error, deps.signal);
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * The requests that a chain takes when it is too large for one answer, date by date, beside the fewest: against a client
+ * that filters as the specification says, a real stage, and limits that learn. The same at the service is in `test/flow`.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { addDays } from '../../../src/calendar/wall-clock.ts';
+import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
+import type { Engine } from '../../../src/engine/engine.ts';
+import { fetchSnapshots } from '../../../src/export/snapshots/snapshots.ts';
+import { parseJob } from '../../../src/job/parse.ts';
+import type { SnapshotClient } from '../../../src/source/snapshot.ts';
+import { SourceFault } from '../../../src/source/source.ts';
+import { openStage } from '../../../src/stage/engine-stage.ts';
+import { ApiLimits } from '../../../src/state/limits.ts';
+import { createSilentLog } from '../../support/log.ts';
+import { createPage } from '../../support/trades.ts';
+
+interface Contract {
+  readonly option_symbol: string;
+  readonly expiration_date: string;
+  readonly put_call: string;
+  readonly strike: number;
+}
+
+const MONDAY = '2026-11-16';
+const job = parseJob('c.yaml', 'name: chain\nsource: {api: chain, symbols: [SPX]}\ndrop: {to: out, dataset: chain}\n');
+let engine: Engine;
+let limits: ApiLimits;
+
+beforeAll(async () => {
+  engine = await openEmbeddedEngine();
+});
+afterAll(async () => await engine.close());
+beforeEach(() => {
+  limits = new ApiLimits('none.json', 'api://chain', 0);
+});
+
+/** As listed: near expirations have narrow strikes around the price, the monthly ones reach further. */
+function listChain(contracts: number, price = 400): readonly Contract[] {
+  const found: Contract[] = [];
+  for (let week = 0; found.length < contracts; week += 1) {
+    const expiration = addDays('2026-11-20', 7 * week);
+    const isMonthly = week % 4 === 0;
+    for (let step = isMonthly ? -30 : -12; step <= (isMonthly ? 30 : 12); step += 1) {
+      for (const side of ['C', 'P']) {
+        if (found.length === contracts) break;
+        const strike = Math.round(price * (1 + step * 0.0125) * 2) / 2;
+        const id = `SPX${expiration.slice(2).replaceAll('-', '')}${side}${String(Math.round(strike * 1000)).padStart(8, '0')}`;
+        found.push({ option_symbol: id, expiration_date: expiration, put_call: side === 'C' ? 'CALL' : 'PUT', strike });
+      }
+    }
+  }
+  return found;
+}
+
+/** @param states whether the refusal states the limit, as the service does */
+async function fetchDate(date: string, chain: readonly Contract[], limit: number, states: boolean): Promise<number> {
+  let requests = 0;
+  const source: Pick<SnapshotClient, 'ask' | 'canNarrow'> = {
+    canNarrow: true,
+    ask: async ({ filter = {} }) => {
+      requests += 1;
+      const { putCall, strikeMin = 0, strikeMax = Number.POSITIVE_INFINITY, expiration } = filter;
+      const rows = chain.filter(
+        (row) =>
+          (putCall === undefined || row.put_call === putCall) &&
+          (expiration === undefined || row.expiration_date === expiration) &&
+          row.strike * 1000 >= strikeMin &&
+          row.strike * 1000 <= strikeMax,
+      );
+      if (rows.length <= limit) return { kind: 'rows', ...createPage(rows.map((row) => ({ ...row }))) };
+      const said = states ? `${rows.length} contracts match, and one answer has at most ${limit}` : 'too broad';
+      throw new SourceFault('REQUEST_TOO_BROAD', `the API answered HTTP 422 REQUEST_TOO_BROAD: ${said}`, {
+        action: 'split',
+      });
+    },
+  };
+  const stage = await openStage(engine, job, date, 'api://chain');
+  const deps = { source: source as SnapshotClient, limits, log: createSilentLog(), onEvent: () => undefined };
+  await fetchSnapshots(deps, ['SPX'], stage);
+  const staged = await engine.rows<{ id: string }>(`SELECT option_symbol AS id FROM ${stage.table} ORDER BY id`);
+  expect(staged.map(({ id }) => id)).toEqual(chain.map((row) => row.option_symbol).sort());
+  await stage.discard();
+  return requests;
+}
+
+/** Fewest ranges of strikes that fit: the endpoint filters by nothing finer that holds for contracts still unknown. */
+function countFewest(chain: readonly Contract[], limit: number): number {
+  const byStrike = new Map<number, number>();
+  for (const { strike } of chain) byStrike.set(strike, (byStrike.get(strike) ?? 0) + 1);
+  let [ranges, open] = [1, 0];
+  for (const [, contracts] of [...byStrike].sort(([a], [b]) => a - b)) {
+    if (open + contracts > limit) [ranges, open] = [ranges + 1, 0];
+    open += contracts;
+  }
+  return ranges;
+}
+
+describe.each([
+  { contracts: 1000, limit: 150 },
+  { contracts: 3000, limit: 150 },
+  { contracts: 900, limit: 240 },
+  { contracts: 6000, limit: 500 },
+])('a chain of $contracts contracts with $limit in an answer', ({ contracts, limit }) => {
+  it.each([
+    { states: true, first: 2.5, refused: 'states its limit' },
+    { states: false, first: 3.4, refused: 'does not state it' },
+  ])(
+    'from the second date on takes at most 1.2 times the fewest, or one more, where the API $refused',
+    async ({ states, first }) => {
+      for (let day = 0; day < 4; day += 1) {
+        const chain = listChain(contracts + 7 * day);
+        const used = await fetchDate(addDays(MONDAY, day), chain, limit, states);
+        const fewest = countFewest(chain, limit);
+        const most = day === 0 ? first * fewest : Math.max(fewest + 1, 1.2 * fewest);
+        expect(used, `date ${day + 1}: ${used} of ${fewest}`).toBeLessThanOrEqual(most);
+      }
+    },
+  );
+});
+
+describe.each([{ states: true }, { states: false }])(
+  'what was learnt (limit stated: $states) is never trusted',
+  ({ states }) => {
+    it.each([
+      { what: 'grew by half', contracts: 1500, limit: 150, most: 35 },
+      { what: 'shrank to one answer', contracts: 120, limit: 150, most: 8 },
+      { what: 'moved to other strikes', contracts: 1000, limit: 150, price: 900, most: 60 },
+      { what: 'met a lower limit', contracts: 1000, limit: 70, most: 45 },
+    ])('a chain that $what overnight is complete', async ({ contracts, limit, price, most }) => {
+      await fetchDate(MONDAY, listChain(1000), 150, states);
+      expect(await fetchDate(addDays(MONDAY, 1), listChain(contracts, price), limit, states)).toBeLessThanOrEqual(most);
+      await fetchDate(addDays(MONDAY, 2), listChain(contracts, price), limit, states);
+    });
+  },
+);

@@ -1,0 +1,146 @@
+/**
+ * How groups are counted and cut, over a real engine: what a source refuses, a row limit that was lowered, groups that
+ * came meanwhile. Each stage is compared with the whole answer; requests at the running service are counted in `test/flow`.
+ */
+import { beforeEach, expect, it } from 'vitest';
+import type { Engine } from '../../../src/engine/engine.ts';
+import { probeJoined, probeRows } from '../../../src/export/trades/probe.ts';
+import { SourceFault } from '../../../src/source/source.ts';
+import type { ApiLimits } from '../../../src/state/limits.ts';
+import { useDateSource } from '../../support/date-source.ts';
+import {
+  createEngineSource,
+  createTradesTable,
+  type EngineSource,
+  type EngineSourceOptions,
+  insertTrades,
+  tooBroad,
+} from '../../support/engine-source.ts';
+import { parseSqlJob } from '../../support/jobs.ts';
+import { createTrade, DATE } from '../../support/trades.ts';
+
+const ROWS = 3_000;
+const NOW = Date.parse('2026-11-20T03:00:00Z');
+/** One group for each size of each symbol. */
+const BY_SIZE =
+  "SELECT symbol, size, concat(substring(toString(time), 1, 10), ' 00:00:00') AS day, count() AS trades FROM RawOptionTrades WHERE {window} GROUP BY symbol, size, day";
+const job = parseSqlJob(
+  'sizes.yaml',
+  `name: sizes\nsource:\n  api: historical\n  sql: "${BY_SIZE}"\n  grain: day\n  time: day\n  split: [symbol, size]\n  types: {trades: int64}\ndrop: {to: out, dataset: sizes}\n`,
+);
+
+const table = useDateSource(NOW);
+let engine: Engine;
+let limits: ApiLimits;
+
+/** Sizes of one and two digits: their order as texts is not that of numbers. */
+const trade = (k: number) => ({ ...createTrade(k), symbol: `S${k % 7}`, size: (k * 13) % 101 });
+
+beforeEach(async () => {
+  ({ engine, limits } = table);
+  await createTradesTable(engine);
+  await insertTrades(
+    engine,
+    Array.from({ length: ROWS }, (_, k) => trade(k)),
+  );
+});
+
+const sourceOf = (options: Partial<EngineSourceOptions> = {}): EngineSource =>
+  createEngineSource(engine, { rowLimit: 60, meta: true, nowMs: NOW, ...options });
+
+async function countGroups(): Promise<number> {
+  const [row] = await engine.rows<{ n: number }>(`SELECT count() AS n FROM (${BY_SIZE.replace('{window}', '1')})`);
+  return Number(row?.n);
+}
+
+/** Completes the date and compares every group. @returns requests for pages beyond the fewest, and the others */
+async function complete(source: EngineSource, limit: number): Promise<{ more: number; others: number }> {
+  const stage = await table.complete(source, job);
+  const names = 'symbol, size, trades';
+  const [staged, whole] = [
+    `SELECT ${names} FROM ${stage.table}`,
+    `SELECT ${names} FROM (${BY_SIZE.replace('{window}', '1')})`,
+  ];
+  const inText = (sql: string) =>
+    `SELECT arraySort(groupArray(toString((toString(symbol), toInt64(size), toInt64(trades))))) AS all FROM (${sql})`;
+  expect(await engine.rows(inText(staged))).toEqual(await engine.rows(inText(whole)));
+  const pages = source.pages().length;
+  return { more: pages - Math.ceil((await countGroups()) / limit), others: source.asked.length - pages };
+}
+
+it('a grain with more groups than a page is cut by all split keys, numbers among them, into the fewest pages', async () => {
+  expect(await countGroups()).toBe(707);
+  // Beside the pages: rows, groups and the recount.
+  expect(await complete(sourceOf(), 60)).toEqual({ more: 0, others: 3 });
+});
+
+it('the entry point without meta takes as few', async () => {
+  limits.rowLimit = 60;
+  expect(await complete(sourceOf({ meta: false }), 60)).toEqual({ more: 0, others: 3 });
+});
+
+it('where the tables answer without hashes or lists of places, groups are halved and complete', async () => {
+  const refused = (sql: string) => sql.includes('arrayCumSum');
+  const source = sourceOf({
+    before: (sql) => {
+      if (refused(sql)) throw new SourceFault('INVALID_QUERY', 'HTTP 422 INVALID_QUERY', { action: 'stop' });
+    },
+  });
+  await complete(source, 60);
+  expect(limits.groupCounts).toBe('plain');
+  expect(table.logged).toContain('cuts-refused');
+  expect(source.asked.filter(refused)).toHaveLength(1);
+});
+
+it('a row limit that is lowered midway costs the pages on their way, and no group', async () => {
+  let pages = 0;
+  const options = { rowLimit: 60, meta: true, nowMs: NOW };
+  const source = createEngineSource(engine, {
+    ...options,
+    before: (sql) => {
+      if (sql.startsWith('SELECT symbol,') && ++pages === 3) Object.assign(options, { rowLimit: 25 });
+    },
+    get rowLimit() {
+      return options.rowLimit;
+    },
+  });
+  const { more, others } = await complete(source, 25);
+  expect(limits.rowLimit).toBe(25);
+  expect(more).toBeLessThanOrEqual(4);
+  expect(others).toBeLessThanOrEqual(5);
+});
+
+it('groups that came since they were counted are in the stage, too', async () => {
+  let isLate = true;
+  const source = sourceOf({
+    before: async (sql) => {
+      if (!sql.startsWith('SELECT symbol,') || !isLate) return;
+      isLate = false;
+      await insertTrades(
+        engine,
+        Array.from({ length: 300 }, (_, k) => ({ ...trade(k + ROWS), size: 200 + (k % 90) })),
+      );
+    },
+  });
+  await complete(source, 60);
+});
+
+it('a source that counts rows and groups in one request is asked once for both', async () => {
+  const source = sourceOf();
+  const counted = await probeJoined({ source, limits }, job, [DATE]);
+  expect(source.asked).toHaveLength(1);
+  expect(counted?.rows.get(DATE)).toEqual(await probeRows({ source, limits }, job, DATE));
+  expect(counted?.groups.get(DATE)?.reduce((sum, { rows }) => sum + rows, 0)).toBe(707);
+});
+
+it('a source that refuses both in one request is not asked so again', async () => {
+  const source = sourceOf({
+    before: (sql) => {
+      if (sql.includes('CROSS JOIN')) throw tooBroad();
+    },
+  });
+  expect(await probeJoined({ source, limits }, job, [DATE])).toBeUndefined();
+  expect(await probeJoined({ source, limits }, job, [DATE])).toBeUndefined();
+  expect(source.asked).toHaveLength(1);
+  expect(await complete(source, 60)).toMatchObject({ more: 0 });
+});
