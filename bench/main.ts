@@ -13,6 +13,7 @@ import { describeMachine } from './support/machine.ts';
 
 const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
   archive: async () => (await import('./archive.ts')).benchArchive,
+  groups: async () => (await import('./groups.ts')).benchGroups,
   close: async () => (await import('./close.ts')).benchClose,
   memory: async () => (await import('./memory.ts')).benchMemory,
   moving: async () => (await import('./moving.ts')).benchMoving,
