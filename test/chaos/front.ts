@@ -21,7 +21,7 @@ export interface Front {
 }
 
 export interface FrontOptions {
-  readonly table: ChaosTable;
+  readonly table: Pick<ChaosTable, 'query' | 'rows'>;
   readonly rowLimit: number;
   /** Most rows that a query may read. */
   readonly scanLimit?: number | undefined;
@@ -111,7 +111,7 @@ function cutLines(
 }
 
 /** Cells that are answered otherwise than they are held, in every answer that has them. */
-function answerOddly(lines: Buffer, table: ChaosTable): Buffer {
+function answerOddly(lines: Buffer, table: FrontOptions['table']): Buffer {
   const odd = table.rows.filter(({ answered }) => answered !== undefined);
   if (odd.length === 0) return lines;
   // Bytes that are no UTF-8 must come through as they are.

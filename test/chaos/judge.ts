@@ -219,7 +219,7 @@ function judgeMails({ mail, attempts, place, problems, losses }: Run, dates: rea
 }
 
 /** A Message-ID is `<job.date.rN.hash@domain>`. */
-function readMailed(messageId: string): { readonly date: string; readonly revision: string } {
+export function readMailed(messageId: string): { readonly date: string; readonly revision: string } {
   const [revision = messageId, date = messageId] = /\.(\d{4}-\d\d-\d\d)\.r\d+\./.exec(messageId) ?? [];
   return { date, revision };
 }

@@ -5,9 +5,11 @@ export const FAKE_START = Date.parse('2026-11-20T15:00:00Z');
 
 /**
  * For one sleeper: `slept` is what was asked.
- * @param backgroundMs sleeps of this length are of what goes on beside it: they end when time has come to their end
+ * @param backgroundMs sleeps of these lengths are of what goes on beside it: they end when time has come to their end
  */
-export function createFakeClock(backgroundMs?: number): Clock & { slept: number[]; advance(ms: number): void } {
+export function createFakeClock(
+  ...backgroundMs: readonly number[]
+): Clock & { slept: number[]; advance(ms: number): void } {
   let now = FAKE_START;
   const slept: number[] = [];
   const waiting = new Set<{ readonly dueMs: number; wake(): void }>();
@@ -21,24 +23,26 @@ export function createFakeClock(backgroundMs?: number): Clock & { slept: number[
     advance,
     sleep: async (ms, signal) => {
       signal?.throwIfAborted();
-      if (ms !== backgroundMs) {
+      if (!backgroundMs.includes(ms)) {
         slept.push(ms);
         advance(ms);
         return;
       }
       await new Promise<void>((resolve, reject) => {
+        const stop = () => {
+          waiting.delete(sleeper);
+          reject(signal?.reason as Error);
+        };
         const sleeper = {
           dueMs: now + ms,
           wake() {
             waiting.delete(sleeper);
+            signal?.removeEventListener('abort', stop);
             resolve();
           },
         };
         waiting.add(sleeper);
-        signal?.addEventListener('abort', () => {
-          waiting.delete(sleeper);
-          reject(signal.reason as Error);
-        });
+        signal?.addEventListener('abort', stop, { once: true });
       });
     },
   };

@@ -38,14 +38,7 @@ import { fetchDate } from '../trades/fetch.ts';
 import { probeSymbol, recountRows } from '../trades/probe.ts';
 import { proofOf } from '../trades/recount-proof.ts';
 import { assertStillWhole, describeRecount } from '../trades/trades.ts';
-import {
-  assertSmallLoss,
-  CONFIRM_AFTER_MS,
-  findLoss,
-  isBySymbol,
-  isConfirmed,
-  mergeParts,
-} from '../trades/withdrawn.ts';
+import { CONFIRM_AFTER_MS, findLoss, isBySymbol, isConfirmed, mergeParts } from '../trades/withdrawn.ts';
 import type { SealedCounts } from './sealed-counts.ts';
 
 interface RepairResult extends SealResult {
@@ -129,8 +122,8 @@ async function openEmptyStage({ engine, source }: RepairDeps, job: SqlJob, date:
 }
 
 /**
- * Before rows are removed: the source must lose few, and a second count must agree.
- * @throws Fault `SOURCE_SHRANK`, `DATE_UNSETTLED`
+ * Before rows are removed, which the audit allows only if they are few: a second count must agree.
+ * @throws Fault `DATE_UNSETTLED`
  */
 async function assertGone(
   deps: RepairDeps,
@@ -139,9 +132,7 @@ async function assertGone(
   now: DayCounts,
 ): Promise<void> {
   const { date } = manifest;
-  const loss = findLoss(before, now);
-  if (loss === undefined) return;
-  assertSmallLoss(date, loss);
+  if (findLoss(before, now) === undefined) return;
   await deps.clock.sleep(CONFIRM_AFTER_MS, deps.signal);
   if (isConfirmed(before, now, await recountRows(deps, job, date))) return;
   throw new Fault('DATE_UNSETTLED', `${date}: rows are gone at one count and back at the next`, {

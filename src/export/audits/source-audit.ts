@@ -23,6 +23,7 @@ import { describeSealedDate } from '../exported.ts';
 import type { OpenedSource } from '../job-source.ts';
 import { probeDates, recountRows } from '../trades/probe.ts';
 import { countDatesAtOnce } from '../trades/scan.ts';
+import { findLoss } from '../trades/withdrawn.ts';
 import { repairDate } from './repair-date.ts';
 import {
   describeMoved,
@@ -196,6 +197,9 @@ async function auditDate(
   const reason = describeMoved(before, now, moved);
   // An empty answer adds nothing, and is no proof that all rows are gone.
   if (rule === 'report' || now.length === 0) return { record: judge(reason) };
+  // The source may lag: the drop stays as it is, and must not be recorded as equal.
+  const tooMuch = rule === 'mirror' ? findLoss(before, now)?.tooMuch : undefined;
+  if (tooMuch !== undefined) return { record: judge(`${reason}; ${tooMuch}`) };
   context.log.info({ event: 'audit-repair', date, rule, reason }, `${date} is restated: ${reason}`);
   const repaired = await repairDate(context, source, job, sealed, now, moved);
   if (repaired.status === 'sealed-elsewhere') return { record: undefined };

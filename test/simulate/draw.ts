@@ -1,0 +1,215 @@
+/**
+ * What happens in a simulated life, as data drawn from its seed: sessions and their rows, what becomes of the rows, and when
+ * the job runs, under which trouble. Pure. Invariant: a date that is cared for has a run without trouble shortly before it
+ * expires, after the last of its rows has moved.
+ */
+
+import { LOOKBACK_DAYS } from '../../src/api-contract/published-limits.ts';
+import {
+  type CalendarOverride,
+  closeSecond,
+  listSessions,
+  NO_OVERRIDE,
+  OPEN_SECOND,
+} from '../../src/calendar/session.ts';
+import { addDays, parseWallClock } from '../../src/calendar/wall-clock.ts';
+import type { SqlJob } from '../../src/job/job.ts';
+import { expiresAt } from '../../src/plan/dates.ts';
+import type { MailFault } from '../chaos/mail.ts';
+import { createRow, MOVES, type Move, type Spread, type TableRow } from '../chaos/rows.ts';
+import { createFaultChoice, type Fault, type FaultKind } from '../support/fault-plan.ts';
+import { parseSqlJob } from '../support/jobs.ts';
+import { createRandom } from '../support/random.ts';
+import type { StoreTrouble } from './fate.ts';
+
+export interface RowMove {
+  readonly date: string;
+  readonly move: Move;
+  readonly rows: number;
+  readonly spread: Spread;
+  readonly seed: number;
+}
+
+export interface DrawnTrouble {
+  readonly stopAt?: number | undefined;
+  readonly deathAt?: { readonly step: number; readonly after: boolean } | undefined;
+  readonly store?: { readonly operation: number; readonly how: StoreTrouble } | undefined;
+  readonly api?: ((request: number) => Fault | undefined) | undefined;
+  readonly mail?: ((message: number) => MailFault | undefined) | undefined;
+  readonly isMailDown?: boolean | undefined;
+  /** What moves before the n-th request is answered. */
+  readonly moves: ReadonlyMap<number, RowMove>;
+}
+
+export type LifeEvent =
+  | { readonly atMs: number; readonly kind: 'move'; readonly move: RowMove }
+  | { readonly atMs: number; readonly kind: 'run'; readonly trouble: DrawnTrouble | undefined };
+
+export interface DrawnLife {
+  readonly seed: number;
+  readonly job: SqlJob;
+  readonly rowLimit: number;
+  readonly calendar: CalendarOverride;
+  /** Ascending. */
+  readonly dates: readonly string[];
+  /** Those that must equal the source when they expire. */
+  readonly cared: ReadonlySet<string>;
+  readonly recipients: readonly string[];
+  readonly correctAbove: number;
+  readonly rows: readonly TableRow[];
+  readonly startMs: number;
+  /** By time. */
+  readonly events: readonly LifeEvent[];
+}
+
+const HOUR_MS = 3_600_000;
+/** So long before a cared date expires its rows no longer move. */
+export const CALM_MS = 6 * HOUR_MS;
+const FIRST = '2026-03-02';
+const LAST = '2027-01-29';
+/** Of the session that a life ends with: a half day has the first of them. */
+const END_SECONDS = [36_000, 46_700, 57_590] as const;
+const END_ROW = 90_000;
+const EVENING_SECOND = 17.5 * 3600;
+/** A run of a small day takes about so many steps; what is drawn beyond them does not happen. */
+const STEPS = 420;
+const STORE_OPERATIONS = 90;
+/** Without a report, and with few columns, a life takes a fraction of the time: most lives are so. */
+const NARROW_SHARE = 0.85;
+const NARROW = ['id', 'symbol', 'date', 'time', 'put_call', 'size', 'price', 'premium', 'updated_timestamp'] as const;
+const FAULT_RATE = 0.2;
+/** The same as in chaos runs but those that take real time. */
+const API_KINDS = [
+  'reset',
+  'truncate',
+  'garble',
+  'shorten',
+  'duplicate',
+  'status',
+  'content-type',
+  'close-delimited',
+] as const;
+const STORE_TROUBLES = ['store-refuses', 'store-lost-answer', 'store-full', 'store-away'] as const;
+const MAIL_FAULTS = ['mail-put-off', 'mail-cut', 'mail-lost-answer'] as const;
+const TROUBLES = [
+  'stop',
+  'death',
+  'death',
+  'api',
+  'api-down',
+  'store',
+  'store',
+  'mail',
+  'mail-down',
+  'rows',
+  'rows',
+] as const;
+
+export function drawLife(seed: number): DrawnLife {
+  const random = createRandom(Math.imul(seed, 2_654_435_761));
+  const below = (most: number) => Math.floor(random() * most);
+  const pick = <One>(choices: readonly One[]): One => choices[below(choices.length)] as One; // Below the length.
+  const all = listSessions(FIRST, LAST);
+  const from = below(all.length - 12);
+  const near = all.slice(from, from + 10);
+  const count = 1 + below(3);
+  const dates: readonly string[] = [...new Set(Array.from({ length: count }, () => pick(near)))].sort();
+  const [first = FIRST] = dates;
+  const last = dates.at(-1) ?? first;
+  // Over when all others have expired: a run's lookback always has a session.
+  const [end = last] = all.filter((date) => date >= addDays(last, LOOKBACK_DAYS + 1));
+  const open = [...dates, end];
+  const closed = listSessions(addDays(first, -20), addDays(end, 20)).filter((date) => !open.includes(date));
+  const calendar = { ...NO_OVERRIDE, closed: new Set(closed) };
+  const drawMove = (date: string): RowMove => ({
+    ...{ date, move: pick(MOVES), rows: 1 + below(6), spread: pick(['near', 'far'] as const) },
+    seed: below(2 ** 31),
+  });
+  const drawTrouble = () => drawRunTrouble(random, () => drawMove(pick(dates)));
+  const events: LifeEvent[] = [];
+  const cared = new Set<string>();
+  const rows: TableRow[] = [];
+  for (const [number, date] of dates.entries()) {
+    const close = closeSecond(date, 'equity', calendar);
+    const size = 12 + below(40);
+    for (let k = 0; k < size; k += 1) {
+      const second = OPEN_SECOND + Math.floor(((k + 1) * (close - OPEN_SECOND - 1)) / size);
+      rows.push(createRow(date, number * 1000 + k, second));
+    }
+    const evening = parseWallClock(date, EVENING_SECOND);
+    const expiry = expiresAt(date);
+    const isCared = random() < 0.85;
+    if (isCared) {
+      cared.add(date);
+      events.push({ atMs: expiry - (1 + 3 * random()) * HOUR_MS, kind: 'run', trouble: undefined });
+    }
+    if (random() < (isCared ? 0.8 : 0.3))
+      events.push({
+        ...{ atMs: evening + random() * 3 * HOUR_MS, kind: 'run' },
+        trouble: random() < 0.6 ? drawTrouble() : undefined,
+      });
+    const until = isCared ? expiry - CALM_MS : expiry;
+    for (let left = below(4); left > 0; left -= 1) {
+      const atMs = evening - 2 * HOUR_MS + random() ** 2 * (until - evening);
+      events.push({ atMs, kind: 'move', move: drawMove(date) });
+    }
+  }
+  rows.push(...END_SECONDS.map((second, k) => createRow(end, END_ROW + k, second)));
+  const startMs = parseWallClock(first, EVENING_SECOND) - 12 * HOUR_MS;
+  const endMs = parseWallClock(end, EVENING_SECOND);
+  for (let left = 2 + below(3); left > 0; left -= 1) {
+    const atMs = startMs + random() * (endMs - startMs);
+    // A run that begins before a cared date's last one may still move its rows.
+    events.push({ atMs, kind: 'run', trouble: random() < 0.8 ? drawTrouble() : undefined });
+  }
+  events.push({ atMs: endMs, kind: 'run', trouble: undefined });
+  const isNarrow = random() < NARROW_SHARE;
+  const recipients = isNarrow ? [] : ['a@example.com', 'b@example.com'].slice(0, 1 + below(2));
+  const correctAbove = pick([0.01, 0.01, 0.1, 1]);
+  const text = `name: life
+source: {api: ${pick(['historical', 'historical', 'portal'])}${isNarrow ? `, columns: [${NARROW.join(', ')}]` : ''}}
+audit: ${pick(['repair', 'repair', 'mirror'])}
+drop: {to: out, dataset: trades}
+${isNarrow ? '' : `reports: [{template: flow, to: [${recipients.join(', ')}], correct_above: ${correctAbove}}]`}
+`;
+  return {
+    ...{ seed, rowLimit: 10 + below(25), calendar, dates: open, cared, recipients, correctAbove, rows, startMs },
+    job: parseSqlJob('life.yaml', text),
+    events: events.sort((a, b) => a.atMs - b.atMs),
+  };
+}
+
+function drawRunTrouble(random: () => number, drawMove: () => RowMove): DrawnTrouble {
+  const below = (most: number) => Math.floor(random() * most);
+  const pick = <One>(choices: readonly One[]): One => choices[below(choices.length)] as One; // Below the length.
+  const kinds = new Set([pick(TROUBLES), ...(random() < 0.4 ? [pick(TROUBLES)] : [])]);
+  const step = () => 1 + Math.floor(random() ** 1.3 * STEPS);
+  const moves = new Map<number, RowMove>();
+  if (kinds.has('rows')) for (let left = 1 + below(3); left > 0; left -= 1) moves.set(1 + below(12), drawMove());
+  return {
+    stopAt: kinds.has('stop') ? step() : undefined,
+    deathAt: kinds.has('death') ? { step: step(), after: random() < 0.5 } : undefined,
+    store: kinds.has('store') ? { operation: 1 + below(STORE_OPERATIONS), how: pick(STORE_TROUBLES) } : undefined,
+    api: drawApi(),
+    mail: kinds.has('mail') ? drawMail() : undefined,
+    isMailDown: kinds.has('mail-down'),
+    moves,
+  };
+
+  function drawApi(): DrawnTrouble['api'] {
+    if (kinds.has('api-down')) {
+      const since = 1 + below(12);
+      return (request) => (request >= since ? { kind: 'status', status: 503, body: 'html' } : undefined);
+    }
+    if (!kinds.has('api')) return undefined;
+    const drawn: readonly FaultKind[] = Array.from({ length: 1 + below(3) }, () => pick(API_KINDS));
+    const rates = Object.fromEntries(drawn.map((kind) => [kind, FAULT_RATE / drawn.length]));
+    const choose = createFaultChoice({ seed: below(2 ** 31), rates });
+    return (number) => choose({ number, method: 'POST', path: '', body: '', sql: '' });
+  }
+
+  function drawMail(): DrawnTrouble['mail'] {
+    const faults = Array.from({ length: 8 }, () => (random() < 0.5 ? pick(MAIL_FAULTS) : undefined));
+    return (message) => faults[message - 1];
+  }
+}

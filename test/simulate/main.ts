@@ -1,0 +1,50 @@
+/**
+ * `npm run simulate [-- --runs N] [--seed S]`: whole lives of a dataset, one after the other in this process, each drawn from
+ * a seed of its own. `--life SEED` prints the story of one.
+ */
+import { parseArgs } from 'node:util';
+import { simulateLife } from './simulate.ts';
+import { createTotals } from './tally.ts';
+import { World } from './world.ts';
+
+const DEFAULT_RUNS = 300;
+const SEEDS = 1_000_000;
+/** How often the totals so far are printed, in lives. */
+const EVERY = 100;
+
+const { values } = parseArgs({
+  options: {
+    runs: { type: 'string', default: String(DEFAULT_RUNS) },
+    seed: { type: 'string', default: String(Date.now() % SEEDS) },
+    life: { type: 'string' },
+  },
+});
+const isOne = values.life !== undefined;
+const first = isOne ? parseCount('--life', values.life) : parseCount('--seed', values.seed);
+const count = isOne ? 1 : parseCount('--runs', values.runs);
+let isStopping = false;
+// A life that has begun comes to its end, and the tally tells of it.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    isStopping = true;
+  });
+}
+console.log(`simulate: ${count} lives, seeds ${first} to ${first + count - 1}`);
+const world = await World.open();
+const totals = createTotals();
+for (let done = 0; done < count && !isStopping; done += 1) {
+  const result = await simulateLife(world, first + done);
+  totals.add(result);
+  if (isOne || result.problems.length > 0) console.log(result.story.join('\n'));
+  for (const problem of result.problems) console.log(`life ${result.seed}: ${problem}`);
+  if ((done + 1) % EVERY === 0 && done + 1 < count) console.log(totals.describe());
+}
+console.log(totals.describe());
+await world.close();
+process.exitCode = totals.failed.length === 0 ? 0 : 1;
+
+function parseCount(flag: string, text: string | undefined): number {
+  const parsed = Number(text);
+  if (Number.isInteger(parsed) && parsed > 0) return parsed;
+  throw new RangeError(`${flag} is ${JSON.stringify(text)}; allowed is a whole number above 0`);
+}

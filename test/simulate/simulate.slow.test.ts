@@ -1,0 +1,157 @@
+/**
+ * The bounded version of `npm run simulate`: lives of a dataset drawn from seeds, in which each date ends equal to the source
+ * or recorded as lost, and each mail goes once; and lives that were spoilt on purpose, to see that the judge notices.
+ * FLOWDROP_TEST_LIVES sets how many, FLOWDROP_TEST_LIVES_SEED the first seed; `npm run simulate -- --life SEED` tells one.
+ */
+import { cp, mkdtemp, rename, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { queryDuckDb } from '../support/drop.ts';
+import { drawLife } from './draw.ts';
+import { judgeLife, type Lived } from './judge.ts';
+import { simulateLife } from './simulate.ts';
+import { createTotals } from './tally.ts';
+import { World } from './world.ts';
+
+const LIVES = Number(process.env['FLOWDROP_TEST_LIVES'] ?? 300);
+/** The same in CI every time, so that a change lands or not by what it is; by hand each run draws anew. */
+const CI_SEED = 620_173;
+const SEED = Number(process.env['FLOWDROP_TEST_LIVES_SEED'] ?? (process.env['CI'] ? CI_SEED : Date.now() % 1_000_000));
+const BLOCK = 25;
+const BLOCKS = Array.from({ length: Math.ceil(LIVES / BLOCK) }, (_, k) => SEED + k * BLOCK);
+/** They take a few seconds; a machine that has much else to do takes many times as long, which is no failure. */
+const TIMEOUT_MS = 600_000;
+
+let world: World;
+const totals = createTotals();
+beforeAll(async () => {
+  world = await World.open();
+});
+afterAll(async () => {
+  console.log(totals.describe());
+  await world.close();
+});
+
+describe('simulated lives', () => {
+  it.each(BLOCKS)(
+    'from seed %d on end with every date equal to the source or recorded as lost, and each mail sent once',
+    async (first) => {
+      const count = Math.min(BLOCK, SEED + LIVES - first);
+      for (let seed = first; seed < first + count; seed += 1) {
+        const result = await simulateLife(world, seed);
+        totals.add(result);
+        expect(result.problems, `life ${seed}\n${result.story.join('\n')}`).toEqual([]);
+      }
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    'are the same each time for a seed',
+    async () => {
+      const [one, other] = [await simulateLife(world, QUIET), await simulateLife(world, QUIET)];
+      expect(other.story).toEqual(one.story);
+    },
+    TIMEOUT_MS,
+  );
+});
+
+/** A life with mails, without trouble in its runs, and with a date that is cared for. */
+const QUIET = findQuiet();
+
+function findQuiet(): number {
+  for (let seed = 1; ; seed += 1) {
+    const { events, recipients, cared } = drawLife(seed);
+    const isQuiet = events.every((event) => event.kind === 'run' && event.trouble === undefined);
+    if (isQuiet && recipients.length > 0 && cared.size > 0) return seed;
+  }
+}
+
+/** Rewrites a drop of the life. @param from makes the query, of the rows as they are */
+async function rewriteDrop(lived: Lived, from: (rows: string) => string): Promise<Lived> {
+  const [date] = lived.drawn.cared;
+  const path = join(lived.storeFolder, `trades/session=${date}/trades.parquet`);
+  const rows = `(SELECT * FROM read_parquet('${path}', hive_partitioning = false))`;
+  await queryDuckDb(`COPY (${from(rows)}) TO '${path}.new' (FORMAT parquet)`);
+  await rename(`${path}.new`, path);
+  return lived;
+}
+
+const FIRST = (rows: string) => `(SELECT min(id) FROM ${rows})`;
+
+const SPOILT: readonly (readonly [string, (lived: Lived) => Promise<Lived>, RegExp])[] = [
+  [
+    'a row that is taken out of a sealed file',
+    (lived) => rewriteDrop(lived, (rows) => `SELECT * FROM ${rows} WHERE id <> ${FIRST(rows)}`),
+    /differs from the source: 1 rows lack/,
+  ],
+  [
+    'a value that is another one',
+    (lived) =>
+      rewriteDrop(
+        lived,
+        (rows) => `SELECT * REPLACE (if(id = ${FIRST(rows)}, price + 1, price) AS price) FROM ${rows}`,
+      ),
+    /differs from the source: 1 rows have other values/,
+  ],
+  [
+    'a row that is there twice',
+    (lived) => rewriteDrop(lived, (rows) => `FROM ${rows} UNION ALL SELECT * FROM ${rows} WHERE id = ${FIRST(rows)}`),
+    /1 rows repeat an id/,
+  ],
+  [
+    'a row that the source never had',
+    (lived) =>
+      rewriteDrop(
+        lived,
+        (rows) => `FROM ${rows} UNION ALL SELECT * REPLACE ('made-up' AS id) FROM ${rows} WHERE id = ${FIRST(rows)}`,
+      ),
+    /1 rows are not of the source/,
+  ],
+  [
+    'a date without its manifest',
+    async (lived) => {
+      const [date] = lived.drawn.cared;
+      await rm(join(lived.storeFolder, `_flowdrop/trades/session=${date}/manifest.json`));
+      return lived;
+    },
+    /is not sealed/,
+  ],
+  [
+    'a mail that went twice',
+    async (lived) => ({ ...lived, mails: [...lived.mails, ...lived.mails.slice(0, 1)] }),
+    /went 2 times, and nothing in run \d+ explains it/,
+  ],
+  ['a mail that did not go', async (lived) => ({ ...lived, mails: lived.mails.slice(1) }), /got no mail of/],
+  [
+    'a run that failed without trouble',
+    async (lived) => ({
+      ...lived,
+      runs: lived.runs.map((run) => ({ ...run, finished: run.finished && { ...run.finished, shortfall: 'failed' } })),
+    }),
+    /had no trouble and failed/,
+  ],
+];
+
+describe('the judge of a life', () => {
+  let lived: Lived;
+  let folder: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'flowdrop-judged-'));
+    const { problems } = await simulateLife(world, QUIET, async (seen) => {
+      await cp(seen.storeFolder, join(folder, 'whole'), { recursive: true });
+      const versions = new Map(seen.drawn.dates.map((date) => [date, seen.versions(date)]));
+      lived = { ...seen, versions: (date) => versions.get(date) ?? [] };
+    });
+    expect(problems).toEqual([]);
+  }, TIMEOUT_MS);
+  afterAll(async () => await rm(folder, { recursive: true, force: true }));
+
+  it.each(SPOILT)('tells of %s', async (_what, spoil, words) => {
+    const storeFolder = await mkdtemp(join(folder, 'spoilt-'));
+    await cp(join(folder, 'whole'), storeFolder, { recursive: true });
+    const { problems } = await judgeLife(await spoil({ ...lived, storeFolder }));
+    expect(problems.join('\n')).toMatch(words);
+  });
+});

@@ -1,0 +1,100 @@
+/**
+ * The source's table in a simulated life: its rows in a real engine, the same rows as plain values, and every state that
+ * they were ever in, which is the truth. Invariant: a query sees one state, and of it what the API's lookback and delay show.
+ */
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
+import { formatWallClock } from '../../src/calendar/wall-clock.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import type { RowChange, TableRow } from '../chaos/rows.ts';
+import type { TradeRow } from '../support/trades.ts';
+
+const NAME = 'simulated_trades';
+const TYPES = { string: 'String', integer: 'Int32', float: 'Float64' } as const;
+const DAY_MS = 86_400_000;
+const LOOKBACK_MS = 15 * DAY_MS;
+const DELAY_MS = 15 * 60_000;
+
+/** What a date was from an instant on. */
+export interface Version {
+  readonly atMs: number;
+  readonly rows: ReadonlyMap<string, TradeRow>;
+}
+
+export class LifeTable {
+  readonly #engine: Engine;
+  #now: () => number = () => 0;
+  #rows = new Map<string, TableRow>();
+  #versions = new Map<string, Version[]>();
+  #turn: Promise<unknown> = Promise.resolve();
+
+  private constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /** @param engine that the lives share, so each begins with `restart` */
+  static async create(engine: Engine): Promise<LifeTable> {
+    const columns = TRADE_COLUMNS.map(({ name, wire }) => `${name} ${TYPES[wire]}`).join(', ');
+    await engine.command(`CREATE OR REPLACE TABLE ${NAME} (${columns}) ENGINE = Memory`);
+    return new LifeTable(engine);
+  }
+
+  /** @param now the clock by which rows become visible and leave the lookback */
+  async restart(rows: readonly TableRow[], now: () => number): Promise<void> {
+    this.#now = now;
+    this.#rows = new Map();
+    this.#versions = new Map();
+    await this.change({ remove: [], add: rows });
+  }
+
+  get rows(): readonly TableRow[] {
+    return [...this.#rows.values()];
+  }
+
+  /** Oldest first. */
+  versions(date: string): readonly Version[] {
+    return this.#versions.get(date) ?? [];
+  }
+
+  async change({ remove, add }: RowChange): Promise<void> {
+    await this.#inTurn(async () => {
+      for (const id of remove) this.#rows.delete(id);
+      for (const row of add) this.#rows.set(row.id, row);
+      await this.#engine.command(`TRUNCATE TABLE ${NAME}`);
+      const payload = Buffer.from(this.rows.map(({ values }) => JSON.stringify(values)).join('\n'));
+      if (payload.length > 0) await this.#engine.insert({ table: NAME, format: 'JSONEachRow', payload });
+      this.#note();
+    });
+  }
+
+  /** Answers a query as JSON lines. @throws EngineFault */
+  async query(sql: string): Promise<Buffer> {
+    const since = formatWallClock(this.#now() - LOOKBACK_MS);
+    const until = formatWallClock(this.#now() - DELAY_MS);
+    const visible = `(SELECT * FROM ${NAME} WHERE time >= '${since}' AND time <= '${until}')`;
+    return await this.#inTurn(async () => {
+      const { bytes } = await this.#engine.format(sql.replaceAll(/\bRawOptionTrades\b/gi, visible), 'JSONEachRow');
+      return Buffer.from(bytes);
+    });
+  }
+
+  #note(): void {
+    const dates = new Map<string, Map<string, TradeRow>>([...this.#versions.keys()].map((date) => [date, new Map()]));
+    for (const { id, values } of this.#rows.values()) {
+      const date = String(values['date']);
+      const rows = dates.get(date) ?? new Map<string, TradeRow>();
+      dates.set(date, rows.set(id, values));
+    }
+    for (const [date, rows] of dates) {
+      const all = this.#versions.get(date) ?? [];
+      const last = all.at(-1)?.rows;
+      const isSame = last?.size === rows.size && [...rows].every(([id, values]) => last.get(id) === values);
+      if (!isSame) this.#versions.set(date, [...all, { atMs: this.#now(), rows }]);
+    }
+  }
+
+  async #inTurn<T>(act: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(act);
+    this.#turn = turn.catch(() => undefined);
+    return await turn;
+  }
+}
