@@ -13,6 +13,8 @@ import { describeMachine } from './support/machine.ts';
 
 const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
   archive: async () => (await import('./archive.ts')).benchArchive,
+  groups: async () => (await import('./groups.ts')).benchGroups,
+  close: async () => (await import('./close.ts')).benchClose,
   memory: async () => (await import('./memory.ts')).benchMemory,
   moving: async () => (await import('./moving.ts')).benchMoving,
   pace: async () => (await import('./pace.ts')).benchPace,
@@ -28,6 +30,7 @@ const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
 /** Rows of a session where `--rows` is not given: a real one has about 7 million, which takes long to make. */
 const ROWS: Readonly<Record<string, number>> = {
   archive: 400_000,
+  close: 7_000_000,
   point: 4_000_000,
   report: 7_000_000,
   service: 4_000_000,

@@ -44,14 +44,19 @@ export async function withService<T>(
   });
 }
 
-/** Runs the action against `flowdrop serve` over a folder, which holds one generated session afterwards. */
+/**
+ * Runs the action against `flowdrop serve` over a folder, which holds one generated session afterwards.
+ * @param asOf the folder has its session: show it as it was at this instant @param port default: any free one
+ */
 export async function withServiceOn<T>(
   dataDir: string,
   rows: number,
   action: (service: ServeProcess) => Promise<T>,
+  { asOf, port = 0 }: { readonly asOf?: string; readonly port?: number } = {},
 ): Promise<T> {
   const pace = ['--requests-per-second', '1000000', '--key', KEY];
-  const data = ['--generate', '1', '--generate-rows', String(rows), '--data-dir', dataDir];
+  const made = ['--generate', '1', '--generate-rows', String(rows)];
+  const data = [...(asOf === undefined ? made : ['--as-of', asOf]), '--data-dir', dataDir, '--port', String(port)];
   const service = await startServeProcess(self(), REPO, [...data, ...pace], new AbortController().signal);
   try {
     return await action(service);
@@ -60,8 +65,16 @@ export async function withServiceOn<T>(
   }
 }
 
-/** Runs a command of flowdrop with `--json` to its end and returns its document. */
-export async function runJson(cwd: string, args: readonly string[], env: Readonly<Record<string, string>>) {
+/**
+ * Runs a command of flowdrop with `--json` to its end and returns its document.
+ * @param onLine takes the lines of its log; by default they are shown
+ */
+export async function runJson(
+  cwd: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  onLine?: (line: string) => void,
+) {
   const out: string[] = [];
   const err: string[] = [];
   const { executable, args: base, env: bare } = self();
@@ -72,7 +85,8 @@ export async function runJson(cwd: string, args: readonly string[], env: Readonl
       // Warnings explain a number that looks wrong, a retry for instance.
       onErr: (line) => {
         err.push(line);
-        say(`  ${line}`);
+        if (onLine) onLine(line);
+        else say(`  ${line}`);
       },
     },
   );

@@ -4,37 +4,43 @@
  * cannot touch it. There is no lookback, no row limit and no scan limit. The caller owns the folder.
  */
 
-import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CalendarOverride } from '../calendar/session.ts';
+import { systemClock } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
-import { quoteIdentifier } from '../engine/literal.ts';
+import { EngineFault } from '../engine/engine-fault.ts';
+import { formatSettings } from '../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
-import { listTokens, type SqlToken } from '../guard/canonical-text.ts';
+import { listTokens } from '../guard/canonical-text.ts';
 import { type Guard, openGuard } from '../guard/guard.ts';
 import { openParser } from '../guard/parser.ts';
 import type { StoreAccess } from '../store/access.ts';
 import type { Store } from '../store/store.ts';
 import type { AnswerTypes } from './archive-column.ts';
-import { type ReadCost, readCost, subtractCost } from './cost.ts';
-import { type Coverage, describeCoverage, type ShownTable } from './coverage.ts';
+import { NO_COST, type ReadCost, readCost, subtractCost } from './cost.ts';
+import { type Coverage, describeCoverage } from './coverage.ts';
 import { openStoreFiles, type StoreFiles } from './drop-files.ts';
-import type { ReadManifest } from './drops.ts';
+import { assertSealed, type DatasetDrops, type ReadManifest } from './drops.ts';
+import { listNamed } from './named-columns.ts';
 import { describeReadable, type OpenTable, openTables } from './open-table.ts';
 import {
   type AnswerColumn,
   describeStatement,
   isBinary,
   type OutputFormat,
+  READ_SETTINGS,
   readAnswerColumns,
 } from './output-format.ts';
 import { describeQueryFailure } from './query-failure.ts';
 import type { TableRead } from './reads.ts';
-import { readAll, resolveReads } from './resolve-reads.ts';
-import { describeEmptyTable, describeView, listTables } from './sealed-tables.ts';
-import { unite } from './time-bounds.ts';
+import { Remembered } from './remembered.ts';
+import { readAll } from './resolve-reads.ts';
+import { listTables } from './sealed-tables.ts';
+import { SealedWatch } from './sealed-watch.ts';
+import { NAMES_DAY, StatementViews } from './statement-views.ts';
+import { describeBound, describeProbe } from './top-rows.ts';
 
 interface ArchiveOptions {
   readonly store: Store;
@@ -55,6 +61,7 @@ interface ArchiveOptions {
   /** Memory limit of one statement, bytes. */
   readonly maxMemoryBytes: number;
   readonly signal: AbortSignal;
+  /** The archive closes the pool. @param options see `describeWorkers` */
   openWorkers(options: Omit<WorkerPoolOptions, 'command'>): Promise<EnginePool>;
 }
 
@@ -63,6 +70,8 @@ interface ArchiveQuery {
   readonly format: OutputFormat;
   /** File for the answer; it must not exist yet. */
   readonly path: string;
+  /** Whether to count what the engine reads, which takes two statements of some milliseconds. Default: false. */
+  readonly isCounted?: boolean | undefined;
 }
 
 export interface ArchiveAnswer {
@@ -70,53 +79,56 @@ export interface ArchiveAnswer {
   readonly coverage: readonly Coverage[];
   /** Only of a binary format. */
   readonly columns: readonly AnswerColumn[];
+  /** Zeros if it was not counted. */
   readonly cost: ReadCost;
 }
 
 /** Only small results, such as EXPLAIN output, return as messages; answers go to a file. */
 const MAX_MESSAGE_BYTES = 64_000_000;
 const OWNER = 'query';
-const NAMES_DAY = /\b(today|yesterday)\b/i;
+
+/** The pool of an archive in `folder`, for a caller that starts its process before it has found the store. */
+export function describeWorkers(folder: string): Omit<WorkerPoolOptions, 'command'> {
+  return { folder: join(folder, 'engine'), size: 1, maxWaiting: 1, maxResultBytes: MAX_MESSAGE_BYTES };
+}
 
 /** @throws Fault `ARCHIVE_LOCATION_INVALID` (usage), StoreFault, EngineFault */
 export async function openArchive(options: ArchiveOptions): Promise<Archive> {
   const { signal } = options;
   const files = await openStoreFiles(options.access, options.folder);
-  const pool = await options.openWorkers({
-    folder: join(options.folder, 'engine'),
-    size: 1,
-    maxWaiting: 1,
-    maxResultBytes: MAX_MESSAGE_BYTES,
-  });
+  const pool = await options.openWorkers(describeWorkers(options.folder));
   try {
-    const names = {
-      resolve: `resolve_${randomBytes(12).toString('hex')}`,
-      visible: `archive_${randomBytes(12).toString('hex')}`,
-    };
-    await pool.use({ owner: OWNER, signal }, async (engine) => {
-      // In memory, because the views of an S3 store contain its credentials.
-      for (const name of Object.values(names)) await engine.command(`CREATE DATABASE ${name} ENGINE = Memory`);
-    });
+    const views = new StatementViews();
+    // At once: a name of a database is refused in statements only if the engine has it.
+    await pool.use({ owner: OWNER, signal }, async (engine) => await views.prepare(engine));
     const tables = listTables(options.datasets, options.trades).map(({ name }) => name);
-    const guard = await openGuard(openParser(pool), Object.values(names), [], tables);
-    return new Archive(options, { files, pool, guard, names });
+    const guard = await openGuard(openParser(pool), views.databases, [], tables);
+    return new Archive(options, { files, pool, guard, views });
   } catch (error) {
     await pool.close();
     throw error;
   }
 }
 
+/** What a statement reads. */
+interface Reading {
+  readonly tables: readonly OpenTable[];
+  readonly reads: readonly TableRead[];
+}
+
 interface ArchiveParts {
   readonly files: StoreFiles;
   readonly pool: EnginePool;
   readonly guard: Guard;
-  /** Databases with unguessable names: one to resolve statements in, one to run them in. */
-  readonly names: { readonly resolve: string; readonly visible: string };
+  readonly views: StatementViews;
 }
 
 export class Archive {
   readonly #options: ArchiveOptions;
   readonly #parts: ArchiveParts;
+  /** By dataset. */
+  readonly #watches = new Map<string, SealedWatch>();
+  readonly #admitted = new Remembered<string>();
 
   constructor(options: ArchiveOptions, parts: ArchiveParts) {
     this.#options = options;
@@ -129,35 +141,28 @@ export class Archive {
    *   `ARCHIVE_EMPTY`, `QUERY_TOO_BROAD`, `DROP_DAMAGED`, `MANIFEST_INVALID`, `ARCHIVE_UNREADABLE`, `OUT_FAILED`,
    *   `ENGINE_FAILED`, `INTERRUPTED`
    */
-  async query({ sql, format, path }: ArchiveQuery): Promise<ArchiveAnswer> {
-    const { pool, guard, files } = this.#parts;
-    const { signal, types, datasets, trades, maxMemoryBytes } = this.#options;
+  async query(request: ArchiveQuery): Promise<ArchiveAnswer> {
+    const { sql } = request;
+    const { pool, files } = this.#parts;
+    const { signal, types, datasets, trades } = this.#options;
     const known = listTables(datasets, trades);
     try {
-      const admitted = await guard.admit(sql, { owner: OWNER, signal });
+      const admitted = await this.#admit(sql);
       return await pool.use({ owner: OWNER, signal }, async (engine) => {
-        // Also where the process is a new one: types without a zone take the zone when a view is made.
-        // The date of a file's path is a LowCardinality date while it is parsed.
-        await engine.command("SET session_timezone = 'UTC', allow_suspicious_low_cardinality_types = 1");
         const named = new Set(listTokens(admitted).map(({ value }) => value));
         const tables = await openTables(
           known.filter(({ name }) => named.has(name)),
-          { ...this.#options, engine, files },
+          { ...this.#options, engine, files, openDrops: (dataset) => this.#openDrops(dataset) },
         );
-        const answer = async (reads: readonly TableRead[]) => {
-          const coverage = await this.#show(engine, admitted, tables, reads);
-          const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
-          const before = await readCost(engine);
-          // Above this limit the statement fails, so the machine does not run out of memory.
-          const limits = { max_memory_usage: maxMemoryBytes, ...files.threads };
-          await engine.command(describeStatement(admitted, format, path, limits));
-          return { coverage, columns, cost: subtractCost(await readCost(engine), before) };
-        };
+        const answer = async (reads: readonly TableRead[]) =>
+          await this.#answer(engine, admitted, { tables, reads }, request);
+        const { views } = this.#parts;
+        if (!NAMES_DAY.test(admitted)) return await answer(await views.resolve(engine, admitted, tables));
         const day = await readDay(engine);
-        const answered = await answer(await this.#resolve(engine, admitted, tables));
-        if (!NAMES_DAY.test(admitted) || (await readDay(engine)) === day) return answered;
+        const answered = await answer(await views.resolve(engine, admitted, tables));
+        if ((await readDay(engine)) === day) return answered;
         // Midnight has passed: `today()` may have been another day when the dates were chosen, so read them all.
-        await rm(path, { force: true });
+        await rm(request.path, { force: true });
         return await answer(readAll(tables.map(describeReadable)));
       });
     } catch (error) {
@@ -177,47 +182,69 @@ export class Archive {
     await this.#parts.pool.close();
   }
 
-  /**
-   * Finds what the statement reads. The newest manifest lists the columns. If the statement does not resolve with
-   * these, it may name a column of older dates, so all manifests are read.
-   */
-  async #resolve(engine: PooledEngine, admitted: string, tables: readonly OpenTable[]): Promise<readonly TableRead[]> {
-    const reads = await this.#resolveWith(engine, admitted, tables);
-    if (reads !== undefined) return reads;
-    for (const table of tables) await table.describeAll();
-    return (await this.#resolveWith(engine, admitted, tables)) ?? readAll(tables.map(describeReadable));
-  }
-
-  async #resolveWith(engine: PooledEngine, admitted: string, tables: readonly OpenTable[]) {
-    await engine.command(`USE ${this.#parts.names.resolve}`);
-    for (const table of tables) {
-      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(table.name)}`);
-      await engine.command(describeEmptyTable(table.name, table.columns()));
-    }
-    return await resolveReads(engine, admitted, tables.map(describeReadable));
-  }
-
-  /** Creates views of the tables that the statement reads, with the dates that it can touch. */
-  async #show(
+  async #answer(
     engine: PooledEngine,
     admitted: string,
-    tables: readonly OpenTable[],
-    reads: readonly TableRead[],
-  ): Promise<readonly Coverage[]> {
-    await engine.command(`USE ${this.#parts.names.visible}`);
-    const shown: ShownTable[] = [];
-    for (const table of tables) {
-      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(table.name)}`);
-      const own = reads.filter((read) => read.table === table.name);
-      if (own.length === 0) continue;
-      const dates = table.dates.filter((date) => own.some((read) => read.mayTouch(date)));
-      const manifests = await table.drops.readManifests(dates);
-      const time = own.map((read) => read.time).reduce(unite);
-      await engine.command(describeView({ ...table.view(manifests), time }));
-      shown.push({ table, reads: own, manifests });
+    read: Reading,
+    { format, path, isCounted = false }: ArchiveQuery,
+  ): Promise<ArchiveAnswer> {
+    const { views, files } = this.#parts;
+    const { lastSession, calendar, maxMemoryBytes } = this.#options;
+    // Above this limit the statement fails, so the machine does not run out of memory.
+    const limits = { max_memory_usage: maxMemoryBytes, ...files.threads };
+    const before = isCounted ? await readCost(engine) : NO_COST;
+    const unbound = await views.show(engine, admitted, read);
+    const bound = await this.#findBound(engine, admitted, read, limits);
+    const shown = bound === undefined ? unbound : await views.show(engine, admitted, { ...read, bound });
+    const coverage = describeCoverage(shown, { lastSession, calendar, isNamed: listNamed(admitted) });
+    const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
+    await engine.command(describeStatement(admitted, format, path, limits));
+    const after = isCounted ? await readCost(engine) : NO_COST;
+    return { coverage, columns, cost: subtractCost(after, before) };
+  }
+
+  /** The condition that the first rows of a table meet, if the answer is these; see `top-rows.ts`. */
+  async #findBound(
+    engine: PooledEngine,
+    admitted: string,
+    { tables, reads }: Reading,
+    limits: Readonly<Record<string, number>>,
+  ): Promise<string | undefined> {
+    const [read] = reads;
+    const table = tables.find(({ name }) => name === read?.table);
+    const column = table?.columns().find(({ name }) => name === read?.top?.column);
+    if (read?.top === undefined || column === undefined) return undefined;
+    const probe = describeProbe(admitted, read.top, column);
+    if (probe === undefined) return undefined;
+    try {
+      const settings = formatSettings({ ...READ_SETTINGS, ...limits });
+      const [found] = await engine.rows<{ rows: number; bound: string | null }>(`${probe} ${settings}`);
+      return found?.rows === read.top.count ? describeBound(read.top, column, found.bound ?? '') : undefined;
+    } catch (error) {
+      // Then the statement itself fails, and says why.
+      if (error instanceof EngineFault && error.clickhouseCode !== 0) return undefined;
+      throw error;
     }
-    const { lastSession, calendar } = this.#options;
-    return describeCoverage(shown, { lastSession, calendar, isNamed: (column) => isNamed(admitted, column) });
+  }
+
+  /** The guard's text of a statement, which is the same each time. */
+  async #admit(sql: string): Promise<string> {
+    const { signal } = this.#options;
+    const known = this.#admitted.get(sql);
+    if (known !== undefined) return known;
+    const admitted = await this.#parts.guard.admit(sql, { owner: OWNER, signal });
+    this.#admitted.set(sql, admitted);
+    return admitted;
+  }
+
+  /** The dates that are sealed now; manifests that have not changed are not read again. */
+  async #openDrops(dataset: string): Promise<DatasetDrops> {
+    const { store, readManifest } = this.#options;
+    const watch = this.#watches.get(dataset) ?? new SealedWatch({ store, dataset, readManifest, clock: systemClock });
+    this.#watches.set(dataset, watch);
+    const { drops } = await watch.list();
+    assertSealed(store, drops);
+    return drops;
   }
 }
 
@@ -225,21 +252,4 @@ export class Archive {
 async function readDay(engine: PooledEngine): Promise<string | undefined> {
   const [row] = await engine.rows<{ readonly day: string }>('SELECT toString(today()) AS day');
   return row?.day;
-}
-
-/**
- * Whether a statement may read a column, judged by its tokens: it names the column or selects all columns. This decides
- * only which missing columns are reported, never what is read.
- */
-function isNamed(admitted: string, column: string): boolean {
-  const tokens = listTokens(admitted).filter(({ text }) => text.trim() !== '');
-  return tokens.some(({ value }, index) => value === column || value === 'COLUMNS' || isAllColumns(tokens, index));
-}
-
-/** Whether the token is a `*` for all columns. After a value it multiplies; in `count(*)` it reads no column. */
-function isAllColumns(tokens: readonly SqlToken[], index: number): boolean {
-  if (tokens[index]?.text !== '*') return false;
-  const before = tokens[index - 1]?.text ?? '';
-  if (before === '(') return tokens[index - 2]?.text.toLowerCase() !== 'count';
-  return ['SELECT', 'DISTINCT', ',', '.', '['].includes(before);
 }

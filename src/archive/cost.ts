@@ -18,6 +18,9 @@ const EVENTS: Readonly<Record<keyof ReadCost, string>> = {
   s3Bytes: 'ReadBufferFromS3Bytes',
 };
 
+/** Of a statement whose cost was not counted. */
+export const NO_COST: ReadCost = mapCost(() => 0);
+
 /** Reads the totals since the process started. */
 export async function readCost(engine: PooledEngine): Promise<ReadCost> {
   const names = Object.values(EVENTS).map(quoteString).join(', ');

@@ -10,13 +10,22 @@ import { quoteString } from '../engine/literal.ts';
 import { dropsPrefix, fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import type { StoreAccess } from '../store/access.ts';
 
+/** A file of a date, by the name that the manifest gives it. */
+export interface SealedFile {
+  readonly date: string;
+  readonly filename: string;
+}
+
 export interface SealedFiles {
-  /** Table function over the files of all dates. @param structure columns to read, with their types */
-  tableSql(structure: string): string;
+  /**
+   * Table function over the files of all dates, or of fewer that include all of `chosen`.
+   * @param structure columns to read, with their types
+   */
+  tableSql(structure: string, chosen: readonly SealedFile[]): string;
   /** Table function over one file, with its own columns. */
-  fileSql(date: string, filename: string): string;
-  /** The engine's path (`_path`) of a file of a date, by the name that the manifest gives it. */
-  pathOf(date: string, filename: string): string;
+  fileSql(file: SealedFile): string;
+  /** The engine's path (`_path`) of a file. */
+  pathOf(file: SealedFile): string;
 }
 
 export interface StoreFiles {
@@ -44,10 +53,10 @@ export async function openStoreFiles(access: StoreAccess, folder: string): Promi
     await symlink(access.path, link);
     return {
       of: (dataset, rows) => ({
-        tableSql: (structure) =>
-          `file(${quoteString(`${link}/${patternOf(dataset, rows)}`)}, Parquet, ${quoteString(structure)})`,
-        fileSql: (date, filename) => `file(${quoteString(`${link}/${fileKey(dataset, date, filename)}`)}, Parquet)`,
-        pathOf: (date, filename) => `${link}/${fileKey(dataset, date, filename)}`,
+        tableSql: (structure, chosen) =>
+          `file(${quoteString(`${link}/${patternOf(dataset, rows, chosen)}`)}, Parquet, ${quoteString(structure)})`,
+        fileSql: ({ date, filename }) => `file(${quoteString(`${link}/${fileKey(dataset, date, filename)}`)}, Parquet)`,
+        pathOf: ({ date, filename }) => `${link}/${fileKey(dataset, date, filename)}`,
       }),
       secrets: [folder],
       threads: {},
@@ -63,18 +72,22 @@ export async function openStoreFiles(access: StoreAccess, folder: string): Promi
   };
   return {
     of: (dataset, rows) => ({
-      tableSql: (structure) => s3(patternOf(dataset, rows), structure),
-      fileSql: (date, filename) => s3(fileKey(dataset, date, filename)),
-      pathOf: (date, filename) => `${access.bucket}/${root}${fileKey(dataset, date, filename)}`,
+      tableSql: (structure, chosen) => s3(patternOf(dataset, rows, chosen), structure),
+      fileSql: ({ date, filename }) => s3(fileKey(dataset, date, filename)),
+      pathOf: ({ date, filename }) => `${access.bucket}/${root}${fileKey(dataset, date, filename)}`,
     }),
     secrets: [...credentials, folder],
     threads: { max_threads: S3_THREADS, max_parsing_threads: S3_THREADS, max_download_threads: S3_THREADS },
   };
 }
 
-/** The keys of all files, as a pattern: revisions of a table have file names of their own. */
-function patternOf(dataset: string, rows: 'drops' | 'summaries'): string {
+/** The keys of all files, as a pattern: revisions of a table have file names of their own. Of one file, its own key. */
+function patternOf(dataset: string, rows: 'drops' | 'summaries', chosen: readonly SealedFile[]): string {
   assertPlain(dataset);
+  const [only, ...others] = chosen;
+  // So that the engine need not list the others.
+  if (only !== undefined && others.length === 0 && !PATTERN.test(only.filename))
+    return fileKey(dataset, only.date, only.filename);
   return rows === 'drops' ? `${dropsPrefix(dataset, '*')}*.parquet` : fileKey(dataset, '*', SUMMARY_FILENAME);
 }
 

@@ -6,7 +6,7 @@
 import { Fault } from '../core/errors.ts';
 
 import type { Manifest, ManifestFile } from '../ledger/manifest.ts';
-import { listSealed, type SealedDate } from '../ledger/sealed-dates.ts';
+import type { SealedDate } from '../ledger/sealed-dates.ts';
 import type { Store } from '../store/store.ts';
 
 /**
@@ -66,10 +66,9 @@ export class DatasetDrops {
   }
 }
 
-/** Costs two listings, however many dates there are. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
-export async function openDrops(store: Store, dataset: string, read: ReadManifest): Promise<DatasetDrops> {
-  const sealed = await listSealed(store, dataset);
-  if (sealed.length > 0) return new DatasetDrops(dataset, sealed, read);
+/** @throws Fault `ARCHIVE_EMPTY` */
+export function assertSealed(store: Store, { dataset, dates }: Pick<DatasetDrops, 'dataset' | 'dates'>): void {
+  if (dates.length > 0) return;
   throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}/${dataset}`, {
     hint: 'Run the job first, or check the names of store and dataset; `flowdrop status` shows what is sealed.',
   });

@@ -4,24 +4,21 @@
  * statement runs over the dates that were sealed a moment ago, and counts only if these are still the same afterwards;
  * otherwise it runs again. The types are the API's, and the statement is the guard's: this module admits nothing.
  */
-import { randomBytes } from 'node:crypto';
 import { type Clock, elapsedMs } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
-import { formatSettings, quoteIdentifier } from '../engine/literal.ts';
+import { formatSettings } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import type { StoreAccess } from '../store/access.ts';
 import type { Store } from '../store/store.ts';
 import { holdsTrades } from './archive-column.ts';
 import { openStoreFiles, type StoreFiles } from './drop-files.ts';
-import { openDrops, type ReadManifest } from './drops.ts';
-import { describeReadable, OpenTable } from './open-table.ts';
+import { assertSealed, type ReadManifest } from './drops.ts';
+import { OpenTable } from './open-table.ts';
 import { READ_SETTINGS } from './output-format.ts';
-import type { TableRead } from './reads.ts';
-import { readAll, resolveReads } from './resolve-reads.ts';
-import { describeEmptyTable, describeView, listTables } from './sealed-tables.ts';
+import { listTables } from './sealed-tables.ts';
 import { type SealedSet, SealedWatch } from './sealed-watch.ts';
-import { isBefore, unite } from './time-bounds.ts';
+import { StatementViews } from './statement-views.ts';
 
 interface LiveArchiveOptions {
   readonly store: Store;
@@ -49,8 +46,6 @@ interface Attempt {
   dates: readonly string[];
 }
 
-/** Length of `YYYY-MM-DD HH:MM:SS`. */
-const SECONDS = 19;
 /** Temporary credentials live for an hour or more. */
 const RENEW_ACCESS_MS = 300_000;
 /** A statement whose dates change all the time is given up after this long; a service has given up soon after. */
@@ -71,7 +66,9 @@ export const LIVE_SETTINGS: Readonly<Record<string, string | number>> = {
 /** @throws Fault `ARCHIVE_EMPTY`; `NO_TRADES`, `ARCHIVE_LOCATION_INVALID` (usage); `DROP_DAMAGED`, StoreFault */
 export async function openLiveArchive(options: LiveArchiveOptions): Promise<LiveArchive> {
   const { store, dataset } = options;
-  const drops = await openDrops(store, dataset, options.readManifest);
+  const watch = new SealedWatch(options);
+  const { drops } = await watch.list();
+  assertSealed(store, drops);
   const newest = await drops.readManifests(drops.dates.slice(-1));
   if (!newest.every(holdsTrades)) {
     throw new Fault('NO_TRADES', `the drops of ${dataset} are not single trades, so they are not the API's tables`, {
@@ -79,28 +76,27 @@ export async function openLiveArchive(options: LiveArchiveOptions): Promise<Live
       hint: 'Name a dataset of single trades. `flowdrop query` reads every dataset by its name.',
     });
   }
-  const archive = new LiveArchive(options, newest);
+  const archive = new LiveArchive(options, watch, newest);
   await archive.openFiles();
   return archive;
 }
 
 export class LiveArchive {
-  /** Databases with unguessable names: one to resolve statements in, one to run them in. */
-  readonly databases: readonly [string, string];
   readonly #options: LiveArchiveOptions;
   readonly #watch: SealedWatch;
+  readonly #views = new StatementViews();
   /** The newest manifest seen: its columns are those of an archive that has lost all dates. */
   #newest: readonly Manifest[];
   #files: { readonly files: StoreFiles; readonly isTemporary: boolean; readonly openedMs: number } | undefined;
-  /** Engine processes that have the databases, with the columns of their empty tables. */
-  readonly #prepared = new WeakMap<object, string>();
 
-  constructor(options: LiveArchiveOptions, newest: readonly Manifest[]) {
+  constructor(options: LiveArchiveOptions, watch: SealedWatch, newest: readonly Manifest[]) {
     this.#options = options;
-    this.#watch = new SealedWatch(options);
+    this.#watch = watch;
     this.#newest = newest;
-    const suffix = () => randomBytes(12).toString('hex');
-    this.databases = [`resolve_${suffix()}`, `archive_${suffix()}`];
+  }
+
+  get databases(): StatementViews['databases'] {
+    return this.#views.databases;
   }
 
   /** The sealed dates of a moment ago, ascending. @throws StoreFault */
@@ -115,7 +111,6 @@ export class LiveArchive {
   async stream(engine: PooledEngine, statement: LiveStatement): Promise<AsyncIterable<Uint8Array>> {
     const { clock } = this.#options;
     const untilMs = elapsedMs(clock) + RETRY_MS;
-    await this.prepare(engine);
     for (;;) {
       const attempt: Attempt = { sealed: await this.#watch.current(), dates: [] };
       try {
@@ -136,16 +131,6 @@ export class LiveArchive {
     }
   }
 
-  /** Creates the databases in an engine process, once. @throws EngineFault */
-  async prepare(engine: PooledEngine): Promise<void> {
-    if (this.#prepared.has(engine.state)) return;
-    // Types without a zone take the zone when a view is made.
-    await engine.command("SET session_timezone = 'UTC'");
-    // In memory, because the views of an S3 store contain its credentials.
-    for (const name of this.databases) await engine.command(`CREATE DATABASE ${name} ENGINE = Memory`);
-    this.#prepared.set(engine.state, '');
-  }
-
   /** The files as the engine reads them, with credentials that are valid for a while. */
   async openFiles(): Promise<StoreFiles> {
     const { clock, folder } = this.#options;
@@ -161,23 +146,13 @@ export class LiveArchive {
 
   /** Creates views of the tables that the statement reads, with the drops that it can touch. */
   async #show(engine: PooledEngine, text: string, attempt: Attempt): Promise<void> {
-    const tables = await this.#openTables(attempt);
-    const reads = await this.#resolve(engine, text, tables, attempt);
-    await engine.command(`USE ${this.databases[1]}`);
-    const shown = new Set<string>();
-    for (const table of tables) {
-      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(table.name)}`);
-      const own = reads.filter((read) => read.table === table.name);
-      if (own.length === 0) continue;
-      const dates = table.dates.filter((date) => own.some((read) => read.mayTouch(date)));
+    const note = (dates: readonly string[]) => {
       attempt.dates = [...attempt.dates, ...dates];
-      const dated = await table.drops.readManifests(dates);
-      const manifests = dated.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest)));
-      for (const { date } of manifests) shown.add(date);
-      const time = own.map((read) => read.time).reduce(unite);
-      await engine.command(describeView({ ...table.view(manifests), time }));
-    }
-    attempt.dates = [...shown];
+    };
+    const tables = await this.#openTables(attempt);
+    const reads = await this.#views.resolve(engine, text, tables, note);
+    const shown = await this.#views.show(engine, text, { tables, reads, note });
+    attempt.dates = [...new Set(shown.flatMap(({ touched }) => touched.map(({ date }) => date)))];
   }
 
   /** The API's tables, with the columns of the newest date. */
@@ -191,47 +166,4 @@ export class LiveArchive {
       (table) => new OpenTable(table, drops, this.#newest, undefined, context),
     );
   }
-
-  /** Finds what the statement reads. If it does not resolve, it may name a column of older dates. */
-  async #resolve(
-    engine: PooledEngine,
-    text: string,
-    tables: readonly OpenTable[],
-    attempt: Attempt,
-  ): Promise<readonly TableRead[]> {
-    const reads = await this.#resolveWith(engine, text, tables);
-    if (reads !== undefined) return reads;
-    attempt.dates = attempt.sealed.drops.dates;
-    if (attempt.dates.length > 0) for (const table of tables) await table.describeAll();
-    return (await this.#resolveWith(engine, text, tables)) ?? readAll(tables.map(describeReadable));
-  }
-
-  async #resolveWith(
-    engine: PooledEngine,
-    text: string,
-    tables: readonly OpenTable[],
-  ): Promise<readonly TableRead[] | undefined> {
-    await engine.command(`USE ${this.databases[0]}`);
-    const statements = tables.map((table) => describeEmptyTable(table.name, table.columns()));
-    const columns = statements.join(';\n');
-    if (this.#prepared.get(engine.state) !== columns) {
-      for (const [k, { name }] of tables.entries()) {
-        await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(name)}`);
-        await engine.command(statements[k] ?? '');
-      }
-      this.#prepared.set(engine.state, columns);
-    }
-    return await resolveReads(engine, text, tables.map(describeReadable));
-  }
-}
-
-/**
- * Whether rows of the drop can be in the answer, by the first and last time of its manifest. The text of `time` has
- * whole seconds.
- */
-function mayTouchTimes({ mayTouch, time }: TableRead, { date, min_time, max_time }: Manifest): boolean {
-  const [first, last] = [min_time?.slice(0, SECONDS), max_time?.slice(0, SECONDS)];
-  const isTooEarly = time.from !== undefined && last !== undefined && isBefore(last, time.from);
-  const isTooLate = time.to !== undefined && first !== undefined && isBefore(time.to, first);
-  return mayTouch(date) && !isTooEarly && !isTooLate;
 }

@@ -10,7 +10,7 @@ import type { Manifest } from '../ledger/manifest.ts';
 import type { Store } from '../store/store.ts';
 import { type AnswerTypes, type ArchiveColumn, holdsTrades, listColumns } from './archive-column.ts';
 import type { StoreFiles } from './drop-files.ts';
-import { type DatasetDrops, openDrops, type ReadManifest } from './drops.ts';
+import type { DatasetDrops } from './drops.ts';
 import type { ReadableTable } from './reads.ts';
 import type { ArchiveTable, View } from './sealed-tables.ts';
 
@@ -18,9 +18,10 @@ interface OpenTablesContext {
   readonly store: Store;
   readonly datasets: readonly string[];
   readonly types: AnswerTypes;
-  readonly readManifest: ReadManifest;
   readonly engine: PooledEngine;
   readonly files: StoreFiles;
+  /** Lists the sealed dates of a dataset. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
+  openDrops(dataset: string): Promise<DatasetDrops>;
 }
 
 /** Summaries without these columns count other records: see `seal/summary.ts`. */
@@ -34,7 +35,7 @@ export async function openTables(
 ): Promise<readonly OpenTable[]> {
   const opened = new Map<string, DatasetDrops>();
   const open = async (dataset: string) => {
-    const drops = opened.get(dataset) ?? (await openDrops(context.store, dataset, context.readManifest));
+    const drops = opened.get(dataset) ?? (await context.openDrops(dataset));
     opened.set(dataset, drops);
     return drops;
   };
@@ -85,32 +86,52 @@ export class OpenTable {
     return listColumns(ascending, this.#context.types);
   }
 
-  /** Adds the columns of all dates. */
+  /** Adds the columns of all dates; an archive that has lost them keeps the columns of its last one. */
   async describeAll(): Promise<void> {
+    if (this.dates.length === 0) return;
     this.#described = await this.drops.readManifests(this.dates);
   }
 
-  /** The view of the dates of `manifests`. @throws Fault `DROP_DAMAGED` */
-  view(manifests: readonly Manifest[]): Omit<View, 'time'> {
+  /**
+   * The view of the dates of `manifests`, with the files of those of `touched`.
+   * @param isShown which of the columns it has @throws Fault `DROP_DAMAGED`
+   */
+  view(
+    manifests: readonly Manifest[],
+    touched: readonly Manifest[],
+    isShown: (column: string) => boolean,
+  ): Omit<View, 'time'> {
     const { dataset } = this.drops;
     const columns = this.columns(manifests);
     if (this.#summary === undefined) {
       const files = this.#context.files.of(dataset, 'drops');
-      const paths = manifests.map((manifest) => files.pathOf(manifest.date, manifest.files[0].filename));
-      return { name: this.name, files, columns, paths };
+      const shown = touched.map(({ date, files: [file] }) => ({ date, filename: file.filename }));
+      return { name: this.name, files, columns: chooseColumns(columns, isShown), shown };
     }
     const files = this.#context.files.of(dataset, 'summaries');
-    const paths = manifests.flatMap((manifest) => {
+    const shown = touched.flatMap((manifest) => {
       const summary = this.drops.summaryOf(manifest);
-      return summary === undefined ? [] : [files.pathOf(manifest.date, summary.filename)];
+      return summary === undefined ? [] : [{ date: manifest.date, filename: summary.filename }];
     });
     // The row of all symbols would double every sum.
     const conditions = [
       `throwIf(${SUMMARY_MARKS.map((name) => `isNull(${name})`).join(' OR ')}, '${OLD_SUMMARY}') = 0`,
       "symbol != ''",
     ];
-    return { name: this.name, files, columns, paths, conditions };
+    return { name: this.name, files, columns, shown, conditions };
   }
+}
+
+/** The columns that are shown, and one that is read: a file without columns has no rows. */
+function chooseColumns(
+  columns: readonly ArchiveColumn[],
+  isShown: (column: string) => boolean,
+): readonly ArchiveColumn[] {
+  const chosen = columns.filter(({ name }) => isShown(name));
+  if (chosen.some(({ readAs }) => readAs !== undefined)) return chosen;
+  const small = columns.find(({ readAs }) => readAs !== undefined && /\bInt32\b/.test(readAs));
+  const read = small ?? columns.find(({ readAs }) => readAs !== undefined);
+  return read === undefined ? chosen : [...chosen, read];
 }
 
 /** What a statement may read of a table, to resolve it. */
@@ -179,7 +200,7 @@ async function readSummaryColumns(
   const described =
     manifest && summary
       ? await engine.rows<{ readonly name: string; readonly type: string }>(
-          `DESCRIBE TABLE ${files.of(drops.dataset, 'summaries').fileSql(manifest.date, summary.filename)}`,
+          `DESCRIBE TABLE ${files.of(drops.dataset, 'summaries').fileSql({ date: manifest.date, filename: summary.filename })}`,
         )
       : [];
   if (!SUMMARY_MARKS.every((mark) => described.some(({ name }) => name === mark))) {

@@ -4,9 +4,20 @@
  * the WHERE or PREWHERE of the query that reads the table. In a join, it counts only for a side whose filtered rows the
  * join cannot bring back. Pure.
  */
-
-import { argumentsOf, childrenUnder, momentOf, type TreeNode, textsOf } from './resolved-query.ts';
+import { quoteIdentifier } from '../engine/literal.ts';
+import type { ArchiveColumn } from './archive-column.ts';
+import {
+  argumentsOf,
+  childrenUnder,
+  columnOf,
+  columnsOf,
+  momentOf,
+  numberOf,
+  type TreeNode,
+  textsOf,
+} from './resolved-query.ts';
 import { completeTime, intersect, isBefore, type TimeBounds, UNBOUNDED, unite } from './time-bounds.ts';
+import { readTopRows, type TopRows } from './top-rows.ts';
 
 /** A table that a statement may read. */
 export interface ReadableTable {
@@ -23,11 +34,24 @@ export interface TableRead {
   mayTouch(date: string): boolean;
   /** Bounds of the text of `time` for all rows that can be in the answer, both inclusive; `undefined`: no bound. */
   readonly time: TimeBounds;
+  /** Columns that are read; `undefined`: all. */
+  readonly columns: readonly string[] | undefined;
+  /** Conditions on numbers that are true for all rows that can be in the answer. */
+  readonly numbers: readonly NumberCondition[];
+  /** Only of a statement whose answer is the first rows of this table. */
+  readonly top: TopRows | undefined;
+}
+
+/** A comparison of a column with a number. */
+interface NumberCondition {
+  readonly column: string;
+  readonly operator: Operator;
+  readonly number: string;
 }
 
 /** A read without known limits. */
 export function wholeRead(table: string): TableRead {
-  return { table, mayTouch: () => true, time: UNBOUNDED };
+  return { table, mayTouch: () => true, time: UNBOUNDED, columns: undefined, numbers: [], top: undefined };
 }
 
 /** @returns `undefined` if the tree names a table that is not ours: then nothing is known about the reads */
@@ -43,7 +67,9 @@ export function listReads(root: TreeNode, tables: readonly ReadableTable[]): rea
     if (node.kind === 'table') {
       const table = tables.find(({ name }) => name === node.name);
       if (table === undefined) return false;
-      const read = describeRead(table.name, node.id, bound.get(node) ?? []);
+      const columns = columnsOf(root, node.id);
+      const top = readTopRows(root, node.id, columns);
+      const read = { ...describeRead(table.name, node.id, bound.get(node) ?? []), columns, top };
       reads.push(table.isDated ? read : { ...read, mayTouch: () => true });
     }
     return node.children.every(visit);
@@ -62,11 +88,12 @@ function listFilteredTables(node: TreeNode): readonly TreeNode[] {
   return sides.flatMap(listFilteredTables);
 }
 
-function describeRead(table: string, id: number, conditions: readonly TreeNode[]): TableRead {
+function describeRead(table: string, id: number, conditions: readonly TreeNode[]): Omit<TableRead, 'columns' | 'top'> {
   return {
     table,
     mayTouch: (date) => conditions.every((condition) => judge(condition, id, date) !== false),
     time: conditions.map((condition) => boundTime(condition, id)).reduce(intersect, UNBOUNDED),
+    numbers: conditions.flatMap((condition) => listNumberConditions(condition, id)),
   };
 }
 
@@ -126,6 +153,20 @@ function boundTime(node: TreeNode, id: number): TimeBounds {
   }
 }
 
+function listNumberConditions(node: TreeNode, id: number): readonly NumberCondition[] {
+  if (node.kind !== 'function') return [];
+  const args = argumentsOf(node);
+  if (node.name === 'and') return args.flatMap((argument) => listNumberConditions(argument, id));
+  if (!(node.name in MIRRORED)) return [];
+  const operator = node.name as Operator; // `name` is a key of `MIRRORED`.
+  const [left, right] = args;
+  const isMirrored = numberOf(left) !== undefined;
+  const column = columnOf(isMirrored ? right : left);
+  const number = numberOf(isMirrored ? left : right);
+  if (column?.source !== id || number === undefined) return [];
+  return [{ column: column.name, operator: isMirrored ? MIRRORED[operator] : operator, number }];
+}
+
 type Operator = 'equals' | 'notEquals' | 'less' | 'lessOrEquals' | 'greater' | 'greaterOrEquals';
 
 interface Comparison {
@@ -141,6 +182,23 @@ const MIRRORED: Readonly<Record<Operator, Operator>> = {
   greater: 'less',
   greaterOrEquals: 'lessOrEquals',
 };
+
+const SIGNS: Readonly<Record<Operator, string>> = {
+  ...{ equals: '=', notEquals: '!=', less: '<', lessOrEquals: '<=', greater: '>', greaterOrEquals: '>=' },
+};
+
+/**
+ * The conditions on `columns` that are numbers in the files. The view has them first: the engine decodes a few pages of
+ * texts after them, but all of the texts before them.
+ */
+export function describeNumbers({ numbers }: TableRead, columns: readonly ArchiveColumn[]): readonly string[] {
+  const isNumber = ({ name, value, readAs }: ArchiveColumn) =>
+    value === quoteIdentifier(name) && /^(Nullable\()?(Int32|Int64|Float64)\b/.test(readAs ?? '');
+  return numbers.flatMap(({ column, operator, number }) => {
+    const isRead = columns.some((each) => each.name === column && isNumber(each));
+    return isRead ? [`${quoteIdentifier(column)} ${SIGNS[operator]} ${number}`] : [];
+  });
+}
 
 /** Reads a comparison of a column with one literal, in either order. */
 function readComparison(

@@ -17,7 +17,8 @@ export type TreeNode = (
   | { readonly kind: 'function'; readonly name: string }
   | { readonly kind: 'table'; readonly id: number; readonly name: string }
   | { readonly kind: 'join'; readonly join: string; readonly isPlain: boolean }
-  | { readonly kind: 'query' }
+  /** `isPlain`: without DISTINCT, ties, sets of groups and other marks. */
+  | { readonly kind: 'query'; readonly isPlain: boolean }
   /** A heading such as WHERE, or a node that is not interpreted. */
   | { readonly kind: 'other'; readonly text: string }
 ) & { readonly children: readonly TreeNode[] };
@@ -29,6 +30,8 @@ const LITERAL = new RegExp(`^CONSTANT id: \\d+, constant_value: (${TEXT}), const
 const LIST = new RegExp(
   `^CONSTANT id: \\d+, constant_value: (?:Tuple_\\(|Array_\\[)(${TEXT}(?:, ${TEXT})*)[)\\]], constant_value_type: (?:Tuple\\((?:String|, )+\\)|Array\\(String\\))$`,
 );
+const ANY_COLUMN = /^COLUMN id: \d+, column_name: (\w+), result_type: .*, source_id: (\d+)$/;
+const NUMBER = /^CONSTANT id: \d+, constant_value: (?:U?Int64|Float64)_(-?\d+(?:\.\d+)?), constant_value_type: \w+$/;
 /** Days, seconds or seconds with a fraction since the epoch, in UTC. */
 const MOMENT =
   /^CONSTANT id: \d+, constant_value: U?Int64_(\d+), constant_value_type: (Date|Date32|DateTime)$|^CONSTANT id: \d+, constant_value: Decimal64_'(\d+)(?:\.0+)?', constant_value_type: DateTime64\(\d\)$/;
@@ -65,6 +68,30 @@ export function argumentsOf(node: TreeNode): readonly TreeNode[] {
  */
 export function textsOf(node: TreeNode | undefined): readonly string[] | undefined {
   return node?.kind === 'text' && node.children.length === 0 ? node.values : undefined;
+}
+
+/** The column that a node is, of any type. */
+export function columnOf(node: TreeNode | undefined): { readonly name: string; readonly source: number } | undefined {
+  if (node?.kind === 'column') return node;
+  const [, name, source] = (node?.kind === 'other' && ANY_COLUMN.exec(node.text)) || [];
+  return name === undefined ? undefined : { name, source: Number(source) };
+}
+
+/** The columns of the table `id` below a node; `undefined` if one of them is not understood. */
+export function columnsOf(node: TreeNode, id: number): readonly string[] | undefined {
+  const found = new Set<string>();
+  const visit = (each: TreeNode): boolean => {
+    const column = columnOf(each);
+    if (column?.source === id) found.add(column.name);
+    if (column === undefined && each.kind === 'other' && each.text.startsWith('COLUMN ')) return false;
+    return each.children.every(visit);
+  };
+  return visit(node) ? [...found] : undefined;
+}
+
+/** A number that is written as such, in the engine's own text. */
+export function numberOf(node: TreeNode | undefined): string | undefined {
+  return node?.kind === 'other' && node.children.length === 0 ? NUMBER.exec(node.text)?.[1] : undefined;
 }
 
 /** The text of a date or time that is written as such, or computed from what is written. */
@@ -112,6 +139,6 @@ function readNode({ text, children: below }: OutlineNode): TreeNode {
   if (table) return { kind: 'table', id: Number(table[1]), name: table[2] ?? '', children };
   const join = JOIN.exec(text);
   if (join) return { kind: 'join', join: join[2] ?? '', isPlain: /^(ALL|UNSPECIFIED)$/.test(join[1] ?? ''), children };
-  if (text.startsWith('QUERY id: ')) return { kind: 'query', children };
+  if (text.startsWith('QUERY id: ')) return { kind: 'query', isPlain: /^QUERY id: \d+$/.test(text), children };
   return { kind: 'other', text, children };
 }

@@ -6,7 +6,7 @@
 import { TABLES } from '../api-contract/published-limits.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { type ArchiveColumn, PATH_DATE } from './archive-column.ts';
-import type { SealedFiles } from './drop-files.ts';
+import type { SealedFile, SealedFiles } from './drop-files.ts';
 import { describeBounds, type TimeBounds } from './time-bounds.ts';
 
 export interface ArchiveTable {
@@ -56,8 +56,8 @@ export interface View {
   readonly name: string;
   readonly files: SealedFiles;
   readonly columns: readonly ArchiveColumn[];
-  /** The engine's paths of the only files that the view shows. */
-  readonly paths: readonly string[];
+  /** The only files that the view shows. */
+  readonly shown: readonly SealedFile[];
   /** Bounds that every read of the statement has anyway: as conditions on the files' times, they can prune. */
   readonly time: TimeBounds;
   /** Conditions that every row must meet. */
@@ -65,21 +65,20 @@ export interface View {
 }
 
 /** The statement that creates a view of the archive. */
-export function describeView({ name, files, columns, paths, time, conditions = [] }: View): string {
-  const structure = columns
-    .filter(({ readAs }) => readAs !== undefined)
-    .map(({ name: column, readAs }) => `${quoteIdentifier(column)} ${readAs}`)
-    .join(', ');
+export function describeView({ name, files, columns, shown, time, conditions = [] }: View): string {
+  const isEmpty = shown.length === 0;
+  const read = columns.filter(({ readAs }) => readAs !== undefined);
+  const structure = read.map(({ name: column, readAs }) => `${quoteIdentifier(column)} ${readAs}`).join(', ');
   const values = columns.map((column) =>
     column.value === quoteIdentifier(column.name) ? column.value : `${column.value} AS ${quoteIdentifier(column.name)}`,
   );
-  const hasTime = columns.some((column) => column.name === 'time' && column.readAs?.includes('DateTime64'));
-  const isEmpty = paths.length === 0;
-  const source = isEmpty ? `null(${quoteString(structure)})` : files.tableSql(structure);
+  const hasTime = read.some((column) => column.name === 'time' && column.readAs?.includes('DateTime64'));
+  const source = isEmpty ? `null(${quoteString(structure)})` : files.tableSql(structure, shown);
   const date = isEmpty ? "''" : `extract(_path, '/session=([0-9-]{10})/[^/]+$')`;
   // The engine chooses files by it, and then looks the path up once a block: `has` compared texts in every row, and took
   // 24 times as long for a sum over 36 dates. Of the bare `_path`, S3 would ask for each object instead of listing them.
-  const chosen = isEmpty ? '1' : `toString(_path) IN (${paths.map(quoteString).join(', ')})`;
+  const paths = shown.map((file) => quoteString(files.pathOf(file)));
+  const chosen = isEmpty ? '1' : `toString(_path) IN (${paths.join(', ')})`;
   const where = [chosen, ...(hasTime ? describeBounds(time) : []), ...conditions].join(' AND ');
   return `CREATE VIEW ${quoteIdentifier(name)} AS SELECT ${values.join(', ')} FROM (
     SELECT *, ${date} AS ${PATH_DATE} FROM ${source}

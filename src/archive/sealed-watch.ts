@@ -1,6 +1,6 @@
 /**
  * Which dates of a dataset are sealed at the moment, for a reader that stays open while others seal, restate and
- * remove. Invariant: if a date is unchanged between a set and a later look, no byte of its drop was replaced in between.
+ * remove: each version of a manifest is read once. Invariant: if a date is unchanged between a set and a later look, no byte of its drop was replaced in between.
  * So whatever was read meanwhile is one sealed revision of it. It takes no lock: writers never wait for readers.
  */
 import { type Clock, elapsedMs } from '../core/clock.ts';
@@ -45,14 +45,14 @@ export class SealedWatch {
   async current(): Promise<SealedSet> {
     const { clock } = this.#parts;
     const last = this.#last;
-    return last && elapsedMs(clock) - last.beganMs < MAX_AGE_MS ? last.set : await this.#list();
+    return last && elapsedMs(clock) - last.beganMs < MAX_AGE_MS ? last.set : await this.list();
   }
 
   /** Whether all `dates` still are what they were in `set`, judged by a look that begins now. @throws StoreFault */
   async isUnchanged(set: SealedSet, dates: readonly string[]): Promise<boolean> {
     const { store, dataset } = this.#parts;
     if (dates.length > MAX_SINGLE_LOOKS) {
-      const now = await this.#list();
+      const now = await this.list();
       return dates.every((date) => now.versionOf(date) === set.versionOf(date));
     }
     const looks = await Promise.all(dates.map((date) => listSealed(store, dataset, date)));
@@ -62,8 +62,8 @@ export class SealedWatch {
     return isUnchanged;
   }
 
-  /** A listing that begins after this call. Callers that wait share one. */
-  async #list(): Promise<SealedSet> {
+  /** A set that is listed after this call. Callers that wait share one. @throws StoreFault */
+  async list(): Promise<SealedSet> {
     if (this.#running === undefined) return await this.#start();
     this.#next ??= this.#running.then(
       () => this.#start(),

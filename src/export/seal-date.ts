@@ -180,7 +180,9 @@ async function writeDrop(
     deps.log.warn({ event: 'ids-shared', date: stage.date, rows: shared }, `${stage.date}: ${what}`);
   }
   const windows = await stage.pages();
+  const step = createSteps(deps.log, stage.date);
   const expected = await input.write(columns, path, duplicates);
+  step('write');
   const keyValues = {
     'flowdrop.job': job.name,
     'flowdrop.job_definition': describeJob(job),
@@ -191,6 +193,7 @@ async function writeDrop(
   const names = columns.map(({ name }) => name);
   const fieldIds = await assignFieldIds(deps.store, job.drop.dataset, names);
   await writeFooter(path, { columns, fieldIds, sort: job.drop.sort, keyValues });
+  step('footer');
   const asksRepeats = duplicates > 0 && job.checks.some(({ check }) => check === 'unique-id');
   const repeats = asksRepeats ? await stage.countRepeats() : 0;
   const withSummary = hasSummary(job, columns);
@@ -203,6 +206,7 @@ async function writeDrop(
   };
   const verifying = verifyParquet(engine, path, columns, expected);
   const [file, { checks, times }] = await sideBySide(verifying, computeOnFile());
+  step('verify');
   if (degradedReason === undefined) {
     const rows = file.rows - (input.audit?.kept ?? 0);
     assertCounted(job, stage.date, { rows, leftOut: quarantine.rows }, counted);
@@ -255,6 +259,16 @@ function addSealed(
     ...staged,
     nulls: columns.map((column) => ({ column, rows: nullsIn(column) })).filter((one) => one.rows > 0),
     rewritten: [...forms.values()],
+  };
+}
+
+/** Logs how long each step of a seal took, for whoever asks where the time went. */
+function createSteps(log: Log, date: string): (step: string) => void {
+  let since = performance.now();
+  return (step) => {
+    const ms = Math.round(performance.now() - since);
+    since = performance.now();
+    log.debug({ event: 'seal-step', date, step, ms }, `${date}: ${step} took ${ms} ms`);
   };
 }
 

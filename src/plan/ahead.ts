@@ -11,7 +11,7 @@ const MANY_PAGES = 60;
 /** After the close of stock options fewer are enough, because they are what the last run would have to fetch. */
 const LAST_PAGES = 10;
 /** Part of the session's requests that may be asked for the ends of pages. */
-const MOST_ASKED = 0.02;
+const MOST_ASKED = 0.025;
 /** Most pages whose ends one request finds: the server sorts their rows. */
 const MOST_PAGES = 100;
 /** Counted rows of a smaller part of the usual day tell nothing about the rest. */

@@ -65,7 +65,7 @@ export async function openTestArchive(
   });
   const answer = async (sql: string, format: OutputFormat) => {
     const path = join(folder, randomUUID());
-    const told = await archive.query({ sql, format, path });
+    const told = await archive.query({ sql, format, path, isCounted: true });
     const bytes = await readFile(path);
     await rm(path);
     return { ...told, bytes };

@@ -3,11 +3,15 @@
  * with and without what the archive would leave out. What is left out of real files is measured in `archive.slow.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ArchiveColumn } from '../../src/archive/archive-column.ts';
+import { describeNumbers } from '../../src/archive/reads.ts';
 import { readAll, resolveReads } from '../../src/archive/resolve-reads.ts';
 import { describeBounds, unite } from '../../src/archive/time-bounds.ts';
+import { describeBound, describeProbe } from '../../src/archive/top-rows.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
+import { quoteIdentifier } from '../../src/engine/literal.ts';
 import type { PooledEngine } from '../../src/engine/pool.ts';
 import { createFilter, type OracleRow, pick } from '../service/random-filter.ts';
 import { createRandom } from '../support/random.ts';
@@ -177,22 +181,94 @@ describe('what the archive leaves out', () => {
   });
 });
 
+describe('the first rows by a column', () => {
+  test.each([
+    'SELECT id, symbol, side, price FROM t ORDER BY price DESC, id ASC LIMIT 7',
+    'SELECT id, symbol, side, size FROM t ORDER BY size ASC, id ASC LIMIT 40',
+    "SELECT * FROM t WHERE (size > 3) AND (symbol != 'SYM1') ORDER BY strike DESC, id ASC LIMIT 11",
+    'SELECT id, symbol, side, price AS p FROM t ORDER BY price DESC, id ASC LIMIT 7',
+    'SELECT id, symbol, side, time FROM t ORDER BY time DESC, id ASC LIMIT 9',
+  ])('are read by its value in the last of them: %s', async (text) => {
+    const sql = text.replace('FROM t', `FROM ${TABLE}`);
+    const { bound } = await keep(sql, 'typed');
+    expect(bound).toBeDefined();
+    const shown = await engine.rows<{ rows: number }>(`SELECT count() AS rows FROM pruned_typed.${TABLE}`);
+    expect(shown[0]?.rows).toBeLessThan(ROWS / 2);
+    expect(await answer('pruned_typed', sql)).toEqual(await answer('whole_typed', sql));
+  });
+
+  test.each([
+    'SELECT id, symbol, side, price FROM t ORDER BY price DESC, id ASC LIMIT 7, 3',
+    'SELECT id, symbol, side, price FROM t ORDER BY price DESC LIMIT 7 WITH TIES',
+    'SELECT id, symbol, side, price FROM t ORDER BY price DESC NULLS FIRST, id ASC LIMIT 7',
+    'SELECT id, symbol, side, price FROM t ORDER BY price DESC LIMIT 1 BY symbol LIMIT 7',
+    'SELECT DISTINCT side, symbol, size, price FROM t ORDER BY price DESC, side ASC, symbol ASC, size ASC LIMIT 7',
+    'SELECT id, symbol, size AS price, price AS p, side FROM t ORDER BY price DESC, id ASC LIMIT 7',
+    'SELECT id, symbol, side, row_number() OVER (ORDER BY price ASC) AS r, price FROM t ORDER BY price DESC, id ASC LIMIT 7',
+    'SELECT id, symbol, side, rowNumberInAllBlocks() AS r, price FROM t ORDER BY price DESC, id ASC LIMIT 7',
+    'SELECT symbol, max(price) AS price, any(side), any(id) FROM t GROUP BY symbol ORDER BY price DESC, symbol ASC LIMIT 7',
+    'SELECT id, symbol, side, price FROM t WHERE price < (SELECT max(price) FROM t) ORDER BY price DESC, id ASC LIMIT 7',
+    'SELECT id, symbol, side, -price AS n FROM t ORDER BY n DESC, id ASC LIMIT 7',
+    'SELECT id, symbol, side, price FROM t ORDER BY price DESC, id ASC LIMIT 100000',
+    'SELECT id, symbol, side, price FROM t WHERE size > 1000000 ORDER BY price DESC, id ASC LIMIT 7',
+  ])('are read as all rows where they depend on more: %s', async (text) => {
+    const sql = text.replaceAll('FROM t', `FROM ${TABLE}`);
+    expect((await keep(sql, 'typed')).bound).toBeUndefined();
+  });
+
+  test.each([
+    ['size > 5 AND price <= 2.5', 2],
+    ['5 < size', 1],
+    ['size BETWEEN 2 AND 6', 2],
+    ['size > 5 OR price > 2', 0],
+    ["size > toInt32('5')", 0],
+    ['size + 1 > 5', 0],
+    ['NOT (size > 5)', 0],
+  ])('WHERE %s gives the files %i conditions on numbers', async (condition, count) => {
+    const sql = `SELECT count() FROM ${TABLE} WHERE ${condition}`;
+    expect((await keep(sql, 'typed')).numbers).toHaveLength(count);
+    expect(await answer('pruned_typed', sql)).toEqual(await answer('whole_typed', sql));
+  });
+});
+
 /** What the archive would keep, as the view `pruned` shows it. */
 async function keep(
   sql: string,
   mode: Mode = 'api',
-): Promise<{ readonly dates: readonly string[]; readonly bounds: readonly string[] }> {
+): Promise<{
+  readonly dates: readonly string[];
+  readonly bounds: readonly string[];
+  readonly numbers: readonly string[];
+  /** Condition of the first rows. */
+  readonly bound: string | undefined;
+}> {
   await engine.command(`USE empty_${mode}`);
-  const columns = `${COLUMNS}, ${TYPES[mode]}`.split(',').map((column) => column.trim().split(' ')[0] ?? '');
-  const tables = [{ name: TABLE, columns, isDated: true }];
+  const columns = `${COLUMNS}, ${TYPES[mode]}`.split(',').map((column): ArchiveColumn => {
+    const [name = '', type = ''] = column.trim().split(' ');
+    return { name, readAs: type, type, value: quoteIdentifier(name) };
+  });
+  const tables = [{ name: TABLE, columns: columns.map(({ name }) => name), isDated: true }];
   const reads = ((await resolveReads(pooled, sql, tables)) ?? readAll(tables)).filter(({ table }) => table === TABLE);
   const dates = DATES.filter((date) => reads.some((read) => read.mayTouch(date)));
   const bounds = reads.length > 0 ? describeBounds(reads.map(({ time }) => time).reduce(unite)) : [];
+  const [read, ...others] = reads;
+  const numbers = read !== undefined && others.length === 0 ? describeNumbers(read, columns) : [];
   const list = dates.map((date) => `'${date}'`).join(', ');
-  await engine.command(
-    `CREATE OR REPLACE VIEW pruned_${mode}.${TABLE} AS ${describeRows(mode, [`date IN (${list || "''"})`, ...bounds].join(' AND '))}`,
-  );
-  return { dates, bounds };
+  const show = async (bound: readonly string[]) => {
+    const conditions = [`date IN (${list || "''"})`, ...bounds, ...numbers, ...bound];
+    const rowsSql = describeRows(mode, conditions.join(' AND '));
+    await engine.command(`CREATE OR REPLACE VIEW pruned_${mode}.${TABLE} AS ${rowsSql}`);
+  };
+  await show([]);
+  const column = columns.find(({ name }) => name === read?.top?.column);
+  const probe = read?.top && column && describeProbe(sql, read.top, column);
+  if (probe === undefined) return { dates, bounds, numbers, bound: undefined };
+  await engine.command(`USE pruned_${mode}`);
+  const [found] = await engine.rows<{ rows: number; bound: string }>(probe);
+  const isFull = read?.top?.count === found?.rows;
+  const bound = isFull && read?.top && column ? describeBound(read.top, column, found?.bound ?? '') : undefined;
+  if (bound !== undefined) await show([bound]);
+  return { dates, bounds, numbers, bound };
 }
 
 async function answer(database: string, sql: string): Promise<unknown> {

@@ -45,6 +45,8 @@ const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'python table run': 'test/docs/table.external.test.ts',
   'sql clickhouse table run': 'test/docs/table.external.test.ts',
   'sql duckdb table run': 'test/docs/table.external.test.ts',
+  'sql clickhouse s3 run': 'test/docs/remote.external.test.ts',
+  'sql duckdb s3 run': 'test/docs/remote.external.test.ts',
 };
 
 /** What the parser calls a command line that lacks a word. */

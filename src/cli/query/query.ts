@@ -2,7 +2,7 @@
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Archive, type ArchiveAnswer, openArchive } from '../../archive/archive.ts';
+import { type Archive, type ArchiveAnswer, describeWorkers, openArchive } from '../../archive/archive.ts';
 import type { AnswerTypes } from '../../archive/archive-column.ts';
 import type { Coverage } from '../../archive/coverage.ts';
 import type { AnswerColumn, OutputFormat } from '../../archive/output-format.ts';
@@ -48,7 +48,7 @@ export async function query(
   return await withArchive(cli, place, types, async (archive, folder) => {
     const path = output.temporary ?? join(folder, 'answer');
     try {
-      const answer = await archive.query({ sql, format: output.format, path });
+      const answer = await archive.query({ sql, format: output.format, path, isCounted: true });
       await declareTimes(output.format, path, answer.columns, cli.signal);
       terminal.err(describeNotes(answer, openers.clock.now() - startedMs));
       await output.deliver(path, () => describeAnswer(answer));
@@ -81,33 +81,39 @@ async function withArchive(
   types: AnswerTypes,
   act: (archive: Archive, folder: string) => ActionResult,
 ): ActionResult {
-  const store = await openers.openStore(place.to);
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-query-')));
+  // The engine's process starts while the store is opened and listed.
+  const workers = archiveOpeners.openWorkers({ ...describeWorkers(folder), command: workerCommand(self) });
+  workers.catch(() => {}); // `openArchive` reports it, unless something else failed before.
   try {
-    const calendar = await openers.readCalendar();
-    const { lastSettled, firstWhole } = computeLookback(openers.clock.now(), calendar);
-    const archive = await openArchive({
-      store,
-      access: await archiveOpeners.readAccess(place.to),
-      datasets: await listReadable(store, place),
-      trades: place.trades,
-      types,
-      readManifest: (dataset, date, drops) => readManifestOf(store, dataset, date, drops),
-      lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
-      calendar,
-      folder,
-      maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
-      signal,
-      openWorkers: (workers) => archiveOpeners.openWorkers({ ...workers, command: workerCommand(self) }),
-    });
+    const store = await openers.openStore(place.to);
     try {
+      const calendar = await openers.readCalendar();
+      const { lastSettled, firstWhole } = computeLookback(openers.clock.now(), calendar);
+      const archive = await openArchive({
+        store,
+        access: await archiveOpeners.readAccess(place.to),
+        datasets: await listReadable(store, place),
+        trades: place.trades,
+        types,
+        readManifest: (dataset, date, drops) => readManifestOf(store, dataset, date, drops),
+        lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
+        calendar,
+        folder,
+        maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
+        signal,
+        openWorkers: () => workers,
+      });
       return await act(archive, folder);
     } finally {
-      await archive.close();
+      await store.close();
     }
   } finally {
+    await workers.then(
+      (pool) => pool.close(),
+      () => {},
+    );
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
-    await store.close();
   }
 }
 

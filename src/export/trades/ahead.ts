@@ -73,7 +73,13 @@ export async function stageAhead(context: ExportContext): Promise<StagedAhead> {
     for (let isFirst = true; ; isFirst = false) {
       const { windows: staged, end, holes } = await readStaged(stage);
       known = { ...known, ...staged, second: end.second };
-      onEvent({ kind: 'date', date, rows: undefined, staged: known.rows, pages: known.pages });
+      onEvent({
+        kind: 'date',
+        date,
+        rows: Math.max(known.rows, known.seen.rows),
+        staged: known.rows,
+        pages: known.pages,
+      });
       // Pages of an earlier call that failed or was killed: the row limit decides whether each is one page.
       const again = (isFirst ? holes : []).map((hole) => ({ date, ...hole, rows: limits.rowLimit, exact: false }));
       const to = planAhead(date, factsOf(known, limits), visible, calendar);
@@ -83,7 +89,7 @@ export async function stageAhead(context: ExportContext): Promise<StagedAhead> {
         break;
       }
       if (found !== undefined && to !== undefined) {
-        known = { ...known, asked: known.asked + found.asked, seen: { second: to, rows: known.rows + found.rows } };
+        known = { ...known, asked: known.asked + 1, seen: { second: to, rows: known.rows + found.rows } };
         await record.write({ ...known, date, at: new Date(clock.now()).toISOString() });
       }
       const windows = [...again, ...(found?.windows ?? [])];
@@ -147,7 +153,6 @@ interface FoundPages {
   readonly windows: readonly PackedWindow[];
   /** Rows of the stretch, those after the last full page included. */
   readonly rows: number;
-  readonly asked: number;
 }
 
 /** The full pages of a stretch, cut to the row. @returns `refused` where it is too broad for the server */
@@ -158,17 +163,17 @@ async function findPages(
   { date, from, to }: { readonly date: string; readonly from: Bound; readonly to: number },
 ): Promise<FoundPages | 'refused'> {
   const stretch = { date, from, to: { second: to } };
-  for (let asked = 1; ; asked += 1) {
+  for (let isFirst = true; ; isFirst = false) {
     const limit = limits.rowLimit;
     try {
       const page = await source.ask(buildPageEnds(job, stretch, limit, limits.dayEdges), { signal });
       if (page.meta) limits.rowLimit = Math.min(page.meta.row_limit, MAX_PAGE_ROWS);
       // The first answer of an API tells its row limit.
-      if (limits.rowLimit !== limit && asked === 1) continue;
+      if (limits.rowLimit !== limit && isFirst) continue;
       const { rows, ends } = parsePageEnds(page.firstRow);
       const bounds = [from, ...ends];
       const windows = ends.map((end, at) => ({ date, from: bounds[at] ?? from, to: end, rows: limit, exact: true }));
-      return { windows, rows, asked };
+      return { windows, rows };
     } catch (error) {
       const isRefused = error instanceof SourceFault && (error.action === 'split' || error.code.startsWith('INVALID_'));
       if (!isRefused) throw error;

@@ -1,0 +1,186 @@
+/**
+ * From the last page to the mail: a session is staged while it runs, the API's delay lets its last rows out, and one run
+ * fetches them, counts the date again, seals it and hands over the report. Beside it DuckDB, which begins with all pages on
+ * disk as JSON and only converts them, or also computes the headline. Service, worker and DuckDB are processes of their own.
+ */
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { sessionCloseSecond } from '../src/calendar/session.ts';
+import { parseWallClock } from '../src/calendar/wall-clock.ts';
+import { formatTable } from '../src/cli/terminal/text-table.ts';
+import { formatCount } from '../src/core/units.ts';
+import { median, type RunBench, say } from './support/bench.ts';
+import { atMost } from './support/goal.ts';
+import { fetchPages } from './support/pages.ts';
+import { KEY, REQUESTS_PER_SECOND, runJson, withFolder, withServiceOn } from './support/product.ts';
+import { runWay } from './support/way.ts';
+
+/** Seconds from the release of the last row to the mail, at 7 million rows on 2 cores. */
+const REACH_S = 25;
+const MINUTE_MS = 60_000;
+const DELAY_MS = 15 * MINUTE_MS;
+/** Long enough for services to start on a busy machine; what it delays is not measured. */
+const SETTLE_MINUTES = 30;
+
+/** Steps of a run, in order: each ends with its first event of this name. */
+const STEPS: readonly (readonly [step: string, event: string, detail?: string])[] = [
+  ['start and count', 'date'],
+  ['last pages', 'phase', 'recounting'],
+  ['recount', 'recounted'],
+  ['write and checksum', 'seal-step', 'write'],
+  ['footer', 'seal-step', 'footer'],
+  ['verify, second read, checks, summary', 'seal-step', 'verify'],
+  ['publish', 'sealed'],
+  ['audit, report, mail', 'mailed'],
+];
+
+interface Closed {
+  /** Seconds of each step. */
+  readonly steps: readonly number[];
+  readonly seconds: number;
+  readonly requests: number;
+  readonly left: number;
+}
+
+export const benchClose: RunBench = async ({ rows, repeat, note }) =>
+  await withFolder(async (folder) => {
+    const data = join(folder, 'data');
+    say(`close: generating ${rows} rows`);
+    const date = await withServiceOn(data, rows, async ({ url }) => await findSession(folder, url));
+    const closeMs = parseWallClock(date, sessionCloseSecond(date));
+    const closed: Closed[] = [];
+    for (let round = 1; round <= repeat; round += 1) {
+      say(`close: ${round} of ${repeat}`);
+      closed.push(await close(join(folder, `round-${round}`), data, { rows, closeMs }));
+      say(`  ${JSON.stringify(closed.at(-1))}`);
+    }
+    const pages = join(folder, 'pages');
+    await fetchPages(pages, rows);
+    const out = join(folder, 'duckdb.parquet');
+    await mkdir(join(folder, 'scratch'));
+    say('close: DuckDB');
+    const duck = await runWay('duckdb', { pages, out, scratch: join(folder, 'scratch') });
+    const headlineMs = await askHeadline(out);
+    const seconds = median(closed.map((one) => one.seconds));
+    const conversion = duck.wallMs / 1000;
+    const ofRows = `${formatCount(rows)} rows staged`;
+    note(atMost(`${ofRows}: seconds from the last release to the mail`, REACH_S, seconds, (s) => `${s.toFixed(1)} s`));
+    const beside = `${ofRows}: the same, beside DuckDB's conversion of the pages`;
+    note(atMost(beside, conversion, seconds, (s) => `${s.toFixed(1)} s`));
+    return describe(rows, closed, [conversion, conversion + headlineMs / 1000]);
+  });
+
+/** The generated session. */
+async function findSession(folder: string, url: string): Promise<string> {
+  const cwd = join(folder, 'plan');
+  await writeJobFile(cwd);
+  const plan = (await runJson(cwd, ['plan', 'nightly.yaml'], environmentOf(url))) as { dates: { date: string }[] };
+  const [first] = plan.dates;
+  if (first === undefined) throw new Error('the service has no settled session');
+  return first.date;
+}
+
+async function close(
+  cwd: string,
+  data: string,
+  { rows, closeMs }: { readonly rows: number; readonly closeMs: number },
+): Promise<Closed> {
+  await writeJobFile(cwd);
+  // All rows are visible, and the date may not be sealed yet: everything but the last pages is staged.
+  const before = new Date(closeMs + DELAY_MS + 1_000).toISOString();
+  const port = await withServiceOn(
+    data,
+    rows,
+    async ({ url }) => {
+      const staged = (await runJson(cwd, ['run', 'nightly.yaml', '--stage'], environmentOf(url))) as { rows: number };
+      say(`  staged ${formatCount(staged.rows)} rows`);
+      // A stage belongs to the address that it came from.
+      return Number(new URL(url).port);
+    },
+    { asOf: before },
+  );
+  const after = new Date(closeMs + DELAY_MS + SETTLE_MINUTES * MINUTE_MS + 1_000).toISOString();
+  return await withServiceOn(data, rows, async ({ url }) => await measure(cwd, url), { asOf: after, port });
+}
+
+async function measure(cwd: string, url: string): Promise<Closed> {
+  const started = performance.now();
+  const ends: number[] = [];
+  let left = 0;
+  const onLine = (text: string) => {
+    const line = JSON.parse(text) as Record<string, unknown>;
+    if (line['event'] === 'page') left += 1;
+    const [, event, detail] = STEPS[ends.length] ?? [];
+    if (line['event'] !== event) return;
+    if (detail !== undefined && line['phase'] !== detail && line['step'] !== detail) return;
+    ends.push((performance.now() - started) / 1000);
+  };
+  const env = { ...environmentOf(url), FLOWDROP_LOG_LEVEL: 'debug' };
+  const result = (await runJson(cwd, ['run', 'nightly.yaml'], env, onLine)) as { requests: number };
+  const mails = await readdir(join(cwd, 'out', 'mail'));
+  if (ends.length !== STEPS.length || mails.length === 0) throw new Error(`only ${ends.length} steps were seen`);
+  const steps = ends.map((end, index) => end - (ends[index - 1] ?? 0));
+  return { steps, seconds: ends.at(-1) ?? Number.NaN, requests: result.requests, left };
+}
+
+function environmentOf(url: string): Readonly<Record<string, string>> {
+  return {
+    FLOWDROP_API_URL: url,
+    FLOWDROP_API_KEY: KEY,
+    FLOWDROP_CLOCK: 'source',
+    FLOWDROP_REQUESTS_PER_SECOND: String(REQUESTS_PER_SECOND),
+  };
+}
+
+async function writeJobFile(cwd: string): Promise<void> {
+  await mkdir(cwd, { recursive: true });
+  const text = `name: nightly
+source:
+  api: historical
+drop:
+  to: out/drops
+  dataset: trades
+settle: ${SETTLE_MINUTES}m
+reports:
+  - template: flow
+    to: [desk@example.com]
+    symbols: [SPY, QQQ, NVDA]
+`;
+  await writeFile(join(cwd, 'nightly.yaml'), text);
+}
+
+/** Premium by side and sentiment, the most traded symbols: what the head of the report says. @returns milliseconds */
+async function askHeadline(path: string): Promise<number> {
+  const instance = await DuckDBInstance.create(':memory:');
+  const connection = await instance.connect();
+  const started = performance.now();
+  const source = `read_parquet('${path}')`;
+  const sums = "count(*), sum(premium), sum(size), sum(premium) FILTER (put_call = 'CALL')";
+  await connection.runAndReadAll(`SELECT ${sums}, sum(premium) FILTER (sentiment = 'BULLISH') FROM ${source}`);
+  await connection.runAndReadAll(
+    `SELECT symbol, sum(premium) AS premium FROM ${source} GROUP BY symbol ORDER BY premium DESC LIMIT 20`,
+  );
+  const ms = performance.now() - started;
+  connection.closeSync();
+  instance.closeSync();
+  return ms;
+}
+
+function describe(rows: number, closed: readonly Closed[], duck: readonly [number, number]): string {
+  const right = 'right' as const;
+  const seconds = (value: number) => `${value.toFixed(1)} s`;
+  const at = (step: number) => median(closed.map(({ steps }) => steps[step] ?? Number.NaN));
+  const whole = median(closed.map((one) => one.seconds));
+  const columns = [{ title: 'step' }, { title: 'seconds', align: right }, { title: 'share', align: right }];
+  const lines = STEPS.map(([step], index) => [step, seconds(at(index)), `${((at(index) / whole) * 100).toFixed(0)} %`]);
+  const [first] = closed;
+  return [
+    `From the last page to the mail: ${formatCount(rows)} rows staged while the session ran (medians of ${closed.length})`,
+    '',
+    formatTable(columns, [...lines, ['to the mail handed over', seconds(whole), '100 %']]),
+    '',
+    `${first?.left ?? 0} pages were left to fetch, ${first?.requests ?? 0} requests in all after the close; the process's start is included.`,
+    `DuckDB from the same pages on disk: ${seconds(duck[0])} to convert them, ${seconds(duck[1])} with the headline numbers.`,
+  ].join('\n');
+}

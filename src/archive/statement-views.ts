@@ -1,0 +1,179 @@
+/**
+ * What an engine process needs for a statement over the archive: a database with empty tables, in which the statement is
+ * resolved, and one with the views that it runs over. Invariant: what is left of an earlier statement is used again only
+ * where it is exactly what this one needs; a process that was replaced has nothing left. A view shows the columns that
+ * the statement can name, and the files that it can touch.
+ */
+import { randomBytes } from 'node:crypto';
+import { quoteIdentifier } from '../engine/literal.ts';
+import type { PooledEngine } from '../engine/pool.ts';
+import type { Manifest } from '../ledger/manifest.ts';
+import type { ShownTable } from './coverage.ts';
+import { listNamed } from './named-columns.ts';
+import { describeReadable, type OpenTable } from './open-table.ts';
+import { describeNumbers, type TableRead } from './reads.ts';
+import { Remembered } from './remembered.ts';
+import { readAll, resolveReads } from './resolve-reads.ts';
+import { describeEmptyTable, describeView } from './sealed-tables.ts';
+import { isBefore, unite } from './time-bounds.ts';
+
+/** What an engine process has. */
+interface Prepared {
+  /** The database that names without one mean. */
+  current: string | undefined;
+  /** Statements that made the tables and views, by database and name. */
+  readonly made: Map<string, string>;
+}
+
+interface ShowOptions {
+  readonly tables: readonly OpenTable[];
+  readonly reads: readonly TableRead[];
+  /** A condition of the only table's rows; see `top-rows.ts`. */
+  readonly bound?: string | undefined;
+  /** Is given the dates that are about to be read. */
+  readonly note?: ((dates: readonly string[]) => void) | undefined;
+}
+
+interface ShownView extends ShownTable {
+  /** Those of `manifests` whose rows can be in the answer: the others are not read. */
+  readonly touched: readonly Manifest[];
+}
+
+/** Length of `YYYY-MM-DD HH:MM:SS`. */
+const SECONDS = 19;
+/** Statements whose answer depends on the day. */
+export const NAMES_DAY = /\b(today|yesterday)\b/i;
+
+export class StatementViews {
+  /** With unguessable names: one to resolve statements in, one to run them in. */
+  readonly databases: readonly [string, string];
+  readonly #prepared = new WeakMap<object, Prepared>();
+  /** By statement and tables. */
+  readonly #reads = new Remembered<readonly TableRead[]>();
+
+  constructor() {
+    const suffix = () => randomBytes(12).toString('hex');
+    this.databases = [`resolve_${suffix()}`, `archive_${suffix()}`];
+  }
+
+  /** Creates the databases in an engine process, once. @throws EngineFault */
+  async prepare(engine: PooledEngine): Promise<Prepared> {
+    const known = this.#prepared.get(engine.state);
+    if (known !== undefined) return known;
+    // Types without a zone take the zone when a view is made. The date of a file's path is a LowCardinality date while
+    // it is parsed.
+    await engine.command("SET session_timezone = 'UTC', allow_suspicious_low_cardinality_types = 1");
+    // In memory, because the views of an S3 store contain its credentials.
+    for (const name of this.databases) await engine.command(`CREATE DATABASE ${name} ENGINE = Memory`);
+    const prepared: Prepared = { current: undefined, made: new Map() };
+    this.#prepared.set(engine.state, prepared);
+    return prepared;
+  }
+
+  /**
+   * Finds what the statement reads. The newest manifest lists the columns. If the statement does not resolve with these,
+   * it may name a column of older dates, so all manifests are read; `note` is given their dates before.
+   */
+  async resolve(
+    engine: PooledEngine,
+    admitted: string,
+    tables: readonly OpenTable[],
+    note: ShowOptions['note'] = () => {},
+  ): Promise<readonly TableRead[]> {
+    const newest = await this.#resolveWith(engine, admitted, tables);
+    if (newest !== undefined) return newest;
+    for (const table of tables) {
+      note(table.dates);
+      await table.describeAll();
+    }
+    return (await this.#resolveWith(engine, admitted, tables)) ?? readAll(tables.map(describeReadable));
+  }
+
+  /**
+   * Creates views of the tables that the statement reads, with the drops that it can touch.
+   * @throws EngineFault; Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, StoreFault
+   */
+  async show(
+    engine: PooledEngine,
+    admitted: string,
+    { tables, reads, bound, note = () => {} }: ShowOptions,
+  ): Promise<readonly ShownView[]> {
+    const [, database] = this.databases;
+    await this.#use(engine, database);
+    const isNamed = listNamed(admitted);
+    // Both, because the engine leaves out of its tree what an answer does not need, and tokens have no meaning.
+    const mayRead = ({ columns }: TableRead, column: string) => columns?.includes(column) !== false || isNamed(column);
+    const shown: ShownView[] = [];
+    for (const table of tables) {
+      const own = reads.filter((read) => read.table === table.name);
+      if (own.length === 0) {
+        await this.#make(engine, database, table.name, undefined);
+        continue;
+      }
+      const dates = table.dates.filter((date) => own.some((read) => read.mayTouch(date)));
+      note(dates);
+      const manifests = await table.drops.readManifests(dates);
+      const touched = manifests.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest)));
+      const time = own.map((read) => read.time).reduce(unite);
+      const view = table.view(manifests, touched, (column) => own.some((read) => mayRead(read, column)));
+      const [only, ...others] = own;
+      // One view serves all reads of a table.
+      const numbers = only !== undefined && others.length === 0 ? describeNumbers(only, view.columns) : [];
+      const conditions = [...(view.conditions ?? []), ...numbers, ...(bound === undefined ? [] : [bound])];
+      await this.#make(engine, database, table.name, describeView({ ...view, time, conditions }));
+      shown.push({ table, reads: own, manifests, touched });
+    }
+    return shown;
+  }
+
+  /** @returns `undefined` if the engine rejects the statement with the columns that the tables have now */
+  async #resolveWith(
+    engine: PooledEngine,
+    admitted: string,
+    tables: readonly OpenTable[],
+  ): Promise<readonly TableRead[] | undefined> {
+    const readable = tables.map(describeReadable);
+    const statements = tables.map((table) => describeEmptyTable(table.name, table.columns()));
+    const key = JSON.stringify([admitted, statements, readable]);
+    const known = this.#reads.get(key);
+    if (known !== undefined) return known;
+    const [database] = this.databases;
+    await this.#use(engine, database);
+    for (const [k, { name }] of tables.entries()) await this.#make(engine, database, name, statements[k]);
+    const reads = await resolveReads(engine, admitted, readable);
+    // Of one that names the day, the reads are others tomorrow.
+    if (reads !== undefined && !NAMES_DAY.test(admitted)) this.#reads.set(key, reads);
+    return reads;
+  }
+
+  async #use(engine: PooledEngine, database: string): Promise<void> {
+    const prepared = await this.prepare(engine);
+    if (prepared.current === database) return;
+    prepared.current = undefined;
+    await engine.command(`USE ${database}`);
+    prepared.current = database;
+  }
+
+  /** Makes a table or view of the current database by its statement; none: there is no such table. */
+  async #make(engine: PooledEngine, database: string, name: string, statement: string | undefined): Promise<void> {
+    const { made } = await this.prepare(engine);
+    const key = `${database}.${name}`;
+    if (made.get(key) === statement) return;
+    made.delete(key);
+    await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(name)}`);
+    if (statement === undefined) return;
+    await engine.command(statement);
+    made.set(key, statement);
+  }
+}
+
+/**
+ * Whether rows of the drop can be in the answer, by the first and last time of its manifest. The text of `time` has
+ * whole seconds.
+ */
+function mayTouchTimes({ mayTouch, time }: TableRead, { date, min_time, max_time }: Manifest): boolean {
+  const [first, last] = [min_time?.slice(0, SECONDS), max_time?.slice(0, SECONDS)];
+  const isTooEarly = time.from !== undefined && last !== undefined && isBefore(last, time.from);
+  const isTooLate = time.to !== undefined && first !== undefined && isBefore(time.to, first);
+  return mayTouch(date) && !isTooEarly && !isTooLate;
+}

@@ -1,0 +1,84 @@
+/** The snippets of the pages that read drops in S3, run over the drops of a real run; only address and key are put in. */
+import { spawnSync } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import { flowdrop, makeFolder, REPO, startService } from '../support/flowdrop.ts';
+import { listBlocks, PAGES } from '../support/pages.ts';
+import { findPython } from '../support/python.ts';
+import { s3Environment, startS3 } from '../support/s3-server.ts';
+
+/** Skipped where they cannot be had, which `support/` says aloud; CI never skips them. */
+const python = findPython('requirements-duckdb.txt');
+const { server } = await startS3();
+const SYMBOLS = 5;
+/** As the pages have them. */
+const [PAGE_FOLDER, PAGE_KEY, PAGE_REGION] = ['quant-drops/options', "'AKIA...', ", "REGION 'us-east-1'"];
+const PAGE_ADDRESS = 'https://quant-drops.s3.amazonaws.com/options';
+
+const blocks = PAGES.flatMap(listBlocks);
+const withInfo = (info: 'sql duckdb s3 run' | 'sql clickhouse s3 run') =>
+  blocks.filter((block) => block.info === info).map(({ page, line, text }) => [`${page}:${line}`, text] as const);
+
+/** Its extensions come from PyPI, where its own server cannot be reached; then `INSTALL` has nothing to do. */
+const DUCKDB_PROLOGUE = `
+import duckdb
+from duckdb_extensions import import_extension
+duckdb.sql("SET extension_directory = 'extensions'")
+import_extension("httpfs")
+`;
+
+describe.skipIf(server === undefined)('a snippet that reads drops in S3', () => {
+  const prefix = `pages/${process.pid}-${Date.now()}`;
+  let cwd: string;
+  let remove: () => Promise<void>;
+
+  beforeAll(async () => {
+    if (server === undefined) return;
+    ({ path: cwd, remove } = await makeFolder());
+    const shipped = await readFile(join(REPO, 'jobs', 'nightly-trades.yaml'), 'utf8');
+    const job = join(cwd, 'nightly-trades.yaml');
+    await writeFile(job, shipped.replace('to: out/drops', `to: s3://${server.bucket}/${prefix}`));
+    const service = await startService(['--generate', '2', '--generate-rows', '500']);
+    try {
+      const run = await flowdrop(['run', job, '--no-report'], {
+        cwd,
+        env: { ...service.env, ...s3Environment(server) },
+      });
+      expect(run.code, run.stderr).toBe(0);
+    } finally {
+      await service.stop();
+    }
+  }, 240_000);
+  afterAll(async () => await remove());
+
+  it.skipIf(python.isMissing).each(withInfo('sql duckdb s3 run'))('of %s runs in DuckDB', (_, text) => {
+    const own = [
+      `KEY_ID '${server?.accessKeyId}', SECRET '${server?.secretAccessKey}', REGION '${server?.region}'`,
+      `ENDPOINT '${server?.endpoint.replace('http://', '')}', URL_STYLE 'path', USE_SSL false`,
+    ];
+    const secret = `KEY_ID ${PAGE_KEY}SECRET '...', ${PAGE_REGION}`;
+    expect(text).toContain(secret);
+    expect(text).toContain(PAGE_FOLDER);
+    const sql = text.replace(secret, own.join(', ')).replaceAll(PAGE_FOLDER, `${server?.bucket}/${prefix}`);
+    const script = `${DUCKDB_PROLOGUE}\nprint(len(duckdb.sql(${JSON.stringify(sql)}).fetchall()))`;
+    const run = spawnSync(python.path, ['-'], { cwd, input: script, encoding: 'utf8' });
+    expect(run.status, run.stderr).toBe(0);
+    expect(Number(run.stdout)).toBeGreaterThan(SYMBOLS);
+  });
+
+  it.each(withInfo('sql clickhouse s3 run'))('of %s runs in ClickHouse', async (_, text) => {
+    expect(text).toContain(PAGE_ADDRESS);
+    expect(text).toContain(`${PAGE_KEY}'...'`);
+    const sql = text
+      .replaceAll(PAGE_ADDRESS, `${server?.endpoint}/${server?.bucket}/${prefix}`)
+      .replaceAll(`${PAGE_KEY}'...'`, `'${server?.accessKeyId}', '${server?.secretAccessKey}'`);
+    const engine = await openEmbeddedEngine({});
+    try {
+      expect((await engine.rows(sql.trim().replace(/;$/, ''))).length).toBeGreaterThan(SYMBOLS);
+    } finally {
+      await engine.close();
+    }
+  });
+});
