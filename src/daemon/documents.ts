@@ -39,6 +39,8 @@ export const statusSchema = z.object({
   last_backfill_end: runEndSchema.nullable(),
   next_run: z.string().nullable(),
   running: runProgressSchema.nullable(),
+  /** How far the running session is staged. */
+  staged: z.object({ date: z.string(), through: z.string(), rows: z.number() }).nullish(),
   /** Mailed reports in the store's archive, newest date first. */
   reports: z.array(z.object({ date: z.string(), report: z.string(), revision: z.number() })),
   /** Why the store could not be read, if so; `dates` is then the last known state. */

@@ -5,7 +5,8 @@
  */
 
 import type { DateRange } from '../calendar/date-range.ts';
-import type { CalendarOverride } from '../calendar/session.ts';
+import { type CalendarOverride, isSession } from '../calendar/session.ts';
+import { formatWallDate } from '../calendar/wall-clock.ts';
 import { Fault, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { SqlJob } from '../job/job.ts';
@@ -61,6 +62,9 @@ interface PlanDeps extends ClockDeps {
 /** A clock that is off by more belongs to a simulation or a broken machine: the server is asked again. */
 export const TRUSTED_OFFSET_MS = 5 * 60_000;
 
+/** Whole seconds of the server's clock, and the way of its answer. */
+const CLOCK_GRAIN_MS = 3000;
+
 /** One answer corrects a wrong clock; the day may change once more between two answers. */
 const MAX_CLOCK_ROUNDS = 4;
 
@@ -76,6 +80,7 @@ export async function planRun(deps: PlanDeps, job: SqlJob, selection: DateSelect
     const agreed = agreeOnDates(readWitnesses(deps, ends.rowMs()), rule);
     return { ...agreed, dates: agreed.dates.filter(isWanted) };
   };
+  await awaitSettling(deps, rule);
   let agreed = agree();
   const offsetMs = Math.abs(limits.clockOffsetMs);
   // A named date is refused only by the source's own clock.
@@ -109,6 +114,18 @@ export async function planRun(deps: PlanDeps, job: SqlJob, selection: DateSelect
   throw new Fault('CLOCK_UNSTEADY', `the clock of the API at ${source.url} jumps from answer to answer`, {
     hint: 'Lookback and delay are measured by it, so nothing can be planned. Tell the provider.',
   });
+}
+
+/**
+ * A schedule may begin a run in the second in which today settles. The source's clock is known from a header of whole
+ * seconds, so it may still show the second before: without this wait the date would be left to the next run.
+ */
+async function awaitSettling(deps: PlanDeps, rule: SettleRule): Promise<void> {
+  const nowMs = earliestNow(deps);
+  const today = formatWallDate(nowMs);
+  if (!isSession(today, rule.calendar)) return;
+  const waitMs = settledAt(today, rule) - nowMs;
+  if (waitMs > 0 && waitMs <= CLOCK_GRAIN_MS) await deps.clock.sleep(waitMs, deps.signal);
 }
 
 /** Expired dates cannot be fetched: a named one is an error, not skipped. */

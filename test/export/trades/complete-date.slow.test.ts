@@ -462,8 +462,32 @@ describe('a plan', () => {
     await insertTrades(engine, [createTrade(0, { id: 'curb', time: `${DATE} 16:59:59` })]);
     const at = (time: string) =>
       planRun({ source: sourceOf({ nowMs: Date.parse(time) }), ...rehearsal() }, job, ALL_DATES);
-    expect((await at('2026-11-19T22:29:00Z')).dates).toEqual([]);
-    expect((await at('2026-11-19T22:30:00Z')).dates.map(({ date }) => date)).toEqual([DATE]);
+    expect((await at('2026-11-19T22:13:30Z')).dates).toEqual([]);
+    expect((await at('2026-11-19T22:16:00Z')).dates.map(({ date }) => date)).toEqual([DATE]);
+  });
+
+  it('waits for a session that settles within the next seconds, as the clock of the source shows whole ones', async () => {
+    // The rule of a job that is scheduled for 16:31:00: the source still shows 16:30:59.
+    const quick = { ...job, settleSeconds: 60 };
+    const settledMs = Date.parse('2026-11-19T21:31:00Z');
+    const planAt = async (lateMs: number) => {
+      let now = settledMs - lateMs;
+      const slept: number[] = [];
+      const sleep = async (ms: number) => {
+        slept.push(ms);
+        now += ms;
+      };
+      const source = { ...sourceOf({ nowMs: now }), serverNow: () => now };
+      const plan = await planRun(
+        { source, limits, clock: { now: () => now, sleep }, clockRule: 'source' },
+        quick,
+        ALL_DATES,
+      );
+      return { slept, dates: plan.dates.map(({ date }) => date) };
+    };
+    expect(await planAt(800)).toEqual({ slept: [800], dates: [DATE] });
+    expect(await planAt(0)).toEqual({ slept: [], dates: [DATE] });
+    expect(await planAt(60_000)).toEqual({ slept: [], dates: [] });
   });
 
   it('forgets no limit, and learns the clock from the answers', async () => {
