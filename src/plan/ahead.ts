@@ -3,8 +3,9 @@
  * number, so it is asked only when many are expected: a session costs at most 1.03 times the fewest requests.
  */
 
-import { type CalendarOverride, closeSecond, NO_OVERRIDE, OPEN_SECOND } from '../calendar/session.ts';
-import { type Profile, shareOf } from './profile.ts';
+import { type CalendarOverride, closeSecond, isHalfDay, NO_OVERRIDE, OPEN_SECOND } from '../calendar/session.ts';
+import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
+import { type Profile, shareOf, usualProfile } from './profile.ts';
 
 /** Full pages for which their ends are asked: fewer than 2% more requests. */
 const MANY_PAGES = 60;
@@ -16,6 +17,9 @@ const MOST_ASKED = 0.025;
 const MOST_PAGES = 100;
 /** Counted rows of a smaller part of the usual day tell nothing about the rest. */
 const TELLING_SHARE = 0.01;
+/** 13:30: half days have closed. A whole day has a third of its rows after it, and never less than this share. */
+const AFTERNOON = 13.5 * 3600;
+const LEAST_AFTERNOON = 0.02;
 /** Precision of a stretch's end, seconds. */
 const STEP_SECONDS = 60;
 
@@ -42,11 +46,12 @@ export interface AheadFacts {
  */
 export function planAhead(
   date: string,
-  facts: AheadFacts,
+  known: AheadFacts,
   visibleSecond: number,
   calendar: CalendarOverride = NO_OVERRIDE,
 ): number | undefined {
   if (visibleSecond <= OPEN_SECOND) return undefined;
+  const facts = { ...known, profile: chooseProfile(date, known.profile, calendar) };
   const pagesBefore = (second: number) => expectRows(facts, second) / facts.limit;
   const pages = pagesBefore(visibleSecond);
   const isLast = visibleSecond >= closeSecond(date, 'equity', calendar);
@@ -57,6 +62,12 @@ export function planAhead(
   while (second > OPEN_SECOND && pagesBefore(second) > most && Number.isFinite(pages)) second -= STEP_SECONDS;
   // A server that reads so few rows at once would need too many requests.
   return Math.min(pages, most) < LAST_PAGES || second <= OPEN_SECOND ? undefined : second;
+}
+
+/** The last date may have been a half day, which says nothing about the afternoon of a whole one. */
+function chooseProfile(date: string, profile: Profile, calendar: CalendarOverride): Profile {
+  const afternoon = { from: { second: AFTERNOON }, to: { second: SECONDS_PER_DAY } };
+  return isHalfDay(date, calendar) || shareOf(profile, afternoon) > LEAST_AFTERNOON ? profile : usualProfile('time');
 }
 
 /** Rows before a second that are not staged yet; infinite if nothing is known. */

@@ -186,7 +186,7 @@ describe('a fortnight', () => {
       const ahead = staged.get(date) ?? 0;
       const last = runs.flatMap(sealed).find((one) => one.date === date)?.requests ?? 0;
       console.log(`${date}: ${ahead} request(s) of stagings, ${last} of the run; ${fewest} are the fewest`);
-      expect([date, ahead > fewest / 2, ahead + last <= fewest * MOST_SHARE]).toEqual([date, true, true]);
+      expect([date, ahead > fewest * 0.8, ahead + last <= fewest * MOST_SHARE]).toEqual([date, true, true]);
     }
   });
 
