@@ -197,17 +197,19 @@ async function auditDate(
   const reason = describeMoved(before, now, moved);
   // An empty answer adds nothing, and is no proof that all rows are gone.
   if (rule === 'report' || now.length === 0) return { record: judge(reason) };
-  // The source may lag: the drop stays as it is, and must not be recorded as equal.
+  // Many rows that are gone may be a source that lags: none is removed, and what is new is taken over as by `repair`.
   const tooMuch = rule === 'mirror' ? findLoss(before, now)?.tooMuch : undefined;
-  if (tooMuch !== undefined) return { record: judge(`${reason}; ${tooMuch}`) };
+  const allowed = tooMuch === undefined ? job : { ...job, audit: 'repair' as const };
   context.log.info({ event: 'audit-repair', date, rule, reason }, `${date} is restated: ${reason}`);
-  const repaired = await repairDate(context, source, job, sealed, now, moved);
+  const repaired = await repairDate(context, source, allowed, sealed, now, moved);
   if (repaired.status === 'sealed-elsewhere') return { record: undefined };
-  const record = judge(describeKept(repaired.kept), repaired.manifest.revision);
+  const record = judge(describeKept(repaired.kept, tooMuch), repaired.manifest.revision);
   if (repaired.status === 'unchanged') return { record };
   return { record, restated: describeSealedDate(context, repaired, source.stats.requests - requestsBefore) };
 }
 
-function describeKept(rows: number): string | undefined {
-  return rows === 0 ? undefined : `it keeps ${formatCount(rows)} row(s) that the source no longer has`;
+/** @param why they are not removed */
+function describeKept(rows: number, why?: string): string | undefined {
+  if (rows === 0) return undefined;
+  return `it keeps ${formatCount(rows)} row(s) that the source no longer has${why === undefined ? '' : `; ${why}`}`;
 }
