@@ -89,6 +89,9 @@ function listCauses(fault: Error): readonly string[] {
   return causes;
 }
 
+/** Read when the process starts: without free file handles it cannot be read any more. */
+const FILE_LIMIT = readFileLimit() ?? NEEDED_FILES;
+
 /** Recognizes failures that are not flowdrop's fault, although the code that hit them did not expect them. */
 function findCondition(error: unknown): { readonly code: string; readonly hint: string } | undefined {
   // The modules come from two different builds.
@@ -98,7 +101,7 @@ function findCondition(error: unknown): { readonly code: string; readonly hint: 
   const isOutOfFiles = error.code === 'EMFILE' || error.code === 'ENFILE';
   const isModuleMissing = error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND';
   // Out of file handles, Node reports a library that it could not open as missing.
-  if (isOutOfFiles || (isModuleMissing && (readFileLimit() ?? NEEDED_FILES) < NEEDED_FILES))
+  if (isOutOfFiles || (isModuleMissing && FILE_LIMIT < NEEDED_FILES))
     return { code: 'FILES_TOO_FEW', hint: `${NEEDED_FILES} open files are needed. ${RAISE_FILES_HINT}` };
   if (isModuleMissing) return { code: 'INSTALLATION_BROKEN', hint: INSTALL_HINT };
   if ('syscall' in error && error.syscall === 'uv_cwd') return { code: 'FOLDER_MISSING', hint: CWD_HINT };
