@@ -15,7 +15,7 @@ const LAST_PAGES = 10;
 const MOST_ASKED = 0.025;
 /** Most pages whose ends one request finds: the server sorts their rows. */
 const MOST_PAGES = 100;
-/** Counted rows of a smaller part of the usual day tell nothing about the rest. */
+/** Counted rows of a smaller part of the usual day say nothing about the rest. */
 const TELLING_SHARE = 0.01;
 /** 13:30: half days have closed. A whole day has a third of its rows after it, and never less than this share. */
 const AFTERNOON = 13.5 * 3600;

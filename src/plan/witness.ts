@@ -64,8 +64,8 @@ export function formatApart(ms: number): string {
     ['s', seconds % 60],
   ] as const;
   const first = units.findIndex(([, count]) => count > 0);
-  const told = units.slice(first, first + 2).filter(([, count]) => count > 0);
-  return first < 0 ? '0 s' : told.map(([unit, count]) => `${count} ${unit}`).join(' ');
+  const shown = units.slice(first, first + 2).filter(([, count]) => count > 0);
+  return first < 0 ? '0 s' : shown.map(([unit, count]) => `${count} ${unit}`).join(' ');
 }
 
 function formatInstant(ms: number): string {

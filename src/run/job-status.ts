@@ -101,7 +101,7 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
   const last = await state.lastRun.read();
   const lastBackfill = await state.lastBackfill.read();
   const task = job.schedule && createTask(job.schedule.cron, () => undefined, { timezone: job.schedule.timezone });
-  const told = await readStore(deps, job, last, lookback).catch((error: unknown) => {
+  const reading = await readStore(deps, job, last, lookback).catch((error: unknown) => {
     if (!isFault(error)) throw error;
     return recallRuns(job, [last, lastBackfill], describeError(error));
   });
@@ -109,8 +109,8 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
     document: {
       job: job.name,
       dataset: job.drop.dataset,
-      store: told.store,
-      dates: told.dates,
+      store: reading.store,
+      dates: reading.dates,
       last_run: last?.finished_at ?? null,
       last_success: (await state.lastSuccess.read())?.finished_at ?? null,
       last_end: (await state.lastEnd.read()) ?? null,
@@ -118,15 +118,15 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
       last_backfill_end: (await state.lastBackfillEnd.read()) ?? null,
       next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
       running: (await readProgress(state.progress, nowMs)) ?? null,
-      staged: describeStaging(await state.staging.read(), told.dates),
-      reports: told.reports,
-      fault: told.fault,
+      staged: describeStaging(await state.staging.read(), reading.dates),
+      reports: reading.reports,
+      fault: reading.fault,
     },
     last: last && { result: last, outcome: judgeRun(last) },
     timezone: job.schedule?.timezone,
     calendar,
     nowMs,
-    conditionFault: told.conditionFault,
+    conditionFault: reading.conditionFault,
   };
 }
 

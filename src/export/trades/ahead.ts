@@ -115,7 +115,7 @@ export async function stageAhead(context: ExportContext): Promise<StagedAhead> {
 
 type Known = Omit<Staging, 'date' | 'at'>;
 
-/** A record of another date, or of a stage that was dropped, tells nothing. */
+/** A record of another date, or of a stage that was dropped, is of no use. */
 async function recall(kept: Staging | undefined, stage: Stage): Promise<Known> {
   const { windows } = await readStaged(stage);
   if (kept?.date === stage.date && kept.rows <= windows.rows) return kept;
@@ -168,7 +168,7 @@ async function findPages(
     try {
       const page = await source.ask(buildPageEnds(job, stretch, limit, limits.dayEdges), { signal });
       if (page.meta) limits.rowLimit = Math.min(page.meta.row_limit, MAX_PAGE_ROWS);
-      // The first answer of an API tells its row limit.
+      // The first answer of an API has its row limit.
       if (limits.rowLimit !== limit && isFirst) continue;
       const { rows, ends } = parsePageEnds(page.firstRow);
       const bounds = [from, ...ends];

@@ -110,12 +110,12 @@ async function explainEnd(
  * The lookback moves while a date is fetched, and its first rows may have expired. A shorter lookback than the contract's
  * may have cut them from the start.
  */
-export function assertStillWhole(date: string, nowMs: number, toldDays: number | undefined): void {
+export function assertStillWhole(date: string, nowMs: number, shownDays: number | undefined): void {
   const { firstWhole, edge } = computeLookback(nowMs);
-  if (toldDays !== undefined && toldDays < LOOKBACK_DAYS && expiresAt(date, toldDays) < nowMs) {
+  if (shownDays !== undefined && shownDays < LOOKBACK_DAYS && expiresAt(date, shownDays) < nowMs) {
     throw new Fault(
       'DATE_CLIPPED',
-      `${date} is not completely inside the lookback: the API shows ${toldDays} days, not ${LOOKBACK_DAYS}`,
+      `${date} is not completely inside the lookback: the API shows ${shownDays} days, not ${LOOKBACK_DAYS}`,
       { hint: 'Staged pages are kept. Ask the provider why the lookback is shorter than its contract says.' },
     );
   }
