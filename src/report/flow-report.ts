@@ -9,6 +9,7 @@ import { type EngineNumber, readAmount } from './amount.ts';
 import { assertColumns, type DropSource, keepRecords, openDropFile } from './drop-source.ts';
 import type { Exposure, FlowReport, SealedDrop, ShownDrop, VolumeAboveOpenInterest, WatchedSymbol } from './model.ts';
 import { queryBiggestTrades } from './query/biggest-trades.ts';
+import { queryDrivers } from './query/drivers.ts';
 import { queryExclusions, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, queryExposure } from './query/exposure.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
@@ -71,6 +72,8 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
     mostBullish: sums.mostBullish,
     mostBearish: sums.mostBearish,
     unusual: sums.unusual,
+    drivers: await queryDrivers(source),
+    movers: sums.movers,
     biggestTrades: await queryBiggestTrades(source),
     exposure,
     watchlist: focus.map((symbol) => watch(symbol, symbols, exposure)),
