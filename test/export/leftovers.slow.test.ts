@@ -88,11 +88,9 @@ afterEach(async () => {
 async function run(options: RunOptions = {}, own: Store = store, of: SqlJob = job): Promise<RunResult> {
   source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   kept = createKeptLog();
-  return await runExport(
-    await createRunContext({ job: of, engine, store: own, source, folder, log: kept.log }),
-    of,
-    options,
-  );
+  const context = await createRunContext({ job: of, engine, store: own, source, folder, log: kept.log });
+  const { result, audit } = await runExport(context, of, options);
+  return (await audit?.()) ?? result;
 }
 
 const statuses = ({ dates }: RunResult) => dates.map(({ date, status, revision }) => [date, status, revision]);
