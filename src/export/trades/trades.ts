@@ -57,12 +57,12 @@ export async function exportTrades(
   }
   const { rows } = sumCounts(counts);
   const stage = await openStage(engine, job, date, source.url, { rows });
-  const totals = await stage.totals();
+  const staged = await stage.windows();
   onEvent({
     kind: 'date',
     date,
     rows,
-    staged: totals.rows,
+    staged: staged.reduce((sum, window) => sum + window.rows, 0),
     pages: planned.groups === undefined ? Math.ceil(rows / limits.rowLimit) : planned.pages,
   });
   const counted = await forgetWhenBad(stage, () =>
