@@ -122,13 +122,14 @@ export function findDifferences(staged: DayCounts, source: DayCounts): DayCounts
 /**
  * Whether the staged rows are those of the source by their hashes alone. Equal sums of the hashes of ids are the same ids as
  * often, so distinct ids need no count.
- * @param staged by the key of a cell on its axis: its symbol or its second @param source cells of which none has parts
+ * @param staged by the key of a cell on its axis: its symbol or its second; `undefined` is never the same
+ * @param source cells of which none has parts
  */
 export function isSameByHash(
-  staged: ReadonlyMap<number | string, Pick<CellCount, 'rows' | 'mark' | 'idHash' | 'valueHash'>>,
+  staged: ReadonlyMap<number | string, Pick<CellCount, 'rows' | 'mark' | 'idHash' | 'valueHash'>> | undefined,
   source: DayCounts,
 ): boolean {
-  if (staged.size !== source.length) return false;
+  if (staged?.size !== source.length) return false;
   return source.every((cell) => {
     const have = staged.get(cell.symbol ?? cell.second);
     if (have === undefined || cell.idHash === undefined || have.idHash !== cell.idHash) return false;
