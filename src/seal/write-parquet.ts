@@ -61,6 +61,9 @@ const READ_SETTINGS: Readonly<Record<string, number>> = {
   preferred_block_size_bytes: 0,
 };
 
+/** To read a stage while another statement writes it: one core is left, and memory is for the file. */
+const CHECK_SETTINGS: Readonly<Record<string, number>> = { max_threads: 1, max_block_size: 8192 };
+
 interface StageTable {
   /** Quoted name of the stage's table. */
   readonly table: string;
@@ -90,7 +93,8 @@ export async function writeParquet(
       `${select} ORDER BY ${sort} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...PARQUET_SETTINGS, ...READ_SETTINGS })}`,
       { signal, ...options },
     );
-  const check = async (select: string) => await readChecksum(engine, select, columns, { signal });
+  const check = async (select: string) =>
+    await readChecksum(engine, `${select} ${writeSettings(CHECK_SETTINGS)}`, columns, { signal });
   const select = `SELECT ${columns.map(typeColumn).join(', ')} FROM ${stage.table} AS s`;
   if (stage.duplicates === 0 || job.source.kind !== 'rows') {
     // One core writes a file, whatever it is allowed.
