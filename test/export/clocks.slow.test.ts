@@ -152,7 +152,7 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
     },
     ...{ calendar: CALENDAR, limits, state: new JobState(folder, job.name), clockRule: rest.clockRule },
   };
-  const result = await runExport(context, job, options);
+  const { result } = await runExport(context, job, options);
   const sealed = await listSealedDates(store, 'trades');
   for (const one of sealed) {
     const manifest = await readManifest(store, 'trades', one);
