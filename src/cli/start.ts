@@ -11,6 +11,7 @@ import type { Coordinator } from '../daemon/coordinator.ts';
 import { createDaemon, type Daemon } from '../daemon/daemon.ts';
 import { watchFolder } from '../daemon/folder-watch.ts';
 import { createJobFiles } from '../daemon/job-files.ts';
+import { RunIndex } from '../daemon/run-index.ts';
 import { startRunProcess } from '../daemon/run-process.ts';
 import { createUnfinished, createUnsent } from '../daemon/unfinished.ts';
 import { startWeb } from '../daemon/web/page-server.ts';
@@ -18,6 +19,7 @@ import type { Job } from '../job/job.ts';
 import { findCustomSql } from '../run/job-sql.ts';
 import { JobState, keptJobsOf } from '../state/job-state.ts';
 import { readProgress } from '../state/progress.ts';
+import { RunHistory } from '../state/run-history.ts';
 import { assertStateFolder } from '../state/state-folder.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
@@ -71,6 +73,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
   const { openers, daemon: daemonOpeners, self } = cli;
   const { clock, stateDir } = openers;
   await assertStateFolder(stateDir);
+  const historyDays = openers.readHistoryDays();
   const commandOf = (args: readonly string[]) => ({
     executable: self.executable,
     args: [...self.args, '--jobs', globals.jobs, ...args],
@@ -104,12 +107,23 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
     },
     readCalendar: () => openers.readCalendar(),
     hasAlerts: ({ alerts }) => alerts.to.length > 0 || (alerts.webhook && hasWebhook),
-    startRun: ({ job, path }, runId, reason) => {
-      const { logs, stageLogs } = new JobState(stateDir, job.name);
-      const isStage = reason === 'stage';
-      const command = commandOf(['--json', 'run', path, ...(isStage ? ['--stage'] : [])]);
-      return startRunProcess(command, { runId, logsDir: isStage ? stageLogs : logs, log });
+    async startRun({ job: { name }, path }, runId, reason) {
+      const options = reason === 'stage' ? ['--stage'] : [];
+      const command = reason === 'stage' ? 'stage' : 'run';
+      const facts = { run_id: runId, job: name, command, args: ['run', name, ...options], reason } as const;
+      const history = new RunHistory(stateDir, name);
+      // Before its process exists: a run that cannot be started is remembered, too.
+      const entry = await history.begin({ ...facts, args: [...facts.args] }, clock.now(), historyDays);
+      const logFile = history.logFile(entry);
+      return await startRunProcess(commandOf(['--json', 'run', path, ...options]), { runId, logFile, log });
     },
+    async recordEnd(job, { runId, outcome, error, signal }) {
+      if (outcome === 'no-session') return;
+      const ended =
+        signal === undefined ? null : { code: 'ENDED_BY_SIGNAL', message: `The process was ended by ${signal}.` };
+      await new RunHistory(stateDir, job).settle(runId, { outcome, error: error ?? ended }, clock.now());
+    },
+    history: new RunIndex(stateDir),
     readProgress: async (job) => (await readProgress(new JobState(stateDir, job).progress, clock.now())) ?? null,
     watchFiles(onChange, signal) {
       opened.onHangup(onChange);

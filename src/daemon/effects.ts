@@ -8,6 +8,7 @@ import type { Log } from '../core/log.ts';
 import type { ChildCommands } from './child-commands.ts';
 import type { Coordinator } from './coordinator.ts';
 import type { DaemonEvent, Effect } from './event.ts';
+import type { RunRecord } from './job-view.ts';
 import type { RunProcess, RunProcessEnd } from './run-process.ts';
 import type { DueRun, MissedTick } from './state.ts';
 import { killLate, type Stoppable } from './stop.ts';
@@ -24,6 +25,8 @@ interface EffectDeps {
   readonly unsent: Unsent;
   /** Starts the process of a run, from the job's current file. */
   readonly startRun: (due: DueRun, runId: string) => Promise<RunProcess>;
+  /** Completes the record of a run with what only its parent process knows. Never rejects. */
+  readonly recordEnd: (job: string, run: RunRecord) => Promise<void>;
   /** Path of the job file for child processes. */
   readonly pathOf: (job: string) => string;
   readonly dispatch: (event: DaemonEvent) => void;
@@ -144,6 +147,7 @@ export function createEffects(deps: EffectDeps): Effects {
       running.add(going);
     },
     'stop-run': ({ job }) => stopRun(job),
+    'record-end': ({ job, run }) => note(() => deps.recordEnd(job, run)),
     'read-status': ({ job }) => void readStatus(job),
     'send-alert': (effect) => void sendAlert(effect),
     'forget-unfinished': ({ job }) => note(() => unfinished.forget(job)),
@@ -173,6 +177,7 @@ export function createEffects(deps: EffectDeps): Effects {
     },
     async untilIdle() {
       while (running.size > 0) await Promise.all(running);
+      await notes;
     },
   };
 }

@@ -3,7 +3,7 @@ import type { Job, JobSchedule } from '../job/job.ts';
 import type { Tick } from './coordinator.ts';
 import type { StatusDocument } from './documents.ts';
 import type { JobFilesReading } from './job-files.ts';
-import type { RunView } from './job-view.ts';
+import type { RunRecord, RunView } from './job-view.ts';
 import type { RunProcessEnd } from './run-process.ts';
 import type { DueRun, MissedTick, OwedCause } from './state.ts';
 
@@ -70,6 +70,8 @@ export type Effect =
   | { readonly kind: 'complete'; readonly tick: Tick }
   | { readonly kind: 'start-run'; readonly due: DueRun; readonly runId: string }
   | { readonly kind: 'stop-run'; readonly job: string }
+  /** For the history of runs: what only the daemon knows of an end. */
+  | { readonly kind: 'record-end'; readonly job: string; readonly run: RunRecord }
   | { readonly kind: 'read-status'; readonly job: string }
   | {
       readonly kind: 'send-alert';

@@ -112,13 +112,6 @@ export function noteEnd(turn: NextState, { job, runId, end }: Extract<DaemonEven
   const run = findRun(turn, job, runId);
   const state = turn.job(job);
   if (!run || !state) return;
-  if (run.due.reason === 'stage') {
-    const { next } = state;
-    endStaging(turn, job, run, end.outcome === 'done' ? undefined : (end.error?.message ?? end.outcome));
-    turn.change(job, { next: undefined });
-    if (next) admit(turn, next);
-    return;
-  }
   const { hasSpoken, ...came } = end;
   const isTimedOut = run.stop === 'timeout' && CUT_SHORT.has(came.outcome);
   // Stopped before its handler existed: counts as interrupted, so it is not retried.
@@ -133,6 +126,14 @@ export function noteEnd(turn: NextState, { job, runId, end }: Extract<DaemonEven
     error: isTimedOut ? describeTimeout(runTimeoutMs(state)) : came.error,
     logFile: run.logFile,
   };
+  turn.do({ kind: 'record-end', job, run: finished });
+  if (run.due.reason === 'stage') {
+    const { next } = state;
+    endStaging(turn, job, run, end.outcome === 'done' ? undefined : (end.error?.message ?? end.outcome));
+    turn.change(job, { next: undefined });
+    if (next) admit(turn, next);
+    return;
+  }
   logEnd(turn.log, job, finished);
   const isCrash = came.outcome === 'failed' && !hasSpoken;
   const hasVanished = !run.stop && (isCrash || (came.outcome === 'died' && came.error === undefined));

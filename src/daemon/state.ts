@@ -164,8 +164,15 @@ function pendingOf(state: DaemonJob | undefined): StatusDocument['dates'] | unde
   return state?.status.shown?.document.dates.filter(({ condition }) => condition === 'pending');
 }
 
-/** @param nextRunAtMs next tick of its schedule */
-export function viewJob({ filed, run, ...state }: DaemonJob, nextRunAtMs: number | undefined): JobView {
+/**
+ * @param nextRunAtMs next tick of its schedule
+ * @param runs those that this machine remembers, newest first
+ */
+export function viewJob(
+  { filed, run, ...state }: DaemonJob,
+  nextRunAtMs: number | undefined,
+  runs: JobView['runs'],
+): JobView {
   const { name, file, schedule, settleSeconds } = filed.job;
   const running = run?.phase === 'running' ? run : undefined;
   return {
@@ -184,6 +191,7 @@ export function viewJob({ filed, run, ...state }: DaemonJob, nextRunAtMs: number
       progress: running.progress?.run_id === running.runId ? running.progress : null,
     },
     finished: state.finished,
+    runs,
     fault: state.fault,
     status: state.status.shown,
     statusFault: state.status.fault,
@@ -202,6 +210,7 @@ export function viewUnusable(file: string, name: string, message: string, sinceM
     waitingSinceMs: undefined,
     running: undefined,
     finished: [],
+    runs: [],
     fault: { message, sinceMs },
     status: undefined,
     statusFault: undefined,

@@ -1,4 +1,4 @@
-/** Settings of the daemon's status page: where it listens, and the token. No message repeats a secret. */
+/** Settings of the daemon's status page: where it listens, the token, how long runs are kept. No message repeats a secret. */
 import { Fault } from '../core/errors.ts';
 import { formatListenAddress, isLoopback, type ListenAddress, parseListenAddress } from '../core/listen-address.ts';
 import { DEFAULTS, type Environment, readSecret } from './settings.ts';
@@ -10,6 +10,21 @@ export interface StatusSettings {
   readonly address: ListenAddress;
   /** The token that a viewer must send; `undefined`: none, which only an address of this machine may allow. */
   readonly token: string | undefined;
+}
+
+/** Longer than any lookback or audit; ten years of runs would make every listing slow. */
+const MAX_HISTORY_DAYS = 3650;
+
+/** How many days the records of runs are kept on this machine. @throws Fault `SETTING_INVALID` */
+export function readHistoryDays(env: Environment): number {
+  const text = env['FLOWDROP_RUN_HISTORY_DAYS'] || DEFAULTS.FLOWDROP_RUN_HISTORY_DAYS;
+  const days = Number(text);
+  if (Number.isInteger(days) && days >= 1 && days <= MAX_HISTORY_DAYS) return days;
+  throw new Fault(
+    'SETTING_INVALID',
+    `FLOWDROP_RUN_HISTORY_DAYS is ${JSON.stringify(text)}; allowed is a whole number from 1 to ${MAX_HISTORY_DAYS}`,
+    { kind: 'usage' },
+  );
 }
 
 /** Where the daemon shows its status; `undefined` if `off`. @throws Fault that does not contain the token */

@@ -53,6 +53,8 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
     hasAlerts: () => false,
     startRun: () => Promise.reject(new Error('nothing is due')),
     readProgress: async () => null,
+    recordEnd: async () => undefined,
+    history: { of: () => [], refresh: async () => undefined },
     watchFiles: (onChange) => {
       reload = onChange;
     },

@@ -175,6 +175,8 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       },
       read: async (job) => unsent.get(job),
     },
+    recordEnd: async () => undefined,
+    history: { of: () => [], refresh: async () => undefined },
     readProgress: async () => null,
     watchFiles: (onChange) => {
       change = onChange;

@@ -108,9 +108,11 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
         env: { PATH: process.env['PATH'] },
         cwd: folder,
       };
-      return await startRunProcess(command, { runId, logsDir: join(folder, name), log });
+      return await startRunProcess(command, { runId, logFile: join(folder, `${name}-${runId}.log`), log });
     },
     readProgress: async () => null,
+    recordEnd: async () => undefined,
+    history: { of: () => [], refresh: async () => undefined },
     watchFiles: () => undefined,
   });
   const stopping = new AbortController();

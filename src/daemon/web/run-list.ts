@@ -21,6 +21,7 @@ const REASON_WORDS: Readonly<Record<RunReason, string>> = {
   'take-over': 'taken over from another daemon',
   gap: 'for a gap',
   stage: 'to stage the running session',
+  asked: 'asked for on this page',
 };
 
 /** Visual style of each outcome. */
