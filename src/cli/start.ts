@@ -44,9 +44,9 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
         onHangup = listener;
       },
     });
-    const { daemon, readReport } = opened;
+    const { daemon, readReport, history } = opened;
     const { clock } = openers;
-    const shown = { view: daemon.view, onLook: daemon.look, readReport, log, clock };
+    const shown = { view: daemon.view, onLook: daemon.look, readReport, log, clock, history };
     const web = settings && (await startWeb({ ...settings, ...shown, calendar: await openers.readCalendar() }));
     const close = () => void web?.close();
     signal.addEventListener('abort', close, { once: true });
@@ -132,6 +132,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
   });
   return {
     daemon,
+    history: (job: string) => new RunHistory(stateDir, job),
     async readReport(job: string, date: string, report: string, revision: number) {
       const path = daemon.pathOf(job);
       return path === undefined ? undefined : await commands.readReport(path, date, report, revision);

@@ -8,6 +8,7 @@ import { Fault } from '../../core/errors.ts';
 import { type HttpListener, listenHttp } from '../../core/http-listener.ts';
 import { formatListenAddress, isLoopback, type ListenAddress } from '../../core/listen-address.ts';
 import type { Log } from '../../core/log.ts';
+import type { RunHistory } from '../../state/run-history.ts';
 import type { DaemonView } from '../job-view.ts';
 import { headersOf } from './answer.ts';
 import { createAccess } from './page-access.ts';
@@ -20,7 +21,9 @@ export interface WebOptions {
   /** The data to show; pages call it at most once a second. */
   readonly view: () => DaemonView;
   /** Called when someone views the page, at most once a second. */
-  readonly onLook?: () => void;
+  readonly onLook?: (() => Promise<void>) | undefined;
+  /** The remembered runs of a job. */
+  readonly history: (job: string) => RunHistory;
   /** HTML of an archived report in the view; `undefined` when it no longer exists. */
   readonly readReport: (job: string, date: string, report: string, revision: number) => Promise<string | undefined>;
   /** Calendar overrides; absent: none. */
@@ -46,7 +49,8 @@ export async function startWeb(options: WebOptions): Promise<RunningWeb> {
     address,
     answer: async (request) => {
       const answer = await site.answer(request);
-      return { status: answer.status, headers: headersOf(answer), body: answer.body };
+      const head = { status: answer.status, headers: headersOf(answer) };
+      return typeof answer.body === 'string' ? { ...head, body: answer.body } : { ...head, body: answer.body };
     },
     hint: 'Choose another FLOWDROP_STATUS_ADDRESS, or `off`.',
     clock,

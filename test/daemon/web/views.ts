@@ -3,9 +3,12 @@ import { listSessions } from '../../../src/calendar/session.ts';
 import type { RunDocument, StatusDocument } from '../../../src/daemon/documents.ts';
 import type { DaemonView, JobView, RunRecord } from '../../../src/daemon/job-view.ts';
 import type { RunEntry } from '../../../src/state/run-entry.ts';
+import { RunHistory } from '../../../src/state/run-history.ts';
 
 /** A Monday afternoon in the week of Thanksgiving; New York has 13:30. */
 export const NOW = Date.parse('2026-11-23T18:30:00Z');
+/** Of a machine that remembers no run. */
+export const noHistory = (job: string) => new RunHistory('/nonexistent', job);
 export const TOKEN = 'a-token-of-24-characters';
 export const HOSTILE = '<script>alert(1)</script>"\'><img src=x onerror=alert(2)>';
 
