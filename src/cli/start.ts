@@ -17,7 +17,7 @@ import { createUnfinished, createUnsent } from '../daemon/unfinished.ts';
 import { startWeb } from '../daemon/web/page-server.ts';
 import type { Job } from '../job/job.ts';
 import { findCustomSql } from '../run/job-sql.ts';
-import { JobState, keptJobsOf } from '../state/job-state.ts';
+import { actionLogOf, JobState, keptJobsOf } from '../state/job-state.ts';
 import { readProgress } from '../state/progress.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { assertStateFolder } from '../state/state-folder.ts';
@@ -44,9 +44,9 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
         onHangup = listener;
       },
     });
-    const { daemon, readReport, history } = opened;
+    const { daemon, ...reading } = opened;
     const { clock } = openers;
-    const shown = { view: daemon.view, onLook: daemon.look, readReport, log, clock, history };
+    const shown = { view: daemon.view, onLook: daemon.look, log, clock, ...reading };
     const web = settings && (await startWeb({ ...settings, ...shown, calendar: await openers.readCalendar() }));
     const close = () => void web?.close();
     signal.addEventListener('abort', close, { once: true });
@@ -107,15 +107,16 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
     },
     readCalendar: () => openers.readCalendar(),
     hasAlerts: ({ alerts }) => alerts.to.length > 0 || (alerts.webhook && hasWebhook),
-    async startRun({ job: { name }, path }, runId, reason) {
-      const options = reason === 'stage' ? ['--stage'] : [];
-      const command = reason === 'stage' ? 'stage' : 'run';
-      const facts = { run_id: runId, job: name, command, args: ['run', name, ...options], reason } as const;
+    async startRun({ job: { name }, path }, runId, { reason, asked }) {
+      const isStage = reason === 'stage';
+      const verb = asked?.command ?? 'run';
+      const options = isStage ? ['--stage'] : (asked?.options ?? []);
+      const facts = { run_id: runId, job: name, command: isStage ? 'stage' : verb, reason } as const;
       const history = new RunHistory(stateDir, name);
       // Before its process exists: a run that cannot be started is remembered, too.
-      const entry = await history.begin({ ...facts, args: [...facts.args] }, clock.now(), historyDays);
+      const entry = await history.begin({ ...facts, args: [verb, name, ...options] }, clock.now(), historyDays);
       const logFile = history.logFile(entry);
-      return await startRunProcess(commandOf(['--json', 'run', path, ...options]), { runId, logFile, log });
+      return await startRunProcess(commandOf(['--json', verb, path, ...options]), { runId, logFile, log });
     },
     async recordEnd(job, { runId, outcome, error, signal }) {
       if (outcome === 'no-session') return;
@@ -130,9 +131,19 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
       watchFolder(globals.jobs, onChange, { clock, log, signal });
     },
   });
+  // A job that is gone meanwhile: the command says so.
+  const pathOf = (job: string) => daemon.pathOf(job) ?? job;
   return {
     daemon,
     history: (job: string) => new RunHistory(stateDir, job),
+    actionLog: actionLogOf(stateDir),
+    doer: {
+      ask: daemon.ask,
+      reload: daemon.reload,
+      price: async (job: string, options: readonly string[]) => await commands.priceBackfill(pathOf(job), options),
+      acceptGap: async (job: string, date: string, options: readonly string[]) =>
+        await commands.acceptGap(pathOf(job), date, options),
+    },
     async readReport(job: string, date: string, report: string, revision: number) {
       const path = daemon.pathOf(job);
       return path === undefined ? undefined : await commands.readReport(path, date, report, revision);

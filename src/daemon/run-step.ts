@@ -9,7 +9,7 @@ import type { NextState } from './next-state.ts';
 import { chooseNext } from './run-order.ts';
 import { chooseStaging, endStaging, listStaging } from './stage-step.ts';
 import { type DueRun, expiryOf, isStaging, type RunningRun, runTimeoutMs } from './state.ts';
-import { admit, endRun } from './tick-step.ts';
+import { admit, endAsked, endRun } from './tick-step.ts';
 
 /**
  * Run time is measured in sleeps of at most this long. So neither a clock change nor a sleeping laptop ends a run, and
@@ -135,6 +135,10 @@ export function noteEnd(turn: NextState, { job, runId, end }: Extract<DaemonEven
     return;
   }
   logEnd(turn.log, job, finished);
+  if (run.due.asked) {
+    endAsked(turn, run.due, finished);
+    return;
+  }
   const isCrash = came.outcome === 'failed' && !hasSpoken;
   const hasVanished = !run.stop && (isCrash || (came.outcome === 'died' && came.error === undefined));
   endRun(turn, run.due, finished, isTimedOut || hasVanished);

@@ -2,6 +2,7 @@
  * What the daemon knows about each job: its file, ticks and run, its unsent alerts, and the dataset status from its
  * children. Data and simple queries only. Only `step.ts` derives a new state from an old one.
  */
+import type { RunCommand } from '../state/run-entry.ts';
 import type { StatusDocument } from './documents.ts';
 import type { FiledJob } from './job-files.ts';
 import type { JobView, RunReason, RunRecord, RunView } from './job-view.ts';
@@ -11,6 +12,15 @@ export interface DueRun {
   readonly reason: RunReason;
   /** Due time of its tick, in milliseconds since the epoch. */
   readonly tickMs: number;
+  /** What a person asked for; absent for a tick. */
+  readonly asked?: AskedCommand | undefined;
+}
+
+/** A command of a job that a person asked for. */
+export interface AskedCommand {
+  readonly command: Exclude<RunCommand, 'stage'>;
+  /** What follows the job on the command line. */
+  readonly options: readonly string[];
 }
 
 export interface MissedTick {

@@ -52,6 +52,7 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_RUN_HISTORY_DAYS: 'plain',
   FLOWDROP_STATUS_ADDRESS: 'plain',
   FLOWDROP_STATUS_TOKEN: 'secret',
+  FLOWDROP_STATUS_ACTIONS: 'plain',
 };
 
 /** The AWS SDK's own settings that people usually set by hand. */

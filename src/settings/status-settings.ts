@@ -10,6 +10,17 @@ export interface StatusSettings {
   readonly address: ListenAddress;
   /** The token that a viewer must send; `undefined`: none, which only an address of this machine may allow. */
   readonly token: string | undefined;
+  /** Whether the page may act: start and stop runs, accept gaps. */
+  readonly mayAct: boolean;
+}
+
+/** @throws Fault `SETTING_INVALID` */
+function readMayAct(env: Environment): boolean {
+  const text = env['FLOWDROP_STATUS_ACTIONS'] || DEFAULTS.FLOWDROP_STATUS_ACTIONS;
+  if (text === 'on' || text === 'off') return text === 'on';
+  throw new Fault('SETTING_INVALID', `FLOWDROP_STATUS_ACTIONS is ${JSON.stringify(text)}; allowed is on or off`, {
+    kind: 'usage',
+  });
 }
 
 /** Longer than any lookback or audit; ten years of runs would make every listing slow. */
@@ -57,5 +68,5 @@ export function readStatusSettings(env: Environment, cwd: string): StatusSetting
       hint: 'Other machines need a token: set FLOWDROP_STATUS_TOKEN or FLOWDROP_STATUS_TOKEN_FILE.',
     });
   }
-  return { address, token };
+  return { address, token, mayAct: readMayAct(env) };
 }

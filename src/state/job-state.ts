@@ -99,6 +99,11 @@ export function limitsPath(stateDir: string, url: string, keyFingerprint: string
   return join(stateDir, 'limits', `${identity.digest('hex').slice(0, 16)}.json`);
 }
 
+/** What people did on the daemon's page. */
+export function actionLogOf(stateDir: string): string {
+  return join(stateDir, '_daemon', 'actions.jsonl');
+}
+
 /** Where the daemon keeps the last valid text of each job file; no job can have the name `_daemon`. */
 export function keptJobsOf(stateDir: string): string {
   return join(stateDir, '_daemon', 'jobs');

@@ -44,6 +44,8 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
       sendAlert: async () => undefined,
       checkJob: async () => undefined,
       readReport: async () => undefined,
+      priceBackfill: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
+      acceptGap: async () => undefined,
       stop: () => undefined,
       kill: () => undefined,
       untilIdle: async () => undefined,

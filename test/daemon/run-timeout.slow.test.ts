@@ -85,6 +85,8 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
       },
       checkJob: async () => undefined,
       readReport: async () => undefined,
+      priceBackfill: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
+      acceptGap: async () => undefined,
       stop: () => undefined,
       kill: () => undefined,
       untilIdle: async () => undefined,

@@ -64,6 +64,45 @@ it('a job that never ran is caught up in a process with a log of its own', async
   ).toEqual(['page', 'sealed']);
 });
 
+it('a person acts on the page: a run, a backfill after its price, a stop, and all of it is recorded', async () => {
+  await writeJob(cwd, { reports: '', schedule: 'schedule:\n  cron: "0 12 * * *"\n  timezone: Etc/UTC' });
+  const { until, end } = place.start();
+  const page = String((await until('status-page'))['url']);
+  await until('finished', { outcome: 'done' });
+  const act = async (fields: object) => {
+    const headers = { 'content-type': 'application/json' };
+    const answer = await fetch(`${page}/api/actions`, { method: 'POST', headers, body: JSON.stringify(fields) });
+    return (await answer.json()) as { readonly outcome: string; readonly price?: { total: { dates: number } } };
+  };
+  const [sealed] = await listManifests();
+  const date = /session=(\d{4}-\d{2}-\d{2})/.exec(sealed ?? '')?.[1];
+  const range = { job: 'nightly', from: date, to: date, mode: 'all' };
+  expect(await act({ action: 'price', ...range })).toMatchObject({ outcome: 'done', price: { total: { dates: 1 } } });
+  expect(await act({ action: 'backfill', ...range })).toMatchObject({ outcome: 'started' });
+  // One job has one run at a time.
+  expect(await act({ action: 'run', job: 'nightly' })).toMatchObject({ outcome: 'refused' });
+  await until('finished', { outcome: 'done' }, 2);
+  expect(await act({ action: 'audit', job: 'nightly', date })).toMatchObject({ outcome: 'started' });
+  await until('finished', { outcome: 'done' }, 3);
+  expect(await act({ action: 'stop', job: 'nightly' })).toMatchObject({ outcome: 'refused' });
+  const runs = (await listRuns()).map(({ command, reason, outcome }) => [command, reason, outcome]);
+  expect(runs).toEqual([
+    ['verify', 'asked', 'done'],
+    ['backfill', 'asked', 'done'],
+    ['run', 'catch-up', 'done'],
+  ]);
+  await end();
+  const record = await readFile(join(cwd, '.flowdrop', '_daemon', 'actions.jsonl'), 'utf8');
+  const lines = record
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { action: string; outcome: string });
+  expect(lines.map(({ action, outcome }) => `${action} ${outcome}`)).toEqual([
+    ...['backfill asked', 'backfill started', 'run asked', 'run refused'],
+    ...['audit asked', 'audit started', 'stop asked', 'stop refused'],
+  ]);
+});
+
 it('a broken file keeps the old job, also over a restart, and runs go through', async () => {
   const file = await writeJob(cwd, { reports: '', schedule: SCHEDULE });
   const first = place.start();

@@ -27,6 +27,8 @@ export async function answerApi(api: ApiReader, path: string, query: URLSearchPa
       return answerFound(await api.run(job, id), 'run');
     case 'runs/job/id/log':
       return answerFound(await api.log(job, id, words), 'run');
+    case 'actions':
+      return answerJson(200, { actions: await api.actions() });
     case 'reports':
       return answerJson(200, { reports: await api.reports(words) });
     default:

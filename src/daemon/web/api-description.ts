@@ -1,6 +1,9 @@
 /** The OpenAPI document of the API, made from the schemas of its answers. A test compares it with real answers. */
 import { z } from 'zod';
 import {
+  actionAnswerSchema,
+  actionLogSchema,
+  actionRequestSchema,
   errorSchema,
   jobSchema,
   jobsSchema,
@@ -43,6 +46,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     answer: reportsSchema,
     query: { job: 'only of this job', from: 'first date', to: 'last date' },
   },
+  '/api/actions': { summary: 'What was done on the page, newest first', answer: actionLogSchema },
 };
 
 /** @param version of the program */
@@ -71,7 +75,24 @@ function describePath(path: string, { summary, answer, query = {} }: Operation) 
     ...{ summary, operationId: nameOperation('read', path), parameters: [...parts, ...queries] },
     responses: { 200: describeAnswer('the document', answer), ...FAILURES },
   };
-  return { get };
+  if (path !== '/api/actions') return { get };
+  const post = {
+    summary: 'Does what a command does: a run, a backfill, a stop. For programs; pages have forms',
+    operationId: 'act',
+    requestBody: {
+      required: true,
+      content: { 'application/json': { schema: toSchema(actionRequestSchema, 'input') } },
+    },
+    responses: {
+      ...FAILURES,
+      202: describeAnswer('started, or done', actionAnswerSchema),
+      409: describeAnswer('refused, with the reason', actionAnswerSchema),
+      413: describeAnswer('the body is too large', errorSchema),
+      415: describeAnswer('the body is no JSON', errorSchema),
+      502: describeAnswer('it failed, with the reason', actionAnswerSchema),
+    },
+  };
+  return { get, post };
 }
 
 const FAILURES = {

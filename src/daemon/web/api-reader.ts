@@ -5,6 +5,7 @@
  */
 import type { CalendarOverride } from '../../calendar/session.ts';
 import type { Clock } from '../../core/clock.ts';
+import { type ActionEntry, ActionLog } from '../../state/action-log.ts';
 import type { RunEntry } from '../../state/run-entry.ts';
 import type { RunHistory } from '../../state/run-history.ts';
 import { readRunLog } from '../../state/run-log.ts';
@@ -16,6 +17,7 @@ import { describeJob, describeJobs, describeRun, listReports } from './describe-
 export const VIEW_LIFETIME_MS = 1_000;
 /** Runs of one answer; `next` leads to the others. */
 export const USUAL_RUNS = 50;
+const USUAL_ACTIONS = 200;
 /** Records read for one answer with a filter: more are in the next. */
 const MAX_READ_RUNS = 2_000;
 
@@ -24,6 +26,8 @@ export interface ApiReaderOptions {
   /** Someone views the page, so its data should be refreshed. */
   readonly onLook?: (() => Promise<void>) | undefined;
   readonly history: (job: string) => RunHistory;
+  /** Path of the record of what was done on the page. */
+  readonly actionLog: string;
   readonly calendar: CalendarOverride;
   readonly clock: Clock;
 }
@@ -128,6 +132,11 @@ export class ApiReader {
   async reports({ job, from = '', to = '9999' }: ReportsQuery): Promise<readonly ReportLink[]> {
     const all = (await this.look()).jobs.filter(({ name }) => job === undefined || name === job).flatMap(listReports);
     return all.filter(({ date }) => date >= from && date <= to).sort((a, b) => (a.date < b.date ? 1 : -1));
+  }
+
+  /** What was done on the page, newest first. */
+  async actions(): Promise<readonly ActionEntry[]> {
+    return await new ActionLog(this.#options.actionLog).list(USUAL_ACTIONS);
   }
 
   async #find(job: string, id: string) {

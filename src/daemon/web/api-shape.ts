@@ -4,8 +4,11 @@
  */
 import { z } from 'zod';
 import { CONDITIONS } from '../../plan/conditions.ts';
+import { actionEntrySchema } from '../../state/action-log.ts';
 import { RUN_COMMANDS, runEntrySchema, runWindowSchema } from '../../state/run-entry.ts';
 import { runProgressSchema } from '../../state/run-progress.ts';
+import { priceSchema } from '../documents.ts';
+import { ACTIONS } from './action-path.ts';
 
 const instant = z.iso.datetime();
 const conditionSchema = z.enum(CONDITIONS);
@@ -60,7 +63,7 @@ export const jobsSchema = z.object({
   jobs: z.array(jobSummarySchema),
 });
 
-const dateSchema = z.object({
+const datedSchema = z.object({
   date: z.string(),
   condition: conditionSchema,
   rows: z.number().nullable(),
@@ -82,7 +85,7 @@ export const jobSchema = jobSummarySchema.extend({
   as_of: instant,
   problems: z.array(problemSchema),
   progress: runProgressSchema.nullable(),
-  dates: z.array(dateSchema),
+  dates: z.array(datedSchema),
   runs: z.array(runDocumentSchema).meta({ description: 'newest first' }),
   reports: z.array(reportSchema).meta({ description: 'newest first' }),
 });
@@ -134,3 +137,48 @@ export const runQuerySchema = z.object({
   before: z.string().optional(),
   limit: z.coerce.number().int().min(1).max(500).optional(),
 });
+
+export const dateSchema = z.string().regex(/^\d{4}-\d{2}-\d{2}$/, 'a date is YYYY-MM-DD');
+/** Any characters but those that move a cursor or end a line. */
+const textSchema = (max: number) =>
+  z
+    .string()
+    .trim()
+    .max(max)
+    .regex(/^[^\p{Cc}\p{Bidi_Control}]*$/u, 'no control characters');
+
+/** Fields of every action; each uses some. */
+export const actionFieldsSchema = z.object({
+  job: z.string().optional(),
+  run: z.string().optional(),
+  date: dateSchema.optional(),
+  from: dateSchema.optional(),
+  to: z
+    .union([
+      dateSchema,
+      z
+        .string()
+        .max(254)
+        .regex(/^[^\s@<>",;-][^\s@<>",;]*@[^\s@<>",;]+$/, 'one address'),
+    ])
+    .optional(),
+  mode: z.enum(['', 'missing', 'failed', 'all']).optional(),
+  reason: textSchema(500).optional(),
+  by: textSchema(100).optional(),
+});
+
+export type ActionFields = z.infer<typeof actionFieldsSchema>;
+
+/** What a program posts. */
+export const actionRequestSchema = actionFieldsSchema.extend({ action: z.enum(ACTIONS) });
+
+export const actionAnswerSchema = z.object({
+  outcome: z.enum(['done', 'started', 'refused', 'failed']),
+  text: z.string(),
+  line: z.string().nullable().meta({ description: 'what to type for the same: the words after `flowdrop`' }),
+  price: priceSchema.optional().meta({ description: 'of a backfill' }),
+});
+
+export type ActionAnswer = z.infer<typeof actionAnswerSchema>;
+
+export const actionLogSchema = z.object({ actions: z.array(actionEntrySchema).meta({ description: 'newest first' }) });

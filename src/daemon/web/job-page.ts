@@ -1,7 +1,7 @@
 /** The page of one job: what it does now and next, its calendar, gaps, runs and archived reports. Pure. */
 import { describeAccepted } from '../../state/accepted-gap.ts';
 import type { JobView } from '../job-view.ts';
-import { renderJobActions } from './action-form.ts';
+import { renderActionForm, renderJobActions } from './action-form.ts';
 import type { JobDocument } from './api-shape.ts';
 import { renderCalendar, renderShape, SHAPES } from './condition-calendar.ts';
 import { listGaps } from './date-gap.ts';
@@ -43,7 +43,7 @@ ${renderJobActions(job, context)}
 <div class="whole">${renderReports(name, status?.reports ?? [], KEY)}</div>
 </div>
 <footer data-live="${KEY}-read" class="quiet small">Job file ${document.file}. ${job.status ? html`Status read ${formatRelative(job.status.readAtMs, nowMs)}.` : 'Status not read yet.'}</footer>
-</section>`;
+</section>${renderActionForm(context)}`;
   return renderFrame({
     title: `flowdrop: ${name}`,
     path: jobPath(name),

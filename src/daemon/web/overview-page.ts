@@ -3,7 +3,7 @@
  * document and the time. Reading works without scripts; sorting and filtering need one.
  */
 import { formatCount } from '../../core/units.ts';
-import { renderHelp } from './action-form.ts';
+import { renderActionForm, renderHelp } from './action-form.ts';
 import { JOB_STATES, type JobStateWord, type JobSummary, type JobsDocument, type Problem } from './api-shape.ts';
 import { renderShape, SHAPES } from './condition-calendar.ts';
 import { OUTCOME_WORDS } from './health-text.ts';
@@ -40,7 +40,7 @@ export function renderOverview(document: JobsDocument, context: PageContext): st
 <div class="verdict ${problems[0]?.level}" role="status" data-live="verdict">${renderProblems(problems, context)}</div>
 <section class="job wide" aria-labelledby="jobs-title"><header class="row"><h2 id="jobs-title">Jobs</h2>${renderFilter(jobs)}</header>
 ${renderTable(jobs, context)}
-${jobs.length > SHOWN_JOBS && html`<p class="quiet">and ${jobs.length - SHOWN_JOBS} more jobs</p>`}</section>`;
+${jobs.length > SHOWN_JOBS && html`<p class="quiet">and ${jobs.length - SHOWN_JOBS} more jobs</p>`}</section>${renderActionForm(context)}`;
   return renderFrame({
     title: `flowdrop: ${problems[0]?.text}`,
     path: '/',

@@ -29,6 +29,7 @@ const WAYS = [
   ['/', 'Overview'],
   ['/runs', 'Runs'],
   ['/reports', 'Reports'],
+  ['/actions', 'Actions'],
 ] as const;
 
 export function renderFrame({ title, path, nowMs, head, main, extras, everyMs }: PageParts): string {

@@ -10,6 +10,7 @@ import { formatListenAddress, isLoopback, type ListenAddress } from '../../core/
 import type { Log } from '../../core/log.ts';
 import type { RunHistory } from '../../state/run-history.ts';
 import type { DaemonView } from '../job-view.ts';
+import type { Doer } from './actions.ts';
 import { headersOf } from './answer.ts';
 import { createAccess } from './page-access.ts';
 import { Site } from './site.ts';
@@ -22,6 +23,12 @@ export interface WebOptions {
   readonly view: () => DaemonView;
   /** Called when someone views the page, at most once a second. */
   readonly onLook?: (() => Promise<void>) | undefined;
+  /** Whether the page may act. */
+  readonly mayAct: boolean;
+  /** What it asks to act. */
+  readonly doer: Doer;
+  /** Path of the record of what was done on the page. */
+  readonly actionLog: string;
   /** The remembered runs of a job. */
   readonly history: (job: string) => RunHistory;
   /** HTML of an archived report in the view; `undefined` when it no longer exists. */

@@ -6,22 +6,24 @@ import { createReadStream } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { describeError } from '../../core/errors.ts';
 import type { HeardRequest } from '../../core/http-listener.ts';
-import type { Log } from '../../core/log.ts';
 import type { DaemonView } from '../job-view.ts';
+import { ActionDesk } from './action-answer.ts';
+import { findAction } from './action-path.ts';
+import { renderActionsPage } from './actions-page.ts';
 import { answerFile, answerPage, answerReport, answerReportNotice, answerText, type PageAnswer } from './answer.ts';
-import { answerApi } from './api-answer.ts';
-import { ApiReader, type ApiReaderOptions } from './api-reader.ts';
+import { answerApi, refuse } from './api-answer.ts';
+import { ApiReader } from './api-reader.ts';
 import { DaemonMetrics } from './daemon-metrics.ts';
 import { answerHealth } from './health-answer.ts';
 import { renderJobPage } from './job-page.ts';
 import { renderOverview } from './overview-page.ts';
-import type { Access } from './page-access.ts';
 import type { PageContext } from './page-context.ts';
 import { renderNotice, renderPassage, TOKEN_FORM } from './page-frame.ts';
 import { splitPath } from './page-path.ts';
 import { findReport, isReportPath } from './report-path.ts';
 import { renderReportsPage } from './reports-page.ts';
 import { LOG_LEVELS, renderRunPage, renderRunsPage } from './run-page.ts';
+import type { SiteOptions } from './site-options.ts';
 
 /** A page younger than this is sent again. */
 const PAGE_LIFETIME_MS = 1_000;
@@ -30,16 +32,11 @@ const MAX_READING = 2;
 
 const NOTHING_HERE = renderNotice('Nothing here', ['The status page is at /, beside /healthz and /metrics.']);
 
-export interface SiteOptions extends ApiReaderOptions {
-  readonly access: Access;
-  readonly readReport: (job: string, date: string, report: string, revision: number) => Promise<string | undefined>;
-  readonly log: Log;
-}
-
 export class Site {
   readonly #options: SiteOptions;
   readonly #api: ApiReader;
   readonly #metrics: DaemonMetrics;
+  readonly #desk: ActionDesk;
   readonly #reading = new Map<string, Promise<string | undefined>>();
   /** Drawn pages by address, all of one second. */
   #pages: { readonly atMs: number; readonly bodies: Map<string, Promise<string | undefined>> } = {
@@ -51,6 +48,7 @@ export class Site {
     this.#options = options;
     this.#api = new ApiReader(options);
     this.#metrics = new DaemonMetrics(options.calendar);
+    this.#desk = new ActionDesk(options);
   }
 
   /** Never rejects. */
@@ -64,13 +62,18 @@ export class Site {
     }
   }
 
-  async #route({ method, target, headers }: HeardRequest): Promise<PageAnswer> {
+  async #route(request: HeardRequest): Promise<PageAnswer> {
+    const { target, headers } = request;
     const { access, clock, view } = this.#options;
-    if (method !== 'GET' && method !== 'HEAD') {
+    const [path = '/', query = ''] = splitOnce(target, '?');
+    const parameters = new URLSearchParams(query);
+    const isRead = request.method === 'GET' || request.method === 'HEAD';
+    const action = request.method === 'POST' ? findAction(path) : undefined;
+    const isDocument = request.method === 'POST' && path === '/api/actions';
+    if (!isRead && action === undefined && !isDocument) {
       const text = renderNotice('Read-only', ['Only GET and HEAD are allowed.']);
       return answerPage(405, text, { allow: 'GET, HEAD', connection: 'close' });
     }
-    const [path = '/', query = ''] = splitOnce(target, '?');
     const nowMs = clock.now();
     const health = answerHealth(path, view, nowMs);
     if (health) return health;
@@ -78,14 +81,19 @@ export class Site {
       const ways = 'Open it as http://localhost or by its listen address; for other names set FLOWDROP_STATUS_TOKEN.';
       return answerPage(421, renderNotice('Host name not allowed', [ways]));
     }
-    const shown = path === '/' ? new URLSearchParams(query).get('token') : null;
+    const shown = isRead && path === '/' ? parameters.get('token') : null;
     if (shown !== null && !access.isAllowed({}, nowMs)) return this.#login(shown, headers, nowMs);
-    if (!access.isAllowed(headers, nowMs)) return refuseStranger('Token required');
+    if (!access.isAllowed(headers, nowMs)) {
+      return path.startsWith('/api/') ? refuseProgram() : refuseStranger('Token required');
+    }
+    if (action !== undefined) return await this.#desk.answerForm(action, parameters, request, nowMs);
+    if (isDocument) return await this.#desk.answerDocument(request);
     if (path === '/metrics') return answerText(200, this.#metrics.contentType, await this.#metrics.text(view(), nowMs));
     if (isReportPath(path)) return await this.#answerReport(path);
-    const parameters = new URLSearchParams(query);
     if (path.startsWith('/api/')) return await answerApi(this.#api, path, parameters);
-    return await this.#answerPage(path, parameters, target);
+    const answer = await this.#answerPage(path, parameters, target);
+    // A drawn page may be that of another login; its forms are bound to this one.
+    return typeof answer.body === 'string' ? { ...answer, body: this.#desk.fill(answer.body, headers, nowMs) } : answer;
   }
 
   async #answerPage(path: string, query: URLSearchParams, target: string): Promise<PageAnswer> {
@@ -109,7 +117,7 @@ export class Site {
     const api = this.#api;
     const view = await api.look();
     this.#metrics.observe(view);
-    const context: PageContext = { nowMs, calendar: this.#options.calendar, canAct: false };
+    const context: PageContext = { nowMs, calendar: this.#options.calendar, canAct: this.#options.mayAct };
     const [first = '', name = '', id = ''] = parts;
     const chosen = (key: string) => query.get(key) ?? '';
     switch (`${first}/${parts.length}`) {
@@ -133,6 +141,8 @@ export class Site {
         const choice = { job: chosen('job'), from: chosen('from'), to: chosen('to') };
         return renderReportsPage(await api.reports(withoutEmpty(choice)), choice, listNames(view), context);
       }
+      case 'actions/1':
+        return renderActionsPage(await api.actions(), context);
       default:
         return undefined;
     }
@@ -182,6 +192,11 @@ function refuseStranger(title: string): PageAnswer {
     'This page needs the token in FLOWDROP_STATUS_TOKEN. In a browser, enter it once here or open /?token=...; a program sends it with every request as "Authorization: Bearer ...".',
   ];
   return answerPage(401, renderNotice(title, ways, TOKEN_FORM), { 'www-authenticate': 'Bearer realm="flowdrop"' });
+}
+
+function refuseProgram(): PageAnswer {
+  const refused = refuse(401, 'TOKEN_REQUIRED', 'send FLOWDROP_STATUS_TOKEN as "Authorization: Bearer ..."');
+  return { ...refused, headers: { 'www-authenticate': 'Bearer realm="flowdrop"' } };
 }
 
 function listNames({ jobs }: DaemonView): readonly string[] {

@@ -15,7 +15,7 @@ import type { RunWindow } from '../../../src/state/run-entry.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
 import { createSilentLog } from '../../support/log.ts';
-import { HOSTILE, makeBadDay, makeHostileDay, makeRunEntry, NOW } from './views.ts';
+import { HOSTILE, IDLE, makeBadDay, makeHostileDay, makeRunEntry, NOW } from './views.ts';
 
 const JOB = 'nightly-trades';
 
@@ -40,7 +40,9 @@ async function start(view = makeBadDay()): Promise<void> {
     address: { host: '127.0.0.1', port: 0 },
     token: undefined,
     view: () => view,
+    ...IDLE,
     history: (job) => new RunHistory(folder.path, job),
+    actionLog: join(folder.path, 'actions.jsonl'),
     readReport: async () => undefined,
     log: createSilentLog(),
     clock: { now: () => NOW, sleep: async () => {} },

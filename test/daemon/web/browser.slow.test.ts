@@ -15,7 +15,7 @@ import { openBrowser } from '../../support/browser.ts';
 import { REPO } from '../../support/flowdrop.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { findBarriers, OVERFLOWS } from './barriers.ts';
-import { HOSTILE, makeBadDay, makeGoodDay, makeHostileDay, makeView, NOW, noHistory, TOKEN } from './views.ts';
+import { HOSTILE, IDLE, makeBadDay, makeGoodDay, makeHostileDay, makeView, NOW, TOKEN } from './views.ts';
 
 const SHOTS = join(REPO, 'test-results', 'status');
 const SCHEMES = ['light', 'dark'] as const;
@@ -42,7 +42,7 @@ async function start(token: string | undefined): Promise<RunningWeb> {
     address: { host: '127.0.0.1', port: 0 },
     token,
     view: () => view,
-    history: noHistory,
+    ...IDLE,
     readReport: async () =>
       `<!doctype html><html lang="en"><title>Flow</title><body style="color:#123456"><h1>Flow</h1><script>document.title='ran'</script><img src="http://192.0.2.1/x.png"></body></html>`,
     log: createSilentLog(),

@@ -18,7 +18,7 @@ import { openBrowser } from '../../support/browser.ts';
 import { REPO } from '../../support/flowdrop.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { findBarriers, OVERFLOWS } from './barriers.ts';
-import { makeGoodDay, makeJob, makeStatus, makeView, NOW, noHistory, TOKEN } from './views.ts';
+import { IDLE, makeGoodDay, makeJob, makeStatus, makeView, NOW, TOKEN } from './views.ts';
 
 const SHOTS = join(REPO, 'test-results', 'status');
 /** Tries everything that a mail must not do here. */
@@ -70,7 +70,7 @@ async function look(shown: DaemonView, options: Looking = {}): Promise<void> {
     address: { host: '127.0.0.1', port: 0 },
     token,
     view: () => view,
-    history: noHistory,
+    ...IDLE,
     readReport: async (job, date, report, revision) => {
       asked.push({ job, date, report, revision });
       return await read();

@@ -13,6 +13,7 @@ import type { RunEnd } from '../../../src/state/run-end.ts';
 import { createSilentLog } from '../../support/log.ts';
 import {
   HOSTILE,
+  IDLE,
   makeBadDay,
   makeFinished,
   makeGoodDay,
@@ -21,7 +22,6 @@ import {
   makeStatus,
   makeView,
   NOW,
-  noHistory,
   TOKEN,
 } from './views.ts';
 
@@ -36,7 +36,7 @@ async function start(view: () => DaemonView = makeGoodDay, changes: Partial<WebO
     address: { host: '127.0.0.1', port: 0 },
     token: undefined,
     view,
-    history: noHistory,
+    ...IDLE,
     readReport: async () => undefined,
     log: createSilentLog(),
     clock: { now: () => NOW, sleep: async () => {} },
@@ -170,7 +170,7 @@ describe('the server of the daemon', () => {
       address: { host: '127.0.0.1', port },
       token: undefined,
       view: makeGoodDay,
-      history: noHistory,
+      ...IDLE,
       readReport: async () => undefined,
       log: createSilentLog(),
       clock: { now: () => NOW, sleep: async () => {} },

@@ -2,13 +2,24 @@
 import { listSessions } from '../../../src/calendar/session.ts';
 import type { RunDocument, StatusDocument } from '../../../src/daemon/documents.ts';
 import type { DaemonView, JobView, RunRecord } from '../../../src/daemon/job-view.ts';
+import type { WebOptions } from '../../../src/daemon/web/page-server.ts';
 import type { RunEntry } from '../../../src/state/run-entry.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 
 /** A Monday afternoon in the week of Thanksgiving; New York has 13:30. */
 export const NOW = Date.parse('2026-11-23T18:30:00Z');
-/** Of a machine that remembers no run. */
-export const noHistory = (job: string) => new RunHistory('/nonexistent', job);
+/** What the web part needs of a machine that remembers no run and does nothing. */
+export const IDLE: Pick<WebOptions, 'history' | 'mayAct' | 'doer' | 'actionLog'> = {
+  history: (job) => new RunHistory('/nonexistent', job),
+  mayAct: true,
+  doer: {
+    ask: async () => ({ outcome: 'refused', text: 'This daemon does nothing.' }),
+    price: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
+    acceptGap: async () => undefined,
+    reload: async () => undefined,
+  },
+  actionLog: '/nonexistent/actions.jsonl',
+};
 export const TOKEN = 'a-token-of-24-characters';
 export const HOSTILE = '<script>alert(1)</script>"\'><img src=x onerror=alert(2)>';
 
