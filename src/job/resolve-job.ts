@@ -78,6 +78,7 @@ export function resolveJob(file: string, written: JobFile): Job {
     schedule: written.schedule && resolveSchedule(source, written.schedule),
     reports: resolveReports(written.reports ?? []),
     alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
+    events: [...new Set(written.events ?? EVENT_TYPES)],
   };
 }
 

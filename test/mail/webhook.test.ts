@@ -31,7 +31,7 @@ beforeEach(() => {
 const posts = () => receiver.posts.slice(before);
 
 const open = (changes: { readonly url?: string; readonly secret?: string; readonly timeoutMs?: number } = {}) =>
-  createWebhook({ url: `${receiver.url}${PATH}`, secret: WEBHOOK_SECRET, ...changes }, clock);
+  createWebhook({ use: 'alert', url: `${receiver.url}${PATH}`, secret: WEBHOOK_SECRET, ...changes }, clock);
 
 async function fails(action: Promise<unknown>): Promise<{ readonly message: string; readonly hint: string }> {
   const error = await action.then(
@@ -61,7 +61,7 @@ describe('a post to the webhook', () => {
   });
 
   it('has no signature without a secret', async () => {
-    await createWebhook({ url: receiver.url }, clock).post(DOCUMENT);
+    await createWebhook({ use: 'alert', url: receiver.url }, clock).post(DOCUMENT);
     expect(posts()[0]?.headers).not.toHaveProperty('x-flowdrop-signature');
   });
 
