@@ -16,7 +16,7 @@ import type { Store } from '../store/store.ts';
 import { type AlertState, alertStateSchema, applyChanges, createAlertState } from './open-causes.ts';
 import { joinEvents } from './open-events.ts';
 
-interface AlertMemory {
+export interface AlertMemory {
   readonly state: AlertState;
   /** Merges in what another worker has written since: it may have notified someone. Never throws. */
   refresh(state: AlertState): Promise<AlertState>;

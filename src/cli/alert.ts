@@ -1,7 +1,7 @@
 /**
  * `flowdrop alert JOB`: alerts the operators of a job without a run, from the store and the calendar. Not for people:
  * the daemon calls it between runs, and when a run or a job file is broken. It sends no request to a source and seals
- * nothing.
+ * nothing. It also posts the events that are owed.
  */
 import { assertNotAborted, EXIT_CODES, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';

@@ -173,8 +173,10 @@ describe('events', () => {
   });
 
   it('that the receiver refuses do not hold back the others', async () => {
-    receiver.answers.push(answerWith(422));
-    await run(['run', 'nightly']);
+    receiver.answers.push(answerWith(422, {}, `${HOOK_PATH} ${WEBHOOK_SECRET}`));
+    const { stderr } = await run(['run', 'nightly']);
+    expect(stderr).toContain('HTTP 422');
+    for (const secret of [HOOK_PATH, WEBHOOK_SECRET]) expect(stderr).not.toContain(secret);
     expect(ids()).toEqual([...SEALED, REPORTED]);
     await run(['run', 'nightly']);
     expect(ids().slice(3)).toEqual([SEALED[0]]);
