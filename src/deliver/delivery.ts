@@ -64,6 +64,8 @@ export interface DeliverContext {
   readonly state: JobState;
   /** Folder of the MJML templates. */
   readonly templatesDir: string;
+  /** Address of the status page for readers, without a slash at its end; `undefined` if they cannot reach it. */
+  readonly publicUrl: string | undefined;
   readonly version: string;
   readonly signal?: AbortSignal | undefined;
 }

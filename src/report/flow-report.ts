@@ -10,6 +10,7 @@ import { type EngineNumber, readAmount } from './amount.ts';
 import { assertColumns, type DropSource, keepRecords, openDropFile } from './drop-source.ts';
 import type { Exposure, FlowReport, SealedDrop, ShownDrop, VolumeAboveOpenInterest, WatchedSymbol } from './model.ts';
 import { queryBiggestTrades } from './query/biggest-trades.ts';
+import { queryDrivers } from './query/drivers.ts';
 import { queryExclusions, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, queryExposure } from './query/exposure.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
@@ -58,10 +59,11 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
     const history = await queryHistory(file, options.before);
     const sums = await querySums(source, focus, history, hasGaps);
     const volumeAboveOpenInterest = await queryVolumeAboveOpenInterest(source);
-    return { history, sums, volumeAboveOpenInterest, biggestTrades: await queryBiggestTrades(source) };
+    const drivers = await queryDrivers(source);
+    return { history, sums, volumeAboveOpenInterest, drivers, biggestTrades: await queryBiggestTrades(source) };
   };
   const [trades, exposure] = await sideBySide(queryTrades(), measureExposure());
-  const { history, volumeAboveOpenInterest, biggestTrades } = trades;
+  const { history, volumeAboveOpenInterest, drivers, biggestTrades } = trades;
   const { symbols, ...sums } = trades.sums;
   return {
     kind: 'flow',
@@ -80,6 +82,8 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
     mostBullish: sums.mostBullish,
     mostBearish: sums.mostBearish,
     unusual: sums.unusual,
+    drivers,
+    movers: sums.movers,
     biggestTrades,
     exposure,
     watchlist: focus.map((symbol) => watch(symbol, symbols, exposure)),

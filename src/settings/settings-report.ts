@@ -16,7 +16,7 @@ import {
   readRate,
   readSecret,
 } from './settings.ts';
-import { readStatusSettings } from './status-settings.ts';
+import { readPublicUrl, readStatusSettings } from './status-settings.ts';
 
 /**
  * Every setting of flowdrop, and how much of it may be shown: nothing of a secret, which may also come from the file
@@ -51,6 +51,7 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_RUN_ID: 'plain',
   FLOWDROP_STATUS_ADDRESS: 'plain',
   FLOWDROP_STATUS_TOKEN: 'secret',
+  FLOWDROP_PUBLIC_URL: 'plain',
 };
 
 /** The AWS SDK's own settings that people usually set by hand. */
@@ -91,6 +92,7 @@ export function reportSettings(env: Environment, cwd: string) {
     () => readLevel(env['FLOWDROP_LOG_LEVEL'] || DEFAULTS.FLOWDROP_LOG_LEVEL),
     () => readIsLogPretty(env, false),
     () => readStatusSettings(env, cwd),
+    () => readPublicUrl(env),
   ];
   return { set, unknown, faults: checks.flatMap(catchFault) };
 }

@@ -136,7 +136,14 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
   const store = await openDirectoryStore(join(folder, 'out'));
   const context: RunContext = {
     ...{ runId: 'run-1', source, opened: { kind: 'sql', job, source }, engine, store, mailFrom: '', clock },
-    ...{ log: createSilentLog(), redact: (text) => text, onEvent: () => undefined, version: '1', templatesDir: '' },
+    ...{
+      log: createSilentLog(),
+      redact: (text) => text,
+      onEvent: () => undefined,
+      version: '1',
+      templatesDir: '',
+      publicUrl: undefined,
+    },
     mailer: {
       url: '',
       send: () => Promise.reject(new RangeError('an export mails nothing')),

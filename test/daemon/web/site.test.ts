@@ -274,10 +274,11 @@ describe('the server of the daemon', () => {
     for (const path of ['/metrics', '/healthz']) {
       expect(await framing(path), path).toEqual([200, ["frame-ancestors 'none'"], 'DENY']);
     }
-    const own = [['sandbox', "frame-ancestors 'self'"], 'SAMEORIGIN'];
+    const own = [['sandbox allow-scripts', "frame-ancestors 'self'"], 'SAMEORIGIN'];
     expect(await framing('/reports/nightly-trades/2026-11-20/flow/0')).toEqual([200, ...own]);
-    expect(await framing('/reports/nightly-trades/2026-11-19/flow/0')).toEqual([404, ...own]);
-    expect(await framing('/reports/elsewhere')).toEqual([404, ...own]);
+    const notice = [['sandbox', "frame-ancestors 'self'"], 'SAMEORIGIN'];
+    expect(await framing('/reports/nightly-trades/2026-11-19/flow/0')).toEqual([404, ...notice]);
+    expect(await framing('/reports/elsewhere')).toEqual([404, ...notice]);
   });
 
   it('says which runs it lists, and when a later one ended that it does not', async () => {
@@ -335,7 +336,7 @@ describe('the server of the daemon', () => {
     const good = await get('/reports/nightly-trades/2026-11-17/flow/1');
     expect([good.status, good.body]).toEqual([200, '<!doctype html><title>Flow</title>']);
     expect(good.headers['content-security-policy']).toMatch(
-      /^sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'/,
+      /^sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-[^']+';/,
     );
     expect(asked).toEqual([['nightly-trades', '2026-11-17', 'flow', 1]]);
     for (const path of [
