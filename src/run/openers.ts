@@ -63,6 +63,10 @@ export interface Openers extends SourceOpeners {
     readonly secrets?: readonly string[] | undefined;
     readonly isService?: boolean | undefined;
   }): Promise<Log>;
+  /** From now on, log lines also go to this file, as JSON; its folder exists. A disk that is full ends that silently. */
+  keepLog(path: string): void;
+  /** How many days the records of runs are kept. @throws Fault `SETTING_INVALID` */
+  readHistoryDays(): number;
   /**
    * Opens the store and checks its identity. Creates a directory and an identity only for a use that writes.
    * @param to `s3://...` or a directory, as in a job file

@@ -17,9 +17,22 @@ import type { FinishedRun, RunRequest } from './finished-run.ts';
 import { recordEnd } from './record-end.ts';
 import type { RunContext } from './run-context.ts';
 import { type RunDeps, withRunContext } from './run-context.ts';
+import { recordRun } from './run-recorder.ts';
 
 /** Never throws: errors are in the outcome. */
 export async function runJob(deps: RunDeps, job: Job, request: RunRequest): Promise<FinishedRun> {
+  return await recordRun(
+    deps,
+    job,
+    { command: request.command, args: listArguments(job, request) },
+    async (watched) => await runRecorded(watched, job, request),
+    ({ error, shortfall, ...finished }) => {
+      return { ...finished, error, outcome: error === undefined ? (shortfall ?? 'done') : readFailure(error).kind };
+    },
+  );
+}
+
+async function runRecorded(deps: RunDeps, job: Job, request: RunRequest): Promise<FinishedRun> {
   const startedAtMs = deps.clock.now();
   const finished = await exportAndDeliver(deps, job, request);
   // The job file is invalid and no request used it: this is not a run.
@@ -110,4 +123,16 @@ async function alertOfRun(
 function describeFailure(error: unknown): RunFailure {
   const { code, message, hint } = readFailure(error);
   return { code, message, hint, isUsage: isFault(error) && error.kind === 'usage' };
+}
+
+/** What to type for the same run. */
+function listArguments({ name }: Job, { command, dates = {}, withReports, isNewStore }: RunRequest): readonly string[] {
+  const { mode, range } = dates;
+  const options = [
+    ...(range ? ['--from', range.from, '--to', range.to] : []),
+    ...(mode === 'staged' ? ['--seal-degraded'] : mode && mode !== 'unsealed' ? [`--${mode}`] : []),
+    ...(command === 'run' && !withReports ? ['--no-report'] : []),
+    ...(isNewStore ? ['--new-store'] : []),
+  ];
+  return [command, name, ...options];
 }

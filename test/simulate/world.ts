@@ -293,6 +293,8 @@ export class Life {
       readKeyFingerprint: () => 'key',
       redact: (text) => text,
       openLog: async () => log,
+      keepLog: () => undefined,
+      readHistoryDays: () => 90,
       sourceUrl: url,
       openEngine: async () => fate.engine(this.#world.engine),
       async openStore(_to, { use = 'look' } = {}) {

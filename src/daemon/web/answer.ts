@@ -4,14 +4,15 @@
  * own styles. Only answers at the address of a report may be framed, by the status page as a preview.
  */
 import { createHash } from 'node:crypto';
+import type { Readable } from 'node:stream';
 import { SORT_SCRIPT } from '../../core/report-page.ts';
-import { LIVE_SCRIPT } from './live-script.ts';
+import { PAGE_SCRIPT } from './page-script.ts';
 import { STYLE } from './style.ts';
 
 export interface PageAnswer {
   readonly status: number;
   readonly type: string;
-  readonly body: string;
+  readonly body: string | Readable;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -21,7 +22,7 @@ const HTML = 'text/html; charset=utf-8';
 const PAGE_POLICY = [
   "default-src 'none'",
   `style-src '${hash(STYLE)}'`,
-  `script-src '${hash(LIVE_SCRIPT)}'`,
+  `script-src '${hash(PAGE_SCRIPT)}'`,
   "connect-src 'self'",
   "frame-src 'self'",
   'img-src data:',
@@ -74,6 +75,15 @@ export function answerReportNotice(
   headers: Readonly<Record<string, string>> = {},
 ): PageAnswer {
   return { status, type: HTML, body, headers: { ...frame(REPORT_NOTICE_POLICY), ...headers } };
+}
+
+export function answerJson(status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): PageAnswer {
+  return { status, type: 'application/json; charset=utf-8', body: `${JSON.stringify(value)}\n`, headers };
+}
+
+/** A file to save, never to show. */
+export function answerFile(type: string, name: string, body: Readable): PageAnswer {
+  return { status: 200, type, body, headers: { 'content-disposition': `attachment; filename="${name}"` } };
 }
 
 export function answerText(status: number, type: string, body: string): PageAnswer {

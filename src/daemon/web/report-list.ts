@@ -43,6 +43,6 @@ function renderLink(job: string, report: ArchivedReport): Markup {
 }
 
 /** A report's id is its template's name and a short hash that makes it unique within the job. */
-function nameKind(id: string): string {
+export function nameKind(id: string): string {
   return `${id.replace(/-[0-9a-f]{8}$/, '')} report`;
 }

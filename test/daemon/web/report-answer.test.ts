@@ -13,7 +13,7 @@ import { reportCopyPrefix, reportsPrefix } from '../../../src/ledger/layout.ts';
 import { flowdrop, MAIN, makeFolder } from '../../support/flowdrop.ts';
 import { writeJob } from '../../support/jobs.ts';
 import { createSilentLog } from '../../support/log.ts';
-import { makeJob, makeStatus, makeView } from './views.ts';
+import { IDLE, makeJob, makeStatus, makeView } from './views.ts';
 
 const COPY = { date: '2026-11-20', report: 'flow-1a2b3c4d', revision: 1 };
 const PAGE = '<!doctype html><title>Flow "of" the day</title>';
@@ -38,6 +38,7 @@ beforeAll(async () => {
     address: { host: '127.0.0.1', port: 0 },
     token: undefined,
     view: () => makeView([makeJob('nightly', { status })]),
+    ...IDLE,
     readReport: async (_job, date, report, revision) => await commands.readReport(job, date, report, revision),
     log: createSilentLog(),
     clock: systemClock,
