@@ -2,10 +2,12 @@
  * `flowdrop start` as whole processes: what reaches the disk, signals, files that change, and children that die. When what
  * is started is in `loop.test.ts`.
  */
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
+import type { DropDetail } from '../../src/daemon/web/api-shape.ts';
 import type { RunEntry } from '../../src/state/run-entry.ts';
 import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
@@ -85,6 +87,12 @@ it('a person acts on the page: a run, a backfill after its price, a stop, and al
   expect(await act({ action: 'audit', job: 'nightly', date })).toMatchObject({ outcome: 'started' });
   await until('finished', { outcome: 'done' }, 3);
   expect(await act({ action: 'stop', job: 'nightly' })).toMatchObject({ outcome: 'refused' });
+  const detail = (await (await fetch(`${page}/api/drops/nightly/${date}?rows=1`)).json()) as DropDetail;
+  expect(detail.drop).toMatchObject({ date, condition: 'available', manifest: { rows: 300, revision: 1 } });
+  expect(detail.first_rows).toHaveLength(20);
+  expect(detail.sums?.[0]).toMatchObject({ symbol: expect.any(String), total_premium: expect.any(Number) });
+  const file = Buffer.from(await (await fetch(`${page}/drops/nightly/${date}/file`)).arrayBuffer());
+  expect(`sha256:${createHash('sha256').update(file).digest('hex')}`).toBe(detail.drop.manifest?.files[0]?.hash);
   const runs = (await listRuns()).map(({ command, reason, outcome }) => [command, reason, outcome]);
   expect(runs).toEqual([
     ['verify', 'asked', 'done'],

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
-import { jobPath } from '../../../src/daemon/web/page-path.ts';
+import { dropPath, jobPath } from '../../../src/daemon/web/page-path.ts';
 import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
 import { openBrowser } from '../../support/browser.ts';
 import { REPO } from '../../support/flowdrop.ts';
@@ -101,7 +101,8 @@ describe('the status page in a browser', () => {
     ['hostile', makeHostileDay],
   ] as const)('of a %s day fits, is accessible and keeps to itself, in every width and theme', async (name, make) => {
     const [job] = make().jobs;
-    const paths = { overview: '/', ...(job ? { job: jobPath(job.name) } : {}), runs: '/runs', reports: '/reports' };
+    const ofJob = job ? { job: jobPath(job.name), drop: `${dropPath(job.name, '2026-11-20')}?rows=1` } : {};
+    const paths = { overview: '/', ...ofJob, runs: '/runs', reports: '/reports', actions: '/actions' };
     const looks = SCHEMES.flatMap((scheme) => WIDTHS.map((width) => ({ scheme, width })));
     for (const { scheme, width } of looks) {
       for (const [which, path] of Object.entries(paths)) {
@@ -124,11 +125,11 @@ describe('the status page in a browser', () => {
     const { context, page, troubles } = await look(makeBadDay());
     const names = () => page.locator('table.jobs tbody tr:not([hidden]) th a').allTextContents();
     try {
-      await page.getByRole('button', { name: 'Job' }).press('Enter');
-      await page.getByRole('button', { name: 'Job' }).press('Enter');
+      await page.getByRole('button', { name: 'Job', exact: true }).press('Enter');
+      await page.getByRole('button', { name: 'Job', exact: true }).press('Enter');
       expect(await names()).toEqual(['zero-dte', 'spx-chain', 'nightly-trades']);
       expect(await page.locator('th[aria-sort]').getAttribute('aria-sort')).toBe('descending');
-      await page.getByRole('button', { name: 'State' }).click();
+      await page.getByRole('button', { name: 'State', exact: true }).click();
       expect(await names()).toEqual(['spx-chain', 'zero-dte', 'nightly-trades']);
       await page.getByLabel('Find').fill('TRADES');
       expect(await names()).toEqual(['spx-chain', 'nightly-trades']);
