@@ -14,7 +14,7 @@ import { formatDay, formatRelative, renderTime } from './time-text.ts';
 
 type Manifest = NonNullable<DropDetail['drop']['manifest']>;
 
-/** Revisions of the list; the API has more. */
+/** The API has more, the manifest all. */
 const SHOWN_WINDOWS = 50;
 
 export function renderDropPage(
@@ -74,7 +74,7 @@ ${renderChecks(manifest)}${renderRevisions(drop)}
   }</section>
 ${renderSnippets(drop)}
 <section aria-labelledby="columns-title"><h2 id="columns-title">Made of</h2>
-<details data-key="columns"><summary>${manifest.columns.length} columns</summary><p class="small">${manifest.columns.map(({ name, type, nullable }, index) => html`${index > 0 && ', '}<code>${name}</code> ${type}${nullable && ', nullable'}`)}</p></details>
+<details data-key="columns"><summary>Columns</summary><p class="small">${manifest.columns.map(({ name, type, nullable }, index) => html`${index > 0 && ', '}<code>${name}</code> ${type}${nullable && ', nullable'}`)}</p></details>
 <details data-key="windows"><summary>Windows</summary><p class="small">${manifest.windows.slice(0, SHOWN_WINDOWS).map(({ window, rows: count }, index) => html`${index > 0 && '; '}${window}: ${formatCount(count)}`)}${manifest.windows_total > SHOWN_WINDOWS && ` and ${formatCount(manifest.windows_total - SHOWN_WINDOWS)} more`}</p></details>
 <details data-key="query"><summary>The query</summary><pre class="snippet" tabindex="0">${manifest.query.sql}</pre></details>
 <details data-key="files"><summary>Files and hashes</summary><ul class="dates">${manifest.files.map(({ filename, size, hash }) => html`<li>${filename}, ${formatBytes(size)}<br><code>${hash}</code></li>`)}</ul></details></section>`;
@@ -82,7 +82,12 @@ ${renderSnippets(drop)}
 
 function renderChecks({ checks, doubts }: Manifest): Markup {
   if (checks.length === 0 && doubts.length === 0) return html``;
-  return html`<section aria-labelledby="checks-title"><h2 id="checks-title">Checks</h2><ul class="dates">${checks.map(({ check, column, passed, found, allowed }) => html`<li><span class="badge ${passed ? 'good' : 'fair'}">${passed ? 'passed' : 'failed'}</span> ${check}${column !== null && ` of ${column}`}: ${found}, allowed ${allowed}</li>`)}${doubts.map((doubt) => html`<li>${doubt}</li>`)}</ul></section>`;
+  return html`<section aria-labelledby="checks-title"><h2 id="checks-title">Checks</h2><ul class="dates">${checks.map(({ check, column, passed, found, allowed }) => html`<li><span class="badge ${passed ? 'good' : 'fair'}">${passed ? 'passed' : 'failed'}</span> ${check}${column !== null && ` of ${column}`}: ${formatMeasure(found)}, allowed ${formatMeasure(allowed)}</li>`)}${doubts.map((doubt) => html`<li>${doubt}</li>`)}</ul></section>`;
+}
+
+/** Of any unit: rows, or a share. */
+function formatMeasure(value: number): string {
+  return Number.isInteger(value) ? formatCount(value) : String(value);
 }
 
 function renderRevisions({ revisions }: DropDetail['drop']): Markup {
