@@ -34,7 +34,7 @@ import {
   sourceUrl,
 } from './settings/settings.ts';
 import { reportSettings } from './settings/settings-report.ts';
-import { readHistoryDays, readStatusSettings } from './settings/status-settings.ts';
+import { readHistoryDays, readPublicUrl, readStatusSettings } from './settings/status-settings.ts';
 import type { BudgetName } from './source/pace/budget.ts';
 import type { Pacer } from './source/pacer.ts';
 import type { StoreLocation } from './store/location.ts';
@@ -156,6 +156,7 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
     version: readVersion(packageDir),
     stateDir,
     templatesDir: join(packageDir, 'templates'),
+    readPublicUrl: () => readPublicUrl(env),
     mailFrom: readSetting(env, 'FLOWDROP_MAIL_FROM'),
     readKeyFingerprint: (access) => fingerprint(readKey(env, cwd, access)),
     redact: (text) => maskByKey(createRedactor(secrets())(text)),

@@ -95,15 +95,15 @@ async function preview(
 }
 
 /**
- * Writes a report as files: one HTML page that opens in a browser with its pictures, the text part, the message, and
- * its attachments.
+ * Writes a report as files: the mail as a page that opens in a browser with its pictures, its text part, the message, the
+ * full report, and the attachments.
  * @returns the paths written
  */
 async function writePreview(
   cwd: string,
   folder: string,
   name: string,
-  { rendered, attachments, eml }: Edition & { readonly eml: Uint8Array },
+  { rendered, page, attachments, eml }: Edition & { readonly eml: Uint8Array },
 ): Promise<readonly string[]> {
   const path = join(resolve(cwd, folder), name);
   const { html, text, subject, images } = rendered;
@@ -111,6 +111,7 @@ async function writePreview(
     [`${path}.html`, embedImages(html, images)],
     [`${path}.txt`, `Subject: ${subject}\n\n${text}`],
     [`${path}.eml`, eml],
+    [`${path}-full.html`, page],
     ...attachments.map(({ filename, bytes }) => [`${path}-${filename}`, bytes] as const),
   ];
   for (const [file, content] of files) await writeFileAtomic(file, content);

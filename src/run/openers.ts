@@ -50,6 +50,8 @@ export interface Openers extends SourceOpeners {
   readClockRule(): ClockRule;
   readonly version: string;
   readonly templatesDir: string;
+  /** Address of the status page for readers of mails. @throws Fault `SETTING_INVALID` */
+  readPublicUrl(): string | undefined;
   readonly mailFrom: string;
   /** Run id of this process: the one it was given, or a new one. */
   readonly runId: string;

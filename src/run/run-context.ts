@@ -152,6 +152,7 @@ export async function withDeliverContext<T>(
       },
       state,
       templatesDir: deps.templatesDir,
+      publicUrl: deps.readPublicUrl(),
       version: deps.version,
       signal,
     });

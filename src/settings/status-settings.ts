@@ -1,4 +1,7 @@
-/** Settings of the daemon's status page: where it listens, the token, how long runs are kept. No message repeats a secret. */
+/**
+ * Settings of the daemon's status page: where it listens, its address for readers, the token, how long runs are kept. No
+ * message repeats a secret.
+ */
 import { Fault } from '../core/errors.ts';
 import { formatListenAddress, isLoopback, type ListenAddress, parseListenAddress } from '../core/listen-address.ts';
 import { DEFAULTS, type Environment, readSecret } from './settings.ts';
@@ -69,4 +72,18 @@ export function readStatusSettings(env: Environment, cwd: string): StatusSetting
     });
   }
   return { address, token, mayAct: readMayAct(env) };
+}
+
+/** Where readers of mails reach the status page, without a slash at the end. @throws Fault `SETTING_INVALID` */
+export function readPublicUrl(env: Environment): string | undefined {
+  const text = env['FLOWDROP_PUBLIC_URL'];
+  if (!text) return undefined;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && /^https?:$/.test(url.protocol) && !url.username && !url.password && !url.search && !url.hash)
+    return url.href.replace(/\/+$/, '');
+  throw new Fault(
+    'SETTING_INVALID',
+    'FLOWDROP_PUBLIC_URL is not an address for readers; allowed is http or https, host, port and path',
+    { kind: 'usage', hint: 'For example https://flowdrop.example.com, where a proxy serves the status page.' },
+  );
 }

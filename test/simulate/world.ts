@@ -286,6 +286,7 @@ export class Life {
       runId: `run-${this.#runs}`,
       version: '1',
       templatesDir: join(REPO, 'templates'),
+      readPublicUrl: () => undefined,
       mailFrom: 'flowdrop@example.com',
       signal: fate.signal,
       readClockRule: () => 'checked',

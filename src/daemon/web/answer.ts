@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
+import { SORT_SCRIPT } from '../../core/report-page.ts';
 import { PAGE_SCRIPT } from './page-script.ts';
 import { STYLE } from './style.ts';
 
@@ -30,20 +31,21 @@ const PAGE_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Content that the status page may frame: it must not run scripts, send anything, or frame other content. */
-const framedPolicy = (style: string) =>
+/** Content that the status page may frame: it must not send anything, frame other content, or run another script. */
+const framedPolicy = (style: string, script?: string) =>
   [
-    'sandbox',
+    script === undefined ? 'sandbox' : 'sandbox allow-scripts',
     "default-src 'none'",
     'img-src data:',
     `style-src '${style}'`,
+    ...(script === undefined ? [] : [`script-src '${script}'`]),
     "form-action 'none'",
     "base-uri 'none'",
     "frame-ancestors 'self'",
   ].join('; ');
 
-/** An archived report: a mail with its own styles and no other rights. */
-const REPORT_POLICY = framedPolicy('unsafe-inline');
+/** An archived report: a page with its own styles, the script that sorts its tables, and no other rights. */
+const REPORT_POLICY = framedPolicy('unsafe-inline', hash(SORT_SCRIPT));
 /** The notice shown instead of a report. */
 const REPORT_NOTICE_POLICY = framedPolicy(hash(STYLE));
 

@@ -1,6 +1,7 @@
 /** Turns the daemon's view into the documents of the API, which the pages draw. Pure: the time is passed in. */
 import { type CalendarOverride, listSessions } from '../../calendar/session.ts';
 import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
+import { reportPath } from '../../core/report-page.ts';
 import type { RunEntry } from '../../state/run-entry.ts';
 import type { StatusDocument } from '../documents.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
@@ -9,7 +10,6 @@ import { listGaps } from './date-gap.ts';
 import { isFailed, judge } from './health-text.ts';
 import { findLastEnd } from './last-end.ts';
 import { findLastSuccess } from './last-success.ts';
-import { reportPath } from './report-path.ts';
 
 /** Three weeks: what a row of the overview has room for on a phone. */
 export const SHOWN_SESSIONS = 15;

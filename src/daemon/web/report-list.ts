@@ -4,9 +4,9 @@
  * or for printing, a browser loads every frame. So the frame is in a `template`, which `live-script.ts` takes out;
  * without scripts there is the link. This module knows only the name of a report.
  */
+import { reportPath } from '../../core/report-page.ts';
 import type { StatusDocument } from '../documents.ts';
 import { html, type Markup } from './html.ts';
-import { reportPath } from './report-path.ts';
 
 /** A week of one report; each preview can contain a whole mail with images. */
 const PREVIEWS = 5;

@@ -4,7 +4,6 @@
  * because strikes are whole thousandths of a dollar (as the option symbol writes them). Whatever the parts were, what is
  * left of a chain follows from the texts of those that are staged.
  */
-import { balance } from '../../plan/pack-groups.ts';
 import type { ChainFilter } from '../../source/snapshot.ts';
 
 export interface ChainPart {
@@ -92,25 +91,6 @@ export function countStrikes(counts: readonly StrikeCount[], { filter }: ChainPa
   return counts
     .filter(([strike]) => strike >= strikeMin && strike <= strikeMax)
     .map(([strike, contracts]) => [strike, putCall === undefined ? contracts : contracts / 2]);
-}
-
-/**
- * Cuts a part at known strikes into the fewest parts that have no more contracts than `size`, all about equally large.
- * @param inside counts of the part's strikes, of `countStrikes`
- * @returns the part itself where it fits, or has one strike
- */
-export function cutPart(part: ChainPart, inside: readonly StrikeCount[], size: number): readonly ChainPart[] {
-  let before = 0;
-  const places = inside.map(([, contracts], index) => {
-    before += contracts;
-    return { at: inside[index + 1]?.[0], before };
-  });
-  const ends = balance(places, 0, size).map(({ at }) => at);
-  const { putCall, strikeMin, strikeMax } = part.filter;
-  const side = putCall === undefined ? {} : { putCall };
-  return (ends.length === 0 ? [undefined] : ends).map((end, index) =>
-    partOf(part.symbol, side, index === 0 ? strikeMin : ends[index - 1], end === undefined ? strikeMax : end - 1),
-  );
 }
 
 /** @param low first strike @param high last strike; `undefined`: unbounded */

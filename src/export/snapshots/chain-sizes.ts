@@ -18,6 +18,8 @@ export class ChainSizes {
   readonly #limits: ApiLimits;
   readonly #refused: ChainPart[] = [];
   #largest = 0;
+  /** Contracts that a refused part of this date was expected to have, the fewest; 0: none was. */
+  #doubted = 0;
 
   constructor(limits: ApiLimits) {
     this.#limits = limits;
@@ -31,16 +33,17 @@ export class ChainSizes {
 
   /** Contracts worth trying: a little more than the largest that passed, where the limit is unknown. */
   get trial(): number | undefined {
-    const { stated, passed, refused } = this.#limits.chainSizes;
+    const { stated, passed, refused: known } = this.#limits.chainSizes;
     if (stated !== null || passed === 0) return this.safe;
+    const refused = this.#doubted > passed ? Math.min(known ?? this.#doubted, this.#doubted) : known;
     const most = refused === null ? passed * GROWTH : Math.min(passed * GROWTH, (passed + refused) / 2);
     return refused !== null && refused < passed * CLOSE ? passed : Math.floor(most);
   }
 
-  /** Whether so many contracts were never refused. */
-  mayFit(contracts: number): boolean {
+  /** Whether so many contracts were refused before. */
+  isTooLarge(contracts: number): boolean {
     const { stated, refused } = this.#limits.chainSizes;
-    return stated === null ? refused === null || contracts < refused : contracts <= stated;
+    return stated === null ? refused !== null && contracts >= refused : contracts > stated;
   }
 
   /** Contracts by strike as of the last date; empty if the chain was never too large. */
@@ -57,10 +60,12 @@ export class ChainSizes {
 
   /**
    * @param reason the API's words; the specification shows none, so numbers in them are only a hint
+   * @param expected contracts that the part was expected to have
    * @returns the number of contracts that the part has by these words
    */
-  noteRefused(part: ChainPart, reason: string): number | undefined {
+  noteRefused(part: ChainPart, reason: string, expected: number | undefined): number | undefined {
     this.#refused.push(part);
+    if (expected !== undefined) this.#doubted = Math.min(this.#doubted || expected, expected);
     const said = /\b422\b(.*)$/s.exec(reason)?.[1]?.match(/\d{1,3}(?:,\d{3})+|\d+/g) ?? [];
     const numbers = said.map((text) => Number(text.replaceAll(',', '')));
     const [stated, matches] = [Math.min(...numbers), Math.max(...numbers)];

@@ -10,10 +10,10 @@ import type { Stage } from '../../stage/stage.ts';
 import type { ApiLimits } from '../../state/limits.ts';
 import type { OnRunEvent } from '../../state/run-events.ts';
 import { WorkQueue } from '../work-queue.ts';
+import { ChainForecast } from './chain-forecast.ts';
 import {
   type ChainPart,
   countStrikes,
-  cutPart,
   formatPart,
   listMissing,
   partOf,
@@ -23,11 +23,6 @@ import {
 import { askStrikes } from './chain-sample.ts';
 import { ChainSizes, sum } from './chain-sizes.ts';
 
-/** Parts into which a chain of unknown size is cut at first. */
-const FIRST_PARTS = 8;
-/** A part that was refused is asked for again with so much of its strikes. */
-const SHRINK = 0.75;
-
 interface SnapshotDeps {
   readonly source: SnapshotClient;
   /** What is known of the sizes of chains; learns from this date. */
@@ -35,6 +30,13 @@ interface SnapshotDeps {
   readonly log: Log;
   readonly onEvent: OnRunEvent;
   readonly signal?: AbortSignal | undefined;
+}
+
+/** A part was too large. */
+interface Refusal {
+  readonly cause: SourceFault;
+  /** Number of its contracts, if the API states it. */
+  readonly contracts: number | undefined;
 }
 
 interface FetchedSnapshots {
@@ -81,6 +83,7 @@ class PartFetch {
   readonly #missing = new Map<string, string>();
   readonly #symbols: readonly string[];
   readonly #sizes: ChainSizes;
+  readonly #samples = new Map<string, Promise<readonly StrikeCount[]>>();
 
   constructor(deps: SnapshotDeps, symbols: readonly string[], stage: Stage, pages: readonly { window: string }[]) {
     this.#deps = deps;
@@ -91,9 +94,7 @@ class PartFetch {
   }
 
   async run(): Promise<FetchedSnapshots> {
-    const parts = this.#symbols.flatMap((symbol) =>
-      listMissing(symbol, this.#staged).flatMap((part) => this.#plan(part)),
-    );
+    const parts = this.#symbols.flatMap((symbol) => listMissing(symbol, this.#staged));
     const queue = new WorkQueue(parts, {
       date: this.#stage.date,
       plural: 'snapshots',
@@ -117,27 +118,21 @@ class PartFetch {
     if (this.#deps.source.canNarrow) this.#sizes.learn(await this.#stage.strikes());
   }
 
-  /** The parts to ask for in place of one, by what the last date taught; the part itself where that says nothing. */
-  #plan(part: ChainPart): readonly ChainPart[] {
-    const { trial, safe } = this.#sizes;
-    const all = this.#sizes.strikesOf(part.symbol);
-    const cut = (what: ChainPart, size: number) => cutPart(what, countStrikes(all, what), size);
-    const contracts = sum(countStrikes(all, part));
-    if (trial === undefined || safe === undefined || contracts <= safe || this.#sizes.mayFit(contracts)) return [part];
-    const [first = part] = cut(part, trial);
-    const { strikeMax } = first.filter;
-    if (trial <= safe || strikeMax === undefined) return cut(part, safe);
-    // Only one part is larger than what has passed.
-    return [first, ...cut({ ...part, filter: { ...part.filter, strikeMin: strikeMax + 1 } }, safe)];
-  }
-
   async #fetch(part: ChainPart, queue: WorkQueue<ChainPart>): Promise<void> {
+    const inside = countStrikes(this.#sizes.strikesOf(part.symbol), part);
+    if (inside.length > 1 && this.#sizes.isTooLarge(sum(inside))) {
+      return await this.#walk(part, { weights: inside, kind: 'counts', total: undefined }, queue);
+    }
     const answer = await this.#ask(part, queue);
-    if (answer instanceof SourceFault) await this.#split(part, answer, queue);
+    if (typeof answer === 'object') await this.#split(part, answer, queue);
   }
 
-  /** Asks for a part and stages it. @returns its rows, or the refusal of one that is too large */
-  async #ask(part: ChainPart, queue: WorkQueue<ChainPart>): Promise<number | SourceFault> {
+  /**
+   * Asks for a part and stages it.
+   * @param expected number of its contracts, if it can be guessed
+   * @returns its rows, or the refusal of one that is too large
+   */
+  async #ask(part: ChainPart, queue: WorkQueue<ChainPart>, expected?: number): Promise<number | Refusal> {
     const { source, onEvent, log, signal } = this.#deps;
     const { date } = this.#stage;
     const window = formatPart(part);
@@ -147,8 +142,9 @@ class PartFetch {
       throw error;
     });
     if (answer instanceof SourceFault) {
+      if (!source.canNarrow) throw this.#tooBroad(part, answer);
       onEvent({ kind: 'split', date, window, reason: answer.code });
-      return answer;
+      return { cause: answer, contracts: this.#sizes.noteRefused(part, answer.message, expected) };
     }
     queue.noteAnswer();
     if (answer.kind === 'missing') {
@@ -177,69 +173,51 @@ class PartFetch {
     return answer.rows;
   }
 
-  /** Cuts a part that was refused: by known strikes; else by those of a sample; else blindly. */
-  async #split(part: ChainPart, cause: SourceFault, queue: WorkQueue<ChainPart>): Promise<void> {
-    const { source, signal } = this.#deps;
-    if (!source.canNarrow) throw this.#tooBroad(part, cause);
-    const matches = this.#sizes.noteRefused(part, cause.message);
+  /** Fetches a part that was refused in smaller ones: by the strikes of the last date; else of a sample; else blindly. */
+  async #split(part: ChainPart, { cause, contracts: total }: Refusal, queue: WorkQueue<ChainPart>): Promise<void> {
     const inside = countStrikes(this.#sizes.strikesOf(part.symbol), part);
-    const known = sum(inside);
-    if (inside.length > 1) {
-      // Where the API states no limit, two parts are the best guess.
-      const most = matches === undefined ? known : ((this.#sizes.safe ?? matches) * known) / matches;
-      queue.putFirst(cutPart(part, inside, Math.min(known / 2, most)));
-      queue.hire();
-      return;
-    }
-    const isWhole = Object.keys(part.filter).length === 0;
-    const sample = isWhole ? await askStrikes(source, part.symbol, this.#stage.date, signal) : [];
-    if (sample.length > 1) return await this.#walk(part, sample, matches, queue);
+    if (inside.length > 1) return await this.#walk(part, { weights: inside, kind: 'counts', total }, queue);
+    const sample = countStrikes(await this.#sample(part.symbol), part);
+    if (sample.length > 1) return await this.#walk(part, { weights: sample, kind: 'sample', total }, queue);
     const halves = splitPart(part);
     if (halves === undefined) throw this.#tooBroad(part, cause);
     queue.putFirst(halves);
     queue.hire();
   }
 
+  async #sample(symbol: string): Promise<readonly StrikeCount[]> {
+    const { source, signal } = this.#deps;
+    const sample = this.#samples.get(symbol) ?? askStrikes(source, symbol, this.#stage.date, signal);
+    this.#samples.set(symbol, sample);
+    this.#sizes.notePassed(sum(await sample));
+    return await sample;
+  }
+
   /**
-   * Fetches a chain from the lowest strike to the highest, in parts as large as its answers allow. One at a time: each shows
-   * how many contracts the next strikes have, of which only a sample is known.
+   * Fetches a part from the lowest strike to the highest, in parts as large as answers may be. One at a time: each answer
+   * shows how many contracts the next strikes have.
    */
   async #walk(
-    { symbol }: ChainPart,
-    sample: readonly StrikeCount[],
-    matches: number | undefined,
+    { symbol, filter }: ChainPart,
+    known: ConstructorParameters<typeof ChainForecast>[0],
     queue: WorkQueue<ChainPart>,
   ): Promise<void> {
-    let [left, low, next, density, shrink] = [matches, undefined as number | undefined, 0, 0, 1];
-    while (next < sample.length) {
-      const rest = sample.slice(next);
-      const weight = sum(rest);
-      const expected = Math.max(density, left === undefined ? 0 : Math.max(0, left) / weight);
-      const { trial } = this.#sizes;
-      const wanted = (expected > 0 && trial !== undefined ? trial / expected : weight / FIRST_PARTS) * shrink;
-      let taken = 1;
-      for (let own = rest[0]?.[1] ?? 0; taken < rest.length; taken += 1) {
-        own += rest[taken]?.[1] ?? 0;
-        if (own > wanted) break;
-      }
-      const above = rest[taken]?.[0];
-      const part = partOf(symbol, {}, low, above === undefined ? undefined : above - 1);
-      const answer = await this.#ask(part, queue);
-      if (answer instanceof SourceFault && taken > 1) {
-        const own = this.#sizes.noteRefused(part, answer.message);
-        // Its exact number, if the API states it, else a guess.
-        if (own === undefined) shrink *= SHRINK;
-        else density = own / sum(rest.slice(0, taken));
-        continue;
-      }
-      if (answer instanceof SourceFault) queue.putFirst(splitPart(part) ?? [part]);
+    const forecast = new ChainForecast(known);
+    const side = filter.putCall === undefined ? {} : { putCall: filter.putCall };
+    let low = filter.strikeMin;
+    // Of a known chain only one part is larger than what has passed.
+    for (let isTrial = true; !forecast.isOver; isTrial = known.kind === 'sample') {
+      const { strikes, above, expected } = forecast.plan(isTrial ? this.#sizes.trial : this.#sizes.safe);
+      const part = partOf(symbol, side, low, above === undefined ? filter.strikeMax : above - 1);
+      const answer = await this.#ask(part, queue, expected);
+      if (typeof answer === 'number') forecast.noteAnswer(answer);
       else {
-        density = answer / sum(rest.slice(0, taken));
-        if (left !== undefined) left -= answer;
-        shrink = 1;
+        forecast.noteRefusal(answer.contracts);
+        if (strikes > 1) continue;
+        await this.#split(part, answer, queue);
+        forecast.skip();
       }
       low = above;
-      next += taken;
     }
   }
 

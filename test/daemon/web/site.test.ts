@@ -276,10 +276,11 @@ describe('the server of the daemon', () => {
     for (const path of ['/metrics', '/healthz']) {
       expect(await framing(path), path).toEqual([200, ["frame-ancestors 'none'"], 'DENY']);
     }
-    const own = [['sandbox', "frame-ancestors 'self'"], 'SAMEORIGIN'];
+    const own = [['sandbox allow-scripts', "frame-ancestors 'self'"], 'SAMEORIGIN'];
     expect(await framing('/reports/nightly-trades/2026-11-20/flow/0')).toEqual([200, ...own]);
-    expect(await framing('/reports/nightly-trades/2026-11-19/flow/0')).toEqual([404, ...own]);
-    expect(await framing('/reports/elsewhere')).toEqual([404, ...own]);
+    const notice = [['sandbox', "frame-ancestors 'self'"], 'SAMEORIGIN'];
+    expect(await framing('/reports/nightly-trades/2026-11-19/flow/0')).toEqual([404, ...notice]);
+    expect(await framing('/reports/elsewhere')).toEqual([404, ...notice]);
   });
 
   it('tells a run that failed before this daemon was started, or since by hand, and that a later one went well', async () => {
@@ -316,7 +317,7 @@ describe('the server of the daemon', () => {
     const good = await get('/reports/nightly-trades/2026-11-17/flow/1');
     expect([good.status, good.body]).toEqual([200, '<!doctype html><title>Flow</title>']);
     expect(good.headers['content-security-policy']).toMatch(
-      /^sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'/,
+      /^sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-[^']+';/,
     );
     expect(asked).toEqual([['nightly-trades', '2026-11-17', 'flow', 1]]);
     for (const path of [

@@ -2,10 +2,9 @@
 import { describe, expect, test } from 'vitest';
 import {
   type ChainPart,
-  countStrikes,
-  cutPart,
   formatPart,
   listMissing,
+  partOf,
   splitPart,
 } from '../../../src/export/snapshots/chain-part.ts';
 import { createRandom } from '../../support/random.ts';
@@ -66,8 +65,11 @@ describe('the parts of a chain', () => {
       const strikes = [...new Set(Array.from({ length: 60 }, () => Math.floor(10 ** (3 + random() * 4))))].sort(
         (a, b) => a - b,
       );
-      const counts = strikes.map((strike) => [strike, 1 + Math.floor(random() * 20)] as const);
-      let parts: readonly ChainPart[] = cutPart(WHOLE, countStrikes(counts, WHOLE), 30 + random() * 200);
+      const starts = strikes.filter(() => random() < 0.2);
+      let parts: readonly ChainPart[] = [undefined, ...starts].map((low, index) => {
+        const above = starts[index];
+        return partOf('SPX', {}, low, above === undefined ? undefined : above - 1);
+      });
       for (let splits = 0; splits < 10; splits += 1) {
         const at = Math.floor(random() * parts.length);
         const halves = parts[at] && splitPart(parts[at]);
@@ -84,20 +86,5 @@ describe('the parts of a chain', () => {
     }
     expect(listMissing('SPX', [])).toEqual([WHOLE]);
     expect(listMissing('SPX', ['SPX'])).toEqual([]);
-  });
-
-  test('by known strikes are the fewest that fit, and about equal', () => {
-    const counts = Array.from({ length: 100 }, (_, at) => [1000 * (at + 1), 10] as const);
-    const parts = cutPart(WHOLE, counts, 150);
-    expect(parts.map(formatPart)).toEqual([
-      'SPX ..15.999',
-      'SPX 16..30.999',
-      'SPX 31..45.999',
-      'SPX 46..60.999',
-      'SPX 61..75.999',
-      'SPX 76..90.999',
-      'SPX 91..',
-    ]);
-    expect(cutPart(WHOLE, counts, 1000)).toEqual([WHOLE]);
   });
 });

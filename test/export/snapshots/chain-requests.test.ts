@@ -13,6 +13,7 @@ import { SourceFault } from '../../../src/source/source.ts';
 import { openStage } from '../../../src/stage/engine-stage.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
 import { createSilentLog } from '../../support/log.ts';
+import { createRandom } from '../../support/random.ts';
 import { createPage } from '../../support/trades.ts';
 
 interface Contract {
@@ -103,8 +104,8 @@ describe.each([
   { contracts: 6000, limit: 500 },
 ])('a chain of $contracts contracts with $limit in an answer', ({ contracts, limit }) => {
   it.each([
-    { states: true, first: 2.5, refused: 'states its limit' },
-    { states: false, first: 3.4, refused: 'does not state it' },
+    { states: true, first: 2.4, refused: 'states its limit' },
+    { states: false, first: 3.2, refused: 'does not state it' },
   ])(
     'from the second date on takes at most 1.2 times the fewest, or one more, where the API $refused',
     async ({ states, first }) => {
@@ -118,6 +119,29 @@ describe.each([
     },
   );
 });
+
+/** As a service shows that knows only contracts with trades: near the price most of them, far from it hardly any. */
+function thin(chain: readonly Contract[], seed: number): readonly Contract[] {
+  const random = createRandom(seed);
+  return chain.filter(({ strike }) => random() < 0.75 * Math.exp(-Math.abs(strike / 400 - 1) / 0.15));
+}
+
+describe.each([150, 100, 240])(
+  'a chain of contracts with trades, of which most are near the price, limit %d',
+  (limit) => {
+    it('takes at most 2.3 times the fewest on the first date, the day before a monthly expiration, and 1.25 times in all later ones', async () => {
+      let [fewest, used] = [0, 0];
+      for (let day = 0; day < 8; day += 1) {
+        const chain = thin(listChain(3000), 7 + day);
+        const asked = await fetchDate(addDays('2026-11-19', day), chain, limit, true);
+        const least = countFewest(chain, limit);
+        if (day === 0) expect(asked, `${asked} of ${least}`).toBeLessThanOrEqual(2.3 * least);
+        else [fewest, used] = [fewest + least, used + asked];
+      }
+      expect(used, `${used} of ${fewest}`).toBeLessThanOrEqual(1.25 * fewest);
+    });
+  },
+);
 
 describe.each([{ states: true }, { states: false }])(
   'what was learnt (limit stated: $states) is never trusted',
