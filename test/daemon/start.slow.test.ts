@@ -68,7 +68,7 @@ it('a job that never ran is caught up in a process with a log of its own', async
 
 it('a person acts on the page: a run, a backfill after its price, a stop, and all of it is recorded', async () => {
   await writeJob(cwd, { reports: '', schedule: 'schedule:\n  cron: "0 12 * * *"\n  timezone: Etc/UTC' });
-  const { until, end } = place.start();
+  const { child, until, end } = place.start();
   const page = String((await until('status-page'))['url']);
   await until('finished', { outcome: 'done' });
   const act = async (fields: object) => {
@@ -99,6 +99,13 @@ it('a person acts on the page: a run, a backfill after its price, a stop, and al
     ['backfill', 'asked', 'done'],
     ['run', 'catch-up', 'done'],
   ]);
+  for (const path of ['/', '/jobs/nightly', '/runs', '/reports', '/actions', '/api/openapi.json']) {
+    expect((await fetch(`${page}${path}`)).status, path).toBe(200);
+  }
+  const status = await readFile(`/proc/${child.pid}/status`, 'utf8');
+  const residentKb = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]);
+  console.log(`a daemon that has shown every page: ${Math.round(residentKb / 1_000)} MB`);
+  expect(residentKb).toBeLessThan(120_000);
   await end();
   const record = await readFile(join(cwd, '.flowdrop', '_daemon', 'actions.jsonl'), 'utf8');
   const lines = record
