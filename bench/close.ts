@@ -3,7 +3,8 @@
  * fetches them, counts the date again, seals it and hands over the report. Beside it DuckDB, which begins with all pages on
  * disk as JSON and only converts them, or also computes the headline. Service, worker and DuckDB are processes of their own.
  */
-import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { cp, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { sessionCloseSecond } from '../src/calendar/session.ts';
@@ -12,7 +13,7 @@ import { formatTable } from '../src/cli/terminal/text-table.ts';
 import { formatCount } from '../src/core/units.ts';
 import { median, type RunBench, say } from './support/bench.ts';
 import { atMost } from './support/goal.ts';
-import { fetchPages } from './support/pages.ts';
+import { fetchPagesFrom } from './support/pages.ts';
 import { KEY, REQUESTS_PER_SECOND, runJson, withFolder, withServiceOn } from './support/product.ts';
 import { runWay } from './support/way.ts';
 
@@ -27,12 +28,12 @@ const SETTLE_MINUTES = 30;
 const STEPS: readonly (readonly [step: string, event: string, detail?: string])[] = [
   ['start and count', 'date'],
   ['last pages', 'phase', 'recounting'],
-  ['recount', 'recounted'],
-  ['write and checksum', 'seal-step', 'write'],
+  ['recount; hashes, ids, checksum, file', 'recounted'],
+  ['rest of the file', 'seal-step', 'write'],
   ['footer', 'seal-step', 'footer'],
   ['verify, second read, checks, summary', 'seal-step', 'verify'],
   ['publish', 'sealed'],
-  ['audit, report, mail', 'mailed'],
+  ['report, mail', 'mailed'],
 ];
 
 interface Closed {
@@ -41,29 +42,39 @@ interface Closed {
   readonly seconds: number;
   readonly requests: number;
   readonly left: number;
+  /** Most memory of the worker's process, MiB. */
+  readonly peakMib: number;
 }
 
 export const benchClose: RunBench = async ({ rows, repeat, note }) =>
   await withFolder(async (folder) => {
-    const data = join(folder, 'data');
+    const [data, pages] = [join(folder, 'data'), join(folder, 'pages')];
     say(`close: generating ${rows} rows`);
-    const date = await withServiceOn(data, rows, async ({ url }) => await findSession(folder, url));
+    const date = await withServiceOn(data, rows, async ({ url }) => {
+      await fetchPagesFrom(url, pages, rows);
+      return await findSession(folder, url);
+    });
     const closeMs = parseWallClock(date, sessionCloseSecond(date));
+    const staged = await stage(folder, data, { rows, closeMs });
     const closed: Closed[] = [];
     for (let round = 1; round <= repeat; round += 1) {
       say(`close: ${round} of ${repeat}`);
-      closed.push(await close(join(folder, `round-${round}`), data, { rows, closeMs }));
+      closed.push(await close(staged, data, { rows, closeMs }));
       say(`  ${JSON.stringify(closed.at(-1))}`);
     }
-    const pages = join(folder, 'pages');
-    await fetchPages(pages, rows);
     const out = join(folder, 'duckdb.parquet');
-    await mkdir(join(folder, 'scratch'));
-    say('close: DuckDB');
-    const duck = await runWay('duckdb', { pages, out, scratch: join(folder, 'scratch') });
+    const scratch = join(folder, 'scratch');
+    const ducks: number[] = [];
+    for (let round = 1; round <= repeat; round += 1) {
+      say(`close: DuckDB, ${round} of ${repeat}`);
+      await mkdir(scratch);
+      ducks.push((await runWay('duckdb', { pages, out, scratch })).wallMs / 1000);
+      await rm(scratch, { recursive: true, force: true });
+      say(`  ${ducks.at(-1)?.toFixed(1)} s`);
+    }
     const headlineMs = await askHeadline(out);
     const seconds = median(closed.map((one) => one.seconds));
-    const conversion = duck.wallMs / 1000;
+    const conversion = median(ducks);
     const ofRows = `${formatCount(rows)} rows staged`;
     note(atMost(`${ofRows}: seconds from the last release to the mail`, REACH_S, seconds, (s) => `${s.toFixed(1)} s`));
     const beside = `${ofRows}: the same, beside DuckDB's conversion of the pages`;
@@ -81,34 +92,50 @@ async function findSession(folder: string, url: string): Promise<string> {
   return first.date;
 }
 
-async function close(
-  cwd: string,
-  data: string,
-  { rows, closeMs }: { readonly rows: number; readonly closeMs: number },
-): Promise<Closed> {
+interface Staged {
+  /** Working folder of the worker. */
+  readonly cwd: string;
+  /** A copy of it, as it is when the session is staged. */
+  readonly copy: string;
+  /** Of the service: a stage belongs to the address that it came from. */
+  readonly port: number;
+}
+
+interface Session {
+  readonly rows: number;
+  readonly closeMs: number;
+}
+
+/** Stages everything but the last pages once: 700 requests take longer than all that is measured. */
+async function stage(folder: string, data: string, { rows, closeMs }: Session): Promise<Staged> {
+  const [cwd, copy] = [join(folder, 'close'), join(folder, 'staged')];
   await writeJobFile(cwd);
-  // All rows are visible, and the date may not be sealed yet: everything but the last pages is staged.
-  const before = new Date(closeMs + DELAY_MS + 1_000).toISOString();
-  const port = await withServiceOn(
-    data,
-    rows,
-    async ({ url }) => {
-      const staged = (await runJson(cwd, ['run', 'nightly.yaml', '--stage'], environmentOf(url))) as { rows: number };
-      say(`  staged ${formatCount(staged.rows)} rows`);
-      // A stage belongs to the address that it came from.
-      return Number(new URL(url).port);
-    },
-    { asOf: before },
-  );
-  const after = new Date(closeMs + DELAY_MS + SETTLE_MINUTES * MINUTE_MS + 1_000).toISOString();
-  return await withServiceOn(data, rows, async ({ url }) => await measure(cwd, url), { asOf: after, port });
+  // All rows are visible, and the date may not be sealed yet.
+  const asOf = new Date(closeMs + DELAY_MS + 1_000).toISOString();
+  const stageAll = async ({ url }: { readonly url: string }) => {
+    const staged = (await runJson(cwd, ['run', 'nightly.yaml', '--stage'], environmentOf(url))) as { rows: number };
+    say(`  staged ${formatCount(staged.rows)} rows`);
+    return Number(new URL(url).port);
+  };
+  const port = await withServiceOn(data, rows, stageAll, { asOf });
+  await cp(cwd, copy, { recursive: true });
+  return { cwd, copy, port };
+}
+
+async function close({ cwd, copy, port }: Staged, data: string, { rows, closeMs }: Session): Promise<Closed> {
+  await rm(cwd, { recursive: true, force: true });
+  await cp(copy, cwd, { recursive: true });
+  const asOf = new Date(closeMs + DELAY_MS + SETTLE_MINUTES * MINUTE_MS + 1_000).toISOString();
+  return await withServiceOn(data, rows, async ({ url }) => await measure(cwd, url), { asOf, port });
 }
 
 async function measure(cwd: string, url: string): Promise<Closed> {
   const started = performance.now();
   const ends: number[] = [];
   let left = 0;
+  let peakMib = 0;
   const onLine = (text: string) => {
+    peakMib = Math.max(peakMib, readPeakMib(cwd));
     const line = JSON.parse(text) as Record<string, unknown>;
     if (line['event'] === 'page') left += 1;
     const [, event, detail] = STEPS[ends.length] ?? [];
@@ -121,7 +148,19 @@ async function measure(cwd: string, url: string): Promise<Closed> {
   const mails = await readdir(join(cwd, 'out', 'mail'));
   if (ends.length !== STEPS.length || mails.length === 0) throw new Error(`only ${ends.length} steps were seen`);
   const steps = ends.map((end, index) => end - (ends[index - 1] ?? 0));
-  return { steps, seconds: ends.at(-1) ?? Number.NaN, requests: result.requests, left };
+  return { steps, seconds: ends.at(-1) ?? Number.NaN, requests: result.requests, left, peakMib };
+}
+
+/** Most memory of the process that holds the engine so far, where the system tells it; else 0. */
+function readPeakMib(cwd: string): number {
+  try {
+    const [, pid] =
+      /^PID: (\d+)/m.exec(readFileSync(join(cwd, '.flowdrop', 'nightly', 'engine', 'status'), 'utf8')) ?? [];
+    const [, kib] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+    return Math.round(Number(kib ?? 0) / 1024);
+  } catch {
+    return 0;
+  }
 }
 
 function environmentOf(url: string): Readonly<Record<string, string>> {
@@ -181,6 +220,7 @@ function describe(rows: number, closed: readonly Closed[], duck: readonly [numbe
     formatTable(columns, [...lines, ['to the mail handed over', seconds(whole), '100 %']]),
     '',
     `${first?.left ?? 0} pages were left to fetch, ${first?.requests ?? 0} requests in all after the close; the process's start is included.`,
+    `Memory of the worker's process: ${formatCount(Math.max(...closed.map(({ peakMib }) => peakMib)))} MiB at most.`,
     `DuckDB from the same pages on disk: ${seconds(duck[0])} to convert them, ${seconds(duck[1])} with the headline numbers.`,
   ].join('\n');
 }

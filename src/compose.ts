@@ -3,6 +3,7 @@
  * only module that knows the implementations. Heavy modules are imported only when they are opened.
  */
 import { createHash } from 'node:crypto';
+import { appendFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Composition, DaemonOpeners } from './cli/context.ts';
 import { systemClock } from './core/clock.ts';
@@ -33,7 +34,7 @@ import {
   sourceUrl,
 } from './settings/settings.ts';
 import { reportSettings } from './settings/settings-report.ts';
-import { readStatusSettings } from './settings/status-settings.ts';
+import { readHistoryDays, readPublicUrl, readStatusSettings } from './settings/status-settings.ts';
 import type { BudgetName } from './source/pace/budget.ts';
 import type { Pacer } from './source/pacer.ts';
 import type { StoreLocation } from './store/location.ts';
@@ -114,6 +115,7 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
   const clock = systemClock;
   const runId = chooseRunId(env['FLOWDROP_RUN_ID'], clock.now());
   const secrets = () => listSecrets(env, cwd);
+  let keepLine: ((line: string) => void) | undefined;
   const openLog: Openers['openLog'] = async ({ quiet, isService, secrets: more = [] } = {}) => {
     const { createLog } = await import('./core/log.ts');
     return createLog({
@@ -121,8 +123,19 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
       pretty: readIsLogPretty(env, input.interactive),
       secrets: [...secrets(), ...more],
       write: input.writeErr,
+      keep: (line) => keepLine?.(line),
       run: isService ? undefined : runId,
     });
+  };
+  const keepLog = (path: string) => {
+    // Synchronous: the last lines of a process count most.
+    keepLine = (line) => {
+      try {
+        appendFileSync(path, line, { mode: 0o640 });
+      } catch {
+        keepLine = undefined;
+      }
+    };
   };
   const openBareStore = async (location: StoreLocation, objects: ObjectOptions): Promise<Store> => {
     if (location.kind === 'directory') {
@@ -143,10 +156,13 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
     version: readVersion(packageDir),
     stateDir,
     templatesDir: join(packageDir, 'templates'),
+    readPublicUrl: () => readPublicUrl(env),
     mailFrom: readSetting(env, 'FLOWDROP_MAIL_FROM'),
     readKeyFingerprint: (access) => fingerprint(readKey(env, cwd, access)),
     redact: (text) => maskByKey(createRedactor(secrets())(text)),
     openLog,
+    keepLog,
+    readHistoryDays: () => readHistoryDays(env),
     async openStore(to, { objects = {}, use = 'look' } = {}) {
       const { parseLocation } = await import('./store/location.ts');
       const { holdStore } = await import('./store/held-store.ts');

@@ -56,24 +56,28 @@ export function markCopy(body: Buffer, copy: number): void {
 
 /** Fills the folder with the pages of one generated session. */
 export async function fetchPages(folder: string, rows: number): Promise<PageSet> {
-  say(`generating ${rows} rows and fetching them in pages of ${PAGE_ROWS} ...`);
+  say(`generating ${rows} rows`);
+  return await withService(rows, async ({ url }) => await fetchPagesFrom(url, folder, rows));
+}
+
+/** The same from a service that has the session. @param url of the service */
+export async function fetchPagesFrom(url: string, folder: string, rows: number): Promise<PageSet> {
+  say(`fetching ${rows} rows in pages of ${PAGE_ROWS} ...`);
   await mkdir(folder, { recursive: true });
-  return await withService(rows, async ({ url }) => {
-    const job = await readBenchJob();
-    const { date, windows } = await planPages(job, url + HISTORICAL_PATH);
-    const pages: { window: string; path: string }[] = [];
-    let bytes = 0;
-    for (const [index, window] of windows.entries()) {
-      const body = await post(url + HISTORICAL_PATH, buildPage(job, window, 'open'));
-      const path = join(folder, `${String(index).padStart(6, '0')}.json`);
-      await writeFile(path, body);
-      bytes += body.byteLength;
-      pages.push({ window: formatWindow(window), path });
-    }
-    const set: PageSet = { date, rows, bytes, pages };
-    await writeFile(join(folder, INDEX), JSON.stringify(set));
-    return set;
-  });
+  const job = await readBenchJob();
+  const { date, windows } = await planPages(job, url + HISTORICAL_PATH);
+  const pages: { window: string; path: string }[] = [];
+  let bytes = 0;
+  for (const [index, window] of windows.entries()) {
+    const body = await post(url + HISTORICAL_PATH, buildPage(job, window, 'open'));
+    const path = join(folder, `${String(index).padStart(6, '0')}.json`);
+    await writeFile(path, body);
+    bytes += body.byteLength;
+    pages.push({ window: formatWindow(window), path });
+  }
+  const set: PageSet = { date, rows, bytes, pages };
+  await writeFile(join(folder, INDEX), JSON.stringify(set));
+  return set;
 }
 
 /** The one generated date and its windows, packed to the row. */

@@ -217,6 +217,22 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     load: async () => (await import('./status/status.ts')).status,
   }),
   command({
+    name: 'runs',
+    group: 'daily',
+    summary: 'list the runs of this machine, by the daemon and by hand, with outcome, requests and rows',
+    argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
+    options: {
+      limit: number('count', 'how many, newest first (default: 20)'),
+      stages: flag('also those that only staged the running session'),
+    },
+    examples: [
+      ['flowdrop runs', 'the last 20 of all jobs'],
+      ['flowdrop runs nightly-trades --limit 100', 'more of one job'],
+      ["flowdrop --json runs nightly-trades | jq '.[0].error'", 'why the last one failed'],
+    ],
+    load: async () => (await import('./runs.ts')).runs,
+  }),
+  command({
     name: 'start',
     group: 'daily',
     summary: 'run every scheduled job when it is due, each in its own process, until SIGTERM',

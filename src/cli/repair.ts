@@ -83,7 +83,8 @@ export async function repairFromSource(
 
 async function exportAgain(context: RunContext, job: Job, date: string): Promise<DateResult | undefined> {
   try {
-    const { dates, held } = await runExport(context, job, { mode: 'all', range: { from: date, to: date } });
+    const { result } = await runExport(context, job, { mode: 'all', range: { from: date, to: date } });
+    const { dates, held } = result;
     const reason = held.find((one) => one.date === date)?.reason;
     if (reason !== undefined) return describeFailed(date, 'DATE_HELD', `held back, ${reason}`);
     return dates.find((one) => one.date === date);

@@ -13,6 +13,7 @@ import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { embedImages } from '../mail/mail-page.ts';
 import { withDeliverContext } from '../run/run-context.ts';
+import { recordRun } from '../run/run-recorder.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { assertDate } from './range.ts';
@@ -49,15 +50,27 @@ export async function report(
       hint: `Add \`reports:\` to ${job.file}.`,
     });
   }
-  return await withDeliverContext(createRunDeps(cli), job, async (context) => {
-    if (options.preview !== undefined)
-      return await preview(cli, globals, context, job, options.preview, { date, only });
-    const deliveries = await deliverReports(context, job, { date, only });
-    if (globals.json) cli.terminal.out(`${JSON.stringify(deliveries, undefined, 2)}\n`);
-    else if (deliveries.length === 0) cli.terminal.out('Nothing is sealed yet, so there is nothing to report on.\n');
-    else cli.terminal.out(`${deliveries.flatMap(describeDelivery).join('\n')}\n`);
-    return deliveries.some(hasFailed) ? EXIT_CODES.failed : undefined;
-  });
+  if (options.preview !== undefined) {
+    const folder = options.preview;
+    return await withDeliverContext(
+      createRunDeps(cli),
+      job,
+      async (context) => await preview(cli, globals, context, job, folder, { date, only }),
+    );
+  }
+  const args = ['report', job.name, ...(date ? ['--date', date] : []), ...(only ? ['--only', only] : [])];
+  const deliveries = await recordRun(
+    createRunDeps(cli),
+    job,
+    { command: 'report', args },
+    async (deps) =>
+      await withDeliverContext(deps, job, async (context) => await deliverReports(context, job, { date, only })),
+    (mailed) => ({ outcome: mailed.some(hasFailed) ? 'failed' : 'done', deliveries: mailed }),
+  );
+  if (globals.json) cli.terminal.out(`${JSON.stringify(deliveries, undefined, 2)}\n`);
+  else if (deliveries.length === 0) cli.terminal.out('Nothing is sealed yet, so there is nothing to report on.\n');
+  else cli.terminal.out(`${deliveries.flatMap(describeDelivery).join('\n')}\n`);
+  return deliveries.some(hasFailed) ? EXIT_CODES.failed : undefined;
 }
 
 /** With `--json`, prints the model of each report; for a digest, the models of its sealed datasets. */
@@ -82,15 +95,15 @@ async function preview(
 }
 
 /**
- * Writes a report as files: one HTML page that opens in a browser with its pictures, the text part, the message, and
- * its attachments.
+ * Writes a report as files: the mail as a page that opens in a browser with its pictures, its text part, the message, the
+ * full report, and the attachments.
  * @returns the paths written
  */
 async function writePreview(
   cwd: string,
   folder: string,
   name: string,
-  { rendered, attachments, eml }: Edition & { readonly eml: Uint8Array },
+  { rendered, page, attachments, eml }: Edition & { readonly eml: Uint8Array },
 ): Promise<readonly string[]> {
   const path = join(resolve(cwd, folder), name);
   const { html, text, subject, images } = rendered;
@@ -98,6 +111,7 @@ async function writePreview(
     [`${path}.html`, embedImages(html, images)],
     [`${path}.txt`, `Subject: ${subject}\n\n${text}`],
     [`${path}.eml`, eml],
+    [`${path}-full.html`, page],
     ...attachments.map(({ filename, bytes }) => [`${path}-${filename}`, bytes] as const),
   ];
   for (const [file, content] of files) await writeFileAtomic(file, content);

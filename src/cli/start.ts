@@ -11,13 +11,15 @@ import type { Coordinator } from '../daemon/coordinator.ts';
 import { createDaemon, type Daemon } from '../daemon/daemon.ts';
 import { watchFolder } from '../daemon/folder-watch.ts';
 import { createJobFiles } from '../daemon/job-files.ts';
+import { RunIndex } from '../daemon/run-index.ts';
 import { startRunProcess } from '../daemon/run-process.ts';
 import { createUnfinished, createUnsent } from '../daemon/unfinished.ts';
 import { startWeb } from '../daemon/web/page-server.ts';
 import type { Job } from '../job/job.ts';
 import { findCustomSql } from '../run/job-sql.ts';
-import { JobState, keptJobsOf } from '../state/job-state.ts';
+import { actionLogOf, JobState, keptJobsOf } from '../state/job-state.ts';
 import { readProgress } from '../state/progress.ts';
+import { RunHistory } from '../state/run-history.ts';
 import { assertStateFolder } from '../state/state-folder.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
@@ -42,9 +44,9 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
         onHangup = listener;
       },
     });
-    const { daemon, readReport } = opened;
+    const { daemon, ...reading } = opened;
     const { clock } = openers;
-    const shown = { view: daemon.view, onLook: daemon.look, readReport, log, clock };
+    const shown = { view: daemon.view, onLook: daemon.look, log, clock, ...reading };
     const web = settings && (await startWeb({ ...settings, ...shown, calendar: await openers.readCalendar() }));
     const close = () => void web?.close();
     signal.addEventListener('abort', close, { once: true });
@@ -71,6 +73,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
   const { openers, daemon: daemonOpeners, self } = cli;
   const { clock, stateDir } = openers;
   await assertStateFolder(stateDir);
+  const historyDays = openers.readHistoryDays();
   const commandOf = (args: readonly string[]) => ({
     executable: self.executable,
     args: [...self.args, '--jobs', globals.jobs, ...args],
@@ -104,20 +107,43 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
     },
     readCalendar: () => openers.readCalendar(),
     hasAlerts: ({ alerts }) => alerts.to.length > 0 || (alerts.webhook && hasWebhook),
-    startRun: ({ job, path }, runId, reason) => {
-      const { logs, stageLogs } = new JobState(stateDir, job.name);
+    async startRun({ job: { name }, path }, runId, { reason, asked }) {
       const isStage = reason === 'stage';
-      const command = commandOf(['--json', 'run', path, ...(isStage ? ['--stage'] : [])]);
-      return startRunProcess(command, { runId, logsDir: isStage ? stageLogs : logs, log });
+      const verb = asked?.command ?? 'run';
+      const options = isStage ? ['--stage'] : (asked?.options ?? []);
+      const facts = { run_id: runId, job: name, command: isStage ? 'stage' : verb, reason } as const;
+      const history = new RunHistory(stateDir, name);
+      // Before its process exists: a run that cannot be started is remembered, too.
+      const entry = await history.begin({ ...facts, args: [verb, name, ...options] }, clock.now(), historyDays);
+      const logFile = history.logFile(entry);
+      return await startRunProcess(commandOf(['--json', verb, path, ...options]), { runId, logFile, log });
     },
+    async recordEnd(job, { runId, outcome, error, signal }) {
+      if (outcome === 'no-session') return;
+      const ended =
+        signal === undefined ? null : { code: 'ENDED_BY_SIGNAL', message: `The process was ended by ${signal}.` };
+      await new RunHistory(stateDir, job).settle(runId, { outcome, error: error ?? ended }, clock.now());
+    },
+    history: new RunIndex(stateDir),
     readProgress: async (job) => (await readProgress(new JobState(stateDir, job).progress, clock.now())) ?? null,
     watchFiles(onChange, signal) {
       opened.onHangup(onChange);
       watchFolder(globals.jobs, onChange, { clock, log, signal });
     },
   });
+  // A job that is gone meanwhile: the command says so.
+  const pathOf = (job: string) => daemon.pathOf(job) ?? job;
   return {
     daemon,
+    history: (job: string) => new RunHistory(stateDir, job),
+    actionLog: actionLogOf(stateDir),
+    doer: {
+      ask: daemon.ask,
+      reload: daemon.reload,
+      price: async (job: string, options: readonly string[]) => await commands.priceBackfill(pathOf(job), options),
+      acceptGap: async (job: string, date: string, options: readonly string[]) =>
+        await commands.acceptGap(pathOf(job), date, options),
+    },
     async readReport(job: string, date: string, report: string, revision: number) {
       const path = daemon.pathOf(job);
       return path === undefined ? undefined : await commands.readReport(path, date, report, revision);

@@ -14,6 +14,7 @@ import { auditTable } from '../ledger/iceberg/audit-table.ts';
 import { manifestKey } from '../ledger/layout.ts';
 import { listSealedDates } from '../ledger/sealed-dates.ts';
 import { openJobSource } from '../run/open-source.ts';
+import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
@@ -21,7 +22,7 @@ import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { assertDate } from './range.ts';
 import { type AuditedDate, type Repairs, repairFromSource, repairInStore } from './repair.ts';
-import type { RunCli } from './run-output.ts';
+import { createRunDeps, type RunCli } from './run-output.ts';
 import { assertDirectory } from './store-directory.ts';
 
 interface VerifyFlags {
@@ -73,16 +74,30 @@ export async function verify(
   const job = await readJob(argument, globals.jobs);
   await assertDirectory(cli.cwd, job.drop.to, 'Run the job first, or check `drop.to` in the job file.');
   await assertStateFolder(cli.openers.stateDir);
+  const results = await recordRun(
+    createRunDeps(cli),
+    job,
+    { command: 'verify', args: ['verify', job.name, ...listOptions(options)] },
+    async () => await verifyDrops(cli, job, options),
+    (found) => ({ outcome: found.some(({ findings }) => findings.length > 0) ? 'failed' : 'done' }),
+  );
+  printResults(cli, globals, job, results);
+  if (results.some(({ findings }) => findings.length > 0)) return EXIT_CODES.failed;
+  return results.some(({ restating }) => restating !== null) ? EXIT_CODES.incomplete : undefined;
+}
+
+function listOptions({ date, deep, repair }: VerifyFlags): readonly string[] {
+  return [...(date ? ['--date', date] : []), ...(deep ? ['--deep'] : []), ...(repair ? ['--repair'] : [])];
+}
+
+async function verifyDrops(cli: VerifyCli, job: Job, options: VerifyFlags): Promise<readonly VerifyResult[]> {
   const repairs: Repairs = { done: new Map(), refused: new Map() };
   if (options.repair) await repair(cli, job, options.date, repairs);
-  const results = await withAudit(cli, job, async (deps) => {
+  return await withAudit(cli, job, async (deps) => {
     const audited = await audit(deps, job, options.date);
     const recounted = options.deep ? await recount(cli, deps.engine, job, audited) : audited.results;
     return recounted.map((result) => withNextStep(result, job, audited.dates, repairs));
   });
-  printResults(cli, globals, job, results);
-  if (results.some(({ findings }) => findings.length > 0)) return EXIT_CODES.failed;
-  return results.some(({ restating }) => restating !== null) ? EXIT_CODES.incomplete : undefined;
 }
 
 /** Store, engine and a folder for the time of `action`: a repair needs an engine of its own in between. */

@@ -1,7 +1,7 @@
 /**
  * An HTTP listener for small answers, with limits on all resources that a caller could hold. It uses Node's own server,
  * because a framework would cost an idle process 18 MB for a handful of addresses. What an answer contains is its
- * callers' task; bodies of requests are not read.
+ * callers' task. The body of a request is read only where the caller allows one, up to a limit.
  */
 import {
   createServer,
@@ -11,6 +11,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { pipeline, type Readable } from 'node:stream';
 import type { Clock } from './clock.ts';
 import { keepRoom } from './connections.ts';
 import { describeError, Fault } from './errors.ts';
@@ -31,25 +32,34 @@ const CHECK_INTERVAL_MS = 1_000;
 /** Time for answers in flight when the server closes. */
 const CLOSE_GRACE_MS = 1_000;
 
-/** What a caller asked, without its body. */
+/** What a caller asked. */
 export interface HeardRequest {
   readonly method: string;
   /** Path and query, as sent. */
   readonly target: string;
   readonly headers: IncomingHttpHeaders;
+  /** Address of the other side of the connection: the caller, or a proxy. */
+  readonly remote: string;
+  /** Reads the body. @throws RangeError when it has more bytes; the connection should be closed then */
+  readBody(maxBytes: number): Promise<string>;
 }
 
-/** An answer that is ready to be sent; the length is added. */
+/** An answer that is ready to be sent; the length of a text is added. */
 export interface ReadyAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
+/** An answer that is sent while it is read; its length need not be known. */
+export interface StreamedAnswer extends Omit<ReadyAnswer, 'body'> {
+  readonly body: Readable;
+}
+
 interface ListenerOptions {
   readonly address: ListenAddress;
   /** Must not throw. */
-  readonly answer: (request: HeardRequest) => Promise<ReadyAnswer>;
+  readonly answer: (request: HeardRequest) => Promise<ReadyAnswer | StreamedAnswer>;
   /** What to do if the address is taken. */
   readonly hint: string;
   readonly clock: Clock;
@@ -72,10 +82,9 @@ export async function listenHttp({ address, answer, hint, clock }: ListenerOptio
   server.timeout = SILENCE_TIMEOUT_MS;
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { method = 'GET', url: target = '/', headers } = request;
-    void answer({ method, target, headers }).then(({ status, headers: more, body }) => {
-      response.writeHead(status, { ...more, 'content-length': Buffer.byteLength(body) });
-      response.end(method === 'HEAD' ? undefined : body);
-    });
+    const remote = request.socket.remoteAddress ?? '';
+    const readBody = async (maxBytes: number) => await readText(request, maxBytes);
+    void answer({ method, target, headers, remote, readBody }).then((ready) => send(response, method, ready));
   });
   server.on('clientError', refuseBroken);
   await listen(server, address, hint);
@@ -88,6 +97,34 @@ export async function listenHttp({ address, answer, hint, clock }: ListenerOptio
       return closing;
     },
   };
+}
+
+function send(response: ServerResponse, method: string, { status, headers, body }: ReadyAnswer | StreamedAnswer): void {
+  if (typeof body === 'string') {
+    response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
+    response.end(method === 'HEAD' ? undefined : body);
+    return;
+  }
+  response.writeHead(status, headers);
+  if (method === 'HEAD') {
+    body.destroy();
+    response.end();
+    return;
+  }
+  // A caller who is gone ends the reading; a reading that fails ends the connection, so that nobody takes a part for the
+  // whole.
+  pipeline(body, response, () => undefined);
+}
+
+async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > maxBytes) throw new RangeError(`the body has more than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
 }
 
 async function listen(server: Server, { host, port }: ListenAddress, hint: string): Promise<void> {

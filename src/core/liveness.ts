@@ -1,4 +1,5 @@
 /** Whether a process is alive on this machine. It does not tell which program it is, or whether its id was reused. */
+import { readFile } from 'node:fs/promises';
 import { kill } from 'node:process';
 import { hasErrorCode } from './atomic-file.ts';
 
@@ -12,4 +13,14 @@ export function isProcessAlive(processId: number): boolean {
     // The process runs as another user.
     return hasErrorCode(error, 'EPERM');
   }
+}
+
+/**
+ * When a process was started, in the kernel's own unit: with its id it names a process for good, because ids are reused,
+ * in a container at each start. Empty where the system does not say, or if there is no such process.
+ */
+export async function readProcessStart(processId: number): Promise<string> {
+  const text = await readFile(`/proc/${processId}/stat`, 'utf8').catch(() => '');
+  // Field 22. The second field is the name, in parentheses; it may contain anything.
+  return text.slice(text.lastIndexOf(')') + 2).split(' ')[19] ?? '';
 }

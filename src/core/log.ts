@@ -20,13 +20,17 @@ interface LogOptions {
   /** Id of the run that the lines belong to; absent: lines have no `run` field. */
   readonly run?: string | undefined;
   readonly write: (line: string) => void;
+  /** Gets each line too, always as JSON. */
+  readonly keep?: ((line: string) => void) | undefined;
 }
 
 export function createLog(options: LogOptions): Log {
   const byValue = createRedactor(options.secrets);
   const redact = (line: string) => maskByKey(byValue(line));
   const sink = { write: (line: string) => options.write(redact(line)) };
-  const stream = options.pretty ? prettyStream(sink, redact, options.run) : sink;
+  const shown = options.pretty ? prettyStream(sink, redact, options.run) : sink;
+  const { keep } = options;
+  const stream = keep ? { write: (line: string) => [keep(redact(line)), shown.write(line)] } : shown;
   const base = options.run === undefined ? null : { run: options.run };
   // pino types records and bindings as objects, and `maskFields` copies an object to an object.
   const mask = (fields: object) => maskFields(fields) as Record<string, unknown>;

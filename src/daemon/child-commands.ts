@@ -9,7 +9,7 @@ import { describeError, Fault } from '../core/errors.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import { explainAbort } from '../core/process-end.ts';
 import { type ChildCommand, type ChildEnd, type ChildProcess, startProcess } from './child-process.ts';
-import { errorSchema, type StatusDocument, statusSchema } from './documents.ts';
+import { errorSchema, type PriceDocument, priceSchema, type StatusDocument, statusSchema } from './documents.ts';
 
 /** Each process takes 100 MB or more. Reading commands do not wait for alerts. */
 const MAX_READING = 2;
@@ -17,7 +17,14 @@ const MAX_ALERTING = 1;
 /** When this many wait, something hangs, and another command would hang too. */
 const MAX_WAITING = 100;
 /** Reading a store of some thousand dates takes seconds; a mail server may defer an alert. */
-const TIMEOUT_MS = { check: 60_000, status: 60_000, report: 30_000, alert: 300_000 } as const;
+const TIMEOUT_MS = {
+  check: 60_000,
+  status: 60_000,
+  report: 30_000,
+  alert: 300_000,
+  backfill: 60_000,
+  gap: 60_000,
+} as const;
 
 export interface ChildCommands {
   /**
@@ -31,6 +38,10 @@ export interface ChildCommands {
   sendAlert(file: string, args: readonly string[]): Promise<void>;
   /** HTML of an archived report; `undefined` when it no longer exists. @throws Fault */
   readReport(file: string, date: string, report: string, revision: number): Promise<string | undefined>;
+  /** What a backfill would cost; changes nothing. @param options those of the command @throws Fault */
+  priceBackfill(file: string, options: readonly string[]): Promise<PriceDocument>;
+  /** Accepts a gap. @param options those of the command @throws Fault */
+  acceptGap(file: string, date: string, options: readonly string[]): Promise<void>;
   /** Asks running commands to stop, and starts no new ones. */
   stop(): void;
   kill(): void;
@@ -101,6 +112,17 @@ export function createChildCommands(commandOf: (args: readonly string[]) => Chil
       const [status] = parsed.success ? parsed.data : [];
       if (!status) throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop status printed no status document');
       return status;
+    },
+    async priceBackfill(file, options) {
+      const end = await run('backfill', ['--json', 'backfill', file, ...options, '--dry-run']);
+      if (end.code !== 0) throw failureOf('backfill', end);
+      const price = priceSchema.safeParse(tryParseJson(end.stdout));
+      if (!price.success) throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop backfill printed no plan');
+      return price.data;
+    },
+    async acceptGap(file, date, options) {
+      const end = await run('gap', ['--json', 'gap', 'accept', file, date, ...options]);
+      if (end.code !== 0) throw failureOf('gap', end);
     },
     async sendAlert(file, args) {
       const end = await run('alert', ['--json', 'alert', file, ...args]);

@@ -15,11 +15,12 @@ import { settledAt } from '../plan/dates.ts';
 import type { ChildCommands } from './child-commands.ts';
 import { type Coordinator, LEASE_MS, RENEW_MS } from './coordinator.ts';
 import { createEffects } from './effects.ts';
-import type { DaemonEvent, Rules } from './event.ts';
+import type { Ask, AskAnswer, DaemonEvent, Rules } from './event.ts';
 import type { FiledJob, JobFiles, JobFilesReading } from './job-files.ts';
-import type { DaemonView, RunReason, RunView } from './job-view.ts';
+import type { DaemonView, RunRecord, RunView } from './job-view.ts';
+import type { RunIndex } from './run-index.ts';
 import type { RunProcess } from './run-process.ts';
-import { createState, type DaemonState, isBusy, isShared, viewJob } from './state.ts';
+import { createState, type DaemonState, type DueRun, isBusy, isShared, viewJob } from './state.ts';
 import { BEAT_MS, step } from './step.ts';
 import { stopAll, untilAborted } from './stop.ts';
 import { createTimetable } from './timetable.ts';
@@ -42,7 +43,11 @@ interface DaemonDeps {
   readonly lastRunAt: (job: Job) => Promise<number | undefined>;
   readonly readCalendar: () => Promise<CalendarOverride>;
   readonly hasAlerts: (job: Job) => boolean;
-  readonly startRun: (filed: FiledJob, runId: string, reason: RunReason) => Promise<RunProcess>;
+  readonly startRun: (filed: FiledJob, runId: string, due: Pick<DueRun, 'reason' | 'asked'>) => Promise<RunProcess>;
+  /** Completes the record of a run with what only its parent process knows. Never rejects. */
+  readonly recordEnd: (job: string, run: RunRecord) => Promise<void>;
+  /** The runs that this machine remembers. */
+  readonly history: Pick<RunIndex, 'of' | 'refresh'>;
   readonly readProgress: (job: string) => Promise<RunView['progress']>;
   /** Calls `onChange` when the job files may have changed. */
   readonly watchFiles: (onChange: () => void, signal: AbortSignal) => void;
@@ -51,8 +56,12 @@ interface DaemonDeps {
 export interface Daemon {
   /** Cheap, because probes call it. */
   view(): DaemonView;
-  /** Someone views a page: refreshes the dataset statuses that children report. */
-  look(): void;
+  /** Someone views a page: refreshes the dataset statuses that children report, and the runs that are remembered. */
+  look(): Promise<void>;
+  /** Does what a person asks for, or says why not. Never rejects. */
+  ask(ask: Ask): Promise<AskAnswer>;
+  /** Reads the job files again. Never rejects: a failure is logged. */
+  reload(): Promise<void>;
   /** The job's drop location as in its file; empty for an unknown job. */
   storeOf(job: string): string;
   /** Path of the job file for child processes; `undefined` for an unknown job. */
@@ -75,6 +84,8 @@ export function createDaemon(deps: DaemonDeps): Daemon {
   let calendar: CalendarOverride | undefined;
   let state: DaemonState = createState(startedAtMs);
   let reloading: Promise<unknown> = Promise.resolve();
+  /** Of what was asked in a step that has just been done. */
+  const answers = new Map<string, AskAnswer>();
 
   const hasSession = (tickMs: number) => isSession(formatWallDate(tickMs), calendar);
   /** Whether a session of today is visible in part, and cannot be sealed yet. */
@@ -100,12 +111,15 @@ export function createDaemon(deps: DaemonDeps): Daemon {
   const effects = createEffects({
     ...{ clock, log, timetable, coordinator, commands, unfinished, unsent, signal: stopping.signal },
     pathOf: (job) => state.jobs.get(job)?.filed.path ?? job,
-    async startRun({ job, reason }, runId) {
+    recordEnd: deps.recordEnd,
+    onAnswer: (id, answer) => answers.set(id, answer),
+    async startRun(due, runId) {
+      const { job } = due;
       // The file may have become broken since the last read.
       await reload();
       const filed = state.jobs.get(job)?.filed;
       if (!filed) throw new RangeError(`${job} is no longer a job`);
-      return await deps.startRun(filed, runId, reason);
+      return await deps.startRun(filed, runId, due);
     },
     dispatch: (event) => void dispatch(event),
   });
@@ -154,6 +168,9 @@ export function createDaemon(deps: DaemonDeps): Daemon {
     return here === undefined || (anywhere ?? 0) > here ? anywhere : here;
   }
 
+  async function refreshRuns(): Promise<void> {
+    await deps.history.refresh([...state.jobs.keys()]);
+  }
   async function beat(): Promise<void> {
     await dispatch({ kind: 'beat', missed: timetable.findMissed() });
     await dispatch({ kind: 'beat-over' });
@@ -201,10 +218,21 @@ export function createDaemon(deps: DaemonDeps): Daemon {
   return {
     pathOf: (job) => state.jobs.get(job)?.filed.path,
     storeOf: (job) => state.jobs.get(job)?.filed.job.drop.to ?? '',
-    look: () => void dispatch({ kind: 'looked-at' }),
+    reload,
+    async ask(ask) {
+      const id = createRunId(clock.now());
+      await dispatch({ kind: 'asked', id, ask });
+      const answer = answers.get(id);
+      answers.delete(id);
+      return answer ?? { outcome: 'refused', text: 'The daemon did not answer.' };
+    },
+    async look() {
+      void dispatch({ kind: 'looked-at' });
+      await refreshRuns();
+    },
     view() {
       const { beatAtMs, isStopping, unusable } = state;
-      const known = [...state.jobs].map(([name, job]) => viewJob(job, timetable.next(name)));
+      const known = [...state.jobs].map(([name, job]) => viewJob(job, timetable.next(name), deps.history.of(name)));
       const jobs = [...known, ...unusable].sort((a, b) => (a.name < b.name ? -1 : 1));
       return { version: deps.version, id: deps.id, startedAtMs, beatAtMs, isStopping, jobs };
     },
@@ -215,6 +243,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       if (!isLoaded) return timetable.stop();
       signal.addEventListener('abort', () => stopping.abort(), { once: true });
       if (signal.aborted) stopping.abort();
+      await refreshRuns();
       deps.watchFiles(() => void reload(), stopping.signal);
       void repeat(BEAT_MS, beat);
       void repeat(RELOAD_MS, reload);

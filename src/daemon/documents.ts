@@ -75,10 +75,25 @@ export const runSchema = z.object({
   ),
 });
 
+/** What `flowdrop --json backfill --dry-run` prints. */
+export const priceSchema = z.object({
+  dates: z.array(
+    z.object({
+      date: z.string(),
+      rows: z.number().nullable(),
+      requests: z.number(),
+      seconds: z.number(),
+      expires_before_turn: z.boolean(),
+    }),
+  ),
+  total: z.object({ dates: z.number(), rows: z.number().nullable(), requests: z.number(), seconds: z.number() }),
+});
+
 /** What a command prints with `--json` when it fails. */
 export const errorSchema = z.object({
   error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }),
 });
 
 export type StatusDocument = z.infer<typeof statusSchema>;
+export type PriceDocument = z.infer<typeof priceSchema>;
 export type RunDocument = z.infer<typeof runSchema>;

@@ -7,7 +7,8 @@ import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { ChildCommands } from './child-commands.ts';
 import type { Coordinator } from './coordinator.ts';
-import type { DaemonEvent, Effect } from './event.ts';
+import type { AskAnswer, DaemonEvent, Effect } from './event.ts';
+import type { RunRecord } from './job-view.ts';
 import type { RunProcess, RunProcessEnd } from './run-process.ts';
 import type { DueRun, MissedTick } from './state.ts';
 import { killLate, type Stoppable } from './stop.ts';
@@ -24,6 +25,10 @@ interface EffectDeps {
   readonly unsent: Unsent;
   /** Starts the process of a run, from the job's current file. */
   readonly startRun: (due: DueRun, runId: string) => Promise<RunProcess>;
+  /** Completes the record of a run with what only its parent process knows. Never rejects. */
+  readonly recordEnd: (job: string, run: RunRecord) => Promise<void>;
+  /** What a step says to what was asked. */
+  readonly onAnswer: (id: string, answer: AskAnswer) => void;
   /** Path of the job file for child processes. */
   readonly pathOf: (job: string) => string;
   readonly dispatch: (event: DaemonEvent) => void;
@@ -86,12 +91,12 @@ export function createEffects(deps: EffectDeps): Effects {
   };
 
   const run = async ({ due, runId }: Extract<Effect, { kind: 'start-run' }>): Promise<void> => {
-    const { job, tickMs, reason } = due;
+    const { job, tickMs, reason, asked } = due;
     const over = new AbortController();
     let end: RunProcessEnd;
     try {
-      // What staging leaves is owed by the next tick anyway.
-      if (reason !== 'stage') note(() => unfinished.note(job, tickMs));
+      // What staging leaves is owed by the next tick anyway; what a person asked for is no tick.
+      if (reason !== 'stage' && !asked) note(() => unfinished.note(job, tickMs));
       await notes;
       const process = await deps.startRun(due, runId);
       processes.set(job, { process, ended: over.signal });
@@ -144,6 +149,8 @@ export function createEffects(deps: EffectDeps): Effects {
       running.add(going);
     },
     'stop-run': ({ job }) => stopRun(job),
+    answer: ({ id, answer }) => deps.onAnswer(id, answer),
+    'record-end': ({ job, run }) => note(() => deps.recordEnd(job, run)),
     'read-status': ({ job }) => void readStatus(job),
     'send-alert': (effect) => void sendAlert(effect),
     'forget-unfinished': ({ job }) => note(() => unfinished.forget(job)),
@@ -173,6 +180,7 @@ export function createEffects(deps: EffectDeps): Effects {
     },
     async untilIdle() {
       while (running.size > 0) await Promise.all(running);
+      await notes;
     },
   };
 }

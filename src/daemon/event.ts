@@ -3,9 +3,9 @@ import type { Job, JobSchedule } from '../job/job.ts';
 import type { Tick } from './coordinator.ts';
 import type { StatusDocument } from './documents.ts';
 import type { JobFilesReading } from './job-files.ts';
-import type { RunView } from './job-view.ts';
+import type { RunRecord, RunView } from './job-view.ts';
 import type { RunProcessEnd } from './run-process.ts';
-import type { DueRun, MissedTick, OwedCause } from './state.ts';
+import type { AskedCommand, DueRun, MissedTick, OwedCause } from './state.ts';
 
 export type DaemonEvent =
   /** @property lastRuns last known run of each new job, in milliseconds, by name */
@@ -49,7 +49,21 @@ export type DaemonEvent =
   /** Every `BEAT_MS`. @property missed ticks that were not fired since the last beat */
   | { readonly kind: 'beat'; readonly missed: readonly MissedTick[] }
   | { readonly kind: 'beat-over' }
+  /** A person asks for something; the effect `answer` has the same id. */
+  | { readonly kind: 'asked'; readonly id: string; readonly ask: Ask }
   | { readonly kind: 'stop' };
+
+export type Ask =
+  | ({ readonly kind: 'command'; readonly job: string } & AskedCommand)
+  /** The planned retry at once; without one a run. */
+  | { readonly kind: 'retry'; readonly job: string }
+  | { readonly kind: 'stop'; readonly job: string };
+
+export interface AskAnswer {
+  readonly outcome: 'started' | 'done' | 'refused';
+  /** One sentence. */
+  readonly text: string;
+}
 
 export type AlertCause = OwedCause | 'gaps';
 
@@ -70,6 +84,9 @@ export type Effect =
   | { readonly kind: 'complete'; readonly tick: Tick }
   | { readonly kind: 'start-run'; readonly due: DueRun; readonly runId: string }
   | { readonly kind: 'stop-run'; readonly job: string }
+  | { readonly kind: 'answer'; readonly id: string; readonly answer: AskAnswer }
+  /** For the history of runs: what only the daemon knows of an end. */
+  | { readonly kind: 'record-end'; readonly job: string; readonly run: RunRecord }
   | { readonly kind: 'read-status'; readonly job: string }
   | {
       readonly kind: 'send-alert';

@@ -2,13 +2,14 @@
  * The daemon's public view: input of the status page, `/healthz` and `/metrics`. Types only. The loop fills it, the web
  * part reads it, and neither knows the other.
  */
+import type { RunEntry } from '../state/run-entry.ts';
 import type { RunDocument, StatusDocument } from './documents.ts';
 
 /**
  * Why a run was started. `take-over`: the daemon that started it died. `gap`: no session today, but dates are pending.
- * `stage`: only stages the running session.
+ * `stage`: only stages the running session. `asked`: a person asked for it on the page.
  */
-export type RunReason = 'scheduled' | 'catch-up' | 'retry' | 'take-over' | 'gap' | 'stage';
+export type RunReason = Exclude<RunEntry['reason'], 'hand'>;
 
 export interface DaemonView {
   readonly version: string;
@@ -34,8 +35,10 @@ export interface JobView {
   /** When it began to wait for a free run place; milliseconds since the epoch. */
   readonly waitingSinceMs: number | undefined;
   readonly running: RunView | undefined;
-  /** Newest first; bounded. */
+  /** Runs of this daemon, newest first; bounded. */
   readonly finished: readonly RunRecord[];
+  /** Runs that this machine remembers, newest first, without staging; bounded. */
+  readonly runs: readonly RunEntry[];
   /** Why the current job file is not used; the job continues unchanged. */
   readonly fault: { readonly message: string; readonly sinceMs: number } | undefined;
   /** The last output of `flowdrop --json status`, and when it was read; `undefined` before the first. */
@@ -60,16 +63,7 @@ export interface RunRecord {
   readonly reason: RunReason;
   readonly startedAtMs: number;
   readonly finishedAtMs: number;
-  readonly outcome:
-    | 'done'
-    | 'failed'
-    | 'usage'
-    | 'incomplete'
-    | 'active'
-    | 'interrupted'
-    | 'died'
-    | 'timed-out'
-    | 'no-session';
+  readonly outcome: NonNullable<RunEntry['outcome']> | 'no-session';
   /** Exit code; `undefined` when a signal ended the run or no process was started. */
   readonly code: number | undefined;
   readonly signal: string | undefined;

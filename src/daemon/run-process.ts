@@ -1,11 +1,9 @@
 /**
- * One run as a child process with its own log file; only the newest log files are kept. Its output is parsed with the
+ * One run as a child process with its own log file. Its output is parsed with the
  * schemas of `documents.ts` and never trusted: invalid output counts as none.
  */
-import { open, readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { open } from 'node:fs/promises';
 import { describeError } from '../core/errors.ts';
-import { makeFolder } from '../core/folder.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import type { Log } from '../core/log.ts';
 import { type ChildCommand, type ChildEnd, startProcess } from './child-process.ts';
@@ -25,9 +23,6 @@ export interface RunProcess {
   kill(): void;
 }
 
-/** Kept log files of a job: a month of nights. */
-const MAX_LOG_FILES = 30;
-
 const OUTCOMES: Readonly<Record<number, RunRecord['outcome']>> = {
   0: 'done',
   1: 'failed',
@@ -37,13 +32,12 @@ const OUTCOMES: Readonly<Record<number, RunRecord['outcome']>> = {
   130: 'interrupted',
 };
 
-/** @param logsDir folder of the job's logs; if the file cannot be opened, the run has no log */
+/** @param logFile path; if the file cannot be opened, the run has no log */
 export async function startRunProcess(
   command: ChildCommand,
-  { runId, logsDir, log }: { readonly runId: string; readonly logsDir: string; readonly log: Log },
+  { runId, logFile, log }: { readonly runId: string; readonly logFile: string; readonly log: Log },
 ): Promise<RunProcess> {
-  const logFile = join(logsDir, `${runId}.log`);
-  const file = await openLogFile(logsDir, logFile).catch((error: unknown) => {
+  const file = await open(logFile, 'a', 0o640).catch((error: unknown) => {
     const reason = describeError(error);
     log.error({ event: 'log-file-failed', logFile, reason }, `the run has no log file: ${reason}`);
     return undefined;
@@ -60,14 +54,6 @@ export async function startRunProcess(
     // The child has its own copy of the handle.
     await file?.close();
   }
-}
-
-async function openLogFile(folder: string, path: string) {
-  await makeFolder(folder);
-  // Sorting by name sorts by time, because run ids begin with it.
-  const old = (await readdir(folder)).filter((name) => name.endsWith('.log')).sort();
-  for (const name of old.slice(0, -(MAX_LOG_FILES - 1))) await rm(join(folder, name), { force: true });
-  return await open(path, 'a', 0o640);
 }
 
 /** The outcome of a run from the end of its process and its output. Exported for tests. */

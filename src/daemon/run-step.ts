@@ -9,7 +9,7 @@ import type { NextState } from './next-state.ts';
 import { chooseNext } from './run-order.ts';
 import { chooseStaging, endStaging, listStaging } from './stage-step.ts';
 import { type DueRun, expiryOf, isStaging, type RunningRun, runTimeoutMs } from './state.ts';
-import { admit, endRun } from './tick-step.ts';
+import { admit, endAsked, endRun } from './tick-step.ts';
 
 /**
  * Run time is measured in sleeps of at most this long. So neither a clock change nor a sleeping laptop ends a run, and
@@ -112,13 +112,6 @@ export function noteEnd(turn: NextState, { job, runId, end }: Extract<DaemonEven
   const run = findRun(turn, job, runId);
   const state = turn.job(job);
   if (!run || !state) return;
-  if (run.due.reason === 'stage') {
-    const { next } = state;
-    endStaging(turn, job, run, end.outcome === 'done' ? undefined : (end.error?.message ?? end.outcome));
-    turn.change(job, { next: undefined });
-    if (next) admit(turn, next);
-    return;
-  }
   const { hasSpoken, ...came } = end;
   const isTimedOut = run.stop === 'timeout' && CUT_SHORT.has(came.outcome);
   // Stopped before its handler existed: counts as interrupted, so it is not retried.
@@ -133,7 +126,19 @@ export function noteEnd(turn: NextState, { job, runId, end }: Extract<DaemonEven
     error: isTimedOut ? describeTimeout(runTimeoutMs(state)) : came.error,
     logFile: run.logFile,
   };
+  turn.do({ kind: 'record-end', job, run: finished });
+  if (run.due.reason === 'stage') {
+    const { next } = state;
+    endStaging(turn, job, run, end.outcome === 'done' ? undefined : (end.error?.message ?? end.outcome));
+    turn.change(job, { next: undefined });
+    if (next) admit(turn, next);
+    return;
+  }
   logEnd(turn.log, job, finished);
+  if (run.due.asked) {
+    endAsked(turn, run.due, finished);
+    return;
+  }
   const isCrash = came.outcome === 'failed' && !hasSpoken;
   const hasVanished = !run.stop && (isCrash || (came.outcome === 'died' && came.error === undefined));
   endRun(turn, run.due, finished, isTimedOut || hasVanished);

@@ -2,6 +2,7 @@
  * What the daemon knows about each job: its file, ticks and run, its unsent alerts, and the dataset status from its
  * children. Data and simple queries only. Only `step.ts` derives a new state from an old one.
  */
+import type { RunCommand } from '../state/run-entry.ts';
 import type { StatusDocument } from './documents.ts';
 import type { FiledJob } from './job-files.ts';
 import type { JobView, RunReason, RunRecord, RunView } from './job-view.ts';
@@ -11,6 +12,15 @@ export interface DueRun {
   readonly reason: RunReason;
   /** Due time of its tick, in milliseconds since the epoch. */
   readonly tickMs: number;
+  /** What a person asked for; absent for a tick. */
+  readonly asked?: AskedCommand | undefined;
+}
+
+/** A command of a job that a person asked for. */
+export interface AskedCommand {
+  readonly command: Exclude<RunCommand, 'stage'>;
+  /** What follows the job on the command line. */
+  readonly options: readonly string[];
 }
 
 export interface MissedTick {
@@ -164,8 +174,15 @@ function pendingOf(state: DaemonJob | undefined): StatusDocument['dates'] | unde
   return state?.status.shown?.document.dates.filter(({ condition }) => condition === 'pending');
 }
 
-/** @param nextRunAtMs next tick of its schedule */
-export function viewJob({ filed, run, ...state }: DaemonJob, nextRunAtMs: number | undefined): JobView {
+/**
+ * @param nextRunAtMs next tick of its schedule
+ * @param runs those that this machine remembers, newest first
+ */
+export function viewJob(
+  { filed, run, ...state }: DaemonJob,
+  nextRunAtMs: number | undefined,
+  runs: JobView['runs'],
+): JobView {
   const { name, file, schedule, settleSeconds } = filed.job;
   const running = run?.phase === 'running' ? run : undefined;
   return {
@@ -184,6 +201,7 @@ export function viewJob({ filed, run, ...state }: DaemonJob, nextRunAtMs: number
       progress: running.progress?.run_id === running.runId ? running.progress : null,
     },
     finished: state.finished,
+    runs,
     fault: state.fault,
     status: state.status.shown,
     statusFault: state.status.fault,
@@ -202,6 +220,7 @@ export function viewUnusable(file: string, name: string, message: string, sinceM
     waitingSinceMs: undefined,
     running: undefined,
     finished: [],
+    runs: [],
     fault: { message, sinceMs },
     status: undefined,
     statusFault: undefined,

@@ -3,6 +3,7 @@
  * Invariant: a tick ends in a run, in a day without a session, or in a log line that says why not; nothing is started
  * after the stop.
  */
+import { noteAsk } from './action-step.ts';
 import { endAlert, lookForAlerts, recallDeath } from './alert-step.ts';
 import type { DaemonEvent, Effect, Rules } from './event.ts';
 import { forgetRemoved, noteFiles } from './files-step.ts';
@@ -94,6 +95,9 @@ function take(turn: NextState, event: DaemonEvent): void {
     case 'beat-over':
       // The duration of the beat itself is not a clock jump.
       turn.beatAtMs = turn.nowMs;
+      break;
+    case 'asked':
+      noteAsk(turn, event);
       break;
     case 'stop':
       turn.isStopping = true;

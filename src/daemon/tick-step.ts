@@ -83,6 +83,11 @@ export function admit(turn: NextState, due: DueRun): void {
   const { job: name, tickMs, reason } = due;
   const job = turn.job(name);
   if (!job || turn.isStopping) return;
+  if (due.asked) {
+    // It waited for staging to give way.
+    waitForPlace(turn, due);
+    return;
+  }
   if (isShared(job) && !job.heldTicks.includes(tickMs)) turn.change(name, { heldTicks: [...job.heldTicks, tickMs] });
   // The schedule or its retries were removed from the file, so do not retry.
   if (reason === 'retry' && (job.filed.job.schedule?.retrySeconds ?? null) === null) {
@@ -182,19 +187,38 @@ export function endRun(turn: NextState, due: DueRun, run: RunRecord, isUnsent: b
   if (next) admit(turn, next);
 }
 
+/** Handles the end of what a person asked for: a page shows it, so nobody is alerted, and it is not retried. */
+export function endAsked(turn: NextState, due: DueRun, run: RunRecord): void {
+  const { job: name } = due;
+  const isWhole = due.asked?.command === 'run';
+  // Only a full run is one of the job's own.
+  if (isWhole) addFinished(turn, name, run);
+  const { retry, next } = turn.job(name) ?? {};
+  turn.change(name, { run: undefined, next: undefined });
+  if (turn.isStopping) return;
+  if (isWhole && run.outcome === 'done') {
+    dropAlert(turn, name, 'died');
+    // It did what the retry was for.
+    if (retry) endTick(turn, retry.due);
+    turn.change(name, { retry: undefined });
+  }
+  refreshStatus(turn, name);
+  if (next) admit(turn, next);
+}
+
 /** The tick is finished: neither another daemon nor a restart needs to run it. */
-function endTick(turn: NextState, due: DueRun): void {
+export function endTick(turn: NextState, due: DueRun): void {
   turn.do({ kind: 'forget-unfinished', job: due.job });
   settleTick(turn, due);
 }
 
-function waitForPlace(turn: NextState, due: DueRun): void {
+export function waitForPlace(turn: NextState, due: DueRun): void {
   turn.change(due.job, { run: { phase: 'waiting', due, sinceMs: turn.nowMs } });
   turn.later(GATHER_MS, { kind: 'fill-places' });
 }
 
 /** Keeps only the newest tick: one run exports everything that is not sealed. */
-function keepNext(turn: NextState, { next }: DaemonJob, due: DueRun): void {
+export function keepNext(turn: NextState, { next }: DaemonJob, due: DueRun): void {
   const isNewest = next === undefined || next.tickMs <= due.tickMs;
   if (isNewest) turn.change(due.job, { next: due });
   const older = isNewest ? next : due;

@@ -1,19 +1,16 @@
 /**
- * Copies in the store of what was mailed, per revision: a page that opens in a browser, the message, and the model as
- * JSON. The usual edition has a plain name; those of other watchlists, time zones or corrections have a hash in their
+ * Copies in the store of what was mailed, per revision: the full report as a page, the message, and the model as JSON. The usual edition has a plain name; those of other watchlists, time zones or corrections have a hash in their
  * names.
  */
 import { createHash } from 'node:crypto';
 import { describeError } from '../core/errors.ts';
 import { reportCopyPrefix } from '../ledger/layout.ts';
-import { embedImages } from '../mail/mail-page.ts';
 import type { DigestPart } from '../report/digest.ts';
 import type { FlowReport } from '../report/model.ts';
-import type { RenderedReport } from '../report/render.ts';
 import { listReports } from './content.ts';
 import type { DeliverContext } from './delivery.ts';
 
-interface ArchivePlace {
+export interface ArchivePlace {
   readonly job: string;
   readonly date: string;
   /** Distinguishes the report from the job's others. */
@@ -25,21 +22,28 @@ interface ReportCopy {
   /** Empty for the usual edition, else text that distinguishes this copy from the others of the revision. */
   readonly variant: string;
   readonly parts: readonly DigestPart[];
-  readonly rendered: RenderedReport;
+  /** The full report, HTML. */
+  readonly page: string;
   readonly eml: Uint8Array;
 }
 
 /** Idempotent: the same copy has the same keys. @throws StoreFault */
 export async function archiveReport(context: DeliverContext, place: ArchivePlace, copy: ReportCopy): Promise<void> {
-  const suffix = copy.variant === '' ? '' : `-${createHash('sha256').update(copy.variant).digest('hex').slice(0, 8)}`;
-  const prefix = reportCopyPrefix(place.job, place.date, place.report, place.revision);
   const put = async (extension: string, bytes: Uint8Array, contentType: string) =>
-    await context.store.put(`${prefix}report${suffix}.${extension}`, { bytes }, { contentType });
-  const { rendered, parts } = copy;
-  const page = Buffer.from(embedImages(rendered.html, rendered.images));
-  await put('html', page, 'text/html; charset=utf-8');
+    await context.store.put(copyKeyOf(place, copy.variant, extension), { bytes }, { contentType });
+  await put('html', Buffer.from(copy.page), 'text/html; charset=utf-8');
   await put('eml', copy.eml, 'message/rfc822');
-  await put('json', Buffer.from(`${JSON.stringify(parts, undefined, 2)}\n`), 'application/json');
+  await put('json', Buffer.from(`${JSON.stringify(copy.parts, undefined, 2)}\n`), 'application/json');
+}
+
+/** Key of the full report. */
+export function pageKeyOf(place: ArchivePlace, variant: string): string {
+  return copyKeyOf(place, variant, 'html');
+}
+
+function copyKeyOf({ job, date, report, revision }: ArchivePlace, variant: string, extension: string): string {
+  const suffix = variant === '' ? '' : `-${createHash('sha256').update(variant).digest('hex').slice(0, 8)}`;
+  return `${reportCopyPrefix(job, date, report, revision)}report${suffix}.${extension}`;
 }
 
 /**

@@ -87,7 +87,7 @@ async function deliverReport(
   context: DeliverContext,
   job: Job,
   report: JobReport,
-  { date, only }: DeliverOptions,
+  { date, only, restated }: DeliverOptions,
 ): Promise<readonly Delivery[]> {
   const id = identifyReport(report);
   const task = { job, report, id, only, byHand: date !== undefined };
@@ -95,7 +95,7 @@ async function deliverReport(
     const due = await chooseDate(context, job, date);
     return due === undefined ? [] : [await deliverDate(context, { ...task, ...due })];
   }
-  const { due, pending } = await listDueDates(context, job, id);
+  const { due, pending } = await listDueDates(context, job, id, restated);
   const deliveries = pending.map((day) => ({
     ...createDelivery(report, { date: day, late: false, past: false }),
     pending: true,

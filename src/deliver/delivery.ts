@@ -45,6 +45,8 @@ export interface DeliverOptions {
   readonly date?: string | undefined;
   /** Mail only this recipient, even if already mailed. */
   readonly only?: string | undefined;
+  /** Of the dates that are due, only these: an audit has restated them since the others were mailed. */
+  readonly restated?: ReadonlySet<string> | undefined;
 }
 
 /** What delivery needs. No source, because it reads only sealed data. */
@@ -62,6 +64,8 @@ export interface DeliverContext {
   readonly state: JobState;
   /** Folder of the MJML templates. */
   readonly templatesDir: string;
+  /** Address of the status page for readers, without a slash at its end; `undefined` if they cannot reach it. */
+  readonly publicUrl: string | undefined;
   readonly version: string;
   readonly signal?: AbortSignal | undefined;
 }

@@ -30,13 +30,23 @@ interface DueDates {
   readonly pending: readonly string[];
 }
 
-/** The dates that a run must report on. Costs a listing and the receipts of the lookback. */
-export async function listDueDates(context: DeliverContext, job: Job, id: string): Promise<DueDates> {
+/**
+ * The dates that a run must report on. Costs a listing and the receipts of the lookback.
+ * @param wanted only these; default: all that are due
+ */
+export async function listDueDates(
+  context: DeliverContext,
+  job: Job,
+  id: string,
+  wanted?: ReadonlySet<string>,
+): Promise<DueDates> {
   const { sealed, pending } = await readSessions(context, job);
   const newest = sealed.at(-1);
   const from = (await findFirstDate(context, job, id)) ?? newest;
   const oldest = newest === undefined ? undefined : addDays(newest, -LOOKBACK_DAYS);
-  const isDue = (date: string) => from !== undefined && oldest !== undefined && date >= from && date >= oldest;
+  const isWanted = (date: string) => wanted === undefined || wanted.has(date);
+  const isDue = (date: string) =>
+    isWanted(date) && from !== undefined && oldest !== undefined && date >= from && date >= oldest;
   return {
     due: sealed.filter(isDue).map((date) => ({ date, late: isLate(date, sealed, pending), past: date !== newest })),
     pending: pending.filter(isDue),

@@ -9,10 +9,12 @@ import { buildEml } from '../mail/eml.ts';
 import type { MailAttachment, MailMessage } from '../mail/mailer.ts';
 import { buildMessageId } from '../mail/receipt.ts';
 import type { DigestPart } from '../report/digest.ts';
+import { renderFullReport } from '../report/full-report.ts';
 import type { RenderedReport, RenderOptions } from '../report/render.ts';
-import { archiveReport } from './archive-report.ts';
+import { type ArchivePlace, archiveReport } from './archive-report.ts';
 import { listReports, type ReportContent } from './content.ts';
 import type { DeliverContext } from './delivery.ts';
+import { attachFullReport, linkFullReport } from './full-report-place.ts';
 import type { Outgoing } from './mails.ts';
 import { attachReport, renderReport } from './report-model.ts';
 
@@ -35,10 +37,10 @@ export interface Reader {
 export interface Edition {
   readonly parts: readonly DigestPart[];
   readonly rendered: RenderedReport;
+  /** The full report, HTML. */
+  readonly page: string;
   readonly attachments: readonly MailAttachment[];
 }
-
-const NO_ATTACHMENTS = { attachments: [], leftOut: [] } as const;
 
 /** Renders and archives the editions of these readers. @returns the mails in the readers' order; a subject to show */
 export async function prepareMails(
@@ -54,9 +56,7 @@ export async function prepareMails(
     editions.set(variant, edition);
     // Before the mail: everything that a reader receives must also be in the store.
     const eml = await buildEml(buildMail(context, mailed, edition, reader.recipient.address));
-    const { date, revision } = mailed.content.manifest;
-    const place = { job: mailed.job.name, date, report: mailed.id, revision };
-    await archiveReport(context, place, { ...edition, variant, eml });
+    await archiveReport(context, placeOf(mailed), { ...edition, variant, eml });
   }
   const outgoing = readers.flatMap((reader) => {
     const edition = editions.get(describeVariant(mailed.report, reader));
@@ -68,28 +68,55 @@ export async function prepareMails(
 }
 
 /** What a recipient receives, with attachments. */
-export async function buildEdition(
-  context: DeliverContext,
-  { report, content, late }: MailedReport,
-  { recipient, correction }: Reader,
-): Promise<Edition> {
+export async function buildEdition(context: DeliverContext, mailed: MailedReport, reader: Reader): Promise<Edition> {
+  const { report, content, late } = mailed;
+  const { recipient, correction } = reader;
   const parts = await content.parts(recipient.symbols ?? report.symbols);
-  const { timezone } = recipient;
-  const { manifest } = content;
-  const [model] = listReports(parts);
-  const isAttaching = report.attach.length > 0 && model !== undefined;
-  const { attachments, leftOut } = isAttaching ? await attachReport(model, report, timezone) : NO_ATTACHMENTS;
+  const options = {
+    // Every correction is late, so it is not marked as late.
+    ...{
+      templatesDir: context.templatesDir,
+      timezone: recipient.timezone,
+      correction,
+      late: late && correction === null,
+    },
+    link: await linkDrop(context, report, dropKeyOf(content.manifest)),
+  };
+  const page = await renderFullReport(parts, options);
+  const { full, attachments, leftOut } = await attachAll(context, mailed, reader, { parts, page });
   if (leftOut.length > 0)
     context.log.warn(
       { event: 'attachment-left-out', leftOut },
       'attachments were left out: the mail would be too large',
     );
-  const rendered = await renderReport(report.template, parts, {
-    // Every correction is late, so it is not marked as late.
-    ...{ templatesDir: context.templatesDir, timezone, correction, late: late && correction === null, leftOut },
-    link: await linkDrop(context, report, dropKeyOf(manifest)),
-  });
-  return { parts, rendered, attachments };
+  return {
+    parts,
+    page,
+    attachments,
+    rendered: await renderReport(report.template, parts, { ...options, full, leftOut }),
+  };
+}
+
+/** The files of the mail: those that the job asks for, and the full report where no link leads to it and no PDF is it. */
+async function attachAll(
+  context: DeliverContext,
+  mailed: MailedReport,
+  reader: Reader,
+  { parts, page }: Pick<Edition, 'parts' | 'page'>,
+): Promise<Pick<Edition, 'attachments'> & Required<Pick<RenderOptions, 'full' | 'leftOut'>>> {
+  const { report } = mailed;
+  const place = placeOf(mailed);
+  const link = await linkFullReport(context, report, { place, variant: describeVariant(report, reader) });
+  const own = link === undefined && !report.attach.includes('pdf') ? [attachFullReport(place, page)] : [];
+  const asked = await attachReport(listReports(parts), report, reader.recipient.timezone, own);
+  const pages = asked.attachments.filter(({ filename }) => /\.(html|pdf)$/.test(filename));
+  const [first] = pages;
+  return { ...asked, full: link ?? (first && { file: first.filename }) };
+}
+
+function placeOf({ job, id, content }: MailedReport): ArchivePlace {
+  const { date, revision } = content.manifest;
+  return { job: job.name, date, report: id, revision };
 }
 
 export function buildMail(context: DeliverContext, mailed: MailedReport, edition: Edition, to: string): MailMessage {

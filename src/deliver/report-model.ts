@@ -33,10 +33,14 @@ export async function renderReport(
   throw new Fault('REPORT_PENDING', 'the date is not sealed, so it has no report');
 }
 
+/** @param own files that come first */
 export async function attachReport(
-  report: FlowReport,
+  reports: readonly FlowReport[],
   { attach, attachLimitBytes }: JobReport,
   timezone: string,
+  own: readonly MailAttachment[],
 ): Promise<{ readonly attachments: readonly MailAttachment[]; readonly leftOut: readonly string[] }> {
-  return await buildAttachments(report, attach, { limitBytes: attachLimitBytes, timezone });
+  const [report] = reports;
+  if (report === undefined) return { attachments: own, leftOut: [] };
+  return await buildAttachments(report, attach, { own, limitBytes: attachLimitBytes, timezone });
 }

@@ -61,10 +61,7 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
   ];
   try {
     const session = new chdb.Session(options.path, { connectionArgs });
-    const mark = randomUUID();
-    await session.queryAsync(`SET log_comment = '${mark}'`, { format: 'Null' });
-    return new EmbeddedEngine(session, {
-      mark,
+    return await startEngine(session, {
       drain: chdb.drainPending,
       connect: () => new chdb.Session(session.path, { connectionArgs }),
       signal: options.signal,
@@ -94,10 +91,18 @@ interface EngineParts {
   readonly signal: AbortSignal | undefined;
 }
 
+async function startEngine(session: Session, parts: Omit<EngineParts, 'mark'>): Promise<EmbeddedEngine> {
+  const mark = randomUUID();
+  await session.queryAsync(`SET log_comment = '${mark}'`, { format: 'Null' });
+  return new EmbeddedEngine(session, { ...parts, mark });
+}
+
 class EmbeddedEngine implements Engine {
   readonly kind = 'embedded';
   readonly #session: Session;
   readonly #parts: EngineParts;
+  /** For statements that run beside the others, one after another; opened by the first. */
+  #second: Promise<EmbeddedEngine> | undefined;
   /** Resolves when all statements so far have ended. The cleanup after a failed one must finish before the next. */
   #last: Promise<void> = Promise.resolve();
 
@@ -138,12 +143,17 @@ class EmbeddedEngine implements Engine {
   }
 
   async close(): Promise<void> {
+    await (await this.#second?.catch(ignore))?.close();
     this.#session.close();
     await this.#parts.drain();
   }
 
   /** Runs one statement after earlier ones. An aborted one rejects at once, but keeps its turn until it has ended. */
-  async #run(sql: string, format: string, options: StatementOptions): Promise<FormattedResult> {
+  async #run(sql: string, format: string, { beside, ...options }: StatementOptions): Promise<FormattedResult> {
+    if (beside) {
+      this.#second ??= startEngine(this.#parts.connect(), this.#parts);
+      return await (await this.#second).#run(sql, format, options);
+    }
     const signals = [this.#parts.signal, options.signal].filter((signal) => signal !== undefined);
     const turn = this.#last.then(() => this.#execute(sql, format, options, signals));
     this.#last = turn.then(ignore, () => this.#clean());

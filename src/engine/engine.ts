@@ -11,6 +11,11 @@ export type SqlParams = Readonly<Record<string, string | number | boolean | read
 export interface StatementOptions {
   readonly params?: SqlParams | undefined;
   readonly signal?: AbortSignal | undefined;
+  /**
+   * Run it at the same time as other statements, so that all cores work: many statements use one only. It sees tables, but no
+   * temporary ones. Default: after the statements before it.
+   */
+  readonly beside?: boolean | undefined;
 }
 
 /** Result bytes in an output format of ClickHouse, and the number of result rows. */

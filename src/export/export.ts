@@ -1,5 +1,6 @@
 /**
- * The export of a job: plan, then for each unsealed date, soonest expiry first: fetch, recount, seal. Invariant: a failed
+ * The export of a job: plan, then for each unsealed date, soonest expiry first: fetch, recount, seal; the audits of the other
+ * dates come after, when the caller asks for them. Invariant: a failed
  * date does not stop the others, unless the query or the key is wrong. Staged and sealed rows are always kept, and the
  * next call goes on from there.
  */
@@ -8,7 +9,13 @@ import { type DateRange, isInRange } from '../calendar/date-range.ts';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import type { Finished } from '../ledger/finish.ts';
-import { findShortfall, noteRows, readManifestIfValid, updateConditions } from '../ledger/update-conditions.ts';
+import {
+  type Conditions,
+  findShortfall,
+  noteRows,
+  readManifestIfValid,
+  updateConditions,
+} from '../ledger/update-conditions.ts';
 import { expiresAt } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
 import type { HeldDate } from '../plan/witness.ts';
@@ -19,7 +26,7 @@ import { type DateResult, isInVain, type RunResult } from '../state/run-result.t
 import { addUnavailable } from '../state/unavailable.ts';
 import { isStoreChange } from '../store/identity.ts';
 import { API_DOWN_CODES } from './api-down.ts';
-import { auditSealed } from './audits/source-audit.ts';
+import { type Audited, auditSealed } from './audits/source-audit.ts';
 import { type ClockReading, findConflict, readClocks } from './clocks.ts';
 import { type BackfillMode, type DateSelection, selectDates } from './date-selection.ts';
 import type { ExportContext } from './export-context.ts';
@@ -46,8 +53,19 @@ export interface RunOptions {
   readonly mode?: BackfillMode;
 }
 
+/** An export that has sealed what it could. */
+export interface ExportedJob {
+  readonly result: RunResult;
+  /**
+   * Compares the other sealed dates with the source, and returns the result with what that found. Apart from the export,
+   * because reports are mailed first. Absent: nothing is compared, by a backfill for instance.
+   * @throws Fault of kind `interrupted`, `STORE_CHANGED`; StoreFault
+   */
+  readonly audit?: (() => Promise<RunResult>) | undefined;
+}
+
 /** Runs the export part of a job. Reports are sent by `deliver`. @throws Fault when nothing could be started at all */
-export async function runExport(given: ExportContext, job: Job, options: RunOptions = {}): Promise<RunResult> {
+export async function runExport(given: ExportContext, job: Job, options: RunOptions = {}): Promise<ExportedJob> {
   let splits = 0;
   const onEvent: OnRunEvent = (event) => {
     if (event.kind === 'split') splits += 1;
@@ -61,10 +79,27 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   await saveLimits(context);
   await noteRows(context, job, plan);
   onEvent(describePlan(plan));
-  const exported = await auditOthers(context, options, start, await exportPlanned(context, plan, start));
-  const result = await concludeExport(context, job, { options, start, plan, exported, startedAtMs, splits });
+  const exported = await exportPlanned(context, plan, start);
+  const end = { options, start, plan, startedAtMs };
+  const { result, updated } = await concludeExport(context, job, { ...end, exported, splits });
   await recordResult(context, result, { options, results: exported.results, plan });
-  return result;
+  if (isByHand(options) || exported.results.some(({ error }) => error && API_DOWN_CODES.has(error.code))) {
+    return { result };
+  }
+  const audit = async () => {
+    const { audits, results } = await auditOthers(context, start, exported.results);
+    if (Object.keys(audits).length === 0 && results.length === 0) return result;
+    const all = { ...exported, results: [...exported.results, ...results], audits };
+    const concluded = await concludeExport(context, job, { ...end, exported: all, splits, before: updated });
+    await recordResult(context, concluded.result, { options, results, plan });
+    return concluded.result;
+  };
+  return { result, audit };
+}
+
+/** A backfill does only what it was asked for. */
+function isByHand({ range, mode }: RunOptions): boolean {
+  return range !== undefined || mode !== undefined;
 }
 
 /** The state at the start of an export. */
@@ -142,26 +177,22 @@ async function exportPlanned(
   return { results, held, open };
 }
 
-/** Compares the other sealed dates with the source. A backfill does only what it was asked for. */
+/** Compares the sealed dates that this run did not export with the source. */
 async function auditOthers(
   context: ExportContext,
-  options: RunOptions,
   { sealed, damaged }: ExportStart,
-  exported: ExportedDates,
-): Promise<ExportedDates> {
-  const isByHand = options.range !== undefined || options.mode !== undefined;
-  const { results } = exported;
-  if (isByHand || results.some(({ error }) => error && API_DOWN_CODES.has(error.code))) return exported;
-  const done = new Set(results.map(({ date }) => date));
+  exported: readonly DateResult[],
+): Promise<Audited> {
+  const done = new Set(exported.map(({ date }) => date));
   const dates = [...sealed].filter((date) => !done.has(date) && !damaged.has(date));
   // Limits found while auditing are kept as well.
   const audited = await auditSealed(context, context.opened, dates).finally(() => saveLimits(context));
-  const all = [...results, ...audited.results];
+  const all = [...exported, ...audited.results];
   await discardOldFiles(
     context,
     all.toSorted((a, b) => (a.date < b.date ? -1 : 1)),
   );
-  return { ...exported, results: all, audits: audited.audits };
+  return audited;
 }
 
 interface ExportEnd {
@@ -171,10 +202,17 @@ interface ExportEnd {
   readonly exported: ExportedDates;
   readonly startedAtMs: number;
   readonly splits: number;
+  /** After audits: what the export concluded. A loss that it found is still this run's news. */
+  readonly before?: Conditions | undefined;
+}
+
+interface ConcludedExport {
+  readonly result: RunResult;
+  readonly updated: Conditions;
 }
 
 /** Updates the conditions and returns the result of the export. */
-async function concludeExport(context: ExportContext, job: Job, end: ExportEnd): Promise<RunResult> {
+async function concludeExport(context: ExportContext, job: Job, end: ExportEnd): Promise<ConcludedExport> {
   const { source, limits } = context;
   const { start, plan, startedAtMs, splits } = end;
   const { results, held, open, audits = {} } = end.exported;
@@ -184,11 +222,13 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
   logHeld(context, held, clocks);
   const staged = await listStages(context.engine, { withRows: true });
   const memory = { before: start.before, staged, range, audits };
-  const updated = await updateConditions(context, job, known, memory);
+  const found = await updateConditions(context, job, known, memory);
+  const { lostBefore, knownBefore } = end.before ?? found;
+  const updated = { ...found, lostBefore, knownBefore };
   const { conditions, damaged } = updated;
   await updateTable(context, job);
   const pending = [...conditions].filter(([, condition]) => condition === 'pending' && expires(job.source));
-  return {
+  const result: RunResult = {
     job: job.name,
     run_id: context.runId,
     dataset: job.drop.dataset,
@@ -213,6 +253,7 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
     ...findShortfall(updated, plan.lookback.clipped, range),
     expires: Object.fromEntries(pending.map(([date]) => [date, new Date(expiresAt(date)).toISOString()])),
   };
+  return { result, updated };
 }
 
 /** Saves the result on this machine for `status` and the next run. */
@@ -225,8 +266,7 @@ async function recordResult(
   await state.failures.change({}, (before) => addFailures(before, results, result.finished_at));
   await noteMissing(context, results, plan, result.server_time);
   // A backfill of chosen dates does not count as a scheduled run: the daemon still catches up.
-  const isByHand = options.range !== undefined || options.mode !== undefined;
-  await (isByHand ? state.lastBackfill : state.lastRun).write(result);
+  await (isByHand(options) ? state.lastBackfill : state.lastRun).write(result);
 }
 
 /**

@@ -5,6 +5,7 @@ import type { CalendarOverride } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
+import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
@@ -61,7 +62,12 @@ export type SealedRows = Pick<
  * Writes the rows as one sorted Parquet file and returns the checksum that it must have.
  * @param duplicates rows beyond one for each trade: they are not written
  */
-export type WriteRows = (columns: readonly DropColumn[], path: string, duplicates: number) => Promise<DropChecksum>;
+export type WriteRows = (
+  columns: readonly DropColumn[],
+  path: string,
+  duplicates: number,
+  signal?: AbortSignal,
+) => Promise<DropChecksum>;
 
 export interface SealInput {
   readonly path: string;
@@ -108,6 +114,8 @@ export interface SealResult {
   readonly changes?: DropChanges | null;
 }
 
+const NOTHING = Promise.resolve();
+
 /** @throws Fault `SEAL_UNVERIFIED`, `SEAL_INCOMPLETE`, `CHECK_FAILED`, StoreFault, EngineFault; the stage is kept */
 export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, input: SealInput): Promise<SealResult> {
   const { store, signal } = deps;
@@ -152,6 +160,17 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
   }
 }
 
+/** The columns of the file. @param sealedNulls of rows that come from a sealed drop */
+export async function listStagedColumns(
+  job: Job,
+  stage: Pick<SealedRows, 'extraFields' | 'quarantine'>,
+  sealedNulls: Manifest['nulls'] = [],
+): Promise<readonly DropColumn[]> {
+  const { nulls } = await stage.quarantine();
+  const withNulls = [...nulls, ...sealedNulls].map(({ column }) => column);
+  return listDropColumns(job.source.columns, await stage.extraFields(), withNulls);
+}
+
 interface WrittenDrop {
   readonly draft: ManifestDraft;
   readonly checks: readonly CheckResult[];
@@ -170,9 +189,7 @@ async function writeDrop(
   const totals = await stage.totals();
   const quarantine = await stage.quarantine();
   await assertFewBadRows(job, stage, counted?.rows ?? totals.rows + quarantine.rows, quarantine);
-  const sealedNulls = input.audit?.sealed.nulls ?? [];
-  const withNulls = [...quarantine.nulls, ...sealedNulls].map(({ column }) => column);
-  const columns = listDropColumns(job.source.columns, await stage.extraFields(), withNulls);
+  const columns = await listStagedColumns(job, stage, input.audit?.sealed.nulls);
   const duplicates = totals.ids < totals.rows ? await stage.countReplaced() : 0;
   const shared = totals.rows - totals.ids - duplicates;
   if (shared > 0) {
@@ -200,12 +217,11 @@ async function writeDrop(
   const computeOnFile = async () => {
     const onFile = job.checks.filter((check) => check.check !== 'baseline');
     const checks = await runChecks(engine, path, onFile, stage.date, repeats);
-    const times = await readTimeRange(engine, path, columns);
-    if (withSummary) await writeSummary(engine, path, summaryPath);
-    return { checks, times };
+    return { checks, times: await readTimeRange(engine, path, columns) };
   };
   const verifying = verifyParquet(engine, path, columns, expected);
-  const [file, { checks, times }] = await sideBySide(verifying, computeOnFile());
+  const computing = sideBySide(computeOnFile(), withSummary ? writeSummary(engine, path, summaryPath) : NOTHING);
+  const [file, [{ checks, times }]] = await sideBySide(verifying, computing);
   step('verify');
   if (degradedReason === undefined) {
     const rows = file.rows - (input.audit?.kept ?? 0);
@@ -272,12 +288,6 @@ function createSteps(log: Log, date: string): (step: string) => void {
   };
 }
 
-/** Waits for both, even when one fails. An error of the first is thrown before one of the second. */
-async function sideBySide<First, Second>(first: Promise<First>, second: Promise<Second>): Promise<[First, Second]> {
-  await Promise.allSettled([first, second]);
-  return [await first, await second];
-}
-
 function reportWarnings(log: Log, date: string, checks: readonly CheckResult[]): void {
   for (const result of checks) {
     if (result.passed || result.on_failure === 'fail') continue;
@@ -294,8 +304,8 @@ function reportQuarantine(log: Log, { date, quarantine, degraded_reason: reason 
 
 /** Writes what is staged. */
 export function stageWriter(engine: Engine, job: Job, stage: Stage): WriteRows {
-  return async (columns, path, duplicates) =>
-    await writeParquet(engine, job, { table: stage.table, duplicates }, columns, path);
+  return async (columns, path, duplicates, signal) =>
+    await writeParquet(engine, job, { table: stage.table, duplicates }, columns, path, signal);
 }
 
 /**

@@ -119,6 +119,24 @@ export function findDifferences(staged: DayCounts, source: DayCounts): DayCounts
   return [...differing, ...staged.filter((cell) => !known.has(keyOf(cell)))].sort(compareCells);
 }
 
+/**
+ * Whether the staged rows are those of the source by their hashes alone. Equal sums of the hashes of ids are the same ids as
+ * often, so distinct ids need no count.
+ * @param staged by the key of a cell on its axis: its symbol or its second; `undefined` is never the same
+ * @param source cells of which none has parts
+ */
+export function isSameByHash(
+  staged: ReadonlyMap<number | string, Pick<CellCount, 'rows' | 'mark' | 'idHash' | 'valueHash'>> | undefined,
+  source: DayCounts,
+): boolean {
+  if (staged?.size !== source.length) return false;
+  return source.every((cell) => {
+    const have = staged.get(cell.symbol ?? cell.second);
+    if (have === undefined || cell.idHash === undefined || have.idHash !== cell.idHash) return false;
+    return have.rows === cell.rows && have.valueHash === cell.valueHash && isSameUpdateMark(have.mark, cell.mark);
+  });
+}
+
 /** Merges the parts of each symbol's day into one cell per symbol. */
 export function mergeBySymbol(counts: DayCounts): DayCounts {
   const merged = new Map<string, CellCount>();

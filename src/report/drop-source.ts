@@ -30,15 +30,15 @@ export interface DropSource {
   rows<Row extends object>(sql: string, params?: SqlParams): Promise<readonly Row[]>;
 }
 
-/** The whole file, including records that do not count. @param signal ends the running query */
-export function openDropFile(engine: Engine, drop: SealedDrop, signal: AbortSignal | undefined): DropSource {
+/**
+ * The whole file, including records that do not count.
+ * @param signal ends the running query @param beside as in `StatementOptions`
+ */
+export function openDropFile(engine: Engine, drop: SealedDrop, signal?: AbortSignal, beside = false): DropSource {
   return {
     table: `file(${quoteString(drop.path)}, Parquet)`,
     rows: async (sql, params) =>
-      await engine.rows(`${sql}\nSETTINGS output_format_json_quote_denormals = 1`, {
-        params,
-        signal,
-      }),
+      await engine.rows(`${sql}\nSETTINGS output_format_json_quote_denormals = 1`, { params, signal, beside }),
   };
 }
 

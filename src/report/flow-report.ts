@@ -4,11 +4,13 @@
  * whose row count differs from the sealed one gives no report. `text/`, `draw/` and the templates define how it looks.
  */
 import { Fault } from '../core/errors.ts';
+import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
 import { type EngineNumber, readAmount } from './amount.ts';
 import { assertColumns, type DropSource, keepRecords, openDropFile } from './drop-source.ts';
 import type { Exposure, FlowReport, SealedDrop, ShownDrop, VolumeAboveOpenInterest, WatchedSymbol } from './model.ts';
 import { queryBiggestTrades } from './query/biggest-trades.ts';
+import { queryDrivers } from './query/drivers.ts';
 import { queryExclusions, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, queryExposure } from './query/exposure.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
@@ -47,13 +49,22 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
   assertSealedRows(drop, left.recorded.trades);
   const source = keepRecords(file, condition, hasGaps);
   const exclusions = { ...left, unknownCodes: hasUnknownCodes ? await queryUnknownCodes(source) : [] };
-  const history = await queryHistory(file, options.before);
-  const { symbols, ...sums } = await querySums(source, focus, history, hasGaps);
-  const volumeAboveOpenInterest = await queryVolumeAboveOpenInterest(source);
+  const beside = keepRecords(openDropFile(engine, drop, options.signal, true), condition, hasGaps);
   const { date } = drop;
-  const exposure = hasWholeSymbols(drop.filter)
-    ? await queryExposure(source, { date, focus, marketStructure: options.marketStructure })
-    : NO_EXPOSURE;
+  const measureExposure = async () =>
+    hasWholeSymbols(drop.filter)
+      ? await queryExposure(beside, { date, focus, marketStructure: options.marketStructure })
+      : NO_EXPOSURE;
+  const queryTrades = async () => {
+    const history = await queryHistory(file, options.before);
+    const sums = await querySums(source, focus, history, hasGaps);
+    const volumeAboveOpenInterest = await queryVolumeAboveOpenInterest(source);
+    const drivers = await queryDrivers(source);
+    return { history, sums, volumeAboveOpenInterest, drivers, biggestTrades: await queryBiggestTrades(source) };
+  };
+  const [trades, exposure] = await sideBySide(queryTrades(), measureExposure());
+  const { history, volumeAboveOpenInterest, drivers, biggestTrades } = trades;
+  const { symbols, ...sums } = trades.sums;
   return {
     kind: 'flow',
     job: options.job,
@@ -71,7 +82,9 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
     mostBullish: sums.mostBullish,
     mostBearish: sums.mostBearish,
     unusual: sums.unusual,
-    biggestTrades: await queryBiggestTrades(source),
+    drivers,
+    movers: sums.movers,
+    biggestTrades,
     exposure,
     watchlist: focus.map((symbol) => watch(symbol, symbols, exposure)),
     watchlistLeftOut: wanted.length - focus.length,

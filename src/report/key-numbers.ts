@@ -7,7 +7,7 @@
 import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../core/units.ts';
 import type { Amount } from './amount.ts';
 import type { Change, Comparison, FlowReport, SymbolExposure } from './model.ts';
-import { KEY_NUMBERS, type Unit } from './numbers.ts';
+import { type Compared, KEY_NUMBERS, type Unit } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnKind, KIND_OF, kept, shown } from './report-table.ts';
 import { formatPastDay, formatShortCount, formatSignedPercent, joinWords, NONE } from './text/label.ts';
 
@@ -17,6 +17,18 @@ const MILLION = 1e6;
 
 /** A mean over fewer sessions is about one of them. */
 export const FEWEST_IN_MEAN = 3;
+
+/** The key numbers of the mail; the full report has all. */
+export const MAIL_NUMBERS: readonly Compared[] = [
+  'total',
+  'netCalls',
+  'netPuts',
+  'bullish',
+  'bearish',
+  'putCallByPremium',
+  'zeroDteShare',
+  'volumeAboveOpenInterest',
+];
 
 export interface ChangeRow {
   readonly name: string;
@@ -28,8 +40,9 @@ export interface ChangeRow {
   readonly onMean: string;
 }
 
-export function buildChangeRows(comparison: Comparison): readonly ChangeRow[] {
-  return KEY_NUMBERS.toSorted((a, b) => a.mail[0] - b.mail[0]).map(({ key, mail: [, name], unit }) => {
+export function buildChangeRows(comparison: Comparison, keys: readonly Compared[]): readonly ChangeRow[] {
+  const numbers = KEY_NUMBERS.filter(({ key }) => keys.includes(key)).toSorted((a, b) => a.mail[0] - b.mail[0]);
+  return numbers.map(({ key, mail: [, name], unit }) => {
     const { latest, previous, mean } = comparison.changes[key];
     return {
       name,

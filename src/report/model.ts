@@ -136,6 +136,34 @@ export interface UnusualSymbol extends Direction {
   readonly sessions: number;
 }
 
+/** A symbol's calls or puts, counted records only. Dollars. */
+export interface Driver {
+  readonly symbol: string;
+  readonly right: 'calls' | 'puts';
+  /** `YYYY-MM-DD`; null: all expirations, or one that is not known. */
+  readonly expirationDate: string | null;
+  readonly premium: number;
+  readonly bullish: number;
+  readonly bearish: number;
+}
+
+/** What drove the sentiment of the day. */
+export interface Drivers {
+  /** The symbol's calls or puts with most bullish (bearish) premium; one expiration of it if that has most of it. */
+  readonly bullish: Driver | null;
+  readonly bearish: Driver | null;
+  /** By expiration: the largest differences of bullish and bearish premium first (at most 5). */
+  readonly top: readonly Driver[];
+}
+
+/** A symbol's part in the change of total premium since the session before. Dollars. */
+export interface Mover {
+  readonly symbol: string;
+  readonly premium: number;
+  /** 0 if it did not trade. */
+  readonly previous: number;
+}
+
 export interface BigTrade {
   readonly id: string;
   /** Wall clock of the exchange, `HH:MM:SS`. */
@@ -275,6 +303,9 @@ export interface FlowReport {
   readonly mostBearish: readonly SymbolFlow[];
   /** Largest ratio first (at most 10). */
   readonly unusual: readonly UnusualSymbol[];
+  readonly drivers: Drivers;
+  /** Largest absolute change first (at most 3); empty without a session before. */
+  readonly movers: readonly Mover[];
   readonly biggestTrades: readonly BigTrade[];
   readonly exposure: Exposure;
   readonly watchlist: readonly WatchedSymbol[];

@@ -2,9 +2,11 @@
  * Renders the report as a mail: subject, HTML, text and the images that the HTML shows. Invariant: rendering computes
  * no number; the same model, templates and options give the same mail. It sends nothing; `mail/` does.
  */
+import type { TopLevelSpec } from 'vega-lite';
 import type { InlineImage } from '../mail/mailer.ts';
 import { buildDigestView, type DigestPart } from './digest.ts';
-import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from './draw/chart.ts';
+import { buildSessionChart, buildSymbolChart, SHOWN_WIDTH } from './draw/chart.ts';
+import { DARK, LIGHT, type Palette } from './draw/palette.ts';
 import { renderPicture } from './draw/picture.ts';
 import { buildStrikeChart } from './draw/strikes.ts';
 import type { FlowReport } from './model.ts';
@@ -45,7 +47,7 @@ export async function renderDigest(reports: readonly DigestPart[], options: Rend
 }
 
 async function fillTemplates(name: string, view: object, { templatesDir }: RenderOptions) {
-  const printed = { ...view, tables: MAIL_TABLES, chartWidth: CHART_WIDTH, left: alignLeft, right: alignRight };
+  const printed = { ...view, tables: MAIL_TABLES, chartWidth: SHOWN_WIDTH, left: alignLeft, right: alignRight };
   return {
     html: await renderHtmlTemplate(templatesDir, name, printed),
     text: await renderTextTemplate(templatesDir, name, printed),
@@ -55,14 +57,24 @@ async function fillTemplates(name: string, view: object, { templatesDir }: Rende
 /** Draws only the images that the HTML references: others would appear as attachments. */
 async function drawCharts(report: FlowReport, html: string): Promise<readonly InlineImage[]> {
   const { lead } = report.exposure;
-  const charts = [
-    { cid: 'session', filename: 'sentiment-through-the-day.png', build: () => buildSessionChart(report.halfHours) },
-    { cid: 'symbols', filename: 'premium-by-symbol.png', build: () => buildSymbolChart(report.topSymbols) },
-    ...(lead === null ? [] : [{ cid: 'strikes', filename: 'gex-by-strike.png', build: () => buildStrikeChart(lead) }]),
+  const charts: readonly (readonly [string, string, (palette: Palette) => TopLevelSpec])[] = [
+    ['session', 'sentiment-through-the-day', (palette) => buildSessionChart(report.halfHours, palette)],
+    ['symbols', 'premium-by-symbol', (palette) => buildSymbolChart(report.topSymbols, palette)],
+    ...(lead === null
+      ? []
+      : [['strikes', 'gex-by-strike', (palette: Palette) => buildStrikeChart(lead, palette)] as const]),
   ];
   const images: InlineImage[] = [];
-  for (const { cid, filename, build } of charts) {
-    if (html.includes(`cid:${cid}`)) images.push({ cid, filename, png: await renderPicture(build(), CHART_WIDTH) });
+  for (const [name, filename, build] of charts) {
+    for (const [suffix, palette] of [
+      ['', LIGHT],
+      ['-dark', DARK],
+    ] as const) {
+      const cid = `${name}${suffix}`;
+      // Whole: `session` is also the beginning of `session-dark`.
+      if (!html.includes(`cid:${cid}"`)) continue;
+      images.push({ cid, filename: `${filename}${suffix}.png`, png: await renderPicture(build(palette), SHOWN_WIDTH) });
+    }
   }
   return images;
 }

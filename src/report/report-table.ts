@@ -3,7 +3,7 @@
  * and text. Invariant: a cell of a file is the model's value, unrounded, and null means unknown; the text for people is
  * formatted from the same value.
  */
-import { formatDecimal, formatDollars } from '../core/units.ts';
+import { formatCount, formatDecimal, formatDollars, formatPercent } from '../core/units.ts';
 import type { Unit } from './numbers.ts';
 import { cleanLabel, formatShortCount, NONE } from './text/label.ts';
 
@@ -131,4 +131,48 @@ export function buildTable<Row>(
     ],
     rows: rows.map((row) => [of.date, ...readers.map(({ read }) => read(row))]),
   };
+}
+
+const TEXTS: readonly ColumnKind[] = ['text', 'date', 'flag'];
+
+/** Whether a column is aligned left: it has no numbers. */
+export function isText(column: Column | undefined): boolean {
+  return column !== undefined && TEXTS.includes(column.kind);
+}
+
+/** A table as people read it: the columns with a heading, without those that say nothing, and each cell as a text. */
+export function printTable(table: AttachedTable): {
+  readonly columns: readonly Column[];
+  readonly rows: readonly (readonly string[])[];
+  /** The values behind the texts. */
+  readonly cells: readonly (readonly Cell[])[];
+} {
+  const unit = table.columns.findIndex(({ name }) => name === 'unit');
+  const columns = table.columns.flatMap((column, index) =>
+    column.heading === null || saysNothing(table, index) ? [] : [{ ...column, index }],
+  );
+  return {
+    columns,
+    cells: table.rows.map((row) => columns.map(({ index }) => row[index] ?? null)),
+    rows: table.rows.map((row) =>
+      columns.map(({ kind, index }) => formatCell(row[index] ?? null, kind, row[unit] ?? null)),
+    ),
+  };
+}
+
+/** A column of numbers that has none, or only zeros. */
+function saysNothing({ columns, rows }: AttachedTable, index: number): boolean {
+  return !isText(columns[index]) && rows.every((row) => row[index] === null || row[index] === 0);
+}
+
+/** @param unit for a `measure`: the kind used to format its number */
+function formatCell(cell: Cell, kind: ColumnKind, unit: Cell): string {
+  if (cell === null) return NONE;
+  if (typeof cell === 'string') return cleanLabel(cell);
+  if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
+  const shape = kind === 'measure' ? unit : kind;
+  if (shape === 'dollars') return formatDollars(cell);
+  if (shape === 'fraction') return formatPercent(cell);
+  if (shape === 'count') return formatCount(cell);
+  return formatDecimal(cell, Number.isInteger(cell) && shape === 'price' ? 0 : 2);
 }

@@ -3,11 +3,12 @@
  * the PDF leave out a table without rows, because an empty file says less than none. Symbols and exposures that the
  * mail shows in several places are one table there, each symbol once. Columns of numbers come from `numbers.ts`.
  */
-import { formatCount, formatDollars, formatSignedDollars } from '../core/units.ts';
-import { type Amount, leanOf } from './amount.ts';
+import { formatDollars, formatSignedDollars } from '../core/units.ts';
+import { leanOf } from './amount.ts';
 import { buildKeyNumberTable } from './key-numbers.ts';
 import type {
   BigTrade,
+  Driver,
   ExpirationGex,
   Exposure,
   ExposureSums,
@@ -19,14 +20,7 @@ import type {
   SymbolFlow,
   UnusualSymbol,
 } from './model.ts';
-import {
-  DIRECTION_KEYS,
-  PART_KEYS,
-  PREMIUM_NUMBERS,
-  type Premium,
-  type PremiumNumber,
-  type PremiumPart,
-} from './numbers.ts';
+import { DIRECTION_KEYS, PART_KEYS, PREMIUM_NUMBERS, type Premium, type PremiumNumber } from './numbers.ts';
 import {
   type AttachedTable,
   buildTable,
@@ -40,7 +34,7 @@ import {
   shown,
 } from './report-table.ts';
 import { toneOf } from './text/bar.ts';
-import { formatPart, formatTimes, NONE, nameSymbol } from './text/label.ts';
+import { formatTimes, NONE, nameSymbol } from './text/label.ts';
 
 /** @param focus the symbols whose strikes and expirations are listed */
 export function listTables(report: FlowReport, focus = report.exposure.focus): readonly AttachedTable[] {
@@ -50,6 +44,7 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
   const expirations = focus.flatMap(({ symbol, expirations }) => expirations.map((row) => ({ symbol, ...row })));
   return [
     buildKeyNumberTable(report),
+    buildTable({ name: 'moved', title: 'What moved the day', date }, report.drivers.top, DRIVER_COLUMNS),
     buildTable({ name: 'symbols', title: 'Premium by symbol', date }, listSymbols(report), SYMBOL_COLUMNS),
     buildTable({ name: 'unusual-symbols', title: 'Unusual activity', date }, report.unusual, UNUSUAL_COLUMNS),
     buildTable({ name: 'half-hours', title: 'Premium by half hour', date }, report.halfHours, HALF_HOUR_COLUMNS),
@@ -70,6 +65,11 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
     buildTable({ name: 'gex-by-symbol', title: 'Exposure by symbol', date }, listExposures(exposure), EXPOSURE_COLUMNS),
     buildTable({ name: 'gex-by-strike', title: 'GEX by strike', date }, strikes, STRIKE_COLUMNS),
     buildTable({ name: 'gex-by-expiration', title: 'GEX by expiration', date }, expirations, EXPIRATION_COLUMNS),
+    buildTable(
+      { name: 'market-structure', title: 'GEX beside the market-structure endpoint', date },
+      focus.filter(({ marketStructure }) => marketStructure !== null),
+      STRUCTURE_COLUMNS,
+    ),
   ].filter(({ rows }) => rows.length > 0);
 }
 
@@ -139,40 +139,9 @@ const SYMBOL_COLUMNS: readonly ColumnReader<ListedSymbol>[] = [
   ...PREMIUM_COLUMNS,
 ];
 
-const SYMBOLS: MailTable<ListedSymbol> = {
-  columns: SYMBOL_COLUMNS,
-  html: {
-    symbol: '',
-    premium: '',
-    call_premium: 'wide',
-    put_premium: 'wide',
-    bullish_premium: 'bullish',
-    neutral_premium: 'wide',
-    bearish_premium: 'bearish',
-    trades: 'wide',
-  },
-  text: {
-    symbol: 12,
-    premium: 9,
-    call_premium: 9,
-    put_premium: 9,
-    bullish_premium: 9,
-    bearish_premium: 9,
-    neutral_premium: 9,
-    trades: 9,
-  },
-};
-
-/** The most bullish and the most bearish. */
-export const LEANING: MailTable<SymbolFlow> = {
-  columns: [...SYMBOL_COLUMNS, ...LEAN],
-  html: { symbol: '', lean: 'tone bold', premium: '', put_call_by_premium: '' },
-  text: { symbol: 14, lean: 11, premium: 10, put_call_by_premium: 10 },
-};
-
 /** The largest symbols of a dataset, in a digest. */
-const DIGEST_SYMBOLS: MailTable<SymbolFlow> = {
-  columns: LEANING.columns,
+export const DIGEST_SYMBOLS: MailTable<SymbolFlow> = {
+  columns: [...SYMBOL_COLUMNS, ...LEAN],
   html: { symbol: '', premium: '', lean: 'tone', put_call_by_premium: 'wide' },
   text: { symbol: 12, premium: 9, lean: 11, put_call_by_premium: 10 },
 };
@@ -183,17 +152,6 @@ const HALF_HOUR_COLUMNS: readonly ColumnReader<HalfHour>[] = [
 ];
 
 const PART_COLUMNS = listColumns(PART_KEYS);
-
-/** By expiration or by moneyness. */
-export const PARTS: MailTable<PremiumPart & { readonly title: string; readonly share: Amount }> = {
-  columns: [
-    { name: 'title', heading: '', print: ({ title }) => title },
-    { name: 'share', heading: 'Share', print: ({ share }) => formatPart(share) },
-    ...PART_COLUMNS,
-  ],
-  html: { title: '', premium: '', share: 'bold', call_premium: '', put_premium: '', trades: 'wide' },
-  text: { title: 18, premium: 9, share: 8, call_premium: 9, put_premium: 9, trades: 9 },
-};
 
 const UNUSUAL_COLUMNS: readonly ColumnReader<UnusualSymbol>[] = [
   SYMBOL,
@@ -211,18 +169,24 @@ const UNUSUAL_COLUMNS: readonly ColumnReader<UnusualSymbol>[] = [
   ...listColumns(DIRECTION_KEYS),
 ];
 
-export const UNUSUAL: MailTable<UnusualSymbol & { readonly meanSessions: number }> = {
+const DRIVER_COLUMNS: readonly ColumnReader<Driver>[] = [
+  SYMBOL,
+  shown('Right', 'right', 'text', (row) => row.right),
+  shown('Expires', 'expiration_date', 'date', (row) => row.expirationDate),
+  shown('Premium', 'premium', 'dollars', (row) => row.premium),
+  shown('Bullish', 'bullish_premium', 'dollars', (row) => row.bullish),
+  shown('Bearish', 'bearish_premium', 'dollars', (row) => row.bearish),
+];
+
+/** What moved the day, in a mail; `title` names the symbol, right and expiration. */
+export const MOVED: MailTable<Driver & { readonly title: string }> = {
   columns: [
-    ...UNUSUAL_COLUMNS,
+    { name: 'title', heading: 'Contracts', print: ({ title }) => title },
+    ...DRIVER_COLUMNS.filter(({ name }) => name === 'premium'),
     ...LEAN,
-    {
-      name: 'sessions',
-      heading: 'Sessions',
-      print: (row) => `${formatCount(row.sessions)} of ${formatCount(row.meanSessions)}`,
-    },
   ],
-  html: { symbol: '', premium: '', previous_premium: 'wide', mean_premium: '', ratio: 'bold', lean: 'wide tone' },
-  text: { symbol: 12, premium: 9, previous_premium: 10, mean_premium: 10, ratio: 9, sessions: 10, lean: 11 },
+  html: { title: '', premium: '', lean: 'tone' },
+  text: { title: 28, premium: 10, lean: 11 },
 };
 
 const TRADE_COLUMNS: readonly ColumnReader<BigTrade>[] = [
@@ -293,19 +257,16 @@ const EXPIRATION_COLUMNS: readonly ColumnReader<ExpirationGex & { readonly symbo
   ...GEX_COLUMNS,
 ];
 
-/** Expirations of the lead symbol; the last row sums the later ones, without calls and puts. */
-export const EXPIRATIONS: MailTable<GexSums & { readonly title: string }> = {
-  columns: [{ name: 'title', heading: 'Expiration', print: ({ title }) => title }, ...GEX_COLUMNS],
-  html: { title: '', call_gex: '', put_gex: '', net_gex: 'bold' },
-  text: { title: 24, call_gex: 9, put_gex: 9, net_gex: 9 },
-};
+/** Our exposure beside that of the market-structure endpoint. */
+const STRUCTURE_COLUMNS: readonly ColumnReader<SymbolExposure>[] = [
+  SYMBOL,
+  shown('Our net GEX', 'net_gex', 'dollars', priced('netGex')),
+  shown('Intraday GEX', 'intraday_gex', 'dollars', (row) => row.marketStructure?.intradayGex ?? null),
+  shown('Difference', 'difference', 'fraction', (row) => row.marketStructure?.difference ?? null),
+];
 
 /** Layouts for the templates. */
 export const MAIL_TABLES = {
-  symbols: layOut(SYMBOLS),
-  leaning: layOut(LEANING),
+  moved: layOut(MOVED),
   digest: layOut(DIGEST_SYMBOLS),
-  unusual: layOut(UNUSUAL),
-  parts: layOut(PARTS),
-  expirations: layOut(EXPIRATIONS),
 };

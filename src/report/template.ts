@@ -1,7 +1,7 @@
 /**
- * Renders templates to mail bodies: Eta fills in values, and MJML turns the result into HTML that mail programs
- * understand. Invariant: in `.mjml` templates every value is escaped before MJML reads it, so data is never markup;
- * text templates are filled in without escaping. Both libraries load on first use.
+ * Renders templates to mail bodies and pages: Eta fills in values, and MJML turns a mail into HTML that mail programs
+ * understand. Invariant: in `.mjml` and `.eta` templates every value is escaped, so data is never markup; text templates
+ * are filled in without escaping. Both libraries load on first use.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -23,6 +23,12 @@ export async function renderHtmlTemplate(folder: string, name: string, view: obj
     });
     return squeeze(html);
   });
+}
+
+/** Fills in `<name>.eta`, an HTML page of its own. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with the file's name */
+export async function renderPageTemplate(folder: string, name: string, view: object): Promise<string> {
+  const file = `${name}.eta`;
+  return await guard(join(folder, file), async () => squeeze(await fillIn(folder, file, view, true)));
 }
 
 /** Fills in `<name>.txt`. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with the file's name */

@@ -50,6 +50,8 @@ export interface Openers extends SourceOpeners {
   readClockRule(): ClockRule;
   readonly version: string;
   readonly templatesDir: string;
+  /** Address of the status page for readers of mails. @throws Fault `SETTING_INVALID` */
+  readPublicUrl(): string | undefined;
   readonly mailFrom: string;
   /** Run id of this process: the one it was given, or a new one. */
   readonly runId: string;
@@ -61,6 +63,10 @@ export interface Openers extends SourceOpeners {
     readonly secrets?: readonly string[] | undefined;
     readonly isService?: boolean | undefined;
   }): Promise<Log>;
+  /** From now on, log lines also go to this file, as JSON; its folder exists. A disk that is full ends that silently. */
+  keepLog(path: string): void;
+  /** How many days the records of runs are kept. @throws Fault `SETTING_INVALID` */
+  readHistoryDays(): number;
   /**
    * Opens the store and checks its identity. Creates a directory and an identity only for a use that writes.
    * @param to `s3://...` or a directory, as in a job file

@@ -23,7 +23,7 @@ import type { Openers } from './openers.ts';
 export interface RunContext extends ExportContext, DeliverContext {}
 
 /** A report sends no requests to a source. */
-const NO_REQUESTS = { retries: 0, rateLimited: 0 } as const;
+const NO_REQUESTS = { requests: 0, retries: 0, rateLimited: 0, bytes: 0 } as const;
 
 /** Shows how far a run has come; nothing depends on it. */
 export interface Progress {
@@ -37,7 +37,7 @@ export interface ProgressInput {
   readonly clock: Clock;
   /** Includes each event before it is shown. */
   readonly totals: RunTotals;
-  readonly stats: Pick<SourceStats, 'retries' | 'rateLimited'>;
+  readonly stats: Readonly<Pick<SourceStats, 'requests' | 'retries' | 'rateLimited' | 'bytes'>>;
 }
 
 /** What a run needs from outside. */
@@ -152,6 +152,7 @@ export async function withDeliverContext<T>(
       },
       state,
       templatesDir: deps.templatesDir,
+      publicUrl: deps.readPublicUrl(),
       version: deps.version,
       signal,
     });

@@ -1,7 +1,7 @@
 /**
- * One run of one job, from the source to the recipients: export -> deliver -> record -> alert. Invariant: whatever
- * happens, sealed dates stay sealed, the end of the run is recorded, and the operators are alerted; the same call
- * continues from there.
+ * One run of one job, from the source to the recipients: export -> deliver -> audit -> deliver what was restated ->
+ * record -> alert. The audits of older dates do not hold back the newest report. Invariant: whatever happens, sealed dates
+ * stay sealed, the end of the run is recorded, and the operators are alerted; the same call continues from there.
  */
 import { isAlertWorthy, type RunFailure } from '../alert/run-facts.ts';
 import { Fault, isFault } from '../core/errors.ts';
@@ -9,7 +9,7 @@ import { readFailure, tellInterruption } from '../core/failure.ts';
 import { assertMayMail, deliverReports } from '../deliver/deliver.ts';
 import { type Delivery, hasFailed } from '../deliver/delivery.ts';
 import { sealStaged } from '../export/degrade.ts';
-import { judgeRun, runExport } from '../export/export.ts';
+import { type ExportedJob, judgeRun, runExport } from '../export/export.ts';
 import type { Job } from '../job/job.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { alertOperators } from './alert-operators.ts';
@@ -17,9 +17,22 @@ import type { FinishedRun, RunRequest } from './finished-run.ts';
 import { recordEnd } from './record-end.ts';
 import type { RunContext } from './run-context.ts';
 import { type RunDeps, withRunContext } from './run-context.ts';
+import { recordRun } from './run-recorder.ts';
 
 /** Never throws: errors are in the outcome. */
 export async function runJob(deps: RunDeps, job: Job, request: RunRequest): Promise<FinishedRun> {
+  return await recordRun(
+    deps,
+    job,
+    { command: request.command, args: listArguments(job, request) },
+    async (watched) => await runRecorded(watched, job, request),
+    ({ error, shortfall, ...finished }) => {
+      return { ...finished, error, outcome: error === undefined ? (shortfall ?? 'done') : readFailure(error).kind };
+    },
+  );
+}
+
+async function runRecorded(deps: RunDeps, job: Job, request: RunRequest): Promise<FinishedRun> {
   const startedAtMs = deps.clock.now();
   const finished = await exportAndDeliver(deps, job, request);
   // The job file is invalid and no request used it: this is not a run.
@@ -39,8 +52,18 @@ async function exportAndDeliver(deps: RunDeps, job: Job, request: RunRequest): P
       job,
       async (context) => {
         if (request.withReports) assertMayMail(context, job);
-        result = await exportDates(context, job, request.dates);
-        if (request.withReports) deliveries = await deliverReports(context, job);
+        const exported = await exportDates(context, job, request.dates);
+        ({ result } = exported);
+        try {
+          if (request.withReports) deliveries = await deliverReports(context, job);
+        } finally {
+          // A report that cannot be made must not cost an expiring date its last audit.
+          if (exported.audit) result = await exported.audit();
+        }
+        const restated = listRestated(exported.result, result);
+        if (!request.withReports || restated.size === 0) return;
+        const corrections = await deliverReports(context, job, { restated });
+        deliveries = [...leaveOutRetried(deliveries, restated), ...corrections];
       },
       { isNewStore: request.isNewStore },
     );
@@ -51,7 +74,22 @@ async function exportAndDeliver(deps: RunDeps, job: Job, request: RunRequest): P
   return { result, deliveries, error, shortfall };
 }
 
-async function exportDates(context: RunContext, job: Job, dates: RunRequest['dates'] = {}): Promise<RunResult> {
+/** Dates that only the audit sealed. */
+function listRestated(exported: RunResult, audited: RunResult): ReadonlySet<string> {
+  const before = new Set(exported.dates.map(({ date }) => date));
+  return new Set(audited.dates.flatMap(({ date }) => (before.has(date) ? [] : [date])));
+}
+
+/** Of the restated dates, only the mails that were sent: the second delivery tries the others again. */
+function leaveOutRetried(deliveries: readonly Delivery[], restated: ReadonlySet<string>): readonly Delivery[] {
+  return deliveries.flatMap((delivery) => {
+    if (!restated.has(delivery.date)) return [delivery];
+    const recipients = delivery.recipients.filter(({ outcome }) => outcome !== 'failed');
+    return recipients.length > 0 ? [{ ...delivery, recipients, error: null }] : [];
+  });
+}
+
+async function exportDates(context: RunContext, job: Job, dates: RunRequest['dates'] = {}): Promise<ExportedJob> {
   if (dates.mode !== 'staged') return await runExport(context, job, dates);
   const { opened } = context;
   if (opened.kind !== 'sql') {
@@ -61,8 +99,8 @@ async function exportDates(context: RunContext, job: Job, dates: RunRequest['dat
   }
   const staged = await sealStaged(context, opened.job, opened.source, dates.range);
   // Exports no date; writes the current conditions to the store.
-  const conditions = await runExport(context, job, { mode: 'none' });
-  return { ...conditions, dates: [...staged, ...conditions.dates] };
+  const { result } = await runExport(context, job, { mode: 'none' });
+  return { result: { ...result, dates: [...staged, ...result.dates] } };
 }
 
 async function alertOfRun(
@@ -85,4 +123,16 @@ async function alertOfRun(
 function describeFailure(error: unknown): RunFailure {
   const { code, message, hint } = readFailure(error);
   return { code, message, hint, isUsage: isFault(error) && error.kind === 'usage' };
+}
+
+/** What to type for the same run. */
+function listArguments({ name }: Job, { command, dates = {}, withReports, isNewStore }: RunRequest): readonly string[] {
+  const { mode, range } = dates;
+  const options = [
+    ...(range ? ['--from', range.from, '--to', range.to] : []),
+    ...(mode === 'staged' ? ['--seal-degraded'] : mode && mode !== 'unsealed' ? [`--${mode}`] : []),
+    ...(command === 'run' && !withReports ? ['--no-report'] : []),
+    ...(isNewStore ? ['--new-store'] : []),
+  ];
+  return [command, name, ...options];
 }

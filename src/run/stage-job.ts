@@ -1,5 +1,5 @@
 /**
- * Stages the running session of a job. No run: it seals and mails nothing, its end is not recorded, and it alerts nobody,
+ * Stages the running session of a job. No run: it seals and mails nothing, `status` does not count it, and it alerts nobody,
  * because the next run fetches whatever it left.
  */
 
@@ -7,16 +7,21 @@ import { tellInterruption } from '../core/failure.ts';
 import { assertStageable, type StagedAhead, stageAhead } from '../export/trades/ahead.ts';
 import type { Job } from '../job/job.ts';
 import { type RunDeps, withRunContext } from './run-context.ts';
+import { recordRun } from './run-recorder.ts';
 
 /** @throws Fault `STAGE_UNFIT` (usage); `ENGINE_BUSY` (kind `active`) if a run of the job is active */
 export async function stageJob(deps: RunDeps, job: Job): Promise<StagedAhead> {
   assertStageable(job);
-  try {
-    return await withRunContext(deps, job, async (context) => {
-      // Limits found meanwhile are kept even when a window fails.
-      return await stageAhead(context).finally(() => context.limits.save());
-    });
-  } catch (error) {
-    throw tellInterruption(error, deps.signal);
-  }
+  const stage = async (watched: RunDeps) => {
+    try {
+      return await withRunContext(watched, job, async (context) => {
+        // Limits found meanwhile are kept even when a window fails.
+        return await stageAhead(context).finally(() => context.limits.save());
+      });
+    } catch (error) {
+      throw tellInterruption(error, deps.signal);
+    }
+  };
+  const recorded = { command: 'stage', args: ['run', job.name, '--stage'] } as const;
+  return await recordRun(deps, job, recorded, stage, () => ({ outcome: 'done' }));
 }

@@ -24,7 +24,7 @@ import {
 import type { DayShape } from './baseline.ts';
 import type { DropColumn } from './drop-columns.ts';
 import { writeFooter } from './footer.ts';
-import { COMPRESSION } from './write-parquet.ts';
+import { COMPRESSION, READ_BACK_SETTINGS, writeSettings } from './write-parquet.ts';
 
 type Measures = readonly (readonly [string, string])[];
 
@@ -94,7 +94,9 @@ export function hasSummary(job: Pick<Job, 'source'>, columns: readonly Pick<Drop
 export async function writeSummary(engine: Engine, dropPath: string, path: string): Promise<void> {
   await rm(path, { force: true });
   await engine.command(
-    `${selectSummary(dropPath)} ORDER BY symbol INTO OUTFILE ${quoteString(path)} FORMAT Parquet SETTINGS output_format_parquet_compression_method = '${COMPRESSION}', max_threads = 1`,
+    `${selectSummary(dropPath)} ORDER BY symbol INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...READ_BACK_SETTINGS, output_format_parquet_compression_method: COMPRESSION, max_threads: 1 })}`,
+    // One core computes it, while the file is verified.
+    { beside: true },
   );
   await writeFooter(path, { columns: [], sort: ['symbol'], keyValues: {} });
 }

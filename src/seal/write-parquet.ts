@@ -3,7 +3,8 @@
  * came more than once, the row with the newest `updated_timestamp` wins. `ledger/publish.ts` uploads the local file.
  */
 import { rm } from 'node:fs/promises';
-import type { Engine } from '../engine/engine.ts';
+import { sideBySide } from '../core/side-by-side.ts';
+import type { Engine, StatementOptions } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { HAS_ID, tradeKeySql, withRepeatedIds } from '../engine/repeated-ids.ts';
 import type { Job } from '../job/job.ts';
@@ -60,6 +61,9 @@ const READ_SETTINGS: Readonly<Record<string, number>> = {
   preferred_block_size_bytes: 0,
 };
 
+/** To read a stage while another statement writes it: one core is left, and memory is for the file. */
+const CHECK_SETTINGS: Readonly<Record<string, number>> = { max_threads: 1, max_block_size: 8192 };
+
 interface StageTable {
   /** Quoted name of the stage's table. */
   readonly table: string;
@@ -80,26 +84,32 @@ export async function writeParquet(
   stage: StageTable,
   columns: readonly DropColumn[],
   path: string,
+  signal?: AbortSignal,
 ): Promise<DropChecksum> {
   await rm(path, { force: true });
   const sort = job.drop.sort.map((name) => sortExpression(name, columns)).join(', ');
-  const write = async (select: string) => {
+  const write = async (select: string, options: StatementOptions = {}) =>
     await engine.command(
       `${select} ORDER BY ${sort} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...PARQUET_SETTINGS, ...READ_SETTINGS })}`,
+      { signal, ...options },
     );
-    return await readChecksum(engine, select, columns);
-  };
+  const check = async (select: string) =>
+    await readChecksum(engine, `${select} ${writeSettings(CHECK_SETTINGS)}`, columns, { signal });
   const select = `SELECT ${columns.map(typeColumn).join(', ')} FROM ${stage.table} AS s`;
-  if (stage.duplicates === 0 || job.source.kind !== 'rows') return await write(select);
-  return await withRepeatedIds(
-    engine,
-    stage.table,
-    async (repeated) => await write(`${select} WHERE ${isNewest(job, stage.table, repeated)}`),
-  );
+  if (stage.duplicates === 0 || job.source.kind !== 'rows') {
+    // One core writes a file, whatever it is allowed.
+    const [, checksum] = await sideBySide(write(select, { beside: true }), check(select));
+    return checksum;
+  }
+  return await withRepeatedIds(engine, stage.table, async (repeated) => {
+    const newest = `${select} WHERE ${isNewest(job, stage.table, repeated)}`;
+    await write(newest);
+    return await check(newest);
+  });
 }
 
 /** Settings to read a file back: by default the engine decodes many row groups ahead. */
-const READ_BACK_SETTINGS: Readonly<Record<string, number>> = {
+export const READ_BACK_SETTINGS: Readonly<Record<string, number>> = {
   input_format_parquet_memory_high_watermark: 32 * 1024 * 1024,
   input_format_parquet_max_block_size: 8192,
 };
@@ -131,8 +141,12 @@ export async function readChecksum(
   engine: Pick<Engine, 'rows'>,
   select: string,
   columns: readonly DropColumn[],
+  options: StatementOptions = {},
 ): Promise<DropChecksum> {
-  const [sum] = await engine.rows<{ rows: number; hash: string }>(`SELECT ${checksumOf(columns)} FROM (${select})`);
+  const [sum] = await engine.rows<{ rows: number; hash: string }>(
+    `SELECT ${checksumOf(columns)} FROM (${select})`,
+    options,
+  );
   return { rows: Number(sum?.rows ?? 0), hash: sum?.hash ?? '' };
 }
 

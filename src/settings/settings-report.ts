@@ -16,7 +16,7 @@ import {
   readRate,
   readSecret,
 } from './settings.ts';
-import { readStatusSettings } from './status-settings.ts';
+import { readHistoryDays, readPublicUrl, readStatusSettings } from './status-settings.ts';
 
 /**
  * Every setting of flowdrop, and how much of it may be shown: nothing of a secret, which may also come from the file
@@ -49,8 +49,11 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_LOG_FORMAT: 'plain',
   FLOWDROP_CLOCK: 'plain',
   FLOWDROP_RUN_ID: 'plain',
+  FLOWDROP_RUN_HISTORY_DAYS: 'plain',
   FLOWDROP_STATUS_ADDRESS: 'plain',
   FLOWDROP_STATUS_TOKEN: 'secret',
+  FLOWDROP_PUBLIC_URL: 'plain',
+  FLOWDROP_STATUS_ACTIONS: 'plain',
 };
 
 /** The AWS SDK's own settings that people usually set by hand. */
@@ -91,6 +94,8 @@ export function reportSettings(env: Environment, cwd: string) {
     () => readLevel(env['FLOWDROP_LOG_LEVEL'] || DEFAULTS.FLOWDROP_LOG_LEVEL),
     () => readIsLogPretty(env, false),
     () => readStatusSettings(env, cwd),
+    () => readPublicUrl(env),
+    () => readHistoryDays(env),
   ];
   return { set, unknown, faults: checks.flatMap(catchFault) };
 }

@@ -25,6 +25,8 @@ export const DEFAULTS = {
   FLOWDROP_MAIL_FROM: 'flowdrop@localhost',
   FLOWDROP_LOG_LEVEL: 'info',
   FLOWDROP_STATUS_ADDRESS: '127.0.0.1:8686',
+  FLOWDROP_STATUS_ACTIONS: 'on',
+  FLOWDROP_RUN_HISTORY_DAYS: '90',
 } as const;
 
 /** The shortest webhook path that counts as a secret: those of chat tools have 40 characters and more. */

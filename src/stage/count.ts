@@ -65,24 +65,18 @@ export async function countStaged<Key extends number | string>(
   { symbol, hashed, passIds }: CountOptions = {},
 ): Promise<ReadonlyMap<Key, StagedCount>> {
   const byId = source.kind === 'rows';
-  const hasUpdates = byId && source.columns.some(({ name }) => name === 'updated_timestamp');
   const chosen = symbol === undefined ? [] : [`symbol = ${quoteString(symbol)}`];
   const passes = byId ? await listPasses(engine, table, 'id', passIds) : ['true'];
   // Sums need no passes: with several passes, each would read all of these columns again.
   const [first = 'true'] = passes.length === 1 ? passes : ['true'];
   const distinct = byId && passes.length === 1 ? 'uniqExact(id)' : byId ? 'toUInt64(0)' : 'count()';
-  const sums = [
-    `${hasUpdates ? updateMarkSql('updated_timestamp') : "''"} AS q_mark`,
-    `${byId && hashed ? idHashSql() : 'NULL'} AS q_id_hash`,
-    `${byId && hashed && hashed.length > 0 ? valueHashSql(hashed) : 'NULL'} AS q_value_hash`,
-  ];
+  const sums = selectSums(source, hashed);
   const group = (what: readonly string[], pass: string) =>
     `SELECT ${key} AS q_key, ${what.join(', ')} FROM ${table} WHERE ${[...chosen, pass].join(' AND ')} GROUP BY q_key`;
   const found = await engine.rows<StagedRow<Key>>(group(['count() AS q_rows', `${distinct} AS q_ids`, ...sums], first));
   const totals = new Map<Key, StagedCount>();
-  for (const { q_key, q_rows, q_ids, q_mark, q_id_hash, q_value_hash } of found) {
-    const hashes = { idHash: q_id_hash ?? undefined, valueHash: q_value_hash ?? undefined };
-    totals.set(q_key, { rows: Number(q_rows), ids: Number(q_ids), mark: q_mark, ...hashes });
+  for (const row of found) {
+    totals.set(row.q_key, { rows: Number(row.q_rows), ids: Number(row.q_ids), ...readSums(row) });
   }
   for (const pass of passes.length === 1 ? [] : passes) {
     const ids = await engine.rows<Pick<StagedRow<Key>, 'q_key' | 'q_ids'>>(group(['uniqExact(id) AS q_ids'], pass));
@@ -92,6 +86,62 @@ export async function countStaged<Key extends number | string>(
     }
   }
   return totals;
+}
+
+/** The update mark and the sums of hashes of the rows of a key. */
+function selectSums(source: Job['source'], hashed: readonly HashedColumn[] | undefined): readonly string[] {
+  const byId = source.kind === 'rows';
+  const hasUpdates = byId && source.columns.some(({ name }) => name === 'updated_timestamp');
+  return [
+    `${hasUpdates ? updateMarkSql('updated_timestamp') : "''"} AS q_mark`,
+    `${byId && hashed ? idHashSql() : 'NULL'} AS q_id_hash`,
+    `${byId && hashed && hashed.length > 0 ? valueHashSql(hashed) : 'NULL'} AS q_value_hash`,
+  ];
+}
+
+function readSums<Key>(row: Omit<StagedRow<Key>, 'q_ids'>): Pick<StagedCount, 'mark' | 'idHash' | 'valueHash'> {
+  return { mark: row.q_mark, idHash: row.q_id_hash ?? undefined, valueHash: row.q_value_hash ?? undefined };
+}
+
+/** A cell's rows by its sums alone: counting distinct ids takes longer than all the rest. */
+export type HashedCount = Pick<StagedCount, 'rows' | 'mark' | 'idHash' | 'valueHash'>;
+
+/** As `countStaged`, without distinct ids, for rows with ids. @param table quoted name */
+export async function hashStaged<Key extends number | string>(
+  engine: Engine,
+  { source }: Job,
+  table: string,
+  key: string,
+  hashed: readonly HashedColumn[],
+): Promise<ReadonlyMap<Key, HashedCount>> {
+  const found = await engine.rows<Omit<StagedRow<Key>, 'q_ids'>>(
+    `SELECT ${key} AS q_key, count() AS q_rows, ${selectSums(source, hashed).join(', ')} FROM ${table} GROUP BY q_key`,
+  );
+  return new Map(found.map((row) => [row.q_key, { rows: Number(row.q_rows), ...readSums(row) }]));
+}
+
+/** Ids per pass of `countTotals`: a hash takes half the memory of an id. */
+const PASS_HASHES = 1_000_000;
+
+/**
+ * Rows and distinct ids of a date. Ids are counted by a hash of 64 bits: as many hashes as rows are as many ids. With fewer,
+ * the ids themselves are counted, so that two ids with one hash never count as one.
+ * @param table quoted name
+ */
+export async function countTotals(engine: Engine, job: Job, table: string): Promise<StageTotals> {
+  if (job.source.kind === 'rows') {
+    let [rows, hashes] = [0, 0];
+    for (const pass of await listPasses(engine, table, 'id', PASS_HASHES)) {
+      const [found] = await engine.rows<{ n: number; hashes: number }>(
+        `SELECT count() AS n, uniqExactIf(cityHash64(id), isNotNull(id)) AS hashes FROM ${table} WHERE ${pass}`,
+      );
+      rows += Number(found?.n ?? 0);
+      hashes += Number(found?.hashes ?? 0);
+    }
+    if (hashes === rows) return { rows, ids: rows };
+  }
+  const found = (await countStaged<number>(engine, job, table, '0')).get(0);
+  return { rows: found?.rows ?? 0, ids: found?.ids ?? 0 };
 }
 
 /**

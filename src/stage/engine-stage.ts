@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { compareText, formatWindow, parseWindow, type Window } from '../calendar/window.ts';
+import { formatWindow, parseWindow, type Window } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
@@ -10,7 +10,8 @@ import type { HashedColumn } from '../engine/row-hash.ts';
 import type { Job } from '../job/job.ts';
 import type { RepairPlan } from '../plan/moved-windows.ts';
 import { type BadRow, type JudgedPage, judgePage } from './bad-row.ts';
-import { type CountOptions, countRepeats, countReplaced, countStaged, type StagedCount, secondKey } from './count.ts';
+import { CellCounts } from './cell-counts.ts';
+import { type CountOptions, countRepeats, countReplaced } from './count.ts';
 import { readHashedRows } from './hashed-rows.ts';
 import { Intake, type IntakeTarget, isAboutData, type PageKind } from './intake.ts';
 import { listStageTables } from './list.ts';
@@ -89,6 +90,7 @@ class EngineStage implements Stage {
   readonly #spool: string;
   readonly #intake: Intake;
   readonly #quarantine: QuarantineTable;
+  readonly #cells: CellCounts;
   readonly #maxBad: number;
   /** Windows that are staged or being loaded; `undefined` if the table must be queried. */
   #staged: Promise<Map<string, Promise<void>>> | undefined;
@@ -103,6 +105,7 @@ class EngineStage implements Stage {
     this.#spool = spool;
     this.#intake = new Intake(engine, spool, (kind) => this.#target(kind));
     this.#quarantine = new QuarantineTable(engine, job, name);
+    this.#cells = new CellCounts(engine, job, { date, table: this.table }, this.#quarantine);
     this.#maxBad = rows === undefined ? Number.POSITIVE_INFINITY : countAllowed(job.rows, rows);
   }
 
@@ -119,6 +122,8 @@ class EngineStage implements Stage {
     } catch (error) {
       staged.delete(name);
       throw error;
+    } finally {
+      this.#cells.noteChange();
     }
   }
 
@@ -224,41 +229,24 @@ class EngineStage implements Stage {
     return found.map(({ name, n }) => ({ window: name, rows: Number(n) }));
   }
 
-  async countBySecond({ symbol, hashed }: Pick<CountOptions, 'symbol' | 'hashed'> = {}) {
-    const counts = await this.#count<number>(secondKey(this.#job, this.date), { symbol, hashed });
-    const of = symbol === undefined ? {} : { symbol };
-    return [...counts].map(([second, count]) => ({ ...of, second, ...count })).sort((a, b) => a.second - b.second);
+  async countBySecond(options: Pick<CountOptions, 'symbol' | 'hashed'> = {}) {
+    return await this.#cells.bySecond(options);
   }
 
-  async countBySymbol({ hashed }: Pick<CountOptions, 'hashed'> = {}) {
-    const counts = await this.#count<string>('symbol', { hashed });
-    return [...counts]
-      .map(([symbol, count]) => ({ symbol, second: 0, ...count }))
-      .sort((a, b) => compareText(a.symbol, b.symbol));
+  async countBySymbol(options: Pick<CountOptions, 'hashed'> = {}) {
+    return await this.#cells.bySymbol(options);
+  }
+
+  async hashCells(axis: 'symbol' | 'time', hashed: readonly HashedColumn[]) {
+    return await this.#cells.hash(axis, hashed);
   }
 
   async readHashedRows(page: StagedPage, hashed: readonly HashedColumn[]) {
     return await readHashedRows(this.#engine, this.#job, this.#spool, page, hashed);
   }
 
-  /** Counts the rows that the source has: those of the stage, and those in quarantine. */
-  async #count<Key extends number | string>(
-    key: string,
-    options: CountOptions,
-  ): Promise<ReadonlyMap<Key, StagedCount>> {
-    const names = (options.hashed ?? []).map(({ name }) => name);
-    const table = await this.#quarantine.countedRows(names);
-    const counts = await countStaged<Key>(this.#engine, this.#job, table, key, options);
-    // The source hashes its own values; for quarantined rows and nulls, these differ from ours.
-    const odd = options.hashed === undefined ? [] : await this.#quarantine.oddKeys<Key>(key, names);
-    if (odd.length === 0) return counts;
-    const isOdd = new Set(odd);
-    return new Map([...counts].map(([k, count]) => [k, isOdd.has(k) ? { ...count, valueHash: undefined } : count]));
-  }
-
   async totals() {
-    const found = (await countStaged<number>(this.#engine, this.#job, this.table, '0')).get(0);
-    return { rows: found?.rows ?? 0, ids: found?.ids ?? 0 };
+    return await this.#cells.totals();
   }
 
   async quarantine() {
@@ -342,7 +330,7 @@ class EngineStage implements Stage {
     const names = [...this.#job.source.columns.map(({ name }) => name), ...extraFields, WINDOW_COLUMN];
     const list = names.map(quoteIdentifier).join(', ');
     await this.#engine.command(`INSERT INTO ${this.table} (${list}) ${select} SETTINGS ${SEALED_READ_SETTINGS}`);
-    this.#staged = undefined;
+    this.#noteChange();
   }
 
   async forget(windows: readonly Window[]): Promise<void> {
@@ -367,15 +355,20 @@ class EngineStage implements Stage {
     await this.#engine.command(`DROP TABLE ${fresh} SYNC`);
     // After the rows: quarantine entries without a staged page are dropped at the next opening at the latest.
     await this.#quarantine.drop(windows);
-    this.#staged = undefined;
+    this.#noteChange();
   }
 
   async discard(): Promise<void> {
     await this.#engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(`${this.#name}_fresh`)} SYNC`);
     await this.#engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
     await this.#quarantine.discard();
-    this.#staged = undefined;
+    this.#noteChange();
     await this.#intake.clear();
+  }
+
+  #noteChange(): void {
+    this.#staged = undefined;
+    this.#cells.noteChange();
   }
 
   async clearTorn(): Promise<void> {

@@ -7,7 +7,7 @@ import type { Window } from '../calendar/window.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
 import type { DayCounts } from '../plan/counts.ts';
 import type { RepairPlan } from '../plan/moved-windows.ts';
-import type { CountOptions, StageTotals } from './count.ts';
+import type { CountOptions, HashedCount, StageTotals } from './count.ts';
 import type { HashedRows } from './hashed-rows.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { SealedFile } from './sealed-rows.ts';
@@ -37,8 +37,17 @@ export interface Stage {
   countBySecond(options?: Pick<CountOptions, 'symbol' | 'hashed'>): Promise<DayCounts>;
   /** Staged rows by symbol. */
   countBySymbol(options?: Pick<CountOptions, 'hashed'>): Promise<DayCounts>;
+  /**
+   * Sums of hashes of the staged rows by second or by symbol, in a fraction of the time of the counts above.
+   * @returns `undefined` if rows are odd, so that the hash of their values says nothing
+   */
+  hashCells(
+    axis: 'symbol' | 'time',
+    hashed: readonly HashedColumn[],
+  ): Promise<ReadonlyMap<number | string, HashedCount> | undefined>;
   /** Reads an answer to `buildHashedRows`; nothing is kept. */
   readHashedRows(page: StagedPage, hashed: readonly HashedColumn[]): Promise<HashedRows>;
+  /** Rows and distinct ids; counted once, until rows change. */
   totals(): Promise<StageTotals>;
   /** For an aggregating job: a group that came in more than one window; for other jobs `undefined`. */
   tornGroup(): Promise<TornGroup | undefined>;

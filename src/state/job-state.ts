@@ -35,9 +35,11 @@ export class JobState {
   readonly progress: string;
   /** Path: alerts sent while the store that records them could not be written. */
   readonly alerts: string;
-  /** Folder of the logs of the daemon's runs, one file each. */
+  /** Folder of the records of runs, and of their logs, one file each: `RunHistory` names the files. */
+  readonly runs: string;
   readonly logs: string;
-  /** The same of the daemon's staging, so that it does not push out those of runs. */
+  /** The same of staging, so that it does not push out those of runs. */
+  readonly stageRuns: string;
   readonly stageLogs: string;
   /** Path: the daemon's unfinished tick. */
   readonly unfinished: string;
@@ -62,7 +64,9 @@ export class JobState {
     this.staging = new StateFile(at('staging.json'), stagingSchema);
     this.progress = at('progress.json');
     this.alerts = at('alerts.json');
+    this.runs = at('runs');
     this.logs = at('logs');
+    this.stageRuns = at('stage-runs');
     this.stageLogs = at('stage-logs');
     this.unfinished = at('unfinished.json');
     this.unsent = at('unsent.json');
@@ -93,6 +97,11 @@ export function limitsPath(stateDir: string, url: string, keyFingerprint: string
   const asked = 'sql' in source ? [source.table, source.kind === 'rows' ? source.where : '', source.sql] : [source.api];
   const identity = createHash('sha256').update(JSON.stringify([url, keyFingerprint, ...asked]));
   return join(stateDir, 'limits', `${identity.digest('hex').slice(0, 16)}.json`);
+}
+
+/** What people did on the daemon's page. */
+export function actionLogOf(stateDir: string): string {
+  return join(stateDir, '_daemon', 'actions.jsonl');
 }
 
 /** Where the daemon keeps the last valid text of each job file; no job can have the name `_daemon`. */

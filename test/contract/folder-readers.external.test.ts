@@ -212,9 +212,9 @@ describe.skipIf(python.isMissing)('the folder of a dataset, while a date is rest
     return path;
   }
 
-  it('has each date once, whole and of one revision for pandas, pyarrow and DuckDB', async () => {
+  it('has each date once, whole and of one revision for pandas and pyarrow', async () => {
     const store = await openDirectoryStore(join(cwd, 'store'));
-    await mkdir(join(cwd, 'work'));
+    await mkdir(join(cwd, 'work'), { recursive: true });
     const publish = async (date: string, n: number) => {
       const supersedes = await readManifest(store, 'trades', date);
       await publishDrop(store, { drop: await writeRevision(date, n) }, { ...createDraft({}), date }, { supersedes });
@@ -222,8 +222,8 @@ describe.skipIf(python.isMissing)('the folder of a dataset, while a date is rest
     await publish(OTHER, 7);
     await publish(DATE, 1);
     const stop = join(cwd, 'stop');
-    // Polars opens a file twice, so it may meet two revisions of one that is replaced: docs/drops.md says so.
-    const reading = read(python, [...DATA_FRAMES, ...DUCKDB], { folder: join(cwd, 'store', 'trades') }, stop);
+    // Polars and DuckDB open a file twice, so they may meet two revisions of one that is replaced: docs/drops.md says so.
+    const reading = read(python, DATA_FRAMES, { folder: join(cwd, 'store', 'trades') }, stop);
     for (let n = 2; n <= REVISIONS; n += 1) await publish(DATE, n);
     await writeFile(stop, '');
     const seen = await reading;

@@ -44,6 +44,8 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
       sendAlert: async () => undefined,
       checkJob: async () => undefined,
       readReport: async () => undefined,
+      priceBackfill: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
+      acceptGap: async () => undefined,
       stop: () => undefined,
       kill: () => undefined,
       untilIdle: async () => undefined,
@@ -53,6 +55,8 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
     hasAlerts: () => false,
     startRun: () => Promise.reject(new Error('nothing is due')),
     readProgress: async () => null,
+    recordEnd: async () => undefined,
+    history: { of: () => [], refresh: async () => undefined },
     watchFiles: (onChange) => {
       reload = onChange;
     },

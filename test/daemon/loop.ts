@@ -132,6 +132,8 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       },
       checkJob: async () => undefined,
       readReport: async () => undefined,
+      priceBackfill: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
+      acceptGap: async () => undefined,
       stop: () => undefined,
       kill: () => undefined,
       untilIdle: async () => undefined,
@@ -175,6 +177,8 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       },
       read: async (job) => unsent.get(job),
     },
+    recordEnd: async () => undefined,
+    history: { of: () => [], refresh: async () => undefined },
     readProgress: async () => null,
     watchFiles: (onChange) => {
       change = onChange;

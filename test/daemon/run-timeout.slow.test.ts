@@ -85,6 +85,8 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
       },
       checkJob: async () => undefined,
       readReport: async () => undefined,
+      priceBackfill: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
+      acceptGap: async () => undefined,
       stop: () => undefined,
       kill: () => undefined,
       untilIdle: async () => undefined,
@@ -108,9 +110,11 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
         env: { PATH: process.env['PATH'] },
         cwd: folder,
       };
-      return await startRunProcess(command, { runId, logsDir: join(folder, name), log });
+      return await startRunProcess(command, { runId, logFile: join(folder, `${name}-${runId}.log`), log });
     },
     readProgress: async () => null,
+    recordEnd: async () => undefined,
+    history: { of: () => [], refresh: async () => undefined },
     watchFiles: () => undefined,
   });
   const stopping = new AbortController();

@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
+import type { RunEntry } from '../../src/state/run-entry.ts';
 import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { findRun, untilMails, useDaemonPlace } from './daemon-process.ts';
@@ -18,6 +19,8 @@ beforeEach(() => {
   ({ cwd } = place);
 });
 
+const listRuns = async () =>
+  JSON.parse((await flowdrop(['--jobs', '.', '--json', 'runs'], { cwd, env: {} })).stdout) as readonly RunEntry[];
 const listManifests = async () => (await listFiles(cwd)).filter((name) => name.endsWith('manifest.json'));
 
 it('a job that never ran is caught up in a process with a log of its own', async () => {
@@ -37,6 +40,67 @@ it('a job that never ran is caught up in a process with a log of its own', async
   expect(finished['logFile']).toBe(join(cwd, '.flowdrop', 'nightly', 'logs', `${run}.log`));
   expect(lines.find(({ event }) => event === 'started')).toMatchObject({ job: 'nightly', reason: 'catch-up', run });
   expect(await listManifests()).toHaveLength(1);
+  const env = { ...place.service.env };
+  // By hand: nothing is left to export. The log is written by the run itself then.
+  await flowdrop(['--jobs', '.', 'run', 'nightly'], { cwd, env });
+  const [byHand, first] = await listRuns();
+  expect(first).toMatchObject({ id: run, command: 'run', reason: 'catch-up', outcome: 'done', rows: 300 });
+  expect(first?.dates).toEqual([expect.objectContaining({ status: 'sealed', rows: 300 })]);
+  expect(byHand).toMatchObject({
+    command: 'run',
+    args: ['run', 'nightly'],
+    reason: 'hand',
+    outcome: 'done',
+    dates: [],
+  });
+  const log = await readFile(join(cwd, '.flowdrop', 'nightly', 'logs', `${byHand?.id}.log`), 'utf8');
+  expect(log).toContain(`"run":"${byHand?.run_id}"`);
+  const windows = await readFile(join(cwd, '.flowdrop', 'nightly', 'runs', `${run}.windows.jsonl`), 'utf8');
+  expect(
+    windows
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line).kind),
+  ).toEqual(['page', 'sealed']);
+});
+
+it('a person acts on the page: a run, a backfill after its price, a stop, and all of it is recorded', async () => {
+  await writeJob(cwd, { reports: '', schedule: 'schedule:\n  cron: "0 12 * * *"\n  timezone: Etc/UTC' });
+  const { until, end } = place.start();
+  const page = String((await until('status-page'))['url']);
+  await until('finished', { outcome: 'done' });
+  const act = async (fields: object) => {
+    const headers = { 'content-type': 'application/json' };
+    const answer = await fetch(`${page}/api/actions`, { method: 'POST', headers, body: JSON.stringify(fields) });
+    return (await answer.json()) as { readonly outcome: string; readonly price?: { total: { dates: number } } };
+  };
+  const [sealed] = await listManifests();
+  const date = /session=(\d{4}-\d{2}-\d{2})/.exec(sealed ?? '')?.[1];
+  const range = { job: 'nightly', from: date, to: date, mode: 'all' };
+  expect(await act({ action: 'price', ...range })).toMatchObject({ outcome: 'done', price: { total: { dates: 1 } } });
+  expect(await act({ action: 'backfill', ...range })).toMatchObject({ outcome: 'started' });
+  // One job has one run at a time.
+  expect(await act({ action: 'run', job: 'nightly' })).toMatchObject({ outcome: 'refused' });
+  await until('finished', { outcome: 'done' }, 2);
+  expect(await act({ action: 'audit', job: 'nightly', date })).toMatchObject({ outcome: 'started' });
+  await until('finished', { outcome: 'done' }, 3);
+  expect(await act({ action: 'stop', job: 'nightly' })).toMatchObject({ outcome: 'refused' });
+  const runs = (await listRuns()).map(({ command, reason, outcome }) => [command, reason, outcome]);
+  expect(runs).toEqual([
+    ['verify', 'asked', 'done'],
+    ['backfill', 'asked', 'done'],
+    ['run', 'catch-up', 'done'],
+  ]);
+  await end();
+  const record = await readFile(join(cwd, '.flowdrop', '_daemon', 'actions.jsonl'), 'utf8');
+  const lines = record
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { action: string; outcome: string });
+  expect(lines.map(({ action, outcome }) => `${action} ${outcome}`)).toEqual([
+    ...['backfill asked', 'backfill started', 'run asked', 'run refused'],
+    ...['audit asked', 'audit started', 'stop asked', 'stop refused'],
+  ]);
 });
 
 it('a broken file keeps the old job, also over a restart, and runs go through', async () => {
@@ -88,6 +152,10 @@ it('a run that is killed has died, is alerted, and is tried again', async () => 
   expect(lines.filter(({ event, job }) => event === 'retry-planned' && job === 'second')).toHaveLength(1);
   const [mail] = await untilMails(cwd, /^To: ops@example\.com/m, 1);
   expect(mail).toMatch(/^Subject: .*A run ended without a result/m);
+  expect((await listRuns()).find(({ id }) => id === started['run'])).toMatchObject({
+    outcome: 'died',
+    error: { code: 'ENDED_BY_SIGNAL', message: 'The process was ended by SIGKILL.' },
+  });
 });
 
 it('a daemon whose Redis does not answer is neither ended by SIGHUP nor held up by it when it is to stop', async () => {

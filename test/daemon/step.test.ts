@@ -3,7 +3,8 @@
  * that a run may take. Whole days are in `loop.test.ts` and `loop-faults.slow.test.ts`.
  */
 import { describe, expect, it } from 'vitest';
-import type { DaemonEvent, Effect, Rules } from '../../src/daemon/event.ts';
+import type { Ask, DaemonEvent, Effect, Rules } from '../../src/daemon/event.ts';
+import type { RunProcessEnd } from '../../src/daemon/run-process.ts';
 import { createState } from '../../src/daemon/state.ts';
 import { step } from '../../src/daemon/step.ts';
 import { parseJob } from '../../src/job/parse.ts';
@@ -22,11 +23,11 @@ const rules: Rules = {
 };
 
 /** A daemon of one job, which takes one event after another. */
-function createSteps(schedule = 'cron: "0 12 * * *"') {
+function createSteps(schedule = 'cron: "0 12 * * *"', known = rules) {
   let nowMs = Date.parse('2026-11-20T22:30:00Z');
   let state = createState(nowMs);
   const take = (event: DaemonEvent): readonly Effect[] => {
-    const next = step(state, event, nowMs, rules);
+    const next = step(state, event, nowMs, known);
     ({ state } = next);
     return next.effects;
   };
@@ -49,6 +50,86 @@ function createSteps(schedule = 'cron: "0 12 * * *"') {
 
 const count = (effects: readonly Effect[], kind: Effect['kind']) =>
   effects.filter((effect) => effect.kind === kind).length;
+
+describe('what a person asks for', () => {
+  const ask = (kind: 'run' | 'backfill') => ({ kind: 'command', job: 'a', command: kind, options: [] }) as const;
+  const end = (code: 0 | 1): RunProcessEnd => {
+    const outcome = code === 0 ? 'done' : 'failed';
+    return { outcome, code, signal: undefined, result: undefined, error: undefined, hasSpoken: true };
+  };
+  const answerOf = (effects: readonly Effect[]) =>
+    effects.flatMap((effect) => (effect.kind === 'answer' ? [effect.answer.outcome] : []));
+  const due: DaemonEvent = { kind: 'due', due: { job: 'a', tickMs: 7, reason: 'scheduled' } };
+  const asked = (request: Ask): DaemonEvent => ({ kind: 'asked', id: '1', ask: request });
+
+  it('waits for a place as a tick does, and is refused while the job has a run', () => {
+    const { take, job } = createSteps();
+    expect(answerOf(take(asked(ask('backfill'))))).toEqual(['started']);
+    expect(answerOf(take(asked(ask('run'))))).toEqual(['refused']);
+    expect(job()?.run?.phase).toBe('waiting');
+    const [started] = take({ kind: 'fill-places' }).filter(({ kind }) => kind === 'start-run');
+    expect(started).toMatchObject({ due: { reason: 'asked', asked: { command: 'backfill' } } });
+    expect(answerOf(take(asked(ask('run'))))).toEqual(['refused']);
+  });
+
+  it('lets a tick that comes meanwhile run after it, and is neither retried nor alerted itself', () => {
+    const { take, job } = createSteps('cron: "0 12 * * *", retry: 1m');
+    take(asked(ask('run')));
+    take({ kind: 'fill-places' });
+    take(due);
+    const ended = take({ kind: 'run-ended', job: 'a', runId: 'run', end: { ...end(1), hasSpoken: false } });
+    expect(ended.filter(({ kind }) => kind === 'send-alert' || kind === 'forget-unfinished')).toEqual([]);
+    expect(job()?.retry).toBeUndefined();
+    expect(job()?.run).toMatchObject({ phase: 'running', due: { tickMs: 7 } });
+  });
+
+  it('replaces the retry of a tick when it went well, and is no run of the job when it was a backfill', () => {
+    const { take, job } = createSteps('cron: "0 12 * * *", retry: 1m');
+    const later: Rules = { ...rules, nextTick: () => Number.MAX_SAFE_INTEGER };
+    const { take: takeLater, job: jobLater } = createSteps('cron: "0 12 * * *", retry: 1m', later);
+    for (const each of [take, takeLater]) {
+      each(due);
+      each({ kind: 'fill-places' });
+      each({ kind: 'run-ended', job: 'a', runId: 'run', end: end(1) });
+    }
+    expect([job()?.retry, jobLater()?.retry?.due.tickMs]).toEqual([undefined, 7]);
+    takeLater(asked(ask('backfill')));
+    takeLater({ kind: 'fill-places' });
+    takeLater({ kind: 'run-ended', job: 'a', runId: 'run', end: end(0) });
+    expect([jobLater()?.retry?.due.tickMs, jobLater()?.finished.length]).toEqual([7, 1]);
+    takeLater(asked(ask('run')));
+    takeLater({ kind: 'fill-places' });
+    const over = takeLater({ kind: 'run-ended', job: 'a', runId: 'run', end: end(0) });
+    expect(count(over, 'forget-unfinished')).toBe(1);
+    expect([jobLater()?.retry, jobLater()?.finished.length]).toEqual([undefined, 2]);
+  });
+
+  it('retries at once what a retry was planned for, and stops what runs or waits', () => {
+    const later: Rules = { ...rules, nextTick: () => Number.MAX_SAFE_INTEGER };
+    const { take, job } = createSteps('cron: "0 12 * * *", retry: 1m', later);
+    expect(answerOf(take(asked({ kind: 'stop', job: 'a' })))).toEqual(['refused']);
+    take(due);
+    take({ kind: 'fill-places' });
+    take({ kind: 'run-started', job: 'a', runId: 'run', logFile: undefined });
+    take({ kind: 'run-ended', job: 'a', runId: 'run', end: end(1) });
+    expect(answerOf(take(asked({ kind: 'retry', job: 'a' })))).toEqual(['started']);
+    expect(job()?.run).toMatchObject({ phase: 'waiting', due: { tickMs: 7, reason: 'retry' } });
+    const stopped = take(asked({ kind: 'stop', job: 'a' }));
+    expect([answerOf(stopped), count(stopped, 'forget-unfinished'), job()?.run]).toEqual([['done'], 1, undefined]);
+    take(asked(ask('run')));
+    take({ kind: 'fill-places' });
+    take({ kind: 'run-started', job: 'a', runId: 'run', logFile: undefined });
+    expect(count(take(asked({ kind: 'stop', job: 'a' })), 'stop-run')).toBe(1);
+  });
+
+  it('is refused for a job that is none, and once the daemon stops', () => {
+    const { take } = createSteps();
+    expect(answerOf(take(asked({ ...ask('run'), job: 'b' })))).toEqual(['refused']);
+    take({ kind: 'stop' });
+    expect(answerOf(take(asked(ask('run'))))).toEqual(['refused']);
+    expect(answerOf(take(asked({ kind: 'retry', job: 'a' })))).toEqual(['refused']);
+  });
+});
 
 describe('the status of a job', () => {
   it('is read again when a reading began before its run had ended, and once for all who ask meanwhile', () => {

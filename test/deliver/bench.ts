@@ -60,6 +60,7 @@ export async function openDeliveryBench(
         version: '1',
       },
       templatesDir: TEMPLATES,
+      publicUrl: undefined,
     }),
     async arrived() {
       const fresh = (await mails()).slice(seen);

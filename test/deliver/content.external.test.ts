@@ -43,7 +43,7 @@ const context = (): DeliverContext => ({
     redact: (text: string) => text,
     onEvent: () => undefined,
   },
-  ...{ state: new JobState(folder, 'nightly'), templatesDir: '', version: '1' },
+  ...{ state: new JobState(folder, 'nightly'), templatesDir: '', publicUrl: undefined, version: '1' },
   mailer: {
     url: '',
     send: () => Promise.reject(new RangeError('nobody is mailed')),

@@ -74,6 +74,40 @@ describe('a statement that is under way', () => {
   });
 });
 
+describe('a statement beside the others', () => {
+  test('runs while they do, sees their tables, and is not spoiled by one that fails while it writes', async () => {
+    await engine.command('CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
+    await engine.command('INSERT INTO t SELECT number FROM numbers(1000)');
+    const control = new AbortController();
+    const endless = engine.rows(ENDLESS, { signal: control.signal });
+    await untilRunning();
+    expect(await engine.rows('SELECT count() AS n FROM t', { beside: true })).toEqual([{ n: 1000 }]);
+    control.abort(new RangeError('given up'));
+    await expect(endless).rejects.toThrow(EngineFault);
+
+    const failing = `SELECT number, throwIf(number = 900000) FROM numbers(1000000)`;
+    for (let round = 0; round < 20; round += 1) {
+      const failed = engine.format(failing, 'TSV', { beside: round % 2 === 0 }).catch((error: unknown) => error);
+      const read = await Promise.all(
+        Array.from({ length: 5 }, () => engine.rows('SELECT sum(n) AS n FROM t', { beside: round % 2 === 1 })),
+      );
+      expect(read).toEqual(Array.from({ length: 5 }, () => [{ n: 499_500 }]));
+      expect(await failed).toBeInstanceOf(EngineFault);
+    }
+  });
+
+  test('ends when it is aborted, and the others go on', async () => {
+    const control = new AbortController();
+    const endless = engine.rows(ENDLESS, { signal: control.signal, beside: true });
+    await untilRunning();
+    const other = engine.rows('SELECT sum(cityHash64(number)) > 0 AS one FROM numbers(30000000)');
+    control.abort(new RangeError('given up'));
+    await expect(endless).rejects.toThrow(EngineFault);
+    expect(await other).toEqual([{ one: 1 }]);
+    expect(await engine.rows('SELECT 2 AS two', { beside: true })).toEqual([{ two: 2 }]);
+  });
+});
+
 test('an engine whose command is stopped ends what it computes, takes no more, and closes', async () => {
   const asked = engine.command(ENDLESS);
   const waiting = engine.rows('SELECT 1 AS one');

@@ -136,7 +136,14 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
   const store = await openDirectoryStore(join(folder, 'out'));
   const context: RunContext = {
     ...{ runId: 'run-1', source, opened: { kind: 'sql', job, source }, engine, store, mailFrom: '', clock },
-    ...{ log: createSilentLog(), redact: (text) => text, onEvent: () => undefined, version: '1', templatesDir: '' },
+    ...{
+      log: createSilentLog(),
+      redact: (text) => text,
+      onEvent: () => undefined,
+      version: '1',
+      templatesDir: '',
+      publicUrl: undefined,
+    },
     mailer: {
       url: '',
       send: () => Promise.reject(new RangeError('an export mails nothing')),
@@ -145,7 +152,7 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
     },
     ...{ calendar: CALENDAR, limits, state: new JobState(folder, job.name), clockRule: rest.clockRule },
   };
-  const result = await runExport(context, job, options);
+  const { result } = await runExport(context, job, options);
   const sealed = await listSealedDates(store, 'trades');
   for (const one of sealed) {
     const manifest = await readManifest(store, 'trades', one);

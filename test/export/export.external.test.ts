@@ -70,7 +70,7 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
     });
 
     it('seals what is there, and says revision and conditions', async () => {
-      const result = await runExport(await createContext(), job);
+      const { result } = await runExport(await createContext(), job);
       expect(result.dates).toEqual([
         expect.objectContaining({ date: DATE, status: 'sealed', revision: 1, rows: ROWS }),
       ]);
@@ -92,7 +92,7 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
       ) as Store; // It has no `copy`: there it dies.
       await expect(publishDrop(dying, { drop: path }, createDraft())).rejects.toThrow(TypeError);
       expect(await readManifest(store, 'trades', DATE)).toBeUndefined();
-      const result = await runExport(await createContext(), job);
+      const { result } = await runExport(await createContext(), job);
       expect(result.dates).toEqual([]);
       expect(await readText(store, `trades/session=${DATE}/trades.parquet`)).toBe('their bytes');
       expect(await listKeys(store, '_flowdrop/sealing/')).toEqual([]);
@@ -111,7 +111,7 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
       const { manifest } = await sealDegraded(context, job, EXPIRED);
       expect(manifest).toMatchObject({ date: EXPIRED, condition: 'degraded', rows: 5 });
       expect(await listStages(engine)).toEqual([]);
-      const result = await runExport(context, job);
+      const { result } = await runExport(context, job);
       expect(result.lost).not.toContain(EXPIRED);
       expect((await conditions())[EXPIRED]).toBe('degraded');
     });

@@ -88,11 +88,9 @@ afterEach(async () => {
 async function run(options: RunOptions = {}, own: Store = store, of: SqlJob = job): Promise<RunResult> {
   source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   kept = createKeptLog();
-  return await runExport(
-    await createRunContext({ job: of, engine, store: own, source, folder, log: kept.log }),
-    of,
-    options,
-  );
+  const context = await createRunContext({ job: of, engine, store: own, source, folder, log: kept.log });
+  const { result, audit } = await runExport(context, of, options);
+  return (await audit?.()) ?? result;
 }
 
 const statuses = ({ dates }: RunResult) => dates.map(({ date, status, revision }) => [date, status, revision]);
@@ -370,6 +368,10 @@ describe('a sealed date whose object', () => {
     });
     await run({}, counting);
     const manifests = [OTHER, DATE].map((date) => `get ${manifestKey('trades', date)}`);
+    const conditions = [
+      ...['get _flowdrop/trades/condition.json', 'list _flowdrop/trades/session=', 'list trades/'],
+      ...manifests,
+    ];
     expect(calls).toEqual([
       'list _flowdrop/sealing/trades/',
       ...['get _flowdrop/trades/condition.json', 'list _flowdrop/trades/session=', 'list trades/'],
@@ -377,12 +379,14 @@ describe('a sealed date whose object', () => {
       `get ${manifestKey('trades', DATE)}`,
       // Rows that were counted are noted.
       'get _flowdrop/trades/condition.json',
+      // Before the mail the conditions.
+      ...conditions,
       // The audit compares what the source counts now with what it counted then.
       ...manifests,
       'get _flowdrop/trades/condition.json',
       ...[OTHER, DATE].map((date) => `download ${fileKey('trades', date, 'counts.parquet')}`),
-      // At the end the conditions, with the time of the audit.
-      ...['get _flowdrop/trades/condition.json', 'list _flowdrop/trades/session=', 'list trades/', ...manifests],
+      // At the end again, with the time of the audit.
+      ...conditions,
       'put _flowdrop/trades/condition.json',
     ]);
   });

@@ -80,7 +80,7 @@ async function createContext(
 ): Promise<Omit<RunContext, 'opened' | 'source'>> {
   return {
     ...{ runId: 'run-1', engine, store: await openDirectoryStore(join(folder, 'out')), mailFrom: '', log, clock },
-    ...{ redact: (text) => text, onEvent: () => undefined, version: '1', templatesDir: '' },
+    ...{ redact: (text) => text, onEvent: () => undefined, version: '1', templatesDir: '', publicUrl: undefined },
     mailer: {
       url: '',
       send: () => Promise.reject(new RangeError('an export mails nothing')),

@@ -58,7 +58,7 @@ async function run(rows: readonly TradeRow[]): Promise<RunResult> {
   const source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   kept = createKeptLog();
   const context = await createRunContext({ job, engine, store, source, folder, log: kept.log });
-  return await runExport(context, job);
+  return (await runExport(context, job)).result;
 }
 
 const read = async (what: string) =>

@@ -7,7 +7,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { describe, expect, it } from 'vitest';
-import { closeSecond } from '../../src/calendar/session.ts';
+import { closeSecond, previousSessions } from '../../src/calendar/session.ts';
 import { formatSecond } from '../../src/calendar/wall-clock.ts';
 import { dropKey, manifestKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
@@ -34,11 +34,11 @@ const { cleanups, folder } = useCleanups();
 // Last, after the tables.
 cleanups.push(closeTables);
 
-function createRow(k: number, changes: Readonly<Record<string, unknown>> = {}): TableRow {
-  const width = (closeSecond(DATE, 'equity') - OPEN_SECOND) / ROWS;
-  const time = `${DATE} ${formatSecond(OPEN_SECOND + Math.floor((k % ROWS) * width))}`;
-  const id = `row-${k}`;
-  const values = { ...createTrade(k), id, date: DATE, time, ...changes };
+function createRow(k: number, changes: Readonly<Record<string, unknown>> = {}, date = DATE): TableRow {
+  const width = (closeSecond(date, 'equity') - OPEN_SECOND) / ROWS;
+  const time = `${date} ${formatSecond(OPEN_SECOND + Math.floor((k % ROWS) * width))}`;
+  const id = `${date}-${k}`;
+  const values = { ...createTrade(k), id, date, time, ...changes };
   return { id, values };
 }
 
@@ -132,4 +132,72 @@ describe('a sealed date whose rows move', () => {
     },
     300_000,
   );
+
+  it('waits until the newest report is mailed, and its own correction is mailed once although runs are killed', async () => {
+    const cwd = await folder();
+    const [older = ''] = previousSessions(DATE, 2);
+    const createDay = (date: string) => Array.from({ length: LIMIT }, (_, k) => createRow(k * 10, {}, date));
+    const table = await ChaosTable.create('time', createDay(older));
+    cleanups.push(() => table.drop());
+    let child: ChildProcess | undefined;
+    let killAt: 'audit' | 'correction' | undefined;
+    const receiver = await startSmtpReceiver({
+      onConnect(_session, done) {
+        if (killAt === 'correction') child?.kill('SIGKILL');
+        else done();
+      },
+    });
+    cleanups.push(() => receiver.close());
+    const front = await startFront({
+      table: {
+        rows: [],
+        async query(sql, isPageSql) {
+          // Once the mails are out, nothing but an audit asks. It gets no answer.
+          if (killAt === 'audit' && receiver.messages.length === 2 * TO.length) child?.kill('SIGKILL');
+          return await table.query(sql, isPageSql);
+        },
+      },
+      rowLimit: LIMIT,
+      isPage,
+    });
+    cleanups.push(() => front.close());
+    const env = {
+      ...{ FLOWDROP_API_URL: front.url, FLOWDROP_API_KEY: KEY, FLOWDROP_REQUESTS_PER_SECOND: '50' },
+      FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${receiver.port}`,
+    };
+    const reports = `reports:\n  - template: flow\n    to: [${TO.join(', ')}]`;
+    const job = await writeJob(cwd, { name: 'nightly', reports });
+    const run = async (at?: typeof killAt) => {
+      killAt = at;
+      const onStart = (started: ChildProcess) => {
+        child = started;
+      };
+      return await flowdrop(['run', job], { cwd, env, onStart });
+    };
+    const subjects = async (from: number) =>
+      await Promise.all(
+        receiver.messages.slice(from).map(async ({ source }) => (await PostalMime.parse(source)).subject ?? ''),
+      );
+    const revision = async (date: string) =>
+      (await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', date))).revision;
+
+    await run();
+    expect(receiver.messages).toHaveLength(TO.length);
+    const late = Array.from({ length: 5 }, (_, k) => createRow(k * 10 + 1, { premium: 5e7 }, older));
+    await table.change({ remove: [], add: [...createDay(DATE), ...late] });
+    const inAudit = await run('audit');
+    expect(inAudit.code, inAudit.stderr).toBeNull();
+    expect(receiver.messages).toHaveLength(2 * TO.length);
+    expect([await revision(older), await revision(DATE)]).toEqual([1, 1]);
+
+    const beforeCorrection = await run('correction');
+    expect(beforeCorrection.code, beforeCorrection.stderr).toBeNull();
+    expect([await revision(older), receiver.messages.length]).toEqual([2, 2 * TO.length]);
+
+    const last = await run();
+    expect(last.code, last.stderr).toBe(0);
+    expect((await run()).stdout).toContain('Nothing to seal');
+    expect(receiver.messages.map(({ to }) => to).toSorted()).toEqual([...TO, ...TO, ...TO].toSorted());
+    for (const subject of await subjects(2 * TO.length)) expect(subject).toMatch(/correct/i);
+  }, 120_000);
 });

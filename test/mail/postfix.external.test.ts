@@ -93,8 +93,11 @@ describe.skipIf(postfix.server === undefined)('through postfix', () => {
       }
       const attached = parts.filter(({ disposition }) => disposition === 'attachment');
       expect(attached.length).toBeGreaterThan(0);
-      for (const { type, filename } of attached)
-        expect([type, filename]).toEqual(['text/csv', expect.stringMatching(/\.csv$/)]);
+      // The full report, then the tables.
+      expect(attached.map(({ type, filename }) => [type, filename?.split('.').at(-1)])).toEqual([
+        ['text/html', 'html'],
+        ...attached.slice(1).map(() => ['text/csv', 'csv']),
+      ]);
     });
 
     test('its headers are what mail systems go by', () => {

@@ -11,6 +11,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { buildAttachments } from '../../src/report/attach/attach.ts';
 import { buildFlowReport } from '../../src/report/flow-report.ts';
+import { renderFullReport } from '../../src/report/full-report.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import type { PastSession } from '../../src/report/query/past-sessions.ts';
 import { renderDigest, renderFlowReport } from '../../src/report/render.ts';
@@ -54,12 +55,13 @@ async function summarise(date: string, changes: readonly TradeChanges[]): Promis
   return { date, path };
 }
 
-/** Everything that a reader of the mail sees. */
+/** Everything that a reader sees. */
 async function render(model: FlowReport) {
   const options = { ...VIEW, templatesDir: TEMPLATES };
   const { subject, html, text } = await renderFlowReport(model, options);
+  const full = await renderFullReport([{ title: 'trades', report: model }], options);
   const digest = await renderDigest([{ title: 'trades', report: model }], options);
-  return { subject, html, text, digest };
+  return { subject, html, text, full, digest };
 }
 
 describe('a day of which no trade has a premium', () => {
@@ -117,12 +119,12 @@ describe('a day of which some trades have no premium', () => {
       ['SPY', 2050, 1],
       ['QQQ', null, 1],
     ]);
-    const { subject, text, html } = await render(model);
+    const { subject, text, full } = await render(model);
     expect(subject).toBe(
       'Options flow 2026-11-19: $2.05K premium (2 of 4 trades have no premium), 61% calls, bullish by $450',
     );
     expect(text).toContain('* All sums of premium are without some trades: 2 of 4 trades have no premium.');
-    for (const part of [text, html]) expect(part).toContain('Of the largest symbols: SPY 1, QQQ 1.');
+    expect(full).toContain('Of the largest symbols: SPY 1, QQQ 1.');
     expect(text).toMatch(/^QQQ +n\/a +n\/a/m);
   });
 
@@ -147,12 +149,12 @@ describe('a sum that no number can hold', () => {
     const model = await report([{ premium: 1e308 }, { premium: 1e308, oi: 1, gamma: 1e308 }]);
     expect(model.headline).toMatchObject({ total: null, calls: null, puts: 0, unpriced: 0 });
     expect(model.comparison.changes.total.latest).toBeNull();
-    const { subject, text } = await render(model);
+    const { subject, full } = await render(model);
     expect(subject).toBe('Options flow 2026-11-19: premium cannot be computed (the sum is too large)');
-    expect(text).toContain('the sum is beyond what a number can hold');
+    expect(full).toContain('the sum is beyond what a number can hold');
     const { exposure } = await report([{ gamma: 1e308 }]);
     expect(exposure.total).toMatchObject({ callGex: null, putGex: 0, netGex: null });
-    expect(buildFlowView(await report([{ gamma: 1e308 }]), VIEW).exposure.total.net).toBe('n/a');
+    expect(buildFlowView(await report([{ gamma: 1e308 }]), VIEW).lead?.netGex).toBe('n/a');
   });
 });
 
@@ -180,12 +182,11 @@ describe('records of unknown codes', () => {
       { column: 'side', trades: 2, premium: 2500, values: [{ value: null, trades: 2 }] },
       { column: 'option_activity_type', trades: 2, premium: 2500, values: [{ value: 'WHAT', trades: 2 }] },
     ]);
-    const { text, html } = await render(model);
-    expect(text).toContain(
-      '2 trades have an unknown sentiment ("SIDEWAYS" 1 and none 1): neither bullish, bearish nor neutral.',
+    const { full } = await render(model);
+    expect(full).toContain(
+      '2 trades have an unknown sentiment (&quot;SIDEWAYS&quot; 1 and none 1): neither bullish, bearish nor neutral.',
     );
-    for (const part of [text, html])
-      expect(part).toContain('2 trades have an unknown side (none 2): in no net premium.');
+    expect(full).toContain('2 trades have an unknown side (none 2): in no net premium.');
     expect(model.rebuildQueries.map(({ table }) => table)).toContain('Unknown sentiment');
   });
 

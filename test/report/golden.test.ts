@@ -6,6 +6,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { buildSessionChart, buildSymbolChart } from '../../src/report/draw/chart.ts';
+import { LIGHT } from '../../src/report/draw/palette.ts';
 import { buildStrikeChart } from '../../src/report/draw/strikes.ts';
 import { renderDigest, renderFlowReport } from '../../src/report/render.ts';
 import { REPO } from '../support/flowdrop.ts';
@@ -40,9 +41,9 @@ describe('the charts of a fixed day', () => {
   it.each(['normal', 'extreme', 'single-trade'])('%s have the stored specifications', async (name) => {
     const { halfHours, topSymbols, exposure } = pickDay(name).report;
     const specs = {
-      session: buildSessionChart(halfHours),
-      symbols: buildSymbolChart(topSymbols),
-      strikes: exposure.lead === null ? null : buildStrikeChart(exposure.lead),
+      session: buildSessionChart(halfHours, LIGHT),
+      symbols: buildSymbolChart(topSymbols, LIGHT),
+      strikes: exposure.lead === null ? null : buildStrikeChart(exposure.lead, LIGHT),
     };
     // Rounded, because the last digits of a sine differ between processors.
     const round = (_: string, value: unknown) => (typeof value === 'number' ? Number(value.toPrecision(9)) : value);

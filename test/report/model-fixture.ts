@@ -404,6 +404,8 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
       .reverse()
       .slice(0, 5),
     unusual,
+    drivers: changes.drivers ?? createDrivers(headline.total),
+    movers: changes.movers ?? [{ symbol: 'NVDA', premium: headline.total * 0.11, previous: headline.total * 0.03 }],
     biggestTrades: trades,
     exposure,
     watchlist: ['SPY', 'QQQ', 'NVDA', 'IWM'].map((symbol) => ({
@@ -415,5 +417,35 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
     watchlistLeftOut: 0,
     rebuildQueries: QUERIES,
     ...changes,
+  };
+}
+
+export function createDrivers(total: number): FlowReport['drivers'] {
+  const driver = (
+    symbol: string,
+    right: 'calls' | 'puts',
+    expirationDate: string | null,
+    bull: number,
+    bear: number,
+  ) => ({
+    ...{
+      symbol,
+      right,
+      expirationDate,
+      premium: total * (bull + bear) * 1.3,
+      bullish: total * bull,
+      bearish: total * bear,
+    },
+  });
+  return {
+    bullish: driver('TSLA', 'calls', null, 0.07, 0.01),
+    bearish: driver('SPX', 'puts', '2027-01-15', 0.01, 0.1),
+    top: [
+      driver('SPX', 'puts', '2027-01-15', 0.01, 0.1),
+      driver('TSLA', 'calls', '2026-11-20', 0.05, 0.005),
+      driver('NVDA', 'calls', '2026-12-18', 0.03, 0.004),
+      driver('SPY', 'puts', '2026-11-19', 0.01, 0.03),
+      driver('QQQ', 'calls', '2026-11-19', 0.02, 0.008),
+    ],
   };
 }

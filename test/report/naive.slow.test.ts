@@ -109,6 +109,52 @@ describe.each([
     }
   });
 
+  it('has what drove the day of plain loops', () => {
+    const of = (trade: Trade, sentiment: string) =>
+      trade.sentiment === sentiment ? (Number.isFinite(trade.premium) ? Number(trade.premium) : 0) : 0;
+    const sided = counted.filter(({ put_call: right }) => right === 'CALL' || right === 'PUT');
+    const groups = groupBy(sided, ({ symbol, put_call: right, expiration_date: day }) =>
+      [symbol, right, day].join('|'),
+    );
+    const sums = [...groups.values()].map((own) => ({
+      bullish: sum(own, (trade) => of(trade, 'BULLISH')),
+      bearish: sum(own, (trade) => of(trade, 'BEARISH')),
+    }));
+    const largest = sums.sort((a, b) => Math.abs(b.bullish - b.bearish) - Math.abs(a.bullish - a.bearish)).slice(0, 5);
+    expect(report.drivers.top).toHaveLength(5);
+    for (const [index, { bullish, bearish }] of report.drivers.top.entries())
+      expectSame({ bullish, bearish }, largest[index] ?? {});
+    for (const side of ['bullish', 'bearish'] as const) {
+      const driver = report.drivers[side];
+      const whole = sided.filter(
+        ({ symbol, put_call: right }) =>
+          symbol === driver?.symbol && right === (driver.right === 'calls' ? 'CALL' : 'PUT'),
+      );
+      const own = whole.filter(
+        ({ expiration_date: day }) => driver?.expirationDate === null || day === driver?.expirationDate,
+      );
+      const total = (trades: readonly Trade[]) => sum(trades, (trade) => of(trade, side.toUpperCase()));
+      expectSame({ dollars: driver?.[side] }, { dollars: total(own) });
+      // No other side of a symbol has more; one expiration stands for it only with more than half.
+      const sides = [...groupBy(sided, ({ symbol, put_call: right }) => `${symbol}|${right}`).values()].map(total);
+      expectSame({ most: total(whole) }, { most: Math.max(...sides) });
+      if (driver?.expirationDate !== null) expect(total(own)).toBeGreaterThan(total(whole) / 2);
+    }
+  });
+
+  it('has the symbols with the largest change of plain loops', () => {
+    const premiums = (day: readonly Trade[]) =>
+      new Map([...groupBy(day, ({ symbol }) => symbol)].map(([symbol, own]) => [symbol, computePremium(own).total]));
+    const [now, then] = [premiums(counted), premiums(pastCounted[0] ?? [])];
+    const changes = [...now].flatMap(([symbol, premium]) => {
+      const previous = then.has(symbol) ? then.get(symbol) : 0;
+      return premium == null || previous == null ? [] : [Math.abs(premium - previous)];
+    });
+    const found = report.movers.map(({ premium, previous }) => Math.abs(premium - previous));
+    expectSame(found, changes.sort((a, b) => b - a).slice(0, found.length));
+    if (gaps === 0) expect(found).toHaveLength(3);
+  });
+
   it('has the symbols of plain loops, by premium and by net sentiment', () => {
     const flows = [...groupBy(counted, ({ symbol }) => symbol)].map(([symbol, own]) => ({
       symbol,

@@ -99,6 +99,17 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
       }
     });
 
+    it('What moved the day gives its rows in order', async () => {
+      const rows = (await run('What moved the day')).filter((row) => row['bullish'] !== row['bearish']);
+      const { top } = report.drivers;
+      expect(rows.map((row) => [row['symbol'], row['put_call']])).toEqual(
+        top.map(({ symbol, right }) => [symbol, right === 'calls' ? 'CALL' : 'PUT']),
+      );
+      for (const [index, { bullish, bearish }] of top.entries()) {
+        expectSame({ bullish: rows[index]?.['bullish'], bearish: rows[index]?.['bearish'] }, { bullish, bearish });
+      }
+    });
+
     it('GEX by symbol gives the ranking', async () => {
       const rows = await run('GEX by symbol');
       expect(rows.map((row) => row['symbol'])).toEqual(report.exposure.top.map(({ symbol }) => symbol));

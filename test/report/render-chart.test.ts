@@ -3,6 +3,7 @@ import { Resvg } from '@resvg/resvg-js';
 import { describe, expect, it } from 'vitest';
 import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from '../../src/report/draw/chart.ts';
 import { type MarkerLevel, type PlacedMarker, placeMarkers } from '../../src/report/draw/marker.ts';
+import { LIGHT } from '../../src/report/draw/palette.ts';
 import { renderPicture } from '../../src/report/draw/picture.ts';
 import { buildStrikeChart } from '../../src/report/draw/strikes.ts';
 import { createRandom } from '../support/random.ts';
@@ -69,7 +70,9 @@ describe('labels of levels', () => {
 describe('a chart', () => {
   it('has its text drawn: another symbol of the same length is another picture', async () => {
     const draw = async (symbol: string) =>
-      Buffer.from(await renderPicture(buildSymbolChart([createSymbolFlow(symbol, 1)]), CHART_WIDTH)).toString('base64');
+      Buffer.from(await renderPicture(buildSymbolChart([createSymbolFlow(symbol, 1)], LIGHT), CHART_WIDTH)).toString(
+        'base64',
+      );
     const [spy, again, qqq] = [await draw('SPY'), await draw('SPY'), await draw('QQQ')];
     expect(spy === again).toBe(true);
     expect(spy === qqq).toBe(false);
@@ -82,7 +85,7 @@ describe('a chart', () => {
       createSymbolExposure('SPY', { strikes: [{ strike: 600, callGex: 1, putGex: 0, netGex: 1 }], zeroGamma: 2 }),
       createSymbolExposure('SPY', { strikes: [] }),
     ]) {
-      const png = await renderPicture(buildStrikeChart(lead), CHART_WIDTH);
+      const png = await renderPicture(buildStrikeChart(lead, LIGHT), CHART_WIDTH);
       expect(Buffer.from(png.subarray(16, 20)).readUInt32BE()).toBe(2 * CHART_WIDTH);
     }
   });
@@ -98,7 +101,7 @@ describe('a chart', () => {
       [11_940, 50],
     ] as const) {
       for (const shift of [0, 0.3, 0.7]) {
-        const chart = buildStrikeChart(createSymbolExposure('SPY', { spot: spot * (1 + shift / 100), step }));
+        const chart = buildStrikeChart(createSymbolExposure('SPY', { spot: spot * (1 + shift / 100), step }), LIGHT);
         const columns = await readColumns(await renderPicture(chart, CHART_WIDTH), [0, 2 * CHART_WIDTH - 1]);
         for (const column of columns) expect(new Set(column), `${spot}`).toEqual(new Set([255]));
       }
@@ -113,7 +116,7 @@ describe('a chart', () => {
       ...size,
     }));
     const far = strikes.map((row) => (row.strike === 90 ? { ...row, putGex: 0 } : row));
-    const text = JSON.stringify(buildStrikeChart(createSymbolExposure('VIX', { spot: 11, strikes: far })));
+    const text = JSON.stringify(buildStrikeChart(createSymbolExposure('VIX', { spot: 11, strikes: far }), LIGHT));
     const bars = [...text.matchAll(/"from":([\d.]+),"to":([\d.]+)/g)].map((match) => [
       Number(match[1]),
       Number(match[2]),
@@ -126,9 +129,9 @@ describe('a chart', () => {
   it('has colours of text that are read on its ground', () => {
     const { halfHours, topSymbols, exposure } = createReport();
     const specs = [
-      buildSessionChart(halfHours),
-      buildSymbolChart(topSymbols),
-      exposure.lead && buildStrikeChart(exposure.lead),
+      buildSessionChart(halfHours, LIGHT),
+      buildSymbolChart(topSymbols, LIGHT),
+      exposure.lead && buildStrikeChart(exposure.lead, LIGHT),
     ];
     const text = JSON.stringify(specs);
     expect(text).toContain('"background":"#ffffff"');

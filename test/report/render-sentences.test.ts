@@ -8,20 +8,24 @@ import {
   describeDistance,
   sayCallShare,
   sayConcentration,
+  sayDrivers,
   sayGamma,
-  sayLean,
+  sayMover,
   sayNoHistory,
+  sayTrade,
   sayUnusual,
   sayZeroDte,
 } from '../../src/report/text/sentences.ts';
 import { DAYS, pickDay } from './days.ts';
 import {
   createComparison,
+  createDrivers,
   createExposure,
   createPremium,
   createReport,
   createSymbolExposure,
   createSymbolFlow,
+  createTrade,
   createUnusual,
   NO_PREMIUM,
 } from './model-fixture.ts';
@@ -66,11 +70,13 @@ describe('the share of calls', () => {
     [0.3, 0.4, 0.4, 'Puts took 70% of premium, more than on 18 Nov (60%) and in the 5-session mean (60%).'],
     [0.62, null, null, 'Calls took 62% of premium.'],
   ])('%d against %s and %s is said as it is', (calls, previous, mean, sentence) => {
-    expect(sayCallShare(withShares(calls, previous, mean))).toBe(sentence);
+    expect(sayCallShare(withShares(calls, previous, mean))?.text).toBe(sentence);
   });
 
   it('is not compared with a mean where there is none', () => {
-    expect(sayCallShare(withShares(0.62, 0.58, null))).toBe('Calls took 62% of premium, more than on 18 Nov (58%).');
+    expect(sayCallShare(withShares(0.62, 0.58, null))?.text).toBe(
+      'Calls took 62% of premium, more than on 18 Nov (58%).',
+    );
   });
 
   /** The calls' share of a day, of the five sessions before it, newest first, and the degraded ones among these. */
@@ -114,7 +120,7 @@ describe('the share of calls', () => {
       pastShares: past.map((share) => ({ calls: share, puts: 1 - share })),
       degradedDates: degraded.map((day) => `2026-11-${day}`),
     };
-    expect(sayCallShare({ ...report, comparison })).toBe(sentence);
+    expect(sayCallShare({ ...report, comparison })?.text).toBe(sentence);
   });
 
   it('of no premium is not said', () => {
@@ -126,38 +132,71 @@ describe('one symbol with most of the premium', () => {
   it('is named from half of all premium on', () => {
     const headline = createPremium({ total: 1000 });
     const report = (total: number) => createReport({ headline, topSymbols: [createSymbolFlow('TSLA', 1, { total })] });
-    expect(sayConcentration(report(500))).toBe('TSLA alone carried 50% of premium, of 4,127 symbols that traded.');
+    expect(sayConcentration(report(500))?.text).toBe(
+      'TSLA alone carried 50% of premium, of 4,127 symbols that traded.',
+    );
     expect(sayConcentration(report(499))).toBeNull();
   });
 
   it('is the only one where no other traded', () => {
-    expect(sayConcentration(pickDay('single-trade').report)).toBe('SPY is the only symbol that traded.');
+    expect(sayConcentration(pickDay('single-trade').report)?.text).toBe('SPY is the only symbol that traded.');
+  });
+});
+
+describe('the causes', () => {
+  const drivers = createDrivers(1e9);
+  const day = (changes: Parameters<typeof createReport>[0]) =>
+    createReport({ headline: createPremium({ total: 1e9, bullish: 0.3, bearish: 0.25 }), ...changes });
+
+  it('of both sides are named with the larger side first, and an expiration only where it has most of its side', () => {
+    expect(sayDrivers(day({ drivers }))).toEqual({
+      text: 'SPX puts expiring 15 Jan were 40% of bearish premium; TSLA calls were 23% of bullish.',
+      weight: expect.closeTo(0.17),
+    });
+  });
+
+  it('that are small parts of their side are not named', () => {
+    const bullish = createDrivers(0.4e9).bullish;
+    expect(sayDrivers(day({ drivers: { ...drivers, bullish } }))?.text).toBe(
+      'SPX puts expiring 15 Jan were 40% of bearish premium.',
+    );
+    expect(sayDrivers(day({ drivers: { bullish: null, bearish: null, top: [] } }))).toBeNull();
+    expect(sayDrivers(day({ drivers, symbolCount: 1 }))).toBeNull();
+  });
+
+  it('of the change are named only where a symbol moved the way the day did', () => {
+    const headline = createPremium({ total: 1e9 });
+    const comparison = createComparison(headline, { previous: 0.8, mean: 0.9 });
+    const say = (premium: number, previous: number) =>
+      sayMover(createReport({ headline, comparison, movers: [{ symbol: 'NVDA', premium, previous }] }))?.text;
+    expect(say(250e6, 100e6)).toBe('$200M more premium than on 18 Nov; NVDA traded $150M more.');
+    expect(say(100e6, 250e6)).toBeUndefined();
+    const same = createComparison(headline, { previous: 0.97, mean: 0.9 });
+    expect(sayMover(createReport({ headline, comparison: same }))).toBeNull();
+  });
+
+  it('include one trade that is large beside the day', () => {
+    const say = (premium: number) => sayTrade(day({ biggestTrades: [createTrade({ premium, sentiment: 'BEARISH' })] }));
+    expect(say(50e6)?.text).toMatch(/^One trade was 5% of premium: SPY .* for \$50\.0M, bearish\.$/);
+    expect(say(19e6)).toBeNull();
+  });
+
+  it('are printed by how much of the day they explain, at most three', () => {
+    const said = buildSentences(day({ drivers, biggestTrades: [createTrade({ premium: 400e6 })] }));
+    expect(said).toHaveLength(3);
+    expect(said[0]).toContain('One trade was 40% of premium');
+    expect(said.join()).not.toMatch(/Net GEX of|above bearish/);
   });
 });
 
 describe('gamma', () => {
-  const withLead = (changes: Parameters<typeof createSymbolExposure>[1]) =>
-    createReport({ exposure: createExposure([createSymbolExposure('SPY', { netGex: -2.3e9, ...changes })]) });
-
-  it('says where the spot lies against zero gamma', () => {
-    expect(sayGamma(withLead({ spot: 600, zeroGamma: 606 }))).toBe(
-      'Net GEX of SPY is -$2.30B per 1% move; spot 600.00 is 1.0% below zero gamma 606.00.',
-    );
-  });
-
-  it('says that there is no zero gamma, or no price to compare', () => {
-    expect(sayGamma(withLead({ zeroGamma: null }))).toContain('with no zero gamma found');
-    expect(sayGamma(withLead({ spot: null }))).toBeNull();
-    expect(sayGamma(createReport({ exposure: createExposure([]) }))).toBeNull();
-  });
-
   it('says "negative in all" only when it is', () => {
     const row = (symbol: string, netGex: number) => createSymbolExposure(symbol, { netGex });
     const say = (...signs: number[]) =>
       sayGamma(createReport({ exposure: createExposure(signs.map((sign, index) => row(`S${index}`, sign * 1e9))) }));
-    expect(say(-1, -2, -3)).toContain('it is negative in all 3 symbols with the largest exposure');
-    expect(say(-1, 2, -3)).not.toContain('negative');
-    expect(say(-1)).not.toContain('negative');
+    expect(say(-1, -2, -3)?.text).toBe('Net GEX is negative in all 3 symbols with the largest exposure.');
+    expect(say(-1, 2, -3)).toBeNull();
+    expect(say(-1)).toBeNull();
   });
 
   it.each([
@@ -172,25 +211,19 @@ describe('gamma', () => {
 describe('the other sentences', () => {
   it('unusual activity is said from twice the mean on', () => {
     const say = (ratio: number) => sayUnusual(createReport({ unusual: [createUnusual('MSTR', ratio, 71e6, 4)] }));
-    expect(say(4.3)).toBe('MSTR traded $71.0M, 4.3 times its mean of 5 sessions.');
+    expect(say(4.3)?.text).toBe('MSTR traded $71.0M, 4.3 times its mean of 5 sessions.');
     expect(say(1.9)).toBeNull();
     expect(sayUnusual(createReport({ unusual: [] }))).toBeNull();
   });
 
-  it('the lean names the neutral share', () => {
-    expect(sayLean(createReport())).toBe('Bullish premium was $112M above bearish; 47% was neutral.');
-    const even = createPremium({ bullish: 0.2, bearish: 0.2 });
-    expect(sayLean(createReport({ headline: even }))).toBe('Bullish and bearish premium were equal; 60% was neutral.');
-  });
-
   it('contracts that expire the same day are named from half of premium on', () => {
     const day = (zeroDte: number) => createReport({ headline: { ...createPremium({ total: 100 }), zeroDte } });
-    expect(sayZeroDte(day(50))).toBe('Contracts that expired this day took 50% of premium.');
+    expect(sayZeroDte(day(50))?.text).toBe('Contracts that expired this day took 50% of premium.');
     expect(sayZeroDte(day(49))).toBeNull();
   });
 
   it('a first day says that nothing lies before it', () => {
-    expect(sayNoHistory(pickDay('first-day').report)).toContain('No sealed session lies before this one');
+    expect(sayNoHistory(pickDay('first-day').report)?.text).toContain('No sealed session lies before this one');
     expect(sayNoHistory(createReport())).toBeNull();
   });
 });

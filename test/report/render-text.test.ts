@@ -26,7 +26,7 @@ function readRow(key: Compared, change: Change): ChangeRow {
   const empty = { latest: null, previous: null, mean: null };
   const changes = Object.fromEntries(COMPARED.map((name) => [name, name === key ? change : empty]));
   const comparison = { ...createComparison(day, null), changes: changes as Record<Compared, Change> };
-  const row = buildChangeRows(comparison).find(({ mean }) => mean !== '–');
+  const row = buildChangeRows(comparison, COMPARED).find(({ mean }) => mean !== '–');
   if (row === undefined) throw new RangeError(`${key} is in no row`);
   return row;
 }
@@ -55,7 +55,7 @@ describe('a change', () => {
   });
 
   it('has a row for every number that is compared', () => {
-    expect(buildChangeRows(createComparison(day, null))).toHaveLength(COMPARED.length);
+    expect(buildChangeRows(createComparison(day, null), COMPARED)).toHaveLength(COMPARED.length);
   });
 
   it('of the total names what it is compared with', () => {

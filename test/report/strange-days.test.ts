@@ -12,7 +12,7 @@ import { buildFlowReport } from '../../src/report/flow-report.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import type { PastSession } from '../../src/report/query/past-sessions.ts';
 import { buildFlowView, type FlowView } from '../../src/report/text/mail-view.ts';
-import { buildSentences, sayCallShare, sayLean, sayNoHistory, sayUnusual } from '../../src/report/text/sentences.ts';
+import { buildSentences, sayCallShare, sayNoHistory, sayUnusual } from '../../src/report/text/sentences.ts';
 import { buildPreview, buildSubject } from '../../src/report/text/subject.ts';
 import { writeSummary } from '../../src/seal/summary.ts';
 import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
@@ -86,15 +86,16 @@ describe('the share of calls beside its past', () => {
     const model = await report(session(4e6, 6e6), before);
     expectClose(model.comparison.changes.putShare.mean, 0.5);
     expectClose(model.comparison.changes.callShare.mean, 0.5);
-    expect(sayCallShare(model)).toBe(
+    expect(sayCallShare(model)?.text).toBe(
       'Puts took 60% of premium, more than on 18 Nov (0%) and in the 3-session mean (50%).',
     );
   });
 
   it('names the year of a session that lies far back', async () => {
     const before = [await summarise('2025-11-18', session(1e6, 1e6))];
-    const view = show(await report(session(3e6, 1e6), before));
-    expect(view.sentences[0]).toBe('Calls took 75% of premium, more than on 18 Nov 2025 (50%).');
+    const model = await report(session(3e6, 1e6), before);
+    const view = show(model);
+    expect(sayCallShare(model)?.text).toBe('Calls took 75% of premium, more than on 18 Nov 2025 (50%).');
     expect(view.sessions.previous).toBe('18 Nov 2025');
     expect(view.premiumChanges).toEqual(['+100% vs 18 Nov 2025']);
   });
@@ -133,8 +134,8 @@ describe('unusual activity', () => {
     );
     const model = await report(listTrades({ symbol: 'MSTR', premium: 3e6 }), before);
     // 3 M in 5 sessions are 0.6 M a session; of the 3 sessions with trades they would be 1 M, and the day 3 times that.
-    expect(sayUnusual(model)).toBe('MSTR traded $3.00M, 5.0 times its mean of 5 sessions.');
-    expect(show(model).unusual[0]?.['sessions']).toBe('3 of 5');
+    expect(sayUnusual(model)?.text).toBe('MSTR traded $3.00M, 5.0 times its mean of 5 sessions.');
+    expect(model.unusual[0]?.sessions).toBe(3);
   });
 });
 
@@ -161,8 +162,9 @@ describe('strange records', () => {
   });
 
   it('a share that is nearly everything or nearly nothing is not rounded to it', async () => {
-    const view = show(await report(session(999e6, 1e6)));
-    expect(view.sentences[0]).toBe('Calls took >99% of premium.');
+    const model = await report(session(999e6, 1e6));
+    const view = show(model);
+    expect(sayCallShare(model)?.text).toBe('Calls took >99% of premium.');
     expect(view.subject).toContain('>99% calls');
     expect(view.bar.map(({ share }) => share)).toEqual(['>99%', '0%', '<1%']);
   });
@@ -180,15 +182,14 @@ describe('strange records', () => {
       listTrades({ premium: 0.1 }, { premium: 0.2 }, { premium: 0.3, sentiment: 'BEARISH', put_call: 'PUT' }),
     );
     expect(show(model).lean).toBe('balanced');
-    expect(sayLean(model)).toBe('Bullish and bearish premium were equal; 0% was neutral.');
   });
 
   it.each([
-    [1049, 'balanced', 'Bullish and bearish premium were nearly equal; 0% was neutral.'],
-    [1111, 'bullish by $111', 'Bullish premium was $111 above bearish; 0% was neutral.'],
+    [1049, 'balanced'],
+    [1111, 'bullish by $111'],
   ])(
     'bullish premium of %d beside 1,000 bearish reads %s: below a twentieth of both it is noise',
-    async (bullish, lean, says) => {
+    async (bullish, lean) => {
       const model = await report(
         listTrades(
           { premium: bullish, sentiment: 'BULLISH' },
@@ -196,7 +197,6 @@ describe('strange records', () => {
         ),
       );
       expect(show(model).lean).toBe(lean);
-      expect(sayLean(model)).toBe(says);
     },
   );
 

@@ -37,6 +37,7 @@ export async function createRunContext(parts: RunParts): Promise<RunContext> {
     limits: new ApiLimits(join(folder, 'limits.json'), source.url, source.serverNow()),
     state: new JobState(folder, job.name),
     templatesDir: '',
+    publicUrl: undefined,
     version: '1',
   };
 }

@@ -4,13 +4,15 @@
  * own styles. Only answers at the address of a report may be framed, by the status page as a preview.
  */
 import { createHash } from 'node:crypto';
-import { LIVE_SCRIPT } from './live-script.ts';
+import type { Readable } from 'node:stream';
+import { SORT_SCRIPT } from '../../core/report-page.ts';
+import { PAGE_SCRIPT } from './page-script.ts';
 import { STYLE } from './style.ts';
 
 export interface PageAnswer {
   readonly status: number;
   readonly type: string;
-  readonly body: string;
+  readonly body: string | Readable;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -20,7 +22,7 @@ const HTML = 'text/html; charset=utf-8';
 const PAGE_POLICY = [
   "default-src 'none'",
   `style-src '${hash(STYLE)}'`,
-  `script-src '${hash(LIVE_SCRIPT)}'`,
+  `script-src '${hash(PAGE_SCRIPT)}'`,
   "connect-src 'self'",
   "frame-src 'self'",
   'img-src data:',
@@ -29,20 +31,21 @@ const PAGE_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Content that the status page may frame: it must not run scripts, send anything, or frame other content. */
-const framedPolicy = (style: string) =>
+/** Content that the status page may frame: it must not send anything, frame other content, or run another script. */
+const framedPolicy = (style: string, script?: string) =>
   [
-    'sandbox',
+    script === undefined ? 'sandbox' : 'sandbox allow-scripts',
     "default-src 'none'",
     'img-src data:',
     `style-src '${style}'`,
+    ...(script === undefined ? [] : [`script-src '${script}'`]),
     "form-action 'none'",
     "base-uri 'none'",
     "frame-ancestors 'self'",
   ].join('; ');
 
-/** An archived report: a mail with its own styles and no other rights. */
-const REPORT_POLICY = framedPolicy('unsafe-inline');
+/** An archived report: a page with its own styles, the script that sorts its tables, and no other rights. */
+const REPORT_POLICY = framedPolicy('unsafe-inline', hash(SORT_SCRIPT));
 /** The notice shown instead of a report. */
 const REPORT_NOTICE_POLICY = framedPolicy(hash(STYLE));
 
@@ -72,6 +75,15 @@ export function answerReportNotice(
   headers: Readonly<Record<string, string>> = {},
 ): PageAnswer {
   return { status, type: HTML, body, headers: { ...frame(REPORT_NOTICE_POLICY), ...headers } };
+}
+
+export function answerJson(status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): PageAnswer {
+  return { status, type: 'application/json; charset=utf-8', body: `${JSON.stringify(value)}\n`, headers };
+}
+
+/** A file to save, never to show. */
+export function answerFile(type: string, name: string, body: Readable): PageAnswer {
+  return { status: 200, type, body, headers: { 'content-disposition': `attachment; filename="${name}"` } };
 }
 
 export function answerText(status: number, type: string, body: string): PageAnswer {

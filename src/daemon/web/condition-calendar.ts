@@ -1,6 +1,6 @@
 /**
  * The calendar of conditions: a table with one row per week. Every condition has its own shape as well as a colour.
- * Every day has a full sentence, read by screen readers and shown on hover, focus and tap.
+ * Every day has a full sentence, read by screen readers and shown on hover and focus, and leads to its drop.
  */
 
 import { nameHoliday } from '../../calendar/holidays.ts';
@@ -11,6 +11,7 @@ import { CONDITIONS, type Condition } from '../../plan/conditions.ts';
 import { describeAccepted } from '../../state/accepted-gap.ts';
 import type { StatusDocument } from '../documents.ts';
 import { html, type Markup } from './html.ts';
+import { dropPath } from './page-path.ts';
 import { formatBothClocks, formatDay } from './time-text.ts';
 
 type DateStatus = StatusDocument['dates'][number];
@@ -43,17 +44,22 @@ export function renderShape(condition: Condition): Markup {
   return html`<svg class="shape" aria-hidden="true" focusable="false"><use href="#shape-${condition}"/></svg>`;
 }
 
-/** The calendar of a job up to this week. @param key distinguishes its elements from those of other jobs */
+/**
+ * The calendar of a job up to this week.
+ * @param key distinguishes its elements from those of other jobs
+ * @param job whose drops its days lead to
+ */
 export function renderCalendar(
   document: StatusDocument,
   nowMs: number,
   calendar: CalendarOverride,
   key: string,
+  job: string,
 ): Markup {
   const today = formatWallDate(nowMs);
   const dates = new Map(document.dates.map((date) => [date.date, date]));
   const hasWeekends = document.dates.some(({ date }) => weekday(date) === 0 || weekday(date) === 6);
-  const shape = { today, dates, calendar, days: hasWeekends ? 7 : 5, first: document.dates[0]?.date ?? today };
+  const shape = { job, today, dates, calendar, days: hasWeekends ? 7 : 5, first: document.dates[0]?.date ?? today };
   const weeks = listWeeks(shape.first, document.dates.at(-1)?.date ?? today, today);
   const recent = weeks.slice(-RECENT_WEEKS);
   const earlier = weeks.slice(-RECENT_WEEKS - EARLIER_WEEKS, -RECENT_WEEKS);
@@ -69,6 +75,7 @@ ${renderWeeks(earlier, shape, 'Conditions of earlier weeks')}</details>`
 }
 
 interface Shape {
+  readonly job: string;
   readonly today: string;
   readonly dates: ReadonlyMap<string, DateStatus>;
   readonly calendar: CalendarOverride;
@@ -94,7 +101,7 @@ function renderDay(date: string, shape: Shape): Markup {
   const status = shape.dates.get(date);
   if (status) {
     const half = isHalfDay(date, shape.calendar) ? ', half day' : '';
-    return html`<td class="day ${status.condition}" tabindex="0" data-key="${date}">${day}${renderShape(status.condition)}<span class="tip">${describeDate(status)}${half}</span></td>`;
+    return html`<td class="day ${status.condition}"><a href="${dropPath(shape.job, date)}" data-key="${date}">${day}${renderShape(status.condition)}<span class="tip">${describeDate(status)}${half}</span></a></td>`;
   }
   const closed = nameClosure(date, shape.calendar);
   if (closed !== undefined) {

@@ -5,6 +5,7 @@
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
 import type { DaemonView, JobView, RunRecord } from '../job-view.ts';
+import type { Problem } from './api-shape.ts';
 import { type Gap, listGaps } from './date-gap.ts';
 import { findLastEnd } from './last-end.ts';
 import { formatRelative, formatSpan } from './time-text.ts';
@@ -14,68 +15,74 @@ const TELL_LOSSES_DAYS = 30;
 /** Gaps that expire within this time are urgent, as in the alert `gap-expires-soon`. */
 const URGENT_MS = 48 * 3_600_000;
 
-type HealthLevel = 'well' | 'note' | 'wrong';
-
-export interface HealthFinding {
-  readonly level: HealthLevel;
-  readonly text: string;
-  /** The affected job, if it is one job. */
-  readonly job: string | undefined;
-}
-
-/** Never empty; the worst finding comes first. */
-export function judge(view: DaemonView, nowMs: number, calendar: CalendarOverride): readonly HealthFinding[] {
+/** Never empty; the worst problem comes first. */
+export function judge(view: DaemonView, nowMs: number, calendar: CalendarOverride): readonly Problem[] {
   const { jobs } = view;
-  const gaps = jobs.flatMap((job) => listGaps(job, nowMs, calendar)).sort(bySoonestExpiry);
-  const findings = [
-    ...(gaps.length > 0 ? [tellGaps(gaps, nowMs)] : []),
-    ...tellLosses(jobs, nowMs),
-    ...jobs.flatMap((job) => tellLastRun(job, nowMs)),
-    ...jobs.flatMap(({ name, fault }) =>
-      fault ? [found('wrong', `The current job file of ${name} is not in use: ${firstLine(fault.message)}`, name)] : [],
-    ),
-    ...jobs.flatMap(({ name, statusFault, status }) => {
-      const reason = statusFault ?? status?.document.fault ?? undefined;
-      return reason ? [found('wrong', `The status of ${name} cannot be read: ${firstLine(reason)}`, name)] : [];
-    }),
-    ...(view.isStopping ? [found('note', 'The daemon is stopping: it starts no more runs.', undefined)] : []),
-    ...(jobs.length === 0 ? [found('note', 'There is no job with a schedule.', undefined)] : []),
+  const found = [
+    ...jobs
+      .map((job) => listGaps(job, nowMs, calendar))
+      .filter((gaps) => gaps.length > 0)
+      .sort(bySoonestExpiry)
+      .map((gaps) => tellGaps(gaps, nowMs)),
+    ...jobs.flatMap((job) => [...tellLosses(job, nowMs), ...tellLastRun(job, nowMs), ...tellFaults(job)]),
+    ...(view.isStopping ? [problem('note', 'The daemon is stopping: it starts no more runs.')] : []),
+    ...(jobs.length === 0 ? [problem('note', 'There is no job with a schedule.')] : []),
   ];
-  if (findings.length === 0) return [found('well', tellWell(jobs, nowMs), undefined)];
-  return findings.sort((a, b) => rank(a) - rank(b));
+  if (found.length === 0) return [problem('well', tellWell(jobs, nowMs))];
+  return found.sort((a, b) => rank(a) - rank(b));
 }
 
-function tellGaps(gaps: readonly Gap[], nowMs: number): HealthFinding {
+/** @param gaps of one job, soonest expiry first; at least one */
+function tellGaps(gaps: readonly Gap[], nowMs: number): Problem {
   const [first] = gaps;
   const count = `${gaps.length} gap${gaps.length === 1 ? '' : 's'}`;
-  const jobs = new Set(gaps.map(({ job }) => job));
-  const job = jobs.size === 1 ? first?.job : undefined;
-  if (first?.expiresAtMs === undefined) return found('note', `${count}; none expires`, job);
+  const about = { job: first?.job ?? null, help: 'run' as const };
+  if (first?.expiresAtMs === undefined) return problem('note', `${count}; none expires`, about);
   const leftMs = first.expiresAtMs - nowMs;
   const which = gaps.length === 1 ? `; ${first.date}` : `; the first, ${first.date},`;
   const when = leftMs > 0 ? `begins to expire in ${formatSpan(leftMs)}` : `has begun to expire`;
-  return found(leftMs < URGENT_MS ? 'wrong' : 'note', `${count}${which} ${when}`, job);
+  return problem(leftMs < URGENT_MS ? 'wrong' : 'note', `${count}${which} ${when}`, about);
 }
 
-function tellLosses(jobs: readonly JobView[], nowMs: number): readonly HealthFinding[] {
+function tellLosses({ name, status }: JobView, nowMs: number): readonly Problem[] {
   const since = addDays(formatWallDate(nowMs), -TELL_LOSSES_DAYS);
-  return jobs.flatMap(({ name, status }) => {
-    const lost = (status?.document.dates ?? []).filter(
-      ({ date, condition }) => condition === 'expired' && date > since,
-    );
-    const [first] = lost;
-    if (!first) return [];
-    const dates = lost.length === 1 ? `${first.date} has` : `${lost.length} dates, ${first.date} the first, have`;
-    return [found('note', `${dates} expired before being sealed`, name)];
-  });
+  const lost = (status?.document.dates ?? []).filter(
+    ({ date, condition, accepted }) => condition === 'expired' && !accepted && date > since,
+  );
+  const [first] = lost;
+  if (!first) return [];
+  const dates = lost.length === 1 ? `${first.date} has` : `${lost.length} dates, ${first.date} the first, have`;
+  const about = { job: name, help: 'accept', date: first.date } as const;
+  return [problem('note', `${dates} expired before being sealed`, about)];
 }
 
-function tellLastRun(job: JobView, nowMs: number): readonly HealthFinding[] {
+function tellLastRun(job: JobView, nowMs: number): readonly Problem[] {
   const { name } = job;
   const last = findLastEnd(job);
-  if (!last || !FAILED.has(last.outcome)) return [];
+  if (!last || !isFailed(last.outcome)) return [];
   const why = last.error ? last.error.code : OUTCOME_WORDS[last.outcome];
-  return [found('wrong', `The last run of ${name} failed ${formatRelative(last.finishedAtMs, nowMs)}: ${why}`, name)];
+  const text = `The last run of ${name} failed ${formatRelative(last.finishedAtMs, nowMs)}: ${why}`;
+  return [problem('wrong', text, { job: name, help: 'retry' })];
+}
+
+function tellFaults({ name, fault, status, statusFault }: JobView): readonly Problem[] {
+  const reason = statusFault ?? status?.document.fault ?? undefined;
+  return [
+    ...(fault
+      ? [
+          problem('wrong', `The current job file of ${name} is not in use: ${firstLine(fault.message)}`, {
+            job: name,
+            help: 'reload',
+          }),
+        ]
+      : []),
+    ...(reason ? [problem('wrong', `The status of ${name} cannot be read: ${firstLine(reason)}`, { job: name })] : []),
+  ];
+}
+
+/** Whether a run ended in a way that a person should see. */
+export function isFailed(outcome: RunRecord['outcome']): boolean {
+  return FAILED.has(outcome);
 }
 
 const FAILED: ReadonlySet<RunRecord['outcome']> = new Set(['failed', 'usage', 'died', 'timed-out']);
@@ -102,16 +109,20 @@ function tellWell(jobs: readonly JobView[], nowMs: number): string {
   return `All is well${Number.isFinite(next) ? `; the next run is due ${formatRelative(next, nowMs)}` : ''}`;
 }
 
-function bySoonestExpiry(a: Gap, b: Gap): number {
-  return (a.expiresAtMs ?? Number.MAX_SAFE_INTEGER) - (b.expiresAtMs ?? Number.MAX_SAFE_INTEGER);
+function bySoonestExpiry([a]: readonly Gap[], [b]: readonly Gap[]): number {
+  return (a?.expiresAtMs ?? Number.MAX_SAFE_INTEGER) - (b?.expiresAtMs ?? Number.MAX_SAFE_INTEGER);
 }
 
-function rank({ level }: HealthFinding): number {
+function rank({ level }: Problem): number {
   return ['wrong', 'note', 'well'].indexOf(level);
 }
 
-function found(level: HealthLevel, text: string, job: string | undefined): HealthFinding {
-  return { level, text, job };
+function problem(
+  level: Problem['level'],
+  text: string,
+  { job = null, help = null, date = null }: Partial<Pick<Problem, 'job' | 'help' | 'date'>> = {},
+): Problem {
+  return { level, text, job, help, date };
 }
 
 function firstLine(text: string): string {

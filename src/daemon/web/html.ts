@@ -1,6 +1,6 @@
 /**
  * Markup from template literals. Invariant: every value is escaped, unless it is markup that this module made; a plain
- * text can never pass as markup. A list is filled in item by item; `undefined` and `false` become nothing.
+ * text can never pass as markup. A list is filled in item by item; `undefined`, `null` and `false` become nothing.
  */
 
 /** Markup that is safe to send; only `html` creates it. */
@@ -23,7 +23,7 @@ export class Markup {
   }
 }
 
-type Filling = Markup | string | number | undefined | false | readonly Filling[];
+type Filling = Markup | string | number | undefined | null | false | readonly Filling[];
 
 const ESCAPES: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -39,7 +39,7 @@ export function html(strings: TemplateStringsArray, ...values: readonly Filling[
 }
 
 function toText(value: Filling): string {
-  if (value === undefined || value === false) return '';
+  if (value === undefined || value === null || value === false) return '';
   if (value instanceof Markup) return value.toString();
   if (typeof value === 'object') return value.map(toText).join('');
   return escapeText(String(value));

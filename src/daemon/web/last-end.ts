@@ -1,24 +1,42 @@
-/** How the last run of a job ended: from the runs of this daemon, and from the status for others. Pure. */
+/** How the last run of a job ended: from the runs of this daemon, those that are remembered, and the status. Pure. */
 import type { JobView, RunRecord } from '../job-view.ts';
 import { isRun } from './date-gap.ts';
 
-type LastEnd = Pick<RunRecord, 'startedAtMs' | 'finishedAtMs' | 'outcome' | 'error'>;
-
-/** The newer of the two; `undefined` if none is known. */
-export function findLastEnd(job: JobView): LastEnd | undefined {
-  return findOtherEnd(job) ?? job.finished.find(isRun);
+export interface LastEnd extends Pick<RunRecord, 'startedAtMs' | 'finishedAtMs' | 'outcome' | 'error'> {
+  /** Of its page; `undefined` if it is not remembered. */
+  readonly id: string | undefined;
 }
 
-/**
- * End of a run from before this start, a manual run, or another daemon's run with the same state folder; only if it is
- * the last.
- */
-export function findOtherEnd({ finished, status }: JobView): LastEnd | undefined {
-  const told = status?.document.last_end ?? undefined;
-  if (!told) return undefined;
-  const [startedAtMs, finishedAtMs] = [Date.parse(told.started_at), Date.parse(told.finished_at)];
+/** The newest; `undefined` if none is known. A run that found another one active is none. */
+export function findLastEnd({ finished, runs, status }: JobView): LastEnd | undefined {
   const own = finished.find(isRun);
-  // A run records its end before its process ends, so its own record is never newer than what the daemon saw.
-  if (own && own.finishedAtMs >= finishedAtMs) return undefined;
-  return { startedAtMs, finishedAtMs, outcome: told.outcome, error: told.error ?? undefined };
+  const remembered = runs.find(({ command, outcome }) => command === 'run' && outcome !== null && outcome !== 'active');
+  const told = status?.document.last_end ?? undefined;
+  const ends: readonly (LastEnd | undefined)[] = [
+    remembered && {
+      id: remembered.id,
+      startedAtMs: Date.parse(remembered.started_at),
+      // A killed run has no end of its own.
+      finishedAtMs: Date.parse(remembered.finished_at ?? remembered.started_at),
+      outcome: remembered.outcome ?? 'died',
+      error: remembered.error ?? undefined,
+    },
+    own && { ...own, id: undefined },
+    told && {
+      id: undefined,
+      startedAtMs: Date.parse(told.started_at),
+      finishedAtMs: Date.parse(told.finished_at),
+      outcome: told.outcome,
+      error: told.error ?? undefined,
+    },
+  ];
+  // Of two records of one run the first one counts: it has a page.
+  return ends.reduce((newest, end) => (end && isLater(end, newest) ? end : newest), undefined);
+}
+
+/** A run writes its end, and its process ends, within seconds. */
+const SAME_RUN_MS = 5_000;
+
+function isLater(end: LastEnd, newest: LastEnd | undefined): boolean {
+  return newest === undefined || end.finishedAtMs - newest.finishedAtMs > SAME_RUN_MS;
 }

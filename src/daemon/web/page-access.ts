@@ -18,6 +18,12 @@ export interface Access {
   isKnownHost(headers: IncomingHttpHeaders): boolean;
   /** Whether the request has the token, or none is needed. */
   isAllowed(headers: IncomingHttpHeaders, nowMs: number): boolean;
+  /** What the caller showed, to bind a form to; and in words for the record of what was done. */
+  identify(headers: IncomingHttpHeaders): {
+    readonly session: string;
+    readonly words: string;
+    readonly isProgram: boolean;
+  };
   /** Value of the `Set-Cookie` header for the right token; `undefined` for a wrong one. */
   login(token: string, headers: IncomingHttpHeaders, nowMs: number): string | undefined;
 }
@@ -29,6 +35,12 @@ export function createAccess(token: string | undefined, hosts: readonly string[]
     return {
       isKnownHost: ({ host }) => known.has(parseHostHeader(host)),
       isAllowed: () => true,
+      // No page of another site can leave out what a browser says of itself.
+      identify: (headers) => ({
+        session: '',
+        words: 'this machine',
+        isProgram: headers.origin === undefined && headers['sec-fetch-site'] === undefined,
+      }),
       login: () => undefined,
     };
   }
@@ -43,6 +55,11 @@ export function createAccess(token: string | undefined, hosts: readonly string[]
     isAllowed({ authorization = '', cookie = '' }, nowMs) {
       const shown = /^bearer +(\S+)$/i.exec(authorization)?.[1];
       return (shown !== undefined && isSame(shown, token)) || isSession(readCookie(cookie), nowMs);
+    },
+    identify({ authorization, cookie = '' }) {
+      return authorization === undefined
+        ? { session: readCookie(cookie), words: 'a login', isProgram: false }
+        : { session: '', words: 'the token', isProgram: true };
     },
     login(shown, headers, nowMs) {
       if (!isSame(shown, token)) return undefined;

@@ -8,7 +8,9 @@ import { Fault } from '../../core/errors.ts';
 import { type HttpListener, listenHttp } from '../../core/http-listener.ts';
 import { formatListenAddress, isLoopback, type ListenAddress } from '../../core/listen-address.ts';
 import type { Log } from '../../core/log.ts';
+import type { RunHistory } from '../../state/run-history.ts';
 import type { DaemonView } from '../job-view.ts';
+import type { Doer } from './actions.ts';
 import { headersOf } from './answer.ts';
 import { createAccess } from './page-access.ts';
 import { Site } from './site.ts';
@@ -20,7 +22,15 @@ export interface WebOptions {
   /** The data to show; pages call it at most once a second. */
   readonly view: () => DaemonView;
   /** Called when someone views the page, at most once a second. */
-  readonly onLook?: () => void;
+  readonly onLook?: (() => Promise<void>) | undefined;
+  /** Whether the page may act. */
+  readonly mayAct: boolean;
+  /** What it asks to act. */
+  readonly doer: Doer;
+  /** Path of the record of what was done on the page. */
+  readonly actionLog: string;
+  /** The remembered runs of a job. */
+  readonly history: (job: string) => RunHistory;
   /** HTML of an archived report in the view; `undefined` when it no longer exists. */
   readonly readReport: (job: string, date: string, report: string, revision: number) => Promise<string | undefined>;
   /** Calendar overrides; absent: none. */
@@ -46,7 +56,8 @@ export async function startWeb(options: WebOptions): Promise<RunningWeb> {
     address,
     answer: async (request) => {
       const answer = await site.answer(request);
-      return { status: answer.status, headers: headersOf(answer), body: answer.body };
+      const head = { status: answer.status, headers: headersOf(answer) };
+      return typeof answer.body === 'string' ? { ...head, body: answer.body } : { ...head, body: answer.body };
     },
     hint: 'Choose another FLOWDROP_STATUS_ADDRESS, or `off`.',
     clock,

@@ -4,9 +4,9 @@
  * or for printing, a browser loads every frame. So the frame is in a `template`, which `live-script.ts` takes out;
  * without scripts there is the link. This module knows only the name of a report.
  */
+import { reportPath } from '../../core/report-page.ts';
 import type { StatusDocument } from '../documents.ts';
 import { html, type Markup } from './html.ts';
-import { reportPath } from './report-path.ts';
 
 /** A week of one report; each preview can contain a whole mail with images. */
 const PREVIEWS = 5;
@@ -43,6 +43,6 @@ function renderLink(job: string, report: ArchivedReport): Markup {
 }
 
 /** A report's id is its template's name and a short hash that makes it unique within the job. */
-function nameKind(id: string): string {
+export function nameKind(id: string): string {
   return `${id.replace(/-[0-9a-f]{8}$/, '')} report`;
 }

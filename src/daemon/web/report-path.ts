@@ -1,24 +1,9 @@
-/**
- * URL paths of archived reports: only this module builds and parses them. A path is valid only if the archive lists its
- * report.
- */
+/** Finds the archived report at a path. A path is valid only if the archive lists its report. */
+import { REPORT_PREFIX, type ReportName, reportPath } from '../../core/report-page.ts';
 import type { DaemonView } from '../job-view.ts';
 
-export interface ReportName {
-  readonly date: string;
-  readonly report: string;
-  readonly revision: number;
-}
-
-const PREFIX = '/reports/';
-
-/** `/reports/<job>/<date>/<report>/<revision>` */
-export function reportPath(job: string, { date, report, revision }: ReportName): string {
-  return PREFIX + [job, date, report, String(revision)].map(encodeURIComponent).join('/');
-}
-
 export function isReportPath(path: string): boolean {
-  return path.startsWith(PREFIX);
+  return path.startsWith(REPORT_PREFIX);
 }
 
 /**

@@ -1,50 +1,54 @@
 /**
- * Routes requests to answers. Invariant: a request without access gets no data except health, and work is bounded: the
- * page is rendered at most once a second, and only a few reports are read in parallel, each once for all requests.
+ * Routes requests to answers. Invariant: a request without access gets no data except health, and work is bounded: a
+ * page is drawn at most once a second, and only a few reports are read in parallel, each once for all requests.
  */
+import { createReadStream } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { CalendarOverride } from '../../calendar/session.ts';
-import type { Clock } from '../../core/clock.ts';
 import { describeError } from '../../core/errors.ts';
 import type { HeardRequest } from '../../core/http-listener.ts';
-import type { Log } from '../../core/log.ts';
 import type { DaemonView } from '../job-view.ts';
-import { answerPage, answerReport, answerReportNotice, answerText, type PageAnswer } from './answer.ts';
+import { ActionDesk } from './action-answer.ts';
+import { findAction } from './action-path.ts';
+import { renderActionsPage } from './actions-page.ts';
+import { answerFile, answerPage, answerReport, answerReportNotice, answerText, type PageAnswer } from './answer.ts';
+import { answerApi, refuse } from './api-answer.ts';
+import { ApiReader } from './api-reader.ts';
 import { DaemonMetrics } from './daemon-metrics.ts';
-import type { Access } from './page-access.ts';
+import { answerHealth } from './health-answer.ts';
+import { renderJobPage } from './job-page.ts';
+import { renderOverview } from './overview-page.ts';
+import type { PageContext } from './page-context.ts';
+import { renderNotice, renderPassage, TOKEN_FORM } from './page-frame.ts';
+import { splitPath } from './page-path.ts';
 import { findReport, isReportPath } from './report-path.ts';
-import { renderNotice, renderPage, renderPassage, TOKEN_FORM } from './status-page.ts';
+import { renderReportsPage } from './reports-page.ts';
+import { LOG_LEVELS, renderRunPage, renderRunsPage } from './run-page.ts';
+import type { SiteOptions } from './site-options.ts';
 
 /** A page younger than this is sent again. */
 const PAGE_LIFETIME_MS = 1_000;
 /** Reports read in parallel; each reading is a process. */
 const MAX_READING = 2;
 
-/** The loop beats every 15 seconds; without a beat for this long it is stuck. */
-const STALL_MS = 5 * 60_000;
-
 const NOTHING_HERE = renderNotice('Nothing here', ['The status page is at /, beside /healthz and /metrics.']);
-
-interface SiteOptions {
-  readonly access: Access;
-  readonly view: () => DaemonView;
-  /** Someone views the page, so its data should be refreshed. Not called for probes and metrics. */
-  readonly onLook?: () => void;
-  readonly readReport: (job: string, date: string, report: string, revision: number) => Promise<string | undefined>;
-  readonly calendar: CalendarOverride;
-  readonly clock: Clock;
-  readonly log: Log;
-}
 
 export class Site {
   readonly #options: SiteOptions;
+  readonly #api: ApiReader;
   readonly #metrics: DaemonMetrics;
+  readonly #desk: ActionDesk;
   readonly #reading = new Map<string, Promise<string | undefined>>();
-  #page: { readonly body: string; readonly atMs: number } | undefined;
+  /** Drawn pages by address, all of one second. */
+  #pages: { readonly atMs: number; readonly bodies: Map<string, Promise<string | undefined>> } = {
+    atMs: Number.NEGATIVE_INFINITY,
+    bodies: new Map(),
+  };
 
   constructor(options: SiteOptions) {
     this.#options = options;
+    this.#api = new ApiReader(options);
     this.#metrics = new DaemonMetrics(options.calendar);
+    this.#desk = new ActionDesk(options);
   }
 
   /** Never rejects. */
@@ -58,38 +62,90 @@ export class Site {
     }
   }
 
-  async #route({ method, target, headers }: HeardRequest): Promise<PageAnswer> {
+  async #route(request: HeardRequest): Promise<PageAnswer> {
+    const { target, headers } = request;
     const { access, clock, view } = this.#options;
-    if (method !== 'GET' && method !== 'HEAD') {
+    const [path = '/', query = ''] = splitOnce(target, '?');
+    const parameters = new URLSearchParams(query);
+    const isRead = request.method === 'GET' || request.method === 'HEAD';
+    const action = request.method === 'POST' ? findAction(path) : undefined;
+    const isDocument = request.method === 'POST' && path === '/api/actions';
+    if (!isRead && action === undefined && !isDocument) {
       const text = renderNotice('Read-only', ['Only GET and HEAD are allowed.']);
       return answerPage(405, text, { allow: 'GET, HEAD', connection: 'close' });
     }
-    const [path = '/', query = ''] = splitOnce(target, '?');
-    const health = this.#answerHealth(path);
+    const nowMs = clock.now();
+    const health = answerHealth(path, view, nowMs);
     if (health) return health;
     if (!access.isKnownHost(headers)) {
       const ways = 'Open it as http://localhost or by its listen address; for other names set FLOWDROP_STATUS_TOKEN.';
       return answerPage(421, renderNotice('Host name not allowed', [ways]));
     }
-    const nowMs = clock.now();
-    const shown = path === '/' ? new URLSearchParams(query).get('token') : null;
+    const shown = isRead && path === '/' ? parameters.get('token') : null;
     if (shown !== null && !access.isAllowed({}, nowMs)) return this.#login(shown, headers, nowMs);
-    if (!access.isAllowed(headers, nowMs)) return refuseStranger('Token required');
-    if (path === '/') return answerPage(200, this.#renderPage(view, nowMs));
+    if (!access.isAllowed(headers, nowMs)) {
+      return path.startsWith('/api/') ? refuseProgram() : refuseStranger('Token required');
+    }
+    if (action !== undefined) return await this.#desk.answerForm(action, parameters, request, nowMs);
+    if (isDocument) return await this.#desk.answerDocument(request);
     if (path === '/metrics') return answerText(200, this.#metrics.contentType, await this.#metrics.text(view(), nowMs));
     if (isReportPath(path)) return await this.#answerReport(path);
-    return answerPage(404, NOTHING_HERE);
+    if (path.startsWith('/api/')) return await answerApi(this.#api, path, parameters);
+    const answer = await this.#answerPage(path, parameters, target);
+    // A drawn page may be that of another login; its forms are bound to this one.
+    return typeof answer.body === 'string' ? { ...answer, body: this.#desk.fill(answer.body, headers, nowMs) } : answer;
   }
 
-  #answerHealth(path: string): PageAnswer | undefined {
-    if (!/^\/healthz(\/live|\/ready)?$/.test(path)) return undefined;
-    const view = this.#options.view();
-    const live = checkLive(view, this.#options.clock.now());
-    const ready = checkReady(view);
-    const asked = path === '/healthz' ? [live, ready] : [path === '/healthz/live' ? live : ready];
-    const ok = asked.every((health) => health.ok);
-    const body = path === '/healthz' ? { ok, live, ready } : { ok, reasons: asked.flatMap(({ reasons }) => reasons) };
-    return answerText(ok ? 200 : 503, 'application/json; charset=utf-8', `${JSON.stringify(body)}\n`);
+  async #answerPage(path: string, query: URLSearchParams, target: string): Promise<PageAnswer> {
+    const parts = splitPath(path);
+    if (parts.length === 4 && parts[0] === 'runs' && parts[3] === 'log') {
+      const file = await this.#api.logFile(parts[1] ?? '', parts[2] ?? '');
+      if (file === undefined) return answerPage(404, NOTHING_HERE);
+      return answerFile('text/plain; charset=utf-8', `${parts[2]}.log`, createReadStream(file));
+    }
+    const nowMs = this.#options.clock.now();
+    const isOld = nowMs < this.#pages.atMs || nowMs - this.#pages.atMs >= PAGE_LIFETIME_MS;
+    if (isOld) this.#pages = { atMs: nowMs, bodies: new Map() };
+    const drawn = this.#pages.bodies.get(target) ?? this.#draw(parts, query, nowMs);
+    this.#pages.bodies.set(target, drawn);
+    const body = await drawn;
+    return body === undefined ? answerPage(404, NOTHING_HERE) : answerPage(200, body);
+  }
+
+  /** `undefined` if there is no such page. */
+  async #draw(parts: readonly string[], query: URLSearchParams, nowMs: number): Promise<string | undefined> {
+    const api = this.#api;
+    const view = await api.look();
+    this.#metrics.observe(view);
+    const context: PageContext = { nowMs, calendar: this.#options.calendar, canAct: this.#options.mayAct };
+    const [first = '', name = '', id = ''] = parts;
+    const chosen = (key: string) => query.get(key) ?? '';
+    switch (`${first}/${parts.length}`) {
+      case '/1':
+        return renderOverview(await api.jobs(), context);
+      case 'jobs/2': {
+        const found = await api.job(name);
+        return found && renderJobPage(found.job, found.document, context);
+      }
+      case 'runs/1': {
+        const choice = { job: chosen('job'), command: chosen('command'), outcome: chosen('outcome') };
+        const runs = await api.runs({ ...withoutEmpty(choice), before: query.get('before') ?? undefined });
+        return renderRunsPage(runs, choice, listNames(view), context);
+      }
+      case 'runs/3': {
+        const level = LOG_LEVELS.find((each) => each === chosen('level')) ?? 'all';
+        const [run, log] = await Promise.all([api.run(name, id), api.log(name, id, { level, text: chosen('text') })]);
+        return run && log && renderRunPage(run, log, { level, text: chosen('text') }, context);
+      }
+      case 'reports/1': {
+        const choice = { job: chosen('job'), from: chosen('from'), to: chosen('to') };
+        return renderReportsPage(await api.reports(withoutEmpty(choice)), choice, listNames(view), context);
+      }
+      case 'actions/1':
+        return renderActionsPage(await api.actions(), context);
+      default:
+        return undefined;
+    }
   }
 
   #login(shown: string, headers: IncomingHttpHeaders, nowMs: number): PageAnswer {
@@ -101,17 +157,6 @@ export class Site {
     // navigates.
     if (site === 'cross-site' || site === 'same-site') return answerPage(200, renderPassage(), login);
     return answerPage(303, renderPassage(), { ...login, location: '/' });
-  }
-
-  #renderPage(read: () => DaemonView, nowMs: number): string {
-    const page = this.#page;
-    if (page && nowMs >= page.atMs && nowMs - page.atMs < PAGE_LIFETIME_MS) return page.body;
-    this.#options.onLook?.();
-    const view = read();
-    this.#metrics.observe(view);
-    const body = renderPage(view, nowMs, this.#options.calendar);
-    this.#page = { body, atMs: nowMs };
-    return body;
   }
 
   async #answerReport(path: string): Promise<PageAnswer> {
@@ -149,34 +194,20 @@ function refuseStranger(title: string): PageAnswer {
   return answerPage(401, renderNotice(title, ways, TOKEN_FORM), { 'www-authenticate': 'Bearer realm="flowdrop"' });
 }
 
+function refuseProgram(): PageAnswer {
+  const refused = refuse(401, 'TOKEN_REQUIRED', 'send FLOWDROP_STATUS_TOKEN as "Authorization: Bearer ..."');
+  return { ...refused, headers: { 'www-authenticate': 'Bearer realm="flowdrop"' } };
+}
+
+function listNames({ jobs }: DaemonView): readonly string[] {
+  return jobs.map(({ name }) => name);
+}
+
+function withoutEmpty<T extends object>(choice: T): Partial<T> {
+  return Object.fromEntries(Object.entries(choice).filter(([, value]) => value !== '')) as Partial<T>;
+}
+
 function splitOnce(text: string, separator: string): readonly string[] {
   const index = text.indexOf(separator);
   return index < 0 ? [text] : [text.slice(0, index), text.slice(index + 1)];
-}
-
-/** For orchestrators. Needs no token, so it has counts and reasons, but no names. */
-interface Health {
-  readonly ok: boolean;
-  /** Empty when healthy. */
-  readonly reasons: readonly string[];
-}
-
-/** Live: the process answers and its schedules advance. */
-function checkLive(view: DaemonView, nowMs: number): Health {
-  // A changed clock looks the same until the next beat, which comes before orchestrators lose patience.
-  const isStalled = !view.isStopping && nowMs - view.beatAtMs > STALL_MS;
-  return toHealth(isStalled ? [`the schedule was not checked for ${STALL_MS / 60_000} minutes`] : []);
-}
-
-/** Ready: it starts runs, and has at least one job to run. */
-function checkReady(view: DaemonView): Health {
-  return toHealth([
-    ...(view.isStopping ? ['the daemon is stopping'] : []),
-    // A job with a broken file continues unchanged; one that was never valid has no schedule.
-    ...(view.jobs.some(({ schedule }) => schedule !== undefined) ? [] : ['no job can be run']),
-  ]);
-}
-
-function toHealth(reasons: readonly string[]): Health {
-  return { ok: reasons.length === 0, reasons };
 }

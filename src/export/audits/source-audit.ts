@@ -1,7 +1,8 @@
 /**
  * The audit of a run: compares each sealed date that is still whole inside the lookback with the source, and repairs what
- * differs as the job's rule says. It comes after all exports, soonest expiry first, and costs one request for all dates where
- * the source counts them at once. Invariant: an audit fails no run and unseals no date; what failed is repeated by the next run.
+ * differs as the job's rule says. It comes after all exports and their mails, soonest expiry first, and costs one request for
+ * all dates where the source counts them at once. Invariant: an audit fails no run and unseals no date; what failed is repeated
+ * by the next run.
  */
 
 import { assertNotAborted, describeError, isFault } from '../../core/errors.ts';

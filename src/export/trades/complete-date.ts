@@ -5,12 +5,14 @@
 import { axisOf, isOverlapping, type Stretch, type Window } from '../../calendar/window.ts';
 import type { Clock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
+import { sideBySide } from '../../core/side-by-side.ts';
 import type { SqlJob } from '../../job/job.ts';
 import {
   type CountTotals,
   type DayCounts,
   findDifferences,
   type HashTotals,
+  isSameByHash,
   stretchOf,
   sumCounts,
   sumHashes,
@@ -19,6 +21,7 @@ import { bestProof, listHashedColumns, type Proof, weakerProof } from '../../pla
 import type { Stage } from '../../stage/stage.ts';
 import type { StateFile } from '../../state/state-file.ts';
 import { assertOwnIds, assertWholeGroups } from './custom-sql.ts';
+import type { EarlyFile } from './early-file.ts';
 import { type FetchDeps, fetchDate } from './fetch.ts';
 import { probeGroups, probeRows, probeSymbol, recountRows } from './probe.ts';
 import { proofOf } from './recount-proof.ts';
@@ -35,6 +38,8 @@ import {
 
 interface CompleteDeps extends FetchDeps {
   readonly clock: Pick<Clock, 'sleep'>;
+  /** Works with the staged rows while the source counts. */
+  readonly early?: Pick<EarlyFile, 'start' | 'stop'> | undefined;
 }
 
 /** The source's last counts, which equal the stage, and how much they prove. */
@@ -80,14 +85,19 @@ export async function completeDate(
     groups = await fetchDate(deps, job, stage, groups, countAgain);
     await assertWholeGroups(deps, job, stage, before, countAgain);
     deps.onEvent({ kind: 'phase', date: stage.date, phase: 'recounting' });
-    const { after, isSettled } = await recount(deps, job, stage.date, known);
+    deps.early?.start();
+    const counting = recount(deps, job, stage.date, known);
+    const [{ after, isSettled }, hashes] = await sideBySide(counting, hashStage(deps, job, stage, known));
     if (isSettled) known = after;
-    const { changed, isCompared } = await findChanged(deps, job, stage, { before, after, groups }, forms);
+    const counts = { before, after, groups };
+    const isEqual = isSameByHash(hashes, mergeParts(after));
+    const { changed, isCompared } = isEqual ? EQUAL : await findChanged(deps, job, stage, counts, forms);
     deps.onEvent({ kind: 'recounted', date: stage.date, changed: changed.length });
     if (changed.length === 0 && isSettled) {
       await assertOwnIds(job, stage);
       return describeCompleted(job, after, isCompared ? forms.proof : weakerProof(forms.proof, 'ids'));
     }
+    await deps.early?.stop();
     await stage.forget(await windowsOf(stage, changed));
     await forgetOtherAxis(stage, after);
     if (job.source.kind === 'aggregate') {
@@ -103,6 +113,21 @@ export async function completeDate(
       hint: 'Rows may still be arriving. Run again later: matching windows stay staged.',
     },
   );
+}
+
+const EQUAL: Changed = { changed: [], isCompared: true };
+
+/**
+ * What most dates need once they are staged, while the source counts: the hashes of their cells, and how many ids they have.
+ * @param known says along which axis the source counts @returns `undefined` where hashes say nothing
+ */
+async function hashStage(deps: FetchDeps, job: SqlJob, stage: Stage, known: DayCounts) {
+  const hashed = job.source.kind === 'rows' ? listHashedColumns(job.source, proofOf(deps.limits, job)) : undefined;
+  if (hashed === undefined) return undefined;
+  const hashes = await stage.hashCells(isBySymbol(known) ? 'symbol' : 'time', hashed);
+  // The stage keeps them for `assertOwnIds`, which reports what fails.
+  await stage.totals().catch(() => undefined);
+  return hashes;
 }
 
 /** Counts without a hash were not compared. @param wanted what was compared at most */
@@ -153,6 +178,11 @@ async function forgetOtherAxis(stage: Stage, counts: DayCounts): Promise<void> {
   await stage.forget(others);
 }
 
+interface Changed {
+  readonly changed: readonly Stretch[];
+  readonly isCompared: boolean;
+}
+
 /**
  * Stretches to fetch again. Single trades are compared with the stage. The rows inside a group cannot be: for groups the raw
  * counts before the first page are also compared with those after the last.
@@ -165,7 +195,7 @@ async function findChanged(
   stage: Stage,
   counts: { readonly before: DayCounts; readonly after: DayCounts; readonly groups: DayCounts },
   forms: TextForms,
-): Promise<{ readonly changed: readonly Stretch[]; readonly isCompared: boolean }> {
+): Promise<Changed> {
   const { before, after, groups } = counts;
   if (job.source.kind === 'aggregate') {
     const staged = isBySymbol(groups) ? await stage.countBySymbol() : await stage.countBySecond();

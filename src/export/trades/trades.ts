@@ -18,6 +18,7 @@ import type { OpenedSource } from '../job-source.ts';
 import { hurry } from '../priority.ts';
 import { sealDate, stageWriter } from '../seal-date.ts';
 import { type CompletedDate, completeDate } from './complete-date.ts';
+import { EarlyFile } from './early-file.ts';
 import { probeRows } from './probe.ts';
 import type { SessionEnds } from './session-ends.ts';
 
@@ -57,37 +58,46 @@ export async function exportTrades(
   }
   const { rows } = sumCounts(counts);
   const stage = await openStage(engine, job, date, source.url, { rows });
-  const totals = await stage.totals();
+  const staged = await stage.windows();
   onEvent({
     kind: 'date',
     date,
     rows,
-    staged: totals.rows,
+    staged: staged.reduce((sum, window) => sum + window.rows, 0),
     pages: planned.groups === undefined ? Math.ceil(rows / limits.rowLimit) : planned.pages,
   });
-  const counted = await forgetWhenBad(stage, () =>
-    completeDate(deps, job, stage, counts, state.counts(date), planned.groups),
-  );
-  const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
-  if (late !== undefined) return { held: late };
-  assertStillWhole(date, latestNow(context), source.lookbackDays?.());
-  onEvent({ kind: 'phase', date, phase: 'sealing' });
-  const published = await sealDate(context, job, stage, {
-    path: state.drop(date),
-    write: stageWriter(engine, job, stage),
-    query: buildPage(job, wholeDay(date), limits.dayEdges),
-    lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
-    counted,
-    recount: describeRecount(counted),
-    counts: counted.counts,
-    requests: source.stats.requests - requestsBefore,
-    startedAtMs,
-    sealedAtMs: believedNow(context),
-    restate,
-    rowLimit: limits.rowLimit,
-  });
-  await state.counts(date).remove();
-  return { published, missing: [] };
+  const early = new EarlyFile(job, stage, state.drop(date), stageWriter(engine, job, stage));
+  try {
+    return await completeAndSeal();
+  } finally {
+    await early.discard();
+  }
+
+  async function completeAndSeal(): Promise<ExportOutcome> {
+    const counted = await forgetWhenBad(stage, () =>
+      completeDate({ ...deps, early }, job, stage, counts, state.counts(date), planned.groups),
+    );
+    const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
+    if (late !== undefined) return { held: late };
+    assertStillWhole(date, latestNow(context), source.lookbackDays?.());
+    onEvent({ kind: 'phase', date, phase: 'sealing' });
+    const published = await sealDate(context, job, stage, {
+      path: state.drop(date),
+      write: (columns, path, duplicates) => early.write(columns, path, duplicates),
+      query: buildPage(job, wholeDay(date), limits.dayEdges),
+      lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
+      counted,
+      recount: describeRecount(counted),
+      counts: counted.counts,
+      requests: source.stats.requests - requestsBefore,
+      startedAtMs,
+      sealedAtMs: believedNow(context),
+      restate,
+      rowLimit: limits.rowLimit,
+    });
+    await state.counts(date).remove();
+    return { published, missing: [] };
+  }
 }
 
 /** The recount as written in the manifest; later recounts are compared with it. */

@@ -18,6 +18,8 @@ interface ReportAttachment {
 }
 
 interface AttachOptions {
+  /** Files that were made elsewhere and come first. */
+  readonly own?: readonly ReportAttachment[];
   /** Limit for all files together, before the mail's encoding, which adds 37%. */
   readonly limitBytes: number;
   /** IANA zone of the reader, for the instants of the PDF. */
@@ -39,14 +41,16 @@ export async function buildAttachments(
   const attachments: ReportAttachment[] = [];
   const leftOut: string[] = [];
   let roomBytes = options.limitBytes;
-  for (const kind of new Set(kinds)) {
-    for (const file of await buildFiles(report, kind, options.timezone)) {
-      if (file.bytes.byteLength > roomBytes) leftOut.push(file.filename);
-      else {
-        roomBytes -= file.bytes.byteLength;
-        attachments.push(file);
-      }
+  const add = (file: ReportAttachment) => {
+    if (file.bytes.byteLength > roomBytes) leftOut.push(file.filename);
+    else {
+      roomBytes -= file.bytes.byteLength;
+      attachments.push(file);
     }
+  };
+  for (const file of options.own ?? []) add(file);
+  for (const kind of new Set(kinds)) {
+    for (const file of await buildFiles(report, kind, options.timezone)) add(file);
   }
   return { attachments, leftOut };
 }

@@ -2,9 +2,7 @@
  * A table on the pages of the PDF: one line per row, columns as wide as their content, the header repeated on every
  * page. Numbers are shortened for people, as in the mail; the files for programs have them in full.
  */
-import { formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
-import type { AttachedTable, Cell, Column, ColumnKind } from '../report-table.ts';
-import { cleanLabel, NONE } from '../text/label.ts';
+import { type AttachedTable, type Column, isText, printTable } from '../report-table.ts';
 import { COLOURS, contentWidth, type PdfPage } from './pdf-page.ts';
 
 const FONT_SIZE = 7.5;
@@ -12,7 +10,6 @@ const ROW_HEIGHT = 13;
 const PADDING = { top: 2.2, right: 4, bottom: 2.2, left: 4 } as const;
 /** Points that a column may be wider than its content; with more, the eye loses the line. */
 const MAX_SLACK = 36;
-const TEXTS: readonly ColumnKind[] = ['text', 'date', 'flag'];
 
 /** Height of the table with its header, or of its first `maxRows` rows, which stay together on a page. */
 export function measureTable(table: AttachedTable, maxRows = 10): number {
@@ -21,12 +18,8 @@ export function measureTable(table: AttachedTable, maxRows = 10): number {
 
 export function drawTable(page: PdfPage, table: AttachedTable): void {
   const { doc, body } = page;
-  const columns = table.columns.flatMap((column, index) => (column.heading === null ? [] : [{ ...column, index }]));
-  const unit = table.columns.findIndex(({ name }) => name === 'unit');
+  const { columns, rows } = printTable(table);
   const head = columns.map(({ heading }) => heading ?? '');
-  const rows = table.rows.map((row) =>
-    columns.map(({ kind, index }) => formatCell(row[index] ?? null, kind, row[unit] ?? null)),
-  );
   const widths = fitWidths(page, columns, head, rows);
   doc.font('plain').fontSize(FONT_SIZE).fillColor(COLOURS.ink);
   // Row numbers of headers, counting repeated headers; they have no stripe.
@@ -87,20 +80,4 @@ function fitWidths(
 
 function total(widths: readonly number[]): number {
   return widths.reduce((sum, width) => sum + width, 0);
-}
-
-function isText(column: Column | undefined): boolean {
-  return column !== undefined && TEXTS.includes(column.kind);
-}
-
-/** @param unit for a `measure`: the kind used to format its number */
-function formatCell(cell: Cell, kind: ColumnKind, unit: Cell): string {
-  if (cell === null) return NONE;
-  if (typeof cell === 'string') return cleanLabel(cell);
-  if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
-  const shape = kind === 'measure' ? unit : kind;
-  if (shape === 'dollars') return formatDollars(cell);
-  if (shape === 'fraction') return formatPercent(cell);
-  if (shape === 'count') return formatCount(cell);
-  return formatDecimal(cell, Number.isInteger(cell) && shape === 'price' ? 0 : 2);
 }

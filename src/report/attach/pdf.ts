@@ -3,6 +3,7 @@
  * computes no number, and the same model gives the same bytes (the document's date is the report's).
  */
 import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from '../draw/chart.ts';
+import { LIGHT } from '../draw/palette.ts';
 import { renderPicture } from '../draw/picture.ts';
 import { buildStrikeChart } from '../draw/strikes.ts';
 import type { FlowReport } from '../model.ts';
@@ -135,12 +136,12 @@ async function drawFigures(report: FlowReport): Promise<readonly Figure[]> {
     {
       title: 'Sentiment through the day',
       finding: describeSession(halfHours, headline.total),
-      png: await renderPicture(buildSessionChart(halfHours), CHART_WIDTH),
+      png: await renderPicture(buildSessionChart(halfHours, LIGHT), CHART_WIDTH),
     },
     {
       title: 'The largest symbols',
       finding: describeSymbols(topSymbols, symbolCount, headline.total),
-      png: await renderPicture(buildSymbolChart(topSymbols), CHART_WIDTH),
+      png: await renderPicture(buildSymbolChart(topSymbols, LIGHT), CHART_WIDTH),
     },
     ...(lead === null
       ? []
@@ -148,7 +149,7 @@ async function drawFigures(report: FlowReport): Promise<readonly Figure[]> {
           {
             title: `GEX by strike, ${cleanLabel(lead.symbol)}`,
             finding: describeStrikes(lead),
-            png: await renderPicture(buildStrikeChart(lead), CHART_WIDTH),
+            png: await renderPicture(buildStrikeChart(lead, LIGHT), CHART_WIDTH),
           },
         ]),
   ];

@@ -1,21 +1,20 @@
 /**
- * The report's premium charts as Vega-Lite specifications (GEX by strike: `strikes.ts`). Pure: data in, specification
- * out; `picture.ts` draws them. Colour-blind readers can distinguish the colours (blue and orange, with grey between).
- * The background is white in every mail program's theme.
+ * The report's premium charts as Vega-Lite specifications (GEX by strike: `strikes.ts`). Pure: data and colours in,
+ * specification out; `picture.ts` draws them.
  */
 import type { TopLevelSpec } from 'vega-lite';
 import type { HalfHour, SymbolFlow } from '../model.ts';
 import type { Premium } from '../numbers.ts';
 import { nameSymbol } from '../text/label.ts';
+import type { Palette } from './palette.ts';
 
-/** Width at which a chart is shown, CSS pixels; the image has twice as many. */
+/** Width of a chart in its own pixels. */
 export const CHART_WIDTH = 600;
+/** Width at which a mail shows it, CSS pixels: its text is then never larger than the mail's. */
+export const SHOWN_WIDTH = 440;
 
 export const CHART_FONT = 'DejaVu Sans';
 
-export const COLOURS = { Bullish: '#1f6fb5', Neutral: '#b9c1ca', Bearish: '#d9731a' } as const;
-export const INK = '#3b4654';
-export const FAINT = '#e4e8ed';
 /** Large, because a phone shows the picture at half its width. */
 export const FONT_SIZE = 19;
 const BAR_HEIGHT = 36;
@@ -24,11 +23,12 @@ const BAR_HEIGHT = 36;
 export const DOLLAR_LABEL = "'$' + replace(replace(format(datum.value, '~s'), 'G', 'B'), 'k', 'K')";
 
 /** Stacked columns of premium per half hour. */
-export function buildSessionChart(halfHours: readonly HalfHour[]): TopLevelSpec {
+export function buildSessionChart(halfHours: readonly HalfHour[], palette: Palette): TopLevelSpec {
   return {
     ...frame(
       halfHours.flatMap((slot) => split(slot.start, slot)),
       250,
+      palette,
     ),
     mark: { type: 'bar', cornerRadius: 1 },
     encoding: {
@@ -43,21 +43,22 @@ export function buildSessionChart(halfHours: readonly HalfHour[]): TopLevelSpec 
           labelSeparation: 6,
           labelPadding: 8,
           ticks: false,
-          domainColor: '#aab3bd',
+          domainColor: palette.axis,
         },
       },
-      y: { field: 'premium', type: 'quantitative', axis: dollarAxis() },
-      ...stack(),
+      y: { field: 'premium', type: 'quantitative', axis: dollarAxis(palette) },
+      ...stack(palette),
     },
   };
 }
 
 /** Stacked bars of premium per symbol, largest first. */
-export function buildSymbolChart(flows: readonly SymbolFlow[]): TopLevelSpec {
+export function buildSymbolChart(flows: readonly SymbolFlow[], palette: Palette): TopLevelSpec {
   return {
     ...frame(
       flows.flatMap((flow) => split(nameSymbol(flow.symbol), flow)),
       Math.max(2, flows.length) * BAR_HEIGHT + 60,
+      palette,
     ),
     mark: { type: 'bar', cornerRadius: 1, height: { band: 0.72 } },
     encoding: {
@@ -67,8 +68,8 @@ export function buildSymbolChart(flows: readonly SymbolFlow[]): TopLevelSpec {
         sort: null,
         axis: { title: null, labelLimit: 130, ticks: false, domain: false, labelPadding: 8 },
       },
-      x: { field: 'premium', type: 'quantitative', axis: dollarAxis() },
-      ...stack(),
+      x: { field: 'premium', type: 'quantitative', axis: dollarAxis(palette) },
+      ...stack(palette),
     },
   };
 }
@@ -81,12 +82,12 @@ function split(label: string, premium: Premium) {
   ];
 }
 
-function stack() {
+function stack({ bullish, neutral, bearish }: Palette) {
   return {
     color: {
       field: 'sentiment',
       type: 'nominal',
-      scale: { domain: Object.keys(COLOURS), range: Object.values(COLOURS) },
+      scale: { domain: ['Bullish', 'Neutral', 'Bearish'], range: [bullish, neutral, bearish] },
       legend: {
         title: null,
         orient: 'top',
@@ -100,24 +101,24 @@ function stack() {
   } as const;
 }
 
-function dollarAxis() {
-  return { title: null, labelExpr: DOLLAR_LABEL, tickCount: 5, domain: false, ticks: false, gridColor: FAINT } as const;
+function dollarAxis({ faint }: Palette) {
+  return { title: null, labelExpr: DOLLAR_LABEL, tickCount: 5, domain: false, ticks: false, gridColor: faint } as const;
 }
 
-function frame(values: readonly object[], height: number) {
+function frame(values: readonly object[], height: number, { ground, ink }: Palette) {
   return {
     $schema: 'https://vega.github.io/schema/vega-lite/v6.json',
     width: CHART_WIDTH,
     height,
     autosize: { type: 'fit', contains: 'padding' },
     padding: { left: 6, right: 14, top: 8, bottom: 8 },
-    background: '#ffffff',
+    background: ground,
     data: { values: [...values] },
     config: {
       font: CHART_FONT,
       view: { stroke: null },
-      axis: { labelFontSize: FONT_SIZE, labelColor: INK },
-      legend: { labelFontSize: FONT_SIZE, labelColor: INK },
+      axis: { labelFontSize: FONT_SIZE, labelColor: ink },
+      legend: { labelFontSize: FONT_SIZE, labelColor: ink },
     },
   } as const;
 }

@@ -6,8 +6,9 @@ import type { TopLevelSpec } from 'vega-lite';
 import { formatDecimal } from '../../core/units.ts';
 import type { StrikeGex, SymbolExposure } from '../model.ts';
 import { formatStrike } from '../text/exposure-text.ts';
-import { CHART_FONT, CHART_WIDTH, COLOURS, DOLLAR_LABEL, FAINT, FONT_SIZE, INK } from './chart.ts';
+import { CHART_FONT, CHART_WIDTH, DOLLAR_LABEL, FONT_SIZE } from './chart.ts';
 import { type MarkerLevel, type PlacedMarker, placeMarkers } from './marker.ts';
+import type { Palette } from './palette.ts';
 
 type Layer = Extract<TopLevelSpec, { layer: unknown }>['layer'][number];
 
@@ -25,16 +26,16 @@ const BAR_PART = 0.78;
 /** Fraction of the largest strike's exposure; strikes below it at either end are not drawn. */
 const TRIM_PART = 0.01;
 
-/** Black for the spot, the bars' colours for the walls, and a separate colour and dash pattern for zero gamma. */
-const STYLES: Readonly<Record<string, { readonly colour: string; readonly dash: readonly number[] }>> = {
-  Spot: { colour: '#17212d', dash: [] },
-  'Zero gamma': { colour: '#6b3fa0', dash: [6, 4] },
-  'Call wall': { colour: '#17609f', dash: [2, 3] },
-  'Put wall': { colour: '#a54808', dash: [2, 3] },
+/** A colour and a dash pattern for each level. */
+const STYLES: Readonly<Record<string, { readonly colour: keyof Palette; readonly dash: readonly number[] }>> = {
+  Spot: { colour: 'spot', dash: [] },
+  'Zero gamma': { colour: 'zeroGamma', dash: [6, 4] },
+  'Call wall': { colour: 'callWall', dash: [2, 3] },
+  'Put wall': { colour: 'putWall', dash: [2, 3] },
 };
 
 /** @param lead a symbol with at least one strike */
-export function buildStrikeChart(lead: SymbolExposure): TopLevelSpec {
+export function buildStrikeChart(lead: SymbolExposure, palette: Palette): TopLevelSpec {
   const bars = widenStrikes(trimStrikes(lead.strikes));
   const axis = { ...spanOf(bars), width: PLOT_WIDTH, charWidth: LABEL_SIZE * LETTER };
   const markers = placeMarkers(listLevels(lead), axis);
@@ -45,11 +46,11 @@ export function buildStrikeChart(lead: SymbolExposure): TopLevelSpec {
     height: PLOT_HEIGHT,
     autosize: 'none',
     padding: { ...PADDING, top: PADDING.top + rows * ROW },
-    background: '#ffffff',
+    background: palette.ground,
     config: {
       font: CHART_FONT,
       view: { stroke: null },
-      axis: { labelFontSize: FONT_SIZE, labelColor: INK, ticks: false, domain: false, title: null },
+      axis: { labelFontSize: FONT_SIZE, labelColor: palette.ink, ticks: false, domain: false, title: null },
     },
     layer: [
       {
@@ -81,19 +82,19 @@ export function buildStrikeChart(lead: SymbolExposure): TopLevelSpec {
             field: 'gex',
             type: 'quantitative',
             scale: { zero: true },
-            axis: { labelExpr: SIGNED_DOLLAR_LABEL, tickCount: 5, gridColor: FAINT, labelPadding: 8 },
+            axis: { labelExpr: SIGNED_DOLLAR_LABEL, tickCount: 5, gridColor: palette.faint, labelPadding: 8 },
           },
           color: {
             field: 'kind',
             type: 'nominal',
-            scale: { domain: ['Calls', 'Puts'], range: [COLOURS.Bullish, COLOURS.Bearish] },
+            scale: { domain: ['Calls', 'Puts'], range: [palette.bullish, palette.bearish] },
             legend: null,
           },
         },
       },
-      { data: { values: [{}] }, mark: { type: 'rule', color: '#8a94a0' }, encoding: { y: { datum: 0 } } },
-      ...markers.flatMap((marker) => [...drawLine(marker), drawLabel(marker)]),
-      ...drawLegend(rows),
+      { data: { values: [{}] }, mark: { type: 'rule', color: palette.axis }, encoding: { y: { datum: 0 } } },
+      ...markers.flatMap((marker) => [...drawLine(marker, palette), drawLabel(marker, palette)]),
+      ...drawLegend(rows, palette),
     ],
   };
 }
@@ -146,17 +147,18 @@ function spanOf(bars: readonly Bar[]): { readonly min: number; readonly max: num
   return { min: min - margin, max: max + margin };
 }
 
-function styleOf(marker: PlacedMarker) {
-  return STYLES[marker.name] ?? { colour: INK, dash: [] };
+function styleOf(marker: PlacedMarker, palette: Palette) {
+  const { colour, dash } = STYLES[marker.name] ?? { colour: 'ink', dash: [] };
+  return { colour: palette[colour], dash };
 }
 
 function labelTop(row: number): number {
   return -(row + 1) * ROW;
 }
 
-function drawLine(marker: PlacedMarker): Layer[] {
+function drawLine(marker: PlacedMarker, palette: Palette): Layer[] {
   if (!marker.inside) return [];
-  const { colour, dash } = styleOf(marker);
+  const { colour, dash } = styleOf(marker, palette);
   // A label too long for either side covers its own line, which then ends below the label.
   const covered = marker.x > marker.labelX && marker.x < marker.labelX + marker.labelWidth;
   const top = labelTop(marker.row) + (covered ? ROW - 3 : 3);
@@ -169,12 +171,12 @@ function drawLine(marker: PlacedMarker): Layer[] {
   ];
 }
 
-function drawLabel(marker: PlacedMarker): Layer {
+function drawLabel(marker: PlacedMarker, palette: Palette): Layer {
   return {
     data: { values: [{ text: marker.text }] },
     mark: {
       ...{ type: 'text', align: marker.align, baseline: 'middle', fontSize: LABEL_SIZE, fontWeight: 'bold' },
-      color: styleOf(marker).colour,
+      color: styleOf(marker, palette).colour,
     },
     encoding: {
       x: { value: marker.align === 'left' ? marker.labelX : marker.labelX + marker.labelWidth },
@@ -185,7 +187,7 @@ function drawLabel(marker: PlacedMarker): Layer {
 }
 
 /** Drawn by hand, because the library's legend would move the plot. */
-function drawLegend(rows: number): Layer[] {
+function drawLegend(rows: number, palette: Palette): Layer[] {
   const y = -rows * ROW - 22;
   const entry = (text: string, x: number, colour: string): Layer[] => [
     {
@@ -195,9 +197,9 @@ function drawLegend(rows: number): Layer[] {
     },
     {
       data: { values: [{ text }] },
-      mark: { type: 'text', align: 'left', baseline: 'middle', fontSize: FONT_SIZE, color: INK },
+      mark: { type: 'text', align: 'left', baseline: 'middle', fontSize: FONT_SIZE, color: palette.ink },
       encoding: { x: { value: x + 14 }, y: { value: y }, text: { field: 'text' } },
     },
   ];
-  return [...entry('Calls +', 8, COLOURS.Bullish), ...entry('Puts −', 128, COLOURS.Bearish)];
+  return [...entry('Calls +', 8, palette.bullish), ...entry('Puts −', 128, palette.bearish)];
 }

@@ -18,6 +18,7 @@ import {
   SERIES_KEY,
 } from '../records.ts';
 import { BIGGEST_TRADES } from './biggest-trades.ts';
+import { buildDriversQuery } from './drivers.ts';
 import { buildUnknown } from './exclusions.ts';
 import { TOP_EXPOSURES } from './exposure-query.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET, TOP_SYMBOLS } from './sums.ts';
@@ -63,6 +64,7 @@ export function buildRebuildQueries(
       'Biggest trades',
       `${prelude}SELECT ${TRADE_LIST}\nFROM ${counted}${hasGaps ? ' WHERE premium IS NOT NULL' : ''} ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,
     ],
+    ['What moved the day', `${prelude}${buildDriversQuery(counted)}`],
     ['GEX by symbol', `${rest}${buildExposureQuery(counted)}`],
     [
       'Volume above open interest',

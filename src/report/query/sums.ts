@@ -6,7 +6,7 @@
 import { formatHalfHour } from '../../calendar/session.ts';
 import { divide, type EngineNumber, leanOf, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
-import type { ExpiryBucket, HalfHour, MoneynessBucket, SymbolFlow, UnusualSymbol } from '../model.ts';
+import type { ExpiryBucket, HalfHour, MoneynessBucket, Mover, SymbolFlow, UnusualSymbol } from '../model.ts';
 import {
   buildPremiumList,
   listPremiumColumns,
@@ -25,6 +25,8 @@ export const TOP_SYMBOLS = 10;
 const LEANING_SYMBOLS = 5;
 /** Rows of the table of unusual activity. */
 const UNUSUAL_SYMBOLS = 10;
+/** Symbols whose change explains that of the day. */
+const MOVERS = 3;
 
 // The rule for unusual symbols is a rule of thumb, so its limits have names here.
 /** Past sessions in which the symbol must have traded: a mean over fewer only reflects single trades. */
@@ -61,6 +63,8 @@ type SumRow = PremiumRow & {
   readonly bullish_place: number;
   readonly bearish_place: number;
   readonly unusual_place: number;
+  /** By the change of premium since the session before. */
+  readonly change_place: number;
   /** Mean premium of the sessions before: a session without the symbol counts as 0. */
   readonly mean: EngineNumber;
   readonly previous: EngineNumber;
@@ -85,6 +89,7 @@ export interface Sums {
   readonly mostBullish: readonly SymbolFlow[];
   readonly mostBearish: readonly SymbolFlow[];
   readonly unusual: readonly UnusualSymbol[];
+  readonly movers: readonly Mover[];
   /** Symbols of the tables and of the watchlist, if they traded. */
   readonly symbols: readonly SymbolSums[];
 }
@@ -125,6 +130,7 @@ export async function querySums(
       .map(({ unusual }) => unusual)
       .filter((symbol) => symbol !== null)
       .filter(({ premium, ratio }) => premium >= MIN_PREMIUM && ratio >= MIN_RATIO),
+    movers: hasPrevious ? first(MOVERS, (row) => row.change_place).flatMap(readMover) : [],
     symbols,
   };
 }
@@ -151,12 +157,13 @@ WITH
       ${place(`${lean} DESC`)} AS bullish_place,
       ${place(lean)} AS bearish_place,
       ${place(UNUSUAL_ORDER)} AS unusual_place,
+      ${place('abs(ifNull(total_premium, 0) - ifNull(previous, 0)) DESC')} AS change_place,
       count(*) OVER (PARTITION BY along) AS members
     FROM sums LEFT JOIN past ON sums.symbol = past.symbol AND sums.along = ${ALONG.symbol}
   )
 SELECT * FROM placed
 WHERE along != ${ALONG.symbol} OR place <= ${TOP_SYMBOLS} OR least(bullish_place, bearish_place) <= ${LEANING_SYMBOLS}
-  OR unusual_place <= ${UNUSUAL_SYMBOLS} OR has({focus:Array(String)}, symbol)
+  OR unusual_place <= ${UNUSUAL_SYMBOLS} OR change_place <= ${MOVERS} OR has({focus:Array(String)}, symbol)
 ORDER BY along, place`;
 }
 
@@ -181,6 +188,13 @@ function readHalfHours(rows: readonly SumRow[]): readonly HalfHour[] {
     halfHours.push({ start: formatHalfHour(slot), ...readPremium(bySlot.get(slot)) });
   }
   return halfHours;
+}
+
+/** A symbol with an unknown premium in one of the two sessions has no change. */
+function readMover({ row, flow }: SymbolSums): readonly Mover[] {
+  const previous = row.sessions === 0 ? 0 : readNumber(row.previous);
+  if (flow.total === null || previous === null) return [];
+  return [{ symbol: row.symbol, premium: flow.total, previous }];
 }
 
 /** @param hasPrevious whether the history includes the session before */

@@ -105,6 +105,12 @@ export function formatPastDay(past: string, date: string): string {
   return days > FAR_DAYS ? `${formatShortDay(past)} ${past.slice(0, 4)}` : formatShortDay(past);
 }
 
+/** `15 Jan` for a day within the next half year; `17 Dec 2027` for a later one. */
+export function formatFutureDay(day: string, date: string): string {
+  const days = (Date.parse(day) - Date.parse(date)) / DAY_MS;
+  return days > FAR_DAYS ? `${formatShortDay(day)} ${day.slice(0, 4)}` : formatShortDay(day);
+}
+
 /**
  * `2026-11-19 17:31 EST` for an ISO instant, in the reader's time zone.
  * @param timezone IANA name; `job/` validates it

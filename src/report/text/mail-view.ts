@@ -4,20 +4,24 @@
  */
 
 import { formatCount, formatDollars } from '../../core/units.ts';
-import { type Amount, clearLeanOf, shareOf } from '../amount.ts';
-import { buildChangeRows, describePast, describeTotalChange, hasMean, nameSessions } from '../key-numbers.ts';
-import type { ExpiryBucket, FlowReport, MoneynessBucket, RebuildQuery } from '../model.ts';
-import type { PremiumPart } from '../numbers.ts';
-import { type MailRow, printRows } from '../report-table.ts';
-import { LEANING, PARTS, UNUSUAL } from '../report-tables.ts';
+import { clearLeanOf } from '../amount.ts';
+import {
+  buildChangeRows,
+  describePast,
+  describeTotalChange,
+  hasMean,
+  MAIL_NUMBERS,
+  nameSessions,
+} from '../key-numbers.ts';
+import type { FlowReport } from '../model.ts';
+import { printRows } from '../report-table.ts';
+import { DIGEST_SYMBOLS, MOVED } from '../report-tables.ts';
 import { buildBar, toneOf } from './bar.ts';
-import { describeParts, describeSession, describeSymbols, describeVolumeAboveOpenInterest } from './captions.ts';
-import { listConventions } from './convention.ts';
-import { buildExposureView, buildLead, describeStrikes } from './exposure-text.ts';
+import { describeSession } from './captions.ts';
+import { buildLead, describeStrikes } from './exposure-text.ts';
 import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatRatio, formatWallClock } from './label.ts';
-import { describeGaps } from './lacking.ts';
-import { buildExclusionRows, buildTradeRow, buildWatchRow } from './row.ts';
-import { buildSentences } from './sentences.ts';
+import { buildWatchRow } from './row.ts';
+import { buildSentences, nameDriver } from './sentences.ts';
 import { buildPreview, buildSubject, describeLean } from './subject.ts';
 
 export interface CorrectionView {
@@ -27,12 +31,16 @@ export interface CorrectionView {
   readonly changes: readonly { readonly name: string; readonly before: string; readonly after: string }[];
 }
 
+export type FullReportPlace = { readonly url: string; readonly expiresAt: string | null } | { readonly file: string };
+
 /** What a recipient's mail depends on, besides the report itself. */
 export interface ViewOptions {
   /** IANA zone of the reader, for instants (sealed at, created at); trade times stay in the exchange's wall clock. */
   readonly timezone: string;
   /** Presigned download, or null. */
   readonly link: { readonly url: string; readonly expiresAt: string } | null;
+  /** How the recipient reaches the full report: a link (null: it does not expire), or an attached file. */
+  readonly full?: FullReportPlace | undefined;
   readonly late: boolean;
   /** Files that were too large to attach. */
   readonly leftOut?: readonly string[];
@@ -48,27 +56,10 @@ export type FlowView = ReturnType<typeof buildFlowView>;
 
 const UNKNOWN = 'cannot be computed';
 
-/** Bucket names for readers. */
-const EXPIRY_NAMES: Readonly<Record<ExpiryBucket['bucket'], string>> = {
-  '0DTE': '0DTE',
-  week: '1 to 7 days',
-  month: '8 to 31 days',
-  later: 'Over 31 days',
-  unknown: 'Unknown',
-};
-const MONEYNESS_NAMES: Readonly<Record<MoneynessBucket['bucket'], string>> = {
-  ITM: 'In the money',
-  ATM: 'At the money',
-  OTM: 'Out of the money',
-  unknown: 'Unknown',
-};
-
 /** @param report the model; it is not changed */
 export function buildFlowView(report: FlowReport, options: ViewOptions) {
   const { headline, drop, exposure, comparison } = report;
   const empty = headline.trades === 0;
-  const expiries = report.expiries.filter(isShown).map((part) => ({ ...part, title: EXPIRY_NAMES[part.bucket] }));
-  const moneyness = report.moneyness.filter(isShown).map((part) => ({ ...part, title: MONEYNESS_NAMES[part.bucket] }));
   return {
     subject: buildSubject(report, { late: options.late, corrected: options.correction !== null }),
     preview: buildPreview(report),
@@ -92,7 +83,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     bar: buildBar(headline),
     lead: buildLead(exposure),
     sentences: buildSentences(report),
-    keyNumbers: buildChangeRows(comparison),
+    keyNumbers: buildChangeRows(comparison, MAIL_NUMBERS),
     sessions: nameSessions(comparison, drop.date),
     hasMean: hasMean(comparison),
     hasHistory: comparison.previousDate !== null || comparison.meanDates.length > 0,
@@ -101,54 +92,21 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     watchlist: report.watchlist.map(buildWatchRow),
     watchlistLeftOut: report.watchlistLeftOut === 0 ? '' : formatCount(report.watchlistLeftOut),
     sessionFinding: describeSession(report.halfHours, headline.total),
-    symbolsFinding: describeSymbols(report.topSymbols, report.symbolCount, headline.total),
-    symbols: printRows(LEANING, report.topSymbols),
-    mostBullish: printRows(LEANING, report.mostBullish),
-    mostBearish: printRows(LEANING, report.mostBearish),
-    unusual: printRows(
-      UNUSUAL,
-      report.unusual.map((row) => ({ ...row, meanSessions: comparison.meanDates.length })),
+    symbols: printRows(DIGEST_SYMBOLS, report.topSymbols),
+    moved: printRows(
+      MOVED,
+      report.drivers.top.map((row) => ({ ...row, title: nameDriver(row, drop.date) })),
     ),
-    volumeFinding: describeVolumeAboveOpenInterest(report.volumeAboveOpenInterest, headline.total),
-    expiries: printParts(expiries, headline.total),
-    expiryFinding: describeParts(expiries, headline.total),
-    moneyness: printParts(moneyness, headline.total),
-    moneynessFinding: describeParts(moneyness, headline.total),
-    biggest: report.biggestTrades.map(buildTradeRow),
-    exposure: buildExposureView(exposure),
     // Empty if there is no chart by strike.
     strikesFinding: exposure.lead === null || exposure.lead.strikes.length === 0 ? '' : describeStrikes(exposure.lead),
-    exclusions: buildExclusionRows(headline, report.exclusions),
-    unmatchedCancels:
-      report.exclusions.unmatchedCancels === 0 ? '' : countOf(report.exclusions.unmatchedCancels, 'cancel message'),
-    gaps: describeGaps(report),
-    conventions: listConventions(report),
     location: cleanLine(drop.location),
     sha256: cleanLine(drop.sha256),
+    full: buildFull(options),
     link: buildLink(options),
     // Files that were too large to attach; empty if none.
     leftOut: (options.leftOut ?? []).map(cleanLine).join(', '),
-    headlineQuery: report.rebuildQueries.find(isHeadline)?.sql ?? '',
-    otherQueries: report.rebuildQueries.filter((query) => !isHeadline(query)),
     createdAt: formatInstant(report.createdAt, options.timezone),
   };
-}
-
-function printParts(parts: readonly (PremiumPart & { readonly title: string })[], total: Amount): readonly MailRow[] {
-  const isNothing = total !== null && total <= 0;
-  return printRows(
-    PARTS,
-    parts.map((part) => ({ ...part, share: isNothing ? 0 : shareOf(part.total, total) })),
-  );
-}
-
-/** Shows the bucket `unknown` only if it has trades. */
-function isShown({ bucket, trades }: ExpiryBucket | MoneynessBucket): boolean {
-  return bucket !== 'unknown' || trades > 0;
-}
-
-function isHeadline({ table }: RebuildQuery): boolean {
-  return table === 'Headline';
 }
 
 /** The completeness stamp: the state of the data in short. */
@@ -177,8 +135,20 @@ export function buildCorrection({ correction }: Pick<ViewOptions, 'correction'>)
   return { isWhole: changes.length === 0, fromRevision: String(correction.fromRevision), changes };
 }
 
+/** Texts that do not apply are empty; null if there is no full report. */
+function buildFull({ full, timezone }: ViewOptions) {
+  if (full === undefined) return null;
+  if ('file' in full) return { url: '', expiresAt: '', file: cleanLine(full.file) };
+  const expiresAt = full.expiresAt === null ? '' : formatInstant(full.expiresAt, timezone);
+  return isWebAddress(full.url) ? { url: cleanLine(full.url), expiresAt, file: '' } : null;
+}
+
 /** Prints only HTTP and HTTPS links: we cannot know what a link with another scheme would do. */
 function buildLink({ link, timezone }: ViewOptions): ViewOptions['link'] {
-  if (link === null || !/^https?:\/\//.test(link.url)) return null;
+  if (link === null || !isWebAddress(link.url)) return null;
   return { url: cleanLine(link.url), expiresAt: formatInstant(link.expiresAt, timezone) };
+}
+
+function isWebAddress(url: string): boolean {
+  return /^https?:\/\//.test(url);
 }

@@ -1,11 +1,11 @@
-/** Rows of tables with their own layout in the mail: watchlist, biggest trades, records left out. Pure. */
+/** Rows of tables with their own layout: the watchlist, and the records left out. Pure. */
 
-import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../../core/units.ts';
+import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
 import { leanOf } from '../amount.ts';
-import type { BigTrade, Exclusions, Tally, WatchedSymbol } from '../model.ts';
+import type { Exclusions, Tally, WatchedSymbol } from '../model.ts';
 import type { Premium } from '../numbers.ts';
 import { toneOf } from './bar.ts';
-import { cleanCode, cleanLabel, countOf, formatRatio, formatTimes, NONE, nameSymbol } from './label.ts';
+import { formatRatio, formatTimes, NONE, nameSymbol } from './label.ts';
 
 export function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol) {
   const priced = exposure !== null && exposure.spot !== null;
@@ -26,27 +26,6 @@ export function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol
   };
 }
 
-export function buildTradeRow(trade: BigTrade) {
-  const flags = [...(trade.multiLeg ? ['multi-leg'] : []), ...(trade.sweep ? ['sweep'] : [])];
-  return {
-    time: cleanLabel(trade.time),
-    contract: cleanLabel(trade.contract),
-    size: formatCount(trade.size),
-    price: formatDecimal(trade.price),
-    premium: formatDollars(trade.premium),
-    side: cleanCode(trade.side) || NONE,
-    sentiment: nameSentiment(trade.sentiment),
-    tone: trade.sentiment === 'BULLISH' ? 'bullish' : trade.sentiment === 'BEARISH' ? 'bearish' : 'neutral',
-    spot: trade.spot === null ? NONE : formatDecimal(trade.spot),
-    openInterest: formatCount(trade.openInterest),
-    impliedVolatility: trade.impliedVolatility === null ? NONE : formatPercent(trade.impliedVolatility, 0),
-    days: trade.days === null ? NONE : trade.days === 0 ? '0DTE' : countOf(trade.days, 'day'),
-    activityType: cleanCode(trade.activityType) || NONE,
-    // `multi-leg`, `sweep`, both, or empty.
-    flags: flags.join(', '),
-  };
-}
-
 /** One row per kind of records left out, between the counted records and the total of the file. */
 export function buildExclusionRows(counted: Premium, left: Exclusions) {
   const row = (name: string, { trades, premium }: Tally) => ({
@@ -61,9 +40,4 @@ export function buildExclusionRows(counted: Premium, left: Exclusions) {
     row('Late reports', left.lateReports),
     row('Recorded in the file', left.recorded),
   ];
-}
-
-function nameSentiment(sentiment: string): string {
-  const text = cleanCode(sentiment);
-  return text === '' ? NONE : `${text[0]?.toUpperCase()}${text.slice(1).toLowerCase()}`;
 }

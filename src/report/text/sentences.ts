@@ -1,21 +1,23 @@
 /**
- * The three sentences of the first screen. Pure. Invariant: a sentence is printed only if the numbers support it. A
- * rule returns null if it does not apply, and the first three sentences are printed. A record ("the most since") refers
+ * The three sentences of the first screen: what caused the day, by how much of it each explains. Pure. Invariant: a
+ * sentence is printed only if the numbers support it, and none repeats a tile of the first screen. A rule returns null if
+ * it does not apply. A record ("the most since") refers
  * only to the sealed sessions that were read and are not degraded.
  */
 
-import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
-import { clearLeanOf, shareOf } from '../amount.ts';
+import { formatCount, formatDecimal, formatDollars } from '../../core/units.ts';
+import { shareOf } from '../amount.ts';
 import { listPastGaps, nameSessions } from '../key-numbers.ts';
-import type { FlowReport, SymbolExposure } from '../model.ts';
+import type { Driver, FlowReport, SymbolExposure } from '../model.ts';
 import { hasWholeSymbols } from '../records.ts';
 import {
+  cleanLabel,
   cleanLine,
   countOf,
+  formatFutureDay,
   formatPart,
   formatPastDay,
   formatSignedPercent,
-  isSameDollars,
   nameSymbol,
 } from './label.ts';
 import { describeGap } from './lacking.ts';
@@ -29,12 +31,28 @@ const FEWEST_BEATEN = 2;
 /** A reader must know first if half of everything is in one place. */
 const MAJORITY = 0.5;
 
-type Rule = (report: FlowReport) => string | null;
+/** A smaller part of one side's premium names no cause. */
+const LEAST_PART = 0.1;
+/** A change of the day that is smaller than this part of its premium needs no cause. */
+const LEAST_CHANGE = 0.05;
+/** A single trade of this part of the day's premium deserves a sentence. */
+const LARGE_TRADE = 0.02;
+
+interface Sentence {
+  readonly text: string;
+  /** The part of the day's premium that the sentence explains: the largest are printed. */
+  readonly weight: number;
+}
+
+type Rule = (report: FlowReport) => Sentence | null;
 
 /** Up to three sentences, preceded by those about gaps of the date and of the sessions before, if there are any; a single one on a day without trades. */
 export function buildSentences(report: FlowReport): readonly string[] {
   if (report.headline.trades === 0) return [sayNothingCounts(report)];
-  const said = RULES.map((rule) => rule(report)).filter((sentence) => sentence !== null);
+  const said = RULES.map((rule) => rule(report))
+    .filter((sentence) => sentence !== null)
+    .toSorted((a, b) => b.weight - a.weight)
+    .map(({ text }) => text);
   // The sentences about gaps do not replace one of the three.
   return [
     ...sayFilter(report),
@@ -75,11 +93,70 @@ function sayNothingCounts({ exclusions }: FlowReport): string {
   return `${none} (${formatDollars(premium)}): ${trades === 1 ? 'it' : 'each'} is a late report, a cancelled print or a cancel message.`;
 }
 
+/** Whose calls or puts the bearish and the bullish premium was. */
+export function sayDrivers({ headline, drivers, symbolCount, drop }: FlowReport): Sentence | null {
+  const { total } = headline;
+  if (symbolCount < 2 || total === null || total <= 0) return null;
+  const sides = (['bearish', 'bullish'] as const)
+    .flatMap((side) => {
+      const driver = drivers[side];
+      const share = driver === null ? null : shareOf(driver[side], headline[side]);
+      return driver === null || share === null || share < LEAST_PART
+        ? []
+        : [{ side, driver, share, dollars: driver[side] }];
+    })
+    .toSorted((a, b) => b.dollars - a.dollars);
+  const [first, second] = sides;
+  if (first === undefined) return null;
+  const lead = `${nameDriver(first.driver, drop.date)} were ${formatPart(first.share)} of ${first.side} premium`;
+  const rest = second && `; ${nameDriver(second.driver, drop.date)} were ${formatPart(second.share)} of ${second.side}`;
+  return { text: `${lead}${rest ?? ''}.`, weight: sides.reduce((sum, { dollars }) => sum + dollars, 0) / total };
+}
+
+/** `SPX puts`, `SPX puts expiring 15 Jan`. */
+export function nameDriver({ symbol, right, expirationDate }: Driver, date: string): string {
+  const expiring =
+    expirationDate === null
+      ? ''
+      : expirationDate <= date
+        ? ' expiring this day'
+        : ` expiring ${formatFutureDay(expirationDate, date)}`;
+  return `${nameSymbol(symbol)} ${right}${expiring}`;
+}
+
+/** The symbol with most of the change of premium since the session before. */
+export function sayMover({ headline, comparison, movers, drop }: FlowReport): Sentence | null {
+  const { total } = headline;
+  const { previous } = comparison.changes.total;
+  const [first] = movers;
+  if (total === null || previous === null || total <= 0 || first === undefined) return null;
+  const change = total - previous;
+  const part = first.premium - first.previous;
+  // The largest change of a symbol may go the other way: then it is no cause.
+  if (Math.abs(change) < LEAST_CHANGE * total || change * part <= 0) return null;
+  const more = change > 0 ? 'more' : 'less';
+  const day = nameSessions(comparison, drop.date).previous;
+  const text = `${formatDollars(Math.abs(change))} ${more} premium than on ${day}; ${nameSymbol(first.symbol)} traded ${formatDollars(Math.abs(part))} ${more}.`;
+  return { text, weight: Math.abs(part) / Math.max(total, previous) };
+}
+
+/** The largest trade, if it is large beside the day. */
+export function sayTrade({ headline, biggestTrades, symbolCount }: FlowReport): Sentence | null {
+  const [first] = biggestTrades;
+  const share = shareOf(first?.premium ?? null, headline.total);
+  if (first === undefined || share === null || share < LARGE_TRADE || symbolCount < 2) return null;
+  const lean = { BULLISH: ', bullish', BEARISH: ', bearish' }[first.sentiment] ?? '';
+  return {
+    text: `One trade was ${formatPart(share)} of premium: ${cleanLabel(first.contract)} for ${formatDollars(first.premium)}${lean}.`,
+    weight: share,
+  };
+}
+
 /**
  * Calls' or puts' share, compared with the session before and the mean if these are known. The session before is named
  * by its date, because it is the newest one in the store, which need not be the one before on the calendar.
  */
-export function sayCallShare(report: FlowReport): string | null {
+export function sayCallShare(report: FlowReport): Sentence | null {
   const { headline, comparison, drop } = report;
   const { calls, puts, total } = headline;
   if (calls === null || puts === null || total === null || total <= 0) return null;
@@ -88,16 +165,17 @@ export function sayCallShare(report: FlowReport): string | null {
   const lead = `${name === 'calls' ? 'Calls' : 'Puts'} took ${formatPart(share)} of premium`;
   const { changes } = comparison;
   const { previous: before, mean } = changes[name === 'calls' ? 'callShare' : 'putShare'];
+  const moved = (text: string) => ({ text, weight: Math.abs(share - (mean ?? before ?? share)) });
   const record = sayRecord(report, name, share);
-  if (record !== null) return `${lead}, ${record}.`;
+  if (record !== null) return moved(`${lead}, ${record}.`);
   const names = nameSessions(comparison, drop.date);
-  if (before === null) return `${lead}.`;
+  if (before === null) return moved(`${lead}.`);
   const onBefore = compareShares(share, before);
   const first = `${onBefore} on ${names.previous} (${formatPart(before)})`;
-  if (mean === null) return `${lead}, ${first}.`;
+  if (mean === null) return moved(`${lead}, ${first}.`);
   const onMean = compareShares(share, mean);
   const second = `in the ${names.mean} (${formatPart(mean)})`;
-  return onBefore === onMean ? `${lead}, ${first} and ${second}.` : `${lead}, ${first} and ${onMean} ${second}.`;
+  return moved(onBefore === onMean ? `${lead}, ${first} and ${second}.` : `${lead}, ${first} and ${onMean} ${second}.`);
 }
 
 /**
@@ -127,59 +205,42 @@ function sayRecord({ comparison, drop }: FlowReport, name: 'calls' | 'puts', sha
 }
 
 /** One symbol with at least half of all premium. */
-export function sayConcentration({ headline, topSymbols, symbolCount }: FlowReport): string | null {
+export function sayConcentration({ headline, topSymbols, symbolCount }: FlowReport): Sentence | null {
   const [first] = topSymbols;
   const share = shareOf(first?.total ?? null, headline.total);
   if (first === undefined || share === null) return null;
-  if (symbolCount === 1) return `${nameSymbol(first.symbol)} is the only symbol that traded.`;
+  if (symbolCount === 1) return { text: `${nameSymbol(first.symbol)} is the only symbol that traded.`, weight: 1 };
   if (share < MAJORITY) return null;
-  return `${nameSymbol(first.symbol)} alone carried ${formatPart(share)} of premium, of ${countOf(symbolCount, 'symbol')} that traded.`;
+  const text = `${nameSymbol(first.symbol)} alone carried ${formatPart(share)} of premium, of ${countOf(symbolCount, 'symbol')} that traded.`;
+  return { text, weight: share };
 }
 
-/** The lead symbol's net exposure, and its spot relative to zero gamma. */
-export function sayGamma({ exposure }: FlowReport): string | null {
-  const { lead, top } = exposure;
-  if (lead === null || lead.spot === null || lead.netGex === null) return null;
-  const name = nameSymbol(lead.symbol);
-  const net = `Net GEX of ${name} is ${formatSignedDollars(lead.netGex)} per 1% move`;
-  const everywhere =
-    top.length > 1 && top.every((row) => row.netGex !== null && row.netGex < 0)
-      ? `; it is negative in all ${top.length} symbols with the largest exposure`
-      : '';
-  if (lead.zeroGamma === null) return `${net}${everywhere || ', with no zero gamma found'}.`;
-  return `${net}${everywhere}; ${describeSpot(lead)}.`;
+/** Whether all of the largest exposures are negative; the tile has the lead symbol's. */
+export function sayGamma({ exposure }: FlowReport): Sentence | null {
+  const { top } = exposure;
+  if (top.length < 2 || top.some(({ netGex }) => netGex === null || netGex >= 0)) return null;
+  return { text: `Net GEX is negative in all ${top.length} symbols with the largest exposure.`, weight: MAJORITY };
 }
 
 /** The symbol with the most unusual premium compared with its own last sessions. */
-export function sayUnusual({ unusual, comparison }: FlowReport): string | null {
+export function sayUnusual({ unusual, comparison, headline }: FlowReport): Sentence | null {
   const [first] = unusual;
   if (first === undefined || first.ratio < UNUSUAL_RATIO) return null;
-  return `${nameSymbol(first.symbol)} traded ${formatDollars(first.premium)}, ${formatDecimal(first.ratio, 1)} times its mean of ${countOf(comparison.meanDates.length, 'session')}.`;
-}
-
-/** Bullish compared with bearish premium, with the neutral share: a small lean of a small part says little. */
-export function sayLean({ headline }: FlowReport): string | null {
-  const { bullish, bearish, neutral, total } = headline;
-  if (bullish === null || bearish === null || total === null || total <= 0) return null;
-  const rest = `${formatPart(shareOf(neutral, total))} was neutral`;
-  if (isSameDollars(bullish, bearish)) return `Bullish and bearish premium were equal; ${rest}.`;
-  // The tile says "balanced": a difference that is noise is no sentence either.
-  if (clearLeanOf(headline) === 0) return `Bullish and bearish premium were nearly equal; ${rest}.`;
-  const [more, less] = bullish > bearish ? ['Bullish', 'bearish'] : ['Bearish', 'bullish'];
-  return `${more} premium was ${formatDollars(Math.abs(bullish - bearish))} above ${less}; ${rest}.`;
+  const text = `${nameSymbol(first.symbol)} traded ${formatDollars(first.premium)}, ${formatDecimal(first.ratio, 1)} times its mean of ${countOf(comparison.meanDates.length, 'session')}.`;
+  return { text, weight: shareOf(first.premium, headline.total) ?? 0 };
 }
 
 /** Contracts that expire the same day, if they are half of premium or more. */
-export function sayZeroDte({ headline }: FlowReport): string | null {
+export function sayZeroDte({ headline }: FlowReport): Sentence | null {
   const share = shareOf(headline.zeroDte, headline.total);
   if (share === null || share < MAJORITY) return null;
-  return `Contracts that expired this day took ${formatPart(share)} of premium.`;
+  return { text: `Contracts that expired this day took ${formatPart(share)} of premium.`, weight: share };
 }
 
 /** Says that there are no earlier sessions; for a day with little else to say. */
-export function sayNoHistory({ comparison }: FlowReport): string | null {
+export function sayNoHistory({ comparison }: FlowReport): Sentence | null {
   return comparison.previousDate === null && comparison.meanDates.length === 0
-    ? 'No sealed session lies before this one to compare with.'
+    ? { text: 'No sealed session lies before this one to compare with.', weight: 0 }
     : null;
 }
 
@@ -198,14 +259,16 @@ export function describeDistance(spot: number, level: number): string {
   return `${text} ${distance > 0 ? 'above' : 'below'}`;
 }
 
-/** Rules for unusual facts come first; those that always apply come last. */
+/** At equal weight, the earlier one is said first. */
 const RULES: readonly Rule[] = [
-  sayCallShare,
   sayConcentration,
-  sayGamma,
+  sayDrivers,
+  sayMover,
   sayUnusual,
   sayZeroDte,
-  sayLean,
+  sayTrade,
+  sayGamma,
+  sayCallShare,
   sayNoHistory,
 ];
 

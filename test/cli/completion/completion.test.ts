@@ -50,7 +50,7 @@ async function complete(words: readonly string[]): Promise<readonly string[]> {
 
 describe('what may come next', () => {
   it.each([
-    { words: ['ru'], is: ['run'] },
+    { words: ['ru'], is: ['run', 'runs'] },
     { words: ['st'], is: ['status', 'start'] },
     { words: ['plan', 'nightly-'], is: ['nightly-chains', 'nightly-trades'] },
     { words: ['run', 'nightly-t'], is: ['nightly-trades'] },

@@ -9,16 +9,17 @@ import { join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
+import { jobPath } from '../../../src/daemon/web/page-path.ts';
 import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
 import { openBrowser } from '../../support/browser.ts';
 import { REPO } from '../../support/flowdrop.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { findBarriers, OVERFLOWS } from './barriers.ts';
-import { HOSTILE, makeBadDay, makeGoodDay, makeHostileDay, makeView, NOW, TOKEN } from './views.ts';
+import { HOSTILE, IDLE, makeBadDay, makeGoodDay, makeHostileDay, makeView, NOW, TOKEN } from './views.ts';
 
 const SHOTS = join(REPO, 'test-results', 'status');
 const SCHEMES = ['light', 'dark'] as const;
-const WIDTHS = [360, 1280] as const;
+const WIDTHS = [390, 1280] as const;
 
 let browser: Browser;
 let web: RunningWeb;
@@ -41,6 +42,7 @@ async function start(token: string | undefined): Promise<RunningWeb> {
     address: { host: '127.0.0.1', port: 0 },
     token,
     view: () => view,
+    ...IDLE,
     readReport: async () =>
       `<!doctype html><html lang="en"><title>Flow</title><body style="color:#123456"><h1>Flow</h1><script>document.title='ran'</script><img src="http://192.0.2.1/x.png"></body></html>`,
     log: createSilentLog(),
@@ -59,10 +61,15 @@ interface Seen {
 
 async function look(
   shown: DaemonView,
-  options: { readonly width?: number; readonly scheme?: 'light' | 'dark'; readonly scripts?: boolean } = {},
+  options: {
+    readonly width?: number;
+    readonly scheme?: 'light' | 'dark';
+    readonly scripts?: boolean;
+    readonly path?: string;
+  } = {},
 ): Promise<Seen> {
   view = shown;
-  const { width = 1280, scheme = 'light', scripts = true } = options;
+  const { width = 1280, scheme = 'light', scripts = true, path = '/' } = options;
   const context = await browser.newContext({
     viewport: { width, height: 800 },
     colorScheme: scheme,
@@ -82,7 +89,7 @@ async function look(
     const url = request.url();
     if (!url.startsWith(web.url) && !url.startsWith('data:')) strangers.push(url);
   });
-  await page.goto(web.url);
+  await page.goto(web.url + path);
   return { context, page, troubles, strangers };
 }
 
@@ -93,12 +100,15 @@ describe('the status page in a browser', () => {
     ['empty', () => makeView([])],
     ['hostile', makeHostileDay],
   ] as const)('of a %s day fits, is accessible and keeps to itself, in every width and theme', async (name, make) => {
-    for (const scheme of SCHEMES) {
-      for (const width of WIDTHS) {
-        const where = `${name} at ${width} px, ${scheme}`;
-        const { context, page, troubles, strangers } = await look(make(), { width, scheme });
+    const [job] = make().jobs;
+    const paths = { overview: '/', ...(job ? { job: jobPath(job.name) } : {}), runs: '/runs', reports: '/reports' };
+    const looks = SCHEMES.flatMap((scheme) => WIDTHS.map((width) => ({ scheme, width })));
+    for (const { scheme, width } of looks) {
+      for (const [which, path] of Object.entries(paths)) {
+        const where = `${which} of a ${name} day at ${width} px, ${scheme}`;
+        const { context, page, troubles, strangers } = await look(make(), { width, scheme, path });
         try {
-          await page.screenshot({ path: join(SHOTS, `${name}-${width}-${scheme}.png`), fullPage: true });
+          await page.screenshot({ path: join(SHOTS, `${name}-${which}-${width}-${scheme}.png`), fullPage: true });
           expect(await page.evaluate(OVERFLOWS), where).toEqual([]);
           expect(troubles, where).toEqual([]);
           expect(await findBarriers(page), where).toEqual([]);
@@ -110,8 +120,32 @@ describe('the status page in a browser', () => {
     }
   });
 
+  it('sorts and filters its jobs, and keeps that while the page follows the daemon', async () => {
+    const { context, page, troubles } = await look(makeBadDay());
+    const names = () => page.locator('table.jobs tbody tr:not([hidden]) th a').allTextContents();
+    try {
+      await page.getByRole('button', { name: 'Job' }).press('Enter');
+      await page.getByRole('button', { name: 'Job' }).press('Enter');
+      expect(await names()).toEqual(['zero-dte', 'spx-chain', 'nightly-trades']);
+      expect(await page.locator('th[aria-sort]').getAttribute('aria-sort')).toBe('descending');
+      await page.getByRole('button', { name: 'State' }).click();
+      expect(await names()).toEqual(['spx-chain', 'zero-dte', 'nightly-trades']);
+      await page.getByLabel('Find').fill('TRADES');
+      expect(await names()).toEqual(['spx-chain', 'nightly-trades']);
+      await page.getByLabel('State').selectOption('running');
+      expect(await names()).toEqual(['nightly-trades']);
+      view = makeBadDay(6_300_000);
+      view = { ...view, jobs: view.jobs.map((job) => ({ ...job, nextRunAtMs: now + 5_400_000 })) };
+      await page.locator('tr:not([hidden]) td', { hasText: 'in 1 h' }).waitFor({ timeout: 15_000 });
+      expect(await names()).toEqual(['nightly-trades']);
+      expect(troubles).toEqual([]);
+    } finally {
+      await context.close();
+    }
+  });
+
   it('says first what is wrong, and names every condition in a sentence of its own', async () => {
-    const { context, page } = await look(makeBadDay());
+    const { context, page } = await look(makeBadDay(), { path: '/jobs/nightly-trades' });
     try {
       expect(await page.locator('.verdict .first').textContent()).toMatch(
         /^4 gaps; the first, 2026-11-10, begins to expire in 34 h\./,
@@ -130,9 +164,9 @@ describe('the status page in a browser', () => {
     }
   });
 
-  it('tells rows and revision on hover, on focus and on a tap, inside the screen', async () => {
+  it('tells rows and revision on hover and on focus, inside the screen', async () => {
     for (const width of WIDTHS) {
-      const { context, page } = await look(makeBadDay(), { width });
+      const { context, page } = await look(makeBadDay(), { width, path: '/jobs/nightly-trades' });
       try {
         for (const column of [2, 3, 4, 5, 6]) {
           const day = page.locator(`#job-1 table.calendar tbody tr:nth-child(4) td:nth-child(${column})`).first();
@@ -141,10 +175,8 @@ describe('the status page in a browser', () => {
           const isShown = async () => (await tip.boundingBox())?.width !== 1;
           await page.mouse.move(1, 1);
           expect(await isShown()).toBe(false);
-          if (column === 2) await day.hover();
-          else if (column === 3) await day.focus();
-          else if (width === 360) await day.tap();
-          else await day.click();
+          if (column % 2 === 0) await day.hover();
+          else await day.locator('a').focus();
           await expect.poll(isShown).toBe(true);
           const box = await tip.boundingBox();
           expect(box && box.x >= 0 && box.x + box.width <= width, `column ${column} at ${width}`).toBe(true);
@@ -157,7 +189,10 @@ describe('the status page in a browser', () => {
   });
 
   it('moves on with a run by itself, and leaves scroll, focus and what is unfolded where they were', async () => {
-    const { context, page, troubles } = await look(makeBadDay(1_000_000), { width: 360 });
+    const { context, page, troubles } = await look(makeBadDay(1_000_000), {
+      width: 360,
+      path: '/jobs/nightly-trades',
+    });
     try {
       await page.locator('#job-1 summary').first().click();
       const day = page.locator('#job-1 [data-key="2026-11-13"]');
@@ -193,7 +228,8 @@ describe('the status page in a browser', () => {
   it('is whole without scripts, and reloads by itself then', async () => {
     const { context, page } = await look(makeBadDay(), { scripts: false });
     try {
-      expect(await page.locator('.job').count()).toBe(3);
+      expect(await page.locator('table.jobs tbody tr').count()).toBe(3);
+      expect(await page.locator('.filter').isVisible()).toBe(false);
       expect(await page.content()).toContain('http-equiv="refresh" content="30"');
     } finally {
       await context.close();
@@ -212,9 +248,9 @@ describe('the status page in a browser', () => {
   });
 
   it('shows texts that mean harm literally, and neither runs nor builds anything of them', async () => {
-    const { context, page, troubles } = await look(makeHostileDay());
+    const { context, page, troubles } = await look(makeHostileDay(), { path: jobPath(HOSTILE) });
     try {
-      expect(await page.locator('h2').textContent()).toBe(HOSTILE);
+      expect(await page.locator('h1').textContent()).toBe(HOSTILE);
       expect(await page.evaluate(`document.querySelectorAll('img, script:not(:last-of-type), [onerror]').length`)).toBe(
         0,
       );
@@ -228,7 +264,7 @@ describe('the status page in a browser', () => {
   });
 
   it('opens an archived report in a sandbox, where nothing runs and nothing is fetched', async () => {
-    const { context, page } = await look(makeGoodDay());
+    const { context, page } = await look(makeGoodDay(), { path: '/jobs/nightly-trades' });
     try {
       await page.locator('.reports a').first().click();
       await page.waitForURL(/\/reports\/nightly-trades\/2026-11-13\/flow\/0$/);

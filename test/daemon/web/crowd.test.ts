@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
 import { type Crowd, gatherCrowd } from '../../support/crowd.ts';
 import { createSilentLog } from '../../support/log.ts';
-import { makeGoodDay, NOW } from './views.ts';
+import { IDLE, makeGoodDay, NOW } from './views.ts';
 
 /** What orchestrators give a probe when nothing else is said. */
 const PROBE_MS = 1_000;
@@ -30,6 +30,7 @@ describe('liveness of the daemon is told within a second', () => {
       address: { host: '127.0.0.1', port: 0 },
       token: undefined,
       view: makeGoodDay,
+      ...IDLE,
       readReport: async () => undefined,
       log: createSilentLog(),
       clock: { now: () => NOW, sleep: async () => {} },

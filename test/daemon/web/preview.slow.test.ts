@@ -7,9 +7,10 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { ReportName } from '../../../src/core/report-page.ts';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
+import { jobPath } from '../../../src/daemon/web/page-path.ts';
 import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
-import type { ReportName } from '../../../src/daemon/web/report-path.ts';
 import { embedImages } from '../../../src/mail/mail-page.ts';
 import { renderFlowReport } from '../../../src/report/render.ts';
 import { pickDay } from '../../report/days.ts';
@@ -17,7 +18,7 @@ import { openBrowser } from '../../support/browser.ts';
 import { REPO } from '../../support/flowdrop.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { findBarriers, OVERFLOWS } from './barriers.ts';
-import { makeGoodDay, makeJob, makeStatus, makeView, NOW, TOKEN } from './views.ts';
+import { IDLE, makeGoodDay, makeJob, makeStatus, makeView, NOW, TOKEN } from './views.ts';
 
 const SHOTS = join(REPO, 'test-results', 'status');
 /** Tries everything that a mail must not do here. */
@@ -69,6 +70,7 @@ async function look(shown: DaemonView, options: Looking = {}): Promise<void> {
     address: { host: '127.0.0.1', port: 0 },
     token,
     view: () => view,
+    ...IDLE,
     readReport: async (job, date, report, revision) => {
       asked.push({ job, date, report, revision });
       return await read();
@@ -89,7 +91,7 @@ async function look(shown: DaemonView, options: Looking = {}): Promise<void> {
     const url = request.url();
     if (!url.startsWith(web.url) && !url.startsWith('data:')) strangers.push(url);
   });
-  await page.goto(web.url);
+  await page.goto(web.url + jobPath(shown.jobs[0]?.name ?? ''));
 }
 
 const previews = () => page.locator('#job-1 .previews details');
@@ -108,8 +110,8 @@ function makeDay(dates: readonly string[]): DaemonView {
 
 describe('a preview of a report', () => {
   it.each([
-    [360, 'light'],
-    [360, 'dark'],
+    [390, 'light'],
+    [390, 'dark'],
     [1280, 'light'],
     [1280, 'dark'],
   ] as const)('is read when it is unfolded, and fits and is accessible at %i px, %s', async (width, scheme) => {
@@ -185,8 +187,8 @@ describe('a preview of a report', () => {
     await content.locator('#top').click();
     await content.locator('#away').click();
     await expect.poll(() => troubles.filter((text) => text.includes('192.0.2.1/')).length).toBeGreaterThan(1);
-    expect(page.url()).toBe(`${web.url}/`);
-    expect(await page.locator('.verdict').count()).toBe(1);
+    expect(page.url()).toBe(`${web.url}/jobs/nightly-trades`);
+    expect(await page.locator('h1').count()).toBe(1);
     expect(asked).toHaveLength(1);
     const reached = strangers.filter((url) => !troubles.some((text) => text.includes(url)));
     expect(reached).toEqual([]);
@@ -222,6 +224,7 @@ describe('a preview of a report', () => {
     await page.getByLabel('Token').fill(TOKEN);
     await page.getByRole('button').click();
     await page.locator('.verdict').waitFor();
+    await page.goto(`${web.url}/jobs/nightly-trades`);
     // What Chromium has to say of the form and its 401.
     troubles = [];
     await unfold(0);

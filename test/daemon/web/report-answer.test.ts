@@ -6,14 +6,14 @@ import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
+import { reportPath } from '../../../src/core/report-page.ts';
 import { type ChildCommands, createChildCommands } from '../../../src/daemon/child-commands.ts';
 import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
-import { reportPath } from '../../../src/daemon/web/report-path.ts';
 import { reportCopyPrefix, reportsPrefix } from '../../../src/ledger/layout.ts';
 import { flowdrop, MAIN, makeFolder } from '../../support/flowdrop.ts';
 import { writeJob } from '../../support/jobs.ts';
 import { createSilentLog } from '../../support/log.ts';
-import { makeJob, makeStatus, makeView } from './views.ts';
+import { IDLE, makeJob, makeStatus, makeView } from './views.ts';
 
 const COPY = { date: '2026-11-20', report: 'flow-1a2b3c4d', revision: 1 };
 const PAGE = '<!doctype html><title>Flow "of" the day</title>';
@@ -38,6 +38,7 @@ beforeAll(async () => {
     address: { host: '127.0.0.1', port: 0 },
     token: undefined,
     view: () => makeView([makeJob('nightly', { status })]),
+    ...IDLE,
     readReport: async (_job, date, report, revision) => await commands.readReport(job, date, report, revision),
     log: createSilentLog(),
     clock: systemClock,

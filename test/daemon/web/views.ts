@@ -2,9 +2,24 @@
 import { listSessions } from '../../../src/calendar/session.ts';
 import type { RunDocument, StatusDocument } from '../../../src/daemon/documents.ts';
 import type { DaemonView, JobView, RunRecord } from '../../../src/daemon/job-view.ts';
+import type { WebOptions } from '../../../src/daemon/web/page-server.ts';
+import type { RunEntry } from '../../../src/state/run-entry.ts';
+import { RunHistory } from '../../../src/state/run-history.ts';
 
 /** A Monday afternoon in the week of Thanksgiving; New York has 13:30. */
 export const NOW = Date.parse('2026-11-23T18:30:00Z');
+/** What the web part needs of a machine that remembers no run and does nothing. */
+export const IDLE: Pick<WebOptions, 'history' | 'mayAct' | 'doer' | 'actionLog'> = {
+  history: (job) => new RunHistory('/nonexistent', job),
+  mayAct: true,
+  doer: {
+    ask: async () => ({ outcome: 'refused', text: 'This daemon does nothing.' }),
+    price: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
+    acceptGap: async () => undefined,
+    reload: async () => undefined,
+  },
+  actionLog: '/nonexistent/actions.jsonl',
+};
 export const TOKEN = 'a-token-of-24-characters';
 export const HOSTILE = '<script>alert(1)</script>"\'><img src=x onerror=alert(2)>';
 
@@ -44,6 +59,24 @@ export function makeFinished(job: string, hoursAgo: number, changes: Partial<Run
     result: makeRunDocument(job, runId),
     error: undefined,
     logFile: `/var/lib/flowdrop/${job}/logs/${runId}.log`,
+    ...changes,
+  };
+}
+
+/** A run that this machine remembers. */
+export function makeRunEntry(job: string, hoursAgo: number, changes: Partial<RunEntry> = {}): RunEntry {
+  const started_at = new Date(NOW - hoursAgo * HOUR_MS).toISOString();
+  const run_id = `${started_at.replace(/[-:]|\.\d+/g, '')}-1f3a9c`;
+  return {
+    ...{ id: run_id, run_id, job, command: 'run', args: ['run', job], reason: 'scheduled', started_at },
+    process: { pid: 4711, started: '1' },
+    finished_at: new Date(Date.parse(started_at) + 2_530_000).toISOString(),
+    outcome: 'done',
+    error: null,
+    ...{ planned_pages: 465, pages: 467, rows: 8_412_907, requests: 480, retries: 6, rate_limited: 3, splits: 11 },
+    bytes: 912_000_000,
+    dates: [{ date: LAST_SESSION, status: 'sealed', rows: 8_412_907, requests: 471, revision: 1 }],
+    reports: [{ report: 'flow', date: LAST_SESSION, sent: 2, unsent: 0 }],
     ...changes,
   };
 }
@@ -94,6 +127,7 @@ export function makeJob(name: string, changes: Partial<JobView> = {}): JobView {
     waitingSinceMs: undefined,
     running: undefined,
     finished: [makeFinished(name, 67.5), makeFinished(name, 91.5), makeFinished(name, 115.5)],
+    runs: [makeRunEntry(name, 67.5), makeRunEntry(name, 91.5), makeRunEntry(name, 115.5)],
     fault: undefined,
     status: { document: makeStatus(name), readAtMs: NOW - 40_000 },
     statusFault: undefined,

@@ -109,7 +109,7 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
       const context = await createRunContext({ job, engine, store, source, folder, log: kept.log });
       await context.limits.load();
       try {
-        return await runExport(
+        const { result, audit } = await runExport(
           {
             ...context,
             calendar: CALENDAR,
@@ -122,6 +122,7 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
           },
           job,
         );
+        return (await audit?.()) ?? result;
       } finally {
         if (!auditing) before = source.asked.length;
         log.push(...kept.records);

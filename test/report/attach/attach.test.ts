@@ -16,6 +16,7 @@ const TABLES = [
   'gex-by-symbol',
   'gex-by-strike',
   'gex-by-expiration',
+  'market-structure',
 ];
 
 function build(kinds: readonly AttachmentKind[], limitBytes = 5_000_000, report: FlowReport = createReport()) {
@@ -52,7 +53,7 @@ describe('the attachments of a report', () => {
     expect(sizes(exact.attachments)).toEqual(sizes(all.attachments));
     expect(exact.leftOut).toEqual([]);
     const tight = await build(['pdf', 'csv'], total - 1);
-    expect(tight.leftOut).toEqual(['trades-2026-11-19-gex-by-expiration.csv']);
+    expect(tight.leftOut).toEqual(['trades-2026-11-19-market-structure.csv']);
     const small = await build(['pdf', 'csv'], pdfBytes - 1);
     expect(small.leftOut).toEqual(['trades-2026-11-19-report.pdf']);
     expect(small.attachments).toHaveLength(TABLES.length);

@@ -210,6 +210,8 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
         bearish: 2.7e8,
       },
     ],
+    drivers: { bullish: null, bearish: null, top: [] },
+    movers: [],
     biggestTrades: Array.from({ length: 10 }, (_, index) => createTrade(index, symbols[index % symbols.length] ?? '')),
     exposure: {
       total: exposure,

@@ -1,0 +1,74 @@
+/**
+ * `flowdrop runs [JOB]`: the runs that this machine remembers, by the daemon and by hand, newest first. Reads only the
+ * state folder.
+ */
+
+import { Fault } from '../core/errors.ts';
+import { formatCount, formatDuration } from '../core/units.ts';
+import { listJobFiles, readJob } from '../job/job-folder.ts';
+import type { RunEntry } from '../state/run-entry.ts';
+import { RunHistory } from '../state/run-history.ts';
+import type { ActionResult, CommandCall } from './command.ts';
+import type { CliContext } from './context.ts';
+import { formatTable } from './terminal/text-table.ts';
+
+interface RunsFlags {
+  readonly limit?: number | undefined;
+  readonly stages?: boolean | undefined;
+}
+
+/** A screen. */
+const USUAL_LIMIT = 20;
+
+type RunsCli = Pick<CliContext, 'openers' | 'terminal'>;
+
+export async function runs(
+  { openers, terminal }: RunsCli,
+  { globals, argument, options }: CommandCall<string | undefined, RunsFlags>,
+): ActionResult {
+  const { limit = USUAL_LIMIT, stages = false } = options;
+  if (!Number.isInteger(limit) || limit < 1) {
+    throw new Fault('LIMIT_INVALID', `--limit is ${limit}; allowed is a whole number from 1 on`, { kind: 'usage' });
+  }
+  const jobs = argument === undefined ? await listNames(globals.jobs) : [(await readJob(argument, globals.jobs)).name];
+  const found = await Promise.all(
+    jobs.map((job) => new RunHistory(openers.stateDir, job).list({ limit, withStages: stages })),
+  );
+  const newest = found
+    .flat()
+    .sort((a, b) => (a.started_at < b.started_at ? 1 : -1))
+    .slice(0, limit);
+  if (globals.json) terminal.out(`${JSON.stringify(newest, undefined, 2)}\n`);
+  else terminal.out(newest.length === 0 ? 'No run is remembered.\n' : `${describeRuns(newest)}\n`);
+  return undefined;
+}
+
+/** A broken job file has runs, too, but no name to find them by. */
+async function listNames(folder: string): Promise<readonly string[]> {
+  const jobs = await Promise.all(
+    (await listJobFiles(folder)).map(async (file) => await readJob(file, folder).catch(() => undefined)),
+  );
+  return jobs.flatMap((job) => (job ? [job.name] : []));
+}
+
+function describeRuns(entries: readonly RunEntry[]): string {
+  const columns = [
+    ...[{ title: 'started (UTC)' }, { title: 'command' }, { title: 'why' }, { title: 'outcome' }],
+    ...[
+      { title: 'took', align: 'right' as const },
+      { title: 'requests', align: 'right' as const },
+    ],
+    ...[{ title: 'rows', align: 'right' as const }, { title: 'run' }],
+  ];
+  const rows = entries.map((run) => [
+    run.started_at.slice(0, 16).replace('T', ' '),
+    run.args.join(' '),
+    run.reason,
+    run.error && run.outcome !== 'done' ? `${run.outcome}: ${run.error.code}` : (run.outcome ?? 'running'),
+    run.finished_at === null ? '' : formatDuration(Date.parse(run.finished_at) - Date.parse(run.started_at)),
+    formatCount(run.requests),
+    formatCount(run.rows),
+    run.id,
+  ]);
+  return formatTable(columns, rows);
+}

@@ -1,0 +1,52 @@
+/**
+ * The newest remembered runs of each job, kept in memory for the page. Invariant: a run is read again only while it can
+ * change; a job's folder is listed only when it has changed.
+ */
+import { stat } from 'node:fs/promises';
+import { JobState } from '../state/job-state.ts';
+import type { RunEntry } from '../state/run-entry.ts';
+import { RunHistory } from '../state/run-history.ts';
+
+/** Of a job: three weeks of nights with a run by hand now and then. Older ones are read when someone asks for them. */
+const KEPT_RUNS = 30;
+
+interface Known {
+  readonly changedAtMs: number;
+  readonly runs: readonly RunEntry[];
+}
+
+export class RunIndex {
+  readonly #stateDir: string;
+  #jobs = new Map<string, Known>();
+
+  constructor(stateDir: string) {
+    this.#stateDir = stateDir;
+  }
+
+  /** Newest first; empty before the first `refresh`. */
+  of(job: string): readonly RunEntry[] {
+    return this.#jobs.get(job)?.runs ?? [];
+  }
+
+  /** Reads what has changed, and forgets other jobs. Never rejects: what cannot be read is as it was. */
+  async refresh(jobs: readonly string[]): Promise<void> {
+    const read = jobs.map(async (job) => {
+      const known = this.#jobs.get(job);
+      return [job, await this.#read(job, known).catch(() => known)] as const;
+    });
+    const found = await Promise.all(read);
+    this.#jobs = new Map(found.flatMap(([job, known]) => (known ? [[job, known]] : [])));
+  }
+
+  async #read(job: string, known: Known | undefined): Promise<Known | undefined> {
+    const folder = await stat(new JobState(this.#stateDir, job).runs).catch(() => undefined); // Before its first run.
+    if (!folder) return undefined;
+    const history = new RunHistory(this.#stateDir, job);
+    const isSame = known?.changedAtMs === folder.mtimeMs;
+    // A killed run leaves its folder as it was.
+    if (isSame && known.runs.every(({ outcome }) => outcome !== null)) return known;
+    const ids = isSame ? known.runs.map(({ id }) => id) : (await history.listIds()).slice(0, KEPT_RUNS);
+    const runs = await Promise.all(ids.map((id) => history.read(id)));
+    return { changedAtMs: folder.mtimeMs, runs: runs.filter((run) => run !== undefined) };
+  }
+}

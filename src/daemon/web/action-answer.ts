@@ -1,0 +1,149 @@
+/**
+ * Answers what is posted: forms of a page with their token, documents of a program with its access. Invariant: a form
+ * without the token of its login, or from a page of another site, does nothing.
+ */
+import type { z } from 'zod';
+import type { HeardRequest } from '../../core/http-listener.ts';
+import { tryParseJson } from '../../core/json-file.ts';
+import { formatCount } from '../../core/units.ts';
+import { ActionLog } from '../../state/action-log.ts';
+import type { DaemonView } from '../job-view.ts';
+import { renderConfirm } from './action-form.ts';
+import { type ActionName, TOKEN_SLOT } from './action-path.ts';
+import { Actions } from './actions.ts';
+import { answerJson, answerPage, type PageAnswer } from './answer.ts';
+import { refuse } from './api-answer.ts';
+import { type ActionAnswer, type ActionFields, actionFieldsSchema, actionRequestSchema } from './api-shape.ts';
+import { FormTokens, isForeign } from './form-token.ts';
+import { html, type Markup } from './html.ts';
+import type { Access } from './page-access.ts';
+import { renderNotice } from './page-frame.ts';
+import { dropPath, jobPath } from './page-path.ts';
+import type { SiteOptions } from './site-options.ts';
+
+/** The largest form has a reason of 500 characters. */
+const MAX_BODY_BYTES = 16 * 1024;
+
+export class ActionDesk {
+  readonly #access: Access;
+  readonly #mayAct: boolean;
+  readonly #tokens = new FormTokens();
+  readonly #actions: Actions;
+  readonly #read: () => DaemonView;
+
+  constructor({ access, mayAct, doer, actionLog, history, clock, log, view }: SiteOptions) {
+    this.#access = access;
+    this.#mayAct = mayAct;
+    this.#read = view;
+    this.#actions = new Actions({ doer, actions: new ActionLog(actionLog), history, clock, log });
+  }
+
+  /** Gives a drawn page the token of this answer. */
+  fill(body: string, headers: HeardRequest['headers'], nowMs: number): string {
+    if (!body.includes(TOKEN_SLOT)) return body;
+    return body.replaceAll(TOKEN_SLOT, this.#tokens.issue(this.#access.identify(headers).session, nowMs));
+  }
+
+  /** A form. @param query fields of a button */
+  async answerForm(
+    action: ActionName,
+    query: URLSearchParams,
+    request: HeardRequest,
+    nowMs: number,
+  ): Promise<PageAnswer> {
+    const { headers } = request;
+    if (!this.#mayAct) return notice(403, 'Actions are off', 'FLOWDROP_STATUS_ACTIONS is off: this page only shows.');
+    if (isForeign(headers)) return notice(403, 'Not from this page', 'The form came from a page of another site.');
+    if (!/^application\/x-www-form-urlencoded\b/.test(headers['content-type'] ?? '')) {
+      return notice(415, 'Not a form', 'A form is application/x-www-form-urlencoded; a program posts to /api/actions.');
+    }
+    const body = await readBody(request);
+    if (body === undefined) return notice(413, 'Too large', 'The form has more than 16 KiB.', CLOSE);
+    const form = new URLSearchParams(body);
+    const { session } = this.#access.identify(headers);
+    const token = this.#tokens.take(form.get('token') ?? '', session, nowMs);
+    if (token !== 'right') {
+      const why =
+        token === 'used'
+          ? 'This form was sent already. See what it did before you send another.'
+          : 'The page is too old, or of an earlier start of the daemon. Open it again, and repeat what you did.';
+      return notice(token === 'used' ? 409 : 403, 'Nothing was done', why);
+    }
+    const fields = actionFieldsSchema.safeParse(Object.fromEntries([...query, ...form]));
+    if (!fields.success) return notice(400, 'Nothing was done', describeIssue(fields.error));
+    const outcome = await this.#actions.do(action, fields.data, this.#read(), this.#nameCaller(request));
+    const page = renderOutcome(action, fields.data, outcome);
+    return answerPage(statusOf(outcome), this.fill(page, headers, nowMs));
+  }
+
+  /** A program's document: `{"action": "run", "job": "nightly"}`. */
+  async answerDocument(request: HeardRequest): Promise<PageAnswer> {
+    if (!this.#mayAct) return refuse(403, 'ACTIONS_OFF', 'FLOWDROP_STATUS_ACTIONS is off');
+    if (!this.#access.identify(request.headers).isProgram) {
+      return refuse(403, 'NOT_A_PROGRAM', 'send the token as a bearer token; pages use their forms');
+    }
+    if (!/^application\/json\b/.test(request.headers['content-type'] ?? '')) {
+      return refuse(415, 'NOT_JSON', 'the body is application/json');
+    }
+    const body = await readBody(request);
+    if (body === undefined) return { ...refuse(413, 'TOO_LARGE', 'the body has more than 16 KiB'), headers: CLOSE };
+    const document = actionRequestSchema.safeParse(tryParseJson(body));
+    if (!document.success) return refuse(400, 'BODY_INVALID', describeIssue(document.error));
+    const { action, ...fields } = document.data;
+    const outcome = await this.#actions.do(action, fields, this.#read(), this.#nameCaller(request));
+    const status = statusOf(outcome);
+    return answerJson(status === 200 ? 202 : status, outcome);
+  }
+
+  #nameCaller({ headers, remote }: HeardRequest): string {
+    return `${this.#access.identify(headers).words} at ${remote}`;
+  }
+}
+
+const CLOSE = { connection: 'close' } as const;
+
+function statusOf({ outcome }: ActionAnswer): number {
+  return { done: 200, started: 200, refused: 409, failed: 502 }[outcome];
+}
+
+/** `undefined` when it is too large, or the caller is gone. */
+async function readBody(request: HeardRequest): Promise<string | undefined> {
+  return await request.readBody(MAX_BODY_BYTES).catch(() => undefined);
+}
+
+function describeIssue({ issues: [issue] }: z.ZodError): string {
+  return `${issue?.path.join('.') || 'The body'}: ${issue?.message}.`;
+}
+
+function notice(
+  status: number,
+  title: string,
+  text: string,
+  headers: Readonly<Record<string, string>> = {},
+): PageAnswer {
+  return answerPage(status, renderNotice(title, [text], BACK), headers);
+}
+
+const BACK: Markup = html`<p><a href="/">To the overview</a></p>`;
+
+const TITLES: Readonly<Record<ActionAnswer['outcome'], string>> = {
+  done: 'Done',
+  started: 'Started',
+  refused: 'Nothing was done',
+  failed: 'It failed',
+};
+
+function renderOutcome(action: ActionName, fields: ActionFields, { outcome, text, line, price }: ActionAnswer): string {
+  const { job, date } = fields;
+  const canStart = action === 'price' && price !== undefined && price.total.dates > 0;
+  const late = price?.dates.filter(({ expires_before_turn: isLate }) => isLate).map((each) => each.date) ?? [];
+  const chosen = Object.fromEntries(
+    ['job', 'from', 'to', 'mode'].map((name) => [name, fields[name as 'job' | 'from' | 'to' | 'mode'] ?? '']),
+  );
+  const more = html`${late.length > 0 && html`<p>Too late for ${late.join(', ')}: they expire before their turn.</p>`}
+${price && price.dates.length > 0 && html`<ul class="dates">${price.dates.map((each) => html`<li>${each.date}: ${each.rows === null ? 'rows unknown' : `${formatCount(each.rows)} rows`}, ${formatCount(each.requests)} requests</li>`)}</ul>`}
+${canStart ? renderConfirm(chosen, `backfill ${job} ${chosen['mode'] ? `--${chosen['mode']} ` : ''}--from ${chosen['from']} --to ${chosen['to']}`) : line !== null && html`<p class="quiet small">The same: <code>flowdrop ${line}</code></p>`}
+<p>${job !== undefined && html`<a href="${date === undefined ? jobPath(job) : dropPath(job, date)}">Back to ${job}${date !== undefined && `, ${date}`}</a> · `}<a href="/">Overview</a></p>`;
+  const title = action === 'price' && outcome === 'done' ? 'The price' : TITLES[outcome];
+  return renderNotice(title, [text], more);
+}

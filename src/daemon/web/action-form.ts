@@ -1,0 +1,84 @@
+/**
+ * Buttons and forms that act, each with the command line that does the same. Invariant: no form is inside a part that is
+ * replaced while the page is open: buttons in such parts belong to the page's one form, which carries the token.
+ */
+import type { JobView } from '../job-view.ts';
+import { ACTION_FORM, type ActionName, actionPath, TOKEN_SLOT } from './action-path.ts';
+import type { Problem, RunSummary } from './api-shape.ts';
+import { html, type Markup } from './html.ts';
+import type { PageContext } from './page-context.ts';
+import { dropPath } from './page-path.ts';
+
+/** The form that the buttons of a page belong to; once a page. */
+export function renderActionForm({ canAct }: PageContext): Markup {
+  return canAct
+    ? html`<form id="${ACTION_FORM}" method="post" action="${actionPath('run')}" hidden>${renderToken()}</form>`
+    : html``;
+}
+
+/** What helps against a problem. */
+export function renderHelp({ help, job, date }: Problem, context: PageContext): Markup {
+  if (!context.canAct || help === null) return html``;
+  if (help === 'accept') {
+    if (job === null || date === null) return html``;
+    return html`<a class="button small" href="${dropPath(job, date)}#accept">Accept…</a>`;
+  }
+  const words = { run: 'Run now', retry: 'Retry now', reload: 'Reload job files' } as const;
+  return renderButton(help, { job: job ?? undefined }, words[help], true);
+}
+
+/** What can be done with a job as a whole. */
+export function renderJobActions(job: JobView, context: PageContext): Markup {
+  if (!context.canAct) return html``;
+  const { name } = job;
+  const now = job.running
+    ? renderAct('stop', { job: name }, 'Stop the run', html`Ctrl-C, or <code>kill</code> of its process`)
+    : job.retryAtMs !== undefined
+      ? renderAct('retry', { job: name }, 'Retry now', html`<code>flowdrop run ${name}</code>`)
+      : renderAct('run', { job: name }, 'Run now', html`<code>flowdrop run ${name}</code>`);
+  return html`<div class="acts"><div data-live="acts">${now}</div>
+<details data-key="backfill"><summary>Backfill dates…</summary><form method="post" action="${actionPath('price')}" class="fields">${renderToken()}<input type="hidden" name="job" value="${name}">
+<label>From <input type="date" name="from" required></label><label>To <input type="date" name="to" required></label>
+<label>Dates <select name="mode"><option value="">not sealed</option><option value="missing">never tried</option><option value="failed">failed or degraded</option><option value="all">all, again</option></select></label>
+<button>Show the price</button><p class="quiet small"><code>flowdrop backfill ${name} --from DATE --to DATE --dry-run</code></p></form></details>
+<details data-key="reload"><summary>Job files…</summary>${renderAct('reload', {}, 'Reload job files', html`<code>kill -HUP</code> of the daemon`)}</details></div>`;
+}
+
+/** What can be done with a run. */
+export function renderRunActions({ job, id, outcome, args }: RunSummary, context: PageContext): Markup {
+  if (!context.canAct) return html``;
+  return outcome === null
+    ? renderAct('stop', { job, run: id }, 'Stop the run', html`Ctrl-C, or <code>kill</code> of its process`)
+    : renderAct('retry', { job, run: id }, 'Run the same again', html`<code>flowdrop ${args.join(' ')}</code>`);
+}
+
+/** @param canAccept whether the date is a gap that a person may accept */
+export function renderDropActions(job: string, date: string, canAccept: boolean, context: PageContext): Markup {
+  if (!context.canAct) return html``;
+  const fields = html`${renderToken()}<input type="hidden" name="job" value="${job}"><input type="hidden" name="date" value="${date}">`;
+  const range = `--from ${date} --to ${date}`;
+  return html`<section class="acts" aria-labelledby="act-title"><h2 id="act-title">Act</h2>
+${renderAct('audit', { job, date }, 'Compare with the source', html`<code>flowdrop verify ${job} --date ${date} --deep</code>`)}
+<details data-key="again"><summary>Export again…</summary><form method="post" action="${actionPath('price')}" class="fields">${renderToken()}<input type="hidden" name="job" value="${job}"><input type="hidden" name="from" value="${date}"><input type="hidden" name="to" value="${date}"><input type="hidden" name="mode" value="all"><button>Show the price</button><p class="quiet small"><code>flowdrop backfill ${job} --all ${range} --dry-run</code></p></form></details>
+<details data-key="send"><summary>Send the report again…</summary><form method="post" action="${actionPath('send')}" class="fields">${fields}<label>To <input type="email" name="to" required autocomplete="email"></label><button>Send</button><p class="quiet small"><code>flowdrop report ${job} --date ${date} --only ADDRESS</code></p></form></details>
+${canAccept && html`<details data-key="accept" id="accept" open><summary>Accept the gap…</summary><form method="post" action="${actionPath('accept')}" class="fields">${fields}<label>Reason <input name="reason" required maxlength="500"></label><label>By <input name="by" maxlength="100" autocomplete="name"></label><button>Accept</button><p class="quiet small"><code>flowdrop gap accept ${job} ${date} --reason TEXT</code></p></form></details>`}</section>`;
+}
+
+/** Of a backfill whose price was shown. */
+export function renderConfirm(fields: Readonly<Record<string, string>>, line: string): Markup {
+  return html`<form method="post" action="${actionPath('backfill')}" class="fields">${renderToken()}${Object.entries(fields).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}<button>Start the backfill</button><p class="quiet small"><code>flowdrop ${line}</code></p></form>`;
+}
+
+type Fields = Readonly<Record<string, string | undefined>>;
+
+function renderAct(action: ActionName, fields: Fields, words: string, same: Markup): Markup {
+  return html`<p class="act">${renderButton(action, fields, words, false)} <span class="quiet small">${same}</span></p>`;
+}
+
+function renderButton(action: ActionName, fields: Fields, words: string, isSmall: boolean): Markup {
+  return html`<button${isSmall && html` class="small"`} form="${ACTION_FORM}" formaction="${actionPath(action, fields)}" data-key="${`act/${actionPath(action, fields)}`}">${words}</button>`;
+}
+
+function renderToken(): Markup {
+  return html`<input type="hidden" name="token" value="${TOKEN_SLOT}">`;
+}

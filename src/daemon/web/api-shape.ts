@@ -1,0 +1,184 @@
+/**
+ * The documents of the JSON API. The pages are drawn from the same documents, and `/api/openapi.json` is made from these
+ * schemas, so that page, API and description cannot differ. Fields may be added; none is renamed or removed within `v1`.
+ */
+import { z } from 'zod';
+import { CONDITIONS } from '../../plan/conditions.ts';
+import { actionEntrySchema } from '../../state/action-log.ts';
+import { RUN_COMMANDS, runEntrySchema, runWindowSchema } from '../../state/run-entry.ts';
+import { runProgressSchema } from '../../state/run-progress.ts';
+import { priceSchema } from '../documents.ts';
+import { ACTIONS } from './action-path.ts';
+
+const instant = z.iso.datetime();
+const conditionSchema = z.enum(CONDITIONS);
+
+/** What a job is now, the most urgent first. */
+export const JOB_STATES = ['broken', 'failed', 'unread', 'gaps', 'running', 'waiting', 'new', 'well'] as const;
+
+export type JobStateWord = (typeof JOB_STATES)[number];
+
+export const problemSchema = z.object({
+  level: z.enum(['well', 'note', 'wrong']),
+  text: z.string(),
+  /** The affected job, if it is one job. */
+  job: z.string().nullable(),
+  /** What helps, as an action of the page; null if a person must look. */
+  help: z.enum(['run', 'retry', 'reload', 'accept']).nullable(),
+  date: z.string().nullable(),
+});
+
+const sessionSchema = z.object({
+  date: z.string(),
+  condition: conditionSchema.nullable().meta({ description: 'null: nothing is known of the session' }),
+  rows: z.number().nullable(),
+  revision: z.number().nullable(),
+});
+
+export const runDocumentSchema = runEntrySchema.omit({ process: true });
+
+export const jobSummarySchema = z.object({
+  name: z.string(),
+  file: z.string(),
+  dataset: z.string().nullable(),
+  store: z.string().nullable(),
+  state: z.enum(JOB_STATES),
+  schedule: z.object({ cron: z.string(), timezone: z.string(), distributed: z.boolean() }).nullable(),
+  next_run: instant.nullable(),
+  retry_at: instant.nullable(),
+  last_success: instant.nullable(),
+  last_run: z
+    .object({ id: z.string().nullable(), outcome: z.string(), finished_at: instant, error: z.string().nullable() })
+    .nullable(),
+  running: z.object({ id: z.string(), reason: z.string(), started_at: instant }).nullable(),
+  gaps: z.number().nullable().meta({ description: 'null until the status is read' }),
+  sessions: z.array(sessionSchema).meta({ description: 'the last sessions, oldest first' }),
+  status_read_at: instant.nullable(),
+});
+
+export const jobsSchema = z.object({
+  as_of: instant,
+  daemon: z.object({ version: z.string(), id: z.string(), started_at: instant, is_stopping: z.boolean() }),
+  problems: z.array(problemSchema),
+  jobs: z.array(jobSummarySchema),
+});
+
+const datedSchema = z.object({
+  date: z.string(),
+  condition: conditionSchema,
+  rows: z.number().nullable(),
+  revision: z.number().nullable(),
+  begins_to_expire: z.string().nullable(),
+  damage: z.string().nullish(),
+  accepted: z.object({ by: z.string(), at: z.string(), reason: z.string() }).nullish(),
+});
+
+export const reportSchema = z.object({
+  job: z.string(),
+  date: z.string(),
+  report: z.string(),
+  revision: z.number(),
+  href: z.string(),
+});
+
+export const jobSchema = jobSummarySchema.extend({
+  as_of: instant,
+  problems: z.array(problemSchema),
+  progress: runProgressSchema.nullable(),
+  dates: z.array(datedSchema),
+  runs: z.array(runDocumentSchema).meta({ description: 'newest first' }),
+  reports: z.array(reportSchema).meta({ description: 'newest first' }),
+});
+
+export const runsSchema = z.object({
+  runs: z.array(runDocumentSchema).meta({ description: 'newest first' }),
+  next: z.string().nullable().meta({ description: 'pass it as `before` for older runs; null: there are none' }),
+});
+
+export const runSchema = z.object({
+  run: runDocumentSchema,
+  progress: runProgressSchema.nullable(),
+  windows: z.array(runWindowSchema).meta({ description: 'oldest first' }),
+});
+
+export const logSchema = z.object({
+  lines: z.array(
+    z.object({
+      at: z.string().nullable(),
+      level: z.string(),
+      event: z.string().nullable(),
+      text: z.string(),
+      fields: z.record(z.string(), z.unknown()),
+    }),
+  ),
+  size: z.number().meta({ description: 'bytes of the log' }),
+  is_cut: z.boolean().meta({ description: 'only the end of the log was read' }),
+});
+
+export const reportsSchema = z.object({ reports: z.array(reportSchema) });
+
+export const errorSchema = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
+
+export type Problem = z.infer<typeof problemSchema>;
+export type JobSummary = z.infer<typeof jobSummarySchema>;
+export type JobsDocument = z.infer<typeof jobsSchema>;
+export type JobDocument = z.infer<typeof jobSchema>;
+export type RunDetail = z.infer<typeof runSchema>;
+export type RunsDocument = z.infer<typeof runsSchema>;
+export type RunSummary = z.infer<typeof runDocumentSchema>;
+export type LogDocument = z.infer<typeof logSchema>;
+export type ReportLink = z.infer<typeof reportSchema>;
+
+/** Filters of the list of runs. */
+export const runQuerySchema = z.object({
+  job: z.string().optional(),
+  command: z.enum(RUN_COMMANDS).optional(),
+  outcome: z.enum(['running', ...runEntrySchema.shape.outcome.unwrap().options]).optional(),
+  before: z.string().optional(),
+  limit: z.coerce.number().int().min(1).max(500).optional(),
+});
+
+export const dateSchema = z.string().regex(/^\d{4}-\d{2}-\d{2}$/, 'a date is YYYY-MM-DD');
+/** Any characters but those that move a cursor or end a line. */
+const textSchema = (max: number) =>
+  z
+    .string()
+    .trim()
+    .max(max)
+    .regex(/^[^\p{Cc}\p{Bidi_Control}]*$/u, 'no control characters');
+
+/** Fields of every action; each uses some. */
+export const actionFieldsSchema = z.object({
+  job: z.string().optional(),
+  run: z.string().optional(),
+  date: dateSchema.optional(),
+  from: dateSchema.optional(),
+  to: z
+    .union([
+      dateSchema,
+      z
+        .string()
+        .max(254)
+        .regex(/^[^\s@<>",;-][^\s@<>",;]*@[^\s@<>",;]+$/, 'one address'),
+    ])
+    .optional(),
+  mode: z.enum(['', 'missing', 'failed', 'all']).optional(),
+  reason: textSchema(500).optional(),
+  by: textSchema(100).optional(),
+});
+
+export type ActionFields = z.infer<typeof actionFieldsSchema>;
+
+/** What a program posts. */
+export const actionRequestSchema = actionFieldsSchema.extend({ action: z.enum(ACTIONS) });
+
+export const actionAnswerSchema = z.object({
+  outcome: z.enum(['done', 'started', 'refused', 'failed']),
+  text: z.string(),
+  line: z.string().nullable().meta({ description: 'what to type for the same: the words after `flowdrop`' }),
+  price: priceSchema.optional().meta({ description: 'of a backfill' }),
+});
+
+export type ActionAnswer = z.infer<typeof actionAnswerSchema>;
+
+export const actionLogSchema = z.object({ actions: z.array(actionEntrySchema).meta({ description: 'newest first' }) });

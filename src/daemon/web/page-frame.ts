@@ -1,0 +1,88 @@
+/** What every page has: head, style, script, the way to the other pages; and short notices. Pure. */
+import { html, type Markup } from './html.ts';
+import { PAGE_SCRIPT } from './page-script.ts';
+import { STYLE } from './style.ts';
+import { formatBothClocks, renderTime } from './time-text.ts';
+
+/** Slots for trusted texts that must not be escaped: HTML does not decode entities in style sheets and scripts. */
+const STYLE_SLOT = '/*style*/';
+const SCRIPT_SLOT = '/*script*/';
+
+/** For browsers without scripts. */
+const RELOAD_SECONDS = 30;
+
+interface PageParts {
+  readonly title: string;
+  /** The page's own address, to mark the way that leads to it. */
+  readonly path: string;
+  readonly nowMs: number;
+  /** Beside the name of the program. */
+  readonly head?: Markup | undefined;
+  readonly main: Markup;
+  /** Symbols and the like, outside of what is read. */
+  readonly extras?: Markup | undefined;
+  /** Time between two fetches of a page that follows the daemon; absent for a page that does not. */
+  readonly everyMs?: number | undefined;
+}
+
+const WAYS = [
+  ['/', 'Overview'],
+  ['/runs', 'Runs'],
+  ['/reports', 'Reports'],
+  ['/actions', 'Actions'],
+] as const;
+
+export function renderFrame({ title, path, nowMs, head, main, extras, everyMs }: PageParts): string {
+  const ways = WAYS.map(
+    ([to, name]) => html`<li><a href="${to}"${to === path && html` aria-current="page"`}>${name}</a></li>`,
+  );
+  const body = html`<a class="skip" href="#main">To the content</a><div class="page">
+<header class="top"><p class="brand"><a href="/">flowdrop</a></p><nav aria-label="Pages"><ul>${ways}</ul></nav>${head}</header>
+<main id="main" tabindex="-1">${main}</main>
+<p class="silent" id="silent" role="alert" hidden>The daemon does not answer: what is shown here may be old.</p>
+<footer class="quiet small" data-live="foot">As of ${renderTime(nowMs, formatBothClocks(nowMs))}. For programs: <a href="/api/openapi.json">/api</a>, <a href="/healthz">/healthz</a>, <a href="/metrics">/metrics</a>.</footer>
+</div>${extras}<script>${SCRIPT_SLOT}</script>`;
+  const reload =
+    everyMs !== undefined && html`<noscript><meta http-equiv="refresh" content="${RELOAD_SECONDS}"></noscript>`;
+  return renderDocument(title, body, { everyMs, head: reload });
+}
+
+/** A page with a few sentences, such as a refusal or a missing page. @param form what to do next */
+export function renderNotice(title: string, sentences: readonly string[], form?: Markup): string {
+  const body = html`<div class="page alone"><main><div class="job"><h1>${title}</h1>${sentences.map((sentence) => html`<p>${sentence}</p>`)}${form}</div></main></div>`;
+  return renderDocument(`flowdrop: ${title}`, body, {});
+}
+
+/** Asks for the token once. */
+export const TOKEN_FORM: Markup = html`<form method="get" action="/"><label for="token">Token</label><input id="token" name="token" type="password" autocomplete="current-password" required><button>Open</button></form>`;
+
+/** A page that sends the browser on to the overview, as a navigation of its own. */
+export function renderPassage(): string {
+  return renderDocument('flowdrop', html`<p><a href="/">To the status page</a></p>`, {
+    head: html`<meta http-equiv="refresh" content="0; url=/">`,
+  });
+}
+
+function renderDocument(
+  title: string,
+  body: Markup,
+  options: { readonly everyMs?: number | undefined; readonly head?: Markup | false | undefined },
+): string {
+  const { everyMs, head } = options;
+  const page = html`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>${title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<link rel="icon" href="${ICON}">${head}
+<style>${STYLE_SLOT}</style></head>
+<body${everyMs !== undefined && html` data-every="${everyMs}"`}>${body}</body></html>
+`;
+  // Replaces with functions, so that `$` in the texts has no special meaning. The slots come before any other match.
+  const text = page.toString();
+  return text
+    .replace(`<style>${STYLE_SLOT}</style>`, () => `<style>${STYLE}</style>`)
+    .replace(`<script>${SCRIPT_SLOT}</script>`, () => `<script>${PAGE_SCRIPT}</script>`);
+}
+
+const ICON = `data:image/svg+xml,${encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#1d5fae"/><path d="M4 11V8M8 11V4M12 11V6" stroke="#fff" stroke-width="2" stroke-linecap="round"/></svg>',
+)}`;

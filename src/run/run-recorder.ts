@@ -1,0 +1,188 @@
+/**
+ * Remembers a run on this machine, whoever started it: its record when it begins and ends, its windows while it goes on,
+ * its log. Invariant: a run never fails or waits because of it. A run that the daemon started has its record and its log
+ * file already.
+ */
+import { isFault } from '../core/errors.ts';
+import { readFailure } from '../core/failure.ts';
+import type { Delivery } from '../deliver/delivery.ts';
+import type { Job } from '../job/job.ts';
+import type { RunCommand, RunEntry, RunWindow } from '../state/run-entry.ts';
+import type { RunEvent } from '../state/run-events.ts';
+import { MAX_WINDOWS, RunHistory } from '../state/run-history.ts';
+import type { RunResult } from '../state/run-result.ts';
+import type { ProgressInput, RunDeps } from './run-context.ts';
+
+/** Rare enough for any disk, frequent enough for a page that shows the run live. */
+const FLUSH_MS = 1_000;
+/** A message may repeat an answer of any length; the log has all of it. */
+const MAX_MESSAGE_CHARACTERS = 20_000;
+
+interface Recorded {
+  readonly command: RunCommand;
+  /** What to type for the same: the words after `flowdrop`. */
+  readonly args: readonly string[];
+}
+
+/** How it ended; without a result it is only known that it did. */
+export interface RecordedEnd {
+  readonly outcome: NonNullable<RunEntry['outcome']>;
+  readonly error?: unknown;
+  readonly result?: RunResult | undefined;
+  readonly deliveries?: readonly Delivery[] | undefined;
+}
+
+/**
+ * Does `action` and remembers it as a run.
+ * @param judge how it ended, by what it returned
+ * @throws what `action` throws
+ */
+export async function recordRun<T>(
+  deps: RunDeps,
+  job: Job,
+  recorded: Recorded,
+  action: (deps: RunDeps) => Promise<T>,
+  judge: (value: T) => RecordedEnd,
+): Promise<T> {
+  const recorder = await Recorder.begin(deps, job, recorded);
+  const watched: RunDeps = {
+    ...deps,
+    showProgress: (input) => {
+      const shown = deps.showProgress(input);
+      recorder.watch(input);
+      return {
+        onEvent(event) {
+          shown.onEvent(event);
+          recorder.note(event);
+        },
+        stop: () => shown.stop(),
+      };
+    },
+  };
+  try {
+    const value = await action(watched);
+    await recorder.end(judge(value));
+    return value;
+  } catch (error) {
+    await recorder.end({ outcome: isFault(error) ? error.kind : 'failed', error });
+    throw error;
+  }
+}
+
+class Recorder {
+  readonly #deps: RunDeps;
+  readonly #history: RunHistory;
+  #entry: RunEntry;
+  #progress: ProgressInput | undefined;
+  #plannedPages: number | null = null;
+  #windows: RunWindow[] = [];
+  #noted = 0;
+  #flushedAtMs = 0;
+  #flushing: Promise<void> = Promise.resolve();
+
+  private constructor(deps: RunDeps, history: RunHistory, entry: RunEntry) {
+    this.#deps = deps;
+    this.#history = history;
+    this.#entry = entry;
+  }
+
+  static async begin(deps: RunDeps, { name: job }: Job, { command, args }: Recorded): Promise<Recorder> {
+    const { clock, runId, stateDir } = deps;
+    const history = new RunHistory(stateDir, job);
+    const known = await history.adopt(runId);
+    if (known) return new Recorder(deps, history, known);
+    const facts = { run_id: runId, job, command, args: [...args], reason: 'hand' as const };
+    const entry = await history.begin(facts, clock.now(), deps.readHistoryDays());
+    deps.keepLog(history.logFile(entry));
+    return new Recorder(deps, history, entry);
+  }
+
+  watch(progress: ProgressInput): void {
+    this.#progress = progress;
+  }
+
+  note(event: RunEvent): void {
+    const { totals } = this.#progress ?? {};
+    if (totals && (event.kind === 'planned' || event.kind === 'date')) {
+      const { pages, pagesLeft } = totals.read();
+      this.#plannedPages = pages + pagesLeft;
+    }
+    const window = this.#describe(event);
+    if (!window || this.#noted >= MAX_WINDOWS) return;
+    this.#noted += 1;
+    this.#windows.push(window);
+    if (this.#deps.clock.now() - this.#flushedAtMs >= FLUSH_MS) this.#flush();
+  }
+
+  async end({ outcome, error, result, deliveries = [] }: RecordedEnd): Promise<void> {
+    this.#flush();
+    await this.#flushing;
+    // The job file is invalid and no request used it: this is not a run.
+    if (isFault(error) && error.code === 'JOB_INVALID') {
+      await this.#history.remove(this.#entry).catch(() => undefined); // A leftover is removed by age.
+      return;
+    }
+    const { redact, clock } = this.#deps;
+    this.#entry = {
+      ...this.#entry,
+      ...this.#readTotals(),
+      finished_at: new Date(clock.now()).toISOString(),
+      outcome,
+      error: error === undefined ? null : describeFailure(error, redact),
+      dates: (result?.dates ?? []).map(({ date, status, rows, requests, revision, error: failure }) => {
+        return { date, status, rows, requests, revision, error: failure };
+      }),
+      reports: deliveries.map(({ report, date, recipients }) => {
+        const sent = recipients.filter((recipient) => recipient.outcome === 'sent').length;
+        return { report, date, sent, unsent: recipients.length - sent };
+      }),
+    };
+    await this.#history.write(this.#entry).catch(() => undefined); // The run's own result stands.
+  }
+
+  #describe(event: RunEvent): RunWindow | undefined {
+    const { requests = 0, retries = 0, rateLimited = 0 } = this.#progress?.stats ?? {};
+    const now = {
+      at: new Date(this.#deps.clock.now()).toISOString(),
+      ...{ requests, retries, rate_limited: rateLimited, splits: this.#progress?.totals.read().splits ?? 0 },
+    };
+    const { redact } = this.#deps;
+    switch (event.kind) {
+      case 'page':
+        return { ...now, kind: 'page', date: event.date, window: event.window, rows: event.rows };
+      case 'split':
+        return { ...now, kind: 'split', date: event.date, window: event.window, rows: 0, reason: event.reason };
+      case 'sealed':
+        return { ...now, kind: 'sealed', date: event.date, window: '', rows: event.rows };
+      case 'failed':
+        return { ...now, kind: 'failed', date: event.date, window: '', rows: 0, reason: redact(event.reason) };
+      default:
+        return undefined;
+    }
+  }
+
+  #readTotals() {
+    if (!this.#progress) return {};
+    const { totals, stats } = this.#progress;
+    const { pages, rows, splits } = totals.read();
+    const { requests, retries, rateLimited, bytes } = stats;
+    return {
+      ...{ planned_pages: this.#plannedPages, pages, rows, splits, requests, retries },
+      ...{ rate_limited: rateLimited, bytes },
+    };
+  }
+
+  #flush(): void {
+    this.#flushedAtMs = this.#deps.clock.now();
+    const windows = this.#windows.splice(0);
+    this.#flushing = this.#flushing
+      .then(() => this.#history.appendWindows(this.#entry, windows))
+      // They are for a chart.
+      .catch(() => undefined);
+  }
+}
+
+function describeFailure(error: unknown, redact: (text: string) => string): RunEntry['error'] {
+  const { code, message, hint } = readFailure(error, redact);
+  return { code, message: message.slice(0, MAX_MESSAGE_CHARACTERS), hint };
+}

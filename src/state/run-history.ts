@@ -1,0 +1,227 @@
+/**
+ * The runs of a job that this machine remembers: for each a small document, written when it begins and replaced at its
+ * end, a file of its windows, and its log. Only this module names these files. Invariants: a run whose process is gone
+ * without an end has died; what is kept is bounded by age and by count, and removed when a run begins. It is for people:
+ * a run never fails because its record cannot be written.
+ */
+import { createReadStream } from 'node:fs';
+import { appendFile, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pid, ppid } from 'node:process';
+import { createInterface } from 'node:readline';
+import { writeFileAtomic } from '../core/atomic-file.ts';
+import { makeFolder } from '../core/folder.ts';
+import { readJsonFile, tryParseJson } from '../core/json-file.ts';
+import { isProcessAlive, readProcessStart } from '../core/liveness.ts';
+import { JobState } from './job-state.ts';
+import { type RunEntry, type RunWindow, runEntrySchema, runWindowSchema } from './run-entry.ts';
+
+/** Kept runs of a job: three months with ten a day. Staging runs, which are many and dull, have a count of their own. */
+const MAX_RUNS = 1_000;
+const MAX_STAGINGS = 100;
+const DAY_MS = 86_400_000;
+/** More windows than a backfill of the whole lookback has; what comes after is not drawn. */
+export const MAX_WINDOWS = 20_000;
+
+const ENTRY = '.json';
+const WINDOWS = '.windows.jsonl';
+const LOG = '.log';
+/** Of an id that begins with its time. */
+const STAMPED = /^\d{8}T\d{6}Z-/;
+/** Shape of an id: a file name and nothing else. */
+const ID = /^\d{8}T\d{6}Z-[A-Za-z0-9._-]{1,64}$/;
+
+/** What is known of a run when it begins. */
+export type RunBeginning = Pick<RunEntry, 'run_id' | 'job' | 'command' | 'args' | 'reason'>;
+
+const NOTHING_YET = {
+  ...{ finished_at: null, outcome: null, error: null, planned_pages: null, dates: [], reports: [] },
+  ...{ pages: 0, rows: 0, requests: 0, retries: 0, rate_limited: 0, splits: 0, bytes: 0 },
+};
+
+/** The files of one run. */
+export interface RunFiles {
+  readonly entry: string;
+  readonly windows: string;
+  readonly log: string;
+}
+
+export class RunHistory {
+  readonly #state: JobState;
+
+  constructor(stateDir: string, job: string) {
+    this.#state = new JobState(stateDir, job);
+  }
+
+  files(id: string, isStage: boolean): RunFiles {
+    const { runs, logs, stageRuns, stageLogs } = this.#state;
+    const [folder, logFolder] = isStage ? [stageRuns, stageLogs] : [runs, logs];
+    const at = (ending: string) => join(folder, `${id}${ending}`);
+    return { entry: at(ENTRY), windows: at(WINDOWS), log: join(logFolder, `${id}${LOG}`) };
+  }
+
+  /** Writes the record. @throws the system error when the disk cannot be written */
+  async write(entry: RunEntry): Promise<void> {
+    await writeFileAtomic(this.files(entry.id, isStaging(entry)).entry, `${JSON.stringify(entry)}\n`);
+  }
+
+  async remove(entry: RunEntry): Promise<void> {
+    const { entry: file, windows, log } = this.files(entry.id, isStaging(entry));
+    for (const path of [file, windows, log]) await rm(path, { force: true });
+  }
+
+  /** Adds moments to the run's windows. @throws the system error when the disk cannot be written */
+  async appendWindows(entry: RunEntry, windows: readonly RunWindow[]): Promise<void> {
+    const text = windows.map((window) => `${JSON.stringify(window)}\n`).join('');
+    if (text !== '') await appendFile(this.files(entry.id, isStaging(entry)).windows, text);
+  }
+
+  /** `undefined` for an unknown, damaged or impossible id. */
+  async read(id: string): Promise<RunEntry | undefined> {
+    if (!ID.test(id)) return undefined;
+    for (const isStage of [false, true]) {
+      const entry = await readJsonFile(this.files(id, isStage).entry, runEntrySchema).catch(() => undefined);
+      if (entry) return await judgeAlive(entry);
+    }
+    return undefined;
+  }
+
+  /** Ids of the kept runs, newest first. */
+  async listIds(withStages = false): Promise<readonly string[]> {
+    const folders = [this.#state.runs, ...(withStages ? [this.#state.stageRuns] : [])];
+    const names = (await Promise.all(folders.map(listNames))).flat();
+    return names
+      .filter((name) => name.endsWith(ENTRY))
+      .map((name) => name.slice(0, -ENTRY.length))
+      .filter((id) => ID.test(id))
+      .sort()
+      .reverse();
+  }
+
+  /** Runs, newest first. @param before only runs whose id sorts before this one */
+  async list({
+    limit,
+    before,
+    withStages,
+  }: {
+    readonly limit: number;
+    readonly before?: string | undefined;
+    readonly withStages?: boolean | undefined;
+  }): Promise<readonly RunEntry[]> {
+    const ids = (await this.listIds(withStages)).filter((id) => before === undefined || id < before);
+    const entries = await Promise.all(ids.slice(0, limit).map((id) => this.read(id)));
+    return entries.filter((entry) => entry !== undefined);
+  }
+
+  /** Windows of a run, oldest first; empty when it has none. A line that is cut short is left out. */
+  async readWindows(entry: RunEntry): Promise<readonly RunWindow[]> {
+    const windows: RunWindow[] = [];
+    const input = createReadStream(this.files(entry.id, isStaging(entry)).windows);
+    try {
+      for await (const line of createInterface({ input })) {
+        const window = runWindowSchema.safeParse(tryParseJson(line));
+        if (window.success) windows.push(window.data);
+        if (windows.length >= MAX_WINDOWS) break;
+      }
+    } catch {
+      // No windows: a run that fetched nothing has no such file.
+    } finally {
+      input.destroy();
+    }
+    return windows;
+  }
+
+  logFile(entry: RunEntry): string {
+    return this.files(entry.id, isStaging(entry)).log;
+  }
+
+  /**
+   * Writes the record of a run that begins now in this process, and removes those that are too old or too many. Never
+   * rejects.
+   */
+  async begin(facts: RunBeginning, nowMs: number, keptDays: number): Promise<RunEntry> {
+    const entry: RunEntry = {
+      ...facts,
+      id: stampId(facts.run_id, nowMs),
+      process: { pid, started: await readProcessStart(pid) },
+      started_at: new Date(nowMs).toISOString(),
+      ...NOTHING_YET,
+    };
+    await this.#prepare(nowMs, keptDays)
+      .then(() => this.write(entry))
+      // A full disk costs the record, not the run, which reports the disk itself.
+      .catch(() => undefined);
+    return entry;
+  }
+
+  /**
+   * The same run as its parent process has begun it, carried out by this process from now on; `undefined` if the parent
+   * did not.
+   */
+  async adopt(runId: string): Promise<RunEntry | undefined> {
+    const begun = await this.read(runId);
+    if (begun?.process.pid !== ppid || begun.outcome !== null) return undefined;
+    const entry = { ...begun, process: { pid, started: await readProcessStart(pid) } };
+    await this.write(entry).catch(() => undefined); // As above.
+    return entry;
+  }
+
+  /**
+   * The end of a run as its parent process saw it: counts if the run recorded none, and for a run that was stopped because
+   * it took too long. Never rejects.
+   */
+  async settle(id: string, end: Pick<RunEntry, 'outcome' | 'error'>, nowMs: number): Promise<void> {
+    const entry = await this.read(id).catch(() => undefined); // Then there is nothing to add to.
+    if (!entry || (entry.finished_at !== null && end.outcome !== 'timed-out')) return;
+    await this.write({ ...entry, ...end, finished_at: new Date(nowMs).toISOString() }).catch(() => undefined); // As above.
+  }
+
+  async #prepare(nowMs: number, keptDays: number): Promise<void> {
+    const { runs, logs, stageRuns, stageLogs } = this.#state;
+    for (const [folder, logFolder, most] of [
+      [runs, logs, MAX_RUNS],
+      [stageRuns, stageLogs, MAX_STAGINGS],
+    ] as const) {
+      const oldest = new Date(nowMs - keptDays * DAY_MS).toISOString().replace(/[-:]|\.\d+/g, '');
+      for (const place of [folder, logFolder]) {
+        await makeFolder(place);
+        await removeOld(place, oldest, most - 1);
+      }
+    }
+  }
+}
+
+/** An id that sorts by time and names files: the run's own, if it does. */
+export function stampId(runId: string, startedAtMs: number): string {
+  if (STAMPED.test(runId)) return runId;
+  return `${new Date(startedAtMs).toISOString().replace(/[-:]|\.\d+/g, '')}-${runId}`;
+}
+
+export function isStaging({ command }: Pick<RunEntry, 'command'>): boolean {
+  return command === 'stage';
+}
+
+/** Removes the files of runs before `oldest` and of all but the newest `most`. */
+async function removeOld(folder: string, oldest: string, most: number): Promise<void> {
+  const names = await listNames(folder);
+  const ids = [...new Set(names.map(idOf))].sort().reverse();
+  const kept = new Set(ids.slice(0, most).filter((id) => id >= oldest));
+  for (const name of names) if (!kept.has(idOf(name))) await rm(join(folder, name), { force: true });
+}
+
+function idOf(name: string): string {
+  return [WINDOWS, ENTRY, LOG].reduce((id, ending) => (id.endsWith(ending) ? id.slice(0, -ending.length) : id), name);
+}
+
+async function listNames(folder: string): Promise<readonly string[]> {
+  // Before the first run there is no folder.
+  return await readdir(folder).catch(() => []);
+}
+
+/** A record without an end, whose process is gone, is that of a killed run. */
+async function judgeAlive(entry: RunEntry): Promise<RunEntry> {
+  if (entry.finished_at !== null || entry.outcome !== null) return entry;
+  const { pid, started } = entry.process;
+  const isSame = isProcessAlive(pid) && (await readProcessStart(pid)) === started;
+  return isSame ? entry : { ...entry, outcome: 'died' };
+}

@@ -1,0 +1,95 @@
+/**
+ * The log of a run, line by line: JSON objects as flowdrop writes them, or any text. Invariant: only the end of a file is
+ * read, so that a log of any size costs the same.
+ */
+import { open } from 'node:fs/promises';
+import { tryParseJson } from '../core/json-file.ts';
+
+/** Some thousand lines. */
+const MAX_READ_BYTES = 1024 * 1024;
+/** Lines that a person looks through; a search narrows them. */
+const MAX_LINES = 500;
+/** Longer lines are cut; the file has them in full. */
+const MAX_LINE_CHARACTERS = 4_000;
+
+/** pino's numbers. */
+const LEVELS: Readonly<Record<number, string>> = {
+  10: 'trace',
+  20: 'debug',
+  30: 'info',
+  40: 'warn',
+  50: 'error',
+  60: 'fatal',
+};
+const RANKS: readonly string[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'];
+
+export interface LogLine {
+  readonly at: string | null;
+  /** `text` for a line that is no JSON object of a log. */
+  readonly level: string;
+  readonly event: string | null;
+  readonly text: string;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+export interface RunLog {
+  /** Oldest first. */
+  readonly lines: readonly LogLine[];
+  readonly size: number;
+  /** Whether only its end was read, or only the last lines are returned. */
+  readonly isCut: boolean;
+}
+
+interface LogFilter {
+  /** The least level; lines without one always pass. Default: all. */
+  readonly level?: string | undefined;
+  /** Text that a line contains, in any case. */
+  readonly text?: string | undefined;
+}
+
+/** The last lines that pass the filter; none for a log that does not exist. */
+export async function readRunLog(path: string, { level = '', text = '' }: LogFilter = {}): Promise<RunLog> {
+  const file = await open(path).catch(() => undefined); // A run whose log was not written, or was removed by age.
+  if (!file) return { lines: [], size: 0, isCut: false };
+  try {
+    const { size } = await file.stat();
+    const from = Math.max(0, size - MAX_READ_BYTES);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(size - from), 0, size - from, from);
+    const all = buffer.toString('utf8', 0, bytesRead).split('\n');
+    // The first line of a part is none.
+    const whole = from > 0 ? all.slice(1) : all;
+    const wanted = text.toLowerCase();
+    const least = RANKS.indexOf(level);
+    const found = whole
+      .filter((line) => line.trim() !== '' && line.toLowerCase().includes(wanted))
+      .map(parseLine)
+      .filter((line) => !RANKS.includes(line.level) || RANKS.indexOf(line.level) >= least);
+    return { lines: found.slice(-MAX_LINES), size, isCut: from > 0 || found.length > MAX_LINES };
+  } finally {
+    await file.close();
+  }
+}
+
+function parseLine(line: string): LogLine {
+  const value = tryParseJson(line);
+  if (typeof value !== 'object' || value === null || !('level' in value)) {
+    return { at: null, level: 'text', event: null, text: cut(line), fields: {} };
+  }
+  // Each line of a run has its id and its job.
+  const { level, time, event, msg, run: _run, job: _job, ...fields } = value as Record<string, unknown>;
+  return {
+    at: typeof time === 'string' ? time : null,
+    level: LEVELS[Number(level)] ?? 'text',
+    event: typeof event === 'string' ? event : null,
+    text: cut(typeof msg === 'string' ? msg : ''),
+    fields: cutFields(fields),
+  };
+}
+
+function cutFields(fields: Record<string, unknown>): Record<string, unknown> {
+  return JSON.stringify(fields).length > MAX_LINE_CHARACTERS ? { more: cut(JSON.stringify(fields)) } : fields;
+}
+
+function cut(text: string): string {
+  return text.length > MAX_LINE_CHARACTERS ? `${text.slice(0, MAX_LINE_CHARACTERS)}…` : text;
+}

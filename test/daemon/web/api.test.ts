@@ -1,0 +1,232 @@
+/**
+ * The JSON API and the pages that are drawn from it: each answer against the OpenAPI document, a run of 20,000 windows, a
+ * log of 100 MB, 1,000 runs, and names that lead elsewhere. What acts is tested in `actions.test.ts`, how it looks in
+ * `browser.slow.test.ts`.
+ */
+import { once } from 'node:events';
+import { appendFile, mkdir, writeFile } from 'node:fs/promises';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
+import type { RunWindow } from '../../../src/state/run-entry.ts';
+import { RunHistory } from '../../../src/state/run-history.ts';
+import { makeFolder } from '../../support/flowdrop.ts';
+import { createSilentLog } from '../../support/log.ts';
+import { HOSTILE, IDLE, makeBadDay, makeHostileDay, makeRunEntry, NOW } from './views.ts';
+
+const JOB = 'nightly-trades';
+
+let folder: Awaited<ReturnType<typeof makeFolder>>;
+let history: RunHistory;
+let web: RunningWeb | undefined;
+beforeEach(async () => {
+  folder = await makeFolder();
+  history = new RunHistory(folder.path, JOB);
+  for (const name of ['runs', 'logs', 'stage-runs', 'stage-logs']) {
+    await mkdir(join(folder.path, JOB, name), { recursive: true });
+  }
+});
+afterEach(async () => {
+  await web?.close();
+  web = undefined;
+  await folder.remove();
+});
+
+async function start(view = makeBadDay()): Promise<void> {
+  web = await startWeb({
+    address: { host: '127.0.0.1', port: 0 },
+    token: undefined,
+    view: () => view,
+    ...IDLE,
+    history: (job) => new RunHistory(folder.path, job),
+    actionLog: join(folder.path, 'actions.jsonl'),
+    readReport: async () => undefined,
+    log: createSilentLog(),
+    clock: { now: () => NOW, sleep: async () => {} },
+  });
+}
+
+async function read(path: string): Promise<{ readonly status: number; readonly body: unknown }> {
+  const answer = await fetch(`${web?.url}${path}`);
+  return { status: answer.status, body: await answer.json() };
+}
+
+async function page(path: string): Promise<{ readonly status: number; readonly body: string; readonly ms: number }> {
+  const began = performance.now();
+  const answer = await fetch(`${web?.url}${path}`);
+  const body = await answer.text();
+  return { status: answer.status, body, ms: performance.now() - began };
+}
+
+/** Status of an address as it is written: `fetch` would resolve dots. */
+async function raw(path: string): Promise<number> {
+  const call = request(`${web?.url}`, { path, agent: false });
+  call.end();
+  const [response] = await once(call, 'response');
+  response.resume();
+  return response.statusCode;
+}
+
+interface Described {
+  readonly paths: Readonly<Record<string, { readonly get: Operation }>>;
+}
+
+interface Operation {
+  readonly responses: Readonly<
+    Record<string, { readonly content: Readonly<Record<string, { readonly schema: object }>> }>
+  >;
+}
+
+const makeWindow = (index: number): RunWindow => ({
+  at: new Date(NOW - 40_000_000 + index * 1_000).toISOString(),
+  kind: index % 40 === 3 ? 'split' : 'page',
+  date: '2026-11-20',
+  window: `window ${index}`,
+  ...{ rows: 9_000, requests: index, retries: index % 7, rate_limited: 0, splits: 0 },
+});
+
+describe('the JSON API', () => {
+  it('answers at each address what its OpenAPI document says, and the document is valid', async () => {
+    const run = makeRunEntry(JOB, 19.5, { outcome: 'failed', error: { code: 'API_DOWN', message: 'away' } });
+    await history.write(run);
+    await history.appendWindows(run, [makeWindow(0), makeWindow(1)]);
+    await writeFile(
+      history.logFile(run),
+      '{"level":30,"time":"2026-11-20T23:00:00Z","event":"page","msg":"fetched"}\nplain\n',
+    );
+    await start();
+    const described = (await read('/api/openapi.json')).body as Described;
+    expect(await new Validator().validate(JSON.parse(JSON.stringify(described)))).toMatchObject({ valid: true });
+    const ajv = new Ajv2020({ strict: false, validateFormats: false });
+    const filled: Readonly<Record<string, string>> = { job: JOB, run: run.id, date: '2026-11-20' };
+    for (const [path, { get }] of Object.entries(described.paths)) {
+      const address = path.replace(/\{(\w+)\}/g, (_, name: string) => filled[name] ?? '');
+      const { status, body } = await read(address);
+      const schema = get.responses[status]?.content['application/json']?.schema;
+      expect([status, schema !== undefined], address).toEqual([200, true]);
+      const validate = ajv.compile(closed(schema ?? {}));
+      expect(validate(body), `${address}: ${JSON.stringify(validate.errors)}`).toBe(true);
+      const missing = await read(
+        address.replace(JOB, 'nobody').replace(/^(\/api\/(jobs|runs|reports|actions))$/, '$1x'),
+      );
+      expect(missing, address).toEqual({
+        status: 404,
+        body: { error: expect.objectContaining({ code: 'NOT_FOUND' }) },
+      });
+    }
+  });
+
+  it('has the runs by job, command, outcome and page, and refuses what it does not know', async () => {
+    for (let index = 0; index < 1_000; index += 1) {
+      const command = index % 100 === 0 ? 'backfill' : 'run';
+      await writeFile(
+        history.files(makeRunEntry(JOB, index / 10).id, false).entry,
+        JSON.stringify(makeRunEntry(JOB, index / 10, { command })),
+      );
+    }
+    await start();
+    const first = (await read('/api/runs?limit=400')).body as { runs: { id: string }[]; next: string };
+    const second = (await read(`/api/runs?limit=500&before=${first.next}`)).body as typeof first;
+    const third = (await read(`/api/runs?limit=500&before=${second.next}`)).body as typeof first;
+    const ids = [first, second, third].flatMap(({ runs }) => runs.map(({ id }) => id));
+    expect([ids.length, new Set(ids).size, third.next]).toEqual([1_000, 1_000, null]);
+    const backfills = (await read('/api/runs?command=backfill')).body as typeof first;
+    expect(backfills.runs).toHaveLength(10);
+    expect(((await read('/api/runs?job=spx-chain')).body as typeof first).runs).toEqual([]);
+    for (const query of ['limit=0', 'limit=501', 'limit=x', 'command=rm', 'outcome=fine']) {
+      expect((await read(`/api/runs?${query}`)).status, query).toBe(400);
+    }
+    const list = await page('/runs');
+    expect(list.status).toBe(200);
+    console.log(`runs page with 1,000 remembered: ${Math.round(list.ms)} ms, ${list.body.length} bytes`);
+    expect(list.body).toContain('>Older</a>');
+  });
+
+  it.each(['..', '%2e%2e', '..%2f..%2fetc%2fpasswd', '%00', '20261120T230000Z-..%2f..%2fx', '%', '%ff'])(
+    'reads nothing for the name %s',
+    async (name) => {
+      await start();
+      for (const path of [
+        `/runs/${JOB}/${name}`,
+        `/runs/${name}/${name}`,
+        `/runs/${JOB}/${name}/log`,
+        `/jobs/${name}`,
+      ]) {
+        for (const address of [path, `/api${path}`]) expect(await raw(address), address).toBe(404);
+      }
+    },
+  );
+});
+
+describe('the page of a run', () => {
+  it('shows the end of a log of 100 MB, finds in it, and sends all of it to who wants it', async () => {
+    const run = makeRunEntry(JOB, 1);
+    await history.write(run);
+    const line = `${JSON.stringify({ level: 30, time: '2026-11-23T18:00:00Z', msg: 'x'.repeat(960) })}\n`;
+    const block = line.repeat(1_000);
+    for (let mb = 0; mb < 100; mb += 1) await appendFile(history.logFile(run), block);
+    await appendFile(
+      history.logFile(run),
+      '{"level":50,"time":"2026-11-23T18:01:00Z","event":"failed","msg":"a needle"}\n',
+    );
+    await start();
+    const whole = await page(`/runs/${JOB}/${run.id}`);
+    console.log(`page of a run with a log of 100 MB: ${Math.round(whole.ms)} ms, ${whole.body.length} bytes`);
+    expect([whole.status, whole.body.includes('a needle'), whole.body.length < 1_000_000]).toEqual([200, true, true]);
+    expect(whole.body).toContain('Only the last lines are shown');
+    const found = await page(`/runs/${JOB}/${run.id}?level=warn&text=NEEDLE`);
+    expect(found.body.match(/<li class="level-/g)).toHaveLength(1);
+    const answer = await fetch(`${web?.url}/runs/${JOB}/${run.id}/log`);
+    let size = 0;
+    for await (const chunk of answer.body ?? []) size += chunk.length;
+    expect(size).toBeGreaterThan(95_000_000);
+    expect(answer.headers.get('content-disposition')).toBe(`attachment; filename="${run.id}.log"`);
+  });
+
+  it('draws 20,000 windows in a bounded page, and one that is killed in the middle of a line', async () => {
+    const run = makeRunEntry(JOB, 11.2, { finished_at: null, outcome: null });
+    await history.write(run);
+    await history.appendWindows(
+      run,
+      Array.from({ length: 20_000 }, (_, index) => makeWindow(index)),
+    );
+    await appendFile(history.files(run.id, false).windows, '{"at":');
+    await start();
+    const { status, body, ms } = await page(`/runs/${JOB}/${run.id}`);
+    console.log(`page of a run with 20,000 windows: ${Math.round(ms)} ms, ${body.length} bytes`);
+    expect([status, body.length < 300_000]).toEqual([200, true]);
+    // Its process is none of ours.
+    expect(body).toContain('<span class="badge bad">died</span>');
+  });
+
+  it('shows texts that mean harm as texts', async () => {
+    const entry = makeRunEntry(JOB, 2, {
+      args: [HOSTILE],
+      outcome: 'failed',
+      error: { code: HOSTILE, message: HOSTILE, hint: HOSTILE },
+      dates: [{ date: HOSTILE, status: HOSTILE, rows: 1, requests: 1, error: { code: HOSTILE, message: HOSTILE } }],
+      reports: [{ report: HOSTILE, date: HOSTILE, sent: 1, unsent: 1 }],
+    });
+    await history.write(entry);
+    await history.appendWindows(entry, [{ ...makeWindow(3), date: HOSTILE, window: HOSTILE, reason: HOSTILE }]);
+    await writeFile(
+      history.logFile(entry),
+      `${JSON.stringify({ level: 30, event: HOSTILE, msg: HOSTILE, [HOSTILE]: HOSTILE })}\n${HOSTILE}\n`,
+    );
+    await start({ ...makeHostileDay(), jobs: [...makeHostileDay().jobs, ...makeBadDay().jobs] });
+    for (const path of [`/runs/${JOB}/${entry.id}?text=${encodeURIComponent(HOSTILE)}`, '/runs', '/', '/reports']) {
+      const { status, body } = await page(path);
+      expect([path, status, body.includes('<img'), body.match(/<script/g)?.length]).toEqual([path, 200, false, 1]);
+    }
+  });
+});
+
+/** Says of each object that it has no more fields than those named: what the document forgets is found. */
+function closed(schema: object): object {
+  return JSON.parse(JSON.stringify(schema), (_, value) =>
+    value?.type === 'object' && value.properties ? { additionalProperties: false, ...value } : value,
+  ) as object;
+}
