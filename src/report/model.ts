@@ -164,6 +164,35 @@ export interface Mover {
   readonly previous: number;
 }
 
+/** A contract that traded; counted records only. */
+export interface ContractFlow {
+  readonly symbol: string;
+  /** `SPY 2026-11-20 600 C`. */
+  readonly contract: string;
+  readonly trades: number;
+  /** Contracts traded, and open before the day. */
+  readonly volume: Amount;
+  readonly openInterest: Amount;
+  /** Dollars. */
+  readonly premium: Amount;
+  readonly bullish: number;
+  readonly bearish: number;
+}
+
+/** Implied volatility of one expiration of a symbol; annualized, 1 = 100%. */
+export interface ExpirationVolatility {
+  readonly symbol: string;
+  readonly expirationDate: string;
+  /** Calendar days to it. */
+  readonly days: number;
+  /** Of the strike nearest to the spot. */
+  readonly atTheMoney: number | null;
+  /** Of the put of delta -0.25 less that of the call of delta 0.25; null without contracts near these. */
+  readonly skew: number | null;
+  /** Dollars of the underlying, up or down: one standard deviation. */
+  readonly expectedMove: number | null;
+}
+
 export interface BigTrade {
   readonly id: string;
   /** Wall clock of the exchange, `HH:MM:SS`. */
@@ -309,6 +338,10 @@ export interface FlowReport {
   /** Largest absolute change first (at most 3); empty without a session before. */
   readonly movers: readonly Mover[];
   readonly biggestTrades: readonly BigTrade[];
+  /** Largest premium first (at most 10). */
+  readonly topContracts: readonly ContractFlow[];
+  /** By symbol and expiration, of the symbols of `exposure.focus`. */
+  readonly volatility: readonly ExpirationVolatility[];
   readonly exposure: Exposure;
   readonly watchlist: readonly WatchedSymbol[];
   /** Number of watchlist symbols beyond the limit, which are not shown. */

@@ -146,6 +146,20 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
     }
   });
 
+  it('gives the volatility of the chain, not of what traded', () => {
+    const own = chain.filter(({ symbol, expirationDate }) => symbol === 'SPX' && expirationDate === '2026-12-18');
+    const nearest = own
+      .map(({ strike }) => strike)
+      .sort((a, b) => Math.abs(a - 100.5) - Math.abs(b - 100.5) || a - b)[0];
+    const there = own.filter(({ strike }) => strike === nearest).map(({ iv }) => iv ?? 0);
+    const found = day.volatility.find(
+      ({ symbol, expirationDate }) => symbol === 'SPX' && expirationDate === '2026-12-18',
+    );
+    expect(found?.atTheMoney).toBeCloseTo(there.reduce((sum, iv) => sum + iv, 0) / there.length, 9);
+    // The one contract of QQQ that traded.
+    expect(day.volatility.filter(({ symbol }) => symbol === 'QQQ')).toMatchObject([{ atTheMoney: 0.18, days: 1 }]);
+  });
+
   it.each(['DuckDB', 'ClickHouse'])('is rebuilt by the printed query in %s', async (reader) => {
     const query = day.rebuildQueries.find(({ table }) => table === 'GEX of whole chains');
     const sql = (query?.sql ?? '')

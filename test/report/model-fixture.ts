@@ -416,6 +416,8 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
       unusual: unusual.find((row) => row.symbol === symbol) ?? null,
     })),
     watchlistLeftOut: 0,
+    topContracts: [],
+    volatility: [],
     chainLocation: null,
     rebuildQueries: QUERIES,
     ...changes,

@@ -88,7 +88,7 @@ export async function queryExposure(source: DropSource, options: ExposureOptions
 }
 
 /** @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the file is not a chain drop */
-async function openChain(source: DropSource, path: string): Promise<NonNullable<ExposureScope['chain']>> {
+export async function openChain(source: DropSource, path: string): Promise<NonNullable<ExposureScope['chain']>> {
   const table = `file(${quoteString(path)}, Parquet)`;
   const described = await source.rows<{ readonly name: string }>(`DESCRIBE TABLE ${table}`);
   const present = new Set(described.map(({ name }) => name));

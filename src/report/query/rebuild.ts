@@ -22,6 +22,7 @@ import { buildDriversQuery } from './drivers.ts';
 import { buildUnknown } from './exclusions.ts';
 import { TOP_EXPOSURES } from './exposure-query.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET, TOP_SYMBOLS } from './sums.ts';
+import { buildContractsQuery } from './top-contracts.ts';
 
 const TRADE_LIST =
   'time, symbol, put_call, strike, expiration_date, size, price, premium, side, sentiment, underlying_price, oi, iv, option_activity_type, id';
@@ -66,6 +67,7 @@ export function buildRebuildQueries(
       'Biggest trades',
       `${prelude}SELECT ${TRADE_LIST}\nFROM ${counted}${hasGaps ? ' WHERE premium IS NOT NULL' : ''} ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,
     ],
+    ['Contracts by premium', `${prelude}${buildContractsQuery(counted)}`],
     ['What moved the day', `${prelude}${buildDriversQuery(counted)}`],
     ['GEX by symbol', `${rest}${buildExposureQuery(counted)}`],
     ...(chain === null

@@ -51,6 +51,10 @@ function listNotes(report: FlowReport): Readonly<Record<string, string>> {
     'half-hours': describeSession(halfHours, headline.total),
     expirations: describeParts(titled(expiries), headline.total),
     moneyness: describeParts(titled(moneyness), headline.total),
+    contracts: 'The open interest is that of the morning: a volume above it opened positions.',
+    volatility:
+      'Of the strike nearest to the spot; the skew is the put’s of delta −0.25 less the call’s of delta 0.25; the move is one standard deviation, in dollars.',
+    'gex-by-expiration': 'The share of gamma is what rolls off with the expiration.',
     moved: 'By the difference of bullish and bearish premium.',
     'unusual-symbols': 'Premium of this day against the mean of the symbol’s own last sessions.',
     'gex-by-symbol': `GEX in dollars per 1% move, DEX in dollars of the underlying; calls +, puts −. ${describeBasis([...new Map([...exposure.focus, ...exposure.top].map((row) => [row.symbol, row])).values()])}`,

@@ -226,6 +226,8 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
       { symbol: 'NONE', flow: null, exposure: null, unusual: null },
     ],
     watchlistLeftOut: 0,
+    topContracts: [],
+    volatility: [],
     chainLocation: null,
     rebuildQueries: [
       { table: 'Headline', sql: "SELECT count(*) AS trades,\n  sum(premium)\nFROM 'trades.parquet'" },
