@@ -3,7 +3,7 @@
  * job afterwards is in `loop-faults.slow.test.ts`; how a run's time is counted, in `step.test.ts`.
  */
 
-import { readFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -115,7 +115,8 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
         env: { PATH: process.env['PATH'] },
         cwd: folder,
       };
-      return await startRunProcess(command, { runId, logFile: join(folder, `${name}-${runId}.log`), log });
+      await mkdir(join(folder, name), { recursive: true });
+      return await startRunProcess(command, { runId, logFile: join(folder, name, `${runId}.log`), log });
     },
     readProgress: async () => null,
     recordEnd: async () => undefined,
