@@ -34,6 +34,10 @@ export interface FlowOptions {
   readonly known?: readonly string[] | undefined;
   /** Local file of the market-structure drop of this date; null if none is sealed. */
   readonly marketStructure: string | null;
+  /** The chain drop of this date: its local file, and its store URL; null if none is sealed. */
+  readonly chain?: { readonly path: string; readonly location: string } | null | undefined;
+  /** Whether zero gamma counts contracts that expire this date. Default: it does. */
+  readonly keepsExpiring?: boolean | undefined;
 }
 
 /**
@@ -52,9 +56,7 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
   const beside = keepRecords(openDropFile(engine, drop, options.signal, true), condition, hasGaps);
   const { date } = drop;
   const measureExposure = async () =>
-    hasWholeSymbols(drop.filter)
-      ? await queryExposure(beside, { date, focus, marketStructure: options.marketStructure })
-      : NO_EXPOSURE;
+    hasWholeSymbols(drop.filter) ? await queryExposure(beside, { ...pickExposure(options), date, focus }) : NO_EXPOSURE;
   const queryTrades = async () => {
     const history = await queryHistory(file, options.before);
     const sums = await querySums(source, focus, history, hasGaps);
@@ -65,6 +67,7 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
   const [trades, exposure] = await sideBySide(queryTrades(), measureExposure());
   const { history, volumeAboveOpenInterest, drivers, biggestTrades } = trades;
   const { symbols, ...sums } = trades.sums;
+  const chainLocation = options.chain?.location ?? null;
   return {
     kind: 'flow',
     job: options.job,
@@ -88,8 +91,13 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
     exposure,
     watchlist: focus.map((symbol) => watch(symbol, symbols, exposure)),
     watchlistLeftOut: wanted.length - focus.length,
-    rebuildQueries: buildRebuildQueries(drop.location, exclusions, hasGaps),
+    chainLocation,
+    rebuildQueries: buildRebuildQueries(drop.location, exclusions, hasGaps, chainLocation),
   };
+}
+
+function pickExposure({ marketStructure, chain, keepsExpiring }: FlowOptions) {
+  return { marketStructure, chain: chain?.path, keepsExpiring };
 }
 
 function watch(symbol: string, symbols: Sums['symbols'], exposure: Exposure): WatchedSymbol {

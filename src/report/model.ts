@@ -226,6 +226,8 @@ export interface RankedExposure extends ExposureSums {
   readonly symbol: string;
   /** Last positive underlying price of the date; null if no record had one: then the sums are 0 and mean nothing. */
   readonly spot: number | null;
+  /** Whether its series are all of its chain, and not only those that traded. */
+  readonly isWholeChain: boolean;
 }
 
 /** A symbol with all details. */
@@ -311,5 +313,7 @@ export interface FlowReport {
   readonly watchlist: readonly WatchedSymbol[];
   /** Number of watchlist symbols beyond the limit, which are not shown. */
   readonly watchlistLeftOut: number;
+  /** Store URL of the chain drop that the exposure of its symbols is computed from; null without one. */
+  readonly chainLocation: string | null;
   readonly rebuildQueries: readonly RebuildQuery[];
 }
