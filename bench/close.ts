@@ -50,10 +50,7 @@ export const benchClose: RunBench = async ({ rows, repeat, note }) =>
   await withFolder(async (folder) => {
     const [data, pages] = [join(folder, 'data'), join(folder, 'pages')];
     say(`close: generating ${rows} rows`);
-    const date = await withServiceOn(data, rows, async ({ url }) => {
-      await fetchPagesFrom(url, pages, rows);
-      return await findSession(folder, url);
-    });
+    const { date } = await withServiceOn(data, rows, async ({ url }) => await fetchPagesFrom(url, pages, rows));
     const closeMs = parseWallClock(date, sessionCloseSecond(date));
     const staged = await stage(folder, data, { rows, closeMs });
     const closed: Closed[] = [];
@@ -81,16 +78,6 @@ export const benchClose: RunBench = async ({ rows, repeat, note }) =>
     note(atMost(beside, conversion, seconds, (s) => `${s.toFixed(1)} s`));
     return describe(rows, closed, [conversion, conversion + headlineMs / 1000]);
   });
-
-/** The generated session. */
-async function findSession(folder: string, url: string): Promise<string> {
-  const cwd = join(folder, 'plan');
-  await writeJobFile(cwd);
-  const plan = (await runJson(cwd, ['plan', 'nightly.yaml'], environmentOf(url))) as { dates: { date: string }[] };
-  const [first] = plan.dates;
-  if (first === undefined) throw new Error('the service has no settled session');
-  return first.date;
-}
 
 interface Staged {
   /** Working folder of the worker. */

@@ -31,6 +31,7 @@ export const SEVERITY_OF: Readonly<Record<CauseKind, AlertSeverity>> = {
   'date-held': 'warning',
   'date-degraded': 'warning',
   'date-doubtful': 'warning',
+  'date-differs': 'warning',
   'date-missing': 'warning',
   'date-expired': 'critical',
   'gap-expires-soon': 'critical',
@@ -110,6 +111,12 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
         title: `${date} is sealed, but a check failed`,
         what: `${said} The drop has every row that the source has; the source itself may lack some.`,
         next: `Ask the provider about ${date}. Rows that it adds later are taken over by the next run: \`flowdrop run ${job}\``,
+      };
+    case 'date-differs':
+      return {
+        title: `${date} is sealed, and differs from the source`,
+        what: `${said} The job's audit rule leaves the sealed rows as they are.`,
+        next: `Ask the provider about ${date}. To take over what the source has now${describeExpiry(cause, subject, ', before ')}: \`flowdrop backfill ${job} --all ${range}\``,
       };
     case 'date-missing':
       return {

@@ -22,6 +22,7 @@ export const CAUSE_KINDS = [
   'date-held',
   'date-degraded',
   'date-doubtful',
+  'date-differs',
   'date-missing',
   'date-expired',
   'gap-expires-soon',
@@ -124,6 +125,8 @@ function listDates(facts: RunFacts): readonly Cause[] {
       causes.push(createCause(facts, 'date-degraded', date, { date, code: DROP_DAMAGED, said: damage }));
     }
     if (accepted.has(date)) continue;
+    const audit = result?.audits[date];
+    if (audit?.result === 'differs') add('date-differs', audit.reason);
     if (damage === undefined && condition === 'degraded' && isGap) add('date-degraded', describeLacking(facts, date));
     if (condition === 'missing' && isGap) add('date-missing');
     if (condition === 'expired' && (lost.has(date) || date >= addDays(clipped, -LOSS_DAYS))) add('date-expired');
@@ -193,6 +196,11 @@ export function judgeCause(
     case 'date-doubtful':
       // Said once: the next run seals other dates, and only a restatement checks this one again.
       return facts.result ? 'over' : 'open';
+    case 'date-differs':
+      // A run that did not compare the date does not know.
+      if (isAccepted) return 'over';
+      if (cause.date !== null && facts.result?.audits[cause.date]?.result === 'equal') return 'recovered';
+      return cause.date !== null && cause.date < computeLookback(facts.nowMs).clipped ? 'over' : 'open';
     case 'date-expired':
       return isDateSealed || isAccepted ? 'over' : 'open';
     case 'report-failed':

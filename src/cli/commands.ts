@@ -287,6 +287,18 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     load: async () => (await import('./gap.ts')).gap,
   }),
   command<readonly string[]>({
+    name: 'drop',
+    group: 'data',
+    summary: 'show one drop: manifest, revisions and what changed, checks, audit; or write its file to stdout',
+    argument: { syntax: '[job date...]', text: '`JOB DATE`' },
+    options: { file: flag('write its Parquet file to stdout, checked before the first byte') },
+    examples: [
+      ['flowdrop drop nightly-trades 2026-11-20', 'what its manifest says'],
+      ['flowdrop drop nightly-trades 2026-11-20 --file > day.parquet', 'its file, from any store'],
+    ],
+    load: async () => (await import('./drop.ts')).drop,
+  }),
+  command<readonly string[]>({
     name: 'iceberg',
     group: 'data',
     summary: 'make the Iceberg table of a job again from what is sealed',

@@ -139,6 +139,11 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
     daemon,
     history: (job: string) => new RunHistory(stateDir, job),
     actionLog: actionLogOf(stateDir),
+    drops: {
+      readDrop: async (job: string, date: string) => await commands.readDrop(pathOf(job), date),
+      queryRows: async (job: string, sql: string) => await commands.queryRows(pathOf(job), sql),
+      streamDrop: (job: string, date: string) => commands.streamDrop(pathOf(job), date),
+    },
     doer: {
       ask: daemon.ask,
       reload: daemon.reload,

@@ -3,17 +3,30 @@
  * file. Few run at once, each with a time-out, and the queue is bounded. So a hanging store delays only the commands
  * that read it, and a hanging mail server delays only mails.
  */
+import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { Clock } from '../core/clock.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import { explainAbort } from '../core/process-end.ts';
-import { type ChildCommand, type ChildEnd, type ChildProcess, startProcess } from './child-process.ts';
-import { errorSchema, type PriceDocument, priceSchema, type StatusDocument, statusSchema } from './documents.ts';
+import { type ChildCommand, type ChildEnd, type ChildProcess, startProcess, streamProcess } from './child-process.ts';
+import {
+  type DropDocument,
+  dropSchema,
+  errorSchema,
+  type PriceDocument,
+  priceSchema,
+  type Rows,
+  rowsSchema,
+  type StatusDocument,
+  statusSchema,
+} from './documents.ts';
 
 /** Each process takes 100 MB or more. Reading commands do not wait for alerts. */
 const MAX_READING = 2;
 const MAX_ALERTING = 1;
+/** Downloads at the same time. */
+const MAX_STREAMING = 2;
 /** When this many wait, something hangs, and another command would hang too. */
 const MAX_WAITING = 100;
 /** Reading a store of some thousand dates takes seconds; a mail server may defer an alert. */
@@ -24,6 +37,8 @@ const TIMEOUT_MS = {
   alert: 300_000,
   backfill: 60_000,
   gap: 60_000,
+  drop: 60_000,
+  query: 60_000,
 } as const;
 
 export interface ChildCommands {
@@ -38,6 +53,12 @@ export interface ChildCommands {
   sendAlert(file: string, args: readonly string[]): Promise<void>;
   /** HTML of an archived report; `undefined` when it no longer exists. @throws Fault */
   readReport(file: string, date: string, report: string, revision: number): Promise<string | undefined>;
+  /** Manifest, revisions and audit of a date. @throws Fault */
+  readDrop(file: string, date: string): Promise<DropDocument>;
+  /** Rows of a statement over the job's store. @throws Fault */
+  queryRows(file: string, sql: string): Promise<Rows>;
+  /** The file of a drop, as it is read; the caller must read it to its end, or destroy it. @throws Fault when too many are read */
+  streamDrop(file: string, date: string): Readable;
   /** What a backfill would cost; changes nothing. @param options those of the command @throws Fault */
   priceBackfill(file: string, options: readonly string[]): Promise<PriceDocument>;
   /** Accepts a gap. @param options those of the command @throws Fault */
@@ -58,6 +79,7 @@ type CommandName = keyof typeof TIMEOUT_MS;
 /** @param commandOf builds the command that runs this program with the given arguments */
 export function createChildCommands(commandOf: (args: readonly string[]) => ChildCommand, clock: Clock): ChildCommands {
   const running = new Set<ChildProcess>();
+  const streaming = new Set<Readable>();
   const reading = createPlaces(MAX_READING);
   const alerting = createPlaces(MAX_ALERTING);
   let isStopping = false;
@@ -92,6 +114,7 @@ export function createChildCommands(commandOf: (args: readonly string[]) => Chil
     stop() {
       isStopping = true;
       for (const child of running) child.stop();
+      for (const stream of streaming) stream.destroy();
     },
     kill() {
       for (const child of running) child.kill();
@@ -112,6 +135,28 @@ export function createChildCommands(commandOf: (args: readonly string[]) => Chil
       const [status] = parsed.success ? parsed.data : [];
       if (!status) throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop status printed no status document');
       return status;
+    },
+    async readDrop(file, date) {
+      const end = await run('drop', ['--json', 'drop', file, date]);
+      if (end.code !== 0) throw failureOf('drop', end);
+      const drop = dropSchema.safeParse(tryParseJson(end.stdout));
+      if (!drop.success) throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop drop printed no drop');
+      return drop.data;
+    },
+    async queryRows(file, sql) {
+      const end = await run('query', ['--json', 'query', sql, '--job', file]);
+      if (end.code !== 0) throw failureOf('query', end);
+      const rows = rowsSchema.safeParse(tryParseJson(end.stdout));
+      if (!rows.success) throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop query printed no rows');
+      return rows.data;
+    },
+    streamDrop(file, date) {
+      if (streaming.size >= MAX_STREAMING) throw new Fault('BUSY', 'other drops are being read; try again later');
+      if (isStopping) throw new Fault('INTERRUPTED', 'the daemon is stopping', { kind: 'interrupted' });
+      const stream = streamProcess(commandOf(['--json', 'drop', file, date, '--file']));
+      streaming.add(stream);
+      stream.once('close', () => streaming.delete(stream));
+      return stream;
     },
     async priceBackfill(file, options) {
       const end = await run('backfill', ['--json', 'backfill', file, ...options, '--dry-run']);

@@ -4,7 +4,7 @@
  * killed.
  */
 import { spawn } from 'node:child_process';
-import type { Readable } from 'node:stream';
+import { PassThrough, type Readable } from 'node:stream';
 
 export interface ChildCommand {
   readonly executable: string;
@@ -59,6 +59,28 @@ export function startProcess(command: ChildCommand, logFile?: number): ChildProc
     });
   });
   return { pid: child.pid, done, stop: () => void child.kill('SIGTERM'), kill: () => void child.kill('SIGKILL') };
+}
+
+/** The stdout of a process as it comes. It fails if the process does; destroying it ends the process. */
+export function streamProcess(command: ChildCommand): Readable {
+  const child = spawn(command.executable, command.args, {
+    cwd: command.cwd,
+    env: { ...command.env },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const stream = new PassThrough({
+    destroy: (error, done) => {
+      child.kill('SIGKILL');
+      done(error);
+    },
+  });
+  child.stdout.pipe(stream, { end: false });
+  child.once('error', (error) => stream.destroy(error));
+  child.once('close', (code) => {
+    if (code === 0) stream.end();
+    else stream.destroy(new RangeError(`the process ended with exit code ${code}`));
+  });
+  return stream;
 }
 
 /** Keeps the first bytes, but reads to the end, so that the process never blocks. */

@@ -139,6 +139,8 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       // In parallel, because Redis may be slow to fail.
       const fresh = reading.jobs.map(({ job }) => job).filter(isNew);
       const lastRuns = await Promise.all(fresh.map(async (job) => [job.name, await readLastRun(job)] as const));
+      // Stopped meanwhile: it would start children that nobody ends.
+      if (stopping.signal.aborted) return;
       await dispatch({ kind: 'files-read', reading, lastRuns: new Map(lastRuns) });
     };
     const turn = reloading.then(read);
@@ -240,7 +242,11 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       calendar = await deps.readCalendar();
       // A stop must not wait for a Redis that does not answer.
       const isLoaded = await Promise.race([load().then(() => true), untilAborted(signal)]);
-      if (!isLoaded) return timetable.stop();
+      if (!isLoaded) {
+        stopping.abort();
+        timetable.stop();
+        return;
+      }
       signal.addEventListener('abort', () => stopping.abort(), { once: true });
       if (signal.aborted) stopping.abort();
       await refreshRuns();

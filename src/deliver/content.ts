@@ -59,6 +59,8 @@ type PartFiles =
       /** Sessions before the date that the ledger knows, sealed or not. */
       readonly known: readonly string[];
       readonly marketStructure: string | null;
+      readonly chain: BesideFile | null;
+      readonly keepsExpiring: boolean;
     };
 
 /** Fetches the files of the report. @throws Fault `DROP_DAMAGED`; StoreFault */
@@ -69,7 +71,13 @@ export async function fetchParts(
   manifest: Manifest,
 ): Promise<readonly PartFiles[]> {
   const { date } = manifest;
-  const marketStructure = await fetchMarketStructure(context, report.marketStructure, date);
+  const { marketStructure: structure, chain: chains, keepsExpiring } = report;
+  const structures = await fetchBeside(
+    context,
+    structure === null ? null : { dataset: structure, isNamed: true },
+    date,
+  );
+  const chain = await fetchBeside(context, chains, date);
   const datasets = report.template === 'digest' ? report.datasets : [manifest.dataset];
   const parts: PartFiles[] = [];
   for (const dataset of datasets) {
@@ -84,7 +92,8 @@ export async function fetchParts(
     const before = await fetchSummaries(context, dataset, date);
     const { entries } = await readConditionDocument(context.store, dataset);
     const known = [...entries.keys()].filter((other) => other < date);
-    parts.push({ title: dataset, manifest: sealed, path, before, known, marketStructure });
+    const beside = { marketStructure: structures?.path ?? null, chain, keepsExpiring };
+    parts.push({ title: dataset, manifest: sealed, path, before, known, ...beside });
   }
   return parts;
 }
@@ -121,9 +130,18 @@ async function buildParts(
       parts.push(file);
       continue;
     }
-    const { title, manifest, path, before, known, marketStructure } = file;
+    const { title, manifest, path, before, known, marketStructure, chain, keepsExpiring } = file;
     const report = await buildReport(context, describeDrop(context.store.url, manifest, path), {
-      ...{ symbols, before, known, marketStructure, job: job.name, now: new Date(context.clock.now()) },
+      ...{
+        symbols,
+        before,
+        known,
+        marketStructure,
+        chain,
+        keepsExpiring,
+        job: job.name,
+        now: new Date(context.clock.now()),
+      },
       signal: context.signal,
     });
     parts.push({ title, report });
@@ -131,17 +149,28 @@ async function buildParts(
   return parts;
 }
 
-async function fetchMarketStructure(
+/** A file beside the drop: on this machine, and its store URL. */
+interface BesideFile {
+  readonly path: string;
+  readonly location: string;
+}
+
+/** The drop of another dataset for this date. A missing one is logged if the job names the dataset. */
+async function fetchBeside(
   context: DeliverContext,
-  dataset: string | null,
+  wanted: { readonly dataset: string; readonly isNamed: boolean } | null,
   date: string,
-): Promise<string | null> {
-  if (dataset === null) return null;
+): Promise<BesideFile | null> {
+  if (wanted === null) return null;
+  const { dataset, isNamed } = wanted;
   const manifest = await readManifest(context.store, dataset, date);
-  if (manifest !== undefined) return await fetchDrop(context, manifest, localPath(context, manifest.dataset, date));
-  // The report does not mention the gap, because its readers would not miss the other dataset. But the operator asked
-  // for it.
-  const reason = 'the market-structure drop is not sealed';
+  if (manifest !== undefined) {
+    const path = await fetchDrop(context, manifest, localPath(context, manifest.dataset, date));
+    return { path, location: describeDrop(context.store.url, manifest, path).location };
+  }
+  if (!isNamed) return null;
+  // The report does without, because its readers would not miss the other dataset. But the operator asked for it.
+  const reason = `the drop of ${dataset} is not sealed`;
   context.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
   return null;
 }

@@ -42,6 +42,11 @@ function resolveReport(written: ReportFile, index: number): JobReport {
     symbols: written.symbols ?? [],
     datasets: written.datasets ?? [],
     marketStructure: written.market_structure ?? null,
+    chain:
+      written.chain === 'off'
+        ? null
+        : { dataset: written.chain ?? REPORT_DEFAULTS.chain, isNamed: written.chain !== undefined },
+    keepsExpiring: (written.zero_gamma ?? REPORT_DEFAULTS.zeroGamma) === 'keep-expiring',
     attach: written.attach ?? [],
     attachLimitBytes: parseSizeBytes(written.attach_limit ?? REPORT_DEFAULTS.attachLimit),
     linkSeconds: written.link === undefined ? null : parseDurationSeconds(written.link.expires),

@@ -223,6 +223,10 @@ export interface JobReport {
   readonly datasets: readonly string[];
   /** Dataset of market-structure drops in the same store, for comparison. */
   readonly marketStructure: string | null;
+  /** Dataset of option chains in the same store, and whether the job names it; null: only traded contracts count. */
+  readonly chain: { readonly dataset: string; readonly isNamed: boolean } | null;
+  /** Whether zero gamma counts contracts that expire on the date. */
+  readonly keepsExpiring: boolean;
   readonly attach: readonly AttachmentKind[];
   /** Size limit of all attachments of a mail together; what does not fit is left out and logged. */
   readonly attachLimitBytes: number;

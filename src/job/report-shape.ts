@@ -17,6 +17,9 @@ export const REPORT_DEFAULTS = {
   /** Many mail servers accept 10 MB per message, and base64 turns three bytes into four. */
   attachLimit: '5MB',
   onEmpty: 'note',
+  /** Dataset of the shipped job. */
+  chain: 'option-chain',
+  zeroGamma: 'keep-expiring',
   /** 1%: a smaller change is rarely worth a second mail. */
   correctAbove: 0.01,
 } as const;
@@ -76,6 +79,18 @@ export const reportSchema = z
     market_structure: nameSchema
       .optional()
       .describe('Dataset of market-structure drops in the same store; its exposure is shown beside ours.'),
+    chain: z
+      .union([nameSchema, z.literal('off')])
+      .optional()
+      .describe(
+        `Dataset of option chains in the same store: GEX, DEX, zero gamma and walls are then of the whole chain. \`off\`: of traded contracts only. Default: ${REPORT_DEFAULTS.chain}, if it is sealed.`,
+      ),
+    zero_gamma: z
+      .enum(['keep-expiring', 'drop-expiring'])
+      .optional()
+      .describe(
+        `Whether zero gamma counts contracts that expire this date, with a time of 1/262 years. Default: ${REPORT_DEFAULTS.zeroGamma}.`,
+      ),
     attach: z
       .array(z.enum(['csv', 'parquet', 'pdf']))
       .optional()

@@ -12,10 +12,12 @@ import type { Exposure, FlowReport, SealedDrop, ShownDrop, VolumeAboveOpenIntere
 import { queryBiggestTrades } from './query/biggest-trades.ts';
 import { queryDrivers } from './query/drivers.ts';
 import { queryExclusions, queryUnknownCodes } from './query/exclusions.ts';
-import { NO_EXPOSURE, queryExposure } from './query/exposure.ts';
+import { NO_EXPOSURE, openChain, queryExposure } from './query/exposure.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums, type Sums } from './query/sums.ts';
+import { queryTopContracts } from './query/top-contracts.ts';
+import { queryVolatility } from './query/volatility.ts';
 import { hasWholeSymbols, SERIES_HASH } from './records.ts';
 
 /** More symbols would push the mail over the size at which Gmail clips it; the mail says how many are left out. */
@@ -34,6 +36,10 @@ export interface FlowOptions {
   readonly known?: readonly string[] | undefined;
   /** Local file of the market-structure drop of this date; null if none is sealed. */
   readonly marketStructure: string | null;
+  /** The chain drop of this date: its local file, and its store URL; null if none is sealed. */
+  readonly chain?: { readonly path: string; readonly location: string } | null | undefined;
+  /** Whether zero gamma counts contracts that expire this date. Default: it does. */
+  readonly keepsExpiring?: boolean | undefined;
 }
 
 /**
@@ -52,19 +58,26 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
   const beside = keepRecords(openDropFile(engine, drop, options.signal, true), condition, hasGaps);
   const { date } = drop;
   const measureExposure = async () =>
-    hasWholeSymbols(drop.filter)
-      ? await queryExposure(beside, { date, focus, marketStructure: options.marketStructure })
-      : NO_EXPOSURE;
+    hasWholeSymbols(drop.filter) ? await queryExposure(beside, { ...pickExposure(options), date, focus }) : NO_EXPOSURE;
   const queryTrades = async () => {
     const history = await queryHistory(file, options.before);
     const sums = await querySums(source, focus, history, hasGaps);
     const volumeAboveOpenInterest = await queryVolumeAboveOpenInterest(source);
     const drivers = await queryDrivers(source);
-    return { history, sums, volumeAboveOpenInterest, drivers, biggestTrades: await queryBiggestTrades(source) };
+    const topContracts = await queryTopContracts(source);
+    return {
+      history,
+      sums,
+      volumeAboveOpenInterest,
+      drivers,
+      topContracts,
+      biggestTrades: await queryBiggestTrades(source),
+    };
   };
   const [trades, exposure] = await sideBySide(queryTrades(), measureExposure());
-  const { history, volumeAboveOpenInterest, drivers, biggestTrades } = trades;
+  const { history, volumeAboveOpenInterest, drivers, topContracts, biggestTrades } = trades;
   const { symbols, ...sums } = trades.sums;
+  const chainLocation = options.chain?.location ?? null;
   return {
     kind: 'flow',
     job: options.job,
@@ -85,11 +98,24 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
     drivers,
     movers: sums.movers,
     biggestTrades,
+    topContracts,
+    volatility: await measureVolatility(source, options, date, exposure),
     exposure,
     watchlist: focus.map((symbol) => watch(symbol, symbols, exposure)),
     watchlistLeftOut: wanted.length - focus.length,
-    rebuildQueries: buildRebuildQueries(drop.location, exclusions, hasGaps),
+    chainLocation,
+    rebuildQueries: buildRebuildQueries(drop.location, exclusions, hasGaps, chainLocation),
   };
+}
+
+/** Of the symbols that have details. */
+async function measureVolatility(source: DropSource, { chain }: FlowOptions, date: string, { focus }: Exposure) {
+  const spots = new Map(focus.flatMap(({ symbol, spot }) => (spot === null ? [] : [[symbol, spot] as const])));
+  return await queryVolatility(source, { date, chain: chain ? await openChain(source, chain.path) : null }, spots);
+}
+
+function pickExposure({ marketStructure, chain, keepsExpiring }: FlowOptions) {
+  return { marketStructure, chain: chain?.path, keepsExpiring };
 }
 
 function watch(symbol: string, symbols: Sums['symbols'], exposure: Exposure): WatchedSymbol {

@@ -164,6 +164,35 @@ export interface Mover {
   readonly previous: number;
 }
 
+/** A contract that traded; counted records only. */
+export interface ContractFlow {
+  readonly symbol: string;
+  /** `SPY 2026-11-20 600 C`. */
+  readonly contract: string;
+  readonly trades: number;
+  /** Contracts traded, and open before the day. */
+  readonly volume: Amount;
+  readonly openInterest: Amount;
+  /** Dollars. */
+  readonly premium: Amount;
+  readonly bullish: number;
+  readonly bearish: number;
+}
+
+/** Implied volatility of one expiration of a symbol; annualized, 1 = 100%. */
+export interface ExpirationVolatility {
+  readonly symbol: string;
+  readonly expirationDate: string;
+  /** Calendar days to it. */
+  readonly days: number;
+  /** Of the strike nearest to the spot. */
+  readonly atTheMoney: number | null;
+  /** Of the put of delta -0.25 less that of the call of delta 0.25; null without contracts near these. */
+  readonly skew: number | null;
+  /** Dollars of the underlying, up or down: one standard deviation. */
+  readonly expectedMove: number | null;
+}
+
 export interface BigTrade {
   readonly id: string;
   /** Wall clock of the exchange, `HH:MM:SS`. */
@@ -226,6 +255,8 @@ export interface RankedExposure extends ExposureSums {
   readonly symbol: string;
   /** Last positive underlying price of the date; null if no record had one: then the sums are 0 and mean nothing. */
   readonly spot: number | null;
+  /** Whether its series are all of its chain, and not only those that traded. */
+  readonly isWholeChain: boolean;
 }
 
 /** A symbol with all details. */
@@ -307,9 +338,15 @@ export interface FlowReport {
   /** Largest absolute change first (at most 3); empty without a session before. */
   readonly movers: readonly Mover[];
   readonly biggestTrades: readonly BigTrade[];
+  /** Largest premium first (at most 10). */
+  readonly topContracts: readonly ContractFlow[];
+  /** By symbol and expiration, of the symbols of `exposure.focus`. */
+  readonly volatility: readonly ExpirationVolatility[];
   readonly exposure: Exposure;
   readonly watchlist: readonly WatchedSymbol[];
   /** Number of watchlist symbols beyond the limit, which are not shown. */
   readonly watchlistLeftOut: number;
+  /** Store URL of the chain drop that the exposure of its symbols is computed from; null without one. */
+  readonly chainLocation: string | null;
   readonly rebuildQueries: readonly RebuildQuery[];
 }

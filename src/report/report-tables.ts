@@ -4,12 +4,14 @@
  * mail shows in several places are one table there, each symbol once. Columns of numbers come from `numbers.ts`.
  */
 import { formatDollars, formatSignedDollars } from '../core/units.ts';
-import { leanOf } from './amount.ts';
+import { type Amount, divide, leanOf } from './amount.ts';
 import { buildKeyNumberTable } from './key-numbers.ts';
 import type {
   BigTrade,
+  ContractFlow,
   Driver,
   ExpirationGex,
+  ExpirationVolatility,
   Exposure,
   ExposureSums,
   FlowReport,
@@ -41,7 +43,13 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
   const { date } = report.drop;
   const { exposure } = report;
   const strikes = focus.flatMap(({ symbol, strikes }) => strikes.map((row) => ({ symbol, ...row })));
-  const expirations = focus.flatMap(({ symbol, expirations }) => expirations.map((row) => ({ symbol, ...row })));
+  const expirations = focus.flatMap((exposure) =>
+    exposure.expirations.map((row) => ({
+      symbol: exposure.symbol,
+      share: divide(sizeOf(row), sizeOf(exposure)),
+      ...row,
+    })),
+  );
   return [
     buildKeyNumberTable(report),
     buildTable({ name: 'moved', title: 'What moved the day', date }, report.drivers.top, DRIVER_COLUMNS),
@@ -62,6 +70,8 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
       ],
     ),
     buildTable({ name: 'biggest-trades', title: 'Biggest trades', date }, report.biggestTrades, TRADE_COLUMNS),
+    buildTable({ name: 'contracts', title: 'Contracts by premium', date }, report.topContracts, CONTRACT_COLUMNS),
+    buildTable({ name: 'volatility', title: 'Implied volatility', date }, report.volatility, VOLATILITY_COLUMNS),
     buildTable({ name: 'gex-by-symbol', title: 'Exposure by symbol', date }, listExposures(exposure), EXPOSURE_COLUMNS),
     buildTable({ name: 'gex-by-strike', title: 'GEX by strike', date }, strikes, STRIKE_COLUMNS),
     buildTable({ name: 'gex-by-expiration', title: 'GEX by expiration', date }, expirations, EXPIRATION_COLUMNS),
@@ -91,6 +101,11 @@ function listSymbols(report: FlowReport): readonly ListedSymbol[] {
 function listExposures({ focus, top }: Exposure): readonly (RankedExposure & Partial<SymbolExposure>)[] {
   const known = new Set(focus.map(({ symbol }) => symbol));
   return [...focus, ...top.filter(({ symbol }) => !known.has(symbol))];
+}
+
+/** The size of both sides together: what of it expires, rolls off. */
+function sizeOf({ callGex, putGex }: GexSums): Amount {
+  return callGex === null || putGex === null ? null : callGex - putGex;
 }
 
 /** Without a price of the underlying the sums are 0 and mean nothing. */
@@ -208,6 +223,27 @@ const TRADE_COLUMNS: readonly ColumnReader<BigTrade>[] = [
   kept('sweep', 'flag', (row) => row.sweep),
 ];
 
+const CONTRACT_COLUMNS: readonly ColumnReader<ContractFlow>[] = [
+  kept('symbol', 'text', (row) => row.symbol),
+  shown('Contract', 'contract', 'text', (row) => row.contract),
+  shown('Premium', 'premium', 'dollars', (row) => row.premium),
+  shown('Trades', 'trades', 'count', (row) => row.trades),
+  shown('Volume', 'volume', 'count', (row) => row.volume),
+  shown('OI', 'open_interest', 'count', (row) => row.openInterest),
+  shown('Volume / OI', 'volume_to_open_interest', 'ratio', (row) => divide(row.volume, row.openInterest)),
+  shown('Bullish', 'bullish_premium', 'dollars', (row) => row.bullish),
+  shown('Bearish', 'bearish_premium', 'dollars', (row) => row.bearish),
+];
+
+const VOLATILITY_COLUMNS: readonly ColumnReader<ExpirationVolatility>[] = [
+  SYMBOL,
+  shown('Expires', 'expiration_date', 'date', (row) => row.expirationDate),
+  shown('Days', 'days', 'count', (row) => row.days),
+  shown('IV at the money', 'at_the_money_volatility', 'fraction', (row) => row.atTheMoney),
+  shown('25-delta skew', 'skew_25_delta', 'fraction', (row) => row.skew),
+  shown('Expected move', 'expected_move', 'price', (row) => row.expectedMove),
+];
+
 const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExposure>>[] = [
   SYMBOL,
   shown('Spot', 'spot', 'price', (row) => row.spot),
@@ -251,11 +287,13 @@ const STRIKE_COLUMNS: readonly ColumnReader<StrikeGex & { readonly symbol: strin
   ...GEX_COLUMNS,
 ];
 
-const EXPIRATION_COLUMNS: readonly ColumnReader<ExpirationGex & { readonly symbol: string }>[] = [
-  SYMBOL,
-  shown('Expiration', 'expiration_date', 'date', (row) => row.expirationDate),
-  ...GEX_COLUMNS,
-];
+const EXPIRATION_COLUMNS: readonly ColumnReader<ExpirationGex & { readonly symbol: string; readonly share: Amount }>[] =
+  [
+    SYMBOL,
+    shown('Expiration', 'expiration_date', 'date', (row) => row.expirationDate),
+    ...GEX_COLUMNS,
+    shown('Share of gamma', 'share_of_gamma', 'fraction', (row) => row.share),
+  ];
 
 /** Our exposure beside that of the market-structure endpoint. */
 const STRUCTURE_COLUMNS: readonly ColumnReader<SymbolExposure>[] = [

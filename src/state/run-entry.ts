@@ -9,19 +9,10 @@ export const RUN_COMMANDS = ['run', 'backfill', 'stage', 'report', 'verify'] as 
 export type RunCommand = (typeof RUN_COMMANDS)[number];
 
 /** Why a run was started. `hand`: a person typed the command. `asked`: a person asked the daemon on its page. */
-export const RUN_REASONS = ['scheduled', 'catch-up', 'retry', 'take-over', 'gap', 'stage', 'asked', 'hand'] as const;
+const RUN_REASONS = ['scheduled', 'catch-up', 'retry', 'take-over', 'gap', 'stage', 'asked', 'hand'] as const;
 
 /** `died`: its process ended without a word. `timed-out`: the daemon stopped it, because it took too long. */
-export const RUN_OUTCOMES = [
-  'done',
-  'failed',
-  'usage',
-  'incomplete',
-  'active',
-  'interrupted',
-  'died',
-  'timed-out',
-] as const;
+const RUN_OUTCOMES = ['done', 'failed', 'usage', 'incomplete', 'active', 'interrupted', 'died', 'timed-out'] as const;
 
 const errorSchema = z.object({ code: z.string(), message: z.string(), hint: z.string().optional() });
 

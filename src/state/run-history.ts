@@ -197,7 +197,7 @@ export function stampId(runId: string, startedAtMs: number): string {
   return `${new Date(startedAtMs).toISOString().replace(/[-:]|\.\d+/g, '')}-${runId}`;
 }
 
-export function isStaging({ command }: Pick<RunEntry, 'command'>): boolean {
+function isStaging({ command }: Pick<RunEntry, 'command'>): boolean {
   return command === 'stage';
 }
 

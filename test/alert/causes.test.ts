@@ -17,6 +17,16 @@ const withDates = (conditions: RunFacts['conditions'], rest: Partial<ReturnType<
 const failedDate = (date: string, code: string) =>
   ({ date, status: 'failed', rows: 0, requests: 1, error: { code, message: 'why' } }) as const;
 
+const auditAs = (result: 'equal' | 'differs') =>
+  ({
+    audited_at: '2026-11-20T22:58:00Z',
+    revision: 1,
+    result,
+    rule: 'repair',
+    counts: 'c',
+    reason: '3 rows are gone',
+  }) as const;
+
 describe('the causes of a run', () => {
   it('in which nothing was wrong are none', () => {
     expect(ids({})).toEqual([]);
@@ -78,6 +88,23 @@ describe('the causes of a run', () => {
         }),
       },
       gives: ['nightly/date-degraded/2026-11-18', 'nightly/date-missing/2026-11-19'],
+    },
+    {
+      what: 'with a sealed date that stays different from the source, one that is equal, and one that somebody accepted',
+      facts: {
+        accepted: new Set(['2026-11-17']),
+        result: withDates(
+          { '2026-11-17': 'degraded', '2026-11-18': 'available', '2026-11-19': 'available' },
+          {
+            audits: {
+              '2026-11-17': auditAs('differs'),
+              '2026-11-18': auditAs('differs'),
+              '2026-11-19': auditAs('equal'),
+            },
+          },
+        ),
+      },
+      gives: ['nightly/date-differs/2026-11-18'],
     },
     {
       what: 'with a date lost now, one lost lately and one lost long ago',
@@ -276,6 +303,19 @@ describe('a cause that is not found again', () => {
       'a missing date sealed in part',
       { kind: 'date-missing', date, report: null },
       { conditions: { [date]: 'degraded' } },
+      'over',
+    ],
+    [
+      'a date that differed, when an audit finds it equal',
+      { kind: 'date-differs', date, report: null },
+      { result: createResult({ audits: { [date]: auditAs('equal') } }) },
+      'recovered',
+    ],
+    ['a date that differed, when nothing was compared', { kind: 'date-differs', date, report: null }, {}, 'open'],
+    [
+      'a date that differed until it left the lookback',
+      { kind: 'date-differs', date: '2026-10-30', report: null },
+      {},
       'over',
     ],
     [

@@ -1,6 +1,8 @@
 /** The jobs of a real folder as the daemon knows them, where a reading or a name gets in the way. */
+
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { systemClock } from '../../src/core/clock.ts';
@@ -46,6 +48,9 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
       readReport: async () => undefined,
       priceBackfill: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
       acceptGap: async () => undefined,
+      readDrop: () => Promise.reject(new RangeError('no drop')),
+      queryRows: async () => [],
+      streamDrop: () => Readable.from([]),
       stop: () => undefined,
       kill: () => undefined,
       untilIdle: async () => undefined,

@@ -2,6 +2,7 @@
  * A daemon with runs, documents and job files of the test's making under vitest's fake timers, so that nothing waits for a
  * disk while the clock moves; the loop itself and node-cron are real.
  */
+import { Readable } from 'node:stream';
 import { pino } from 'pino';
 import { vi } from 'vitest';
 import type { CalendarOverride } from '../../src/calendar/session.ts';
@@ -134,6 +135,9 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       readReport: async () => undefined,
       priceBackfill: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
       acceptGap: async () => undefined,
+      readDrop: () => Promise.reject(new RangeError('no drop')),
+      queryRows: async () => [],
+      streamDrop: () => Readable.from([]),
       stop: () => undefined,
       kill: () => undefined,
       untilIdle: async () => undefined,

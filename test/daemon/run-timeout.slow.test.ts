@@ -2,8 +2,10 @@
  * Runs that take too long, as real processes that do not listen, under a clock that the test moves. What becomes of the
  * job afterwards is in `loop-faults.slow.test.ts`; how a run's time is counted, in `step.test.ts`.
  */
-import { readFile } from 'node:fs/promises';
+
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { RENEW_MS } from '../../src/daemon/coordinator.ts';
@@ -87,6 +89,9 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
       readReport: async () => undefined,
       priceBackfill: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
       acceptGap: async () => undefined,
+      readDrop: () => Promise.reject(new RangeError('no drop')),
+      queryRows: async () => [],
+      streamDrop: () => Readable.from([]),
       stop: () => undefined,
       kill: () => undefined,
       untilIdle: async () => undefined,
@@ -110,7 +115,8 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
         env: { PATH: process.env['PATH'] },
         cwd: folder,
       };
-      return await startRunProcess(command, { runId, logFile: join(folder, `${name}-${runId}.log`), log });
+      await mkdir(join(folder, name), { recursive: true });
+      return await startRunProcess(command, { runId, logFile: join(folder, name, `${runId}.log`), log });
     },
     readProgress: async () => null,
     recordEnd: async () => undefined,

@@ -2,10 +2,12 @@
  * `flowdrop start` as whole processes: what reaches the disk, signals, files that change, and children that die. When what
  * is started is in `loop.test.ts`.
  */
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
+import type { DropDetail } from '../../src/daemon/web/api-shape.ts';
 import type { RunEntry } from '../../src/state/run-entry.ts';
 import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
@@ -66,7 +68,7 @@ it('a job that never ran is caught up in a process with a log of its own', async
 
 it('a person acts on the page: a run, a backfill after its price, a stop, and all of it is recorded', async () => {
   await writeJob(cwd, { reports: '', schedule: 'schedule:\n  cron: "0 12 * * *"\n  timezone: Etc/UTC' });
-  const { until, end } = place.start();
+  const { child, until, end } = place.start();
   const page = String((await until('status-page'))['url']);
   await until('finished', { outcome: 'done' });
   const act = async (fields: object) => {
@@ -85,12 +87,25 @@ it('a person acts on the page: a run, a backfill after its price, a stop, and al
   expect(await act({ action: 'audit', job: 'nightly', date })).toMatchObject({ outcome: 'started' });
   await until('finished', { outcome: 'done' }, 3);
   expect(await act({ action: 'stop', job: 'nightly' })).toMatchObject({ outcome: 'refused' });
+  const detail = (await (await fetch(`${page}/api/drops/nightly/${date}?rows=1`)).json()) as DropDetail;
+  expect(detail.drop).toMatchObject({ date, condition: 'available', manifest: { rows: 300, revision: 1 } });
+  expect(detail.first_rows).toHaveLength(20);
+  expect(detail.sums?.[0]).toMatchObject({ symbol: expect.any(String), total_premium: expect.any(Number) });
+  const file = Buffer.from(await (await fetch(`${page}/drops/nightly/${date}/file`)).arrayBuffer());
+  expect(`sha256:${createHash('sha256').update(file).digest('hex')}`).toBe(detail.drop.manifest?.files[0]?.hash);
   const runs = (await listRuns()).map(({ command, reason, outcome }) => [command, reason, outcome]);
   expect(runs).toEqual([
     ['verify', 'asked', 'done'],
     ['backfill', 'asked', 'done'],
     ['run', 'catch-up', 'done'],
   ]);
+  for (const path of ['/', '/jobs/nightly', '/runs', '/reports', '/actions', '/api/openapi.json']) {
+    expect((await fetch(`${page}${path}`)).status, path).toBe(200);
+  }
+  const status = await readFile(`/proc/${child.pid}/status`, 'utf8');
+  const residentKb = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]);
+  console.log(`a daemon that has shown every page: ${Math.round(residentKb / 1_000)} MB`);
+  expect(residentKb).toBeLessThan(120_000);
   await end();
   const record = await readFile(join(cwd, '.flowdrop', '_daemon', 'actions.jsonl'), 'utf8');
   const lines = record

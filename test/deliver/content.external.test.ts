@@ -113,6 +113,20 @@ describe.each(STORES)('from $name', ({ isMissing, open }) => {
       warned.length = 0;
     });
 
+    it('gets the chain of its date by itself, by another name, or not at all', async () => {
+      expect(await fetch()).toMatchObject([{ chain: null }]);
+      expect(warned).toEqual([]);
+      await sealDay(engine, store, { date: TODAY, dataset: 'option-chain' });
+      const location = expect.stringMatching(/option-chain\/session=2026-11-18\/option-chain\.parquet$/);
+      expect(await fetch()).toMatchObject([{ chain: { location }, keepsExpiring: true }]);
+      expect(await fetch('chain: off\nzero_gamma: drop-expiring')).toMatchObject([
+        { chain: null, keepsExpiring: false },
+      ]);
+      expect(await fetch('chain: elsewhere')).toMatchObject([{ chain: null }]);
+      expect(warned).toMatchObject([{ event: 'comparison-left-out', dataset: 'elsewhere', date: TODAY }]);
+      warned.length = 0;
+    });
+
     it('has the datasets of a digest in the order written, pending where they are not sealed', async () => {
       const parts = await fetch('template: digest\ndatasets: [structure, index, trades]');
       expect(parts.map((part) => [part.title, 'pending' in part ? part.pending : part.manifest.dataset])).toEqual([

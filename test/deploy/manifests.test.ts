@@ -59,6 +59,10 @@ interface Container {
   readonly resources: { readonly limits: { readonly memory: string } };
 }
 
+interface Scheduled {
+  readonly schedule: { readonly cron: string; readonly timezone: string };
+}
+
 interface PodSpec {
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly containers: readonly Container[];
@@ -71,6 +75,8 @@ interface KubernetesObject {
   readonly metadata: { readonly name: string };
   readonly data?: Readonly<Record<string, string>>;
   readonly spec?: {
+    readonly schedule?: string;
+    readonly timeZone?: string;
     readonly template?: { readonly spec: PodSpec };
     readonly jobTemplate?: { readonly spec: { readonly template: { readonly spec: PodSpec } } };
   };
@@ -212,6 +218,35 @@ describe('the Kubernetes manifests', () => {
         expect(container.volumeMounts.filter(({ name }) => !volumes.includes(name))).toEqual([]);
       }
     }
+  });
+});
+
+describe('a schedule that the platform keeps', () => {
+  it('runs when the shipped job does', () => {
+    const shipped = parse(readFileSync(join(REPO, 'jobs', 'nightly-trades.yaml'), 'utf8')) as Scheduled;
+    const { cron, timezone } = shipped.schedule;
+    const daily = (time: string) => `${Number(time.slice(3))} ${Number(time.slice(0, 2))} * * 1-5`;
+    const times = [
+      ...objects.flatMap(({ file, kind, spec, data = {} }) => [
+        ...(kind === 'CronJob' ? [[file, spec?.schedule, spec?.timeZone]] : []),
+        ...Object.entries(data)
+          .filter(([name]) => name.endsWith('.yaml'))
+          .map(([name, text]) => [
+            name,
+            (parse(text) as Scheduled).schedule.cron,
+            (parse(text) as Scheduled).schedule.timezone,
+          ]),
+      ]),
+      ...units.flatMap(({ file, text }) =>
+        [...text.matchAll(/^OnCalendar=Mon\.\.Fri (\d\d:\d\d) (\S+)$/gm)].map(([, at = '', zone]) => [
+          file,
+          daily(at),
+          zone,
+        ]),
+      ),
+    ];
+    expect(times).toHaveLength(3);
+    for (const [file, at, zone] of times) expect([file, at, zone]).toEqual([file, cron, timezone]);
   });
 });
 

@@ -448,6 +448,7 @@ describe('the symbols of the exposure', () => {
       contracts: 1,
       adjustedContracts: 0,
       unknownContracts: 0,
+      isWholeChain: false,
       zeroGamma: null,
       callWall: null,
       putWall: null,

@@ -133,6 +133,7 @@ export function createSymbolExposure(
     netDex: callGex * 38 + putGex * 31,
     contracts: 4_312,
     adjustedContracts: 0,
+    isWholeChain: false,
     unknownContracts: 0,
     zeroGamma: netGex > 0 ? spot * 0.991 : spot * 1.012,
     callWall: most((strike) => strike.callGex),
@@ -415,6 +416,9 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
       unusual: unusual.find((row) => row.symbol === symbol) ?? null,
     })),
     watchlistLeftOut: 0,
+    topContracts: [],
+    volatility: [],
+    chainLocation: null,
     rebuildQueries: QUERIES,
     ...changes,
   };

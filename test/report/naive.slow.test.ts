@@ -109,6 +109,22 @@ describe.each([
     }
   });
 
+  it('has the contracts of plain loops, by premium', () => {
+    const keyOf = (trade: Trade) =>
+      JSON.stringify([trade.symbol, trade.option_symbol, trade.put_call, trade.strike, trade.expiration_date]);
+    const sums = [...groupBy(counted, keyOf).values()].map((own) => computePremium(own));
+    const largest = sums.filter(({ total }) => total !== null).sort((a, b) => known(b.total) - known(a.total));
+    expect(report.topContracts).toHaveLength(10);
+    for (const [index, { premium, trades: count, volume }] of report.topContracts.entries()) {
+      expectSame(
+        { premium, count, volume },
+        {
+          ...{ premium: largest[index]?.total, count: largest[index]?.trades, volume: largest[index]?.contracts },
+        },
+      );
+    }
+  });
+
   it('has what drove the day of plain loops', () => {
     const of = (trade: Trade, sentiment: string) =>
       trade.sentiment === sentiment ? (Number.isFinite(trade.premium) ? Number(trade.premium) : 0) : 0;

@@ -99,6 +99,16 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
       }
     });
 
+    it('Contracts by premium gives the contracts in order', async () => {
+      const rows = await run('Contracts by premium');
+      expect(rows.map((row) => row['symbol'])).toEqual(report.topContracts.map(({ symbol }) => symbol));
+      for (const [index, { volume, openInterest, premium, trades: count }] of report.topContracts.entries()) {
+        const row = rows[index] ?? {};
+        const found = { trades: row['trades'], volume: row['volume'], openInterest: row['open_interest'] };
+        expectSame({ ...found, premium: row['total_premium'] }, { trades: count, volume, openInterest, premium });
+      }
+    });
+
     it('What moved the day gives its rows in order', async () => {
       const rows = (await run('What moved the day')).filter((row) => row['bullish'] !== row['bearish']);
       const { top } = report.drivers;

@@ -83,7 +83,12 @@ export function answerJson(status: number, value: unknown, headers: Readonly<Rec
 
 /** A file to save, never to show. */
 export function answerFile(type: string, name: string, body: Readable): PageAnswer {
-  return { status: 200, type, body, headers: { 'content-disposition': `attachment; filename="${name}"` } };
+  return {
+    status: 200,
+    type,
+    body,
+    headers: { 'content-disposition': `attachment; filename="${name.replace(/[^\w.-]/g, '_')}"` },
+  };
 }
 
 export function answerText(status: number, type: string, body: string): PageAnswer {

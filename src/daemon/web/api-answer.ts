@@ -27,6 +27,8 @@ export async function answerApi(api: ApiReader, path: string, query: URLSearchPa
       return answerFound(await api.run(job, id), 'run');
     case 'runs/job/id/log':
       return answerFound(await api.log(job, id, words), 'run');
+    case 'drops/job/id':
+      return answerFound(await api.drop(job, id, words['rows'] === '1'), 'job or date');
     case 'actions':
       return answerJson(200, { actions: await api.actions() });
     case 'reports':

@@ -4,6 +4,7 @@ import {
   actionAnswerSchema,
   actionLogSchema,
   actionRequestSchema,
+  dropDetailSchema,
   errorSchema,
   jobSchema,
   jobsSchema,
@@ -40,6 +41,11 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: 'The last lines of a log',
     answer: logSchema,
     query: { level: 'the least level: info, warn, error', text: 'only lines that contain this text' },
+  },
+  '/api/drops/{job}/{date}': {
+    summary: 'One drop: manifest, revisions, checks, audit',
+    answer: dropDetailSchema,
+    query: { rows: '1: also the first rows, and sums by symbol' },
   },
   '/api/reports': {
     summary: 'Archived reports, newest first',

@@ -10,14 +10,24 @@ import type { RunEntry } from '../../state/run-entry.ts';
 import type { RunHistory } from '../../state/run-history.ts';
 import { readRunLog } from '../../state/run-log.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
-import type { JobDocument, JobsDocument, LogDocument, ReportLink, RunDetail, RunsDocument } from './api-shape.ts';
+import type {
+  DropDetail,
+  JobDocument,
+  JobsDocument,
+  LogDocument,
+  ReportLink,
+  RunDetail,
+  RunsDocument,
+} from './api-shape.ts';
 import { describeJob, describeJobs, describeRun, listReports } from './describe-job.ts';
+import { DropReader, type DropSource } from './drop-reader.ts';
 
 /** A view younger than this is used again. */
 export const VIEW_LIFETIME_MS = 1_000;
 /** Runs of one answer; `next` leads to the others. */
 export const USUAL_RUNS = 50;
 const USUAL_ACTIONS = 200;
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
 /** Records read for one answer with a filter: more are in the next. */
 const MAX_READ_RUNS = 2_000;
 
@@ -28,6 +38,8 @@ export interface ApiReaderOptions {
   readonly history: (job: string) => RunHistory;
   /** Path of the record of what was done on the page. */
   readonly actionLog: string;
+  /** Reads drops, by processes. */
+  readonly drops: DropSource;
   readonly calendar: CalendarOverride;
   readonly clock: Clock;
 }
@@ -48,11 +60,13 @@ export interface ReportsQuery {
 
 export class ApiReader {
   readonly #options: ApiReaderOptions;
+  readonly #drops: DropReader;
   #known: { readonly view: DaemonView; readonly atMs: number } | undefined;
   #looking: Promise<DaemonView> | undefined;
 
   constructor(options: ApiReaderOptions) {
     this.#options = options;
+    this.#drops = new DropReader(options.drops, options.clock);
   }
 
   /** The daemon's view for whoever looks at a page: at most one a second. */
@@ -132,6 +146,22 @@ export class ApiReader {
   async reports({ job, from = '', to = '9999' }: ReportsQuery): Promise<readonly ReportLink[]> {
     const all = (await this.look()).jobs.filter(({ name }) => job === undefined || name === job).flatMap(listReports);
     return all.filter(({ date }) => date >= from && date <= to).sort((a, b) => (a.date < b.date ? 1 : -1));
+  }
+
+  /** A drop of a known job; `undefined` if the job or the date is none. @throws Fault when it cannot be read */
+  async drop(job: string, date: string, withRows: boolean): Promise<DropDetail | undefined> {
+    return (await this.#isDrop(job, date)) ? await this.#drops.read(job, date, withRows) : undefined;
+  }
+
+  /** The file of a sealed date with its name and size; `undefined` if there is none. @throws Fault */
+  async dropFile(job: string, date: string) {
+    const detail = await this.drop(job, date, false);
+    const [file] = detail?.drop.manifest?.files ?? [];
+    return file && { name: `${date}-${file.filename}`, sizeBytes: file.size, stream: this.#drops.stream(job, date) };
+  }
+
+  async #isDrop(job: string, date: string): Promise<boolean> {
+    return DATE.test(date) && (await this.look()).jobs.some(({ name }) => name === job);
   }
 
   /** What was done on the page, newest first. */

@@ -7,7 +7,7 @@ import { CONDITIONS } from '../../plan/conditions.ts';
 import { actionEntrySchema } from '../../state/action-log.ts';
 import { RUN_COMMANDS, runEntrySchema, runWindowSchema } from '../../state/run-entry.ts';
 import { runProgressSchema } from '../../state/run-progress.ts';
-import { priceSchema } from '../documents.ts';
+import { dropSchema, priceSchema, rowsSchema } from '../documents.ts';
 import { ACTIONS } from './action-path.ts';
 
 const instant = z.iso.datetime();
@@ -114,6 +114,14 @@ export const logSchema = z.object({
   size: z.number().meta({ description: 'bytes of the log' }),
   is_cut: z.boolean().meta({ description: 'only the end of the log was read' }),
 });
+
+export const dropDetailSchema = z.object({
+  drop: dropSchema,
+  first_rows: rowsSchema.nullable().meta({ description: 'null unless asked for with `rows=1`' }),
+  sums: rowsSchema.nullable().meta({ description: 'by symbol; null unless asked for, or without a summary' }),
+});
+
+export type DropDetail = z.infer<typeof dropDetailSchema>;
 
 export const reportsSchema = z.object({ reports: z.array(reportSchema) });
 

@@ -23,7 +23,8 @@ export function judge(view: DaemonView, nowMs: number, calendar: CalendarOverrid
       .map((job) => listGaps(job, nowMs, calendar))
       .filter((gaps) => gaps.length > 0)
       .sort(bySoonestExpiry)
-      .map((gaps) => tellGaps(gaps, nowMs)),
+      .map((gaps) => tellGaps(gaps, nowMs))
+      .map((each) => (jobs.some(({ name, running }) => running && name === each.job) ? { ...each, help: null } : each)),
     ...jobs.flatMap((job) => [...tellLosses(job, nowMs), ...tellLastRun(job, nowMs), ...tellFaults(job)]),
     ...(view.isStopping ? [problem('note', 'The daemon is stopping: it starts no more runs.')] : []),
     ...(jobs.length === 0 ? [problem('note', 'There is no job with a schedule.')] : []),
@@ -62,7 +63,7 @@ function tellLastRun(job: JobView, nowMs: number): readonly Problem[] {
   if (!last || !isFailed(last.outcome)) return [];
   const why = last.error ? last.error.code : OUTCOME_WORDS[last.outcome];
   const text = `The last run of ${name} failed ${formatRelative(last.finishedAtMs, nowMs)}: ${why}`;
-  return [problem('wrong', text, { job: name, help: 'retry' })];
+  return [problem('wrong', text, { job: name, help: job.running ? null : 'retry' })];
 }
 
 function tellFaults({ name, fault, status, statusFault }: JobView): readonly Problem[] {

@@ -12,6 +12,11 @@ export function dropPath(job: string, date: string): string {
   return `/drops/${encodeURIComponent(job)}/${encodeURIComponent(date)}`;
 }
 
+/** Of its Parquet file. */
+export function dropFilePath(job: string, date: string): string {
+  return `${dropPath(job, date)}/file`;
+}
+
 /** The parts of an address, decoded; none if one of them is not encoded as it must be: no page has such an address. */
 export function splitPath(path: string): readonly string[] {
   try {

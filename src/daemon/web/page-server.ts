@@ -12,6 +12,7 @@ import type { RunHistory } from '../../state/run-history.ts';
 import type { DaemonView } from '../job-view.ts';
 import type { Doer } from './actions.ts';
 import { headersOf } from './answer.ts';
+import type { DropSource } from './drop-reader.ts';
 import { createAccess } from './page-access.ts';
 import { Site } from './site.ts';
 
@@ -23,6 +24,8 @@ export interface WebOptions {
   readonly view: () => DaemonView;
   /** Called when someone views the page, at most once a second. */
   readonly onLook?: (() => Promise<void>) | undefined;
+  /** Reads drops, by processes. */
+  readonly drops: DropSource;
   /** Whether the page may act. */
   readonly mayAct: boolean;
   /** What it asks to act. */

@@ -4,7 +4,7 @@
  */
 import { createReadStream } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
-import { describeError } from '../../core/errors.ts';
+import { describeError, isFault } from '../../core/errors.ts';
 import type { HeardRequest } from '../../core/http-listener.ts';
 import type { DaemonView } from '../job-view.ts';
 import { ActionDesk } from './action-answer.ts';
@@ -14,6 +14,7 @@ import { answerFile, answerPage, answerReport, answerReportNotice, answerText, t
 import { answerApi, refuse } from './api-answer.ts';
 import { ApiReader } from './api-reader.ts';
 import { DaemonMetrics } from './daemon-metrics.ts';
+import { renderDropPage } from './drop-page.ts';
 import { answerHealth } from './health-answer.ts';
 import { renderJobPage } from './job-page.ts';
 import { renderOverview } from './overview-page.ts';
@@ -57,6 +58,22 @@ export class Site {
       return await this.#route(request);
     } catch (error) {
       const reason = describeError(error);
+      // A child command could not read the store: whoever looks may know why.
+      if (isFault(error)) {
+        this.#options.log.warn(
+          { event: 'page-unread', code: error.code, reason },
+          `a page could not be read: ${reason}`,
+        );
+        const isBusy = error.code === 'BUSY';
+        return request.target.startsWith('/api/')
+          ? refuse(isBusy ? 503 : 502, error.code, 'see page-unread in the log of the daemon')
+          : answerPage(
+              isBusy ? 503 : 502,
+              renderNotice(isBusy ? 'Busy' : 'It cannot be read', [
+                `${error.code}: see page-unread in the log of the daemon.`,
+              ]),
+            );
+      }
       this.#options.log.error({ event: 'page-failed', reason }, `a page failed: ${reason}`);
       return answerPage(500, renderNotice('Something went wrong', ['See page-failed in the log of the daemon.']));
     }
@@ -103,6 +120,13 @@ export class Site {
       if (file === undefined) return answerPage(404, NOTHING_HERE);
       return answerFile('text/plain; charset=utf-8', `${parts[2]}.log`, createReadStream(file));
     }
+    if (parts.length === 4 && parts[0] === 'drops' && parts[3] === 'file') {
+      const file = await this.#api.dropFile(parts[1] ?? '', parts[2] ?? '');
+      if (!file) return answerPage(404, NOTHING_HERE);
+      const answer = answerFile('application/vnd.apache.parquet', file.name, file.stream);
+      // So that a part is never taken for the whole.
+      return { ...answer, headers: { ...answer.headers, 'content-length': String(file.sizeBytes) } };
+    }
     const nowMs = this.#options.clock.now();
     const isOld = nowMs < this.#pages.atMs || nowMs - this.#pages.atMs >= PAGE_LIFETIME_MS;
     if (isOld) this.#pages = { atMs: nowMs, bodies: new Map() };
@@ -140,6 +164,11 @@ export class Site {
       case 'reports/1': {
         const choice = { job: chosen('job'), from: chosen('from'), to: chosen('to') };
         return renderReportsPage(await api.reports(withoutEmpty(choice)), choice, listNames(view), context);
+      }
+      case 'drops/3': {
+        const detail = await api.drop(name, id, chosen('rows') === '1');
+        const reports = detail && (await api.reports({ job: name, from: id, to: id }));
+        return detail && renderDropPage(detail, reports ?? [], context);
       }
       case 'actions/1':
         return renderActionsPage(await api.actions(), context);

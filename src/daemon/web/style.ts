@@ -40,7 +40,7 @@ nav ul { display: flex; gap: 4px; } nav a { display: inline-block; padding: 3px 
 .filter input, .filter select { width: auto; margin: 0; padding: 4px 8px; max-width: 180px; } .filter button { padding: 4px 12px; } .filter label { color: var(--quiet); }
 table.rows { width: 100%; border-collapse: collapse; } .rows th, .rows td { text-align: left; padding: 9px 10px; border-top: 1px solid var(--line); vertical-align: middle; font-weight: 400; }
 .rows thead th { border-top: 0; color: var(--quiet); font-size: 13px; padding-top: 0; white-space: nowrap; } .rows thead button { background: none; color: inherit; padding: 2px 0; font-weight: 400; text-decoration: underline dotted; text-underline-offset: 3px; }
-.rows thead th[aria-sort=ascending] button::after { content: " ↑"; } .rows thead th[aria-sort=descending] button::after { content: " ↓"; }
+.rows thead th[aria-sort=ascending] button::after { content: " ↑"; content: " ↑" / ""; } .rows thead th[aria-sort=descending] button::after { content: " ↓"; content: " ↓" / ""; }
 .rows tbody th a { font-weight: 600; } .rows.plain td { padding: 4px 10px; font-size: 13px; font-variant-numeric: tabular-nums; white-space: nowrap; } .rows .number { text-align: right; }
 .rows.plain thead th:nth-child(n+5) { text-align: right; }
 .scroll { overflow: auto; max-height: 420px; }
@@ -57,7 +57,7 @@ pre { margin: 4px 0 0; font: 13px/1.45 ui-monospace, SFMono-Regular, Menlo, Cons
 .snippet { background: var(--ground); border-radius: 8px; padding: 10px 12px; }
 .acts { margin: 14px 0 18px; } .act { display: flex; flex-wrap: wrap; gap: 4px 12px; align-items: center; margin: 6px 0; }
 .fields { display: flex; flex-wrap: wrap; gap: 8px 14px; align-items: end; padding: 6px 0 4px; } .fields label { font-size: 13px; color: var(--quiet); } .fields input, .fields select { display: block; width: auto; margin: 2px 0 0; } .fields p { flex-basis: 100%; }
-article > section, article > div { margin-top: 20px; } article.job > header p { margin-top: 4px; } .dates li { margin-top: 4px; } .bad-text { color: var(--bad); }
+article > section, article > div { margin-top: 20px; } article.job > header p { margin-top: 4px; } article.job > header p:has(.button) { margin-top: 14px; } .condition { border-radius: 20px; padding: 2px 10px; font-weight: 600; white-space: nowrap; } article section > details { margin-top: 2px; } .scroll + .scroll { margin-top: 16px; } .dates li { margin-top: 4px; } .bad-text { color: var(--bad); }
 .by-date > div { display: grid; grid-template-columns: 140px 1fr; gap: 0 14px; padding: 7px 0; border-top: 1px solid var(--line); } .by-date dd { grid-column: 2; } .by-date dt { color: var(--quiet); }
 .verdict { border-radius: 12px; padding: 16px 20px; margin-bottom: 20px; border-left: 5px solid; background: var(--card); box-shadow: var(--shadow); }
 .verdict.well { border-color: var(--good); } .verdict.note { border-color: var(--fair); } .verdict.wrong { border-color: var(--bad); }

@@ -67,7 +67,7 @@ function readTrade(row: TradeRow): BigTrade {
 }
 
 /** `SPY 2026-11-20 600 C`: symbol, expiration, strike without trailing zeros, C or P; `?` for a missing part. */
-function formatContract(
+export function formatContract(
   symbol: string,
   expiration: string | null,
   strike: number | null,

@@ -6,6 +6,8 @@
  * outside -1..0, a negative open interest, infinity or NaN) counts as 0 in its own series and affects nothing else.
  * `exposure.ts` defines the numbers.
  */
+
+import { quoteString } from '../../engine/literal.ts';
 import {
   BUSINESS_DAYS_PER_YEAR,
   countWeekdays,
@@ -55,6 +57,8 @@ export interface ExposureRow {
   readonly all_call_dex: EngineNumber;
   readonly all_put_dex: EngineNumber;
   readonly unpriced: number;
+  /** 1 if its series are those of the chain. */
+  readonly is_chain: number;
   /** Strike, call GEX, put GEX; nearest to the spot first. */
   readonly near_strikes: readonly (readonly [number, EngineNumber, EngineNumber])[];
   /** Date, call GEX, put GEX; ascending. */
@@ -69,15 +73,28 @@ export interface ExposureRow {
   readonly profile: readonly EngineNumber[];
 }
 
+export interface ExposureScope {
+  /** Trading date, YYYY-MM-DD. */
+  readonly date: string;
+  /** The chain drop of the date, as a FROM clause takes it, and its symbols: their series are the chain's. Null without one. */
+  readonly chain: { readonly table: string; readonly symbols: readonly string[] } | null;
+  /** Whether zero gamma counts contracts that expire this date, with a time of 1/262. */
+  readonly keepsExpiring: boolean;
+}
+
+/** What the sums need of a series. */
+const SERIES_COLUMNS =
+  'root, k, expires, sign, lots, sigma, gamma_lots, delta_lots, is_unknown, is_adjusted, latest_price, priced_at';
+
 /**
  * Rows are ordered by place: those up to `TOP_EXPOSURES`, and the symbols of the parameter `focus` (Array(String)). The
  * symbols of `focus` and the first of the ranking have details.
  * @param table the counted records, for the FROM clause
- * @param date trading date, YYYY-MM-DD
  */
-export function buildExposureQuery(table: string, date: string): string {
+export function buildExposureQuery(table: string, { date, chain, keepsExpiring }: ExposureScope): string {
   return `WITH
-    series AS (${selectSeries(table)}),
+    traded AS (${selectSeries(table)}),
+    series AS (${chain === null ? `SELECT ${SERIES_COLUMNS}, 1 AS is_series, 0 AS of_chain FROM traded` : joinChain(chain)}),
     symbols AS (${selectSymbols()}),
     ranked AS (
       SELECT *, row_number() OVER (ORDER BY spot > 0 DESC, abs(call_gex + put_gex) DESC, symbol) AS place,
@@ -85,7 +102,7 @@ export function buildExposureQuery(table: string, date: string): string {
         sum(call_dex) OVER () AS all_call_dex, sum(put_dex) OVER () AS all_put_dex, countIf(spot = 0) OVER () AS unpriced, sum(unknown) OVER () AS all_unknown, sum(adjusted) OVER () AS all_adjusted
       FROM symbols
     ),
-    details AS (${selectDetails(date)})
+    details AS (${selectDetails(date, keepsExpiring)})
     SELECT * EXCEPT (strikes, expirations),
       arraySlice(arraySort(s -> (abs(s.1 - spot), s.1), strikes), 1, ${NEAR_STRIKES}) AS near_strikes,
       arrayMap(e -> (toString(e.1), e.2, e.3), arraySlice(expirations, 1, ${FIRST_EXPIRATIONS})) AS first_expirations,
@@ -129,6 +146,29 @@ function selectSeries(table: string): string {
     FROM ${table} GROUP BY ${SERIES_HASH}`;
 }
 
+/**
+ * The series of the chain in place of the traded ones, of which only the price of the underlying stays. One pass over the
+ * records: a condition on the symbols of the chain is a list, not a query.
+ */
+function joinChain({ table, symbols }: NonNullable<ExposureScope['chain']>): string {
+  const isReplaced = `has([${symbols.map(quoteString).join(', ')}], root)`;
+  const unless = (column: string) => `if(${isReplaced}, 0, ${column}) AS ${column}`;
+  const kept = ['sign', 'lots', 'sigma', 'gamma_lots', 'delta_lots', 'is_unknown', 'is_adjusted'];
+  const orZero = (column: string) => `if(isFinite(ifNull(${column}, nan)), ifNull(${column}, 0), 0)`;
+  return `SELECT root, k, expires, ${kept.map(unless).join(', ')}, latest_price, priced_at, NOT ${isReplaced} AS is_series, 0 AS of_chain
+      FROM (SELECT ${SERIES_COLUMNS} FROM traded)
+    UNION ALL
+    SELECT symbol AS root, strike AS k, expiration_date AS expires,
+      toInt8(ifNull(transform(put_call, ['CALL', 'PUT'], [1, -1], 0), 0)) AS sign,
+      if(is_adjusted, 0, greatest(${orZero('open_interest')}, 0)) AS lots,
+      ${orZero('iv')} AS sigma,
+      sign * lots * greatest(${orZero('gamma')}, 0) AS gamma_lots,
+      if(sign * ${orZero('delta')} BETWEEN 0 AND 1, lots * ${orZero('delta')}, 0) AS delta_lots,
+      NOT is_adjusted AND (isNull(gamma) OR isNull(open_interest)) AS is_unknown,
+      ifNull(${hasAdjustedRoot('option_symbol')}, 0) AS is_adjusted, 0 AS latest_price, '' AS priced_at, 1 AS is_series, 1 AS of_chain
+    FROM ${table}`;
+}
+
 /** Sum over the records that have both numbers. */
 function sumPaid(dollars: string): string {
   return `ifNull(sumIf(${dollars}, isFinite(premium) AND isFinite(price * size)), 0)`;
@@ -137,18 +177,18 @@ function sumPaid(dollars: string): string {
 /** One row per symbol, with its series packed into an array (40 bytes per series), so that the file is read once. */
 function selectSymbols(): string {
   const sumSide = (column: string, sign: number) => `sumIf(${column}, sign = ${sign}) * ${SHARES_PER_CONTRACT} * spot`;
-  return `SELECT root AS symbol, argMax(latest_price, priced_at) AS spot, toUInt32(count()) AS series, toUInt32(countIf(is_unknown)) AS unknown, toUInt32(countIf(is_adjusted)) AS adjusted,
+  return `SELECT root AS symbol, argMax(latest_price, priced_at) AS spot, toUInt32(countIf(is_series)) AS series, max(of_chain) AS is_chain, toUInt32(countIf(is_unknown)) AS unknown, toUInt32(countIf(is_adjusted)) AS adjusted,
       ${sumSide('gamma_lots', 1)} * spot * ${MOVE} AS call_gex, ${sumSide('gamma_lots', -1)} * spot * ${MOVE} AS put_gex,
       ${sumSide('delta_lots', 1)} AS call_dex, ${sumSide('delta_lots', -1)} AS put_dex,
       groupArray((sign, k, expires, gamma_lots, lots, sigma)) AS packed
-    FROM series GROUP BY root`;
+    FROM series GROUP BY root HAVING countIf(NOT of_chain) > 0`;
 }
 
 /**
  * Sums of the detailed symbols by strike, by expiration, and at each price of the gamma profile. A symbol that is only
  * ranked keeps one row of zeros (LEFT ARRAY JOIN). `sumMap` sorts by key and drops keys whose sums are all 0.
  */
-function selectDetails(date: string): string {
+function selectDetails(date: string, keepsExpiring: boolean): string {
   const kept = [
     'spot',
     'series',
@@ -160,6 +200,7 @@ function selectDetails(date: string): string {
     'put_dex',
     'place',
     'unpriced',
+    'is_chain',
   ];
   const all = [
     'all_series',
@@ -179,7 +220,7 @@ function selectDetails(date: string): string {
     FROM (
       SELECT * EXCEPT (packed), log(spot) AS log_spot, item.1 AS sign, item.2 AS k, item.3 AS expires, item.4 AS gamma_lots,
         if(sign = 1, ${dollars}, 0) AS call_side, if(sign = -1, ${dollars}, 0) AS put_side,
-        item.6 >= ${LEAST_VOLATILITY} AND item.5 > 0 AND k > 0 AND expires >= toDate32('${date}') AS alive,
+        item.6 >= ${LEAST_VOLATILITY} AND item.5 > 0 AND k > 0 AND expires ${keepsExpiring ? '>=' : '>'} toDate32('${date}') AS alive,
         if(alive, 1 / (item.6 * sqrt(${yearsTo('expires', date)})), 1) AS slope,
         if(alive, sign * item.5 * slope, 0) AS weight,
         if(alive, 1 / (2 * slope) - slope * log(k), 0) AS shift

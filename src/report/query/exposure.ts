@@ -1,5 +1,6 @@
 /**
- * Gamma exposure (GEX) and delta exposure (DEX) in dollars, from the series that traded this date.
+ * Gamma exposure (GEX) and delta exposure (DEX) in dollars: of a symbol's whole chain if a drop of the date has it, else of
+ * the series that traded this date.
  *
  * GEX of a series is `gamma x OI x 100 x S^2 x 0.01`, calls positive, puts negative: the dollars of the underlying that
  * dealers must trade per 1% move to stay hedged, under the naive assumption that dealers are long calls and short puts.
@@ -10,14 +11,16 @@
  *
  * Gamma, delta, volatility and open interest come from the series' latest record with a known gamma; S is the symbol's
  * last positive price of the date. `exposure/zero-gamma.ts` has the method for zero gamma. Left out: series that did
- * not trade, contracts that are not 100 shares (`hasAdjustedRoot`, `hasOddSize`), and symbols without a price. Invariant: rows never reach this module, only the bounded result of
+ * not trade (of symbols without a chain), contracts that are not 100 shares (`hasAdjustedRoot`, `hasOddSize`), and symbols without a price. Invariant: rows never reach this module, only the bounded result of
  * `exposure-query.ts`.
  */
+import { Fault } from '../../core/errors.ts';
+import { quoteString } from '../../engine/literal.ts';
 import { findSignChange, scaleGammaProfile } from '../../exposure/zero-gamma.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
-import { buildExposureQuery, type ExposureRow, TOP_EXPOSURES } from './exposure-query.ts';
+import { buildExposureQuery, type ExposureRow, type ExposureScope, TOP_EXPOSURES } from './exposure-query.ts';
 import { compareStructure, queryStructures, type StructureNumbers } from './exposure-structure.ts';
 
 /** Without a watchlist, the first of these with exposure stands for the market: not a symbol that is largest by accident. */
@@ -44,7 +47,16 @@ export interface ExposureOptions {
   readonly focus: readonly string[];
   /** Local Parquet file of the market-structure drop of this date; null if none is sealed. */
   readonly marketStructure: string | null;
+  /** Local Parquet file of the chain drop of this date; null if none is sealed. */
+  readonly chain?: string | null | undefined;
+  /** Whether zero gamma counts contracts that expire this date, with a time of 1/262. Default: it does. */
+  readonly keepsExpiring?: boolean | undefined;
 }
+
+const CHAIN_COLUMNS = [
+  ...['symbol', 'option_symbol', 'expiration_date', 'put_call', 'strike'],
+  ...['open_interest', 'iv', 'delta', 'gamma'],
+];
 
 /**
  * One pass over the counted records, and one over the market-structure drop.
@@ -54,7 +66,9 @@ export async function queryExposure(source: DropSource, options: ExposureOptions
   const { date, marketStructure } = options;
   const hasWatchlist = options.focus.length > 0;
   const focus = hasWatchlist ? [...new Set(options.focus)] : MARKET;
-  const rows = await source.rows<ExposureRow>(buildExposureQuery(source.table, date), { focus });
+  const chain = options.chain ? await openChain(source, options.chain) : null;
+  const scope = { date, chain, keepsExpiring: options.keepsExpiring ?? true };
+  const rows = await source.rows<ExposureRow>(buildExposureQuery(source.table, scope), { focus });
   const bySymbol = new Map(rows.map((row) => [row.symbol, row]));
   const watchedRows = focus.flatMap((symbol) => bySymbol.get(symbol) ?? []);
   const top = rows.filter(({ place, spot }) => place <= TOP_EXPOSURES && spot > 0);
@@ -71,6 +85,22 @@ export async function queryExposure(source: DropSource, options: ExposureOptions
     focus: hasWatchlist ? watched : [lead ?? []].flat(),
     lead,
   };
+}
+
+/** @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the file is not a chain drop */
+export async function openChain(source: DropSource, path: string): Promise<NonNullable<ExposureScope['chain']>> {
+  const table = `file(${quoteString(path)}, Parquet)`;
+  const described = await source.rows<{ readonly name: string }>(`DESCRIBE TABLE ${table}`);
+  const present = new Set(described.map(({ name }) => name));
+  const missing = CHAIN_COLUMNS.filter((name) => !present.has(name));
+  if (missing.length > 0)
+    throw new Fault(
+      'REPORT_COLUMNS_MISSING',
+      `the drop that the report takes the chain from has no column ${missing.join(', ')}`,
+      { kind: 'usage', hint: 'Name the dataset of a job whose source is `api: chain` in `chain`, or set it to off.' },
+    );
+  const rows = await source.rows<{ readonly symbol: string }>(`SELECT DISTINCT symbol FROM ${table} ORDER BY symbol`);
+  return { table, symbols: rows.map(({ symbol }) => symbol) };
 }
 
 function describeSymbol(row: ExposureRow, structure: StructureNumbers | undefined): SymbolExposure {
@@ -97,6 +127,7 @@ function rankSymbol(row: ExposureRow): RankedExposure {
     contracts: row.series,
     adjustedContracts: row.adjusted,
     unknownContracts: row.unknown,
+    isWholeChain: row.is_chain === 1,
   };
 }
 

@@ -22,6 +22,7 @@ import { buildDriversQuery } from './drivers.ts';
 import { buildUnknown } from './exclusions.ts';
 import { TOP_EXPOSURES } from './exposure-query.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET, TOP_SYMBOLS } from './sums.ts';
+import { buildContractsQuery } from './top-contracts.ts';
 
 const TRADE_LIST =
   'time, symbol, put_call, strike, expiration_date, size, price, premium, side, sentiment, underlying_price, oi, iv, option_activity_type, id';
@@ -30,13 +31,15 @@ const TRADE_LIST =
  * @param location URL of the object; the reader's file has its last path segment as name
  * @param exclusions if the file has nothing to leave out, the queries omit the rule
  * @param hasGaps whether records lack a premium or a size
+ * @param chain URL of the chain drop of the date, which the reader saves under its last path segment; null without one
  */
 export function buildRebuildQueries(
   location: string,
   exclusions: Exclusions,
   hasGaps: boolean,
+  chain: string | null = null,
 ): readonly RebuildQuery[] {
-  const file = `"${location.slice(location.lastIndexOf('/') + 1).replaceAll('"', '""')}"`;
+  const file = nameFile(location);
   const { cancelMessages, lateReports } = exclusions;
   const source = buildSource(file, cancelMessages.trades + lateReports.trades > 0, hasGaps);
   const prelude = source === null ? '' : `WITH counted AS ${source}\n`;
@@ -64,8 +67,12 @@ export function buildRebuildQueries(
       'Biggest trades',
       `${prelude}SELECT ${TRADE_LIST}\nFROM ${counted}${hasGaps ? ' WHERE premium IS NOT NULL' : ''} ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,
     ],
+    ['Contracts by premium', `${prelude}${buildContractsQuery(counted)}`],
     ['What moved the day', `${prelude}${buildDriversQuery(counted)}`],
     ['GEX by symbol', `${rest}${buildExposureQuery(counted)}`],
+    ...(chain === null
+      ? []
+      : [['GEX of whole chains', `${rest}${buildChainQuery(counted, nameFile(chain))}`] as const]),
     [
       'Volume above open interest',
       `${prelude}SELECT ${sumWhere('volume > open_interest', '1')} AS series, count(*) AS of_series, ${sumWhere('volume IS NULL OR open_interest IS NULL', '1')} AS unknown_series, ${sum('volume > open_interest', 'total_premium')} AS premium\nFROM (SELECT sum(size) AS volume, max(oi) AS open_interest, sum(premium) AS total_premium FROM ${counted} GROUP BY ${SERIES_KEY}) AS series`,
@@ -91,6 +98,29 @@ function buildSource(file: string, leavesOut: boolean, hasGaps: boolean): string
   return leavesOut ? counted : null;
 }
 
+/** The file under its own name, as a table. */
+function nameFile(location: string): string {
+  return `"${location.slice(location.lastIndexOf('/') + 1).replaceAll('"', '""')}"`;
+}
+
+/** The exposure of every contract of the chain, at the symbol's last price of the underlying in the records. */
+function buildChainQuery(counted: string, chain: string): string {
+  const weigh = (right: string, sign: string) =>
+    `${sign}100 * 0.01 * spot * spot * ${sumWhere(`${right} AND isFinite(gamma) AND gamma > 0 AND open_interest > 0 AND NOT ${hasAdjustedRoot('option_symbol')}`, 'gamma * open_interest')}`;
+  return `
+spots AS (${SPOTS.replace('COUNTED', counted)}
+)
+SELECT chain.symbol AS symbol, spot, ${weigh(IS_CALL, '')} AS call_gex, ${weigh(IS_PUT, '-')} AS put_gex
+FROM ${chain} AS chain INNER JOIN spots ON chain.symbol = spots.symbol GROUP BY chain.symbol, spot ORDER BY 1`;
+}
+
+/** The last price of the underlying of each symbol. */
+const SPOTS = `
+  SELECT symbol, underlying_price AS spot FROM (
+    SELECT symbol, underlying_price, row_number() OVER (PARTITION BY symbol ORDER BY time DESC, id DESC) AS age
+    FROM COUNTED WHERE underlying_price > 0 AND isFinite(underlying_price)
+  ) AS aged WHERE age = 1`;
+
 /**
  * Uses each series' latest record with a gamma, and each symbol's last price of the underlying. Formula and conventions
  * are those of `exposure.ts`.
@@ -108,11 +138,7 @@ series AS (
     FROM ${counted}
   ) AS aged WHERE age = 1
 ),
-spots AS (
-  SELECT symbol, underlying_price AS spot FROM (
-    SELECT symbol, underlying_price, row_number() OVER (PARTITION BY symbol ORDER BY ${latest}) AS age
-    FROM ${counted} WHERE underlying_price > 0 AND isFinite(underlying_price)
-  ) AS aged WHERE age = 1
+spots AS (${SPOTS.replace('COUNTED', counted)}
 ),
 exposures AS (
   SELECT series.symbol AS symbol, spot, ${weigh(IS_CALL, '')} AS call_gex, ${weigh(IS_PUT, '-')} AS put_gex

@@ -1,6 +1,6 @@
 /** Texts for gamma exposure: lead symbol, the chart by strike, and why the endpoint's figures differ. Pure. */
 import { formatDecimal, formatSignedDollars } from '../../core/units.ts';
-import type { Exposure, SymbolExposure } from '../model.ts';
+import type { Exposure, RankedExposure, SymbolExposure } from '../model.ts';
 import { cleanLine, joinWords, NONE, nameSymbol } from './label.ts';
 import { describeDistance, describeSpot } from './sentences.ts';
 
@@ -11,11 +11,24 @@ export function buildLead({ lead }: Exposure) {
   return {
     symbol: nameSymbol(lead.symbol),
     netGex: spot === null ? NONE : formatSignedDollars(lead.netGex),
+    // What the exposure is of.
+    basis: lead.isWholeChain ? 'whole chain' : 'traded contracts only',
     spot: formatLevel(spot),
     zeroGamma: formatLevel(zeroGamma),
     // `0.9% above`; empty if spot or zero gamma is unknown.
     distance: spot === null || zeroGamma === null ? '' : describeDistance(spot, zeroGamma),
   };
+}
+
+/** What the exposure of these symbols is of: a chain has every contract, the records only those that traded. */
+export function describeBasis(symbols: readonly RankedExposure[]): string {
+  const name = (list: readonly RankedExposure[]) => joinWords(list.map(({ symbol }) => nameSymbol(symbol)));
+  const whole = symbols.filter(({ isWholeChain }) => isWholeChain);
+  const traded = symbols.filter(({ isWholeChain }) => !isWholeChain);
+  if (symbols.length === 0) return '';
+  if (traded.length === 0) return 'GEX of the whole chain.';
+  if (whole.length === 0) return 'GEX of the contracts that traded this day only.';
+  return `GEX of the whole chain: ${name(whole)}; of the contracts that traded this day only: ${name(traded)}.`;
 }
 
 /** Describes the chart by strike. */

@@ -4,7 +4,7 @@ import { type Cell, isText, printTable } from '../report-table.ts';
 import { listTables } from '../report-tables.ts';
 import { describeParts, describeSession, describeSymbols, describeVolumeAboveOpenInterest } from './captions.ts';
 import { listConventions } from './convention.ts';
-import { listStructureNotes } from './exposure-text.ts';
+import { describeBasis, listStructureNotes } from './exposure-text.ts';
 import { cleanLine, countOf } from './label.ts';
 import { describeGaps } from './lacking.ts';
 import { buildFlowView, type ViewOptions } from './mail-view.ts';
@@ -33,6 +33,7 @@ export function buildFullView(report: FlowReport, options: ViewOptions) {
     exclusions: buildExclusionRows(headline, exclusions),
     unmatchedCancels: exclusions.unmatchedCancels === 0 ? '' : countOf(exclusions.unmatchedCancels, 'cancel message'),
     gaps: describeGaps(report),
+    chainLocation: cleanLine(report.chainLocation ?? ''),
     conventions: listConventions(report),
     queries: rebuildQueries.map(({ table, sql }) => ({ table: cleanLine(table), sql })),
   };
@@ -40,7 +41,8 @@ export function buildFullView(report: FlowReport, options: ViewOptions) {
 
 /** What a table shows, in a sentence, by its name. */
 function listNotes(report: FlowReport): Readonly<Record<string, string>> {
-  const { headline, halfHours, topSymbols, symbolCount, expiries, moneyness, volumeAboveOpenInterest } = report;
+  const { headline, halfHours, topSymbols, symbolCount, expiries, moneyness, volumeAboveOpenInterest, exposure } =
+    report;
   const titled = (parts: FlowReport['expiries'] | FlowReport['moneyness']) =>
     parts.map((part) => ({ ...part, title: part.bucket }));
   return {
@@ -49,10 +51,13 @@ function listNotes(report: FlowReport): Readonly<Record<string, string>> {
     'half-hours': describeSession(halfHours, headline.total),
     expirations: describeParts(titled(expiries), headline.total),
     moneyness: describeParts(titled(moneyness), headline.total),
+    contracts: 'The open interest is that of the morning: a volume above it opened positions.',
+    volatility:
+      'Of the strike nearest to the spot; the skew is the put’s of delta −0.25 less the call’s of delta 0.25; the move is one standard deviation, in dollars.',
+    'gex-by-expiration': 'The share of gamma is what rolls off with the expiration.',
     moved: 'By the difference of bullish and bearish premium.',
     'unusual-symbols': 'Premium of this day against the mean of the symbol’s own last sessions.',
-    'gex-by-symbol':
-      'GEX in dollars per 1% move, DEX in dollars of the underlying; calls +, puts −. Contracts that traded this day only.',
+    'gex-by-symbol': `GEX in dollars per 1% move, DEX in dollars of the underlying; calls +, puts −. ${describeBasis([...new Map([...exposure.focus, ...exposure.top].map((row) => [row.symbol, row])).values()])}`,
     'market-structure': listStructureNotes(report.exposure).join(' '),
   };
 }

@@ -18,7 +18,7 @@ import { printRows } from '../report-table.ts';
 import { DIGEST_SYMBOLS, MOVED } from '../report-tables.ts';
 import { buildBar, toneOf } from './bar.ts';
 import { describeSession } from './captions.ts';
-import { buildLead, describeStrikes } from './exposure-text.ts';
+import { buildLead, describeBasis, describeStrikes } from './exposure-text.ts';
 import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatRatio, formatWallClock } from './label.ts';
 import { buildWatchRow } from './row.ts';
 import { buildSentences, nameDriver } from './sentences.ts';
@@ -90,6 +90,8 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     // Empty if no past session is degraded.
     pastNote: describePast(comparison, drop.date),
     watchlist: report.watchlist.map(buildWatchRow),
+    // Empty without exposure.
+    watchlistBasis: describeBasis(report.watchlist.flatMap(({ exposure: own }) => own ?? [])),
     watchlistLeftOut: report.watchlistLeftOut === 0 ? '' : formatCount(report.watchlistLeftOut),
     sessionFinding: describeSession(report.halfHours, headline.total),
     symbols: printRows(DIGEST_SYMBOLS, report.topSymbols),

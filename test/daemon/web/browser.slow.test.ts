@@ -4,18 +4,19 @@
  * the same. Screenshots are written to `test-results/status/` for a person to look at. What the addresses answer is
  * tested in `site.test.ts`.
  */
-import { mkdir } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
-import { jobPath } from '../../../src/daemon/web/page-path.ts';
-import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
+import { dropPath, jobPath } from '../../../src/daemon/web/page-path.ts';
+import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/page-server.ts';
 import { openBrowser } from '../../support/browser.ts';
 import { REPO } from '../../support/flowdrop.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { findBarriers, OVERFLOWS } from './barriers.ts';
-import { HOSTILE, IDLE, makeBadDay, makeGoodDay, makeHostileDay, makeView, NOW, TOKEN } from './views.ts';
+import { HOSTILE, IDLE, makeBadDay, makeDrop, makeGoodDay, makeHostileDay, makeView, NOW, TOKEN } from './views.ts';
 
 const SHOTS = join(REPO, 'test-results', 'status');
 const SCHEMES = ['light', 'dark'] as const;
@@ -37,7 +38,7 @@ afterAll(async () => {
   await browser.close();
 });
 
-async function start(token: string | undefined): Promise<RunningWeb> {
+async function start(token: string | undefined, changes: Partial<WebOptions> = {}): Promise<RunningWeb> {
   return await startWeb({
     address: { host: '127.0.0.1', port: 0 },
     token,
@@ -47,6 +48,7 @@ async function start(token: string | undefined): Promise<RunningWeb> {
       `<!doctype html><html lang="en"><title>Flow</title><body style="color:#123456"><h1>Flow</h1><script>document.title='ran'</script><img src="http://192.0.2.1/x.png"></body></html>`,
     log: createSilentLog(),
     clock: { now: () => (now += 1_100), sleep: async () => {} },
+    ...changes,
   });
 }
 
@@ -101,7 +103,8 @@ describe('the status page in a browser', () => {
     ['hostile', makeHostileDay],
   ] as const)('of a %s day fits, is accessible and keeps to itself, in every width and theme', async (name, make) => {
     const [job] = make().jobs;
-    const paths = { overview: '/', ...(job ? { job: jobPath(job.name) } : {}), runs: '/runs', reports: '/reports' };
+    const ofJob = job ? { job: jobPath(job.name), drop: `${dropPath(job.name, '2026-11-20')}?rows=1` } : {};
+    const paths = { overview: '/', ...ofJob, runs: '/runs', reports: '/reports', actions: '/actions' };
     const looks = SCHEMES.flatMap((scheme) => WIDTHS.map((width) => ({ scheme, width })));
     for (const { scheme, width } of looks) {
       for (const [which, path] of Object.entries(paths)) {
@@ -124,11 +127,11 @@ describe('the status page in a browser', () => {
     const { context, page, troubles } = await look(makeBadDay());
     const names = () => page.locator('table.jobs tbody tr:not([hidden]) th a').allTextContents();
     try {
-      await page.getByRole('button', { name: 'Job' }).press('Enter');
-      await page.getByRole('button', { name: 'Job' }).press('Enter');
+      await page.getByRole('button', { name: 'Job', exact: true }).press('Enter');
+      await page.getByRole('button', { name: 'Job', exact: true }).press('Enter');
       expect(await names()).toEqual(['zero-dte', 'spx-chain', 'nightly-trades']);
       expect(await page.locator('th[aria-sort]').getAttribute('aria-sort')).toBe('descending');
-      await page.getByRole('button', { name: 'State' }).click();
+      await page.getByRole('button', { name: 'State', exact: true }).click();
       expect(await names()).toEqual(['spx-chain', 'zero-dte', 'nightly-trades']);
       await page.getByLabel('Find').fill('TRADES');
       expect(await names()).toEqual(['spx-chain', 'nightly-trades']);
@@ -274,6 +277,85 @@ describe('the status page in a browser', () => {
       expect(await page.evaluate('self.origin')).toBe('null');
     } finally {
       await context.close();
+    }
+  });
+
+  it('does what a person came for in four steps at most, by keyboard and on a phone', async () => {
+    const asked: unknown[] = [];
+    const doer: WebOptions['doer'] = {
+      ...IDLE.doer,
+      async ask(ask) {
+        asked.push(ask);
+        return { outcome: 'started', text: 'It begins.' };
+      },
+      async price() {
+        return { dates: [], total: { dates: 2, rows: 9, requests: 4, seconds: 4 } };
+      },
+      async acceptGap(...gap) {
+        asked.push(gap);
+      },
+    };
+    const day = makeBadDay();
+    view = { ...day, jobs: day.jobs.map((job) => ({ ...job, running: undefined })) };
+    const folder = await mkdtemp(join(tmpdir(), 'flowdrop-actions-'));
+    const drops: WebOptions['drops'] = {
+      ...IDLE.drops,
+      async readDrop(job, date) {
+        const unsealed = { condition: 'missing', manifest: null, location: null, revisions: [] } as const;
+        return makeDrop(job, date, date === '2026-11-18' ? { ...unsealed, revisions: [] } : {});
+      },
+    };
+    const acting = await start(undefined, { doer, drops, actionLog: join(folder, 'actions.jsonl') });
+    const context = await browser.newContext({ viewport: { width: 390, height: 800 }, acceptDownloads: true });
+    const page = await context.newPage();
+    const press = async (name: string | RegExp, role: 'button' | 'link' = 'button') =>
+      await page.getByRole(role, { name }).first().press('Enter');
+    const steps = async (path: string, ...all: readonly (() => Promise<unknown>)[]) => {
+      await page.goto(acting.url + path);
+      expect(all.length).toBeLessThanOrEqual(4);
+      for (const each of all) await each();
+    };
+    const done = () => page.getByRole('heading', { name: 'Started' }).waitFor();
+    try {
+      await steps('/', () => press('Retry now'), done);
+      expect(asked.at(-1)).toEqual({ kind: 'retry', job: 'nightly-trades' });
+      await steps(
+        '/jobs/nightly-trades',
+        () => page.getByText('Backfill dates…').press('Enter'),
+        async () => {
+          await page.getByLabel('From').fill('2026-11-18');
+          await page.getByLabel('To', { exact: true }).fill('2026-11-19');
+        },
+        () => press('Show the price'),
+        () => press('Start the backfill'),
+      );
+      await done();
+      expect(asked.at(-1)).toMatchObject({
+        command: 'backfill',
+        options: ['--from', '2026-11-18', '--to', '2026-11-19'],
+      });
+      expect(await findBarriers(page)).toEqual([]);
+      await steps('/drops/nightly-trades/2026-11-20', async () => {
+        const download = page.waitForEvent('download');
+        await press(/^Download/, 'link');
+        expect((await download).suggestedFilename()).toBe('2026-11-20-trades.parquet');
+      });
+      await steps(
+        '/reports',
+        () => press('flow report', 'link'),
+        () => page.waitForURL(/2026-11-20/),
+      );
+      await steps(
+        '/drops/nightly-trades/2026-11-18',
+        () => page.getByLabel('Reason').fill('vendor outage'),
+        () => press('Accept'),
+        () => page.getByRole('heading', { name: 'Done' }).waitFor(),
+      );
+      expect(asked.at(-1)).toEqual(['nightly-trades', '2026-11-18', ['--reason=vendor outage']]);
+    } finally {
+      await context.close();
+      await acting.close();
+      await rm(folder, { recursive: true });
     }
   });
 

@@ -1,6 +1,7 @@
 /** What a daemon may show, for the tests of its web part: a good day, a bad one, and one with texts that mean harm. */
+import { Readable } from 'node:stream';
 import { listSessions } from '../../../src/calendar/session.ts';
-import type { RunDocument, StatusDocument } from '../../../src/daemon/documents.ts';
+import type { DropDocument, RunDocument, StatusDocument } from '../../../src/daemon/documents.ts';
 import type { DaemonView, JobView, RunRecord } from '../../../src/daemon/job-view.ts';
 import type { WebOptions } from '../../../src/daemon/web/page-server.ts';
 import type { RunEntry } from '../../../src/state/run-entry.ts';
@@ -9,7 +10,7 @@ import { RunHistory } from '../../../src/state/run-history.ts';
 /** A Monday afternoon in the week of Thanksgiving; New York has 13:30. */
 export const NOW = Date.parse('2026-11-23T18:30:00Z');
 /** What the web part needs of a machine that remembers no run and does nothing. */
-export const IDLE: Pick<WebOptions, 'history' | 'mayAct' | 'doer' | 'actionLog'> = {
+export const IDLE: Pick<WebOptions, 'history' | 'mayAct' | 'doer' | 'actionLog' | 'drops'> = {
   history: (job) => new RunHistory('/nonexistent', job),
   mayAct: true,
   doer: {
@@ -19,6 +20,11 @@ export const IDLE: Pick<WebOptions, 'history' | 'mayAct' | 'doer' | 'actionLog'>
     reload: async () => undefined,
   },
   actionLog: '/nonexistent/actions.jsonl',
+  drops: {
+    readDrop: async (job, date) => makeDrop(job, date),
+    queryRows: async () => [{ symbol: 'SPY', premium: 436, earning_date: null }],
+    streamDrop: () => Readable.from(['PAR1']),
+  },
 };
 export const TOKEN = 'a-token-of-24-characters';
 export const HOSTILE = '<script>alert(1)</script>"\'><img src=x onerror=alert(2)>';
@@ -77,6 +83,33 @@ export function makeRunEntry(job: string, hoursAgo: number, changes: Partial<Run
     bytes: 912_000_000,
     dates: [{ date: LAST_SESSION, status: 'sealed', rows: 8_412_907, requests: 471, revision: 1 }],
     reports: [{ report: 'flow', date: LAST_SESSION, sent: 2, unsent: 0 }],
+    ...changes,
+  };
+}
+
+export function makeDrop(job: string, date: string, changes: Partial<DropDocument> = {}): DropDocument {
+  const revision = { rows: 8_412_907, condition: 'available', sealed_at: '2026-11-20T23:41:00.000Z' } as const;
+  return {
+    ...{ job, dataset: 'trades', date, store: 's3://quant-drops/options', condition: 'available', damage: null },
+    accepted: null,
+    audit: { audited_at: '2026-11-21T23:00:00.000Z', revision: 2, result: 'equal' },
+    location: `s3://quant-drops/options/trades/session=${date}/trades.parquet`,
+    manifest: {
+      ...{ revision: 2, condition: 'available', rows: 8_412_907, source_rows: 8_412_907, duplicates: 3 },
+      ...{ min_time: `${date} 09:30:00`, max_time: `${date} 16:15:00`, sort: ['symbol', 'time', 'id'] },
+      ...{ compression: 'ZSTD', row_groups: 172, requests: 471, started_at: '2026-11-20T23:00:00.000Z' },
+      ...{ sealed_at: '2026-11-20T23:41:00.000Z', flowdrop_version: '0.1.0', proved: 'ids and values' },
+      ...{ quarantined: 0, kept: 0, doubts: [], has_summary: true, windows_total: 467 },
+      checks: [{ check: 'min_rows', column: null, passed: true, on_failure: 'fail', found: 8_412_907, allowed: 1_000 }],
+      files: [{ filename: 'trades.parquet', size: 4, hash: `sha256:${'a'.repeat(64)}` }],
+      columns: [{ name: 'id', type: 'STRING', nullable: false }],
+      query: { sql: 'SELECT id FROM RawOptionTrades', entry_point: 'historical' },
+      windows: [{ window: '09:30:00..09:30:12', rows: 9_800 }],
+    },
+    revisions: [
+      { revision: 2, ...revision, changes: { added: 3, removed: 1, altered: 2 }, lost: null },
+      { revision: 1, ...revision, changes: null, lost: null },
+    ],
     ...changes,
   };
 }

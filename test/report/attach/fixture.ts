@@ -91,6 +91,7 @@ function createExposure(symbol: string): SymbolExposure {
     netDex: 1.5e10,
     contracts: 4321,
     adjustedContracts: 0,
+    isWholeChain: false,
     unknownContracts: 0,
     zeroGamma: 598.25,
     callWall: 610,
@@ -225,6 +226,9 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
       { symbol: 'NONE', flow: null, exposure: null, unusual: null },
     ],
     watchlistLeftOut: 0,
+    topContracts: [],
+    volatility: [],
+    chainLocation: null,
     rebuildQueries: [
       { table: 'Headline', sql: "SELECT count(*) AS trades,\n  sum(premium)\nFROM 'trades.parquet'" },
       { table: 'Symbols', sql: "SELECT symbol, sum(premium)\nFROM 'trades.parquet' GROUP BY symbol ORDER BY 2 DESC" },

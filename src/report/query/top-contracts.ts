@@ -1,0 +1,52 @@
+/** The contracts with most premium of the day, each with its volume against its open interest. One pass. */
+import { type EngineNumber, readNumber } from '../amount.ts';
+import type { DropSource } from '../drop-source.ts';
+import type { ContractFlow } from '../model.ts';
+import { SERIES_HASH, SERIES_KEY } from '../records.ts';
+import { formatContract } from './biggest-trades.ts';
+
+const TOP_CONTRACTS = 10;
+
+interface ContractRow {
+  readonly root: string;
+  readonly right: string | null;
+  readonly k: EngineNumber;
+  readonly expiration: string | null;
+  readonly trades: number;
+  readonly volume: EngineNumber;
+  readonly open_interest: EngineNumber;
+  readonly total_premium: EngineNumber;
+  readonly bullish: EngineNumber;
+  readonly bearish: EngineNumber;
+}
+
+const SUMS = `count(*) AS trades, sum(size) AS volume, max(oi) AS open_interest, sum(premium) AS total_premium,
+  sum(CASE WHEN sentiment = 'BULLISH' AND premium IS NOT NULL THEN premium ELSE 0 END) AS bullish,
+  sum(CASE WHEN sentiment = 'BEARISH' AND premium IS NOT NULL THEN premium ELSE 0 END) AS bearish`;
+
+export async function queryTopContracts(source: DropSource): Promise<readonly ContractFlow[]> {
+  const rows = await source.rows<ContractRow>(
+    `SELECT any(symbol) AS root, any(put_call) AS right, any(strike) AS k, toString(any(expiration_date)) AS expiration,
+       ${SUMS}
+     FROM ${source.table} GROUP BY ${SERIES_HASH} ORDER BY total_premium DESC NULLS LAST, root, expiration, k, right LIMIT ${TOP_CONTRACTS}`,
+  );
+  return rows.map(readContract);
+}
+
+/** The same for readers. */
+export function buildContractsQuery(counted: string): string {
+  return `SELECT ${SERIES_KEY}, ${SUMS}\nFROM ${counted} GROUP BY ${SERIES_KEY}\nORDER BY total_premium DESC NULLS LAST, symbol, expiration_date, strike, put_call LIMIT ${TOP_CONTRACTS}`;
+}
+
+function readContract(row: ContractRow): ContractFlow {
+  return {
+    symbol: row.root,
+    contract: formatContract(row.root, row.expiration, readNumber(row.k), row.right),
+    trades: row.trades,
+    volume: readNumber(row.volume),
+    openInterest: readNumber(row.open_interest),
+    premium: readNumber(row.total_premium),
+    bullish: readNumber(row.bullish) ?? 0,
+    bearish: readNumber(row.bearish) ?? 0,
+  };
+}

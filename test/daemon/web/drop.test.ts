@@ -1,0 +1,158 @@
+/**
+ * The page of a drop and its download: read once for all, bounded, and never for a name that the daemon does not know.
+ * With a real store it is in `test/daemon/start.slow.test.ts`.
+ */
+import { Readable } from 'node:stream';
+import { afterEach, expect, it } from 'vitest';
+import { Fault } from '../../../src/core/errors.ts';
+import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/page-server.ts';
+import { createSilentLog } from '../../support/log.ts';
+import { HOSTILE, IDLE, makeBadDay, makeDrop, makeHostileDay, NOW } from './views.ts';
+
+let web: RunningWeb;
+let now = NOW;
+let asked: string[] = [];
+afterEach(async () => {
+  await web.close();
+  asked = [];
+});
+
+async function start(drops: Partial<WebOptions['drops']> = {}, view = makeBadDay): Promise<void> {
+  web = await startWeb({
+    ...IDLE,
+    address: { host: '127.0.0.1', port: 0 },
+    token: undefined,
+    view,
+    readReport: async () => undefined,
+    drops: {
+      ...IDLE.drops,
+      async readDrop(job, date) {
+        asked.push(`drop ${job} ${date}`);
+        return makeDrop(job, date);
+      },
+      async queryRows(job, sql) {
+        asked.push(`${job}: ${sql}`);
+        return [{ symbol: 'SPY', premium: 436, more: { a: 1 } }];
+      },
+      ...drops,
+    },
+    log: createSilentLog(),
+    clock: { now: () => (now += 1_100), sleep: async () => {} },
+  });
+}
+
+const get = async (path: string) => {
+  const answer = await fetch(`${web.url}${path}`);
+  return { status: answer.status, headers: answer.headers, body: await answer.text() };
+};
+const PATH = '/drops/nightly-trades/2026-11-20';
+
+it('says of a drop what its manifest says, in words, and how to read it', async () => {
+  await start();
+  const { status, body } = await get(PATH);
+  const words = body.replace(/<[^>]*>/g, '').replace(/\s+/g, ' ');
+  expect(status).toBe(200);
+  expect(words).toContain('8,412,907 rows, 09:30 to 16:15 exchange time; revision 2, sealed 2 days ago');
+  expect(words).toContain('the source has the same ids and values; compared again on 2026-11-21: equal.');
+  expect(words).toContain('revision 2, sealed 2026-11-20 23:41 UTC, 8,412,907 rows: 3 added, 1 removed, 2 altered');
+  expect(body).toContain('read_parquet(&#39;s3://quant-drops/options/trades/session=2026-11-20/trades.parquet&#39;)');
+  for (const name of ['DuckDB', 'pandas', 'Polars', 'ClickHouse']) expect(body).toContain(`<summary>${name}</summary>`);
+});
+
+it('reads rows and sums only when they are asked for, and once for all who ask meanwhile', async () => {
+  await start();
+  await Promise.all([get(PATH), get(PATH), get(`/api${PATH}`)]);
+  expect(asked).toEqual(['drop nightly-trades 2026-11-20']);
+  const { body } = await get(`${PATH}?rows=1`);
+  expect(body).toContain('<td>436</td><td>{&quot;a&quot;:1}</td>');
+  expect(asked.slice(2)).toEqual([
+    "nightly-trades: SELECT * FROM `trades` WHERE date = toDate('2026-11-20') LIMIT 20",
+    expect.stringMatching(/^nightly-trades: SELECT symbol, trades, .* FROM `trades_summary` WHERE date = toDate/),
+  ]);
+});
+
+it('sends the file as it is read, with its size, and ends the connection when the reading fails', async () => {
+  await start();
+  const file = await get(`${PATH}/file`);
+  expect([file.status, file.body, file.headers.get('content-length')]).toEqual([200, 'PAR1', '4']);
+  expect(file.headers.get('content-disposition')).toBe('attachment; filename="2026-11-20-trades.parquet"');
+  await web.close();
+  const broken = Readable.from(
+    (async function* () {
+      yield 'PA';
+      throw new RangeError('the process ended');
+    })(),
+  );
+  await start({ streamDrop: () => broken });
+  await expect(get(`${PATH}/file`)).rejects.toThrow();
+  await web.close();
+  await start({
+    streamDrop() {
+      throw new Fault('BUSY', 'others');
+    },
+  });
+  expect((await get(`${PATH}/file`)).status).toBe(503);
+});
+
+it('offers to accept a gap that a person may accept, and nothing of a date that is not sealed', async () => {
+  const unsealed = { manifest: null, location: null, revisions: [], audit: null };
+  await start({ readDrop: async (job, date) => makeDrop(job, date, { ...unsealed, condition: 'expired' }) });
+  const { body } = await get(PATH);
+  expect(body).toContain('action="/actions/accept"');
+  expect(body).not.toContain('Download');
+  expect((await get(`${PATH}/file`)).status).toBe(404);
+  await web.close();
+  await start({ readDrop: async (job, date) => makeDrop(job, date, { ...unsealed, condition: 'pending' }) });
+  expect((await get(PATH)).body).not.toContain('action="/actions/accept"');
+});
+
+it('says that a store cannot be read, tells nothing of why, and asks again the next time', async () => {
+  let isDown = true;
+  await start({
+    async readDrop(job, date) {
+      if (isDown) throw new Fault('STORE_UNREACHABLE', 's3://secret-place is away');
+      return makeDrop(job, date);
+    },
+  });
+  for (const path of [PATH, `/api${PATH}`]) {
+    const { status, body } = await get(path);
+    expect([status, body.includes('STORE_UNREACHABLE'), body.includes('secret-place')]).toEqual([502, true, false]);
+  }
+  isDown = false;
+  expect((await get(PATH)).status).toBe(200);
+});
+
+it.each(['2026-11-2', '2026-11-20x', "2026-11-20'", '..%2f..%2fetc', 'today', '--file'])(
+  'reads nothing for the date %s',
+  async (date) => {
+    await start();
+    for (const path of [
+      `/drops/nightly-trades/${date}`,
+      `/drops/nightly-trades/${date}/file`,
+      `/drops/nobody/2026-11-20`,
+    ]) {
+      expect([(await get(path)).status, (await get(`/api${path}`)).status]).toEqual([404, 404]);
+    }
+    expect(asked).toEqual([]);
+  },
+);
+
+it('shows texts that mean harm as texts', async () => {
+  const harm = makeDrop(HOSTILE, '2026-11-20');
+  const manifest = harm.manifest && {
+    ...harm.manifest,
+    ...{ degraded_reason: HOSTILE, sort: [HOSTILE], compression: HOSTILE, proved: HOSTILE, doubts: [HOSTILE] },
+    checks: [{ check: HOSTILE, column: HOSTILE, passed: false, on_failure: 'warn', found: 1, allowed: 2 }],
+    files: [{ filename: `${HOSTILE}\r\nx: y`, size: 4, hash: HOSTILE }],
+    columns: [{ name: HOSTILE, type: HOSTILE, nullable: true }],
+    query: { sql: HOSTILE, entry_point: HOSTILE },
+    windows: [{ window: HOSTILE, rows: 1 }],
+  };
+  const drop = { ...harm, dataset: `\`${HOSTILE}\\`, damage: HOSTILE, location: `s3://${HOSTILE}`, manifest };
+  await start({ readDrop: async () => drop, queryRows: async () => [{ [HOSTILE]: HOSTILE }] }, makeHostileDay);
+  const path = `/drops/${encodeURIComponent(HOSTILE)}/2026-11-20`;
+  const { status, body } = await get(`${path}?rows=1`);
+  expect([status, body.includes('<img'), body.match(/<script/g)?.length]).toEqual([200, false, 1]);
+  const file = await get(`${path}/file`);
+  expect([file.status, file.headers.get('x')]).toEqual([200, null]);
+});
