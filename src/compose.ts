@@ -18,7 +18,6 @@ import {
   DEFAULTS,
   type Environment,
   listSecrets,
-  readAlertWebhook,
   readApiKey,
   readCalendar,
   readClockRule,
@@ -31,6 +30,7 @@ import {
   readRate,
   readSecret,
   readVersion,
+  readWebhook,
   sourceUrl,
 } from './settings/settings.ts';
 import { reportSettings } from './settings/settings-report.ts';
@@ -222,8 +222,8 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
       const allowed = parseMailDomains(domains);
       return restrictMailer(await openAnyMailer(env, cwd), allowed);
     },
-    async openWebhook() {
-      const settings = readAlertWebhook(env, cwd);
+    async openWebhook(use) {
+      const settings = readWebhook(env, cwd, use);
       return settings && (await import('./mail/webhook.ts')).createWebhook(settings, clock);
     },
     readCalendar: () => readCalendar(env, cwd),

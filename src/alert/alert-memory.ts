@@ -1,5 +1,5 @@
 /**
- * Remembers which alerts were sent: `_flowdrop/alerts/<job>.json` in the store, so that another worker does
+ * Remembers which alerts were sent, and which events are owed: `_flowdrop/alerts/<job>.json` in the store, so that another worker does
  * not send them again.
  * A store has no compare-and-swap. So a write applies our changes since the last write to what the store holds by then.
  * If two workers write at the same moment, the later write wins, and an alert may be sent twice. Such a moment could
@@ -14,8 +14,9 @@ import type { Log } from '../core/log.ts';
 import { alertsKey } from '../ledger/layout.ts';
 import type { Store } from '../store/store.ts';
 import { type AlertState, alertStateSchema, applyChanges, createAlertState } from './open-causes.ts';
+import { joinEvents } from './open-events.ts';
 
-interface AlertMemory {
+export interface AlertMemory {
   readonly state: AlertState;
   /** Merges in what another worker has written since: it may have notified someone. Never throws. */
   refresh(state: AlertState): Promise<AlertState>;
@@ -45,9 +46,10 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
   });
   const local = parseState(await readFileIfExists(path), job, log);
   const alerts = { ...stored?.alerts, ...local?.alerts };
-  const state = { ...createAlertState(job), alerts };
+  const events = joinEvents(stored?.events, local?.events);
+  const state = { ...createAlertState(job), alerts, events };
   /** The state that our changes are compared with. */
-  let base: AlertState = { ...createAlertState(job), alerts: { ...stored?.alerts } };
+  let base: AlertState = { ...createAlertState(job), alerts: { ...stored?.alerts }, events: stored?.events };
   /** The text in the store; empty while the local file must still be moved there. */
   let written = local && !isStoreDown ? '' : encode(state);
   return {

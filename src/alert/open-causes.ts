@@ -5,6 +5,8 @@
 import { z } from 'zod';
 import type { AlertWords } from './alert-text.ts';
 import { CAUSE_KINDS, type Cause, judgeCause } from './causes.ts';
+import { isSame, mergeRecords } from './merge-records.ts';
+import { type EventState, eventStateSchema, mergeEvents } from './open-events.ts';
 import type { RunFacts } from './run-facts.ts';
 
 const entrySchema = z.object({
@@ -30,6 +32,8 @@ export const alertStateSchema = z.object({
   job: z.string(),
   /** By cause id. */
   alerts: z.record(z.string(), entrySchema),
+  /** Absent until a run with an address for events has begun. */
+  events: eventStateSchema.optional(),
 });
 
 export type AlertEntry = Readonly<z.infer<typeof entrySchema>>;
@@ -38,6 +42,7 @@ export interface AlertState {
   readonly version: 1;
   readonly job: string;
   readonly alerts: Readonly<Record<string, AlertEntry>>;
+  readonly events?: EventState | undefined;
 }
 
 /** Causes that no run can re-check (such as a recipient removed from the list) end after this time. */
@@ -96,13 +101,8 @@ function settle(entry: AlertEntry, facts: RunFacts, found: readonly string[]): A
  * wins, plus the targets that the other worker notified. If we forgot an entry that the other worker changed, it stays.
  */
 export function applyChanges(now: AlertState, before: AlertState, after: AlertState): AlertState {
-  const alerts: Record<string, AlertEntry> = {};
-  for (const id of new Set([...Object.keys(now.alerts), ...Object.keys(after.alerts)])) {
-    const [theirs, base, ours] = [now.alerts[id], before.alerts[id], after.alerts[id]];
-    const kept = isSame(ours, base) ? theirs : mergeEntry(theirs, base, ours);
-    if (kept) alerts[id] = kept;
-  }
-  return { ...after, alerts };
+  const alerts = mergeRecords(now.alerts, before.alerts, after.alerts, mergeEntry);
+  return { ...after, alerts, events: mergeEvents(now.events, before.events, after.events) };
 }
 
 function mergeEntry(
@@ -114,10 +114,6 @@ function mergeEntry(
   if (theirs?.first_seen !== ours.first_seen) return ours;
   const sent = ours.status === 'open' && theirs.status === 'recovered' ? ours.sent : { ...theirs.sent, ...ours.sent };
   return { ...ours, sent, recovery_sent: { ...theirs.recovery_sent, ...ours.recovery_sent } };
-}
-
-function isSame(a: AlertEntry | undefined, b: AlertEntry | undefined): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
 }
 
 export interface DueAlerts {

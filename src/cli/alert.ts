@@ -1,12 +1,13 @@
 /**
  * `flowdrop alert JOB`: alerts the operators of a job without a run, from the store and the calendar. Not for people:
  * the daemon calls it between runs, and when a run or a job file is broken. It sends no request to a source and seals
- * nothing.
+ * nothing. It also posts the events that are owed.
  */
 import { assertNotAborted, EXIT_CODES, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { readJob, readJobAddressee } from '../job/job-folder.ts';
 import { alertOperators } from '../run/alert-operators.ts';
+import { announce } from '../run/announce.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import { createRunDeps, type RunCli } from './run-output.ts';
 
@@ -29,6 +30,7 @@ export async function alert(
     // A call about a dead run may use the last valid copy of the file.
     isJobFileRead: died === undefined && broken === undefined,
   });
+  await announce(createRunDeps(cli), job, undefined);
   assertNotAborted(cli.signal);
   const { sent, unsent, unread, isWhole } = summary;
   if (globals.json) {

@@ -12,6 +12,7 @@ import type { Edition } from '../deliver/mailed-report.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { embedImages } from '../mail/mail-page.ts';
+import { announce } from '../run/announce.ts';
 import { withDeliverContext } from '../run/run-context.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import type { ActionResult, CommandCall } from './command.ts';
@@ -67,6 +68,7 @@ export async function report(
       await withDeliverContext(deps, job, async (context) => await deliverReports(context, job, { date, only })),
     (mailed) => ({ outcome: mailed.some(hasFailed) ? 'failed' : 'done', deliveries: mailed }),
   );
+  await announce(createRunDeps(cli), job, undefined);
   if (globals.json) cli.terminal.out(`${JSON.stringify(deliveries, undefined, 2)}\n`);
   else if (deliveries.length === 0) cli.terminal.out('Nothing is sealed yet, so there is nothing to report on.\n');
   else cli.terminal.out(`${deliveries.flatMap(describeDelivery).join('\n')}\n`);

@@ -80,7 +80,8 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
     env: self.env,
     cwd: cli.cwd,
   });
-  const hasWebhook = (await openers.openWebhook()) !== undefined;
+  const hasWebhook = (await openers.openWebhook('alert')) !== undefined;
+  const hasEvents = (await openers.openWebhook('event')) !== undefined;
   const assertUsable = (job: Job) => assertShareable(job, daemonOpeners.hasRedis());
   const commands = createChildCommands(commandOf, clock);
   const checkSql = async ({ source }: Job, path: string) => {
@@ -106,7 +107,8 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
       return last && Date.parse(last.started_at);
     },
     readCalendar: () => openers.readCalendar(),
-    hasAlerts: ({ alerts }) => alerts.to.length > 0 || (alerts.webhook && hasWebhook),
+    hasAlerts: ({ alerts, events }) =>
+      alerts.to.length > 0 || (alerts.webhook && hasWebhook) || (hasEvents && events.length > 0),
     async startRun({ job: { name }, path }, runId, { reason, asked }) {
       const isStage = reason === 'stage';
       const verb = asked?.command ?? 'run';

@@ -78,7 +78,7 @@ export async function previewReport(
 }
 
 /** A short text that distinguishes the job's reports, as part of a key. */
-function identifyReport(report: JobReport): string {
+export function identifyReport(report: JobReport): string {
   const hash = createHash('sha256').update(formatReportIdentity(report)).digest('hex').slice(0, 8);
   return `${report.template}-${hash}`;
 }

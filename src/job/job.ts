@@ -22,6 +22,8 @@ export interface Job<Source extends JobSource = JobSource> {
   readonly schedule: JobSchedule | undefined;
   readonly reports: readonly JobReport[];
   readonly alerts: JobAlerts;
+  /** Events of the job that are posted, if an address is set. */
+  readonly events: readonly EventType[];
 }
 
 /** A job that fetches its rows with SQL. */
@@ -239,6 +241,11 @@ export interface JobReport {
   /** `mailto:` or `https:` address of List-Unsubscribe; null: no such header. */
   readonly unsubscribe: string | null;
 }
+
+/** What programs can be notified of. `alert/cloud-event.ts` builds the documents. */
+export const EVENT_TYPES = ['drop.sealed', 'drop.restated', 'date.lost', 'report.sent'] as const;
+
+export type EventType = (typeof EVENT_TYPES)[number];
 
 /** Where operator alerts about the job go. */
 interface JobAlerts {

@@ -214,8 +214,8 @@ export function parseAddressee(file: string, text: string): Job | undefined {
   // After a syntax error, no value can be trusted.
   const value: unknown = document.errors.length > 0 ? undefined : document.toJS();
   if (typeof value !== 'object' || value === null) return undefined;
-  const { name, source, drop, alerts }: Readonly<Record<string, unknown>> = { ...value };
-  const rest = { name, drop, alerts };
+  const { name, source, drop, alerts, events }: Readonly<Record<string, unknown>> = { ...value };
+  const rest = { name, drop, alerts, events };
   return tryParse(file, { ...rest, source }) ?? tryParse(file, { ...rest, source: NO_SOURCE });
 }
 

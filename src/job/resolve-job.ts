@@ -6,18 +6,19 @@ import { findNearest } from '../core/nearest.ts';
 import { SUMMARIZED_COLUMNS } from '../report/records.ts';
 import { isS3Location } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
-import type {
-  AuditRule,
-  Job,
-  JobCatalog,
-  JobCheck,
-  JobColumn,
-  JobSchedule,
-  JobSource,
-  SnapshotApi,
-  SnapshotSource,
-  SqlApi,
-  SqlSource,
+import {
+  type AuditRule,
+  EVENT_TYPES,
+  type Job,
+  type JobCatalog,
+  type JobCheck,
+  type JobColumn,
+  type JobSchedule,
+  type JobSource,
+  type SnapshotApi,
+  type SnapshotSource,
+  type SqlApi,
+  type SqlSource,
 } from './job.ts';
 import { resolveReports } from './job-report.ts';
 import { parseDurationSeconds } from './plain-shape.ts';
@@ -78,6 +79,7 @@ export function resolveJob(file: string, written: JobFile): Job {
     schedule: written.schedule && resolveSchedule(source, written.schedule),
     reports: resolveReports(written.reports ?? []),
     alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
+    events: [...new Set(written.events ?? EVENT_TYPES)],
   };
 }
 

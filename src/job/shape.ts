@@ -6,6 +6,7 @@ import { validate as isCron } from 'node-cron';
 import { z } from 'zod';
 import { EXCHANGE_TIME_ZONE, TABLES } from '../api-contract/published-limits.ts';
 import { RESERVED_DATASETS } from '../store/key-kind.ts';
+import { EVENT_TYPES } from './job.ts';
 import { addressSchema, durationSchema, nameSchema, timezoneSchema } from './plain-shape.ts';
 import { REPORT_DEFAULTS, reportSchema } from './report-shape.ts';
 
@@ -365,6 +366,10 @@ export const jobSchema = z.strictObject({
     })
     .optional()
     .describe('Operators who get alerts about failures, once per cause, and again when it is over.'),
+  events: z
+    .array(z.enum(EVENT_TYPES))
+    .optional()
+    .describe('Events that are posted to FLOWDROP_EVENTS_URL, if it is set. Default: all; []: none.'),
 });
 
 /** What the user writes. */

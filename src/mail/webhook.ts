@@ -1,5 +1,5 @@
 /**
- * Posts alerts to a chat tool or a program: one JSON document per POST, signed if a secret is set. Invariant: a 2xx
+ * Posts alerts and events to a chat tool or a program: one JSON document per POST, signed if a secret is set. Invariant: a 2xx
  * answer means that it was accepted; redirects are not followed, because they could send the document anywhere;
  * attempts are bounded. The address itself is a secret (anyone who knows it can post), so it is never shown.
  *
@@ -14,11 +14,22 @@ import type { Clock } from '../core/clock.ts';
 import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
 import { createRedactor } from '../core/redact.ts';
 
+/** What is posted. */
+export type WebhookUse = 'alert' | 'event';
+
+/** Media type, and what the names of its settings begin with. */
+const USES = {
+  alert: { type: 'application/json; charset=utf-8', setting: 'FLOWDROP_ALERT_WEBHOOK' },
+  // CloudEvents 1.0, HTTP binding, structured mode.
+  event: { type: 'application/cloudevents+json; charset=utf-8', setting: 'FLOWDROP_EVENTS' },
+} as const satisfies Readonly<Record<WebhookUse, { readonly type: string; readonly setting: string }>>;
+
 interface WebhookOptions {
+  readonly use: WebhookUse;
   /** `http://` or `https://` address. */
   readonly url: string;
   /** Signs each document; absent: no signature header. */
-  readonly secret?: string;
+  readonly secret?: string | undefined;
   /**
    * Timeout of one attempt, in ms; default 10,000. A longer one would let a slow chat tool delay the end of every run.
    */
@@ -30,7 +41,7 @@ export interface Webhook {
   readonly url: string;
   /**
    * Not idempotent; the `Idempotency-Key` header has the document's `id`, so that a receiver can drop a repetition.
-   * @throws Fault `WEBHOOK_FAILED` if it was not accepted
+   * @throws Fault `WEBHOOK_FAILED` if it was not accepted, `WEBHOOK_REFUSED` if the receiver does not want this document
    */
   post(document: { readonly id: string }, signal?: AbortSignal): Promise<void>;
 }
@@ -69,8 +80,8 @@ export function createWebhook(options: WebhookOptions, clock: Clock): Webhook {
         if (!refusal.isWorthRetry || attempt === MAX_TRIES) {
           const tries = attempt === 1 ? '' : ` (${attempt} tries)`;
           throw new Fault(
-            'WEBHOOK_FAILED',
-            redact(`webhook: ${origin} did not accept the alert${tries}: ${refusal.text}`),
+            refusal.isWorthRetry ? 'WEBHOOK_FAILED' : 'WEBHOOK_REFUSED',
+            redact(`webhook: ${origin} did not accept the ${options.use}${tries}: ${refusal.text}`),
             {
               hint: refusal.hint,
             },
@@ -103,17 +114,17 @@ async function attemptPost(
       answer.destroy();
       return undefined;
     }
-    return judge(status, answer.headers['retry-after'], await readHead(answer));
+    return judge(options.use, status, answer.headers['retry-after'], await readHead(answer));
   } catch (error) {
     assertNotAborted(signal);
     const text = timeout.aborted ? 'no answer in time' : describeError(error);
-    return { text, hint: 'Check that FLOWDROP_ALERT_WEBHOOK_URL is reachable from here.', isWorthRetry: true };
+    return { text, hint: `Check that ${USES[options.use].setting}_URL is reachable from here.`, isWorthRetry: true };
   }
 }
 
 /** Does not use `fetch`, for the reason in decision 44: there, a damaged compressed answer would never end. */
 async function send(
-  { url, secret }: WebhookOptions,
+  { use, url, secret }: WebhookOptions,
   { id, body }: Outgoing,
   nowMs: number,
   signal: AbortSignal,
@@ -122,7 +133,7 @@ async function send(
   const outgoing = (url.startsWith('https:') ? requestHttps : requestHttp)(url, {
     method: 'POST',
     headers: {
-      'content-type': 'application/json; charset=utf-8',
+      'content-type': USES[use].type,
       'content-length': Buffer.byteLength(body),
       'user-agent': 'flowdrop',
       'idempotency-key': id,
@@ -145,17 +156,18 @@ export function signWebhook(secret: string, timestamp: string, body: string): st
   return createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex');
 }
 
-function judge(status: number, retryAfter: string | undefined, head: string): Refusal {
+function judge(use: WebhookUse, status: number, retryAfter: string | undefined, head: string): Refusal {
   const text = `HTTP ${status}${head === '' ? '' : `: ${head}`}`;
   if (status >= 500 || RETRIED_STATUSES.has(status)) {
     const seconds = /^\d+$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined;
     const wait = seconds === undefined ? {} : { waitMs: seconds * 1000 };
-    return { text, hint: 'It may accept the alert later: the next run sends it again.', isWorthRetry: true, ...wait };
+    return { text, hint: `It may accept the ${use} later: the next run sends it again.`, isWorthRetry: true, ...wait };
   }
+  const { setting } = USES[use];
   const hint =
     status >= 300 && status < 400
-      ? 'Redirects are not followed: set FLOWDROP_ALERT_WEBHOOK_URL to the final address.'
-      : 'Check FLOWDROP_ALERT_WEBHOOK_URL and FLOWDROP_ALERT_WEBHOOK_SECRET; the next run sends the alert again.';
+      ? `Redirects are not followed: set ${setting}_URL to the final address.`
+      : `Check ${setting}_URL and ${setting}_SECRET; the next run sends the ${use} again.`;
   return { text, hint, isWorthRetry: false };
 }
 

@@ -47,7 +47,7 @@ export async function alertOperators(deps: AlertDeps, job: Job, outcome: RunOutc
       return undefined;
     }
   };
-  const webhook = job.alerts.webhook ? await attempt('webhook', () => deps.openWebhook()) : undefined;
+  const webhook = job.alerts.webhook ? await attempt('webhook', () => deps.openWebhook('alert')) : undefined;
   if (listTargets(job, webhook !== undefined).length === 0) return { ...NOBODY, isWhole: !isHindered };
   const calendar = await attempt('calendar', () => deps.readCalendar());
   const store = await attempt('store', () => deps.openStore(job.drop.to, { objects: job.drop.s3 }));

@@ -11,7 +11,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { ClockRule } from '../export/clocks.ts';
 import type { ApiAccess, JobCatalog, ServerSource, SnapshotApi, SnapshotSource, SqlApi } from '../job/job.ts';
 import type { Mailer } from '../mail/mailer.ts';
-import type { Webhook } from '../mail/webhook.ts';
+import type { Webhook, WebhookUse } from '../mail/webhook.ts';
 import type { ServerTable } from '../source/server-table.ts';
 import type { SnapshotClient } from '../source/snapshot.ts';
 import type { Source } from '../source/source.ts';
@@ -76,8 +76,8 @@ export interface Openers extends SourceOpeners {
   /** Sends nothing yet. @throws Fault `SETTING_INVALID` */
   openCatalog(target: JobCatalog): Promise<RestCatalog>;
   openMailer(): Promise<Mailer>;
-  /** Where alerts are posted; `undefined` without an address. @throws Fault `SETTING_INVALID` */
-  openWebhook(): Promise<Webhook | undefined>;
+  /** Where alerts or events are posted; `undefined` without an address. @throws Fault `SETTING_INVALID` */
+  openWebhook(use: WebhookUse): Promise<Webhook | undefined>;
   /** The operator's override of the exchange's calendar. @throws Fault `SETTING_INVALID`, `CALENDAR_INVALID` */
   readCalendar(): Promise<CalendarOverride>;
 }

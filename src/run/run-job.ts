@@ -1,6 +1,6 @@
 /**
  * One run of one job, from the source to the recipients: export -> deliver -> audit -> deliver what was restated ->
- * record -> alert. The audits of older dates do not hold back the newest report. Invariant: whatever happens, sealed dates
+ * record -> alert -> post events. The audits of older dates do not hold back the newest report. Invariant: whatever happens, sealed dates
  * stay sealed, the end of the run is recorded, and the operators are alerted; the same call continues from there.
  */
 import { isAlertWorthy, type RunFailure } from '../alert/run-facts.ts';
@@ -13,6 +13,7 @@ import { type ExportedJob, judgeRun, runExport } from '../export/export.ts';
 import type { Job } from '../job/job.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { alertOperators } from './alert-operators.ts';
+import { announce, beginAnnouncing } from './announce.ts';
 import type { FinishedRun, RunRequest } from './finished-run.ts';
 import { recordEnd } from './record-end.ts';
 import type { RunContext } from './run-context.ts';
@@ -39,6 +40,8 @@ async function runRecorded(deps: RunDeps, job: Job, request: RunRequest): Promis
   if (isFault(finished.error) && finished.error.code === 'JOB_INVALID') return finished;
   await recordEnd(deps, job, { command: request.command, startedAtMs }, finished);
   await alertOfRun(deps, job, request, finished);
+  // Another run of the job is active, and posts its own.
+  if (!isFault(finished.error) || finished.error.kind !== 'active') await announce(deps, job, finished.result);
   return finished;
 }
 
@@ -51,6 +54,7 @@ async function exportAndDeliver(deps: RunDeps, job: Job, request: RunRequest): P
       deps,
       job,
       async (context) => {
+        await beginAnnouncing(deps, job, context.store);
         if (request.withReports) assertMayMail(context, job);
         const exported = await exportDates(context, job, request.dates);
         ({ result } = exported);

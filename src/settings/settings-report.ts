@@ -37,6 +37,8 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_MAIL_RETRY_SECONDS: 'plain',
   FLOWDROP_ALERT_WEBHOOK_URL: 'secret',
   FLOWDROP_ALERT_WEBHOOK_SECRET: 'secret',
+  FLOWDROP_EVENTS_URL: 'secret',
+  FLOWDROP_EVENTS_SECRET: 'secret',
   FLOWDROP_OUTBOX_DIR: 'plain',
   FLOWDROP_MAIL_FROM: 'plain',
   FLOWDROP_S3_PATH_STYLE: 'plain',

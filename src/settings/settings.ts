@@ -15,6 +15,7 @@ import {
 import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
 import type { ApiAccess, SnapshotApi, SqlApi } from '../job/job.ts';
+import type { WebhookUse } from '../mail/webhook.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -167,26 +168,34 @@ export function readMaxRuns(env: Environment): number {
 }
 
 interface WebhookSettings {
+  readonly use: WebhookUse;
   readonly url: string;
-  readonly secret?: string;
+  readonly secret: string | undefined;
 }
 
+/** The settings with address and secret of each webhook, and where a person finds the address. */
+const WEBHOOKS = {
+  alert: ['FLOWDROP_ALERT_WEBHOOK_URL', 'FLOWDROP_ALERT_WEBHOOK_SECRET', 'that the chat tool gave you'],
+  event: ['FLOWDROP_EVENTS_URL', 'FLOWDROP_EVENTS_SECRET', 'of the program that receives events'],
+} as const satisfies Readonly<Record<WebhookUse, readonly [string, string, string]>>;
+
 /**
- * Where alerts are posted; `undefined` without an address. @throws Fault `SETTING_INVALID` that does not contain the
- * address
+ * Where alerts or events are posted; `undefined` without an address. @throws Fault `SETTING_INVALID` that does not
+ * contain the address
  */
-export function readAlertWebhook(env: Environment, cwd: string): WebhookSettings | undefined {
-  const url = readSecret(env, 'FLOWDROP_ALERT_WEBHOOK_URL', cwd);
+export function readWebhook(env: Environment, cwd: string, use: WebhookUse): WebhookSettings | undefined {
+  const [urlName, secretName, whose] = WEBHOOKS[use];
+  const url = readSecret(env, urlName, cwd);
   if (!url) return undefined;
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     // The message does not repeat the value: anyone who knows the address can post there.
-    throw new Fault('SETTING_INVALID', 'FLOWDROP_ALERT_WEBHOOK_URL is not an address; allowed is https:// or http://', {
+    throw new Fault('SETTING_INVALID', `${urlName} is not an address; allowed is https:// or http://`, {
       kind: 'usage',
-      hint: 'Set it, or FLOWDROP_ALERT_WEBHOOK_URL_FILE, to the address that the chat tool gave you.',
+      hint: `Set it, or ${urlName}_FILE, to the address ${whose}.`,
     });
   }
-  const secret = readSecret(env, 'FLOWDROP_ALERT_WEBHOOK_SECRET', cwd);
-  return secret ? { url, secret } : { url };
+  const secret = readSecret(env, secretName, cwd);
+  return { use, url, secret };
 }
 
 /** Total time to keep retrying deferred mail; `undefined` for the default. */
@@ -223,21 +232,21 @@ export function listSecrets(env: Environment, cwd: string): readonly string[] {
   };
   const urls = [
     ...['FLOWDROP_SMTP_URL', 'FLOWDROP_CLICKHOUSE_URL', 'FLOWDROP_CLICKHOUSE_ADMIN_URL'],
-    ...['FLOWDROP_REDIS_URL', 'FLOWDROP_ALERT_WEBHOOK_URL'],
+    ...['FLOWDROP_REDIS_URL', ...Object.values(WEBHOOKS).map(([url]) => url)],
   ].map(read);
   // A value that is no URL may be a password as a whole.
   const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : url));
   const aws = [env['AWS_SECRET_ACCESS_KEY'] ?? '', env['AWS_SESSION_TOKEN'] ?? ''];
   const credential = read('FLOWDROP_CATALOG_CREDENTIAL');
   const catalog = [read('FLOWDROP_CATALOG_TOKEN'), credential, credential.slice(credential.indexOf(':') + 1)];
-  const webhook = [...listUrlSecrets(read('FLOWDROP_ALERT_WEBHOOK_URL')), read('FLOWDROP_ALERT_WEBHOOK_SECRET')];
+  const webhooks = Object.values(WEBHOOKS).flatMap(([url, secret]) => [...listUrlSecrets(read(url)), read(secret)]);
   const all = [
     ...[read('FLOWDROP_API_KEY'), read('FLOWDROP_PORTAL_KEY'), ...listJobKeys(env).map(read)],
     read('FLOWDROP_STATUS_TOKEN'),
     ...passwords,
     ...passwords.map(decodePercent),
     ...aws,
-    ...webhook,
+    ...webhooks,
     ...catalog,
   ];
   return all.filter((secret) => secret !== '');

@@ -117,7 +117,7 @@ interface FoundIdentity {
 }
 
 /** @throws Fault `STORE_NEWER`, StoreFault */
-async function readStoreId(store: Store): Promise<FoundIdentity> {
+export async function readStoreId(store: Store): Promise<FoundIdentity> {
   const bytes = await store.get(STORE_IDENTITY_KEY);
   if (bytes === undefined) return { id: undefined, text: undefined };
   const text = Buffer.from(bytes).toString('utf8');

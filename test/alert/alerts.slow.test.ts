@@ -85,7 +85,7 @@ function createContext(changes: Partial<AlertContext> = {}): AlertContext {
   return {
     store,
     openMailer: async () => openSmtpMailer({ url: `smtp://127.0.0.1:${smtp.port}?tls=none` }),
-    webhook: createWebhook({ url: `${receiver.url}/hooks/nightly`, secret: WEBHOOK_SECRET }, clock),
+    webhook: createWebhook({ use: 'alert', url: `${receiver.url}/hooks/nightly`, secret: WEBHOOK_SECRET }, clock),
     ...{ mailFrom: 'Flow Desk <flow@example.com>', clock, log: createSilentLog(), redact: (text) => text },
     templatesDir: join(REPO, 'templates'),
     statePath: join(folder, 'state', 'alerts.json'),

@@ -79,6 +79,7 @@ test('a minimal job gets every default', () => {
     schedule: undefined,
     reports: [],
     alerts: { to: [], webhook: true },
+    events: ['drop.sealed', 'drop.restated', 'date.lost', 'report.sent'],
   });
 });
 

@@ -31,15 +31,18 @@ beforeEach(() => {
 const posts = () => receiver.posts.slice(before);
 
 const open = (changes: { readonly url?: string; readonly secret?: string; readonly timeoutMs?: number } = {}) =>
-  createWebhook({ url: `${receiver.url}${PATH}`, secret: WEBHOOK_SECRET, ...changes }, clock);
+  createWebhook({ use: 'alert', url: `${receiver.url}${PATH}`, secret: WEBHOOK_SECRET, ...changes }, clock);
 
-async function fails(action: Promise<unknown>): Promise<{ readonly message: string; readonly hint: string }> {
+async function fails(
+  action: Promise<unknown>,
+  code = 'WEBHOOK_FAILED',
+): Promise<{ readonly message: string; readonly hint: string }> {
   const error = await action.then(
     () => undefined,
     (thrown: unknown) => thrown,
   );
   if (!isFault(error)) throw new Error(`no fault but ${String(error)}`);
-  expect(error.code).toBe('WEBHOOK_FAILED');
+  expect(error.code).toBe(code);
   return { message: error.message, hint: error.hint ?? '' };
 }
 
@@ -61,7 +64,7 @@ describe('a post to the webhook', () => {
   });
 
   it('has no signature without a secret', async () => {
-    await createWebhook({ url: receiver.url }, clock).post(DOCUMENT);
+    await createWebhook({ use: 'alert', url: receiver.url }, clock).post(DOCUMENT);
     expect(posts()[0]?.headers).not.toHaveProperty('x-flowdrop-signature');
   });
 
@@ -99,7 +102,7 @@ describe('a post to the webhook', () => {
 
   it.each([400, 401, 404, 410])('that is answered %d is not tried again', async (status) => {
     receiver.answers.push(answerWith(status, {}, 'no'));
-    expect((await fails(open().post(DOCUMENT))).hint).toContain('FLOWDROP_ALERT_WEBHOOK_URL');
+    expect((await fails(open().post(DOCUMENT), 'WEBHOOK_REFUSED')).hint).toContain('FLOWDROP_ALERT_WEBHOOK_URL');
     expect(posts()).toHaveLength(1);
     expect(clock.slept).toEqual([]);
   });
@@ -108,7 +111,7 @@ describe('a post to the webhook', () => {
     const elsewhere = await startWebhookReceiver();
     try {
       receiver.answers.push(answerWith(307, { location: `${elsewhere.url}/collect` }));
-      expect((await fails(open().post(DOCUMENT))).hint).toContain('Redirects are not followed');
+      expect((await fails(open().post(DOCUMENT), 'WEBHOOK_REFUSED')).hint).toContain('Redirects are not followed');
       expect(elsewhere.posts).toEqual([]);
       expect(posts()).toHaveLength(1);
     } finally {
@@ -124,7 +127,7 @@ describe('a post to the webhook', () => {
 
   it('whose refusal never comes to its end is judged by what has come', async () => {
     receiver.answers.push((response) => void response.writeHead(400).write('x'.repeat(5000)));
-    const { message } = await fails(open().post(DOCUMENT));
+    const { message } = await fails(open().post(DOCUMENT), 'WEBHOOK_REFUSED');
     expect(message).toContain('HTTP 400: "xxx');
     expect(message.length).toBeLessThan(400);
   });
@@ -149,7 +152,7 @@ describe('a post to the webhook', () => {
 
   it('shows neither the path nor the secret, even when the server repeats them', async () => {
     receiver.answers.push(answerWith(403, {}, `bad ${PATH} ${WEBHOOK_SECRET}`));
-    const { message } = await fails(open().post(DOCUMENT));
+    const { message } = await fails(open().post(DOCUMENT), 'WEBHOOK_REFUSED');
     expect(message).toContain('bad [secret] [secret]');
     expect(open().url).toBe(receiver.url);
   });

@@ -1,0 +1,94 @@
+/**
+ * Events as CloudEvents 1.0 in structured JSON (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md).
+ * Invariant: an id depends only on what happened, never on who reports it or when, so that a receiver can drop
+ * repetitions by `source` and `id`; no event contains a secret, a signed link or a mail address. Pure.
+ */
+import { pathToFileURL } from 'node:url';
+import { z } from 'zod';
+import { EVENT_TYPES, type EventType } from '../job/job.ts';
+import { historyKey } from '../ledger/layout.ts';
+import type { Manifest } from '../ledger/manifest.ts';
+import { dropKeyOf } from '../ledger/sealed-dates.ts';
+
+export const cloudEventSchema = z.object({
+  specversion: z.literal('1.0'),
+  id: z.string(),
+  source: z.string(),
+  type: z.enum(EVENT_TYPES),
+  /** When it happened, ISO 8601 in UTC. */
+  time: z.iso.datetime(),
+  /** The trading date. */
+  subject: z.string(),
+  datacontenttype: z.literal('application/json'),
+  data: z.record(z.string(), z.union([z.string(), z.number(), z.null()])),
+});
+
+export type CloudEvent = Readonly<z.infer<typeof cloudEventSchema>>;
+
+/** Whose events they are. */
+export interface EventOrigin {
+  /** Id of the store, the same on every machine that uses it. */
+  readonly storeId: string;
+  /** As `Store.url`. */
+  readonly storeUrl: string;
+  readonly job: string;
+  readonly dataset: string;
+}
+
+/** @param isReplaced whether a later revision has replaced this one: its file is in the history */
+export function buildDropEvent(origin: EventOrigin, manifest: Manifest, isReplaced: boolean): CloudEvent {
+  const { date, revision, sealed_at: time } = manifest;
+  const type = revision === 1 ? 'drop.sealed' : 'drop.restated';
+  return buildEvent(origin, { type, date, time, about: `r${revision}` }, describeDrop(origin, manifest, isReplaced));
+}
+
+/** @param time when the loss was found */
+export function buildLossEvent(origin: EventOrigin, date: string, time: string): CloudEvent {
+  return buildEvent(origin, { type: 'date.lost', date, time, about: 'r0' }, { revision: null, condition: 'expired' });
+}
+
+export interface SentReport {
+  /** Distinguishes the report from the job's others. */
+  readonly id: string;
+  readonly template: string;
+  /** Recipients whose mail was accepted so far. */
+  readonly recipients: number;
+  /** When the first of them was mailed. */
+  readonly time: string;
+}
+
+/** @param manifest of the revision that was mailed */
+export function buildReportEvent(origin: EventOrigin, manifest: Manifest, report: SentReport): CloudEvent {
+  const { date, revision } = manifest;
+  const { time, template, recipients, id } = report;
+  const about = `r${revision}/${origin.job}/${id}`;
+  const data = { ...describeDrop(origin, manifest, false), report: template, recipients };
+  return buildEvent(origin, { type: 'report.sent', date, time, about }, data);
+}
+
+function buildEvent(
+  { storeId, job, dataset }: EventOrigin,
+  { type, date, time, about }: { readonly type: EventType; date: string; time: string; about: string },
+  data: CloudEvent['data'],
+): CloudEvent {
+  return {
+    specversion: '1.0',
+    id: `${dataset}/${date}/${about}/${type}`,
+    source: `urn:flowdrop:${encodeURIComponent(storeId)}:${encodeURIComponent(dataset)}`,
+    ...{ type, time: new Date(time).toISOString(), subject: date, datacontenttype: 'application/json' },
+    data: { job, dataset, date, ...data },
+  };
+}
+
+function describeDrop({ storeUrl }: EventOrigin, manifest: Manifest, isReplaced: boolean): CloudEvent['data'] {
+  const { dataset, date, revision, condition, rows, supersedes, files } = manifest;
+  const [{ filename, size, hash }] = files;
+  const key =
+    isReplaced && manifest.table === undefined ? historyKey(dataset, date, revision, filename) : dropKeyOf(manifest);
+  const root = storeUrl.includes('://') ? storeUrl : pathToFileURL(storeUrl).href;
+  return {
+    ...{ revision, condition, rows, supersedes, size },
+    object: `${root}/${key}`,
+    sha256: hash.replace(/^sha256:/, ''),
+  };
+}

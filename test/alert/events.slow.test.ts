@@ -1,0 +1,212 @@
+/**
+ * Events as programs receive them: `flowdrop run`, `backfill` and `alert` in processes of their own, against the real
+ * service, a real mail server and a real HTTP receiver that fails, sleeps, or kills the run.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { CloudEvent } from '../../src/alert/cloud-event.ts';
+import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
+import { type Finished, flowdrop, makeFolder, readJson, startService, type TestService } from '../support/flowdrop.ts';
+
+const AS_OF = '2026-11-20T23:00:00Z';
+const DATES = ['2026-11-19', '2026-11-20'] as const;
+/** Long enough to be a secret. */
+const HOOK_PATH = '/events/token-4711-4711';
+const SEALED = DATES.map((date) => `trades/${date}/r1/drop.sealed`);
+const REPORTED = expect.stringMatching(/^trades\/2026-11-20\/r1\/nightly\/flow-[0-9a-f]{8}\/report\.sent$/) as string;
+
+let service: TestService;
+/** The same dates with other rows. */
+let changed: TestService;
+let smtp: SmtpReceiver;
+let receiver: WebhookReceiver;
+/** Called when the mail server has a message. */
+let onMail = () => {};
+beforeAll(async () => {
+  const start = async (rows: string) =>
+    await startService(['--generate', '2', '--generate-rows', rows, '--as-of', AS_OF]);
+  [service, changed, smtp, receiver] = await Promise.all([
+    start('300'),
+    start('310'),
+    startSmtpReceiver({
+      onRcptTo: (_address, _session, done) => {
+        onMail();
+        done(null);
+      },
+    }),
+    startWebhookReceiver(),
+  ]);
+});
+afterAll(async () => {
+  await Promise.all([service.stop(), changed.stop(), smtp.close(), receiver.close()]);
+});
+
+let cwd: string;
+let remove: () => Promise<void>;
+let postsBefore: number;
+let child: ChildProcess | undefined;
+beforeEach(async () => {
+  ({ path: cwd, remove } = await makeFolder());
+  await writeJob('reports: [{template: flow, to: [desk@example.com]}]');
+  postsBefore = receiver.posts.length;
+});
+afterEach(async () => {
+  onMail = () => {};
+  receiver.answers.length = 0;
+  await remove();
+});
+
+async function writeJob(rest: string): Promise<void> {
+  const base = 'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n';
+  await mkdir(join(cwd, 'jobs'), { recursive: true });
+  await writeFile(join(cwd, 'jobs', 'nightly.yaml'), `${base}${rest}\n`);
+}
+
+async function run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Finished> {
+  return await flowdrop(args, {
+    cwd,
+    onStart: (started) => {
+      child = started;
+    },
+    env: {
+      ...service.env,
+      FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${smtp.port}?tls=none`,
+      FLOWDROP_EVENTS_URL: `${receiver.url}${HOOK_PATH}`,
+      FLOWDROP_EVENTS_SECRET: WEBHOOK_SECRET,
+      ...env,
+    },
+  });
+}
+
+const posts = () => receiver.posts.slice(postsBefore);
+const events = () => posts().map(({ body }) => JSON.parse(body) as CloudEvent);
+const ids = () => events().map(({ id }) => id);
+const conditionFile = () => join(cwd, 'drops', '_flowdrop', 'trades', 'condition.json');
+
+describe('events', () => {
+  it('of sealed dates and of the sent report are posted once, in order, as CloudEvents with the facts of the manifest', async () => {
+    const { code, stderr } = await run(['run', 'nightly']);
+    expect(code, stderr).toBe(0);
+    expect(ids()).toEqual([...SEALED, REPORTED]);
+    expect(posts().every(({ isSigned, path }) => isSigned && path === HOOK_PATH)).toBe(true);
+    for (const { headers, body } of posts()) {
+      expect(headers['content-type']).toBe('application/cloudevents+json; charset=utf-8');
+      expect(headers['idempotency-key']).toBe((JSON.parse(body) as CloudEvent).id);
+      expect(body).not.toMatch(/desk@example\.com|token-4711|webhook-secret/);
+    }
+    const [first, , report] = events();
+    const store = await readJson<{ id: string }>(join(cwd, 'drops'), '_flowdrop/store.json');
+    const manifest = await readJson<{ sealed_at: string; rows: number; files: { size: number }[] }>(
+      join(cwd, 'drops'),
+      '_flowdrop/trades/session=2026-11-19/manifest.json',
+    );
+    const object = first?.data['object'];
+    const bytes = await readFile(fileURLToPath(String(object)));
+    expect(first).toEqual({
+      ...{ specversion: '1.0', id: SEALED[0], type: 'drop.sealed', subject: DATES[0] },
+      source: `urn:flowdrop:${store.id}:trades`,
+      time: manifest.sealed_at,
+      datacontenttype: 'application/json',
+      data: {
+        ...{ job: 'nightly', dataset: 'trades', date: DATES[0], revision: 1, condition: 'available' },
+        ...{ rows: manifest.rows, supersedes: null, size: bytes.length, object },
+        sha256: createHash('sha256').update(bytes).digest('hex'),
+      },
+    });
+    expect(report?.data).toMatchObject({ report: 'flow', recipients: 1, date: DATES[1], revision: 1 });
+    await run(['run', 'nightly']);
+    await run(['alert', 'nightly']);
+    expect(ids()).toHaveLength(3);
+  });
+
+  it('of a restated date and of a lost one are posted once; the job chooses which', async () => {
+    await writeJob('events: [drop.restated, date.lost]');
+    expect((await run(['run', 'nightly'])).code).toBe(0);
+    expect(ids()).toEqual([]);
+    const again = await run(['backfill', 'nightly', '--all', '--from', DATES[1], '--to', DATES[1]], changed.env);
+    expect(again.code, again.stderr).toBe(0);
+    expect(events()).toMatchObject([
+      { id: 'trades/2026-11-20/r2/drop.restated', type: 'drop.restated', data: { revision: 2, supersedes: 1 } },
+    ]);
+    // A date that another worker has seen before it expired.
+    const known = await readJson<object[]>(conditionFile());
+    const gap = { date: '2026-11-05', condition: 'pending', last_modified_date: null, revision: null, rows: null };
+    await writeFile(conditionFile(), JSON.stringify([gap, ...known]));
+    for (const _ of [1, 2]) await run(['run', 'nightly', '--no-report'], changed.env);
+    expect(events().slice(1)).toMatchObject([
+      { id: 'trades/2026-11-05/r0/date.lost', type: 'date.lost', data: { condition: 'expired', date: '2026-11-05' } },
+    ]);
+  });
+
+  it('of what was sealed while the job wanted none are not posted', async () => {
+    await writeJob('events: []');
+    expect((await run(['run', 'nightly'])).code).toBe(0);
+    await writeJob('');
+    for (const _ of [1, 2]) await run(['run', 'nightly']);
+    expect(ids()).toEqual([]);
+    await run(['backfill', 'nightly', '--all', '--from', DATES[0], '--to', DATES[0]], changed.env);
+    expect(ids()).toEqual(['trades/2026-11-19/r2/drop.restated']);
+  });
+
+  it('are owed while the receiver is down, fails or sleeps, and arrive later with the same bytes', async () => {
+    // A receiver that sleeps and then hangs up, one that fails, one that is not there.
+    receiver.answers.push((response) => setTimeout(() => response.destroy(), 500).unref());
+    for (let n = 0; n < 3; n += 1) receiver.answers.push(answerWith(500));
+    const { code, stderr } = await run(['run', 'nightly']);
+    expect(code, stderr).toBe(0);
+    expect(stderr).toContain('event-unsent');
+    expect(stderr).not.toContain('token-4711');
+    // One event was tried four times; the others wait behind it.
+    expect(new Set(ids())).toEqual(new Set([SEALED[0]]));
+    await run(['alert', 'nightly'], { FLOWDROP_EVENTS_URL: `http://127.0.0.1:1${HOOK_PATH}` });
+    const tried = posts().length;
+    await run(['alert', 'nightly']);
+    expect(ids().slice(tried)).toEqual([...SEALED, REPORTED]);
+    expect(posts()[tried]?.body).toBe(posts()[0]?.body);
+    await run(['run', 'nightly']);
+    expect(posts()).toHaveLength(tried + 3);
+  });
+
+  it('that the receiver refuses do not hold back the others', async () => {
+    receiver.answers.push(answerWith(422, {}, `${HOOK_PATH} ${WEBHOOK_SECRET}`));
+    const { stderr } = await run(['run', 'nightly']);
+    expect(stderr).toContain('HTTP 422');
+    for (const secret of [HOOK_PATH, WEBHOOK_SECRET]) expect(stderr).not.toContain(secret);
+    expect(ids()).toEqual([...SEALED, REPORTED]);
+    await run(['run', 'nightly']);
+    expect(ids().slice(3)).toEqual([SEALED[0]]);
+  });
+
+  it('of a run that was killed between the seal and the event are posted by the next one', async () => {
+    onMail = () => void child?.kill('SIGKILL');
+    expect((await run(['run', 'nightly'])).code).toBeNull();
+    onMail = () => {};
+    expect(ids()).toEqual([]);
+    expect((await run(['run', 'nightly'])).code).toBe(0);
+    expect(ids()).toEqual([...SEALED, REPORTED]);
+  });
+
+  it('that left a run before it was killed are repeated under the same id', async () => {
+    receiver.answers.push(() => void child?.kill('SIGKILL'));
+    expect((await run(['run', 'nightly'])).code).toBeNull();
+    expect((await run(['run', 'nightly'])).code).toBe(0);
+    expect(ids()).toEqual([SEALED[0], ...SEALED, REPORTED]);
+    expect(posts()[1]?.body).toBe(posts()[0]?.body);
+  });
+
+  it('of two machines on one store have the same ids and sources', async () => {
+    const second = join(cwd, 'second-state');
+    const runs = [run(['run', 'nightly']), run(['run', 'nightly'], { FLOWDROP_STATE_DIR: second })];
+    for (const { code, stderr } of await Promise.all(runs)) expect(code, stderr).toBe(0);
+    await run(['run', 'nightly']);
+    const seen = events();
+    expect(new Set(seen.map(({ id }) => id)).size).toBe(3);
+    expect(new Set(seen.map(({ source }) => source)).size).toBe(1);
+    expect(seen.map(({ id }) => id)).toEqual(expect.arrayContaining([...SEALED, REPORTED]));
+  });
+});
