@@ -8,6 +8,7 @@ import { Fault } from '../core/errors.ts';
 import { explainAbort } from '../core/process-end.ts';
 import { formatBytes, formatCount } from '../core/units.ts';
 import type { Delivery } from '../deliver/delivery.ts';
+import { reportsPrefix } from '../ledger/layout.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { type ChildRun, startChild } from './child.ts';
 import type { ActionResult, CommandCall } from './command.ts';
@@ -154,6 +155,10 @@ async function describeDemo(
     recipients.length > 0 ? [`Report: ${subject}`] : [],
   );
   const mails = (await readdir(join(out, 'mail')).catch(() => [])).filter((name) => name.endsWith('.html')).sort();
+  const copies = join(result.store, reportsPrefix(result.job));
+  const pages = (await readdir(copies, { recursive: true }).catch(() => []))
+    .filter((name) => name.endsWith('report.html'))
+    .sort();
   return `${[
     rows.length > 0
       ? `\n${table}\n`
@@ -164,6 +169,7 @@ async function describeDemo(
     ...mails
       .slice(-1)
       .map((name) => `Mail       ${join(out, 'mail', name)}  (open it in a browser; the .eml is beside it)`),
+    ...pages.slice(-1).map((name) => `Report     ${join(copies, name)}  (every table, formula and rebuild query)`),
     '',
     'Next:',
     `  python3 -c "import pandas as pd; print(pd.read_parquet('out/drops/${result.dataset}').groupby('symbol')['premium'].sum().nlargest(10))"`,

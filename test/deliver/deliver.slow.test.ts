@@ -246,7 +246,7 @@ describe('a restated day', () => {
     const [before, after] = await bench.mails();
     expect(after?.text).toContain('It cannot be compared number by number');
     expect(after?.text).not.toContain('What changed');
-    for (const part of ['BIGGEST TRADES', 'HOW THE NUMBERS ARE MADE']) {
+    for (const part of ['KEY NUMBERS', 'THROUGH THE DAY', 'FULL REPORT']) {
       expect(before?.text).toContain(part);
       expect(after?.text).toContain(part);
     }
@@ -517,13 +517,32 @@ describe('the store', () => {
     const read = async (end: string) =>
       (await readText(bench.store, keys.find((key) => key.endsWith(end)) ?? '')) ?? '';
     const html = await read('rev=1/report.html');
-    expect(html).toContain('data:image/png;base64,');
+    // The full report, with its charts drawn in it and the queries that rebuild its tables.
+    for (const part of ['<svg', 'Rebuild these numbers', 'sum(premium) AS total_premium']) expect(html).toContain(part);
     expect(html).not.toContain('cid:');
     const eml = await PostalMime.parse(await read('rev=1/report.eml'));
     const [mail] = await bench.mails();
     expect([eml.subject, eml.messageId, eml.text]).toEqual([mail?.subject, mail?.messageId, mail?.text]);
     expect(JSON.parse(await read('rev=1/report.json'))).toMatchObject([
       { title: 'trades', report: { kind: 'flow', headline: { total: 2050 }, drop: { revision: 1 } } },
+    ]);
+  });
+
+  it('is linked at the status page where readers reach it, and attached to whoever has another edition', async () => {
+    await seal(MONDAY);
+    const job = createReportJob('', 'a@example.com, { address: b@example.com, symbols: [QQQ] }');
+    const context = { ...bench.context(), publicUrl: 'https://flow.example.com/drops' };
+    expect(await deliverReports(context, job)).toMatchObject([
+      { recipients: [{ to: 'a@example.com' }, { to: 'b@example.com' }] },
+    ]);
+    const mails = await bench.mails();
+    const ways = mails.map(({ text, attachments }) => [
+      /^FULL REPORT: (.*)$/m.exec(text ?? '')?.[1],
+      attachments.filter(({ mimeType }) => mimeType === 'text/html').length,
+    ]);
+    expect(ways.toSorted()).toEqual([
+      [`attached, nightly-${MONDAY}-full-report.html`, 1],
+      [expect.stringMatching(`^https://flow\\.example\\.com/drops/reports/nightly/${MONDAY}/flow-[0-9a-f]{8}/1$`), 0],
     ]);
   });
 
@@ -549,12 +568,16 @@ describe.skipIf(STORES[1]?.isMissing)('a link to the drop, on a real S3 server',
       const reports = job.reports.map((report) => ({ ...report, linkSeconds: 7200 }));
       const deliveries = await deliverReports(context, { ...job, reports });
       const [mail] = await bench.mails();
-      const url = /^Download: (\S+)$/m.exec(mail?.text ?? '')?.[1] ?? fail();
+      const url = /^Download of the file: (\S+)$/m.exec(mail?.text ?? '')?.[1] ?? fail();
       expect(mail?.html).toContain(url.replaceAll('&', '&amp;'));
       const answer = await fetch(url);
       expect(answer.status).toBe(200);
       const hash = createHash('sha256').update(Buffer.from(await answer.arrayBuffer()));
-      expect(mail?.text).toMatch(new RegExp(`^SHA-256: +${hash.digest('hex')}$`, 'm'));
+      const sha256 = hash.digest('hex');
+      const page = await fetch(/^FULL REPORT: (\S+)$/m.exec(mail?.text ?? '')?.[1] ?? fail());
+      expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8');
+      expect(await page.text()).toContain(`<b>SHA-256</b> ${sha256}`);
+      expect(mail?.attachments.filter(({ mimeType }) => mimeType === 'text/html')).toEqual([]);
       const told = [JSON.stringify([deliveries, events]), ...lines];
       const keys = await listKeys(store, '_flowdrop/reports/');
       for (const key of keys.filter((one) => one.endsWith('.json'))) told.push((await readText(store, key)) ?? '');

@@ -23,7 +23,8 @@ describe('the demo', () => {
 
   it('ends well and says where everything is', () => {
     expect(run.code, run.stderr).toBe(0);
-    for (const part of ['Drops', 'Mail', 'Report: Options flow', formatCount(ROWS)]) expect(run.stdout).toContain(part);
+    for (const part of ['Drops', 'Mail', 'Report  ', 'Report: Options flow', formatCount(ROWS)])
+      expect(run.stdout).toContain(part);
   });
 
   it('seals three sessions, each with its Parquet, summary, counts and manifest, and their conditions', async () => {
@@ -46,11 +47,16 @@ describe('the demo', () => {
       SELECT count(*)::DOUBLE AS trades, sum(premium) AS total, sum(premium) FILTER (put_call = 'CALL') AS calls, sum(premium) FILTER (put_call = 'PUT') AS puts,
         sum(premium) FILTER (sentiment = 'BULLISH') AS bullish, sum(premium) FILTER (sentiment = 'BEARISH') AS bearish
       FROM '${join(cwd, 'out', 'drops', 'trades', `session=${date}`, 'trades.parquet')}'`);
-    const figures = ['total', 'calls', 'puts', 'bullish', 'bearish'].map((name) => formatDollars(Number(sums?.[name])));
+    const show = (names: readonly string[]) => names.map((name) => formatDollars(Number(sums?.[name])));
+    const figures = show(['total', 'bullish', 'bearish']);
+    const page = mail.attachments.find(({ filename }) => filename === `nightly-trades-${date}-full-report.html`);
+    const full = new TextDecoder().decode(page?.content as ArrayBuffer);
     for (const figure of [...figures, formatCount(Number(sums?.['trades']))]) {
       expect(mail.html).toContain(figure);
       expect(mail.text).toContain(figure);
+      expect(full).toContain(figure);
     }
+    for (const figure of show(['calls', 'puts'])) expect(full).toContain(figure);
     expect(mail.subject).toContain(figures[0]);
   });
 
@@ -58,7 +64,7 @@ describe('the demo', () => {
     const [html] = (await listFiles(join(cwd, 'out', 'mail'))).filter((name) => name.endsWith('.html'));
     const text = await readFile(join(cwd, 'out', 'mail', html ?? ''), 'utf8');
     expect(text).not.toContain('cid:');
-    expect(text.match(/data:image\/png;base64/g)).toHaveLength(3);
+    expect(text.match(/data:image\/png;base64/g)).toHaveLength(4);
   });
 
   it('fetches nothing and mails nobody when it is run again', async () => {
