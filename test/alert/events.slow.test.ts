@@ -159,6 +159,10 @@ describe('events', () => {
     expect(ids()).toEqual([]);
     await run(['backfill', 'nightly', '--all', '--from', DATES[0], '--to', DATES[0]], changed.env);
     expect(ids()).toEqual(['trades/2026-11-19/r2/drop.restated']);
+    // A report by hand is an event like that of a run.
+    await writeJob('reports: [{template: flow, to: [desk@example.com]}]');
+    expect((await run(['report', 'nightly'])).code).toBe(0);
+    expect(ids().slice(1)).toEqual([REPORTED]);
   });
 
   it('are owed while the receiver is down, and arrive once it has slept, failed and recovered, with the same bytes', async () => {
