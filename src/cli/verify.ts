@@ -14,6 +14,7 @@ import { auditTable } from '../ledger/iceberg/audit-table.ts';
 import { manifestKey } from '../ledger/layout.ts';
 import { listSealedDates } from '../ledger/sealed-dates.ts';
 import { openJobSource } from '../run/open-source.ts';
+import { type AuditedDate, type Repairs, repairFromSource, repairInStore } from '../run/repair.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
@@ -21,7 +22,6 @@ import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { assertDate } from './range.ts';
-import { type AuditedDate, type Repairs, repairFromSource, repairInStore } from './repair.ts';
 import { createRunDeps, type RunCli } from './run-output.ts';
 import { assertDirectory } from './store-directory.ts';
 
@@ -124,7 +124,7 @@ async function repair(cli: VerifyCli, job: Job, only: string | undefined, repair
     const left = await repairInStore(deps, job, dates, repairs, cli.openers.clock.now());
     return { left, isOutdated: wrongConditions || repairs.done.size > 0 };
   });
-  if (found.left.length > 0 || found.isOutdated) await repairFromSource(cli, job, found.left, repairs);
+  if (found.left.length > 0 || found.isOutdated) await repairFromSource(createRunDeps(cli), job, found.left, repairs);
 }
 
 interface Audited {

@@ -44,6 +44,8 @@ export interface RunPlan {
   readonly empty: ReadonlySet<string>;
   /** Unsealed dates that may be due but are held back, because the clocks disagree. */
   readonly held: readonly HeldDate[];
+  /** Of these, the ones that have rows at the source: if they expire, they are lost. */
+  readonly heldRows?: readonly PlannedDate[] | undefined;
   /** Dates whose last rows are so recent that more may follow, and when each will have settled. */
   readonly open?: ReadonlyMap<string, number> | undefined;
   /** When each session ended in the source; only for sources whose rows can be counted by time. */
@@ -211,6 +213,7 @@ async function buildPlan(
     held: [...contested, ...[...unseen].map(([date, reason]) => ({ date, reason }))].sort((a, b) =>
       a.date < b.date ? -1 : 1,
     ),
+    heldRows: known.filter(([date]) => unseen.has(date)).map(([date, counts]) => planned(date, counts)),
     open,
     ends,
   };

@@ -77,7 +77,7 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   const start = await prepareExport(context, job, options);
   const plan = await planDates(context.opened, context, start.selection);
   await saveLimits(context);
-  await noteRows(context, job, plan);
+  await noteRows(context, job, withHeld(plan));
   onEvent(describePlan(plan));
   const exported = await exportPlanned(context, plan, start);
   const end = { options, start, plan, startedAtMs };
@@ -222,7 +222,7 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
   logHeld(context, held, clocks);
   const staged = await listStages(context.engine, { withRows: true });
   const memory = { before: start.before, staged, range, audits };
-  const found = await updateConditions(context, job, known, memory);
+  const found = await updateConditions(context, job, withHeld(known), memory);
   const { lostBefore, knownBefore } = end.before ?? found;
   const updated = { ...found, lostBefore, knownBefore };
   const { conditions, damaged } = updated;
@@ -302,6 +302,11 @@ function withoutMissing(plan: RunPlan, results: readonly DateResult[]): RunPlan 
     dates: plan.dates.filter(({ date }) => !missing.includes(date)),
     empty: new Set([...plan.empty, ...missing]),
   };
+}
+
+/** Dates that are held back have rows as well: a loss of theirs must not go unnoticed. */
+function withHeld(plan: RunPlan): RunPlan {
+  return { ...plan, dates: [...plan.dates, ...(plan.heldRows ?? [])] };
 }
 
 /** Reports a wrong clock even if no date was held back this time: the next run may hold one back. */

@@ -15,6 +15,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { judgeRun, type RunOptions, runExport } from '../../src/export/export.ts';
 import type { SqlJob } from '../../src/job/job.ts';
+import { readConditionDocument } from '../../src/ledger/condition-file.ts';
 import { listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
 import type { RunContext } from '../../src/run/run-context.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
@@ -312,6 +313,14 @@ describe('both clocks are wrong together', () => {
     expect(run).toMatchObject({ kind: 'incomplete', held: [TODAY], conflict: null });
     expect(run.sealed).toEqual([OLDEST, YESTERDAY]);
     expect(run.reasons).toMatch(/^the source shows (rows until 11:4\d:\d\d|no rows from its last minutes)/);
+  });
+
+  it('ahead: a first date that is held back is on record, so that its loss cannot go unnoticed', async () => {
+    const options = { range: { from: TODAY, to: TODAY } };
+    const run = await runUnder({ asOf: NOON, ownMs: 5 * HOUR, date: { shiftMs: 5 * HOUR }, options });
+    expect(run).toMatchObject({ held: [TODAY], sealed: [] });
+    const { entries } = await readConditionDocument(await openDirectoryStore(join(folder, 'out')), 'trades');
+    expect([...entries.values()]).toMatchObject([{ date: TODAY, condition: 'pending' }]);
   });
 });
 

@@ -10,12 +10,11 @@ import { runExport } from '../export/export.ts';
 import type { Job } from '../job/job.ts';
 import { type LostRevision, writeLost } from '../ledger/lost-revision.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { type RunContext, withRunContext } from '../run/run-context.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { mendFiles } from '../seal/mend.ts';
 import type { DateResult } from '../state/run-result.ts';
 import { isStoreChange } from '../store/identity.ts';
-import { createRunDeps, type RunCli } from './run-output.ts';
+import { type RunContext, type RunDeps, withRunContext } from './run-context.ts';
 
 /** What an audit found of a date that a repair needs to know. */
 export interface AuditedDate {
@@ -65,12 +64,12 @@ export async function repairInStore(
 
 /** Exports the dates again, each by itself: a run of a range would take the dates between them too. */
 export async function repairFromSource(
-  cli: RunCli,
+  deps: RunDeps,
   job: Job,
   dates: readonly string[],
   repairs: Repairs,
 ): Promise<void> {
-  await withRunContext(createRunDeps(cli), job, async (context) => {
+  await withRunContext(deps, job, async (context) => {
     for (const date of dates) {
       const found = await exportAgain(context, job, date);
       if (found?.status === 'sealed') note(repairs, date, `sealed again as revision ${found.revision}`);
