@@ -90,7 +90,10 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
     const { audits, results } = await auditOthers(context, start, exported.results);
     if (Object.keys(audits).length === 0 && results.length === 0) return result;
     const all = { ...exported, results: [...exported.results, ...results], audits };
-    const concluded = await concludeExport(context, job, { ...end, exported: all, splits, before: updated });
+    const concluded = await concludeExport(context, job, {
+      ...{ ...end, exported: all, splits, before: updated },
+      isTableCurrent: results.length === 0,
+    });
     await recordResult(context, concluded.result, { options, results, plan });
     return concluded.result;
   };
@@ -204,6 +207,8 @@ interface ExportEnd {
   readonly splits: number;
   /** After audits: what the export concluded. A loss that it found is still this run's news. */
   readonly before?: Conditions | undefined;
+  /** After audits that restated nothing: the table has every revision. */
+  readonly isTableCurrent?: boolean | undefined;
 }
 
 interface ConcludedExport {
@@ -226,7 +231,7 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
   const { lostBefore, knownBefore } = end.before ?? found;
   const updated = { ...found, lostBefore, knownBefore };
   const { conditions, damaged } = updated;
-  await updateTable(context, job);
+  if (!end.isTableCurrent) await updateTable(context, job);
   const pending = [...conditions].filter(([, condition]) => condition === 'pending' && expires(job.source));
   const result: RunResult = {
     job: job.name,
