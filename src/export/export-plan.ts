@@ -52,6 +52,11 @@ export interface RunPlan {
   readonly ends?: SessionEnds | undefined;
 }
 
+/** The plan with the held-back dates that have rows: a loss of theirs must not go unnoticed. */
+export function withHeld(plan: RunPlan): RunPlan {
+  return { ...plan, dates: [...plan.dates, ...(plan.heldRows ?? [])] };
+}
+
 interface PlanDeps extends ClockDeps {
   readonly source: Source;
   readonly limits: ApiLimits;

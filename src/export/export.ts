@@ -31,7 +31,7 @@ import { type ClockReading, findConflict, readClocks } from './clocks.ts';
 import { type BackfillMode, type DateSelection, selectDates } from './date-selection.ts';
 import type { ExportContext } from './export-context.ts';
 import { exportDate } from './export-date.ts';
-import type { PlannedDate, RunPlan } from './export-plan.ts';
+import { type PlannedDate, type RunPlan, withHeld } from './export-plan.ts';
 import { describeSealedDate, type HeldBack, type OpenDate } from './exported.ts';
 import {
   describeFault,
@@ -307,11 +307,6 @@ function withoutMissing(plan: RunPlan, results: readonly DateResult[]): RunPlan 
     dates: plan.dates.filter(({ date }) => !missing.includes(date)),
     empty: new Set([...plan.empty, ...missing]),
   };
-}
-
-/** Dates that are held back have rows as well: a loss of theirs must not go unnoticed. */
-function withHeld(plan: RunPlan): RunPlan {
-  return { ...plan, dates: [...plan.dates, ...(plan.heldRows ?? [])] };
 }
 
 /** Reports a wrong clock even if no date was held back this time: the next run may hold one back. */
