@@ -10,7 +10,8 @@ import { runProgressSchema } from '../state/run-progress.ts';
 
 const conditionSchema = z.enum(CONDITIONS);
 
-const dateSchema = z.object({
+/** A date of a dataset. */
+export const datedSchema = z.object({
   date: z.string(),
   condition: conditionSchema,
   rows: z.number().nullable(),
@@ -28,7 +29,7 @@ export const statusSchema = z.object({
   job: z.string(),
   dataset: z.string(),
   store: z.string(),
-  dates: z.array(dateSchema),
+  dates: z.array(datedSchema),
   /** End of the last run that finished its export, with any outcome. */
   last_run: z.string().nullable(),
   /** When a run last ended without problems. */

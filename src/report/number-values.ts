@@ -67,6 +67,10 @@ export function sumWhere(condition: string, value: string): string {
   return `sum(CASE WHEN ${condition} THEN ${value} ELSE 0 END)`;
 }
 
+/** Bullish and bearish premium of a group of contracts; a record without a premium adds nothing. */
+export const SIDE_SUMS = `${sumWhere("sentiment = 'BULLISH' AND premium IS NOT NULL", 'premium')} AS bullish,
+  ${sumWhere("sentiment = 'BEARISH' AND premium IS NOT NULL", 'premium')} AS bearish`;
+
 /** Null if no record that satisfies the condition has a number. */
 export function sumKnown(condition: string, value: string): string {
   return `sum(CASE WHEN ${condition} THEN ${value} END)`;

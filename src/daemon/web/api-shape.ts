@@ -7,7 +7,7 @@ import { CONDITIONS } from '../../plan/conditions.ts';
 import { actionEntrySchema } from '../../state/action-log.ts';
 import { RUN_COMMANDS, runEntrySchema, runWindowSchema } from '../../state/run-entry.ts';
 import { runProgressSchema } from '../../state/run-progress.ts';
-import { dropSchema, priceSchema, rowsSchema } from '../documents.ts';
+import { datedSchema, dropSchema, priceSchema, rowsSchema } from '../documents.ts';
 import { ACTIONS } from './action-path.ts';
 
 const instant = z.iso.datetime();
@@ -61,16 +61,6 @@ export const jobsSchema = z.object({
   daemon: z.object({ version: z.string(), id: z.string(), started_at: instant, is_stopping: z.boolean() }),
   problems: z.array(problemSchema),
   jobs: z.array(jobSummarySchema),
-});
-
-const datedSchema = z.object({
-  date: z.string(),
-  condition: conditionSchema,
-  rows: z.number().nullable(),
-  revision: z.number().nullable(),
-  begins_to_expire: z.string().nullable(),
-  damage: z.string().nullish(),
-  accepted: z.object({ by: z.string(), at: z.string(), reason: z.string() }).nullish(),
 });
 
 export const reportSchema = z.object({

@@ -11,7 +11,7 @@ export interface LastEnd extends Pick<RunRecord, 'startedAtMs' | 'finishedAtMs' 
 export function findLastEnd({ finished, runs, status }: JobView): LastEnd | undefined {
   const own = finished.find(isRun);
   const remembered = runs.find(({ command, outcome }) => command === 'run' && outcome !== null && outcome !== 'active');
-  const told = status?.document.last_end ?? undefined;
+  const recorded = status?.document.last_end ?? undefined;
   const ends: readonly (LastEnd | undefined)[] = [
     remembered && {
       id: remembered.id,
@@ -22,12 +22,12 @@ export function findLastEnd({ finished, runs, status }: JobView): LastEnd | unde
       error: remembered.error ?? undefined,
     },
     own && { ...own, id: undefined },
-    told && {
+    recorded && {
       id: undefined,
-      startedAtMs: Date.parse(told.started_at),
-      finishedAtMs: Date.parse(told.finished_at),
-      outcome: told.outcome,
-      error: told.error ?? undefined,
+      startedAtMs: Date.parse(recorded.started_at),
+      finishedAtMs: Date.parse(recorded.finished_at),
+      outcome: recorded.outcome,
+      error: recorded.error ?? undefined,
     },
   ];
   // Of two records of one run the first one counts: it has a page.

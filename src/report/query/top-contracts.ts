@@ -2,6 +2,7 @@
 import { type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { ContractFlow } from '../model.ts';
+import { SIDE_SUMS } from '../number-values.ts';
 import { SERIES_HASH, SERIES_KEY } from '../records.ts';
 import { formatContract } from './biggest-trades.ts';
 
@@ -21,8 +22,7 @@ interface ContractRow {
 }
 
 const SUMS = `count(*) AS trades, sum(size) AS volume, max(oi) AS open_interest, sum(premium) AS total_premium,
-  sum(CASE WHEN sentiment = 'BULLISH' AND premium IS NOT NULL THEN premium ELSE 0 END) AS bullish,
-  sum(CASE WHEN sentiment = 'BEARISH' AND premium IS NOT NULL THEN premium ELSE 0 END) AS bearish`;
+  ${SIDE_SUMS}`;
 
 export async function queryTopContracts(source: DropSource): Promise<readonly ContractFlow[]> {
   const rows = await source.rows<ContractRow>(
