@@ -13,6 +13,7 @@ import type { Manifest } from '../ledger/manifest.ts';
 import { listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
 import type { DigestPart } from '../report/digest.ts';
 import type { FlowReport } from '../report/model.ts';
+import { CHAIN_COLUMNS } from '../report/query/exposure.ts';
 import { MEAN_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
 import type { DeliverContext } from './delivery.ts';
 import { describeDrop, fetchDrop } from './local-drop.ts';
@@ -164,7 +165,9 @@ async function fetchBeside(
   if (wanted === null) return null;
   const { dataset, isNamed } = wanted;
   const manifest = await readManifest(context.store, dataset, date);
-  if (manifest !== undefined) {
+  // A dataset that only has the default name may be anything.
+  const isFit = isNamed || CHAIN_COLUMNS.every((name) => manifest?.schema.some((column) => column.name === name));
+  if (manifest !== undefined && isFit) {
     const path = await fetchDrop(context, manifest, localPath(context, manifest.dataset, date));
     return { path, location: describeDrop(context.store.url, manifest, path).location };
   }

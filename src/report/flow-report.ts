@@ -13,6 +13,7 @@ import { queryBiggestTrades } from './query/biggest-trades.ts';
 import { queryDrivers } from './query/drivers.ts';
 import { queryExclusions, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, openChain, queryExposure } from './query/exposure.ts';
+import type { ExposureScope } from './query/exposure-query.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums, type Sums } from './query/sums.ts';
@@ -57,8 +58,11 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
   const exclusions = { ...left, unknownCodes: hasUnknownCodes ? await queryUnknownCodes(source) : [] };
   const beside = keepRecords(openDropFile(engine, drop, options.signal, true), condition, hasGaps);
   const { date } = drop;
+  const chain = options.chain ? await openChain(file, options.chain.path) : null;
   const measureExposure = async () =>
-    hasWholeSymbols(drop.filter) ? await queryExposure(beside, { ...pickExposure(options), date, focus }) : NO_EXPOSURE;
+    hasWholeSymbols(drop.filter)
+      ? await queryExposure(beside, { ...pickExposure(options), chain, date, focus })
+      : NO_EXPOSURE;
   const queryTrades = async () => {
     const history = await queryHistory(file, options.before);
     const sums = await querySums(source, focus, history, hasGaps);
@@ -99,7 +103,7 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
     movers: sums.movers,
     biggestTrades,
     topContracts,
-    volatility: await measureVolatility(source, options, date, exposure),
+    volatility: await measureVolatility(source, { date, chain }, exposure),
     exposure,
     watchlist: focus.map((symbol) => watch(symbol, symbols, exposure)),
     watchlistLeftOut: wanted.length - focus.length,
@@ -109,13 +113,17 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
 }
 
 /** Of the symbols that have details. */
-async function measureVolatility(source: DropSource, { chain }: FlowOptions, date: string, { focus }: Exposure) {
+async function measureVolatility(
+  source: DropSource,
+  scope: Pick<ExposureScope, 'date' | 'chain'>,
+  { focus }: Exposure,
+) {
   const spots = new Map(focus.flatMap(({ symbol, spot }) => (spot === null ? [] : [[symbol, spot] as const])));
-  return await queryVolatility(source, { date, chain: chain ? await openChain(source, chain.path) : null }, spots);
+  return await queryVolatility(source, scope, spots);
 }
 
-function pickExposure({ marketStructure, chain, keepsExpiring }: FlowOptions) {
-  return { marketStructure, chain: chain?.path, keepsExpiring };
+function pickExposure({ marketStructure, keepsExpiring }: FlowOptions) {
+  return { marketStructure, keepsExpiring };
 }
 
 function watch(symbol: string, symbols: Sums['symbols'], exposure: Exposure): WatchedSymbol {

@@ -15,6 +15,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { dropKey, recordsPrefix } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
+import { CHAIN_COLUMNS } from '../../src/report/query/exposure.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
@@ -116,7 +117,10 @@ describe.each(STORES)('from $name', ({ isMissing, open }) => {
     it('gets the chain of its date by itself, by another name, or not at all', async () => {
       expect(await fetch()).toMatchObject([{ chain: null }]);
       expect(warned).toEqual([]);
-      await sealDay(engine, store, { date: TODAY, dataset: 'option-chain' });
+      // A dataset that has the default name and is no chain is left alone.
+      const other = await sealDay(engine, store, { date: TODAY, dataset: 'option-chain' });
+      expect(await fetch()).toMatchObject([{ chain: null }]);
+      await sealDay(engine, store, { date: TODAY, dataset: 'option-chain', columns: CHAIN_COLUMNS, supersedes: other });
       const location = expect.stringMatching(/option-chain\/session=2026-11-18\/option-chain\.parquet$/);
       expect(await fetch()).toMatchObject([{ chain: { location }, keepsExpiring: true }]);
       expect(await fetch('chain: off\nzero_gamma: drop-expiring')).toMatchObject([

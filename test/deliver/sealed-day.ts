@@ -17,13 +17,15 @@ export interface SealedDay {
   readonly trades?: readonly Partial<Trade>[];
   readonly supersedes?: Manifest;
   readonly condition?: Manifest['condition'];
+  /** Columns as the manifest has them, whatever the file has. */
+  readonly columns?: readonly string[];
 }
 
 const PUT: Partial<Trade> = { id: '2', put_call: 'PUT', premium: 800, sentiment: 'BEARISH', strike: 590 };
 
 /** @returns the manifest as published */
 export async function sealDay(engine: Engine, store: Store, day: SealedDay): Promise<Manifest> {
-  const { date, dataset = 'trades', trades = [{}, PUT], supersedes, condition = 'available' } = day;
+  const { date, dataset = 'trades', trades = [{}, PUT], supersedes, condition = 'available', columns } = day;
   const folder = await mkdtemp(join(tmpdir(), 'flowdrop-sealed-day-'));
   try {
     const rows = trades.map((changes) => createTrade({ date, time: `${date} 09:30:02`, ...changes }));
@@ -33,6 +35,7 @@ export async function sealDay(engine: Engine, store: Store, day: SealedDay): Pro
     const draft = createDraft({
       ...{ job_id: dataset, dataset, date, rows: rows.length, source_rows: rows.length, min_time, max_time },
       ...{ summary: 'summary.parquet', condition },
+      ...(columns && { schema: columns.map((name) => ({ name, type: 'double' as const, nullable: true })) }),
     });
     const published = await publishDrop(store, { drop: path, summary }, draft, { supersedes });
     return published.manifest;

@@ -47,13 +47,14 @@ export interface ExposureOptions {
   readonly focus: readonly string[];
   /** Local Parquet file of the market-structure drop of this date; null if none is sealed. */
   readonly marketStructure: string | null;
-  /** Local Parquet file of the chain drop of this date; null if none is sealed. */
-  readonly chain?: string | null | undefined;
+  /** The chain drop of this date; null if none is sealed. */
+  readonly chain?: ExposureScope['chain'] | undefined;
   /** Whether zero gamma counts contracts that expire this date, with a time of 1/262. Default: it does. */
   readonly keepsExpiring?: boolean | undefined;
 }
 
-const CHAIN_COLUMNS = [
+/** What exposure and volatility are computed from. */
+export const CHAIN_COLUMNS: readonly string[] = [
   ...['symbol', 'option_symbol', 'expiration_date', 'put_call', 'strike'],
   ...['open_interest', 'iv', 'delta', 'gamma'],
 ];
@@ -66,8 +67,7 @@ export async function queryExposure(source: DropSource, options: ExposureOptions
   const { date, marketStructure } = options;
   const hasWatchlist = options.focus.length > 0;
   const focus = hasWatchlist ? [...new Set(options.focus)] : MARKET;
-  const chain = options.chain ? await openChain(source, options.chain) : null;
-  const scope = { date, chain, keepsExpiring: options.keepsExpiring ?? true };
+  const scope = { date, chain: options.chain ?? null, keepsExpiring: options.keepsExpiring ?? true };
   const rows = await source.rows<ExposureRow>(buildExposureQuery(source.table, scope), { focus });
   const bySymbol = new Map(rows.map((row) => [row.symbol, row]));
   const watchedRows = focus.flatMap((symbol) => bySymbol.get(symbol) ?? []);
