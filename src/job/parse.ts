@@ -37,12 +37,12 @@ export function parseJob(file: string, text: string): Job {
       return at(path);
     };
     const faults = checked.error.issues.flatMap((issue) => describeIssue(issue, value, noteAt));
-    const told = faults
+    const placed = faults
       .map((text, index) => ({ text, place: placeOf(paths[index] ?? []) }))
       .sort((a, b) => a.place.line - b.place.line);
     throw invalidJob(
-      told.map(({ text }) => text),
-      told.map(({ place }) => place),
+      placed.map(({ text }) => text),
+      placed.map(({ place }) => place),
     );
   }
   try {

@@ -34,8 +34,8 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Request
       read: (status, body) => (status >= 200 && status <= 299 ? readPage(body, expectsMeta) : undefined),
       judge: (status, body, retryAfterMs) => judgeFailure(status, body, retryAfterMs, sql),
     });
-    const told = page.meta?.lookback_days;
-    if (told !== undefined) lookbackDays = Math.min(lookbackDays ?? told, told);
+    const stated = page.meta?.lookback_days;
+    if (stated !== undefined) lookbackDays = Math.min(lookbackDays ?? stated, stated);
     return page;
   };
   return rememberRefusals({ url, stats, ask, lookbackDays: () => lookbackDays, serverNow, tellsTime, intervalMs });
