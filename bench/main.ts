@@ -13,16 +13,20 @@ import { describeMachine } from './support/machine.ts';
 
 const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
   archive: async () => (await import('./archive.ts')).benchArchive,
+  audit: async () => (await import('./audit.ts')).benchAudit,
   groups: async () => (await import('./groups.ts')).benchGroups,
   close: async () => (await import('./close.ts')).benchClose,
+  daemon: async () => (await import('./daemon.ts')).benchDaemon,
   memory: async () => (await import('./memory.ts')).benchMemory,
   moving: async () => (await import('./moving.ts')).benchMoving,
   pace: async () => (await import('./pace.ts')).benchPace,
   point: async () => (await import('./point.ts')).benchPoint,
   report: async () => (await import('./report.ts')).benchReport,
   requests: async () => (await import('./requests.ts')).benchRequests,
+  scale: async () => (await import('./scale.ts')).benchScale,
   seal: async () => (await import('./seal.ts')).benchSeal,
   service: async () => (await import('./service.ts')).benchService,
+  'server-drop': async () => (await import('./server-drop.ts')).benchServerDrop,
   settings: async () => (await import('./settings.ts')).benchSettings,
   table: async () => (await import('./table.ts')).benchTable,
 };
@@ -30,6 +34,7 @@ const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
 /** Rows of a session where `--rows` is not given: a real one has about 7 million, which takes long to make. */
 const ROWS: Readonly<Record<string, number>> = {
   archive: 400_000,
+  audit: 3_000_000,
   close: 7_000_000,
   point: 4_000_000,
   report: 7_000_000,

@@ -3,7 +3,6 @@
  * that of a real run; those of all other sessions are made from it, with the row groups of a session of 7 million trades
  * and bounds of their own. There are no rows: a commit reads none.
  */
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { previousSessions } from '../src/calendar/session.ts';
 import { formatTable } from '../src/cli/terminal/text-table.ts';
@@ -14,14 +13,14 @@ import { keyOf, readTable } from '../src/ledger/iceberg/table-log.ts';
 import { currentSnapshot } from '../src/ledger/iceberg/table-metadata.ts';
 import { readManifestList } from '../src/ledger/iceberg/table-snapshots.ts';
 import { manifestKey, tableVersionKey } from '../src/ledger/layout.ts';
-import { formatManifest, type Manifest, signManifest } from '../src/ledger/manifest.ts';
-import { listSealedDates, readManifest } from '../src/ledger/sealed-dates.ts';
+import { formatManifest, type Manifest } from '../src/ledger/manifest.ts';
 import { openDirectoryStore } from '../src/store/directory.ts';
 import type { Store } from '../src/store/store.ts';
 import { createRandom } from '../test/support/random.ts';
 import { median, type RunBench, say } from './support/bench.ts';
 import { atMost } from './support/goal.ts';
-import { KEY, runJson, withFolder, withService } from './support/product.ts';
+import { makeManifest, sealSample } from './support/ledger.ts';
+import { withFolder } from './support/product.ts';
 
 const DATASET = 'trades';
 /** Ten years. */
@@ -30,7 +29,6 @@ const SESSIONS = 2_520;
 const NIGHTS = 20;
 const LAST_SESSION = '2026-11-20';
 /** Of a session of 7 million trades. */
-const ROW_GROUPS = 143;
 const FILE_BYTES = 400_000_000;
 
 const MOST_BYTES = 5_000_000;
@@ -69,65 +67,17 @@ interface Commit {
   readonly requests: number;
 }
 
-/** The manifest of one session of a real run. */
-async function sealSample(folder: string, store: Store): Promise<Manifest> {
-  const job = join(folder, 'trades.yaml');
-  const drop = `drop:\n  to: ${store.url}\n  dataset: sample\n  table: iceberg\n`;
-  await writeFile(job, `name: trades\nsource:\n  api: historical\n${drop}`);
-  await withService(2_000, async ({ url }) => {
-    const env = { FLOWDROP_API_URL: url, FLOWDROP_API_KEY: KEY, FLOWDROP_LOG_LEVEL: 'warn' };
-    await runJson(folder, ['run', job, '--no-report'], { ...env, FLOWDROP_CLOCK: 'source' });
-  });
-  const [date = ''] = await listSealedDates(store, 'sample');
-  const manifest = await readManifest(store, 'sample', date);
-  if (manifest === undefined) throw new Error('the sample was not sealed');
-  return manifest;
-}
-
 /** Writes the manifests of these sessions, and the conditions as the end of a run does. */
 async function record(store: Store, dates: readonly string[], sample: Manifest, random: () => number): Promise<void> {
   const entries = [];
   for (const date of dates) {
-    const manifest = makeManifest(sample, date, random);
+    const manifest = makeManifest(sample, { dataset: DATASET, date, bytes: FILE_BYTES }, random);
     await store.put(manifestKey(DATASET, date), { bytes: formatManifest(manifest) });
     entries.push(describeSealed(manifest));
   }
   const before = await readConditionDocument(store, DATASET);
   const all = new Map([...before.entries, ...entries.map((entry) => [entry.date, entry] as const)]);
   await writeConditionDocument(store, DATASET, [...all.values()], before);
-}
-
-function makeManifest(sample: Manifest, date: string, random: () => number): Manifest {
-  const { manifest_hash: _, statistics = [], files, ...rest } = sample;
-  const rows = Math.round(7_000_000 * (0.8 + 0.4 * random()));
-  const offsets = Array.from({ length: ROW_GROUPS }, (__, index) =>
-    Math.round(4 + ((index + 0.2 * random()) * FILE_BYTES) / ROW_GROUPS),
-  );
-  const filename = sample.revision === 1 ? 'trades.parquet' : `trades.r${sample.revision}.parquet`;
-  const size = Math.round(FILE_BYTES * (1 + random() / 10));
-  return signManifest({
-    ...rest,
-    dataset: DATASET,
-    date,
-    rows,
-    sealed_at: `${date}T21:30:0${sample.revision}Z`,
-    files: [{ ...files[0], filename, size }],
-    row_groups: ROW_GROUPS,
-    row_group_offsets: offsets,
-    statistics: statistics.map((one) => ({
-      ...one,
-      bytes: Math.round((random() * FILE_BYTES) / statistics.length),
-      nulls: one.nulls === 0 ? 0 : Math.round(random() * rows),
-      min: moveBound(one.min, sample.date, date, random),
-      max: moveBound(one.max, sample.date, date, random),
-    })),
-  });
-}
-
-/** A bound of another session: its own date, other numbers. */
-function moveBound(value: string | number | undefined, from: string, to: string, random: () => number) {
-  if (typeof value === 'number') return Number.isInteger(value) ? Math.round(value * random()) : value * random();
-  return value?.replaceAll(from, to);
 }
 
 async function commit(store: Store): Promise<Commit> {

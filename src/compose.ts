@@ -32,8 +32,9 @@ import {
   readVersion,
   readWebhook,
   sourceUrl,
+  splitUrls,
 } from './settings/settings.ts';
-import { reportSettings } from './settings/settings-report.ts';
+import { listUnknown, reportSettings } from './settings/settings-report.ts';
 import { readHistoryDays, readPublicUrl, readStatusSettings } from './settings/status-settings.ts';
 import type { BudgetName } from './source/pace/budget.ts';
 import type { Pacer } from './source/pacer.ts';
@@ -69,6 +70,15 @@ export function createComposition(input: ComposeInput): Composition {
         const { readS3Access } = await import('./store/s3-access.ts');
         return await readS3Access(s3Options(env, location));
       },
+      async openServer(given) {
+        const url = given ?? readSecret(env, 'FLOWDROP_QUERY_ENGINE_URL', cwd);
+        if (!url) return undefined;
+        return {
+          engine: await (await import('./engine/server.ts')).openServerEngine({ url }),
+          collection: readSetting(env, 'FLOWDROP_QUERY_ENGINE_COLLECTION'),
+          cluster: env['FLOWDROP_QUERY_ENGINE_CLUSTER'] || undefined,
+        };
+      },
     },
     service: {
       openWorkers,
@@ -80,13 +90,15 @@ export function createComposition(input: ComposeInput): Composition {
       },
       readS3Defaults: () => readS3Defaults(env),
       readClickhouse: () => ({
-        url: readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd) || undefined,
+        urls: splitUrls(readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd) ?? ''),
         adminUrl: readSecret(env, 'FLOWDROP_CLICKHOUSE_ADMIN_URL', cwd) || undefined,
       }),
     },
     daemon: createDaemonOpeners(env, cwd),
     doctor: {
       reportSettings: () => reportSettings(env, cwd),
+      reportUnknown: () => listUnknown(env),
+      findOutbox: () => (readSecret(env, 'FLOWDROP_SMTP_URL', cwd) ? undefined : outboxDirectory(env, cwd)),
       async checkRedis() {
         const url = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
         return url && (await (await import('./source/pace/redis-check.ts')).checkRedis(url));
@@ -208,7 +220,8 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
       }
       const { openServerTable } = await import('./source/server-table.ts');
       const { openServerEngine } = await import('./engine/server.ts');
-      return openServerTable(url, source, { engine: await openServerEngine({ url }), clock, log });
+      const collection = readSetting(env, 'FLOWDROP_CLICKHOUSE_COLLECTION');
+      return openServerTable(url, source, { engine: await openServerEngine({ url }), collection, clock, log });
     },
     async openCatalog(target) {
       const token = readSecret(env, 'FLOWDROP_CATALOG_TOKEN', cwd);
@@ -222,8 +235,8 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
       const allowed = parseMailDomains(domains);
       return restrictMailer(await openAnyMailer(env, cwd), allowed);
     },
-    async openWebhook(use) {
-      const settings = readWebhook(env, cwd, use);
+    async openWebhook(use, address) {
+      const settings = readWebhook(env, cwd, use, address);
       return settings && (await import('./mail/webhook.ts')).createWebhook(settings, clock);
     },
     readCalendar: () => readCalendar(env, cwd),
@@ -280,8 +293,11 @@ async function openAnyMailer(env: Environment, cwd: string): Promise<Mailer> {
     const patienceMs = readMailPatienceMs(env);
     return (await import('./mail/smtp.ts')).openSmtpMailer({ url, patienceMs });
   }
-  const directory = resolve(cwd, readSetting(env, 'FLOWDROP_OUTBOX_DIR'));
-  return (await import('./mail/outbox.ts')).openOutboxMailer({ directory });
+  return (await import('./mail/outbox.ts')).openOutboxMailer({ directory: outboxDirectory(env, cwd) });
+}
+
+function outboxDirectory(env: Environment, cwd: string): string {
+  return resolve(cwd, readSetting(env, 'FLOWDROP_OUTBOX_DIR'));
 }
 
 async function openWorkers(options: WorkerPoolOptions): Promise<EnginePool> {

@@ -1,5 +1,8 @@
 /** What is installed beside flowdrop: the lockfile that holds it to what was looked at, and the licences that come with it. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { REPO } from './support/flowdrop.ts';
 import { buildNotice, licenseOf, PERMISSIVE, readLicenseFile, readLock } from './support/notice.ts';
 
 /** Words of licences that ask for more than that their text is kept. */
@@ -34,6 +37,16 @@ describe('the lockfile', () => {
   it('has a hash of every package, but of builds for other platforms that the registry did not serve when it was written', () => {
     const missing = readLock().filter(({ integrity }) => !/^sha512-[\w+/]{86}==$/.test(integrity ?? ''));
     expect(missing.map(({ name }) => name).sort()).toEqual(UNHASHED);
+  });
+
+  it('has install scripts of no package but those that package.json refuses', () => {
+    const { allowScripts } = JSON.parse(readFileSync(join(REPO, 'package.json'), 'utf8')) as {
+      readonly allowScripts: Readonly<Record<string, boolean>>;
+    };
+    const scripted = readLock().filter(({ hasInstallScript }) => hasInstallScript);
+    const refused = Object.entries(allowScripts).filter(([, isAllowed]) => !isAllowed);
+    expect(refused.map(([name]) => name).sort()).toEqual(Object.keys(allowScripts).sort());
+    expect(scripted.map(({ name }) => name).filter((name) => !(name in allowScripts))).toEqual([]);
   });
 
   it('names no place to download from', () => {

@@ -68,6 +68,8 @@ const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   'vega-lite': ['report'],
   '@resvg/resvg-js': ['report'],
   pdfkit: ['report'],
+  'markdown-it': ['report'],
+  eta: ['report'],
 };
 
 interface Import {

@@ -95,7 +95,7 @@ export async function runJson(
   return JSON.parse(out.join('\n')) as unknown;
 }
 
-function self() {
+export function self() {
   if (!existsSync(MAIN)) throw new Error('dist/ is missing: run `npm run build` first');
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
   return { executable: process.execPath, args: [MAIN], env };

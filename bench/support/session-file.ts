@@ -9,7 +9,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { type DropColumn, listDropColumns, typeColumn } from '../../src/seal/drop-columns.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
-import { PARQUET_SETTINGS, writeSettings } from '../../src/seal/write-parquet.ts';
+import { encodingOf, writeSettings } from '../../src/seal/write-parquet.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
 import { say } from './bench.ts';
 import { readBenchJob } from './pages.ts';
@@ -35,7 +35,7 @@ export async function writeSessionFile(
   const engine = await openEmbeddedEngine({ path: options.scratch });
   try {
     await fillTable(engine, columns, options);
-    const settings = writeSettings({ ...PARQUET_SETTINGS, optimize_read_in_order: 1 });
+    const settings = writeSettings({ ...encodingOf('zstd'), optimize_read_in_order: 1 });
     await engine.command(
       `SELECT * FROM default.session ORDER BY ${SORT.join(', ')} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${settings}`,
     );

@@ -19,7 +19,7 @@ import { describeStatistics, listRowGroupOffsets } from '../../src/seal/file-sta
 import { writeFooter } from '../../src/seal/footer.ts';
 import { openParquet } from '../../src/seal/second-reader.ts';
 import { describeSchema } from '../../src/seal/verify-file.ts';
-import { PARQUET_SETTINGS, writeSettings } from '../../src/seal/write-parquet.ts';
+import { encodingOf, writeSettings } from '../../src/seal/write-parquet.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -78,7 +78,7 @@ async function writeRows(
   };
   await generateSession({ date, rows, seed: 1 }, { engine, scratch: 'default.spots', insertSql });
   await engine.command(
-    `SELECT * FROM default.session ORDER BY ${sort.join(', ')} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings(PARQUET_SETTINGS)}`,
+    `SELECT * FROM default.session ORDER BY ${sort.join(', ')} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings(encodingOf('zstd'))}`,
   );
   await engine.command('DROP TABLE default.session SYNC');
 }

@@ -11,10 +11,11 @@ import { rm } from 'node:fs/promises';
 import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import type { Job } from '../job/job.ts';
 import { alertsKey } from '../ledger/layout.ts';
 import type { Store } from '../store/store.ts';
 import { type AlertState, alertStateSchema, applyChanges, createAlertState } from './open-causes.ts';
-import { joinEvents } from './open-events.ts';
+import { joinEvents, type OwedEvents, sumOwed } from './open-events.ts';
 
 export interface AlertMemory {
   readonly state: AlertState;
@@ -103,19 +104,29 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
   };
 }
 
-async function readStored(store: Store | undefined, job: string, log: Log): Promise<AlertState | undefined> {
+/** The owed events of a job, for a status. Never writes; an unreadable record owes nothing. @throws StoreFault */
+export async function readOwedEvents(
+  { store, path }: { readonly store: Store; readonly path: string },
+  job: Job,
+): Promise<OwedEvents | null> {
+  const stored = await readStored(store, job.name);
+  const local = parseState(await readFileIfExists(path), job.name);
+  return sumOwed(joinEvents(stored?.events, local?.events), job);
+}
+
+async function readStored(store: Store | undefined, job: string, log?: Log): Promise<AlertState | undefined> {
   const bytes = await store?.get(alertsKey(job));
   return parseState(bytes && Buffer.from(bytes).toString('utf8'), job, log);
 }
 
 /** Starts anew if the text is unreadable: sending again does less harm than sending nothing. */
-function parseState(text: string | undefined, job: string, log: Log): AlertState | undefined {
+function parseState(text: string | undefined, job: string, log?: Log): AlertState | undefined {
   if (text === undefined) return undefined;
   try {
     return alertStateSchema.parse(JSON.parse(text));
   } catch (error) {
     const reason = describeError(error).replaceAll('\n', ' ');
-    log.warn(
+    log?.warn(
       { event: 'alerts-invalid', job, reason },
       `${job}: the record of sent alerts is invalid; open alerts are sent again: ${reason}`,
     );

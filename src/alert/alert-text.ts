@@ -3,6 +3,9 @@
  * mail server, a file) is one line of bounded length without secrets; it is plain text, and the renderers escape it.
  * Pure.
  */
+
+import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
+import { formatInstant } from '../core/date-text.ts';
 import { expiresAt } from '../plan/dates.ts';
 import type { Alert, AlertSeverity } from '../report/alert-mail.ts';
 import { type Cause, type CauseKind, DROP_DAMAGED } from './causes.ts';
@@ -67,7 +70,7 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
       return {
         title: 'The job file is invalid, and the last valid one is used',
         what: said || 'No reason was given.',
-        next: `Correct it, then: \`flowdrop check ${job}\`. A restarted daemon does not run the job until then.`,
+        next: `Correct it, then: \`flowdrop check ${job}\`. Until then the last valid version is used, even after a restart.`,
       };
     case 'key-refused':
       return {
@@ -90,7 +93,7 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
     case 'date-held':
       return {
         title: `${date} is held back`,
-        what: `By the clocks the session is over, but ${said} The date may be incomplete, so it is not sealed${describeExpiry(cause, subject, '; it expires ')}.`,
+        what: `The clocks say that the session is over, but ${said} The date may be incomplete, so it is not sealed${describeExpiry(cause, subject, '; it expires ')}.`,
         next: `Nothing, if the source only lags: the next run checks again. To check now: \`flowdrop run ${job}\``,
       };
     case 'date-degraded':
@@ -110,18 +113,18 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
       return {
         title: `${date} is sealed, but a check failed`,
         what: `${said} The drop has every row that the source has; the source itself may lack some.`,
-        next: `Ask the provider about ${date}. Rows that it adds later are taken over by the next run: \`flowdrop run ${job}\``,
+        next: `Ask the provider about ${date}. The next run fetches rows that it adds later: \`flowdrop run ${job}\``,
       };
     case 'date-differs':
       return {
         title: `${date} is sealed, and differs from the source`,
         what: `${said} The job's audit rule leaves the sealed rows as they are.`,
-        next: `Ask the provider about ${date}. To take over what the source has now${describeExpiry(cause, subject, ', before ')}: \`flowdrop backfill ${job} --all ${range}\``,
+        next: `Ask the provider about ${date}. To export what the source has now${describeExpiry(cause, subject, ', before ')}: \`flowdrop backfill ${job} --all ${range}\``,
       };
     case 'date-missing':
       return {
         title: `${date} is missing at the source`,
-        what: `${date} was a trading session, and the source has no rows of it although it has rows of earlier dates.`,
+        what: `${date} was a trading session, and the source has no rows for it, although it has rows for earlier dates.`,
         next: `Ask the provider; runs check again${describeExpiry(cause, subject, ', until ')}. To check now: \`flowdrop backfill ${job} ${range}\``,
       };
     case 'date-expired':
@@ -134,7 +137,7 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
       return {
         title: `${date} is not sealed and expires soon`,
         what: `${date} is not sealed${describeExpiry(cause, subject, ', and begins to expire ')}: rows that are not fetched by then are lost.`,
-        next: `Fetch it now: \`flowdrop backfill ${job} ${range}\`. To see what is in the way: \`flowdrop plan ${job}\``,
+        next: `Fetch it now: \`flowdrop backfill ${job} ${range}\`. To see what blocks it: \`flowdrop plan ${job}\``,
       };
     case 'report-failed':
       return {
@@ -151,7 +154,7 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
     case 'report-pending':
       return {
         title: `The report of ${date} is pending`,
-        what: `${date} is not sealed yet, and reports are made of sealed dates only.`,
+        what: `${date} is not sealed yet, and reports are made only from sealed dates.`,
         next: `It is mailed by the run that seals the date: \`flowdrop run ${job}\``,
       };
     default:
@@ -159,11 +162,10 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
   }
 }
 
-/** `, before 2026-11-21 05:00 UTC`; empty for a source whose dates never expire. */
+/** `, before Nov 21, 2026, 00:00 ET`; empty for a source whose dates never expire. */
 function describeExpiry({ date }: Cause, { isExpiring }: AlertSubject, before: string): string {
   if (date === null || !isExpiring) return '';
-  const iso = new Date(expiresAt(date)).toISOString();
-  return `${before}${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`;
+  return `${before}${formatInstant(expiresAt(date), EXCHANGE_TIME_ZONE)}`;
 }
 
 /** Outside text often lacks a full stop, but our text follows it. */

@@ -56,7 +56,8 @@ export function listTargets(job: Job, hasWebhook: boolean): readonly string[] {
 
 /** Targets that were notified now, and those that could not be. */
 export interface AlertSummary {
-  readonly sent: readonly (DueAlerts & { readonly target: string })[];
+  /** `file`: the mail was written to the outbox, because no SMTP server is set; nobody has received it yet. */
+  readonly sent: readonly (DueAlerts & { readonly target: string; readonly file?: string | undefined })[];
   readonly unsent: readonly { readonly target: string; readonly reason: string }[];
   /** Why the conditions of the dates could not be read from an opened store; else null. If set, gaps are unknown. */
   readonly unread: string | null;
@@ -107,8 +108,9 @@ async function tellAll(
       state = await memory.refresh(state);
       const due = listDue(state, target);
       if (countDue(due) === 0) continue;
+      let file: string | undefined;
       try {
-        await channel.tell(target, buildNotice(context, job, state, due), identify(job, target, state, due));
+        file = await channel.tell(target, buildNotice(context, job, state, due), identify(job, target, state, due));
       } catch (error) {
         const reason = redact(describeError(error));
         log.error({ event: 'alert-unsent', target, reason }, `alert not sent to ${target}: ${reason}`);
@@ -116,10 +118,10 @@ async function tellAll(
         continue;
       }
       log.info(
-        { event: 'alert-sent', target, alerts: due.alerts, recovered: due.recovered },
-        `alert sent to ${target}`,
+        { event: 'alert-sent', target, alerts: due.alerts, recovered: due.recovered, file },
+        file === undefined ? `alert sent to ${target}` : `alert for ${target} written to the outbox: ${file}`,
       );
-      summary.sent.push({ target, ...due });
+      summary.sent.push({ target, ...due, file });
       state = noteSent(state, target, due, clock.now());
       await memory.write(state);
     }
@@ -138,11 +140,11 @@ function countDue({ alerts, recovered }: DueAlerts): number {
 function openChannel(context: AlertContext, job: Job) {
   let mailer: Mailer | undefined;
   return {
-    /** @throws Fault if the target was not notified */
-    async tell(target: string, notice: AlertNotice, id: string): Promise<void> {
+    /** @returns the file, if the mail was written to the outbox @throws Fault if the target was not notified */
+    async tell(target: string, notice: AlertNotice, id: string): Promise<string | undefined> {
       if (target === WEBHOOK_TARGET) {
         await context.webhook?.post(buildAlertPayload(notice, id), context.signal);
-        return;
+        return undefined;
       }
       const rendered = await renderAlertMail(notice, context.templatesDir);
       mailer ??= await context.openMailer();
@@ -151,7 +153,7 @@ function openChannel(context: AlertContext, job: Job) {
         messageId: `${job.name}.alert.${id}@${parseAddress('from', context.mailFrom).address.split('@').at(-1)}`,
         date: new Date(context.clock.now()),
       });
-      if (outcome.status === 'sent') return;
+      if (outcome.status === 'sent') return outcome.file;
       throw new Fault('ALERT_REFUSED', `mail: ${target} was refused: ${outcome.detail}`, {
         hint: `Correct \`alerts.to\` in ${job.file}; the next run sends the alert again.`,
       });

@@ -5,22 +5,27 @@
  */
 import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
-import { EVENT_TYPES, type EventType } from '../job/job.ts';
+import { EVENT_TYPES } from '../job/job.ts';
 import { historyKey } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { dropKeyOf } from '../ledger/sealed-dates.ts';
+
+/** The job's choice are the first four; a report's summary goes to the address that the report names. */
+export const CLOUD_EVENT_TYPES = [...EVENT_TYPES, 'report.posted'] as const;
+
+export type CloudEventType = (typeof CLOUD_EVENT_TYPES)[number];
 
 export const cloudEventSchema = z.object({
   specversion: z.literal('1.0'),
   id: z.string(),
   source: z.string(),
-  type: z.enum(EVENT_TYPES),
+  type: z.enum(CLOUD_EVENT_TYPES),
   /** When it happened, ISO 8601 in UTC. */
   time: z.iso.datetime(),
   /** The trading date. */
   subject: z.string(),
   datacontenttype: z.literal('application/json'),
-  data: z.record(z.string(), z.union([z.string(), z.number(), z.null()])),
+  data: z.record(z.string(), z.json()),
 });
 
 export type CloudEvent = Readonly<z.infer<typeof cloudEventSchema>>;
@@ -55,6 +60,8 @@ export interface SentReport {
   readonly recipients: number;
   /** When the first of them was mailed. */
   readonly time: string;
+  /** Whether one of the recipients was mailed an earlier revision. */
+  readonly isCorrection: boolean;
 }
 
 /** @param manifest of the revision that was mailed */
@@ -66,9 +73,30 @@ export function buildReportEvent(origin: EventOrigin, manifest: Manifest, report
   return buildEvent(origin, { type: 'report.sent', date, time, about }, data);
 }
 
+/** @param summary what `report-post.ts` makes of the report */
+export function buildPostEvent(
+  origin: EventOrigin,
+  manifest: Manifest,
+  { time, template, id }: SentReport,
+  summary: CloudEvent['data'],
+): CloudEvent {
+  const { date, revision, condition } = manifest;
+  const about = `r${revision}/${origin.job}/${id}`;
+  return buildEvent(
+    origin,
+    { type: 'report.posted', date, time, about },
+    { revision, condition, report: template, ...summary },
+  );
+}
+
+/** Whether it is the summary of this report. @param id of the report */
+export function isPostOf({ type, id: event }: CloudEvent, id: string): boolean {
+  return type === 'report.posted' && event.endsWith(`/${id}/report.posted`);
+}
+
 function buildEvent(
   { storeId, job, dataset }: EventOrigin,
-  { type, date, time, about }: { readonly type: EventType; date: string; time: string; about: string },
+  { type, date, time, about }: { readonly type: CloudEventType; date: string; time: string; about: string },
   data: CloudEvent['data'],
 ): CloudEvent {
   return {
@@ -80,15 +108,20 @@ function buildEvent(
   };
 }
 
+/** URL of an object, of a store in a directory too. */
+export function addressOf(storeUrl: string, key: string): string {
+  const root = storeUrl.includes('://') ? storeUrl : pathToFileURL(storeUrl).href;
+  return `${root}/${key}`;
+}
+
 function describeDrop({ storeUrl }: EventOrigin, manifest: Manifest, isReplaced: boolean): CloudEvent['data'] {
   const { dataset, date, revision, condition, rows, supersedes, files } = manifest;
   const [{ filename, size, hash }] = files;
   const key =
     isReplaced && manifest.table === undefined ? historyKey(dataset, date, revision, filename) : dropKeyOf(manifest);
-  const root = storeUrl.includes('://') ? storeUrl : pathToFileURL(storeUrl).href;
   return {
     ...{ revision, condition, rows, supersedes, size },
-    object: `${root}/${key}`,
+    object: addressOf(storeUrl, key),
     sha256: hash.replace(/^sha256:/, ''),
   };
 }

@@ -9,31 +9,63 @@ import type { Webhook } from '../mail/webhook.ts';
 import type { Condition } from '../plan/conditions.ts';
 import { type AlertMemory, openAlertMemory } from './alert-memory.ts';
 import type { AlertContext } from './alerts.ts';
-import type { CloudEvent } from './cloud-event.ts';
+import { type CloudEvent, isPostOf } from './cloud-event.ts';
 import { type LookContext, listHappenings } from './happenings.ts';
 import type { AlertState } from './open-causes.ts';
-import { type Happening, isNews, listOwed, NO_EVENTS, noteEvents, notePosted } from './open-events.ts';
+import {
+  type EventState,
+  type Happening,
+  isAbandoned,
+  isNews,
+  listOwed,
+  NO_EVENTS,
+  noteEvents,
+  noteFailing,
+  notePosted,
+  type OwedEvents,
+  sumOwed,
+} from './open-events.ts';
+
+/** Where a job's events go. */
+export interface EventTargets {
+  /** `undefined`: no address, or the job wants none. */
+  readonly events: Webhook | undefined;
+  /** Of the reports whose summaries are posted, by the report's id. */
+  readonly posts: ReadonlyMap<string, Webhook>;
+}
 
 export interface EventContext extends LookContext, Pick<AlertContext, 'redact' | 'statePath' | 'signal'> {
-  readonly webhook: Webhook;
+  readonly targets: EventTargets;
+}
+
+export interface EventSummary {
+  /** Events that were accepted now. */
+  readonly posted: number;
+  /** Null: none is owed, or the store could not be read. */
+  readonly owed: OwedEvents | null;
 }
 
 /** A slow receiver must not hold the end of a run for long; the next run goes on. */
 const MAX_POSTING_MS = 120_000;
 
 /**
- * Before the first run with events seals anything: notes what is there, so that an old store does not flood the
- * receiver. Later it costs one read. Never throws.
+ * Before the first run with events seals anything, and before the first that posts a report: notes what is there, so that
+ * an old store does not flood the receiver. Later it costs one read. Never throws.
  */
 export async function beginEvents(context: EventContext, job: Job): Promise<void> {
   await attempt(context, async () => {
-    if ((await openMemory(context, job)).state.events !== undefined) return;
+    const isBegun = ({ events }: AlertState) => events !== undefined && listNewPosts(context, events).length === 0;
+    if (isBegun((await openMemory(context, job)).state)) return;
     const seen = await listHappenings(context, job, undefined);
     // Read again: what another worker seals after its own beginning must not count as known.
     const memory = await openMemory(context, job);
-    if (memory.state.events !== undefined) return;
-    const happenings = seen.map(({ happening }) => happening);
-    await memory.write({ ...memory.state, events: noteEvents(NO_EVENTS, happenings, [], []) });
+    if (isBegun(memory.state)) return;
+    const before = memory.state.events;
+    const posts = listNewPosts(context, before);
+    const isNew = ({ subject }: Happening) =>
+      before === undefined || posts.some((post) => subject.startsWith(`${post.subject}/`));
+    const known = seen.map(({ happening }) => happening).filter(isNew);
+    await memory.write({ ...memory.state, events: noteEvents(before ?? NO_EVENTS, [...known, ...posts], [], []) });
   });
 }
 
@@ -45,14 +77,15 @@ export async function postEvents(
   context: EventContext,
   job: Job,
   conditions: Readonly<Record<string, Condition>> | undefined,
-): Promise<void> {
+): Promise<EventSummary> {
+  let summary: EventSummary = { posted: 0, owed: null };
   await attempt(context, async () => {
     const seen = await listHappenings(context, job, conditions);
     const memory = await openMemory(context, job);
     const before = memory.state.events;
     // Without a beginning: it is not known what is new.
     if (before === undefined) return;
-    const news = seen.filter(({ happening }) => isNews(before, happening));
+    const news = seen.filter(({ happening }) => isNews(before, happening) && isWanted(context, before, happening));
     const noted: Happening[] = [];
     const events: CloudEvent[] = [];
     for (const { happening, build } of news) {
@@ -62,44 +95,95 @@ export async function postEvents(
         noted.push(happening);
       });
     }
-    const owed = noteEvents(before, noted, events, job.events);
+    const owed = noteEvents(before, noted, events, [...job.events, 'report.posted']);
     await memory.write({ ...memory.state, events: owed });
-    await postOwed(context, memory, { ...memory.state, events: owed });
+    summary = await postOwed(context, memory, { ...memory.state, events: owed }, job);
   });
+  return summary;
+}
+
+/** A subject for each report whose summaries are posted from now on. */
+function listNewPosts({ targets }: EventContext, events: EventState | undefined): readonly Happening[] {
+  return [...targets.posts.keys()]
+    .map((id) => ({ subject: `post/${id}`, revision: 0 }))
+    .filter(({ subject }) => events?.noted[subject] === undefined);
+}
+
+/** What has no address is not noted: it is posted when there is one. */
+function isWanted({ targets }: EventContext, { noted }: EventState, { subject }: Happening): boolean {
+  const [kind = '', id = ''] = subject.split('/');
+  if (kind !== 'post') return targets.events !== undefined;
+  return targets.posts.has(id) && noted[`post/${id}`] !== undefined;
 }
 
 async function openMemory({ store, statePath: path, log }: EventContext, job: Job): Promise<AlertMemory> {
   return await openAlertMemory({ store, path, log }, job.name);
 }
 
-async function postOwed(context: EventContext, memory: AlertMemory, noted: AlertState): Promise<void> {
-  const deadlineMs = context.clock.now() + MAX_POSTING_MS;
+async function postOwed(
+  context: EventContext,
+  memory: AlertMemory,
+  noted: AlertState,
+  job: Job,
+): Promise<EventSummary> {
+  const { clock, targets } = context;
+  const deadlineMs = clock.now() + MAX_POSTING_MS;
+  /** Receivers that do not answer: what else they are to get waits. */
+  const away = new Set<Webhook>();
   let state = noted;
+  let posted = 0;
   for (const event of listOwed(noted.events ?? NO_EVENTS)) {
-    if (context.clock.now() > deadlineMs) break;
+    if (clock.now() > deadlineMs) break;
+    const target = findTarget(targets, event);
+    if (target !== undefined && away.has(target)) continue;
     // Another worker may have posted it in the meantime.
     state = await memory.refresh(state);
-    if (state.events?.owed[event.id] === undefined) continue;
-    const outcome = await postOne(context, event);
-    if (outcome === 'away') break;
-    if (outcome === 'refused') continue;
-    state = { ...state, events: notePosted(state.events, event.id) };
+    const { events } = state;
+    if (events?.owed[event.id] === undefined) continue;
+    if (target === undefined) {
+      // Without an address it waits for one, unless its report is no longer posted.
+      if (isAbandoned(job, event)) state = { ...state, events: notePosted(events, event.id) };
+      continue;
+    }
+    const failure = await postOne(context, target, event);
+    if (failure === undefined) posted += 1;
+    else if (failure.isAway) away.add(target);
+    const since = new Date(clock.now()).toISOString();
+    const next = failure ? noteFailing(events, event.id, { since, ...failure }) : notePosted(events, event.id);
+    state = { ...state, events: next };
     await memory.write(state);
   }
+  await memory.write(state);
+  return { posted, owed: sumOwed(state.events, job) };
 }
 
-/** `refused` concerns this event only; `away` also those after it. */
-async function postOne({ webhook, log, redact, signal }: EventContext, event: CloudEvent) {
+function findTarget({ events, posts }: EventTargets, event: CloudEvent): Webhook | undefined {
+  if (event.type !== 'report.posted') return events;
+  return [...posts].find(([id]) => isPostOf(event, id))?.[1];
+}
+
+interface Failure {
+  readonly reason: string;
+  /** It concerns all events of the receiver, not only this one. */
+  readonly isAway: boolean;
+}
+
+/** @returns `undefined` if it was accepted */
+async function postOne(
+  { log, redact, signal }: EventContext,
+  target: Webhook,
+  event: CloudEvent,
+): Promise<Failure | undefined> {
   const { id, type } = event;
   try {
-    await webhook.post(event, signal);
+    await target.post(event, signal);
     log.info({ event: 'event-sent', id, type }, `event sent: ${id}`);
-    return 'sent';
+    return undefined;
   } catch (error) {
     assertNotAborted(signal);
     const reason = redact(describeError(error));
     log.error({ event: 'event-unsent', id, type, reason }, `event not sent: ${id}: ${reason}`);
-    return isFault(error) && error.code === 'WEBHOOK_REFUSED' ? 'refused' : 'away';
+    return { reason, isAway: !isFault(error) || error.code !== 'WEBHOOK_REFUSED' };
   }
 }
 

@@ -19,6 +19,7 @@ import type { AlertContext } from './alerts.ts';
 import {
   buildDropEvent,
   buildLossEvent,
+  buildPostEvent,
   buildReportEvent,
   type CloudEvent,
   type EventOrigin,
@@ -26,9 +27,12 @@ import {
 } from './cloud-event.ts';
 import { readKnownConditions } from './known-conditions.ts';
 import type { Happening } from './open-events.ts';
+import { summarizeReport } from './report-post.ts';
 
 export interface LookContext extends Pick<AlertContext, 'clock' | 'log' | 'calendar'> {
   readonly store: Store;
+  /** Address of the status page for readers; `undefined` if they cannot reach it. */
+  readonly publicUrl: string | undefined;
 }
 
 export interface Seen {
@@ -116,6 +120,12 @@ async function listReports(
           happening: { subject: `report/${sent.id}/${date}`, revision },
           build: async () => await buildReportEvents(store, origin, { date, revision }, sent),
         });
+        if (report.post === null) continue;
+        const isLate = date < newest;
+        seen.push({
+          happening: { subject: `post/${sent.id}/${date}`, revision },
+          build: async () => await buildPostEvents(context, origin, report, { date, revision, sent, isLate }),
+        });
       } catch (error) {
         if (!isFault(error) || error.code !== 'RECEIPT_INVALID') throw error;
         // Delivery alerts the operators; the events of other dates go on.
@@ -144,7 +154,9 @@ async function readMailed(
   );
   const [time] = times.sort();
   if (time === undefined) return undefined;
-  return { revision: receipt.revision, sent: { id, template: report.template, recipients: times.length, time } };
+  const isCorrection = addresses.some((address) => receipt.mailed_before?.[address] !== undefined);
+  const { template } = report;
+  return { revision: receipt.revision, sent: { id, template, recipients: times.length, time, isCorrection } };
 }
 
 async function buildReportEvents(
@@ -153,7 +165,30 @@ async function buildReportEvents(
   { date, revision }: { readonly date: string; readonly revision: number },
   sent: SentReport,
 ): Promise<readonly CloudEvent[]> {
-  const newest = await readManifest(store, origin.dataset, date);
-  const manifest = newest?.revision === revision ? newest : await readKept(store, origin.dataset, date, revision);
+  const manifest = await readManifestOf(store, origin.dataset, date, revision);
   return manifest ? [buildReportEvent(origin, manifest, sent)] : [];
+}
+
+async function readManifestOf(
+  store: Store,
+  dataset: string,
+  date: string,
+  revision: number,
+): Promise<Manifest | undefined> {
+  const newest = await readManifest(store, dataset, date);
+  return newest?.revision === revision ? newest : await readKept(store, dataset, date, revision);
+}
+
+async function buildPostEvents(
+  context: LookContext,
+  origin: EventOrigin,
+  report: JobReport,
+  mailed: { readonly date: string; readonly revision: number; readonly sent: SentReport; readonly isLate: boolean },
+): Promise<readonly CloudEvent[]> {
+  const { date, revision, sent, isLate } = mailed;
+  const manifest = await readManifestOf(context.store, origin.dataset, date, revision);
+  const place = { job: origin.job, date, report: sent.id, revision };
+  const occasion = { late: isLate && !sent.isCorrection, corrected: sent.isCorrection };
+  const summary = manifest && (await summarizeReport(context, report, place, occasion));
+  return manifest && summary ? [buildPostEvent(origin, manifest, sent, summary)] : [];
 }

@@ -4,8 +4,9 @@
  * Pure; `alert-memory.ts` keeps the state beside that of the alerts.
  */
 import { z } from 'zod';
-import type { EventType } from '../job/job.ts';
-import { type CloudEvent, cloudEventSchema } from './cloud-event.ts';
+import { identifyReport } from '../deliver/deliver.ts';
+import type { Job } from '../job/job.ts';
+import { type CloudEvent, type CloudEventType, cloudEventSchema, isPostOf } from './cloud-event.ts';
 import { mergeRecords } from './merge-records.ts';
 
 export const eventStateSchema = z.object({
@@ -13,16 +14,34 @@ export const eventStateSchema = z.object({
   noted: z.record(z.string(), z.number().int()),
   /** By id: not yet accepted by the receiver. */
   owed: z.record(z.string(), cloudEventSchema),
+  /** Owed events that were tried: since when they fail, and why at last. Absent in records of older versions. */
+  failing: z.record(z.string(), z.object({ since: z.iso.datetime(), reason: z.string() })).optional(),
 });
 
 export interface EventState {
   readonly noted: Readonly<Record<string, number>>;
   readonly owed: Readonly<Record<string, CloudEvent>>;
+  readonly failing?: Readonly<Record<string, FailingEvent>> | undefined;
+}
+
+export interface FailingEvent {
+  /** ISO 8601 in UTC. */
+  readonly since: string;
+  readonly reason: string;
+}
+
+/** The owed events in short, for people. */
+export interface OwedEvents {
+  readonly count: number;
+  /** When the oldest of them happened. */
+  readonly since: string;
+  /** Why the oldest that was tried did not get through; null: none was tried. */
+  readonly reason: string | null;
 }
 
 /** What the store shows: a drop, a loss, or a mailed report of a date, up to this revision. */
 export interface Happening {
-  /** `drop/DATE`, `lost/DATE` or `report/ID/DATE`. */
+  /** `drop/DATE`, `lost/DATE`, `report/ID/DATE` or `post/ID/DATE`. */
   readonly subject: string;
   readonly revision: number;
 }
@@ -34,10 +53,11 @@ export function noteEvents(
   state: EventState,
   happenings: readonly Happening[],
   events: readonly CloudEvent[],
-  types: readonly EventType[],
+  types: readonly CloudEventType[],
 ): EventState {
   const wanted = events.filter(({ type }) => types.includes(type));
   return {
+    ...state,
     noted: { ...state.noted, ...Object.fromEntries(happenings.map(({ subject, revision }) => [subject, revision])) },
     owed: { ...state.owed, ...Object.fromEntries(wanted.map((event) => [event.id, event])) },
   };
@@ -55,7 +75,30 @@ export function listOwed({ owed }: EventState): readonly CloudEvent[] {
 
 export function notePosted(state: EventState, id: string): EventState {
   const { [id]: _, ...owed } = state.owed;
-  return { ...state, owed };
+  const { [id]: __, ...failing } = state.failing ?? {};
+  return { ...state, owed, failing: Object.keys(failing).length > 0 ? failing : undefined };
+}
+
+/** Notes that an owed event did not get through. A longer outage changes nothing, so that it costs no writes. */
+export function noteFailing(state: EventState, id: string, { since, reason }: FailingEvent): EventState {
+  const known = state.failing?.[id];
+  if (known?.reason === reason) return state;
+  return { ...state, failing: { ...state.failing, [id]: { since: known?.since ?? since, reason } } };
+}
+
+/** Whether it is the summary of a report that is no longer posted. */
+export function isAbandoned({ reports }: Job, event: CloudEvent): boolean {
+  const isPosted = reports.some((report) => report.post !== null && isPostOf(event, identifyReport(report)));
+  return event.type === 'report.posted' && !isPosted;
+}
+
+/** Null if nothing is owed. */
+export function sumOwed(state: EventState | undefined, job: Job): OwedEvents | null {
+  const owed = listOwed(state ?? NO_EVENTS).filter((event) => !isAbandoned(job, event));
+  const [first] = owed;
+  if (first === undefined) return null;
+  const reason = owed.map(({ id }) => state?.failing?.[id]?.reason).find((one) => one !== undefined) ?? null;
+  return { count: owed.length, since: first.time, reason };
 }
 
 /** Two records of the same job, of unknown order: what either owes is owed. */
@@ -70,10 +113,14 @@ export function mergeEvents(
   after: EventState | undefined,
 ): EventState | undefined {
   if (now === undefined || after === undefined) return after ?? now;
+  const owed = mergeRecords(now.owed, before?.owed ?? {}, after.owed, (_theirs, _base, ours) => ours);
+  const failing = mergeRecords(now.failing ?? {}, before?.failing ?? {}, after.failing ?? {}, (_, __, ours) => ours);
+  const left = Object.entries(failing).filter(([id]) => owed[id] !== undefined);
   return {
     noted: mergeRecords(now.noted, before?.noted ?? {}, after.noted, (theirs = 0, _, ours = 0) =>
       Math.max(theirs, ours),
     ),
-    owed: mergeRecords(now.owed, before?.owed ?? {}, after.owed, (_theirs, _base, ours) => ours),
+    owed,
+    ...(left.length > 0 ? { failing: Object.fromEntries(left) } : {}),
   };
 }

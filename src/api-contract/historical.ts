@@ -58,7 +58,7 @@ export const requestSchema = z.object({
     )
     .meta({
       examples: [
-        "SELECT symbol, sum(premium) AS premium FROM RawOptionTrades WHERE date = '2026-11-19' GROUP BY symbol",
+        "SELECT symbol, sum(premium) AS total_premium FROM RawOptionTrades WHERE date = '2026-11-19' GROUP BY symbol",
       ],
     }),
   test_mode: z

@@ -14,8 +14,6 @@ export const loginSuccessSchema = z
     status: z.literal('SUCCESS'),
     expires_at: z.iso.datetime().describe('When the session ends, UTC.'),
   })
-  .describe('The session is open; its cookie came along.');
+  .describe('The session is open; its cookie is set.');
 
-export const logoutSuccessSchema = z
-  .strictObject({ status: z.literal('SUCCESS') })
-  .describe('The cookie is taken away.');
+export const logoutSuccessSchema = z.strictObject({ status: z.literal('SUCCESS') }).describe('The cookie is removed.');

@@ -28,7 +28,7 @@ const share = (description: string) => z.number().nullable().describe(descriptio
 
 const symbolMetaSchema = z.looseObject({
   underlying_type: z.string().nullable().describe('Kind of underlying; null when not known.'),
-  market_cap: z.number().nullable().describe('Market capitalisation, dollars; null when not known.'),
+  market_cap: z.number().nullable().describe('Market capitalization, dollars; null when not known.'),
   earning_date: z.string().nullable().describe('Next earnings date, YYYY-MM-DD; null when not known.'),
 });
 export type SymbolMeta = z.infer<typeof symbolMetaSchema>;

@@ -1,8 +1,8 @@
 /**
  * What `option_activity_type` says about a record: OPRA's message types of last sale reports, under the short names
  * that the API sends. Source: OPRA Pillar Output Specification (and the Binary Data Recipient Interface Specification
- * before it), "Equity and Index Last Sale", field Message Type. A table of data; `report/records.ts` decides which
- * records count.
+ * before it), "Equity and Index Last Sale", field Message Type. A table of data: `report/records.ts` decides which
+ * records count, `code-name.ts` has the names for people.
  */
 
 /** Messages that cancel an earlier print; they repeat the print's contract, size and price. */
@@ -21,8 +21,12 @@ export const LATE_TYPES = [
   'OPNL', // H: a late report of the opening trade, in sequence.
 ] as const;
 
-/** Intermarket sweep orders: S. They take the quotes of several exchanges at once. */
-export const SWEEP_TYPES = ['ISOI'] as const;
+/** Executions of intermarket sweep orders (ISO), which take the quotes of several exchanges at once. */
+export const SWEEP_TYPES = [
+  'ISOI', // S: executed as it came.
+  'SLAI', // b: in an auction.
+  'SLCI', // d: in a cross.
+] as const;
 
 /**
  * Legs of complex orders: of several option series, or tied to stock. Types that begin with `ML` (f MLET, g MLAT, h
@@ -49,9 +53,7 @@ export const SINGLE_LEG_TYPES = [
   'AUTO', // I: executed electronically.
   'REOP', // J: reopening after a halt.
   'SLAN', // a: auction.
-  'SLAI', // b: auction, of a sweep.
   'SLCN', // c: cross.
-  'SLCI', // d: cross, of a sweep.
   'SLFT', // e: floor.
   'EXHT', // v: extended hours.
   // From older specifications.

@@ -12,7 +12,7 @@ const WIRE_TEXTS: Readonly<Record<string, string>> = {
   expiration_date: 'Expiration date of the contract, YYYY-MM-DD.',
   earning_date: 'Next earnings date of the underlying, YYYY-MM-DD; may be an empty string.',
   updated_timestamp: 'When the record was created in the service: milliseconds since the epoch, UTC, in digits.',
-  market_cap: 'Market capitalisation in dollars, in digits; may be an empty string.',
+  market_cap: 'Market capitalization in dollars, in digits; may be an empty string.',
 };
 
 export const tradeRecordSchema = z

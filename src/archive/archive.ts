@@ -19,6 +19,7 @@ import { openParser } from '../guard/parser.ts';
 import type { StoreAccess } from '../store/access.ts';
 import type { Store } from '../store/store.ts';
 import type { AnswerTypes } from './archive-column.ts';
+import { type ArchiveServer, type ArchiveServerOptions, nameTables, openArchiveServer } from './archive-server.ts';
 import { NO_COST, type ReadCost, readCost, subtractCost } from './cost.ts';
 import { type Coverage, describeCoverage } from './coverage.ts';
 import { openStoreFiles, type StoreFiles } from './drop-files.ts';
@@ -39,7 +40,7 @@ import { Remembered } from './remembered.ts';
 import { readAll } from './resolve-reads.ts';
 import { listTables } from './sealed-tables.ts';
 import { SealedWatch } from './sealed-watch.ts';
-import { NAMES_DAY, StatementViews } from './statement-views.ts';
+import { describeShown, NAMES_DAY, StatementViews } from './statement-views.ts';
 import { describeBound, describeProbe } from './top-rows.ts';
 
 interface ArchiveOptions {
@@ -58,9 +59,11 @@ interface ArchiveOptions {
   readonly calendar?: CalendarOverride | undefined;
   /** Absolute path of an empty folder that only this archive uses. */
   readonly folder: string;
-  /** Memory limit of one statement, bytes. */
+  /** Memory limit of one statement, bytes; on a server its own limits count. */
   readonly maxMemoryBytes: number;
   readonly signal: AbortSignal;
+  /** Answers in place of this machine; the caller closes its engine. */
+  readonly server?: ArchiveServerOptions | undefined;
   /** The archive closes the pool. @param options see `describeWorkers` */
   openWorkers(options: Omit<WorkerPoolOptions, 'command'>): Promise<EnginePool>;
 }
@@ -79,8 +82,8 @@ export interface ArchiveAnswer {
   readonly coverage: readonly Coverage[];
   /** Only of a binary format. */
   readonly columns: readonly AnswerColumn[];
-  /** Zeros if it was not counted. */
-  readonly cost: ReadCost;
+  /** Zeros if it was not counted; `undefined` if a server answered. */
+  readonly cost: ReadCost | undefined;
 }
 
 /** Only small results, such as EXPLAIN output, return as messages; answers go to a file. */
@@ -92,9 +95,10 @@ export function describeWorkers(folder: string): Omit<WorkerPoolOptions, 'comman
   return { folder: join(folder, 'engine'), size: 1, maxWaiting: 1, maxResultBytes: MAX_MESSAGE_BYTES };
 }
 
-/** @throws Fault `ARCHIVE_LOCATION_INVALID` (usage), StoreFault, EngineFault */
+/** @throws Fault `ARCHIVE_LOCATION_INVALID` (usage), StoreFault, EngineFault; those of `openArchiveServer` */
 export async function openArchive(options: ArchiveOptions): Promise<Archive> {
   const { signal } = options;
+  const server = options.server && (await openArchiveServer(options.access, options.server));
   const files = await openStoreFiles(options.access, options.folder);
   const pool = await options.openWorkers(describeWorkers(options.folder));
   try {
@@ -103,7 +107,7 @@ export async function openArchive(options: ArchiveOptions): Promise<Archive> {
     await pool.use({ owner: OWNER, signal }, async (engine) => await views.prepare(engine));
     const tables = listTables(options.datasets, options.trades).map(({ name }) => name);
     const guard = await openGuard(openParser(pool), views.databases, [], tables);
-    return new Archive(options, { files, pool, guard, views });
+    return new Archive(options, { files, pool, guard, views, server });
   } catch (error) {
     await pool.close();
     throw error;
@@ -121,6 +125,7 @@ interface ArchiveParts {
   readonly pool: EnginePool;
   readonly guard: Guard;
   readonly views: StatementViews;
+  readonly server: ArchiveServer | undefined;
 }
 
 export class Archive {
@@ -139,11 +144,12 @@ export class Archive {
    * Writes the answer of one statement to a file. Each statement lists the sealed dates again.
    * @throws Fault `INVALID_SQL`, `INVALID_QUERY`, `NO_TRADES`, `NO_SUMMARY`, `DATASET_UNCLEAR` (usage),
    *   `ARCHIVE_EMPTY`, `QUERY_TOO_BROAD`, `DROP_DAMAGED`, `MANIFEST_INVALID`, `ARCHIVE_UNREADABLE`, `OUT_FAILED`,
-   *   `ENGINE_FAILED`, `INTERRUPTED`
+   *   `ENGINE_FAILED`, `INTERRUPTED`; of a server `ENGINE_COLLECTION`, `ENGINE_CLUSTER`, `ENGINE_RIGHTS`,
+   *   `ENGINE_UNREACHABLE`, `NAME_TAKEN` (usage)
    */
   async query(request: ArchiveQuery): Promise<ArchiveAnswer> {
     const { sql } = request;
-    const { pool, files } = this.#parts;
+    const { pool, files, server } = this.#parts;
     const { signal, types, datasets, trades } = this.#options;
     const known = listTables(datasets, trades);
     try {
@@ -152,15 +158,23 @@ export class Archive {
         const named = new Set(listTokens(admitted).map(({ value }) => value));
         const tables = await openTables(
           known.filter(({ name }) => named.has(name)),
-          { ...this.#options, engine, files, openDrops: (dataset) => this.#openDrops(dataset) },
+          {
+            ...this.#options,
+            ...(server === undefined ? { engine, files } : { engine: server, files: server.files }),
+            openDrops: (dataset) => this.#openDrops(dataset),
+          },
         );
         const answer = async (reads: readonly TableRead[]) =>
-          await this.#answer(engine, admitted, { tables, reads }, request);
+          server === undefined
+            ? await this.#answer(engine, admitted, { tables, reads }, request)
+            : await this.#askServer(engine, server, admitted, { tables, reads }, request);
+        // The dates are chosen by the day here, and the server may be in another one.
+        const readDays = async () => [await readDay(engine), ...(server === undefined ? [] : [await readDay(server)])];
         const { views } = this.#parts;
         if (!NAMES_DAY.test(admitted)) return await answer(await views.resolve(engine, admitted, tables));
-        const day = await readDay(engine);
+        const before = await readDays();
         const answered = await answer(await views.resolve(engine, admitted, tables));
-        if ((await readDay(engine)) === day) return answered;
+        if (new Set([...before, ...(await readDays())]).size === 1) return answered;
         // Midnight has passed: `today()` may have been another day when the dates were chosen, so read them all.
         await rm(request.path, { force: true });
         return await answer(readAll(tables.map(describeReadable)));
@@ -201,6 +215,24 @@ export class Archive {
     await engine.command(describeStatement(admitted, format, path, limits));
     const after = isCounted ? await readCost(engine) : NO_COST;
     return { coverage, columns, cost: subtractCost(after, before) };
+  }
+
+  async #askServer(
+    engine: PooledEngine,
+    server: ArchiveServer,
+    admitted: string,
+    read: Reading,
+    { format, path }: ArchiveQuery,
+  ): Promise<ArchiveAnswer> {
+    const { lastSession, calendar, signal } = this.#options;
+    const shown = await describeShown(admitted, read);
+    const coverage = describeCoverage(shown, { lastSession, calendar, isNamed: listNamed(admitted) });
+    // A wrong statement fails here, in the caller's words.
+    const columns = await this.#parts.views.describeAnswer(engine, admitted, shown);
+    const statement = nameTables(admitted, shown);
+    await server.assertFiles(shown);
+    await server.write(statement, format, path, signal);
+    return { coverage, columns: isBinary(format) ? columns : [], cost: undefined };
   }
 
   /** The condition that the first rows of a table meet, if the answer is these; see `top-rows.ts`. */
@@ -249,7 +281,7 @@ export class Archive {
 }
 
 /** The day that `today()` means. */
-async function readDay(engine: PooledEngine): Promise<string | undefined> {
+async function readDay(engine: Pick<PooledEngine, 'rows'>): Promise<string | undefined> {
   const [row] = await engine.rows<{ readonly day: string }>('SELECT toString(today()) AS day');
   return row?.day;
 }

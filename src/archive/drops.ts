@@ -74,7 +74,8 @@ export function assertSealed(store: Store, { dataset, dates }: Pick<DatasetDrops
   });
 }
 
-function assertSize(date: string, file: ManifestFile, sizes: ReadonlyMap<string, number> | undefined): void {
+/** @throws Fault `DROP_DAMAGED` */
+export function assertSize(date: string, file: ManifestFile, sizes: ReadonlyMap<string, number> | undefined): void {
   const size = sizes?.get(file.filename);
   if (size === undefined) throw damaged(date, `${file.filename} is missing`);
   if (size !== file.size)

@@ -123,10 +123,7 @@ export class LiveArchive {
         if (await this.#watch.isUnchanged(attempt.sealed, attempt.dates)) throw error;
       }
       if (elapsedMs(clock) > untilMs) {
-        throw new Fault(
-          'ARCHIVE_CHANGING',
-          `dates of the query were restated all the time: ${attempt.dates.join(', ')}`,
-        );
+        throw new Fault('ARCHIVE_CHANGING', `dates of the query kept being restated: ${attempt.dates.join(', ')}`);
       }
     }
   }

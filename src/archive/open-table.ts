@@ -4,8 +4,8 @@
  * those of the only dataset of single trades, unless one was chosen.
  */
 import { Fault, isFault } from '../core/errors.ts';
+import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier } from '../engine/literal.ts';
-import type { PooledEngine } from '../engine/pool.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import type { Store } from '../store/store.ts';
 import { type AnswerTypes, type ArchiveColumn, holdsTrades, listColumns } from './archive-column.ts';
@@ -18,7 +18,8 @@ interface OpenTablesContext {
   readonly store: Store;
   readonly datasets: readonly string[];
   readonly types: AnswerTypes;
-  readonly engine: PooledEngine;
+  /** Reads what the manifests do not say, from `files`. */
+  readonly engine: Pick<Engine, 'rows'>;
   readonly files: StoreFiles;
   /** Lists the sealed dates of a dataset. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
   openDrops(dataset: string): Promise<DatasetDrops>;
@@ -162,7 +163,7 @@ async function findTrades(
   throw new Fault(
     'DATASET_UNCLEAR',
     only === undefined
-      ? `${store.url} has no dataset of single trades, so it has not the API's tables`
+      ? `${store.url} has no dataset of single trades, so it does not have the API's tables`
       : `${store.url} has ${found.length} datasets of single trades: ${names}`,
     {
       kind: 'usage',

@@ -1,6 +1,6 @@
 /** How an answer is written: the engine writes it to a file, so its size does not matter. A table of data. */
+import type { Engine } from '../engine/engine.ts';
 import { formatSettings, quoteString } from '../engine/literal.ts';
-import type { PooledEngine } from '../engine/pool.ts';
 
 const OUTPUT_FORMATS = ['table', 'json', 'csv', 'arrow', 'parquet'] as const;
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
@@ -64,7 +64,7 @@ export interface AnswerColumn {
 }
 
 /** The columns of the answer of `sql` (admitted by the guard). @throws EngineFault if the statement is wrong */
-export async function readAnswerColumns(engine: PooledEngine, sql: string): Promise<readonly AnswerColumn[]> {
+export async function readAnswerColumns(engine: Pick<Engine, 'rows'>, sql: string): Promise<readonly AnswerColumn[]> {
   return await engine.rows<AnswerColumn>(`DESCRIBE TABLE (${sql})`);
 }
 
@@ -78,7 +78,12 @@ export function describeStatement(
   path: string,
   limits: Readonly<Record<string, number>>,
 ): string {
+  const { name, settings } = describeFormat(format);
+  return `${sql} INTO OUTFILE ${quoteString(path)} FORMAT ${name} ${formatSettings({ ...settings, ...limits })}`;
+}
+
+/** ClickHouse's name of a format, and all settings of a statement that answers in it. */
+export function describeFormat(format: OutputFormat): EngineFormat {
   const { name, settings } = ENGINE_FORMATS[format];
-  const all = { ...READ_SETTINGS, ...settings, ...limits };
-  return `${sql} INTO OUTFILE ${quoteString(path)} FORMAT ${name} ${formatSettings(all)}`;
+  return { name, settings: { ...READ_SETTINGS, ...settings } };
 }

@@ -85,9 +85,9 @@ function explainTypes(message: string, types: AnswerTypes): string | undefined {
   if (/Cannot (parse|read) (date|time|DateTime)/i.test(message))
     return `Write dates as '2026-11-19' and times as '2026-11-19 09:30:00'. ${API_TYPES}`;
   if (/OrZero|OrNull|OrDefault/.test(message))
-    return `Columns of numbers are numbers: they need no conversion. ${API_TYPES}`;
+    return `Number columns are already numbers: they need no conversion. ${API_TYPES}`;
   if (/\bDate(32|Time(64)?)?\b/.test(message))
-    return `Dates and times are typed: use functions of dates, or toString(date) for functions of texts such as LIKE. ${API_TYPES}`;
+    return `Dates and times are typed: use date functions, or toString(date) for text functions such as LIKE. ${API_TYPES}`;
   return undefined;
 }
 

@@ -65,7 +65,12 @@ export interface View {
 }
 
 /** The statement that creates a view of the archive. */
-export function describeView({ name, files, columns, shown, time, conditions = [] }: View): string {
+export function describeView(view: View): string {
+  return `CREATE VIEW ${quoteIdentifier(view.name)} AS ${describeRows(view)}`;
+}
+
+/** The rows that a view shows, as a SELECT. */
+export function describeRows({ files, columns, shown, time, conditions = [] }: View): string {
   const isEmpty = shown.length === 0;
   const read = columns.filter(({ readAs }) => readAs !== undefined);
   const structure = read.map(({ name: column, readAs }) => `${quoteIdentifier(column)} ${readAs}`).join(', ');
@@ -80,7 +85,7 @@ export function describeView({ name, files, columns, shown, time, conditions = [
   const paths = shown.map((file) => quoteString(files.pathOf(file)));
   const chosen = isEmpty ? '1' : `toString(_path) IN (${paths.join(', ')})`;
   const where = [chosen, ...(hasTime ? describeBounds(time) : []), ...conditions].join(' AND ');
-  return `CREATE VIEW ${quoteIdentifier(name)} AS SELECT ${values.join(', ')} FROM (
+  return `SELECT ${values.join(', ')} FROM (
     SELECT *, ${date} AS ${PATH_DATE} FROM ${source}
     WHERE ${where})`;
 }

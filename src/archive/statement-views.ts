@@ -11,10 +11,11 @@ import type { Manifest } from '../ledger/manifest.ts';
 import type { ShownTable } from './coverage.ts';
 import { listNamed } from './named-columns.ts';
 import { describeReadable, type OpenTable } from './open-table.ts';
+import { type AnswerColumn, readAnswerColumns } from './output-format.ts';
 import { describeNumbers, type TableRead } from './reads.ts';
 import { Remembered } from './remembered.ts';
 import { readAll, resolveReads } from './resolve-reads.ts';
-import { describeEmptyTable, describeView } from './sealed-tables.ts';
+import { describeEmptyTable, describeView, type View } from './sealed-tables.ts';
 import { isBefore, unite } from './time-bounds.ts';
 
 /** What an engine process has. */
@@ -34,9 +35,10 @@ interface ShowOptions {
   readonly note?: ((dates: readonly string[]) => void) | undefined;
 }
 
-interface ShownView extends ShownTable {
+export interface ShownView extends ShownTable {
   /** Those of `manifests` whose rows can be in the answer: the others are not read. */
   readonly touched: readonly Manifest[];
+  readonly view: View;
 }
 
 /** Length of `YYYY-MM-DD HH:MM:SS`. */
@@ -93,37 +95,28 @@ export class StatementViews {
    * Creates views of the tables that the statement reads, with the drops that it can touch.
    * @throws EngineFault; Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, StoreFault
    */
-  async show(
-    engine: PooledEngine,
-    admitted: string,
-    { tables, reads, bound, note = () => {} }: ShowOptions,
-  ): Promise<readonly ShownView[]> {
+  async show(engine: PooledEngine, admitted: string, options: ShowOptions): Promise<readonly ShownView[]> {
     const [, database] = this.databases;
+    const shown = await describeShown(admitted, options);
     await this.#use(engine, database);
-    const isNamed = listNamed(admitted);
-    // Both, because the engine leaves out of its tree what an answer does not need, and tokens have no meaning.
-    const mayRead = ({ columns }: TableRead, column: string) => columns?.includes(column) !== false || isNamed(column);
-    const shown: ShownView[] = [];
-    for (const table of tables) {
-      const own = reads.filter((read) => read.table === table.name);
-      if (own.length === 0) {
-        await this.#make(engine, database, table.name, undefined);
-        continue;
-      }
-      const dates = table.dates.filter((date) => own.some((read) => read.mayTouch(date)));
-      note(dates);
-      const manifests = await table.drops.readManifests(dates);
-      const touched = manifests.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest)));
-      const time = own.map((read) => read.time).reduce(unite);
-      const view = table.view(manifests, touched, (column) => own.some((read) => mayRead(read, column)));
-      const [only, ...others] = own;
-      // One view serves all reads of a table.
-      const numbers = only !== undefined && others.length === 0 ? describeNumbers(only, view.columns) : [];
-      const conditions = [...(view.conditions ?? []), ...numbers, ...(bound === undefined ? [] : [bound])];
-      await this.#make(engine, database, table.name, describeView({ ...view, time, conditions }));
-      shown.push({ table, reads: own, manifests, touched });
+    for (const { name } of options.tables) {
+      const own = shown.find(({ view }) => view.name === name);
+      await this.#make(engine, database, name, own && describeView(own.view));
     }
     return shown;
+  }
+
+  /** The columns of the answer, by empty tables with the columns of the views. @throws EngineFault if the statement is wrong */
+  async describeAnswer(
+    engine: PooledEngine,
+    admitted: string,
+    shown: readonly ShownView[],
+  ): Promise<readonly AnswerColumn[]> {
+    const [database] = this.databases;
+    await this.#use(engine, database);
+    for (const { view } of shown)
+      await this.#make(engine, database, view.name, describeEmptyTable(view.name, view.columns));
+    return await readAnswerColumns(engine, admitted);
   }
 
   /** @returns `undefined` if the engine rejects the statement with the columns that the tables have now */
@@ -165,6 +158,36 @@ export class StatementViews {
     await engine.command(statement);
     made.set(key, statement);
   }
+}
+
+/**
+ * The views of the tables that the statement reads, with the drops that it can touch; nothing is created.
+ * @throws Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, StoreFault
+ */
+export async function describeShown(
+  admitted: string,
+  { tables, reads, bound, note = () => {} }: ShowOptions,
+): Promise<readonly ShownView[]> {
+  const isNamed = listNamed(admitted);
+  // Both, because the engine leaves out of its tree what an answer does not need, and tokens have no meaning.
+  const mayRead = ({ columns }: TableRead, column: string) => columns?.includes(column) !== false || isNamed(column);
+  const shown: ShownView[] = [];
+  for (const table of tables) {
+    const own = reads.filter((read) => read.table === table.name);
+    if (own.length === 0) continue;
+    const dates = table.dates.filter((date) => own.some((read) => read.mayTouch(date)));
+    note(dates);
+    const manifests = await table.drops.readManifests(dates);
+    const touched = manifests.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest)));
+    const time = own.map((read) => read.time).reduce(unite);
+    const view = table.view(manifests, touched, (column) => own.some((read) => mayRead(read, column)));
+    const [only, ...others] = own;
+    // One view serves all reads of a table.
+    const numbers = only !== undefined && others.length === 0 ? describeNumbers(only, view.columns) : [];
+    const conditions = [...(view.conditions ?? []), ...numbers, ...(bound === undefined ? [] : [bound])];
+    shown.push({ table, reads: own, manifests, touched, view: { ...view, time, conditions } });
+  }
+  return shown;
 }
 
 /**

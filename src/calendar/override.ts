@@ -34,7 +34,7 @@ export function parseCalendarOverride(file: string, text: string): CalendarOverr
   const readDate = (node: unknown, list: ListName) => {
     const value: unknown = isScalar(node) ? node.value : undefined;
     if (typeof value !== 'string' || !isDate(value)) {
-      note(node, `${list}: got ${show(node)}; it must be a date that exists, YYYY-MM-DD`);
+      note(node, `${list}: got ${show(node)}; it must be an existing date, YYYY-MM-DD`);
       return;
     }
     const first = seen.get(value);

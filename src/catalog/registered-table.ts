@@ -79,7 +79,7 @@ function withCatalogProperties(metadata: TableMetadata): TableMetadata {
 function assertOurs(theirs: LoadedMetadata, ours: TableMetadata, place: string): void {
   if (theirs['table-uuid'] !== ours['table-uuid']) {
     throw new Fault('CATALOG_CONFLICT', `${place} is another table: it has UUID ${theirs['table-uuid']}`, {
-      hint: 'Set another `drop.catalog.table` or `namespace`; or drop that table if it is of an earlier place of the store.',
+      hint: 'Set another `drop.catalog.table` or `namespace`; or drop that table if it belongs to an earlier location of the store.',
     });
   }
   const foreign = (theirs.snapshots ?? []).find(({ summary }) => summary?.[OWN_MARK] === undefined);

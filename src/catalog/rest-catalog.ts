@@ -159,7 +159,10 @@ async function openSession(
   const prefix = overrides?.['prefix'] ?? defaults?.['prefix'] ?? '';
   // Part of the path as it is: some catalogs give it with escapes.
   if (!/^[\w.~%!$&'()*+,;=:@/-]*$/.test(prefix) || prefix.includes('..')) {
-    throw new Fault('CATALOG_FAILED', `${url} gives the prefix ${JSON.stringify(prefix)}, which is no part of a path`);
+    throw new Fault(
+      'CATALOG_FAILED',
+      `${url} gives the prefix ${JSON.stringify(prefix)}, which cannot be part of a path`,
+    );
   }
   return { prefix: prefix === '' ? '' : `${prefix.replace(/^\/+|\/+$/g, '')}/`, headers, redact };
 }

@@ -30,17 +30,24 @@ export async function alert(
     // A call about a dead run may use the last valid copy of the file.
     isJobFileRead: died === undefined && broken === undefined,
   });
-  await announce(createRunDeps(cli), job, undefined);
+  const events = await announce(createRunDeps(cli), job, undefined);
   assertNotAborted(cli.signal);
   const { sent, unsent, unread, isWhole } = summary;
   if (globals.json) {
-    const document = { job: job.name, run_id: cli.openers.runId, sent, unsent, unread };
+    const document = { job: job.name, run_id: cli.openers.runId, sent, unsent, unread, events };
     cli.terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
   } else {
     const lines = [
-      ...sent.map(({ target, alerts, recovered }) => `Alerted ${target}: ${[...alerts, ...recovered].join(', ')}`),
+      ...sent.map(({ target, alerts, recovered, file }) => {
+        const who = file === undefined ? `Alerted ${target}` : `Written to ${file} for ${target}`;
+        return `${who}: ${[...alerts, ...recovered].join(', ')}`;
+      }),
       ...unsent.map(({ target, reason }) => `Not alerted ${target}: ${reason}`),
       ...(unread === null ? [] : [`Gaps are unknown: ${unread}`]),
+      ...(events.posted === 0 ? [] : [`Posted events: ${events.posted}`]),
+      ...(events.owed === null
+        ? []
+        : [`Not posted: ${events.owed.count}${events.owed.reason === null ? '' : `: ${events.owed.reason}`}`]),
     ];
     const silence = isWhole ? 'Nothing to report.' : 'No alert was sent; the log has the reason.';
     cli.terminal.out(`${lines.length === 0 ? silence : lines.join('\n')}\n`);

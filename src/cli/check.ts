@@ -1,17 +1,21 @@
-/** `flowdrop check [JOB...]`: validates job files; `--live` also asks the API for sample rows with each job's query. */
+/** `flowdrop check [JOB...]`: validates job files; `--live` also sends each job's query to the API. */
 
-import { wholeDay } from '../calendar/window.ts';
+import { formatWallDate } from '../calendar/wall-clock.ts';
 import { EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
 import { closeSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { buildPage } from '../plan/statement.ts';
-import { readSourceSql } from '../run/job-sql.ts';
+import { locateRefusedSql, readSelected } from '../run/job-sql.ts';
 import { openJobSource } from '../run/open-source.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createStyle, type Style } from './terminal/color.ts';
 import { describeFailure, type FailureReport } from './terminal/failure-text.ts';
+import { hangText } from './terminal/text-width.ts';
+
+/** What stands before the name of a job. */
+const STATUS_WIDTH = 'FAIL  '.length;
 
 type CheckCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
 
@@ -43,7 +47,11 @@ export async function check(
   if (globals.json) {
     const shown = results.map(({ job, ok, message, failure }) => ({ job, ok, message, ...failure }));
     cli.terminal.out(`${JSON.stringify(shown, undefined, 2)}\n`);
-  } else for (const result of results) cli.terminal.out(describeResult(result, createStyle(cli.terminal.colors.out)));
+  } else
+    for (const result of results) {
+      const text = describeResult(result, createStyle(cli.terminal.colors.out));
+      cli.terminal.out(hangText(text, cli.terminal.columns.out, STATUS_WIDTH));
+    }
   if (results.length === 0)
     cli.terminal.err(`There are no job files in ${globals.jobs}; \`flowdrop init\` writes one.\n`);
   if (results.some(({ kind }) => kind === 'usage')) return EXIT_CODES.usage;
@@ -60,8 +68,9 @@ async function checkJob(
   try {
     const job = await readJob(reference, globals.jobs);
     assertNew(job);
-    if (!live) await readSourceSql(cli.openers, job);
-    const what = `${describeSource(job)} to ${job.drop.to}/${job.drop.dataset}`;
+    const { selected } = await readSelected(cli.openers, job);
+    const notes = [...describeUntyped(job, selected), ...(await checkReports(cli, job))];
+    const what = [`${describeSource(job, selected)} to ${job.drop.to}/${job.drop.dataset}`, ...notes].join('; ');
     if (!live) return { job: reference, ok: true, message: what };
     return { job: reference, ok: true, message: `${what}; ${await askLive(cli, job)}` };
   } catch (error) {
@@ -76,6 +85,12 @@ async function checkJob(
   }
 }
 
+/** Loads what renders reports only for a job that has some. @returns what a person should know */
+async function checkReports({ openers }: CheckCli, { reports }: Job): Promise<readonly string[]> {
+  if (reports.length === 0) return [];
+  return await (await import('../deliver/report-look.ts')).checkLooks(reports, openers.templatesDir);
+}
+
 function describeResult({ job, ok, message, block = message }: CheckResult, style: Style): string {
   if (ok) return `${style.green('ok')}    ${job}: ${message}\n`;
   // Most faults name file and line themselves.
@@ -83,8 +98,18 @@ function describeResult({ job, ok, message, block = message }: CheckResult, styl
   return `${style.red('FAIL')}  ${named}\n`;
 }
 
-function describeSource({ source }: Job): string {
-  const columns = `${source.columns.length} columns`;
+/** Columns that the job file gives no type are kept as text, which a sum over the drop would refuse. */
+function describeUntyped({ source }: Job, selected: readonly string[] | undefined): readonly string[] {
+  const typed = new Set(source.columns.map(({ name }) => name));
+  const untyped = (selected ?? []).filter((name) => !typed.has(name));
+  if (untyped.length === 0) return [];
+  const names = untyped.map((name) => name || 'one without a name (AS)').join(', ');
+  return [`warning: kept as text, because \`source.types\` does not list them: ${names}`];
+}
+
+/** @param selected columns of the job's own SELECT, if they are known */
+function describeSource({ source }: Job, selected: readonly string[] | undefined): string {
+  const columns = `${(selected ?? source.columns).length} columns`;
   if (source.kind === 'snapshots') return `${columns} of ${source.api} of ${source.symbols.join(', ')}`;
   return `${columns} of ${source.table}`;
 }
@@ -95,9 +120,13 @@ async function askLive({ openers, signal }: CheckCli, job: Job): Promise<string>
   try {
     switch (opened.kind) {
       case 'sql': {
-        const today = new Date(openers.clock.now()).toISOString().slice(0, 10);
-        await opened.source.ask(buildPage(opened.job, wholeDay(today), 'open'), { testMode: true, signal });
-        return `the API at ${opened.source.url} answers`;
+        // Test mode reads no columns. No trade has the first second of a day: the API reads the query and no rows.
+        const date = formatWallDate(openers.clock.now());
+        const window = { date, from: { second: 0 }, to: { second: 1 } };
+        await opened.source.ask(buildPage(opened.job, window, 'open'), { signal }).catch(async (error: unknown) => {
+          throw await locateRefusedSql(job, error);
+        });
+        return `the API at ${opened.source.url} accepts its query`;
       }
       case 'snapshots':
         for (const symbol of opened.job.source.symbols.slice(0, 1)) await opened.source.greet(symbol, signal);

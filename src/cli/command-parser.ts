@@ -15,6 +15,7 @@ import {
 } from './command.ts';
 import { COMMANDS, GLOBAL_OPTIONS } from './commands.ts';
 import type { GlobalOptions, Terminal } from './context.ts';
+import { hangText } from './terminal/text-width.ts';
 
 /** Width of the help if the terminal's is unknown, and at most: very long lines are hard to read. */
 const HELP_WIDTH = 80;
@@ -50,18 +51,23 @@ export function buildParser({ version, terminal }: ParserOptions, call: CallComm
       writeErr: (text) => terminal.err(text),
       // Reported like every other failure.
       outputError: () => {},
-      getOutHelpWidth: () => Math.min(terminal.columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH),
+      getOutHelpWidth: () => widthOf(terminal),
       getErrHelpWidth: () => Math.min(terminal.columns.err ?? HELP_WIDTH, MAX_HELP_WIDTH),
     })
     .configureHelp({ subcommandTerm: formatTerm })
     .exitOverride();
   addOptions(parser, GLOBAL_OPTIONS);
-  for (const spec of COMMANDS) addCommand(parser, spec, call);
+  for (const spec of COMMANDS) addCommand(parser, spec, call, () => widthOf(terminal));
   parser.commandsGroup('Help:').helpCommand('help [command]', 'what a command does, with examples');
-  return parser.addHelpText('after', HELP_END);
+  return parser.addHelpText('after', () => hangText(HELP_END, widthOf(terminal), 0));
 }
 
-function addCommand(parser: Command, spec: CommandSpec, call: CallCommand): void {
+/** Cells of a line of the help. */
+function widthOf({ columns }: ParserOptions['terminal']): number {
+  return Math.min(columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH);
+}
+
+function addCommand(parser: Command, spec: CommandSpec, call: CallCommand, readWidth: () => number): void {
   const command = parser
     .command(spec.name, { hidden: spec.group === undefined })
     .description(spec.summary)
@@ -73,8 +79,9 @@ function addCommand(parser: Command, spec: CommandSpec, call: CallCommand): void
     command.addArgument(spec.argument.choices ? argument.choices(spec.argument.choices) : argument);
   }
   addOptions(command, spec.options);
-  if (spec.notes) command.addHelpText('after', `\n${spec.notes}`);
-  if (spec.examples) command.addHelpText('after', `\nExamples:\n${formatExamples(spec.examples)}`);
+  const { notes, examples } = spec;
+  if (notes) command.addHelpText('after', () => `\n${hangText(notes, readWidth(), 0)}`);
+  if (examples) command.addHelpText('after', () => `\nExamples:\n${formatExamples(examples, readWidth())}`);
   command.action(async () => {
     const globals = parser.opts<GlobalOptions>();
     // Built from the row, whose type ties its options to its function.
@@ -109,13 +116,16 @@ function parseNumber(text: string): number {
 /** Longer examples get their own line, so that they can be copied. */
 const MAX_ALIGNED = 50;
 
-function formatExamples(examples: NonNullable<CommandSpec['examples']>): string {
-  const width = Math.max(0, ...examples.map(([typed]) => typed.length).filter((length) => length <= MAX_ALIGNED));
+function formatExamples(examples: NonNullable<CommandSpec['examples']>, lineWidth: number): string {
+  const typedWidth = Math.max(0, ...examples.map(([typed]) => typed.length).filter((length) => length <= MAX_ALIGNED));
+  const hasRoom = examples.every(
+    ([typed, what]) => typed.length > MAX_ALIGNED || typedWidth + what.length + 4 <= lineWidth,
+  );
   return examples
     .map(([typed, what]) => {
       if (what === '') return `  ${typed}\n`;
-      if (typed.length > MAX_ALIGNED) return `  ${typed}\n      ${what}\n`;
-      return `  ${typed.padEnd(width)}  ${what}\n`;
+      if (!hasRoom || typed.length > MAX_ALIGNED) return `  ${typed}\n      ${what}\n`;
+      return `  ${typed.padEnd(typedWidth)}  ${what}\n`;
     })
     .join('');
 }

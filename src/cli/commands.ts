@@ -15,7 +15,8 @@ export const GLOBAL_OPTIONS: OptionTable<GlobalOptions> = {
   debug: flag('log more, and print error stacks'),
 };
 
-const JOB = { syntax: '<job>', text: 'job file, or its name in the jobs folder' } as const;
+/** What most commands take. */
+export const JOB = { syntax: '<job>', text: 'job file, or its name in the jobs folder' } as const;
 
 /** In the order of the help. */
 export const COMMANDS: readonly CommandSpec[] = [
@@ -39,6 +40,14 @@ export const COMMANDS: readonly CommandSpec[] = [
     summary: 'write a commented job file and a settings file, and test the connection',
     argument: { syntax: '[dir]', text: 'folder to write to (default: ".")' },
     options: {
+      add: text('name', 'write one more job file instead; settings and other jobs stay as they are', {
+        conflicts: ['name', 'apiUrl', 'apiKeyFile', 'smtpUrlFile', 'mailFrom'],
+      }),
+      kind: choice(
+        'kind',
+        ['trades', 'minute-flow', 'chain', 'structure', 'clickhouse', 'sql'],
+        'with --add: what the job reads (default: trades)',
+      ),
       name: text('name', 'name of the job (default: nightly-trades)'),
       apiUrl: text('url', 'address of the options data API'),
       apiKeyFile: text('file', 'file with the API key; it is read there, not copied'),
@@ -56,19 +65,19 @@ export const COMMANDS: readonly CommandSpec[] = [
       'On a terminal it asks for missing values. It asks for the key or reads it from a file: the key is never an argument.',
     examples: [
       ['flowdrop init', 'asks, and writes into this folder'],
-      ['flowdrop init --yes', 'asks nothing'],
+      ['flowdrop init --yes --report-to desk@example.com', 'asks nothing; with a report'],
       [
         'flowdrop init worker --api-url https://api.example.com --api-key-file ~/.flow-key --to s3://bucket/drops --yes',
         'in its own folder, drops to S3',
       ],
-      ['flowdrop init --report-to desk@example.com --symbols SPY QQQ', 'with a report'],
+      ['flowdrop init --add spx-chain --kind chain --symbols SPX', 'one more job, in this folder'],
     ],
     load: async () => (await import('./init/init.ts')).init,
   }),
   command({
     name: 'doctor',
     group: 'setUp',
-    summary: 'test everything a run needs: settings, key, clock, store rights, mail, drawing, disk, memory, engine',
+    summary: 'test everything a run needs: settings, key, clock, store rights, mail, charts, disk, memory, engine',
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
     notes: `It sends one request to each API in test mode, logs in to the mail server without sending, and removes what it writes.
 Exit code 0: a run can work; 1: one of the checks failed, and a run would fail too.`,
@@ -84,11 +93,13 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     group: 'setUp',
     summary: 'validate job files (default: all in the jobs folder)',
     argument: { syntax: '[job...]', text: 'job files, or their names in the jobs folder' },
-    options: { live: flag("also send each job's query to the API in test mode") },
+    options: {
+      live: flag("also send each job's query to the API: one request per job, for a second in which nothing trades"),
+    },
     examples: [
       ['flowdrop check', 'all job files of the folder'],
       ['flowdrop check jobs/nightly-trades.yaml', 'one file, wherever it is'],
-      ['flowdrop check --live nightly-trades', "also sends the job's query, in test mode"],
+      ['flowdrop check --live nightly-trades', 'also asks the API whether it accepts the query'],
     ],
     load: async () => (await import('./check.ts')).check,
   }),
@@ -203,7 +214,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command({
     name: 'status',
     group: 'daily',
-    summary: 'show what is sealed, what is missing and when it expires, running, last and next runs',
+    summary: 'show what is sealed, what is missing and when it expires, and the current, last and next runs',
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
     options: {
       all: flag('every date; default: the last eight weeks, older dates in one line'),
@@ -219,11 +230,11 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command({
     name: 'runs',
     group: 'daily',
-    summary: 'list the runs of this machine, by the daemon and by hand, with outcome, requests and rows',
+    summary: 'list the runs of this machine, scheduled and manual, with outcome, requests and rows',
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
     options: {
       limit: number('count', 'how many, newest first (default: 20)'),
-      stages: flag('also those that only staged the running session'),
+      stages: flag('also runs that only staged the running session'),
     },
     examples: [
       ['flowdrop runs', 'the last 20 of all jobs'],
@@ -277,7 +288,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command<readonly string[]>({
     name: 'gap',
     group: 'data',
-    summary: 'accept a gap that will not be filled: it stays visible, but raises nothing; or list the gaps',
+    summary: 'accept a gap that will not be filled: it stays visible, but raises no alerts; or list the gaps',
     argument: { syntax: '[action...]', text: '`accept JOB DATE` or `list JOB`' },
     options: { reason: text('text', 'why it is accepted'), by: text('name', 'who accepts it; default: the user') },
     examples: [
@@ -301,8 +312,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command<readonly string[]>({
     name: 'iceberg',
     group: 'data',
-    summary: 'make the Iceberg table of a job again from what is sealed',
-    argument: { syntax: '[action...]', text: '`rebuild`, and the name of the job or path of its file' },
+    summary: 'rebuild the Iceberg table of a job from the sealed dates',
+    argument: { syntax: '[action...]', text: '`rebuild`, then the name of the job or the path of its file' },
     examples: [
       ['flowdrop iceberg rebuild nightly-trades', 'after its metadata was lost, or its directory moved'],
       ['flowdrop iceberg rebuild nightly-trades --json', 'the result as one JSON document'],
@@ -312,7 +323,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command({
     name: 'query',
     group: 'data',
-    summary: 'SQL over all sealed drops of a store, without lookback and limits',
+    summary: 'run SQL over all sealed drops of a store, without lookback or limits',
     argument: {
       syntax: '<sql>',
       text: "one SELECT over datasets by their names, or over the API's tables; - reads it from stdin",
@@ -320,16 +331,20 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     options: {
       job: text('job', "job whose store to query; default: the store that the jobs folder's jobs share"),
       fromStore: text('location', 'directory or s3://bucket/prefix instead of a job'),
-      dataset: text('name', "dataset of that store behind the API's tables; default: the only one of single trades"),
-      apiTypes: flag("dates, times and empty values as the API's texts, instead of types of their own"),
+      dataset: text('name', "dataset of that store behind the API's tables; default: the only one with single trades"),
+      apiTypes: flag('dates, times and empty values as text, as the API sends them, instead of typed values'),
+      engine: text(
+        'url',
+        'ClickHouse server that reads the drops and answers; default: FLOWDROP_QUERY_ENGINE_URL, or this machine',
+      ),
       format: choice(
         'format',
         ['table', 'json', 'csv', 'arrow', 'parquet'],
-        'default: by the name of --out; table on a terminal, else json',
+        'default: by the extension of --out; table on a terminal, else json',
       ),
       out: text('file', 'write the answer to this file, completely or not at all; never overwrites'),
       force: flag('let --out replace an existing file'),
-      vertical: flag('one line a column instead of a table: for wide rows'),
+      vertical: flag('one line per column instead of a table: for wide rows'),
     },
     examples: [
       ['flowdrop query "SELECT symbol, sum(premium) AS p FROM trades GROUP BY symbol ORDER BY p DESC LIMIT 10"', ''],
@@ -350,7 +365,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     options: {
       store: text(
         'location',
-        'sealed drops instead: s3://BUCKET/PREFIX or a directory; every sealed date, no lookback',
+        'serve sealed drops instead: s3://BUCKET/PREFIX or a directory; every sealed date, no lookback',
       ),
       dataset: text('name', 'dataset in --store'),
       data: each('file', 'trades: .ndjson, .csv (also .gz) or .parquet; repeatable'),
@@ -370,14 +385,15 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       key: each('key', `accepted key, beginning with cus_ or apikey_; repeatable (default: ${LOCAL_KEY})`),
       keyFile: text('file', 'hashed keys with entitlements, as `flowdrop key` writes them; reloaded when it changes'),
       secureCookies: flag('send session cookies over TLS only, for a service behind a TLS proxy'),
-      clickhouseUrl: text(
+      clickhouseUrl: each(
         'url',
-        'a ClickHouse server instead of the embedded engine; set FLOWDROP_CLICKHOUSE_URL instead to hide the password',
+        'a ClickHouse server instead of the embedded engine, repeatable for the nodes of a cluster; set FLOWDROP_CLICKHOUSE_URL instead to hide the password',
       ),
+      cluster: text('name', 'cluster of that server on which to create the tables, with FLOWDROP_CLICKHOUSE_ADMIN_URL'),
       order: choice('column', ['time', 'symbol'], 'sort column of the table'),
       catalog: text(
         'store',
-        'instead: serve the Iceberg tables of a store, directory or s3://bucket/prefix, as a read-only REST catalog',
+        'serve only the Iceberg tables of a store (directory or s3://bucket/prefix), as a read-only REST catalog',
       ),
       host: text('address', 'interface to listen on'),
       port: number('port', 'port of the main entry point, or of the catalog; 0 picks one'),
@@ -385,8 +401,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     },
     examples: [
       ['flowdrop serve --generate 3', `three generated sessions, key ${LOCAL_KEY}`],
-      ['flowdrop serve --data-dir data --key-file keys.yaml', 'data that is kept, your own keys'],
-      ['flowdrop serve --store s3://bucket/drops --dataset trades', 'the archive of years, for any client of the API'],
+      ['flowdrop serve --data-dir data --key-file keys.yaml', 'keeps the loaded data; your own keys'],
+      ['flowdrop serve --store s3://bucket/drops --dataset trades', 'every sealed date, for any client of the API'],
       ['flowdrop serve --catalog out/drops', 'Spark, PyIceberg and DuckDB attach to http://127.0.0.1:8181'],
     ],
     load: async () => (await import('./serve.ts')).serve,
@@ -418,7 +434,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   }),
   command<readonly string[]>({
     name: 'complete',
-    summary: 'what may come next, for the script of `completion`',
+    summary: 'words that may come next, for the script of `completion`',
     argument: { syntax: '[word...]', text: 'what is typed after `flowdrop`' },
     load: async () => {
       const { complete } = await import('./completion/completion-words.ts');

@@ -2,6 +2,7 @@
  * What the commands receive from outside: the terminal, and the composition (settings turned into concrete parts).
  * Commands depend on this contract; `compose.ts` implements it, `main.ts` connects the two.
  */
+import type { ArchiveServerOptions } from '../archive/archive-server.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
 import type { EnginePool } from '../engine/pool.ts';
 import type { ServerOptions, StreamingEngine } from '../engine/server.ts';
@@ -53,6 +54,11 @@ interface ArchiveOpeners {
   readAccess(to: string): Promise<StoreAccess>;
   /** Engines in separate processes. */
   openWorkers(options: WorkerPoolOptions): Promise<EnginePool>;
+  /**
+   * The ClickHouse server that answers in place of this machine; `undefined` if none is set. Does not connect yet.
+   * @param url instead of `FLOWDROP_QUERY_ENGINE_URL` @throws Fault `SERVER_URL_INVALID` (usage), `SETTING_INVALID`
+   */
+  openServer(url: string | undefined): Promise<ArchiveServerOptions | undefined>;
 }
 
 /** Opened only by `serve`. */
@@ -62,8 +68,8 @@ interface ServiceOpeners {
   openServerPool(options: ServerPoolOptions): Promise<ServerPool>;
   /** Where clients of a catalog find an S3 store, in the words of Iceberg's clients; no credentials. */
   readS3Defaults(): Readonly<Record<string, string>>;
-  /** URLs of a ClickHouse server: for the service's own user, and for an administrator. */
-  readClickhouse(): { readonly url: string | undefined; readonly adminUrl: string | undefined };
+  /** URLs of a ClickHouse server or of nodes of a cluster: for the service's own user, and for an administrator. */
+  readClickhouse(): { readonly urls: readonly string[]; readonly adminUrl: string | undefined };
 }
 
 /** What daemons need, and what jobs need that several daemons share. */
@@ -86,6 +92,10 @@ export interface DaemonOpeners {
 interface DoctorProbes {
   /** The settings in use, without secrets. */
   reportSettings(): SettingReport;
+  /** Names that look like settings and are none. */
+  reportUnknown(): SettingReport['unknown'];
+  /** Folder that mail is written to without a server; `undefined` with one. @throws Fault `SETTING_INVALID` */
+  findOutbox(): string | undefined;
   /** Describes the Redis that shares the budget; `undefined` if none is set. @throws Fault */
   checkRedis(): Promise<string | undefined>;
   /**

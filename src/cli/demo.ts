@@ -18,6 +18,8 @@ import { LOCAL_KEY } from './local-key.ts';
 import { formatTable } from './terminal/text-table.ts';
 
 const DEMO_FOLDER = 'out';
+/** In the demo's folder: the state of your own jobs stays as it is. */
+const STATE_FOLDER = 'state';
 
 interface DemoFlags {
   readonly rows: string;
@@ -51,7 +53,7 @@ export async function demo(
           ...self.env,
           FLOWDROP_API_URL: service.url,
           FLOWDROP_API_KEY: LOCAL_KEY,
-          FLOWDROP_STATE_DIR: join(out, 'state'),
+          FLOWDROP_STATE_DIR: join(out, STATE_FOLDER),
           FLOWDROP_OUTBOX_DIR: join(out, 'mail'),
           FLOWDROP_SMTP_URL: '',
           FLOWDROP_SMTP_URL_FILE: '',
@@ -171,11 +173,12 @@ async function describeDemo(
       .map((name) => `Mail       ${join(out, 'mail', name)}  (open it in a browser; the .eml is beside it)`),
     ...pages.slice(-1).map((name) => `Report     ${join(copies, name)}  (every table, formula and rebuild query)`),
     '',
-    'Next:',
+    'Next, in the folder that has jobs/:',
     `  python3 -c "import pandas as pd; print(pd.read_parquet('out/drops/${result.dataset}').groupby('symbol')['premium'].sum().nlargest(10))"`,
-    `  duckdb -c "SELECT symbol, sum(premium) AS premium FROM 'out/drops/${result.dataset}/**/*.parquet' GROUP BY symbol ORDER BY premium DESC LIMIT 10"`,
-    `  ${program} query "SELECT symbol, sum(premium) AS premium FROM RawOptionTrades GROUP BY symbol ORDER BY premium DESC LIMIT 10" --from-store out/drops --dataset trades`,
-    `  ${program} verify nightly-trades   re-reads what was sealed, where the jobs/ folder is`,
-    `  ${program} init desk               sets up a folder \`desk\` with your own key`,
+    `  duckdb -c "SELECT symbol, sum(premium) AS total_premium FROM 'out/drops/${result.dataset}/**/*.parquet' GROUP BY symbol ORDER BY total_premium DESC LIMIT 10"   # pip install duckdb-cli`,
+    `  ${program} query "SELECT symbol, sum(premium) AS total_premium FROM ${result.dataset} GROUP BY symbol ORDER BY total_premium DESC LIMIT 10" --from-store out/drops`,
+    `  FLOWDROP_STATE_DIR=${DEMO_FOLDER}/${STATE_FOLDER} ${program} status ${result.job}   # the demo's run`,
+    `  ${program} verify ${result.job}   # reads again what was sealed`,
+    `  ${program} init desk   # a folder \`desk\` for your own key`,
   ].join('\n')}\n`;
 }

@@ -1,7 +1,7 @@
 /** `flowdrop doctor [JOB]`: tries everything that a run needs, and prints for each check the finding and what to do. */
 
 import { stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { EXIT_CODES } from '../core/errors.ts';
 import { readFileLimit, readMemoryBytes } from '../core/machine.ts';
 import { closeSource } from '../export/job-source.ts';
@@ -15,6 +15,13 @@ import {
   checkStateDirectory,
   removeEmptyFolders,
 } from '../run/doctor/check-machine.ts';
+import {
+  checkRoom,
+  estimateNight,
+  type NightNeed,
+  OUTBOX_NIGHT_BYTES,
+  type WrittenPlace,
+} from '../run/doctor/check-room.ts';
 import { checkSecrecy, checkSettings } from '../run/doctor/check-settings.ts';
 import { checkSource } from '../run/doctor/check-source.ts';
 import { checkStore } from '../run/doctor/check-store.ts';
@@ -26,6 +33,7 @@ import { parseLocation } from '../store/location.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { assertShareable } from './shared-schedule.ts';
+import { hangText } from './terminal/text-width.ts';
 
 type DoctorCli = Pick<CliContext, 'cwd' | 'daemon' | 'doctor' | 'openers' | 'shippedJob' | 'signal' | 'terminal'>;
 
@@ -34,7 +42,9 @@ export async function doctor(cli: DoctorCli, { globals, argument }: CommandCall<
   for await (const found of examineAll(cli, globals, argument)) {
     findings.push(...found);
     // Printed at once: a silent server may delay the next one.
-    if (!globals.json) for (const finding of found) cli.terminal.out(cli.openers.redact(formatFinding(finding)));
+    if (!globals.json)
+      for (const finding of found)
+        cli.terminal.out(cli.openers.redact(formatFinding(finding, cli.terminal.columns.out)));
   }
   const count = (status: Finding['status']) => findings.filter((finding) => finding.status === status).length;
   const failures = count('fail');
@@ -76,8 +86,12 @@ async function* examineAll(
   });
   for (const job of pickStores(jobs)) yield await examineStore(cli, job);
   for (const job of jobs) yield await examineCatalog(cli, job);
-  yield await checkMail(() => openers.openMailer());
+  yield await checkMail(
+    () => openers.openMailer(),
+    () => countUnreached(cli, jobs),
+  );
   yield await checkStateDirectory(openers.stateDir);
+  yield await examineRoom(cli, jobs);
   yield checkLimits(readMemoryBytes(), readFileLimit());
   yield await checkDrawing();
   yield await checkEngine(() => openers.openEngine({ signal: cli.signal }));
@@ -152,6 +166,44 @@ async function examineStore(cli: DoctorCli, { drop }: Job): Promise<readonly Fin
   });
 }
 
+/** Addresses that get nothing, because mail goes to the outbox. Those of the shipped jobs are examples. */
+function countUnreached({ cwd, doctor: probes, shippedJob }: DoctorCli, jobs: readonly Job[]): number {
+  if (probes.findOutbox() === undefined) return 0;
+  const own = jobs.filter(({ file }) => dirname(resolve(cwd, file)) !== dirname(shippedJob));
+  const addresses = own.flatMap(({ reports, alerts }) => [
+    ...reports.flatMap(({ to }) => to.map(({ address }) => address)),
+    ...alerts.to,
+  ]);
+  return new Set(addresses.map((address) => address.toLowerCase())).size;
+}
+
+/** After the stores: one that cannot be read has its own finding, and needs room for a guess. */
+async function examineRoom({ cwd, doctor: probes, openers }: DoctorCli, jobs: readonly Job[]) {
+  return await tryCheck('disk', async () => {
+    const outbox = probes.findOutbox();
+    const places: WrittenPlace[] = outbox ? [{ what: 'mail', path: outbox, bytes: OUTBOX_NIGHT_BYTES }] : [];
+    let isGuess = jobs.length === 0;
+    for (const job of jobs) {
+      const need = await estimateJob(openers, job);
+      const location = parseLocation(job.drop.to, cwd);
+      isGuess ||= need.isGuess;
+      places.push({ what: 'state', path: openers.stateDir, bytes: need.state });
+      if (location.kind === 'directory') places.push({ what: 'drops', path: location.path, bytes: need.drop });
+    }
+    return await checkRoom(places, isGuess);
+  });
+}
+
+async function estimateJob(openers: DoctorCli['openers'], job: Job): Promise<NightNeed> {
+  const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 }).catch(() => undefined);
+  if (store === undefined) return await estimateNight(job);
+  try {
+    return await estimateNight(job, store).catch(() => estimateNight(job));
+  } finally {
+    await store.close();
+  }
+}
+
 /** Logs in and asks for the table; whether it may be changed, only a run finds out. */
 async function examineCatalog({ openers, signal }: DoctorCli, { drop }: Job): Promise<readonly Finding[]> {
   const { catalog: target } = drop;
@@ -159,7 +211,7 @@ async function examineCatalog({ openers, signal }: DoctorCli, { drop }: Job): Pr
   return await tryCheck('catalog', async () => {
     const catalog = await openers.openCatalog(target);
     const loaded = await catalog.load(signal);
-    return [ok('catalog', `${catalog.place} ${loaded ? 'is there' : 'is registered by the next run'}`)];
+    return [ok('catalog', `${catalog.place} ${loaded ? 'is there' : 'will be registered by the next run'}`)];
   });
 }
 
@@ -179,9 +231,11 @@ async function makeTrialFolder(cwd: string, to: string): Promise<{ remove(): Pro
 const STATUS_WIDTH = 'warn'.length;
 const CHECK_WIDTH = 'store: conditional put'.length;
 
-/** The next step is below the finding, so that both may be long. */
-function formatFinding({ check, status, seen, next }: Finding): string {
-  const indent = ' '.repeat(STATUS_WIDTH + CHECK_WIDTH + 4);
+/** The next step is below the finding, so that both may be long. @param width cells of the terminal */
+function formatFinding({ check, status, seen, next }: Finding, width: number | undefined): string {
+  const indent = STATUS_WIDTH + CHECK_WIDTH + 4;
   const head = `${(status === 'ok' ? status : status.toUpperCase()).padEnd(STATUS_WIDTH)}  ${check.padEnd(CHECK_WIDTH)}  `;
-  return `${head}${seen.replaceAll('\n', `\n${indent}`)}\n${next ? `${indent}-> ${next}\n` : ''}`;
+  const below = (text: string) => text.replaceAll('\n', `\n${' '.repeat(indent)}`);
+  const what = hangText(`${head}${below(seen)}`, width, indent);
+  return `${what}\n${next ? `${hangText(`${' '.repeat(indent)}-> ${below(next)}`, width, indent + '-> '.length)}\n` : ''}`;
 }

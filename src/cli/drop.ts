@@ -2,10 +2,13 @@
  * `flowdrop drop JOB DATE`: one drop: what its manifest says, its revisions and what changed, checks and audits. With
  * `--file` its Parquet file on stdout, checked before the first byte. Reads only the store.
  */
+
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { finished } from 'node:stream/promises';
+import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
+import { formatInstant } from '../core/date-text.ts';
 import { Fault } from '../core/errors.ts';
 import { formatBytes, formatCount } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
@@ -56,7 +59,9 @@ export async function drop(
       return undefined;
     }
     const document = await describeDrop(store, job, date, manifest);
-    terminal.out(globals.json ? `${JSON.stringify(document, undefined, 2)}\n` : formatDrop(document));
+    terminal.out(
+      globals.json ? `${JSON.stringify(document, undefined, 2)}\n` : formatDrop(document, cli.openers.clock.now()),
+    );
     return undefined;
   } finally {
     await store.close();
@@ -179,7 +184,8 @@ function tryParse(bytes: Uint8Array, where: string): Manifest | undefined {
   }
 }
 
-function formatDrop({ job, date, condition, damage, location, manifest, revisions, audit }: DropDocument): string {
+function formatDrop(document: DropDocument, nowMs: number): string {
+  const { job, date, condition, damage, location, manifest, revisions, audit } = document;
   if (!manifest) return `${job} ${date}: ${condition ?? 'unknown'}, not sealed\n`;
   const { rows, revision, sealed_at: sealedAt, requests, files } = manifest;
   const [file] = files;
@@ -187,8 +193,8 @@ function formatDrop({ job, date, condition, damage, location, manifest, revision
     `${job} ${date}: ${condition}, revision ${revision}, ${formatCount(rows)} rows, ${formatBytes(file?.size ?? 0)}`,
     ...(damage === null ? [] : [`damaged: ${damage}`]),
     `${location}`,
-    `sealed ${sealedAt}, ${formatCount(requests)} requests; proved: ${manifest.proved ?? 'nothing'}`,
-    ...(audit ? [`audited ${audit.audited_at}: ${audit.result}`] : []),
+    `sealed ${formatInstant(sealedAt, EXCHANGE_TIME_ZONE, nowMs)}, ${formatCount(requests)} requests; proved: ${manifest.proved ?? 'nothing'}`,
+    ...(audit ? [`audited ${formatInstant(audit.audited_at, EXCHANGE_TIME_ZONE, nowMs)}: ${audit.result}`] : []),
     ...manifest.doubts,
     ...revisions
       .slice(1)

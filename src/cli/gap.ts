@@ -73,7 +73,7 @@ function checkGap(
 ): AcceptedGap {
   assertDate('DATE', date);
   if (reason.trim() === '') {
-    throw new Fault('REASON_MISSING', '--reason is missing; whoever reads the status later needs it', {
+    throw new Fault('REASON_MISSING', '--reason is missing; people who read the status later need it', {
       kind: 'usage',
       hint: USAGE,
     });
@@ -82,7 +82,7 @@ function checkGap(
   if (!isAcceptable(condition)) {
     throw new Fault(
       'NOT_A_GAP',
-      `${date} is ${condition ?? 'no known date of the job'}; only a missing, degraded or expired date can be accepted`,
+      `${date} is ${condition ?? 'not a known date of the job'}; only a missing, degraded or expired date can be accepted`,
       {
         kind: 'usage',
         hint: condition === 'pending' ? 'It can still be exported: flowdrop run JOB' : 'flowdrop gap list JOB',

@@ -24,7 +24,7 @@ export async function iceberg(
   }
   const job = await readJob(name, globals.jobs);
   if (job.drop.table === null) {
-    throw new Fault('NOT_A_TABLE', `${job.file}: the job keeps no table`, {
+    throw new Fault('NOT_A_TABLE', `${job.file}: the job has no Iceberg table`, {
       kind: 'usage',
       hint: 'Add `table: iceberg` under `drop:`; the next run makes the table.',
     });
@@ -44,7 +44,7 @@ export async function iceberg(
     for (const [what, reason] of left) terminal.err(`left out  ${what}  ${reason}\n`);
     terminal.out(
       version === 0
-        ? `Nothing of ${dataset} is sealed that a table can take.\n`
+        ? `${dataset} has no sealed date that a table can hold.\n`
         : `Version ${version} of ${locateTable(store, dataset)}: ${formatCount(snapshots)} snapshots.\nCheck it: flowdrop verify ${job.name}\n`,
     );
     return undefined;

@@ -2,6 +2,10 @@
  * A plan as a document, and as tables for people that fit into 80 cells. Invariant: both have the same facts, and a
  * date that would be lost is marked by a word, not only by a color. Pure.
  */
+
+import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
+import { formatWallDate } from '../calendar/wall-clock.ts';
+import { formatDayTime, formatInstant, formatSpan, formatTime } from '../core/date-text.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { DatePrice } from '../plan/price.ts';
 import type { HeldDate } from '../plan/witness.ts';
@@ -98,7 +102,7 @@ const NUMBERS: readonly TableColumn[] = [
   { title: 'rows', align: right },
   { title: 'requests', align: right },
   { title: 'time', align: right },
-  { title: 'done (UTC)', align: right },
+  { title: 'done (ET)', align: right },
   { title: 'budget', align: right },
 ];
 
@@ -106,21 +110,23 @@ const TOO_LATE = 'TOO LATE';
 
 /** A plan as a table of its dates with their total, and an explanation. */
 export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): string {
-  const today = plan.server_time.slice(0, 10);
+  const nowMs = Date.parse(plan.server_time);
   const rows = plan.dates.map((date) => [
     date.date,
     formatRows(date.rows, date.estimated),
     formatCount(date.requests),
     formatClock(date.seconds),
-    formatInstant(date.done_at, today),
+    formatDone(date.done_at, nowMs),
     date.expires_before_turn ? style.red(TOO_LATE) : formatShare(date.share_of_budget),
-    date.expires === null ? 'never' : formatDay(date.expires),
+    date.expires === null ? 'never' : `in ${formatSpan(Date.parse(date.expires) - nowMs)}`,
   ]);
   const { total } = plan;
-  const last = ['total', ...formatTotal(total, today, style), ''].map((cell) => style.bold(cell));
+  const last = ['total', ...formatTotal(total, nowMs, style), ''].map((cell) => style.bold(cell));
   const facts = [
-    ...(plan.lookback_edge === '' ? [] : [`lookback from ${plan.lookback_edge} (exchange time)`]),
-    ...(plan.row_limit === null ? [] : [`${formatCount(plan.row_limit)} rows a page`]),
+    ...(plan.lookback_edge === ''
+      ? []
+      : [`lookback from ${formatDayTime(`${plan.lookback_edge.replace(' ', 'T')}Z`, 'UTC')} ET`]),
+    ...(plan.row_limit === null ? [] : [`${formatCount(plan.row_limit)} rows per page`]),
     `${countDates(plan.sealed)} sealed already`,
   ];
   const lines = [style.bold(plan.job), ...facts.map((fact) => `  ${fact}`)];
@@ -132,8 +138,12 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
     paintTitles: style.bold,
   });
   lines.push('', table, '', describeTransfer(total));
-  if (plan.dates.some(({ expires }) => expires !== null))
-    lines.push('budget: share of the requests available before the date expires.');
+  const first = plan.dates.flatMap(({ expires }) => expires ?? []).sort()[0];
+  if (first !== undefined)
+    lines.push(
+      'budget: share of the requests available before the date expires.',
+      `The first date begins to expire ${formatInstant(first, EXCHANGE_TIME_ZONE, plan.server_time)}.`,
+    );
   if (total.estimated) lines.push('~ estimate: as many as the last date had.');
   if (total.too_late > 0) {
     lines.push(
@@ -146,8 +156,8 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
 
 /** The totals of several plans, one after the other if they share a budget. */
 export function describePlans(plans: readonly PlanDocument[], total: PlanTotal, style: Style = PLAIN_STYLE): string {
-  const today = plans[0]?.server_time.slice(0, 10) ?? '';
-  const row = (name: string, sums: PlanTotal) => [name, formatCount(sums.dates), ...formatTotal(sums, today, style)];
+  const nowMs = Date.parse(plans[0]?.server_time ?? '');
+  const row = (name: string, sums: PlanTotal) => [name, formatCount(sums.dates), ...formatTotal(sums, nowMs, style)];
   const rows = plans.map((plan) => row(plan.job, plan.total));
   const columns: readonly TableColumn[] = [{ title: 'job' }, { title: 'dates', align: right }, ...NUMBERS];
   const last = row('total', total).map((cell) => style.bold(cell));
@@ -157,12 +167,12 @@ export function describePlans(plans: readonly PlanDocument[], total: PlanTotal, 
 /** Every terminal has this width. */
 const TABLE_WIDTH = 80;
 
-function formatTotal(total: PlanTotal, today: string, style: Style): readonly string[] {
+function formatTotal(total: PlanTotal, nowMs: number, style: Style): readonly string[] {
   return [
     total.dates === 0 ? '' : formatRows(total.rows, total.estimated),
     formatCount(total.requests),
     formatClock(total.seconds),
-    total.done_at === null ? '' : formatInstant(total.done_at, today),
+    total.done_at === null ? '' : formatDone(total.done_at, nowMs),
     total.too_late > 0 ? style.red(`${total.too_late} LATE`) : formatShare(total.share_of_budget),
   ];
 }
@@ -189,13 +199,10 @@ function formatClock(seconds: number): string {
   return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${rest}`;
 }
 
-/** `06:55`, or on another day `11-23 02:10`. */
-function formatInstant(instant: string, today: string): string {
-  return instant.startsWith(today) ? instant.slice(11, 16) : formatDay(instant);
-}
-
-function formatDay(instant: string): string {
-  return `${instant.slice(5, 10)} ${instant.slice(11, 16)}`;
+/** `06:55`, or on another day `Nov 23, 02:10`. */
+function formatDone(instant: string, nowMs: number): string {
+  const isToday = formatWallDate(Date.parse(instant)) === formatWallDate(nowMs);
+  return (isToday ? formatTime : formatDayTime)(instant, EXCHANGE_TIME_ZONE);
 }
 
 function formatShare(share: number | null): string {

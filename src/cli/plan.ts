@@ -19,6 +19,7 @@ import type { CliContext, GlobalOptions } from './context.ts';
 import { describeDate, describePlan, describePlans, type PlanDocument, totalDates } from './plan-output.ts';
 import { createStyle } from './terminal/color.ts';
 import { describeFailure } from './terminal/failure-text.ts';
+import { hangText } from './terminal/text-width.ts';
 
 type PlanCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
 
@@ -39,7 +40,7 @@ export async function printPlan(cli: PlanCli, globals: GlobalOptions, job: Job, 
   const { terminal } = cli;
   const document = await planJob(cli, job, choice);
   if (globals.json) terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
-  else terminal.out(describePlan(document, createStyle(terminal.colors.out)));
+  else terminal.out(hangText(describePlan(document, createStyle(terminal.colors.out)), terminal.columns.out));
   return undefined;
 }
 
@@ -64,7 +65,7 @@ async function printPlans(cli: PlanCli, globals: GlobalOptions): ActionResult {
       const document = await planJob(cli, job, { afterSeconds: before });
       taken.set(budget, before + document.total.seconds);
       plans.push(document);
-      if (!globals.json) terminal.out(`${describePlan(document, style)}\n`);
+      if (!globals.json) terminal.out(`${hangText(describePlan(document, style), terminal.columns.out)}\n`);
     } catch (error) {
       if (!isFault(error) || error.kind === 'interrupted') throw error;
       exitCode ??= EXIT_CODES[error.kind];

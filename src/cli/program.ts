@@ -3,11 +3,13 @@
  * of text or one JSON document, and an exit code.
  */
 import { CommanderError } from 'commander';
-import { EXIT_CODES } from '../core/errors.ts';
+import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { tellInterruption } from '../core/failure.ts';
+import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
 import type { CommandSpec } from './command.ts';
 import { buildParser, findUnknownTopic, isHelp, readParserError } from './command-parser.ts';
-import type { CliContext, Terminal } from './context.ts';
+import { COMMANDS, JOB } from './commands.ts';
+import type { CliContext, GlobalOptions, Terminal } from './context.ts';
 import { createStyle } from './terminal/color.ts';
 import { describeFailure } from './terminal/failure-text.ts';
 
@@ -20,6 +22,7 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
   let command: CommandSpec | undefined;
   const parser = buildParser({ version: openers.version, terminal }, async (called, call) => {
     command = called;
+    await warnOfUnknown(context, called);
     const act = await called.load();
     exitCode = (await act(context, call)) ?? 0;
   });
@@ -29,7 +32,7 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
     await parser.parseAsync(argv, { from: 'user' });
     return exitCode;
   } catch (error) {
-    const found = error instanceof CommanderError ? readParserError(error, argv) : error;
+    const found = error instanceof CommanderError ? await explain(error, argv, parser.opts<GlobalOptions>()) : error;
     if (found === undefined) return 0;
     const failure = describeFailure(tellInterruption(found, context.signal), {
       debug: argv.includes('--debug'),
@@ -45,6 +48,30 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
     return failure.exitCode;
   } finally {
     await given.close();
+  }
+}
+
+/** Adds the jobs of the folder where one is missing. */
+async function explain(error: CommanderError, argv: readonly string[], { jobs }: GlobalOptions) {
+  const fault = readParserError(error, argv);
+  const command = COMMANDS.find(({ name }) => argv.includes(name));
+  if (fault === undefined || command?.argument !== JOB || error.code !== 'commander.missingArgument') return fault;
+  const names = (await listJobFiles(jobs).catch(() => [])).map(formatJobReference);
+  const [first] = names;
+  return first === undefined
+    ? fault
+    : new Fault('USAGE', `which job? The folder ${jobs} has ${names.join(', ')}`, {
+        kind: 'usage',
+        hint: `\`flowdrop ${command.name} ${first}\``,
+      });
+}
+
+/** A misspelt setting has no effect, which nobody would notice. `doctor` lists all settings itself. */
+async function warnOfUnknown({ doctor, openers }: CliContext, command: CommandSpec) {
+  if (command.group === undefined || command.name === 'doctor') return;
+  for (const { name, meant } of doctor.reportUnknown()) {
+    const text = `${name} is set, but is not a setting${meant === undefined ? '' : `; did you mean ${meant}?`}`;
+    (await openers.openLog()).warn({ event: 'setting-unknown', name, meant }, text);
   }
 }
 

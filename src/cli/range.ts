@@ -18,7 +18,7 @@ export function parseRange(from: string, to: string): DateRange {
 /** @throws Fault `DATE_INVALID` */
 export function assertDate(option: string, text: string): void {
   if (isDate(text)) return;
-  throw new Fault('DATE_INVALID', `${option} is ${JSON.stringify(text)}; allowed is a date that exists, YYYY-MM-DD`, {
+  throw new Fault('DATE_INVALID', `${option} is ${JSON.stringify(text)}; allowed is an existing date, YYYY-MM-DD`, {
     kind: 'usage',
     hint: `Write it like ${option} 2026-11-20.`,
   });

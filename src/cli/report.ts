@@ -12,7 +12,7 @@ import type { Edition } from '../deliver/mailed-report.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { embedImages } from '../mail/mail-page.ts';
-import { announce } from '../run/announce.ts';
+import { announce, beginAnnouncing } from '../run/announce.ts';
 import { withDeliverContext } from '../run/run-context.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import type { ActionResult, CommandCall } from './command.ts';
@@ -60,6 +60,7 @@ export async function report(
     );
   }
   const args = ['report', job.name, ...(date ? ['--date', date] : []), ...(only ? ['--only', only] : [])];
+  await beginAnnouncing(createRunDeps(cli), job);
   const deliveries = await recordRun(
     createRunDeps(cli),
     job,
@@ -143,5 +144,7 @@ async function showReport(
 
 function parseRevision(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new Fault('REVISION_INVALID', `--revision is a whole number from 1 on, not "${text}"`, { kind: 'usage' });
+  throw new Fault('REVISION_INVALID', `--revision must be a whole number of 1 or more, not "${text}"`, {
+    kind: 'usage',
+  });
 }

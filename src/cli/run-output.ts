@@ -1,4 +1,7 @@
 /** The end of `run` and `backfill`: a summary for people or one JSON document, and the exit code. */
+
+import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
+import { formatInstant } from '../core/date-text.ts';
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { Delivery } from '../deliver/delivery.ts';
@@ -8,6 +11,7 @@ import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createProgress } from './terminal/show-progress.ts';
 import { formatTable } from './terminal/text-table.ts';
+import { hangText } from './terminal/text-width.ts';
 
 /** The parts that the commands that run a job need. */
 export type RunCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
@@ -26,7 +30,7 @@ export function printRun(
   if (error !== undefined || result === undefined) throw error;
   const log = shortfall === undefined ? '' : `Log lines of this run: ${openers.runId}\n`;
   if (globals.json) terminal.out(`${JSON.stringify({ ...result, reports: deliveries }, undefined, 2)}\n`);
-  else terminal.out(`${describeRun(result, deliveries)}${log}`);
+  else terminal.out(hangText(`${describeRun(result, deliveries)}${log}`, terminal.columns.out));
   return shortfall === undefined ? 0 : EXIT_CODES[shortfall];
 }
 
@@ -70,7 +74,9 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
       const expires = result.expires[date];
       const damage = result.damaged[date];
       const more = damage === undefined ? '' : `, because ${damage}`;
-      lines.push(`${date}: ${condition}${expires ? `, begins to expire ${expires}` : more}`);
+      lines.push(
+        `${date}: ${condition}${expires ? `, begins to expire ${formatInstant(expires, EXCHANGE_TIME_ZONE, result.finished_at)}` : more}`,
+      );
     }
   }
   for (const delivery of deliveries) lines.push(...describeDelivery(delivery));
@@ -105,9 +111,12 @@ function describeAudits({ audits }: RunResult): readonly string[] {
   return [equal, ...differing.map(([date, { reason = '' }]) => `${date} differs from the source: ${reason}`)];
 }
 
-function describeOpen({ open, named }: RunResult): readonly string[] {
+function describeOpen({ open, named, finished_at: now }: RunResult): readonly string[] {
   if (named !== undefined) return [];
-  return Object.entries(open).map(([date, at]) => `${date}: not over yet, its last rows are too recent until ${at}`);
+  return Object.entries(open).map(
+    ([date, at]) =>
+      `${date}: not over yet, its last rows are too recent until ${formatInstant(at, EXCHANGE_TIME_ZONE, now)}`,
+  );
 }
 
 /** A clock conflict is printed once, not with every date. */

@@ -3,6 +3,8 @@
  * state folder.
  */
 
+import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
+import { formatInstant } from '../core/date-text.ts';
 import { Fault } from '../core/errors.ts';
 import { formatCount, formatDuration } from '../core/units.ts';
 import { listJobFiles, readJob } from '../job/job-folder.ts';
@@ -11,6 +13,7 @@ import { RunHistory } from '../state/run-history.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext } from './context.ts';
 import { formatTable } from './terminal/text-table.ts';
+import { measureWidth } from './terminal/text-width.ts';
 
 interface RunsFlags {
   readonly limit?: number | undefined;
@@ -28,7 +31,7 @@ export async function runs(
 ): ActionResult {
   const { limit = USUAL_LIMIT, stages = false } = options;
   if (!Number.isInteger(limit) || limit < 1) {
-    throw new Fault('LIMIT_INVALID', `--limit is ${limit}; allowed is a whole number from 1 on`, { kind: 'usage' });
+    throw new Fault('LIMIT_INVALID', `--limit is ${limit}; allowed is a whole number of 1 or more`, { kind: 'usage' });
   }
   const jobs = argument === undefined ? await listNames(globals.jobs) : [(await readJob(argument, globals.jobs)).name];
   const found = await Promise.all(
@@ -39,7 +42,12 @@ export async function runs(
     .sort((a, b) => (a.started_at < b.started_at ? 1 : -1))
     .slice(0, limit);
   if (globals.json) terminal.out(`${JSON.stringify(newest, undefined, 2)}\n`);
-  else terminal.out(newest.length === 0 ? 'No run is remembered.\n' : `${describeRuns(newest)}\n`);
+  else
+    terminal.out(
+      newest.length === 0
+        ? 'No run is remembered.\n'
+        : `${describeRuns(newest, openers.clock.now(), terminal.columns.out)}\n`,
+    );
   return undefined;
 }
 
@@ -51,9 +59,9 @@ async function listNames(folder: string): Promise<readonly string[]> {
   return jobs.flatMap((job) => (job ? [job.name] : []));
 }
 
-function describeRuns(entries: readonly RunEntry[]): string {
+function describeRuns(entries: readonly RunEntry[], nowMs: number, width: number | undefined): string {
   const columns = [
-    ...[{ title: 'started (UTC)' }, { title: 'command' }, { title: 'why' }, { title: 'outcome' }],
+    ...[{ title: 'started' }, { title: 'command' }, { title: 'why' }, { title: 'outcome' }],
     ...[
       { title: 'took', align: 'right' as const },
       { title: 'requests', align: 'right' as const },
@@ -61,7 +69,7 @@ function describeRuns(entries: readonly RunEntry[]): string {
     ...[{ title: 'rows', align: 'right' as const }, { title: 'run' }],
   ];
   const rows = entries.map((run) => [
-    run.started_at.slice(0, 16).replace('T', ' '),
+    formatInstant(run.started_at, EXCHANGE_TIME_ZONE, nowMs),
     run.args.join(' '),
     run.reason,
     run.error && run.outcome !== 'done' ? `${run.outcome}: ${run.error.code}` : (run.outcome ?? 'running'),
@@ -70,5 +78,14 @@ function describeRuns(entries: readonly RunEntry[]): string {
     formatCount(run.rows),
     run.id,
   ]);
-  return formatTable(columns, rows);
+  const table = formatTable(columns, rows);
+  const isNarrow = width !== undefined && measureWidth(table.split('\n')[1] ?? '') > width;
+  if (!isNarrow) return table;
+  // The id of a run leads to its log; the page and --json have it, and a cut one leads nowhere.
+  const last = columns.length - 1;
+  return formatTable(
+    columns.slice(0, last),
+    rows.map((row) => row.slice(0, last)),
+    { width },
+  );
 }

@@ -28,7 +28,7 @@ export async function serveCatalog(
 ): Promise<void> {
   const { catalog, key = [], keyFile, host = SERVICE_DEFAULTS.host, port = DEFAULT_PORT } = options;
   if (Object.keys(options).some((name) => !FLAGS.includes(name))) {
-    throw new Fault('SERVICE_OPTION_INVALID', '--catalog goes with --key, --key-file, --host and --port only', {
+    throw new Fault('SERVICE_OPTION_INVALID', '--catalog works only with --key, --key-file, --host and --port', {
       kind: 'usage',
       hint: 'flowdrop serve --catalog out/drops --port 8181',
     });

@@ -16,7 +16,8 @@ import { assertDirectory } from './store-directory.ts';
 interface ServeFlags extends Partial<Omit<ServiceOptions, 'generateSessions' | 'keys'>>, Partial<ArchivePlace> {
   readonly generate?: number;
   readonly key?: readonly string[];
-  readonly clickhouseUrl?: string;
+  readonly clickhouseUrl?: readonly string[];
+  readonly cluster?: string;
   readonly catalog?: string;
 }
 
@@ -36,6 +37,7 @@ const OTHER_DATA = [
   'scanLimit',
   'order',
   'clickhouseUrl',
+  'cluster',
 ] as const satisfies readonly (keyof ServeFlags)[];
 
 /** Scan limit of an archive: more rows than there are. */
@@ -45,22 +47,26 @@ type ServeCli = Pick<CliContext, 'archive' | 'cwd' | 'openers' | 'self' | 'servi
 
 export async function serve(cli: ServeCli, { options }: CommandCall<undefined, ServeFlags>): ActionResult {
   const { openers, service: engines, terminal, signal, self } = cli;
-  const { generate, key = [], clickhouseUrl, store, dataset, catalog, ...given } = options;
+  const { generate, key = [], clickhouseUrl, cluster, store, dataset, catalog, ...given } = options;
   if (catalog !== undefined) {
     await (await import('./serve-catalog.ts')).serveCatalog(cli, { ...options, catalog });
     return undefined;
   }
   const place = await readPlace(cli.cwd, options);
   const { adminUrl, ...server } = engines.readClickhouse();
-  const url = place === undefined ? (clickhouseUrl ?? server.url) : undefined;
-  const password = url !== undefined && URL.canParse(url) ? new URL(url).password : '';
-  const log = await openers.openLog({ isService: true, secrets: [...key, password].filter((secret) => secret !== '') });
+  const urls = place === undefined ? (clickhouseUrl ?? server.urls) : [];
+  if (cluster !== undefined && urls.length === 0) throw usage('--cluster needs --clickhouse-url');
+  const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : ''));
+  const secrets = [...key, ...passwords].filter((secret) => secret !== '');
+  const log = await openers.openLog({ isService: true, secrets });
   const command = workerCommand(self);
   const concurrency = given.concurrency ?? SERVICE_DEFAULTS.concurrency;
   const service = await startService(
     {
       ...SERVICE_DEFAULTS,
       ...(place === undefined ? {} : { scanLimit: NO_SCAN_LIMIT }),
+      // Whoever lets the system pick one address wants no fixed one beside it.
+      ...(given.port === 0 ? { portalPort: 0 } : {}),
       ...given,
       generateSessions: generate ?? SERVICE_DEFAULTS.generateSessions,
       keys: key.length > 0 || given.keyFile !== undefined ? key : [LOCAL_KEY],
@@ -72,7 +78,7 @@ export async function serve(cli: ServeCli, { options }: CommandCall<undefined, S
       openBackend:
         place &&
         (async (parts) => (await import('./serve-archive.ts')).openArchiveBackend(cli, place, concurrency, parts)),
-      clickhouse: url === undefined ? undefined : { url, adminUrl },
+      clickhouse: urls.length === 0 ? undefined : { urls, adminUrl, cluster },
       clock: openers.clock,
       log,
       version: openers.version,

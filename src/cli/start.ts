@@ -5,6 +5,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
 import type { Log } from '../core/log.ts';
 import { createChildCommands } from '../daemon/child-commands.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
@@ -16,6 +17,7 @@ import { startRunProcess } from '../daemon/run-process.ts';
 import { createUnfinished, createUnsent } from '../daemon/unfinished.ts';
 import { startWeb } from '../daemon/web/page-server.ts';
 import type { Job } from '../job/job.ts';
+import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
 import { actionLogOf, JobState, keptJobsOf } from '../state/job-state.ts';
 import { readProgress } from '../state/progress.ts';
@@ -25,10 +27,19 @@ import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { assertShareable } from './shared-schedule.ts';
 
+/**
+ * Keeps the space for new objects as small as it begins. A daemon mostly waits, so what a page or a status leaves behind
+ * would stay for hours: about 20 MB.
+ */
+const SMALL_NEW_SPACE = '--semi-space-growth-factor=1';
+
 type StartCli = Pick<CliContext, 'cwd' | 'daemon' | 'onHangup' | 'openers' | 'self' | 'signal'>;
 
 export async function start(cli: StartCli, { globals }: CommandCall): ActionResult {
   const { openers, daemon: daemonOpeners, signal } = cli;
+  // Before anything is announced: the wrong folder is a mistake of the caller.
+  await listJobFiles(globals.jobs);
+  setFlagsFromString(SMALL_NEW_SPACE);
   const log = await openers.openLog({ isService: true });
   let onHangup: () => void = () => undefined;
   // Set first: a SIGHUP before the jobs are read must do nothing, not end the process.
@@ -107,8 +118,11 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
       return last && Date.parse(last.started_at);
     },
     readCalendar: () => openers.readCalendar(),
-    hasAlerts: ({ alerts, events }) =>
-      alerts.to.length > 0 || (alerts.webhook && hasWebhook) || (hasEvents && events.length > 0),
+    hasAlerts: ({ alerts, events, reports }) =>
+      alerts.to.length > 0 ||
+      (alerts.webhook && hasWebhook) ||
+      (hasEvents && events.length > 0) ||
+      reports.some(({ post }) => post !== null && (hasEvents || post !== 'events')),
     async startRun({ job: { name }, path }, runId, { reason, asked }) {
       const isStage = reason === 'stage';
       const verb = asked?.command ?? 'run';
@@ -139,6 +153,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
     daemon,
     history: (job: string) => new RunHistory(stateDir, job),
     actionLog: actionLogOf(stateDir),
+    stateDir,
     drops: {
       readDrop: async (job: string, date: string) => await commands.readDrop(pathOf(job), date),
       queryRows: async (job: string, sql: string) => await commands.queryRows(pathOf(job), sql),

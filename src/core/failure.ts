@@ -106,7 +106,8 @@ function findCondition(error: unknown): { readonly code: string; readonly hint: 
   if (isModuleMissing) return { code: 'INSTALLATION_BROKEN', hint: INSTALL_HINT };
   if ('syscall' in error && error.syscall === 'uv_cwd') return { code: 'FOLDER_MISSING', hint: CWD_HINT };
   const hint = findDiskHint(error);
-  return hint === undefined ? undefined : { code: 'DISK_FAILED', hint };
+  if (hint === undefined) return undefined;
+  return { code: hint === FULL_HINT ? 'DISK_FULL' : 'DISK_FAILED', hint };
 }
 
 function findDiskHint(error: unknown): string | undefined {

@@ -15,7 +15,7 @@ export function noteAsk(turn: NextState, { id, ask }: Extract<DaemonEvent, { kin
 
 function answerAsk(turn: NextState, ask: Ask): AskAnswer {
   const job = turn.job(ask.job);
-  if (!job || job.isRemoved) return refuse(`${ask.job} is no job of this daemon.`);
+  if (!job || job.isRemoved) return refuse(`${ask.job} is not a job of this daemon.`);
   switch (ask.kind) {
     case 'stop':
       return stop(turn, ask.job);
@@ -37,7 +37,7 @@ function start(turn: NextState, name: string, { command, options }: AskedCommand
   const job = turn.job(name);
   if (!job || turn.isStopping) return refuse('The daemon is stopping.');
   const due = { job: name, reason: 'asked', tickMs: turn.nowMs, asked: { command, options } } as const;
-  const text = `${command} of ${name} begins as soon as a place is free.`;
+  const text = `${command} of ${name} begins as soon as a slot is free.`;
   if (isStaging(job) && !job.next) {
     // Staging gives way, as it does for a tick.
     keepNext(turn, job, due);
@@ -51,7 +51,7 @@ function start(turn: NextState, name: string, { command, options }: AskedCommand
 
 function stop(turn: NextState, name: string): AskAnswer {
   const run = turn.job(name)?.run;
-  if (!run || run.phase === 'deciding') return refuse(`${name} has no run of this daemon to stop.`);
+  if (!run || run.phase === 'deciding') return refuse(`${name} has no run by this daemon to stop.`);
   const wasRunning = run.phase === 'running';
   stopRun(turn, name, 'asked');
   if (!wasRunning && !run.due.asked) endTick(turn, run.due);
@@ -60,7 +60,7 @@ function stop(turn: NextState, name: string): AskAnswer {
 
 function describeBusy(turn: NextState, name: string): string {
   const phase = turn.job(name)?.run?.phase;
-  return `${name} ${phase === 'running' ? 'is running' : 'is about to run'}: one job has one run at a time.`;
+  return `${name} ${phase === 'running' ? 'is running' : 'is about to run'}: a job has one run at a time.`;
 }
 
 function refuse(text: string): AskAnswer {

@@ -201,7 +201,7 @@ function createPlaces(count: number) {
         return;
       }
       if (waiting.length >= MAX_WAITING)
-        throw new Fault('CHILD_FAILED', `flowdrop ${kind} was not started: ${MAX_WAITING} others wait already`);
+        throw new Fault('CHILD_FAILED', `flowdrop ${kind} was not started: ${MAX_WAITING} others are already waiting`);
       // `leave` hands its place to the next one.
       await new Promise<void>((resolve) => void waiting.push(resolve));
     },

@@ -1,12 +1,16 @@
 /**
  * The documents that the daemon reads from its children: output of `flowdrop --json status` and `flowdrop --json run`.
  * The daemon loads neither store nor engine: all that it knows of a dataset comes from children. The schemas omit
- * unused fields and ignore unknown ones, so that a newer child may print more.
+ * unused fields and ignore unknown ones, so that a newer child may print more; and they keep only what is shown, because
+ * the daemon holds the documents of all jobs for as long as it lives.
  */
 import { z } from 'zod';
-import { CONDITIONS } from '../plan/conditions.ts';
+import { CONDITIONS, type Condition, isSealed } from '../plan/conditions.ts';
 import { runEndSchema } from '../state/run-end.ts';
 import { runProgressSchema } from '../state/run-progress.ts';
+
+/** Weeks whose dates the daemon keeps one by one. Of a dataset of ten years, the older dates are only counted. */
+export const KEPT_WEEKS = 53;
 
 const conditionSchema = z.enum(CONDITIONS);
 
@@ -25,56 +29,66 @@ export const datedSchema = z.object({
 });
 
 /** One job in the output of `flowdrop --json status`, which is a list of jobs. */
-export const statusSchema = z.object({
-  job: z.string(),
-  dataset: z.string(),
-  store: z.string(),
-  dates: z.array(datedSchema),
-  /** End of the last run that finished its export, with any outcome. */
-  last_run: z.string().nullable(),
-  /** When a run last ended without problems. */
-  last_success: z.string().nullable(),
-  /** How the last run ended, even if it was cut short. */
-  last_end: runEndSchema.nullable(),
-  last_backfill: z.string().nullable(),
-  last_backfill_end: runEndSchema.nullable(),
-  next_run: z.string().nullable(),
-  running: runProgressSchema.nullable(),
-  /** How far the running session is staged. */
-  staged: z.object({ date: z.string(), through: z.string(), rows: z.number() }).nullish(),
-  /** Mailed reports in the store's archive, newest date first. */
-  reports: z.array(z.object({ date: z.string(), report: z.string(), revision: z.number() })),
-  /** Why the store could not be read, if so; `dates` is then the last known state. */
-  fault: z.string().nullable(),
-});
+export const statusSchema = z
+  .object({
+    job: z.string(),
+    dataset: z.string(),
+    store: z.string(),
+    dates: z.array(datedSchema),
+    /** End of the last run that finished its export, with any outcome. */
+    last_run: z.string().nullable(),
+    /** When a run last ended without problems. */
+    last_success: z.string().nullable(),
+    /** How the last run ended, even if it was cut short. */
+    last_end: runEndSchema.nullable(),
+    last_backfill: z.string().nullable(),
+    last_backfill_end: runEndSchema.nullable(),
+    next_run: z.string().nullable(),
+    running: runProgressSchema.nullable(),
+    /** How far the running session is staged. */
+    staged: z.object({ date: z.string(), through: z.string(), rows: z.number() }).nullish(),
+    /** Mailed reports in the store's archive, newest date first. */
+    reports: z.array(z.object({ date: z.string(), report: z.string(), revision: z.number() })),
+    /** Events that their receivers have not accepted; absent in documents of older versions. */
+    owed_events: z.object({ count: z.number(), since: z.string(), reason: z.string().nullable() }).nullish(),
+    /** Why the store could not be read, if so; `dates` is then the last known state. */
+    fault: z.string().nullable(),
+  })
+  .transform(({ dates, ...status }) => ({
+    ...status,
+    /** Those of the last `KEPT_WEEKS`, and older ones that are not sealed. */
+    dates: dates.filter(({ condition }, index) => index >= dates.length - 7 * KEPT_WEEKS || !isSealed(condition)),
+    /** How many dates have each condition, of all. */
+    date_counts: countConditions(dates),
+  }));
 
-/** What a run prints at its end. */
-export const runSchema = z.object({
-  job: z.string(),
-  run_id: z.string(),
-  started_at: z.string(),
-  finished_at: z.string(),
-  requests: z.number(),
-  retries: z.number(),
-  rate_limited: z.number(),
-  splits: z.number(),
-  bytes: z.number(),
-  dates: z.array(z.object({ date: z.string(), status: z.string(), rows: z.number(), requests: z.number() })),
-  conditions: z.record(z.string(), conditionSchema),
-  /** Dates that may be due but were held back; absent in documents of older versions. */
-  held: z.array(z.object({ date: z.string() })).optional(),
-  /** Dates whose last rows were too recent; absent in documents of older versions. */
-  open: z.record(z.string(), z.string()).optional(),
-  /** When each pending date begins to leave the lookback. */
-  expires: z.record(z.string(), z.string()),
-  reports: z.array(
-    z.object({
-      report: z.string(),
-      date: z.string(),
-      recipients: z.array(z.object({ to: z.string(), outcome: z.string() })),
-    }),
-  ),
-});
+/** What a run prints at its end, as sums: the dates of a dataset of ten years are in the output of each of its runs. */
+export const runSchema = z
+  .object({
+    requests: z.number(),
+    retries: z.number(),
+    rate_limited: z.number(),
+    splits: z.number(),
+    bytes: z.number(),
+    dates: z.array(z.object({ status: z.string(), rows: z.number() })),
+    /** Dates that may be due but were held back; absent in documents of older versions. */
+    held: z.array(z.unknown()).default([]),
+    /** Dates whose last rows were too recent; absent in documents of older versions. */
+    open: z.record(z.string(), z.unknown()).default({}),
+    reports: z.array(z.unknown()),
+  })
+  .transform(({ dates, held, open, reports, ...totals }) => {
+    const sealed = dates.filter(({ status }) => status === 'sealed');
+    return {
+      ...totals,
+      sealed: sealed.length,
+      /** Of the sealed dates. */
+      rows: sealed.reduce((sum, { rows }) => sum + Math.max(0, rows), 0),
+      reports: reports.length,
+      /** Whether a date may be due that it could not seal yet. */
+      hasOpen: held.length > 0 || Object.keys(open).length > 0,
+    };
+  });
 
 /** What `flowdrop --json drop` prints. */
 export const dropSchema = z.object({
@@ -172,4 +186,10 @@ export type StatusDocument = z.infer<typeof statusSchema>;
 export type DropDocument = z.infer<typeof dropSchema>;
 export type Rows = z.infer<typeof rowsSchema>;
 export type PriceDocument = z.infer<typeof priceSchema>;
-export type RunDocument = z.infer<typeof runSchema>;
+export type RunSums = z.infer<typeof runSchema>;
+
+function countConditions(dates: readonly { readonly condition: Condition }[]): Readonly<Record<Condition, number>> {
+  const counts = { available: 0, degraded: 0, pending: 0, missing: 0, expired: 0 };
+  for (const { condition } of dates) counts[condition] += 1;
+  return counts;
+}

@@ -4,14 +4,13 @@ import { explainAbort } from '../core/process-end.ts';
 import { formatDuration } from '../core/units.ts';
 import type { RunRecord } from './job-view.ts';
 import type { NextState } from './next-state.ts';
-import { summarizeRun } from './run-process.ts';
 
 /** The error of a run that took longer than its job allows. */
 export function describeTimeout(timeoutMs: number): NonNullable<RunRecord['error']> {
   return {
     code: 'RUN_TIMED_OUT',
     message: `The run took longer than ${formatDuration(timeoutMs)}, its schedule.timeout, and was stopped.`,
-    hint: 'Its log shows what it waited for. If it only has much to do, raise `schedule.timeout`.',
+    hint: 'Its log shows what it waited for. If it just has a lot to do, raise `schedule.timeout`.',
   };
 }
 
@@ -25,7 +24,7 @@ export function describeEnd({ outcome, error, code, signal, logFile }: RunRecord
 
 /** Failed and incomplete runs get a higher log level, so that they stand out from successful ones. */
 export function logEnd(log: NextState['log'], job: string, run: RunRecord): void {
-  const { outcome, code, signal, error, logFile } = run;
+  const { outcome, code, signal, error, result, logFile } = run;
   const line = {
     event: 'finished',
     job,
@@ -34,7 +33,7 @@ export function logEnd(log: NextState['log'], job: string, run: RunRecord): void
     code,
     signal,
     error,
-    ...summarizeRun(run.result),
+    ...(result && { sealed: result.sealed, rows: result.rows, requests: result.requests, reports: result.reports }),
     logFile,
   };
   const text = `${job}: ${outcome}${error ? `: ${error.code}: ${error.message}` : ''}`;

@@ -27,7 +27,7 @@ export function watchFolder(
   const onFault = (error: unknown) =>
     log.warn(
       { event: 'watch-failed', folder, reason: describeError(error) },
-      `changes in ${folder} are found once a minute only`,
+      `changes in ${folder} are found only once a minute`,
     );
   try {
     const watcher = watch(folder, { signal, persistent: false }, note);

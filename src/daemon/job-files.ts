@@ -4,13 +4,13 @@
  * file that was never valid is reported and skipped.
  */
 import { readdir, readFile, rm } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
-import { assertDistinct, listJobFiles } from '../job/job-folder.ts';
+import { assertDistinct, listJobFiles, ORIGIN_FILE } from '../job/job-folder.ts';
 import { parseJob } from '../job/parse.ts';
 
 export interface FiledJob {
@@ -91,7 +91,12 @@ export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }:
   };
   const keep = async (file: string, text: string): Promise<void> => {
     try {
-      if ((await readFileIfExists(keptOf(file))) !== text) await writeFileAtomic(keptOf(file), text);
+      for (const [path, content] of [
+        [join(keptDir, ORIGIN_FILE), resolve(folder)],
+        [keptOf(file), text],
+      ] as const) {
+        if ((await readFileIfExists(path)) !== content) await writeFileAtomic(path, content);
+      }
     } catch (error) {
       log.error({ event: 'keep-failed', file, reason: describeError(error) }, `${file} could not be kept`);
     }
@@ -118,7 +123,8 @@ export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }:
     const names = files.map((file) => basename(file));
     await makeFolder(keptDir).catch(() => undefined); // A full disk is reported when the copy is written.
     const kept = await readdir(keptDir).catch(() => []);
-    for (const name of kept) if (!names.includes(name)) await rm(join(keptDir, name), { force: true });
+    for (const name of kept)
+      if (!names.includes(name) && name !== ORIGIN_FILE) await rm(join(keptDir, name), { force: true });
   }
 }
 

@@ -3,7 +3,7 @@
  * part reads it, and neither knows the other.
  */
 import type { RunEntry } from '../state/run-entry.ts';
-import type { RunDocument, StatusDocument } from './documents.ts';
+import type { RunSums, StatusDocument } from './documents.ts';
 
 /**
  * Why a run was started. `take-over`: the daemon that started it died. `gap`: no session today, but dates are pending.
@@ -67,8 +67,8 @@ export interface RunRecord {
   /** Exit code; `undefined` when a signal ended the run or no process was started. */
   readonly code: number | undefined;
   readonly signal: string | undefined;
-  /** Its `--json` output; `undefined` when it was cut short. */
-  readonly result: RunDocument | undefined;
+  /** What its `--json` output comes to; `undefined` when that was cut short. */
+  readonly result: RunSums | undefined;
   /** Code and message of its failure, as printed. */
   readonly error: { readonly code: string; readonly message: string; readonly hint?: string | undefined } | undefined;
   /** Path of its log file. */

@@ -30,12 +30,14 @@ export class RunIndex {
 
   /** Reads what has changed, and forgets other jobs. Never rejects: what cannot be read is as it was. */
   async refresh(jobs: readonly string[]): Promise<void> {
-    const read = jobs.map(async (job) => {
-      const known = this.#jobs.get(job);
-      return [job, await this.#read(job, known).catch(() => known)] as const;
-    });
-    const found = await Promise.all(read);
-    this.#jobs = new Map(found.flatMap(([job, known]) => (known ? [[job, known]] : [])));
+    const found = new Map<string, Known>();
+    // One after another: at the start of the daemon the runs of all jobs are read.
+    for (const job of jobs) {
+      const before = this.#jobs.get(job);
+      const known = await this.#read(job, before).catch(() => before);
+      if (known) found.set(job, known);
+    }
+    this.#jobs = found;
   }
 
   async #read(job: string, known: Known | undefined): Promise<Known | undefined> {

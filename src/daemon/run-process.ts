@@ -7,7 +7,7 @@ import { describeError } from '../core/errors.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import type { Log } from '../core/log.ts';
 import { type ChildCommand, type ChildEnd, startProcess } from './child-process.ts';
-import { errorSchema, type RunDocument, runSchema } from './documents.ts';
+import { errorSchema, runSchema } from './documents.ts';
 import type { RunRecord } from './job-view.ts';
 
 export interface RunProcessEnd extends Pick<RunRecord, 'outcome' | 'code' | 'signal' | 'result' | 'error'> {
@@ -85,16 +85,4 @@ function findDateError(value: unknown): RunProcessEnd['error'] {
 function describeStartFailure(cause: unknown): RunProcessEnd {
   const error = { code: 'START_FAILED', message: `the run could not be started: ${describeError(cause)}` };
   return { outcome: 'died', code: undefined, signal: undefined, result: undefined, error, hasSpoken: false };
-}
-
-/** Short summary for the log. */
-export function summarizeRun(result: RunDocument | undefined) {
-  if (!result) return {};
-  const sealed = result.dates.filter(({ status }) => status === 'sealed');
-  return {
-    sealed: sealed.length,
-    rows: sealed.reduce((sum, { rows }) => sum + rows, 0),
-    requests: result.requests,
-    reports: result.reports.length,
-  };
 }

@@ -232,8 +232,7 @@ function addFinished(turn: NextState, name: string, run: RunRecord): void {
 
 function retryAt(turn: NextState, name: string, { outcome, finishedAtMs, result }: RunRecord): number | undefined {
   const seconds = turn.job(name)?.filed.job.schedule?.retrySeconds ?? null;
-  const isHeld = (result?.held?.length ?? 0) > 0 || Object.keys(result?.open ?? {}).length > 0;
-  if (seconds === null || !(RETRIED.includes(outcome) || isHeld)) return undefined;
+  if (seconds === null || !(RETRIED.includes(outcome) || result?.hasOpen)) return undefined;
   const atMs = finishedAtMs + seconds * 1000;
   return atMs < (turn.rules.nextTick(name) ?? 0) ? atMs : undefined;
 }

@@ -54,13 +54,24 @@ export async function readArchivedReports(
   context: DeliverContext,
   place: ArchivePlace,
 ): Promise<readonly FlowReport[] | undefined> {
+  const parts = await readArchivedParts(context, place);
+  return parts && listReports(parts);
+}
+
+/** What was mailed for a revision, of the usual edition if there is a copy of it. `undefined` without a readable copy. */
+export async function readArchivedParts(
+  context: Pick<DeliverContext, 'store' | 'log'>,
+  place: ArchivePlace,
+): Promise<readonly DigestPart[] | undefined> {
   const prefix = reportCopyPrefix(place.job, place.date, place.report, place.revision);
-  for await (const { key } of context.store.list(prefix)) {
-    if (!key.endsWith('.json')) continue;
+  const keys: string[] = [];
+  for await (const { key } of context.store.list(prefix)) if (key.endsWith('.json')) keys.push(key);
+  const usual = copyKeyOf(place, '', 'json');
+  for (const key of keys.sort((a, b) => Number(b === usual) - Number(a === usual))) {
     const bytes = await context.store.get(key);
     try {
       // Our own document; if another version wrote it differently, it fails later, when a number is read.
-      return listReports(JSON.parse(Buffer.from(bytes ?? []).toString('utf8')) as readonly DigestPart[]);
+      return JSON.parse(Buffer.from(bytes ?? []).toString('utf8')) as readonly DigestPart[];
     } catch (error) {
       const reason = describeError(error);
       context.log.warn({ event: 'report-copy-invalid', key, reason }, `${key} cannot be read: ${reason}`);

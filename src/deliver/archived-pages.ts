@@ -106,7 +106,7 @@ function describeAbsence(
       hint:
         there.length === 0
           ? `Nothing was mailed yet: \`flowdrop report ${job} --preview DIR\` shows what would be.`
-          : `There is: ${named.join('; ')}${more}.`,
+          : `Available: ${named.join('; ')}${more}.`,
     },
   );
 }

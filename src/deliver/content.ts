@@ -59,7 +59,7 @@ type PartFiles =
       readonly before: readonly PastSession[];
       /** Sessions before the date that the ledger knows, sealed or not. */
       readonly known: readonly string[];
-      readonly marketStructure: string | null;
+      readonly marketStructure: BesideFile | null;
       readonly chain: BesideFile | null;
       readonly keepsExpiring: boolean;
     };
@@ -93,7 +93,7 @@ export async function fetchParts(
     const before = await fetchSummaries(context, dataset, date);
     const { entries } = await readConditionDocument(context.store, dataset);
     const known = [...entries.keys()].filter((other) => other < date);
-    const beside = { marketStructure: structures?.path ?? null, chain, keepsExpiring };
+    const beside = { marketStructure: structures, chain, keepsExpiring };
     parts.push({ title: dataset, manifest: sealed, path, before, known, ...beside });
   }
   return parts;
@@ -154,6 +154,7 @@ async function buildParts(
 interface BesideFile {
   readonly path: string;
   readonly location: string;
+  readonly isDegraded: boolean;
 }
 
 /** The drop of another dataset for this date. A missing one is logged if the job names the dataset. */
@@ -169,7 +170,8 @@ async function fetchBeside(
   const isFit = isNamed || CHAIN_COLUMNS.every((name) => manifest?.schema.some((column) => column.name === name));
   if (manifest !== undefined && isFit) {
     const path = await fetchDrop(context, manifest, localPath(context, manifest.dataset, date));
-    return { path, location: describeDrop(context.store.url, manifest, path).location };
+    const { location, condition } = describeDrop(context.store.url, manifest, path);
+    return { path, location, isDegraded: condition === 'degraded' };
   }
   if (!isNamed) return null;
   // The report does without, because its readers would not miss the other dataset. But the operator asked for it.

@@ -16,6 +16,7 @@ import { listReports, type ReportContent } from './content.ts';
 import type { DeliverContext } from './delivery.ts';
 import { attachFullReport, linkFullReport } from './full-report-place.ts';
 import type { Outgoing } from './mails.ts';
+import { readLook } from './report-look.ts';
 import { attachReport, renderReport } from './report-model.ts';
 
 export interface MailedReport {
@@ -76,6 +77,7 @@ export async function buildEdition(context: DeliverContext, mailed: MailedReport
     // Every correction is late, so it is not marked as late.
     ...{
       templatesDir: context.templatesDir,
+      look: await readLook(report.look),
       timezone: recipient.timezone,
       correction,
       late: late && correction === null,

@@ -10,6 +10,7 @@ import type { DigestPart } from '../report/digest.ts';
 import { buildFlowReport, type FlowOptions } from '../report/flow-report.ts';
 import type { FlowReport, SealedDrop } from '../report/model.ts';
 import { type RenderedReport, type RenderOptions, renderDigest, renderFlowReport } from '../report/render.ts';
+import { fillWords } from '../report/text/own-words.ts';
 import type { DeliverContext } from './delivery.ts';
 
 /** @throws Fault `REPORT_COLUMNS_MISSING`, `REPORT_DROP_DIFFERS`; EngineFault */
@@ -36,11 +37,17 @@ export async function renderReport(
 /** @param own files that come first */
 export async function attachReport(
   reports: readonly FlowReport[],
-  { attach, attachLimitBytes }: JobReport,
+  { attach, attachLimitBytes, look }: JobReport,
   timezone: string,
   own: readonly MailAttachment[],
 ): Promise<{ readonly attachments: readonly MailAttachment[]; readonly leftOut: readonly string[] }> {
   const [report] = reports;
   if (report === undefined) return { attachments: own, leftOut: [] };
-  return await buildAttachments(report, attach, { own, limitBytes: attachLimitBytes, timezone });
+  const title = look.title === null ? '' : fillWords(look.title, [report], report.drop.date);
+  return await buildAttachments(report, attach, {
+    own,
+    limitBytes: attachLimitBytes,
+    timezone,
+    look: { ...look, title },
+  });
 }

@@ -45,7 +45,7 @@ export function isAtLeast(version: string, major: number, minor: number): boolea
 /** Keeps only the settings that the server knows. */
 export function keepKnown<Value>(
   settings: Readonly<Record<string, Value>>,
-  capabilities: Capabilities,
+  capabilities: Pick<Capabilities, 'settings'>,
 ): Readonly<Record<string, Value>> {
   return Object.fromEntries(Object.entries(settings).filter(([name]) => capabilities.settings.has(name)));
 }

@@ -22,6 +22,8 @@ export interface EmbeddedOptions {
   readonly maxMemoryBytes?: number;
   /** Threads of one statement; default: the engine's own choice (the number of cores). */
   readonly maxThreads?: number;
+  /** More settings of all its connections. */
+  readonly settings?: Readonly<Record<string, string | number>>;
   /** Ends the running statement and refuses later ones: all of these throw Fault `INTERRUPTED`. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -58,6 +60,7 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
     `--max_server_memory_usage=${maxMemoryBytes}`,
     `--max_memory_usage=${maxMemoryBytes}`,
     ...(options.maxThreads === undefined ? [] : [`--max_threads=${options.maxThreads}`]),
+    ...Object.entries(options.settings ?? {}).map(([name, value]) => `--${name}=${value}`),
   ];
   try {
     const session = new chdb.Session(options.path, { connectionArgs });

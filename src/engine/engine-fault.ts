@@ -7,15 +7,43 @@ import { Fault } from '../core/errors.ts';
 
 /** Codes that flowdrop reacts to; names as in ClickHouse's `ErrorCodes.cpp`. */
 export const CLICKHOUSE_CODES = {
+  ATTEMPT_TO_READ_AFTER_EOF: 32,
+  CANNOT_READ_ALL_DATA: 33,
+  UNKNOWN_FUNCTION: 46,
+  UNKNOWN_TABLE: 60,
+  SYNTAX_ERROR: 62,
+  UNKNOWN_DATABASE: 81,
   INCORRECT_DATA: 117,
   TOO_MANY_ROWS: 158,
   TIMEOUT_EXCEEDED: 159,
+  UNKNOWN_USER: 192,
+  WRONG_PASSWORD: 193,
+  REQUIRED_PASSWORD: 194,
+  DNS_ERROR: 198,
+  SOCKET_TIMEOUT: 209,
+  NETWORK_ERROR: 210,
   MEMORY_LIMIT_EXCEEDED: 241,
+  NOT_ENOUGH_SPACE: 243,
+  REPLICA_IS_ALREADY_EXIST: 253,
+  ALL_CONNECTION_TRIES_FAILED: 279,
+  QUERY_WAS_CANCELLED: 394,
   TOO_MANY_ROWS_OR_BYTES: 396,
+  ACCESS_DENIED: 497,
+  AUTHENTICATION_FAILED: 516,
+  NAMED_COLLECTION_DOESNT_EXIST: 669,
+  CLUSTER_DOESNT_EXIST: 701,
 } as const;
 
 const MEMORY_HINT =
   'This machine or container has too little memory: give it more, then start the same command again. Staged pages are kept.';
+
+const FULL_HINT =
+  'Free space on the disk of FLOWDROP_STATE_DIR (`df -h` shows it), then start the same command again. Sealed drops and staged pages are kept.';
+
+/** The engine checks for space before it writes; a disk that fills up later is an error of the system. */
+function isDiskFull(code: number, message: string): boolean {
+  return code === CLICKHOUSE_CODES.NOT_ENOUGH_SPACE || /No space left on device|errno: 28\b/.test(message);
+}
 
 export class EngineFault extends Fault {
   override readonly name = 'EngineFault';
@@ -23,10 +51,15 @@ export class EngineFault extends Fault {
   readonly clickhouseCode: number;
 
   constructor(clickhouseCode: number, message: string, cause?: unknown) {
-    super('ENGINE_FAILED', message, {
-      cause,
-      ...(clickhouseCode === CLICKHOUSE_CODES.MEMORY_LIMIT_EXCEEDED ? { hint: MEMORY_HINT } : {}),
-    });
+    if (isDiskFull(clickhouseCode, message)) {
+      const said = cause ?? new Error(message);
+      super('DISK_FULL', 'there is no space left for the files of the engine', { cause: said, hint: FULL_HINT });
+    } else {
+      super('ENGINE_FAILED', message, {
+        cause,
+        ...(clickhouseCode === CLICKHOUSE_CODES.MEMORY_LIMIT_EXCEEDED ? { hint: MEMORY_HINT } : {}),
+      });
+    }
     this.clickhouseCode = clickhouseCode;
   }
 }

@@ -13,6 +13,11 @@ export function quoteIdentifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
+/** A Parquet file on this disk, as SQL reads it. */
+export function parquetFile(path: string): string {
+  return `file(${quoteString(path)}, Parquet)`;
+}
+
 /** A SETTINGS clause; text values are quoted by the caller. */
 export function formatSettings(settings: Readonly<Record<string, string | number>>): string {
   return `SETTINGS ${Object.entries(settings)

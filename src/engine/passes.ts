@@ -13,7 +13,7 @@ const PASS_KEYS = 500_000;
  * @param key SQL of the remembered key: an id, or several columns with commas
  */
 export async function listPasses(
-  engine: Engine,
+  engine: Pick<Engine, 'rows'>,
   table: string,
   key: string,
   passKeys = PASS_KEYS,

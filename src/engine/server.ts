@@ -14,17 +14,31 @@ import { openServerClient, toEngineFault } from './server-client.ts';
 export interface ServerOptions {
   /** `http(s)://user:password@host:port/database`. */
   readonly url: string;
+  /** Sent with every statement. Default: none. */
+  readonly settings?: Readonly<Record<string, string | number>>;
+}
+
+export interface StreamOptions extends StatementOptions {
+  /** Names the query on the server; when the signal is aborted, the query is also killed there. */
+  readonly queryId?: string | undefined;
+  /** Settings of this statement alone. */
+  readonly settings?: Readonly<Record<string, string | number>> | undefined;
 }
 
 /** Only a server can do this: stream a result larger than memory, encoded by the server. */
 export interface StreamingEngine extends Engine {
   /** Runs one query; the stream's bytes are its result in `format`. @throws EngineFault before the first byte */
-  stream(sql: string, format: string, options?: StatementOptions): Promise<Readable>;
+  stream(sql: string, format: string, options?: StreamOptions): Promise<Readable>;
+  command(sql: string, options?: StreamOptions): Promise<void>;
+  rows<Row extends object>(sql: string, options?: StreamOptions): Promise<readonly Row[]>;
 }
+
+/** A server that does not answer loses its connection anyway, which ends most queries. */
+const KILL_MS = 5_000;
 
 /** Opens a client; no request is sent until the first statement. */
 export async function openServerEngine(options: ServerOptions): Promise<StreamingEngine> {
-  return new ServerEngine(await openServerClient({ url: options.url }));
+  return new ServerEngine(await openServerClient(options));
 }
 
 class ServerEngine implements StreamingEngine {
@@ -35,11 +49,13 @@ class ServerEngine implements StreamingEngine {
     this.#client = client;
   }
 
-  async command(sql: string, options: StatementOptions = {}): Promise<void> {
-    await guard(() => this.#client.command({ query: sql, ...bound(options) }), options.signal);
+  async command(sql: string, options: StreamOptions = {}): Promise<void> {
+    await this.#named(options, async (named) => {
+      await guard(() => this.#client.command({ query: sql, ...named }), options.signal);
+    });
   }
 
-  async rows<Row extends object>(sql: string, options: StatementOptions = {}): Promise<readonly Row[]> {
+  async rows<Row extends object>(sql: string, options: StreamOptions = {}): Promise<readonly Row[]> {
     return await guard(async () => {
       const result = await this.#client.query({ query: sql, format: 'JSON', ...bound(options) });
       return (await result.json<Row>()).data;
@@ -57,11 +73,33 @@ class ServerEngine implements StreamingEngine {
     }, options.signal);
   }
 
-  async stream(sql: string, format: string, options: StatementOptions = {}): Promise<Readable> {
-    return await guard(async () => {
-      const { stream } = await this.#client.exec({ query: `${sql}\nFORMAT ${format}`, ...bound(options) });
-      return stream;
-    }, options.signal);
+  async stream(sql: string, format: string, options: StreamOptions = {}): Promise<Readable> {
+    return await this.#named(options, async (named) =>
+      guard(async () => {
+        const { stream } = await this.#client.exec({ query: `${sql}\nFORMAT ${format}`, ...named });
+        return stream;
+      }, options.signal),
+    );
+  }
+
+  /** Kills the statement on the server when the signal is aborted. */
+  async #named<T>(
+    options: StreamOptions,
+    run: (named: ReturnType<typeof bound> & { readonly query_id?: string }) => Promise<T>,
+  ): Promise<T> {
+    const { queryId, signal } = options;
+    try {
+      return await run({ ...(queryId === undefined ? {} : { query_id: queryId }), ...bound(options) });
+    } catch (error) {
+      if (queryId !== undefined && signal?.aborted) await this.#kill(queryId);
+      throw error;
+    }
+  }
+
+  /** Best effort: the caller has a failure to report already. */
+  async #kill(queryId: string): Promise<void> {
+    const query = `KILL QUERY WHERE query_id = '${queryId.replaceAll(/[^\w-]/g, '')}' ASYNC`;
+    await this.#client.command({ query, abort_signal: AbortSignal.timeout(KILL_MS) }).catch(() => {});
   }
 
   async columns(sql: string, options: StatementOptions = {}) {
@@ -86,8 +124,9 @@ class ServerEngine implements StreamingEngine {
   }
 }
 
-function bound(options: StatementOptions) {
+function bound(options: StreamOptions) {
   return {
+    ...(options.settings ? { clickhouse_settings: { ...options.settings } } : {}),
     ...(options.params ? { query_params: { ...options.params } } : {}),
     ...(options.signal ? { abort_signal: options.signal } : {}),
   };

@@ -15,8 +15,9 @@ import { openStage } from '../stage/engine-stage.ts';
 import { stageTableName } from '../stage/stage-table.ts';
 import type { StateFile } from '../state/state-file.ts';
 import { believedNow, earliestNow } from './clocks.ts';
+import { draftStaged } from './draft-file.ts';
 import type { ExportContext } from './export-context.ts';
-import { type SealResult, sealDate, stageWriter } from './seal-date.ts';
+import { type SealResult, sealDate } from './seal-date.ts';
 
 type DegradedContext = Pick<
   ExportContext,
@@ -52,8 +53,7 @@ export async function sealDegraded(context: DegradedContext, job: SqlJob, date: 
   const windows = await stage.windows();
   const startedAtMs = believedNow(context);
   return await sealDate(context, job, stage, {
-    path: state.drop(date),
-    write: stageWriter(engine, job, stage),
+    file: draftStaged(context, job, stage, state.drop(date)),
     query: buildPage(job, wholeDay(date), context.limits.dayEdges),
     lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
     counted: await readLastCount(state.counts(date)),

@@ -4,7 +4,6 @@ import { QUARANTINE_FILENAME } from '../ledger/layout.ts';
 import { type CheckResult, hashSchema, MANIFEST_VERSION, type ManifestDraft } from '../ledger/manifest.ts';
 import type { DropColumn } from '../seal/drop-columns.ts';
 import type { VerifiedFile } from '../seal/verify-file.ts';
-import { COMPRESSION } from '../seal/write-parquet.ts';
 import type { Quarantine } from '../stage/quarantine.ts';
 
 interface DraftFacts {
@@ -60,7 +59,7 @@ export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
     schema_hash: hashSchema(schema),
     extra_columns: facts.columns.slice(job.source.columns.length).map((column) => column.name),
     sort: [...job.drop.sort],
-    compression: COMPRESSION,
+    compression: job.drop.compression,
     row_groups: facts.file.rowGroups,
     row_group_offsets: [...facts.file.rowGroupOffsets],
     statistics: [...facts.file.statistics],

@@ -12,7 +12,7 @@ import type { Job } from '../job/job.ts';
 import type { Damage } from '../ledger/damage.ts';
 import { type Finished, finishSealing } from '../ledger/finish.ts';
 import { isMendable, mendFiles } from '../seal/mend.ts';
-import { clearSpools } from '../stage/engine-stage.ts';
+import { clearSpools } from '../stage/intake.ts';
 import type { DateResult } from '../state/run-result.ts';
 import { isStoreChange } from '../store/identity.ts';
 import type { ExportContext } from './export-context.ts';

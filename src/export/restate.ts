@@ -1,15 +1,14 @@
 /** Restating a sealed date: compares the new file with the sealed one before anything is published. */
 import { rm } from 'node:fs/promises';
-import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
 import { fetchFile } from '../ledger/history.ts';
 import { formatManifest, type Manifest, type ManifestDraft, readSigned } from '../ledger/manifest.ts';
 import { compareFiles, isUnchanged } from '../seal/changes.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import type { Store } from '../store/store.ts';
+import { type DraftFile, sealedCopy } from './draft-file.ts';
 
 interface RestateDeps {
-  readonly engine: Engine;
   readonly store: Store;
   readonly signal?: AbortSignal | undefined;
 }
@@ -21,23 +20,22 @@ interface SealedComparison {
   readonly changes: DropChanges | null;
 }
 
-/** @param path the new file; the sealed one is fetched beside it for the time of the comparison */
+/** @param file the new file */
 export async function compareWithSealed(
   deps: RestateDeps,
   job: Job,
   sealed: Manifest,
   draft: ManifestDraft,
-  path: string,
+  file: DraftFile,
 ): Promise<SealedComparison> {
-  const sealedPath = `${path}.sealed`;
+  const scratch = sealedCopy(file.path);
   try {
-    if (!(await fetchFile(deps.store, sealed, sealed.files[0], sealedPath, deps.signal))) {
-      return { unchanged: false, changes: null };
-    }
+    const before = await file.findSealed(sealed);
+    if (before === undefined) return { unchanged: false, changes: null };
     const changes = await compareFiles(
-      deps.engine,
-      { path: sealedPath, rows: sealed.rows, columns: namesOf(sealed.schema), times: timesOf(sealed.schema) },
-      { path, rows: draft.rows, columns: namesOf(draft.schema), times: timesOf(draft.schema) },
+      file.engine,
+      { from: before, rows: sealed.rows, columns: namesOf(sealed.schema), times: timesOf(sealed.schema) },
+      { from: file.from, rows: draft.rows, columns: namesOf(draft.schema), times: timesOf(draft.schema) },
       namesOf(draft.schema).includes('id') ? ['id'] : job.drop.sort,
     );
     // The same rows with other types, in another order, or now complete, make a new revision.
@@ -47,10 +45,10 @@ export async function compareWithSealed(
       describeLack(draft) === describeLack(sealed);
     if (!sameForm || !isUnchanged(changes)) return { unchanged: false, changes };
     // A missing or damaged file beside the drop, or a manifest, comes back with a new revision.
-    const isWhole = isSigned(sealed) && (await areWhole(deps, sealed, sealedPath));
+    const isWhole = isSigned(sealed) && (await areWhole(deps, sealed, scratch));
     return { unchanged: isWhole, changes: isWhole ? changes : null };
   } finally {
-    await rm(sealedPath, { force: true });
+    await rm(scratch, { force: true });
   }
 }
 

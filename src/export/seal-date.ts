@@ -7,7 +7,7 @@ import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
-import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { quoteIdentifier } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
 import { describeCheck } from '../ledger/doubts.ts';
 import { assignFieldIds } from '../ledger/field-ids.ts';
@@ -18,11 +18,9 @@ import { readManifest } from '../ledger/sealed-dates.ts';
 import type { CountTotals, DayCounts } from '../plan/counts.ts';
 import { writeCounts } from '../seal/counts-file.ts';
 import { type DropColumn, listDropColumns } from '../seal/drop-columns.ts';
-import { writeFooter } from '../seal/footer.ts';
 import { assertChecks, runChecks } from '../seal/run-checks.ts';
-import { hasSummary, writeSummary } from '../seal/summary.ts';
-import { type VerifiedFile, verifyParquet } from '../seal/verify-file.ts';
-import { type DropChecksum, writeParquet } from '../seal/write-parquet.ts';
+import { hasSummary } from '../seal/summary.ts';
+import type { VerifiedFile } from '../seal/verify-file.ts';
 import type { Quarantine } from '../stage/quarantine.ts';
 import type { Stage } from '../stage/stage.ts';
 import type { DropChanges } from '../state/row-changes.ts';
@@ -30,6 +28,7 @@ import type { Store } from '../store/store.ts';
 import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts';
 import { compareWithBaseline } from './baseline-sessions.ts';
 import { describeJob, draftManifest } from './draft.ts';
+import type { DraftFile } from './draft-file.ts';
 import { compareWithSealed } from './restate.ts';
 
 interface SealDeps {
@@ -58,20 +57,8 @@ export type SealedRows = Pick<
   | 'discard'
 >;
 
-/**
- * Writes the rows as one sorted Parquet file and returns the checksum that it must have.
- * @param duplicates rows beyond one for each trade: they are not written
- */
-export type WriteRows = (
-  columns: readonly DropColumn[],
-  path: string,
-  duplicates: number,
-  signal?: AbortSignal,
-) => Promise<DropChecksum>;
-
 export interface SealInput {
-  readonly path: string;
-  readonly write: WriteRows;
+  readonly file: DraftFile;
   /** The query sent to the source, with `{window}` in place of the window. */
   readonly query: string;
   /** Windows for which the source has no rows. */
@@ -119,7 +106,7 @@ const NOTHING = Promise.resolve();
 /** @throws Fault `SEAL_UNVERIFIED`, `SEAL_INCOMPLETE`, `CHECK_FAILED`, StoreFault, EngineFault; the stage is kept */
 export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, input: SealInput): Promise<SealResult> {
   const { store, signal } = deps;
-  const { path } = input;
+  const { path } = input.file;
   const summaryPath = `${path}.summary`;
   const countsPath = `${path}.counts`;
   const quarantinePath = `${path}.quarantine`;
@@ -134,7 +121,7 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
     if (input.counts !== undefined) await writeCounts(deps.engine, countsPath, input.counts);
     const counts = input.counts && countsPath;
     const sealed = input.restate ? await readManifest(store, draft.dataset, draft.date) : undefined;
-    const comparison = sealed && (await compareWithSealed(deps, job, sealed, draft, path));
+    const comparison = sealed && (await compareWithSealed(deps, job, sealed, draft, input.file));
     if (sealed && comparison?.unchanged) {
       await stage.discard();
       await rm(path, { force: true });
@@ -144,7 +131,7 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
     const changed = found && input.audit ? { ...found, found_by: 'audit' as const } : found;
     const { manifest, won } = await publishDrop(
       store,
-      { drop: path, summary, counts, quarantine },
+      { drop: path, stored: input.file.stored, summary, counts, quarantine },
       { ...draft, ...(comparison ? { changes: changed ?? null } : {}) },
       { supersedes: sealed, signal },
     );
@@ -184,8 +171,8 @@ async function writeDrop(
   input: SealInput,
   summaryPath: string,
 ): Promise<WrittenDrop> {
-  const { engine, source } = deps;
-  const { path, counted, degradedReason } = input;
+  const { source } = deps;
+  const { file: draftFile, counted, degradedReason } = input;
   const totals = await stage.totals();
   const quarantine = await stage.quarantine();
   await assertFewBadRows(job, stage, counted?.rows ?? totals.rows + quarantine.rows, quarantine);
@@ -198,7 +185,7 @@ async function writeDrop(
   }
   const windows = await stage.pages();
   const step = createSteps(deps.log, stage.date);
-  const expected = await input.write(columns, path, duplicates);
+  const expected = await draftFile.write(columns, duplicates);
   step('write');
   const keyValues = {
     'flowdrop.job': job.name,
@@ -209,18 +196,18 @@ async function writeDrop(
   };
   const names = columns.map(({ name }) => name);
   const fieldIds = await assignFieldIds(deps.store, job.drop.dataset, names);
-  await writeFooter(path, { columns, fieldIds, sort: job.drop.sort, keyValues });
+  await draftFile.complete({ columns, fieldIds, sort: job.drop.sort, keyValues });
   step('footer');
   const asksRepeats = duplicates > 0 && job.checks.some(({ check }) => check === 'unique-id');
   const repeats = asksRepeats ? await stage.countRepeats() : 0;
   const withSummary = hasSummary(job, columns);
   const computeOnFile = async () => {
     const onFile = job.checks.filter((check) => check.check !== 'baseline');
-    const checks = await runChecks(engine, path, onFile, stage.date, repeats);
-    return { checks, times: await readTimeRange(engine, path, columns) };
+    const checks = await runChecks(draftFile.engine, draftFile.from, onFile, stage.date, repeats);
+    return { checks, times: await readTimeRange(draftFile, columns) };
   };
-  const verifying = verifyParquet(engine, path, columns, expected);
-  const computing = sideBySide(computeOnFile(), withSummary ? writeSummary(engine, path, summaryPath) : NOTHING);
+  const verifying = draftFile.verify(columns, expected);
+  const computing = sideBySide(computeOnFile(), withSummary ? draftFile.summarize(summaryPath) : NOTHING);
   const [file, [{ checks, times }]] = await sideBySide(verifying, computing);
   step('verify');
   if (degradedReason === undefined) {
@@ -302,12 +289,6 @@ function reportQuarantine(log: Log, { date, quarantine, degraded_reason: reason 
   log.warn({ event: 'rows-quarantined', date, rows, reasons }, `${date}: ${reason}`);
 }
 
-/** Writes what is staged. */
-export function stageWriter(engine: Engine, job: Job, stage: Stage): WriteRows {
-  return async (columns, path, duplicates, signal) =>
-    await writeParquet(engine, job, { table: stage.table, duplicates }, columns, path, signal);
-}
-
 /**
  * The last check before publishing: the file has what the source counted and is never empty. Each id is present at least
  * once, unless its rows are in quarantine, and no row more often than in the source.
@@ -326,12 +307,12 @@ function assertCounted(
   });
 }
 
-async function readTimeRange(engine: Engine, path: string, columns: readonly DropColumn[]) {
+async function readTimeRange({ engine, from }: DraftFile, columns: readonly DropColumn[]) {
   const time = columns.find((column) => column.type === 'wall');
   if (!time) return { min_time: null, max_time: null };
   const name = quoteIdentifier(time.name);
   const [range] = await engine.rows<{ n: number; first: string; last: string }>(
-    `SELECT count() AS n, substring(toString(min(${name})), 1, 19) AS first, substring(toString(max(${name})), 1, 19) AS last FROM file(${quoteString(path)}, Parquet)`,
+    `SELECT count() AS n, substring(toString(min(${name})), 1, 19) AS first, substring(toString(max(${name})), 1, 19) AS last FROM ${from}`,
   );
   return range && Number(range.n) > 0
     ? { min_time: range.first, max_time: range.last }

@@ -100,6 +100,7 @@ function measure(node: QueryNode, items: readonly QueryNode[], seen: readonly st
     const item = seen.includes(name) ? undefined : items.find((found) => nameOfItem(found) === name);
     // An item that only repeats the column under its own name is the column itself.
     if (item && lastPart(identifierOf(item)) !== name) return measure(item, items, [...seen, name]);
+    if (name === 'date') return DAY_SECONDS;
     return name === 'time' ? 1 : undefined;
   }
   const called = functionOf(node)?.toUpperCase();

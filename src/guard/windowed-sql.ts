@@ -6,6 +6,7 @@
  * (`whole-groups.ts`). Clauses are an allow-list.
  */
 import { EngineFault } from '../engine/engine-fault.ts';
+import { nameOfItem } from './group-length.ts';
 import { parseSelect, type SelectStatement } from './guarded-statement.ts';
 import type { ParserRows } from './parser.ts';
 import {
@@ -32,6 +33,8 @@ export interface WindowedSql {
   readonly table: string;
   /** For SQL with groups; `undefined`: single trades. */
   readonly groups: GroupKeys | undefined;
+  /** Columns that the answer must have. */
+  readonly columns: readonly string[];
 }
 
 /**
@@ -75,11 +78,18 @@ const REFUSED_FLAGS: ReadonlyMap<string, readonly [string, string]> = new Map([
 ]);
 const TABLE_FLAGS: ReadonlySet<string> = new Set(['identifier', 'alias', 'final']);
 
-/**
- * @returns the SQL in the engine's formatting, with its `{window}`
- * @throws Refusal that names the clause and a remedy
- */
-export async function readWindowedSql(engine: ParserRows, { sql, table, groups }: WindowedSql): Promise<string> {
+interface ReadSql {
+  /** In the engine's formatting, with its `{window}`. */
+  readonly sql: string;
+  /** Names of the SELECT's columns, empty for an expression without one; `undefined` with a star or `COLUMNS(...)`. */
+  readonly selected: readonly string[] | undefined;
+}
+
+/** @throws Refusal that names the clause and a remedy */
+export async function readWindowedSql(
+  engine: ParserRows,
+  { sql, table, groups, columns }: WindowedSql,
+): Promise<ReadSql> {
   assertOneMark(sql);
   const { text, query } = await readStatement(engine, SHAPE, sql.replace(WINDOW_MARK, STAND_IN));
   assertClauses(query);
@@ -89,7 +99,7 @@ export async function readWindowedSql(engine: ParserRows, { sql, table, groups }
   assertWindow(query);
   if (groups) assertGroups(query, groups);
   else assertSingleRows(query, table);
-  return text.replace(STAND_IN_NAME, WINDOW_MARK);
+  return { sql: text.replace(STAND_IN_NAME, WINDOW_MARK), selected: readColumns(query, columns) };
 }
 
 /**
@@ -231,6 +241,19 @@ function assertNames(query: QueryNode, table: string): void {
       `"${isTable ? table : alias}" would be another expression instead of the ${instead}; give it another name`,
     );
   }
+}
+
+/** @param columns that must be there; of a star, or `COLUMNS(...)`, only the server knows the columns */
+function readColumns(query: QueryNode, columns: readonly string[]): ReadSql['selected'] {
+  const items = childrenUnder(query, 'PROJECTION');
+  if (items.some(({ kind }) => kind === 'MATCHER')) return undefined;
+  const selected = items.map(nameOfItem);
+  const missing = columns.filter((name) => !selected.includes(name));
+  if (missing.length === 0) return selected;
+  const names = selected.filter((name) => name !== '').join(', ');
+  throw refuseSql(
+    `has no column ${missing.map((name) => `"${name}"`).join(', ')}; its columns are ${names}. Name it with AS, or leave it out of \`types\``,
+  );
 }
 
 /** Requires `{window}` to be one of the conditions that WHERE joins by AND. */

@@ -1,12 +1,15 @@
 /** Lists and reads the job files on disk. A job is referenced by its file's name or path. */
 import { readdir, readFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
-import { hasErrorCode } from '../core/atomic-file.ts';
+import { basename, dirname, join } from 'node:path';
+import { hasErrorCode, readFileIfExists } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
 import type { Job } from './job.ts';
 
 const EXTENSIONS = ['.yaml', '.yml'];
+
+/** In a folder of copies of job files: names the folder that they are copies of, which their paths are relative to. */
+export const ORIGIN_FILE = '.copied-from';
 
 /** Paths of all job files in a folder, in name order. @throws Fault `JOBS_MISSING` if the folder does not exist */
 export async function listJobFiles(folder: string): Promise<readonly string[]> {
@@ -51,7 +54,8 @@ export function assertDistinct(jobs: readonly Job[]): void {
 export async function readJob(reference: string, folder: string): Promise<Job> {
   const { file, text } = await readJobText(reference, folder);
   // Imported lazily, so that listing the files, as for completion, is fast.
-  return (await import('./parse.ts')).parseJob(file, text);
+  const origin = await readFileIfExists(join(dirname(file), ORIGIN_FILE));
+  return (await import('./parse.ts')).parseJob(file, text, origin);
 }
 
 /**

@@ -1,13 +1,17 @@
 /** Resolves the reports of a job file: fills in defaults and checks rules across reports. Pure. */
 import type { JobReport, ReportRecipient } from './job.ts';
+import { resolveLook } from './look-shape.ts';
 import { parseDurationSeconds, parseSizeBytes } from './plain-shape.ts';
 import { REPORT_DEFAULTS, type ReportFile } from './report-shape.ts';
 import { ResolveFault } from './resolve-fault.ts';
 import { assertOnce } from './trade-columns.ts';
 
-/** @throws ResolveFault if two reports, or two recipients of one report, cannot be distinguished */
-export function resolveReports(written: readonly ReportFile[]): readonly JobReport[] {
-  const reports = written.map(resolveReport);
+/**
+ * @param folder that paths are relative to
+ * @throws ResolveFault if two reports, or two recipients of one report, cannot be distinguished
+ */
+export function resolveReports(written: readonly ReportFile[], folder: string): readonly JobReport[] {
+  const reports = written.map((report, index) => resolveReport(report, index, folder));
   const identities = reports.map(formatReportIdentity);
   identities.forEach((identity, index) => {
     const first = identities.indexOf(identity);
@@ -29,7 +33,7 @@ export function formatReportIdentity({ template, name, symbols, datasets }: JobR
   return JSON.stringify([template, [...symbols].sort(), ...(datasets.length === 0 ? [] : [datasets])]);
 }
 
-function resolveReport(written: ReportFile, index: number): JobReport {
+function resolveReport(written: ReportFile, index: number, folder: string): JobReport {
   assertOnce(written.attach ?? [], ['reports', index, 'attach']);
   assertOnce(written.datasets ?? [], ['reports', index, 'datasets']);
   const to = written.to.map(resolveRecipient);
@@ -54,6 +58,8 @@ function resolveReport(written: ReportFile, index: number): JobReport {
     onEmpty: (written.on_empty ?? REPORT_DEFAULTS.onEmpty) === 'note' ? 'send' : 'skip',
     correctionThreshold: written.correct_above ?? REPORT_DEFAULTS.correctAbove,
     unsubscribe: written.unsubscribe ?? null,
+    look: resolveLook(written, folder, ['reports', index]),
+    post: written.post ?? null,
   };
 }
 

@@ -5,6 +5,7 @@
 
 import type { DropType } from '../api-contract/trade.ts';
 import type { AttachmentKind } from '../report/attach/attach.ts';
+import type { ReportWords } from '../report/look.ts';
 import type { ReportNumber } from '../report/numbers.ts';
 import type { ObjectOptions } from '../store/store.ts';
 
@@ -106,7 +107,7 @@ export interface JobColumn {
   readonly description: string;
 }
 
-interface JobDrop {
+export interface JobDrop {
   /** `s3://bucket/prefix` or a directory, as written in the job file. */
   readonly to: string;
   readonly dataset: string;
@@ -116,6 +117,10 @@ interface JobDrop {
   readonly catalog: JobCatalog | null;
   /** Columns of the drop's sort order, ascending. */
   readonly sort: readonly string[];
+  /** Codec of the pages of new drops. */
+  readonly compression: 'zstd' | 'snappy' | 'gzip';
+  /** Who writes the files of dates: this machine, or the server that the rows are read from. */
+  readonly write: 'worker' | 'server';
   /** How objects are written if the store is S3. */
   readonly s3: ObjectOptions;
 }
@@ -212,6 +217,12 @@ export interface ReportRecipient {
   readonly timezone: string;
 }
 
+/** How a report looks, as far as the job file says. */
+export interface JobLook extends ReportWords {
+  /** Path of a picture; null: none. */
+  readonly logo: string | null;
+}
+
 export interface JobReport {
   readonly template: 'flow' | 'digest';
   /** Distinguishes the report from others of the job; null: its template, symbols and datasets do. */
@@ -240,6 +251,9 @@ export interface JobReport {
   readonly correctionThreshold: number;
   /** `mailto:` or `https:` address of List-Unsubscribe; null: no such header. */
   readonly unsubscribe: string | null;
+  readonly look: JobLook;
+  /** Address that the report's summary is posted to; `events`: that of the events; null: it is not posted. */
+  readonly post: string | null;
 }
 
 /** What programs can be notified of. `alert/cloud-event.ts` builds the documents. */

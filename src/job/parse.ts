@@ -3,7 +3,8 @@
  * its syntax, or else of its shape, are listed together; a rule that `resolve-job.ts` finds broken is reported alone.
  * Each fault has file, line, key path (if it has one), the value found and what is allowed.
  */
-import { isMap, isScalar, type Node, parseDocument, stringify } from 'yaml';
+import { dirname } from 'node:path';
+import { isMap, isScalar, type Node, parseDocument, stringify, type YAMLParseError } from 'yaml';
 import type { z } from 'zod';
 import { Fault, isFault, type Place } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
@@ -15,16 +16,13 @@ import { jobSchema } from './shape.ts';
 
 type KeyPath = readonly (string | number)[];
 
-/** @throws Fault `JOB_INVALID` (kind `usage`) whose message lists the faults, one per line */
-export function parseJob(file: string, text: string): Job {
+/**
+ * @param folder that its paths are relative to; default: that of the file
+ * @throws Fault `JOB_INVALID` (kind `usage`) whose message lists the faults, one per line
+ */
+export function parseJob(file: string, text: string, folder = dirname(file)): Job {
   const document = parseDocument(text, { prettyErrors: false, uniqueKeys: true });
-  if (document.errors.length > 0) {
-    const places = document.errors.map(({ pos: [from, to] }) => findPlace(file, text, from, to));
-    throw invalidJob(
-      document.errors.map((error, index) => `${file}:${places[index]?.line}: ${error.message}`),
-      places,
-    );
-  }
+  if (document.errors.length > 0) throw invalidSyntax(file, text, document.errors);
   const placeOf = (path: KeyPath) => findPlace(file, text, ...findKey(document.contents, path));
   const at = (path: KeyPath) => describePlace(placeOf(path), file, path);
   const value: unknown = document.toJS();
@@ -46,30 +44,48 @@ export function parseJob(file: string, text: string): Job {
     );
   }
   try {
-    return resolveJob(file, checked.data);
+    return resolveJob(file, folder, checked.data);
   } catch (error) {
     if (error instanceof ResolveFault) throw locateFault(file, text, error);
     throw error;
   }
 }
 
-/** Adds file, line and key path to the fault. @param text of the file */
-export function locateFault(file: string, text: string, { path, message }: ResolveFault): Fault {
+/** Adds file, line and key path to the fault. @param text of the file @param hint instead of the general one */
+export function locateFault(file: string, text: string, { path, message }: ResolveFault, hint?: string): Fault {
   const { contents } = parseDocument(text, { prettyErrors: false });
   const place = findPlace(file, text, ...findKey(contents, path));
-  return invalidJob([`${describePlace(place, file, path)}: ${message}`], [place]);
+  return invalidJob([`${describePlace(place, file, path)}: ${message}`], [place], hint);
+}
+
+/** The first error of each line: those after it follow from it. */
+function invalidSyntax(file: string, text: string, errors: readonly YAMLParseError[]): Fault {
+  const byLine = new Map<number, { readonly message: string; readonly place: Place }>();
+  for (const { message, pos } of errors) {
+    const place = findPlace(file, text, ...pos);
+    if (!byLine.has(place.line)) byLine.set(place.line, { message: explainAlias(place.text) ?? message, place });
+  }
+  const faults = [...byLine.values()];
+  return invalidJob(
+    faults.map(({ message, place }) => `${file}:${place.line}: ${message}`),
+    faults.map(({ place }) => place),
+  );
+}
+
+/** YAML takes a star at the beginning of a value as a reference, which schedules often have. */
+function explainAlias(line: string): string | undefined {
+  const [, key, value] = /^[\s-]*([\w-]+):\s*(\*[^#]*?)\s*(?:#.*)?$/.exec(line) ?? [];
+  return key === undefined ? undefined : `a value that begins with * needs quotes: ${key}: "${value}"`;
 }
 
 function describePlace(place: Place, file: string, path: KeyPath): string {
   return `${file}:${place.line}: ${path.join('.') || 'the file'}`;
 }
 
-function invalidJob(faults: readonly string[], places: readonly Place[]): Fault {
-  return new Fault('JOB_INVALID', faults.join('\n'), {
-    kind: 'usage',
-    places,
-    hint: 'Correct the job file; `flowdrop schema` prints every key, `flowdrop check` checks it again.',
-  });
+const JOB_HINT = 'Correct the job file; `flowdrop schema` prints every key, `flowdrop check` checks it again.';
+
+function invalidJob(faults: readonly string[], places: readonly Place[], hint = JOB_HINT): Fault {
+  return new Fault('JOB_INVALID', faults.join('\n'), { kind: 'usage', places, hint });
 }
 
 function describeIssue(issue: z.core.$ZodIssue, value: unknown, at: (path: KeyPath) => string): readonly string[] {

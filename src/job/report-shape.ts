@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { REPORT_NUMBERS } from '../report/numbers.ts';
+import { lookShape } from './look-shape.ts';
 import {
   addressSchema,
   durationSchema,
@@ -59,6 +60,14 @@ const conditionSchema = z
     if (above !== undefined && below !== undefined && above >= below)
       fail(`no number is above ${above} and below ${below}`);
   });
+
+/** An address that is a secret belongs into a setting. */
+const postSchema = z
+  .url({ protocol: /^https?$/, error: 'events, or an http or https address' })
+  .refine(
+    (text) => !/[@?#]/.test(text),
+    'an address without user, password and query; a secret one is set as FLOWDROP_EVENTS_URL',
+  );
 
 export const reportSchema = z
   .strictObject({
@@ -128,6 +137,13 @@ export const reportSchema = z
       .regex(/^(mailto:[^\s<>,@]+@[^\s<>,@]+|https:\/\/[^\s<>,/]+[^\s<>,]*)$/, 'a mailto: or https: address')
       .optional()
       .describe('Address of the List-Unsubscribe header: mailto: or https:.'),
+    ...lookShape,
+    post: z
+      .union([z.literal('events'), postSchema])
+      .optional()
+      .describe(
+        'Where the summary of the mailed report is posted, with a picture: `events`: to FLOWDROP_EVENTS_URL; or another address without a secret. Default: nowhere.',
+      ),
   })
   .superRefine((report, context) => {
     const fail = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message });
@@ -136,7 +152,7 @@ export const reportSchema = z
       return;
     }
     if (report.datasets === undefined) fail('datasets', 'which datasets to show');
-    for (const key of ['attach', 'attach_limit', 'link'] as const)
+    for (const key of ['attach', 'attach_limit', 'link', 'sections'] as const)
       if (report[key] !== undefined) fail(key, 'is only allowed with `template: flow`');
   });
 

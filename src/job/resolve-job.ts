@@ -13,6 +13,7 @@ import {
   type JobCatalog,
   type JobCheck,
   type JobColumn,
+  type JobDrop,
   type JobSchedule,
   type JobSource,
   type SnapshotApi,
@@ -31,8 +32,8 @@ import { allowNulls, assertOnce, customColumn, findTradeColumn, toJobColumn } fr
 /** Columns that the ledger itself needs in a job of single trades: identity and time. */
 const REQUIRED_COLUMNS = ['id', 'date', 'time'] as const;
 
-/** @throws ResolveFault with the key path that cannot be resolved */
-export function resolveJob(file: string, written: JobFile): Job {
+/** @param folder that paths are relative to @throws ResolveFault with the key path that cannot be resolved */
+export function resolveJob(file: string, folder: string, written: JobFile): Job {
   const asked = resolveSource(written.source);
   const sort = written.drop.sort ?? defaultSort(asked);
   const source = withNulls(asked, sort);
@@ -67,6 +68,8 @@ export function resolveJob(file: string, written: JobFile): Job {
       table: written.drop.table ?? null,
       catalog: resolveCatalog(written.drop),
       sort,
+      compression: written.drop.compression ?? JOB_DEFAULTS.compression,
+      write: resolveWriter(source, written.drop),
       s3: resolveObjectOptions(written.drop.s3),
     },
     rows: {
@@ -77,7 +80,7 @@ export function resolveJob(file: string, written: JobFile): Job {
     audit: resolveAudit(source, written.audit),
     settleSeconds: parseDurationSeconds(written.settle ?? defaultSettle(source)),
     schedule: written.schedule && resolveSchedule(source, written.schedule),
-    reports: resolveReports(written.reports ?? []),
+    reports: resolveReports(written.reports ?? [], folder),
     alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
     events: [...new Set(written.events ?? EVENT_TYPES)],
   };
@@ -88,6 +91,19 @@ function withNulls(source: JobSource, sort: readonly string[]): JobSource {
   if (source.kind === 'snapshots') return source;
   const keys = source.kind === 'aggregate' ? [source.timeColumn, ...source.splitColumns] : [];
   return { ...source, columns: allowNulls(source.columns, [...sort, ...keys]) };
+}
+
+/** Only a server that has the rows can write them, and only where it reaches the store. */
+function resolveWriter({ kind }: JobSource, { write = JOB_DEFAULTS.write, to }: JobFile['drop']): JobDrop['write'] {
+  if (write === 'worker') return write;
+  if (kind !== 'table') throw new ResolveFault(['drop', 'write'], 'may be server only with `api: clickhouse`');
+  if (!isS3Location(to)) {
+    throw new ResolveFault(
+      ['drop', 'write'],
+      'may be server only with `to: s3://...`: no server writes to a directory',
+    );
+  }
+  return write;
 }
 
 /** Only rows that the API counts can be compared. */
@@ -244,7 +260,8 @@ function resolveAggregateColumns(written: JobFile['source'], timeColumn: string)
   const names = [...new Set([timeColumn, ...(written.split ?? []), ...typed.map(([name]) => name)])];
   return names.map((name) => {
     const declared = typed.find(([key]) => key === name)?.[1];
-    if (name === timeColumn && declared === undefined) return customColumn(name, 'wall');
+    // The date of a trade is a date; any other time of groups has hours.
+    if (name === timeColumn && declared === undefined) return customColumn(name, name === 'date' ? 'date' : 'wall');
     if (declared !== undefined) return customColumn(name, declared);
     return findTradeColumn(name) ?? customColumn(name, 'string');
   });

@@ -12,6 +12,8 @@ import { REPORT_DEFAULTS, reportSchema } from './report-shape.ts';
 
 /** Defaults of a job file; CLI flags have no defaults of their own. */
 export const JOB_DEFAULTS = {
+  compression: 'zstd',
+  write: 'worker',
   table: 'RawOptionTrades',
   where: '',
   timeColumn: 'time',
@@ -173,7 +175,7 @@ const checkSchema = z
     }),
     z.strictObject({
       check: z.literal('baseline').describe('The date looks like the sessions before it.'),
-      sessions: z.int().min(3).max(20).optional().describe('Sessions whose median is compared with. Default: 5.'),
+      sessions: z.int().min(3).max(20).optional().describe('Number of sessions in the median. Default: 5.'),
       symbols: z
         .int()
         .min(0)
@@ -196,7 +198,7 @@ const checkSchema = z
         .min(0)
         .max(1)
         .optional()
-        .describe('Allowed share of symbols that no session before has, 0 to 1. Default: 0.1.'),
+        .describe('Allowed share of symbols that no earlier session has, 0 to 1. Default: 0.1.'),
       on_failure: z
         .enum(['warn', 'fail'])
         .optional()
@@ -309,6 +311,18 @@ export const jobSchema = z.strictObject({
         ),
       catalog: catalogSchema.optional().describe('Iceberg REST catalog that also has the table; needs `table`.'),
       sort: z.array(identifierSchema).nonempty().optional().describe('Sort order. Default: symbol, time, id.'),
+      compression: z
+        .enum(['zstd', 'snappy', 'gzip'])
+        .optional()
+        .describe(
+          `Compression of new drops. \`snappy\` or \`gzip\` for readers without Zstandard; their files are larger. Default: ${JOB_DEFAULTS.compression}.`,
+        ),
+      write: z
+        .enum(['worker', 'server'])
+        .optional()
+        .describe(
+          `Who writes the files. \`server\`: the ClickHouse server of \`api: clickhouse\` writes them into the S3 store itself, so that no row passes this machine; it needs a named collection, FLOWDROP_CLICKHOUSE_COLLECTION. Default: ${JOB_DEFAULTS.write}.`,
+        ),
       s3: s3Schema.optional().describe('How objects are written to S3.'),
     })
     .describe('Where and how drops are written.'),
@@ -323,7 +337,7 @@ export const jobSchema = z.strictObject({
   settle: durationSchema
     .optional()
     .describe(
-      `How long after the session's last trades are visible (15 minutes after the close) a date may be sealed: 1m, 30m, 2h. Rows that come later are taken over by \`audit\`; set it longer where a date must not be restated. Default: ${JOB_DEFAULTS.settle} for SQL exports, ${JOB_DEFAULTS.settleUnaudited} for others.`,
+      `How long after the session's last trades are visible (15 minutes after the close) a date may be sealed: 1m, 30m, 2h. \`audit\` adds rows that come later; set it longer if a date must not be restated. Default: ${JOB_DEFAULTS.settle} for SQL exports, ${JOB_DEFAULTS.settleUnaudited} for others.`,
     ),
   schedule: z
     .strictObject({
@@ -346,7 +360,7 @@ export const jobSchema = z.strictObject({
       stage: durationSchema
         .optional()
         .describe(
-          'How often the daemon stages the session while it runs: 5m. It fetches only full pages of what is visible; after the close the scheduled run has the last minutes left. Only for single trades. Default: off.',
+          'How often the daemon stages the session while it runs: 5m. It fetches only full pages of what is visible; after the close the scheduled run fetches only the last minutes. Only for single trades. Default: off.',
         ),
       distributed: z
         .boolean()

@@ -3,95 +3,132 @@
  * member of `symbol_meta`, `flow` and `structure`. So all known fields of these may be null, and unknown fields are
  * kept in extra columns. A table of data; no logic.
  */
+import { describeQuantity } from '../api-contract/trade.ts';
 import type { JobColumn, SnapshotApi } from './job.ts';
 
-const column = (name: string, type: JobColumn['type'], description: string, nullable = true): JobColumn => ({
+/**
+ * Where the meaning of a column comes from: `document`, the API's specification; `service`, the included service's own
+ * members, because the specification shows none; `flowdrop`, the worker.
+ */
+type SnapshotSource = 'document' | 'service' | 'flowdrop';
+
+interface SnapshotColumn extends JobColumn {
+  /** Unit of the numbers; null: not known before an API's answers are checked. Absent: not a quantity. */
+  readonly unit?: string | null | undefined;
+  readonly source: SnapshotSource;
+}
+
+const column = (name: string, type: JobColumn['type'], description: string, nullable = true): SnapshotColumn => ({
   name,
   type,
   nullable,
   oftenNull: nullable,
   lowCardinality: false,
   description,
+  source: 'service',
 });
-const number = (name: string, description: string) => column(name, 'double', description);
-const whole = (name: string, description: string) => column(name, 'int64', description);
+const number = (name: string, meaning: string, unit: string | null): SnapshotColumn => ({
+  ...column(name, 'double', describeQuantity(meaning, unit)),
+  unit,
+});
+const whole = (name: string, meaning: string, unit: string): SnapshotColumn => ({
+  ...column(name, 'int64', describeQuantity(meaning, unit)),
+  unit,
+});
 const text = (name: string, description: string) => column(name, 'string', description);
+const from = (source: SnapshotSource, known: SnapshotColumn): SnapshotColumn => ({ ...known, source });
 
 /**
  * Counts of a chain are doubles: an API that stores them as floats would send `120.0`, which is not a valid integer.
  */
-const CHAIN_COLUMNS: readonly JobColumn[] = [
-  column('symbol', 'string', 'Underlying symbol: as in the row, else the requested one.', false),
-  column('date', 'date', 'Date of the session.', false),
+const CHAIN_COLUMNS: readonly SnapshotColumn[] = [
+  from('flowdrop', column('symbol', 'string', 'Underlying symbol: as in the row, else the requested one.', false)),
+  from('flowdrop', column('date', 'date', 'Date of the session.', false)),
   text('option_symbol', 'Contract: root, yymmdd, P or C, strike in thousandths (8 digits).'),
   column('expiration_date', 'date', 'Expiration date of the contract.'),
   text('put_call', 'CALL or PUT.'),
-  number('strike', 'Strike price, dollars.'),
-  number('bid', 'Best bid, dollars.'),
-  number('bid_size', 'Size at the best bid, contracts.'),
-  number('ask', 'Best ask, dollars.'),
-  number('ask_size', 'Size at the best ask, contracts.'),
-  number('last', 'Price of the latest trade, dollars.'),
+  number('strike', 'Strike price', 'dollars'),
+  number('bid', 'Best bid', 'dollars'),
+  number('bid_size', 'Size at the best bid', 'contracts'),
+  number('ask', 'Best ask', 'dollars'),
+  number('ask_size', 'Size at the best ask', 'contracts'),
+  number('last', 'Price of the latest trade', 'dollars'),
   text('last_time', 'Time of the latest trade, as received.'),
-  number('volume', 'Contracts traded in the session.'),
-  number('open_interest', 'Open interest, contracts.'),
-  number('iv', 'Implied volatility, annualised, 1 = 100%.'),
-  number('delta', 'Option delta.'),
-  number('gamma', 'Option gamma, per dollar of the underlying.'),
-  number('theta', 'Option theta (time decay).'),
-  number('vega', 'Option vega.'),
-  number('rho', 'Option rho.'),
+  number('volume', 'Contracts traded in the session', 'contracts'),
+  number('open_interest', 'Open interest', 'contracts'),
+  number('iv', 'Implied volatility', 'annualised, 1 = 100%'),
+  number('delta', 'Option delta', null),
+  number('gamma', 'Option gamma', 'per dollar of the underlying'),
+  number('theta', 'Option theta (time decay)', null),
+  number('vega', 'Option vega', null),
+  number('rho', 'Option rho', null),
 ];
 
-const MARKET_STRUCTURE_COLUMNS: readonly JobColumn[] = [
-  column('symbol', 'string', 'Underlying option root.', false),
-  column('date', 'date', 'Date of the session.', false),
-  column('effective_date', 'date', 'Effective date of the snapshot, from the API.', false),
-  column('structure_as_of', 'instant', 'Instant of the chain, UTC.', false),
-  column('flow_as_of', 'instant', 'Instant up to which trades count, UTC.', false),
-  column('intraday_gex_as_of', 'instant', 'Instant of the intraday summary, UTC; null without one.'),
-  number('spot', 'Latest positive price of the underlying, dollars; null without an intraday summary.'),
-  number('call_gex', 'Full-chain call gamma exposure, dollars, 0 or more; null without an intraday summary.'),
-  number('put_gex', 'Full-chain put gamma exposure, dollars, 0 or less; null without an intraday summary.'),
+const MARKET_STRUCTURE_COLUMNS: readonly SnapshotColumn[] = [
+  from('flowdrop', column('symbol', 'string', 'Underlying option root.', false)),
+  from('flowdrop', column('date', 'date', 'Date of the session.', false)),
+  from('document', column('effective_date', 'date', 'Effective date of the snapshot, from the API.', false)),
+  from('document', column('structure_as_of', 'instant', 'Instant of the chain, UTC.', false)),
+  from('document', column('flow_as_of', 'instant', 'Instant up to which trades count, UTC.', false)),
+  from('document', column('intraday_gex_as_of', 'instant', 'Instant of the intraday summary, UTC; null without one.')),
+  from(
+    'document',
+    number('spot', 'Latest positive price of the underlying (null without an intraday summary)', 'dollars'),
+  ),
+  from(
+    'document',
+    number(
+      'call_gex',
+      'Call gamma exposure of the full chain, 0 or more (null without an intraday summary)',
+      'dollars',
+    ),
+  ),
+  from(
+    'document',
+    number('put_gex', 'Put gamma exposure of the full chain, 0 or less (null without an intraday summary)', 'dollars'),
+  ),
   text('symbol_meta_underlying_type', 'Kind of underlying.'),
-  whole('symbol_meta_market_cap', 'Market capitalisation, dollars.'),
+  whole('symbol_meta_market_cap', 'Market capitalisation', 'dollars'),
   column('symbol_meta_earning_date', 'date', 'Next earnings date.'),
-  whole('flow_trades', 'Trades of the session.'),
-  whole('flow_call_trades', 'Trades of calls.'),
-  whole('flow_put_trades', 'Trades of puts.'),
-  whole('flow_bullish_trades', 'Trades whose sentiment is BULLISH.'),
-  whole('flow_bearish_trades', 'Trades whose sentiment is BEARISH.'),
-  whole('flow_neutral_trades', 'Every other trade.'),
-  whole('flow_contracts', 'Contracts traded.'),
-  whole('flow_call_contracts', 'Calls traded.'),
-  whole('flow_put_contracts', 'Puts traded.'),
-  number('flow_total_premium', 'Dollars paid for options.'),
-  number('flow_call_premium', 'Dollars paid for calls.'),
-  number('flow_put_premium', 'Dollars paid for puts.'),
-  number('flow_bullish_premium', 'Premium of BULLISH trades.'),
-  number('flow_bearish_premium', 'Premium of BEARISH trades.'),
-  number('flow_neutral_premium', 'Premium of every other trade.'),
-  number('flow_net_premium', 'Bullish less bearish premium.'),
+  whole('flow_trades', 'Trades of the session', 'trades'),
+  whole('flow_call_trades', 'Trades of calls', 'trades'),
+  whole('flow_put_trades', 'Trades of puts', 'trades'),
+  whole('flow_bullish_trades', 'Trades whose sentiment is BULLISH', 'trades'),
+  whole('flow_bearish_trades', 'Trades whose sentiment is BEARISH', 'trades'),
+  whole('flow_neutral_trades', 'Every other trade', 'trades'),
+  whole('flow_contracts', 'Contracts traded', 'contracts'),
+  whole('flow_call_contracts', 'Calls traded', 'contracts'),
+  whole('flow_put_contracts', 'Puts traded', 'contracts'),
+  number('flow_total_premium', 'Paid for options', 'dollars'),
+  number('flow_call_premium', 'Paid for calls', 'dollars'),
+  number('flow_put_premium', 'Paid for puts', 'dollars'),
+  number('flow_bullish_premium', 'Premium of BULLISH trades', 'dollars'),
+  number('flow_bearish_premium', 'Premium of BEARISH trades', 'dollars'),
+  number('flow_neutral_premium', 'Premium of every other trade', 'dollars'),
+  number('flow_net_premium', 'Bullish less bearish premium', 'dollars'),
   text('flow_sentiment', 'Sign of the net premium: BULLISH, BEARISH or NEUTRAL.'),
-  number('flow_neutral_share', 'Neutral premium / total premium.'),
-  number('flow_put_call_premium_ratio', 'Put premium / call premium.'),
-  number('flow_put_call_volume_ratio', 'Put contracts / call contracts.'),
+  number('flow_neutral_share', 'Neutral premium / total premium', '1 = 100%'),
+  number('flow_put_call_premium_ratio', 'Put premium / call premium', 'ratio'),
+  number('flow_put_call_volume_ratio', 'Put contracts / call contracts', 'ratio'),
   text('structure_source', 'What the chain was made from.'),
-  number('structure_spot', 'Price that the exposure is computed at, dollars.'),
-  whole('structure_contracts', 'Contracts (series) of the chain.'),
-  number('structure_call_gex', 'Call gamma exposure of the chain, dollars per 1% move.'),
-  number('structure_put_gex', 'Put gamma exposure of the chain, dollars per 1% move, negative.'),
-  number('structure_net_gex', 'Calls + puts.'),
-  number('structure_zero_gamma', 'Price at which net exposure changes its sign.'),
-  number('structure_call_wall', 'Strike with the largest call exposure.'),
-  number('structure_put_wall', 'Strike with the most negative put exposure.'),
-  column('symbol_meta', 'string', 'The object `symbol_meta`, whole, as JSON.', false),
-  column('flow', 'string', 'The object `flow`, whole, as JSON.', false),
-  text('intraday_gex', 'The object `intraday_gex`, whole, as JSON; null without an intraday summary.'),
-  column('structure', 'string', 'The object `structure`, whole, as JSON.', false),
+  number('structure_spot', 'Price that the exposure is computed at', 'dollars'),
+  whole('structure_contracts', 'Contracts of the chain', 'series'),
+  number('structure_call_gex', 'Call gamma exposure of the chain', 'dollars per 1% move'),
+  number('structure_put_gex', 'Put gamma exposure of the chain', 'dollars per 1% move, negative'),
+  number('structure_net_gex', 'Calls + puts', 'dollars per 1% move'),
+  number('structure_zero_gamma', 'Price at which net exposure changes its sign', 'dollars'),
+  number('structure_call_wall', 'Strike with the largest call exposure', 'dollars'),
+  number('structure_put_wall', 'Strike with the most negative put exposure', 'dollars'),
+  from('document', column('symbol_meta', 'string', 'The object `symbol_meta`, whole, as JSON.', false)),
+  from('document', column('flow', 'string', 'The object `flow`, whole, as JSON.', false)),
+  from(
+    'document',
+    text('intraday_gex', 'The object `intraday_gex`, whole, as JSON; null without an intraday summary.'),
+  ),
+  from('document', column('structure', 'string', 'The object `structure`, whole, as JSON.', false)),
 ];
 
-export const SNAPSHOT_COLUMNS: Readonly<Record<SnapshotApi, readonly JobColumn[]>> = {
+export const SNAPSHOT_COLUMNS: Readonly<Record<SnapshotApi, readonly SnapshotColumn[]>> = {
   chain: CHAIN_COLUMNS,
   'market-structure': MARKET_STRUCTURE_COLUMNS,
 };

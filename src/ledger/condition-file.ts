@@ -40,6 +40,9 @@ const entrySchema = z.looseObject({
   accepted: acceptedGapSchema.optional(),
 });
 
+/** Of an invalid document, in words. */
+const SHOWN_ISSUES = 3;
+
 export type ConditionEntry = z.infer<typeof entrySchema>;
 
 export interface ConditionDocument {
@@ -57,7 +60,9 @@ export async function readConditionDocument(store: Store, dataset: string): Prom
   const text = Buffer.from(bytes).toString('utf8');
   const parsed = z.array(entrySchema).safeParse(tryParseJson(text));
   if (!parsed.success) {
-    return { entries: new Map(), text, fault: z.prettifyError(parsed.error).replaceAll('\n', ' ') };
+    // Each date may have the same fault: the first ones are enough.
+    const first = new z.ZodError(parsed.error.issues.slice(0, SHOWN_ISSUES));
+    return { entries: new Map(), text, fault: z.prettifyError(first).replaceAll('\n', ' ') };
   }
   return { entries: new Map(parsed.data.map((entry) => [entry.date, entry])), text, fault: undefined };
 }

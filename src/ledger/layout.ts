@@ -164,8 +164,8 @@ export function tableHintKey(dataset: string): string {
 }
 
 /** Replaced revisions of a date. */
-export function historyPrefix(dataset: string, date: string): string {
-  return `${recordsPrefix(dataset)}history/session=${date}/`;
+export function historyPrefix(dataset: string, date?: string): string {
+  return `${recordsPrefix(dataset)}history/${date === undefined ? '' : `session=${date}/`}`;
 }
 
 /**
@@ -206,6 +206,11 @@ function matchBelow(prefix: string, key: string, pattern: RegExp): Record<string
 /** A file that may become a drop, named by its content. */
 export function sealingFileKey(dataset: string, date: string, revision: number, sha256: string): string {
   return `${sealingPrefix(dataset, date, revision)}${sha256}.parquet`;
+}
+
+/** A file that a server is writing. @param attempt identifies it, so that a killed attempt is never continued */
+export function sealingAttemptKey(dataset: string, date: string, revision: number, attempt: string): string {
+  return `${sealingPrefix(dataset, date, revision)}${attempt}.parquet`;
 }
 
 /** The decision which files become the drop: a complete manifest, written once. */

@@ -10,7 +10,15 @@ import type { AuditRecord } from '../state/audit-record.ts';
 import type { Store } from '../store/store.ts';
 import type { ConditionEntry } from './condition-file.ts';
 import { listDoubts } from './doubts.ts';
-import { dropKey, dropsPrefix, manifestKey, parseDatasetKey, recordsPrefix } from './layout.ts';
+import {
+  dropKey,
+  dropsPrefix,
+  historyPrefix,
+  manifestKey,
+  parseDatasetKey,
+  recordsPrefix,
+  sealedPrefix,
+} from './layout.ts';
 import { readManifest } from './sealed-dates.ts';
 
 export interface SealedFacts {
@@ -31,14 +39,24 @@ export interface SealedFacts {
 /** Manifests read in parallel, so that a store without `condition.json` does not take minutes. */
 const READ_AT_ONCE = 8;
 
-/** By date, ascending. @param entries of `condition.json` @throws StoreFault */
+/**
+ * By date, ascending.
+ * @param entries of `condition.json`
+ * @param since earlier dates are as `condition.json` has them: nothing of theirs is listed
+ * @throws StoreFault
+ */
 export async function readSealedFacts(
   store: Store,
   dataset: string,
   entries: ReadonlyMap<string, ConditionEntry>,
+  since?: string,
 ): Promise<ReadonlyMap<string, SealedFacts>> {
-  const { sealed, replaced, objects } = await listRevisions(store, dataset);
+  const { sealed, replaced, objects } = await listRevisions(store, dataset, since);
   const facts = new Map<string, SealedFacts>();
+  for (const entry of entries.values()) {
+    const known = since !== undefined && entry.date < since ? factsOf(entry, 0) : undefined;
+    if (known) facts.set(entry.date, known);
+  }
   const unknown: string[] = [];
   for (const date of sealed) {
     const known = factsOf(entries.get(date), replaced.get(date) ?? 0);
@@ -54,6 +72,7 @@ export async function readSealedFacts(
     }
   }
   for (const [date, { rows, revision, filename }] of facts) {
+    if (since !== undefined && date < since) continue;
     const key = dropKey(dataset, date, filename);
     if (objects.has(key)) continue;
     facts.set(date, { condition: 'degraded', rows, revision, damage: `${store.url}/${key} is missing` });
@@ -62,18 +81,24 @@ export async function readSealedFacts(
 }
 
 /** Dates with a manifest, the newest replaced revision of each, and the keys of all objects with rows. */
-async function listRevisions(store: Store, dataset: string) {
+async function listRevisions(store: Store, dataset: string, since?: string) {
   const sealed: string[] = [];
   const replaced = new Map<string, number>();
   const objects = new Set<string>();
-  for await (const { key } of store.list(recordsPrefix(dataset))) {
+  const note = (key: string) => {
     const place = parseDatasetKey(dataset, key);
     if (place?.kind === 'history') {
       replaced.set(place.date, Math.max(place.revision, replaced.get(place.date) ?? 0));
     } else if (place?.kind === 'record' && key === manifestKey(dataset, place.date)) sealed.push(place.date);
+  };
+  if (since === undefined) for await (const { key } of store.list(recordsPrefix(dataset))) note(key);
+  else {
+    for await (const { key } of store.list(historyPrefix(dataset), historyPrefix(dataset, since))) note(key);
+    for await (const { key } of store.list(sealedPrefix(dataset), recordsPrefix(dataset, since))) note(key);
   }
   // Listed after the manifests: a date that is sealed in between is not listed without its object.
-  if (sealed.length > 0) for await (const { key } of store.list(dropsPrefix(dataset))) objects.add(key);
+  const after = since === undefined ? undefined : dropsPrefix(dataset, since);
+  if (sealed.length > 0) for await (const { key } of store.list(dropsPrefix(dataset), after)) objects.add(key);
   return { sealed, replaced, objects };
 }
 

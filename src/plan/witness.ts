@@ -3,7 +3,10 @@
  * row that the source has returned. Pure. Invariant: a date is agreed on only if every witness says that it is over and
  * still whole. If only some say so, the date is contested and reported: it is held back, not skipped.
  */
+
+import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatWallClock } from '../calendar/wall-clock.ts';
+import { formatInstant } from '../core/date-text.ts';
 import { computeLookback, expiresAt, type LookbackRange, listSettled, type SettleRule, settledAt } from './dates.ts';
 
 /**
@@ -42,7 +45,7 @@ export function compareWitnesses({ ownMs, serverMs = ownMs, rowMs }: Witnesses):
 
 function describeClocks(serverMs: number, ownMs: number): string {
   const apart = formatApart(serverMs - ownMs);
-  return `the source's clock is ${apart} ${serverMs > ownMs ? 'ahead of' : 'behind'} this machine's (${formatInstant(serverMs)}, here ${formatInstant(ownMs)})`;
+  return `the source's clock is ${apart} ${serverMs > ownMs ? 'ahead of' : 'behind'} this machine's (${formatInstant(serverMs, EXCHANGE_TIME_ZONE)}, here ${formatInstant(ownMs, EXCHANGE_TIME_ZONE)})`;
 }
 
 function describeSlow(rowMs: number, serverMs: number, ownMs: number): string {
@@ -50,7 +53,7 @@ function describeSlow(rowMs: number, serverMs: number, ownMs: number): string {
     ...(rowMs - serverMs > MAX_CLOCK_SKEW_MS ? [`the source's clock by ${formatApart(rowMs - serverMs)}`] : []),
     ...(rowMs - ownMs > MAX_CLOCK_SKEW_MS ? [`this machine's by ${formatApart(rowMs - ownMs)}`] : []),
   ];
-  return `a row was seen that cannot be visible before ${formatInstant(rowMs)}, so a clock is slow: ${slow.join(', ')}`;
+  return `a row was seen that cannot be visible before ${formatInstant(rowMs, EXCHANGE_TIME_ZONE)}, so a clock is slow: ${slow.join(', ')}`;
 }
 
 /** `40 s`, `5 h 3 min`, `400 d 2 h`: two units are enough, and beside hours the seconds are noise. */
@@ -66,10 +69,6 @@ export function formatApart(ms: number): string {
   const first = units.findIndex(([, count]) => count > 0);
   const shown = units.slice(first, first + 2).filter(([, count]) => count > 0);
   return first < 0 ? '0 s' : shown.map(([unit, count]) => `${count} ${unit}`).join(' ');
-}
-
-function formatInstant(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
 /** A date that may be due but is not exported now. */

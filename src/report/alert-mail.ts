@@ -2,8 +2,8 @@
  * The mail for operator alerts: subject, HTML and text about a job's new and recovered problems. Invariant: it decides
  * nothing; the notice says which alerts to send. Times are UTC, as in logs.
  */
+import { formatInstant } from '../core/date-text.ts';
 import { renderHtmlTemplate, renderTextTemplate } from './template.ts';
-import { formatInstant } from './text/label.ts';
 
 /**
  * - `critical`: rows are lost, or will be unless someone acts
@@ -60,10 +60,11 @@ const SEVERITIES: readonly AlertSeverity[] = ['critical', 'error', 'warning'];
 /** @throws Fault `TEMPLATE_INVALID` (kind `usage`) if a template is missing or invalid */
 export async function renderAlertMail(notice: AlertNotice, templatesDir: string): Promise<RenderedAlert> {
   const view = buildAlertView(notice);
+  const folders = { shipped: templatesDir, own: null };
   return {
     subject: view.subject,
-    html: await renderHtmlTemplate(templatesDir, TEMPLATE, view),
-    text: await renderTextTemplate(templatesDir, TEMPLATE, view),
+    html: await renderHtmlTemplate(folders, TEMPLATE, view),
+    text: await renderTextTemplate(folders, TEMPLATE, view),
   };
 }
 
@@ -86,7 +87,7 @@ function buildAlertView(notice: AlertNotice) {
   const subject = formatAlertSubject(notice);
   return {
     subject,
-    preview: alerts[0]?.next.replaceAll('`', '') ?? 'Nothing is left to do about it.',
+    preview: alerts[0]?.next.replaceAll('`', '') ?? 'There is nothing left to do.',
     job: notice.job,
     dataset: notice.dataset,
     place: notice.place,

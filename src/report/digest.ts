@@ -2,15 +2,19 @@
  * The digest: short reports of several datasets in one mail. Pure. A dataset whose date is not sealed is listed as
  * pending, without numbers: nothing is computed from half a day.
  */
+import { formatDay } from '../core/date-text.ts';
+import { USUAL_LOOK } from './look.ts';
 import type { FlowReport } from './model.ts';
-import { cleanLabel, formatDay } from './text/label.ts';
+import { cleanLabel } from './text/label.ts';
 import {
   buildCorrection,
   buildFlowView,
+  buildLook,
   type CorrectionView,
   type FlowView,
   type ViewOptions,
 } from './text/mail-view.ts';
+import { buildOwnSubject } from './text/own-words.ts';
 import { buildDigestSubject } from './text/subject.ts';
 
 export type DigestPart =
@@ -29,7 +33,7 @@ interface DigestPartView {
   readonly flow: FlowView | null;
 }
 
-interface DigestView {
+interface DigestView extends ReturnType<typeof buildLook> {
   readonly subject: string;
   readonly preview: string;
   readonly date: string;
@@ -45,10 +49,15 @@ export function buildDigestView(parts: readonly DigestPart[], options: ViewOptio
   const dates = parts.map((part) => ('report' in part ? part.report.drop.date : part.pending)).sort();
   const date = dates.at(-1) ?? '';
   const views = parts.map((part) => buildPartView(part, options));
+  const pending = parts.length - reports.length;
+  const occasion = { late: options.late, corrected: options.correction !== null };
+  const { subject } = options.look ?? USUAL_LOOK;
   return {
-    subject: buildDigestSubject(date, reports, parts.length - reports.length, {
-      ...{ late: options.late, corrected: options.correction !== null },
-    }),
+    subject:
+      subject === null
+        ? buildDigestSubject(date, reports, pending, occasion)
+        : buildOwnSubject(subject, reports, { date, pending, occasion }),
+    ...buildLook(reports, date, options),
     preview: views.map((view) => `${view.title}: ${view.flow === null ? 'pending' : view.flow.premium}`).join(', '),
     date: cleanLabel(date),
     day: formatDay(date),

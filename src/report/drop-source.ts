@@ -6,7 +6,7 @@
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { Fault } from '../core/errors.ts';
 import type { Engine, SqlParams } from '../engine/engine.ts';
-import { quoteString } from '../engine/literal.ts';
+import { parquetFile } from '../engine/literal.ts';
 import type { SealedDrop } from './model.ts';
 import { COUNTED_COLUMNS, KNOWN_PREMIUM, PREMIUM_COLUMNS } from './records.ts';
 
@@ -36,7 +36,7 @@ export interface DropSource {
  */
 export function openDropFile(engine: Engine, drop: SealedDrop, signal?: AbortSignal, beside = false): DropSource {
   return {
-    table: `file(${quoteString(drop.path)}, Parquet)`,
+    table: parquetFile(drop.path),
     rows: async (sql, params) =>
       await engine.rows(`${sql}\nSETTINGS output_format_json_quote_denormals = 1`, { params, signal, beside }),
   };
@@ -59,12 +59,15 @@ export function keepRecords(file: DropSource, condition: string | null, hasGaps:
  */
 export const RECORD_ORDER = 'concat(toString(toUnixTimestamp64Milli(time)), id)';
 
-/** @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the job's column list lacks columns that the report needs */
-export async function assertColumns(source: DropSource, drop: SealedDrop): Promise<void> {
+/**
+ * @returns the names of all columns
+ * @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the job's column list lacks columns that the report needs
+ */
+export async function assertColumns(source: DropSource, drop: SealedDrop): Promise<ReadonlySet<string>> {
   const described = await source.rows<{ readonly name: string }>(`DESCRIBE TABLE ${source.table}`);
   const present = new Set(described.map((column) => column.name));
   const missing = REQUIRED.filter((name) => !present.has(name));
-  if (missing.length === 0) return;
+  if (missing.length === 0) return present;
   throw new Fault(
     'REPORT_COLUMNS_MISSING',
     `${drop.dataset} ${drop.date} has no column ${missing.join(', ')}, which the flow report needs`,

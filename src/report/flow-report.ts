@@ -8,9 +8,18 @@ import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
 import { type EngineNumber, readAmount } from './amount.ts';
 import { assertColumns, type DropSource, keepRecords, openDropFile } from './drop-source.ts';
-import type { Exposure, FlowReport, SealedDrop, ShownDrop, VolumeAboveOpenInterest, WatchedSymbol } from './model.ts';
-import { queryBiggestTrades } from './query/biggest-trades.ts';
+import type {
+  Drivers,
+  Exposure,
+  FlowReport,
+  SealedDrop,
+  ShownDrop,
+  VolumeAboveOpenInterest,
+  WatchedSymbol,
+} from './model.ts';
+import { queryBiggestSweeps, queryBiggestTrades } from './query/biggest-trades.ts';
 import { queryDrivers } from './query/drivers.ts';
+import { queryEarnings } from './query/earnings.ts';
 import { queryExclusions, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, openChain, queryExposure } from './query/exposure.ts';
 import type { ExposureScope } from './query/exposure-query.ts';
@@ -35,10 +44,13 @@ export interface FlowOptions {
   readonly before: readonly PastSession[];
   /** Sessions before the date that the ledger knows: those that cannot be compared are named. Default: none. */
   readonly known?: readonly string[] | undefined;
-  /** Local file of the market-structure drop of this date; null if none is sealed. */
-  readonly marketStructure: string | null;
-  /** The chain drop of this date: its local file, and its store URL; null if none is sealed. */
-  readonly chain?: { readonly path: string; readonly location: string } | null | undefined;
+  /** The market-structure drop of this date: its local file and its store URL; null if none is sealed. */
+  readonly marketStructure: { readonly path: string; readonly location: string } | null;
+  /** The chain drop of this date: its local file, its store URL, and whether it may lack contracts; null if none is sealed. */
+  readonly chain?:
+    | { readonly path: string; readonly location: string; readonly isDegraded?: boolean }
+    | null
+    | undefined;
   /** Whether zero gamma counts contracts that expire this date. Default: it does. */
   readonly keepsExpiring?: boolean | undefined;
 }
@@ -51,14 +63,14 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
   const wanted = [...new Set(options.symbols)];
   const focus = wanted.slice(0, MAX_WATCHLIST);
   const file = openDropFile(engine, drop, options.signal);
-  await assertColumns(file, drop);
+  const columns = await assertColumns(file, drop);
   const { exclusions: left, condition, hasGaps, hasUnknownCodes } = await queryExclusions(file);
   assertSealedRows(drop, left.recorded.trades);
   const source = keepRecords(file, condition, hasGaps);
   const exclusions = { ...left, unknownCodes: hasUnknownCodes ? await queryUnknownCodes(source) : [] };
   const beside = keepRecords(openDropFile(engine, drop, options.signal, true), condition, hasGaps);
   const { date } = drop;
-  const chain = options.chain ? await openChain(file, options.chain.path) : null;
+  const chain = options.chain ? await openChain(file, options.chain) : null;
   const measureExposure = async () =>
     hasWholeSymbols(drop.filter)
       ? await queryExposure(beside, { ...pickExposure(options), chain, date, focus })
@@ -75,13 +87,17 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
       volumeAboveOpenInterest,
       drivers,
       topContracts,
+      earnings: await queryEarnings(source, columns, listMovers(drivers, sums)),
       biggestTrades: await queryBiggestTrades(source),
+      biggestSweeps: await queryBiggestSweeps(source),
     };
   };
   const [trades, exposure] = await sideBySide(queryTrades(), measureExposure());
-  const { history, volumeAboveOpenInterest, drivers, topContracts, biggestTrades } = trades;
+  const { history, volumeAboveOpenInterest, drivers, earnings, topContracts, biggestTrades, biggestSweeps } = trades;
   const { symbols, ...sums } = trades.sums;
   const chainLocation = options.chain?.location ?? null;
+  const isCompared = exposure.focus.some(({ marketStructure }) => marketStructure !== null);
+  const structureLocation = isCompared ? (options.marketStructure?.location ?? null) : null;
   return {
     kind: 'flow',
     job: options.job,
@@ -101,15 +117,36 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
     unusual: sums.unusual,
     drivers,
     movers: sums.movers,
+    earnings,
     biggestTrades,
+    biggestSweeps,
     topContracts,
     volatility: await measureVolatility(source, { date, chain }, exposure),
     exposure,
     watchlist: focus.map((symbol) => watch(symbol, symbols, exposure)),
     watchlistLeftOut: wanted.length - focus.length,
-    chainLocation,
-    rebuildQueries: buildRebuildQueries(drop.location, exclusions, hasGaps, chainLocation),
+    ...{ chainLocation, structureLocation },
+    rebuildQueries: buildRebuildQueries(drop.location, {
+      ...{
+        exclusions,
+        hasGaps,
+        chain: chainLocation,
+        structure: structureLocation,
+        pastDates: history.sessions.map((session) => session.date),
+      },
+      exposure: hasWholeSymbols(drop.filter)
+        ? { date, keepsExpiring: options.keepsExpiring ?? true, focus: exposure.focus.map(({ symbol }) => symbol) }
+        : null,
+      hasEarnings: columns.has('earning_date'),
+    }),
   };
+}
+
+/** The symbols of what moved the day. */
+function listMovers({ top, bullish, bearish }: Drivers, { movers }: Sums): readonly string[] {
+  return [
+    ...new Set([...top, ...[bullish ?? []].flat(), ...[bearish ?? []].flat(), ...movers].map(({ symbol }) => symbol)),
+  ];
 }
 
 /** Of the symbols that have details. */
@@ -123,7 +160,7 @@ async function measureVolatility(
 }
 
 function pickExposure({ marketStructure, keepsExpiring }: FlowOptions) {
-  return { marketStructure, keepsExpiring };
+  return { marketStructure: marketStructure?.path ?? null, keepsExpiring };
 }
 
 function watch(symbol: string, symbols: Sums['symbols'], exposure: Exposure): WatchedSymbol {

@@ -4,12 +4,13 @@
  * percentage, net dollars in dollars (a percentage of a number that crosses zero says nothing), shares in percentage
  * points, ratios as a difference.
  */
+import { formatDate, formatNearDay } from '../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../core/units.ts';
 import type { Amount } from './amount.ts';
 import type { Change, Comparison, FlowReport, SymbolExposure } from './model.ts';
 import { type Compared, KEY_NUMBERS, type Unit } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnKind, KIND_OF, kept, shown } from './report-table.ts';
-import { formatPastDay, formatShortCount, formatSignedPercent, joinWords, NONE } from './text/label.ts';
+import { formatShortCount, formatSignedPercent, joinWords, NONE } from './text/label.ts';
 
 /** Decimals for values that would look the same with fewer. */
 const FINE_DIGITS = 4;
@@ -62,7 +63,7 @@ export function hasMean({ meanDates }: Comparison): boolean {
 }
 
 /**
- * Headings of the two columns of past sessions: `18 Nov`, `5-session mean`.
+ * Headings of the two columns of past sessions: `Nov 18`, `5-session mean`.
  * @param date of the report
  */
 export function nameSessions(
@@ -74,12 +75,12 @@ export function nameSessions(
 } {
   const { previousDate, meanDates } = comparison;
   return {
-    previous: previousDate === null ? 'Previous' : formatPastDay(previousDate, date),
+    previous: previousDate === null ? 'Previous' : formatNearDay(previousDate, date),
     mean: !hasMean(comparison) ? 'Mean' : `${meanDates.length}-session mean`,
   };
 }
 
-/** The change of total premium, for the first screen: `+12% vs 18 Nov`, `+6.4% vs 5-session mean`. */
+/** The change of total premium, for the first screen: `+12% vs Nov 18`, `+6.4% vs 5-session mean`. */
 export function describeTotalChange(comparison: Comparison, date: string): readonly string[] {
   const { latest, previous, mean }: Change = comparison.changes.total;
   const names = nameSessions(comparison, date);
@@ -96,12 +97,12 @@ export function describeTotalChange(comparison: Comparison, date: string): reado
 /** Warns if past sessions are degraded; empty if none is. */
 export function describePast({ degradedDates }: Comparison, date: string): string {
   if (degradedDates.length === 0) return '';
-  return `Degraded, so perhaps without some of its trades: ${joinWords(degradedDates.map((past) => formatPastDay(past, date)))}.`;
+  return `Degraded, so some trades may be missing: ${joinWords(degradedDates.map((past) => formatNearDay(past, date)))}.`;
 }
 
 /** For the first screen: which sessions the comparison lacks, and which of it are degraded. */
 export function listPastGaps({ missingDates, degradedDates }: Comparison, date: string): readonly string[] {
-  const name = (dates: readonly string[]) => joinWords(dates.map((past) => formatPastDay(past, date)));
+  const name = (dates: readonly string[]) => joinWords(dates.map((past) => formatNearDay(past, date)));
   return [
     ...(missingDates.length === 0 ? [] : [`Missing in the comparison: ${name(missingDates)}.`]),
     ...(degradedDates.length === 0 ? [] : [`Degraded in the comparison: ${name(degradedDates)}.`]),
@@ -190,8 +191,13 @@ export function buildKeyNumberTable(report: FlowReport): AttachedTable {
     [
       shown('Number', 'name', 'text', (row) => row.name),
       kept('unit', 'text', (row) => row.unit),
-      shown(drop.date, 'latest', 'measure', (row) => row.latest),
-      shown(comparison.previousDate ?? 'Session before', 'previous', 'measure', (row) => row.previous),
+      shown(formatDate(drop.date), 'latest', 'measure', (row) => row.latest),
+      shown(
+        comparison.previousDate === null ? 'Session before' : formatDate(comparison.previousDate),
+        'previous',
+        'measure',
+        (row) => row.previous,
+      ),
       shown(describeMean(sessions), 'mean', 'measure', (row) => row.mean),
       kept('previous_date', 'date', () => comparison.previousDate),
       kept('mean_sessions', 'count', () => sessions),
@@ -204,15 +210,17 @@ function describeMean(sessions: number): string {
 }
 
 /** Numbers of this date that summaries of earlier days do not contain. */
-function listOwnNumbers({ headline, exposure, exclusions, volumeAboveOpenInterest }: FlowReport): readonly NumberRow[] {
+function listOwnNumbers(report: FlowReport): readonly NumberRow[] {
+  const { headline, exposure, exclusions, volumeAboveOpenInterest, chainLocation } = report;
   const { cancelMessages, cancelledPrints, lateReports, recorded, unmatchedCancels } = exclusions;
+  const basis = chainLocation === null ? 'traded contracts only' : 'whole chains if known';
   return [
     ofToday('Series where volume is above OI', 'count', volumeAboveOpenInterest.series),
     ofToday('Series that traded', 'count', volumeAboveOpenInterest.ofSeries),
-    ofToday('Net GEX per 1% move', 'dollars', exposure.total.netGex),
-    ofToday('Call GEX per 1% move', 'dollars', exposure.total.callGex),
-    ofToday('Put GEX per 1% move', 'dollars', exposure.total.putGex),
-    ofToday('Net delta exposure', 'dollars', exposure.total.netDex),
+    ofToday(`Net GEX per 1%, ${basis}`, 'dollars', exposure.total.netGex),
+    ofToday(`Call GEX per 1%, ${basis}`, 'dollars', exposure.total.callGex),
+    ofToday(`Put GEX per 1%, ${basis}`, 'dollars', exposure.total.putGex),
+    ofToday(`Net delta, ${basis}`, 'dollars', exposure.total.netDex),
     ...(exposure.lead === null ? [] : listLevels(exposure.lead)),
     ofToday('Records in the file', 'count', recorded.trades),
     ofToday('Left out: cancel messages', 'count', cancelMessages.trades),
@@ -221,9 +229,9 @@ function listOwnNumbers({ headline, exposure, exclusions, volumeAboveOpenInteres
     ofToday('Cancel messages without a print', 'count', unmatchedCancels),
     ofToday('Left out: late reports', 'count', lateReports.trades),
     ofToday('Left out: premium of late reports', 'dollars', lateReports.premium),
-    ofToday('Left out of premium: trades without one', 'count', headline.unpriced),
-    ofToday('Left out of contracts: trades without a size', 'count', headline.unsized),
-    ...exclusions.unknownCodes.map(({ column, trades }) => ofToday(`Trades of an unknown ${column}`, 'count', trades)),
+    ofToday('Left out of premium: no premium', 'count', headline.unpriced),
+    ofToday('Left out of contracts: no size', 'count', headline.unsized),
+    ...exclusions.unknownCodes.map(({ column, trades }) => ofToday(`Unknown ${column}`, 'count', trades)),
   ];
 }
 

@@ -164,6 +164,13 @@ export interface Mover {
   readonly previous: number;
 }
 
+/** The next earnings of a symbol that moved the day, where they are within ten calendar days. */
+export interface Earnings {
+  readonly symbol: string;
+  /** `YYYY-MM-DD`. */
+  readonly day: string;
+}
+
 /** A contract that traded; counted records only. */
 export interface ContractFlow {
   readonly symbol: string;
@@ -185,11 +192,12 @@ export interface ExpirationVolatility {
   readonly expirationDate: string;
   /** Calendar days to it. */
   readonly days: number;
-  /** Of the strike nearest to the spot. */
+  /** Of `strike`; null if no strike is near the spot. */
   readonly atTheMoney: number | null;
+  readonly strike: number | null;
   /** Of the put of delta -0.25 less that of the call of delta 0.25; null without contracts near these. */
   readonly skew: number | null;
-  /** Dollars of the underlying, up or down: one standard deviation. */
+  /** Dollars of the underlying, up or down: one standard deviation. Null for an expiration on the date. */
   readonly expectedMove: number | null;
 }
 
@@ -257,6 +265,8 @@ export interface RankedExposure extends ExposureSums {
   readonly spot: number | null;
   /** Whether its series are all of its chain, and not only those that traded. */
   readonly isWholeChain: boolean;
+  /** Whether the drop of that chain is degraded: it may lack contracts. */
+  readonly isDegradedChain?: boolean | undefined;
 }
 
 /** A symbol with all details. */
@@ -337,7 +347,11 @@ export interface FlowReport {
   readonly drivers: Drivers;
   /** Largest absolute change first (at most 3); empty without a session before. */
   readonly movers: readonly Mover[];
+  /** Of the symbols of `drivers` and `movers`, by date. */
+  readonly earnings: readonly Earnings[];
   readonly biggestTrades: readonly BigTrade[];
+  /** Executions of intermarket sweep orders: largest premium first (at most 10). */
+  readonly biggestSweeps: readonly BigTrade[];
   /** Largest premium first (at most 10). */
   readonly topContracts: readonly ContractFlow[];
   /** By symbol and expiration, of the symbols of `exposure.focus`. */
@@ -348,5 +362,7 @@ export interface FlowReport {
   readonly watchlistLeftOut: number;
   /** Store URL of the chain drop that the exposure of its symbols is computed from; null without one. */
   readonly chainLocation: string | null;
+  /** Store URL of the market-structure drop that the exposure is compared with; null without one. */
+  readonly structureLocation: string | null;
   readonly rebuildQueries: readonly RebuildQuery[];
 }

@@ -131,6 +131,13 @@ export function readSummary(row: Readonly<Record<string, EngineNumber>>): Readon
   );
 }
 
+/** The compared numbers as SQL over the columns of a summary, by their names. */
+export const COMPARED_SQL: readonly ColumnSql[] = KEY_NUMBERS.map(({ quotient, ...number }) => {
+  const columnFor = (key: string) => IN_SUMMARY.filter((candidate) => candidate.key === key).map(columnOf)[0] ?? key;
+  const sql = quotient ? `${columnFor(quotient[0])} / nullif(${columnFor(quotient[1])}, 0)` : columnFor(number.key);
+  return [number.name, sql];
+});
+
 /** The key numbers of a date. */
 export function readKeyNumbers(headline: Premium, volumeAboveOpenInterest: Amount): Readonly<Record<Compared, Amount>> {
   return listCompared({ ...headline, volumeAboveOpenInterest });

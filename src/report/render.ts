@@ -9,12 +9,15 @@ import { buildSessionChart, buildSymbolChart, SHOWN_WIDTH } from './draw/chart.t
 import { DARK, LIGHT, type Palette } from './draw/palette.ts';
 import { renderPicture } from './draw/picture.ts';
 import { buildStrikeChart } from './draw/strikes.ts';
+import { USUAL_LOOK } from './look.ts';
 import type { FlowReport } from './model.ts';
 import { MAIL_TABLES } from './report-tables.ts';
 import { alignLeft, alignRight, renderHtmlTemplate, renderTextTemplate } from './template.ts';
 import { buildFlowView, type ViewOptions } from './text/mail-view.ts';
+import { renderNote } from './text/note.ts';
 
 export interface RenderOptions extends ViewOptions {
+  /** The shipped templates; the look may have some of its own. */
   readonly templatesDir: string;
 }
 
@@ -33,25 +36,38 @@ export interface RenderedReport {
 export async function renderFlowReport(report: FlowReport, options: RenderOptions): Promise<RenderedReport> {
   const view = buildFlowView(report, options);
   const { html, text } = await fillTemplates('flow', view, options);
-  return { subject: view.subject, html, text, images: await drawCharts(report, html) };
+  return {
+    subject: view.subject,
+    html,
+    text,
+    images: [...showLogo(html, options), ...(await drawCharts(report, html))],
+  };
 }
 
 /**
- * Renders several datasets' reports as one mail, with `digest.mjml` and `digest.txt`. It has no images.
+ * Renders several datasets' reports as one mail, with `digest.mjml` and `digest.txt`. Its only image is the logo.
  * @throws Fault `TEMPLATE_INVALID` (kind `usage`) if a template is missing or invalid
  */
 export async function renderDigest(reports: readonly DigestPart[], options: RenderOptions): Promise<RenderedReport> {
   const view = buildDigestView(reports, options);
   const { html, text } = await fillTemplates('digest', view, options);
-  return { subject: view.subject, html, text, images: [] };
+  return { subject: view.subject, html, text, images: showLogo(html, options) };
 }
 
-async function fillTemplates(name: string, view: object, { templatesDir }: RenderOptions) {
-  const printed = { ...view, tables: MAIL_TABLES, chartWidth: SHOWN_WIDTH, left: alignLeft, right: alignRight };
+async function fillTemplates(name: string, view: object, { templatesDir, look = USUAL_LOOK }: RenderOptions) {
+  const note = await renderNote(look.note);
+  const printed = { ...view, note, tables: MAIL_TABLES, chartWidth: SHOWN_WIDTH, left: alignLeft, right: alignRight };
+  const folders = { shipped: templatesDir, own: look.templates };
   return {
-    html: await renderHtmlTemplate(templatesDir, name, printed),
-    text: await renderTextTemplate(templatesDir, name, printed),
+    html: await renderHtmlTemplate(folders, name, printed),
+    text: await renderTextTemplate(folders, name, printed),
   };
+}
+
+/** Like the charts, only if the HTML references it. */
+function showLogo(html: string, { look }: RenderOptions): readonly InlineImage[] {
+  if (!look?.logo || !html.includes('cid:logo"')) return [];
+  return [{ cid: 'logo', filename: 'logo.png', png: look.logo.png }];
 }
 
 /** Draws only the images that the HTML references: others would appear as attachments. */

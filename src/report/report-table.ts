@@ -3,17 +3,33 @@
  * and text. Invariant: a cell of a file is the model's value, unrounded, and null means unknown; the text for people is
  * formatted from the same value.
  */
+import { nameCode } from '../api-contract/code-name.ts';
+import { formatDate } from '../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent } from '../core/units.ts';
 import type { Unit } from './numbers.ts';
-import { cleanLabel, formatShortCount, NONE } from './text/label.ts';
+import { cleanLabel, formatShortCount, NONE, nameBucket, nameContract } from './text/label.ts';
 
 export type Cell = string | number | boolean | null;
 
 /**
- * The kind of a column's values. `date`: `YYYY-MM-DD`; `count`: a whole number; `price`: dollars per share, also for a
- * strike; `fraction`: a part of one; `measure`: a number whose unit is in the row's cell `unit`.
+ * The kind of a column's values. `code`: one of `code-name.ts`, for people by its name; `contract`: as `formatContract` writes it;
+ * `date`: `YYYY-MM-DD`; `count`: a whole number; `price`: dollars per share, also for a
+ * strike; `fraction`: a part of one; `points`: a difference of fractions; `bucket`: a part of the day; `measure`: a number whose unit is in the row's cell `unit`.
  */
-export type ColumnKind = 'text' | 'date' | 'count' | 'dollars' | 'price' | 'fraction' | 'ratio' | 'flag' | 'measure';
+export type ColumnKind =
+  | 'text'
+  | 'code'
+  | 'contract'
+  | 'bucket'
+  | 'date'
+  | 'count'
+  | 'dollars'
+  | 'price'
+  | 'fraction'
+  | 'points'
+  | 'ratio'
+  | 'flag'
+  | 'measure';
 
 /** The column kind of each unit. */
 export const KIND_OF = {
@@ -133,7 +149,7 @@ export function buildTable<Row>(
   };
 }
 
-const TEXTS: readonly ColumnKind[] = ['text', 'date', 'flag'];
+const TEXTS: readonly ColumnKind[] = ['text', 'code', 'contract', 'bucket', 'date', 'flag'];
 
 /** Whether a column is aligned left: it has no numbers. */
 export function isText(column: Column | undefined): boolean {
@@ -160,19 +176,27 @@ export function printTable(table: AttachedTable): {
   };
 }
 
-/** A column of numbers that has none, or only zeros. */
-function saysNothing({ columns, rows }: AttachedTable, index: number): boolean {
-  return !isText(columns[index]) && rows.every((row) => row[index] === null || row[index] === 0);
+/** A column whose cells are all empty, unknown or zero. */
+function saysNothing({ rows }: AttachedTable, index: number): boolean {
+  return rows.every((row) => row[index] === null || row[index] === 0 || row[index] === '');
+}
+
+function writeText(text: string, kind: ColumnKind): string {
+  if (kind === 'code') return nameCode(text);
+  if (kind === 'contract') return nameContract(text);
+  if (kind === 'bucket') return nameBucket(text);
+  return kind === 'date' ? formatDate(text) : text;
 }
 
 /** @param unit for a `measure`: the kind used to format its number */
 function formatCell(cell: Cell, kind: ColumnKind, unit: Cell): string {
   if (cell === null) return NONE;
-  if (typeof cell === 'string') return cleanLabel(cell);
+  if (typeof cell === 'string') return cleanLabel(writeText(cell, kind));
   if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
   const shape = kind === 'measure' ? unit : kind;
   if (shape === 'dollars') return formatDollars(cell);
   if (shape === 'fraction') return formatPercent(cell);
+  if (shape === 'points') return `${formatDecimal(cell * 100, 1)} pt`;
   if (shape === 'count') return formatCount(cell);
   return formatDecimal(cell, Number.isInteger(cell) && shape === 'price' ? 0 : 2);
 }

@@ -36,7 +36,7 @@ import {
   shown,
 } from './report-table.ts';
 import { toneOf } from './text/bar.ts';
-import { formatTimes, NONE, nameSymbol } from './text/label.ts';
+import { formatTimes, NONE, nameBasis, nameSymbol } from './text/label.ts';
 
 /** @param focus the symbols whose strikes and expirations are listed */
 export function listTables(report: FlowReport, focus = report.exposure.focus): readonly AttachedTable[] {
@@ -52,24 +52,32 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
   );
   return [
     buildKeyNumberTable(report),
-    buildTable({ name: 'moved', title: 'What moved the day', date }, report.drivers.top, DRIVER_COLUMNS),
+    buildTable(
+      { name: 'moved', title: 'What moved the day', date },
+      report.drivers.top.map((row) => ({ ...row, earnings: findEarnings(report, row.symbol) })),
+      [
+        ...DRIVER_COLUMNS,
+        shown<{ readonly earnings: string | null }>('Earnings', 'earnings_date', 'date', (row) => row.earnings),
+      ],
+    ),
     buildTable({ name: 'symbols', title: 'Premium by symbol', date }, listSymbols(report), SYMBOL_COLUMNS),
     buildTable({ name: 'unusual-symbols', title: 'Unusual activity', date }, report.unusual, UNUSUAL_COLUMNS),
     buildTable({ name: 'half-hours', title: 'Premium by half hour', date }, report.halfHours, HALF_HOUR_COLUMNS),
     buildTable(
       { name: 'expirations', title: 'Premium by days to expiration', date },
       report.headline.trades === 0 ? [] : report.expiries,
-      [shown<(typeof report.expiries)[number]>('Expires', 'bucket', 'text', ({ bucket }) => bucket), ...PART_COLUMNS],
+      [shown<(typeof report.expiries)[number]>('Expires', 'bucket', 'bucket', ({ bucket }) => bucket), ...PART_COLUMNS],
     ),
     buildTable(
       { name: 'moneyness', title: 'Premium by moneyness', date },
       report.headline.trades === 0 ? [] : report.moneyness,
       [
-        shown<(typeof report.moneyness)[number]>('Moneyness', 'bucket', 'text', ({ bucket }) => bucket),
+        shown<(typeof report.moneyness)[number]>('Moneyness', 'bucket', 'bucket', ({ bucket }) => bucket),
         ...PART_COLUMNS,
       ],
     ),
     buildTable({ name: 'biggest-trades', title: 'Biggest trades', date }, report.biggestTrades, TRADE_COLUMNS),
+    buildTable({ name: 'biggest-sweeps', title: 'Biggest sweeps', date }, report.biggestSweeps, TRADE_COLUMNS),
     buildTable({ name: 'contracts', title: 'Contracts by premium', date }, report.topContracts, CONTRACT_COLUMNS),
     buildTable({ name: 'volatility', title: 'Implied volatility', date }, report.volatility, VOLATILITY_COLUMNS),
     buildTable({ name: 'gex-by-symbol', title: 'Exposure by symbol', date }, listExposures(exposure), EXPOSURE_COLUMNS),
@@ -95,6 +103,11 @@ function listSymbols(report: FlowReport): readonly ListedSymbol[] {
   return [...new Map(flows.map((flow) => [flow.symbol, flow])).values()]
     .toSorted((a, b) => a.place - b.place)
     .map((flow) => ({ ...flow, watched: watched.has(flow.symbol) }));
+}
+
+/** Within ten days; null if none are known. */
+function findEarnings({ earnings }: FlowReport, symbol: string): string | null {
+  return earnings.find((row) => row.symbol === symbol)?.day ?? null;
 }
 
 /** The detailed symbols first, then the rest of the ranking. */
@@ -180,7 +193,7 @@ const UNUSUAL_COLUMNS: readonly ColumnReader<UnusualSymbol>[] = [
     mailHeading: 'Times',
     print: ({ ratio }) => formatTimes(ratio),
   }),
-  shown('Sessions', 'sessions', 'count', (row) => row.sessions),
+  shown('Sessions traded', 'sessions', 'count', (row) => row.sessions),
   ...listColumns(DIRECTION_KEYS),
 ];
 
@@ -201,31 +214,31 @@ export const MOVED: MailTable<Driver & { readonly title: string }> = {
     ...LEAN,
   ],
   html: { title: '', premium: '', lean: 'tone' },
-  text: { title: 28, premium: 10, lean: 11 },
+  text: { title: 34, premium: 10, lean: 11 },
 };
 
 const TRADE_COLUMNS: readonly ColumnReader<BigTrade>[] = [
   shown('Time', 'time', 'text', (row) => row.time),
   kept('id', 'text', (row) => row.id),
   kept('symbol', 'text', (row) => row.symbol),
-  shown('Contract', 'contract', 'text', (row) => row.contract),
+  shown('Contract', 'contract', 'contract', (row) => row.contract),
   shown('Size', 'size', 'count', (row) => row.size),
   shown('Price', 'price', 'price', (row) => row.price),
   shown('Premium', 'premium', 'dollars', (row) => row.premium),
-  shown('Side', 'side', 'text', (row) => row.side),
-  shown('Sentiment', 'sentiment', 'text', (row) => row.sentiment),
+  shown('Side', 'side', 'code', (row) => row.side),
+  shown('Sentiment', 'sentiment', 'code', (row) => row.sentiment),
   shown('Spot', 'spot', 'price', (row) => row.spot),
   shown('OI', 'open_interest', 'count', (row) => row.openInterest),
   shown('IV', 'implied_volatility', 'fraction', (row) => row.impliedVolatility),
   shown('Days', 'days_to_expiration', 'count', (row) => row.days),
-  shown('Type', 'option_activity_type', 'text', (row) => row.activityType),
+  shown('Type', 'option_activity_type', 'code', (row) => row.activityType),
   kept('multi_leg', 'flag', (row) => row.multiLeg),
   kept('sweep', 'flag', (row) => row.sweep),
 ];
 
 const CONTRACT_COLUMNS: readonly ColumnReader<ContractFlow>[] = [
   kept('symbol', 'text', (row) => row.symbol),
-  shown('Contract', 'contract', 'text', (row) => row.contract),
+  shown('Contract', 'contract', 'contract', (row) => row.contract),
   shown('Premium', 'premium', 'dollars', (row) => row.premium),
   shown('Trades', 'trades', 'count', (row) => row.trades),
   shown('Volume', 'volume', 'count', (row) => row.volume),
@@ -240,12 +253,14 @@ const VOLATILITY_COLUMNS: readonly ColumnReader<ExpirationVolatility>[] = [
   shown('Expires', 'expiration_date', 'date', (row) => row.expirationDate),
   shown('Days', 'days', 'count', (row) => row.days),
   shown('IV at the money', 'at_the_money_volatility', 'fraction', (row) => row.atTheMoney),
-  shown('25-delta skew', 'skew_25_delta', 'fraction', (row) => row.skew),
+  shown('Strike', 'at_the_money_strike', 'price', (row) => row.strike),
+  shown('25-delta skew', 'skew_25_delta', 'points', (row) => row.skew),
   shown('Expected move', 'expected_move', 'price', (row) => row.expectedMove),
 ];
 
 const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExposure>>[] = [
   SYMBOL,
+  shown('Of', 'basis', 'text', (row) => nameBasis(row)),
   shown('Spot', 'spot', 'price', (row) => row.spot),
   shown('Net GEX', 'net_gex', 'dollars', priced('netGex')),
   shown('Calls', 'call_gex', 'dollars', priced('callGex')),

@@ -3,15 +3,20 @@
  * understand. Invariant: in `.mjml` and `.eta` templates every value is escaped, so data is never markup; text templates
  * are filled in without escaping. Both libraries load on first use.
  */
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { describeError, Fault } from '../core/errors.ts';
+import {
+  findTemplate,
+  findTemplateError,
+  locateMarkup,
+  openTemplates,
+  type TemplateFolders,
+} from './template-folder.ts';
 
-/** Fills in `<name>.mjml` and compiles it. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with the file's name */
-export async function renderHtmlTemplate(folder: string, name: string, view: object): Promise<string> {
+/** Fills in `<name>.mjml` and compiles it. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with file and line */
+export async function renderHtmlTemplate(folders: TemplateFolders, name: string, view: object): Promise<string> {
   const file = `${name}.mjml`;
-  return await guard(join(folder, file), async () => {
-    const markup = await fillIn(folder, file, view, true);
+  return await guard(folders, file, async () => {
+    const markup = await fillIn(folders, file, view, true);
     const { default: mjml2html } = await import('mjml');
     const { html } = await mjml2html(markup, {
       validationLevel: 'strict',
@@ -25,26 +30,24 @@ export async function renderHtmlTemplate(folder: string, name: string, view: obj
   });
 }
 
-/** Fills in `<name>.eta`, an HTML page of its own. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with the file's name */
-export async function renderPageTemplate(folder: string, name: string, view: object): Promise<string> {
+/** Fills in `<name>.eta`, an HTML page of its own. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with file and line */
+export async function renderPageTemplate(folders: TemplateFolders, name: string, view: object): Promise<string> {
   const file = `${name}.eta`;
-  return await guard(join(folder, file), async () => squeeze(await fillIn(folder, file, view, true)));
+  return await guard(folders, file, async () => squeeze(await fillIn(folders, file, view, true)));
 }
 
-/** Fills in `<name>.txt`. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with the file's name */
-export async function renderTextTemplate(folder: string, name: string, view: object): Promise<string> {
+/** Fills in `<name>.txt`. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with file and line */
+export async function renderTextTemplate(folders: TemplateFolders, name: string, view: object): Promise<string> {
   const file = `${name}.txt`;
-  return await guard(join(folder, file), async () => {
-    const text = await fillIn(folder, file, view, false);
+  return await guard(folders, file, async () => {
+    const text = await fillIn(folders, file, view, false);
     return text.replace(/\n{3,}/g, '\n\n').trimStart();
   });
 }
 
-/** A template may include another one from its folder: `<%~ include('./style.mjml', it) %>`. */
-async function fillIn(folder: string, file: string, view: object, autoEscape: boolean): Promise<string> {
-  const { Eta } = await import('eta');
-  const eta = new Eta({ autoEscape, autoTrim: false, views: folder, defaultExtension: '' });
-  return await eta.renderStringAsync(await readFile(join(folder, file), 'utf8'), view);
+/** A template may include another one: `<%~ include('./style.mjml', it) %>`. */
+async function fillIn(folders: TemplateFolders, file: string, view: object, autoEscape: boolean): Promise<string> {
+  return await (await openTemplates(folders, autoEscape)).renderAsync(file, view);
 }
 
 /** Removes indentation, except in preformatted text, because mail programs clip long HTML. */
@@ -55,13 +58,16 @@ function squeeze(html: string): string {
     .join('');
 }
 
-async function guard(file: string, action: () => Promise<string>): Promise<string> {
+async function guard(folders: TemplateFolders, file: string, action: () => Promise<string>): Promise<string> {
   try {
     return await action();
   } catch (cause) {
-    throw new Fault('TEMPLATE_INVALID', `template ${file}: ${describeError(cause)}`, {
+    const placed = findTemplateError(cause) ?? locateMarkup(folders, cause);
+    const message = placed?.message ?? `${findTemplate(folders, file)}: ${describeError(cause)}`;
+    throw new Fault('TEMPLATE_INVALID', `template ${message}`, {
       kind: 'usage',
-      cause,
+      // Of a placed fault it would be generated code.
+      ...(placed ? {} : { cause }),
       hint: 'Templates are MJML with Eta tags; the comment at the top of the shipped template lists the fields that can be printed.',
     });
   }

@@ -2,9 +2,11 @@
  * The events of a run: what is new in the store is posted at its end, however it ended. Invariant: it never throws, and
  * costs nothing without an address.
  */
-import { beginEvents, type EventContext, postEvents } from '../alert/events.ts';
+import { beginEvents, type EventContext, type EventSummary, type EventTargets, postEvents } from '../alert/events.ts';
 import { readFailure } from '../core/failure.ts';
+import { identifyReport } from '../deliver/deliver.ts';
 import type { Job } from '../job/job.ts';
+import type { Webhook } from '../mail/webhook.ts';
 import { JobState } from '../state/job-state.ts';
 import type { RunResult } from '../state/run-result.ts';
 import type { Store } from '../store/store.ts';
@@ -12,43 +14,65 @@ import type { Openers } from './openers.ts';
 
 type EventDeps = Pick<
   Openers,
-  'clock' | 'stateDir' | 'redact' | 'openLog' | 'openStore' | 'openWebhook' | 'readCalendar'
+  'clock' | 'stateDir' | 'redact' | 'openLog' | 'openStore' | 'openWebhook' | 'readCalendar' | 'readPublicUrl'
 > & { readonly signal: AbortSignal };
 
-/** Before the run seals anything. */
-export async function beginAnnouncing(deps: EventDeps, job: Job, store: Store): Promise<void> {
-  await withEvents(deps, job, store, async (context) => await beginEvents(context, job));
+const NOTHING: EventSummary = { posted: 0, owed: null };
+
+/** Before anything is sealed or mailed. */
+export async function beginAnnouncing(deps: EventDeps, job: Job, store?: Store): Promise<void> {
+  await withEvents(deps, job, store, undefined, async (context) => await beginEvents(context, job));
 }
 
 /** At the end of a run, and between runs. Opens its own store: opening the run's may be what failed. */
-export async function announce(deps: EventDeps, job: Job, result: RunResult | undefined): Promise<void> {
-  if (deps.signal.aborted) return;
-  await withEvents(deps, job, undefined, async (context) => await postEvents(context, job, result?.conditions));
+export async function announce(deps: EventDeps, job: Job, result: RunResult | undefined): Promise<EventSummary> {
+  if (deps.signal.aborted) return NOTHING;
+  const post = async (context: EventContext) => await postEvents(context, job, result?.conditions);
+  return await withEvents(deps, job, undefined, NOTHING, post);
 }
 
-async function withEvents(
+/** @param otherwise the answer without an address, or if the events failed */
+async function withEvents<T>(
   deps: EventDeps,
   job: Job,
   opened: Store | undefined,
-  action: (context: EventContext) => Promise<void>,
-): Promise<void> {
+  otherwise: T,
+  action: (context: EventContext) => Promise<T>,
+): Promise<T> {
   let own: Store | undefined;
   try {
-    const webhook = await deps.openWebhook('event');
-    if (webhook === undefined || job.events.length === 0) return;
+    const targets = await openTargets(deps, job);
+    if (targets.events === undefined && targets.posts.size === 0) return otherwise;
     const log = (await deps.openLog()).child({ job: job.name });
     if (opened === undefined) own = await deps.openStore(job.drop.to, { objects: job.drop.s3 });
     const store = opened ?? own;
-    if (store === undefined) return;
+    if (store === undefined) return otherwise;
     const { clock, signal, stateDir } = deps;
     const statePath = new JobState(stateDir, job.name).alerts;
     const redact = (text: string) => deps.redact(text);
-    await action({ store, webhook, log, clock, signal, statePath, redact, calendar: await deps.readCalendar() });
+    const [calendar, publicUrl] = [await deps.readCalendar(), deps.readPublicUrl()];
+    return await action({ store, targets, log, clock, signal, statePath, redact, calendar, publicUrl });
   } catch (error) {
     const { code, message } = readFailure(error, (text) => deps.redact(text));
     const reason = `${code}: ${message}`;
     (await deps.openLog()).error({ event: 'events-failed', job: job.name, reason }, `the events failed: ${reason}`);
+    return otherwise;
   } finally {
     await own?.close().catch(() => undefined);
   }
+}
+
+/** One receiver for each address, so that what does not answer is tried once. */
+async function openTargets(deps: EventDeps, { events, reports }: Job): Promise<EventTargets> {
+  const shared = await deps.openWebhook('event');
+  const opened = new Map<string, Webhook | undefined>([['events', shared]]);
+  const posts = new Map<string, Webhook>();
+  for (const report of reports) {
+    const { post } = report;
+    if (post === null) continue;
+    if (!opened.has(post)) opened.set(post, await deps.openWebhook('event', post));
+    const target = opened.get(post);
+    if (target) posts.set(identifyReport(report), target);
+  }
+  return { events: events.length > 0 ? shared : undefined, posts };
 }

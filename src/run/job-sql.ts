@@ -3,6 +3,7 @@
  * returned as the engine formats it. Invariant: a job without such SQL opens no engine.
  */
 import { readFile } from 'node:fs/promises';
+import { type Fault, isFault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { Refusal } from '../guard/refusal.ts';
 import type { WindowedSql } from '../guard/windowed-sql.ts';
@@ -19,19 +20,46 @@ export async function readSourceSql(
   { file, source }: Job,
   engine?: Engine,
 ): Promise<JobSource> {
+  return (await readSelected(openers, { file, source }, engine)).source;
+}
+
+interface SelectedSource {
+  readonly source: JobSource;
+  /** Names in the job's own SELECT, empty for an expression without one; `undefined`: no SELECT, or a star in it. */
+  readonly selected: readonly string[] | undefined;
+}
+
+/** As `readSourceSql`, with the columns that the SQL selects. */
+export async function readSelected(
+  openers: Pick<SourceOpeners, 'openEngine'>,
+  { file, source }: Pick<Job, 'file' | 'source'>,
+  engine?: Engine,
+): Promise<SelectedSource> {
   const key = findCustomSql(source);
-  if (key === undefined) return source;
+  if (key === undefined) return { source, selected: undefined };
   const own = engine ?? (await openers.openEngine());
   try {
     return await readSql(own, source);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    const { locateFault } = await import('../job/parse.ts');
-    const text = await readFile(file, 'utf8').catch(() => '');
-    throw locateFault(file, text, new ResolveFault(['source', key], error.message));
+    throw await locateSqlFault(file, key, error.message);
   } finally {
     if (!engine) await own.close();
   }
+}
+
+/** The fault with file, line and key of the SQL. */
+async function locateSqlFault(file: string, key: 'where' | 'sql', message: string, hint?: string): Promise<Fault> {
+  const { locateFault } = await import('../job/parse.ts');
+  const text = await readFile(file, 'utf8').catch(() => '');
+  return locateFault(file, text, new ResolveFault(['source', key], message), hint);
+}
+
+/** A query that the API refused: it need not say which name it means, so the job's own SQL is shown. */
+export async function locateRefusedSql({ file, source }: Job, error: unknown): Promise<unknown> {
+  const key = findCustomSql(source);
+  const isAboutQuery = isFault(error) && error.kind === 'usage' && error.code.startsWith('INVALID_');
+  return key !== undefined && isAboutQuery ? await locateSqlFault(file, key, error.message, error.hint) : error;
 }
 
 /** The key of the job file that holds the SQL; `undefined` if there is none. */
@@ -40,26 +68,34 @@ export function findCustomSql(source: JobSource): 'where' | 'sql' | undefined {
   return 'sql' in source && source.sql !== '' ? 'sql' : undefined;
 }
 
-async function readSql(engine: Engine, source: JobSource): Promise<JobSource> {
+async function readSql(engine: Engine, source: JobSource): Promise<SelectedSource> {
   // Loaded on demand: most jobs have no SQL of their own.
   const { readCondition, readWindowedSql } = await import('../guard/windowed-sql.ts');
   switch (source.kind) {
     case 'table':
-      return { ...source, where: await readCondition(engine, source.where) };
+      return { source: { ...source, where: await readCondition(engine, source.where) }, selected: undefined };
     case 'rows':
-      return source.sql === ''
-        ? { ...source, where: await readCondition(engine, source.where) }
-        : { ...source, sql: await readWindowedSql(engine, describeSql(source)) };
+      if (source.sql === '') {
+        return { source: { ...source, where: await readCondition(engine, source.where) }, selected: undefined };
+      }
+      break;
     case 'aggregate':
-      return { ...source, sql: await readWindowedSql(engine, describeSql(source)) };
+      break;
     case 'snapshots':
-      return source;
+      return { source, selected: undefined };
     default:
       return source satisfies never;
   }
+  const { sql, selected } = await readWindowedSql(engine, describeSql(source));
+  return { source: { ...source, sql }, selected };
 }
 
 /** What the guard needs to know about a job. */
 function describeSql(source: Extract<JobSource, { sql: string }>): WindowedSql {
-  return { sql: source.sql, table: source.table, groups: source.kind === 'aggregate' ? source : undefined };
+  return {
+    sql: source.sql,
+    table: source.table,
+    groups: source.kind === 'aggregate' ? source : undefined,
+    columns: source.columns.map(({ name }) => name),
+  };
 }

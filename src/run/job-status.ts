@@ -4,8 +4,10 @@
  * manifest is read only where the two disagree. A store that cannot be read is reported in the status, not thrown.
  */
 import { createTask } from 'node-cron';
+import { readOwedEvents } from '../alert/alert-memory.ts';
+import type { OwedEvents } from '../alert/open-events.ts';
 import type { CalendarOverride } from '../calendar/session.ts';
-import { formatSecond } from '../calendar/wall-clock.ts';
+import { addDays, formatSecond } from '../calendar/wall-clock.ts';
 import { describeError, type FailureKind, isFault } from '../core/errors.ts';
 import { type ArchivedReport, listArchive } from '../deliver/archived-pages.ts';
 import { judgeRun } from '../export/export.ts';
@@ -70,6 +72,8 @@ interface JobStatus {
   readonly staged: { readonly date: string; readonly through: string; readonly rows: number } | null;
   /** Newest date first. */
   readonly reports: readonly ArchivedReport[];
+  /** Events and summaries that their receivers have not accepted; null: none, or unknown. */
+  readonly owed_events: OwedEvents | null;
   /** Why the store could not be read; `dates` is then what the last run knew. */
   readonly fault: string | null;
 }
@@ -93,7 +97,12 @@ type StatusDeps = Pick<
   'clock' | 'openStore' | 'readCalendar' | 'readKeyFingerprint' | 'sourceUrl' | 'stateDir'
 >;
 
-export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusReading> {
+interface StatusOptions {
+  /** Look only at the objects of so many weeks up to the newest date; earlier dates are as `condition.json` has them. */
+  readonly recentWeeks?: number | undefined;
+}
+
+export async function readStatus(deps: StatusDeps, job: Job, options: StatusOptions = {}): Promise<StatusReading> {
   const state = new JobState(deps.stateDir, job.name);
   const calendar = await deps.readCalendar();
   const nowMs = deps.clock.now();
@@ -101,7 +110,7 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
   const last = await state.lastRun.read();
   const lastBackfill = await state.lastBackfill.read();
   const task = job.schedule && createTask(job.schedule.cron, () => undefined, { timezone: job.schedule.timezone });
-  const reading = await readStore(deps, job, last, lookback).catch((error: unknown) => {
+  const reading = await readStore(deps, job, last, { lookback, ...options }).catch((error: unknown) => {
     if (!isFault(error)) throw error;
     return recallRuns(job, [last, lastBackfill], describeError(error));
   });
@@ -120,6 +129,7 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
       running: (await readProgress(state.progress, nowMs)) ?? null,
       staged: describeStaging(await state.staging.read(), reading.dates),
       reports: reading.reports,
+      owed_events: reading.owed_events,
       fault: reading.fault,
     },
     last: last && { result: last, outcome: judgeRun(last) },
@@ -154,29 +164,33 @@ function describeStaging(staging: Staging | undefined, dates: readonly DateStatu
   return isOver ? null : { date, through: formatSecond(second), rows };
 }
 
-interface StoreReading extends Pick<JobStatus, 'store' | 'dates' | 'reports' | 'fault'> {
+interface StoreReading extends Pick<JobStatus, 'store' | 'dates' | 'reports' | 'owed_events' | 'fault'> {
   readonly conditionFault: string | undefined;
 }
 
 async function readStore(
-  { openStore }: StatusDeps,
+  { openStore, stateDir }: StatusDeps,
   job: Job,
   last: RunResult | undefined,
-  lookback: LookbackRange,
+  { lookback, recentWeeks }: StatusOptions & { readonly lookback: LookbackRange },
 ): Promise<StoreReading> {
   const store = await openStore(job.drop.to, { objects: job.drop.s3 });
   try {
     const { dataset } = job.drop;
-    const [{ entries, fault }, reports] = await Promise.all([
+    const path = new JobState(stateDir, job.name).alerts;
+    const [{ entries, fault }, reports, owed] = await Promise.all([
       readConditionDocument(store, dataset),
       listArchive(store, job.name, MAX_REPORTS),
+      readOwedEvents({ store, path }, job),
     ]);
-    const sealed = await readSealedFacts(store, dataset, entries);
+    const newest = [...entries.keys()].sort().at(-1);
+    const since = recentWeeks === undefined || newest === undefined ? undefined : addDays(newest, -7 * recentWeeks);
+    const sealed = await readSealedFacts(store, dataset, entries, since);
     const conditions = joinConditions(job, { sealed, entries, last }, lookback);
     const dates = [...conditions].map(([date, condition]) =>
       describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
     );
-    return { store: store.url, dates, reports, fault: null, conditionFault: fault };
+    return { store: store.url, dates, reports, owed_events: owed, fault: null, conditionFault: fault };
   } finally {
     await store.close();
   }
@@ -224,7 +238,14 @@ function recallRuns(job: Job, records: readonly (RunResult | undefined)[], fault
         isSealed(condition) ? { condition, rows, revision, degraded_reason, doubts } : undefined,
       );
     });
-  return { store: runs[0]?.store ?? job.drop.to, dates, reports: [], fault, conditionFault: undefined };
+  return {
+    store: runs[0]?.store ?? job.drop.to,
+    dates,
+    reports: [],
+    owed_events: null,
+    fault,
+    conditionFault: undefined,
+  };
 }
 
 function describeDate(

@@ -76,8 +76,11 @@ export interface Openers extends SourceOpeners {
   /** Sends nothing yet. @throws Fault `SETTING_INVALID` */
   openCatalog(target: JobCatalog): Promise<RestCatalog>;
   openMailer(): Promise<Mailer>;
-  /** Where alerts or events are posted; `undefined` without an address. @throws Fault `SETTING_INVALID` */
-  openWebhook(use: WebhookUse): Promise<Webhook | undefined>;
+  /**
+   * Where alerts or events are posted; `undefined` without an address.
+   * @param address of a job's own, instead of the setting's @throws Fault `SETTING_INVALID`
+   */
+  openWebhook(use: WebhookUse, address?: string): Promise<Webhook | undefined>;
   /** The operator's override of the exchange's calendar. @throws Fault `SETTING_INVALID`, `CALENDAR_INVALID` */
   readCalendar(): Promise<CalendarOverride>;
 }

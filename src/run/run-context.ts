@@ -1,7 +1,10 @@
 /** Opens what a job's command needs, and closes it in reverse order. */
+
 import { rename, rm } from 'node:fs/promises';
+import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import type { Clock } from '../core/clock.ts';
-import { isFault } from '../core/errors.ts';
+import { formatInstant } from '../core/date-text.ts';
+import { Fault, isFault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
 import type { DeliverContext } from '../deliver/delivery.ts';
@@ -13,6 +16,7 @@ import type { SourceStats } from '../source/source.ts';
 import { JobState } from '../state/job-state.ts';
 import { writeProgress } from '../state/progress.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
+import { RunHistory } from '../state/run-history.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
 import { RunTotals } from '../state/totals.ts';
 import { findCustomSql } from './job-sql.ts';
@@ -21,6 +25,9 @@ import type { Openers } from './openers.ts';
 
 /** What a run needs to export, and to deliver what it sealed. */
 export interface RunContext extends ExportContext, DeliverContext {}
+
+/** The active run is among the newest of its job. */
+const RECENT_RUNS = 5;
 
 /** A report sends no requests to a source. */
 const NO_REQUESTS = { requests: 0, retries: 0, rateLimited: 0, bytes: 0 } as const;
@@ -54,7 +61,7 @@ interface ContextOptions {
 
 /**
  * For a run: with the source.
- * @throws Fault `STATE_UNUSABLE`, `STORE_CHANGED`; `ENGINE_BUSY` (kind `active`) if another run of the job is active
+ * @throws Fault `STATE_UNUSABLE`, `STORE_CHANGED`; `RUN_ACTIVE` (kind `active`) if another run of the job is active
  */
 export async function withRunContext<T>(
   deps: RunDeps,
@@ -101,7 +108,7 @@ async function openRunSource(deps: RunDeps, job: Job, log: Log): Promise<OpenJob
 
 /**
  * For a report: without the source.
- * @throws Fault `STATE_UNUSABLE`, `ENGINE_BUSY`, `STORE_CHANGED`
+ * @throws Fault `STATE_UNUSABLE`, `RUN_ACTIVE`, `STORE_CHANGED`
  */
 export async function withDeliverContext<T>(
   deps: RunDeps,
@@ -127,7 +134,7 @@ export async function withDeliverContext<T>(
     const mailer = await deps.openMailer();
     closers.push(() => mailer.close());
     await makeFolder(state.drops);
-    const engine = await openStateEngine(deps, state.engine, log);
+    const engine = await openStateEngine(deps, job.name, state.engine, log);
     closers.push(() => engine.close());
     const { clock, runId } = deps;
     const totals = new RunTotals(clock);
@@ -164,12 +171,13 @@ export async function withDeliverContext<T>(
 /**
  * A full disk may have left files in the engine's folder that the engine will never open again. Their content can be
  * fetched again from the API, so the folder is moved aside and the work starts anew. If a new folder does not open
- * either, the disk is at fault, and the old folder is put back. @throws Fault `ENGINE_BUSY`, `ENGINE_UNAVAILABLE`
+ * either, the disk is at fault, and the old folder is put back. @throws Fault `RUN_ACTIVE`, `ENGINE_UNAVAILABLE`
  */
-async function openStateEngine(deps: RunDeps, path: string, log: Log): Promise<Engine> {
+async function openStateEngine(deps: RunDeps, job: string, path: string, log: Log): Promise<Engine> {
   try {
     return await deps.openEngine({ path, signal: deps.signal });
   } catch (error) {
+    if (isFault(error) && error.code === 'ENGINE_BUSY') throw await describeActiveRun(deps, job, error);
     if (!isFault(error) || error.code !== 'ENGINE_UNAVAILABLE') throw error;
     const aside = `${path}-broken`;
     try {
@@ -192,4 +200,22 @@ async function openStateEngine(deps: RunDeps, path: string, log: Log): Promise<E
       throw error;
     }
   }
+}
+
+/** Which run of the job has the engine, as far as this machine remembers it; else the fault as it came. */
+async function describeActiveRun({ stateDir, runId, clock }: RunDeps, job: string, busy: Fault): Promise<Fault> {
+  const recent = await new RunHistory(stateDir, job).list({ limit: RECENT_RUNS, withStages: true }).catch(() => []);
+  const active = recent.find(({ run_id, finished_at, outcome }) => run_id !== runId && !finished_at && !outcome);
+  if (active === undefined) return busy;
+  const { command, started_at, process } = active;
+  const since = formatInstant(started_at, EXCHANGE_TIME_ZONE, clock.now());
+  return new Fault(
+    'RUN_ACTIVE',
+    `\`flowdrop ${command} ${job}\` has been running since ${since} (process ${process.pid})`,
+    {
+      kind: 'active',
+      cause: busy,
+      hint: `Wait for it, or stop it; \`flowdrop status ${job}\` shows how far it is.`,
+    },
+  );
 }

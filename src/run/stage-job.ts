@@ -9,7 +9,7 @@ import type { Job } from '../job/job.ts';
 import { type RunDeps, withRunContext } from './run-context.ts';
 import { recordRun } from './run-recorder.ts';
 
-/** @throws Fault `STAGE_UNFIT` (usage); `ENGINE_BUSY` (kind `active`) if a run of the job is active */
+/** @throws Fault `STAGE_UNFIT` (usage); `RUN_ACTIVE` (kind `active`) if a run of the job is active */
 export async function stageJob(deps: RunDeps, job: Job): Promise<StagedAhead> {
   assertStageable(job);
   const stage = async (watched: RunDeps) => {

@@ -3,6 +3,7 @@
  * compares them with the manifest. Finds a flipped byte, a missing object, an edited manifest, a wrong summary, a
  * foreign file. Changes nothing. `audit-dataset.ts` audits the rest of the dataset.
  */
+
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,6 +12,7 @@ import { hashFile } from '../core/file-hash.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
+import { parquetFile } from '../engine/literal.ts';
 import {
   dropFilename,
   dropsPrefix,
@@ -254,7 +256,7 @@ async function repeatChecks(engine: Engine, manifest: Manifest, path: string): P
   });
   const found = await runChecks(
     engine,
-    path,
+    parquetFile(path),
     known.map(({ check }) => check),
     manifest.date,
     0,

@@ -160,18 +160,23 @@ function findVolume(usual: Usual, symbol: string, [low, high]: readonly [number,
   if (usual.tradesOf(symbol) * usual.scale < KNOWN_TRADES) return [];
   const findings: Finding[] = [];
   const who = symbol === ALL_SYMBOLS ? 'The day' : symbol;
-  const add = (about: string, found: number, expected: number, format: (value: number) => string, unit: string) => {
+  const add = (about: string, found: number, expected: number, describe: (found: number, usual: number) => string) => {
     // One block trade can multiply a symbol's premium: of that, only the lack is a finding.
     const isMuch = found > high * expected && (about === 'rows' || symbol === ALL_SYMBOLS);
     if (expected <= 0 || (found >= low * expected && !isMuch)) return;
     findings.push({
       ...{ about, symbol, found, usual: expected },
-      says: `${who} has ${format(found)}${unit}, usual are ${format(expected)}`,
+      says: describe(found, expected),
     });
   };
-  add('rows', shape.trades, usual.tradesOf(symbol) * usual.scale, (n) => formatCount(Math.round(n)), ' trades');
-  if (shape.premium !== null)
-    add('premium', shape.premium, usual.premiumOf(symbol) * usual.scale, formatDollars, ' of premium');
+  add('rows', shape.trades, usual.tradesOf(symbol) * usual.scale, (found, expected) => {
+    return `${who} has ${formatCount(Math.round(found))} trades, usually ${formatCount(Math.round(expected))}`;
+  });
+  if (shape.premium !== null) {
+    add('premium', shape.premium, usual.premiumOf(symbol) * usual.scale, (found, expected) => {
+      return `${who}'s premium is ${formatDollars(found)}, usually ${formatDollars(expected)}`;
+    });
+  }
   return findings;
 }
 
@@ -227,8 +232,8 @@ function findVanished(usual: Usual): readonly Finding[] {
   const [first = ''] = gone;
   const says =
     gone.length === 1
-      ? `${first} has no trades, usual are ${formatCount(usual.tradesOf(first))}`
-      : `${formatCount(gone.length)} symbols of every session before have no trades: ${listSymbols(gone)}`;
+      ? `${first} has no trades, usually ${formatCount(usual.tradesOf(first))}`
+      : `${formatCount(gone.length)} symbols that traded in every earlier session have no trades: ${listSymbols(gone)}`;
   return [{ about: 'vanished-symbols', found: gone.length, usual: 0, says }];
 }
 
@@ -245,7 +250,7 @@ function findExpirations(usual: Usual, [low, high]: readonly [number, number]): 
   const found = usual.today.symbols.get(ALL_SYMBOLS)?.expirations ?? 0;
   const expected = median(usual.of(ALL_SYMBOLS).map((shape) => shape?.expirations ?? 0));
   if (expected <= 0 || (found >= low * expected && found <= high * expected)) return [];
-  const says = `The trades have ${formatCount(found)} expiration dates, usual are ${formatCount(expected)}`;
+  const says = `The trades have ${formatCount(found)} expiration dates, usually ${formatCount(expected)}`;
   return [{ about: 'expirations', found, usual: expected, says }];
 }
 
@@ -256,7 +261,7 @@ function findNulls(today: DayShape, past: readonly DayShape[], allowed: number):
     const expected = median(past.map((day) => shareOf(day, column)));
     if (found - expected <= allowed) return [];
     const percent = (share: number) => `${(share * 100).toFixed(1)}%`;
-    const says = `${percent(found)} of "${column}" are null, usual are ${percent(expected)}`;
+    const says = `${percent(found)} of "${column}" are null, usually ${percent(expected)}`;
     return [{ about: 'nulls', column, found, usual: expected, says }];
   });
 }

@@ -3,12 +3,14 @@
  * same key as a multiset, so the counts are exact even if a key repeats. Memory is bounded: keys are split into shares.
  */
 import type { Engine } from '../engine/engine.ts';
-import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { quoteIdentifier } from '../engine/literal.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import { TIME_DIGITS } from './drop-columns.ts';
+import { READ_BACK_SETTINGS, writeSettings } from './write-parquet.ts';
 
 interface ComparedFile {
-  readonly path: string;
+  /** The file as SQL reads it. */
+  readonly from: string;
   /** 0: the file is not read, because the engine finds no columns in a file without rows. */
   readonly rows: number;
   readonly columns: readonly string[];
@@ -21,7 +23,7 @@ const MAX_ROWS_PER_PASS = 1_000_000;
 
 /** @param key columns that identify a row; if neither file has them, whole rows are compared @throws EngineFault */
 export async function compareFiles(
-  engine: Engine,
+  engine: Pick<Engine, 'rows'>,
   before: ComparedFile,
   after: ComparedFile,
   key: readonly string[],
@@ -32,13 +34,13 @@ export async function compareFiles(
   const sums = { added: 0, removed: 0, altered: 0 };
   for (let pass = 0; pass < passes; pass += 1) {
     const side = (file: ComparedFile, sign: number) =>
-      `SELECT ${hashColumns(keys.length === 0 ? shared : keys, file)} AS k, ${hashColumns(shared, file)} AS h, toInt64(${sign}) AS sign FROM file(${quoteString(file.path)}, Parquet) WHERE k % ${passes} = ${pass}`;
+      `SELECT ${hashColumns(keys.length === 0 ? shared : keys, file)} AS k, ${hashColumns(shared, file)} AS h, toInt64(${sign}) AS sign FROM ${file.from} WHERE k % ${passes} = ${pass}`;
     const sides = [...(before.rows > 0 ? [side(before, -1)] : []), ...(after.rows > 0 ? [side(after, 1)] : [])];
     if (sides.length === 0) break;
     const rows = `SELECT k, h, sum(sign) AS n FROM (${sides.join(' UNION ALL ')}) GROUP BY k, h HAVING n != 0`;
     const byKey = `SELECT sumIf(n, n > 0) AS fresh, -sumIf(n, n < 0) AS gone, least(fresh, gone) AS both FROM (${rows}) GROUP BY k`;
     const [found] = await engine.rows<Record<keyof typeof sums, number>>(
-      `SELECT sum(fresh - both) AS added, sum(gone - both) AS removed, sum(both) AS altered FROM (${byKey})`,
+      `SELECT sum(fresh - both) AS added, sum(gone - both) AS removed, sum(both) AS altered FROM (${byKey}) ${writeSettings(READ_BACK_SETTINGS)}`,
     );
     for (const name of ['added', 'removed', 'altered'] as const) sums[name] += Number(found?.[name] ?? 0);
   }

@@ -12,19 +12,19 @@ import { describeCheck } from '../ledger/doubts.ts';
 import type { CheckResult } from '../ledger/manifest.ts';
 
 /**
+ * @param file as SQL reads it
  * @param date partition date of the file
  * @param repeats rows that are not in the file because it has the same version of their id
  * @throws EngineFault
  */
 export async function runChecks(
-  engine: Engine,
-  path: string,
+  engine: Pick<Engine, 'rows'>,
+  file: string,
   checks: readonly FileCheck[],
   date: string,
   repeats: number,
 ): Promise<readonly CheckResult[]> {
   if (checks.length === 0) return [];
-  const file = `file(${quoteString(path)}, Parquet)`;
   const measures = checks.map((check, index) => `toFloat64(${measure(check, date)}) AS found_${index}`);
   const [row] = await engine.rows<Record<string, number | null>>(`SELECT ${measures.join(', ')} FROM ${file}`);
   const repeated = checks.some(({ check }) => check === 'unique-id')
@@ -36,7 +36,7 @@ export async function runChecks(
 }
 
 /** Rows of the file beyond one per id. */
-async function countRepeated(engine: Engine, file: string): Promise<number> {
+async function countRepeated(engine: Pick<Engine, 'rows'>, file: string): Promise<number> {
   let repeated = 0;
   for (const pass of await listPasses(engine, file, 'id')) {
     const [found] = await engine.rows<{ n: number }>(`SELECT count() - uniqExact(id) AS n FROM ${file} WHERE ${pass}`);

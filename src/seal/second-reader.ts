@@ -4,12 +4,14 @@
  * all columns of a group would take a hundred megabytes.
  */
 import { isUtf8 } from 'node:buffer';
-import type { AsyncBuffer, Compressors, DecodedArray, FileMetaData, ParquetParsers } from 'hyparquet';
+import type { AsyncBuffer, Compressors, DecodedArray, FileMetaData, ParquetParsers, parquetRead } from 'hyparquet';
 
 export interface OpenedFile {
   readonly file: AsyncBuffer;
   readonly metadata: FileMetaData;
   readonly compressors: Compressors;
+  /** The reader, loaded once a file: a load for each column takes longer than decoding a small one. */
+  readonly read: typeof parquetRead;
 }
 
 /** Rows of a group, `to` excluded. */
@@ -29,10 +31,33 @@ interface DecodedColumn {
 const BAD_TEXT = Symbol('not UTF-8');
 
 export async function openParquet(path: string): Promise<OpenedFile> {
-  const { asyncBufferFromFile, parquetMetadataAsync } = await import('hyparquet');
-  const { compressors } = await import('hyparquet-compressors');
+  const { asyncBufferFromFile, parquetMetadataAsync, parquetRead: read } = await import('hyparquet');
+  const { compressors, decompressZstd } = await import('hyparquet-compressors');
+  const ZSTD = (page: Uint8Array, sizeBytes: number) => decompressZstd(narrowWindow(page, sizeBytes));
   const file = await asyncBufferFromFile(path);
-  return { file, metadata: await parquetMetadataAsync(file), compressors };
+  return { file, metadata: await parquetMetadataAsync(file), compressors: { ...compressors, ZSTD }, read };
+}
+
+const ZSTD_MAGIC = 0xfd2fb528;
+/** Of a frame's descriptor: no window follows. */
+const SINGLE_SEGMENT = 0x20;
+const MIN_WINDOW_BITS = 10;
+
+/**
+ * The page as a frame whose window is no larger than what it decompresses to (RFC 8878, section 3.1.1.1.2). The reader
+ * allocates and moves the whole window for each page: the engine writes 2 MiB for pages of 128 KiB and less.
+ * @param sizeBytes as the page's header says; a page that has more or less fails as before
+ */
+function narrowWindow(page: Uint8Array, sizeBytes: number): Uint8Array {
+  const view = Buffer.from(page.buffer, page.byteOffset, page.byteLength);
+  const isFrame = view.length > 5 && view.readUInt32LE(0) === ZSTD_MAGIC && ((view[4] ?? 0) & SINGLE_SEGMENT) === 0;
+  if (!isFrame) return page;
+  const bits = Math.max(MIN_WINDOW_BITS, Math.ceil(Math.log2(Math.max(1, sizeBytes))));
+  const narrowed = (bits - MIN_WINDOW_BITS) << 3;
+  if (narrowed >= (view[5] ?? 0)) return page;
+  const copy = Uint8Array.from(page);
+  copy[5] = narrowed;
+  return copy;
 }
 
 /** @throws RangeError if the group has another number of values; any error of hyparquet */
@@ -42,7 +67,6 @@ export async function decodeColumn(
   { from, to }: RowSpan,
   { keep }: { readonly keep: boolean },
 ): Promise<DecodedColumn> {
-  const { parquetRead } = await import('hyparquet');
   // A column chunk arrives in pieces of several pages, in row order.
   const pieces: DecodedArray[] = [];
   let hasBadText = false;
@@ -56,7 +80,8 @@ export async function decodeColumn(
   };
   const parsers: Partial<ParquetParsers> = keep ? { stringFromBytes } : { ...PLAIN, stringFromBytes };
   const onChunk = ({ columnData }: { readonly columnData: DecodedArray }) => void pieces.push(columnData);
-  await parquetRead({ ...opened, columns: [name], rowStart: from, rowEnd: to, parsers, onChunk });
+  const { file, metadata, compressors } = opened;
+  await opened.read({ file, metadata, compressors, columns: [name], rowStart: from, rowEnd: to, parsers, onChunk });
   const count = pieces.reduce((sum, { length }) => sum + length, 0);
   if (count !== to - from) throw new RangeError(`${name} has ${count} values in a row group of ${to - from} rows`);
   const isDouble = opened.metadata.schema.some((element) => element.name === name && element.type === 'DOUBLE');

@@ -6,10 +6,11 @@
 import { rm } from 'node:fs/promises';
 import { CLOSE_HALF_HOUR, formatHalfHour, OPEN_HALF_HOUR } from '../calendar/session.ts';
 import type { Engine } from '../engine/engine.ts';
-import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { parquetFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { SUMS_WITH_GAPS, sumKnown } from '../report/number-values.ts';
+import { SUMS_WITH_GAPS, sumKnown, sumWhere } from '../report/number-values.ts';
+import { NUMBERS } from '../report/numbers.ts';
 import {
   AT_ASK,
   AT_BID,
@@ -17,6 +18,7 @@ import {
   HALF_HOUR,
   IS_CALL,
   IS_PUT,
+  IS_SWEEP,
   KNOWN_PREMIUM,
   SERIES_HASH,
   SUMMARIZED_COLUMNS,
@@ -24,47 +26,80 @@ import {
 import type { DayShape } from './baseline.ts';
 import type { DropColumn } from './drop-columns.ts';
 import { writeFooter } from './footer.ts';
-import { COMPRESSION, READ_BACK_SETTINGS, writeSettings } from './write-parquet.ts';
+import { READ_BACK_SETTINGS, SUMMARY_SETTINGS, writeSettings } from './write-parquet.ts';
 
-type Measures = readonly (readonly [string, string])[];
+/** Column, its SQL, and its meaning; a number of the report has its own in `NUMBERS`. */
+type Measures = readonly (readonly [name: string, sql: string, meaning?: string])[];
 
-/** Column and its SQL. Premium is in dollars, contracts in lots. */
+/** Premium is in dollars, contracts in lots. */
 const SUMS: Measures = [
   ...SUMS_WITH_GAPS,
-  ['call_ask_premium', sumKnown(`${IS_CALL} AND ${AT_ASK}`, 'premium')],
-  ['call_bid_premium', sumKnown(`${IS_CALL} AND ${AT_BID}`, 'premium')],
-  ['put_ask_premium', sumKnown(`${IS_PUT} AND ${AT_ASK}`, 'premium')],
-  ['put_bid_premium', sumKnown(`${IS_PUT} AND ${AT_BID}`, 'premium')],
+  ['call_ask_premium', sumKnown(`${IS_CALL} AND ${AT_ASK}`, 'premium'), 'Premium of calls at or above the ask'],
+  ['call_bid_premium', sumKnown(`${IS_CALL} AND ${AT_BID}`, 'premium'), 'Premium of calls at or below the bid'],
+  ['put_ask_premium', sumKnown(`${IS_PUT} AND ${AT_ASK}`, 'premium'), 'Premium of puts at or above the ask'],
+  ['put_bid_premium', sumKnown(`${IS_PUT} AND ${AT_BID}`, 'premium'), 'Premium of puts at or below the bid'],
+  ['sweep_trades', sumWhere(IS_SWEEP, '1'), 'Trades of intermarket sweep orders'],
 ];
 
 /** Sums over the cells of `selectSummary`, for counted records; other records are tallied by fate. */
 const IS_COUNTED = "fate = 'counted'";
 const IS_ABOVE = `${IS_COUNTED} AND cells.contracts > open_interest`;
 const TALLIES: Measures = [
-  ['series', `countIf(${IS_COUNTED})`],
-  ['volume_above_oi_series', `countIf(${IS_ABOVE})`],
-  ['volume_above_oi_premium', `sumIf(cells.total_premium, ${IS_ABOVE})`],
-  ...tally('cancel_message', "fate = 'cancel message'"),
-  ...tally('cancelled_print', "fate = 'cancelled print'"),
-  ...tally('late_report', "fate = 'late report'"),
-  ...tally('recorded', 'true'),
+  ['series', `countIf(${IS_COUNTED})`, 'Contracts that traded'],
+  ['volume_above_oi_series', `countIf(${IS_ABOVE})`, 'Contracts that traded more than their open interest'],
+  ['volume_above_oi_premium', `sumIf(cells.total_premium, ${IS_ABOVE})`, 'Premium of these contracts'],
+  ...tally('cancel_message', "fate = 'cancel message'", 'cancel messages, left out of all sums above'),
+  ...tally('cancelled_print', "fate = 'cancelled print'", 'prints that were cancelled, left out'),
+  ...tally('late_report', "fate = 'late report'", 'late reports, left out'),
+  ...tally('recorded', 'true', 'all records of the drop, the left out ones included'),
 ];
 
 /** The columns `trades_0930` to `trades_1600`. */
 const HALF_HOURS = Array.from({ length: CLOSE_HALF_HOUR - OPEN_HALF_HOUR + 1 }, (_, index) => {
   const halfHour = OPEN_HALF_HOUR + index;
-  return { name: `trades_${formatHalfHour(halfHour).replace(':', '')}`, halfHour };
+  const start = formatHalfHour(halfHour);
+  return { name: `trades_${start.replace(':', '')}`, halfHour, meaning: `Trades of the half hour from ${start}` };
 });
 
 /**
  * When the counted records of the symbol traded. Column, its SQL over the records of a cell, and the aggregate that joins
  * cells. Summaries of older versions lack all of them.
  */
-const TIMES: readonly { readonly name: string; readonly sql: string; readonly join: string }[] = [
-  { name: 'expirations', sql: 'any(expiration_date)', join: 'uniqExactIf' },
-  { name: 'last_trade_second', sql: "max(dateDiff('second', toStartOfDay(time), time))", join: 'maxIf' },
-  ...HALF_HOURS.map(({ name, halfHour }) => ({ name, sql: `countIf(half_hour = ${halfHour})`, join: 'sumIf' })),
+const TIMES: readonly {
+  readonly name: string;
+  readonly sql: string;
+  readonly join: string;
+  readonly meaning: string;
+}[] = [
+  {
+    name: 'expirations',
+    sql: 'any(expiration_date)',
+    join: 'uniqExactIf',
+    meaning: 'Distinct expiration dates that traded',
+  },
+  {
+    name: 'last_trade_second',
+    sql: "max(dateDiff('second', toStartOfDay(time), time))",
+    join: 'maxIf',
+    meaning: 'Time of the last trade, since midnight in New York',
+  },
+  ...HALF_HOURS.map(({ name, halfHour, meaning }) => ({
+    name,
+    sql: `countIf(half_hour = ${halfHour})`,
+    join: 'sumIf',
+    meaning,
+  })),
 ];
+
+/** A column of the summary, as its readers need it. */
+export interface SummaryColumn {
+  readonly name: string;
+  readonly type: 'string' | 'int64' | 'double';
+  /** Null: no counted record has the number. */
+  readonly nullable: boolean;
+  readonly unit: string;
+  readonly meaning: string;
+}
 
 /** Summaries without this column count unknown sentiment as neutral premium, and have NaN for sums with gaps. */
 const GAP_MARK = 'unpriced_trades';
@@ -75,8 +110,16 @@ const MARK = 'recorded_trades';
 /** Columns that summaries without `GAP_MARK` lack or define differently. */
 const NEW_MEANING: readonly string[] = ['unpriced_trades', 'unsized_trades', 'neutral_premium'];
 
+/** Summaries without this column count only the commonest of the codes as sweeps. */
+const SWEEP_MARK = 'sweep_trades';
+
+/** Columns that summaries without `SWEEP_MARK` lack or define differently. */
+const OF_SWEEPS: readonly string[] = ['sweep_trades', 'sweep_premium'];
+
 /** Sums of the same numbers in another order differ in their last digits. */
 const RELATIVE_TOLERANCE = 1e-9;
+
+const SUMMARY_SORT = ['symbol'];
 
 /** Whether a drop has a summary: only single trades with all needed columns have one. */
 export function hasSummary(job: Pick<Job, 'source'>, columns: readonly Pick<DropColumn, 'name'>[]): boolean {
@@ -86,6 +129,35 @@ export function hasSummary(job: Pick<Job, 'source'>, columns: readonly Pick<Drop
   );
 }
 
+/** The columns of the summary, in the order of the file. */
+export function listSummaryColumns(): readonly SummaryColumn[] {
+  const labels = new Map(NUMBERS.map(({ column, name, label }) => [column ?? name, label]));
+  const measures = [...SUMS, ...TALLIES, ...TIMES.map(({ name, sql, meaning }) => [name, sql, meaning] as const)];
+  const symbol = { name: 'symbol', type: 'string', nullable: false, unit: '' } as const;
+  return [
+    { ...symbol, meaning: 'Underlying symbol; empty in the row of all symbols' },
+    ...measures.map(([name, , meaning]): SummaryColumn => {
+      const isPremium = name.endsWith('_premium');
+      const isVolume = name.endsWith('contracts');
+      return {
+        name,
+        type: isPremium ? 'double' : 'int64',
+        nullable: isPremium || isVolume,
+        unit: isPremium ? 'dollars' : isVolume ? 'contracts' : (UNITS[name] ?? 'trades'),
+        meaning: meaning ?? labels.get(name) ?? '',
+      };
+    }),
+  ];
+}
+
+/** Units of counts that are not of trades. */
+const UNITS: Readonly<Record<string, string>> = {
+  series: 'series',
+  volume_above_oi_series: 'series',
+  expirations: 'dates',
+  last_trade_second: 'seconds',
+};
+
 /**
  * Writes the summary of a drop's file as Parquet, sorted by symbol, with the same footer as drops: sort order declared,
  * readable by version 1 readers.
@@ -94,11 +166,16 @@ export function hasSummary(job: Pick<Job, 'source'>, columns: readonly Pick<Drop
 export async function writeSummary(engine: Engine, dropPath: string, path: string): Promise<void> {
   await rm(path, { force: true });
   await engine.command(
-    `${selectSummary(dropPath)} ORDER BY symbol INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...READ_BACK_SETTINGS, output_format_parquet_compression_method: COMPRESSION, max_threads: 1 })}`,
+    `${selectSummary(parquetFile(dropPath))} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...READ_BACK_SETTINGS, ...SUMMARY_SETTINGS, max_threads: 1 })}`,
     // One core computes it, while the file is verified.
     { beside: true },
   );
-  await writeFooter(path, { columns: [], sort: ['symbol'], keyValues: {} });
+  await finishSummary(path);
+}
+
+/** Completes a summary that the engine has written. @throws Fault `SEAL_UNVERIFIED` */
+export async function finishSummary(path: string): Promise<void> {
+  await writeFooter(path, { columns: [], sort: SUMMARY_SORT, keyValues: {} });
 }
 
 /**
@@ -106,18 +183,19 @@ export async function writeSummary(engine: Engine, dropPath: string, path: strin
  * only the sums that still exist are compared, over the records that it counted. @throws EngineFault
  */
 export async function compareSummary(engine: Engine, dropPath: string, path: string): Promise<readonly string[]> {
-  const file = `file(${quoteString(path)}, Parquet)`;
+  const file = parquetFile(path);
   const described = await engine.rows<{ readonly name: string }>(`DESCRIBE TABLE ${file}`);
   const present = new Set(described.map(({ name }) => name));
   const isOld = !present.has(GAP_MARK);
   const hasTimes = TIMES.some(({ name }) => present.has(name));
   const known = (present.has(MARK) ? listNames() : SUMS.map(([name]) => name))
     .filter((name) => !isOld || !NEW_MEANING.includes(name))
+    .filter((name) => present.has(SWEEP_MARK) || !OF_SWEEPS.includes(name))
     .filter((name) => hasTimes || !TIMES.some((time) => time.name === name));
   const names = known.filter((name) => present.has(name));
   const missing = present.has(MARK) ? known.filter((name) => !present.has(name)) : [];
   if (missing.length > 0) return [`the summary has no column ${missing.join(', ')}`];
-  const expected = present.has(MARK) ? selectSummary(dropPath) : selectGroups(SUMS, fileOf(dropPath));
+  const expected = present.has(MARK) ? selectSummary(parquetFile(dropPath)) : selectGroups(SUMS, parquetFile(dropPath));
   const differs = names.map((name) => {
     const [a, b] = [`a.${quoteIdentifier(name)}`, `b.${quoteIdentifier(name)}`];
     return `ifNull(abs(${a} - ${b}) > ${RELATIVE_TOLERANCE} * greatest(1, abs(${a})), isNull(${a}) != isNull(${b}))`;
@@ -174,9 +252,9 @@ export async function readShape(
 /**
  * Reads the file once, into cells by option series and by fate of the records, then sums the cells. So a series' volume
  * is known when it is compared with its open interest.
+ * @param file the drop, as SQL reads it @returns a query for the rows of the summary, in its order
  */
-function selectSummary(dropPath: string): string {
-  const file = fileOf(dropPath);
+export function selectSummary(file: string): string {
   // Grouping by a hash of the key takes half the time.
   const records = `SELECT * REPLACE (${KNOWN_PREMIUM} AS premium), ${buildFate(file, '_row_number')} AS fate, ${SERIES_HASH} AS series_hash, ${HALF_HOUR} AS half_hour FROM ${file}`;
   const measures = [...SUMS, ...TIMES.map(({ name, sql }): Measures[number] => [name, sql])];
@@ -184,7 +262,7 @@ function selectSummary(dropPath: string): string {
     FROM (${records}) GROUP BY series_hash, fate`;
   const sums = SUMS.map(([name]): Measures[number] => [name, `sumIf(cells.${name}, ${IS_COUNTED})`]);
   const times = TIMES.map(({ name, join }): Measures[number] => [name, `${join}(cells.${name}, ${IS_COUNTED})`]);
-  return selectGroups([...sums, ...TALLIES, ...times], `(${cells}) AS cells`);
+  return `${selectGroups([...sums, ...TALLIES, ...times], `(${cells}) AS cells`)} ORDER BY ${SUMMARY_SORT.join(', ')}`;
 }
 
 /** Records without a symbol count only in the row of all symbols. */
@@ -194,10 +272,10 @@ function selectGroups(measures: Measures, table: string): string {
   return `SELECT symbol, ${measures.map(([name]) => `${complete(name)} AS ${quoteIdentifier(name)}`).join(', ')} FROM (${sums}) AS sums`;
 }
 
-function tally(name: string, condition: string): Measures {
+function tally(name: string, condition: string, records: string): Measures {
   return [
-    [`${name}_trades`, `sumIf(cells.trades, ${condition})`],
-    [`${name}_premium`, `sumIf(cells.total_premium, ${condition})`],
+    [`${name}_trades`, `sumIf(cells.trades, ${condition})`, `Number of ${records}`],
+    [`${name}_premium`, `sumIf(cells.total_premium, ${condition})`, `Premium of ${records}`],
   ];
 }
 
@@ -220,8 +298,4 @@ function complete(name: string): string {
 
 function listNames(): readonly string[] {
   return [...[...SUMS, ...TALLIES].map(([name]) => name), ...TIMES.map(({ name }) => name)];
-}
-
-function fileOf(path: string): string {
-  return `file(${quoteString(path)}, Parquet)`;
 }

@@ -3,9 +3,11 @@
  * and an independent reader (hyparquet) must find the same rows and schema. This detects a bug of the writer that the
  * engine's own reader tolerates.
  */
+
 import type { FileMetaData, SchemaElement } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
+import { parquetFile } from '../engine/literal.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import type { DropColumn } from './drop-columns.ts';
 import { describeStatistics, listRowGroupOffsets } from './file-statistics.ts';
@@ -30,7 +32,18 @@ export async function verifyParquet(
   // In parallel: the engine has its own threads. Its finding is reported first.
   const reading = readIndependently(path);
   reading.catch(() => undefined);
-  const found = await checksumParquet(engine, path, columns);
+  assertChecksum(path, await checksumParquet(engine, parquetFile(path), columns), expected);
+  const file = await reading;
+  assertForm(path, file, columns, expected);
+  return file;
+}
+
+/** @throws Fault `SEAL_UNVERIFIED` if the file, as SQL reads it, has other values than were to be written */
+export function assertChecksum(
+  path: string,
+  found: Awaited<ReturnType<typeof checksumParquet>>,
+  expected: DropChecksum,
+): void {
   if (found.rows !== expected.rows || found.hash !== expected.hash) {
     throw unverified(
       path,
@@ -40,13 +53,20 @@ export async function verifyParquet(
   if (found.bad > 0) {
     throw unverified(path, `${found.bad} of its rows have a text that is not UTF-8, or a number that is not finite`);
   }
-  const file = await reading;
+}
+
+/** @throws Fault `SEAL_UNVERIFIED` if the independent reader finds other rows or columns */
+export function assertForm(
+  path: string,
+  file: VerifiedFile,
+  columns: readonly DropColumn[],
+  expected: Pick<DropChecksum, 'rows'>,
+): void {
   if (file.rows !== expected.rows)
     throw unverified(path, `the independent reader finds ${file.rows} rows, not ${expected.rows}`);
   const names = file.schema.map((column) => column.name).join(', ');
   const wanted = columns.map((column) => column.name).join(', ');
   if (names !== wanted) throw unverified(path, `its columns are ${names}, not ${wanted}`);
-  return file;
 }
 
 /**
@@ -82,10 +102,15 @@ export async function readIndependently(path: string): Promise<VerifiedFile> {
     }
     from = to;
   }
+  return describeFile(metadata);
+}
+
+/** What the footer says. */
+export function describeFile(metadata: FileMetaData): VerifiedFile {
   return {
     rows: Number(metadata.num_rows),
-    rowGroups: groups,
-    schema,
+    rowGroups: metadata.row_groups.length,
+    schema: describeSchema(metadata),
     rowGroupOffsets: listRowGroupOffsets(metadata),
     statistics: describeStatistics(metadata),
   };

@@ -15,6 +15,7 @@ import { convertColumn, type DropColumn, TIME_DIGITS, typeColumn } from './drop-
  * query read more than 2% of a session of 7 million. Scans want large groups; DuckDB's have 122,880 rows. Must be a multiple of 48 (`STAGE_BLOCK_ROWS`).
  */
 export const ROW_GROUP_ROWS = 49_152;
+/** Of our own small files. */
 export const COMPRESSION = 'zstd';
 /**
  * Above this size a column has no dictionary. Dictionaries of nearly distinct numbers make the file larger. So does
@@ -25,10 +26,8 @@ const MAX_DICTIONARY_BYTES = 131_072;
 /** Small pages, so that readers can skip some by the page index: the engine's 1 MiB makes a column chunk one page. */
 const PAGE_BYTES = 131_072;
 
-/** Encoding of a drop, on every engine. */
-export const PARQUET_SETTINGS: Readonly<Record<string, string | number>> = {
+const PARQUET_SETTINGS: Readonly<Record<string, string | number>> = {
   output_format_parquet_row_group_size: ROW_GROUP_ROWS,
-  output_format_parquet_compression_method: COMPRESSION,
   output_format_parquet_max_dictionary_size: MAX_DICTIONARY_BYTES,
   output_format_parquet_data_page_size: PAGE_BYTES,
   output_format_parquet_write_page_index: 1,
@@ -38,6 +37,13 @@ export const PARQUET_SETTINGS: Readonly<Record<string, string | number>> = {
   // Blocks must divide a row group, so that groups get the intended size.
   max_block_size: ROW_GROUP_ROWS / 2,
 };
+
+/** Encoding of a drop, on every engine. */
+export function encodingOf(compression: Job['drop']['compression']): Readonly<Record<string, string | number>> {
+  // Readers without Zstandard are old: the oldest read no dictionaries either.
+  const dictionaries = compression === 'zstd' ? {} : { output_format_parquet_max_dictionary_size: 0 };
+  return { ...PARQUET_SETTINGS, ...dictionaries, output_format_parquet_compression_method: compression };
+}
 
 /** A SETTINGS clause. */
 export function writeSettings(settings: Readonly<Record<string, string | number>>): string {
@@ -90,7 +96,7 @@ export async function writeParquet(
   const sort = job.drop.sort.map((name) => sortExpression(name, columns)).join(', ');
   const write = async (select: string, options: StatementOptions = {}) =>
     await engine.command(
-      `${select} ORDER BY ${sort} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...PARQUET_SETTINGS, ...READ_SETTINGS })}`,
+      `${select} ORDER BY ${sort} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...encodingOf(job.drop.compression), ...READ_SETTINGS })}`,
       { signal, ...options },
     );
   const check = async (select: string) =>
@@ -108,6 +114,11 @@ export async function writeParquet(
   });
 }
 
+/** Settings to write a summary. */
+export const SUMMARY_SETTINGS: Readonly<Record<string, string | number>> = {
+  output_format_parquet_compression_method: COMPRESSION,
+};
+
 /** Settings to read a file back: by default the engine decodes many row groups ahead. */
 export const READ_BACK_SETTINGS: Readonly<Record<string, number>> = {
   input_format_parquet_memory_high_watermark: 32 * 1024 * 1024,
@@ -119,13 +130,17 @@ interface FileChecksum extends DropChecksum {
   readonly bad: number;
 }
 
-/** Checksum of a written file, read back through the engine. */
+/**
+ * Checksum of a written file, read back through the engine.
+ * @param from the file as SQL reads it @param settings to read it
+ */
 export async function checksumParquet(
-  engine: Engine,
-  path: string,
+  engine: Pick<Engine, 'rows'>,
+  from: string,
   columns: readonly DropColumn[],
+  settings: Readonly<Record<string, string | number>> = READ_BACK_SETTINGS,
 ): Promise<FileChecksum> {
-  const select = `SELECT * FROM file(${quoteString(path)}, Parquet) ${writeSettings(READ_BACK_SETTINGS)}`;
+  const select = `SELECT * FROM ${from} ${writeSettings(settings)}`;
   const list = (type: DropColumn['type']) =>
     columns.filter((column) => column.type === type).map(({ name }) => `assumeNotNull(${quoteIdentifier(name)})`);
   const texts = list('string').map((value) => `NOT isValidUTF8(${value})`);

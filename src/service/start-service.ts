@@ -14,7 +14,7 @@ import { openKeys } from './access/key-source.ts';
 import { createLogin, SESSION_SECONDS, Sessions } from './access/login-session.ts';
 import type { Backend, EngineOpeners } from './backend.ts';
 import { openLocalBackend } from './data/local-backend.ts';
-import { openServerBackend } from './data/server-backend.ts';
+import { openServerBackend, type ServerPlaces } from './data/server-backend.ts';
 import { createHistorical } from './historical/historical.ts';
 import { createPortal } from './historical/portal.ts';
 import { createQueryRunner } from './historical/query-runner.ts';
@@ -54,8 +54,8 @@ export interface ServiceParts extends EngineOpeners {
   readonly version: string;
   /** Opens data that is not the service's own. Default: none. */
   readonly openBackend?: ((parts: BackendParts) => Promise<Backend>) | undefined;
-  /** A ClickHouse server: URL of the service's own user, and of an administrator. Default: the embedded engine. */
-  readonly clickhouse?: { readonly url: string; readonly adminUrl?: string | undefined } | undefined;
+  /** A ClickHouse server or cluster. Default: the embedded engine. */
+  readonly clickhouse?: ServerPlaces | undefined;
 }
 
 /**

@@ -43,7 +43,11 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_MAIL_FROM: 'plain',
   FLOWDROP_S3_PATH_STYLE: 'plain',
   FLOWDROP_CLICKHOUSE_URL: 'secret',
+  FLOWDROP_CLICKHOUSE_COLLECTION: 'plain',
   FLOWDROP_CLICKHOUSE_ADMIN_URL: 'secret',
+  FLOWDROP_QUERY_ENGINE_URL: 'secret',
+  FLOWDROP_QUERY_ENGINE_COLLECTION: 'plain',
+  FLOWDROP_QUERY_ENGINE_CLUSTER: 'plain',
   FLOWDROP_CATALOG_TOKEN: 'secret',
   FLOWDROP_CATALOG_CREDENTIAL: 'secret',
   FLOWDROP_CALENDAR_FILE: 'plain',
@@ -70,22 +74,17 @@ const AWS_SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
 
 /** Reports the settings without any secret. Faults are returned, not thrown. */
 export function reportSettings(env: Environment, cwd: string) {
-  const jobKeys = Object.fromEntries(listJobKeys(env).map((name) => [name, 'secret'] as const));
-  const settings = { ...SETTINGS, ...jobKeys };
+  const settings = listSettings(env);
   const known = { ...settings, ...AWS_SETTINGS };
   const set = Object.entries(known).flatMap(([name, shown]) => {
     const value = env[name];
     if (value) return [shown === 'secret' || hasCredentials(value) ? name : `${name}=${value}`];
     return shown === 'secret' && env[`${name}_FILE`] ? [`${name} (from a file)`] : [];
   });
-  const names = Object.entries(settings).flatMap(([name, shown]) =>
-    shown === 'secret' ? [name, `${name}_FILE`] : [name],
-  );
-  const unknown = Object.keys(env)
-    .filter((name) => name.startsWith('FLOWDROP_') && !names.includes(name))
-    .map((name) => ({ name, meant: findNearest(name, names) }));
   // The token is read together with its address.
-  const secrets = names.filter((name) => settings[name] === 'secret' && name !== 'FLOWDROP_STATUS_TOKEN');
+  const secrets = Object.keys(settings).filter(
+    (name) => settings[name] === 'secret' && name !== 'FLOWDROP_STATUS_TOKEN',
+  );
   const checks: readonly (() => unknown)[] = [
     ...secrets.map((name) => () => readSecret(env, name, cwd)),
     () => readRate(env, 'FLOWDROP_REQUESTS_PER_SECOND'),
@@ -99,7 +98,21 @@ export function reportSettings(env: Environment, cwd: string) {
     () => readPublicUrl(env),
     () => readHistoryDays(env),
   ];
-  return { set, unknown, faults: checks.flatMap(catchFault) };
+  return { set, unknown: listUnknown(env), faults: checks.flatMap(catchFault) };
+}
+
+/** Names with our prefix that are no settings, each with the nearest setting. */
+export function listUnknown(env: Environment) {
+  const names = Object.entries(listSettings(env)).flatMap(([name, shown]) =>
+    shown === 'secret' ? [name, `${name}_FILE`] : [name],
+  );
+  return Object.keys(env)
+    .filter((name) => name.startsWith('FLOWDROP_') && !names.includes(name))
+    .map((name) => ({ name, meant: findNearest(name, names) }));
+}
+
+function listSettings(env: Environment): Readonly<Record<string, 'plain' | 'secret'>> {
+  return { ...SETTINGS, ...Object.fromEntries(listJobKeys(env).map((name) => [name, 'secret'] as const)) };
 }
 
 /** Finds credentials where none belong: such a value is refused when it is used, and must not be shown before. */

@@ -28,6 +28,8 @@ export const DEFAULTS = {
   FLOWDROP_STATUS_ADDRESS: '127.0.0.1:8686',
   FLOWDROP_STATUS_ACTIONS: 'on',
   FLOWDROP_RUN_HISTORY_DAYS: '90',
+  FLOWDROP_QUERY_ENGINE_COLLECTION: 'flowdrop',
+  FLOWDROP_CLICKHOUSE_COLLECTION: 'flowdrop',
 } as const;
 
 /** The shortest webhook path that counts as a secret: those of chat tools have 40 characters and more. */
@@ -182,10 +184,16 @@ const WEBHOOKS = {
 /**
  * Where alerts or events are posted; `undefined` without an address. @throws Fault `SETTING_INVALID` that does not
  * contain the address
+ * @param address of a job's own, instead of the setting's; signed with the same secret
  */
-export function readWebhook(env: Environment, cwd: string, use: WebhookUse): WebhookSettings | undefined {
+export function readWebhook(
+  env: Environment,
+  cwd: string,
+  use: WebhookUse,
+  address?: string,
+): WebhookSettings | undefined {
   const [urlName, secretName, whose] = WEBHOOKS[use];
-  const url = readSecret(env, urlName, cwd);
+  const url = address ?? readSecret(env, urlName, cwd);
   if (!url) return undefined;
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     // The message does not repeat the value: anyone who knows the address can post there.
@@ -221,6 +229,11 @@ export function readFlag(env: Environment, name: string): boolean {
   });
 }
 
+/** Several URLs in one setting, separated by commas. A comma inside one, as in a password, does not end it. */
+export function splitUrls(text: string): readonly string[] {
+  return text === '' ? [] : text.split(/\s*,\s*(?=https?:\/\/)/);
+}
+
 /** Values that must never be shown. A secret that cannot be read now is reported when it is needed. */
 export function listSecrets(env: Environment, cwd: string): readonly string[] {
   const read = (name: string) => {
@@ -232,8 +245,8 @@ export function listSecrets(env: Environment, cwd: string): readonly string[] {
   };
   const urls = [
     ...['FLOWDROP_SMTP_URL', 'FLOWDROP_CLICKHOUSE_URL', 'FLOWDROP_CLICKHOUSE_ADMIN_URL'],
-    ...['FLOWDROP_REDIS_URL', ...Object.values(WEBHOOKS).map(([url]) => url)],
-  ].map(read);
+    ...['FLOWDROP_REDIS_URL', 'FLOWDROP_QUERY_ENGINE_URL', ...Object.values(WEBHOOKS).map(([url]) => url)],
+  ].flatMap((name) => splitUrls(read(name)));
   // A value that is no URL may be a password as a whole.
   const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : url));
   const aws = [env['AWS_SECRET_ACCESS_KEY'] ?? '', env['AWS_SESSION_TOKEN'] ?? ''];

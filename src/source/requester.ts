@@ -158,7 +158,10 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
       }
       const { verdict } = outcome;
       const triesLeft = verdict.kind === 'retry' ? attempt < MAX_TRIES : verdict.kind === 'once' && attempt === 1;
-      if (!triesLeft) throw verdict.fault;
+      if (!triesLeft) {
+        log.debug({ event: 'answer-refused', code: verdict.fault.code, ...call.about }, 'the request failed');
+        throw verdict.fault;
+      }
       stats.retries += 1;
       log.warn(
         { event: 'retry', attempt, code: verdict.fault.code, reason: verdict.fault.message },

@@ -82,14 +82,9 @@ export function judgeFailure(
   }
   const places = findSqlPlaces(sql, said);
   const isAddressWrong = ADDRESS_STATUSES.has(status) || status < 400;
-  const hint = isAddressWrong ? ADDRESS_HINT : describeWrongQuery(sql, places.length > 0);
+  const advice = REASON_HINTS.get(error?.reason ?? '');
+  const hint = isAddressWrong ? ADDRESS_HINT : `${advice === undefined ? '' : `${advice} `}${QUERY_HINT}`;
   return { kind: 'final', fault: fault(code ?? 'REQUEST_REFUSED', 'stop', { usage: true, hint, places }) };
-}
-
-/** If the answer gives no position, the message shows the whole statement, since the error may be anywhere in it. */
-function describeWrongQuery(sql: string, isPlaceKnown: boolean): string {
-  const what = 'Check `source.where`, `columns` or `sql` of the job: the API refused the query built from them';
-  return isPlaceKnown ? `${what}.` : `${what}: ${sql}`;
 }
 
 /** The fault for an answer that was read but is not a whole, well-formed page. */
@@ -123,7 +118,21 @@ const KEY_HINT =
   'Check the key in FLOWDROP_API_KEY (for the portal FLOWDROP_PORTAL_KEY, for `source.key` FLOWDROP_KEY_...): it is missing, mistyped or revoked. It is not retried.';
 const SUBSCRIPTION_HINT = 'The key has no subscription for historical SQL; ask the provider. It is not retried.';
 const ADDRESS_HINT = 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL): this is not the entry point of the API.';
-const RATE_HINT = 'Something else uses this key. Stop it, or lower FLOWDROP_REQUESTS_PER_SECOND.';
+const QUERY_HINT =
+  'Check `source.where`, `columns` or `sql` of the job, then `flowdrop check --live JOB`; with --debug the log has the query.';
+const RATE_HINT =
+  'Something else uses this key. Stop it, share the pace (one FLOWDROP_STATE_DIR on a machine, FLOWDROP_REDIS_URL across machines), or lower FLOWDROP_REQUESTS_PER_SECOND.';
+/** The usual cause of a refusal, by its reason. */
+const REASON_HINTS: ReadonlyMap<string, string> = new Map([
+  [
+    'TYPE_MISMATCH',
+    "`date` and `time` are texts at the API: for hours, write substring(time, 1, 13) || ':00' instead of toStartOfHour(time).",
+  ],
+  [
+    'INVALID_AGGREGATION',
+    'A column named like one that it reads hides that one: write sum(premium) AS total_premium, not AS premium.',
+  ],
+]);
 const NETWORK_HINT = 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL) and the network.';
 const LATER_HINT = 'Run the same command again later: it continues from what is already staged.';
 

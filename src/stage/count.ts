@@ -11,6 +11,7 @@ import { type HashedColumn, idHashSql, valueHashSql } from '../engine/row-hash.t
 import { repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
 import { secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { Job } from '../job/job.ts';
+import { WINDOW_COLUMN } from './stage-table.ts';
 
 export interface StageTotals {
   readonly rows: number;
@@ -190,4 +191,19 @@ async function sumRepeated(
     sum += Number(found?.n ?? 0);
   }
   return sum;
+}
+
+/** Contracts by strike (thousandths), ascending, of each symbol asked for. @param table quoted name */
+export async function countByStrike(
+  engine: Engine,
+  table: string,
+): Promise<ReadonlyMap<string, readonly (readonly [strike: number, contracts: number])[]>> {
+  const found = await engine.rows<{ asked: string; k: number; n: number }>(
+    `SELECT splitByChar(' ', ${WINDOW_COLUMN})[1] AS asked, toInt64(round(toFloat64OrZero(ifNull(toString(strike), '')) * 1000)) AS k, count() AS n FROM ${table} GROUP BY asked, k HAVING k > 0 ORDER BY asked, k`,
+  );
+  const strikes = new Map<string, (readonly [number, number])[]>();
+  for (const { asked, k, n } of found) {
+    strikes.set(asked, [...(strikes.get(asked) ?? []), [Number(k), Number(n)] as const]);
+  }
+  return strikes;
 }

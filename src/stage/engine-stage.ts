@@ -1,7 +1,4 @@
 /** The stage as two tables of the engine: the rows of pages, and their quarantine. The contract is `stage.ts`. */
-import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { formatWindow, parseWindow, type Window } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
@@ -11,9 +8,9 @@ import type { Job } from '../job/job.ts';
 import type { RepairPlan } from '../plan/moved-windows.ts';
 import { type BadRow, type JudgedPage, judgePage } from './bad-row.ts';
 import { CellCounts } from './cell-counts.ts';
-import { type CountOptions, countRepeats, countReplaced } from './count.ts';
+import { type CountOptions, countByStrike, countRepeats, countReplaced } from './count.ts';
 import { readHashedRows } from './hashed-rows.ts';
-import { Intake, type IntakeTarget, isAboutData, type PageKind } from './intake.ts';
+import { findSpool, Intake, type IntakeTarget, isAboutData, type PageKind } from './intake.ts';
 import { listStageTables } from './list.ts';
 import { countAllowed, isQuarantineName, QuarantineTable, tooManyBadRows } from './quarantine.ts';
 import { isIn, readPlacedRows, SEALED_READ_SETTINGS, type SealedFile } from './sealed-rows.ts';
@@ -37,9 +34,6 @@ import {
 } from './staged-page.ts';
 import { findSharedContract, findTornGroup, listExampleIds, listRepeatedIds } from './window-conflicts.ts';
 
-/** Folder beside the engine's data in which pages wait for their insert. */
-const SPOOL = 'pages';
-
 /** Maximum fields outside the contract in one answer; with more it is treated as garbage. */
 const MAX_EXTRA_FIELDS = 64;
 
@@ -55,30 +49,31 @@ export async function openStage(
   job: Job,
   date: string,
   origin: string,
-  { rows }: StageOptions = {},
+  { rows, isEmpty = false }: StageOptions = {},
 ): Promise<Stage> {
   const name = stageTableName(job, date, origin);
+  const kept = new Set<string>();
   for (const other of await listStageTables(engine, stageTablePrefix(date))) {
-    if (other !== name && !isQuarantineName(other, name))
-      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(other)} SYNC`);
+    if (!isEmpty && (other === name || isQuarantineName(other, name))) kept.add(other);
+    else await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(other)} SYNC`);
   }
   await engine.command(createTableSql(name, job));
-  const spool = join(await findDataFolder(engine), SPOOL, name);
-  const stage = new EngineStage(engine, job, date, name, spool, rows);
+  const spool = await findSpool(engine, name);
+  const stage = new EngineStage(engine, job, date, { name, spool, rows, isNew: !kept.has(name) });
   // Pages that a killed process was about to load: they will be requested again.
-  await stage.clearTorn();
+  await stage.clearTorn([...kept].some((other) => isQuarantineName(other, name)));
   return stage;
 }
 
-/** Removes all pages that killed processes were about to load, also of dates that are never opened again. */
-export async function clearSpools(engine: Engine): Promise<void> {
-  await rm(join(await findDataFolder(engine), SPOOL), { recursive: true, force: true });
-}
-
-/** Folder of the engine's own data: its disk has room for the rows, so also for spooled pages. */
-async function findDataFolder(engine: Engine): Promise<string> {
-  const [disk] = await engine.rows<{ path: string }>("SELECT path FROM system.disks WHERE name = 'default'");
-  return disk?.path ?? tmpdir();
+interface StageTable {
+  /** Unquoted. */
+  readonly name: string;
+  /** Folder of pages that are being loaded. */
+  readonly spool: string;
+  /** Known rows of the date. */
+  readonly rows: number | undefined;
+  /** Whether it was just created. */
+  readonly isNew: boolean;
 }
 
 class EngineStage implements Stage {
@@ -94,9 +89,11 @@ class EngineStage implements Stage {
   readonly #maxBad: number;
   /** Windows that are staged or being loaded; `undefined` if the table must be queried. */
   #staged: Promise<Map<string, Promise<void>>> | undefined;
+  /** `undefined` after every change of the rows. */
+  #pages: ReturnType<Stage['pages']> | undefined;
   #extraFields: Promise<readonly string[]> | undefined;
 
-  constructor(engine: Engine, job: Job, date: string, name: string, spool: string, rows: number | undefined) {
+  constructor(engine: Engine, job: Job, date: string, { name, spool, rows, isNew }: StageTable) {
     this.#engine = engine;
     this.#job = job;
     this.date = date;
@@ -107,6 +104,7 @@ class EngineStage implements Stage {
     this.#quarantine = new QuarantineTable(engine, job, name);
     this.#cells = new CellCounts(engine, job, { date, table: this.table }, this.#quarantine);
     this.#maxBad = rows === undefined ? Number.POSITIVE_INFINITY : countAllowed(job.rows, rows);
+    if (isNew) [this.#pages, this.#extraFields] = [Promise.resolve([]), Promise.resolve([])];
   }
 
   async put(window: Window | string, page: StagedPage): Promise<void> {
@@ -123,7 +121,7 @@ class EngineStage implements Stage {
       staged.delete(name);
       throw error;
     } finally {
-      this.#cells.noteChange();
+      this.#noteRows();
     }
   }
 
@@ -205,7 +203,7 @@ class EngineStage implements Stage {
   }
 
   async #addFields(names: readonly string[]): Promise<void> {
-    const known = new Set(await this.#knownFields());
+    const known = new Set(await this.extraFields());
     for (const name of names) {
       if (known.has(name)) continue;
       await this.#engine.command(`ALTER TABLE ${this.table} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} String`);
@@ -213,18 +211,25 @@ class EngineStage implements Stage {
     }
   }
 
-  async #knownFields(): Promise<readonly string[]> {
-    this.#extraFields ??= this.extraFields();
-    return await this.#extraFields;
-  }
-
   async windows() {
     return (await this.pages()).map(({ window, rows }) => ({ window: parseWindow(this.date, window), rows }));
   }
 
+  /** Counted once, until rows change. */
   async pages() {
+    this.#pages ??= this.#countPages();
+    const counting = this.#pages;
+    try {
+      return await counting;
+    } catch (error) {
+      if (this.#pages === counting) this.#pages = undefined;
+      throw error;
+    }
+  }
+
+  async #countPages() {
     const found = await this.#engine.rows<{ name: string; n: number }>(
-      `SELECT name, sum(n) AS n FROM (SELECT ${WINDOW_COLUMN} AS name, count() AS n FROM ${this.table} GROUP BY name UNION ALL SELECT ${WINDOW_COLUMN} AS name, countIf(kind = 'bad') AS n FROM ${this.#quarantine.table} GROUP BY name) GROUP BY name ORDER BY name`,
+      `SELECT name, sum(n) AS n FROM (SELECT ${WINDOW_COLUMN} AS name, count() AS n FROM ${this.table} GROUP BY name${this.#quarantine.unionPages()}) GROUP BY name ORDER BY name`,
     );
     return found.map(({ name, n }) => ({ window: name, rows: Number(n) }));
   }
@@ -269,14 +274,7 @@ class EngineStage implements Stage {
   }
 
   async strikes() {
-    const found = await this.#engine.rows<{ asked: string; k: number; n: number }>(
-      `SELECT splitByChar(' ', ${WINDOW_COLUMN})[1] AS asked, toInt64(round(toFloat64OrZero(ifNull(toString(strike), '')) * 1000)) AS k, count() AS n FROM ${this.table} GROUP BY asked, k HAVING k > 0 ORDER BY asked, k`,
-    );
-    const strikes = new Map<string, (readonly [number, number])[]>();
-    for (const { asked, k, n } of found) {
-      strikes.set(asked, [...(strikes.get(asked) ?? []), [Number(k), Number(n)] as const]);
-    }
-    return strikes;
+    return await countByStrike(this.#engine, this.table);
   }
 
   async repeatedIds() {
@@ -298,6 +296,11 @@ class EngineStage implements Stage {
   }
 
   async extraFields() {
+    this.#extraFields ??= this.#readExtraFields();
+    return await this.#extraFields;
+  }
+
+  async #readExtraFields(): Promise<readonly string[]> {
     const known = [...this.#job.source.columns.map((column) => column.name), WINDOW_COLUMN];
     const columns = await this.#engine.rows<{ name: string }>(
       `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = ${quoteString(this.#name)} ORDER BY position`,
@@ -368,16 +371,22 @@ class EngineStage implements Stage {
 
   #noteChange(): void {
     this.#staged = undefined;
+    this.#noteRows();
+  }
+
+  #noteRows(): void {
+    this.#pages = undefined;
     this.#cells.noteChange();
   }
 
-  async clearTorn(): Promise<void> {
+  /** @param hasQuarantine whether an earlier process put rows into quarantine */
+  async clearTorn(hasQuarantine: boolean): Promise<void> {
     await this.#intake.clear();
-    await this.#quarantine.open();
+    if (hasQuarantine) await this.#quarantine.open();
   }
 
   async #target(kind: PageKind): Promise<IntakeTarget> {
-    const extraFields = await this.#knownFields();
+    const extraFields = await this.extraFields();
     const context = { job: this.#job, date: this.date };
     return {
       table: this.table,

@@ -18,8 +18,9 @@ export async function discardStages(engine: Engine, date: string): Promise<void>
 
 /** @param prefix of the table names */
 export async function listStageTables(engine: Engine, prefix: string, minRows = 0): Promise<readonly string[]> {
+  const filled = minRows === 0 ? '' : ` AND ifNull(total_rows, 0) >= ${minRows}`;
   const tables = await engine.rows<{ name: string }>(
-    `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${quoteString(prefix)}) AND ifNull(total_rows, 0) >= ${minRows} ORDER BY name`,
+    `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${quoteString(prefix)})${filled} ORDER BY name`,
   );
   return tables.map(({ name }) => name);
 }

@@ -80,6 +80,8 @@ export class QuarantineTable {
   readonly #name: string;
   /** Quoted name of the stage's table. */
   readonly #stage: string;
+  /** Whether the table exists: few dates have bad rows, and it is created with the first of them. */
+  #exists = false;
   /** Windows recorded by this process whose page is not known to be staged. */
   readonly #open = new Set<string>();
 
@@ -92,13 +94,9 @@ export class QuarantineTable {
     this.counted = listCountedColumns(job);
   }
 
-  /** Creates the table if it is missing, and drops entries without a staged page. */
+  /** Opens the table that an earlier process left, and drops entries without a staged page. */
   async open(): Promise<void> {
-    const hex = this.counted.map((name) => `${quoteIdentifier(`hex_${name}`)} Nullable(String)`);
-    const texts = this.counted.map((name) => `${quoteIdentifier(name)} ALIAS unhex(${quoteIdentifier(`hex_${name}`)})`);
-    await this.#engine.command(
-      `CREATE TABLE IF NOT EXISTS ${this.table} (${WINDOW_COLUMN} String, kind String, column String, reason String, rows UInt32, encoding String, row String, ${[...hex, ...texts].join(', ')}) ENGINE = MergeTree ORDER BY ${WINDOW_COLUMN}`,
-    );
+    await this.#create();
     if (await this.isEmpty()) return;
     const torn = await this.#engine.rows<{ name: string }>(
       `SELECT ${WINDOW_COLUMN} AS name FROM ${this.table} WHERE kind = 'page' AND rows > 0 AND ${WINDOW_COLUMN} NOT IN (SELECT ${WINDOW_COLUMN} FROM ${this.#stage})`,
@@ -106,13 +104,31 @@ export class QuarantineTable {
     await this.drop(torn.map(({ name }) => name));
   }
 
+  async #create(): Promise<void> {
+    if (this.#exists) return;
+    const hex = this.counted.map((name) => `${quoteIdentifier(`hex_${name}`)} Nullable(String)`);
+    const texts = this.counted.map((name) => `${quoteIdentifier(name)} ALIAS unhex(${quoteIdentifier(`hex_${name}`)})`);
+    await this.#engine.command(
+      `CREATE TABLE IF NOT EXISTS ${this.table} (${WINDOW_COLUMN} String, kind String, column String, reason String, rows UInt32, encoding String, row String, ${[...hex, ...texts].join(', ')}) ENGINE = MergeTree ORDER BY ${WINDOW_COLUMN}`,
+    );
+    this.#exists = true;
+  }
+
+  /** SQL of the bad rows of each window, to be added to those of the stage. */
+  unionPages(): string {
+    if (!this.#exists) return '';
+    return ` UNION ALL SELECT ${WINDOW_COLUMN} AS name, countIf(kind = 'bad') AS n FROM ${this.table} GROUP BY name`;
+  }
+
   async isEmpty(): Promise<boolean> {
+    if (!this.#exists) return true;
     const [found] = await this.#engine.rows<{ n: number }>(`SELECT count() AS n FROM ${this.table}`);
     return Number(found?.n ?? 0) === 0;
   }
 
   /** Number of bad rows so far. */
   async countRows(): Promise<number> {
+    if (!this.#exists) return 0;
     const [found] = await this.#engine.rows<{ n: number }>(`SELECT countIf(kind = 'bad') AS n FROM ${this.table}`);
     return Number(found?.n ?? 0);
   }
@@ -121,6 +137,7 @@ export class QuarantineTable {
   async note(window: string, { good, bad, rewritten, nulls, changed }: JudgedPage): Promise<void> {
     if (bad.length + rewritten.length + nulls.length === 0) return;
     this.#open.add(window);
+    await this.#create();
     const lines = [
       { [WINDOW_COLUMN]: window, kind: 'page', rows: good },
       ...rewritten.map(({ column, form, rows }) => ({
@@ -162,6 +179,7 @@ export class QuarantineTable {
   }
 
   async windows(): Promise<readonly string[]> {
+    if (!this.#exists) return [];
     const found = await this.#engine.rows<{ name: string }>(
       `SELECT DISTINCT ${WINDOW_COLUMN} AS name FROM ${this.table} WHERE kind = 'bad'`,
     );
@@ -206,6 +224,7 @@ export class QuarantineTable {
    * @param key SQL by which rows are counted @param hashed columns: oddities in other columns do not matter
    */
   async oddKeys<Key extends number | string>(key: string, hashed: readonly string[]): Promise<readonly Key[]> {
+    if (!this.#exists) return [];
     // Empty column: recorded by an earlier version.
     const columns = ['', ...hashed].map(quoteString).join(', ');
     const odd = `kind = 'bad' OR (kind = 'changed' AND column IN (${columns}))`;
@@ -217,13 +236,16 @@ export class QuarantineTable {
 
   /** Writes the bad rows as JSON lines, in an order that depends only on the rows. @throws EngineFault */
   async write(path: string): Promise<void> {
+    await this.#create();
     await this.#engine.command(
       `SELECT ${WINDOW_COLUMN} AS window, column, reason, encoding, row FROM ${this.table} WHERE kind = 'bad' ORDER BY window, row, column INTO OUTFILE ${quoteString(path)} TRUNCATE FORMAT JSONEachRow SETTINGS output_format_json_escape_forward_slashes = 0`,
     );
   }
 
   async discard(): Promise<void> {
+    if (!this.#exists) return;
     await this.#engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
+    this.#exists = false;
   }
 
   async #countIds(): Promise<number> {

@@ -4,7 +4,7 @@
  * single trades without nulls where the contract allows none are read; the others are fetched again as a whole.
  */
 import { formatWindow, type Stretch } from '../calendar/window.ts';
-import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { parquetFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { nullMark } from '../engine/null-mark.ts';
 import type { Job, JobColumn } from '../job/job.ts';
 import { placeOf, type RepairPlan } from '../plan/moved-windows.ts';
@@ -37,7 +37,7 @@ export function readSealedRows({ source }: Pick<Job, 'source'>, { path, extraFie
     ...source.columns.map((column) => `${stagedValue(column)} AS ${quoteIdentifier(column.name)}`),
     ...extraFields.map((name) => `ifNull(toString(s.${quoteIdentifier(name)}), '') AS ${quoteIdentifier(name)}`),
   ];
-  return `(SELECT ${columns.join(', ')} FROM file(${quoteString(path)}, Parquet) AS s)`;
+  return `(SELECT ${columns.join(', ')} FROM ${parquetFile(path)} AS s)`;
 }
 
 /** The same with the window in which a row lies: one of the plan's stretches. */

@@ -31,7 +31,7 @@ export interface Stage {
   put(window: Window | string, page: StagedPage): Promise<void>;
   /** Staged windows, with their number of rows. */
   windows(): Promise<readonly { readonly window: Window; readonly rows: number }[]>;
-  /** The same, by the text that names each window. */
+  /** The same, by the text that names each window; counted once, until rows change. */
   pages(): Promise<readonly StagedName[]>;
   /** Staged rows by second of the day (groups by grain for aggregating jobs). */
   countBySecond(options?: Pick<CountOptions, 'symbol' | 'hashed'>): Promise<DayCounts>;
@@ -87,4 +87,6 @@ export interface Stage {
 export interface StageOptions {
   /** Known rows of the date: if too many of them are bad, no further page is requested. */
   readonly rows?: number | undefined;
+  /** Drop what is staged of the date. Default: false, it is kept. */
+  readonly isEmpty?: boolean | undefined;
 }

@@ -3,7 +3,9 @@
  * it counts only while the date has the condition that was accepted, so that a new problem of the date is news again.
  * `ledger/acceptance.ts` keeps it.
  */
+
 import { z } from 'zod';
+import { formatDate } from '../core/date-text.ts';
 import type { Condition } from '../plan/conditions.ts';
 
 /** Conditions that nothing may ever change: a pending date can still be fetched. */
@@ -23,7 +25,7 @@ export function isAcceptable(condition: Condition | undefined): condition is Acc
   return ACCEPTABLE_CONDITIONS.some((one) => one === condition);
 }
 
-/** `accepted by alice on 2026-11-20: the vendor had an outage`. */
+/** `accepted by alice on Nov 20, 2026: the vendor had an outage`. */
 export function describeAccepted({ by, at, reason }: Pick<AcceptedGap, 'by' | 'at' | 'reason'>): string {
-  return `accepted by ${by} on ${at.slice(0, 'YYYY-MM-DD'.length)}: ${reason}`;
+  return `accepted by ${by} on ${formatDate(at.slice(0, 'YYYY-MM-DD'.length))}: ${reason}`;
 }

@@ -4,12 +4,10 @@
  * without an end has died; what is kept is bounded by age and by count, and removed when a run begins. It is for people:
  * a run never fails because its record cannot be written.
  */
-import { createReadStream } from 'node:fs';
 import { appendFile, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pid, ppid } from 'node:process';
-import { createInterface } from 'node:readline';
-import { writeFileAtomic } from '../core/atomic-file.ts';
+import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
 import { makeFolder } from '../core/folder.ts';
 import { readJsonFile, tryParseJson } from '../core/json-file.ts';
 import { isProcessAlive, readProcessStart } from '../core/liveness.ts';
@@ -115,20 +113,10 @@ export class RunHistory {
 
   /** Windows of a run, oldest first; empty when it has none. A line that is cut short is left out. */
   async readWindows(entry: RunEntry): Promise<readonly RunWindow[]> {
-    const windows: RunWindow[] = [];
-    const input = createReadStream(this.files(entry.id, isStaging(entry)).windows);
-    try {
-      for await (const line of createInterface({ input })) {
-        const window = runWindowSchema.safeParse(tryParseJson(line));
-        if (window.success) windows.push(window.data);
-        if (windows.length >= MAX_WINDOWS) break;
-      }
-    } catch {
-      // No windows: a run that fetched nothing has no such file.
-    } finally {
-      input.destroy();
-    }
-    return windows;
+    // A run that fetched nothing has no such file; one that cannot be read has none for a person either.
+    const text = await readFileIfExists(this.files(entry.id, isStaging(entry)).windows).catch(() => undefined);
+    const lines = text?.split('\n', MAX_WINDOWS) ?? [];
+    return lines.flatMap((line) => runWindowSchema.safeParse(tryParseJson(line)).data ?? []);
   }
 
   logFile(entry: RunEntry): string {

@@ -4,14 +4,14 @@
  * verified by reading back. It does not store content types, and a key cannot be both an object and the folder of
  * others.
  */
-import { createReadStream, type Dirent } from 'node:fs';
-import { open, readdir, rmdir, stat, unlink } from 'node:fs/promises';
+import type { Dirent } from 'node:fs';
+import { readdir, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import type { Readable } from 'node:stream';
 import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
 import { DOCTOR_PREFIX, SEALING_PREFIX, TEMPORARIES_PREFIX } from './key-kind.ts';
 import { assertLinkSeconds } from './link.ts';
+import { readLocal, readPiece, readSmall, readWithTail } from './local-file.ts';
 import { assertKey, assertPrefix, compareKeys, isTemporaryName } from './object-key.ts';
 import type { ListedObject, ObjectBody, ObjectInfo, Store } from './store.ts';
 import { assertSmall, attempt } from './store-fault.ts';
@@ -19,11 +19,12 @@ import { makeDurableFolder, removeStaleTemporaries, writeWholeFile } from './who
 
 /** System errors for a missing file. `EISDIR`: the name is a folder, so there is no such object. */
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR'] as const;
-/** Bytes per read when copying a file: large enough that the number of system calls does not matter. */
-const COPY_CHUNK_BYTES = 1 << 20;
 
 /** Objects that exist for minutes only: their empty folders are removed. */
 const PASSING = [SEALING_PREFIX, DOCTOR_PREFIX];
+
+/** Names of a folder that are looked at ahead. */
+const LISTED_AT_ONCE = 16;
 
 /** A file that disappears right after it was written is written once more. */
 const MAX_WRITES = 2;
@@ -98,6 +99,12 @@ class DirectoryStore implements Store {
     return written !== undefined;
   }
 
+  async read(key: string, offset: number, length: number): Promise<Uint8Array | undefined> {
+    const path = this.#path(key);
+    assertSmall(path, length);
+    return await attemptLocal('read', path, undefined, () => ifPresent(readPiece(path, offset, length)));
+  }
+
   async download(key: string, path: string, signal?: AbortSignal): Promise<boolean> {
     const info = await this.head(key);
     if (info === undefined) return false;
@@ -106,12 +113,12 @@ class DirectoryStore implements Store {
     );
   }
 
-  async *list(prefix: string): AsyncIterable<ListedObject> {
+  async *list(prefix: string, after = ''): AsyncIterable<ListedObject> {
     assertPrefix(prefix);
     const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1);
     if (!(await this.#isThere('list'))) return;
     if (folder !== '') await this.#assertRoot('list');
-    yield* this.#listFolder(folder, prefix);
+    yield* this.#listFolder(folder, prefix, after);
   }
 
   async listFolders(prefix: string): Promise<readonly string[]> {
@@ -127,6 +134,18 @@ class DirectoryStore implements Store {
       const { size } = await stat(source);
       await writeWholeFile(path, readLocal(source), { expectedBytes: size, temporaries: this.#temporaries });
       return size;
+    });
+    return { key: to, sizeBytes };
+  }
+
+  async copyWithTail(from: string, to: string, keptBytes: number, tail: Uint8Array): Promise<ObjectInfo> {
+    const source = this.#path(from);
+    const expectedBytes = keptBytes + tail.length;
+    const sizeBytes = await this.#write('copy', to, undefined, async (path) => {
+      await stat(source);
+      const body = readWithTail(source, keptBytes, tail);
+      await writeWholeFile(path, body, { expectedBytes, temporaries: this.#temporaries });
+      return expectedBytes;
     });
     return { key: to, sizeBytes };
   }
@@ -201,14 +220,28 @@ class DirectoryStore implements Store {
     if (found !== undefined) await removeStaleTemporaries(this.url, found.mtimeMs);
   }
 
-  /** @param folder empty, or a key that ends with `/` */
-  async *#listFolder(folder: string, prefix: string): AsyncIterable<ListedObject> {
-    for (const name of (await this.#listNames(folder)).filter((name) => isUnder(folder + name, prefix))) {
-      const key = folder + name;
-      if (name.endsWith('/')) yield* this.#listFolder(key, prefix);
-      else {
-        const info = await this.#info(key);
-        if (info !== undefined) yield info;
+  /** @param folder empty, or a key that ends with `/` @param listed its names, if they are being read already */
+  async *#listFolder(
+    folder: string,
+    prefix: string,
+    after: string,
+    listed: Promise<readonly string[]> = this.#listNames(folder),
+  ): AsyncIterable<ListedObject> {
+    const names = (await listed).filter((name) => isUnder(folder + name, prefix) && isBehind(folder + name, after));
+    // Each answer of the file system is waited for, so the next ones are asked for ahead: one level only, because a
+    // caller may stop at the first key of a large tree.
+    for (let start = 0; start < names.length; start += LISTED_AT_ONCE) {
+      const ahead = names.slice(start, start + LISTED_AT_ONCE).map((name) => {
+        const key = folder + name;
+        if (!name.endsWith('/')) return { key, info: this.#info(key) };
+        return { key, below: this.#listNames(key) };
+      });
+      // One that fails is reported where it is reached.
+      for (const { info, below } of ahead) (info ?? below)?.catch(() => {});
+      for (const { key, info, below } of ahead) {
+        if (below !== undefined) yield* this.#listFolder(key, prefix, after, below);
+        const found = await info;
+        if (found !== undefined) yield found;
       }
     }
   }
@@ -264,6 +297,11 @@ function isUnder(key: string, prefix: string): boolean {
   return key.startsWith(prefix) || (key.endsWith('/') && prefix.startsWith(key));
 }
 
+/** Whether `key` comes after the other, or, if it is a folder, whether keys below it may. */
+function isBehind(key: string, after: string): boolean {
+  return compareKeys(key, after) > 0 || (key.endsWith('/') && after.startsWith(key));
+}
+
 /**
  * Removes empty folders from `folder` up to `root`, exclusive. Used only below the folders of files being sealed: other
  * folders may have been made by the operator, with their own permissions. A folder in use stays, and failing to remove
@@ -278,20 +316,6 @@ async function removeEmptyFolders(folder: string, root: string): Promise<void> {
     );
     if (!isGone) return;
   }
-}
-
-async function readSmall(path: string): Promise<Uint8Array> {
-  const file = await open(path, 'r');
-  try {
-    assertSmall(path, (await file.stat()).size);
-    return await file.readFile();
-  } finally {
-    await file.close();
-  }
-}
-
-function readLocal(path: string, signal?: AbortSignal): Readable {
-  return createReadStream(path, { highWaterMark: COPY_CHUNK_BYTES, signal });
 }
 
 /** @throws the system's error if nothing can be created at the path */

@@ -12,10 +12,17 @@ const BROKEN_BODY = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'TimeoutError', 'ABORT_
 /** The SDK retries requests, but not bodies that break off. */
 const MAX_READS = 3;
 
+/** `Range` as in the header; absent: the whole object. */
+interface ReadAddress {
+  readonly Bucket: string;
+  readonly Key: string;
+  readonly Range?: string;
+}
+
 /** Passes the body and its length to `use`, again if it breaks off; `undefined` if there is no such object. */
 export async function readBody<T>(
   client: S3Client,
-  address: { readonly Bucket: string; readonly Key: string },
+  address: ReadAddress,
   signal: AbortSignal | undefined,
   use: (body: Readable, sizeBytes: number) => Promise<T>,
 ): Promise<T | undefined> {
@@ -30,7 +37,7 @@ export async function readBody<T>(
 
 async function readOnce<T>(
   client: S3Client,
-  address: { readonly Bucket: string; readonly Key: string },
+  address: ReadAddress,
   signal: AbortSignal | undefined,
   use: (body: Readable, sizeBytes: number) => Promise<T>,
 ): Promise<T | undefined> {

@@ -16,9 +16,10 @@ import {
   UploadPartCopyCommand,
 } from '@aws-sdk/client-s3';
 import { assertNotAborted } from '../core/errors.ts';
+import { readFrom } from './local-file.ts';
 import { confirmWritten, headObject, isWritten, type ObjectAddress, OtherStored } from './s3-confirm.ts';
 import { readS3Failure, UnmetRequest } from './s3-fault.ts';
-import { countBytes, listETags, planParts, readPart, type StoredPart, sendAll, type UploadPart } from './s3-parts.ts';
+import { countBytes, listETags, planParts, type StoredPart, sendAll, type UploadPart } from './s3-parts.ts';
 import { assertEncrypted, type WriteSettings } from './s3-write-settings.ts';
 
 /** Properties of the new object other than its bytes. */
@@ -74,6 +75,27 @@ export class MultipartUploader {
     await this.#run(target, head, parts, send, undefined);
   }
 
+  /**
+   * The first `source.sizeBytes` bytes of the source, copied inside the service, and then `tail`. The parts have about the
+   * same size: all but the last must have 5 MiB.
+   */
+  async copyWithTail(
+    target: ObjectAddress,
+    head: ObjectHead,
+    source: CopySource,
+    tail: Uint8Array,
+    partBytes: number,
+  ): Promise<void> {
+    const { sizeBytes } = source;
+    const copied = planParts(sizeBytes, Math.ceil(sizeBytes / Math.ceil(sizeBytes / partBytes)));
+    const parts = [...copied, { number: copied.length + 1, start: sizeBytes, sizeBytes: tail.length }];
+    const send = async (upload: Upload, part: UploadPart) =>
+      part.start < sizeBytes
+        ? await this.#copyPart(upload, part, source, false)
+        : await this.#sendBytes(upload, part, tail);
+    await this.#run(target, head, parts, send, undefined);
+  }
+
   /** Removes the parts of failed uploads. If a removal fails, the next call retries it. */
   async removeUnfinished(): Promise<void> {
     for (const upload of [...this.#unfinished]) {
@@ -105,7 +127,10 @@ export class MultipartUploader {
   }
 
   async #sendPart(upload: Upload, part: UploadPart, file: FileHandle): Promise<StoredPart> {
-    const bytes = await readPart(file, part);
+    return await this.#sendBytes(upload, part, await readFrom(file, part.start, part.sizeBytes));
+  }
+
+  async #sendBytes(upload: Upload, part: UploadPart, bytes: Uint8Array): Promise<StoredPart> {
     const md5 = createHash('md5').update(bytes).digest();
     const { ETag } = await this.#client.send(
       new UploadPartCommand({

@@ -3,7 +3,6 @@
  * `s3-multipart.ts` does the actual sending.
  */
 import { createHash } from 'node:crypto';
-import type { FileHandle } from 'node:fs/promises';
 import type { CompletedPart } from '@aws-sdk/client-s3';
 import { assertNotAborted } from '../core/errors.ts';
 
@@ -58,16 +57,6 @@ export async function sendAll(
   const ends = await Promise.allSettled(Array.from({ length: IN_FLIGHT }, work));
   for (const end of ends) if (end.status === 'rejected') throw end.reason;
   return stored;
-}
-
-export async function readPart(file: FileHandle, { start, sizeBytes }: UploadPart): Promise<Uint8Array> {
-  const bytes = Buffer.allocUnsafe(sizeBytes);
-  for (let filled = 0; filled < sizeBytes; ) {
-    const { bytesRead } = await file.read(bytes, filled, sizeBytes - filled, start + filled);
-    if (bytesRead === 0) throw new RangeError(`the file ends at ${start + filled} bytes: it became shorter meanwhile`);
-    filled += bytesRead;
-  }
-  return bytes;
 }
 
 /**

@@ -70,10 +70,18 @@ export interface Store {
    * @throws StoreFault
    */
   putIfAbsent(key: string, bytes: Uint8Array, options?: PutOptions): Promise<boolean>;
+  /**
+   * Some bytes of the object, or `undefined` if there is no object.
+   * @throws StoreFault, also if the object ends before; Fault `OBJECT_TOO_LARGE` for more than `MAX_GET_BYTES`
+   */
+  read(key: string, offset: number, length: number): Promise<Uint8Array | undefined>;
   /** Copies the object into a local file, whole or not at all; `false` if there is no such object. */
   download(key: string, path: string, signal?: AbortSignal): Promise<boolean>;
-  /** Every object whose key begins with `prefix`, in key order. Pages are fetched as needed. */
-  list(prefix: string): AsyncIterable<ListedObject>;
+  /**
+   * Every object whose key begins with `prefix`, in key order. Pages are fetched as needed.
+   * @param after only keys behind this one
+   */
+  list(prefix: string, after?: string): AsyncIterable<ListedObject>;
   /**
    * Names of the folders directly below `prefix`, which ends with a `/`, in key order; in a directory also of empty
    * ones. Costs one request for 1,000 folders, whatever is in them.
@@ -84,6 +92,12 @@ export interface Store {
    * @returns `to` as it is in the store now @throws StoreFault, also if `from` is missing
    */
   copy(from: string, to: string): Promise<ObjectInfo>;
+  /**
+   * Makes `to` of the first `keptBytes` of `from` and of `tail`, replacing `to`, and confirms it. Inside the store where it
+   * can: S3 takes pieces below 5 MiB only through this machine.
+   * @returns `to` as it is in the store now @throws StoreFault, also if `from` is missing or shorter
+   */
+  copyWithTail(from: string, to: string, keptBytes: number, tail: Uint8Array): Promise<ObjectInfo>;
   /**
    * Removes the object. Idempotent: a missing object is not an error. Not confirmed: nothing is derived from an
    * absence, and the next run removes leftovers of a failed removal.

@@ -241,7 +241,7 @@ describe.each(STORES)('alerts remembered in $name', ({ isMissing, open }) => {
           'nightly/date-missing/2026-11-18': {
             ...{ kind: 'date-missing', date: '2026-11-18', code: null, report: null },
             title: '2026-11-18 is missing at the source',
-            what: expect.stringContaining('no rows of it'),
+            what: expect.stringContaining('no rows for it'),
             next: expect.stringContaining('flowdrop backfill nightly --from 2026-11-18 --to 2026-11-18'),
             ...{ first_seen: '2026-11-20T23:00:00.000Z', last_seen: '2026-11-20T23:00:00.000Z', status: 'open' },
             sent: { [OPS]: at, [SECOND.toLowerCase()]: at, webhook: at },
@@ -347,7 +347,7 @@ describe('an alert', () => {
     expect(document?.text.split('\n')).toEqual([
       'flowdrop [warning] nightly: 2026-11-18 is missing at the source',
       '[warning] 2026-11-18 is missing at the source',
-      expect.stringContaining('no rows of it'),
+      expect.stringContaining('no rows for it'),
       expect.stringMatching(/Next: .*`flowdrop backfill nightly --from 2026-11-18 --to 2026-11-18`/),
     ]);
   });

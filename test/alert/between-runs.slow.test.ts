@@ -135,6 +135,18 @@ describe('flowdrop alert', () => {
     expect(Object.keys(memory.alerts['nightly/run-died']?.sent ?? {}).sort()).toEqual(['ops@example.com', 'webhook']);
   });
 
+  it('says that an alert was written to the outbox where no mail server is set, and not that it was sent', async () => {
+    const { code, stdout, stderr } = await run(['alert', 'nightly', '--died', 'killed'], {
+      FLOWDROP_SMTP_URL: '',
+      FLOWDROP_OUTBOX_DIR: 'mail',
+    });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^Written to \S+mail\/\S+\.eml for ops@example\.com: nightly\/run-died$/m);
+    expect(stdout).toContain('Alerted webhook: nightly/run-died');
+    expect(stderr).toContain('alert for ops@example.com written to the outbox: ');
+    expect(stderr).not.toContain('alert sent to ops@example.com');
+  });
+
   const pending = { condition: 'pending', last_modified_date: null, revision: null, rows: null };
   it.each([
     // Links that lead to themselves: the store is there, its memory of alerts too, and what is to be read is not.

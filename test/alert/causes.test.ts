@@ -431,7 +431,7 @@ describe('the words of an alert', () => {
       said: '',
       hint: '',
     } as const;
-    expect(describeCause(cause, subject).what).toContain('2026-11-21 05:00 UTC');
-    expect(describeCause(cause, { ...subject, isExpiring: false }).what).not.toContain('UTC');
+    expect(describeCause(cause, subject).what).toContain('Nov 21, 2026, 00:00 ET');
+    expect(describeCause(cause, { ...subject, isExpiring: false }).what).not.toContain('ET');
   });
 });

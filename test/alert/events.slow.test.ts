@@ -86,6 +86,9 @@ async function run(args: readonly string[], env: Readonly<Record<string, string>
 const posts = () => receiver.posts.slice(postsBefore);
 const events = () => posts().map(({ body }) => JSON.parse(body) as CloudEvent);
 const ids = () => events().map(({ id }) => id);
+const readOwed = async () =>
+  (JSON.parse((await run(['--json', 'status', 'nightly'])).stdout) as { readonly owed_events: unknown }[])[0]
+    ?.owed_events;
 const conditionFile = () => join(cwd, 'drops', '_flowdrop', 'trades', 'condition.json');
 
 describe('events', () => {
@@ -171,8 +174,12 @@ describe('events', () => {
     // The others wait behind the first.
     expect(stderr.match(/event-unsent/g)).toHaveLength(1);
     expect(stderr).not.toContain('token-4711');
+    const status = await run(['status', 'nightly']);
+    expect(status.stdout).toMatch(/^not posted: 3 events, the oldest of \d+ (?:s|min|h|days) ago: .*127\.0\.0\.1:1/m);
+    expect(status.stdout).toContain('`flowdrop alert nightly`');
+    expect(status.stdout).not.toContain('token-4711');
     receiver.answers.push((response) => setTimeout(() => response.destroy(), 500).unref(), answerWith(500));
-    await run(['alert', 'nightly']);
+    expect((await run(['alert', 'nightly'])).stdout).toBe('Posted events: 3\n');
     expect(ids()).toEqual([SEALED[0], SEALED[0], ...SEALED, REPORTED]);
     expect(new Set(posts().map(({ body }) => body)).size).toBe(3);
     await run(['alert', 'nightly']);
@@ -215,5 +222,80 @@ describe('events', () => {
     expect(new Set(seen.map(({ id }) => id)).size).toBe(3);
     expect(new Set(seen.map(({ source }) => source)).size).toBe(1);
     expect(seen.map(({ id }) => id)).toEqual(expect.arrayContaining([...SEALED, REPORTED]));
+  });
+});
+
+describe('the summary of a report', () => {
+  /** Job file with a report that is posted there, in its own words. */
+  const writePosted = async (post: string, rest = '') =>
+    await writeJob(
+      `reports: [{template: flow, to: [desk@example.com], subject: "Desk {date}", post: "${post}"}]\n${rest}`,
+    );
+  const POSTED = expect.stringMatching(/^trades\/2026-11-20\/r1\/nightly\/flow-[0-9a-f]{8}\/report\.posted$/) as string;
+  const PUBLIC = { FLOWDROP_PUBLIC_URL: 'https://flow.example.com' };
+  const NO_EVENTS_URL = { FLOWDROP_EVENTS_URL: '' };
+
+  it('is posted once to its own address, with its numbers, link and picture, and not what was mailed before', async () => {
+    // Mailed before anybody wanted its summary.
+    expect((await run(['run', 'nightly'], NO_EVENTS_URL)).code).toBe(0);
+    await writePosted(`${receiver.url}/desk`);
+    const again = ['backfill', 'nightly', '--all', '--from', DATES[1], '--to', DATES[1]];
+    expect((await run(again, { ...changed.env, ...NO_EVENTS_URL })).code).toBe(0);
+    const { code, stderr } = await run(['report', 'nightly'], { ...PUBLIC, ...NO_EVENTS_URL });
+    expect(code, stderr).toBe(0);
+    expect(posts().map(({ path, isSigned }) => [path, isSigned])).toEqual([['/desk', true]]);
+    const [event] = events();
+    const { numbers, picture, ...data } = event?.data ?? {};
+    expect(event).toMatchObject({ type: 'report.posted', subject: DATES[1] });
+    expect(event?.id).toMatch(/^trades\/2026-11-20\/r2\/nightly\/flow-[0-9a-f]{8}\/report\.posted$/);
+    expect(data).toEqual({
+      ...{ job: 'nightly', dataset: 'trades', date: DATES[1], revision: 2, condition: 'available', report: 'flow' },
+      subject: 'Correction: Desk 2026-11-20',
+      text: expect.stringMatching(/^Correction: Desk 2026-11-20\n[\s\S]*per 1% move, traded contracts only\.$/),
+      link: expect.stringMatching(/^https:\/\/flow\.example\.com\/reports\/nightly\/2026-11-20\/flow-[0-9a-f]{8}\/2$/),
+      page: expect.stringMatching(/^file:\/\/\/.*\/_flowdrop\/reports\/nightly\/.*\/report\.html$/),
+    });
+    expect(numbers).toMatchObject({ trades: { premium: { label: 'Premium', text: expect.stringMatching(/^\$/) } } });
+    const { base64 } = picture as { readonly base64: string };
+    expect(Buffer.from(base64, 'base64').subarray(1, 4).toString()).toBe('PNG');
+    expect(base64.length).toBeLessThan(24_001);
+    expect(posts()[0]?.body).not.toMatch(/desk@example\.com|webhook-secret/);
+    await run(['alert', 'nightly'], NO_EVENTS_URL);
+    expect(posts()).toHaveLength(1);
+  });
+
+  it('is owed while its receiver is down, hangs up or fails, beside events that get through, and arrives with the same bytes', async () => {
+    await writePosted(`http://127.0.0.1:1/desk`);
+    expect((await run(['run', 'nightly'])).code).toBe(0);
+    expect(ids()).toEqual([...SEALED, REPORTED]);
+    expect(await readOwed()).toMatchObject({ count: 1, reason: expect.stringContaining('127.0.0.1:1') });
+    await writePosted(`${receiver.url}/desk`);
+    receiver.answers.push((response) => response.destroy(), answerWith(500));
+    expect((await run(['alert', 'nightly'])).stdout).toContain('Posted events: 1');
+    expect(ids().slice(3)).toEqual([POSTED, POSTED, POSTED]);
+    expect(
+      new Set(
+        posts()
+          .slice(3)
+          .map(({ body }) => body),
+      ).size,
+    ).toBe(1);
+    expect(await readOwed()).toBeNull();
+  });
+
+  it('is owed if it is refused, or if the run is killed while it posts; one that nobody wants any more is dropped', async () => {
+    await writePosted('events', 'events: []');
+    receiver.answers.push(answerWith(422));
+    expect((await run(['run', 'nightly'])).code).toBe(0);
+    expect(ids()).toEqual([POSTED]);
+    receiver.answers.push(() => void child?.kill('SIGKILL'));
+    expect((await run(['alert', 'nightly'])).code).toBeNull();
+    receiver.answers.push(answerWith(422));
+    expect((await run(['alert', 'nightly'])).stdout).toMatch(/^Not posted: 1: .*HTTP 422/m);
+    expect(new Set(posts().map(({ body }) => body)).size).toBe(1);
+    expect(posts()).toHaveLength(3);
+    expect(await readOwed()).toMatchObject({ count: 1, reason: expect.stringContaining('HTTP 422') });
+    await writeJob('events: []\nreports: [{template: flow, to: [desk@example.com]}]');
+    expect(await readOwed()).toBeNull();
   });
 });

@@ -1,8 +1,18 @@
 /** Owed events when two workers change one record. Whole runs: `events.slow.test.ts`. */
 import { expect, it } from 'vitest';
 import { buildLossEvent } from '../../src/alert/cloud-event.ts';
-import { isNews, listOwed, mergeEvents, NO_EVENTS, noteEvents, notePosted } from '../../src/alert/open-events.ts';
+import {
+  isNews,
+  listOwed,
+  mergeEvents,
+  NO_EVENTS,
+  noteEvents,
+  noteFailing,
+  notePosted,
+  sumOwed,
+} from '../../src/alert/open-events.ts';
 import { EVENT_TYPES } from '../../src/job/job.ts';
+import { parseJob } from '../../src/job/parse.ts';
 
 const origin = { storeId: 'store', storeUrl: 's3://bucket', job: 'nightly', dataset: 'trades' };
 const lossOf = (date: string, time: string) => {
@@ -43,4 +53,17 @@ it('owed events are posted in the order in which they happened, and only those t
   expect(noteEvents(NO_EVENTS, [a.happening], [a.event], ['drop.sealed'])).toEqual({
     ...{ noted: { 'lost/2026-11-05': 1 }, owed: {} },
   });
+});
+
+it('what does not get through is summed up with its reason, which a longer outage does not write again', () => {
+  const job = parseJob('a.yaml', 'name: a\nsource: {api: historical}\ndrop: {to: out, dataset: trades}\n');
+  const owed = note(note(NO_EVENTS, b), a);
+  expect(sumOwed(owed, job)).toEqual({ count: 2, since: a.event.time, reason: null });
+  const failing = noteFailing(owed, a.event.id, { since: '2026-11-21T06:00:00.000Z', reason: 'HTTP 500' });
+  expect(sumOwed(failing, job)).toEqual({ count: 2, since: a.event.time, reason: 'HTTP 500' });
+  expect(noteFailing(failing, a.event.id, { since: '2026-11-22T06:00:00.000Z', reason: 'HTTP 500' })).toBe(failing);
+  // The other worker posted it meanwhile.
+  const merged = mergeEvents(notePosted(owed, a.event.id), owed, failing);
+  expect(merged && sumOwed(merged, job)).toEqual({ count: 1, since: b.event.time, reason: null });
+  expect(sumOwed(notePosted(notePosted(failing, a.event.id), b.event.id), job)).toBeNull();
 });

@@ -24,7 +24,7 @@ export async function startArchiveService(
 ): Promise<TestService> {
   const concurrency = overrides.concurrency ?? 2;
   const cli = {
-    archive: { openWorkers: openWorkerPool, readAccess: async () => access },
+    archive: { openWorkers: openWorkerPool, readAccess: async () => access, openServer: async () => undefined },
     openers: { openStore: open },
     self: { executable: execPath, args: [MAIN], env: { PATH: '/usr/bin:/bin' } },
   };

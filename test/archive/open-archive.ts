@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Archive, type ArchiveAnswer, openArchive } from '../../src/archive/archive.ts';
 import type { AnswerTypes } from '../../src/archive/archive-column.ts';
+import type { ArchiveServerOptions } from '../../src/archive/archive-server.ts';
+import { NO_COST, type ReadCost } from '../../src/archive/cost.ts';
 import type { Coverage } from '../../src/archive/coverage.ts';
 import type { OutputFormat } from '../../src/archive/output-format.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
@@ -22,7 +24,8 @@ export interface TestArchive extends Archive {
   stop(): Promise<void>;
 }
 
-interface RowsAnswer extends Omit<ArchiveAnswer, 'coverage'> {
+interface RowsAnswer extends Omit<ArchiveAnswer, 'coverage' | 'cost'> {
+  readonly cost: ReadCost;
   readonly rows: readonly Row[];
   /** Of the only dataset that the statement reads; without dates if it reads none. */
   readonly coverage: Coverage;
@@ -45,6 +48,7 @@ export async function openTestArchive(
     readonly lastSession?: string;
     readonly signal?: AbortSignal;
     readonly types?: AnswerTypes;
+    readonly server?: ArchiveServerOptions;
     /** Datasets beside the first, which is that of the API's tables. */
     readonly others?: readonly string[];
   } = {},
@@ -60,6 +64,7 @@ export async function openTestArchive(
     lastSession: given.lastSession ?? '2026-11-19',
     folder,
     maxMemoryBytes: MAX_MEMORY_BYTES,
+    server: given.server,
     signal: given.signal ?? new AbortController().signal,
     openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),
   });
@@ -74,7 +79,7 @@ export async function openTestArchive(
     rows: async (sql: string) => {
       const { bytes, coverage: coverages, ...told } = await answer(sql, 'json');
       const rows = JSON.parse(bytes.toString('utf8')) as readonly Row[]; // The shape of the format.
-      return { ...told, rows, coverages, coverage: coverages[0] ?? NOTHING };
+      return { ...told, cost: told.cost ?? NO_COST, rows, coverages, coverage: coverages[0] ?? NOTHING };
     },
     bytes: async (sql: string, format: OutputFormat) => (await answer(sql, format)).bytes,
     stop: async () => {

@@ -93,11 +93,11 @@ early_close: 2027-07-02
 `);
     expect({ code, kind }).toEqual({ code: 'CALENDAR_INVALID', kind: 'usage' });
     expect(lines).toEqual([
-      'calendar.yaml:2: closed: got "2027-02-30"; it must be a date that exists, YYYY-MM-DD',
+      'calendar.yaml:2: closed: got "2027-02-30"; it must be an existing date, YYYY-MM-DD',
       'calendar.yaml:4: unknown key "earlyclose" (did you mean "early_close"?); allowed: closed, early_close, open',
       'calendar.yaml:6: open: 2027-03-01 is in closed too (line 3); a date is in one list only',
       'calendar.yaml:7: open: 2027-03-06 is a Saturday, which never has a session; allowed are weekdays',
-      'calendar.yaml:8: open: got a list; it must be a date that exists, YYYY-MM-DD',
+      'calendar.yaml:8: open: got a list; it must be an existing date, YYYY-MM-DD',
       'calendar.yaml:9: early_close: got "2027-07-02"; it must be a list of dates',
     ]);
   });

@@ -285,7 +285,7 @@ describe('a catalog with keys', () => {
   it('takes no option of the service', async () => {
     const { code, stderr } = await flowdrop(['serve', '--catalog', 'store', '--generate', '1'], { cwd: folder });
     expect(code).toBe(2);
-    expect(stderr).toContain('--catalog goes with');
+    expect(stderr).toContain('--catalog works only with');
   });
 
   it('starts over a store that exists only', async () => {

@@ -3,6 +3,7 @@
  * then `judge.ts` compares what is there with the source. Invariant: a result says everything that is wrong, and nothing
  * is wrong that it does not say. The workers are driven through the command line alone.
  */
+import { existsSync } from 'node:fs';
 import { cp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolder } from '../support/flowdrop.ts';
@@ -243,6 +244,8 @@ async function start(
     kill: trouble.kills[worker],
     sleep: trouble.sleep && { at: trouble.sleep, meanwhile },
     unmount: trouble.unmount,
+    isStoreKnown: () =>
+      Array.from({ length: scenario.workers }, (_, at) => join(cwd, `state-${at}`, 'stores')).every(existsSync),
     onStart: (pid) => {
       void clock.watch(worker, pid);
       hurrying = hurry(run, trouble);

@@ -40,6 +40,8 @@ export interface AttemptSetup {
   readonly sleep: { readonly at: Moment; readonly meanwhile: () => Promise<void> } | undefined;
   /** When the store is unmounted. */
   readonly unmount: Moment | undefined;
+  /** Whether every worker has met the store: one that has not takes an empty mount point for a new one. */
+  readonly isStoreKnown: () => boolean;
   /** Called when it has said its first word. */
   readonly onStart: (pid: number | undefined) => void;
   /** Called with what it says. */
@@ -119,7 +121,10 @@ export async function runWorker(setup: AttemptSetup): Promise<Attempt> {
       };
       if (kill) when(kill, () => end(child, kill.at));
       if (sleep) when(sleep.at, () => stop(child, sleep));
-      if (setup.unmount) when(setup.unmount, () => void breaking.push(hasEnded ? Promise.resolve() : place.unmount()));
+      if (setup.unmount)
+        when(setup.unmount, () => {
+          if (!hasEnded && setup.isStoreKnown()) breaking.push(place.unmount());
+        });
       child.stderr?.once('data', () => setup.onStart(child.pid));
       child.stderr?.on('data', (chunk: Buffer) => setup.onLog(chunk.toString()));
     },

@@ -50,7 +50,7 @@ it('a missing date fails the run that finds it, no later one, and once accepted 
     code: 0,
     stdout: expect.stringMatching(/^2026-11-18: missing, accepted by alice on .*: outage at the vendor\n$/),
   });
-  const text = /2026-11-18 {1,2}missing,? +accepted by alice on \S+: outage at the vendor/;
+  const text = /2026-11-18 {1,2}missing,? +accepted by alice on \w{3} \d+, \d{4}: outage at the vendor/;
   expect((await type('gap', 'list', job)).stdout).toMatch(text);
   expect((await type('run', job)).code).toBe(0);
   const { stdout } = await type('status', job);

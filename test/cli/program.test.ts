@@ -73,6 +73,29 @@ describe('usage', () => {
     expect(run).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(says) });
   });
 
+  it('without a job lists those of the folder, and what to type', async () => {
+    const place = join(cwd, 'unnamed');
+    await mkdir(place);
+    await writeJob(place, { name: 'chains' });
+    await writeJob(place, { name: 'nightly' });
+    const run = await flowdrop(['--jobs', place, 'run'], { cwd });
+    expect(run).toMatchObject({ code: 2, stdout: '' });
+    expect(run.stderr).toMatch(/which job\? The folder \S+ has chains, nightly\n {2}-> `flowdrop run chains`/);
+  });
+
+  it('names a misspelt setting, whatever the command', async () => {
+    const { code, stderr } = await flowdrop(['schema'], { cwd, env: { FLOWDROP_API_KYE: 'x' } });
+    expect(code).toBe(0);
+    expect(stderr).toContain('FLOWDROP_API_KYE is set, but is not a setting; did you mean FLOWDROP_API_KEY?');
+  });
+
+  it('of `start` in a wrong folder announces nothing', async () => {
+    const { code, stderr } = await flowdrop(['--jobs', 'nowhere', 'start'], { cwd });
+    expect(code).toBe(2);
+    expect(stderr).toContain('there is no folder nowhere');
+    expect(stderr).not.toContain('status page');
+  });
+
   it('suggests the job that was most likely meant', async () => {
     const place = join(cwd, 'misspelt');
     await mkdir(place);
@@ -111,6 +134,16 @@ describe('schema', () => {
 });
 
 describe('check', () => {
+  it('asks the API with --live: a condition on an unknown column is refused', async () => {
+    const job = await writeJob(cwd, { name: 'unknown-column', source: `  where: symbl = 'SPY'` });
+    const run = await flowdrop(['check', '--live', job], { cwd, env: service.env });
+    expect(run.code).toBe(2);
+    expect(run.stdout).toMatch(
+      /unknown-column\.yaml:4: source\.where: the API answered HTTP 422[\s\S]*\| {3}where: symbl = 'SPY'/,
+    );
+    expect(run.stdout).not.toContain('SELECT');
+  });
+
   it('accepts the shipped job files, also live', async () => {
     const jobs = (await listFiles(join(REPO, 'jobs'))).map((name) => join(REPO, 'jobs', name));
     expect(jobs.length).toBeGreaterThanOrEqual(2);

@@ -46,6 +46,7 @@ function describe(...dates: readonly DateResult[]): string {
     out: (part: string) => {
       text += part;
     },
+    columns: { out: undefined, err: undefined },
   };
   // Only the terminal and the run's id are used.
   printRun(

@@ -424,7 +424,7 @@ export const NOTES: readonly Note[] = [
   {
     section: 'Limits',
     row: 'Rate limit | market structure | not shown',
-    docs: 'the same, counted apart (not shown in the contract)',
+    docs: 'the same, counted separately (not shown in the contract)',
   },
   {
     section: 'Versioning',

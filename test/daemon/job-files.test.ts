@@ -9,6 +9,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { Fault } from '../../src/core/errors.ts';
 import { createDaemon } from '../../src/daemon/daemon.ts';
 import { createJobFiles } from '../../src/daemon/job-files.ts';
+import { readJob } from '../../src/job/job-folder.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createSilentLog } from '../support/log.ts';
@@ -130,4 +131,23 @@ it('a text whose own SQL is refused does not take the place of the one before, a
   const kept = { path: join(folder, 'kept', 'own.yaml'), fault: 'NOT is refused' };
   expect((await files.read()).jobs).toMatchObject([kept]);
   expect((await open().read()).jobs).toMatchObject([kept]);
+});
+
+it('the kept copy of a job names its logo and templates beside the job file, not beside the copy', async () => {
+  const file = join(folder, 'nightly.yaml');
+  const report = 'reports: [{template: flow, to: [a@example.com], logo: brand/logo.svg, templates: brand}]';
+  await writeFile(file, `name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: t}\n${report}\n`);
+  const keptDir = join(folder, 'kept');
+  const files = createJobFiles({
+    ...{ folder, keptDir, assertUsable: () => undefined, checkSql: async () => undefined, log },
+  });
+  await files.read();
+  await writeFile(file, 'name: [');
+  // Twice: what is no copy is removed by each reading.
+  for (const _ of [1, 2]) {
+    const [job] = (await files.read()).jobs;
+    expect(job?.path).toBe(join(keptDir, 'nightly.yaml'));
+    const { look } = (await readJob(job?.path ?? '', folder)).reports[0] ?? {};
+    expect(look).toMatchObject({ logo: join(folder, 'brand/logo.svg'), templates: join(folder, 'brand') });
+  }
 });

@@ -10,7 +10,7 @@ import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Coordinator } from '../../src/daemon/coordinator.ts';
 import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
-import type { StatusDocument } from '../../src/daemon/documents.ts';
+import { runSchema, type StatusDocument, statusSchema } from '../../src/daemon/documents.ts';
 import type { FiledJob } from '../../src/daemon/job-files.ts';
 import type { RunProcessEnd } from '../../src/daemon/run-process.ts';
 import { parseJob } from '../../src/job/parse.ts';
@@ -226,16 +226,13 @@ function endOf(code: number | 'SIGKILL', held: readonly string[]): RunProcessEnd
 
 /** Of a run that sealed nothing and held these dates back. */
 function buildHeld(dates: readonly string[]): RunProcessEnd['result'] {
-  return {
-    ...{ job: 'a', run_id: 'run-1', started_at: '', finished_at: '', requests: 1, retries: 0, rate_limited: 0 },
-    ...{ splits: 0, bytes: 0, dates: [], conditions: {}, expires: {}, reports: [] },
-    held: dates.map((date) => ({ date })),
-  };
+  const none = { requests: 1, retries: 0, rate_limited: 0, splits: 0, bytes: 0, dates: [], reports: [] };
+  return runSchema.parse({ ...none, held: dates.map((date) => ({ date })) });
 }
 
 function buildStatus(file: string, pending: Readonly<Record<string, readonly string[]>>): StatusDocument {
   const job = file.replace(/^.*\/|\.yaml$/g, '');
-  return {
+  return statusSchema.parse({
     ...{ job, dataset: job, store: 'drops', last_run: null, last_success: null, last_end: null },
     ...{ last_backfill: null, last_backfill_end: null, next_run: null, running: null },
     dates: (pending[job] ?? []).map((at) => {
@@ -244,5 +241,5 @@ function buildStatus(file: string, pending: Readonly<Record<string, readonly str
     }),
     reports: [],
     fault: null,
-  };
+  });
 }

@@ -12,6 +12,7 @@ import { makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
 import { startDaemon } from '../support/moved-daemon.ts';
+import { readResidentMb } from '../support/processes.ts';
 
 const JOBS = ['first', 'second', 'third', 'fourth'];
 /** Before a tick, so that the daemon's own timer for it runs out. */
@@ -84,12 +85,6 @@ try {
 } finally {
   await daemon.stop();
   await folder.remove();
-}
-
-/** Memory of the process that is in RAM, megabytes. */
-async function readResidentMb(pid: number): Promise<number> {
-  const [, kilobytes] = /^VmRSS:\s+(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
-  return Number(kilobytes) / 1024;
 }
 
 /** Slope of the straight line with the least squares, per step. */

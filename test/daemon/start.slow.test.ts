@@ -11,6 +11,7 @@ import type { DropDetail } from '../../src/daemon/web/api-shape.ts';
 import type { RunEntry } from '../../src/state/run-entry.ts';
 import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
+import { readResidentMb } from '../support/processes.ts';
 import { findRun, untilMails, useDaemonPlace } from './daemon-process.ts';
 
 const SCHEDULE = 'schedule:\n  cron: "* * * * *"\n  timezone: Etc/UTC';
@@ -31,9 +32,7 @@ it('a job that never ran is caught up in a process with a log of its own', async
   const finished = await until('finished', { outcome: 'done' });
   // The engine is the run's, not the daemon's: without it an idle daemon stays below 120 MB.
   expect(await readFile(`/proc/${child.pid}/maps`, 'utf8')).not.toContain('chdb');
-  expect(Number(/^VmRSS:\s+(\d+) kB$/m.exec(await readFile(`/proc/${child.pid}/status`, 'utf8'))?.[1])).toBeLessThan(
-    120_000,
-  );
+  expect(await readResidentMb(child.pid ?? 0)).toBeLessThan(120);
   const exit = once(child, 'exit');
   child.kill('SIGTERM');
   expect(await exit).toEqual([0, null]);
@@ -102,10 +101,9 @@ it('a person acts on the page: a run, a backfill after its price, a stop, and al
   for (const path of ['/', '/jobs/nightly', '/runs', '/reports', '/actions', '/api/openapi.json']) {
     expect((await fetch(`${page}${path}`)).status, path).toBe(200);
   }
-  const status = await readFile(`/proc/${child.pid}/status`, 'utf8');
-  const residentKb = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]);
-  console.log(`a daemon that has shown every page: ${Math.round(residentKb / 1_000)} MB`);
-  expect(residentKb).toBeLessThan(120_000);
+  const residentMb = await readResidentMb(child.pid ?? 0);
+  console.log(`a daemon that has shown every page: ${residentMb.toFixed(1)} MB`);
+  expect(residentMb).toBeLessThan(120);
   await end();
   const record = await readFile(join(cwd, '.flowdrop', '_daemon', 'actions.jsonl'), 'utf8');
   const lines = record

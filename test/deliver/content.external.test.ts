@@ -106,7 +106,7 @@ describe.each(STORES)('from $name', ({ isMissing, open }) => {
 
     it('gets the market structure of its date, and none where there is none', async () => {
       const [sealed] = await fetch('market_structure: structure');
-      expect(sealed).toMatchObject({ marketStructure: expect.stringContaining('structure') });
+      expect(sealed).toMatchObject({ marketStructure: { path: expect.stringContaining('structure') } });
       warned.length = 0;
       const [missing] = await fetch('market_structure: elsewhere');
       expect(missing).toMatchObject({ marketStructure: null });

@@ -363,7 +363,7 @@ describe('readers', () => {
     await seal(MONDAY);
     await run(createReportJob('attach: [csv, pdf]\nattach_limit: 2KB'));
     const [mail] = await bench.mails();
-    const told = /Not attached for their size: (.*)/.exec(mail?.text ?? '')?.[1]?.split(', ') ?? [];
+    const told = /Too large to attach: (.*)/.exec(mail?.text ?? '')?.[1]?.split(', ') ?? [];
     expect(told).toContain(`trades-${MONDAY}-report.pdf`);
     const attached = mail?.attachments.map(({ filename }) => filename) ?? [];
     for (const name of told) {

@@ -16,6 +16,8 @@ import { createIgnore, parseDockerfile } from './dockerfile.ts';
 const stages = parseDockerfile(readFileSync(join(REPO, 'Dockerfile'), 'utf8'));
 const keeps = createIgnore(readFileSync(join(REPO, '.dockerignore'), 'utf8'));
 const manifest = JSON.parse(readFileSync(join(REPO, 'package.json'), 'utf8')) as {
+  readonly version: string;
+  readonly license: string;
   readonly engines: { readonly node: string };
   readonly scripts: Readonly<Record<string, string>>;
   readonly dependencies: Readonly<Record<string, string>>;
@@ -27,6 +29,13 @@ const lock = JSON.parse(readFileSync(join(REPO, 'package-lock.json'), 'utf8')) a
 };
 const all = stages.flatMap(({ instructions }) => instructions);
 const last = stages.at(-1)?.instructions ?? [];
+
+/** Ends of names of files that the build deletes from packages. */
+const deleted = all.flatMap((step) =>
+  step.kind === 'run' && step.command.includes('find node_modules')
+    ? [...step.command.matchAll(/-name '\*([^']+)'/g)].map(([, end = '']) => end)
+    : [],
+);
 
 describe('the Dockerfile', () => {
   it('copies what git knows and the ignore file lets through', () => {
@@ -74,10 +83,28 @@ describe('the Dockerfile', () => {
 
   it('is of one Node that the package allows', () => {
     expect(new Set(stages.map(({ image }) => image)).size).toBe(1);
-    const major = Number(/^node:(\d+)-/.exec(stages[0]?.image ?? '')?.[1]);
+    const major = Number(/^node:(\d+)-[a-z]+-slim(@sha256:[0-9a-f]{64})?$/.exec(stages[0]?.image ?? '')?.[1]);
     const lowest = Number(/^>=(\d+)/.exec(manifest.engines.node)?.[1]);
     expect(major).toBeGreaterThanOrEqual(lowest);
     expect(major % 2).toBe(0);
+  });
+
+  it('says what is in it: version and licence of the package, and by default that the commit is not known', () => {
+    const labels = last.flatMap((step) => (step.kind === 'label' ? [step.values] : []));
+    expect(labels).toEqual([
+      {
+        'org.opencontainers.image.title': 'flowdrop',
+        'org.opencontainers.image.description': expect.stringContaining('option trades'),
+        'org.opencontainers.image.licenses': manifest.license,
+        'org.opencontainers.image.version': manifest.version,
+        'org.opencontainers.image.revision': 'unknown',
+        'org.opencontainers.image.source': 'unknown',
+      },
+    ]);
+    // A layer below it would be made again by every commit.
+    expect(last.findIndex(({ kind }) => kind === 'arg')).toBeGreaterThan(
+      last.findLastIndex(({ kind }) => kind === 'copy'),
+    );
   });
 
   it('runs as a user by number that is not root, and starts the program without a shell between', () => {
@@ -105,6 +132,8 @@ describe('the Dockerfile', () => {
     expect(() => parseDockerfile('FROM x\nADD a b')).toThrow('ADD a b');
     expect(() => parseDockerfile('FROM x\nCOPY --link a b')).toThrow();
     expect(() => parseDockerfile('FROM x\nCMD flowdrop start')).toThrow();
+    expect(() => parseDockerfile('ARG X\nFROM x')).toThrow('without a default');
+    expect(() => parseDockerfile(`FROM $\{X}`)).toThrow('no ARG before');
     expect(() => createIgnore('**/x')).toThrow('**/x');
   });
 });
@@ -132,6 +161,8 @@ describe('what the image leaves out', () => {
       layProduction(path);
       expect(existsSync(join(path, 'node_modules', 'vitest'))).toBe(false);
       expect(existsSync(join(path, 'node_modules', 'typescript'))).toBe(false);
+      expect(deleted).toContain('.ts');
+      expect(existsSync(join(path, 'node_modules', 'zod', 'index.d.ts'))).toBe(false);
       const start = async (...args: readonly string[]) => {
         const env = { PATH: process.env['PATH'] ?? '', HOME: path, ...service.env };
         return (
@@ -207,6 +238,7 @@ function linkPackage(from: string, to: string): void {
   mkdirSync(to, { recursive: true });
   for (const name of readdirSync(from)) {
     if (name === 'node_modules') continue; // Packages in it have entries of their own.
+    if (deleted.some((end) => name.endsWith(end))) continue;
     const [source, target] = [join(from, name), join(to, name)];
     if (statSync(source).isDirectory()) linkPackage(source, target);
     else {

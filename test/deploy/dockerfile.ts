@@ -12,6 +12,7 @@ export type Instruction =
       readonly sources: readonly string[];
       readonly to: string;
     }
+  | { readonly kind: 'arg'; readonly name: string; readonly value: string }
   | { readonly kind: 'env' | 'label'; readonly values: Readonly<Record<string, string>> }
   | { readonly kind: 'workdir' | 'user' | 'volume'; readonly value: string }
   | { readonly kind: 'entrypoint' | 'cmd'; readonly args: readonly string[] }
@@ -27,12 +28,24 @@ export interface ImageStage {
   readonly instructions: readonly Instruction[];
 }
 
-/** The stages, in their order. @throws Error for a line that it does not know */
+/** The stages, in their order, with the defaults of build arguments. @throws Error for a line that it does not know */
 export function parseDockerfile(text: string): readonly ImageStage[] {
   const stages: { image: string; name: string | undefined; instructions: Instruction[] }[] = [];
+  const args = new Map<string, string>();
+  const fill = (value: string) =>
+    value.replace(/\$\{(\w+)\}/g, (whole, name: string) => {
+      const given = args.get(name);
+      if (given === undefined) throw new Error(`no ARG before ${whole}`);
+      return given;
+    });
   for (const line of joinLines(text)) {
     const instruction = parseLine(line);
-    if (instruction.kind === 'from') stages.push({ ...instruction, instructions: [] });
+    if (instruction.kind === 'arg') args.set(instruction.name, instruction.value);
+    if (instruction.kind === 'from') stages.push({ ...instruction, image: fill(instruction.image), instructions: [] });
+    else if (instruction.kind === 'label') {
+      const values = Object.entries(instruction.values).map(([name, value]) => [name, fill(value)]);
+      stages.at(-1)?.instructions.push({ kind: 'label', values: Object.fromEntries(values) });
+    } else if (instruction.kind === 'arg') stages.at(-1)?.instructions.push(instruction);
     else if (stages.length === 0) throw new Error(`before the first FROM: ${line}`);
     else stages.at(-1)?.instructions.push(instruction);
   }
@@ -77,6 +90,11 @@ function parseLine(line: string): Instruction {
   switch (keyword) {
     case 'FROM':
       return { kind: 'from', image: words[0] ?? '', name: words[1]?.toUpperCase() === 'AS' ? words[2] : undefined };
+    case 'ARG': {
+      const [, name = '', given] = /^(\w+)=(\S+)$/.exec(value) ?? [];
+      if (given === undefined) throw new Error(`a build argument without a default: ${line}`);
+      return { kind: 'arg', name, value: given };
+    }
     case 'RUN':
       return { kind: 'run', command: value };
     case 'COPY': {

@@ -2,30 +2,27 @@
  * What `deploy/` ships: it is valid by the schemas of those who read it, names only settings, commands and flags that exist,
  * and holds to what the containers promise. `dockerfile.slow.test.ts` is about the image.
  */
-import { execFile, execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFile, execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { parse, parseAllDocuments } from 'yaml';
+import { parse } from 'yaml';
 import { parseJob } from '../../src/job/parse.ts';
 import { reportSettings } from '../../src/settings/settings-report.ts';
 import { flowdrop, makeFolder, REPO } from '../support/flowdrop.ts';
+import { checkTypes, findModel, isInstalled, KUBERNETES, parseObjects, podOf, readBase } from './kubernetes.ts';
 
 const DEPLOY = join(REPO, 'deploy');
-const KUBERNETES = join(DEPLOY, 'kubernetes');
 const SYSTEMD = join(DEPLOY, 'systemd');
 const compose = parse(readFileSync(join(DEPLOY, 'compose.yaml'), 'utf8'), { merge: true }) as ComposeFile;
-const objects = readdirSync(KUBERNETES)
-  .filter((file) => file.endsWith('.yaml'))
-  .flatMap((file) =>
-    parseAllDocuments(readFileSync(join(KUBERNETES, file), 'utf8')).map((document) => {
-      expect(document.errors).toEqual([]);
-      return { file, ...(document.toJS() as KubernetesObject) };
-    }),
-  );
-const units = readdirSync(SYSTEMD).map((file) => ({ file, text: readFileSync(join(SYSTEMD, file), 'utf8') }));
+const objects = readdirSync(KUBERNETES, { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.yaml') && !file.endsWith('kustomization.yaml'))
+  .flatMap((file) => parseObjects(readFileSync(join(KUBERNETES, file), 'utf8')).map((object) => ({ file, ...object })));
+const units = readdirSync(SYSTEMD)
+  .filter((file) => /\.(service|timer)$/.test(file))
+  .map((file) => ({ file, text: readFileSync(join(SYSTEMD, file), 'utf8') }));
 const hasSystemd = existsSync('/usr/bin/systemd-analyze');
 if (!hasSystemd) console.warn('SKIPPED: no systemd-analyze, so the units are not verified');
 
@@ -51,42 +48,27 @@ interface ComposeFile {
   readonly secrets: Readonly<Record<string, unknown>>;
 }
 
-interface Container {
-  readonly args: readonly string[];
-  readonly env?: readonly { readonly name: string; readonly value: string }[];
-  readonly securityContext: Readonly<Record<string, unknown>>;
-  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
-  readonly resources: { readonly limits: { readonly memory: string } };
-}
-
 interface Scheduled {
   readonly schedule: { readonly cron: string; readonly timezone: string };
 }
 
-interface PodSpec {
-  readonly securityContext: Readonly<Record<string, unknown>>;
-  readonly containers: readonly Container[];
-  readonly volumes: readonly { readonly name: string }[];
-}
-
-interface KubernetesObject {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly metadata: { readonly name: string };
-  readonly data?: Readonly<Record<string, string>>;
-  readonly spec?: {
-    readonly schedule?: string;
-    readonly timeZone?: string;
-    readonly template?: { readonly spec: PodSpec };
-    readonly jobTemplate?: { readonly spec: { readonly template: { readonly spec: PodSpec } } };
-  };
-}
-
-const pods = objects.flatMap(({ file, spec }) => {
-  const pod = spec?.template?.spec ?? spec?.jobTemplate?.spec.template.spec;
+const pods = objects.flatMap(({ file, ...object }) => {
+  const pod = podOf(object);
   return pod ? [{ file, pod }] : [];
 });
 const ours = Object.entries(compose.services).filter(([, { image }]) => image.startsWith('flowdrop:'));
+
+it.each(['daemon', 'cronjob', 'service'])('the base %s has every object that its pods name', (base) => {
+  const found = readBase(base);
+  const names = (kind: string) => found.filter((one) => one.kind === kind).map(({ metadata }) => metadata.name);
+  const text = JSON.stringify(found);
+  const named = (pattern: RegExp) => [...text.matchAll(pattern)].map(([, name = '']) => name);
+  const accounts = named(/"serviceAccountName":"([^"]+)"/g);
+  expect(found.length).toBeGreaterThan(5);
+  expect(names('ServiceAccount')).toEqual(expect.arrayContaining(accounts));
+  expect(names('ConfigMap')).toEqual(expect.arrayContaining(named(/"configMap(?:Ref)?":\{"name":"([^"]+)"/g)));
+  expect(names('PersistentVolumeClaim')).toEqual(expect.arrayContaining(named(/"claimName":"([^"]+)"/g)));
+});
 
 describe('every file of deploy', () => {
   it('names only settings that exist', () => {
@@ -168,13 +150,9 @@ describe('the Kubernetes manifests', () => {
   // Skipped where the package with the schemas is not installed.
   it.skipIf(!isInstalled('kubernetes-models'))('have values as the schemas of Kubernetes allow', async () => {
     for (const { file, ...object } of objects) {
-      const name: string = `kubernetes-models/${object.apiVersion}`;
-      // The module is named by the object: there is no type that says what it has.
-      const models = (await import(/* @vite-ignore */ name)) as Record<string, ModelClass>;
-      const Model = models[object.kind];
-      expect(Model, `${file}: ${object.kind}`).toBeDefined();
-      if (Model) expect(() => new Model(object).validate(), `${file}: ${object.kind}`).not.toThrow();
-      if (Model && object.kind === 'Deployment') {
+      const Model = await findModel(object);
+      expect(() => new Model(object).validate(), `${file}: ${object.kind}`).not.toThrow();
+      if (object.kind === 'Deployment') {
         const wrong = new Model({ ...object, spec: { ...object.spec, replicas: 'one' } });
         expect(() => wrong.validate()).toThrow('replicas');
       }
@@ -185,9 +163,12 @@ describe('the Kubernetes manifests', () => {
   it.skipIf(!isInstalled('kubernetes-models'))('have no key that Kubernetes does not know', async () => {
     const good = objects.map(({ file: _, ...object }) => object);
     expect(await checkTypes(good)).toBe('');
-    const [first] = good.filter(({ kind }) => kind === 'CronJob');
-    const wrong = { ...first, spec: { ...first?.spec, timezone: 'UTC' } };
-    expect(await checkTypes([wrong])).toContain('timezone');
+    for (const kind of ['CronJob', 'ServiceMonitor']) {
+      const [first] = good.filter((object) => object.kind === kind);
+      if (first === undefined) throw new Error(`no ${kind}`);
+      const wrong = { ...first, spec: { ...first.spec, timezone: 'UTC' } };
+      expect(await checkTypes([wrong]), kind).toContain('timezone');
+    }
   });
 
   it('have job files that are valid', () => {
@@ -197,7 +178,11 @@ describe('the Kubernetes manifests', () => {
   });
 
   it('keep the restricted profile, and mount what is writable', () => {
-    expect(pods.map(({ file }) => file).sort()).toEqual(['cronjob.yaml', 'daemon.yaml', 'service.yaml']);
+    expect(pods.map(({ file }) => file).sort()).toEqual([
+      'cronjob/cronjob.yaml',
+      'daemon/daemon.yaml',
+      'service/service.yaml',
+    ]);
     for (const { pod } of pods) {
       expect(pod.securityContext).toMatchObject({
         runAsNonRoot: true,
@@ -278,37 +263,47 @@ describe('the systemd units', () => {
   });
 });
 
+// Real systemd needs to be PID 1, so its two programs are stand-ins: one prints the unit, the other what it is called with.
+describe('the command line beside the units', () => {
+  it.each([
+    ['flowdrop', 'flowdrop.service'],
+    ['flowdrop-run@nightly-trades', 'flowdrop-run@.service'],
+  ])('passes all of %s to the command, but how it starts and stops', async (unit, file) => {
+    const folder = await makeFolder();
+    try {
+      const standIn = (name: string, text: string) =>
+        writeFileSync(join(folder.path, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+      const edits = '[Service]\nLoadCredential=smtp-url:/etc/x\nEnvironment=FLOWDROP_SMTP_URL_FILE=%d/smtp-url\n';
+      writeFileSync(join(folder.path, 'edits'), `\n# /etc/systemd/system/edits.conf\n${edits}`);
+      standIn('systemctl', `cat '${join(SYSTEMD, file)}' '${join(folder.path, 'edits')}'`);
+      standIn('systemd-run', 'for word in "$@"; do echo "$word"; done; exit 4');
+      const env = { ...process.env, PATH: `${folder.path}:${process.env['PATH']}`, UNIT: unit };
+      const words = ['gap', 'accept', 'nightly-trades', '--reason', "it's a *"];
+      const run = spawnSync(join(SYSTEMD, 'flowdrop'), words, { encoding: 'utf8', env });
+      expect([run.status, run.stderr]).toEqual([4, '']);
+      const lines = run.stdout.trimEnd().split('\n');
+      const main = ['/usr/bin/node', '/opt/flowdrop/lib/node_modules/flowdrop/dist/main.js'];
+      expect(lines.slice(-9)).toEqual([...main, '--jobs', '/etc/flowdrop/jobs', ...words]);
+      const name = lines.find((line) => line.startsWith('--unit='))?.slice('--unit='.length);
+      const text = `${
+        units
+          .find((each) => each.file === file)
+          ?.text.split('[Service]')[1]
+          ?.split('\n[')[0]
+      }\n${edits}`;
+      const own =
+        /^(Type|ExecStart|ExecReload|Restart|RestartSec|RestartPreventExitStatus|KillMode|KillSignal|TimeoutStartSec|TimeoutStopSec|SuccessExitStatus)=/;
+      const expected = text.split('\n').filter((line) => /^[A-Z]\w+=/.test(line) && !own.test(line));
+      expect(expected.length).toBeGreaterThan(30);
+      expect(lines.filter((line) => line.startsWith('--property='))).toEqual(
+        expected.map((line) => `--property=${line.replaceAll('%d', `/run/credentials/${name}`)}`),
+      );
+    } finally {
+      await folder.remove();
+    }
+  });
+});
+
 interface Validator {
   compile(schema: object): { (value: unknown): boolean; readonly errors: unknown };
-}
-type ModelClass = new (object: object) => { validate(): void };
-
-function isInstalled(name: string): boolean {
-  const is = existsSync(join(REPO, 'node_modules', name));
-  if (!is) console.warn(`SKIPPED: ${name} is not installed, so deploy/ is not held against its schema`);
-  return is;
-}
-
-/** What the compiler says of the objects as literals of the types that were made from Kubernetes' schemas; nothing if well. */
-async function checkTypes(
-  values: readonly { readonly kind?: string; readonly apiVersion?: string }[],
-): Promise<string> {
-  const { path, remove } = await makeFolder();
-  try {
-    const lines = values.flatMap((value, index) => [
-      `import type { I${value.kind} as T${index} } from 'kubernetes-models/${value.apiVersion}';`,
-      `export const o${index}: T${index} = ${JSON.stringify(value)};`,
-    ]);
-    symlinkSync(join(REPO, 'node_modules'), join(path, 'node_modules'));
-    writeFileSync(join(path, 'package.json'), '{"type":"module"}');
-    writeFileSync(join(path, 'manifests.ts'), lines.join('\n'));
-    const flags = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--types', ''];
-    const tsc = join(REPO, 'node_modules', '.bin', 'tsc');
-    return await promisify(execFile)(tsc, [...flags, 'manifests.ts'], { cwd: path }).then(
-      () => '',
-      ({ stdout }: { readonly stdout: string }) => stdout,
-    );
-  } finally {
-    await remove();
-  }
 }

@@ -24,7 +24,7 @@ const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';
 
 /** A Debian with Node as in `node:<major>-<suite>-slim`, once; the next replay finds it. */
 export function makeBase(image: string, folder: string): string {
-  const [, major = '', suite = ''] = /^node:(\d+)-([a-z]+)-slim$/.exec(image) ?? [];
+  const [, major = '', suite = ''] = /^node:(\d+)-([a-z]+)-slim(?:@sha256:[0-9a-f]{64})?$/.exec(image) ?? [];
   if (major === '') throw new Error(`not known how to make ${image}`);
   const root = join(folder, `${suite}-node${major}`);
   if (existsSync(join(root, '.made'))) return root;
@@ -68,6 +68,7 @@ function buildStage(stage: ImageStage, root: string, context: string, built: Rea
     const startedMs = performance.now();
     switch (step.kind) {
       case 'from':
+      case 'arg':
       case 'label':
         break;
       case 'env':

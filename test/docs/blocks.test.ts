@@ -36,6 +36,7 @@ const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'json alert check': 'test/alert/docs.test.ts',
   'js webhook check': 'test/alert/docs.test.ts',
   'json event check': 'test/docs/events.test.ts',
+  'yaml look check': 'test/deliver/report-look.slow.test.ts',
   'js relay check': 'test/docs/events.test.ts',
   'js airflow check': 'test/docs/events.test.ts',
   'js dagster check': 'test/docs/events.test.ts',
@@ -53,6 +54,17 @@ const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'sql duckdb table run': 'test/docs/table.external.test.ts',
   'sql clickhouse s3 run': 'test/docs/remote.external.test.ts',
   'sql duckdb s3 run': 'test/docs/remote.external.test.ts',
+  'sql recipe run': 'test/docs/recipes.slow.test.ts',
+  'sql recipe prefix': 'test/docs/recipes.slow.test.ts',
+  'sql duckdb recipe run': 'test/docs/recipes.slow.test.ts',
+  'sql duckdb recipe setup': 'test/docs/recipes.slow.test.ts',
+  'python recipe run': 'test/docs/recipes.slow.test.ts',
+  'python recipe prefix': 'test/docs/recipes.slow.test.ts',
+  'python recipe setup': 'test/docs/recipes.slow.test.ts',
+  'python pandas recipe run': 'test/docs/recipes.slow.test.ts',
+  'sh recipe run': 'test/docs/recipes.slow.test.ts',
+  'sh tutorial serve': 'test/docs/tutorial.slow.test.ts',
+  'sh tutorial run': 'test/docs/tutorial.slow.test.ts',
 };
 
 /** What the parser calls a command line that lacks a word. */
@@ -227,7 +239,8 @@ function expectScripts(text: string): void {
   const { scripts } = JSON.parse(readFileSync(join(REPO, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>;
   };
-  for (const [, script = ''] of text.matchAll(/\bnpm run ([a-z]+)/g)) expect(scripts, script).toHaveProperty(script);
+  for (const [, script = ''] of text.matchAll(/\bnpm run ([a-z][a-z-]*)/g))
+    expect(scripts, script).toHaveProperty(script);
 }
 
 /** Parses a command line with the product's command tree; nothing is carried out. @returns code of what is wrong */

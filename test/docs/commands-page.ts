@@ -10,12 +10,13 @@ import {
   type OptionSpec,
 } from '../../src/cli/command.ts';
 import { COMMANDS, GLOBAL_OPTIONS } from '../../src/cli/commands.ts';
+import { buildTable } from '../support/pages.ts';
 
 const INTRO = `# Commands
 
 For whoever types flowdrop: every command, its options and examples. This page is generated from the same table as \`flowdrop --help\`.
 
-A JOB is the path of a job file, or its name in the \`jobs\` folder. Logs and progress go to stderr. In the clone and its subfolders type \`npx flowdrop\`; after \`npm link\`, and in the image, plain \`flowdrop\`. Completion works for the name \`flowdrop\`: without \`npm link\`, first define \`flowdrop() { npx flowdrop "$@"; }\` in bash or zsh.`;
+A JOB is the path of a job file, or its name in the \`jobs\` folder. Logs and progress go to stderr. In the clone and its subfolders type \`npx flowdrop\`; after \`npm link\`, and in the image, plain \`flowdrop\` ([systemd, Compose, Kubernetes](operations.md#how-to-type-these-here)). Completion works for the name \`flowdrop\`: without \`npm link\`, first define \`flowdrop() { npx flowdrop "$@"; }\` in bash or zsh.`;
 
 export function buildCommandsPage(): string {
   const listed = COMMANDS.filter(({ group }) => group !== undefined);
@@ -60,12 +61,6 @@ function buildOptions(options: CommandSpec['options']): string {
 
 function listChoices(choices: readonly string[] | undefined): string {
   return choices === undefined ? '' : `: ${choices.map((one) => `\`${one}\``).join(', ')}`;
-}
-
-function buildTable(titles: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = titles.map((title, at) => Math.max(3, title.length, ...rows.map((row) => (row[at] ?? '').length)));
-  const line = (cells: readonly string[]) => `| ${cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' | ')} |`;
-  return [line(titles), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('\n');
 }
 
 function capitalize(text: string): string {

@@ -1,12 +1,10 @@
 /**
- * docs/drops.md against the product: members of the manifest and of condition.json, columns and types of trades, numbers
- * of the file's make-up. The snippets that read drops are run in `blocks.test.ts`.
+ * docs/drops.md against the product: members of the manifest and of condition.json, types, numbers of the file's make-up. The snippets that read drops are run in `blocks.test.ts`.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
-import { parseJob } from '../../src/job/parse.ts';
 import { readConditionDocument } from '../../src/ledger/condition-file.ts';
 import { hashManifest, manifestSchema, parseManifest } from '../../src/ledger/manifest.ts';
 import { ROW_GROUP_ROWS } from '../../src/seal/write-parquet.ts';
@@ -44,22 +42,6 @@ describe('the page of drops', () => {
     } finally {
       await remove();
     }
-  });
-
-  it('lists the columns of trades in their order, with type, nulls and meaning', () => {
-    const listed = listRows(readSection(PAGE, 'Columns of trades')).map(([cell = '', ...rest]) => [
-      listCodes(cell)[0],
-      ...rest,
-    ]);
-    const job = parseJob('x.yaml', 'name: x\nsource: {api: historical}\ndrop: {to: out, dataset: x}\n');
-    const columns = new Map(job.source.columns.map((column) => [column.name, column]));
-    const nullsOf = (name: string) => {
-      const column = columns.get(name);
-      return column?.oftenNull ? 'yes' : column?.nullable ? 'rarely' : 'no';
-    };
-    expect(listed).toEqual(
-      TRADE_COLUMNS.map(({ name, drop, description }) => [name, drop, nullsOf(name), description]),
-    );
   });
 
   it('explains every type that a column can have', () => {

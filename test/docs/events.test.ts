@@ -6,7 +6,14 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { buildDropEvent, buildLossEvent, type CloudEvent, cloudEventSchema } from '../../src/alert/cloud-event.ts';
+import {
+  buildDropEvent,
+  buildLossEvent,
+  buildPostEvent,
+  type CloudEvent,
+  cloudEventSchema,
+} from '../../src/alert/cloud-event.ts';
+import { MAX_PICTURE_BYTES } from '../../src/alert/report-post.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { EVENT_TYPES } from '../../src/job/job.ts';
 import { signManifest } from '../../src/ledger/manifest.ts';
@@ -20,6 +27,12 @@ const PAGE = 'docs/events.md';
 const { folder } = useCleanups();
 const block = (info: string) => listBlocks(PAGE).find((one) => one.info === `${info} check`)?.text ?? '';
 const example = JSON.parse(block('json event')) as CloudEvent;
+const { data } = example;
+const manifest = signManifest({
+  ...createDraft({ date: '2026-11-20', rows: Number(data['rows']), sealed_at: example.time }),
+  ...{ revision: 1, supersedes: null },
+  files: [{ filename: 'trades.parquet', size: Number(data['size']), hash: `sha256:${data['sha256']}` }],
+});
 const origin = {
   ...{ storeId: '0b0f3a52-6f6e-4a6b-9c58-3f0f7f7f2a11', storeUrl: 's3://quant-drops/options' },
   ...{ job: 'nightly', dataset: 'trades' },
@@ -37,17 +50,18 @@ afterEach(() => {
   target.answers.length = 0;
 });
 
-async function startRelay(info: string): Promise<string> {
+async function startRelay(info: string, token = ''): Promise<string> {
   const cwd = await folder();
   await writeFile(join(cwd, 'relay.mjs'), block('js relay'));
   await writeFile(join(cwd, 'forward.mjs'), block(info));
   const port = await freePort();
   const at = { AIRFLOW_URL: target.url, DAGSTER_URL: target.url, SLACK_WEBHOOK_URL: `${target.url}/slack` };
+  const bot = { SLACK_API_URL: `${target.url}/api`, SLACK_BOT_TOKEN: token, SLACK_CHANNEL_ID: 'C123' };
   relay = spawn(process.execPath, [join(cwd, 'relay.mjs')], {
     stdio: 'ignore',
     env: {
       ...{ FLOWDROP_EVENTS_SECRET: WEBHOOK_SECRET, RELAY_PORT: String(port), AIRFLOW_TOKEN: 'airflow-token' },
-      ...{ ...at, TEAMS_WORKFLOW_URL: `${target.url}/teams` },
+      ...{ ...at, ...bot, TEAMS_WORKFLOW_URL: `${target.url}/teams` },
     },
   });
   const url = `http://127.0.0.1:${port}/`;
@@ -75,12 +89,6 @@ const open = (url: string, secret = WEBHOOK_SECRET) => createWebhook({ use: 'eve
 
 describe('the page of events', () => {
   it('shows the document as it is built', () => {
-    const { data } = example;
-    const manifest = signManifest({
-      ...createDraft({ date: '2026-11-20', rows: Number(data['rows']), sealed_at: example.time }),
-      ...{ revision: 1, supersedes: null },
-      files: [{ filename: 'trades.parquet', size: Number(data['size']), hash: `sha256:${data['sha256']}` }],
-    });
     expect(buildDropEvent(origin, manifest, false)).toEqual(example);
     expect(cloudEventSchema.parse(example)).toEqual(example);
   });
@@ -112,7 +120,14 @@ describe('the relay', () => {
       '/teams',
       {
         type: 'message',
-        attachments: [{ content: { body: [{ text: 'drop.sealed: trades 2026-11-20 is available, 7,012,345 rows' }] } }],
+        attachments: [
+          {
+            content: {
+              body: [{ inlines: [{ text: 'drop.sealed: trades 2026-11-20 is available, 7,012,345 rows' }] }],
+              actions: [],
+            },
+          },
+        ],
       },
     ],
   ])('posts on what %s understands, once', async (info, path, body) => {
@@ -127,6 +142,57 @@ describe('the relay', () => {
     expect(target.posts.slice(before + 1).every((post) => post.body.includes('trades 2026-11-06 is expired'))).toBe(
       true,
     );
+  });
+
+  const summary = {
+    ...{ subject: 'Flow 2026-11-20', text: 'Flow 2026-11-20\n<!channel> puts & [calls](http://evil.example)' },
+    ...{ numbers: {}, link: 'https://flow.example.com/reports/a', page: 's3://quant-drops/report.html' },
+    picture: { type: 'image/png', alt: 'Premium', base64: Buffer.alloc(MAX_PICTURE_BYTES, 7).toString('base64') },
+  };
+  const sentReport = { id: 'flow-1a2b3c4d', template: 'flow', recipients: 1, time: example.time, isCorrection: false };
+  const posted = buildPostEvent(origin, manifest, sentReport, summary);
+
+  it('posts the summary of a report to Slack: text with a link, or the picture with it as three calls', async () => {
+    const text =
+      'Flow 2026-11-20\n&lt;!channel&gt; puts &amp; [calls](http://evil.example)\n<https://flow.example.com/reports/a|Full report>';
+    let before = target.posts.length;
+    await open(await startRelay('js slack')).post(posted);
+    expect(JSON.parse(target.posts[before]?.body ?? '')).toEqual({ text });
+    relay?.kill();
+    before = target.posts.length;
+    const upload = { ok: true, upload_url: `${target.url}/upload/1`, file_id: 'F1' };
+    const ok = (answer: object) => answerWith(200, {}, JSON.stringify(answer));
+    // The first time, the bot is not in the channel: the event stays owed, and is posted again.
+    target.answers.push(ok(upload), answerWith(200), ok({ ok: false, error: 'not_in_channel' }));
+    target.answers.push(ok(upload), answerWith(200), ok({ ok: true }));
+    await open(await startRelay('js slack', 'xoxb-bot')).post(posted);
+    expect(target.posts).toHaveLength(before + 6);
+    const [ask, bytes, share] = target.posts.slice(before + 3);
+    expect([ask, bytes, share].map((post) => post?.path)).toEqual([
+      ...['/api/files.getUploadURLExternal', '/upload/1', '/api/files.completeUploadExternal'],
+    ]);
+    expect(Object.fromEntries(new URLSearchParams(ask?.body))).toEqual({
+      ...{ filename: 'flow.png', length: String(MAX_PICTURE_BYTES), alt_txt: 'Premium' },
+    });
+    expect([ask, bytes, share].map((post) => post?.headers.authorization)).toEqual([
+      ...['Bearer xoxb-bot', undefined, 'Bearer xoxb-bot'],
+    ]);
+    expect(bytes?.body).toHaveLength(MAX_PICTURE_BYTES);
+    expect(JSON.parse(share?.body ?? '')).toMatchObject({
+      ...{ files: [{ id: 'F1' }], channel_id: 'C123', initial_comment: text },
+    });
+  });
+
+  it('posts the summary of a report to Teams as a card that is small enough, without Markdown', async () => {
+    const before = target.posts.length;
+    await open(await startRelay('js teams')).post(posted);
+    const body = target.posts[before]?.body ?? '';
+    // The limit of a message to Teams.
+    expect(body.length).toBeLessThan(28_000);
+    const card = JSON.parse(body).attachments[0].content;
+    expect(card.body.map((block: { type: string }) => block.type)).toEqual(['RichTextBlock', 'RichTextBlock', 'Image']);
+    expect(card.body[2].url).toBe(`data:image/png;base64,${summary.picture.base64}`);
+    expect(card.actions).toMatchObject([{ url: summary.link }]);
   });
 
   it('refuses another secret, and leaves an event owed that cannot be posted on; 409 is done', async () => {

@@ -1,8 +1,14 @@
-/** The Python snippets of the pages, run over the drops of a real run with the readers of `test/contract/requirements.txt`. */
+/**
+ * The Python snippets of the pages, run over the drops of a real run with the readers of `test/contract/requirements.txt`;
+ * and all of those that the status page shows on the page of a drop. Of a drop in S3: `remote.external.test.ts`.
+ */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { flowdrop, makeFolder, REPO, startService, type TestService } from '../support/flowdrop.ts';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import { queryDuckDb } from '../support/drop.ts';
+import { readSnippets } from '../support/drop-snippets.ts';
+import { flowdrop, listFiles, MAIN, makeFolder, REPO, startService } from '../support/flowdrop.ts';
 import { listBlocks, PAGES } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
 import { findSparkJars } from '../support/spark.ts';
@@ -10,25 +16,33 @@ import { findSparkJars } from '../support/spark.ts';
 /** Skipped where Python or its packages cannot be had, which `support/python.ts` says aloud; CI never skips it. */
 const python = findPython();
 const spark = findSparkJars();
+const SESSION_ROWS = 500;
 const snippets = PAGES.flatMap(listBlocks).filter(({ info }) => info === 'python run');
 
 describe.skipIf(python.isMissing)('a snippet that reads drops', () => {
   let cwd: string;
   let remove: () => Promise<void>;
-  let service: TestService;
   beforeAll(async () => {
     ({ path: cwd, remove } = await makeFolder());
-    service = await startService(['--generate', '2', '--generate-rows', '500']);
-    const run = await flowdrop(['--jobs', join(REPO, 'jobs'), 'run', 'nightly-trades', '--no-report'], {
-      cwd,
-      env: service.env,
-    });
-    expect(run.code, run.stderr).toBe(0);
+    const jobs = ['--jobs', join(REPO, 'jobs')];
+    await runWith(1, SESSION_ROWS, [...jobs, 'run', 'nightly-trades', '--no-report']);
+    // The first session is restated, for the snippet that reads an earlier revision.
+    const [first = ''] = (await listFiles(join(cwd, 'out/drops/trades'))).map((file) => file.slice(8, 18));
+    const dates = ['--from', first, '--to', first];
+    await runWith(2, SESSION_ROWS + 1, [...jobs, 'backfill', 'nightly-trades', ...dates, '--all']);
   }, 240_000);
-  afterAll(async () => {
-    await service.stop();
-    await remove();
-  });
+  afterAll(async () => await remove());
+
+  async function runWith(seed: number, rows: number, args: readonly string[]): Promise<void> {
+    const generated = ['--generate', '2', '--generate-rows', `${rows}`, '--seed', `${seed}`];
+    const service = await startService(generated);
+    try {
+      const run = await flowdrop(args, { cwd, env: service.env });
+      expect(run.code, run.stderr).toBe(0);
+    } finally {
+      await service.stop();
+    }
+  }
 
   it.for(snippets.map(({ page, line, text }) => [`${page}:${line}`, text] as const))(
     'of %s runs in Python',
@@ -43,4 +57,33 @@ describe.skipIf(python.isMissing)('a snippet that reads drops', () => {
       expect(run.stdout).not.toMatch(/Empty|Series\(\[\]/);
     },
   );
+
+  it('of the page of a drop runs in every reader that it names', async () => {
+    const jobs = ['--jobs', join(REPO, 'jobs')];
+    const {
+      pandas,
+      Polars,
+      DuckDB,
+      ClickHouse,
+      flowdrop: line,
+      ...others
+    } = await readSnippets(jobs, 'nightly-trades', { cwd });
+    expect(others).toEqual({});
+    for (const input of [pandas, Polars]) {
+      const run = spawnSync(python.path, ['-'], { cwd, input, encoding: 'utf8' });
+      expect(run.status, run.stderr).toBe(0);
+      expect(run.stdout, input).toContain(`${SESSION_ROWS}`);
+    }
+    expect(await queryDuckDb(DuckDB ?? '')).toHaveLength(10);
+    const engine = await openEmbeddedEngine({});
+    try {
+      expect(await engine.rows(ClickHouse?.replace(/;$/, '') ?? '')).toHaveLength(10);
+    } finally {
+      await engine.close();
+    }
+    const command = line?.replace('flowdrop', `"${process.execPath}" "${MAIN}" ${jobs.join(' ')} --json`) ?? '';
+    const run = spawnSync('sh', ['-c', command], { cwd, encoding: 'utf8' });
+    expect(run.status, run.stderr).toBe(0);
+    expect(JSON.parse(run.stdout)).toHaveLength(10);
+  });
 });

@@ -1,9 +1,13 @@
-/** The snippets of the pages that read drops in S3, run over the drops of a real run; only address and key are put in. */
+/**
+ * The snippets that read drops in S3, of the pages and of the status page's page of a drop, run over the drops of a real
+ * run; only address and key are put in.
+ */
 import { spawnSync } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import { readSnippets } from '../support/drop-snippets.ts';
 import { flowdrop, makeFolder, REPO, startService } from '../support/flowdrop.ts';
 import { listBlocks, PAGES } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
@@ -11,8 +15,10 @@ import { s3Environment, startS3 } from '../support/s3-server.ts';
 
 /** Skipped where they cannot be had, which `support/` says aloud; CI never skips them. */
 const python = findPython('requirements-duckdb.txt');
+const dataFrames = findPython();
 const { server } = await startS3();
 const SYMBOLS = 5;
+const SESSION_ROWS = 500;
 /** As the pages have them. */
 const [PAGE_FOLDER, PAGE_KEY, PAGE_REGION] = ['quant-drops/options', "'AKIA...', ", "REGION 'us-east-1'"];
 const PAGE_ADDRESS = 'https://quant-drops.s3.amazonaws.com/options';
@@ -40,7 +46,7 @@ describe.skipIf(server === undefined)('a snippet that reads drops in S3', () => 
     const shipped = await readFile(join(REPO, 'jobs', 'nightly-trades.yaml'), 'utf8');
     const job = join(cwd, 'nightly-trades.yaml');
     await writeFile(job, shipped.replace('to: out/drops', `to: s3://${server.bucket}/${prefix}`));
-    const service = await startService(['--generate', '2', '--generate-rows', '500']);
+    const service = await startService(['--generate', '2', '--generate-rows', `${SESSION_ROWS}`]);
     try {
       const run = await flowdrop(['run', job, '--no-report'], {
         cwd,
@@ -54,31 +60,67 @@ describe.skipIf(server === undefined)('a snippet that reads drops in S3', () => 
   afterAll(async () => await remove());
 
   it.skipIf(python.isMissing).each(withInfo('sql duckdb s3 run'))('of %s runs in DuckDB', (_, text) => {
-    const own = [
-      `KEY_ID '${server?.accessKeyId}', SECRET '${server?.secretAccessKey}', REGION '${server?.region}'`,
-      `ENDPOINT '${server?.endpoint.replace('http://', '')}', URL_STYLE 'path', USE_SSL false`,
-    ];
-    const secret = `KEY_ID ${PAGE_KEY}SECRET '...', ${PAGE_REGION}`;
-    expect(text).toContain(secret);
     expect(text).toContain(PAGE_FOLDER);
-    const sql = text.replace(secret, own.join(', ')).replaceAll(PAGE_FOLDER, `${server?.bucket}/${prefix}`);
-    const script = `${DUCKDB_PROLOGUE}\nprint(len(duckdb.sql(${JSON.stringify(sql)}).fetchall()))`;
-    const run = spawnSync(python.path, ['-'], { cwd, input: script, encoding: 'utf8' });
-    expect(run.status, run.stderr).toBe(0);
-    expect(Number(run.stdout)).toBeGreaterThan(SYMBOLS);
+    const sql = withOwnSecret(text).replaceAll(PAGE_FOLDER, `${server?.bucket}/${prefix}`);
+    expect(countInDuckDb(sql)).toBeGreaterThan(SYMBOLS);
   });
 
   it.each(withInfo('sql clickhouse s3 run'))('of %s runs in ClickHouse', async (_, text) => {
     expect(text).toContain(PAGE_ADDRESS);
-    expect(text).toContain(`${PAGE_KEY}'...'`);
-    const sql = text
-      .replaceAll(PAGE_ADDRESS, `${server?.endpoint}/${server?.bucket}/${prefix}`)
-      .replaceAll(`${PAGE_KEY}'...'`, `'${server?.accessKeyId}', '${server?.secretAccessKey}'`);
+    const sql = text.replaceAll(PAGE_ADDRESS, `${server?.endpoint}/${server?.bucket}/${prefix}`);
+    expect(await countInClickHouse(sql)).toBeGreaterThan(SYMBOLS);
+  });
+
+  it.skipIf(python.isMissing || dataFrames.isMissing)(
+    'of the page of a drop runs in every reader that it names',
+    async () => {
+      const env = server && s3Environment(server);
+      const snippets = await readSnippets([], join(cwd, 'nightly-trades.yaml'), { cwd, ...(env && { env }) });
+      const { pandas, Polars, DuckDB = '', ClickHouse = '' } = snippets;
+      // The names of the AWS SDK, which pyarrow and Polars know; that of one service only is not among them.
+      const aws = { ...env, AWS_ENDPOINT_URL: server?.endpoint, AWS_ALLOW_HTTP: 'true' };
+      for (const input of [pandas, Polars]) {
+        const run = spawnSync(dataFrames.path, ['-'], {
+          cwd,
+          input,
+          encoding: 'utf8',
+          env: { ...process.env, ...aws },
+        });
+        expect(run.status, run.stderr).toBe(0);
+        expect(run.stdout, input).toContain(`${SESSION_ROWS}`);
+      }
+      expect(DuckDB).toContain(`'s3://${server?.bucket}/${prefix}/`);
+      expect(countInDuckDb(`LOAD httpfs; ${withOwnSecret(DuckDB)}`)).toBe(10);
+      expect(ClickHouse).toContain(`'s3://${server?.bucket}/${prefix}/`);
+      expect(await countInClickHouse(ClickHouse.replace('s3://', `${server?.endpoint}/`))).toBe(10);
+    },
+  );
+
+  function withOwnSecret(sql: string): string {
+    const secret = `KEY_ID ${PAGE_KEY}SECRET '...', ${PAGE_REGION}`;
+    expect(sql).toContain(secret);
+    const own = [
+      `KEY_ID '${server?.accessKeyId}', SECRET '${server?.secretAccessKey}', REGION '${server?.region}'`,
+      `ENDPOINT '${server?.endpoint.replace('http://', '')}', URL_STYLE 'path', USE_SSL false`,
+    ];
+    return sql.replace(secret, own.join(', '));
+  }
+
+  function countInDuckDb(sql: string): number {
+    const script = `${DUCKDB_PROLOGUE}\nprint(len(duckdb.sql(${JSON.stringify(sql)})))`;
+    const run = spawnSync(python.path, ['-'], { cwd, input: script, encoding: 'utf8' });
+    expect(run.status, run.stderr).toBe(0);
+    return Number(run.stdout);
+  }
+
+  async function countInClickHouse(sql: string): Promise<number> {
+    expect(sql).toContain(`${PAGE_KEY}'...'`);
+    const own = sql.replaceAll(`${PAGE_KEY}'...'`, `'${server?.accessKeyId}', '${server?.secretAccessKey}'`);
     const engine = await openEmbeddedEngine({});
     try {
-      expect((await engine.rows(sql.trim().replace(/;$/, ''))).length).toBeGreaterThan(SYMBOLS);
+      return (await engine.rows(own.trim().replace(/;$/, ''))).length;
     } finally {
       await engine.close();
     }
-  });
+  }
 });

@@ -13,7 +13,8 @@ import { wholeDay } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { sealDegraded } from '../../src/export/degraded.ts';
-import { type SealInput, type SealResult, sealDate, stageWriter } from '../../src/export/seal-date.ts';
+import { draftStaged } from '../../src/export/draft-file.ts';
+import { type SealInput, type SealResult, sealDate } from '../../src/export/seal-date.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { dropKey, fieldsKey, historyKey, manifestKey, recordsPrefix } from '../../src/ledger/layout.ts';
 import { hashManifest } from '../../src/ledger/manifest.ts';
@@ -84,9 +85,8 @@ async function seal(
   const stage = await stageRows(job, rows);
   const ids = new Set(rows.map(({ id }) => id)).size;
   return await sealDate({ engine, store, source, log, version: '1.2.3' }, job, stage, {
-    path: join(folder, 'drops', `${DATE}.parquet`),
+    file: draftStaged({ engine, store }, job, stage, join(folder, 'drops', `${DATE}.parquet`)),
     counted: { rows: rows.length, ids },
-    write: stageWriter(engine, job, stage),
     query: buildPage(job, wholeDay(DATE), 'open'),
     lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
     requests: 7,

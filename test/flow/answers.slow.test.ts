@@ -145,12 +145,13 @@ describe('a query that is wrong', () => {
     [422, 'INVALID_QUERY', 'UNKNOWN_IDENTIFIER'],
   ] as const;
   it.each(wrong)(
-    'by a %i %s stops the job: exit 2, and it tells code, reason and SQL',
+    'by a %i %s stops the job: exit 2, with code, reason and the next command',
     async (status, code, reason) => {
       proxy.follow([{ on: page(), fault: answer(status, { code, ...(reason ? { reason } : {}) }) }]);
       const done = await runThroughProxy();
       expect(done.code).toBe(2);
-      for (const part of [String(status), code, reason ?? '', 'SELECT id, symbol']) expect(done.stderr).toContain(part);
+      for (const part of [String(status), code, reason ?? '', 'check --live']) expect(done.stderr).toContain(part);
+      expect(done.stderr).not.toContain('SELECT id, symbol');
       // Those in flight at that moment, and no more.
       expect(proxy.injected.length).toBeLessThanOrEqual(4);
       expect(await listFiles(join(cwd, 'drops'))).not.toContain(`_flowdrop/trades/session=${DATE}/manifest.json`);

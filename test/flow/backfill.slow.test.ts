@@ -146,7 +146,10 @@ describe('a backfill', () => {
       }, 5);
     });
     expect(first.code, first.stderr).toBe(0);
-    expect(await second).toMatchObject({ code: 4, stderr: expect.stringContaining('Wait for the other run') });
+    expect(await second).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/RUN_ACTIVE: `flowdrop backfill .*Wait for it, or stop it/s),
+    });
     // The engine's own words for it, which nobody can use.
     expect((await second)?.stderr).not.toContain('Cannot lock');
   });

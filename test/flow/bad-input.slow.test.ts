@@ -91,17 +91,21 @@ describe('the API', () => {
     },
     { what: 'an unknown column (422)', where: 'no_such_column = 1', code: 'INVALID_QUERY' },
   ];
-  it.each(wrongSql)('that rejects $what stops the job and shows the SQL', async ({ where, code }) => {
-    const cwd = await folder();
-    const run = await flowdrop(['run', await writeJob(cwd, { source: `  where: "${where}"` })], {
-      cwd,
-      env: service.env,
-    });
-    expect(run.code).toBe(2);
-    expect(run.stderr).toContain(code);
-    expect(run.stderr).toContain(where);
-    expect(await listFiles(join(cwd, 'drops'))).toEqual(['_flowdrop/store.json']);
-  });
+  it.each(wrongSql)(
+    'that rejects $what stops the job, with the next command and no generated SQL',
+    async ({ where, code }) => {
+      const cwd = await folder();
+      const run = await flowdrop(['run', await writeJob(cwd, { source: `  where: "${where}"` })], {
+        cwd,
+        env: service.env,
+      });
+      expect(run.code).toBe(2);
+      expect(run.stderr).toContain(code);
+      expect(run.stderr).toContain('flowdrop check --live');
+      expect(run.stderr).not.toContain('RawOptionTrades');
+      expect(await listFiles(join(cwd, 'drops'))).toEqual(['_flowdrop/store.json']);
+    },
+  );
 
   it('that cannot be reached fails the run after bounded retries and names the address', async () => {
     const cwd = await folder();
@@ -215,7 +219,10 @@ describe('two runs of one job at once', () => {
       },
     });
     expect(first.code, first.stderr).toBe(0);
-    expect(await second).toMatchObject({ code: 4, stderr: expect.stringContaining('another process') });
+    expect(await second).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/RUN_ACTIVE: `flowdrop run nightly` has been running since .* ET /),
+    });
   });
 });
 

@@ -86,7 +86,7 @@ describe('a baseline', () => {
     expect(check.findings.map((finding) => finding.says)).toEqual([says]);
 
     const status = await flowdrop(['status', job], { cwd, env });
-    expect(status.stdout).toContain(`2026-11-19 is unlike other days: ${says}`);
+    expect(status.stdout).toContain(`2026-11-19 is unusual: ${says}`);
 
     const outbox = join(cwd, 'out', 'mail');
     const mails = await Promise.all(
@@ -95,7 +95,7 @@ describe('a baseline', () => {
         .map(async (name) => await PostalMime.parse(await readFile(join(outbox, name)))),
     );
     const report = mails.find(({ to }) => to?.some(({ address }) => address === 'desk@example.com'));
-    expect(report?.text).toContain(`Unlike other days: ${says}.`);
+    expect(report?.text).toContain(`Unusual: ${says}.`);
     const alert = mails.find(({ to }) => to?.some(({ address }) => address === 'ops@example.com'));
     expect(alert?.text).toContain('2026-11-19 is sealed, but a check failed');
 

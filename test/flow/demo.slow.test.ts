@@ -7,7 +7,7 @@ import PostalMime from 'postal-mime';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatCount, formatDollars } from '../../src/core/units.ts';
 import { queryDuckDb } from '../support/drop.ts';
-import { type Finished, flowdrop, listFiles, MAIN, makeFolder } from '../support/flowdrop.ts';
+import { type Finished, flowdrop, listFiles, MAIN, makeFolder, REPO } from '../support/flowdrop.ts';
 
 const ROWS = 6_000;
 
@@ -25,6 +25,17 @@ describe('the demo', () => {
     expect(run.code, run.stderr).toBe(0);
     for (const part of ['Drops', 'Mail', 'Report  ', 'Report: Options flow', formatCount(ROWS)])
       expect(run.stdout).toContain(part);
+  });
+
+  it('ends with a `status` and a query that show its run', async () => {
+    const [, folder = '', job = ''] = /FLOWDROP_STATE_DIR=(\S+) flowdrop status (\S+)/.exec(run.stdout) ?? [];
+    const jobs = ['--jobs', join(REPO, 'jobs')];
+    const status = await flowdrop([...jobs, 'status', job], { cwd, env: { FLOWDROP_STATE_DIR: folder } });
+    expect(status.code, status.stderr).toBe(0);
+    expect(status.stdout).toMatch(/^last run .*: done, sealed 3 of 3/m);
+    const [, sql = '', store = ''] = /flowdrop query "([^"]+)" --from-store (\S+)/.exec(run.stdout) ?? [];
+    const query = await flowdrop(['query', sql, '--from-store', store, '--format', 'json'], { cwd });
+    expect(JSON.parse(query.stdout), query.stderr).toHaveLength(10);
   });
 
   it('seals three sessions, each with its Parquet, summary, counts and manifest, and their conditions', async () => {

@@ -104,7 +104,7 @@ describe('flowdrop query', () => {
     expect(narrow).toHaveLength(5);
     const wide = await show('SELECT * FROM trades ORDER BY id LIMIT 2');
     expect(wide.filter((line) => line.length > 80 && !line.startsWith('The table is wider'))).toEqual([]);
-    expect(wide.find((line) => line.startsWith('The table is wider than the terminal'))).toBeDefined();
+    expect(wide.find((line) => line.startsWith('Too wide for a table'))).toBeDefined();
     expect(wide.filter((line) => /^Row [12]$/.test(line))).toEqual(['Row 1', 'Row 2']);
     expect(wide.filter((line) => /^ {2}expiration_date +2026-12-18$/.test(line))).toHaveLength(2);
     expect(wide).toHaveLength(1 + 2 * 38);
@@ -312,7 +312,7 @@ describe('flowdrop query', () => {
     const run = await flowdrop(['--jobs', path, 'query', 'SELECT 1'], { cwd });
     expect(run.code).toBe(2);
     expect(run.stderr).toMatch(
-      /drop into 2 stores\n {2}-> Choose one: --job one \(a\/trades\), --job two \(b\/trades\)/,
+      /write to 2 stores\n {2}-> Choose one: --job one \(a\/trades\), --job two \(b\/trades\)/,
     );
   });
 

@@ -36,8 +36,8 @@ export interface StagedDay {
   /** `flowdrop run --stage`. */
   stage(options?: Pick<RunOptions, 'onStart'>): Promise<Finished>;
   run(): Promise<Finished>;
-  /** How the sealed drop differs from the source. */
-  compare(): Promise<readonly string[]>;
+  /** How a sealed drop differs from the source. Default: that of the session. @param folder of the drops */
+  compare(of?: string, folder?: string): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -58,14 +58,22 @@ export function createRow(
   return { id, values: { ...createTrade(k), id, date, time: `${date} ${formatSecond(second)}`, ...changes } };
 }
 
+interface StagedDayOptions {
+  readonly date: string;
+  readonly rows: number;
+  readonly schedule?: string;
+  /** Rows of earlier dates. */
+  readonly before?: readonly TableRow[];
+}
+
 export async function createStagedDay(
   cwd: string,
-  { date, rows, schedule = '' }: { readonly date: string; readonly rows: number; readonly schedule?: string },
+  { date, rows, schedule = '', before = [] }: StagedDayOptions,
 ): Promise<StagedDay> {
   const folder = join(cwd, 'clock');
   await mkdir(folder);
   const clock = await createMovedClock(folder, parseWallClock(date, OPEN_SECOND));
-  const table = await ChaosTable.create('time', []);
+  const table = await ChaosTable.create('time', before);
   const front = await startFront({ table, rowLimit: LIMIT, isPage, now: () => clock.now() });
   const env = {
     ...clock.env,
@@ -88,12 +96,13 @@ export async function createStagedDay(
     },
     stage: (options) => flowdrop(['--json', 'run', job, '--stage'], { cwd, env, ...options }),
     run: () => flowdrop(['--json', 'run', job], { cwd, env }),
-    async compare() {
+    async compare(of = date, drops = 'drops') {
       const file = join(cwd, 'truth.ndjson');
-      await writeFile(file, table.rows.map((row) => `${JSON.stringify(row.values)}\n`).join(''));
+      const wanted = table.rows.filter(({ values }) => values['date'] === of);
+      await writeFile(file, wanted.map(({ values }) => `${JSON.stringify(values)}\n`).join(''));
       const truth = await openTruth(file);
       try {
-        return await truth.compare(join(cwd, 'drops', dropKey('trades', date)));
+        return await truth.compare(join(cwd, drops, dropKey('trades', of)));
       } finally {
         truth.close();
       }

@@ -70,7 +70,8 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
 
   const { code, stdout, stderr } = await flowdrop(['--json', 'run', job], { cwd, env: service.env });
   expect(code, stderr).toBe(0);
-  const run = runSchema.parse(JSON.parse(stdout));
+  const run = JSON.parse(stdout) as { readonly run_id: string; readonly finished_at: string };
+  expect(runSchema.parse(run)).toMatchObject({ sealed: 1, rows: 1200, reports: 1, hasOpen: false });
   expect(run.run_id).toMatch(/^\d{8}T\d{6}Z-[0-9a-f]{6}$/);
   expect(existsSync(path)).toBe(false);
   const after = await readStatus(cwd, job);
@@ -100,8 +101,10 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
   expect(page.stdout).toBe(await readFile(copy, 'utf8'));
   const absent = await show('--date', '2026-11-19');
   expect(absent).toMatchObject({ code: 2, stdout: '' });
-  expect(absent.stderr).toContain(`There is: 2026-11-20 ${report?.report} revision 1.`);
-  expect((await show('--revision', 'two')).stderr).toContain('--revision is a whole number from 1 on, not "two"');
+  expect(absent.stderr).toContain(`Available: 2026-11-20 ${report?.report} revision 1.`);
+  expect((await show('--revision', 'two')).stderr).toContain(
+    '--revision must be a whole number of 1 or more, not "two"',
+  );
   expect((await flowdrop(['report', job, '--revision', '1'], { cwd })).code).toBe(2);
 });
 

@@ -21,7 +21,7 @@ afterAll(async () => {
   await engine.close();
 });
 
-async function faultOf(reading: Promise<string>): Promise<string> {
+async function faultOf(reading: Promise<unknown>): Promise<string> {
   try {
     await reading;
   } catch (error) {
@@ -31,12 +31,15 @@ async function faultOf(reading: Promise<string>): Promise<string> {
   return 'the SQL was accepted';
 }
 
-const readRows = (sql: string) => readWindowedSql(engine, { sql, table: TABLE, groups: undefined });
+const readRows = async (sql: string) =>
+  (await readWindowedSql(engine, { sql, table: TABLE, groups: undefined, columns: [] })).sql;
+const readNames = async (sql: string) =>
+  (await readWindowedSql(engine, { sql, table: TABLE, groups: undefined, columns: [] })).selected;
 const rowFault = (sql: string) => faultOf(readRows(sql));
 function groupFault(sql: string, changes: { readonly [Key in keyof typeof KEYS]?: unknown } = {}) {
   const { grain, timeColumn, split } = { ...KEYS, ...changes } as typeof KEYS; // Of the same types.
   const groups = { grainSeconds: GRAINS[grain], timeColumn, groupKeys: [timeColumn, ...split] };
-  return faultOf(readWindowedSql(engine, { sql, table: TABLE, groups }));
+  return faultOf(readWindowedSql(engine, { sql, table: TABLE, groups, columns: [] }));
 }
 /** Groups by hour and symbol with more columns, and what follows WHERE. */
 const groups = (columns: string, rest = 'WHERE {window} GROUP BY time, symbol') =>
@@ -435,6 +438,30 @@ test.each([
   expect(message).toContain('HAVING hides parts of a group');
   expect(message).toContain('toStartOfHour(toDateTime(time))');
   expect(await groupFault(sql.replace(/ HAVING.*/, ''))).toBe('the SQL was accepted');
+});
+
+test('HAVING over groups by the date of the trades is allowed with `grain: day`', async () => {
+  const sql = `SELECT date, symbol, count() AS n FROM ${TABLE} WHERE {window} GROUP BY date, symbol HAVING n > 5`;
+  expect(await groupFault(sql, { grain: 'day', timeColumn: 'date' })).toBe('the SQL was accepted');
+  const hourly = await groupFault(sql, { grain: 'hour', timeColumn: 'date' });
+  expect(hourly).toContain('groups of 86400 seconds do not divide `grain: hour`');
+});
+
+test('a column of `types` that the SQL lacks is refused, unless a star may have it', async () => {
+  const check = (sql: string) =>
+    faultOf(readWindowedSql(engine, { sql, table: TABLE, groups: undefined, columns: ['id', 'cost'] }));
+  expect(await check(rows('WHERE {window}'))).toContain(
+    'has no column "cost"; its columns are id, date, time, symbol, price. Name it with AS',
+  );
+  expect(await check(rows('WHERE {window}', 'price AS cost'))).toBe('the SQL was accepted');
+  expect(await check(`SELECT * FROM ${TABLE} WHERE {window}`)).toBe('the SQL was accepted');
+});
+
+test('the columns of the answer are known, except of a star', async () => {
+  expect(await readNames(rows('WHERE {window}', 'price AS cost, size * 2'))).toEqual([
+    ...['id', 'date', 'time', 'symbol', 'cost', ''],
+  ]);
+  expect(await readNames(`SELECT *, size AS contracts FROM ${TABLE} WHERE {window}`)).toBeUndefined();
 });
 
 describe('the time of a group', () => {

@@ -71,7 +71,10 @@ test('a minimal job gets every default', () => {
       sql: '',
       columns: allowNulls(TRADE_COLUMNS.map(toJobColumn), ['symbol', 'time', 'id']),
     },
-    drop: { to: 'out', dataset: 'trades', sort: ['symbol', 'time', 'id'], table: null, catalog: null, s3: {} },
+    drop: {
+      ...{ to: 'out', dataset: 'trades', sort: ['symbol', 'time', 'id'], compression: 'zstd', write: 'worker' },
+      ...{ table: null, catalog: null, s3: {} },
+    },
     rows: { onBad: 'quarantine', maxBad: 0.001 },
     checks: [],
     audit: 'repair',
@@ -81,6 +84,17 @@ test('a minimal job gets every default', () => {
     alerts: { to: [], webhook: true },
     events: ['drop.sealed', 'drop.restated', 'date.lost', 'report.sent'],
   });
+});
+
+test('a schedule without quotes is one fault, which shows the quotes', () => {
+  expect(faultsOf(`${GOOD}schedule:\n  cron: * * * * *\n  timezone: America/New_York\n`)).toMatch(
+    /^jobs\/x\.yaml:\d+: a value that begins with \* needs quotes: cron: "\* \* \* \* \*"$/,
+  );
+});
+
+test('groups by `date` have the type of a date', () => {
+  const { source } = parseJob('x', AGGREGATE.replace('time: minute', 'time: date'));
+  expect(source.columns.find(({ name }) => name === 'date')).toMatchObject({ type: 'date' });
 });
 
 test('an aggregating job has its grain, its keys and its types', () => {

@@ -45,6 +45,8 @@ test('a report with nothing but recipients has every default', () => {
       onEmpty: 'send',
       correctionThreshold: 0.01,
       unsubscribe: null,
+      look: { subject: null, title: null, accent: null, sections: null, note: '', logo: null, templates: null },
+      post: null,
     },
   ]);
 });
@@ -68,6 +70,14 @@ test('a report with every option has them as the code uses them', () => {
     on_empty: skip
     correct_above: 0
     unsubscribe: https://example.com/off
+    subject: "Desk {date}: {premium}"
+    title: Hafen
+    logo: brand/logo.svg
+    accent: "#0b3d91"
+    sections: [moved, watchlist]
+    note: "*Hello*"
+    templates: ../brand
+    post: https://example.com/hook
 `;
   expect(parse(text, 's3://bucket/drops')).toEqual([
     {
@@ -92,6 +102,12 @@ test('a report with every option has them as the code uses them', () => {
       onEmpty: 'skip',
       correctionThreshold: 0,
       unsubscribe: 'https://example.com/off',
+      look: {
+        ...{ subject: 'Desk {date}: {premium}', title: 'Hafen', accent: '#0b3d91', sections: ['moved', 'watchlist'] },
+        // Beside the job file, which is in jobs/.
+        ...{ note: '*Hello*', logo: 'jobs/brand/logo.svg', templates: 'brand' },
+      },
+      post: 'https://example.com/hook',
     },
   ]);
 });
@@ -215,6 +231,54 @@ const CASES: readonly Case[] = [
     text: flow('link: { expires: 7d }'),
     below: 2,
     says: ['reports.0.link', 's3://'],
+  },
+  {
+    title: 'a placeholder that there is not',
+    text: flow('subject: "Flow {dat}"'),
+    below: 2,
+    says: ['reports.0.subject', '{dat} is not a placeholder', 'did you mean {date}', '{premium}'],
+  },
+  {
+    title: 'a title of two lines',
+    text: flow('title: "a\\nb"'),
+    below: 2,
+    says: ['reports.0.title', 'one line'],
+  },
+  {
+    title: 'an accent that is a name',
+    text: flow('accent: red'),
+    below: 2,
+    says: ['reports.0.accent', '"red"', '#rrggbb'],
+  },
+  {
+    title: 'a section that there is not',
+    text: flow('sections: [moved, watchlst]'),
+    below: 2,
+    says: ['reports.0.sections.1', '"watchlst"', 'did you mean "watchlist"', 'gex-by-strike'],
+  },
+  {
+    title: 'sections of a digest',
+    text: flow('sections: [moved]').replace('template: flow', 'template: digest\n    datasets: [trades]'),
+    below: 3,
+    says: ['reports.0.sections', 'only allowed with `template: flow`'],
+  },
+  {
+    title: 'a section that comes twice',
+    text: flow('sections: [moved, moved]'),
+    below: 2,
+    says: ['reports.0.sections.1', '"moved" comes twice'],
+  },
+  {
+    title: 'a note that is a book',
+    text: flow(`note: ${'a'.repeat(4001)}`),
+    below: 2,
+    says: ['reports.0.note', 'at most 4000'],
+  },
+  {
+    title: 'an address to post to with a password',
+    text: flow('post: https://user:word@example.com/hook'),
+    below: 2,
+    says: ['reports.0.post', 'without user, password and query', 'FLOWDROP_EVENTS_URL'],
   },
   {
     title: 'a flow report of several datasets',

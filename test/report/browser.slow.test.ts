@@ -13,6 +13,8 @@ import { type RenderedReport, renderDigest, renderFlowReport } from '../../src/r
 import { openBrowser } from '../support/browser.ts';
 import { REPO } from '../support/flowdrop.ts';
 import { DAYS, DIGEST, HOSTILE, OPTIONS, pickDay } from './days.ts';
+import { createLook } from './logos.ts';
+import { createUnusual } from './model-fixture.ts';
 
 const WIDTHS = [360, 600, 900] as const;
 /** The height of a mail with a watchlist of five on a usual phone, pixels. */
@@ -117,12 +119,46 @@ describe('in a browser', () => {
 
   it('of a watchlist of five is two screens long', async () => {
     const { report, options } = pickDay('normal');
-    const watchlist = [...report.watchlist, ...report.watchlist].slice(0, 5);
+    // The longest that a day can make it: every row has a note, and some symbols are of whole chains.
+    const [first] = report.watchlist;
+    const unusual = createUnusual('SPY', 4.3, 71e6);
+    const watchlist = ['SPX', 'SPY', 'QQQ', 'NVDA', 'TSLA'].map((symbol, at) => {
+      const exposure = first?.exposure ? { ...first.exposure, symbol, isWholeChain: at < 3 } : null;
+      return { symbol, flow: first?.flow ?? null, exposure, unusual };
+    });
     const full = { file: 'nightly-trades-2026-11-19-full-report.html' };
     const { page } = await openMail(await renderFlowReport({ ...report, watchlist }, { ...options, full }));
     try {
       await page.setViewportSize({ ...USUAL_PHONE, height: 800 });
       expect(await page.evaluate('document.documentElement.scrollHeight')).toBeLessThanOrEqual(USUAL_PHONE.height);
+    } finally {
+      await page.close();
+    }
+  });
+
+  it('in an own look is read at every width and in both themes, and loads nothing', async () => {
+    const { report, options } = pickDay('degraded');
+    const look = await createLook();
+    const mail = await renderFlowReport(report, {
+      ...options,
+      look,
+      full: { url: 'https://a.example', expiresAt: null },
+    });
+    const { page, requests } = await openMail(mail);
+    try {
+      for (const colorScheme of SCHEMES) {
+        await page.emulateMedia({ colorScheme });
+        for (const width of [360, 700]) {
+          const where = `${width} px, ${colorScheme}`;
+          await page.setViewportSize({ width, height: PHONE.height });
+          await page.screenshot({ path: join(SHOTS, `own-look-${width}-${colorScheme}.png`), fullPage: true });
+          expect(await page.evaluate(OVERFLOWS), where).toEqual([]);
+          expect(await findBarriers(page), where).toEqual([]);
+        }
+      }
+      const logo = `document.querySelector('img.logo')`;
+      expect(await page.evaluate(`${logo}.naturalWidth / ${logo}.width`)).toBe(2);
+      expect(requests).toEqual([]);
     } finally {
       await page.close();
     }

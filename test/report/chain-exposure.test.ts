@@ -19,6 +19,7 @@ import { hasSpxPage, readSpxPage, SPX_REFERENCE } from '../support/chain-page.ts
 import { queryDuckDb } from '../support/drop.ts';
 import { createRandom } from '../support/random.ts';
 import { createDropFolder, createTrade, TEMPLATES, type TradeChanges, writeDrop } from './drop-file.ts';
+import { expectSame } from './plain-loops.ts';
 
 let engine: Engine;
 let folder: Awaited<ReturnType<typeof createDropFolder>>;
@@ -62,12 +63,32 @@ async function writeChain(date: string, chain: Chain): Promise<{ path: string; l
   return { path, location: `s3://quant-drops/options/option-chain/session=${date}/option-chain-${files}.parquet` };
 }
 
+/** Writes a market-structure drop with the columns that are compared. @param summaries symbol, calls, puts, and when */
+async function writeStructure(
+  summaries: readonly (readonly [string, number | null, number, string | null])[],
+): Promise<{ path: string; location: string }> {
+  files += 1;
+  const path = join(folder.path, `market-structure-${files}.parquet`);
+  const input = join(folder.path, `market-structure-${files}.ndjson`);
+  await writeFile(
+    input,
+    summaries.map(([symbol, ...rest]) => `${JSON.stringify([symbol, 100.5, ...rest])}\n`).join(''),
+  );
+  const columns =
+    "symbol String, spot Nullable(Float64), call_gex Nullable(Float64), put_gex Nullable(Float64), intraday_gex_as_of Nullable(DateTime64(3, 'UTC'))";
+  await engine.command(
+    `INSERT INTO FUNCTION file(${quoteString(path)}, Parquet) SELECT * FROM file(${quoteString(input)}, JSONCompactEachRow, ${quoteString(columns)})`,
+  );
+  return { path, location: `s3://quant-drops/options/structure/session=2026-11-19/market-structure-${files}.parquet` };
+}
+
 async function report(
   trades: readonly TradeChanges[],
   options: {
-    readonly chain?: { path: string; location: string };
+    readonly chain?: { path: string; location: string; isDegraded?: boolean };
     readonly keepsExpiring?: boolean;
     readonly symbols?: readonly string[];
+    readonly marketStructure?: { path: string; location: string };
   },
 ): Promise<FlowReport> {
   files += 1;
@@ -120,7 +141,17 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
   const trades = ['SPX', 'SPY', 'QQQ'].map((symbol) => ({ symbol, underlying_price: 100.5, strike: 100, gamma: 0.03 }));
   let day: FlowReport;
   beforeAll(async () => {
-    day = await report(trades, { chain: await writeChain(DATE, chain), symbols: ['SPX', 'QQQ'] });
+    const marketStructure = await writeStructure([
+      // The newest that has both figures counts; IWM did not trade, and SPY has no details.
+      ['SPX', 1, 1, `${DATE} 20:00:00`],
+      ['SPX', 5e9, -7e9, `${DATE} 20:46:30`],
+      ['SPX', null, -1, `${DATE} 20:59:00`],
+      ['SPX', 3, 3, null],
+      ['QQQ', 4e6, -1e6, null],
+      ['IWM', 1e6, -1e6, `${DATE} 20:00:00`],
+      ['SPY', 1e6, -1e6, `${DATE} 20:00:00`],
+    ]);
+    day = await report(trades, { chain: await writeChain(DATE, chain), symbols: ['SPX', 'QQQ'], marketStructure });
   });
 
   it('gives the exposure of every contract of a symbol that it has, and of the traded ones of another', async () => {
@@ -160,26 +191,51 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
     expect(day.volatility.filter(({ symbol }) => symbol === 'QQQ')).toMatchObject([{ atTheMoney: 0.18, days: 1 }]);
   });
 
-  it.each(['DuckDB', 'ClickHouse'])('is rebuilt by the printed query in %s', async (reader) => {
-    const query = day.rebuildQueries.find(({ table }) => table === 'GEX of whole chains');
-    const sql = (query?.sql ?? '')
-      .replace(/;$/, '')
-      .replaceAll(
-        `"${day.drop.location.split('/').at(-1)}"`,
-        `"${join(folder.path, day.drop.location.split('/').at(-1) ?? '')}"`,
-      )
-      .replaceAll(
-        `"${day.chainLocation?.split('/').at(-1)}"`,
-        `"${join(folder.path, day.chainLocation?.split('/').at(-1) ?? '')}"`,
+  it.each(['DuckDB', 'ClickHouse'])('is rebuilt by the printed queries in %s', async (reader) => {
+    const run = async (table: string) => {
+      const query = day.rebuildQueries.find((candidate) => candidate.table === table);
+      const place = (location = '') => location.split('/').at(-1) ?? '';
+      const sql = [day.drop.location, day.chainLocation ?? '', day.structureLocation ?? ''].reduce(
+        (text, location) => text.replaceAll(`"${place(location)}"`, `"${join(folder.path, place(location))}"`),
+        (query?.sql ?? '').replace(/;$/, ''),
       );
-    const rows = reader === 'DuckDB' ? await queryDuckDb(sql) : await engine.rows<Record<string, unknown>>(sql);
-    const chains = day.exposure.top.filter(({ isWholeChain }) => isWholeChain);
-    expect(rows).toHaveLength(2);
-    for (const row of rows) {
-      const found = chains.find(({ symbol }) => symbol === row['symbol']);
-      expect(Number(row['call_gex'])).toBeCloseTo(found?.callGex ?? Number.NaN, 0);
-      expect(Number(row['put_gex'])).toBeCloseTo(found?.putGex ?? Number.NaN, 0);
+      return reader === 'DuckDB' ? await queryDuckDb(sql) : await engine.rows<Record<string, unknown>>(sql);
+    };
+    const ranking = await run('GEX by symbol');
+    expect(ranking.map((row) => row['symbol'])).toEqual(day.exposure.top.map(({ symbol }) => symbol));
+    for (const [index, { callGex, putGex, netDex }] of day.exposure.top.entries())
+      expectSame(
+        {
+          callGex: ranking[index]?.['call_gex'],
+          putGex: ranking[index]?.['put_gex'],
+          netDex: ranking[index]?.['net_dex'],
+        },
+        { callGex, putGex, netDex },
+      );
+    const [walls, zeros] = [await run('Walls'), await run('Zero gamma')];
+    for (const { symbol, callWall, putWall, zeroGamma } of day.exposure.focus) {
+      const row = walls.find((candidate) => candidate['symbol'] === symbol);
+      expectSame({ callWall: row?.['call_wall'], putWall: row?.['put_wall'] }, { callWall, putWall });
+      const zero = zeros.find((candidate) => candidate['symbol'] === symbol);
+      expectSame({ zeroGamma: zero?.['zero_gamma'] ?? null }, { zeroGamma });
     }
+    const compared = await run('Market structure');
+    expect(compared.map((row) => row['symbol'])).toEqual(['QQQ', 'SPX']);
+    expect(compared.map((row) => row['intraday_gex'])).toEqual([3e6, -2e9]);
+    for (const { symbol, netGex, marketStructure } of day.exposure.focus) {
+      const row = compared.find((candidate) => candidate['symbol'] === symbol);
+      expectSame(
+        { netGex: row?.['net_gex'], intradayGex: row?.['intraday_gex'], difference: row?.['difference'] },
+        { netGex, intradayGex: marketStructure?.intradayGex, difference: marketStructure?.difference },
+      );
+    }
+    const volatility = await run('Implied volatility');
+    expect(volatility).toHaveLength(day.volatility.length);
+    for (const [index, { atTheMoney, skew }] of day.volatility.entries())
+      expectSame(
+        { atTheMoney: volatility[index]?.['at_the_money'], skew: volatility[index]?.['skew'] },
+        { atTheMoney, skew },
+      );
   });
 
   it('says on the first screen what the exposure is of, and names the file', async () => {
@@ -189,7 +245,15 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
       expect(part).toContain('per 1% move, whole chain');
       expect(part).toContain('GEX of the whole chain: SPX; of the contracts that traded this day only: QQQ.');
     }
-    expect(await renderFullReport([{ title: 'trades', report: day }], options)).toContain(day.chainLocation);
+    const whole = await renderFullReport([{ title: 'trades', report: day }], options);
+    for (const location of [day.chainLocation, day.structureLocation]) expect(whole).toContain(location);
+    expect((await report(trades, {})).rebuildQueries.map(({ table }) => table)).not.toContain('Market structure');
+    const lacking = { ...(await writeChain(DATE, chain)), isDegraded: true };
+    const part = await renderFlowReport(await report(trades, { chain: lacking, symbols: ['SPX', 'QQQ'] }), options);
+    expect(part.text).toContain('per 1% move, degraded chain');
+    expect(part.text).toContain(
+      'GEX of a degraded chain, which may lack contracts: SPX; of the contracts that traded this day only: QQQ.',
+    );
     const without = await renderFlowReport(await report(trades, {}), options);
     expect(without.text).toContain('per 1% move, traded contracts only');
   });

@@ -10,6 +10,7 @@ import { quoteString } from '../../src/engine/literal.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import type { MarketStructureGex } from '../../src/report/model.ts';
 import { queryExposure } from '../../src/report/query/exposure.ts';
+import { compareStructure } from '../../src/report/query/exposure-structure.ts';
 import { createDropFolder, createTrade, writeDrop } from './drop-file.ts';
 
 const DATE = '2026-11-19';
@@ -104,6 +105,16 @@ describe('market structure', () => {
     expect(far?.difference).toBeCloseTo(-1 / 1.5, 9);
     expect(far?.explanation).toBe(
       "Ours has only the 2 series that traded and the session's last values, theirs the full chain as of 20:46 UTC.",
+    );
+  });
+
+  it('beside a whole chain does not say that ours is of traded series', () => {
+    const sums = { callGex: 2e6, putGex: -1e6, netGex: 1e6, callDex: 0, putDex: 0, netDex: 0 };
+    const counts = { contracts: 10_000, adjustedContracts: 0, unknownContracts: 0 };
+    const ours = { symbol: 'SPY', spot: SPOT, isWholeChain: true, ...sums, ...counts };
+    const theirs = { spot: SPOT, callGex: 4e6, putGex: -1e6, asOf: '20:46' };
+    expect(compareStructure(ours, theirs).explanation).toBe(
+      "Ours is of the chain at the session's last price, theirs of the full chain as of 20:46 UTC.",
     );
   });
 

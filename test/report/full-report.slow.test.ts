@@ -13,6 +13,7 @@ import { findBarriers } from '../daemon/web/barriers.ts';
 import { openBrowser } from '../support/browser.ts';
 import { REPO } from '../support/flowdrop.ts';
 import { DAYS, DIGEST, HOSTILE, OPTIONS, pickDay } from './days.ts';
+import { createLook } from './logos.ts';
 
 const SHOTS = join(REPO, 'test-results', 'full');
 const PAGES = [
@@ -20,7 +21,7 @@ const PAGES = [
     name,
     render: () => renderFullReport([{ title: report.drop.dataset, report }], options),
   })),
-  { name: 'digest', render: () => renderFullReport(DIGEST, OPTIONS) },
+  { name: 'digest', render: async () => await renderFullReport(DIGEST, { ...OPTIONS, look: await createLook() }) },
 ];
 
 let browser: Browser;
@@ -90,7 +91,7 @@ describe('the full report', () => {
       expect(new Set(ids).size).toBe(ids.length);
       const text = await page.evaluate<string>('document.documentElement.textContent');
       for (const { sql } of report.rebuildQueries) expect(text).toContain(sql);
-      for (const fact of ['SPX 2026-12-18 6000 P', 'Ours weighs the open interest', '812,543', 'docs/formulas.md'])
+      for (const fact of ['SPX Dec 18, 2026 6000 P', 'Ours weighs the open interest', '812,543', 'docs/formulas.md'])
         expect(text).toContain(fact);
     } finally {
       await page.close();

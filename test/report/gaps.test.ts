@@ -97,7 +97,7 @@ describe('a day of which no trade has a premium', () => {
     };
     const keyNumber = (name: string) => cellsOf('key-numbers').find((row) => row['name'] === name)?.['latest'];
     expect(keyNumber('Premium')).toBeNull();
-    expect(keyNumber('Left out of premium: trades without one')).toBe(2);
+    expect(keyNumber('Left out of premium: no premium')).toBe(2);
     expect(cellsOf('symbols')[0]).toMatchObject({ symbol: 'SPY', premium: null, unpriced_trades: 2 });
     const { attachments } = await buildAttachments(model, ['csv', 'parquet', 'pdf'], {
       limitBytes: 1e7,
@@ -123,7 +123,7 @@ describe('a day of which some trades have no premium', () => {
     expect(subject).toBe(
       'Options flow 2026-11-19: $2.05K premium (2 of 4 trades have no premium), 61% calls, bullish by $450',
     );
-    expect(text).toContain('* All sums of premium are without some trades: 2 of 4 trades have no premium.');
+    expect(text).toContain('* All premium sums leave out some trades: 2 of 4 trades have no premium.');
     expect(full).toContain('Of the largest symbols: SPY 1, QQQ 1.');
     expect(text).toMatch(/^QQQ +n\/a +n\/a/m);
   });

@@ -247,7 +247,7 @@ export function createTrade(changes: Partial<BigTrade> = {}): BigTrade {
     openInterest: 18_230,
     impliedVolatility: 0.184,
     days: 1,
-    activityType: 'SLAN',
+    activityType: 'SLAI',
     multiLeg: false,
     sweep: true,
     ...changes,
@@ -407,7 +407,12 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
     unusual,
     drivers: changes.drivers ?? createDrivers(headline.total),
     movers: changes.movers ?? [{ symbol: 'NVDA', premium: headline.total * 0.11, previous: headline.total * 0.03 }],
+    earnings: [
+      { symbol: 'TSLA', day: '2026-11-25' },
+      { symbol: 'NVDA', day: '2026-11-29' },
+    ],
     biggestTrades: trades,
+    biggestSweeps: trades.filter(({ sweep }) => sweep),
     exposure,
     watchlist: ['SPY', 'QQQ', 'NVDA', 'IWM'].map((symbol) => ({
       symbol,
@@ -419,6 +424,7 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
     topContracts: [],
     volatility: [],
     chainLocation: null,
+    structureLocation: null,
     rebuildQueries: QUERIES,
     ...changes,
   };

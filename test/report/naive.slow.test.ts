@@ -11,6 +11,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { buildFlowReport } from '../../src/report/flow-report.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import type { Premium } from '../../src/report/numbers.ts';
+import { listTables } from '../../src/report/report-tables.ts';
 import { writeSummary } from '../../src/seal/summary.ts';
 import { createDropFolder, type Trade, writeDrop } from './drop-file.ts';
 import { known, knownAll } from './known.ts';
@@ -21,6 +22,8 @@ import {
   daysLeft,
   expectSame,
   groupBy,
+  SWEEPS,
+  seriesOf,
   splitFates,
   sum,
 } from './plain-loops.ts';
@@ -218,7 +221,7 @@ describe.each([
       days: trade.expiration_date === null ? null : daysLeft(trade),
       activityType: trade.option_activity_type ?? '',
       multiLeg: ['MLET', 'MLAI', 'TLFT', 'MESL'].includes(trade.option_activity_type),
-      sweep: trade.option_activity_type === 'ISOI',
+      sweep: SWEEPS.includes(trade.option_activity_type),
     }));
     expect(report.biggestTrades).toMatchObject(expected);
   });
@@ -271,6 +274,51 @@ describe.each([
       if (own) expectSame(unusual, own);
       else expect(unusual).toBeNull();
     }
+  });
+
+  it('has the part of each symbol’s gamma that rolls off with an expiration of plain loops', () => {
+    const table = listTables(report).find(({ name }) => name === 'gex-by-expiration');
+    const names = table?.columns.map(({ name }) => name) ?? [];
+    const rows = (table?.rows ?? []).map((row) => Object.fromEntries(names.map((name, at) => [name, row[at]])));
+    expect(rows.length).toBeGreaterThan(gaps === 0 ? 6 : 0);
+    for (const symbol of new Set(rows.map((row) => row['symbol']))) {
+      const own = counted.filter((trade) => trade.symbol === symbol);
+      // A series is that of its latest record with a gamma; each contract has the same spot, so it cancels out.
+      const sizes = new Map<string, number>();
+      for (const series of groupBy(own, seriesOf).values()) {
+        const last = series
+          .filter(({ gamma }) => gamma !== null && Number.isFinite(gamma))
+          .sort((a, b) => compare(a.time, b.time) || compare(a.id, b.id))
+          .at(-1);
+        if (last === undefined || !['CALL', 'PUT'].includes(last.put_call)) continue;
+        const size = Math.max(0, Number(last.gamma)) * Math.max(0, last.oi ?? 0);
+        sizes.set(last.expiration_date, (sizes.get(last.expiration_date) ?? 0) + size);
+      }
+      const all = sum([...sizes.values()], (size) => size);
+      for (const row of rows.filter((candidate) => candidate['symbol'] === symbol)) {
+        const size = sizes.get(String(row['expiration_date'])) ?? Number.NaN;
+        expectSame({ share: row['share_of_gamma'] }, { share: size / all });
+      }
+    }
+  });
+
+  it('has the biggest sweeps, and the earnings of what moved the day, of plain loops', () => {
+    const sweeps = counted
+      .filter((trade) => SWEEPS.includes(trade.option_activity_type) && Number.isFinite(trade.premium))
+      .sort((a, b) => b.premium - a.premium || compare(a.time, b.time) || compare(a.id, b.id));
+    expect(report.biggestSweeps.map(({ id }) => id)).toEqual(sweeps.slice(0, 10).map(({ id }) => id));
+    expect(report.biggestSweeps.every(({ sweep }) => sweep)).toBe(true);
+    const { drivers, movers } = report;
+    const moved = [...drivers.top, ...[drivers.bullish ?? []].flat(), ...[drivers.bearish ?? []].flat(), ...movers];
+    const near = [...new Set(moved.map(({ symbol }) => symbol))].flatMap((symbol) => {
+      const days = counted
+        .filter((trade) => trade.symbol === symbol)
+        .map(({ earning_date: day }) => String(day ?? ''))
+        .filter((day) => day >= '2026-11-19' && day <= '2026-11-29');
+      const [first] = days.sort();
+      return first === undefined ? [] : [{ symbol, day: first }];
+    });
+    expect(report.earnings).toEqual(near.sort((a, b) => compare(a.day, b.day) || compare(a.symbol, b.symbol)));
   });
 
   it('has the watchlist in the order asked for', () => {

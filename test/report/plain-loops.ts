@@ -26,8 +26,10 @@ const STOCK_AND_SINGLE_LEGS = [
   'MCTP',
 ];
 
+export const SWEEPS = ['ISOI', 'SLAI', 'SLCI'];
+
 const SINGLE = [
-  ...['AUTO', 'REOP', 'SLAN', 'SLAI', 'SLCN', 'SLCI', 'SLFT', 'EXHT', 'AJST', 'SPRD', 'STDL', 'STPD', 'CSTP', 'BWRT'],
+  ...['AUTO', 'REOP', 'SLAN', 'SLCN', 'SLFT', 'EXHT', 'AJST', 'SPRD', 'STDL', 'STPD', 'CSTP', 'BWRT'],
   ...['CMBO', 'SPIM', 'BNMT', 'XMPT'],
 ];
 
@@ -79,7 +81,7 @@ const KNOWN_CODES = {
   put_call: ['CALL', 'PUT'],
   sentiment: ['BULLISH', 'BEARISH', 'NEUTRAL'],
   side: ['AASK', 'ASK', 'MID', 'BID', 'BBID'],
-  option_activity_type: [...CANCELS, ...LATE, ...STOCK_AND_SINGLE_LEGS, ...SINGLE, 'ISOI'],
+  option_activity_type: [...CANCELS, ...LATE, ...STOCK_AND_SINGLE_LEGS, ...SINGLE, ...SWEEPS],
 } as const;
 
 export function computeUnknownCodes(counted: readonly Trade[]): readonly UnknownCodes[] {
@@ -138,7 +140,7 @@ export function computePremium(trades: readonly Trade[]): Premium {
     multiLeg: premium(
       ({ option_activity_type: type }) => (type ?? '').startsWith('ML') || STOCK_AND_SINGLE_LEGS.includes(type),
     ),
-    sweep: premium((trade) => trade.option_activity_type === 'ISOI'),
+    sweep: premium((trade) => SWEEPS.includes(trade.option_activity_type)),
   };
 }
 

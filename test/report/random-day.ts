@@ -16,6 +16,7 @@ const PRINT_TYPES = [
   'TLFT',
   'MESL',
   'ISOI',
+  'SLAI',
   'LATE',
   'OSEQ',
   'OPEN',
@@ -79,6 +80,11 @@ export function createRandomDay(seed: number, { date, prints, burst, gaps = 0 }:
       sentiment: pick(['BULLISH', 'BEARISH', 'NEUTRAL', '']),
       side: pick(['AASK', 'ASK', 'MID', 'BID', 'BBID', '', '<b>']),
       moneyness: pick(['ITM', 'ATM', 'OTM', '', 'DEEP']),
+      // By symbol: unknown, of the day, within ten days, on the tenth, after it, before the day.
+      earning_date:
+        ['', date, addDays(date, 6), addDays(date, 10), addDays(date, 11), addDays(date, -1)][
+          names.indexOf(symbol) % 6
+        ] ?? '',
     });
   };
   const printed = Array.from({ length: prints }, createPrint);

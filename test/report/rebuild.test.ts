@@ -3,6 +3,7 @@
  * under its own name, and must give the model's numbers. On a random day with much to leave out, on a day with nothing to
  * leave out, whose queries are shorter, and on days of records without numbers.
  */
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
@@ -10,12 +11,18 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { buildFlowReport } from '../../src/report/flow-report.ts';
 import type { FlowReport, SealedDrop } from '../../src/report/model.ts';
 import { type PremiumRow, readPremium, readPremiumPart } from '../../src/report/number-values.ts';
-import { queryDuckDb } from '../support/drop.ts';
+import { KEY_NUMBERS } from '../../src/report/numbers.ts';
+import { writeSummary } from '../../src/seal/summary.ts';
+import { openDuckDb } from '../support/drop.ts';
 import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
+import { known } from './known.ts';
 import { expectSame } from './plain-loops.ts';
-import { createRandomDay } from './random-day.ts';
+import { createRandomDay, HOSTILE } from './random-day.ts';
 
 type Row = Readonly<Record<string, unknown>>;
+
+/** The sessions before the random day, newest first. */
+const PAST = ['2026-11-18', '2026-11-17', '2026-11-16'];
 
 const DAYS: readonly (readonly [string, readonly Trade[]])[] = [
   ['random', createRandomDay(5, { date: '2026-11-19', prints: 2000 })],
@@ -27,6 +34,11 @@ const DAYS: readonly (readonly [string, readonly Trade[]])[] = [
       createTrade({ id: '2', option_symbol: 'SPY1261120C00600000' }),
       createTrade({ id: '3', option_symbol: 'SPY  261120C00610000', strike: 610, premium: 125 }),
       createTrade({ id: '4', option_symbol: 'SPY7 261120P00600000', put_call: 'PUT' }),
+      // Below the calls, so that net exposure changes its sign.
+      createTrade({
+        ...{ id: '5', option_symbol: 'SPY261218P00560000', put_call: 'PUT', strike: 560, oi: 5000, delta: -0.3 },
+        expiration_date: '2026-12-18',
+      }),
     ],
   ],
   ['gapped', createRandomDay(7, { date: '2026-11-19', prints: 2000, gaps: 0.02 })],
@@ -35,19 +47,30 @@ const DAYS: readonly (readonly [string, readonly Trade[]])[] = [
 
 describe.each(DAYS)('on a %s day', (name, trades) => {
   let engine: Engine;
+  let duckDb: Awaited<ReturnType<typeof openDuckDb>>;
   let folder: Awaited<ReturnType<typeof createDropFolder>>;
   let drop: SealedDrop;
   let report: FlowReport;
 
   beforeAll(async () => {
     engine = await openEmbeddedEngine();
+    duckDb = await openDuckDb();
     folder = await createDropFolder();
     drop = await writeDrop(engine, folder.path, name, trades, TRADE_COLUMNS, name === 'gapped' || name === 'unpriced');
-    const options = { symbols: [], now: new Date(0), job: 'nightly', before: [], marketStructure: null };
+    const before: { date: string; path: string }[] = [];
+    for (const [index, date] of (name === 'random' ? PAST : []).entries()) {
+      const past = await writeDrop(engine, folder.path, date, createRandomDay(100 + index, { date, prints: 200 }));
+      const path = join(folder.path, `${date}.summary.parquet`);
+      await writeSummary(engine, past.path, path);
+      before.push({ date, path });
+    }
+    const symbols = name === 'random' || name === 'gapped' ? ['S3', 'S0', HOSTILE[1], 'NONE'] : [];
+    const options = { symbols, now: new Date(0), job: 'nightly', before, marketStructure: null };
     report = await buildFlowReport(engine, drop, options);
   });
   afterAll(async () => {
     await engine.close();
+    duckDb.close();
     await folder.remove();
   });
 
@@ -55,8 +78,11 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
     /** The query as printed; only the file's name becomes its place here. */
     const run = async (table: string): Promise<readonly Row[]> => {
       const query = report.rebuildQueries.find((candidate) => candidate.table === table);
-      const sql = (query?.sql ?? '').replace(/;$/, '').replaceAll(`"${name}.parquet"`, `"${drop.path}"`);
-      const rows = reader === 'DuckDB' ? await queryDuckDb(sql) : await engine.rows<Row>(sql);
+      const sql = (query?.sql ?? '')
+        .replace(/;$/, '')
+        .replaceAll(`"${name}.parquet"`, `"${drop.path}"`)
+        .replace(/"(\d{4}-\d{2}-\d{2}\.summary\.parquet)"/g, (_, file: string) => `"${join(folder.path, file)}"`);
+      const rows = reader === 'DuckDB' ? await duckDb.query(sql) : await engine.rows<Row>(sql);
       return rows.map((row) => Object.fromEntries(Object.entries(row).map(([key, value]) => [key, plain(value)])));
     };
 
@@ -66,7 +92,8 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
 
     it('Symbols gives the top symbols in order', async () => {
       const rows = await run('Symbols');
-      expect(rows.map((row) => row['symbol'])).toEqual(report.topSymbols.map(({ symbol }) => symbol));
+      const names = rows.slice(0, report.topSymbols.length).map((row) => row['symbol']);
+      expect(names).toEqual(report.topSymbols.map(({ symbol }) => symbol));
       for (const [index, { symbol: _, place: __, ...flow }] of report.topSymbols.entries()) {
         expectSame(readSums(rows[index]), flow);
       }
@@ -91,12 +118,25 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
       }
     });
 
-    it('Biggest trades gives the biggest trades in order', async () => {
-      const rows = await run('Biggest trades');
-      expect(rows.map((row) => String(row['id']))).toEqual(report.biggestTrades.map(({ id }) => id));
-      for (const [index, { premium, size, price, side }] of report.biggestTrades.entries()) {
+    it.each(['Biggest trades', 'Biggest sweeps'])('%s gives its trades in order', async (table) => {
+      const trades = table === 'Biggest trades' ? report.biggestTrades : report.biggestSweeps;
+      const rows = await run(table);
+      expect(rows.map((row) => String(row['id']))).toEqual(trades.map(({ id }) => id));
+      for (const [index, { premium, size, price, side }] of trades.entries()) {
         expectSame(rows[index], { premium, size, price, side });
       }
+      if (name === 'random') expect(trades).toHaveLength(10);
+    });
+
+    it('Earnings within ten days gives those of what moved the day', async () => {
+      const rows = await run('Earnings within ten days');
+      const found = new Map(rows.map((row) => [row['symbol'], String(row['earnings'])]));
+      const { drivers, movers } = report;
+      const moved = new Set([...drivers.top, ...movers].map(({ symbol }) => symbol));
+      const expected = [...moved].filter((symbol) => found.has(symbol)).length;
+      expect(report.earnings.filter(({ symbol }) => moved.has(symbol))).toHaveLength(expected);
+      for (const { symbol, day } of report.earnings) expect(found.get(symbol)).toBe(day);
+      if (name === 'random') expect(report.earnings.length).toBeGreaterThan(0);
     });
 
     it('Contracts by premium gives the contracts in order', async () => {
@@ -120,13 +160,98 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
       }
     });
 
-    it('GEX by symbol gives the ranking', async () => {
+    it('GEX by symbol gives the ranking, with DEX', async () => {
       const rows = await run('GEX by symbol');
-      expect(rows.map((row) => row['symbol'])).toEqual(report.exposure.top.map(({ symbol }) => symbol));
-      for (const [index, { spot, callGex, putGex, netGex }] of report.exposure.top.entries()) {
+      const names = rows.slice(0, report.exposure.top.length).map((row) => row['symbol']);
+      expect(names).toEqual(report.exposure.top.map(({ symbol }) => symbol));
+      for (const [index, { spot, callGex, putGex, netGex, callDex, putDex, netDex }] of report.exposure.top.entries()) {
         const row = rows[index] ?? {};
         const found = { spot: row['spot'], callGex: row['call_gex'], putGex: row['put_gex'], netGex: row['net_gex'] };
         expectSame(found, { spot, callGex, putGex, netGex });
+        expectSame(
+          { callDex: row['call_dex'], putDex: row['put_dex'], netDex: row['net_dex'] },
+          { callDex, putDex, netDex },
+        );
+      }
+    });
+
+    it('Walls and Zero gamma give those of the symbols with details', async () => {
+      const walls = new Map((await run('Walls')).map((row) => [row['symbol'], row]));
+      const zeros = new Map((await run('Zero gamma')).map((row) => [row['symbol'], row['zero_gamma']]));
+      const { focus } = report.exposure;
+      expect(focus.length).toBeGreaterThan(name === 'random' ? 2 : 0);
+      for (const { symbol, callWall, putWall, absoluteGammaStrike, zeroGamma } of focus) {
+        const row = walls.get(symbol) ?? {};
+        const found = { callWall: row['call_wall'], putWall: row['put_wall'], at: row['absolute_gamma_strike'] };
+        expectSame(found, { callWall, putWall, at: absoluteGammaStrike });
+        expectSame({ zeroGamma: zeros.get(symbol) ?? null }, { zeroGamma });
+      }
+      if (name === 'adjusted') expect(zeros.size).toBe(1);
+    });
+
+    it('GEX by strike and by expiration give their rows, with the share that rolls off', async () => {
+      const [strikes, expirations] = [await run('GEX by strike'), await run('GEX by expiration')];
+      for (const { symbol, callGex, putGex, ...exposure } of report.exposure.focus) {
+        const own = strikes.filter((row) => row['symbol'] === symbol);
+        expect(own.map((row) => row['strike'])).toEqual(exposure.strikes.map(({ strike }) => strike));
+        for (const [index, { netGex }] of exposure.strikes.entries())
+          expectSame({ netGex: own[index]?.['net_gex'] }, { netGex });
+        const dated = expirations.filter((row) => row['symbol'] === symbol);
+        expect(dated.map((row) => row['expiration_date'])).toEqual(
+          exposure.expirations.map(({ expirationDate }) => expirationDate),
+        );
+        for (const [index, row] of exposure.expirations.entries()) {
+          const share = (known(row.callGex) - known(row.putGex)) / (known(callGex) - known(putGex));
+          const { net_gex: netGex, share_of_gamma: ownShare } = dated[index] ?? {};
+          expectSame({ netGex, share: ownShare }, { netGex: row.netGex, share });
+        }
+      }
+    });
+
+    it('Implied volatility gives its rows', async () => {
+      const rows = await run('Implied volatility');
+      expect(rows.map((row) => [row['symbol'], row['expiration_date']])).toEqual(
+        report.volatility.map(({ symbol, expirationDate }) => [symbol, expirationDate]),
+      );
+      for (const [index, { atTheMoney, skew, expectedMove }] of report.volatility.entries()) {
+        const { at_the_money, skew: ownSkew, expected_move } = rows[index] ?? {};
+        expectSame(
+          { atTheMoney: at_the_money, skew: ownSkew, expectedMove: expected_move },
+          { atTheMoney, skew, expectedMove },
+        );
+      }
+    });
+
+    it('Sessions before gives the session before and the means', async () => {
+      // Only one of the days has sessions before it.
+      if (name !== 'random')
+        return expect(report.rebuildQueries.map(({ table }) => table)).not.toContain('Sessions before');
+      const rows = await run('Sessions before');
+      expect(rows.map((row) => row['session']).toSorted()).toEqual([...PAST, 'mean'].toSorted());
+      const [previous, mean] = [PAST[0], 'mean'].map((session) => rows.find((row) => row['session'] === session));
+      for (const { key, name: number } of KEY_NUMBERS) {
+        const change = report.comparison.changes[key];
+        const column = `of_${number}`;
+        expectSame(
+          { previous: previous?.[column], mean: mean?.[column] },
+          { previous: change.previous, mean: change.mean },
+        );
+      }
+    });
+
+    it('Symbols against the sessions before gives the unusual ones, the watchlist and the movers', async () => {
+      if (name !== 'random') return;
+      const rows = new Map((await run('Symbols against the sessions before')).map((row) => [row['symbol'], row]));
+      const watched = report.watchlist.flatMap(({ unusual }) => unusual ?? []);
+      expect(watched.length).toBeGreaterThan(1);
+      for (const { symbol, premium, previous, mean, ratio, sessions } of [...report.unusual, ...watched]) {
+        const row = rows.get(symbol) ?? {};
+        const found = { premium: row['total'], previous: row['previous'] ?? 0, mean: row['mean'], ratio: row['ratio'] };
+        expectSame({ ...found, sessions: row['sessions'] }, { premium, previous, mean, ratio, sessions });
+      }
+      for (const { symbol, premium, previous } of report.movers) {
+        const row = rows.get(symbol) ?? {};
+        expectSame({ premium: row['total'], previous: row['previous'] ?? 0 }, { premium, previous });
       }
     });
 
@@ -157,7 +282,7 @@ function readSums(row: Row | undefined) {
   return readPremium(row as PremiumRow); // Columns of the measures, whatever stands beside them.
 }
 
-/** DuckDB's JSON has 64-bit and 128-bit integers as text; ids stay text. */
+/** DuckDB's JSON has 64-bit and 128-bit integers as text; ids and dates stay text. */
 function plain(value: unknown): unknown {
   return typeof value === 'string' && /^-?\d{1,11}$/.test(value) ? Number(value) : value;
 }

@@ -54,20 +54,20 @@ function withShares(calls: number, previous: number | null, mean: number | null,
 
 describe('the share of calls', () => {
   it.each([
-    [0.62, 0.58, 0.55, 'Calls took 62% of premium, more than on 18 Nov (58%) and in the 5-session mean (55%).'],
+    [0.62, 0.58, 0.55, 'Calls took 62% of premium, more than on Nov 18 (58%) and in the 5-session mean (55%).'],
     [
       0.62,
       0.7,
       0.55,
-      'Calls took 62% of premium, less than on 18 Nov (70%) and more than in the 5-session mean (55%).',
+      'Calls took 62% of premium, less than on Nov 18 (70%) and more than in the 5-session mean (55%).',
     ],
     [
       0.62,
       0.622,
       0.7,
-      'Calls took 62% of premium, as much as on 18 Nov (62%) and less than in the 5-session mean (70%).',
+      'Calls took 62% of premium, as much as on Nov 18 (62%) and less than in the 5-session mean (70%).',
     ],
-    [0.3, 0.4, 0.4, 'Puts took 70% of premium, more than on 18 Nov (60%) and in the 5-session mean (60%).'],
+    [0.3, 0.4, 0.4, 'Puts took 70% of premium, more than on Nov 18 (60%) and in the 5-session mean (60%).'],
     [0.62, null, null, 'Calls took 62% of premium.'],
   ])('%d against %s and %s is said as it is', (calls, previous, mean, sentence) => {
     expect(sayCallShare(withShares(calls, previous, mean))?.text).toBe(sentence);
@@ -75,7 +75,7 @@ describe('the share of calls', () => {
 
   it('is not compared with a mean where there is none', () => {
     expect(sayCallShare(withShares(0.62, 0.58, null))?.text).toBe(
-      'Calls took 62% of premium, more than on 18 Nov (58%).',
+      'Calls took 62% of premium, more than on Nov 18 (58%).',
     );
   });
 
@@ -91,26 +91,26 @@ describe('the share of calls', () => {
       0.62,
       [0.58, 0.57, 0.64, 0.5, 0.6],
       [],
-      'Calls took 62% of premium, the most since 16 Nov (64%); the 5-session mean is 58%.',
+      'Calls took 62% of premium, the most since Nov 16 (64%); the 5-session mean is 58%.',
     ],
     [
       0.55,
       [0.58, 0.57, 0.56, 0.5, 0.6],
       [],
-      'Calls took 55% of premium, the least since 15 Nov (50%); the 5-session mean is 56%.',
+      'Calls took 55% of premium, the least since Nov 15 (50%); the 5-session mean is 56%.',
     ],
     [
       0.62,
       [0.58, 0.622, 0.5, 0.5, 0.5],
       [],
-      'Calls took 62% of premium, more than on 18 Nov (58%) and in the 5-session mean (54%).',
+      'Calls took 62% of premium, more than on Nov 18 (58%) and in the 5-session mean (54%).',
     ],
-    [0.62, [0.58, 0.56], [], 'Calls took 62% of premium, more than on 18 Nov (58%).'],
+    [0.62, [0.58, 0.56], [], 'Calls took 62% of premium, more than on Nov 18 (58%).'],
     [
       0.62,
       [0.58, 0.57, 0.56, 0.5, 0.6],
       [15],
-      'Calls took 62% of premium, more than on 18 Nov (58%) and in the 5-session mean (56%).',
+      'Calls took 62% of premium, more than on Nov 18 (58%) and in the 5-session mean (56%).',
     ],
   ])('%d after %j, degraded %j, claims a record only when there is one', (calls, past, degraded, sentence) => {
     const mean = past.reduce((sum, share) => sum + share, 0) / past.length;
@@ -132,14 +132,12 @@ describe('one symbol with most of the premium', () => {
   it('is named from half of all premium on', () => {
     const headline = createPremium({ total: 1000 });
     const report = (total: number) => createReport({ headline, topSymbols: [createSymbolFlow('TSLA', 1, { total })] });
-    expect(sayConcentration(report(500))?.text).toBe(
-      'TSLA alone carried 50% of premium, of 4,127 symbols that traded.',
-    );
+    expect(sayConcentration(report(500))?.text).toBe('TSLA alone carried 50% of premium, of 4,127 symbols.');
     expect(sayConcentration(report(499))).toBeNull();
   });
 
   it('is the only one where no other traded', () => {
-    expect(sayConcentration(pickDay('single-trade').report)?.text).toBe('SPY is the only symbol that traded.');
+    expect(sayConcentration(pickDay('single-trade').report)?.text).toBe('SPY is the only symbol in this report.');
   });
 });
 
@@ -150,15 +148,27 @@ describe('the causes', () => {
 
   it('of both sides are named with the larger side first, and an expiration only where it has most of its side', () => {
     expect(sayDrivers(day({ drivers }))).toEqual({
-      text: 'SPX puts expiring 15 Jan were 40% of bearish premium; TSLA calls were 23% of bullish.',
+      text: 'SPX puts expiring Jan 15 were 40% of bearish premium; TSLA calls were 23% of bullish.',
       weight: expect.closeTo(0.17),
     });
+  });
+
+  it('say that most of one is a single record', () => {
+    const one = { symbol: 'SPX', contract: 'SPX 2027-01-15 5900 P', sentiment: 'BEARISH', premium: 80e6 };
+    const say = (changes: Partial<typeof one> & { multiLeg?: boolean }) =>
+      sayDrivers(day({ drivers, biggestTrades: [createTrade({ ...one, ...changes })] }))?.text;
+    expect(say({})).toBe(
+      'SPX puts expiring Jan 15 were 40% of bearish premium, most of it one trade; TSLA calls were 23% of bullish.',
+    );
+    expect(say({ multiLeg: true })).toContain('most of it one leg of a complex order;');
+    for (const other of [{ sentiment: 'NEUTRAL' }, { premium: 9e6 }, { contract: 'SPX 2026-12-18 5900 P' }])
+      expect(say(other)).not.toContain('most of it');
   });
 
   it('that are small parts of their side are not named', () => {
     const bullish = createDrivers(0.4e9).bullish;
     expect(sayDrivers(day({ drivers: { ...drivers, bullish } }))?.text).toBe(
-      'SPX puts expiring 15 Jan were 40% of bearish premium.',
+      'SPX puts expiring Jan 15 were 40% of bearish premium.',
     );
     expect(sayDrivers(day({ drivers: { bullish: null, bearish: null, top: [] } }))).toBeNull();
     expect(sayDrivers(day({ drivers, symbolCount: 1 }))).toBeNull();
@@ -169,7 +179,7 @@ describe('the causes', () => {
     const comparison = createComparison(headline, { previous: 0.8, mean: 0.9 });
     const say = (premium: number, previous: number) =>
       sayMover(createReport({ headline, comparison, movers: [{ symbol: 'NVDA', premium, previous }] }))?.text;
-    expect(say(250e6, 100e6)).toBe('$200M more premium than on 18 Nov; NVDA traded $150M more.');
+    expect(say(250e6, 100e6)).toBe('$200M more premium than on Nov 18; NVDA traded $150M more.');
     expect(say(100e6, 250e6)).toBeUndefined();
     const same = createComparison(headline, { previous: 0.97, mean: 0.9 });
     expect(sayMover(createReport({ headline, comparison: same }))).toBeNull();
@@ -179,6 +189,8 @@ describe('the causes', () => {
     const say = (premium: number) => sayTrade(day({ biggestTrades: [createTrade({ premium, sentiment: 'BEARISH' })] }));
     expect(say(50e6)?.text).toMatch(/^One trade was 5% of premium: SPY .* for \$50\.0M, bearish\.$/);
     expect(say(19e6)).toBeNull();
+    const leg = createTrade({ premium: 50e6, multiLeg: true });
+    expect(sayTrade(day({ biggestTrades: [leg] }))?.text).toMatch(/bullish, a leg of a complex order\.$/);
   });
 
   it('are printed by how much of the day they explain, at most three', () => {
@@ -194,7 +206,9 @@ describe('gamma', () => {
     const row = (symbol: string, netGex: number) => createSymbolExposure(symbol, { netGex });
     const say = (...signs: number[]) =>
       sayGamma(createReport({ exposure: createExposure(signs.map((sign, index) => row(`S${index}`, sign * 1e9))) }));
-    expect(say(-1, -2, -3)?.text).toBe('Net GEX is negative in all 3 symbols with the largest exposure.');
+    expect(say(-1, -2, -3)?.text).toBe(
+      'Net GEX is negative in all 3 symbols with the largest exposure, traded contracts only.',
+    );
     expect(say(-1, 2, -3)).toBeNull();
     expect(say(-1)).toBeNull();
   });
@@ -223,7 +237,7 @@ describe('the other sentences', () => {
   });
 
   it('a first day says that nothing lies before it', () => {
-    expect(sayNoHistory(pickDay('first-day').report)?.text).toContain('No sealed session lies before this one');
+    expect(sayNoHistory(pickDay('first-day').report)?.text).toContain('There is no earlier sealed session');
     expect(sayNoHistory(createReport())).toBeNull();
   });
 });

@@ -1,20 +1,28 @@
 /** Numbers, dates and labels as the mail prints them: changes in the unit in which a number is read, texts kept short. */
 import { describe, expect, it } from 'vitest';
+import { nameCode } from '../../src/api-contract/code-name.ts';
+import {
+  CANCEL_TYPES,
+  LATE_TYPES,
+  MULTI_LEG_TYPES,
+  SINGLE_LEG_TYPES,
+  SWEEP_TYPES,
+} from '../../src/api-contract/record-type.ts';
+import { formatDate, formatDay, formatInstant, formatNearDay, formatShortDay } from '../../src/core/date-text.ts';
 import { formatSignedDollars } from '../../src/core/units.ts';
 import { buildChangeRows, type ChangeRow, describeTotalChange, nameSessions } from '../../src/report/key-numbers.ts';
 import type { Change } from '../../src/report/model.ts';
 import { COMPARED, type Compared } from '../../src/report/numbers.ts';
 import { buildBar } from '../../src/report/text/bar.ts';
+import { describeEarnings } from '../../src/report/text/captions.ts';
 import { formatStrike } from '../../src/report/text/exposure-text.ts';
 import {
   cleanCode,
   cleanLabel,
-  formatInstant,
   formatPart,
-  formatPastDay,
   formatShortCount,
-  formatShortDay,
   formatSignedPercent,
+  nameContract,
 } from '../../src/report/text/label.ts';
 import { buildExclusionRows } from '../../src/report/text/row.ts';
 import { createComparison, createExclusions, createPremium } from './model-fixture.ts';
@@ -60,10 +68,37 @@ describe('a change', () => {
 
   it('of the total names what it is compared with', () => {
     const comparison = createComparison(day, { previous: 0.5, mean: 0.8 });
-    expect(describeTotalChange(comparison, '2026-11-19')).toEqual(['+100% vs 18 Nov', '+25% vs 5-session mean']);
+    expect(describeTotalChange(comparison, '2026-11-19')).toEqual(['+100% vs Nov 18', '+25% vs 5-session mean']);
     const few = { ...comparison, meanDates: comparison.meanDates.slice(0, 2) };
     expect(nameSessions(few, '2026-11-19').mean).toBe('Mean');
     expect(describeTotalChange(createComparison(day, null), '2026-11-19')).toEqual([]);
+  });
+});
+
+describe('a code', () => {
+  it('is shown by the name of the published list, and as it came where no list has it', () => {
+    const codes = ['AUTO', 'ISOI', 'SLAI', 'MLAT', 'AASK', 'MLAI', 'constructor', ''];
+    expect(codes.map(nameCode)).toEqual([
+      ...['Electronic', 'Sweep', 'Sweep, auction', 'Multi-leg, auction', 'Above ask', 'MLAI', 'constructor', ''],
+    ]);
+    const types = [...CANCEL_TYPES, ...LATE_TYPES, ...SWEEP_TYPES, ...MULTI_LEG_TYPES, ...SINGLE_LEG_TYPES];
+    expect(types.filter((type) => nameCode(type) === type)).toEqual(['CSTP', 'SPIM']);
+  });
+
+  it('of a contract has its expiration as people write it', () => {
+    expect(nameContract('SPY 2026-11-20 600 C')).toBe('SPY Nov 20, 2026 600 C');
+    expect(nameContract('SPY ? ? ?')).toBe('SPY ? ? ?');
+  });
+});
+
+describe('earnings', () => {
+  it('are named by symbol and day', () => {
+    const earnings = [
+      { symbol: 'TSLA', day: '2026-11-25' },
+      { symbol: 'B\r\nX', day: '2026-11-29' },
+    ];
+    expect(describeEarnings(earnings, '2026-11-19')).toBe('Earnings within ten days: TSLA Nov 25, B  X Nov 29.');
+    expect(describeEarnings([], '2026-11-19')).toBe('');
   });
 });
 
@@ -75,16 +110,21 @@ describe('a text', () => {
   });
 
   it.each([
-    ['UTC', '2026-11-19 22:31 UTC'],
-    ['America/New_York', '2026-11-19 17:31 EST'],
-    ['Asia/Kolkata', '2026-11-20 04:01 GMT+5:30'],
-    ['Pacific/Auckland', '2026-11-20 11:31 GMT+13'],
+    ['UTC', 'Nov 19, 2026, 22:31 UTC'],
+    ['America/New_York', 'Nov 19, 2026, 17:31 ET'],
+    ['Asia/Kolkata', 'Nov 20, 2026, 04:01 GMT+5:30'],
+    ['Pacific/Auckland', 'Nov 20, 2026, 11:31 GMT+13'],
   ])('of an instant in %s is %s', (zone, text) => {
     expect(formatInstant('2026-11-19T22:31:07.000Z', zone)).toBe(text);
   });
 
+  it('of an instant near a date has no year', () => {
+    const near = (date: string) => formatInstant('2026-11-19T22:31:07.000Z', 'UTC', date);
+    expect([near('2026-11-19'), near('2016-06-01')]).toEqual(['Nov 19, 22:31 UTC', 'Nov 19, 2026, 22:31 UTC']);
+  });
+
   it('of midnight has hour 00', () => {
-    expect(formatInstant('2026-11-19T00:05:00.000Z', 'UTC')).toBe('2026-11-19 00:05 UTC');
+    expect(formatInstant('2026-11-19T00:05:00.000Z', 'UTC')).toBe('Nov 19, 2026, 00:05 UTC');
   });
 
   it('of small and large numbers is short', () => {
@@ -99,11 +139,15 @@ describe('a text', () => {
       'n/a',
     ]);
     expect([600, 182.5, 4734.48, 1000].map(formatStrike)).toEqual(['600', '182.5', '4,734.48', '1,000']);
-    expect(formatShortDay('2026-11-18')).toBe('18 Nov');
-    expect(['2026-12-31', '2026-06-01'].map((past) => formatPastDay(past, '2027-01-04'))).toEqual([
-      '31 Dec',
-      '1 Jun 2026',
+    expect(formatShortDay('2026-11-18')).toBe('Nov 18');
+    expect(['2026-12-31', '2026-06-01', '2027-12-17'].map((day) => formatNearDay(day, '2027-01-04'))).toEqual([
+      ...['Dec 31', 'Jun 1, 2026', 'Dec 17, 2027'],
     ]);
+    expect([formatDay('2026-11-19'), formatDate('2026-11-19')]).toEqual([
+      'Thursday, November 19, 2026',
+      'Nov 19, 2026',
+    ]);
+    expect(formatDay('no\r\ndate')).toBe('no  date');
     expect([0, 1e-12, 0.004, 0.5, 0.994, 0.996, 1 - 1e-12, 1].map(formatPart)).toEqual([
       ...['0%', '0%', '<1%', '50%', '99%', '>99%', '100%', '100%'],
     ]);

@@ -37,12 +37,12 @@ describe('a mail whose comparison has gaps', () => {
     const { html, text } = await renderFlowReport({ ...report, comparison: { ...comparison, ...gaps } }, options);
     for (const part of [html, text]) {
       const first = part.slice(0, part.search(/Watchlist|WATCHLIST/));
-      expect(first).toContain('Missing in the comparison: 17 Nov.');
-      expect(first).toContain('Degraded in the comparison: 16 Nov.');
+      expect(first).toContain('Missing in the comparison: Nov 17.');
+      expect(first).toContain('Degraded in the comparison: Nov 16.');
       expect(part).not.toMatch(/session mean|>Mean</);
     }
     const header = text.split('\n').find((line) => line.includes('Latest')) ?? '';
-    expect(header.trim().split(/ {2,}/)).toEqual(['Latest', '18 Nov', 'Change']);
+    expect(header.trim().split(/ {2,}/)).toEqual(['Latest', 'Nov 18', 'Change']);
   });
 });
 
@@ -58,12 +58,12 @@ describe('the mail of an ordinary day', () => {
 
   it('says its numbers, the stamp and where the file is, in both parts', () => {
     const facts = [
-      ...['Thursday, 19 November 2026', 'available', '09:30:00', '16:14:57', '812,345 rows', '2026-11-19 17:31 EST'],
-      ...['$1.24B', '+12% vs 18 Nov', '+6.4% vs 5-session mean', 'bullish by $112M', '47%', '$583M'],
+      ...['Thursday, November 19, 2026', 'available', '09:30:00', '16:14:57', '812,345 rows', 'Nov 19, 17:31 ET'],
+      ...['$1.24B', '+12% vs Nov 18', '+6.4% vs 5-session mean', 'bullish by $112M', '47%', '$583M'],
       ...['+$60.4M', '601.50', '0.9% above', '596.09', 'Net call premium', '0DTE share', 'Volume above OI'],
-      ...['SPX puts expiring 15 Jan were 45% of bearish premium; TSLA calls were 23% of bullish.'],
-      ...['$136M more premium than on 18 Nov; NVDA traded $99.2M more.', '4.3 times its mean of 5 sessions.'],
-      ...['TSLA calls expiring 20 Nov', '+$55.8M', 'per 1% move', '2026-11-26 17:32 EST'],
+      ...['SPX puts expiring Jan 15 were 45% of bearish premium; TSLA calls were 23% of bullish.'],
+      ...['$136M more premium than on Nov 18; NVDA traded $99.2M more.', '4.3 times its mean of 5 sessions.'],
+      ...['TSLA calls expiring Nov 20', '+$55.8M', 'per 1% move', 'Nov 26, 17:32 ET'],
     ];
     for (const fact of facts) {
       expect(mail.html, fact).toContain(fact);
@@ -76,7 +76,7 @@ describe('the mail of an ordinary day', () => {
     [
       { url: 'https://s3.example.com/report.html', expiresAt: '2026-11-26T22:32:00.000Z' },
       'href="https://s3.example.com/report.html"',
-      'works until 2026-11-26 17:32 EST',
+      'works until Nov 26, 17:32 ET',
     ],
     [{ file: 'nightly-2026-11-19-full-report.html' }, 'nightly-2026-11-19-full-report.html', ''],
   ])('names the way to the full report: %j', async (full, inHtml, inBoth) => {
@@ -97,7 +97,7 @@ describe('the mail of an ordinary day', () => {
     for (const { cid } of mail.images) expect(mail.html).toContain(`src="cid:${cid}"`);
     expect(mail.html).toContain('alt="Premium per half hour, stacked by sentiment. Busiest half hour: 09:30');
     expect(mail.html).toMatch(
-      /alt="Gamma exposure of SPY by strike[^"]*Call wall at 625, put wall at 575; spot 601\.50/,
+      /alt="Gamma exposure of SPY by strike[^"]*Call wall at 625, put wall at 575 \(traded contracts only\); spot 601\.50/,
     );
   });
 
@@ -125,7 +125,7 @@ describe('the mail of an ordinary day', () => {
 
   it('tells each reader instants in the zone of that reader', async () => {
     const berlin = await renderDay('first-day');
-    expect(berlin.html).toContain('2026-11-19 23:31 GMT+1');
+    expect(berlin.html).toContain('Nov 19, 23:31 GMT+1');
     expect(berlin.text).toContain('09:30:00-16:14:57 ET');
   });
 
@@ -217,7 +217,7 @@ describe('the mail of an unusual day', () => {
   it('a day with nothing before it shows no columns of the past', async () => {
     const mail = await renderDay('first-day');
     for (const part of [mail.html, mail.text]) {
-      expect(part).toContain('No sealed session lies before this one to compare with.');
+      expect(part).toContain('There is no earlier sealed session to compare with.');
       expect(part).not.toContain('5-session mean');
     }
   });
@@ -274,7 +274,7 @@ describe('a digest', () => {
   it('of nothing but pending datasets says so', async () => {
     const none = await renderDigest([{ title: 'trades', pending: '2026-11-19' }], { ...OPTIONS, late: true });
     expect(none.subject).toBe('Options flow digest 2026-11-19 [late]: 1 dataset, 1 pending');
-    expect(none.text).toContain('PENDING: Thursday, 19 November 2026');
+    expect(none.text).toContain('PENDING: Thursday, November 19, 2026');
   });
 });
 

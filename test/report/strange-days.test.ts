@@ -87,7 +87,7 @@ describe('the share of calls beside its past', () => {
     expectClose(model.comparison.changes.putShare.mean, 0.5);
     expectClose(model.comparison.changes.callShare.mean, 0.5);
     expect(sayCallShare(model)?.text).toBe(
-      'Puts took 60% of premium, more than on 18 Nov (0%) and in the 3-session mean (50%).',
+      'Puts took 60% of premium, more than on Nov 18 (0%) and in the 3-session mean (50%).',
     );
   });
 
@@ -95,9 +95,9 @@ describe('the share of calls beside its past', () => {
     const before = [await summarise('2025-11-18', session(1e6, 1e6))];
     const model = await report(session(3e6, 1e6), before);
     const view = show(model);
-    expect(sayCallShare(model)?.text).toBe('Calls took 75% of premium, more than on 18 Nov 2025 (50%).');
-    expect(view.sessions.previous).toBe('18 Nov 2025');
-    expect(view.premiumChanges).toEqual(['+100% vs 18 Nov 2025']);
+    expect(sayCallShare(model)?.text).toBe('Calls took 75% of premium, more than on Nov 18, 2025 (50%).');
+    expect(view.sessions.previous).toBe('Nov 18, 2025');
+    expect(view.premiumChanges).toEqual(['+100% vs Nov 18, 2025']);
   });
 });
 
@@ -111,8 +111,8 @@ describe('a past that is not whole', () => {
     const model = await report(session(3e6, 3e6), before);
     expect(model.comparison.degradedDates).toEqual(['2026-11-18']);
     const view = show(model);
-    expect(view.premiumChanges).toEqual(['+200% vs 18 Nov (degraded)', '+100% vs 3-session mean']);
-    expect(view.pastNote).toBe('Degraded, so perhaps without some of its trades: 18 Nov.');
+    expect(view.premiumChanges).toEqual(['+200% vs Nov 18 (degraded)', '+100% vs 3-session mean']);
+    expect(view.pastNote).toBe('Degraded, so some trades may be missing: Nov 18.');
   });
 
   it('is not denied where only the newest summary cannot be compared with', async () => {
@@ -143,7 +143,7 @@ describe('strange records', () => {
   it('a symbol without a name is said to have none', async () => {
     const model = await report(listTrades({ symbol: '', premium: 1e6 }));
     const view = show(model);
-    expect(view.sentences).toContain('(no symbol) is the only symbol that traded.');
+    expect(view.sentences).toContain('(no symbol) is the only symbol in this report.');
     expect(view.symbols.map(({ symbol }) => symbol)).toEqual(['(no symbol)']);
     expect(view.lead?.symbol).toBe('(no symbol)');
   });
@@ -173,7 +173,7 @@ describe('strange records', () => {
     const { stamp } = show(
       await report(listTrades({ time: '2026-11-18 20:15:00' }, { time: '2026-11-19 16:14:57', premium: 2000 })),
     );
-    expect([stamp.from, stamp.until]).toEqual(['18 Nov 20:15:00', '16:14:57']);
+    expect([stamp.from, stamp.until]).toEqual(['Nov 18, 20:15:00', '16:14:57']);
   });
 
   it('sums that differ by rounding only are equal', async () => {
@@ -207,7 +207,7 @@ describe('strange records', () => {
     const model = await report(listTrades({ premium: 60_000, gamma: 0.01, oi: 100 }), [], { filter });
     const view = show(model);
     expect(view.subject).toMatch(/^Options flow 2026-11-19 \[filtered\]: /);
-    expect(view.sentences[0]).toBe(`Only trades with ${filter}: every sum is of these alone.${gex}`);
+    expect(view.sentences[0]).toBe(`Only trades with ${filter}: every sum covers only these.${gex}`);
     expect(view.lead !== null).toBe(hasGex);
     expect(model.exposure.total.netGex !== null).toBe(hasGex);
   });

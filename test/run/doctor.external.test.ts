@@ -18,6 +18,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { checkStateDirectory, removeEmptyFolders } from '../../src/run/doctor/check-machine.ts';
+import { checkRoom } from '../../src/run/doctor/check-room.ts';
 import { checkStore } from '../../src/run/doctor/check-store.ts';
 import type { Finding } from '../../src/run/doctor/finding.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -166,10 +167,7 @@ describe('the state directory', () => {
   test('that is not there is made for the trial only', async () => {
     const path = join(folder, 'deep', 'down', 'state');
     const findings = await checkStateDirectory(path);
-    expect(findings.map(({ check, status }) => [check, status])).toEqual([
-      ['state directory', 'ok'],
-      ['disk', expect.stringMatching(/ok|warn|fail/)],
-    ]);
+    expect(findings.map(({ check, status }) => [check, status])).toEqual([['state directory', 'ok']]);
     expect(await readdir(folder)).not.toContain('deep');
   });
 
@@ -192,12 +190,17 @@ describe('the state directory', () => {
     });
     afterEach(async () => await disk.remove());
 
-    test('can be written and has no room for a session', async () => {
-      const findings = await checkStateDirectory(join(place, 'state'));
-      expect(failed(findings)).toEqual(['disk']);
-      expect(find(findings, 'disk')).toMatchObject({
-        seen: '67.1 MB free for stages',
-        next: expect.stringContaining('FLOWDROP_STATE_DIR'),
+    test('has no room for a night, whatever is written there', async () => {
+      const places = [
+        { what: 'drops', path: join(place, 'drops', 'later'), bytes: 50_000_000 },
+        { what: 'state', path: place, bytes: 30_000_000 },
+        { what: 'mail', path: folder, bytes: 1 },
+      ];
+      const findings = await checkRoom(places, false);
+      expect(findings.map(({ status }) => status).sort()).toEqual(['fail', 'ok']);
+      expect(findings.find(({ status }) => status === 'fail')).toMatchObject({
+        seen: expect.stringMatching(/^67\.1 MB free for drops .*, state .*; a night needs about 80\.0 MB$/),
+        next: expect.stringMatching(/^Free 12\.9 MB on this disk, or use another one: `drop\.to`/),
       });
     });
 

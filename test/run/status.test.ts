@@ -46,14 +46,14 @@ function countRequests(store: Store) {
   const counting: Store = {
     ...{ url: store.url, head: store.head, put: store.put, putIfAbsent: store.putIfAbsent, copy: store.copy },
     ...{ download: store.download, remove: store.remove, link: store.link, close: async () => undefined },
-    listFolders: store.listFolders,
+    ...{ listFolders: store.listFolders, read: store.read, copyWithTail: store.copyWithTail },
     get: async (key) => {
       counted.requests += 1;
       return await store.get(key);
     },
-    async *list(prefix) {
+    async *list(prefix, after) {
       let keys = 0;
-      for await (const object of store.list(prefix)) {
+      for await (const object of store.list(prefix, after)) {
         if (keys % 1000 === 0) counted.requests += 1;
         keys += 1;
         yield object;
@@ -102,10 +102,30 @@ describe('the status document', () => {
       );
       expect(document.dates).toHaveLength(count);
       expect(document.dates.every(({ rows, revision }) => rows === 1_000 && revision === 1)).toBe(true);
-      expect(statusSchema.parse(document)).toEqual(document);
+      expect(statusSchema.in.parse(document)).toEqual(document);
       costs.push(counted.requests);
     }
-    expect(costs).toEqual([4, 4]);
+    expect(costs).toEqual([5, 5]);
+  });
+
+  it('looks only at the recent weeks where no more is shown, and takes earlier dates as recorded', async () => {
+    const dates = ['2026-09-01', '2026-11-02', '2026-11-18', '2026-11-19'];
+    const store = await makeStore('recent', dates);
+    await store.remove(dropKey('trades', '2026-09-01'));
+    await store.remove(dropKey('trades', '2026-11-02'));
+    await store.remove(dropKey('trades', '2026-11-18'));
+    await store.put(historyKey('trades', '2026-09-01', 1, 'manifest.json'), { bytes: Buffer.from('{}') });
+    const read = async (recentWeeks?: number) => {
+      const { document } = await readStatus(
+        deps('recent', async () => store),
+        JOB,
+        { recentWeeks },
+      );
+      return document.dates.filter(({ damage }) => damage !== null).map(({ date }) => date);
+    };
+    expect(await read()).toEqual(['2026-09-01', '2026-11-02', '2026-11-18']);
+    expect(await read(3)).toEqual(['2026-11-02', '2026-11-18']);
+    expect(await read(1)).toEqual(['2026-11-18']);
   });
 
   it('reads the manifest of a date that condition.json does not know, or knows in a revision that was replaced', async () => {
@@ -132,7 +152,7 @@ describe('the status document', () => {
       ['2026-11-18', 'available', 1_001, 2],
       ['2026-11-19', 'available', 1_000, 1],
     ]);
-    expect(counted.requests).toBe(4 + 3);
+    expect(counted.requests).toBe(5 + 3);
   });
 
   it('tells what the last run knew when the store cannot be read', async () => {
@@ -145,7 +165,7 @@ describe('the status document', () => {
       throw new Fault('STORE_UNREACHABLE', 'nobody answers', { cause: new RangeError('socket closed') });
     };
     const { document } = await readStatus(deps('fault', unreachable), JOB);
-    expect(statusSchema.parse(document)).toEqual(document);
+    expect(statusSchema.in.parse(document)).toEqual(document);
     expect(document).toMatchObject({ fault: 'nobody answers: socket closed', store: 'drops', reports: [] });
     expect(document.dates).toEqual([
       {
@@ -215,7 +235,7 @@ describe('the page of a mailed report', () => {
     await expect(read({ date: '2026-11-20' })).rejects.toMatchObject({
       code: 'REPORT_NOT_ARCHIVED',
       kind: 'usage',
-      hint: 'There is: 2026-11-19 flow-1 revision 2; 2026-11-19 flow-1 revision 1; 2026-11-18 flow-1 revision 1.',
+      hint: 'Available: 2026-11-19 flow-1 revision 2; 2026-11-19 flow-1 revision 1; 2026-11-18 flow-1 revision 1.',
     });
     await archive(store, '2026-11-19', 'digest-2', 1, 'report.html');
     await expect(read({ date: '2026-11-19' })).rejects.toMatchObject({

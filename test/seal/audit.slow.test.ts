@@ -10,7 +10,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { wholeDay } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { sealDate, stageWriter } from '../../src/export/seal-date.ts';
+import { draftStaged } from '../../src/export/draft-file.ts';
+import { sealDate } from '../../src/export/seal-date.ts';
 import { describeSealed, readConditionDocument, writeConditionDocument } from '../../src/ledger/condition-file.ts';
 import {
   conditionKey,
@@ -62,8 +63,7 @@ async function seal(count: number): Promise<Manifest> {
   const stage = await openStage(engine, job, DATE, source.url);
   await stage.put(windowAt(0), createPage(Array.from({ length: count }, (_, k) => createTrade(k))));
   const { manifest } = await sealDate({ engine, store, source, log: createSilentLog(), version: '1' }, job, stage, {
-    path: join(folder, 'drop.parquet'),
-    write: stageWriter(engine, job, stage),
+    file: draftStaged({ engine, store }, job, stage, join(folder, 'drop.parquet')),
     query: buildPage(job, wholeDay(DATE), 'open'),
     lookbackEdge: '2026-11-04 12:00:00',
     counted: { rows: count, ids: count },

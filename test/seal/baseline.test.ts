@@ -141,23 +141,23 @@ describe('a fault of the source', () => {
 
   it('is a day with a third of the trades', () => {
     const [first, second, ...rest] = saying(createDay(DATE, 9, 0.33));
-    expect(first).toMatch(/^The day has [\d,]+ trades, usual are [\d,]+$/);
-    expect(second).toMatch(/^The day has \$[\d.]+[MB] of premium, usual are \$/);
+    expect(first).toMatch(/^The day has [\d,]+ trades, usually [\d,]+$/);
+    expect(second).toMatch(/^The day's premium is \$[\d.]+[MB], usually \$/);
     expect(rest).toEqual([]);
   });
 
   it('is a symbol without most of its premium, and no symbol with a block trade', () => {
     const said = (times: number) => saying(change('AAPL', ({ premium }) => ({ premium: (premium ?? 0) * times })));
-    expect(said(0.01)).toEqual([expect.stringMatching(/^AAPL has \$[\d.]+K of premium, usual are \$/)]);
+    expect(said(0.01)).toEqual([expect.stringMatching(/^AAPL's premium is \$[\d.]+K, usually \$/)]);
     expect(said(20)).toEqual([]);
   });
 
   it('is a symbol that vanished, and several', () => {
     expect(saying(change('NVDA', () => undefined))).toEqual([
-      expect.stringMatching(/^NVDA has no trades, usual are [\d,]+$/),
+      expect.stringMatching(/^NVDA has no trades, usually [\d,]+$/),
     ]);
     const day = createDay(DATE, 9, 1, (name, shape) => (/^S[1-4]$/.test(name) ? undefined : shape));
-    expect(saying(day)).toEqual(['4 symbols of every session before have no trades: S1, S2, S4, …']);
+    expect(saying(day)).toEqual(['4 symbols that traded in every earlier session have no trades: S1, S2, S4, …']);
   });
 
   it('is a thin symbol of no session before only when there are many', () => {
@@ -174,7 +174,7 @@ describe('a fault of the source', () => {
   it('is a column that is null much more often', () => {
     const day = createDay(DATE, 9);
     expect(saying({ ...day, nulls: new Map([['iv', Math.round(day.rows * 0.4)]]) })).toEqual([
-      '40.0% of "iv" are null, usual are 1.0%',
+      '40.0% of "iv" are null, usually 1.0%',
     ]);
   });
 
@@ -183,7 +183,7 @@ describe('a fault of the source', () => {
     const all = day.symbols.get('');
     if (all === undefined) throw new TypeError('no row of all symbols');
     expect(saying({ ...day, symbols: new Map([...day.symbols, ['', { ...all, expirations: 4 }]]) })).toEqual([
-      'The trades have 4 expiration dates, usual are 60',
+      'The trades have 4 expiration dates, usually 60',
     ]);
   });
 });

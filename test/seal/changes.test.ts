@@ -1,10 +1,12 @@
 /** What a restatement changed, counted by the engine over two Parquet files, against a count made row by row here. */
+
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
+import { parquetFile } from '../../src/engine/literal.ts';
 import { compareFiles, isUnchanged } from '../../src/seal/changes.ts';
 import { createRandom } from '../support/random.ts';
 
@@ -30,12 +32,12 @@ async function compare(before: readonly Row[], after: readonly Row[], key: reado
   const write = async (name: string, content: readonly Row[]) => {
     const path = join(folder, name);
     await rm(path, { force: true });
-    if (content.length === 0) return { path, rows: 0, columns: ['id', 'time', 'price'] };
+    if (content.length === 0) return { from: parquetFile(path), rows: 0, columns: ['id', 'time', 'price'] };
     const text = content.map((row) => JSON.stringify(row)).join('\n');
     await engine.command(
       `SELECT * FROM format(JSONEachRow, 'id String, time Int64, price Nullable(Float64)', '${text}') INTO OUTFILE '${path}' FORMAT Parquet`,
     );
-    return { path, rows, columns: ['id', 'time', 'price'] };
+    return { from: parquetFile(path), rows, columns: ['id', 'time', 'price'] };
   };
   return await compareFiles(engine, await write('before', before), await write('after', after), key);
 }

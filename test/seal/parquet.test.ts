@@ -2,6 +2,7 @@
  * Writing the file on a real engine: what its checksum tells apart and how its pages are cut. Types, order, footer and
  * verification are tested in `seal.test.ts`, other readers in `test/contract/interop.external.test.ts`.
  */
+
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +10,7 @@ import { asyncBufferFromFile, parquetMetadataAsync } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
+import { parquetFile } from '../../src/engine/literal.ts';
 import { listDropColumns } from '../../src/seal/drop-columns.ts';
 import { checksumParquet, type DropChecksum, ROW_GROUP_ROWS, writeParquet } from '../../src/seal/write-parquet.ts';
 import { openStage } from '../../src/stage/engine-stage.ts';
@@ -46,7 +48,7 @@ describe('the checksum of a stage', () => {
   test('is that of its file, nulls included', async () => {
     const { path, sum } = await write('plain.parquet', [plain, createTrade(1)]);
     expect(sum.rows).toBe(2);
-    expect(await checksumParquet(engine, path, columns)).toEqual({ ...sum, bad: 0 });
+    expect(await checksumParquet(engine, parquetFile(path), columns)).toEqual({ ...sum, bad: 0 });
   });
 
   test.each<readonly [string, TradeRow]>([

@@ -335,6 +335,26 @@ describe('a large drop', () => {
   });
 });
 
+test.each(['snappy', 'gzip'] as const)(
+  'with `compression: %s` a reader without Zstandard gets every row',
+  async (codec) => {
+    const own = createJob(`, compression: ${codec}`);
+    const rows = Array.from({ length: 300 }, (_, k) => createTrade(k, k % 3 === 0 ? { iv: null } : {}));
+    const { path, columns, sum } = await sealRows(`${codec}.parquet`, rows, own);
+    expect(await verifyParquet(engine, path, columns, sum)).toMatchObject({ rows: 300 });
+    const { row_groups } = await readMetadata(path);
+    const codecs = row_groups.flatMap((group) => group.columns.map(({ meta_data }) => meta_data?.codec));
+    expect(new Set(codecs)).toEqual(new Set([codec.toUpperCase()]));
+    const reader = await ParquetReader.openFile(path, { rawStatistics: true });
+    const cursor = reader.getCursor();
+    const read = [];
+    for (let row = await cursor.next(); row !== null; row = await cursor.next()) read.push(row);
+    await reader.close();
+    const premiums = (all: readonly Readonly<Record<string, unknown>>[]) => all.map(({ premium }) => premium).sort();
+    expect(premiums(read)).toEqual(premiums(rows));
+  },
+);
+
 describe('a small drop', () => {
   test('has the same rows for hyparquet and DuckDB as were staged', async () => {
     const texts = ['plain', "quote' \\ slash", 'ünïcödé 🚀', '', 'null', '\u0001\t\n'];

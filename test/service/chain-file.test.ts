@@ -118,6 +118,16 @@ describe('a page', () => {
     expect(await load('acme.csv', text)).toMatchObject([{ as_of: '2026-07-08T20:15:00.000Z' }]);
   });
 
+  test.each([
+    'July 8 2026, 3:52 PM EDT',
+    'July 8, 2026, 3:52 PM EDT',
+    'July 8, 2026 3:52 PM',
+    'Jul. 8, 2026 at 3:52 p.m. EDT',
+  ])('may have its date as the exchange has also written it: %s', async (date) => {
+    const text = `${HEADING}\n${LINE_100}\n`.replace('July 8, 2026 at 3:52 PM EDT', date);
+    expect(await load('acme.csv', text)).toMatchObject([{ as_of: '2026-07-08T19:52:00.000Z' }]);
+  });
+
   const refused: readonly (readonly [string, string, string, string])[] = [
     ['other columns', 'Strike,Puts', 'Strike,Sets', 'line 3: the columns are'],
     ['no price', 'Last: 101.5', 'Last: n/a', 'the heading has the price "Last: n/a"; allowed is a number above 0'],

@@ -31,7 +31,7 @@ describe.skipIf(server === undefined)('the service over a server', () => {
     const { readerUrl: url, adminUrl } = server;
     return await startTestService(
       { asOf: EVENING, rowLimit: ROW_LIMIT, ...overrides },
-      { clickhouse: { url, adminUrl } },
+      { clickhouse: { urls: [url], adminUrl } },
     );
   };
 
@@ -48,6 +48,17 @@ describe.skipIf(server === undefined)('the service over a server', () => {
     await service?.stop();
     await server?.stop();
     if (folder) await rm(folder, { recursive: true, force: true });
+  });
+
+  test('sessions are generated, or refused with what to do on a server that does not know the SQL', async () => {
+    const opening = open({ generateSessions: 1, generateRows: 100 });
+    const fault = await opening.then(
+      async (started) => await started.stop(),
+      (error: unknown) => error,
+    );
+    if (fault !== undefined) {
+      expect(fault).toMatchObject({ code: 'SERVER_TOO_OLD', kind: 'usage', hint: expect.stringContaining('--data') });
+    }
   });
 
   test('rows come with the envelope, and those beyond the limit are dropped and told', async () => {

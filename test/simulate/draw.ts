@@ -74,8 +74,8 @@ const EVENING_SECOND = 17.5 * 3600;
 /** A run of a small day takes about so many steps; what is drawn beyond them does not happen. */
 const STEPS = 420;
 const STORE_OPERATIONS = 90;
-/** Without a report, and with few columns, a life takes a fraction of the time: most lives are so. */
-const NARROW_SHARE = 0.85;
+/** Without a report, and with few columns, a life takes a fifth of the time: most lives are so. */
+const NARROW_SHARE = 0.94;
 const NARROW = ['id', 'symbol', 'date', 'time', 'put_call', 'size', 'price', 'premium', 'updated_timestamp'] as const;
 const FAULT_RATE = 0.2;
 /** The same as in chaos runs but those that take real time. */

@@ -94,6 +94,11 @@ function explainLoss({ drawn, runs }: Lived, date: string, entry: Entry | undefi
   );
   if (drawn.cared.has(date) && rows > 0 && !isHeld)
     return `${date} is not sealed (${entry?.condition}), although a run without trouble came before it expired`;
+  // A dataset begins with the first run that the store let write: before it there is nothing to record a loss in.
+  const isBefore = runs.every(
+    (run) => run.startMs > expiresAt(date) || (run.requests === 0 && run.finished?.result === undefined),
+  );
+  if (isBefore && entry === undefined) return undefined;
   const isSaid = runs.some(({ finished }) => finished?.result?.lost.includes(date));
   const isKnown = entry?.condition === 'expired' || (rows === 0 && entry?.condition === 'missing');
   if (!isKnown) return `${date} is not sealed, and its condition is ${entry?.condition}`;

@@ -34,6 +34,8 @@ import { createPacer } from '../support/pacer.ts';
 import { Fate, type Trouble } from './fate.ts';
 import { LifeTable } from './table.ts';
 
+/** To compile what runs a few times on a few rows takes longer than to run it. */
+const UNCOMPILED = { compile_expressions: 0, compile_aggregate_expressions: 0, compile_sort_description: 0 };
 /** How often a run's progress is written: `state/progress.ts`. */
 const PROGRESS_MS = 1_000;
 const REQUESTS_PER_SECOND = 1;
@@ -99,11 +101,7 @@ export class World {
   }
 
   static async open(): Promise<World> {
-    const engine = await openEmbeddedEngine({ maxThreads: 1 });
-    // To compile what runs a few times on a few rows takes longer than to run it.
-    await engine.command(
-      'SET compile_expressions = 0, compile_aggregate_expressions = 0, compile_sort_description = 0',
-    );
+    const engine = await openEmbeddedEngine({ maxThreads: 1, settings: UNCOMPILED });
     const table = await LifeTable.create(engine);
     const limits = { rowLimit: 1 };
     const onRequest: { act: (() => Promise<void>) | undefined } = { act: undefined };

@@ -103,7 +103,7 @@ describe('an answer leads to what the design says', () => {
     expect(verdict.fault.message).toContain(`HTTP ${status}`);
   });
 
-  test('a refused query shows code, reason, what was said and the SQL', () => {
+  test('a refused query shows code, reason and what was said, and no SQL', () => {
     const { fault } = judgeFailure(
       422,
       Buffer.from(error('INVALID_QUERY', { reason: 'TYPE_MISMATCH' })),
@@ -111,7 +111,16 @@ describe('an answer leads to what the design says', () => {
       'SELECT 7',
     );
     expect(fault.message).toBe('the API answered HTTP 422 INVALID_QUERY TYPE_MISMATCH: said');
-    expect(fault.hint).toContain('SELECT 7');
+    expect(fault.hint).toContain('flowdrop check --live');
+    expect(fault.hint).not.toContain('SELECT 7');
+  });
+
+  test.each([
+    ['TYPE_MISMATCH', 'substring(time, 1, 13)'],
+    ['INVALID_AGGREGATION', 'sum(premium) AS total_premium'],
+  ])('a query refused for %s shows what to write instead', (reason, advice) => {
+    const { fault } = judgeFailure(422, Buffer.from(error('INVALID_QUERY', { reason })), undefined, 'SELECT 1');
+    expect(fault.hint).toContain(advice);
   });
 
   test('only a 429 counts against the pace, and it carries the wait', () => {

@@ -243,12 +243,12 @@ describe('a fault that lasts', () => {
     },
   );
 
-  test('that names the query tells code, reason and the query', async () => {
+  test('that names the query has code and reason, and the next command', async () => {
     const code = { code: 'INVALID_QUERY', reason: 'UNKNOWN_IDENTIFIER' };
     proxy.follow([{ on: 1, fault: { ...status(422), ...code } }]);
     const failure = await failureOf(source.ask(QUERY));
     expect(failure.message).toContain('HTTP 422 INVALID_QUERY UNKNOWN_IDENTIFIER');
-    expect(failure).toMatchObject({ kind: 'usage', hint: expect.stringContaining(QUERY) });
+    expect(failure).toMatchObject({ kind: 'usage', hint: expect.stringContaining('check --live JOB') });
   });
 
   test('for one query leaves the others alone', async () => {

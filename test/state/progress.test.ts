@@ -3,9 +3,8 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { statusSchema } from '../../src/daemon/documents.ts';
 import { readProgress, writeProgress } from '../../src/state/progress.ts';
-import type { RunProgress } from '../../src/state/run-progress.ts';
+import { type RunProgress, runProgressSchema } from '../../src/state/run-progress.ts';
 import { RunTotals } from '../../src/state/totals.ts';
 import { createVirtualClock, FAKE_START } from '../support/fake-clock.ts';
 import { makeFolder } from '../support/flowdrop.ts';
@@ -41,7 +40,7 @@ describe('the progress of a run', () => {
     totals.note({ kind: 'planned', dates: ['2026-11-18'], rows: 1000, pages: 2 });
     totals.note({ kind: 'date', date: '2026-11-18', rows: 1000, staged: 500, pages: 2 });
     const progress = await readAt(1000);
-    expect(statusSchema.shape.running.parse(progress)).toEqual(progress);
+    expect(runProgressSchema.parse(progress)).toEqual(progress);
     expect(progress).toMatchObject({
       run_id: 'run-1',
       pid: process.pid,

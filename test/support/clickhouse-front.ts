@@ -10,8 +10,9 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
+import type { Engine, FormattedResult } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
+import { quoteString } from '../../src/engine/literal.ts';
 
 export interface ClickHouseFront {
   /** `http://user:password@127.0.0.1:port/default`. */
@@ -22,6 +23,8 @@ export interface ClickHouseFront {
   readonly engine: Engine;
   /** Statements that came over the wire. */
   readonly statements: readonly string[];
+  /** Called before a statement runs; a number is the error that it ends with instead. */
+  onStatement: ((sql: string) => Promise<number | undefined> | number | undefined) | undefined;
   close(): Promise<void>;
 }
 
@@ -35,8 +38,9 @@ const CHUNK_BYTES = 16_384;
 export async function startClickHouseFront(): Promise<ClickHouseFront> {
   const engine = await openEmbeddedEngine();
   const statements: string[] = [];
+  const hooks: Pick<ClickHouseFront, 'onStatement'> = { onStatement: undefined };
   const server = createServer((request, response) => {
-    answer(engine, statements, request, response).catch(() => response.destroy());
+    answer(engine, { statements, hooks }, request, response).catch(() => response.destroy());
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -46,6 +50,12 @@ export async function startClickHouseFront(): Promise<ClickHouseFront> {
     origin: `http://127.0.0.1:${port}`,
     engine,
     statements,
+    get onStatement() {
+      return hooks.onStatement;
+    },
+    set onStatement(hook) {
+      hooks.onStatement = hook;
+    },
     async close() {
       server.closeAllConnections();
       server.close();
@@ -57,7 +67,7 @@ export async function startClickHouseFront(): Promise<ClickHouseFront> {
 
 async function answer(
   engine: Engine,
-  statements: string[],
+  { statements, hooks }: { readonly statements: string[]; readonly hooks: Pick<ClickHouseFront, 'onStatement'> },
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -66,11 +76,14 @@ async function answer(
   const [, sql = text, format = 'TabSeparated'] = /^([\s\S]*?)\s+FORMAT\s+(\w+)\s*$/i.exec(text) ?? [];
   statements.push(text);
   if (!isAllowed(request)) return fail(response, 516, 'Code: 516. DB::Exception: reader: Authentication failed');
+  const code = await hooks.onStatement?.(text);
+  if (code !== undefined) return fail(response, code, `Code: ${code}. DB::Exception: as the test wants it`);
+  const settings = [...searchParams].filter(([name]) => !NO_SETTINGS.has(name));
   try {
-    for (const [name, value] of searchParams) {
-      if (!NO_SETTINGS.has(name)) await engine.command(`SET ${name} = ${value === '' ? "''" : value}`);
-    }
-    const { bytes, rows } = await engine.format(sql, format);
+    for (const [name, value] of settings) await engine.command(`SET ${name} = ${quoteValue(value)}`);
+    const { bytes, rows } = await run(engine, sql, format);
+    // A server keeps them for one statement only.
+    for (const [name] of settings) await engine.command(`SET ${name} = DEFAULT`);
     response.writeHead(200, {
       'x-clickhouse-format': format,
       'x-clickhouse-summary': JSON.stringify({ result_rows: String(rows) }),
@@ -81,6 +94,17 @@ async function answer(
     if (!(error instanceof EngineFault) || response.headersSent) throw error;
     fail(response, error.clickhouseCode, error.message);
   }
+}
+
+/** Numbers as such: the engine takes no other text for them. */
+function quoteValue(value: string): string {
+  return /^-?\d+(\.\d+)?$/.test(value) ? value : quoteString(value);
+}
+
+async function run(engine: Engine, sql: string, format: string): Promise<FormattedResult> {
+  if (/^\s*(SELECT|WITH|DESCRIBE|SHOW|EXPLAIN)\b/i.test(sql)) return await engine.format(sql, format);
+  await engine.command(sql);
+  return { bytes: new Uint8Array(), rows: 0 };
 }
 
 function isAllowed({ headers }: IncomingMessage): boolean {

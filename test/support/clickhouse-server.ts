@@ -58,18 +58,33 @@ async function findOrStart(): Promise<ServerStart<ClickHouseServer>> {
   if (reason !== undefined) return { server: undefined, reason };
   const folder = await mkdtemp(join(tmpdir(), 'flowdrop-test-clickhouse-'));
   try {
-    return { server: await launch(folder), reason: undefined };
+    const server = await launchClickHouse(folder, await findFreePort());
+    const stop = async () => {
+      await server.kill();
+      await rm(folder, { recursive: true, force: true });
+    };
+    return { server: { ...server, stop }, reason: undefined };
   } catch (error) {
     await rm(folder, { recursive: true, force: true });
     return { server: undefined, reason: String(error) };
   }
 }
 
-async function launch(folder: string): Promise<ClickHouseServer> {
-  const port = await findFreePort();
+export interface LaunchedServer extends Omit<ClickHouseServer, 'stop'> {
+  readonly child: ChildProcess;
+  kill(): Promise<void>;
+}
+
+/**
+ * Runs a server on a folder, which stays.
+ * @param more further elements of its configuration
+ */
+export async function launchClickHouse(folder: string, port: number, more = ''): Promise<LaunchedServer> {
   const users = join(folder, 'reader.xml');
+  const extra = join(folder, 'more.xml');
   await writeFile(users, await readUsersXml());
-  const child = spawn(SCRIPT, [folder, String(port), users], { stdio: ['ignore', 'ignore', 'pipe'] });
+  await writeFile(extra, more);
+  const child = spawn(SCRIPT, [folder, String(port), users, extra], { stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';
   child.stderr.on('data', (data: Buffer) => {
     said += data.toString();
@@ -84,10 +99,8 @@ async function launch(folder: string): Promise<ClickHouseServer> {
     version: version.trim(),
     adminUrl: `http://admin:@${address}/default`,
     readerUrl: `http://flowdrop:change-me@${address}/flowdrop`,
-    stop: async () => {
-      await killServer(child);
-      await rm(folder, { recursive: true, force: true });
-    },
+    child,
+    kill: () => killServer(child),
   };
 }
 

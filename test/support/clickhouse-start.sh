@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs Debian's clickhouse-server (old, but real) in the foreground on 127.0.0.1 only, until it is killed.
-#   clickhouse-start.sh DATA_DIR HTTP_PORT READER_XML
+#   clickhouse-start.sh DATA_DIR HTTP_PORT READER_XML [MORE_XML]
 # READER_XML is the users.xml that docs/service.md gives to operators; an administrator without a password is added to it.
+# MORE_XML is added to the configuration: ports and cluster of a node.
 # Installs the package when it is missing (as root). The server ends with the process that started this script.
 set -euo pipefail
 umask 022
-[ $# -eq 3 ] || { echo "usage: $0 DATA_DIR HTTP_PORT READER_XML" >&2; exit 2; }
-D=$(realpath -m -- "$1") PORT=$2 READER=$(realpath -- "$3")
+[ $# -eq 3 ] || [ $# -eq 4 ] || { echo "usage: $0 DATA_DIR HTTP_PORT READER_XML [MORE_XML]" >&2; exit 2; }
+D=$(realpath -m -- "$1") PORT=$2 READER=$(realpath -- "$3") MORE=${4:+$(cat -- "$4")}
 mkdir -p "$D"/{data,tmp,files,log}
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' clickhouse-server 2>/dev/null)" = installed ]; }
@@ -41,6 +42,7 @@ cat >"$D/config.xml" <<C
   <users_config>users.xml</users_config>
   <default_profile>default</default_profile>
   <default_database>default</default_database>
+  $MORE
 </yandex>
 C
 admin='<admin><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></admin>'

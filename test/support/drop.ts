@@ -36,17 +36,28 @@ export async function readWithDuckDb(path: string): Promise<readonly ApiRow[]> {
   );
 }
 
+/** One for the process: to start one takes longer than to read a small drop. Of files it keeps nothing. */
+let duckDb: Promise<DuckDBInstance> | undefined;
+
+/** A connection for many queries, whose results are JSON-able rows. */
+export async function openDuckDb() {
+  duckDb ??= DuckDBInstance.create(':memory:', { enable_external_file_cache: 'false' });
+  const connection = await (await duckDb).connect();
+  await connection.run("SET TimeZone = 'UTC'");
+  return {
+    query: async (sql: string) =>
+      (await connection.runAndReadAll(sql)).getRowObjectsJson() as readonly Record<string, unknown>[],
+    close: () => connection.closeSync(),
+  };
+}
+
 /** Rows of any DuckDB query, JSON-able. */
 export async function queryDuckDb(sql: string): Promise<readonly Record<string, unknown>[]> {
-  const instance = await DuckDBInstance.create(':memory:');
-  const connection = await instance.connect();
+  const connection = await openDuckDb();
   try {
-    await connection.run("SET TimeZone = 'UTC'");
-    const result = await connection.runAndReadAll(sql);
-    return result.getRowObjectsJson() as readonly Record<string, unknown>[];
+    return await connection.query(sql);
   } finally {
-    connection.closeSync();
-    instance.closeSync();
+    connection.close();
   }
 }
 

@@ -30,13 +30,18 @@ export interface Finished {
 export interface RunOptions {
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** Entry file of another build. Default: this one's. */
+  readonly main?: string;
   /** Called with the process, e.g. to kill it. */
   readonly onStart?: (child: ChildProcess) => void;
 }
 
 /** Runs `flowdrop` to its end. The environment is bare but for what the test gives. */
 export async function flowdrop(args: readonly string[], options: RunOptions): Promise<Finished> {
-  const child = spawn(process.execPath, [MAIN, ...args], { cwd: options.cwd, env: bareEnvironment(options.env) });
+  const child = spawn(process.execPath, [options.main ?? MAIN, ...args], {
+    cwd: options.cwd,
+    env: bareEnvironment(options.env),
+  });
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (chunk) => {

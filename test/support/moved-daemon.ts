@@ -1,4 +1,4 @@
-/** `flowdrop start` under a moved clock: its log, its children and its end. */
+/** `flowdrop start`, usually under a moved clock: its log, its children and its end. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -37,7 +37,7 @@ const IDLE_LOOKS = 4;
 
 export async function startDaemon(
   cwd: string,
-  clock: MovedClock,
+  clock: Pick<MovedClock, 'env'>,
   env: Readonly<Record<string, string>>,
 ): Promise<DaemonProcess> {
   const child = spawn(process.execPath, [MAIN, '--jobs', '.', 'start'], {

@@ -13,6 +13,7 @@ interface LockEntry {
   readonly integrity?: string;
   readonly resolved?: string;
   readonly dev?: boolean;
+  readonly hasInstallScript?: boolean;
 }
 
 export interface LockedPackage extends LockEntry {

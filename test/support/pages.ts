@@ -11,6 +11,8 @@ export interface Block {
   /** Path in the repository. */
   readonly page: string;
   readonly line: number;
+  /** The heading that it is below, without its marks. */
+  readonly heading: string;
   readonly info: string;
   readonly text: string;
 }
@@ -31,13 +33,15 @@ export function readPage(page: string): string {
 export function listBlocks(page: string): readonly Block[] {
   const blocks: Block[] = [];
   let open: { readonly line: number; readonly info: string; readonly text: string[] } | undefined;
+  let heading = '';
   for (const [index, text] of readPage(page).split('\n').entries()) {
     const fence = /^\s*(?:```|~~~)(.*)$/.exec(text);
     if (!fence) {
       open?.text.push(text);
+      if (!open) heading = /^#+ (.*)$/.exec(text)?.[1] ?? heading;
       continue;
     }
-    if (open) blocks.push({ page, line: open.line, info: open.info, text: `${open.text.join('\n')}\n` });
+    if (open) blocks.push({ page, line: open.line, heading, info: open.info, text: `${open.text.join('\n')}\n` });
     open = open ? undefined : { line: index + 1, info: (fence[1] ?? '').trim(), text: [] };
   }
   if (open) throw new Error(`${page}:${open.line}: a block that does not end`);
@@ -88,4 +92,11 @@ function splitCommands(line: string): readonly (readonly string[])[] {
     else commands.at(-1)?.push(word.replace(/^<\(|\)$/g, '').replaceAll(/["']/g, ''));
   }
   return commands;
+}
+
+/** A table as the formatter sets it. */
+export function buildTable(titles: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widths = titles.map((title, at) => Math.max(3, title.length, ...rows.map((row) => (row[at] ?? '').length)));
+  const line = (cells: readonly string[]) => `| ${cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' | ')} |`;
+  return [line(titles), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('\n');
 }

@@ -5,6 +5,7 @@ declare module 'parquetjs-lite' {
     getSchema(): {
       readonly fields: Readonly<Record<string, { readonly name: string; readonly repetitionType: string }>>;
     };
+    getCursor(): { next(): Promise<Readonly<Record<string, unknown>> | null> };
     close(): Promise<void>;
   }
   export const ParquetReader: { openFile(path: string, options: { rawStatistics: boolean }): Promise<Reader> };

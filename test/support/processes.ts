@@ -35,6 +35,12 @@ export async function readEnvironment(pid: number): Promise<Readonly<Record<stri
   return Object.fromEntries(entries.map((entry) => [entry.split('=')[0] ?? '', entry.slice(entry.indexOf('=') + 1)]));
 }
 
+/** Memory of the process that is in RAM, megabytes: its own and what it shares, without its children. */
+export async function readResidentMb(pid: number): Promise<number> {
+  const [, kilobytes] = /^VmRSS:\s+(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Number(kilobytes) / 1024;
+}
+
 async function readStat(pid: number): Promise<{ readonly state: string; readonly parent: number } | undefined> {
   const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
   // The second field is the program's name in parentheses, which may hold any character.

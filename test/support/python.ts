@@ -16,10 +16,12 @@ export interface Python {
 }
 
 /**
- * @param list of versions: most readers, or DuckDB with the extensions that its version has on PyPI
+ * @param list of versions: most readers, DuckDB with the extensions that its version has on PyPI, or what runs a notebook
  * @throws when `CI` is set and it cannot be had
  */
-export function findPython(list: 'requirements.txt' | 'requirements-duckdb.txt' = 'requirements.txt'): Python {
+export function findPython(
+  list: 'requirements.txt' | 'requirements-duckdb.txt' | 'requirements-notebook.txt' = 'requirements.txt',
+): Python {
   const requirements = new URL(`../contract/${list}`, import.meta.url).pathname;
   const digest = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 12);
   const place = join(tmpdir(), `flowdrop-test-python-${digest}`);

@@ -88,10 +88,17 @@ async function runScript(
   });
   child.stderr.setEncoding('utf8').on('data', (part: string) => errors.push(part));
   const [code] = await once(child, 'close');
-  if (code !== 0) throw new Error(`${reader} ended with ${code}: ${errors.join('').slice(-2000)}`);
+  if (code !== 0) throw new Error(`${reader} ended with ${code}: ${describeTrace(errors.join(''))}`);
   const lines = output.join('').split('\n');
   // Spark shows its progress beside.
   return lines.flatMap((line) => (/^\[(null|\d+), /.test(line) ? [JSON.parse(line)] : []));
+}
+
+/** Of a long trace: where it begins, each cause, and its end. */
+function describeTrace(trace: string): string {
+  const lines = trace.split('\n');
+  const causes = lines.filter((line) => /^(Caused by|\S*(Error|Exception))\b/.test(line));
+  return [...lines.slice(0, 5), ...causes, ...lines.slice(-10)].join('\n');
 }
 
 /** @param engine started in a folder above a directory's: it reads tables below that folder only */

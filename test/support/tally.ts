@@ -1,13 +1,13 @@
 /**
  * A reporter that ends a run with one plain line, `N passed, N failed, N skipped`, for whoever reads only the last line.
  * Before it stand the ten slowest files, and the tests that passed only at a second try. Runs that share a file, named in
- * `FLOWDROP_TALLY`, end with their sum.
+ * `TEST_TALLY`, end with their sum.
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
 
 const SLOWEST = 10;
-const SUM_FILE = 'FLOWDROP_TALLY';
+const SUM_FILE = 'TEST_TALLY';
 
 export class Tally implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {

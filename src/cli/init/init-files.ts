@@ -27,7 +27,9 @@ export const INIT_DEFAULTS = {
 /** Words that YAML does not read as text. */
 const YAML_WORDS: readonly string[] = ['true', 'false', 'null'];
 
-export function buildJobText({ name, to, recipients, symbols }: InitChoice): string {
+export type JobChoice = Pick<InitChoice, 'name' | 'to' | 'recipients' | 'symbols'>;
+
+export function buildJobText({ name, to, recipients, symbols }: JobChoice): string {
   const watchlist = symbols.length > 0 ? symbols : INIT_DEFAULTS.symbols;
   const report = [
     'reports:',
@@ -45,7 +47,7 @@ source:
   table: RawOptionTrades
   # where: symbol IN ('SPY', 'QQQ') # fewer rows, by a condition in SQL
 
-# One Parquet object a trading day: trades/session=2026-11-19/trades.parquet
+# One Parquet object per trading day: trades/session=2026-11-19/trades.parquet
 drop:
   to: ${formatText(to)} # a directory, or s3://bucket/prefix
   dataset: trades
@@ -62,7 +64,7 @@ checks:
 schedule:
   cron: "31 16 * * 1-5"
   timezone: America/New_York
-  stage: 5m # fetch full pages while the session runs, so that the run has only the last minutes left
+  stage: 5m # fetch full pages while the session runs, so that the run fetches only the last minutes
   # retry: 15m # wait before a failed run is retried, or off
   # timeout: 8h # time after which a run is stopped, or off
 
@@ -80,7 +82,7 @@ export function buildSettingsText(choice: InitChoice): string {
   return `# Settings of flowdrop, read when it starts in this directory; environment variables override them.
 # It holds secrets: readable by its owner only (mode 600); do not commit it.
 
-# Address and key of the options data API. A key may be in a file of its own.
+# Address and key of the options data API. A key may be in a separate file.
 ${formatSetting('FLOWDROP_API_URL', apiUrl, 'https://api.example.com')}
 ${formatSetting('FLOWDROP_API_KEY', apiKey, 'cus_...')}
 ${formatSetting('FLOWDROP_API_KEY_FILE', apiKeyFile, '/run/secrets/flowdrop-key')}
@@ -90,7 +92,7 @@ ${formatSetting('FLOWDROP_SMTP_URL', smtpUrl, 'smtps://user:password@smtp.exampl
 ${formatSetting('FLOWDROP_SMTP_URL_FILE', smtpUrlFile, '/run/secrets/flowdrop-smtp')}
 ${formatSetting('FLOWDROP_MAIL_FROM', mailFrom, 'flow@example.com')}
 
-# S3, for drops to s3://...: credentials as for every AWS tool, the address only for other services than AWS.
+# S3, for drops to s3://...: credentials as for every AWS tool, the address only for services other than AWS.
 # AWS_REGION=us-east-1
 # AWS_ACCESS_KEY_ID=...
 # AWS_SECRET_ACCESS_KEY=...

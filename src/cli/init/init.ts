@@ -4,19 +4,23 @@
  * never from arguments, which other users and the shell's history can see.
  */
 import { join, relative, resolve } from 'node:path';
-import { EXIT_CODES, Fault } from '../../core/errors.ts';
-import { assertDistinct, listJobFiles, readJob } from '../../job/job-folder.ts';
-import { parseJob } from '../../job/parse.ts';
+import { Fault } from '../../core/errors.ts';
+import { parseSmtpUrl } from '../../mail/smtp-url.ts';
 import { parseLocation } from '../../store/location.ts';
-import { startChild } from '../child.ts';
 import type { ActionResult, CommandCall } from '../command.ts';
-import type { CliContext, GlobalOptions } from '../context.ts';
+import type { CliContext } from '../context.ts';
 import { nameProgram } from '../invocation.ts';
+import { addJob } from './add-job.ts';
 import { buildJobText, buildSettingsText, INIT_DEFAULTS, type InitChoice, quoteSetting } from './init-files.ts';
-import { openAsker } from './questions.ts';
-import { assertAbsent, writeNew } from './write.ts';
+import type { JobKind } from './job-kinds.ts';
+import { assertAllowed, assertUsable } from './job-rules.ts';
+import { openAsker, splitList } from './questions.ts';
+import { tryConnection } from './try-connection.ts';
+import { assertAbsent, hideFromGit, writeNew } from './write.ts';
 
 interface InitFlags {
+  readonly add?: string | undefined;
+  readonly kind?: JobKind | undefined;
   readonly name?: string | undefined;
   readonly apiUrl?: string | undefined;
   readonly apiKeyFile?: string | undefined;
@@ -31,7 +35,7 @@ interface InitFlags {
   readonly offline?: boolean | undefined;
 }
 
-type InitCli = Pick<CliContext, 'cwd' | 'self' | 'signal' | 'terminal'>;
+type InitCli = Pick<CliContext, 'cwd' | 'self' | 'shippedJob' | 'signal' | 'terminal'>;
 
 export async function init(
   cli: InitCli,
@@ -39,6 +43,7 @@ export async function init(
 ): ActionResult {
   const { terminal } = cli;
   const folder = resolve(cli.cwd, dir);
+  if (flags.add !== undefined) return await addJob(cli, globals, folder, { ...flags, add: flags.add });
   const paths = {
     job: join(folder, globals.jobs, `${flags.name ?? INIT_DEFAULTS.name}.yaml`),
     settings: join(folder, '.env'),
@@ -50,6 +55,7 @@ export async function init(
   const settings = { path: paths.settings, text: buildSettingsText(choice), mode: 0o600 };
   await assertUsable(job.path, job.text, join(folder, globals.jobs));
   const kept = await writeNew([job, settings], flags.force === true);
+  await hideFromGit(folder, relative(folder, settings.path));
 
   const show = (path: string) => relative(cli.cwd, path) || path;
   const print = (text: string) => (globals.json ? terminal.err(text) : terminal.out(text));
@@ -84,6 +90,7 @@ async function choose(cli: InitCli, flags: InitFlags): Promise<InitChoice> {
   const fileOf = (file: string | undefined) => (file === undefined ? '' : resolve(cli.cwd, file));
   if (flags.apiUrl !== undefined) assertApiUrl(flags.apiUrl);
   if (flags.to !== undefined) parseLocation(flags.to, cli.cwd);
+  assertAllowed({ name: flags.name, recipients: flags.reportTo, symbols: flags.symbols });
   const known = cli.self.env;
   try {
     const apiUrl =
@@ -112,12 +119,26 @@ async function choose(cli: InitCli, flags: InitFlags): Promise<InitChoice> {
       }));
     const recipients =
       flags.reportTo ??
-      splitList(await ask({ text: 'Mail the flow report to (addresses, empty: nobody)', fallback: '' }));
+      splitList(
+        await ask({
+          text: 'Mail the flow report to (addresses, empty: nobody)',
+          fallback: '',
+          check: (answer) => assertAllowed({ recipients: splitList(answer) }),
+        }),
+      );
     const hasReport = recipients.length > 0;
     const watchlist: readonly string[] = INIT_DEFAULTS.symbols;
     const symbols =
       flags.symbols ??
-      (hasReport ? splitList(await ask({ text: 'Watchlist (symbols)', fallback: watchlist.join(', ') })) : []);
+      (hasReport
+        ? splitList(
+            await ask({
+              text: 'Watchlist (symbols)',
+              fallback: watchlist.join(', '),
+              check: (answer) => assertAllowed({ recipients: flags.reportTo, symbols: splitList(answer) }),
+            }),
+          )
+        : []);
     const hasServer =
       flags.smtpUrlFile !== undefined || Boolean(known['FLOWDROP_SMTP_URL'] || known['FLOWDROP_SMTP_URL_FILE']);
     const smtpUrl =
@@ -127,7 +148,10 @@ async function choose(cli: InitCli, flags: InitFlags): Promise<InitChoice> {
             text: 'Mail server, not shown: smtps://user:password@host (empty: mail is written to out/mail)',
             fallback: '',
             isSecret: true,
-            check: (answer) => void quoteSetting(answer),
+            check(answer) {
+              parseSmtpUrl(answer);
+              quoteSetting(answer);
+            },
           });
     return {
       name: flags.name ?? INIT_DEFAULTS.name,
@@ -146,55 +170,11 @@ async function choose(cli: InitCli, flags: InitFlags): Promise<InitChoice> {
   }
 }
 
-/**
- * Checks, before anything is written, that the job is valid and does not clash with others. @throws Fault `JOB_INVALID`
- */
-async function assertUsable(path: string, text: string, jobsFolder: string): Promise<void> {
-  const job = parseJob(path, text);
-  const others = [];
-  for (const file of await listJobFiles(jobsFolder).catch(() => [])) {
-    // Other invalid files do not matter here.
-    const other = file === path ? undefined : await readJob(file, jobsFolder).catch(() => undefined);
-    if (other) others.push(other);
-  }
-  assertDistinct([...others, job]);
-}
-
-/** Runs the check as the next command would: in its own process, in that directory. @returns its exit code */
-async function tryConnection(
-  { self }: InitCli,
-  globals: GlobalOptions,
-  folder: string,
-  choice: InitChoice,
-  print: (text: string) => void,
-): Promise<number> {
-  const { apiUrl, apiKey, apiKeyFile } = choice;
-  // This process may have settings from an older file: the new ones win.
-  const fresh: Record<string, string | undefined> = {};
-  if (apiUrl) fresh['FLOWDROP_API_URL'] = apiUrl;
-  if (apiKey) fresh['FLOWDROP_API_KEY'] = apiKey;
-  if (apiKeyFile) Object.assign(fresh, { FLOWDROP_API_KEY: undefined, FLOWDROP_API_KEY_FILE: apiKeyFile });
-  const args = [...self.args, '--jobs', globals.jobs, 'check', '--live', choice.name];
-  const pass = (line: string) => print(`${line}\n`);
-  const child = startChild(
-    { executable: self.executable, args, env: { ...self.env, ...fresh }, cwd: folder },
-    { onOut: pass, onErr: pass },
-  );
-  const exitCode = await child.done;
-  if (exitCode !== 0)
-    print(`Both files are written. Correct them, then: ${nameProgram(self.env)} check --live ${choice.name}\n`);
-  return exitCode === EXIT_CODES.usage ? EXIT_CODES.usage : exitCode === 0 ? 0 : EXIT_CODES.failed;
-}
-
 /** Settings that are missing for a connection. */
 function listMissing({ self: { env } }: InitCli, { apiUrl, apiKey, apiKeyFile }: InitChoice): readonly string[] {
   const hasKey = apiKey || apiKeyFile || env['FLOWDROP_API_KEY'] || env['FLOWDROP_API_KEY_FILE'];
   const missing = [...(apiUrl || env['FLOWDROP_API_URL'] ? [] : ['FLOWDROP_API_URL'])];
   return hasKey ? missing : [...missing, 'FLOWDROP_API_KEY'];
-}
-
-function splitList(text: string): readonly string[] {
-  return text.split(/[\s,;]+/).filter((part) => part !== '');
 }
 
 function assertApiUrl(text: string): void {

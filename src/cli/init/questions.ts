@@ -76,3 +76,8 @@ export function openAsker(terminal: Terminal, signal: AbortSignal): Asker {
     close: () => lines.close(),
   };
 }
+
+/** Several answers in one line, separated by commas, semicolons or spaces. */
+export function splitList(text: string): readonly string[] {
+  return text.split(/[\s,;]+/).filter((part) => part !== '');
+}

@@ -1,7 +1,7 @@
 /** Writes files that do not exist yet: all of them or, if one exists at the start, none. No file is lost. */
-import { open, rename, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
-import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';
+import { appendFile, open, rename, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { hasErrorCode, readFileIfExists, syncFolder } from '../../core/atomic-file.ts';
 import { Fault } from '../../core/errors.ts';
 import { makeFolder } from '../../core/folder.ts';
 
@@ -36,6 +36,14 @@ export async function writeNew(files: readonly NewFile[], replace: boolean): Pro
     await syncFolder(dirname(path));
   }
   return kept;
+}
+
+/** Adds the file to the folder's `.gitignore`, once: it holds secrets. Nothing else of that file is changed. */
+export async function hideFromGit(folder: string, name: string): Promise<void> {
+  const path = join(folder, '.gitignore');
+  const text = (await readFileIfExists(path)) ?? '';
+  if (text.split(/\r?\n/).some((line) => line.trim() === name)) return;
+  await appendFile(path, `${text === '' || text.endsWith('\n') ? '' : '\n'}${name}\n`);
 }
 
 /**

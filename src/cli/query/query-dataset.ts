@@ -89,7 +89,7 @@ function findStore(jobs: readonly Job[], folder: string): string {
   const choices = jobs.map(({ name, drop }) => `--job ${name} (${drop.to}/${drop.dataset})`).join(', ');
   throw new Fault(
     'STORE_UNCLEAR',
-    jobs.length === 0 ? `${folder} has no job` : `the jobs of ${folder} drop into ${all.size} stores`,
+    jobs.length === 0 ? `${folder} has no job` : `the jobs of ${folder} write to ${all.size} stores`,
     { kind: 'usage', hint: choices ? `Choose one: ${choices}.` : 'Name a store: --from-store LOCATION.' },
   );
 }

@@ -157,9 +157,7 @@ async function readTableText(cli: OutputCli, path: string, layOut: LayOut): Prom
   // The rule below the titles is as long as the longest line can be.
   const [, rule = ''] = text.split('\n', 2);
   if (layOut !== formatTable || width === undefined || rule.length <= width) return `${text}\n`;
-  cli.terminal.err(
-    `The table is wider than the terminal, so each column has a line; select fewer columns for a table.\n`,
-  );
+  cli.terminal.err(`Too wide for a table: one line per column. Select fewer columns for a table.\n`);
   return `${formatVertical(columns, rows)}\n`;
 }
 

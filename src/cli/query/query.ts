@@ -25,6 +25,7 @@ const MAX_NAMED = 20;
 
 interface QueryFlags extends DatasetFlags, OutputFlags {
   readonly apiTypes?: boolean | undefined;
+  readonly engine?: string | undefined;
 }
 
 type QueryCli = Pick<CliContext, 'archive' | 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
@@ -45,7 +46,7 @@ export async function query(
   const place = await findDataset(cli.cwd, globals.jobs, options);
   const startedMs = openers.clock.now();
   const types = options.apiTypes === true ? 'api' : 'typed';
-  return await withArchive(cli, place, types, async (archive, folder) => {
+  return await withArchive(cli, { place, types, engine: options.engine }, async (archive, folder) => {
     const path = output.temporary ?? join(folder, 'answer');
     try {
       const answer = await archive.query({ sql, format: output.format, path, isCounted: true });
@@ -75,12 +76,19 @@ async function declareTimes(
   if (format === 'arrow') await declareArrowWallClock(path, isWall, signal);
 }
 
+interface ArchivePlace {
+  readonly place: DatasetPlace;
+  readonly types: AnswerTypes;
+  /** Address of a server that answers. */
+  readonly engine: string | undefined;
+}
+
 async function withArchive(
   { archive: archiveOpeners, openers, signal, self }: QueryCli,
-  place: DatasetPlace,
-  types: AnswerTypes,
+  { place, types, engine }: ArchivePlace,
   act: (archive: Archive, folder: string) => ActionResult,
 ): ActionResult {
+  const server = await archiveOpeners.openServer(engine);
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-query-')));
   // The engine's process starts while the store is opened and listed.
   const workers = archiveOpeners.openWorkers({ ...describeWorkers(folder), command: workerCommand(self) });
@@ -102,6 +110,7 @@ async function withArchive(
         folder,
         maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
         signal,
+        server,
         openWorkers: () => workers,
       });
       return await act(archive, folder);
@@ -113,6 +122,7 @@ async function withArchive(
       (pool) => pool.close(),
       () => {},
     );
+    await server?.engine.close();
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   }
 }
@@ -123,19 +133,20 @@ function describeAnswer({ coverage, cost }: ArchiveAnswer): object {
     datasets: coverage.map(({ dataset, dates, missing, degraded, unsummarized }) => ({
       ...{ dataset, dates, missing, degraded, unsummarized },
     })),
-    row_groups: cost.rowGroups,
-    row_groups_pruned: cost.prunedRowGroups,
-    bytes_from_s3: cost.s3Bytes,
+    // A server does not say what it read.
+    row_groups: cost?.rowGroups ?? null,
+    row_groups_pruned: cost?.prunedRowGroups ?? null,
+    bytes_from_s3: cost?.s3Bytes ?? null,
   };
 }
 
 /** What the answer is based on, and what it lacks. @param ms time it took */
 function describeNotes({ coverage, cost }: ArchiveAnswer, ms: number): string {
-  const read = [
+  const counted = cost && [
     `${formatCount(cost.rowGroups)} of ${formatCount(cost.rowGroups + cost.prunedRowGroups)} row groups read`,
     ...(cost.s3Bytes > 0 ? [`${formatBytes(cost.s3Bytes)} from S3`] : []),
-    formatDuration(ms),
   ];
+  const read = [...(counted ?? ['read by the server']), formatDuration(ms)];
   const dates = coverage.map(
     (one) =>
       `${formatCount(one.dates.length)} of ${formatCount(one.sealed.length)} sealed dates${coverage.length > 1 ? ` of ${one.dataset}` : ''}`,

@@ -10,7 +10,8 @@ import type { ActionResult, CommandCall } from '../command.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
 import { createStyle } from '../terminal/color.ts';
 import { describeFailure, type FailureReport } from '../terminal/failure-text.ts';
-import { describeStatus } from './text.ts';
+import { hangText } from '../terminal/text-width.ts';
+import { describeStatus, SHOWN_WEEKS } from './text.ts';
 
 interface StatusFlags {
   readonly all?: boolean | undefined;
@@ -19,6 +20,9 @@ interface StatusFlags {
 
 /** For a stdout that is no terminal, or whose width is unknown. */
 const USUAL_COLUMNS = 80;
+
+/** Jobs whose stores are read at the same time. */
+const READ_AT_ONCE = 8;
 
 type StatusCli = Pick<CliContext, 'openers' | 'terminal'>;
 
@@ -38,17 +42,25 @@ export async function status(
     all: options.all === true,
     list: options.list === true,
   };
-  const readings: StatusReading[] = [];
+  // What is shown of earlier dates is their number.
+  const recentWeeks = globals.json || layout.all || layout.list ? undefined : SHOWN_WEEKS + 1;
+  const documents: StatusReading['document'][] = [];
+  const unread: Pick<StatusReading['document'], 'job' | 'fault'>[] = [];
   const texts: string[] = [];
-  for (const job of jobs) {
-    const reading = await readStatus(openers, job);
-    readings.push(reading);
-    if (reading.conditionFault !== undefined) {
-      terminal.err(`${job.name}: condition.json is invalid and was ignored: ${reading.conditionFault}\n`);
+  // A store answers slowly, and few jobs need the machine at the same time.
+  for (let start = 0; start < jobs.length; start += READ_AT_ONCE) {
+    const some = jobs.slice(start, start + READ_AT_ONCE);
+    const readings = await Promise.all(some.map((job) => readStatus(openers, job, { recentWeeks })));
+    for (const reading of readings) {
+      const { document, conditionFault } = reading;
+      if (conditionFault !== undefined)
+        terminal.err(`${document.job}: condition.json is invalid and was ignored: ${conditionFault}\n`);
+      if (document.fault !== null) unread.push({ job: document.job, fault: document.fault });
+      // The dates of all jobs at once are much memory: only JSON needs them.
+      if (globals.json) documents.push(document);
+      else texts.push(describeStatus({ ...reading, ...layout }));
     }
-    if (!globals.json) texts.push(describeStatus({ ...reading, ...layout }));
   }
-  const documents = readings.map(({ document }) => document);
   const brokenCode = judgeBroken(broken);
   if (globals.json) {
     // Each document contains its own fault.
@@ -56,9 +68,8 @@ export async function status(
     terminal.out(`${JSON.stringify(all, undefined, 2)}\n`);
     return brokenCode;
   }
-  terminal.out(texts.join('\n'));
+  terminal.out(hangText(texts.join('\n'), layout.width));
   for (const { failure } of broken) terminal.err(failure.text);
-  const unread = documents.filter(({ fault }) => fault !== null);
   for (const { job, fault } of unread) {
     terminal.err(openers.redact(`${job}: the store could not be read: ${fault ?? ''}\n`));
   }

@@ -3,8 +3,10 @@
  * must be fetched before it expires. Pure: the time is passed in.
  */
 
+import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
 import { addDays, weekday } from '../../calendar/wall-clock.ts';
+import { formatInstant, formatSpan } from '../../core/date-text.ts';
 import type { FailureKind } from '../../core/errors.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
 import { expiresAt } from '../../plan/dates.ts';
@@ -18,7 +20,7 @@ import { cutText, escapeText } from '../terminal/text-width.ts';
 import { formatHeatMap, listClosedDays, mondayOf } from './heat-map.ts';
 
 /** Older dates are summed up in one line: they rarely change, and a screen is small. */
-const SHOWN_WEEKS = 8;
+export const SHOWN_WEEKS = 8;
 
 /** Most dates that are listed by name, each for lost, closed, degraded and damaged ones. */
 const NAMED_DATES = 10;
@@ -42,6 +44,7 @@ export function describeStatus(view: StatusView): string {
     ...describeStaged(document.staged),
     ...describeLast(view),
     `next run ${describeNext(view)}`,
+    ...describeOwed(view),
     // A backfill covers its own dates only.
     ...(document.last_run === null && document.last_backfill !== null
       ? [`Earlier dates were not requested yet: see \`flowdrop plan ${document.job}\`.`]
@@ -50,6 +53,18 @@ export function describeStatus(view: StatusView): string {
     ...describeDates(view),
   ];
   return `${lines.join('\n')}\n`;
+}
+
+/** Events that programs wait for. */
+function describeOwed({ document, nowMs, style }: StatusView): readonly string[] {
+  const { owed_events: owed, job } = document;
+  if (owed === null) return [];
+  const count = `${formatCount(owed.count)} ${owed.count === 1 ? 'event' : 'events'}`;
+  const why = owed.reason === null ? '' : `: ${escapeText(owed.reason)}`;
+  return [
+    `${style.red('not posted')}: ${count}, the oldest of ${formatSpan(nowMs - Date.parse(owed.since))} ago${why}`,
+    `To try again: \`flowdrop alert ${job}\`. Each run also tries.`,
+  ];
 }
 
 function describeStaged(staged: StatusView['document']['staged']): readonly string[] {
@@ -67,7 +82,7 @@ function describeDates(view: StatusView): readonly string[] {
   if (dates.length === 0) {
     return [...fallback, `No date is known yet: run the job, or see \`flowdrop plan ${document.job}\`.`];
   }
-  if (view.list) return [...fallback, formatList(dates)];
+  if (view.list) return [...fallback, formatList(dates, view.nowMs)];
   const { shown, older } = view.all ? { shown: dates, older: [] } : cutOlder(dates);
   const closed = listClosedDays({ dates: shown, calendar: view.calendar });
   return [
@@ -84,14 +99,14 @@ function describeDates(view: StatusView): readonly string[] {
 }
 
 /** The table of earlier versions, for users who search it. */
-function formatList(dates: readonly DateStatus[]): string {
+function formatList(dates: readonly DateStatus[], nowMs: number): string {
   return formatTable(
-    [{ title: 'date' }, { title: 'condition' }, { title: 'rows', align: 'right' }, { title: 'begins to expire (UTC)' }],
+    [{ title: 'date' }, { title: 'condition' }, { title: 'rows', align: 'right' }, { title: 'begins to expire' }],
     dates.map(({ date, condition, rows, begins_to_expire }) => [
       date,
       condition,
       rows === null ? '' : formatCount(rows),
-      begins_to_expire ?? '',
+      formatExpiry(begins_to_expire, nowMs),
     ]),
   );
 }
@@ -109,7 +124,7 @@ function describeOlder(older: readonly DateStatus[]): string {
 }
 
 function describeClosed(date: string): string {
-  const name = isHoliday(date) ? nameHoliday(date) : 'by the override of the calendar';
+  const name = isHoliday(date) ? nameHoliday(date) : 'by a calendar exception';
   return `${date} ${name ?? ''}`.trimEnd();
 }
 
@@ -131,7 +146,7 @@ function describeDegraded(dates: readonly DateStatus[]): readonly string[] {
 /** Newest first: sealed dates with a failed check. */
 function describeDoubts(dates: readonly DateStatus[]): readonly string[] {
   const known = dates.flatMap(({ date, doubts = [] }) =>
-    doubts.length === 0 ? [] : [`${date} is unlike other days: ${doubts.map((text) => escapeText(text)).join('; ')}`],
+    doubts.length === 0 ? [] : [`${date} is unusual: ${doubts.map((text) => escapeText(text)).join('; ')}`],
   );
   return known.reverse().slice(0, NAMED_DATES);
 }
@@ -176,12 +191,12 @@ function describeGaps({ document, nowMs, style }: StatusView): readonly string[]
     .sort((a, b) => (a.begins_to_expire ?? a.date).localeCompare(b.begins_to_expire ?? b.date));
   const lost = unaccepted.filter((date) => date.condition === 'expired' || (open.includes(date) && isOver(date)));
   const table = formatTable(
-    [{ title: 'not sealed' }, { title: 'condition' }, { title: 'expires' }, { title: 'begins to expire (UTC)' }],
+    [{ title: 'not sealed' }, { title: 'condition' }, { title: 'expires' }, { title: 'begins to expire' }],
     gaps.map(({ date, condition, begins_to_expire: at }) => [
       date,
       condition,
       at === null ? 'never' : `in ${formatSpan(Date.parse(at) - nowMs)}`,
-      at ?? '',
+      formatExpiry(at, nowMs),
     ]),
   );
   const damaged = document.dates.filter(({ damage }) => damage !== null);
@@ -280,35 +295,15 @@ function describeOutcome(outcome: FailureKind | 'done'): string {
 }
 
 function describeAgo(at: string, { nowMs }: Pick<StatusView, 'nowMs'>): string {
-  return `${formatSpan(nowMs - Date.parse(at))} ago (${at})`;
+  return `${formatSpan(nowMs - Date.parse(at))} ago (${formatInstant(at, EXCHANGE_TIME_ZONE, nowMs)})`;
 }
 
 function describeNext({ document, timezone, nowMs }: StatusView): string {
   if (document.next_run === null || timezone === undefined) return 'by hand';
   const atMs = Date.parse(document.next_run);
-  return `in ${formatSpan(atMs - nowMs)} (${formatZoned(atMs, timezone)} ${timezone})`;
+  return `in ${formatSpan(atMs - nowMs)} (${formatInstant(atMs, timezone, nowMs)})`;
 }
 
-/** `Mon 2026-11-23 18:30` in a time zone. */
-function formatZoned(atMs: number, timeZone: string): string {
-  const format = new Intl.DateTimeFormat('en-US', {
-    ...{ timeZone, weekday: 'short', year: 'numeric', month: '2-digit', day: '2-digit' },
-    ...{ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' },
-  });
-  const parts = new Map(format.formatToParts(atMs).map(({ type, value }) => [type, value]));
-  const part = (name: Intl.DateTimeFormatPartTypes) => parts.get(name) ?? '';
-  return `${part('weekday')} ${part('year')}-${part('month')}-${part('day')} ${part('hour')}:${part('minute')}`;
-}
-
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
-
-/** A time span in the one unit that people plan in: `45 s`, `12 min`, `31 h`, `9 days`. Rounded down. */
-export function formatSpan(ms: number): string {
-  const span = Math.max(0, ms);
-  if (span < 2 * MINUTE_MS) return `${Math.floor(span / 1000)} s`;
-  if (span < 2 * HOUR_MS) return `${Math.floor(span / MINUTE_MS)} min`;
-  if (span < 3 * DAY_MS) return `${Math.floor(span / HOUR_MS)} h`;
-  return `${Math.floor(span / DAY_MS)} days`;
+function formatExpiry(at: string | null, nowMs: number): string {
+  return at === null ? '' : formatInstant(at, EXCHANGE_TIME_ZONE, nowMs);
 }

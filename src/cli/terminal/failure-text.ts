@@ -70,7 +70,7 @@ function layOut(
 ): string {
   const head = `flowdrop: ${code}:`;
   const wrap = (text: string, first: string, paint = (line: string) => line) =>
-    (width === undefined ? [text] : wrapText(text, Math.max(1, width - 2))).map((line, index) =>
+    (width === undefined ? [text] : wrapText(text, Math.max(1, width - 4))).map((line, index) =>
       index === 0 ? paint(line).replace(first, () => style.bold(first)) : `    ${paint(line)}`,
     );
   const lines: string[] = [];

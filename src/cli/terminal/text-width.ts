@@ -68,6 +68,27 @@ export function wrapText(text: string, width: number): readonly string[] {
   return [...lines, line];
 }
 
+/**
+ * Wraps each line of a text to a width; what is below the first line of each begins under its first word, or `hang` cells
+ * in. @param width absent: nothing is wrapped, so that a log can be searched
+ */
+export function hangText(text: string, width: number | undefined, hang?: number): string {
+  if (width === undefined) return text;
+  const wrapLine = (line: string) => {
+    const indent = ' '.repeat(hang ?? line.length - line.trimStart().length + 2);
+    const [first = '', ...rest] = wrapHanging(line, width, indent.length);
+    return [first, ...rest.map((more) => indent + more)].join('\n');
+  };
+  return text.split('\n').map(wrapLine).join('\n');
+}
+
+/** The first line has the whole width, the others lack the indent that is put before them. */
+function wrapHanging(line: string, width: number, indent: number): readonly string[] {
+  const [first = ''] = wrapText(line, width);
+  const rest = line.slice(first.length).trimStart();
+  return rest === '' ? [first] : [first, ...wrapText(rest, Math.max(1, width - indent))];
+}
+
 /** Makes every character visible that would act on a terminal. @param keep characters that may stay */
 export function escapeText(text: string, keep = ''): string {
   return text.replace(UNSAFE, (character) => {

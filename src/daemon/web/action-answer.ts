@@ -52,13 +52,13 @@ export class ActionDesk {
     nowMs: number,
   ): Promise<PageAnswer> {
     const { headers } = request;
-    if (!this.#mayAct) return notice(403, 'Actions are off', 'FLOWDROP_STATUS_ACTIONS is off: this page only shows.');
+    if (!this.#mayAct) return notice(403, 'Actions are off', 'FLOWDROP_STATUS_ACTIONS is off: this page is read-only.');
     if (isForeign(headers)) return notice(403, 'Not from this page', 'The form came from a page of another site.');
     if (!/^application\/x-www-form-urlencoded\b/.test(headers['content-type'] ?? '')) {
       return notice(415, 'Not a form', 'A form is application/x-www-form-urlencoded; a program posts to /api/actions.');
     }
     const body = await readBody(request);
-    if (body === undefined) return notice(413, 'Too large', 'The form has more than 16 KiB.', CLOSE);
+    if (body === undefined) return notice(413, 'Too large', 'The form is larger than 16 KiB.', CLOSE);
     const form = new URLSearchParams(body);
     const { session } = this.#access.identify(headers);
     const token = this.#tokens.take(form.get('token') ?? '', session, nowMs);
@@ -66,7 +66,7 @@ export class ActionDesk {
       const why =
         token === 'used'
           ? 'This form was sent already. See what it did before you send another.'
-          : 'The page is too old, or of an earlier start of the daemon. Open it again, and repeat what you did.';
+          : 'The page is too old, or from before the daemon was restarted. Open it again, and repeat what you did.';
       return notice(token === 'used' ? 409 : 403, 'Nothing was done', why);
     }
     const fields = actionFieldsSchema.safeParse(Object.fromEntries([...query, ...form]));

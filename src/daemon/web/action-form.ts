@@ -40,7 +40,7 @@ export function renderJobActions(job: JobView, context: PageContext): Markup {
 <details data-key="backfill"><summary>Backfill dates…</summary><form method="post" action="${actionPath('price')}" class="fields">${renderToken()}<input type="hidden" name="job" value="${name}">
 <label>From <input type="date" name="from" required></label><label>To <input type="date" name="to" required></label>
 <label>Dates <select name="mode"><option value="">not sealed</option><option value="missing">never tried</option><option value="failed">failed or degraded</option><option value="all">all, again</option></select></label>
-<button>Show the price</button><p class="quiet small"><code>flowdrop backfill ${name} --from DATE --to DATE --dry-run</code></p></form></details>
+<button>Show the cost</button><p class="quiet small"><code>flowdrop backfill ${name} --from DATE --to DATE --dry-run</code></p></form></details>
 <details data-key="reload"><summary>Job files…</summary>${renderAct('reload', {}, 'Reload job files', html`<code>kill -HUP</code> of the daemon`)}</details></div>`;
 }
 
@@ -59,7 +59,7 @@ export function renderDropActions(job: string, date: string, canAccept: boolean,
   const range = `--from ${date} --to ${date}`;
   return html`<section class="acts" aria-labelledby="act-title"><h2 id="act-title">Act</h2>
 ${renderAct('audit', { job, date }, 'Compare with the source', html`<code>flowdrop verify ${job} --date ${date} --deep</code>`)}
-<details data-key="again"><summary>Export again…</summary><form method="post" action="${actionPath('price')}" class="fields">${renderToken()}<input type="hidden" name="job" value="${job}"><input type="hidden" name="from" value="${date}"><input type="hidden" name="to" value="${date}"><input type="hidden" name="mode" value="all"><button>Show the price</button><p class="quiet small"><code>flowdrop backfill ${job} --all ${range} --dry-run</code></p></form></details>
+<details data-key="again"><summary>Export again…</summary><form method="post" action="${actionPath('price')}" class="fields">${renderToken()}<input type="hidden" name="job" value="${job}"><input type="hidden" name="from" value="${date}"><input type="hidden" name="to" value="${date}"><input type="hidden" name="mode" value="all"><button>Show the cost</button><p class="quiet small"><code>flowdrop backfill ${job} --all ${range} --dry-run</code></p></form></details>
 <details data-key="send"><summary>Send the report again…</summary><form method="post" action="${actionPath('send')}" class="fields">${fields}<label>To <input type="email" name="to" required autocomplete="email"></label><button>Send</button><p class="quiet small"><code>flowdrop report ${job} --date ${date} --only ADDRESS</code></p></form></details>
 ${canAccept && html`<details data-key="accept" id="accept" open><summary>Accept the gap…</summary><form method="post" action="${actionPath('accept')}" class="fields">${fields}<label>Reason <input name="reason" required maxlength="500"></label><label>By <input name="by" maxlength="100" autocomplete="name"></label><button>Accept</button><p class="quiet small"><code>flowdrop gap accept ${job} ${date} --reason TEXT</code></p></form></details>`}</section>`;
 }

@@ -82,7 +82,7 @@ export class Actions {
       return { line: null, act };
     }
     const job = view.jobs.find(({ name }) => name === fields.job)?.name;
-    if (job === undefined) return refuse(`${fields.job ?? 'Nothing'} is no job of this daemon.`);
+    if (job === undefined) return refuse(`${fields.job ?? 'Nothing'} is not a job of this daemon.`);
     const ask = (request: Ask, line: string | null): Ready => ({ line, act: async () => await doer.ask(request) });
     const command = (name: 'run' | 'backfill' | 'verify' | 'report', options: readonly string[]) =>
       ask({ kind: 'command', job, command: name, options }, [name, job, ...options].join(' '));

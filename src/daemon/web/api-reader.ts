@@ -28,8 +28,10 @@ export const VIEW_LIFETIME_MS = 1_000;
 export const USUAL_RUNS = 50;
 const USUAL_ACTIONS = 200;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
-/** Records read for one answer with a filter: more are in the next. */
+/** Records read for one answer with a filter: older ones are in the next. */
 const MAX_READ_RUNS = 2_000;
+/** Records read in parallel: jobs may have thousands. */
+const READ_AT_ONCE = 50;
 
 export interface ApiReaderOptions {
   readonly view: () => DaemonView;
@@ -98,19 +100,24 @@ export class ApiReader {
     const isWanted = (run: RunEntry) =>
       (command === undefined || run.command === command) &&
       (outcome === undefined || (run.outcome ?? 'running') === outcome);
-    const withStages = command === 'stage';
-    const isFiltered = command !== undefined || outcome !== undefined;
-    const read = await Promise.all(
-      names.map((name) =>
-        this.#options.history(name).list({ limit: isFiltered ? MAX_READ_RUNS : limit + 1, before, withStages }),
-      ),
-    );
-    const found = read
+    const listed = names.map(async (name) => {
+      const history = this.#options.history(name);
+      return (await history.listIds(command === 'stage')).map((id) => ({ id, history }));
+    });
+    const known = (await Promise.all(listed))
       .flat()
-      .filter(isWanted)
+      .filter(({ id }) => before === undefined || id < before)
       .sort((a, b) => (a.id < b.id ? 1 : -1));
-    const shown = found.slice(0, limit);
-    return { runs: shown.map(describeRun), next: found.length > limit ? (shown.at(-1)?.id ?? null) : null };
+    const found: RunEntry[] = [];
+    let read = 0;
+    while (read < Math.min(known.length, MAX_READ_RUNS) && found.length <= limit) {
+      const some = known.slice(read, read + READ_AT_ONCE);
+      const runs = await Promise.all(some.map(({ id, history }) => history.read(id)));
+      found.push(...runs.filter((run) => run !== undefined).filter(isWanted));
+      read += some.length;
+    }
+    const last = found.length > limit ? found[limit - 1] : known.length > read ? known[read - 1] : undefined;
+    return { runs: found.slice(0, limit).map(describeRun), next: last?.id ?? null };
   }
 
   /** A run with its windows; `undefined` if it is unknown. */

@@ -7,7 +7,7 @@ import { CONDITIONS } from '../../plan/conditions.ts';
 import { actionEntrySchema } from '../../state/action-log.ts';
 import { RUN_COMMANDS, runEntrySchema, runWindowSchema } from '../../state/run-entry.ts';
 import { runProgressSchema } from '../../state/run-progress.ts';
-import { datedSchema, dropSchema, priceSchema, rowsSchema } from '../documents.ts';
+import { datedSchema, dropSchema, KEPT_WEEKS, priceSchema, rowsSchema } from '../documents.ts';
 import { ACTIONS } from './action-path.ts';
 
 const instant = z.iso.datetime();
@@ -26,11 +26,13 @@ export const problemSchema = z.object({
   /** What helps, as an action of the page; null if a person must look. */
   help: z.enum(['run', 'retry', 'reload', 'accept']).nullable(),
   date: z.string().nullable(),
+  /** The run that shows why, if one does. */
+  run: z.string().nullable(),
 });
 
 const sessionSchema = z.object({
   date: z.string(),
-  condition: conditionSchema.nullable().meta({ description: 'null: nothing is known of the session' }),
+  condition: conditionSchema.nullable().meta({ description: 'null: nothing is known about the session' }),
   rows: z.number().nullable(),
   revision: z.number().nullable(),
 });
@@ -75,7 +77,13 @@ export const jobSchema = jobSummarySchema.extend({
   as_of: instant,
   problems: z.array(problemSchema),
   progress: runProgressSchema.nullable(),
-  dates: z.array(datedSchema),
+  dates: z
+    .array(datedSchema)
+    .meta({ description: `of the last ${KEPT_WEEKS} weeks, and older ones that are not sealed; oldest first` }),
+  date_counts: z
+    .record(conditionSchema, z.number())
+    .nullable()
+    .meta({ description: 'of all dates; null until the status is read' }),
   runs: z.array(runDocumentSchema).meta({ description: 'newest first' }),
   reports: z.array(reportSchema).meta({ description: 'newest first' }),
 });

@@ -3,23 +3,24 @@
  * Every day has a full sentence, read by screen readers and shown on hover and focus, and leads to its drop.
  */
 
+import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { nameHoliday } from '../../calendar/holidays.ts';
 import { type CalendarOverride, isHalfDay, isSession } from '../../calendar/session.ts';
 import { addDays, formatWallDate, weekday } from '../../calendar/wall-clock.ts';
+import { formatDate, formatInstant, formatShortDay, formatWeekDate } from '../../core/date-text.ts';
 import { formatCount } from '../../core/units.ts';
 import { CONDITIONS, type Condition } from '../../plan/conditions.ts';
 import { describeAccepted } from '../../state/accepted-gap.ts';
-import type { StatusDocument } from '../documents.ts';
+import { KEPT_WEEKS, type StatusDocument } from '../documents.ts';
 import { html, type Markup } from './html.ts';
 import { dropPath } from './page-path.ts';
-import { formatBothClocks, formatDay } from './time-text.ts';
 
 type DateStatus = StatusDocument['dates'][number];
 
 /** Weeks always shown; the lookback is 15 days. */
 const RECENT_WEEKS = 6;
 /** Older weeks, shown when unfolded; even older dates are in the store. */
-const EARLIER_WEEKS = 47;
+const EARLIER_WEEKS = KEPT_WEEKS - RECENT_WEEKS;
 const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'] as const;
 
 /** In the order of the legend, with a short meaning. */
@@ -105,10 +106,10 @@ function renderDay(date: string, shape: Shape): Markup {
   }
   const closed = nameClosure(date, shape.calendar);
   if (closed !== undefined) {
-    return html`<td class="day closed" tabindex="0" data-key="${date}">${day}<span class="holiday" aria-hidden="true">${hyphenate(closed)}</span><span class="tip">${formatDay(date)}: closed, ${closed}</span></td>`;
+    return html`<td class="day closed" tabindex="0" data-key="${date}">${day}<span class="holiday" aria-hidden="true">${hyphenate(closed)}</span><span class="tip">${formatWeekDate(date)}: closed, ${closed}</span></td>`;
   }
   const why = date > shape.today ? 'in the future' : date < shape.first ? 'before the first known date' : 'not due yet';
-  return html`<td class="day none">${day}<span class="unseen">${formatDay(date)}: ${isSession(date, shape.calendar) ? why : 'weekend'}</span></td>`;
+  return html`<td class="day none">${day}<span class="unseen">${formatWeekDate(date)}: ${isSession(date, shape.calendar) ? why : 'weekend'}</span></td>`;
 }
 
 function describeDate({
@@ -120,13 +121,13 @@ function describeDate({
   accepted,
   begins_to_expire: expires,
 }: DateStatus): string {
-  const parts = [`${formatDay(date)}: ${condition}`];
+  const parts = [`${formatWeekDate(date)}: ${condition}`];
   if (rows !== null) parts.push(`${formatCount(rows)} rows`);
   if (revision !== null) parts.push(`revision ${revision}`);
   if (damage) parts.push(`damaged: ${damage}`);
   if (accepted) parts.push(describeAccepted(accepted));
   if (expires !== null && !Number.isNaN(Date.parse(expires))) {
-    parts.push(`begins to expire ${formatBothClocks(Date.parse(expires))}`);
+    parts.push(`begins to expire ${formatInstant(expires, EXCHANGE_TIME_ZONE, date)}`);
   }
   return parts.join(', ');
 }
@@ -167,8 +168,7 @@ function mondayOf(date: string): string {
   return addDays(date, -((weekday(date) + 6) % 7));
 }
 
-/** `2 Nov`; with the year if the day is in the first week of January. */
+/** `Nov 2`; with the year if the day is in the first week of January. */
 function formatMonday(date: string): string {
-  const [, day = '', month = '', year = ''] = formatDay(date).split(' ');
-  return month === 'Jan' && Number(day) <= 7 ? `${day} ${month} ${year}` : `${day} ${month}`;
+  return /-01-0[1-7]$/.test(date) ? formatDate(date) : formatShortDay(date);
 }

@@ -37,7 +37,8 @@ export class DaemonMetrics {
   readonly #goneSinceMs = new Map<string, number>();
   readonly #setGauges: (view: DaemonView, nowMs: number, lastSuccessMs: ReadonlyMap<string, number>) => void;
 
-  constructor(calendar: CalendarOverride) {
+  /** @param stateDir folder whose disk is measured */
+  constructor(calendar: CalendarOverride, stateDir: string) {
     const registers = [this.#registry];
     const counter = (name: string, help: string) => new Counter({ name, help, labelNames: ['job'], registers });
     this.#rows = counter('flowdrop_rows_total', 'Rows of dates that finished runs sealed.');
@@ -62,7 +63,7 @@ export class DaemonMetrics {
       buckets: RUN_SECONDS_BUCKETS,
       registers,
     });
-    this.#setGauges = createGauges(this.#registry, calendar);
+    this.#setGauges = createGauges(this.#registry, calendar, stateDir);
     collectDefaultMetrics({ register: this.#registry });
   }
 
@@ -130,11 +131,7 @@ export class DaemonMetrics {
     this.#seconds.observe({ job }, Math.max(0, run.finishedAtMs - run.startedAtMs) / 1000);
     const { result } = run;
     if (!result) return;
-    const sealed = result.dates.filter(({ status }) => status === 'sealed');
-    this.#rows.inc(
-      { job },
-      sealed.reduce((sum, { rows }) => sum + Math.max(0, rows), 0),
-    );
+    this.#rows.inc({ job }, result.rows);
     this.#bytes.inc({ job }, Math.max(0, result.bytes));
     this.#requests.inc({ job }, Math.max(0, result.requests));
     this.#rateLimited.inc({ job }, Math.max(0, result.rate_limited));

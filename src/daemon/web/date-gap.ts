@@ -35,7 +35,7 @@ export function listGaps(job: JobView, nowMs: number, calendar: CalendarOverride
 
 type OpenDate = Omit<Gap, 'job'>;
 
-/** A dataset may have ten years of dates, and a page asks every second: each document is looked through once. */
+/** A page asks every second: each document is looked through once. */
 const openDates = new WeakMap<StatusDocument, readonly OpenDate[]>();
 
 function listOpenDates(document: StatusDocument): readonly OpenDate[] {

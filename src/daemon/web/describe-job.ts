@@ -37,6 +37,7 @@ export function describeJob(job: JobView, view: DaemonView, nowMs: number, calen
     problems: judge({ ...view, jobs: [job] }, nowMs, calendar).filter(({ level }) => level !== 'well'),
     progress: job.running?.progress ?? null,
     dates: [...(job.status?.document.dates ?? [])],
+    date_counts: job.status?.document.date_counts ?? null,
     runs: job.runs.map(describeRun),
     reports: [...listReports(job)],
   };
@@ -99,7 +100,7 @@ function listLastSessions(
 ): JobSummary['sessions'] {
   const today = formatWallDate(nowMs);
   const from = addDays(today, -SPAN_DAYS);
-  // Dates are sorted: only their end matters, and a dataset may have ten years of them.
+  // Dates are sorted: only their end matters.
   const recent = dates.slice(-SPAN_DAYS).filter(({ date }) => date >= from);
   const known = new Map(recent.map((date) => [date.date, date]));
   const listed = new Set([...listSessions(from, today, calendar), ...known.keys()]);

@@ -1,16 +1,19 @@
 /** The page of one drop: its manifest in words, revisions, checks, audit, first rows, sums, and how to read it. Pure. */
+
+import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
+import { formatInstant, formatRelative, formatWeekDate } from '../../core/date-text.ts';
 import { formatBytes, formatCount } from '../../core/units.ts';
 import { describeAccepted, isAcceptable } from '../../state/accepted-gap.ts';
 import type { Rows } from '../documents.ts';
 import { renderActionForm, renderDropActions } from './action-form.ts';
 import type { DropDetail, ReportLink } from './api-shape.ts';
 import { renderShape, SHAPES } from './condition-calendar.ts';
-import { html, type Markup } from './html.ts';
+import { html, type Markup, renderTime } from './html.ts';
 import type { PageContext } from './page-context.ts';
 import { renderFrame } from './page-frame.ts';
 import { dropFilePath, dropPath, jobPath } from './page-path.ts';
+import { listSnippets } from './read-snippet.ts';
 import { nameKind } from './report-list.ts';
-import { formatDay, formatRelative, renderTime } from './time-text.ts';
 
 type Manifest = NonNullable<DropDetail['drop']['manifest']>;
 
@@ -25,13 +28,13 @@ export function renderDropPage(
   const { job, date, condition, damage, accepted, manifest } = drop;
   const canAccept = accepted === null && isAcceptable(condition ?? undefined);
   const main = html`<article class="job" aria-labelledby="drop-title">
-<header><p class="small"><a href="${jobPath(job)}">${job}</a></p><h1 id="drop-title">${formatDay(date)}</h1>
+<header><p class="small"><a href="${jobPath(job)}">${job}</a></p><h1 id="drop-title">${formatWeekDate(date)}</h1>
 <p class="line">${condition && html`<span class="condition ${condition}">${renderShape(condition)} ${condition}</span>`} ${describeInWords(drop, context)}</p>
 ${damage !== null && html`<div class="error"><p><b>Damaged:</b> ${damage}</p></div>`}
 ${manifest?.degraded_reason !== undefined && html`<div class="error"><p>${manifest.degraded_reason}</p></div>`}
 ${accepted && html`<p class="quiet">${describeAccepted(accepted)}</p>`}
 ${manifest && html`<p><a class="button" href="${dropFilePath(job, date)}" download>Download ${manifest.files[0]?.filename}, ${formatBytes(manifest.files[0]?.size ?? 0)}</a></p>`}</header>
-${manifest ? renderSealed(drop, manifest, rows, sums) : html`<p class="quiet">It is not sealed: there is nothing to read yet.</p>`}
+${manifest ? renderSealed(drop, manifest, rows, sums, context.nowMs) : html`<p class="quiet">It is not sealed: there is nothing to read yet.</p>`}
 ${reports.length > 0 && html`<section aria-labelledby="reports-title"><h2 id="reports-title">Reports</h2><ul class="dates">${reports.map(({ report, revision, href }) => html`<li><a href="${href}">${nameKind(report)}</a>${revision > 1 && `, revision ${revision}`}</li>`)}</ul></section>`}
 ${renderDropActions(job, date, canAccept, context)}</article>${renderActionForm(context)}`;
   return renderFrame({
@@ -48,13 +51,19 @@ function describeInWords({ manifest, audit }: DropDetail['drop'], { nowMs }: Pag
   const proof = manifest.proved === null ? 'not counted at the source' : `the source has the same ${manifest.proved}`;
   const audited = audit
     ? audit.result === 'equal'
-      ? `compared again on ${audit.audited_at.slice(0, 10)}: equal`
-      : `compared again on ${audit.audited_at.slice(0, 10)}: ${audit.reason ?? 'it differs'}`
+      ? `compared again on ${formatInstant(audit.audited_at, EXCHANGE_TIME_ZONE, nowMs)}: equal`
+      : `compared again on ${formatInstant(audit.audited_at, EXCHANGE_TIME_ZONE, nowMs)}: ${audit.reason ?? 'it differs'}`
     : 'not compared again yet';
   return html`${formatCount(rows)} rows${source !== null && source !== rows && ` of ${formatCount(source)} at the source`}${from !== null && `, ${from.slice(11, 16)} to ${to?.slice(11, 16)} exchange time`}; revision ${revision}, sealed ${renderTime(sealedMs, formatRelative(sealedMs, nowMs))}; ${proof}; ${audited}.`;
 }
 
-function renderSealed(drop: DropDetail['drop'], manifest: Manifest, rows: Rows | null, sums: Rows | null): Markup {
+function renderSealed(
+  drop: DropDetail['drop'],
+  manifest: Manifest,
+  rows: Rows | null,
+  sums: Rows | null,
+  nowMs: number,
+): Markup {
   const facts: readonly (readonly [string, string])[] = [
     ['requests', formatCount(manifest.requests)],
     ['windows', formatCount(manifest.windows_total)],
@@ -66,7 +75,7 @@ function renderSealed(drop: DropDetail['drop'], manifest: Manifest, rows: Rows |
     ['compression', manifest.compression],
   ];
   return html`<dl class="facts even">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-${renderChecks(manifest)}${renderRevisions(drop)}
+${renderChecks(manifest)}${renderRevisions(drop, nowMs)}
 <section aria-labelledby="rows-title"><h2 id="rows-title">First rows, and sums by symbol</h2>${
     rows === null
       ? html`<p><a class="button" href="${dropPath(drop.job, drop.date)}?rows=1#rows-title">Show them</a> <span class="quiet small">reads the store</span></p>`
@@ -90,13 +99,13 @@ function formatMeasure(value: number): string {
   return Number.isInteger(value) ? formatCount(value) : String(value);
 }
 
-function renderRevisions({ revisions }: DropDetail['drop']): Markup {
+function renderRevisions({ revisions }: DropDetail['drop'], nowMs: number): Markup {
   return html`<section aria-labelledby="revisions-title"><h2 id="revisions-title">Revisions</h2><ol class="dates">${revisions.map(
     ({ revision, rows, sealed_at: at, changes, lost }) => {
       const words = changes
         ? `: ${formatCount(changes.added)} added, ${formatCount(changes.removed)} removed, ${formatCount(changes.altered)} altered`
         : '';
-      return html`<li>revision ${revision}${at !== null && `, sealed ${at.slice(0, 16).replace('T', ' ')} UTC`}${rows !== null && `, ${formatCount(rows)} rows`}${words}${lost !== null && html` <span class="bad-text">${lost}</span>`}</li>`;
+      return html`<li>revision ${revision}${at !== null && `, sealed ${formatInstant(at, EXCHANGE_TIME_ZONE, nowMs)}`}${rows !== null && `, ${formatCount(rows)} rows`}${words}${lost !== null && html` <span class="bad-text">${lost}</span>`}</li>`;
     },
   )}</ol></section>`;
 }
@@ -112,18 +121,6 @@ function formatValue(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-/** How to read the file, in the languages of those who do. */
-function renderSnippets({ location, dataset, date }: DropDetail['drop']): Markup {
-  if (location === null) return html``;
-  const quoted = location.replaceAll("'", "''");
-  const python = JSON.stringify(location);
-  const clickhouse = location.startsWith('s3://') ? `s3('${quoted}')` : `file('${quoted}')`;
-  const snippets = [
-    ['DuckDB', `SELECT symbol, count(*) FROM read_parquet('${quoted}') GROUP BY symbol;`],
-    ['pandas', `import pandas as pd\ntrades = pd.read_parquet(${python})`],
-    ['Polars', `import polars as pl\ntrades = pl.scan_parquet(${python})`],
-    ['ClickHouse', `SELECT symbol, count() FROM ${clickhouse} GROUP BY symbol;`],
-    ['flowdrop', `flowdrop query "SELECT symbol, count() FROM ${dataset} WHERE date = '${date}' GROUP BY symbol"`],
-  ] as const;
-  return html`<section aria-labelledby="read-title"><h2 id="read-title">Read it</h2>${snippets.map(([name, text], index) => html`<details data-key="read/${name}"${index === 0 && html` open`}><summary>${name}</summary><pre class="snippet" tabindex="0">${text}</pre></details>`)}</section>`;
+function renderSnippets(drop: DropDetail['drop']): Markup {
+  return html`<section aria-labelledby="read-title"><h2 id="read-title">Read it</h2>${listSnippets(drop).map(([name, text], index) => html`<details data-key="read/${name}"${index === 0 && html` open`}><summary>${name}</summary><pre class="snippet" tabindex="0">${text}</pre></details>`)}</section>`;
 }

@@ -1,4 +1,5 @@
 /** Metrics of the current state: each is set again from the view, and a removed job leaves no series. */
+import { statfs } from 'node:fs/promises';
 import { Gauge, type Registry } from 'prom-client';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { CONDITIONS } from '../../plan/conditions.ts';
@@ -79,6 +80,10 @@ const JOB_GAUGES: Readonly<
     help: 'Requests of the active run that were answered with 429. Absent without a run.',
     read: ({ running }) => running?.progress?.rate_limited,
   },
+  flowdrop_events_owed: {
+    help: 'Events that their receivers have not accepted. Absent until the status is read.',
+    read: ({ status }) => (status ? (status.document.owed_events?.count ?? 0) : undefined),
+  },
   flowdrop_job_file_fault: {
     help: '1 while the current job file is not in use.',
     read: ({ fault }) => (fault ? 1 : 0),
@@ -93,8 +98,8 @@ const JOB_GAUGES: Readonly<
   },
 };
 
-/** Creates the gauges; the returned function sets them from a view. */
-export function createGauges(registry: Registry, calendar: CalendarOverride) {
+/** Creates the gauges; the returned function sets them from a view. @param stateDir folder whose disk is measured */
+export function createGauges(registry: Registry, calendar: CalendarOverride, stateDir: string) {
   const registers = [registry];
   const perJob = Object.entries(JOB_GAUGES).map(([name, { help, read }]) => ({
     gauge: new Gauge({ name, help, labelNames: ['job'], registers }),
@@ -112,6 +117,15 @@ export function createGauges(registry: Registry, calendar: CalendarOverride) {
     labelNames: ['version'],
     registers,
   });
+  new Gauge({
+    name: 'flowdrop_state_free_bytes',
+    help: 'Free bytes of the disk of FLOWDROP_STATE_DIR. NaN if unknown.',
+    registers,
+    async collect() {
+      const disk = await statfs(stateDir).catch(() => undefined);
+      this.set(disk ? disk.bavail * disk.bsize : Number.NaN);
+    },
+  });
   const jobs = new Gauge({ name: 'flowdrop_jobs', help: 'Jobs with a schedule.', registers });
   return ({ jobs: views, startedAtMs, version }: DaemonView, nowMs: number, lastSuccessMs: Moment['lastSuccessMs']) => {
     const moment: Moment = { nowMs, startedAtMs, lastSuccessMs, calendar };
@@ -127,10 +141,7 @@ export function createGauges(registry: Registry, calendar: CalendarOverride) {
     dates.reset();
     for (const { name: job, status } of views) {
       if (!status) continue;
-      for (const condition of CONDITIONS) {
-        const count = status.document.dates.filter((date) => date.condition === condition).length;
-        dates.set({ job, condition }, count);
-      }
+      for (const condition of CONDITIONS) dates.set({ job, condition }, status.document.date_counts[condition]);
     }
   };
 }

@@ -2,13 +2,14 @@
  * Describes what is wrong, in the sentences at the top of the page, the worst first. Pure. It includes only problems
  * that a person can act on. A lost date is mentioned for a while, then only shown in the calendar.
  */
+
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
+import { formatRelative, formatSpan } from '../../core/date-text.ts';
 import type { DaemonView, JobView, RunRecord } from '../job-view.ts';
 import type { Problem } from './api-shape.ts';
 import { type Gap, listGaps } from './date-gap.ts';
 import { findLastEnd } from './last-end.ts';
-import { formatRelative, formatSpan } from './time-text.ts';
 
 /** How long losses are mentioned: as long as in the alerts of runs. */
 const TELL_LOSSES_DAYS = 30;
@@ -25,7 +26,12 @@ export function judge(view: DaemonView, nowMs: number, calendar: CalendarOverrid
       .sort(bySoonestExpiry)
       .map((gaps) => tellGaps(gaps, nowMs))
       .map((each) => (jobs.some(({ name, running }) => running && name === each.job) ? { ...each, help: null } : each)),
-    ...jobs.flatMap((job) => [...tellLosses(job, nowMs), ...tellLastRun(job, nowMs), ...tellFaults(job)]),
+    ...jobs.flatMap((job) => [
+      ...tellLosses(job, nowMs),
+      ...tellLastRun(job, nowMs),
+      ...tellOwed(job, nowMs),
+      ...tellFaults(job),
+    ]),
     ...(view.isStopping ? [problem('note', 'The daemon is stopping: it starts no more runs.')] : []),
     ...(jobs.length === 0 ? [problem('note', 'There is no job with a schedule.')] : []),
   ];
@@ -52,7 +58,7 @@ function tellLosses({ name, status }: JobView, nowMs: number): readonly Problem[
   );
   const [first] = lost;
   if (!first) return [];
-  const dates = lost.length === 1 ? `${first.date} has` : `${lost.length} dates, ${first.date} the first, have`;
+  const dates = lost.length === 1 ? `${first.date} has` : `${lost.length} dates, starting with ${first.date}, have`;
   const about = { job: name, help: 'accept', date: first.date } as const;
   return [problem('note', `${dates} expired before being sealed`, about)];
 }
@@ -63,7 +69,18 @@ function tellLastRun(job: JobView, nowMs: number): readonly Problem[] {
   if (!last || !isFailed(last.outcome)) return [];
   const why = last.error ? last.error.code : OUTCOME_WORDS[last.outcome];
   const text = `The last run of ${name} failed ${formatRelative(last.finishedAtMs, nowMs)}: ${why}`;
-  return [problem('wrong', text, { job: name, help: job.running ? null : 'retry' })];
+  return [problem('wrong', text, { job: name, help: job.running ? null : 'retry', run: last.id ?? null })];
+}
+
+/** Events that a program waits for. A run posts them at its end, so while one runs it is too early to say. */
+function tellOwed({ name, status, running }: JobView, nowMs: number): readonly Problem[] {
+  const owed = status?.document.owed_events;
+  if (!owed || running) return [];
+  const what = `${owed.count} event${owed.count === 1 ? ' has' : 's have'}`;
+  const since = formatRelative(Date.parse(owed.since), nowMs);
+  const why = owed.reason === null ? '' : `: ${firstLine(owed.reason)}`;
+  const text = `${what} not reached ${owed.count === 1 ? 'its receiver' : 'their receiver'}, the oldest of ${since}${why}. To try again: flowdrop alert ${name}`;
+  return [problem('wrong', text, { job: name })];
 }
 
 function tellFaults({ name, fault, status, statusFault }: JobView): readonly Problem[] {
@@ -121,9 +138,9 @@ function rank({ level }: Problem): number {
 function problem(
   level: Problem['level'],
   text: string,
-  { job = null, help = null, date = null }: Partial<Pick<Problem, 'job' | 'help' | 'date'>> = {},
+  { job = null, help = null, date = null, run = null }: Partial<Omit<Problem, 'level' | 'text'>> = {},
 ): Problem {
-  return { level, text, job, help, date };
+  return { level, text, job, help, date, run };
 }
 
 function firstLine(text: string): string {

@@ -1,11 +1,14 @@
 /** The page of one job: what it does now and next, its calendar, gaps, runs and archived reports. Pure. */
+
+import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
+import { formatInstant, formatRelative, formatSpan } from '../../core/date-text.ts';
 import { describeAccepted } from '../../state/accepted-gap.ts';
 import type { JobView } from '../job-view.ts';
 import { renderActionForm, renderJobActions } from './action-form.ts';
 import type { JobDocument } from './api-shape.ts';
 import { renderCalendar, renderShape, SHAPES } from './condition-calendar.ts';
 import { listGaps } from './date-gap.ts';
-import { html, type Markup } from './html.ts';
+import { html, type Markup, renderTime } from './html.ts';
 import { renderProblems } from './overview-page.ts';
 import type { PageContext } from './page-context.ts';
 import { renderFrame } from './page-frame.ts';
@@ -13,7 +16,6 @@ import { dropPath, jobPath, runPath } from './page-path.ts';
 import { CALM_MS, LIVE_MS } from './page-script.ts';
 import { renderReports } from './report-list.ts';
 import { REASON_WORDS, renderProgress, renderRuns } from './run-list.ts';
-import { formatBothClocks, formatInstant, formatRelative, formatSpan, renderTime } from './time-text.ts';
 
 /** Gaps listed; the others are only counted. */
 const SHOWN_GAPS = 20;
@@ -38,7 +40,7 @@ ${renderJobActions(job, context)}
 <div data-live="${KEY}-calendar">${status && status.dates.length > 0 ? renderCalendar(status, nowMs, calendar, KEY, name) : html`<p class="quiet">No date is known yet.</p>`}</div>
 </div><div class="right">
 <div data-live="${KEY}-gaps"><h2>Gaps</h2>${renderGaps(job, context)}</div>
-<div data-live="${KEY}-runs"><h2>Last runs</h2>${renderRuns(document.runs.slice(0, SHOWN_RUNS), nowMs, document.schedule?.timezone ?? 'UTC')}<p class="small"><a href="/runs?job=${encodeURIComponent(name)}">All runs of this job</a></p></div>
+<div data-live="${KEY}-runs"><h2>Last runs</h2>${renderRuns(document.runs.slice(0, SHOWN_RUNS), nowMs, document.schedule?.timezone ?? EXCHANGE_TIME_ZONE)}<p class="small"><a href="/runs?job=${encodeURIComponent(name)}">All runs of this job</a></p></div>
 </div>
 <div class="whole">${renderReports(name, status?.reports ?? [], KEY)}</div>
 </div>
@@ -67,10 +69,10 @@ ${renderProgress(progress)}</div>`;
 
 function renderNext({ waitingSinceMs }: JobView, document: JobDocument, nowMs: number): Markup {
   const { schedule, next_run: next, retry_at: retry, last_success: success } = document;
-  const timeZone = schedule?.timezone ?? 'UTC';
+  const timeZone = schedule?.timezone ?? EXCHANGE_TIME_ZONE;
   const tell = (at: string) => {
     const atMs = Date.parse(at);
-    return html`<b>${formatRelative(atMs, nowMs)}</b> <span class="quiet">${renderTime(atMs, formatInstant(atMs, timeZone))} ${timeZone}</span>`;
+    return html`<b>${formatRelative(atMs, nowMs)}</b> <span class="quiet">${renderTime(atMs, formatInstant(atMs, timeZone, nowMs))}</span>`;
   };
   return html`<dl class="plan">
 ${waitingSinceMs !== undefined && html`<div><dt>waiting</dt><dd>for a free slot, for ${formatSpan(nowMs - waitingSinceMs)}</dd></div>`}
@@ -101,6 +103,6 @@ function renderGaps(job: JobView, { nowMs, calendar }: PageContext): Markup {
           ? `begins to expire in ${formatSpan(expiresAtMs - nowMs)}`
           : 'expires now';
     return html`<li class="${condition}"><p class="line">${renderShape(condition)}<a href="${dropPath(job.name, date)}"><b>${date}</b></a> ${condition}, ${left}</p>
-${expiresAtMs !== undefined && html`<p class="quiet small">${renderTime(expiresAtMs, formatBothClocks(expiresAtMs))}</p>`}</li>`;
+${expiresAtMs !== undefined && html`<p class="quiet small">${renderTime(expiresAtMs, formatInstant(expiresAtMs, EXCHANGE_TIME_ZONE, nowMs))}</p>`}</li>`;
   })}</ol>${more > 0 && html`<p class="quiet">and ${more} more</p>`}${accepted.slice(-SHOWN_GAPS)}`;
 }

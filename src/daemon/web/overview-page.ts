@@ -2,18 +2,20 @@
  * The first page: what is wrong in one sentence each with what helps, then one row a job. A pure function of the API's
  * document and the time. Reading works without scripts; sorting and filtering need one.
  */
+
+import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
+import { formatRelative, formatSpan, formatTime, formatWeekDate } from '../../core/date-text.ts';
 import { formatCount } from '../../core/units.ts';
 import { renderActionForm, renderHelp } from './action-form.ts';
 import { JOB_STATES, type JobStateWord, type JobSummary, type JobsDocument, type Problem } from './api-shape.ts';
 import { renderShape, SHAPES } from './condition-calendar.ts';
 import { OUTCOME_WORDS } from './health-text.ts';
-import { html, type Markup } from './html.ts';
+import { html, type Markup, renderTime } from './html.ts';
 import type { PageContext } from './page-context.ts';
 import { renderFrame } from './page-frame.ts';
 import { dropPath, jobPath, runPath } from './page-path.ts';
 import { CALM_MS, LIVE_MS } from './page-script.ts';
 import { renderSparkLine } from './spark-line.ts';
-import { formatDay, formatInstant, formatRelative, formatSpan, renderTime } from './time-text.ts';
 
 /** Jobs in the table; use the API for a daemon with more. */
 const SHOWN_JOBS = 500;
@@ -57,14 +59,14 @@ export function renderProblems(problems: readonly Problem[], context: PageContex
   const [worst, ...others] = problems;
   const more = others.length + 1 - SHOWN_PROBLEMS;
   const tell = (problem: Problem) =>
-    html`${problem.text}.${problem.job !== null && problem.job !== page && html` <a class="small" href="${jobPath(problem.job)}">${problem.job}</a>`} ${renderHelp(problem, context)}`;
+    html`${problem.text}.${problem.job !== null && problem.job !== page && html` <a class="small" href="${jobPath(problem.job)}">${problem.job}</a>`}${problem.job !== null && problem.run !== null && html` <a class="small" href="${runPath(problem.job, problem.run)}">See why</a>`} ${renderHelp(problem, context)}`;
   return html`<p class="first">${worst && tell(worst)}</p>${others.length > 0 && html`<ul>${others.slice(0, SHOWN_PROBLEMS - 1).map((problem) => html`<li>${tell(problem)}</li>`)}</ul>`}${more > 0 && html`<p class="quiet">and ${more} more</p>`}`;
 }
 
 /** Hidden until the script shows it. */
 function renderFilter(jobs: readonly JobSummary[]): Markup {
   const states = JOB_STATES.filter((state) => jobs.some((job) => job.state === state));
-  return html`<form class="filter" data-filter="jobs" hidden><label for="filter-text">Find</label><input id="filter-text" type="search" name="text" autocomplete="off"><label for="filter-state">State</label><select id="filter-state" name="state"><option value="">all</option>${states.map((state) => html`<option>${state}</option>`)}</select></form>`;
+  return html`<form class="filter" data-filter="jobs" hidden><label>Find <input type="search" name="text" autocomplete="off"></label><label>State <select name="state"><option value="">all</option>${states.map((state) => html`<option>${state}</option>`)}</select></label></form>`;
 }
 
 function renderTable(jobs: readonly JobSummary[], context: PageContext): Markup {
@@ -105,7 +107,7 @@ function renderRow(job: JobSummary, context: PageContext): Markup {
 }
 
 function renderCell(job: string, { date, condition, rows, revision }: JobSummary['sessions'][number]): Markup {
-  const parts = [`${formatDay(date)}: ${condition ?? 'nothing known'}`];
+  const parts = [`${formatWeekDate(date)}: ${condition ?? 'nothing known'}`];
   if (rows !== null) parts.push(`${formatCount(rows)} rows`);
   if (revision !== null) parts.push(`revision ${revision}`);
   const tip = html`<span class="tip">${parts.join(', ')}</span>`;
@@ -133,8 +135,8 @@ function renderNext(
   const at = retry ?? next;
   if (at === null) return html`<span class="quiet">by hand</span>`;
   const atMs = Date.parse(at);
-  const zone = schedule?.timezone ?? 'UTC';
-  return html`${retry !== null && 'retry '}${formatRelative(atMs, nowMs)} <span class="quiet small">${renderTime(atMs, formatInstant(atMs, zone).slice(-5))}</span>`;
+  const zone = schedule?.timezone ?? EXCHANGE_TIME_ZONE;
+  return html`${retry !== null && 'retry '}${formatRelative(atMs, nowMs)} <span class="quiet small">${renderTime(atMs, formatTime(atMs, zone))}</span>`;
 }
 
 function count(number: number, noun: string): string {

@@ -1,8 +1,10 @@
 /** What every page has: head, style, script, the way to the other pages; and short notices. Pure. */
-import { html, type Markup } from './html.ts';
+
+import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
+import { formatInstant } from '../../core/date-text.ts';
+import { html, type Markup, renderTime } from './html.ts';
 import { PAGE_SCRIPT } from './page-script.ts';
 import { STYLE } from './style.ts';
-import { formatBothClocks, renderTime } from './time-text.ts';
 
 /** Slots for trusted texts that must not be escaped: HTML does not decode entities in style sheets and scripts. */
 const STYLE_SLOT = '/*style*/';
@@ -36,11 +38,11 @@ export function renderFrame({ title, path, nowMs, head, main, extras, everyMs }:
   const ways = WAYS.map(
     ([to, name]) => html`<li><a href="${to}"${to === path && html` aria-current="page"`}>${name}</a></li>`,
   );
-  const body = html`<a class="skip" href="#main">To the content</a><div class="page">
+  const body = html`<a class="skip" href="#main">Skip to the content</a><div class="page">
 <header class="top"><p class="brand"><a href="/">flowdrop</a></p><nav aria-label="Pages"><ul>${ways}</ul></nav>${head}</header>
 <main id="main" tabindex="-1">${main}</main>
 <p class="silent" id="silent" role="alert" hidden>The daemon does not answer: what is shown here may be old.</p>
-<footer class="quiet small" data-live="foot">As of ${renderTime(nowMs, formatBothClocks(nowMs))}. For programs: <a href="/api/openapi.json">/api</a>, <a href="/healthz">/healthz</a>, <a href="/metrics">/metrics</a>.</footer>
+<footer class="quiet small" data-live="foot">As of ${renderTime(nowMs, formatInstant(nowMs, EXCHANGE_TIME_ZONE, nowMs))}. For programs: <a href="/api/openapi.json">/api</a>, <a href="/healthz">/healthz</a>, <a href="/metrics">/metrics</a>.</footer>
 </div>${extras}<script>${SCRIPT_SLOT}</script>`;
   const reload =
     everyMs !== undefined && html`<noscript><meta http-equiv="refresh" content="${RELOAD_SECONDS}"></noscript>`;

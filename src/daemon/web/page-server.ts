@@ -24,6 +24,8 @@ export interface WebOptions {
   readonly view: () => DaemonView;
   /** Called when someone views the page, at most once a second. */
   readonly onLook?: (() => Promise<void>) | undefined;
+  /** Folder whose disk the metrics measure. */
+  readonly stateDir: string;
   /** Reads drops, by processes. */
   readonly drops: DropSource;
   /** Whether the page may act. */

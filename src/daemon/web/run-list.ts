@@ -1,13 +1,13 @@
 /** Runs as people read them: the active one with its progress, the ended ones as rows with a link to their page. Pure. */
+import { formatInstant, formatRelative, formatSpan } from '../../core/date-text.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
 import type { RunEntry } from '../../state/run-entry.ts';
 import type { RunProgress } from '../../state/run-progress.ts';
 import type { RunRecord } from '../job-view.ts';
 import type { RunSummary } from './api-shape.ts';
 import { OUTCOME_WORDS } from './health-text.ts';
-import { html, type Markup } from './html.ts';
+import { html, type Markup, renderTime } from './html.ts';
 import { runPath } from './page-path.ts';
-import { formatInstant, formatRelative, formatSpan, renderTime } from './time-text.ts';
 
 export const REASON_WORDS: Readonly<Record<RunEntry['reason'], string>> = {
   scheduled: 'on schedule',
@@ -74,7 +74,7 @@ function renderRun(run: RunSummary, nowMs: number, timeZone: string): Markup {
     ...(finished_at === null ? [] : [`took ${formatDuration(Date.parse(finished_at) - startedAtMs)}`]),
     ...(outcome === null ? [] : [`${formatCount(requests)} requests`, `${formatCount(rows)} rows`]),
   ];
-  return html`<li><p class="line">${renderOutcome(outcome)} <a href="${runPath(job, id)}" data-key="${`run/${id}`}">${renderTime(startedAtMs, formatInstant(startedAtMs, timeZone))}</a> <span class="quiet">${formatRelative(startedAtMs, nowMs)}</span></p>
+  return html`<li><p class="line">${renderOutcome(outcome)} <a href="${runPath(job, id)}" data-key="${`run/${id}`}">${renderTime(startedAtMs, formatInstant(startedAtMs, timeZone, nowMs))}</a> <span class="quiet">${formatRelative(startedAtMs, nowMs)}</span></p>
 <p class="quiet small"><code>flowdrop ${args.join(' ')}</code> ${facts.join(' · ')}</p>
 ${error && outcome !== 'done' && html`<p class="small bad-text"><code>${error.code}</code> ${firstLine(error.message)}</p>`}</li>
 `;

@@ -1,15 +1,17 @@
 /** The page of one run: how it ended and why, its windows as a chart, its log; live while it runs. Pure. */
+
+import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
+import { formatExactTime, formatInstant, formatRelative, formatSpan } from '../../core/date-text.ts';
 import { explainAbort } from '../../core/process-end.ts';
 import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
 import { renderActionForm, renderRunActions } from './action-form.ts';
 import type { LogDocument, RunDetail, RunSummary, RunsDocument } from './api-shape.ts';
-import { html, type Markup } from './html.ts';
+import { html, type Markup, renderTime } from './html.ts';
 import type { PageContext } from './page-context.ts';
 import { renderFrame } from './page-frame.ts';
 import { dropPath, jobPath, runPath } from './page-path.ts';
 import { CALM_MS, LIVE_MS } from './page-script.ts';
 import { REASON_WORDS, renderOutcome, renderProgress, renderRuns } from './run-list.ts';
-import { formatBothClocks, formatRelative, formatSpan, renderTime } from './time-text.ts';
 import { renderWindowChart } from './window-chart.ts';
 
 /** Windows in the table below the chart; the API has all. */
@@ -38,14 +40,14 @@ export function renderRunPage(
       : Date.parse(run.finished_at);
   const main = html`<article class="job" aria-labelledby="run-title">
 <header data-live="run-head"><p class="small"><a href="${jobPath(job)}">${job}</a></p><h1 id="run-title"><code>flowdrop ${args.join(' ')}</code></h1>
-<p class="line">${renderOutcome(outcome)} ${REASON_WORDS[run.reason]}, started ${formatRelative(startedAtMs, nowMs)} <span class="quiet small">${renderTime(startedAtMs, formatBothClocks(startedAtMs))}</span></p>
+<p class="line">${renderOutcome(outcome)} ${REASON_WORDS[run.reason]}, started ${formatRelative(startedAtMs, nowMs)} <span class="quiet small">${renderTime(startedAtMs, formatInstant(startedAtMs, EXCHANGE_TIME_ZONE, nowMs))}</span></p>
 ${renderError(run)}</header>
 ${context.canAct && html`<div class="acts" data-live="acts">${renderRunActions(run, context)}</div>`}
 <div data-live="run-facts">${outcome === null && html`<div class="running">${renderProgress(progress)}</div>`}${renderFacts(run, progress, endMs - startedAtMs)}</div>
 <section aria-labelledby="windows-title"><h2 id="windows-title">Windows</h2><div data-live="chart">${renderWindowChart(windows, startedAtMs, endMs)}</div>
 ${windows.length > 0 && html`<details data-key="windows"><summary>The last ${Math.min(SHOWN_WINDOWS, windows.length)} as a table</summary><div data-live="windows" class="scroll" tabindex="0" role="region" aria-label="Windows">${renderWindows(windows)}</div></details>`}</section>
 <section aria-labelledby="dates-title" data-live="dates">${renderDates(run)}</section>
-<section aria-labelledby="log-title" id="log"><h2 id="log-title">Log</h2>${renderLogForm(run, choice)}<div data-live="log">${renderLog(log, run)}</div></section>
+<section aria-labelledby="log-title" id="log"><h2 id="log-title">Log, in ET</h2>${renderLogForm(run, choice)}<div data-live="log">${renderLog(log, run)}</div></section>
 <footer class="quiet small">Run ${id}${id !== run.run_id && `, ${run.run_id}`}.</footer></article>${renderActionForm(context)}`;
   return renderFrame({
     title: `flowdrop: ${args.join(' ')}`,
@@ -76,7 +78,7 @@ function renderFacts(run: RunSummary, progress: RunDetail['progress'], tookMs: n
     ['took', formatDuration(Math.max(0, tookMs))],
     ['rows', formatCount(now.rows)],
     ['requests', formatCount(now.requests)],
-    ['pages, of those planned', `${formatCount(now.pages)}${planned === null ? '' : ` of ${formatCount(planned)}`}`],
+    ['pages', `${formatCount(now.pages)}${planned === null ? '' : `, ${formatCount(planned)} planned`}`],
     ['splits', formatCount(now.splits)],
     ['retries', formatCount(now.retries)],
     ['429s', formatCount(now.rate_limited)],
@@ -91,9 +93,9 @@ function renderWindows(windows: RunDetail['windows']): Markup {
     .toReversed()
     .map(
       ({ at, kind, date, window, rows: count, requests, reason }) =>
-        html`<tr><td>${at.slice(11, 19)}</td><td>${kind}${reason !== undefined && `: ${reason}`}</td><td>${date}</td><td>${window}</td><td class="number">${formatCount(count)}</td><td class="number">${formatCount(requests)}</td></tr>`,
+        html`<tr><td>${formatExactTime(at, EXCHANGE_TIME_ZONE)}</td><td>${kind}${reason !== undefined && `: ${reason}`}</td><td>${date}</td><td>${window}</td><td class="number">${formatCount(count)}</td><td class="number">${formatCount(requests)}</td></tr>`,
     );
-  return html`<table class="rows plain"><thead><tr><th scope="col">UTC</th><th scope="col">what</th><th scope="col">date</th><th scope="col">window</th><th scope="col">rows</th><th scope="col">requests</th></tr></thead><tbody>${rows}</tbody></table>`;
+  return html`<table class="rows plain"><thead><tr><th scope="col">ET</th><th scope="col">what</th><th scope="col">date</th><th scope="col">window</th><th scope="col">rows</th><th scope="col">requests</th></tr></thead><tbody>${rows}</tbody></table>`;
 }
 
 function renderDates({ job, dates, reports }: RunSummary): Markup {
@@ -106,7 +108,7 @@ function renderDates({ job, dates, reports }: RunSummary): Markup {
 }
 
 function renderLogForm({ job, id }: RunSummary, { level, text }: LogChoice): Markup {
-  return html`<form method="get" action="${runPath(job, id)}#log" class="filter"><label for="log-level">Level</label><select id="log-level" name="level">${LOG_LEVELS.map((each) => html`<option${each === level && html` selected`}>${each}</option>`)}</select><label for="log-text">Find</label><input id="log-text" type="search" name="text" value="${text}"><button>Show</button></form>`;
+  return html`<form method="get" action="${runPath(job, id)}#log" class="filter"><label>Level <select name="level">${LOG_LEVELS.map((each) => html`<option${each === level && html` selected`}>${each}</option>`)}</select></label><label>Find <input type="search" name="text" value="${text}"></label><button>Show</button></form>`;
 }
 
 function renderLog({ lines, size, is_cut: isCut }: LogDocument, { job, id }: RunSummary): Markup {
@@ -114,9 +116,9 @@ function renderLog({ lines, size, is_cut: isCut }: LogDocument, { job, id }: Run
     isCut &&
     html`<p class="quiet small">Only the last lines are shown; <a href="${`${runPath(job, id)}/log`}">the whole log</a> has ${formatBytes(size)}.</p>`;
   if (lines.length === 0) return html`${cut}<p class="quiet">No line.</p>`;
-  return html`${cut}<ol class="log" tabindex="0" aria-label="Lines of the log, newest last">${lines.map(
+  return html`${cut}<ol class="log" tabindex="0" aria-label="Lines of the log, newest last; times are ET">${lines.map(
     ({ at, level, text, event, fields }) =>
-      html`<li class="level-${level}"><span class="quiet">${at?.slice(11, 19)}</span> <b>${level}</b> ${text || event}${renderFields(fields)}</li>`,
+      html`<li class="level-${level}"><span class="quiet">${at !== null && formatExactTime(at, EXCHANGE_TIME_ZONE)}</span> <b>${level}</b> ${text || event}${renderFields(fields)}</li>`,
   )}</ol>`;
 }
 
@@ -141,11 +143,11 @@ export function renderRunsPage(
   { nowMs }: PageContext,
 ): string {
   const select = (name: keyof RunsChoice, words: string, options: readonly string[]) =>
-    html`<label for="runs-${name}">${words}</label><select id="runs-${name}" name="${name}"><option value="">all</option>${options.map((option) => html`<option${option === choice[name] && html` selected`}>${option}</option>`)}</select>`;
+    html`<label>${words} <select name="${name}"><option value="">all</option>${options.map((option) => html`<option${option === choice[name] && html` selected`}>${option}</option>`)}</select></label>`;
   const query = (before: string) =>
     `/runs?${new URLSearchParams({ ...Object.fromEntries(Object.entries(choice).filter(([, value]) => value !== '')), before })}`;
   const main = html`<section class="job" aria-labelledby="runs-title"><header class="row"><h1 id="runs-title">Runs</h1><form class="filter" method="get" action="/runs">${select('job', 'Job', jobs)}${select('command', 'Command', ['run', 'backfill', 'stage', 'report', 'verify'])}${select('outcome', 'Outcome', ['running', 'done', 'failed', 'usage', 'incomplete', 'active', 'interrupted', 'died', 'timed-out'])}<button>Show</button></form></header>
-<div data-live="runs">${renderRuns(runs, nowMs, 'UTC')}${next !== null && html`<p><a href="${query(next)}">Older</a></p>`}</div>
-<p class="quiet small">The same on the command line: <code>flowdrop runs</code>. Times are UTC; the newest is ${runs[0] ? formatSpan(nowMs - Date.parse(runs[0].started_at)) : 'none'} old.</p></section>`;
+<div data-live="runs">${renderRuns(runs, nowMs, EXCHANGE_TIME_ZONE)}${next !== null && html`<p><a href="${query(next)}">Older</a></p>`}</div>
+<p class="quiet small">The same on the command line: <code>flowdrop runs</code>. The newest is ${runs[0] ? formatSpan(nowMs - Date.parse(runs[0].started_at)) : 'none'} old.</p></section>`;
   return renderFrame({ title: 'flowdrop: runs', path: '/runs', nowMs, main, everyMs: CALM_MS });
 }

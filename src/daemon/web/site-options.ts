@@ -10,5 +10,7 @@ export interface SiteOptions extends ApiReaderOptions {
   readonly mayAct: boolean;
   readonly doer: Doer;
   readonly readReport: (job: string, date: string, report: string, revision: number) => Promise<string | undefined>;
+  /** Folder whose disk the metrics measure. */
+  readonly stateDir: string;
   readonly log: Log;
 }

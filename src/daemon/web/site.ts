@@ -48,7 +48,7 @@ export class Site {
   constructor(options: SiteOptions) {
     this.#options = options;
     this.#api = new ApiReader(options);
-    this.#metrics = new DaemonMetrics(options.calendar);
+    this.#metrics = new DaemonMetrics(options.calendar, options.stateDir);
     this.#desk = new ActionDesk(options);
   }
 

@@ -37,7 +37,8 @@ main:focus { outline: none; }
 nav ul { display: flex; gap: 4px; } nav a { display: inline-block; padding: 3px 10px; border-radius: 20px; text-decoration: none; } nav a[aria-current] { background: var(--card); color: var(--text); font-weight: 600; box-shadow: var(--shadow); }
 .row { display: flex; flex-wrap: wrap; gap: 8px 20px; align-items: center; justify-content: space-between; } .row h2, .row h1 { margin: 0; }
 .filter { display: flex; flex-wrap: wrap; gap: 6px 10px; align-items: center; font-size: 13px; } .filter[hidden] { display: none; }
-.filter input, .filter select { width: auto; margin: 0; padding: 4px 8px; max-width: 180px; } .filter button { padding: 4px 12px; } .filter label { color: var(--quiet); }
+.filter input, .filter select { width: auto; margin: 0; padding: 4px 8px; max-width: 180px; } .filter button { padding: 4px 12px; } .filter label { display: inline-flex; gap: 8px; align-items: center; max-width: 100%; color: var(--quiet); } .filter input, .filter select { min-width: 0; color: var(--text); }
+.filter + div > .log { margin-top: 10px; } time { display: inline-block; }
 table.rows { width: 100%; border-collapse: collapse; } .rows th, .rows td { text-align: left; padding: 9px 10px; border-top: 1px solid var(--line); vertical-align: middle; font-weight: 400; }
 .rows thead th { border-top: 0; color: var(--quiet); font-size: 13px; padding-top: 0; white-space: nowrap; } .rows thead button { background: none; color: inherit; padding: 2px 0; font-weight: 400; text-decoration: underline dotted; text-underline-offset: 3px; }
 .rows thead th[aria-sort=ascending] button::after { content: " ↑"; content: " ↑" / ""; } .rows thead th[aria-sort=descending] button::after { content: " ↓"; content: " ↓" / ""; }
@@ -51,7 +52,7 @@ table.rows { width: 100%; border-collapse: collapse; } .rows th, .rows td { text
 .chart { margin: 0; } .chart svg { display: block; width: 100%; height: 170px; background: var(--ground); border-radius: 8px; } .chart path { fill: none; vector-effect: non-scaling-stroke; }
 .chart .area { fill: var(--wait-ground); } .chart .line-rows { stroke: var(--link); stroke-width: 2; } .chart .line-requests { stroke: var(--fair); stroke-width: 1.5; stroke-dasharray: 5 3; }
 .chart .seal { stroke: var(--good); stroke-width: 1; } .chart .fail { stroke: var(--bad); stroke-width: 1; } .chart .mark-split { stroke: var(--fair); stroke-width: 3; } .chart .mark-retry { stroke: var(--bad); stroke-width: 3; }
-.ends { display: flex; justify-content: space-between; margin-top: 4px; } .key { display: inline-block; width: 14px; height: 0; border-top: 3px solid; align-self: center; } .key.line-rows { border-color: var(--link); } .key.line-requests { border-top: 2px dashed var(--fair); } .key.mark-split { border-color: var(--fair); width: 5px; border-top-width: 9px; } .key.mark-retry { border-color: var(--bad); width: 5px; border-top-width: 9px; } .key.seal { border-color: var(--good); }
+.ends { display: flex; justify-content: space-between; margin-top: 4px; } .key { display: inline-block; width: 14px; height: 0; border-top: 3px solid; align-self: center; } .key.line-rows { border-color: var(--link); } .key.line-requests { border-top: 2px dashed var(--fair); } .key.fail { border-color: var(--bad); } .key.mark-split { border-color: var(--fair); width: 5px; border-top-width: 9px; } .key.mark-retry { border-color: var(--bad); width: 5px; border-top-width: 9px; } .key.seal { border-color: var(--good); }
 .log { max-height: 560px; overflow: auto; background: var(--ground); border-radius: 8px; padding: 8px 12px; font: 12.5px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; } .log li { padding: 1px 0; } .log b { font-weight: 500; } .level-warn b { color: var(--fair); } .level-error b, .level-fatal b { color: var(--bad); font-weight: 700; }
 pre { margin: 4px 0 0; font: 13px/1.45 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; white-space: pre-wrap; overflow-wrap: anywhere; max-height: 420px; overflow: auto; }
 .snippet { background: var(--ground); border-radius: 8px; padding: 10px 12px; }
@@ -64,7 +65,7 @@ article > section, article > div { margin-top: 20px; } article.job > header p { 
 .verdict.plain { box-shadow: none; background: var(--ground); padding: 12px 16px; margin: 12px 0 0; } .verdict.plain .first { font-size: 16px; }
 .verdict .first { font-size: 21px; line-height: 1.35; font-weight: 600; }
 .verdict.wrong .first { color: var(--bad); } .verdict.note .first { color: var(--fair); } .verdict.well .first { color: var(--good); }
-.verdict .first a { color: inherit; }
+.verdict .first a { color: inherit; } .verdict a.small { display: inline-block; }
 .verdict ul { margin-top: 8px; } .verdict li { margin-top: 4px; }
 .job { background: var(--card); border-radius: 12px; box-shadow: var(--shadow); padding: 20px; margin-bottom: 20px; scroll-margin-top: 12px; }
 .job > header { margin-bottom: 18px; }
@@ -72,7 +73,7 @@ article > section, article > div { margin-top: 20px; } article.job > header p { 
 .columns { display: grid; gap: 26px 36px; grid-template-columns: minmax(0, 1fr); }
 .right > div + div:not(:empty), .left > div + div { margin-top: 24px; }
 .plan > div { display: flex; gap: 12px; margin: 2px 0; }
-.plan dt, .facts dt { color: var(--quiet); } .plan dt { flex: 0 0 74px; }
+.plan dt, .facts dt { color: var(--quiet); } .plan dt { flex: 0 0 92px; }
 .calendar { border-collapse: separate; border-spacing: 4px; width: calc(100% + 8px); margin: 0 -4px; table-layout: fixed; }
 .calendar th { font-weight: 500; font-size: 12px; color: var(--quiet); text-align: center; }
 .calendar th[scope=row] { text-align: left; white-space: nowrap; }

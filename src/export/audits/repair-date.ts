@@ -30,9 +30,10 @@ import { readSealedRows, type SealedFile } from '../../stage/sealed-rows.ts';
 import type { Stage } from '../../stage/stage.ts';
 import { forgetWhenBad } from '../bad-rows.ts';
 import { believedNow, latestNow } from '../clocks.ts';
+import { draftStaged } from '../draft-file.ts';
 import type { ExportContext } from '../export-context.ts';
 import { hurry } from '../priority.ts';
-import { type SealResult, sealDate, stageWriter } from '../seal-date.ts';
+import { type SealResult, sealDate } from '../seal-date.ts';
 import { type CompletedDate, completeDate, describeCompleted } from '../trades/complete-date.ts';
 import { fetchDate } from '../trades/fetch.ts';
 import { probeSymbol, recountRows } from '../trades/probe.ts';
@@ -75,7 +76,7 @@ export async function repairDate(
     extraFields: manifest.extra_columns,
     symbols: listSymbols(sealed.before, now),
   };
-  const stage = await openEmptyStage(deps, job, date, sumCounts(now).rows);
+  const stage = await openStage(engine, job, date, source.url, { rows: sumCounts(now).rows, isEmpty: true });
   try {
     if (!(await fetchFile(store, manifest, manifest.files[0], drop.path, signal))) {
       throw new Fault(
@@ -94,8 +95,7 @@ export async function repairDate(
     const kept = isKeeping ? gone + fetched.keptBefore : 0;
     const { completed } = fetched;
     const result = await sealDate(context, job, stage, {
-      path,
-      write: stageWriter(engine, job, stage),
+      file: draftStaged(deps, job, stage, path),
       query: buildPage(job, wholeDay(date), limits.dayEdges),
       lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
       counted: completed,
@@ -114,11 +114,6 @@ export async function repairDate(
     await stage.discard();
     await state.counts(date).remove();
   }
-}
-
-async function openEmptyStage({ engine, source }: RepairDeps, job: SqlJob, date: string, rows: number): Promise<Stage> {
-  await (await openStage(engine, job, date, source.url)).discard();
-  return await openStage(engine, job, date, source.url, { rows });
 }
 
 /**

@@ -192,21 +192,29 @@ async function auditDate(
     return { ...base, revision: of, result: 'differs', reason };
   };
   const moved = findMovedCells(before, now);
-  if (moved?.length === 0) return { record: judge(describeKept(kept)) };
+  const earlier = rule === 'mirror' ? describeEarlier(job, manifest) : undefined;
+  if (moved?.length === 0) return { record: judge(describeKept(kept, earlier)) };
   const isKnown = last?.revision === revision && last.rule === rule && last.counts === base.counts;
   if (isKnown) return { record: judge(last.reason) };
   const reason = describeMoved(before, now, moved);
   // An empty answer adds nothing, and is no proof that all rows are gone.
   if (rule === 'report' || now.length === 0) return { record: judge(reason) };
   // Many rows that are gone may be a source that lags: none is removed, and what is new is taken over as by `repair`.
-  const tooMuch = rule === 'mirror' ? findLoss(before, now)?.tooMuch : undefined;
-  const allowed = tooMuch === undefined ? job : { ...job, audit: 'repair' as const };
+  // Rows that an earlier audit kept were many, or kept by `repair`; they stay, too, until the date is exported again.
+  const why = rule === 'mirror' ? (findLoss(before, now)?.tooMuch ?? earlier) : undefined;
+  const allowed = why === undefined ? job : { ...job, audit: 'repair' as const };
   context.log.info({ event: 'audit-repair', date, rule, reason }, `${date} is restated: ${reason}`);
   const repaired = await repairDate(context, source, allowed, sealed, now, moved);
   if (repaired.status === 'sealed-elsewhere') return { record: undefined };
-  const record = judge(describeKept(repaired.kept, tooMuch), repaired.manifest.revision);
+  const record = judge(describeKept(repaired.kept, why), repaired.manifest.revision);
   if (repaired.status === 'unchanged') return { record };
   return { record, restated: describeSealedDate(context, repaired, source.stats.requests - requestsBefore) };
+}
+
+/** Why `mirror` leaves rows that are gone, if an earlier audit left them. */
+function describeEarlier({ name }: SqlJob, { date, kept = 0 }: Manifest): string | undefined {
+  if (kept === 0) return undefined;
+  return `an earlier audit kept them, and this removes them: flowdrop backfill ${name} --all --from ${date} --to ${date}`;
 }
 
 /** @param why they are not removed */

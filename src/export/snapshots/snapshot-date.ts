@@ -7,12 +7,13 @@ import { formatWallClock } from '../../calendar/wall-clock.ts';
 import { computeLookback } from '../../plan/dates.ts';
 import { openStage } from '../../stage/engine-stage.ts';
 import { believedNow, explainHold } from '../clocks.ts';
+import { draftStaged } from '../draft-file.ts';
 import type { ExportContext } from '../export-context.ts';
 import type { PlannedDate } from '../export-plan.ts';
 import type { ExportedDate, HeldBack } from '../exported.ts';
 import type { OpenedSource, SnapshotJob } from '../job-source.ts';
 import { hurrySnapshots } from '../priority.ts';
-import { sealDate, stageWriter } from '../seal-date.ts';
+import { sealDate } from '../seal-date.ts';
 import { fetchSnapshots } from './snapshots.ts';
 
 type Opened = Extract<OpenedSource, { kind: 'snapshots' }>;
@@ -45,8 +46,7 @@ export async function exportSnapshots(
   if (held !== undefined) return { held };
   onEvent({ kind: 'phase', date, phase: 'sealing' });
   const published = await sealDate(context, job, stage, {
-    path: state.drop(date),
-    write: stageWriter(engine, job, stage),
+    file: draftStaged(context, job, stage, state.drop(date)),
     query: describeRequest(job, date),
     // A chain without contracts is a valid answer; an unknown symbol is a gap.
     ...(fetched.missing.length === 0 ? {} : { degradedReason: describeMissing(fetched.missing) }),

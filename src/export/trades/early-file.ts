@@ -10,7 +10,8 @@ import { makeFolder } from '../../core/folder.ts';
 import type { Job } from '../../job/job.ts';
 import type { DropColumn } from '../../seal/drop-columns.ts';
 import type { DropChecksum } from '../../seal/write-parquet.ts';
-import { listStagedColumns, type SealedRows, type WriteRows } from '../seal-date.ts';
+import type { DraftFile } from '../draft-file.ts';
+import { listStagedColumns, type SealedRows } from '../seal-date.ts';
 
 interface WrittenFile {
   readonly columns: readonly DropColumn[];
@@ -20,17 +21,15 @@ interface WrittenFile {
 export class EarlyFile {
   readonly #job: Job;
   readonly #stage: SealedRows;
-  readonly #path: string;
-  readonly #write: WriteRows;
+  readonly #draft: Pick<DraftFile, 'path' | 'write'>;
   #control = new AbortController();
   #written: Promise<WrittenFile | undefined> | undefined;
 
-  /** @param write writes what is staged */
-  constructor(job: Job, stage: SealedRows, path: string, write: WriteRows) {
+  /** @param draft writes what is staged */
+  constructor(job: Job, stage: SealedRows, draft: Pick<DraftFile, 'path' | 'write'>) {
     this.#job = job;
     this.#stage = stage;
-    this.#path = path;
-    this.#write = write;
+    this.#draft = draft;
   }
 
   /** All rows are staged. Never throws: a file that cannot be written now is written when the date is sealed. */
@@ -41,9 +40,9 @@ export class EarlyFile {
   }
 
   async #writeFile(signal: AbortSignal): Promise<WrittenFile> {
-    await makeFolder(dirname(this.#path));
+    await makeFolder(dirname(this.#draft.path));
     const columns = await listStagedColumns(this.#job, this.#stage);
-    return { columns, checksum: await this.#write(columns, this.#path, 0, signal) };
+    return { columns, checksum: await this.#draft.write(columns, 0, signal) };
   }
 
   /** The rows are going to change. */
@@ -54,17 +53,17 @@ export class EarlyFile {
   }
 
   /** As `WriteRows`. */
-  async write(columns: readonly DropColumn[], path: string, duplicates: number): Promise<DropChecksum> {
+  async write(columns: readonly DropColumn[], duplicates: number): Promise<DropChecksum> {
     const early = await this.#written;
     this.#written = undefined;
     if (early !== undefined && duplicates === 0 && isDeepStrictEqual(early.columns, columns)) return early.checksum;
-    return await this.#write(columns, path, duplicates);
+    return await this.#draft.write(columns, duplicates);
   }
 
   /** Removes what nobody has asked for. */
   async discard(): Promise<void> {
     if (this.#written === undefined) return;
     await this.stop();
-    await rm(this.#path, { force: true });
+    await rm(this.#draft.path, { force: true });
   }
 }

@@ -11,12 +11,13 @@ import { buildPage } from '../../plan/statement.ts';
 import { openStage } from '../../stage/engine-stage.ts';
 import { forgetWhenBad } from '../bad-rows.ts';
 import { believedNow, doClocksAgree, earliestNow, explainHold, findConflict, latestNow } from '../clocks.ts';
+import { draftStaged } from '../draft-file.ts';
 import type { ExportContext } from '../export-context.ts';
 import { MAX_SETTLE_WAIT_MS, type PlannedDate, type RunPlan, settlesAt } from '../export-plan.ts';
 import type { ExportOutcome } from '../exported.ts';
 import type { OpenedSource } from '../job-source.ts';
 import { hurry } from '../priority.ts';
-import { sealDate, stageWriter } from '../seal-date.ts';
+import { sealDate } from '../seal-date.ts';
 import { type CompletedDate, completeDate } from './complete-date.ts';
 import { EarlyFile } from './early-file.ts';
 import { probeRows } from './probe.ts';
@@ -66,7 +67,8 @@ export async function exportTrades(
     staged: staged.reduce((sum, window) => sum + window.rows, 0),
     pages: planned.groups === undefined ? Math.ceil(rows / limits.rowLimit) : planned.pages,
   });
-  const early = new EarlyFile(job, stage, state.drop(date), stageWriter(engine, job, stage));
+  const draft = draftStaged(context, job, stage, state.drop(date));
+  const early = new EarlyFile(job, stage, draft);
   try {
     return await completeAndSeal();
   } finally {
@@ -82,8 +84,7 @@ export async function exportTrades(
     assertStillWhole(date, latestNow(context), source.lookbackDays?.());
     onEvent({ kind: 'phase', date, phase: 'sealing' });
     const published = await sealDate(context, job, stage, {
-      path: state.drop(date),
-      write: (columns, path, duplicates) => early.write(columns, path, duplicates),
+      file: { ...draft, write: (columns, duplicates) => early.write(columns, duplicates) },
       query: buildPage(job, wholeDay(date), limits.dayEdges),
       lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
       counted,

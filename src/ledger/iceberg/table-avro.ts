@@ -217,6 +217,6 @@ async function decode(bytes: Uint8Array, where: string): Promise<readonly unknow
 export function damagedTable(message: string, cause?: unknown): Fault {
   return new Fault('TABLE_DAMAGED', message, {
     cause,
-    hint: 'Drops and manifests are not touched by this. `flowdrop iceberg rebuild JOB` makes the table again from them.',
+    hint: 'Drops and manifests are not affected. `flowdrop iceberg rebuild JOB` rebuilds the table from them.',
   });
 }

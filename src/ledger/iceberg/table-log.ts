@@ -16,8 +16,11 @@ import {
 import { damagedTable } from './table-avro.ts';
 import { formatMetadata, parseMetadata, type TableMetadata } from './table-metadata.ts';
 
-/** Older ones are removed after a commit: a reader may still be at one of these. */
-const KEPT_VERSIONS = 10;
+/**
+ * Older ones are removed after a commit: a slow reader may still be at one of these while a backfill seals date after date.
+ * Iceberg's own default (`write.metadata.previous-versions-max`, https://iceberg.apache.org/docs/latest/configuration/).
+ */
+export const KEPT_VERSIONS = 100;
 
 /** Of reading the newest version. */
 const MAX_TRIES = 10;

@@ -7,7 +7,7 @@ import type { FlowReport } from '../model.ts';
 import { listTables } from '../report-tables.ts';
 import { formatCsv } from './csv.ts';
 import { formatParquet } from './parquet-file.ts';
-import { formatPdf } from './pdf.ts';
+import { formatPdf, type PdfLook } from './pdf.ts';
 
 export type AttachmentKind = 'csv' | 'parquet' | 'pdf';
 
@@ -24,6 +24,8 @@ interface AttachOptions {
   readonly limitBytes: number;
   /** IANA zone of the reader, for the instants of the PDF. */
   readonly timezone: string;
+  /** What the job file says about the look of the PDF; absent: the usual one. */
+  readonly look?: PdfLook | undefined;
 }
 
 interface Attachments {
@@ -50,7 +52,7 @@ export async function buildAttachments(
   };
   for (const file of options.own ?? []) add(file);
   for (const kind of new Set(kinds)) {
-    for (const file of await buildFiles(report, kind, options.timezone)) add(file);
+    for (const file of await buildFiles(report, kind, options)) add(file);
   }
   return { attachments, leftOut };
 }
@@ -58,7 +60,7 @@ export async function buildAttachments(
 async function buildFiles(
   report: FlowReport,
   kind: AttachmentKind,
-  timezone: string,
+  { timezone, look }: AttachOptions,
 ): Promise<readonly ReportAttachment[]> {
   switch (kind) {
     case 'csv':
@@ -80,7 +82,7 @@ async function buildFiles(
         {
           filename: nameFile(report, 'report', 'pdf'),
           contentType: 'application/pdf',
-          bytes: await formatPdf(report, timezone),
+          bytes: await formatPdf(report, timezone, look),
         },
       ];
     default:

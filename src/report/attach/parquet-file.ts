@@ -10,12 +10,16 @@ type ColumnType = Pick<SchemaElement, 'type' | 'converted_type'>;
 
 const TYPES: Readonly<Record<ColumnKind, ColumnType>> = {
   text: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
+  code: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
+  bucket: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
+  contract: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
   date: { type: 'INT32', converted_type: 'DATE' },
   count: { type: 'INT64' },
   flag: { type: 'BOOLEAN' },
   dollars: { type: 'DOUBLE' },
   price: { type: 'DOUBLE' },
   fraction: { type: 'DOUBLE' },
+  points: { type: 'DOUBLE' },
   ratio: { type: 'DOUBLE' },
   measure: { type: 'DOUBLE' },
 };

@@ -2,6 +2,8 @@
  * The report as PDF: completeness stamp, key numbers, charts, tables, and the origin of the numbers. Invariant: it
  * computes no number, and the same model gives the same bytes (the document's date is the report's).
  */
+import { formatDay, formatInstant } from '../../core/date-text.ts';
+import { buildAccent } from '../draw/accent.ts';
 import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from '../draw/chart.ts';
 import { LIGHT } from '../draw/palette.ts';
 import { renderPicture } from '../draw/picture.ts';
@@ -12,8 +14,9 @@ import { listTables } from '../report-tables.ts';
 import { describeSession, describeSymbols } from '../text/captions.ts';
 import { listConventions } from '../text/convention.ts';
 import { describeStrikes } from '../text/exposure-text.ts';
-import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatWallClock } from '../text/label.ts';
+import { cleanLabel, cleanLine, countOf, formatWallClock } from '../text/label.ts';
 import { describeGaps } from '../text/lacking.ts';
+import { cleanNote } from '../text/note.ts';
 import { buildSentences } from '../text/sentences.ts';
 import {
   COLOURS,
@@ -31,34 +34,48 @@ import { drawTable, measureTable } from './pdf-table.ts';
 
 const SMALL = 8;
 
+/** What a job file says about the look of the PDF. */
+export interface PdfLook {
+  /** Filled in; empty: the usual one. */
+  readonly title: string;
+  /** `#rrggbb`, of the title; null: the usual colour. */
+  readonly accent: string | null;
+  /** Markdown, printed as it was written; empty: none. */
+  readonly note: string;
+}
+
+const USUAL_PDF: PdfLook = { title: '', accent: null, note: '' };
+
 /** @param timezone IANA zone of the reader, for instants; trade times stay in the exchange's wall clock */
-export async function formatPdf(report: FlowReport, timezone: string): Promise<Uint8Array> {
+export async function formatPdf(report: FlowReport, timezone: string, look: PdfLook = USUAL_PDF): Promise<Uint8Array> {
   const { drop, exposure } = report;
   // Only the lead symbol's strikes: those of a whole watchlist would take a page per symbol.
   const tables = listTables(report, exposure.lead === null ? [] : [exposure.lead]);
   const figures = await drawFigures(report);
+  const name = look.title || 'Options flow';
   const page = await openPage({
-    title: `Options flow ${drop.date}`,
+    title: `${name} ${drop.date}`,
     subject: `${cleanLabel(drop.dataset)}, revision ${drop.revision}`,
     createdAt: new Date(report.createdAt),
   });
-  writeStamp(page, report, timezone);
+  writeStamp(page, report, timezone, { ...look, title: name });
   const [first, ...others] = tables;
   if (first !== undefined) writeTable(page, first);
   for (const figure of figures) writeFigure(page, figure);
   for (const table of others) writeTable(page, table);
   writeOrigin(page, report, timezone);
-  return await closePage(page, `Options flow ${drop.date}, ${cleanLabel(drop.dataset)} revision ${drop.revision}`);
+  return await closePage(page, `${name} ${drop.date}, ${cleanLabel(drop.dataset)} revision ${drop.revision}`);
 }
 
-function writeStamp(page: PdfPage, report: FlowReport, timezone: string): void {
+function writeStamp(page: PdfPage, report: FlowReport, timezone: string, { title, accent, note }: PdfLook): void {
   const { drop, headline } = report;
   const complete = drop.condition === 'available';
   const trades =
     headline.trades === 0
       ? 'no trades'
       : `${countOf(headline.trades, 'trade')} counted, ${formatWallClock(drop.min_time ?? '', drop.date)} to ${formatWallClock(drop.max_time ?? '', drop.date)} New York`;
-  writeText(page, 'Options flow', { type: 'H1', font: 'bold', size: 20 });
+  const colour = accent === null ? COLOURS.ink : buildAccent(accent).light;
+  writeText(page, title, { type: 'H1', font: 'bold', size: 20, colour });
   writeText(page, formatDay(drop.date), { type: 'P', size: 12, colour: COLOURS.faint, after: 6 });
   writeText(page, complete ? 'Complete' : 'Degraded: a part of the day may be missing', {
     type: 'P',
@@ -77,6 +94,8 @@ function writeStamp(page: PdfPage, report: FlowReport, timezone: string): void {
   );
   for (const sentence of buildSentences(report)) writeText(page, sentence, { type: 'P', size: 10 });
   for (const gap of describeGaps(report)) writeText(page, gap, { type: 'P', size: SMALL + 1, colour: COLOURS.bad });
+  const words = cleanNote(note);
+  if (words !== '') writeText(page, words, { type: 'P', size: 10, after: 4 });
 }
 
 function writeTable(page: PdfPage, table: AttachedTable): void {
@@ -100,7 +119,7 @@ function writeOrigin(page: PdfPage, report: FlowReport, timezone: string): void 
   writeText(page, `SHA-256 ${cleanLine(drop.sha256)}`, origin());
   writeText(page, `This report was made ${formatInstant(createdAt, timezone)}.`, origin(4));
   if (rebuildQueries.length === 0) return;
-  writeText(page, 'These queries give the tables again, in DuckDB or ClickHouse:', origin(4));
+  writeText(page, 'These queries rebuild the tables, in DuckDB or ClickHouse:', origin(4));
   for (const { table, sql } of rebuildQueries) {
     makeRoom(page, 60);
     writeText(page, cleanLabel(table), { type: 'P', font: 'bold', size: SMALL });

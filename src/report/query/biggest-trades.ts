@@ -1,11 +1,12 @@
 /**
- * The biggest single trades of the day by premium, each with the data to judge it. An underlying price or implied
+ * The biggest single trades of the day by premium, of all and of sweeps, each with the data to judge it. An underlying price or implied
  * volatility of 0 counts as missing: the first records of a session have no quotes yet.
  */
 import { isMultiLegType, isSweepType } from '../../api-contract/record-type.ts';
 import { type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { BigTrade } from '../model.ts';
+import { IS_SWEEP } from '../records.ts';
 
 export const BIGGEST_TRADES = 10;
 
@@ -28,18 +29,27 @@ interface TradeRow {
   readonly option_activity_type: string | null;
 }
 
+export async function queryBiggestTrades(source: DropSource): Promise<readonly BigTrade[]> {
+  return await queryTrades(source, 'isFinite(premium)');
+}
+
+/** The biggest executions of intermarket sweep orders. */
+export async function queryBiggestSweeps(source: DropSource): Promise<readonly BigTrade[]> {
+  return await queryTrades(source, `isFinite(premium) AND ${IS_SWEEP}`);
+}
+
 /**
  * Finds the threshold on one column first, so that wide rows are read only from the row groups with the largest
  * premiums (0.25 s instead of 0.7 s over 7 M rows). Equal premiums are ordered by time and id.
  */
-export async function queryBiggestTrades(source: DropSource): Promise<readonly BigTrade[]> {
+async function queryTrades(source: DropSource, condition: string): Promise<readonly BigTrade[]> {
   const rows = await source.rows<TradeRow>(
     `SELECT id, formatDateTime(fromUnixTimestamp64Milli(toUnixTimestamp64Milli(time), 'UTC'), '%H:%i:%S') AS clock,
        symbol, put_call, strike, toString(expiration_date) AS expiration, size, price, premium, side, sentiment,
        underlying_price, oi, iv, option_activity_type,
        dateDiff('day', date, expiration_date) AS days
      FROM ${source.table}
-     WHERE isFinite(premium) AND premium >= (SELECT min(premium) FROM (SELECT premium FROM ${source.table} WHERE isFinite(premium) ORDER BY premium DESC LIMIT ${BIGGEST_TRADES}))
+     WHERE ${condition} AND premium >= (SELECT min(premium) FROM (SELECT premium FROM ${source.table} WHERE ${condition} ORDER BY premium DESC LIMIT ${BIGGEST_TRADES}))
      ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,
   );
   return rows.map(readTrade);

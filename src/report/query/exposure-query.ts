@@ -24,14 +24,14 @@ import { hasAdjustedRoot, hasOddSize, SERIES_HASH } from '../records.ts';
 /** Symbols of the ranking: few enough to read at a glance. */
 export const TOP_EXPOSURES = 10;
 /** The number of strikes that a chart in a mail can show as separate bars. */
-const NEAR_STRIKES = 60;
+export const NEAR_STRIKES = 60;
 /** Rows of the expiration table, for a phone's screen; later expirations are one row. */
-const FIRST_EXPIRATIONS = 12;
+export const FIRST_EXPIRATIONS = 12;
 
 /**
  * Below this (0.0001%), volatility is practically 0: all gamma is between two prices of the profile, and d1 overflows.
  */
-const LEAST_VOLATILITY = 1e-6;
+export const LEAST_VOLATILITY = 1e-6;
 
 /** One symbol; the arrays are empty unless its details were requested. */
 export interface ExposureRow {
@@ -77,7 +77,11 @@ export interface ExposureScope {
   /** Trading date, YYYY-MM-DD. */
   readonly date: string;
   /** The chain drop of the date, as a FROM clause takes it, and its symbols: their series are the chain's. Null without one. */
-  readonly chain: { readonly table: string; readonly symbols: readonly string[] } | null;
+  readonly chain: {
+    readonly table: string;
+    readonly symbols: readonly string[];
+    readonly isDegraded?: boolean | undefined;
+  } | null;
   /** Whether zero gamma counts contracts that expire this date, with a time of 1/262. */
   readonly keepsExpiring: boolean;
 }

@@ -1,11 +1,11 @@
 /**
  * Compares the market-structure endpoint's gamma exposure with ours. Theirs covers the full chain and is intraday; ours
- * covers the series that traded, at the end of the session. So the two differ. If they differ by much, an explanation
+ * covers the series that traded, or the chain of the drop, at the end of the session. So the two differ. If they differ by much, an explanation
  * names possible reasons. It does not guess: it uses only numbers of the two drops.
  */
 import { Fault } from '../../core/errors.ts';
 import { formatCount, formatDecimal } from '../../core/units.ts';
-import { quoteString } from '../../engine/literal.ts';
+import { parquetFile } from '../../engine/literal.ts';
 import { MOVE } from '../../exposure/contract.ts';
 import type { Amount } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
@@ -47,7 +47,7 @@ export async function queryStructures(
   path: string,
   symbols: readonly string[],
 ): Promise<ReadonlyMap<string, StructureNumbers>> {
-  const table = `file(${quoteString(path)}, Parquet)`;
+  const table = parquetFile(path);
   await assertStructureColumns(source, table);
   const rows = await source.rows<StructureRow>(
     `SELECT symbol, spot, call_gex, put_gex, formatDateTime(intraday_gex_as_of, '%H:%i', 'UTC') AS as_of
@@ -91,10 +91,16 @@ function explainDifference(ours: RankedExposure, theirs: StructureNumbers): stri
     theirs.spot !== null && Math.abs(theirs.spot / spot - 1) > OTHER_SPOT
       ? `theirs is at a price of ${formatDecimal(theirs.spot)}, ours at ${formatDecimal(spot)}`
       : '',
-    `ours has only the ${formatCount(ours.contracts)} series that traded and the session's last values, theirs the full chain${theirs.asOf === null ? '' : ` as of ${theirs.asOf} UTC`}`,
+    `${describeScope(ours)}${theirs.asOf === null ? '' : ` as of ${theirs.asOf} UTC`}`,
   ];
   const text = reasons.filter((reason) => reason !== '').join('; ');
   return `${text[0]?.toUpperCase()}${text.slice(1)}.`;
+}
+
+function describeScope({ contracts, isWholeChain, isDegradedChain }: RankedExposure): string {
+  return isWholeChain
+    ? `ours is of the ${isDegradedChain ? 'degraded ' : ''}chain at the session's last price, theirs of the full chain`
+    : `ours has only the ${formatCount(contracts)} series that traded and the session's last values, theirs the full chain`;
 }
 
 function describeSign({ netGex }: RankedExposure, theirs: StructureNumbers): string {

@@ -15,7 +15,7 @@
  * `exposure-query.ts`.
  */
 import { Fault } from '../../core/errors.ts';
-import { quoteString } from '../../engine/literal.ts';
+import { parquetFile } from '../../engine/literal.ts';
 import { findSignChange, scaleGammaProfile } from '../../exposure/zero-gamma.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
@@ -74,22 +74,26 @@ export async function queryExposure(source: DropSource, options: ExposureOptions
   const top = rows.filter(({ place, spot }) => place <= TOP_EXPOSURES && spot > 0);
   const shown = [...watchedRows, ...top.slice(0, 1)].map(({ symbol }) => symbol);
   const structures = marketStructure === null ? undefined : await queryStructures(source, marketStructure, shown);
-  const describe = (row: ExposureRow) => describeSymbol(row, structures?.get(row.symbol));
+  const isDegraded = options.chain?.isDegraded === true;
+  const describe = (row: ExposureRow) => describeSymbol(rankSymbol(row, isDegraded), row, structures?.get(row.symbol));
   const watched = watchedRows.map(describe);
   const [first] = top.slice(0, 1).map(describe);
   const lead = watched.find(hasExposure) ?? first ?? null;
   return {
     total: readTotal(rows[0]),
     unpricedSymbols: rows[0]?.unpriced ?? 0,
-    top: top.map(rankSymbol),
+    top: top.map((row) => rankSymbol(row, isDegraded)),
     focus: hasWatchlist ? watched : [lead ?? []].flat(),
     lead,
   };
 }
 
 /** @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the file is not a chain drop */
-export async function openChain(source: DropSource, path: string): Promise<NonNullable<ExposureScope['chain']>> {
-  const table = `file(${quoteString(path)}, Parquet)`;
+export async function openChain(
+  source: DropSource,
+  { path, isDegraded }: { readonly path: string; readonly isDegraded?: boolean },
+): Promise<NonNullable<ExposureScope['chain']>> {
+  const table = parquetFile(path);
   const described = await source.rows<{ readonly name: string }>(`DESCRIBE TABLE ${table}`);
   const present = new Set(described.map(({ name }) => name));
   const missing = CHAIN_COLUMNS.filter((name) => !present.has(name));
@@ -100,11 +104,14 @@ export async function openChain(source: DropSource, path: string): Promise<NonNu
       { kind: 'usage', hint: 'Name the dataset of a job whose source is `api: chain` in `chain`, or set it to off.' },
     );
   const rows = await source.rows<{ readonly symbol: string }>(`SELECT DISTINCT symbol FROM ${table} ORDER BY symbol`);
-  return { table, symbols: rows.map(({ symbol }) => symbol) };
+  return { table, symbols: rows.map(({ symbol }) => symbol), isDegraded };
 }
 
-function describeSymbol(row: ExposureRow, structure: StructureNumbers | undefined): SymbolExposure {
-  const ranked = rankSymbol(row);
+function describeSymbol(
+  ranked: RankedExposure,
+  row: ExposureRow,
+  structure: StructureNumbers | undefined,
+): SymbolExposure {
   return {
     ...ranked,
     zeroGamma: row.spot > 0 ? findZeroGamma(row.spot, row.profile) : null,
@@ -118,7 +125,8 @@ function describeSymbol(row: ExposureRow, structure: StructureNumbers | undefine
   };
 }
 
-function rankSymbol(row: ExposureRow): RankedExposure {
+/** @param isDegraded whether the chain drop may lack contracts */
+function rankSymbol(row: ExposureRow, isDegraded: boolean): RankedExposure {
   return {
     symbol: row.symbol,
     spot: row.spot > 0 ? row.spot : null,
@@ -128,6 +136,7 @@ function rankSymbol(row: ExposureRow): RankedExposure {
     adjustedContracts: row.adjusted,
     unknownContracts: row.unknown,
     isWholeChain: row.is_chain === 1,
+    isDegradedChain: row.is_chain === 1 && isDegraded ? true : undefined,
   };
 }
 

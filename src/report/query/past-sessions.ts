@@ -24,8 +24,11 @@ const ALL = '';
 /** Column that only summaries of counted records have. */
 const MARK = 'recorded_trades';
 
+/** Column of summaries that count all codes of sweeps; sweeps of the others are not compared. */
+const SWEEP_MARK = 'sweep_trades';
+
 /** Columns read from a summary; one that the file lacks is null. */
-const COLUMNS: readonly string[] = [...SUMMARY_COLUMNS, MARK];
+const COLUMNS: readonly string[] = [...SUMMARY_COLUMNS, MARK, SWEEP_MARK];
 
 export interface PastSession {
   readonly date: string;
@@ -61,7 +64,9 @@ export async function queryHistory(source: DropSource, before: readonly PastSess
   );
   const sessions = past.flatMap((session, index) => {
     const row = rows.find((candidate) => candidate['session'] === index);
-    return row === undefined || row[MARK] === null ? [] : [{ ...session, numbers: readSummary(row) }];
+    if (row === undefined || row[MARK] === null) return [];
+    const known = row[SWEEP_MARK] === null ? { ...row, sweep_premium: null } : row;
+    return [{ ...session, numbers: readSummary(known) }];
   });
   return { sessions, previous: sessions.find(({ date }) => date === past[0]?.date) ?? null };
 }

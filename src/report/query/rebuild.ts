@@ -6,38 +6,39 @@
 
 import type { Exclusions, RebuildQuery } from '../model.ts';
 import { buildPartList, buildPremiumList, sumKnown, sumWhere } from '../number-values.ts';
-import {
-  buildCountedTable,
-  buildFate,
-  CODES,
-  hasAdjustedRoot,
-  hasOddSize,
-  IS_CALL,
-  IS_PUT,
-  KNOWN_PREMIUM,
-  SERIES_KEY,
-} from '../records.ts';
+import { buildCountedTable, buildFate, CODES, IS_SWEEP, KNOWN_PREMIUM, SERIES_KEY } from '../records.ts';
 import { BIGGEST_TRADES } from './biggest-trades.ts';
 import { buildDriversQuery } from './drivers.ts';
+import { buildEarningsQuery } from './earnings.ts';
 import { buildUnknown } from './exclusions.ts';
-import { TOP_EXPOSURES } from './exposure-query.ts';
-import { EXPIRY_BUCKET, MONEYNESS_BUCKET, TOP_SYMBOLS } from './sums.ts';
+import { buildExposureQueries, type RebuiltExposure } from './rebuild-exposure.ts';
+import { buildComparisonQueries } from './rebuild-history.ts';
+import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './sums.ts';
 import { buildContractsQuery } from './top-contracts.ts';
 
 const TRADE_LIST =
   'time, symbol, put_call, strike, expiration_date, size, price, premium, side, sentiment, underlying_price, oi, iv, option_activity_type, id';
 
-/**
- * @param location URL of the object; the reader's file has its last path segment as name
- * @param exclusions if the file has nothing to leave out, the queries omit the rule
- * @param hasGaps whether records lack a premium or a size
- * @param chain URL of the chain drop of the date, which the reader saves under its last path segment; null without one
- */
+export interface Rebuilt {
+  /** If the file has nothing to leave out, the queries omit the rule. */
+  readonly exclusions: Exclusions;
+  /** Whether records lack a premium or a size. */
+  readonly hasGaps: boolean;
+  /** URL of the chain drop of the date, which the reader saves under its last path segment; null without one. */
+  readonly chain: string | null;
+  /** The same of the market-structure drop. */
+  readonly structure: string | null;
+  /** Null if the report has no exposure. */
+  readonly exposure: RebuiltExposure | null;
+  /** The sessions that the day is compared with, newest first. */
+  readonly pastDates: readonly string[];
+  readonly hasEarnings: boolean;
+}
+
+/** @param location URL of the object; the reader's file has its last path segment as name */
 export function buildRebuildQueries(
   location: string,
-  exclusions: Exclusions,
-  hasGaps: boolean,
-  chain: string | null = null,
+  { exclusions, hasGaps, chain, structure, exposure, pastDates, hasEarnings }: Rebuilt,
 ): readonly RebuildQuery[] {
   const file = nameFile(location);
   const { cancelMessages, lateReports } = exclusions;
@@ -52,7 +53,7 @@ export function buildRebuildQueries(
     ['Headline', `${prelude}SELECT ${all}\nFROM ${counted}`],
     [
       'Symbols',
-      `${prelude}SELECT symbol, ${all}\nFROM ${counted} GROUP BY symbol ORDER BY total_premium DESC NULLS LAST, symbol LIMIT ${TOP_SYMBOLS}`,
+      `${prelude}SELECT symbol, ${all}\nFROM ${counted} GROUP BY symbol ORDER BY total_premium DESC NULLS LAST, symbol`,
     ],
     [
       'Half hours',
@@ -63,16 +64,22 @@ export function buildRebuildQueries(
       `${prelude}SELECT ${EXPIRY_BUCKET} AS bucket, ${parts}\nFROM ${counted} GROUP BY 1 ORDER BY min(expiration_date)`,
     ],
     ['Moneyness', `${prelude}SELECT ${MONEYNESS_BUCKET} AS bucket, ${parts}\nFROM ${counted} GROUP BY 1 ORDER BY 1`],
+    ['Biggest trades', `${prelude}${buildTradesQuery(counted, hasGaps ? ['premium IS NOT NULL'] : [])}`],
     [
-      'Biggest trades',
-      `${prelude}SELECT ${TRADE_LIST}\nFROM ${counted}${hasGaps ? ' WHERE premium IS NOT NULL' : ''} ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,
+      'Biggest sweeps',
+      `${prelude}${buildTradesQuery(counted, [...(hasGaps ? ['premium IS NOT NULL'] : []), IS_SWEEP])}`,
     ],
     ['Contracts by premium', `${prelude}${buildContractsQuery(counted)}`],
     ['What moved the day', `${prelude}${buildDriversQuery(counted)}`],
-    ['GEX by symbol', `${rest}${buildExposureQuery(counted)}`],
-    ...(chain === null
+    ...(hasEarnings ? [['Earnings within ten days', `${prelude}${buildEarningsQuery(counted)}`] as const] : []),
+    ...(exposure === null
       ? []
-      : [['GEX of whole chains', `${rest}${buildChainQuery(counted, nameFile(chain))}`] as const]),
+      : buildExposureQueries(
+          rest,
+          { counted, chain: chain && nameFile(chain), structure: structure && nameFile(structure) },
+          exposure,
+        )),
+    ...buildComparisonQueries(rest, counted, pastDates),
     [
       'Volume above open interest',
       `${prelude}SELECT ${sumWhere('volume > open_interest', '1')} AS series, count(*) AS of_series, ${sumWhere('volume IS NULL OR open_interest IS NULL', '1')} AS unknown_series, ${sum('volume > open_interest', 'total_premium')} AS premium\nFROM (SELECT sum(size) AS volume, max(oi) AS open_interest, sum(premium) AS total_premium FROM ${counted} GROUP BY ${SERIES_KEY}) AS series`,
@@ -103,49 +110,10 @@ function nameFile(location: string): string {
   return `"${location.slice(location.lastIndexOf('/') + 1).replaceAll('"', '""')}"`;
 }
 
-/** The exposure of every contract of the chain, at the symbol's last price of the underlying in the records. */
-function buildChainQuery(counted: string, chain: string): string {
-  const weigh = (right: string, sign: string) =>
-    `${sign}100 * 0.01 * spot * spot * ${sumWhere(`${right} AND isFinite(gamma) AND gamma > 0 AND open_interest > 0 AND NOT ${hasAdjustedRoot('option_symbol')}`, 'gamma * open_interest')}`;
-  return `
-spots AS (${SPOTS.replace('COUNTED', counted)}
-)
-SELECT chain.symbol AS symbol, spot, ${weigh(IS_CALL, '')} AS call_gex, ${weigh(IS_PUT, '-')} AS put_gex
-FROM ${chain} AS chain INNER JOIN spots ON chain.symbol = spots.symbol GROUP BY chain.symbol, spot ORDER BY 1`;
-}
-
-/** The last price of the underlying of each symbol. */
-const SPOTS = `
-  SELECT symbol, underlying_price AS spot FROM (
-    SELECT symbol, underlying_price, row_number() OVER (PARTITION BY symbol ORDER BY time DESC, id DESC) AS age
-    FROM COUNTED WHERE underlying_price > 0 AND isFinite(underlying_price)
-  ) AS aged WHERE age = 1`;
-
-/**
- * Uses each series' latest record with a gamma, and each symbol's last price of the underlying. Formula and conventions
- * are those of `exposure.ts`.
- */
-function buildExposureQuery(counted: string): string {
-  const weigh = (right: string, sign: string) => `${sign}100 * 0.01 * spot * spot * ${sumWhere(right, 'gamma_lots')}`;
-  const latest = 'time DESC, id DESC';
-  const known = 'CASE WHEN isFinite(gamma) THEN 0 ELSE 1 END';
-  const paid = (dollars: string) => `CASE WHEN isFinite(premium) AND isFinite(price * size) THEN ${dollars} ELSE 0 END`;
-  return `
-series AS (
-  SELECT symbol, put_call, CASE WHEN ${hasAdjustedRoot('option_symbol')} OR ${hasOddSize('paid', 'standard')} THEN 0 WHEN isFinite(gamma) AND gamma > 0 AND oi > 0 THEN gamma * oi ELSE 0 END AS gamma_lots FROM (
-    SELECT ${SERIES_KEY}, oi, gamma, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY ${known}, ${latest}) AS age,
-      sum(${paid('premium')}) OVER (PARTITION BY ${SERIES_KEY}) AS paid, sum(${paid('price * size * 100')}) OVER (PARTITION BY ${SERIES_KEY}) AS standard
-    FROM ${counted}
-  ) AS aged WHERE age = 1
-),
-spots AS (${SPOTS.replace('COUNTED', counted)}
-),
-exposures AS (
-  SELECT series.symbol AS symbol, spot, ${weigh(IS_CALL, '')} AS call_gex, ${weigh(IS_PUT, '-')} AS put_gex
-  FROM series INNER JOIN spots ON series.symbol = spots.symbol GROUP BY series.symbol, spot
-)
-SELECT symbol, spot, call_gex, put_gex, call_gex + put_gex AS net_gex
-FROM exposures ORDER BY abs(call_gex + put_gex) DESC, symbol LIMIT ${TOP_EXPOSURES}`;
+/** The largest premiums first. */
+function buildTradesQuery(counted: string, conditions: readonly string[]): string {
+  const where = conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`;
+  return `SELECT ${TRADE_LIST}\nFROM ${counted}${where} ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`;
 }
 
 function buildLeftOutQuery(file: string, hasGaps: boolean): string {

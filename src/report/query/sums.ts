@@ -22,7 +22,7 @@ import { buildSymbolHistory, type History } from './past-sessions.ts';
 /** Symbols in the table of the largest: few enough to read at a glance, and to fit a chart on a phone. */
 export const TOP_SYMBOLS = 10;
 /** Number of most bullish and of most bearish symbols. */
-const LEANING_SYMBOLS = 5;
+export const LEANING_SYMBOLS = 5;
 /** Rows of the table of unusual activity. */
 const UNUSUAL_SYMBOLS = 10;
 /** Symbols whose change explains that of the day. */

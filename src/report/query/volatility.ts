@@ -10,18 +10,21 @@ import { SERIES_HASH } from '../records.ts';
 import type { ExposureScope } from './exposure-query.ts';
 
 /** Expirations of a symbol that are listed: the term structure from days to about a year. */
-const EXPIRATIONS = 12;
+export const EXPIRATIONS = 12;
 /** The delta of the skew, and how far from it a contract may be. */
-const SKEW_DELTA = 0.25;
-const SKEW_REACH = 0.1;
+export const SKEW_DELTA = 0.25;
+export const SKEW_REACH = 0.1;
+/** How far the strike at the money may be from the spot, as a part of it: contracts that traded have gaps. */
+export const NEAR_MONEY = 0.05;
 /** Calendar days of a year, as for an implied volatility that is quoted per year. */
-const YEAR_DAYS = 365;
+export const YEAR_DAYS = 365;
 
 interface VolatilityRow {
   readonly root: string;
   readonly expiration: string;
   readonly days: number;
   readonly price: number;
+  readonly nearest: number;
   readonly at_the_money: EngineNumber;
   readonly put_wing: EngineNumber;
   readonly call_wing: EngineNumber;
@@ -46,9 +49,12 @@ export async function queryVolatility(
 }
 
 function buildQuery(table: string, date: string, chain: ExposureScope['chain']): string {
-  const traded = `SELECT any(symbol) AS root, any(expiration_date) AS expires, any(strike) AS k, any(put_call) AS right,
-      argMaxIf(iv, ${RECORD_ORDER}, isFinite(iv) AND iv > 0) AS sigma, argMaxIf(delta, ${RECORD_ORDER}, isFinite(iv) AND iv > 0) AS own_delta
-    FROM ${table} WHERE has({symbols:Array(String)}, symbol) GROUP BY ${SERIES_HASH}`;
+  // One tuple, because volatility and delta are of one record: an argMax of a delta alone would skip a null.
+  const traded = `SELECT root, expires, k, right, latest.1 AS sigma, latest.2 AS own_delta FROM (
+      SELECT any(symbol) AS root, any(expiration_date) AS expires, any(strike) AS k, any(put_call) AS right,
+        argMaxIf((iv, delta), ${RECORD_ORDER}, isFinite(iv) AND iv > 0) AS latest
+      FROM ${table} WHERE has({symbols:Array(String)}, symbol) GROUP BY ${SERIES_HASH}
+    )`;
   const whole =
     chain === null
       ? ''
@@ -63,7 +69,7 @@ function buildQuery(table: string, date: string, chain: ExposureScope['chain']):
       WHERE sigma > 0 AND isFinite(sigma) AND k > 0 AND isFinite(k) AND expires >= toDate32('${date}')
     )
     SELECT root, toString(expires) AS expiration, dateDiff('day', toDate32('${date}'), expires) AS days, any(spot) AS price,
-      argMin(mean_sigma, (abs(k - spot), k)) AS at_the_money,
+      argMin(k, (abs(k - spot), k)) AS nearest, argMin(mean_sigma, (abs(k - spot), k)) AS at_the_money,
       if(${hasWing('PUT', -SKEW_DELTA)}, ${wing('PUT', -SKEW_DELTA)}, NULL) AS put_wing,
       if(${hasWing('CALL', SKEW_DELTA)}, ${wing('CALL', SKEW_DELTA)}, NULL) AS call_wing
     FROM (SELECT *, avg(sigma) OVER (PARTITION BY root, expires, k) AS mean_sigma FROM series WHERE spot > 0)
@@ -71,14 +77,17 @@ function buildQuery(table: string, date: string, chain: ExposureScope['chain']):
 }
 
 function readRow(row: VolatilityRow): ExpirationVolatility {
-  const atTheMoney = readNumber(row.at_the_money);
+  const isNear = Math.abs(row.nearest - row.price) <= NEAR_MONEY * row.price;
+  const atTheMoney = isNear ? readNumber(row.at_the_money) : null;
   const [put, call] = [readNumber(row.put_wing), readNumber(row.call_wing)];
   return {
     symbol: row.root,
     expirationDate: row.expiration,
     days: row.days,
     atTheMoney,
+    strike: isNear ? row.nearest : null,
     skew: put === null || call === null ? null : put - call,
-    expectedMove: atTheMoney === null ? null : row.price * atTheMoney * Math.sqrt(row.days / YEAR_DAYS),
+    expectedMove:
+      atTheMoney === null || row.days === 0 ? null : row.price * atTheMoney * Math.sqrt(row.days / YEAR_DAYS),
   };
 }

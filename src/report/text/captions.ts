@@ -1,8 +1,9 @@
 /** The finding of a chart or table in a sentence: its caption, and the text for readers who cannot see it. Pure. */
 
+import { formatNearDay } from '../../core/date-text.ts';
 import { formatCount, formatDollars } from '../../core/units.ts';
 import { type Amount, leanOf, shareOf } from '../amount.ts';
-import type { HalfHour, SymbolFlow, VolumeAboveOpenInterest } from '../model.ts';
+import type { Earnings, HalfHour, SymbolFlow, VolumeAboveOpenInterest } from '../model.ts';
 import { cleanLabel, formatPart, nameSymbol } from './label.ts';
 
 const UNKNOWN = 'The premium cannot be computed.';
@@ -24,7 +25,7 @@ export function describeSymbols(top: readonly SymbolFlow[], symbolCount: number,
   const [first] = top;
   if (first === undefined) return 'No trades.';
   const name = nameSymbol(first.symbol);
-  if (symbolCount === 1) return `${name} is the only symbol of the day: ${formatDollars(first.total)}.`;
+  if (symbolCount === 1) return `${name} is the only symbol in this report: ${formatDollars(first.total)}.`;
   if (total === null || first.total === null) return UNKNOWN;
   if (total <= 0) return `${formatCount(symbolCount)} symbols traded, without premium.`;
   const shown = top.reduce((sum, flow) => sum + (flow.total ?? 0), 0);
@@ -32,7 +33,14 @@ export function describeSymbols(top: readonly SymbolFlow[], symbolCount: number,
   return `${name} leads with ${formatDollars(first.total)}, ${formatPart(first.total / total)} of all premium.${rest}`;
 }
 
-/** Describes the largest part of a day: `0DTE took the largest part, 38% of premium.` */
+/** `Earnings within ten days: TSLA Nov 25, NVDA Dec 1.`; empty without any. */
+export function describeEarnings(earnings: readonly Earnings[], date: string): string {
+  if (earnings.length === 0) return '';
+  const named = earnings.map(({ symbol, day }) => `${nameSymbol(symbol)} ${formatNearDay(day, date)}`);
+  return `Earnings within ten days: ${named.join(', ')}.`;
+}
+
+/** Describes the largest part of a day: `Largest part: 0DTE, 38% of premium.` */
 export function describeParts(
   parts: readonly { readonly title: string; readonly total: Amount }[],
   total: Amount,
@@ -40,14 +48,14 @@ export function describeParts(
   const largest = pickLargest(parts);
   if (total === null) return UNKNOWN;
   if (largest === undefined || total <= 0) return 'No premium.';
-  return `${largest.title} took the largest part, ${formatPart(shareOf(largest.total, total))} of premium.`;
+  return `Largest part: ${largest.title}, ${formatPart(shareOf(largest.total, total))} of premium.`;
 }
 
 /** Describes the series that traded more than their open interest. */
 export function describeVolumeAboveOpenInterest(above: VolumeAboveOpenInterest, total: Amount): string {
   const { series, ofSeries, unknownSeries, premium } = above;
   const unknown =
-    unknownSeries === 0 ? '' : ` Of ${formatCount(unknownSeries)} series volume or open interest is not known.`;
+    unknownSeries === 0 ? '' : ` For ${formatCount(unknownSeries)} series, volume or open interest is unknown.`;
   if (series === 0) return `No series traded more than its open interest.${unknown}`;
   const share = total !== null && total > 0 ? `, ${formatPart(shareOf(premium, total))} of premium` : '';
   return `${formatCount(series)} of ${formatCount(ofSeries)} series traded more than their open interest: ${formatDollars(premium)}${share}.${unknown}`;

@@ -16,7 +16,7 @@ export function listConventions(report: FlowReport): readonly Convention[] {
     },
     {
       term: 'Sentiment',
-      text: 'the record’s own field, an estimate from whether the trade executed at the bid or the ask; neutral is at the midpoint. Trades of no known sentiment are in none of the three. Legs of spreads count by their own side.',
+      text: 'the record’s own field, an estimate from whether the trade executed at the bid or the ask; neutral is between the two, or without quotes. Trades of no known sentiment are in none of the three. Legs of spreads count by their own side.',
     },
     {
       term: 'Net call, net put premium',

@@ -1,7 +1,7 @@
 /** Texts for gamma exposure: lead symbol, the chart by strike, and why the endpoint's figures differ. Pure. */
 import { formatDecimal, formatSignedDollars } from '../../core/units.ts';
 import type { Exposure, RankedExposure, SymbolExposure } from '../model.ts';
-import { cleanLine, joinWords, NONE, nameSymbol } from './label.ts';
+import { cleanLine, joinWords, NONE, nameBasis, nameSymbol } from './label.ts';
 import { describeDistance, describeSpot } from './sentences.ts';
 
 /** The symbol of the first screen. */
@@ -12,7 +12,7 @@ export function buildLead({ lead }: Exposure) {
     symbol: nameSymbol(lead.symbol),
     netGex: spot === null ? NONE : formatSignedDollars(lead.netGex),
     // What the exposure is of.
-    basis: lead.isWholeChain ? 'whole chain' : 'traded contracts only',
+    basis: nameBasis(lead),
     spot: formatLevel(spot),
     zeroGamma: formatLevel(zeroGamma),
     // `0.9% above`; empty if spot or zero gamma is unknown.
@@ -21,14 +21,24 @@ export function buildLead({ lead }: Exposure) {
 }
 
 /** What the exposure of these symbols is of: a chain has every contract, the records only those that traded. */
-export function describeBasis(symbols: readonly RankedExposure[]): string {
+export function describeBasis(symbols: readonly RankedExposure[], what = 'GEX'): string {
   const name = (list: readonly RankedExposure[]) => joinWords(list.map(({ symbol }) => nameSymbol(symbol)));
-  const whole = symbols.filter(({ isWholeChain }) => isWholeChain);
+  const degraded = symbols.filter(({ isDegradedChain }) => isDegradedChain);
+  const whole = symbols.filter(({ isWholeChain, isDegradedChain }) => isWholeChain && !isDegradedChain);
   const traded = symbols.filter(({ isWholeChain }) => !isWholeChain);
   if (symbols.length === 0) return '';
-  if (traded.length === 0) return 'GEX of the whole chain.';
-  if (whole.length === 0) return 'GEX of the contracts that traded this day only.';
-  return `GEX of the whole chain: ${name(whole)}; of the contracts that traded this day only: ${name(traded)}.`;
+  if (degraded.length > 0) {
+    const groups = [
+      ['of a degraded chain, which may lack contracts', degraded],
+      ['of the whole chain', whole],
+      ['of the contracts that traded this day only', traded],
+    ] as const;
+    const said = groups.flatMap(([basis, list]) => (list.length === 0 ? [] : [`${basis}: ${name(list)}`]));
+    return `${what} ${said.join('; ')}.`;
+  }
+  if (traded.length === 0) return `${what} of the whole chain.`;
+  if (whole.length === 0) return `${what} of the contracts that traded this day only.`;
+  return `${what} of the whole chain: ${name(whole)}; of the contracts that traded this day only: ${name(traded)}.`;
 }
 
 /** Describes the chart by strike. */
@@ -39,7 +49,7 @@ export function describeStrikes(lead: SymbolExposure): string {
     ...(putWall === null ? [] : [`put wall at ${formatStrike(putWall)}`]),
   ];
   const spot = describeSpot(lead);
-  return `${walls.length === 0 ? 'No wall' : capitalize(walls.join(', '))}; ${spot}.`;
+  return `${walls.length === 0 ? 'No wall' : capitalize(walls.join(', '))} (${nameBasis(lead)}); ${spot}.`;
 }
 
 /** A strike as it is quoted: `600`, `182.5`. */

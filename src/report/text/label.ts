@@ -1,8 +1,10 @@
 /**
- * Formats labels, dates and numbers for the report. Invariant: `cleanLabel` and `cleanCode` return a text of the data
+ * Formats labels and numbers for the report; `core/date-text.ts` has dates. Invariant: `cleanLabel` and `cleanCode` return a text of the data
  * without control characters and with bounded length, so that it cannot forge a line of the text part or a header, or
  * widen a table.
  */
+import { nameCode } from '../../api-contract/code-name.ts';
+import { formatDate, formatShortDay } from '../../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
 import type { Amount } from '../amount.ts';
 
@@ -12,7 +14,7 @@ export const NONE = '–';
 /** Longer than any symbol or contract; a cut text ends with an ellipsis. */
 const MAX_LABEL_LENGTH = 40;
 
-/** Longer than any side, sentiment or activity type. */
+/** Longer than any code. */
 const MAX_CODE_LENGTH = 12;
 
 /** Sums of the same numbers in a different order differ by less than this. */
@@ -21,28 +23,8 @@ const HALF_CENT = 0.005;
 /** 10,000%. */
 const MANY_TIMES = 100;
 
-const DAY_MS = 86_400_000;
-/** Half a year: readers take a day and month without a year for the nearest one. */
-const FAR_DAYS = 180;
-
 /** Control characters, line separators, and direction marks. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
-
-const WEEKDAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'] as const;
-const MONTHS = [
-  'January',
-  'February',
-  'March',
-  'April',
-  'May',
-  'June',
-  'July',
-  'August',
-  'September',
-  'October',
-  'November',
-  'December',
-] as const;
 
 /** A text of the data, on one line of bounded length. */
 export function cleanLabel(value: string): string {
@@ -64,6 +46,33 @@ function shorten(value: string, maxLength: number): string {
   return letters.length > maxLength ? `${letters.slice(0, maxLength - 1).join('')}…` : letters.join('');
 }
 
+const EXPIRY_NAMES: Readonly<Record<string, string>> = {
+  week: '1 to 7 days',
+  month: '8 to 31 days',
+  later: 'more than 31 days',
+};
+
+/** A part of the day by expiration or moneyness. */
+export function nameBucket(bucket: string): string {
+  return EXPIRY_NAMES[bucket] ?? nameCode(bucket);
+}
+
+/** What an exposure is of: its chain has every contract, the records only those that traded. */
+export function nameBasis({ isWholeChain, isDegradedChain }: Basis): string {
+  if (isDegradedChain) return 'degraded chain';
+  return isWholeChain ? 'whole chain' : 'traded contracts only';
+}
+
+interface Basis {
+  readonly isWholeChain: boolean;
+  readonly isDegradedChain?: boolean | undefined;
+}
+
+/** `SPY Nov 20, 2026 600 C` for a contract of the model, `SPY 2026-11-20 600 C`. */
+export function nameContract(contract: string): string {
+  return cleanLabel(contract.replace(/(?<= )\d{4}-\d{2}-\d{2}(?= )/, formatDate));
+}
+
 /** A text of any length on one line, such as a URL. */
 export function cleanLine(value: string): string {
   return value.replace(UNPRINTABLE, ' ').trim();
@@ -74,13 +83,6 @@ export function countOf(count: Amount, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** `Thursday, 19 November 2026` for `2026-11-19`; the text itself if it is not a date. */
-export function formatDay(date: string): string {
-  const day = new Date(`${date}T00:00:00Z`);
-  if (Number.isNaN(day.getTime())) return cleanLabel(date);
-  return `${WEEKDAYS[day.getUTCDay()]}, ${day.getUTCDate()} ${MONTHS[day.getUTCMonth()]} ${day.getUTCFullYear()}`;
-}
-
 /**
  * `09:30:02` from a wall-clock time such as `2026-11-19 09:30:02.000`, with its day if that differs from `date`
  * (sessions that begin the evening before); empty if there is no time.
@@ -89,42 +91,7 @@ export function formatWallClock(time: string, date: string): string {
   const [clock] = /\d{2}:\d{2}(:\d{2})?/.exec(time) ?? [];
   if (clock === undefined) return '';
   const day = time.slice(0, date.length);
-  return /^\d{4}-\d{2}-\d{2}$/.test(day) && day !== date ? `${formatShortDay(day)} ${clock}` : clock;
-}
-
-/** `18 Nov` for `2026-11-18`; the text itself if it is not a date. */
-export function formatShortDay(date: string): string {
-  const day = new Date(`${date}T00:00:00Z`);
-  if (Number.isNaN(day.getTime())) return cleanLabel(date);
-  return `${day.getUTCDate()} ${MONTHS[day.getUTCMonth()]?.slice(0, 3)}`;
-}
-
-/** `18 Nov` for an earlier day; `18 Nov 2025` if it is so far back that readers would assume this year. */
-export function formatPastDay(past: string, date: string): string {
-  const days = (Date.parse(date) - Date.parse(past)) / DAY_MS;
-  return days > FAR_DAYS ? `${formatShortDay(past)} ${past.slice(0, 4)}` : formatShortDay(past);
-}
-
-/** `15 Jan` for a day within the next half year; `17 Dec 2027` for a later one. */
-export function formatFutureDay(day: string, date: string): string {
-  const days = (Date.parse(day) - Date.parse(date)) / DAY_MS;
-  return days > FAR_DAYS ? `${formatShortDay(day)} ${day.slice(0, 4)}` : formatShortDay(day);
-}
-
-/**
- * `2026-11-19 17:31 EST` for an ISO instant, in the reader's time zone.
- * @param timezone IANA name; `job/` validates it
- */
-export function formatInstant(instant: string, timezone: string): string {
-  const time = new Date(instant);
-  if (Number.isNaN(time.getTime())) return cleanLabel(instant);
-  const format = new Intl.DateTimeFormat('en-US', {
-    ...{ timeZone: timezone, timeZoneName: 'short', hourCycle: 'h23' },
-    ...{ year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit' },
-  });
-  const parts = new Map(format.formatToParts(time).map(({ type, value }) => [type, value]));
-  const of = (type: Intl.DateTimeFormatPartTypes) => parts.get(type) ?? '';
-  return `${of('year')}-${of('month')}-${of('day')} ${of('hour')}:${of('minute')} ${of('timeZoneName')}`;
+  return /^\d{4}-\d{2}-\d{2}$/.test(day) && day !== date ? `${formatShortDay(day)}, ${clock}` : clock;
 }
 
 /** A count for a narrow column: whole below ten thousand, then `61.2K`, `6.53M`. */

@@ -49,7 +49,7 @@ export function describeGaps({ headline, exclusions, topSymbols }: FlowReport): 
 }
 
 function describeSum(sum: number | null): string {
-  return sum === null ? 'the sums cannot be computed' : 'the sums are without them';
+  return sum === null ? 'the sums cannot be computed' : 'the sums leave them out';
 }
 
 /** `3 trades have an unknown side ("X" 2, none 1): in no net premium.` */

@@ -3,8 +3,10 @@
  * Designers change the templates; a change of what is printed starts here. The template engine does the escaping.
  */
 
+import { formatDay, formatInstant } from '../../core/date-text.ts';
 import { formatCount, formatDollars } from '../../core/units.ts';
 import { clearLeanOf } from '../amount.ts';
+import { buildAccent } from '../draw/accent.ts';
 import {
   buildChangeRows,
   describePast,
@@ -13,13 +15,17 @@ import {
   MAIL_NUMBERS,
   nameSessions,
 } from '../key-numbers.ts';
+import { type ReportLook, USUAL_LOOK } from '../look.ts';
 import type { FlowReport } from '../model.ts';
 import { printRows } from '../report-table.ts';
 import { DIGEST_SYMBOLS, MOVED } from '../report-tables.ts';
+import { chooseSections, MAIL_SECTIONS } from '../section.ts';
 import { buildBar, toneOf } from './bar.ts';
-import { describeSession } from './captions.ts';
+import { describeEarnings, describeSession } from './captions.ts';
 import { buildLead, describeBasis, describeStrikes } from './exposure-text.ts';
-import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatRatio, formatWallClock } from './label.ts';
+import { cleanLabel, cleanLine, countOf, formatRatio, formatWallClock } from './label.ts';
+import { cleanNote } from './note.ts';
+import { buildOwnSubject, fillWords } from './own-words.ts';
 import { buildWatchRow } from './row.ts';
 import { buildSentences, nameDriver } from './sentences.ts';
 import { buildPreview, buildSubject, describeLean } from './subject.ts';
@@ -42,6 +48,8 @@ export interface ViewOptions {
   /** How the recipient reaches the full report: a link (null: it does not expire), or an attached file. */
   readonly full?: FullReportPlace | undefined;
   readonly late: boolean;
+  /** How the job file wants it to look; absent: as usual. */
+  readonly look?: ReportLook | undefined;
   /** Files that were too large to attach. */
   readonly leftOut?: readonly string[];
   /** In a correction: what changed since the mailed revision; else null. */
@@ -60,8 +68,15 @@ const UNKNOWN = 'cannot be computed';
 export function buildFlowView(report: FlowReport, options: ViewOptions) {
   const { headline, drop, exposure, comparison } = report;
   const empty = headline.trades === 0;
+  const occasion = { late: options.late, corrected: options.correction !== null };
+  const { subject, sections } = options.look ?? USUAL_LOOK;
   return {
-    subject: buildSubject(report, { late: options.late, corrected: options.correction !== null }),
+    subject:
+      subject === null
+        ? buildSubject(report, occasion)
+        : buildOwnSubject(subject, [report], { date: drop.date, pending: 0, occasion }),
+    ...buildLook([report], drop.date, options),
+    sections: chooseSections(MAIL_SECTIONS, (section) => section, sections),
     preview: buildPreview(report),
     job: cleanLabel(report.job),
     dataset: cleanLabel(drop.dataset),
@@ -99,15 +114,29 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
       MOVED,
       report.drivers.top.map((row) => ({ ...row, title: nameDriver(row, drop.date) })),
     ),
+    // Empty if none are known.
+    movedEarnings: describeEarnings(report.earnings, drop.date),
     // Empty if there is no chart by strike.
     strikesFinding: exposure.lead === null || exposure.lead.strikes.length === 0 ? '' : describeStrikes(exposure.lead),
     location: cleanLine(drop.location),
     sha256: cleanLine(drop.sha256),
-    full: buildFull(options),
-    link: buildLink(options),
+    full: buildFull(options, drop.date),
+    link: buildLink(options, drop.date),
     // Files that were too large to attach; empty if none.
     leftOut: (options.leftOut ?? []).map(cleanLine).join(', '),
-    createdAt: formatInstant(report.createdAt, options.timezone),
+    createdAt: formatInstant(report.createdAt, options.timezone, drop.date),
+  };
+}
+
+/** What the job file says about title, logo and colour, and its note as text. */
+export function buildLook(reports: readonly FlowReport[], date: string, { look = USUAL_LOOK }: ViewOptions) {
+  const { title, logo, accent, note } = look;
+  return {
+    // Empty: the template's own words.
+    title: title === null ? '' : fillWords(title, reports, date),
+    logo: logo && { width: logo.width, height: logo.height },
+    accent: buildAccent(accent),
+    noteText: cleanNote(note),
   };
 }
 
@@ -124,7 +153,7 @@ function buildStamp({ drop }: FlowReport, timezone: string) {
     // First and last trade, exchange wall clock; empty on an empty day.
     from: formatWallClock(drop.min_time ?? '', drop.date),
     until: formatWallClock(drop.max_time ?? '', drop.date),
-    sealedAt: formatInstant(drop.sealed_at, timezone),
+    sealedAt: formatInstant(drop.sealed_at, timezone, drop.date),
   };
 }
 
@@ -138,17 +167,22 @@ export function buildCorrection({ correction }: Pick<ViewOptions, 'correction'>)
 }
 
 /** Texts that do not apply are empty; null if there is no full report. */
-function buildFull({ full, timezone }: ViewOptions) {
+function buildFull({ full, timezone, look = USUAL_LOOK }: ViewOptions, date: string) {
   if (full === undefined) return null;
-  if ('file' in full) return { url: '', expiresAt: '', file: cleanLine(full.file) };
-  const expiresAt = full.expiresAt === null ? '' : formatInstant(full.expiresAt, timezone);
-  return isWebAddress(full.url) ? { url: cleanLine(full.url), expiresAt, file: '' } : null;
+  const says = look.sections === null ? WHOLE_REPORT : CHOSEN_REPORT;
+  if ('file' in full) return { url: '', expiresAt: '', file: cleanLine(full.file), says };
+  const expiresAt = full.expiresAt === null ? '' : formatInstant(full.expiresAt, timezone, date);
+  return isWebAddress(full.url) ? { url: cleanLine(full.url), expiresAt, file: '', says } : null;
 }
 
+/** What the full report has, and what it is if the job file chooses its sections. */
+const WHOLE_REPORT = 'Every table, its formulas, and the queries that rebuild it';
+const CHOSEN_REPORT = 'More of this day';
+
 /** Prints only HTTP and HTTPS links: we cannot know what a link with another scheme would do. */
-function buildLink({ link, timezone }: ViewOptions): ViewOptions['link'] {
+function buildLink({ link, timezone }: ViewOptions, date: string): ViewOptions['link'] {
   if (link === null || !isWebAddress(link.url)) return null;
-  return { url: cleanLine(link.url), expiresAt: formatInstant(link.expiresAt, timezone) };
+  return { url: cleanLine(link.url), expiresAt: formatInstant(link.expiresAt, timezone, date) };
 }
 
 function isWebAddress(url: string): boolean {

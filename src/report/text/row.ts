@@ -7,6 +7,8 @@ import type { Premium } from '../numbers.ts';
 import { toneOf } from './bar.ts';
 import { formatRatio, formatTimes, NONE, nameSymbol } from './label.ts';
 
+const FAR_RATIO = 2;
+
 export function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol) {
   const priced = exposure !== null && exposure.spot !== null;
   const lean = flow === null ? null : leanOf(flow);
@@ -21,9 +23,14 @@ export function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol
     tone: toneOf(lean),
     gex: priced ? formatSignedDollars(exposure.netGex) : NONE,
     zeroGamma: priced && exposure.zeroGamma !== null ? formatDecimal(exposure.zeroGamma) : NONE,
-    // `4.3 ×` its mean if it is unusual.
-    unusual: unusual === null ? '' : formatTimes(unusual.ratio),
+    // `4.3 ×` its mean, if that is far from it; a smaller difference is noise.
+    unusual: unusual === null || !isFar(unusual.ratio) ? '' : formatTimes(unusual.ratio),
   };
+}
+
+/** Twice its mean or more, half of it or less. */
+function isFar(ratio: number): boolean {
+  return ratio >= FAR_RATIO || ratio <= 1 / FAR_RATIO;
 }
 
 /** One row per kind of records left out, between the counted records and the total of the file. */

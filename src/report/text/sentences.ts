@@ -5,21 +5,13 @@
  * only to the sealed sessions that were read and are not degraded.
  */
 
+import { formatNearDay } from '../../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars } from '../../core/units.ts';
 import { shareOf } from '../amount.ts';
 import { listPastGaps, nameSessions } from '../key-numbers.ts';
-import type { Driver, FlowReport, SymbolExposure } from '../model.ts';
+import type { BigTrade, Driver, FlowReport, SymbolExposure } from '../model.ts';
 import { hasWholeSymbols } from '../records.ts';
-import {
-  cleanLabel,
-  cleanLine,
-  countOf,
-  formatFutureDay,
-  formatPart,
-  formatPastDay,
-  formatSignedPercent,
-  nameSymbol,
-} from './label.ts';
+import { cleanLine, countOf, formatPart, formatSignedPercent, nameContract, nameSymbol } from './label.ts';
 import { describeGap } from './lacking.ts';
 
 const SENTENCES = 3;
@@ -67,19 +59,19 @@ export function buildSentences(report: FlowReport): readonly string[] {
 function sayFilter({ drop: { filter } }: FlowReport): readonly string[] {
   if (filter === undefined) return [];
   const gex = hasWholeSymbols(filter) ? '' : ' GEX needs every trade, so there is none.';
-  return [`Only trades with ${cleanLine(filter)}: every sum is of these alone.${gex}`];
+  return [`Only trades with ${cleanLine(filter)}: every sum covers only these.${gex}`];
 }
 
 /** What is unlike other days. The texts come from a file, so they are one line each. */
 function sayDoubts({ drop: { doubts = [] } }: FlowReport): readonly string[] {
-  return doubts.length === 0 ? [] : [`Unlike other days: ${doubts.map(cleanLine).join('; ')}.`];
+  return doubts.length === 0 ? [] : [`Unusual: ${doubts.map(cleanLine).join('; ')}.`];
 }
 
 /** Why the headline premium does not cover all trades. */
 function sayGap({ headline }: FlowReport): readonly string[] {
   const gap = describeGap(headline);
   if (headline.total === null) return [`The premium of this date cannot be computed: ${gap}.`];
-  return gap === '' ? [] : [`All sums of premium are without some trades: ${gap}.`];
+  return gap === '' ? [] : [`All premium sums leave out some trades: ${gap}.`];
 }
 
 /** Says whether nothing traded, or no record of the file counts. */
@@ -94,7 +86,7 @@ function sayNothingCounts({ exclusions }: FlowReport): string {
 }
 
 /** Whose calls or puts the bearish and the bullish premium was. */
-export function sayDrivers({ headline, drivers, symbolCount, drop }: FlowReport): Sentence | null {
+export function sayDrivers({ headline, drivers, biggestTrades, symbolCount, drop }: FlowReport): Sentence | null {
   const { total } = headline;
   if (symbolCount < 2 || total === null || total <= 0) return null;
   const sides = (['bearish', 'bullish'] as const)
@@ -108,19 +100,37 @@ export function sayDrivers({ headline, drivers, symbolCount, drop }: FlowReport)
     .toSorted((a, b) => b.dollars - a.dollars);
   const [first, second] = sides;
   if (first === undefined) return null;
-  const lead = `${nameDriver(first.driver, drop.date)} were ${formatPart(first.share)} of ${first.side} premium`;
-  const rest = second && `; ${nameDriver(second.driver, drop.date)} were ${formatPart(second.share)} of ${second.side}`;
+  const whole = ({ side, driver }: (typeof sides)[number]) => sayOneTrade(driver, side, biggestTrades);
+  const lead = `${nameDriver(first.driver, drop.date)} were ${formatPart(first.share)} of ${first.side} premium${whole(first)}`;
+  const rest =
+    second &&
+    `; ${nameDriver(second.driver, drop.date)} were ${formatPart(second.share)} of ${second.side}${whole(second)}`;
   return { text: `${lead}${rest ?? ''}.`, weight: sides.reduce((sum, { dollars }) => sum + dollars, 0) / total };
 }
 
-/** `SPX puts`, `SPX puts expiring 15 Jan`. */
+/** Whether most of a driver is a single record, which readers would take for many. */
+function sayOneTrade(driver: Driver, side: 'bullish' | 'bearish', trades: readonly BigTrade[]): string {
+  const right = driver.right === 'calls' ? 'C' : 'P';
+  const one = trades.find(
+    ({ symbol, contract, sentiment, premium }) =>
+      symbol === driver.symbol &&
+      contract.endsWith(` ${right}`) &&
+      contract.includes(` ${driver.expirationDate ?? ''}`) &&
+      sentiment === side.toUpperCase() &&
+      premium > driver[side] / 2,
+  );
+  if (one === undefined) return '';
+  return `, most of it one ${one.multiLeg ? 'leg of a complex order' : 'trade'}`;
+}
+
+/** `SPX puts`, `SPX puts expiring Jan 15`. */
 export function nameDriver({ symbol, right, expirationDate }: Driver, date: string): string {
   const expiring =
     expirationDate === null
       ? ''
       : expirationDate <= date
         ? ' expiring this day'
-        : ` expiring ${formatFutureDay(expirationDate, date)}`;
+        : ` expiring ${formatNearDay(expirationDate, date)}`;
   return `${nameSymbol(symbol)} ${right}${expiring}`;
 }
 
@@ -147,7 +157,7 @@ export function sayTrade({ headline, biggestTrades, symbolCount }: FlowReport): 
   if (first === undefined || share === null || share < LARGE_TRADE || symbolCount < 2) return null;
   const lean = { BULLISH: ', bullish', BEARISH: ', bearish' }[first.sentiment] ?? '';
   return {
-    text: `One trade was ${formatPart(share)} of premium: ${cleanLabel(first.contract)} for ${formatDollars(first.premium)}${lean}.`,
+    text: `One trade was ${formatPart(share)} of premium: ${nameContract(first.contract)} for ${formatDollars(first.premium)}${lean}${first.multiLeg ? ', a leg of a complex order' : ''}.`,
     weight: share,
   };
 }
@@ -179,7 +189,7 @@ export function sayCallShare(report: FlowReport): Sentence | null {
 }
 
 /**
- * `the most since 12 Nov (64%)` or `the most of the last 6 sealed sessions`, with the mean. Null if it beats fewer
+ * `the most since Nov 12 (64%)` or `the most of the last 6 sealed sessions`, with the mean. Null if it beats fewer
  * than two sessions, or one of the sessions needed has no share or is degraded: an unknown share proves no record.
  */
 function sayRecord({ comparison, drop }: FlowReport, name: 'calls' | 'puts', share: number): string | null {
@@ -199,7 +209,7 @@ function sayRecord({ comparison, drop }: FlowReport, name: 'calls' | 'puts', sha
       return `${most} of the last ${pastShares.length + 1} sealed sessions${usual}`;
     const since = pastShares[first]?.[name] ?? null;
     if (first >= FEWEST_BEATEN && since !== null && !degradedDates.includes(meanDates[first] ?? ''))
-      return `${most} since ${formatPastDay(meanDates[first] ?? '', drop.date)} (${formatPart(since)})${usual}`;
+      return `${most} since ${formatNearDay(meanDates[first] ?? '', drop.date)} (${formatPart(since)})${usual}`;
   }
   return null;
 }
@@ -209,9 +219,9 @@ export function sayConcentration({ headline, topSymbols, symbolCount }: FlowRepo
   const [first] = topSymbols;
   const share = shareOf(first?.total ?? null, headline.total);
   if (first === undefined || share === null) return null;
-  if (symbolCount === 1) return { text: `${nameSymbol(first.symbol)} is the only symbol that traded.`, weight: 1 };
+  if (symbolCount === 1) return { text: `${nameSymbol(first.symbol)} is the only symbol in this report.`, weight: 1 };
   if (share < MAJORITY) return null;
-  const text = `${nameSymbol(first.symbol)} alone carried ${formatPart(share)} of premium, of ${countOf(symbolCount, 'symbol')} that traded.`;
+  const text = `${nameSymbol(first.symbol)} alone carried ${formatPart(share)} of premium, of ${countOf(symbolCount, 'symbol')}.`;
   return { text, weight: share };
 }
 
@@ -219,7 +229,10 @@ export function sayConcentration({ headline, topSymbols, symbolCount }: FlowRepo
 export function sayGamma({ exposure }: FlowReport): Sentence | null {
   const { top } = exposure;
   if (top.length < 2 || top.some(({ netGex }) => netGex === null || netGex >= 0)) return null;
-  return { text: `Net GEX is negative in all ${top.length} symbols with the largest exposure.`, weight: MAJORITY };
+  const whole = top.filter(({ isWholeChain }) => isWholeChain).length;
+  const basis = whole === 0 ? ', traded contracts only' : whole < top.length ? ', whole chains if known' : '';
+  const text = `Net GEX is negative in all ${top.length} symbols with the largest exposure${basis}.`;
+  return { text, weight: MAJORITY };
 }
 
 /** The symbol with the most unusual premium compared with its own last sessions. */
@@ -240,7 +253,7 @@ export function sayZeroDte({ headline }: FlowReport): Sentence | null {
 /** Says that there are no earlier sessions; for a day with little else to say. */
 export function sayNoHistory({ comparison }: FlowReport): Sentence | null {
   return comparison.previousDate === null && comparison.meanDates.length === 0
-    ? { text: 'No sealed session lies before this one to compare with.', weight: 0 }
+    ? { text: 'There is no earlier sealed session to compare with.', weight: 0 }
     : null;
 }
 

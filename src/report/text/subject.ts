@@ -11,7 +11,7 @@ import { countOf, formatPart, isSameDollars } from './label.ts';
 import { describeGap } from './lacking.ts';
 
 /** Facts about the delivery, shown in the subject because they change how to read the numbers. */
-interface Occasion {
+export interface Occasion {
   readonly late: boolean;
   readonly corrected: boolean;
 }
@@ -21,11 +21,7 @@ interface Occasion {
  */
 export function buildSubject(report: FlowReport, occasion: Occasion): string {
   const { headline, drop, exclusions } = report;
-  const marks = [
-    ...(drop.filter === undefined ? [] : ['[filtered]']),
-    ...(drop.condition === 'degraded' ? ['[degraded]'] : []),
-    ...(occasion.late ? ['[late]'] : []),
-  ];
+  const marks = [...listMarks(drop), ...(occasion.late ? ['[late]'] : [])];
   const says =
     headline.trades === 0
       ? exclusions.recorded.trades === 0
@@ -34,6 +30,11 @@ export function buildSubject(report: FlowReport, occasion: Occasion): string {
       : describeHeadline(headline);
   const lead = occasion.corrected ? 'Correction: options flow' : 'Options flow';
   return toAscii(`${[lead, drop.date, ...marks].join(' ')}: ${says}`);
+}
+
+/** What a reader must know before the numbers: that they are of a part of the market, or of an incomplete day. */
+export function listMarks({ filter, condition }: FlowReport['drop']): readonly string[] {
+  return [...(filter === undefined ? [] : ['[filtered]']), ...(condition === 'degraded' ? ['[degraded]'] : [])];
 }
 
 /** Datasets of a digest whose premium its subject has. */

@@ -1,8 +1,8 @@
 /**
- * Doctor's checks of this machine: the state directory and its disk, memory, open files, the engine, drawing and mail.
+ * Doctor's checks of this machine: the state directory, memory, open files, the engine, drawing and mail.
  */
 import { randomUUID } from 'node:crypto';
-import { rm, rmdir, statfs } from 'node:fs/promises';
+import { rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { hasErrorCode, writeFileAtomic } from '../../core/atomic-file.ts';
 import { describeError, Fault, isFault } from '../../core/errors.ts';
@@ -14,11 +14,7 @@ import type { Mailer } from '../../mail/mailer.ts';
 import { renderPicture } from '../../report/draw/picture.ts';
 import { type Finding, ok, tryCheck } from './finding.ts';
 
-/**
- * Staging, merging and sealing a large session takes a few gigabytes; below the second value its run will likely fail.
- */
-const LITTLE_ROOM_BYTES = 5 * 1024 ** 3;
-const NO_ROOM_BYTES = 512 * 1024 ** 2;
+const SMTP_HINT = 'Set FLOWDROP_SMTP_URL or FLOWDROP_SMTP_URL_FILE.';
 
 /** Twice the memory in which a million rows were exported and reported; measured, see docs/operations.md. */
 const LITTLE_MEMORY_BYTES = 1_000_000_000;
@@ -33,9 +29,8 @@ export async function checkStateDirectory(path: string): Promise<readonly Findin
     } finally {
       await rm(file, { force: true });
     }
-    const { bavail, bsize } = await statfs(path);
     if (made !== undefined) await removeEmptyFolders(path, dirname(made));
-    return [ok('state directory', `${path} can be written`), describeRoom(bavail * bsize)];
+    return [ok('state directory', `${path} can be written`)];
   });
   return written.map((finding) =>
     finding.status === 'fail' && finding.next === undefined
@@ -54,13 +49,6 @@ export async function removeEmptyFolders(path: string, end: string): Promise<voi
       if (!hasErrorCode(error, 'ENOENT')) return;
     }
   }
-}
-
-function describeRoom(freeBytes: number): Finding {
-  const seen = `${formatBytes(freeBytes)} free for stages`;
-  if (freeBytes >= LITTLE_ROOM_BYTES) return ok('disk', seen);
-  const next = `Free disk space, or move FLOWDROP_STATE_DIR: a large session is staged in up to ${formatBytes(LITTLE_ROOM_BYTES)}.`;
-  return { check: 'disk', status: freeBytes < NO_ROOM_BYTES ? 'fail' : 'warn', seen, next };
 }
 
 /** Memory and open files that the system allows this process. */
@@ -119,12 +107,22 @@ export async function checkDrawing(): Promise<readonly Finding[]> {
   });
 }
 
-/** Connects, encrypts and logs in as a delivery would, but sends nothing. */
-export async function checkMail(open: () => Promise<Mailer>): Promise<readonly Finding[]> {
+/**
+ * Connects, encrypts and logs in as a delivery would, but sends nothing.
+ * @param countUnreached addresses of the jobs that get nothing, because no SMTP server is set
+ */
+export async function checkMail(
+  open: () => Promise<Mailer>,
+  countUnreached: () => number,
+): Promise<readonly Finding[]> {
   return await tryCheck('mail', async () => {
     const mailer = await open();
     try {
-      return [ok('mail', await mailer.verify())];
+      const seen = await mailer.verify();
+      const count = countUnreached();
+      if (count === 0) return [ok('mail', seen)];
+      const who = `${count} ${count === 1 ? 'address' : 'addresses'} in the job files`;
+      return [{ check: 'mail', status: 'warn', seen: `${seen}; the ${who} will receive nothing`, next: SMTP_HINT }];
     } finally {
       await mailer.close();
     }

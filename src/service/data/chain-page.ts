@@ -103,24 +103,28 @@ function parseHeading(file: string, head: readonly string[]): Heading {
   const asOfMs = parsePageDate(date);
   if (asOfMs === undefined) {
     throw invalidChain(
-      `${file}: the heading has "Date: ${date}"; allowed is a date like "January 7, 2024 at 10:52 AM EST"`,
+      `${file}: the heading has "Date: ${date}"; allowed is a date like "January 7, 2024 at 10:52 AM EST" or "January 7 2024, 10:52 AM EST"`,
     );
   }
   return { spot, asOfMs, lines: index + 1 };
 }
 
-/** The instant of `January 7, 2024 at 10:52 AM EST`, in exchange time; without a time, that session's close. */
+/**
+ * The instant of `January 7, 2024 at 10:52 AM EST`, in exchange time; without a time, that session's close. The exchange
+ * has also written `February 5 2022, 8:26 PM EST`.
+ */
 function parsePageDate(text: string): number | undefined {
-  const match = /^([A-Z][a-z]{2})[a-z]* (\d{1,2}),? (\d{4})(?: at (\d{1,2}):(\d{2}) ([AP])M(?: E[SD]?T)?)?\s*$/.exec(
-    text,
-  );
+  const match =
+    /^([A-Z][a-z]{2})[a-z]*\.? (\d{1,2}),? (\d{4})(?:(?:,| at|, at)? (\d{1,2}):(\d{2}) ?([AP])\.?M\.?(?: E[SD]?T)?)?\s*$/i.exec(
+      text,
+    );
   if (!match) return undefined;
   const [, month = '', day = '', year = '', hour, minute, half] = match;
   const number = MONTHS.indexOf(month.toLowerCase()) + 1;
   const date = `${year}-${String(number).padStart(2, '0')}-${day.padStart(2, '0')}`;
   if (!isDate(date)) return undefined;
   if (hour === undefined) return parseWallClock(date, sessionCloseSecond(date));
-  const hours = (Number(hour) % 12) + (half === 'P' ? 12 : 0);
+  const hours = (Number(hour) % 12) + (half?.toUpperCase() === 'P' ? 12 : 0);
   return parseWallClock(date, hours * 3600 + Number(minute) * 60);
 }
 

@@ -8,9 +8,10 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { EARLIEST_DATE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
-import { Fault } from '../../core/errors.ts';
+import { describeError, Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Engine } from '../../engine/engine.ts';
+import { CLICKHOUSE_CODES, EngineFault } from '../../engine/engine-fault.ts';
 import { formatSettings } from '../../engine/literal.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import type { ServerPool } from '../../engine/server-pool.ts';
@@ -23,7 +24,8 @@ import type { ServiceOptions } from '../options.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
 import { loadChainFile } from './chain-file.ts';
 import { CHAIN_COLUMNS } from './chain-table.ts';
-import { checkServer } from './server-check.ts';
+import { openClusterAdmin, setUpCluster } from './cluster-setup.ts';
+import { checkServer, type ServerReport } from './server-check.ts';
 import { loadServerFile } from './server-load.ts';
 import { SERVER_TABLES, type ServerPlan, setUpServer } from './server-setup.ts';
 import { granularityFor, listSortColumns, STORED_TABLES } from './stored-tables.ts';
@@ -31,13 +33,18 @@ import { granularityFor, listSortColumns, STORED_TABLES } from './stored-tables.
 /** Warn when the server's clock, which the views follow, is off by more than this, seconds. */
 const CLOCK_WARNING_SECONDS = 5;
 
-interface ServerBackendParts extends EngineOpeners {
-  readonly clock: Clock;
-  readonly log: Log;
-  /** URL of the service's own user. */
-  readonly url: string;
+export interface ServerPlaces {
+  /** URLs of the service's own user: one server, or nodes of a cluster. */
+  readonly urls: readonly string[];
   /** URL of an administrator. */
   readonly adminUrl?: string | undefined;
+  /** Cluster that the administrator sets up; default: one server. */
+  readonly cluster?: string | undefined;
+}
+
+interface ServerBackendParts extends EngineOpeners, ServerPlaces {
+  readonly clock: Clock;
+  readonly log: Log;
 }
 
 /** @throws Fault `SERVER_NOT_READY`, `SERVICE_OPTION_INVALID`, `DATA_INVALID`, `DATA_UNREADABLE` (kind `usage`) */
@@ -56,17 +63,25 @@ export async function openServerBackend(options: ServiceOptions, parts: ServerBa
       maxResultBytes: MAX_RESULT_BYTES,
     });
     closers.push(() => parserPool.close());
-    if (parts.adminUrl !== undefined) {
-      await makeReady(await parts.openServer({ url: parts.adminUrl }), parserPool, options, parts);
-    }
+    if (parts.adminUrl !== undefined) await makeReady(parts.adminUrl, parserPool, options, parts);
+    const reports = new Map<string, ServerReport>();
     const pool = await parts.openServerPool({
-      url: parts.url,
+      urls: parts.urls,
       size: options.concurrency,
       maxWaiting: MAX_WAITING,
       settings: (known) => addressSettings(options.rowLimit, known),
+      check: async (engine, capabilities, node) => {
+        const report = await checkServer(engine, capabilities);
+        if (!reports.has(node)) logReport(report, node, parts.log);
+        reports.set(node, report);
+      },
+      onNode: (node, lost) => {
+        if (lost === undefined) parts.log.info({ event: 'server-node-back', node }, 'a node is used again');
+        else parts.log.warn({ event: 'server-node-lost', node, reason: describeError(lost) }, 'a node is not used');
+      },
     });
     closers.push(() => pool.close());
-    const dataset = await openDataset(pool, options, parts);
+    const dataset = await openDataset(pool, [...reports.values()], options);
     return {
       pool,
       parser: openParser(parserPool),
@@ -82,15 +97,21 @@ export async function openServerBackend(options: ServiceOptions, parts: ServerBa
   }
 }
 
-function assertPossible(options: ServiceOptions, { adminUrl }: ServerBackendParts): void {
+const OLD_SERVER_CODES: ReadonlySet<number> = new Set([
+  CLICKHOUSE_CODES.UNKNOWN_FUNCTION,
+  CLICKHOUSE_CODES.SYNTAX_ERROR,
+]);
+
+function assertPossible(options: ServiceOptions, { adminUrl, cluster }: ServerBackendParts): void {
   if (options.dataDir !== undefined) throw refuse('dataDir', options.dataDir, 'nothing: the server keeps the data');
   if (adminUrl !== undefined) return;
-  const wants = options.data.length + options.chain.length + options.generateSessions > 0 || options.asOf !== undefined;
+  const loads = options.data.length + options.chain.length + options.generateSessions > 0;
+  const wants = loads || options.asOf !== undefined || cluster !== undefined;
   if (wants) {
     throw refuse(
       'clickhouseAdminUrl',
       undefined,
-      "an administrator's address, without which data, chain, generate and asOf are not possible",
+      "an administrator's address, without which data, chain, generate, asOf and cluster are not possible",
     );
   }
 }
@@ -99,15 +120,23 @@ function refuse(name: string, value: unknown, allowed: string): Fault {
   return new Fault('SERVICE_OPTION_INVALID', `${name} is ${String(value)}; allowed is ${allowed}`, { kind: 'usage' });
 }
 
-/** Creates databases, tables and views, and loads the rows. It closes the administrator's connection. */
+/** Creates databases, tables and views, and loads the rows. */
 async function makeReady(
-  admin: Engine,
+  url: string,
   local: EnginePool,
   options: ServiceOptions,
-  { clock, log }: ServerBackendParts,
+  { clock, log, cluster, openServer }: ServerBackendParts,
 ): Promise<void> {
+  const open = (settings: Readonly<Record<string, string | number>>) => openServer({ url, settings });
+  const admin = cluster === undefined ? await open({}) : await openClusterAdmin(open);
   try {
-    await setUpServer(admin, planServer(options, clock));
+    const plan = planServer(options, clock);
+    if (cluster === undefined) await setUpServer(admin, plan);
+    else {
+      const onAway = (cause: EngineFault) =>
+        log.warn({ event: 'server-node-lost', reason: describeError(cause) }, 'a node gets its tables when it is back');
+      await setUpCluster(admin, { ...plan, cluster }, { open, onAway });
+    }
     const { load, read } = SERVER_TABLES;
     for (const file of options.data) {
       await loadServerFile(admin, file, load);
@@ -120,13 +149,27 @@ async function makeReady(
       if (Number(found?.trades) > 0) continue;
       const insertSql = (select: string) => `INSERT INTO ${load.trades} ${select}`;
       const target = { engine: admin, scratch: load.incoming, insertSql };
-      await generateSession({ date, rows: options.generateRows, seed: options.seed }, target);
+      await generateSession({ date, rows: options.generateRows, seed: options.seed }, target).catch(explainOldServer);
       log.info({ event: 'generated', date, rows: options.generateRows }, `generated ${date}`);
     }
     for (const file of options.chain) await loadChainFile(file, readHere(local, admin, read.chains));
   } finally {
     await admin.close();
   }
+}
+
+/** The generator's SQL is of newer servers than those that can be read. */
+function explainOldServer(cause: unknown): never {
+  if (!(cause instanceof EngineFault) || !OLD_SERVER_CODES.has(cause.clickhouseCode)) throw cause;
+  throw new Fault(
+    'SERVER_TOO_OLD',
+    'this ClickHouse server is too old to generate sessions: it does not know the SQL',
+    {
+      kind: 'usage',
+      cause,
+      hint: 'Load trades from files with --data, or leave --clickhouse-url out: the embedded engine can generate them.',
+    },
+  );
 }
 
 /** The file is on this machine: the local engine reads it and its rows are sent. Chains are small. */
@@ -159,24 +202,24 @@ function planServer(options: ServiceOptions, clock: Clock): ServerPlan {
   };
 }
 
+function logReport(report: ServerReport, node: string, log: Log): void {
+  for (const warning of report.warnings) log.warn({ event: 'server-unlike', node }, warning);
+  const apartSeconds = Math.abs(report.presentMs - systemClock.now()) / 1_000;
+  if (apartSeconds <= CLOCK_WARNING_SECONDS) return;
+  log.warn(
+    { event: 'server-clock-apart', node, apartSeconds },
+    "the server's clock, which delay and lookback follow, differs",
+  );
+}
+
 async function openDataset(
   pool: ServerPool,
+  reports: readonly ServerReport[],
   options: ServiceOptions,
-  parts: ServerBackendParts,
 ): Promise<Dataset & SnapshotDataset> {
-  const request = { owner: 'start', signal: new AbortController().signal };
-  const report = await pool.use(request, (engine) => checkServer(engine, pool.capabilities));
-  for (const warning of report.warnings) parts.log.warn({ event: 'server-unlike' }, warning);
-  const apartSeconds = Math.abs(report.presentMs - systemClock.now()) / 1_000;
-  if (apartSeconds > CLOCK_WARNING_SECONDS) {
-    parts.log.warn(
-      { event: 'server-clock-apart', apartSeconds },
-      "the server's clock, which delay and lookback follow, differs",
-    );
-  }
   return {
     tables: SERVER_TABLES.read,
-    databases: [...new Set([...report.databases, ...SERVER_TABLES.databases])],
+    databases: [...new Set([...reports.flatMap(({ databases }) => databases), ...SERVER_TABLES.databases])],
     rows: await countRows(pool),
     lookbackDays: LOOKBACK_DAYS,
     stream: (engine, { text, settings, format }) => engine.stream(`${text} ${formatSettings(settings)}`, format),

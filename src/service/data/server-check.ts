@@ -15,7 +15,7 @@ import { DEFINER_VERSION } from './server-setup.ts';
 
 type Asker = Pick<PooledEngine, 'command' | 'rows'>;
 
-interface ServerReport {
+export interface ServerReport {
   /** The database that contains the views. */
   readonly database: string;
   /** Databases that the user can see; no query may name them. */

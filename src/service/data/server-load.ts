@@ -53,7 +53,8 @@ export async function loadServerFile(engine: Engine, file: string, places: LoadP
     await insertBatches(engine, file, { format, table: incoming, isOrdered, settings });
     const [nameless] = await engine.rows<{ n: number }>(`SELECT count() AS n FROM ${incoming} WHERE id = ''`);
     if (Number(nameless?.n) > 0) throw invalid(`${file}: ${nameless?.n} rows have an empty id; each must have its own`);
-    const present = `SELECT id FROM ${trades} WHERE date IN (SELECT DISTINCT date FROM ${incoming})`;
+    // Only this server has the incoming rows; GLOBAL sends their dates to the shards, where the trades have some.
+    const present = `SELECT id FROM ${trades} WHERE date GLOBAL IN (SELECT DISTINCT date FROM ${incoming})`;
     await engine.command(`INSERT INTO ${trades} SELECT * FROM ${incoming} WHERE id NOT IN (${present})`);
   } catch (cause) {
     if (cause instanceof Fault && cause.code === 'DATA_INVALID') throw cause;

@@ -3,7 +3,7 @@
  * views, the only one that this user sees. Invariant: the bounds of the views (delay, lookback, earliest date) follow
  * the SERVER's clock, so hidden rows stay hidden for every caller and every query. The statements are a plan for all
  * servers since version 18.16; running them twice has the same effect as once. It creates no users: `docs/service.md`
- * has the SQL for them.
+ * has the SQL for them. What a cluster must have is in `cluster-setup.ts`.
  */
 
 import { answerType } from '../../api-contract/engine-type.ts';
@@ -45,6 +45,11 @@ export interface ServerPlan {
   /** Rows per granule: ClickHouse's default of 8192, or fewer for a small scan limit. */
   readonly granularity: number;
   readonly tables: readonly VisibleTable[];
+  /**
+   * Cluster on which everything is created. Each table is then a Distributed one over a replicated table on each node,
+   * which has the rows of its shard: all else keeps its names. Default: the one server.
+   */
+  readonly cluster?: string | undefined;
 }
 
 interface ServerTables {
@@ -72,16 +77,26 @@ const REPLACE_VERSION = [20, 1] as const;
 /** From this version servers run a view with its creator's rights, so that its reader needs none on the data. */
 export const DEFINER_VERSION = [24, 2] as const;
 
+/** Where ClickHouse Keeper or ZooKeeper has what replicas share; the usual place. */
+const KEEPER_ROOT = '/clickhouse/tables';
+/** What the name of a table on each node ends with. */
+export const LOCAL = '_local';
+
 /**
  * Creates missing databases and tables, and recreates the views; `SERVER_TABLES` has their names.
  * @param admin an engine whose user may create databases, tables and views
+ * @param run runs the statements that create something. Default: `admin`
  * @throws EngineFault
  */
-export async function setUpServer(admin: Engine, plan: ServerPlan): Promise<void> {
+export async function setUpServer(
+  admin: Engine,
+  plan: ServerPlan,
+  run = (statement: string) => admin.command(statement),
+): Promise<void> {
   const { version } = await readCapabilities(admin);
-  for (const statement of planTables(plan, version)) await admin.command(statement);
+  for (const statement of planTables(plan, version)) await run(statement);
   await fillFirstTimes(admin);
-  for (const statement of planViews(plan, version)) await admin.command(statement);
+  for (const statement of planViews(plan, version)) await run(statement);
 }
 
 /** The materialized view sees only rows inserted after its creation; this adds the rows of an older table once. */
@@ -99,24 +114,68 @@ export function planTables(plan: ServerPlan, version: string): readonly string[]
   const { data, visible } = SERVER_DATABASES;
   const type = (name: string) =>
     isAtLeast(version, ...DICTIONARY_VERSION) ? name : name.replace(/LowCardinality\((\w+)\)/, '$1');
-  const columns = TRADE_COLUMNS.map((column) => `${quoteIdentifier(column.name)} ${type(answerType(column))}`);
-  const sortKey = listSortColumns('trades', plan.order).join(', ');
+  const on = onCluster(plan);
+  const stored = plan.cluster === undefined ? '' : LOCAL;
   return [
-    `CREATE DATABASE IF NOT EXISTS ${data}`,
-    `CREATE DATABASE IF NOT EXISTS ${visible}`,
-    `CREATE TABLE IF NOT EXISTS ${data}.trades (${columns.join(', ')}) ENGINE = MergeTree
-     PARTITION BY substring(date, 1, 7) ORDER BY (${sortKey}) SETTINGS index_granularity = ${plan.granularity}`,
-    // Each query of the latest view needs the latest date: this table finds it without reading trades.
-    `CREATE TABLE IF NOT EXISTS ${data}.first_times (date String, first_time AggregateFunction(min, String))
-     ENGINE = AggregatingMergeTree ORDER BY date`,
-    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${data}.first_times_feed TO ${data}.first_times AS
-     SELECT date, minState(time) AS first_time FROM ${data}.trades GROUP BY date`,
-    ...plan.tables.map((table) => {
-      const list = table.columns.map((column) => `${quoteIdentifier(column.name)} ${type(column.type)}`).join(', ');
-      return `CREATE TABLE IF NOT EXISTS ${visible}.${quoteIdentifier(table.name)} (${list})
-     ENGINE = MergeTree ORDER BY (${table.order.map(quoteIdentifier).join(', ')})`;
+    `CREATE DATABASE IF NOT EXISTS ${data}${on}`,
+    `CREATE DATABASE IF NOT EXISTS ${visible}${on}`,
+    ...planTable(plan, {
+      ...{ database: data, name: 'trades', shardBy: 'id' },
+      columns: TRADE_COLUMNS.map((column) => `${quoteIdentifier(column.name)} ${type(answerType(column))}`),
+      engine: 'MergeTree',
+      rest: `PARTITION BY substring(date, 1, 7) ORDER BY (${listSortColumns('trades', plan.order).join(', ')})
+     SETTINGS index_granularity = ${plan.granularity}`,
     }),
+    // Each query of the latest view needs the latest date: this table finds it without reading trades.
+    ...planTable(plan, {
+      ...{ database: data, name: 'first_times', shardBy: 'date' },
+      columns: ['date String', 'first_time AggregateFunction(min, String)'],
+      engine: 'AggregatingMergeTree',
+      rest: 'ORDER BY date',
+    }),
+    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${data}.first_times_feed${on} TO ${data}.first_times${stored} AS
+     SELECT date, minState(time) AS first_time FROM ${data}.trades${stored} GROUP BY date`,
+    ...plan.tables.flatMap((table) =>
+      planTable(plan, {
+        ...{ database: visible, name: table.name, shardBy: table.order[0] ?? '' },
+        columns: table.columns.map((column) => `${quoteIdentifier(column.name)} ${type(column.type)}`),
+        engine: 'MergeTree',
+        rest: `ORDER BY (${table.order.map(quoteIdentifier).join(', ')})`,
+      }),
+    ),
   ];
+}
+
+interface TablePlan {
+  readonly database: string;
+  readonly name: string;
+  /** Column whose values decide the shard of a row. */
+  readonly shardBy: string;
+  readonly columns: readonly string[];
+  readonly engine: string;
+  /** What follows the engine. */
+  readonly rest: string;
+}
+
+function planTable(plan: ServerPlan, table: TablePlan): readonly string[] {
+  const { database, engine, rest } = table;
+  const name = `${database}.${quoteIdentifier(table.name)}`;
+  const columns = `(${table.columns.join(', ')})`;
+  if (plan.cluster === undefined) return [`CREATE TABLE IF NOT EXISTS ${name} ${columns} ENGINE = ${engine} ${rest}`];
+  const { data } = SERVER_DATABASES;
+  const local = `${table.name}${LOCAL}`;
+  const place = `${KEEPER_ROOT}/{shard}/${data}/${local}`;
+  const on = onCluster(plan);
+  return [
+    `CREATE TABLE IF NOT EXISTS ${data}.${quoteIdentifier(local)}${on} ${columns}
+     ENGINE = Replicated${engine}(${quoteString(place)}, '{replica}') ${rest}`,
+    `CREATE TABLE IF NOT EXISTS ${name}${on} ${columns} ENGINE = Distributed(
+     ${[plan.cluster, data, local].map(quoteString).join(', ')}, cityHash64(${quoteIdentifier(table.shardBy)}))`,
+  ];
+}
+
+function onCluster({ cluster }: ServerPlan): string {
+  return cluster === undefined ? '' : ` ON CLUSTER ${quoteString(cluster)}`;
 }
 
 /** Statements that create or replace the views. */
@@ -145,11 +204,12 @@ export function planViews(plan: ServerPlan, version: string): readonly string[] 
     ],
   ] as const;
   const security = isAtLeast(version, ...DEFINER_VERSION) ? ' DEFINER = CURRENT_USER SQL SECURITY DEFINER' : '';
+  const on = onCluster(plan);
   if (isAtLeast(version, ...REPLACE_VERSION))
-    return bodies.map(([name, body]) => `CREATE OR REPLACE VIEW ${visible}.${name}${security} AS ${body}`);
+    return bodies.map(([name, body]) => `CREATE OR REPLACE VIEW ${visible}.${name}${on}${security} AS ${body}`);
   return bodies.flatMap(([name, body]) => [
-    `DROP TABLE IF EXISTS ${visible}.${name}`,
-    `CREATE VIEW ${visible}.${name} AS ${body}`,
+    `DROP TABLE IF EXISTS ${visible}.${name}${on}`,
+    `CREATE VIEW ${visible}.${name}${on} AS ${body}`,
   ]);
 }
 

@@ -39,9 +39,9 @@ const ACTIVITY_TYPES: readonly (readonly [string, number])[] = [
   ['SLAI', 0.07],
   ['ISOI', 0.06],
   ['MLAT', 0.03],
-  ['MLAI', 0.025],
-  ['MAIM', 0.015],
-  ['SHOT', 0.01],
+  ['MESL', 0.025],
+  ['SLCN', 0.015],
+  ['SLFT', 0.01],
 ];
 const SIDES: readonly (readonly [string, number])[] = [
   ['AASK', 0.04],

@@ -99,7 +99,7 @@ export const QUERY_HISTORICAL: Operation = {
       trades: { api_key: KEY, sql: QUERY },
       aggregate: {
         api_key: KEY,
-        sql: "SELECT symbol, sum(premium) AS premium FROM RawOptionTrades WHERE date = '2025-03-03' GROUP BY symbol",
+        sql: "SELECT symbol, sum(premium) AS total_premium FROM RawOptionTrades WHERE date = '2025-03-03' GROUP BY symbol",
       },
       sample: { api_key: KEY, sql: 'SELECT * FROM RawOptionTrades LIMIT 1', test_mode: true },
     },
@@ -112,7 +112,7 @@ export const QUERY_HISTORICAL: Operation = {
       headers: ['X-Service-Historical-Sql-Minimum-Data-Delay-Minutes'],
       examples: {
         trades: { status: 'SUCCESS', data: SAMPLE, meta: META },
-        aggregate: { status: 'SUCCESS', data: [{ symbol: 'SPY', premium: 2570 }], meta: META },
+        aggregate: { status: 'SUCCESS', data: [{ symbol: 'SPY', total_premium: 2570 }], meta: META },
       },
     },
     {

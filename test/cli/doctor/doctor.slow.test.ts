@@ -133,6 +133,19 @@ describe('doctor', () => {
     }
   });
 
+  it('warns of recipients that no mail server is set for', async () => {
+    const alerts = 'alerts:\n  to: [ops@example.com, Desk@example.com]';
+    const waits = await writeJob(cwd, { name: 'unreached', schedule: alerts });
+    // An earlier test left the address of a mail server in `.env`; an empty variable counts as unset, even so.
+    const env = { ...service.env, FLOWDROP_SMTP_URL: '', FLOWDROP_OUTBOX_DIR: 'mail' };
+    const { code, of } = await examine([waits], env);
+    expect(of('mail')).toMatchObject([{ status: 'warn', next: expect.stringContaining('FLOWDROP_SMTP_URL') }]);
+    expect(of('mail')[0]?.seen).toContain('the 3 addresses in the job files will receive nothing');
+    expect(code).toBe(0);
+    const nobody = await writeJob(cwd, { name: 'nobody', reports: '' });
+    expect((await examine([nobody], env)).of('mail')).toMatchObject([{ status: 'ok' }]);
+  });
+
   it('finds a mail password that is not accepted, without showing it', async () => {
     const job = await writeJob(cwd, { name: 'mail' });
     const wrong = 'wrong-secret-0815';

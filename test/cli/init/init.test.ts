@@ -9,10 +9,11 @@ import {
   type InitChoice,
   quoteSetting,
 } from '../../../src/cli/init/init-files.ts';
+import { buildAddedJob, JOB_KIND_NAMES } from '../../../src/cli/init/job-kinds.ts';
 import { nameProgram } from '../../../src/cli/invocation.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import { reportSettings } from '../../../src/settings/settings-report.ts';
-import { flowdrop, KEY, listFiles, makeFolder, startService, type TestService } from '../../support/flowdrop.ts';
+import { flowdrop, KEY, listFiles, makeFolder, REPO, startService, type TestService } from '../../support/flowdrop.ts';
 
 const NOTHING: InitChoice = {
   ...{ name: INIT_DEFAULTS.name, to: INIT_DEFAULTS.to, recipients: [], symbols: [] },
@@ -56,7 +57,7 @@ describe('init', () => {
     );
     expect(run.code, run.stdout + run.stderr).toBe(0);
     expect(run.stdout).toContain(`ok    nightly-trades: `);
-    expect(run.stdout).toContain(`the API at ${service.url}/api/historical/sql answers`);
+    expect(run.stdout).toContain(`the API at ${service.url}/api/historical/sql accepts its query`);
     const next = run.stdout.split('Next:\n')[1] ?? '';
     expect(next.split('\n').map((line) => line.trim())).toEqual([
       'cd place',
@@ -103,6 +104,20 @@ describe('init', () => {
     expect(checked.code, checked.stdout).toBe(0);
   });
 
+  it('asks again for an address that is none, and refuses one given as a flag before it writes', async () => {
+    const run = await answer(
+      ['init', '--ask', '--offline'],
+      [service.url, KEY, '', 'desk@example', 'desk@example.com', '', 'http://mail.example.com', ''],
+    );
+    expect(run.code, run.stderr).toBe(0);
+    expect(run.stderr).toContain('got "desk@example"; an e-mail address like desk@example.com');
+    expect(run.stderr).toContain('smtp:// or smtps:// address');
+    const flagged = await flowdrop(['init', 'other', '--yes', '--report-to', 'desk@example'], { cwd });
+    expect(flagged).toMatchObject({ code: 2, stderr: expect.stringContaining('ANSWER_INVALID') });
+    expect(await listFiles(cwd)).toEqual(['.env', '.gitignore', 'jobs/nightly-trades.yaml']);
+    expect(await readFile(join(cwd, '.gitignore'), 'utf8')).toBe('.env\n');
+  });
+
   it('writes nothing when the answers end too soon', async () => {
     const run = await answer(['init', '--ask'], [service.url, KEY]);
     expect(run.code).toBe(2);
@@ -117,7 +132,7 @@ describe('init', () => {
     expect(run.stdout).toContain(
       'The connection was not tested; first put FLOWDROP_API_URL and FLOWDROP_API_KEY into .env',
     );
-    expect(await listFiles(cwd)).toEqual(['.env', 'jobs/nightly-trades.yaml']);
+    expect(await listFiles(cwd)).toEqual(['.env', '.gitignore', 'jobs/nightly-trades.yaml']);
   });
 
   it('ends with the failure of the connection, and leaves the files to be mended', async () => {
@@ -126,7 +141,7 @@ describe('init', () => {
     expect(run.code).not.toBe(0);
     expect(run.stdout).toContain('UNAUTHORIZED');
     expect(run.stdout).toContain('flowdrop check --live nightly-trades');
-    expect(await listFiles(cwd)).toEqual(expect.arrayContaining(['.env', 'jobs/nightly-trades.yaml']));
+    expect(await listFiles(cwd)).toEqual(expect.arrayContaining(['.env', '.gitignore', 'jobs/nightly-trades.yaml']));
   });
 
   it('overwrites nothing without --force, not even half, and keeps what that replaces', async () => {
@@ -190,7 +205,7 @@ describe('init', () => {
     const second = await flowdrop(['init', '--offline', '--force', '--name', 'second'], { cwd });
     expect(second.code).toBe(2);
     expect(second.stderr).toContain('both write out/drops/trades');
-    expect(await listFiles(cwd)).toEqual(['.env', 'jobs/nightly-trades.yaml']);
+    expect(await listFiles(cwd)).toEqual(['.env', '.gitignore', 'jobs/nightly-trades.yaml']);
   });
 });
 
@@ -235,5 +250,29 @@ describe('the files of init', () => {
   it.each([`'"\``, 'two\nlines'])('refuse the value %j, which no quotes can hold, without showing it', (value) => {
     expect(() => quoteSetting(value)).toThrow(expect.objectContaining({ code: 'SETTING_INVALID' }));
     expect(() => quoteSetting(value)).not.toThrow(value);
+  });
+});
+
+describe('init --add', () => {
+  it.each(JOB_KIND_NAMES)('writes a valid job of the kind %s where the others put their drops', async (kind) => {
+    const choice = { name: `my-${kind}`, kind, to: 's3://bucket/x', recipients: [], symbols: ['VIX'] };
+    const text = await buildAddedJob(join(REPO, 'jobs'), choice);
+    const job = parseJob('x', text);
+    expect(job).toMatchObject({ name: `my-${kind}`, drop: { to: 's3://bucket/x', dataset: `my-${kind}` } });
+    if (job.source.kind === 'snapshots') expect(job.source.symbols).toEqual(['VIX']);
+    expect(text).toContain('# ');
+  });
+
+  it('asks for the kind, keeps settings and jobs, and never overwrites', async () => {
+    await flowdrop(['init', '--yes', '--to', 'place'], { cwd });
+    const settings = await readFile(join(cwd, '.env'), 'utf8');
+    const run = await answer(['init', '--add', 'chains', '--ask', '--offline'], ['chian', 'chain']);
+    expect(run.code, run.stderr).toBe(0);
+    expect(run.stderr).toContain('"chian" is not a kind; allowed are trades, minute-flow, chain');
+    const added = await readFile(join(cwd, 'jobs', 'chains.yaml'), 'utf8');
+    expect(parseJob('x', added)).toMatchObject({ source: { api: 'chain' }, drop: { to: 'place', dataset: 'chains' } });
+    expect(await readFile(join(cwd, '.env'), 'utf8')).toBe(settings);
+    const again = await flowdrop(['init', '--add', 'chains', '--offline'], { cwd });
+    expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining('FILE_EXISTS') });
   });
 });

@@ -87,7 +87,7 @@ describe('the end of the last run', () => {
     expect((await flowdrop(['run', job], { cwd, env: nowhere() })).code).toBe(1);
     expect(await status(cwd, job)).toMatch(
       new RegExp(
-        `\\nlast run \\d+ s ago: failed: ${UNREACHABLE}\\nlast success \\d+ s ago \\(${before?.last_success}\\)\\nnext run by hand\\n`,
+        `\\nlast run \\d+ s ago: failed: ${UNREACHABLE}\\nlast success \\d+ s ago \\(\\w{3} \\d+, [\\d:]+ ET\\)\\nnext run by hand\\n`,
       ),
     );
     expect(await readFile(stateOf(cwd, 'last-run.json'), 'utf8')).toBe(record);
@@ -103,7 +103,7 @@ describe('the end of the last run', () => {
     for (const command of ['run', 'backfill'])
       expect((await flowdrop([command, job], { cwd, env: service.env })).code).toBe(0);
     expect(await status(cwd, job)).toMatch(
-      /last run \d+ s ago \(\S+\): done, nothing to seal, .*; last backfill \d+ s ago \(\S+\)\nnext run by hand\n/,
+      /last run \d+ s ago \([^)]+ ET\): done, nothing to seal, .*; last backfill \d+ s ago \([^)]+ ET\)\nnext run by hand\n/,
     );
   });
 
@@ -111,7 +111,7 @@ describe('the end of the last run', () => {
     const { cwd, job } = await makeWorker('checks:\n  - check: min-rows\n    rows: 1000');
     expect((await flowdrop(['run', job], { cwd, env: service.env })).code).toBe(1);
     expect(await status(cwd, job)).toMatch(
-      /\nlast run \d+ s ago \(\S+\): failed, sealed 0 of 2 date\(s\), .*\nlast success none on record\n/,
+      /\nlast run \d+ s ago \([^)]+ ET\): failed, sealed 0 of 2 date\(s\), .*\nlast success none on record\n/,
     );
     expect(await readDocument(cwd, job)).toMatchObject({ last_end: { outcome: 'failed', error: null } });
     // A session that the source has no rows of.
@@ -164,9 +164,9 @@ it('the date of a failed first backfill is pending and says when it begins to ex
     '_flowdrop/trades/fields/v1.json',
   ]);
   const { stdout } = await flowdrop(['status', job], { cwd, env: service.env });
-  expect(stdout).toMatch(/2026-11-19 +pending +in \d+ (days|h) +2026-12-04T05:00:00\.000Z/);
+  expect(stdout).toMatch(/2026-11-19 +pending +in \d+ (days|h) +Dec 4, 00:00 ET/);
   const list = await flowdrop(['status', job, '--list'], { cwd, env: service.env });
-  expect(list.stdout).toMatch(/2026-11-19 +pending +2026-12-04T05:00:00\.000Z/);
+  expect(list.stdout).toMatch(/2026-11-19 +pending +Dec 4, 00:00 ET/);
   expect(stdout).not.toContain('No date is known yet');
 });
 
@@ -180,13 +180,13 @@ it('a backfill is told beside the last run, and that earlier dates were not aske
   expect(backfill.code, backfill.stderr).toBe(0);
   const after = await status();
   expect(after).toMatch(
-    /last run never; last backfill \d+ s ago \(\d{4}-\S+Z\)\nnext run by hand\n.*not requested yet.*`flowdrop plan nightly`/,
+    /last run never; last backfill \d+ s ago \([^)]+ ET\)\nnext run by hand\n.*not requested yet.*`flowdrop plan nightly`/,
   );
   expect(after).not.toContain('2026-11-19');
   expect((await flowdrop(['run', job], { cwd, env: service.env })).code).toBe(0);
   const whole = await status();
   expect(whole).toMatch(
-    /last run \d+ s ago \(\d{4}-\S+Z\): done, sealed 1 of 1 date\(s\), 300 rows, .*; last backfill \d+ s ago \(\S+\)\nnext run by hand\n\n/,
+    /last run \d+ s ago \([^)]+ ET\): done, sealed 1 of 1 date\(s\), 300 rows, .*; last backfill \d+ s ago \([^)]+ ET\)\nnext run by hand\n\n/,
   );
   expect(whole).toMatch(/2026-11-16 +■ +■ +600/);
 });

@@ -4,8 +4,9 @@
  */
 import { describe, expect, it } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
-import { describeStatus, formatSpan, type StatusView } from '../../../src/cli/status/text.ts';
+import { describeStatus, type StatusView } from '../../../src/cli/status/text.ts';
 import { createStyle, hasColors } from '../../../src/cli/terminal/color.ts';
+import { formatSpan } from '../../../src/core/date-text.ts';
 import type { Condition } from '../../../src/plan/conditions.ts';
 import type { DateStatus } from '../../../src/run/job-status.ts';
 import { createResult } from '../../support/alerts.ts';
@@ -55,6 +56,7 @@ function createView(changes: Partial<StatusView> = {}): StatusView {
       running: null,
       staged: null,
       reports: [],
+      owed_events: null,
       fault: null,
     },
     last: { result: createResult({ dates: [] }), outcome: undefined },
@@ -107,8 +109,8 @@ describe('the status of a job', () => {
     expect(text).toContain(
       'running for 10 min: fetching 2026-11-25, 0 of 2 dates done, 48%, 600,000 of 1,250,000 rows, 9,900 rows/s, 65 requests left, 1 min 6 s left (run run-7)\n',
     );
-    expect(text).toContain('last run 10 days ago (2026-11-20T22:59:00.000Z): incomplete, nothing to seal');
-    expect(text).toContain('next run in 30 min (Mon 2026-11-30 18:30 America/New_York)');
+    expect(text).toContain('last run 10 days ago (Nov 20, 17:59 ET): incomplete, nothing to seal');
+    expect(text).toContain('next run in 30 min (Nov 30, 18:30 ET)');
   });
 
   it('tells a run that was cut short in one line of the terminal, with nothing in it that acts there', () => {
@@ -123,7 +125,7 @@ describe('the status of a job', () => {
         .slice(1, 3);
     const [whole, success] = shown({});
     expect(whole).toBe(`last run 7 s ago: failed: SQL_FAILED: near \\u001b[2J\\n${'x'.repeat(300)}`);
-    expect(success).toBe('last success 10 days ago (2026-11-20T22:59:00.000Z)');
+    expect(success).toBe('last success 10 days ago (Nov 20, 17:59 ET)');
     expect(shown({ width: 60 })).toEqual([`${whole?.slice(0, 59)}…`, success]);
     // A record that is newer is of a run that could not keep its end.
     expect(
@@ -146,7 +148,7 @@ describe('the status of a job', () => {
     const lines = describeStatus(createView({ document: { ...document, dates } })).split('\n');
     expect(lines).toEqual(
       expect.arrayContaining([
-        'equal to the source: 2 date(s), compared 60 min ago (2026-11-30T22:00:00.000Z)',
+        'equal to the source: 2 date(s), compared 1 h ago (Nov 30, 17:00 ET)',
         'equal to the source when it expired: 2026-11-10',
         `2026-11-19 differs from the source: ${reason}`,
         `2026-11-12 differed from the source when it expired: ${reason}`,
@@ -171,7 +173,7 @@ describe('the status of a job', () => {
       .sort((a, b) => (a.date < b.date ? -1 : 1));
     const calendar = { ...NO_OVERRIDE, closed: new Set(['2026-11-18']) };
     const text = describeStatus(createView({ document: { ...document, dates, fault: 'gone' }, calendar }));
-    expect(text).toContain('closed: 2026-11-18 by the override of the calendar\n');
+    expect(text).toContain('closed: 2026-11-18 by a calendar exception\n');
     expect(text).toContain('on weekends: 2026-11-21 available\n');
     expect(text).toContain('The store could not be read; this is what the last run recorded.');
   });
@@ -189,7 +191,7 @@ it('spans are told in one unit, rounded down', () => {
     71.9 * 3_600_000,
     10.9 * 86_400_000,
   ];
-  expect(spans.map(formatSpan)).toEqual(['0 s', '45 s', '119 s', '2 min', '119 min', '2 h', '31 h', '71 h', '10 days']);
+  expect(spans.map(formatSpan)).toEqual(['0 s', '45 s', '1 min', '2 min', '1 h', '2 h', '31 h', '2 days', '10 days']);
 });
 
 it.each([

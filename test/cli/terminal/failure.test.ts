@@ -14,7 +14,7 @@ describe('a failure', () => {
       code: 'ENOSPC',
       syscall: 'write',
     });
-    expect(describeFailure(full)).toMatchObject({ exitCode: 1, json: { error: { code: 'DISK_FAILED' } } });
+    expect(describeFailure(full)).toMatchObject({ exitCode: 1, json: { error: { code: 'DISK_FULL' } } });
     expect(describeFailure(full).text).toMatch(/disk .* is full: make room/);
     const readOnly = Object.assign(new Error('ENOENT: mkdir'), { code: 'ENOENT', syscall: 'mkdir' });
     expect(describeFailure(readOnly).json.error).toMatchObject({
@@ -138,7 +138,7 @@ describe('a failure outside of commands', () => {
     const run = spawnSync('sh', ['-c', 'exec "$0" "$1" --help > /dev/full', process.execPath, MAIN], {
       encoding: 'utf8',
     });
-    expectBlock(run, /DISK_FAILED: ENOSPC/);
+    expectBlock(run, /DISK_FULL: ENOSPC/);
   });
 
   it('so are packages that are missing', async () => {
@@ -168,7 +168,9 @@ describe('a failure outside of commands', () => {
   });
 
   it('and a reader that has enough ends it without a word', () => {
-    const run = spawnSync('sh', ['-c', '"$0" "$1" schema | head -c 1', process.execPath, MAIN], { encoding: 'utf8' });
+    const script = '"$0" "$1" schema | head -c 1';
+    const env = { PATH: process.env['PATH'] };
+    const run = spawnSync('sh', ['-c', script, process.execPath, MAIN], { encoding: 'utf8', env });
     expect(run).toMatchObject({ stdout: '{', stderr: '' });
   });
 });

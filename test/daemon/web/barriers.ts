@@ -5,11 +5,11 @@ import type { Page } from 'playwright-core';
 
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
-/** An expression for the browser: what sticks out to the right. */
+/** An expression for the browser: what sticks out to the right, but for what is in a part that scrolls by itself. */
 export const OVERFLOWS = `(() => {
   const width = document.documentElement.clientWidth;
   const shown = [...document.body.querySelectorAll('*')].filter((element) =>
-    element.getClientRects().length > 0 && !element.closest('svg'));
+    element.getClientRects().length > 0 && !element.closest('svg') && !element.parentElement.closest('.scroll'));
   const wide = shown.filter((element) => element.getBoundingClientRect().right > width + 0.5);
   return [...wide.map((element) => element.outerHTML.slice(0, 160)),
     ...(document.documentElement.scrollWidth > width ? ['the page scrolls sideways'] : [])];

@@ -4,25 +4,46 @@
  * the same. Screenshots are written to `test-results/status/` for a person to look at. What the addresses answer is
  * tested in `site.test.ts`.
  */
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
-import { dropPath, jobPath } from '../../../src/daemon/web/page-path.ts';
+import { dropPath, jobPath, runPath } from '../../../src/daemon/web/page-path.ts';
 import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/page-server.ts';
+import { ActionLog } from '../../../src/state/action-log.ts';
+import type { RunEntry, RunWindow } from '../../../src/state/run-entry.ts';
+import { RunHistory } from '../../../src/state/run-history.ts';
 import { openBrowser } from '../../support/browser.ts';
-import { REPO } from '../../support/flowdrop.ts';
+import { makeFolder, REPO } from '../../support/flowdrop.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { findBarriers, OVERFLOWS } from './barriers.ts';
-import { HOSTILE, IDLE, makeBadDay, makeDrop, makeGoodDay, makeHostileDay, makeView, NOW, TOKEN } from './views.ts';
+import {
+  FAILED_RUN,
+  HOSTILE,
+  IDLE,
+  makeBadDay,
+  makeDrop,
+  makeGoodDay,
+  makeHostileDay,
+  makeRunEntry,
+  makeView,
+  NOW,
+  TOKEN,
+} from './views.ts';
 
 const SHOTS = join(REPO, 'test-results', 'status');
 const SCHEMES = ['light', 'dark'] as const;
 const WIDTHS = [390, 1280] as const;
 
+const HOSTILE_RUN = makeRunEntry(HOSTILE, 1, {
+  ...{ args: [HOSTILE], outcome: 'failed', error: { code: HOSTILE, message: HOSTILE, hint: HOSTILE } },
+  dates: [{ date: HOSTILE, status: HOSTILE, rows: 1, requests: 1, error: { code: HOSTILE, message: HOSTILE } }],
+});
+
 let browser: Browser;
+/** What this machine remembers: runs and actions. */
+let memory: Awaited<ReturnType<typeof makeFolder>>;
 let web: RunningWeb;
 let view: DaemonView;
 /** Goes on a little with every look, so that no page is a cached one. */
@@ -31,12 +52,49 @@ let now = NOW;
 beforeAll(async () => {
   browser = await openBrowser();
   await mkdir(SHOTS, { recursive: true });
+  memory = await makeFolder();
+  await rememberRun(FAILED_RUN, 'page');
+  await rememberRun(HOSTILE_RUN, HOSTILE);
+  const actions = new ActionLog(join(memory.path, 'actions.jsonl'));
+  for (const [index, outcome] of (['asked', 'done', 'started', 'refused', 'failed'] as const).entries()) {
+    const at = new Date(NOW - index * 3_600_000).toISOString();
+    const texts =
+      index % 2 === 0 ? { who: HOSTILE, line: HOSTILE, text: HOSTILE } : { who: 'a page', line: null, text: '' };
+    await actions.append({ id: String(index), at, action: 'run', job: 'nightly-trades', outcome, ...texts });
+  }
   web = await start(undefined);
 });
 afterAll(async () => {
   await web.close();
   await browser.close();
+  await memory.remove();
 });
+
+/** With a chart of all that there is, and a log of every level. @param text in windows and lines */
+async function rememberRun(run: RunEntry, text: string): Promise<void> {
+  const history = new RunHistory(memory.path, run.job);
+  const { entry, log } = history.files(run.id, false);
+  for (const file of [entry, log]) await mkdir(dirname(file), { recursive: true });
+  await history.write(run);
+  const kinds: readonly RunWindow['kind'][] = ['page', 'page', 'page', 'split', 'page', 'page', 'sealed', 'failed'];
+  const windows = Array.from({ length: 240 }, (_, index) => ({
+    ...{ at: new Date(Date.parse(run.started_at) + index * 1_500).toISOString(), kind: kinds[index % 8] ?? 'page' },
+    ...{
+      date: '2026-11-20',
+      window: `09:30:${index % 60}..`,
+      rows: 9_000,
+      requests: index,
+      rate_limited: 0,
+      splits: 0,
+    },
+    ...{ retries: Math.floor(index / 20), reason: index % 4 === 3 ? text : undefined },
+  }));
+  await history.appendWindows(run, windows);
+  const lines = [20, 30, 40, 50].map((level) =>
+    JSON.stringify({ level, time: run.started_at, event: text, msg: `${text} of level ${level}`, query: text }),
+  );
+  await writeFile(log, [...lines, text].join('\n'));
+}
 
 async function start(token: string | undefined, changes: Partial<WebOptions> = {}): Promise<RunningWeb> {
   return await startWeb({
@@ -44,6 +102,8 @@ async function start(token: string | undefined, changes: Partial<WebOptions> = {
     token,
     view: () => view,
     ...IDLE,
+    history: (job) => new RunHistory(memory.path, job),
+    actionLog: join(memory.path, 'actions.jsonl'),
     readReport: async () =>
       `<!doctype html><html lang="en"><title>Flow</title><body style="color:#123456"><h1>Flow</h1><script>document.title='ran'</script><img src="http://192.0.2.1/x.png"></body></html>`,
     log: createSilentLog(),
@@ -101,27 +161,37 @@ describe('the status page in a browser', () => {
     ['bad', makeBadDay],
     ['empty', () => makeView([])],
     ['hostile', makeHostileDay],
-  ] as const)('of a %s day fits, is accessible and keeps to itself, in every width and theme', async (name, make) => {
-    const [job] = make().jobs;
-    const ofJob = job ? { job: jobPath(job.name), drop: `${dropPath(job.name, '2026-11-20')}?rows=1` } : {};
-    const paths = { overview: '/', ...ofJob, runs: '/runs', reports: '/reports', actions: '/actions' };
-    const looks = SCHEMES.flatMap((scheme) => WIDTHS.map((width) => ({ scheme, width })));
-    for (const { scheme, width } of looks) {
-      for (const [which, path] of Object.entries(paths)) {
-        const where = `${which} of a ${name} day at ${width} px, ${scheme}`;
-        const { context, page, troubles, strangers } = await look(make(), { width, scheme, path });
-        try {
-          await page.screenshot({ path: join(SHOTS, `${name}-${which}-${width}-${scheme}.png`), fullPage: true });
-          expect(await page.evaluate(OVERFLOWS), where).toEqual([]);
-          expect(troubles, where).toEqual([]);
-          expect(await findBarriers(page), where).toEqual([]);
-          expect(strangers, where).toEqual([]);
-        } finally {
-          await context.close();
+  ] as const)(
+    'of a %s day fits, is accessible and keeps to itself, in every width and theme',
+    async (name, make) => {
+      const [job] = make().jobs;
+      const ofJob = job ? { job: jobPath(job.name), drop: `${dropPath(job.name, '2026-11-20')}?rows=1` } : {};
+      const run = [FAILED_RUN, HOSTILE_RUN].find((each) => each.job === job?.name);
+      const ofRun = run ? { run: runPath(run.job, run.id) } : { none: '/nothing' };
+      const paths = { overview: '/', ...ofJob, ...ofRun, runs: '/runs', reports: '/reports', actions: '/actions' };
+      const looks = SCHEMES.flatMap((scheme) => WIDTHS.map((width) => ({ scheme, width })));
+      for (const { scheme, width } of looks) {
+        for (const [which, path] of Object.entries(paths)) {
+          const where = `${which} of a ${name} day at ${width} px, ${scheme}`;
+          const { context, page, troubles, strangers } = await look(make(), { width, scheme, path });
+          try {
+            await page.screenshot({ path: join(SHOTS, `${name}-${which}-${width}-${scheme}.png`), fullPage: true });
+            expect(await page.evaluate(OVERFLOWS), where).toEqual([]);
+            // What Chromium says of the page that there is not.
+            expect(
+              troubles.filter((text) => which !== 'none' || !text.includes('404')),
+              where,
+            ).toEqual([]);
+            expect(await findBarriers(page), where).toEqual([]);
+            expect(strangers, where).toEqual([]);
+          } finally {
+            await context.close();
+          }
         }
       }
-    }
-  });
+    },
+    180_000,
+  );
 
   it('sorts and filters its jobs, and keeps that while the page follows the daemon', async () => {
     const { context, page, troubles } = await look(makeBadDay());
@@ -156,11 +226,11 @@ describe('the status page in a browser', () => {
       const days = await page
         .locator('#job-1 td.day.expired, #job-1 td.day.degraded, #job-1 td.day.pending')
         .allTextContents();
-      expect(days[0]).toContain('Fri 6 Nov 2026: expired');
-      expect(days[1]).toContain('Tue 10 Nov 2026: pending, begins to expire Wed 2026-11-25 05:00 UTC, 00:00 New York');
-      expect(days[2]).toContain('Fri 13 Nov 2026: degraded, 7,212,400 rows, revision 2');
+      expect(days[0]).toContain('Fri, Nov 6, 2026: expired');
+      expect(days[1]).toContain('Tue, Nov 10, 2026: pending, begins to expire Nov 25, 00:00 ET');
+      expect(days[2]).toContain('Fri, Nov 13, 2026: degraded, 7,212,400 rows, revision 2');
       expect(await page.locator('#job-1 td.day.closed').allTextContents()).toContainEqual(
-        expect.stringContaining('Thu 26 Nov 2026: closed, Thanksgiving Day'),
+        expect.stringContaining('Thu, Nov 26, 2026: closed, Thanksgiving Day'),
       );
     } finally {
       await context.close();
@@ -297,7 +367,6 @@ describe('the status page in a browser', () => {
     };
     const day = makeBadDay();
     view = { ...day, jobs: day.jobs.map((job) => ({ ...job, running: undefined })) };
-    const folder = await mkdtemp(join(tmpdir(), 'flowdrop-actions-'));
     const drops: WebOptions['drops'] = {
       ...IDLE.drops,
       async readDrop(job, date) {
@@ -305,7 +374,7 @@ describe('the status page in a browser', () => {
         return makeDrop(job, date, date === '2026-11-18' ? { ...unsealed, revisions: [] } : {});
       },
     };
-    const acting = await start(undefined, { doer, drops, actionLog: join(folder, 'actions.jsonl') });
+    const acting = await start(undefined, { doer, drops, actionLog: join(memory.path, 'asked.jsonl') });
     const context = await browser.newContext({ viewport: { width: 390, height: 800 }, acceptDownloads: true });
     const page = await context.newPage();
     const press = async (name: string | RegExp, role: 'button' | 'link' = 'button') =>
@@ -315,8 +384,20 @@ describe('the status page in a browser', () => {
       expect(all.length).toBeLessThanOrEqual(4);
       for (const each of all) await each();
     };
+    /** In both themes. */
+    const barriers = async () => {
+      const found: string[] = [];
+      for (const colorScheme of SCHEMES) {
+        await page.emulateMedia({ colorScheme });
+        found.push(...(await findBarriers(page)));
+      }
+      return found;
+    };
     const done = () => page.getByRole('heading', { name: 'Started' }).waitFor();
     try {
+      await steps('/', () => press('See why', 'link'));
+      await page.getByText('cannot be reached: connect ECONNREFUSED').waitFor();
+      expect(await page.getByText('page of level 50').count()).toBe(1);
       await steps('/', () => press('Retry now'), done);
       expect(asked.at(-1)).toEqual({ kind: 'retry', job: 'nightly-trades' });
       await steps(
@@ -326,15 +407,19 @@ describe('the status page in a browser', () => {
           await page.getByLabel('From').fill('2026-11-18');
           await page.getByLabel('To', { exact: true }).fill('2026-11-19');
         },
-        () => press('Show the price'),
-        () => press('Start the backfill'),
+        () => press('Show the cost'),
+        async () => {
+          await page.getByRole('heading', { name: 'The price' }).waitFor();
+          expect(await barriers()).toEqual([]);
+          await press('Start the backfill');
+        },
       );
       await done();
       expect(asked.at(-1)).toMatchObject({
         command: 'backfill',
         options: ['--from', '2026-11-18', '--to', '2026-11-19'],
       });
-      expect(await findBarriers(page)).toEqual([]);
+      expect(await barriers()).toEqual([]);
       await steps('/drops/nightly-trades/2026-11-20', async () => {
         const download = page.waitForEvent('download');
         await press(/^Download/, 'link');
@@ -355,7 +440,6 @@ describe('the status page in a browser', () => {
     } finally {
       await context.close();
       await acting.close();
-      await rm(folder, { recursive: true });
     }
   });
 

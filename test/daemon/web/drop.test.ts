@@ -53,8 +53,8 @@ it('says of a drop what its manifest says, in words, and how to read it', async 
   const words = body.replace(/<[^>]*>/g, '').replace(/\s+/g, ' ');
   expect(status).toBe(200);
   expect(words).toContain('8,412,907 rows, 09:30 to 16:15 exchange time; revision 2, sealed 2 days ago');
-  expect(words).toContain('the source has the same ids and values; compared again on 2026-11-21: equal.');
-  expect(words).toContain('revision 2, sealed 2026-11-20 23:41 UTC, 8,412,907 rows: 3 added, 1 removed, 2 altered');
+  expect(words).toContain('the source has the same ids and values; compared again on Nov 21, 18:00 ET: equal.');
+  expect(words).toContain('revision 2, sealed Nov 20, 18:41 ET, 8,412,907 rows: 3 added, 1 removed, 2 altered');
   expect(body).toContain('read_parquet(&#39;s3://quant-drops/options/trades/session=2026-11-20/trades.parquet&#39;)');
   for (const name of ['DuckDB', 'pandas', 'Polars', 'ClickHouse']) expect(body).toContain(`<summary>${name}</summary>`);
 });

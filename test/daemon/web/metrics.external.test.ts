@@ -5,6 +5,7 @@
  */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -59,8 +60,16 @@ async function promtool(...args: readonly string[]): Promise<string> {
 }
 
 describe('the metrics of the daemon', () => {
+  it('say how much room the disk of the state folder has, and nothing of a folder that is not there', async () => {
+    const free = await read(new DaemonMetrics(NO_OVERRIDE, REPO), makeGoodDay());
+    const { bavail, bsize } = await statfs(REPO);
+    expect(Math.abs((free('flowdrop_state_free_bytes') ?? 0) / (bavail * bsize) - 1)).toBeLessThan(0.2);
+    const none = await read(new DaemonMetrics(NO_OVERRIDE, '/nonexistent'), makeGoodDay());
+    expect(none('flowdrop_state_free_bytes')).toBeNaN();
+  });
+
   it('count a run once, however often they are read, and each one that ends later', async () => {
-    const metrics = new DaemonMetrics(NO_OVERRIDE);
+    const metrics = new DaemonMetrics(NO_OVERRIDE, REPO);
     const job = makeJob('nightly');
     const first = await read(metrics, makeView([{ ...job, finished: [] }]));
     expect(first('flowdrop_requests_total{job="nightly"}')).toBe(0);
@@ -89,14 +98,14 @@ describe('the metrics of the daemon', () => {
   });
 
   it('count a run no second time when its job is gone for a moment', async () => {
-    const metrics = new DaemonMetrics(NO_OVERRIDE);
+    const metrics = new DaemonMetrics(NO_OVERRIDE, REPO);
     for (const view of [makeGoodDay(), makeView([]), makeGoodDay()]) metrics.observe(view);
     expect((await read(metrics, makeGoodDay()))('flowdrop_runs_total{job="nightly-trades",outcome="done"}')).toBe(3);
   });
 
   it('count no run of before the start, which the daemon before has counted', async () => {
     const view = makeView([makeJob('nightly')], { startedAtMs: NOW - 80 * HOUR_MS });
-    const sample = await read(new DaemonMetrics(NO_OVERRIDE), view);
+    const sample = await read(new DaemonMetrics(NO_OVERRIDE, REPO), view);
     expect(sample('flowdrop_runs_total{job="nightly",outcome="done"}')).toBe(1);
     expect(sample('flowdrop_last_success_timestamp_seconds{job="nightly"}')).toBe(
       (NOW - 67.5 * HOUR_MS + 2_530_000) / 1000,
@@ -104,7 +113,7 @@ describe('the metrics of the daemon', () => {
   });
 
   it('recall the last success from the status, whatever the last run came to', async () => {
-    const metrics = new DaemonMetrics(NO_OVERRIDE);
+    const metrics = new DaemonMetrics(NO_OVERRIDE, REPO);
     const job = makeJob('nightly', { finished: [] });
     const name = 'flowdrop_last_success_timestamp_seconds{job="nightly"}';
     const never = { document: makeStatus('nightly', { last_success: null }), readAtMs: NOW };
@@ -124,7 +133,7 @@ describe('the metrics of the daemon', () => {
   });
 
   it('keep no series of a job that is gone for good, and count it from 0 when it comes back', async () => {
-    const metrics = new DaemonMetrics(NO_OVERRIDE);
+    const metrics = new DaemonMetrics(NO_OVERRIDE, REPO);
     const [gone, stays] = [makeJob('gone'), makeJob('stays')];
     const at = (minutes: number) => ({ beatAtMs: NOW + minutes * 60_000 });
     metrics.observe(makeView([gone, stays], at(0)));
@@ -142,7 +151,7 @@ describe('the metrics of the daemon', () => {
   });
 
   it('say how it is now: gaps, expiry, the run that goes on, what is broken', async () => {
-    const sample = await read(new DaemonMetrics(NO_OVERRIDE), makeBadDay());
+    const sample = await read(new DaemonMetrics(NO_OVERRIDE, REPO), makeBadDay());
     expect(sample('flowdrop_gaps{job="nightly-trades"}')).toBe(4);
     expect(sample('flowdrop_next_expiry_seconds{job="nightly-trades"}')).toBe(34.5 * 3600);
     expect(sample('flowdrop_dates{job="nightly-trades",condition="expired"}')).toBe(1);
@@ -151,6 +160,12 @@ describe('the metrics of the daemon', () => {
     expect(sample('flowdrop_run_waiting{job="spx-chain"}')).toBe(1);
     expect(sample('flowdrop_job_file_fault{job="spx-chain"}')).toBe(1);
     expect(sample('flowdrop_status_fault{job="zero-dte"}')).toBe(1);
+    expect(sample('flowdrop_events_owed{job="nightly-trades"}')).toBe(0);
+    expect(sample('flowdrop_events_owed{job="zero-dte"}')).toBeUndefined();
+    const owed_events = { count: 3, since: '2026-11-23T16:30:00.000Z', reason: null };
+    const document = makeStatus('nightly', { owed_events });
+    const owing = makeView([makeJob('nightly', { status: { document, readAtMs: NOW } })]);
+    expect((await read(new DaemonMetrics(NO_OVERRIDE, REPO), owing))('flowdrop_events_owed{job="nightly"}')).toBe(3);
     // Not known is not nothing.
     expect(sample('flowdrop_gaps{job="zero-dte"}')).toBeUndefined();
     expect(sample('flowdrop_next_expiry_seconds{job="spx-chain"}')).toBeUndefined();
@@ -163,7 +178,7 @@ describe('the metrics of the daemon', () => {
     const at = Date.parse('2026-11-20T22:30:00Z');
     const status = { document: makeStatus('nightly', { dates: [...dates], last_run: null }), readAtMs: at };
     const gaps = async (finished: readonly ReturnType<typeof makeFinished>[], nowMs = at) =>
-      (await read(new DaemonMetrics(NO_OVERRIDE), makeView([makeJob('nightly', { status, finished })]), nowMs))(
+      (await read(new DaemonMetrics(NO_OVERRIDE, REPO), makeView([makeJob('nightly', { status, finished })]), nowMs))(
         'flowdrop_gaps{job="nightly"}',
       );
     expect(await gaps([])).toBe(0);
@@ -184,7 +199,7 @@ describe('the metrics of the daemon', () => {
   });
 
   it('have a series for each job and word, and none for what comes from outside', async () => {
-    const text = await new DaemonMetrics(NO_OVERRIDE).text(makeHostileDay(), NOW);
+    const text = await new DaemonMetrics(NO_OVERRIDE, REPO).text(makeHostileDay(), NOW);
     const ours = text.split('\n').filter((line) => line.startsWith('flowdrop_'));
     const names = new Set(ours.flatMap((line) => [...line.matchAll(/[{,]([a-z_]+)="/g)].map(([, name]) => name)));
     expect([...names].sort()).toEqual(['condition', 'job', 'le', 'outcome', 'version']);
@@ -196,7 +211,7 @@ describe('the metrics of the daemon', () => {
 
 describe('what is shipped for Prometheus and Grafana', () => {
   it('names metrics that there are', async () => {
-    const text = await new DaemonMetrics(NO_OVERRIDE).text(makeBadDay(), NOW);
+    const text = await new DaemonMetrics(NO_OVERRIDE, REPO).text(makeBadDay(), NOW);
     const known = new Set([...text.matchAll(/^([a-z_]+)(?=[ {])/gm)].map(([name]) => name));
     for (const [file, content] of [
       ['dashboard', DASHBOARD],
@@ -249,7 +264,7 @@ describe('what is shipped for Prometheus and Grafana', () => {
     'is a set of rules that Prometheus takes, each of which fires when it must',
     { timeout: 300_000 },
     async () => {
-      expect(await promtool('check', 'rules', 'flowdrop.rules.yml')).toMatch(/SUCCESS: 9 rules found/);
+      expect(await promtool('check', 'rules', 'flowdrop.rules.yml')).toMatch(/SUCCESS: 11 rules found/);
       expect(await promtool('test', 'rules', 'flowdrop.rules.test.yml')).toContain('SUCCESS');
       const rules = readFileSync(join(RULES, 'flowdrop.rules.yml'), 'utf8');
       const tests = readFileSync(join(RULES, 'flowdrop.rules.test.yml'), 'utf8');
@@ -263,7 +278,7 @@ describe('what is shipped for Prometheus and Grafana', () => {
     'goes with metrics that Prometheus reads without a complaint',
     { timeout: 300_000 },
     async () => {
-      const text = await new DaemonMetrics(NO_OVERRIDE).text(makeBadDay(), NOW);
+      const text = await new DaemonMetrics(NO_OVERRIDE, REPO).text(makeBadDay(), NOW);
       const child = execFile(PROMTOOL, ['check', 'metrics']);
       let said = '';
       child.stdout?.on('data', (data) => {

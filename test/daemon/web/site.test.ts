@@ -306,6 +306,22 @@ describe('the server of the daemon', () => {
     expect(await shown('2026-11-23T16:30:00.000Z', { outcome: 'interrupted' }, [])).toContain('All is well');
   });
 
+  it('says which events did not reach their receiver, why, and what to type, but not while a run may post them', async () => {
+    const owed_events = { count: 3, since: '2026-11-23T16:30:00.000Z', reason: 'webhook: <b>HTTP 500</b>\nmore' };
+    const status = { document: makeStatus('nightly', { owed_events }), readAtMs: NOW };
+    const running = { runId: 'r', reason: 'scheduled' as const, startedAtMs: NOW, progress: null };
+    await start(() => makeView([makeJob('nightly', { status })]));
+    const { body } = await get('/');
+    expect(body).toContain(
+      '3 events have not reached their receiver, the oldest of 2 h ago: webhook: &lt;b&gt;HTTP 500&lt;/b&gt;. To try again: flowdrop alert nightly',
+    );
+    expect(body).not.toContain('All is well');
+    expect((await get('/jobs/nightly')).body).toContain('3 events have not reached');
+    await web?.close();
+    await start(() => makeView([makeJob('nightly', { status, running })]));
+    expect((await get('/')).body).not.toContain('have not reached');
+  });
+
   it('reads a report only when the archive lists it, and never anything else', async () => {
     const asked: unknown[] = [];
     await start(makeGoodDay, {

@@ -1,7 +1,7 @@
 /** What a daemon may show, for the tests of its web part: a good day, a bad one, and one with texts that mean harm. */
 import { Readable } from 'node:stream';
 import { listSessions } from '../../../src/calendar/session.ts';
-import type { DropDocument, RunDocument, StatusDocument } from '../../../src/daemon/documents.ts';
+import { type DropDocument, runSchema, type StatusDocument, statusSchema } from '../../../src/daemon/documents.ts';
 import type { DaemonView, JobView, RunRecord } from '../../../src/daemon/job-view.ts';
 import type { WebOptions } from '../../../src/daemon/web/page-server.ts';
 import type { RunEntry } from '../../../src/state/run-entry.ts';
@@ -10,7 +10,7 @@ import { RunHistory } from '../../../src/state/run-history.ts';
 /** A Monday afternoon in the week of Thanksgiving; New York has 13:30. */
 export const NOW = Date.parse('2026-11-23T18:30:00Z');
 /** What the web part needs of a machine that remembers no run and does nothing. */
-export const IDLE: Pick<WebOptions, 'history' | 'mayAct' | 'doer' | 'actionLog' | 'drops'> = {
+export const IDLE: Pick<WebOptions, 'history' | 'mayAct' | 'doer' | 'actionLog' | 'drops' | 'stateDir'> = {
   history: (job) => new RunHistory('/nonexistent', job),
   mayAct: true,
   doer: {
@@ -20,6 +20,7 @@ export const IDLE: Pick<WebOptions, 'history' | 'mayAct' | 'doer' | 'actionLog' 
     reload: async () => undefined,
   },
   actionLog: '/nonexistent/actions.jsonl',
+  stateDir: '/nonexistent',
   drops: {
     readDrop: async (job, date) => makeDrop(job, date),
     queryRows: async () => [{ symbol: 'SPY', premium: 436, earning_date: null }],
@@ -32,25 +33,6 @@ export const HOSTILE = '<script>alert(1)</script>"\'><img src=x onerror=alert(2)
 const HOUR_MS = 3_600_000;
 const LAST_SESSION = '2026-11-20';
 
-export function makeRunDocument(job: string, runId: string, changes: Partial<RunDocument> = {}): RunDocument {
-  return {
-    job,
-    run_id: runId,
-    started_at: '2026-11-20T23:00:00.000Z',
-    finished_at: '2026-11-20T23:42:10.000Z',
-    requests: 480,
-    retries: 6,
-    rate_limited: 3,
-    splits: 11,
-    bytes: 912_000_000,
-    dates: [{ date: LAST_SESSION, status: 'sealed', rows: 8_412_907, requests: 471 }],
-    conditions: { [LAST_SESSION]: 'available' },
-    expires: {},
-    reports: [],
-    ...changes,
-  };
-}
-
 export function makeFinished(job: string, hoursAgo: number, changes: Partial<RunRecord> = {}): RunRecord {
   const runId = `${job}-${hoursAgo}`;
   const startedAtMs = NOW - hoursAgo * HOUR_MS;
@@ -62,7 +44,10 @@ export function makeFinished(job: string, hoursAgo: number, changes: Partial<Run
     outcome: 'done',
     code: 0,
     signal: undefined,
-    result: makeRunDocument(job, runId),
+    result: runSchema.parse({
+      ...{ requests: 480, retries: 6, rate_limited: 3, splits: 11, bytes: 912_000_000, reports: [] },
+      dates: [{ date: LAST_SESSION, status: 'sealed', rows: 8_412_907 }],
+    }),
     error: undefined,
     logFile: `/var/lib/flowdrop/${job}/logs/${runId}.log`,
     ...changes,
@@ -129,7 +114,7 @@ export function makeDates(changes: Readonly<Record<string, Partial<DateStatus>>>
 }
 
 export function makeStatus(job: string, changes: Partial<StatusDocument> = {}): StatusDocument {
-  return {
+  return statusSchema.parse({
     job,
     dataset: 'trades',
     store: 's3://quant-drops/options',
@@ -146,7 +131,7 @@ export function makeStatus(job: string, changes: Partial<StatusDocument> = {}): 
       .map((date, index) => ({ date, report: 'flow', revision: index === 3 ? 1 : 0 })),
     fault: null,
     ...changes,
-  };
+  });
 }
 
 export function makeJob(name: string, changes: Partial<JobView> = {}): JobView {
@@ -203,6 +188,19 @@ export function makeGoodDay(): DaemonView {
   return makeView([makeJob('nightly-trades'), makeJob('spx-chain')]);
 }
 
+/** Last night's, of the bad day. */
+export const FAILED_RUN: RunEntry = makeRunEntry('nightly-trades', 19.5, {
+  ...{ outcome: 'failed', reason: 'retry', finished_at: new Date(NOW - 19.4 * HOUR_MS).toISOString() },
+  error: {
+    code: 'API_UNREACHABLE',
+    message: 'https://api.example.com/api/v1/historical/sql cannot be reached: connect ECONNREFUSED 192.0.2.7:443',
+    hint: 'See whether the address is right and the network allows it; the next run goes on from what is staged.',
+  },
+  ...{ planned_pages: 471, pages: 212, rows: 1_904_000, requests: 219 },
+  dates: [{ date: '2026-11-20', status: 'failed', rows: 1_904_000, requests: 219 }],
+  reports: [],
+});
+
 /** A run goes on, dates are missing, one run failed, one job file is broken, one status cannot be read. */
 export function makeBadDay(rows = 5_100_000): DaemonView {
   const dates = makeDates({
@@ -217,19 +215,11 @@ export function makeBadDay(rows = 5_100_000): DaemonView {
     makeJob('nightly-trades', {
       running: { runId: 'run-now', reason: 'catch-up', startedAtMs: NOW - 20 * 60_000, progress: makeProgress(rows) },
       status: { document: makeStatus('nightly-trades', { dates: [...dates] }), readAtMs: NOW - 3_000 },
+      runs: [FAILED_RUN, makeRunEntry('nightly-trades', 67.5), makeRunEntry('nightly-trades', 91.5)],
       finished: [
         makeFinished('nightly-trades', 19.5, {
-          outcome: 'failed',
-          code: 1,
-          reason: 'retry',
-          finishedAtMs: NOW - 19.4 * HOUR_MS,
-          result: undefined,
-          error: {
-            code: 'API_UNREACHABLE',
-            message:
-              'https://api.example.com/api/v1/historical/sql cannot be reached: connect ECONNREFUSED 192.0.2.7:443',
-            hint: 'See whether the address is right and the network allows it; the next run goes on from what is staged.',
-          },
+          ...{ outcome: 'failed', code: 1, reason: 'retry', finishedAtMs: NOW - 19.4 * HOUR_MS, result: undefined },
+          error: FAILED_RUN.error ?? undefined,
         }),
         makeFinished('nightly-trades', 67.5, { outcome: 'incomplete', code: 3 }),
         makeFinished('nightly-trades', 91.5),

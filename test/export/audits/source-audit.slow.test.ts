@@ -207,6 +207,22 @@ describe('rows that are gone at the source', () => {
     expect((await days.manifest(DATE))?.revision).toBe(1);
   });
 
+  it('and were kept earlier stay under `mirror`, which takes over what else changes', async () => {
+    await days.run();
+    await withdraw(gone);
+    await days.run();
+    await insertTrades(days.engine, [late(31)]);
+    expect((await days.run()).audits[DATE]).toMatchObject({ result: 'differs', revision: 2 });
+    const mirror = { rule: 'mirror' } as const;
+    const reason = expect.stringContaining(`this removes them: flowdrop backfill`);
+    expect((await days.run(mirror)).audits[DATE]).toMatchObject({ result: 'differs', revision: 2, reason });
+    // One beside them, one far from them.
+    await insertTrades(days.engine, [late(601), late(300)]);
+    expect((await days.run(mirror)).audits[DATE]).toMatchObject({ result: 'differs', revision: 3, reason });
+    expect(await days.manifest(DATE)).toMatchObject({ kept: 2 });
+    await days.expectEqual(DATE, gone);
+  });
+
   it('with all others are no proof of anything', async () => {
     await days.run();
     await days.engine.command('TRUNCATE TABLE RawOptionTrades');

@@ -213,6 +213,8 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
     ],
     drivers: { bullish: null, bearish: null, top: [] },
     movers: [],
+    earnings: [],
+    biggestSweeps: [],
     biggestTrades: Array.from({ length: 10 }, (_, index) => createTrade(index, symbols[index % symbols.length] ?? '')),
     exposure: {
       total: exposure,
@@ -229,6 +231,7 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
     topContracts: [],
     volatility: [],
     chainLocation: null,
+    structureLocation: null,
     rebuildQueries: [
       { table: 'Headline', sql: "SELECT count(*) AS trades,\n  sum(premium)\nFROM 'trades.parquet'" },
       { table: 'Symbols', sql: "SELECT symbol, sum(premium)\nFROM 'trades.parquet' GROUP BY symbol ORDER BY 2 DESC" },

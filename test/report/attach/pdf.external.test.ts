@@ -49,12 +49,12 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
     const text = readText(full);
     for (const expected of [
       'Options flow',
-      'Thursday, 19 November 2026',
+      'Thursday, November 19, 2026',
       'Complete',
       '1,234,567 rows, revision 2; 1,240,000 trades counted, 09:30:02 to 16:14:59 New York',
-      'sealed 2026-11-19 17:31 EST',
+      'sealed Nov 19, 2026, 17:31 ET',
       'Busiest half hour: 09:30',
-      'Call wall at 610, put wall at 590',
+      'Call wall at 610, put wall at 590 (traded contracts only)',
       'gamma x open interest x 100 x spot² x 0.01',
       's3://quant-drops/options/trades/session=2026-11-19/trades.parquet',
       'ab'.repeat(32),
@@ -64,14 +64,16 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
     expect(text).toMatch(/Premium +\$1\.24B +\$1\.10B +\$1\.05B/);
     expect(text).toMatch(/0DTE share of premium +10\.0% +33\.3% +–/);
     expect(text).toMatch(
-      /15:59:59 +SPY 2026-11-20 600 C +5,000 +12\.35 +\$6\.17M +ASK +BULLISH +– +12,000 +– +1 +ISOI/,
+      /15:59:59 +SPY Nov 20, 2026 600 C +5,000 +12\.35 +\$6\.17M +Ask +Bullish +– +12,000 +– +1 +Sweep/,
     );
-    expect(text).toMatch(/SPY +601\.37 +-\$3\.00B +\$12\.0B +-\$15\.0B +\$15\.0B +598\.25 +610 +590 +600/);
+    expect(text).toMatch(
+      /SPY +traded contracts only +601\.37 +-\$3\.00B +\$12\.0B +-\$15\.0B +\$15\.0B +598\.25 +610 +590 +600/,
+    );
   });
 
   test('tells instants in the zone of its reader, and trade times in the exchange’s', async () => {
     const text = readText(await write(createReport(), 'tokyo.pdf', 'Asia/Tokyo'));
-    expect(text).toContain('sealed 2026-11-20 07:31 GMT+9');
+    expect(text).toContain('sealed Nov 20, 2026, 07:31 GMT+9');
     expect(text).toContain('09:30:02 to 16:14:59 New York');
   });
 

@@ -1,0 +1,81 @@
+/**
+ * The pages as a static site with offline search: `npm run docs` builds it into out/site. Its generator has a package and
+ * a lockfile of its own, so that who installs flowdrop does not install it. A link that leads nowhere fails the build.
+ */
+import { cp, readFile, writeFile } from 'node:fs/promises';
+
+/** Index, and the pages that it orders; the order is that of docs/README.md. */
+const groups = [
+  [
+    'Start',
+    [
+      ['Tutorial', 'tutorial'],
+      ['Glossary', 'glossary'],
+    ],
+  ],
+  [
+    'Guides',
+    [
+      ['Recipes', 'recipes'],
+      ['Query', 'query'],
+      ['Backfill', 'backfill'],
+      ['Several machines', 'machines'],
+      ['Upgrading', 'upgrading'],
+      ['Operations', 'operations'],
+      ['Service', 'service'],
+    ],
+  ],
+  [
+    'Reference',
+    [
+      ['Commands', 'commands'],
+      ['Job files', 'jobs'],
+      ['Settings', 'settings'],
+      ['Data dictionary', 'data'],
+      ['Drops', 'drops'],
+      ['Events', 'events'],
+    ],
+  ],
+  [
+    'Explanation',
+    [
+      ['Formulas', 'formulas'],
+      ['Security', 'security'],
+      ['Architecture', 'architecture'],
+      ['Develop', 'develop'],
+    ],
+  ],
+];
+
+// A link to one is a link to a file, not to a page.
+process.env.VITE_EXTRA_EXTENSIONS = 'ipynb';
+
+export default {
+  title: 'flowdrop',
+  description: 'Every U.S. option trade, one verified Parquet file a day, and a flow report by mail',
+  srcDir: '..',
+  srcExclude: ['**/node_modules/**', 'out/**', 'dist/**', 'test/**', 'src/**', 'templates/**'],
+  outDir: '../out/site',
+  cacheDir: '../out/site-cache',
+  rewrites: { 'README.md': 'index.md' },
+  // The reader's own machine, and a file that is copied below: no pages.
+  ignoreDeadLinks: ['localhostLinks', /NOTICE$/],
+  // Files that pages link to.
+  async buildEnd({ outDir }) {
+    for (const name of ['jobs', 'deploy', 'docs/flow.ipynb']) {
+      await cp(new URL(`../../${name}`, import.meta.url), `${outDir}/${name}`, { recursive: true });
+    }
+    // A link without an extension is taken for a page.
+    const notice = await readFile(new URL('../../NOTICE', import.meta.url), 'utf8');
+    await writeFile(`${outDir}/NOTICE.html`, `<pre>${notice.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</pre>\n`);
+  },
+  themeConfig: {
+    search: { provider: 'local' },
+    outline: [2, 3],
+    nav: [{ text: 'All pages', link: '/docs/README' }],
+    sidebar: groups.map(([text, pages]) => ({
+      text,
+      items: pages.map(([title, page]) => ({ text: title, link: `/docs/${page}` })),
+    })),
+  },
+};

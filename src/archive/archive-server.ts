@@ -1,0 +1,206 @@
+/**
+ * A ClickHouse server, or cluster, that answers statements over the archive in place of this machine. Guard, resolution and
+ * the choice of files stay here; what is sent reads exactly the sealed files. Invariant: before a statement is sent, the
+ * server has found each of these files with the size of its manifest, and no text has a credential of the store.
+ */
+import { randomUUID } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import { describeError, Fault, isFault } from '../core/errors.ts';
+import { type Capabilities, keepKnown, readCapabilities } from '../engine/capabilities.ts';
+import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
+import { formatSettings, quoteIdentifier } from '../engine/literal.ts';
+import { createCollection, grantCollection } from '../engine/named-s3.ts';
+import type { StreamingEngine } from '../engine/server.ts';
+import { listSubqueryNames, listTokens } from '../guard/canonical-text.ts';
+import type { S3Access, StoreAccess } from '../store/access.ts';
+import { nameServerFiles, type SealedFile, type ServerFiles } from './drop-files.ts';
+import { assertSize } from './drops.ts';
+import { describeFormat, type OutputFormat, READ_SETTINGS } from './output-format.ts';
+import { describeRows } from './sealed-tables.ts';
+import type { ShownView } from './statement-views.ts';
+
+export interface ArchiveServerOptions {
+  /** The caller closes it. */
+  readonly engine: StreamingEngine;
+  /** Named collection of the server with the address and the credentials of the store. */
+  readonly collection: string;
+  /** Name of a cluster whose nodes read the files together; `undefined`: the server alone. */
+  readonly cluster: string | undefined;
+}
+
+/** Without these an answer would differ from the embedded engine's; the others only save time. */
+const NEEDED_SETTINGS: readonly string[] = [
+  'session_timezone',
+  'date_time_64_output_format_cut_trailing_zeros_align_to_groups_of_thousands',
+  'use_hive_partitioning',
+];
+/** Where a message repeats what was sent: it is not what the caller wrote. */
+const SENT = /\s*(?:\bin scope|: ?while (?:processing|executing)|\bin query:?)\s+.*\bs3(?:Cluster)?\(.*$/is;
+/** The date of a file's path is such a type while it is parsed. */
+const OWN_SETTINGS = { allow_suspicious_low_cardinality_types: 1 };
+
+/** @throws Fault `ENGINE_NEEDS_S3`, `ARCHIVE_LOCATION_INVALID` (usage), `SERVER_TOO_OLD`, `ENGINE_UNREACHABLE` */
+export async function openArchiveServer(access: StoreAccess, options: ArchiveServerOptions): Promise<ArchiveServer> {
+  if (access.kind !== 's3') {
+    throw new Fault('ENGINE_NEEDS_S3', `a server cannot read ${access.path}, which is a directory of this machine`, {
+      kind: 'usage',
+      hint: 'Leave out --engine, unset FLOWDROP_QUERY_ENGINE_URL, or query a store in S3.',
+    });
+  }
+  const files = nameServerFiles(access, options.collection, options.cluster);
+  const capabilities = await readCapabilities(options.engine).catch((error: unknown) => {
+    throw describeServerFailure(error, access, options);
+  });
+  const lacking = NEEDED_SETTINGS.filter((name) => !capabilities.settings.has(name));
+  if (lacking.length > 0) {
+    throw new Fault('SERVER_TOO_OLD', `the server has ClickHouse ${capabilities.version}, without ${lacking[0]}`, {
+      hint: 'Its answers would differ. Use a newer server, or leave out --engine.',
+    });
+  }
+  if (capabilities.readonly === 1) {
+    throw new Fault('ENGINE_READONLY', "the server's user may not change settings (readonly = 1)", {
+      hint: 'Give it a profile with readonly = 2.',
+    });
+  }
+  return new ArchiveServer(access, options, files, capabilities);
+}
+
+export class ArchiveServer {
+  readonly files: ServerFiles;
+  readonly #access: S3Access;
+  readonly #options: ArchiveServerOptions;
+  readonly #capabilities: Capabilities;
+
+  constructor(access: S3Access, options: ArchiveServerOptions, files: ServerFiles, capabilities: Capabilities) {
+    this.files = files;
+    this.#access = access;
+    this.#options = options;
+    this.#capabilities = capabilities;
+  }
+
+  /** Runs one query for a small result. @throws Fault, EngineFault */
+  async rows<Row extends object>(sql: string): Promise<readonly Row[]> {
+    try {
+      return await this.#options.engine.rows<Row>(`${sql} ${this.#formatSettings({})}`);
+    } catch (error) {
+      throw describeServerFailure(error, this.#access, this.#options);
+    }
+  }
+
+  /**
+   * Compares the files that a statement will read with their manifests, as the server sees them.
+   * @throws Fault `ENGINE_COLLECTION`, `DROP_DAMAGED`
+   */
+  async assertFiles(shown: readonly ShownView[]): Promise<void> {
+    for (const { table, view, touched } of shown) {
+      if (view.shown.length === 0) continue;
+      const { dataset } = table.drops;
+      const found = await this.rows<{ path: string; size: number | string }>(this.files.sizesSql(dataset, view.shown));
+      const sizes = new Map(found.map(({ path, size }) => [path, Number(size)]));
+      for (const file of view.shown) this.#assertFile(file, view.files.pathOf(file), touched, sizes);
+    }
+  }
+
+  #assertFile(
+    { date, filename }: SealedFile,
+    path: string,
+    touched: ShownView['touched'],
+    sizes: ReadonlyMap<string, number>,
+  ): void {
+    const size = sizes.get(path);
+    if (size === undefined) {
+      const [other = 'nothing'] = sizes.keys();
+      throw new Fault('ENGINE_COLLECTION', `the server reads ${other} where the store has ${path}`, {
+        hint: `Let the url of the named collection ${this.#options.collection} be ${addressOf(this.#access)}.`,
+      });
+    }
+    const sealed = touched.find((manifest) => manifest.date === date)?.files.find((one) => one.filename === filename);
+    if (sealed !== undefined) assertSize(date, sealed, new Map([[filename, size]]));
+  }
+
+  /** Writes the answer to a file that does not exist yet. */
+  async write(sql: string, format: OutputFormat, path: string, signal: AbortSignal): Promise<void> {
+    const { name, settings } = describeFormat(format);
+    try {
+      const stream = await this.#options.engine.stream(`${sql} ${this.#formatSettings(settings)}`, name, {
+        signal,
+        queryId: `flowdrop-${randomUUID()}`,
+      });
+      await pipeline(stream, createWriteStream(path, { flags: 'wx' }), { signal });
+    } catch (error) {
+      if (!signal.aborted && !isFault(error)) {
+        throw new Fault('OUT_FAILED', `the answer cannot be written: ${describeError(error)}`, {
+          hint: 'Make room, or name another place with --out.',
+        });
+      }
+      throw describeServerFailure(error, this.#access, this.#options);
+    }
+  }
+
+  #formatSettings(settings: Readonly<Record<string, string | number>>): string {
+    return formatSettings(keepKnown({ ...READ_SETTINGS, ...OWN_SETTINGS, ...settings }, this.#capabilities));
+  }
+}
+
+/**
+ * The statement with the rows of its tables in it, because a server has no views of ours.
+ * @param sql as the guard admitted it @throws Fault `NAME_TAKEN` (usage)
+ */
+export function nameTables(sql: string, shown: readonly ShownView[]): string {
+  const tokens = listTokens(sql);
+  const own = new Set(listSubqueryNames(tokens));
+  const taken = shown.find(({ view }) => own.has(view.name.toLowerCase()));
+  if (taken) {
+    throw new Fault('NAME_TAKEN', `the statement names one of its own subqueries ${taken.view.name}, like a table`, {
+      kind: 'usage',
+      hint: 'A server cannot tell the two apart: give the subquery another name.',
+    });
+  }
+  const tables = shown.map(({ view }) => `${quoteIdentifier(view.name)} AS (${describeRows(view)})`).join(', ');
+  if (tables === '') return sql;
+  const solid = tokens.filter(({ text }) => text.trim() !== '');
+  if (solid[0]?.text !== 'WITH') return `WITH ${tables} ${sql}`;
+  const head = solid[1]?.text === 'RECURSIVE' ? 'WITH RECURSIVE' : 'WITH';
+  return `${head} ${tables}, ${sql.trimStart().slice(head.length)}`;
+}
+
+/** Where the objects of the store are, as a named collection states it. */
+function addressOf({ bucketUrl, prefix }: S3Access): string {
+  return `'${bucketUrl}/${prefix === '' ? '' : `${prefix}/`}'`;
+}
+
+function describeServerFailure(
+  error: unknown,
+  access: S3Access,
+  { collection, cluster }: ArchiveServerOptions,
+): unknown {
+  if (!(error instanceof EngineFault)) return error;
+  const url = addressOf(access);
+  switch (error.clickhouseCode) {
+    case CLICKHOUSE_CODES.NAMED_COLLECTION_DOESNT_EXIST:
+      return new Fault('ENGINE_COLLECTION', `the server has no named collection ${collection}`, {
+        hint: `Create it there, with a key that may read: ${createCollection(collection, url)}. FLOWDROP_QUERY_ENGINE_COLLECTION names another one.`,
+      });
+    case CLICKHOUSE_CODES.CLUSTER_DOESNT_EXIST:
+      return new Fault('ENGINE_CLUSTER', `the server has no cluster ${cluster ?? ''}`, {
+        hint: 'FLOWDROP_QUERY_ENGINE_CLUSTER takes one of: SELECT DISTINCT cluster FROM system.clusters.',
+      });
+    case CLICKHOUSE_CODES.ACCESS_DENIED:
+      return new Fault('ENGINE_RIGHTS', "the server's user lacks a right", {
+        cause: error,
+        hint: `It needs, for example: ${grantCollection(collection)}.`,
+      });
+    case CLICKHOUSE_CODES.AUTHENTICATION_FAILED:
+      return new Fault('ENGINE_RIGHTS', 'the server refuses the user or the password', {
+        hint: 'Check the user and the password in FLOWDROP_QUERY_ENGINE_URL.',
+      });
+    case 0:
+      return new Fault('ENGINE_UNREACHABLE', `the ClickHouse server does not answer: ${error.message}`, {
+        cause: error,
+        hint: 'Check the address in --engine or FLOWDROP_QUERY_ENGINE_URL, or leave it out: then this machine answers.',
+      });
+    default:
+      return new EngineFault(error.clickhouseCode, error.message.replace(SENT, ''), error);
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * The look of a report: reads what its job file names, and checks it before a reader sees it. A check renders made-up days
+ * with the job's own templates: an ordinary one, an empty one, and one that is filtered, degraded, late and corrected.
+ */
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describeError, Fault } from '../core/errors.ts';
+import type { JobLook, JobReport } from '../job/job.ts';
+import type { DigestPart } from '../report/digest.ts';
+import { buildAccent } from '../report/draw/accent.ts';
+import { drawLogo, MAX_LOGO_BYTES } from '../report/draw/logo.ts';
+import { renderFullReport } from '../report/full-report.ts';
+import type { ReportLook } from '../report/look.ts';
+import type { FlowReport } from '../report/model.ts';
+import type { RenderOptions } from '../report/render.ts';
+import {
+  buildDoubtfulDay,
+  buildEmptyDay,
+  buildSampleDay,
+  SAMPLE_FILTER,
+  SAMPLE_GEX,
+  SAMPLE_MARKUP,
+} from '../report/sample-day.ts';
+import { renderReport } from './report-model.ts';
+
+/** The templates of operators' alerts, which no report has. */
+const ALERT_TEMPLATE = /^alert\./;
+
+/** @throws Fault `LOGO_INVALID`, `TEMPLATE_INVALID` (usage) */
+export async function readLook({ logo, ...words }: JobLook): Promise<ReportLook> {
+  if (words.templates !== null) await listFiles(words.templates);
+  return { ...words, logo: logo === null ? null : await drawLogo(logo, await readLogo(logo)) };
+}
+
+/**
+ * Reads and renders what the reports' looks name.
+ * @returns what a person should know: shades that differ from the chosen colour
+ * @throws Fault `LOGO_INVALID`, `TEMPLATE_INVALID` (usage) with the file, and the line where there is one
+ */
+export async function checkLooks(reports: readonly JobReport[], templatesDir: string): Promise<readonly string[]> {
+  const notes: string[] = [];
+  for (const report of reports) {
+    const look = await readLook(report.look);
+    notes.push(...describeShades(look.accent));
+    if (look.templates === null) continue;
+    await assertKnownFiles(look.templates, templatesDir);
+    await renderSamples(report, look, templatesDir);
+  }
+  return [...new Set(notes)];
+}
+
+/** Which shades readers see, if they are not the chosen colour. */
+function describeShades(chosen: string | null): readonly string[] {
+  if (chosen === null) return [];
+  const { light, dark } = buildAccent(chosen);
+  const shades = [
+    ...(light === chosen.toLowerCase() ? [] : [`${light} on white`]),
+    ...(dark === chosen.toLowerCase() ? [] : [`${dark} in dark mode`]),
+  ];
+  return shades.length === 0 ? [] : [`accent ${chosen} is shown as ${shades.join(' and ')}, so that it can be read`];
+}
+
+async function readLogo(path: string): Promise<Uint8Array> {
+  try {
+    const { size } = await stat(path);
+    if (size <= MAX_LOGO_BYTES) return await readFile(path);
+    throw new Fault('LOGO_INVALID', `${path}: the logo has ${size} bytes; at most ${MAX_LOGO_BYTES} are allowed`, {
+      ...{ kind: 'usage', hint: 'Save it smaller: it is shown at most 220 pixels wide.' },
+    });
+  } catch (error) {
+    if (error instanceof Fault) throw error;
+    throw new Fault('LOGO_INVALID', `${path}: the logo cannot be read: ${describeError(error)}`, {
+      ...{ kind: 'usage', cause: error, hint: 'A logo is a file; its path is relative to the job file.' },
+    });
+  }
+}
+
+async function listFiles(folder: string): Promise<readonly string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    throw new Fault('TEMPLATE_INVALID', `${folder}: the templates cannot be read: ${describeError(error)}`, {
+      ...{ kind: 'usage', cause: error, hint: '`templates` is a folder; its path is relative to the job file.' },
+    });
+  }
+}
+
+/** A misspelled name would change nothing, and nobody would notice. */
+async function assertKnownFiles(folder: string, templatesDir: string): Promise<void> {
+  const known = (await readdir(templatesDir)).filter((name) => !ALERT_TEMPLATE.test(name)).sort();
+  // Editors and file managers leave hidden files.
+  const own = (await listFiles(folder)).filter((name) => !name.startsWith('.'));
+  const texts = await Promise.all(own.map(async (name) => await readFile(join(folder, name), 'utf8').catch(() => '')));
+  for (const name of own) {
+    if (known.includes(name) || texts.some((text) => text.includes(`./${name}`))) continue;
+    throw new Fault('TEMPLATE_INVALID', `${join(folder, name)} replaces no template, and none includes it`, {
+      ...{ kind: 'usage', hint: `Rename or remove it. Templates are: ${known.join(', ')}.` },
+    });
+  }
+}
+
+async function renderSamples(report: JobReport, look: ReportLook, templatesDir: string): Promise<void> {
+  const dataset = report.datasets[0] ?? 'sample';
+  const usual: RenderOptions = {
+    ...{ templatesDir, look, timezone: 'America/New_York', late: false, correction: null, leftOut: ['sample.csv'] },
+    ...{ link: { url: 'https://example.com/a', expiresAt: '2026-01-18T00:00:00.000Z' }, full: { file: 'full.html' } },
+  };
+  const changes = [{ name: 'Premium', before: '$1.00B', after: '$1.24B' }];
+  const corrected = { late: true, full: { url: 'https://example.com', expiresAt: null } };
+  await renderSample(report, buildSampleDay(dataset), { ...usual, correction: { fromRevision: 1, changes } });
+  await renderSample(report, buildEmptyDay(dataset), usual);
+  const whole = { ...usual, ...corrected, correction: { fromRevision: 1, changes: [] } };
+  const texts = await renderSample(report, buildDoubtfulDay(dataset), whole);
+  for (const [name, text] of Object.entries(texts)) {
+    if (name !== 'text' && text.includes(SAMPLE_MARKUP)) {
+      throw refuse(look, name, 'prints text of the data as markup', 'Print values with <%= instead of <%~.');
+    }
+    for (const { fact, what, beside } of FACTS) {
+      if (text.toLowerCase().includes(fact) || !text.includes(beside)) continue;
+      throw refuse(
+        look,
+        name,
+        `does not say ${what}`,
+        'Print it.stamp.label, it.sentences and it.lead.basis of each report, as the shipped templates do.',
+      );
+    }
+  }
+}
+
+/** What no reader may miss, as it is printed of the doubtful day; `beside`: the text that it explains. */
+const FACTS = [
+  { fact: 'degraded', what: 'that a day is degraded', beside: '' },
+  { fact: SAMPLE_FILTER, what: 'that a report is of a part of the market', beside: '' },
+  { fact: 'traded contracts only', what: 'that its GEX is of traded contracts only', beside: SAMPLE_GEX },
+];
+
+function refuse({ templates }: ReportLook, name: string, what: string, hint: string): Fault {
+  return new Fault('TEMPLATE_INVALID', `${templates}: the ${name} that its templates make ${what}`, {
+    kind: 'usage',
+    hint,
+  });
+}
+
+async function renderSample({ template }: JobReport, day: FlowReport, options: RenderOptions) {
+  const { dataset } = day.drop;
+  const part: DigestPart = { title: dataset, report: day };
+  const parts = template === 'digest' ? [part, { title: 'pending', pending: day.drop.date }] : [part];
+  const { html, text } = await renderReport(template, parts, options);
+  return { 'HTML mail': html, text, 'full report': await renderFullReport(parts, options) };
+}

@@ -1,0 +1,80 @@
+/** How a report looks, as the user writes it in `reports`. A part of `report-shape.ts`. */
+import { join } from 'node:path';
+import { z } from 'zod';
+import { findNearest } from '../core/nearest.ts';
+import { COLOUR } from '../report/draw/accent.ts';
+import { SECTIONS } from '../report/section.ts';
+import { MAX_NOTE_LENGTH } from '../report/text/note.ts';
+import { listUnknownPlaceholders, PLACEHOLDER_NAMES } from '../report/text/own-words.ts';
+import type { JobLook } from './job.ts';
+import { assertOnce } from './trade-columns.ts';
+
+/** Mail programs cut longer subjects. */
+const MAX_WORDS_LENGTH = 120;
+
+const wordsSchema = z
+  .string()
+  .max(MAX_WORDS_LENGTH, `at most ${MAX_WORDS_LENGTH} characters`)
+  .regex(/\S/, 'some words')
+  .regex(/^[^\p{Cc}\p{Bidi_Control}]*$/u, 'one line without control characters')
+  .superRefine((words, context) => {
+    for (const name of listUnknownPlaceholders(words)) {
+      const near = findNearest(name, PLACEHOLDER_NAMES);
+      const message = `{${name}} is not a placeholder${near === undefined ? '' : ` (did you mean {${near}}?)`}; allowed: ${PLACEHOLDER_NAMES.map((known) => `{${known}}`).join(', ')}`;
+      context.addIssue({ code: 'custom', message });
+    }
+  });
+
+/** A path beside the job file, so that the folder of job files can be moved. */
+const pathSchema = z
+  .string()
+  .regex(/\S/, 'a path')
+  .regex(/^[^\p{Cc}]*$/u, 'a path without control characters');
+
+/** Keys of a report. */
+export const lookShape = {
+  subject: wordsSchema
+    .optional()
+    .describe(
+      `Subject of the mail, with placeholders: ${PLACEHOLDER_NAMES.map((name) => `{${name}}`).join(', ')}. Marks such as [degraded] are put before it. Default: date, premium, share of calls, sentiment.`,
+    ),
+  title: wordsSchema
+    .optional()
+    .describe('Title of mail, full report and PDF, with the placeholders of `subject`. Default: OPTIONS FLOW.'),
+  logo: pathSchema
+    .optional()
+    .describe(
+      'Picture above the title: a PNG, JPEG or SVG file of at most 500 kB, beside the job file. Default: none.',
+    ),
+  accent: z
+    .string()
+    .regex(COLOUR, 'a color as "#rrggbb", in quotes')
+    .optional()
+    .describe(
+      'Color of links, the button and a line at the top; darkened or lightened where it could not be read. Default: blue.',
+    ),
+  sections: z
+    .array(z.enum(SECTIONS))
+    .optional()
+    .describe(
+      'Sections after the first screen, in display order, of the mail and the full report; not for a digest. Default: all.',
+    ),
+  note: z
+    .string()
+    .max(MAX_NOTE_LENGTH, `at most ${MAX_NOTE_LENGTH} characters`)
+    .optional()
+    .describe('Text below the first screen, in Markdown without HTML and pictures. Default: none.'),
+  templates: pathSchema
+    .optional()
+    .describe('Folder beside the job file whose files replace the shipped templates of the same name. Default: none.'),
+} as const;
+
+type WrittenLook = z.infer<z.ZodObject<typeof lookShape>>;
+
+/** @param folder that paths are relative to @param path of the report's keys */
+export function resolveLook(written: WrittenLook, folder: string, path: readonly (string | number)[]): JobLook {
+  const { subject = null, title = null, accent = null, sections = null, note = '', logo, templates } = written;
+  assertOnce(sections ?? [], [...path, 'sections']);
+  const beside = (name: string | undefined) => (name === undefined ? null : join(folder, name));
+  return { subject, title, accent, sections, note, logo: beside(logo), templates: beside(templates) };
+}

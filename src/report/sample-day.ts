@@ -1,0 +1,174 @@
+/**
+ * A made-up day, for checking a job's own templates without data. Pure. Its symbol looks like markup: a template that prints
+ * it unescaped is found.
+ */
+import type { BigTrade, Change, Driver, Exposure, FlowReport, SymbolExposure, SymbolFlow } from './model.ts';
+import { COMPARED, type Compared, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
+
+/** An element that no template has. */
+export const SAMPLE_MARKUP = '<sample-markup>';
+
+/** The part of the market that the sample of a filtered day has. */
+export const SAMPLE_FILTER = 'sample_filter = 1';
+
+/** The net GEX of the sample, as it is printed. */
+export const SAMPLE_GEX = '$50.0M';
+
+const SYMBOL = `SPX${SAMPLE_MARKUP}`;
+const DATE = '2026-01-15';
+const BEFORE = '2026-01-14';
+
+/** A day that was sealed whole; with every table. */
+export function buildSampleDay(dataset: string): FlowReport {
+  const day = samplePremium(1_240_000_000, 812_345);
+  const flow: SymbolFlow = { symbol: SYMBOL, place: 1, ...samplePremium(310_000_000, 90_000) };
+  const exposure = sampleExposure();
+  const unusual = {
+    ...{ symbol: SYMBOL, premium: flow.total ?? 0, previous: 1e8, mean: 1e8, ratio: 3.1, sessions: 5 },
+    ...{ netCalls: 4e7, netPuts: -1e7, bullish: 1.2e8, bearish: 9e7 },
+  };
+  const driver: Driver = {
+    ...{ symbol: SYMBOL, right: 'puts', expirationDate: '2026-01-16', premium: 2e8, bullish: 2e7, bearish: 1.4e8 },
+  };
+  const changes = COMPARED.map((name): [Compared, Change] => [name, { latest: 3e8, previous: 2.5e8, mean: 2.8e8 }]);
+  const tally = { trades: 41, premium: 1_310_000 };
+  return {
+    ...{ kind: 'flow', job: 'sample', createdAt: `${DATE}T21:32:00.000Z` },
+    drop: {
+      ...{ dataset, date: DATE, revision: 1, condition: 'available', rows: 812_345 },
+      ...{ min_time: `${DATE} 09:30:00.000`, max_time: `${DATE} 16:14:57.000`, sealed_at: `${DATE}T21:31:07.000Z` },
+      ...{ sha256: '0'.repeat(64), location: `s3://sample/${dataset}.parquet` },
+    },
+    headline: day,
+    exclusions: {
+      ...{ cancelMessages: tally, cancelledPrints: tally, unmatchedCancels: 2, lateReports: tally },
+      ...{ recorded: { trades: 812_468, premium: 1_243_930_000 }, unknownCodes: [] },
+    },
+    volumeAboveOpenInterest: { series: 9_312, ofSeries: 41_870, unknownSeries: 0, premium: 3.8e8 },
+    comparison: {
+      ...{ previousDate: BEFORE, meanDates: [BEFORE, '2026-01-13', '2026-01-12'], missingDates: [], degradedDates: [] },
+      pastShares: [],
+      changes: Object.fromEntries(changes) as Record<Compared, Change>, // One for each.
+    },
+    expiries: (['0DTE', 'week', 'month', 'later', 'unknown'] as const).map((bucket) => ({ bucket, ...day })),
+    moneyness: (['ITM', 'ATM', 'OTM', 'unknown'] as const).map((bucket) => ({ bucket, ...day })),
+    halfHours: ['09:30', '10:00', '15:30'].map((start) => ({ start, ...samplePremium(4e8, 200_000) })),
+    ...{ symbolCount: 4_127, topSymbols: [flow], mostBullish: [flow], mostBearish: [flow], unusual: [unusual] },
+    drivers: { bullish: driver, bearish: driver, top: [driver] },
+    movers: [{ symbol: SYMBOL, premium: 3e8, previous: 1e8 }],
+    earnings: [{ symbol: SYMBOL, day: '2026-01-21' }],
+    biggestTrades: [sampleTrade()],
+    biggestSweeps: [sampleTrade()],
+    topContracts: [
+      {
+        ...{ symbol: SYMBOL, contract: `${SYMBOL} 2026-01-16 600 C`, trades: 12, volume: 5_000, openInterest: 4_000 },
+        ...{ premium: 6.2e6, bullish: 4e6, bearish: 1e6 },
+      },
+    ],
+    volatility: [
+      {
+        symbol: SYMBOL,
+        expirationDate: '2026-01-16',
+        days: 1,
+        strike: 600,
+        atTheMoney: 0.18,
+        skew: 0.04,
+        expectedMove: 42.5,
+      },
+    ],
+    exposure,
+    watchlist: [
+      { symbol: SYMBOL, flow, exposure: exposure.lead, unusual },
+      { symbol: 'IDLE', flow: null, exposure: null, unusual: null },
+    ],
+    ...{
+      watchlistLeftOut: 3,
+      chainLocation: null,
+      structureLocation: null,
+      rebuildQueries: [{ table: 'Headline', sql: 'SELECT 1 < 2' }],
+    },
+  };
+}
+
+/** The same day, of a part of the market, and not known to be complete. */
+export function buildDoubtfulDay(dataset: string): FlowReport {
+  const day = buildSampleDay(dataset);
+  const drop = { ...day.drop, revision: 2, degraded_reason: 'a sample', filter: SAMPLE_FILTER };
+  return { ...day, drop: { ...drop, condition: 'degraded', doubts: ['a sample of a doubt'] } };
+}
+
+/** A day without a trade. */
+export function buildEmptyDay(dataset: string): FlowReport {
+  const day = buildSampleDay(dataset);
+  const none = { trades: 0, premium: 0 };
+  const sums = { callGex: 0, putGex: 0, netGex: 0, callDex: 0, putDex: 0, netDex: 0 };
+  const changes = COMPARED.map((name): [Compared, Change] => [name, { latest: 0, previous: null, mean: null }]);
+  return {
+    ...day,
+    drop: { ...day.drop, rows: 0, min_time: null, max_time: null },
+    headline: samplePremium(0, 0),
+    exclusions: {
+      ...{ cancelMessages: none, cancelledPrints: none, unmatchedCancels: 0, lateReports: none },
+      ...{ recorded: none, unknownCodes: [] },
+    },
+    volumeAboveOpenInterest: { series: 0, ofSeries: 0, unknownSeries: 0, premium: 0 },
+    comparison: {
+      ...{ previousDate: null, meanDates: [], missingDates: [], degradedDates: [], pastShares: [] },
+      changes: Object.fromEntries(changes) as Record<Compared, Change>, // One for each.
+    },
+    ...{ expiries: [], moneyness: [], halfHours: [], symbolCount: 0, topSymbols: [], mostBullish: [], mostBearish: [] },
+    ...{
+      unusual: [],
+      movers: [],
+      earnings: [],
+      biggestTrades: [],
+      biggestSweeps: [],
+      topContracts: [],
+      volatility: [],
+      watchlist: [],
+      watchlistLeftOut: 0,
+    },
+    drivers: { bullish: null, bearish: null, top: [] },
+    exposure: {
+      total: { ...sums, contracts: 0, adjustedContracts: 0, unknownContracts: 0 },
+      ...{ unpricedSymbols: 0, top: [], focus: [], lead: null },
+    },
+  };
+}
+
+/** Every number of a premium, of a plausible size for its unit. */
+function samplePremium(total: number, trades: number): Premium {
+  const values = PREMIUM_NUMBERS.map(({ key, unit }) => [
+    key,
+    unit === 'ratio' ? 0.62 : unit === 'count' ? 0 : total / 3,
+  ]);
+  return {
+    ...(Object.fromEntries(values) as unknown as Premium),
+    trades,
+    contracts: trades * 8,
+    total,
+    calls: total * 0.6,
+  };
+}
+
+function sampleExposure(): Exposure {
+  const sums = { callGex: 9e7, putGex: -4e7, netGex: 5e7, callDex: 3e9, putDex: -2e9, netDex: 1e9 };
+  const strikes = [590, 600, 610].map((strike) => ({ strike, callGex: 3e7, putGex: -1e7, netGex: 2e7 }));
+  const lead: SymbolExposure = {
+    ...sums,
+    ...{ symbol: SYMBOL, spot: 601.5, isWholeChain: false, contracts: 900, adjustedContracts: 0, unknownContracts: 0 },
+    ...{ zeroGamma: 596.09, callWall: 610, putWall: 590, absoluteGammaStrike: 600, strikes },
+    expirations: [{ expirationDate: '2026-01-16', callGex: 9e7, putGex: -4e7, netGex: 5e7 }],
+    laterExpirations: { count: 9, netGex: 1e6 },
+    marketStructure: { intradayGex: 6e7, difference: -0.16, explanation: 'A sample.' },
+  };
+  return { total: { ...lead }, unpricedSymbols: 3, top: [lead], focus: [lead], lead };
+}
+
+function sampleTrade(): BigTrade {
+  return {
+    ...{ id: '1', time: '10:42:17', symbol: SYMBOL, contract: `${SYMBOL} 2026-01-16 600 C`, size: 5000, price: 12.4 },
+    ...{ premium: 6.2e6, side: 'ASK', sentiment: 'BULLISH', spot: 601.5, openInterest: 18_230, days: 1 },
+    ...{ impliedVolatility: 0.184, activityType: 'AUTO', multiLeg: false, sweep: true },
+  };
+}

@@ -1,0 +1,121 @@
+/**
+ * Where templates are read from: a job's own folder, and for each name that it lacks, the shipped one. Names the file and
+ * line of a fault, because who changes a template needs no more.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, normalize } from 'node:path';
+import { Script } from 'node:vm';
+import type { Eta } from 'eta';
+import { hasErrorCode } from '../core/atomic-file.ts';
+import { describeError } from '../core/errors.ts';
+
+export interface TemplateFolders {
+  readonly shipped: string;
+  /** Its files replace shipped ones of the same name; null: none does. */
+  readonly own: string | null;
+}
+
+/** A fault of a template's own text. */
+export class TemplateError extends Error {
+  override readonly name = 'TemplateError';
+  readonly file: string;
+  readonly line: number | null;
+
+  constructor(file: string, line: number | null, message: string, cause?: unknown) {
+    super(`${file}${line === null ? '' : `:${line}`}: ${message}`, { cause });
+    this.file = file;
+    this.line = line;
+  }
+}
+
+/** The path of a template's file; it may not exist. @throws TemplateError for a name outside the folder */
+export function findTemplate({ shipped, own }: TemplateFolders, name: string): string {
+  const inside = normalize(name);
+  if (inside.startsWith('..') || inside.startsWith('/')) {
+    throw new TemplateError(name, null, 'a template includes only files of its folder');
+  }
+  return own !== null && readIfThere(join(own, inside)) !== undefined ? join(own, inside) : join(shipped, inside);
+}
+
+/** An engine that reads the folders' files, and names file and line of what goes wrong in them. */
+export async function openTemplates(folders: TemplateFolders, autoEscape: boolean): Promise<Eta> {
+  const { Eta } = await import('eta');
+  const eta = new Eta({ autoEscape, autoTrim: false, views: folders.shipped, defaultExtension: '', debug: true });
+  const compile = eta.compile.bind(eta);
+  eta.resolvePath = (name) => findTemplate(folders, name);
+  eta.compile = (text, options) => {
+    const { filepath: file = '' } = (options ?? {}) as { readonly filepath?: string };
+    try {
+      return compile(text, options);
+    } catch (error) {
+      throw locate(eta, file, text, error);
+    }
+  };
+  return eta;
+}
+
+/** The innermost fault: an included template's, not that of the ones around it. */
+export function findTemplateError(error: unknown): TemplateError | undefined {
+  let found: TemplateError | undefined;
+  for (let one = error; one instanceof Error; one = one.cause) {
+    if (one instanceof TemplateError) return one;
+    // As Eta writes faults of a running template: file, line, the lines around it, the reason.
+    const [, file, line] = /^(.+):(\d+)\n/.exec(one.message) ?? [];
+    if (file !== undefined)
+      found = new TemplateError(file, Number(line), one.message.split('\n\n').at(-1) ?? '', error);
+  }
+  return found;
+}
+
+interface MarkupFault {
+  readonly message: string;
+  readonly tagName: string;
+}
+
+/** The first fault that MJML finds in the markup that templates make, at a line of a template that has the element. */
+export function locateMarkup({ shipped, own }: TemplateFolders, error: unknown): TemplateError | undefined {
+  const { errors: [fault] = [] } = error as { readonly errors?: readonly MarkupFault[] };
+  if (fault === undefined) return undefined;
+  const { message, tagName } = fault;
+  const attribute = /^Attribute (\S+)/.exec(message)?.[1] ?? '';
+  // What a job brought is the likelier place.
+  for (const folder of [...(own === null ? [] : [own]), shipped]) {
+    for (const name of readdirSync(folder).filter((file) => file.endsWith('.mjml'))) {
+      const lines = (readIfThere(join(folder, name)) ?? '').split('\n');
+      const at = lines.findIndex((line) => line.includes(`<${tagName}`) && line.includes(attribute));
+      if (at >= 0) return new TemplateError(join(folder, name), at + 1, `${tagName}: ${message}`, error);
+    }
+  }
+  return undefined;
+}
+
+/** Of a text that the engine cannot read: it names a line itself, or the generated code does, which has the lines. */
+function locate(eta: Eta, file: string, text: string, error: unknown): TemplateError {
+  const [what = ''] = describeError(error).split('\n');
+  const named = / at line (\d+) col \d+/.exec(what);
+  if (named) return new TemplateError(file, Number(named[1]), what.replace(/ at line .*$/, ''), error);
+  const code = eta.compileToString(text, { async: true });
+  try {
+    new Script(`(async (it, options) => {\n${code}\n})`, { filename: 'template' });
+  } catch (syntax) {
+    const at = Number(/^template:(\d+)/.exec((syntax as Error).stack ?? '')?.[1] ?? 0);
+    const before = code.split('\n').slice(0, at).join('\n');
+    const line = [...before.matchAll(/__eta\.line=(\d+)$/gm)].at(-1)?.[1];
+    const { message } = syntax as Error;
+    const said = UNBALANCED.test(message) ? 'a block is closed twice, or not at all' : message;
+    return new TemplateError(file, line === undefined ? null : Number(line), said, error);
+  }
+  return new TemplateError(file, null, what, error);
+}
+
+/** What the generated code, which has blocks around the template's, lacks then. */
+const UNBALANCED = /^(?:Missing catch or finally after try|Unexpected token 'catch'|Unexpected end of input)$/;
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (hasErrorCode(error, 'ENOENT', 'ENOTDIR', 'EISDIR')) return undefined;
+    throw error;
+  }
+}
