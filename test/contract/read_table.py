@@ -141,8 +141,8 @@ if __name__ == "__main__":
     else:
         seen = set()
         for line in read(find_newest, until_stopped()):
-            seen.add(json.dumps(line, sort_keys=True))
-            if len(seen) == 1:
+            if not seen:
                 print("first answer", flush=True)
+            seen.add(json.dumps(line, sort_keys=True))
         for line in seen:
             print(line)

@@ -58,7 +58,7 @@ export async function readUntil(
   stop: string,
   reader: ScriptReader,
   table: TableToRead,
-  onFirst: () => void,
+  onFirst: () => unknown,
 ): Promise<readonly TableFacts[]> {
   return (await runScript(reader, table, stop, onFirst)).map(([, facts]) => facts);
 }
@@ -67,7 +67,7 @@ async function runScript(
   { reader, path }: ScriptReader,
   { store, s3 }: TableToRead,
   stop: string | null,
-  onFirst: () => void = () => {},
+  onFirst: () => unknown = () => {},
 ): Promise<readonly (readonly [number | null, TableFacts])[]> {
   const { version, metadata } = await readNow(store);
   const folder = tablePrefix(DATASET).replace(/\/$/, '');
