@@ -63,18 +63,20 @@ export function hasMean({ meanDates }: Comparison): boolean {
 }
 
 /**
- * Headings of the two columns of past sessions: `Nov 18`, `5-session mean`.
+ * Headings of the columns of sessions: `Nov 19`, `Nov 18`, `5-session mean`.
  * @param date of the report
  */
 export function nameSessions(
   comparison: Comparison,
   date: string,
 ): {
+  readonly latest: string;
   readonly previous: string;
   readonly mean: string;
 } {
   const { previousDate, meanDates } = comparison;
   return {
+    latest: formatNearDay(date, date),
     previous: previousDate === null ? 'Previous' : formatNearDay(previousDate, date),
     mean: !hasMean(comparison) ? 'Mean' : `${meanDates.length}-session mean`,
   };

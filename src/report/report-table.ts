@@ -156,7 +156,7 @@ export function isText(column: Column | undefined): boolean {
   return column !== undefined && TEXTS.includes(column.kind);
 }
 
-/** A table as people read it: the columns with a heading, without those that say nothing, and each cell as a text. */
+/** A table as people read it: the columns with a heading, without columns and rows that say nothing, and each cell as a text. */
 export function printTable(table: AttachedTable): {
   readonly columns: readonly Column[];
   readonly rows: readonly (readonly string[])[];
@@ -167,10 +167,14 @@ export function printTable(table: AttachedTable): {
   const columns = table.columns.flatMap((column, index) =>
     column.heading === null || saysNothing(table, index) ? [] : [{ ...column, index }],
   );
+  const measures = columns.filter(({ kind }) => kind === 'measure');
+  const shownRows = table.rows.filter(
+    (row) => measures.length === 0 || !measures.every(({ index }) => isNothing(row[index])),
+  );
   return {
     columns,
-    cells: table.rows.map((row) => columns.map(({ index }) => row[index] ?? null)),
-    rows: table.rows.map((row) =>
+    cells: shownRows.map((row) => columns.map(({ index }) => row[index] ?? null)),
+    rows: shownRows.map((row) =>
       columns.map(({ kind, index }) => formatCell(row[index] ?? null, kind, row[unit] ?? null)),
     ),
   };
@@ -178,7 +182,11 @@ export function printTable(table: AttachedTable): {
 
 /** A column whose cells are all empty, unknown or zero. */
 function saysNothing({ rows }: AttachedTable, index: number): boolean {
-  return rows.every((row) => row[index] === null || row[index] === 0 || row[index] === '');
+  return rows.every((row) => isNothing(row[index]));
+}
+
+function isNothing(value: Cell | undefined): boolean {
+  return value === null || value === undefined || value === 0 || value === '';
 }
 
 function writeText(text: string, kind: ColumnKind): string {

@@ -150,7 +150,7 @@ function readColumn<Key extends keyof Premium>({
 
 /** Bullish minus bearish premium, and which of the two is larger. */
 const LEAN: readonly MailColumn<Pick<Premium, 'bullish' | 'bearish'>>[] = [
-  { name: 'lean', heading: 'Net bullish', textHeading: 'Bull-bear', print: (row) => formatSignedDollars(leanOf(row)) },
+  { name: 'lean', heading: 'Net bullish', print: (row) => formatSignedDollars(leanOf(row)) },
   { name: 'tone', heading: '', print: (row) => toneOf(leanOf(row)) },
 ];
 
@@ -171,7 +171,7 @@ const SYMBOL_COLUMNS: readonly ColumnReader<ListedSymbol>[] = [
 export const DIGEST_SYMBOLS: MailTable<SymbolFlow> = {
   columns: [...SYMBOL_COLUMNS, ...LEAN],
   html: { symbol: '', premium: '', lean: 'tone', put_call_by_premium: 'wide' },
-  text: { symbol: 12, premium: 9, lean: 11, put_call_by_premium: 10 },
+  text: { symbol: 12, premium: 9, lean: 13, put_call_by_premium: 10 },
 };
 
 const HALF_HOUR_COLUMNS: readonly ColumnReader<HalfHour>[] = [
@@ -214,7 +214,7 @@ export const MOVED: MailTable<Driver & { readonly title: string }> = {
     ...LEAN,
   ],
   html: { title: '', premium: '', lean: 'tone' },
-  text: { title: 34, premium: 10, lean: 11 },
+  text: { title: 34, premium: 10, lean: 13 },
 };
 
 const TRADE_COLUMNS: readonly ColumnReader<BigTrade>[] = [

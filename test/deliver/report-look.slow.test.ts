@@ -62,7 +62,7 @@ describe('own templates', () => {
     if (!report) throw new Error('no report');
     const look = await readLook(report.look);
     const { html, text } = await renderFlowReport(createReport(), { ...OPTIONS, look });
-    expect(text).toContain('IN SHORT Complete traded contracts only SPX puts');
+    expect(text).toContain('IN SHORT Complete partial: traded contracts only SPX puts');
     expect(text).toContain('WATCHLIST');
     expect(html).toContain('Total premium');
   });
@@ -119,7 +119,7 @@ describe('own templates', () => {
     ],
     [
       'glance.txt',
-      '<%= it.stamp.label.toUpperCase() %>: <%= it.stamp.condition %>',
+      '<%= it.stamp.label.toUpperCase() %>:',
       'ALL',
       'the text that its templates make does not say that a day is degraded',
     ],

@@ -243,7 +243,7 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
     const { text, html } = await renderFlowReport(day, options);
     for (const part of [text, html]) {
       expect(part).toContain('per 1% move, whole chain');
-      expect(part).toContain('GEX of the whole chain: SPX; of the contracts that traded this day only: QQQ.');
+      expect(part).toContain('GEX of the whole chain: SPX; partial (traded contracts only): QQQ.');
     }
     const whole = await renderFullReport([{ title: 'trades', report: day }], options);
     for (const location of [day.chainLocation, day.structureLocation]) expect(whole).toContain(location);
@@ -252,10 +252,10 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
     const part = await renderFlowReport(await report(trades, { chain: lacking, symbols: ['SPX', 'QQQ'] }), options);
     expect(part.text).toContain('per 1% move, degraded chain');
     expect(part.text).toContain(
-      'GEX of a degraded chain, which may lack contracts: SPX; of the contracts that traded this day only: QQQ.',
+      'GEX of a degraded chain, which may lack contracts: SPX; partial (traded contracts only): QQQ.',
     );
     const without = await renderFlowReport(await report(trades, {}), options);
-    expect(without.text).toContain('per 1% move, traded contracts only');
+    expect(without.text).toContain('per 1% move, partial: traded contracts only');
   });
 });
 

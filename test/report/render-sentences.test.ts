@@ -12,6 +12,7 @@ import {
   sayGamma,
   sayMover,
   sayNoHistory,
+  sayOneSided,
   sayTrade,
   sayUnusual,
   sayZeroDte,
@@ -180,6 +181,9 @@ describe('the causes', () => {
     const say = (premium: number, previous: number) =>
       sayMover(createReport({ headline, comparison, movers: [{ symbol: 'NVDA', premium, previous }] }))?.text;
     expect(say(250e6, 100e6)).toBe('$200M more premium than on Nov 18; NVDA traded $150M more.');
+    expect(say(300e6, 50e6)).toBe(
+      '$200M more premium than on Nov 18; NVDA traded $250M more, all others together $50.0M less.',
+    );
     expect(say(100e6, 250e6)).toBeUndefined();
     const same = createComparison(headline, { previous: 0.97, mean: 0.9 });
     expect(sayMover(createReport({ headline, comparison: same }))).toBeNull();
@@ -189,14 +193,28 @@ describe('the causes', () => {
     const say = (premium: number) => sayTrade(day({ biggestTrades: [createTrade({ premium, sentiment: 'BEARISH' })] }));
     expect(say(50e6)?.text).toMatch(/^One trade was 5% of premium: SPY .* for \$50\.0M, bearish\.$/);
     expect(say(19e6)).toBeNull();
-    const leg = createTrade({ premium: 50e6, multiLeg: true });
+    const leg = createTrade({ premium: 22e6, multiLeg: true });
     expect(sayTrade(day({ biggestTrades: [leg] }))?.text).toMatch(/bullish, a leg of a complex order\.$/);
+  });
+
+  it('say that the net sentiment is mostly one trade', () => {
+    const headline = createPremium({ total: 1e9, bullish: 0.3, bearish: 0.2 });
+    const say = (change: Parameters<typeof createTrade>[0]) =>
+      sayOneSided(createReport({ headline, biggestTrades: [createTrade(change)] }))?.text;
+    expect(say({ premium: 80e6, sentiment: 'BULLISH', multiLeg: true })).toMatch(
+      /^One leg of a complex order is \$80\.0M bullish \(SPY .*\): without it the day is bullish by \$20\.0M\.$/,
+    );
+    expect(say({ premium: 120e6, sentiment: 'BULLISH' })).toMatch(
+      /^One trade .*: without it the day is not bullish\.$/,
+    );
+    expect(say({ premium: 40e6, sentiment: 'BULLISH' })).toBeUndefined();
+    expect(say({ premium: 120e6, sentiment: 'BEARISH' })).toBeUndefined();
   });
 
   it('are printed by how much of the day they explain, at most three', () => {
     const said = buildSentences(day({ drivers, biggestTrades: [createTrade({ premium: 400e6 })] }));
     expect(said).toHaveLength(3);
-    expect(said[0]).toContain('One trade was 40% of premium');
+    expect(said[0]).toContain('without it the day is not bullish');
     expect(said.join()).not.toMatch(/Net GEX of|above bearish/);
   });
 });
@@ -207,7 +225,7 @@ describe('gamma', () => {
     const say = (...signs: number[]) =>
       sayGamma(createReport({ exposure: createExposure(signs.map((sign, index) => row(`S${index}`, sign * 1e9))) }));
     expect(say(-1, -2, -3)?.text).toBe(
-      'Net GEX is negative in all 3 symbols with the largest exposure, traded contracts only.',
+      'Net GEX is negative in all 3 symbols with the largest exposure (partial: traded contracts only).',
     );
     expect(say(-1, 2, -3)).toBeNull();
     expect(say(-1)).toBeNull();

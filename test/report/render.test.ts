@@ -41,8 +41,8 @@ describe('a mail whose comparison has gaps', () => {
       expect(first).toContain('Degraded in the comparison: Nov 16.');
       expect(part).not.toMatch(/session mean|>Mean</);
     }
-    const header = text.split('\n').find((line) => line.includes('Latest')) ?? '';
-    expect(header.trim().split(/ {2,}/)).toEqual(['Latest', 'Nov 18', 'Change']);
+    const header = text.split('\n').find((line) => line.includes('Change')) ?? '';
+    expect(header.trim().split(/ {2,}/)).toEqual(['Nov 19', 'Nov 18', 'Change']);
   });
 });
 
@@ -58,7 +58,7 @@ describe('the mail of an ordinary day', () => {
 
   it('says its numbers, the stamp and where the file is, in both parts', () => {
     const facts = [
-      ...['Thursday, November 19, 2026', 'available', '09:30:00', '16:14:57', '812,345 rows', 'Nov 19, 17:31 ET'],
+      ...['Thursday, November 19, 2026', 'verified', '09:30:00', '16:14:57', '812,345 rows', 'Nov 19, 17:31 ET'],
       ...['$1.24B', '+12% vs Nov 18', '+6.4% vs 5-session mean', 'bullish by $112M', '47%', '$583M'],
       ...['+$60.4M', '601.50', '0.9% above', '596.09', 'Net call premium', '0DTE share', 'Volume above OI'],
       ...['SPX puts expiring Jan 15 were 45% of bearish premium; TSLA calls were 23% of bullish.'],
@@ -97,7 +97,7 @@ describe('the mail of an ordinary day', () => {
     for (const { cid } of mail.images) expect(mail.html).toContain(`src="cid:${cid}"`);
     expect(mail.html).toContain('alt="Premium per half hour, stacked by sentiment. Busiest half hour: 09:30');
     expect(mail.html).toMatch(
-      /alt="Gamma exposure of SPY by strike[^"]*Call wall at 625, put wall at 575 \(traded contracts only\); spot 601\.50/,
+      /alt="Gamma exposure of SPY by strike[^"]*Call wall at 625, put wall at 575 \(partial: traded contracts only\); spot 601\.50/,
     );
   });
 
@@ -226,7 +226,7 @@ describe('the mail of an unusual day', () => {
     const mail = await renderDay('degraded');
     expect(mail.subject).toContain('2026-11-19 [degraded]:');
     expect(mail.html.indexOf('This day is not verified as complete.')).toBeLessThan(mail.html.indexOf('Total premium'));
-    expect(mail.text).toContain('DEGRADED: degraded, revision 2');
+    expect(mail.text).toMatch(/^DEGRADED: .* verified .*, revision 2$/m);
   });
 
   it('a late report is marked late', async () => {

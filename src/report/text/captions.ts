@@ -15,9 +15,18 @@ export function describeSession(halfHours: readonly HalfHour[], total: Amount): 
   const bullish = halfHours.filter((slot) => (leanOf(slot) ?? 0) > 0).length;
   const share = total !== null && total > 0 ? `, ${formatPart(shareOf(busiest.total, total))} of the day` : '';
   const lead = `Busiest half hour: ${cleanLabel(busiest.start)} with ${formatDollars(busiest.total)}${share}.`;
-  return halfHours.length === 1
-    ? lead
-    : `${lead} Bullish premium outweighed bearish in ${bullish} of ${halfHours.length} half hours.`;
+  if (halfHours.length === 1) return lead;
+  return `${lead} ${sayFarthest(halfHours, busiest)}Bullish premium outweighed bearish in ${bullish} of ${halfHours.length} half hours.`;
+}
+
+/** The half hour with most of the day's difference between bullish and bearish, unless it is the busiest; with a space behind. */
+function sayFarthest(halfHours: readonly HalfHour[], busiest: HalfHour): string {
+  const leans = halfHours.map((slot) => ({ slot, lean: leanOf(slot) ?? 0 }));
+  const [farthest] = leans.toSorted((a, b) => Math.abs(b.lean) - Math.abs(a.lean));
+  const day = leans.reduce((sum, { lean }) => sum + lean, 0);
+  if (farthest === undefined || farthest.slot === busiest || Math.abs(farthest.lean) < Math.abs(day) / 2) return '';
+  const side = farthest.lean > 0 ? 'bullish' : 'bearish';
+  return `Most one-sided: ${cleanLabel(farthest.slot.start)}, ${side} by ${formatDollars(Math.abs(farthest.lean))}. `;
 }
 
 /** Describes the leading symbol and the share of the shown symbols in total premium. */
@@ -40,7 +49,7 @@ export function describeEarnings(earnings: readonly Earnings[], date: string): s
   return `Earnings within ten days: ${named.join(', ')}.`;
 }
 
-/** Describes the largest part of a day: `Largest part: 0DTE, 38% of premium.` */
+/** Describes the largest part of a day: `0DTE: 38% of premium, the largest part.` */
 export function describeParts(
   parts: readonly { readonly title: string; readonly total: Amount }[],
   total: Amount,
@@ -48,7 +57,7 @@ export function describeParts(
   const largest = pickLargest(parts);
   if (total === null) return UNKNOWN;
   if (largest === undefined || total <= 0) return 'No premium.';
-  return `Largest part: ${largest.title}, ${formatPart(shareOf(largest.total, total))} of premium.`;
+  return `${largest.title}: ${formatPart(shareOf(largest.total, total))} of premium, the largest part.`;
 }
 
 /** Describes the series that traded more than their open interest. */

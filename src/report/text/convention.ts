@@ -16,7 +16,7 @@ export function listConventions(report: FlowReport): readonly Convention[] {
     },
     {
       term: 'Sentiment',
-      text: 'the record’s own field, an estimate from whether the trade executed at the bid or the ask; neutral is between the two, or without quotes. Trades of no known sentiment are in none of the three. Legs of spreads count by their own side.',
+      text: 'the record’s own field, an estimate from whether the trade executed at the bid or the ask; neutral is between the two, or without quotes. A trade without a known sentiment is in none of the three. Legs of spreads count by their own side.',
     },
     {
       term: 'Net call, net put premium',
@@ -29,7 +29,7 @@ export function listConventions(report: FlowReport): readonly Convention[] {
     },
     {
       term: 'GEX',
-      text: 'gamma x open interest x 100 x spot² x 0.01: dollars per 1% move; calls +, puts −, which assumes that dealers are long calls and short puts. Gamma and open interest of every contract of the chain where a chain drop of the date has the symbol, else of each contract’s latest record of the day; spot is the symbol’s last price in the records.',
+      text: 'gamma x open interest x 100 x spot² x 0.01: dollars per 1% move; calls +, puts −, which assumes that dealers are long calls and short puts. Gamma and open interest are those of every contract of the symbol’s option chain if the store has the chain of that date, else those of each traded contract’s latest record; spot is the symbol’s last price in the records.',
     },
     {
       term: 'DEX',
@@ -57,5 +57,5 @@ function describeGexGaps({ exposure }: FlowReport): string {
     total.adjustedContracts === 0
       ? ''
       : `; ${countOf(total.adjustedContracts, 'adjusted or mini contract')}, which ${total.adjustedContracts === 1 ? 'is' : 'are'} not 100 shares`;
-  return `every contract that did not trade this day, of symbols without a chain drop (${countOf(total.contracts, 'contract')} count)${unpriced}${adjusted}${unknown}.`;
+  return `every contract that did not trade this day, of symbols without a chain drop (counted: ${countOf(total.contracts, 'contract')})${unpriced}${adjusted}${unknown}.`;
 }

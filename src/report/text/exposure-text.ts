@@ -31,14 +31,14 @@ export function describeBasis(symbols: readonly RankedExposure[], what = 'GEX'):
     const groups = [
       ['of a degraded chain, which may lack contracts', degraded],
       ['of the whole chain', whole],
-      ['of the contracts that traded this day only', traded],
+      ['partial (traded contracts only)', traded],
     ] as const;
     const said = groups.flatMap(([basis, list]) => (list.length === 0 ? [] : [`${basis}: ${name(list)}`]));
     return `${what} ${said.join('; ')}.`;
   }
-  if (traded.length === 0) return `${what} of the whole chain.`;
-  if (whole.length === 0) return `${what} of the contracts that traded this day only.`;
-  return `${what} of the whole chain: ${name(whole)}; of the contracts that traded this day only: ${name(traded)}.`;
+  if (traded.length === 0) return `${what} is of the whole chain.`;
+  if (whole.length === 0) return `${what} is partial: traded contracts only.`;
+  return `${what} of the whole chain: ${name(whole)}; partial (traded contracts only): ${name(traded)}.`;
 }
 
 /** Describes the chart by strike. */

@@ -61,7 +61,7 @@ function listNotes(report: FlowReport): Readonly<Record<string, string>> {
     'half-hours': describeSession(halfHours, headline.total),
     expirations: describeParts(titled(expiries), headline.total),
     moneyness: describeParts(titled(moneyness), headline.total),
-    'biggest-trades': 'Single records: an order that was filled in several is several trades.',
+    'biggest-trades': 'Single records: an order that was filled in parts is listed part by part.',
     contracts:
       'Open interest is from the morning: if the volume is above it, at least part of the volume opened positions.',
     volatility: `At the money is the strike nearest to the spot, within ${NEAR_MONEY * 100}% of it; the skew is the IV of the put of delta −0.25 less that of the call of delta 0.25; the move is one standard deviation, in dollars. The first ${EXPIRATIONS} expirations. ${describeBasis(exposure.focus, 'IV')}`,

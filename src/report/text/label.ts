@@ -60,7 +60,7 @@ export function nameBucket(bucket: string): string {
 /** What an exposure is of: its chain has every contract, the records only those that traded. */
 export function nameBasis({ isWholeChain, isDegradedChain }: Basis): string {
   if (isDegradedChain) return 'degraded chain';
-  return isWholeChain ? 'whole chain' : 'traded contracts only';
+  return isWholeChain ? 'whole chain' : 'partial: traded contracts only';
 }
 
 interface Basis {

@@ -28,7 +28,7 @@ import { cleanNote } from './note.ts';
 import { buildOwnSubject, fillWords } from './own-words.ts';
 import { buildWatchRow } from './row.ts';
 import { buildSentences, nameDriver } from './sentences.ts';
-import { buildPreview, buildSubject, describeLean } from './subject.ts';
+import { buildPreview, buildSubject, describeCalls, describeLean } from './subject.ts';
 
 export interface CorrectionView {
   /** The mailed report cannot be compared, so the whole report is shown. */
@@ -64,6 +64,9 @@ export type FlowView = ReturnType<typeof buildFlowView>;
 
 const UNKNOWN = 'cannot be computed';
 
+/** Says of the key numbers what their names cannot. */
+const KEY_NOTE = 'Net premium: bought at the ask less sold at the bid; in puts, a plus is bearish.';
+
 /** @param report the model; it is not changed */
 export function buildFlowView(report: FlowReport, options: ViewOptions) {
   const { headline, drop, exposure, comparison } = report;
@@ -92,6 +95,8 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     trades: countOf(headline.trades, 'trade'),
     contracts: countOf(headline.contracts, 'contract'),
     symbolCount: countOf(report.symbolCount, 'symbol'),
+    // `59% calls`; empty without premium.
+    callShare: describeCalls(headline),
     putCall: formatRatio(headline.putCallByPremium),
     lean: clearLeanOf(headline) === null ? UNKNOWN : describeLean(headline),
     leanTone: toneOf(clearLeanOf(headline)),
@@ -102,6 +107,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     sessions: nameSessions(comparison, drop.date),
     hasMean: hasMean(comparison),
     hasHistory: comparison.previousDate !== null || comparison.meanDates.length > 0,
+    keyNote: KEY_NOTE,
     // Empty if no past session is degraded.
     pastNote: describePast(comparison, drop.date),
     watchlist: report.watchlist.map(buildWatchRow),
@@ -149,6 +155,8 @@ function buildStamp({ drop }: FlowReport, timezone: string) {
     condition: drop.condition,
     reason: cleanLine(drop.degraded_reason ?? ''),
     revision: String(drop.revision),
+    // Readers of the first one need no number.
+    isRevised: drop.revision > 1,
     rows: countOf(drop.rows, 'row'),
     // First and last trade, exchange wall clock; empty on an empty day.
     from: formatWallClock(drop.min_time ?? '', drop.date),
@@ -176,7 +184,7 @@ function buildFull({ full, timezone, look = USUAL_LOOK }: ViewOptions, date: str
 }
 
 /** What the full report has, and what it is if the job file chooses its sections. */
-const WHOLE_REPORT = 'Every table, its formulas, and the queries that rebuild it';
+const WHOLE_REPORT = 'All tables, with their formulas and the queries that rebuild them';
 const CHOSEN_REPORT = 'More of this day';
 
 /** Prints only HTTP and HTTPS links: we cannot know what a link with another scheme would do. */

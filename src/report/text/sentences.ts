@@ -7,7 +7,7 @@
 
 import { formatNearDay } from '../../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars } from '../../core/units.ts';
-import { shareOf } from '../amount.ts';
+import { clearLeanOf, shareOf } from '../amount.ts';
 import { listPastGaps, nameSessions } from '../key-numbers.ts';
 import type { BigTrade, Driver, FlowReport, SymbolExposure } from '../model.ts';
 import { hasWholeSymbols } from '../records.ts';
@@ -146,12 +146,36 @@ export function sayMover({ headline, comparison, movers, drop }: FlowReport): Se
   if (Math.abs(change) < LEAST_CHANGE * total || change * part <= 0) return null;
   const more = change > 0 ? 'more' : 'less';
   const day = nameSessions(comparison, drop.date).previous;
-  const text = `${formatDollars(Math.abs(change))} ${more} premium than on ${day}; ${nameSymbol(first.symbol)} traded ${formatDollars(Math.abs(part))} ${more}.`;
+  const rest = change - part;
+  // More than the whole change: then the others went the other way.
+  const others =
+    change * rest < 0 ? `, all others together ${formatDollars(Math.abs(rest))} ${change > 0 ? 'less' : 'more'}` : '';
+  const text = `${formatDollars(Math.abs(change))} ${more} premium than on ${day}; ${nameSymbol(first.symbol)} traded ${formatDollars(Math.abs(part))} ${more}${others}.`;
   return { text, weight: Math.abs(part) / Math.max(total, previous) };
 }
 
+/** The net sentiment is the first thing a reader sees: whether most of it is a single record. */
+export function sayOneSided({ headline, biggestTrades }: FlowReport): Sentence | null {
+  const lean = clearLeanOf(headline);
+  if (lean === null || lean === 0 || headline.trades === 1) return null;
+  const side = lean > 0 ? 'bullish' : 'bearish';
+  const one = biggestTrades.find(({ sentiment }) => sentiment === side.toUpperCase());
+  if (one === undefined || one.premium < MAJORITY * Math.abs(lean)) return null;
+  const what = one.multiLeg ? 'One leg of a complex order' : 'One trade';
+  const makes =
+    one.premium >= Math.abs(lean)
+      ? `without it the day is not ${side}`
+      : `without it the day is ${side} by ${formatDollars(Math.abs(lean) - one.premium)}`;
+  return {
+    text: `${what} is ${formatDollars(one.premium)} ${side} (${nameContract(one.contract)}): ${makes}.`,
+    weight: 1,
+  };
+}
+
 /** The largest trade, if it is large beside the day. */
-export function sayTrade({ headline, biggestTrades, symbolCount }: FlowReport): Sentence | null {
+export function sayTrade(report: FlowReport): Sentence | null {
+  const { headline, biggestTrades, symbolCount } = report;
+  if (sayOneSided(report) !== null) return null;
   const [first] = biggestTrades;
   const share = shareOf(first?.premium ?? null, headline.total);
   if (first === undefined || share === null || share < LARGE_TRADE || symbolCount < 2) return null;
@@ -230,7 +254,8 @@ export function sayGamma({ exposure }: FlowReport): Sentence | null {
   const { top } = exposure;
   if (top.length < 2 || top.some(({ netGex }) => netGex === null || netGex >= 0)) return null;
   const whole = top.filter(({ isWholeChain }) => isWholeChain).length;
-  const basis = whole === 0 ? ', traded contracts only' : whole < top.length ? ', whole chains if known' : '';
+  const basis =
+    whole === 0 ? ' (partial: traded contracts only)' : whole < top.length ? ' (whole chains if known)' : '';
   const text = `Net GEX is negative in all ${top.length} symbols with the largest exposure${basis}.`;
   return { text, weight: MAJORITY };
 }
@@ -274,6 +299,7 @@ export function describeDistance(spot: number, level: number): string {
 
 /** At equal weight, the earlier one is said first. */
 const RULES: readonly Rule[] = [
+  sayOneSided,
   sayConcentration,
   sayDrivers,
   sayMover,

@@ -87,7 +87,8 @@ function describeHeadline(headline: Premium): string {
   const gap = describeGap(headline);
   if (headline.total === null) return `premium cannot be computed (${gap})`;
   const without = gap === '' ? '' : ` (${gap})`;
-  return `${formatDollars(headline.total)} premium${without}, ${sharePhrase(headline)}${describeLean(headline)}`;
+  const parts = [`${formatDollars(headline.total)} premium${without}`, describeCalls(headline), describeLean(headline)];
+  return parts.filter((part) => part !== '').join(', ');
 }
 
 /** Which of bullish and bearish premium is larger, and by how much: `bullish by $120M`; `balanced` if that is noise. */
@@ -98,9 +99,9 @@ export function describeLean(premium: Premium): string {
   return lean > 0 ? `bullish by ${formatDollars(lean)}` : `bearish by ${formatDollars(-lean)}`;
 }
 
-/** The calls' share; empty if there is no premium. */
-function sharePhrase({ calls, total }: Premium): string {
-  return total !== null && total > 0 ? `${formatPart(shareOf(calls, total))} calls, ` : '';
+/** `59% calls`; empty if there is no premium. */
+export function describeCalls({ calls, total }: Premium): string {
+  return total !== null && total > 0 ? `${formatPart(shareOf(calls, total))} calls` : '';
 }
 
 function toAscii(text: string): string {
