@@ -5,8 +5,8 @@
 
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { Fault } from '../core/errors.ts';
-import type { Engine, SqlParams } from '../engine/engine.ts';
-import { parquetFile } from '../engine/literal.ts';
+import type { Engine, SqlParams, StatementOptions } from '../engine/engine.ts';
+import { formatSettings, parquetFile, quoteString } from '../engine/literal.ts';
 import type { SealedDrop } from './model.ts';
 import { COUNTED_COLUMNS, KNOWN_PREMIUM, PREMIUM_COLUMNS } from './records.ts';
 
@@ -19,10 +19,26 @@ const REQUIRED: readonly string[] = [
   ]),
 ];
 
+/** How the engine reads the files of a report: this machine's files, or objects of the store that a server reads. */
+export interface ReportFiles {
+  /** Table function over the Parquet file at `path`. @param structure columns with their types; absent: the file's own */
+  table(path: string, structure?: string): string;
+  readonly settings: Readonly<Record<string, string | number>>;
+}
+
+/** The engine of this process, over local files. */
+export const LOCAL_FILES: ReportFiles = {
+  table: (path, structure) =>
+    structure === undefined ? parquetFile(path) : `file(${quoteString(path)}, Parquet, ${quoteString(structure)})`,
+  settings: {},
+};
+
 /** The input of all queries: a table of the drop's records, and the engine that reads it. */
 export interface DropSource {
   /** For the FROM clause: the whole file, or its counted records. */
   readonly table: string;
+  /** For the FROM clause: another file of the report. */
+  readonly tableOf: ReportFiles['table'];
   /**
    * Runs one query with a small result. NaN and infinities are texts: null would look like no value.
    * @throws EngineFault
@@ -30,15 +46,17 @@ export interface DropSource {
   rows<Row extends object>(sql: string, params?: SqlParams): Promise<readonly Row[]>;
 }
 
-/**
- * The whole file, including records that do not count.
- * @param signal ends the running query @param beside as in `StatementOptions`
- */
-export function openDropFile(engine: Engine, drop: SealedDrop, signal?: AbortSignal, beside = false): DropSource {
+/** The whole file, including records that do not count. @param options `signal` ends the running query; `beside` as in `StatementOptions` */
+export function openDropFile(
+  engine: Pick<Engine, 'rows'>,
+  drop: SealedDrop,
+  { files, ...options }: Pick<StatementOptions, 'signal' | 'beside'> & { readonly files: ReportFiles },
+): DropSource {
+  const settings = formatSettings({ ...files.settings, output_format_json_quote_denormals: 1 });
   return {
-    table: parquetFile(drop.path),
-    rows: async (sql, params) =>
-      await engine.rows(`${sql}\nSETTINGS output_format_json_quote_denormals = 1`, { params, signal, beside }),
+    table: files.table(drop.path),
+    tableOf: files.table,
+    rows: async (sql, params) => await engine.rows(`${sql}\n${settings}`, { params, ...options }),
   };
 }
 

@@ -7,7 +7,14 @@ import { Fault } from '../core/errors.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
 import { type EngineNumber, readAmount } from './amount.ts';
-import { assertColumns, type DropSource, keepRecords, openDropFile } from './drop-source.ts';
+import {
+  assertColumns,
+  type DropSource,
+  keepRecords,
+  LOCAL_FILES,
+  openDropFile,
+  type ReportFiles,
+} from './drop-source.ts';
 import type {
   Drivers,
   Exposure,
@@ -51,6 +58,8 @@ export interface FlowOptions {
     | { readonly path: string; readonly location: string; readonly isDegraded?: boolean }
     | null
     | undefined;
+  /** How the engine reads all these files, whose paths are then the engine's. Default: `LOCAL_FILES`. */
+  readonly files?: ReportFiles | undefined;
   /** Whether zero gamma counts contracts that expire this date. Default: it does. */
   readonly keepsExpiring?: boolean | undefined;
 }
@@ -59,16 +68,21 @@ export interface FlowOptions {
  * Computes the report of one sealed drop.
  * @throws Fault `REPORT_COLUMNS_MISSING`, `REPORT_DROP_DIFFERS` (the file is not the sealed one); EngineFault
  */
-export async function buildFlowReport(engine: Engine, drop: SealedDrop, options: FlowOptions): Promise<FlowReport> {
+export async function buildFlowReport(
+  engine: Pick<Engine, 'rows'>,
+  drop: SealedDrop,
+  options: FlowOptions,
+): Promise<FlowReport> {
   const wanted = [...new Set(options.symbols)];
   const focus = wanted.slice(0, MAX_WATCHLIST);
-  const file = openDropFile(engine, drop, options.signal);
+  const { signal, files = LOCAL_FILES } = options;
+  const file = openDropFile(engine, drop, { files, signal });
   const columns = await assertColumns(file, drop);
   const { exclusions: left, condition, hasGaps, hasUnknownCodes } = await queryExclusions(file);
   assertSealedRows(drop, left.recorded.trades);
   const source = keepRecords(file, condition, hasGaps);
   const exclusions = { ...left, unknownCodes: hasUnknownCodes ? await queryUnknownCodes(source) : [] };
-  const beside = keepRecords(openDropFile(engine, drop, options.signal, true), condition, hasGaps);
+  const beside = keepRecords(openDropFile(engine, drop, { files, signal, beside: true }), condition, hasGaps);
   const { date } = drop;
   const chain = options.chain ? await openChain(file, options.chain) : null;
   const measureExposure = async () =>

@@ -5,7 +5,6 @@
  */
 import { Fault } from '../../core/errors.ts';
 import { formatCount, formatDecimal } from '../../core/units.ts';
-import { parquetFile } from '../../engine/literal.ts';
 import { MOVE } from '../../exposure/contract.ts';
 import type { Amount } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
@@ -47,7 +46,7 @@ export async function queryStructures(
   path: string,
   symbols: readonly string[],
 ): Promise<ReadonlyMap<string, StructureNumbers>> {
-  const table = parquetFile(path);
+  const table = source.tableOf(path);
   await assertStructureColumns(source, table);
   const rows = await source.rows<StructureRow>(
     `SELECT symbol, spot, call_gex, put_gex, formatDateTime(intraday_gex_as_of, '%H:%i', 'UTC') AS as_of

@@ -29,6 +29,8 @@ const SWEEP_MARK = 'sweep_trades';
 
 /** Columns read from a summary; one that the file lacks is null. */
 const COLUMNS: readonly string[] = [...SUMMARY_COLUMNS, MARK, SWEEP_MARK];
+/** The same with their types. */
+const SUMMARY = ['symbol String', ...COLUMNS.map((name) => `${name} Nullable(Float64)`)].join(', ');
 
 export interface PastSession {
   readonly date: string;
@@ -58,7 +60,7 @@ export async function queryHistory(source: DropSource, before: readonly PastSess
     past
       .map(
         (session, index) =>
-          `SELECT ${index} AS session, * FROM ${summaryOf(session)} WHERE symbol = ${quoteString(ALL)}`,
+          `SELECT ${index} AS session, * FROM ${source.tableOf(session.path, SUMMARY)} WHERE symbol = ${quoteString(ALL)}`,
       )
       .join(' UNION ALL '),
   );
@@ -75,21 +77,16 @@ export async function queryHistory(source: DropSource, before: readonly PastSess
  * A query for the symbols of the sessions: `symbol`, `mean` premium (a session without the symbol counts as 0),
  * `previous` premium (of the session before), and the number of `sessions` in which it traded.
  */
-export function buildSymbolHistory({ sessions, previous }: History): string {
+export function buildSymbolHistory({ tableOf }: DropSource, { sessions, previous }: History): string {
   if (sessions.length === 0) return "SELECT '' AS symbol, 0. AS mean, 0. AS previous, 0 AS sessions WHERE 0";
   const parts = sessions.map(
     (session) =>
-      `SELECT symbol, if(isFinite(total_premium), total_premium, NULL) AS premium, trades, ${session === previous ? 1 : 0} AS is_previous FROM ${summaryOf(session)} WHERE symbol != ${quoteString(ALL)}`,
+      `SELECT symbol, if(isFinite(total_premium), total_premium, NULL) AS premium, trades, ${session === previous ? 1 : 0} AS is_previous FROM ${tableOf(session.path, SUMMARY)} WHERE symbol != ${quoteString(ALL)}`,
   );
   // A session in which the symbol did not trade counts as 0; one with unknown premium is left out of the mean.
   return `SELECT symbol, sum(premium) / nullIf(${sessions.length} - countIf(isNull(premium)), 0) AS mean,
       if(countIf(is_previous AND isNull(premium)) > 0, NULL, ifNull(sumIf(premium, is_previous), 0)) AS previous, countIf(trades > 0) AS sessions
     FROM (${parts.join(' UNION ALL ')}) GROUP BY symbol`;
-}
-
-function summaryOf({ path }: PastSession): string {
-  const structure = ['symbol String', ...COLUMNS.map((name) => `${name} Nullable(Float64)`)].join(', ');
-  return `file(${quoteString(path)}, Parquet, ${quoteString(structure)})`;
 }
 
 /**

@@ -104,7 +104,7 @@ export async function querySums(
   history: History,
   hasGaps: boolean,
 ): Promise<Sums> {
-  const rows = await source.rows<SumRow>(buildQuery(source.table, history, hasGaps), { focus });
+  const rows = await source.rows<SumRow>(buildQuery(source, history, hasGaps), { focus });
   const along = (which: keyof typeof ALONG) => rows.filter((row) => row.along === ALONG[which]);
   const hasPrevious = history.previous !== null;
   const symbols = along('symbol').map((row): SymbolSums => {
@@ -135,7 +135,8 @@ export async function querySums(
   };
 }
 
-function buildQuery(table: string, history: History, hasGaps: boolean): string {
+function buildQuery(source: DropSource, history: History, hasGaps: boolean): string {
+  const { table } = source;
   const names = listPremiumColumns(hasGaps).map(([name]) => name);
   const lean = 'ifNull(bullish_premium, 0) - ifNull(bearish_premium, 0)';
   const place = (order: string) => `row_number() OVER (PARTITION BY along ORDER BY ${order}, symbol)`;
@@ -150,7 +151,7 @@ WITH
       ${names.map((name) => `sum(cells.${name}) AS ${name}`).join(', ')}
     FROM cells GROUP BY GROUPING SETS ((), (symbol), (slot), (expiry), (money))
   ),
-  past AS (${buildSymbolHistory(history)}),
+  past AS (${buildSymbolHistory(source, history)}),
   placed AS (
     SELECT sums.*, past.mean AS mean, past.previous AS previous, past.sessions AS sessions,
       ${place('total_premium DESC')} AS place,
