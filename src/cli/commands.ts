@@ -197,6 +197,10 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
         'address',
         'mail or preview for this address only, even if it has received the report or is not a recipient',
       ),
+      engine: text(
+        'url',
+        'ClickHouse server that reads the drops in S3 and computes; default: FLOWDROP_QUERY_ENGINE_URL, or this machine',
+      ),
       show: flag('print the mailed page from the archive; send nothing', {
         conflicts: ['preview', 'only'],
       }),

@@ -1,14 +1,12 @@
 /**
- * The data of a date's report, fetched to this machine, and the models built from it. Invariant: only sealed objects
+ * The data of a date's report, fetched to this machine unless a server reads it, and the models built from it. Invariant: only sealed objects
  * with the bytes of their manifests are read. Models differ only by watchlist, so each watchlist is computed once.
  */
 import { rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { isFault } from '../core/errors.ts';
-import { makeFolder } from '../core/folder.ts';
 import type { Job, JobReport } from '../job/job.ts';
 import { readConditionDocument } from '../ledger/condition-file.ts';
-import { fetchFile } from '../ledger/history.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
 import type { DigestPart } from '../report/digest.ts';
@@ -16,7 +14,7 @@ import type { FlowReport } from '../report/model.ts';
 import { CHAIN_COLUMNS } from '../report/query/exposure.ts';
 import { MEAN_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
 import type { DeliverContext } from './delivery.ts';
-import { describeDrop, fetchDrop } from './local-drop.ts';
+import { describeDrop, fetchDrop, fetchSealed } from './local-drop.ts';
 import { buildReport } from './report-model.ts';
 
 export interface ReportContent {
@@ -88,8 +86,8 @@ export async function fetchParts(
       parts.push({ title: dataset, pending: date });
       continue;
     }
-    const path = isOwn ? context.state.drop(date) : localPath(context, dataset, date);
-    await fetchDrop(context, sealed, path);
+    const place = isOwn ? context.state.drop(date) : localPath(context, dataset, date);
+    const path = await fetchDrop(context, sealed, place);
     const before = await fetchSummaries(context, dataset, date);
     const { entries } = await readConditionDocument(context.store, dataset);
     const known = [...entries.keys()].filter((other) => other < date);
@@ -186,20 +184,18 @@ async function fetchSummaries(context: DeliverContext, dataset: string, date: st
   const earlier = sealed.filter((other) => other < date).slice(-MEAN_SESSIONS);
   const found: PastSession[] = [];
   for (const other of earlier.reverse()) {
-    const path = localPath(context, dataset, `${other}-summary`);
-    const condition = await fetchSummary(context, dataset, other, path);
-    if (condition !== undefined) found.push({ date: other, path, isDegraded: condition === 'degraded' });
+    const summary = await fetchSummary(context, dataset, other);
+    if (summary !== undefined) found.push({ date: other, ...summary });
   }
   return found;
 }
 
-/** @returns the condition of the drop whose summary was fetched; `undefined` if there is none to compare with */
+/** `undefined` if there is none to compare with. */
 async function fetchSummary(
   context: DeliverContext,
   dataset: string,
   date: string,
-  path: string,
-): Promise<Manifest['condition'] | undefined> {
+): Promise<Omit<PastSession, 'date'> | undefined> {
   const leaveOut = (reason: string) => {
     context.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
     return undefined;
@@ -209,9 +205,9 @@ async function fetchSummary(
     const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
     // Drops with their own columns, and those of older versions, have none.
     if (manifest === undefined || file === undefined) return undefined;
-    await makeFolder(dirname(path));
-    const isWhole = await fetchFile(context.store, manifest, file, path, context.signal);
-    return isWhole ? manifest.condition : leaveOut('the summary does not match its manifest');
+    const path = await fetchSealed(context, manifest, file, localPath(context, dataset, `${date}-summary`));
+    if (path === undefined) return leaveOut('the summary does not match its manifest');
+    return { path, isDegraded: manifest.condition === 'degraded' };
   } catch (error) {
     if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
     return leaveOut(error.message);

@@ -8,7 +8,7 @@ import { makeFolder } from '../core/folder.ts';
 import type { Job } from '../job/job.ts';
 import { listDoubts } from '../ledger/doubts.ts';
 import { fetchFile } from '../ledger/history.ts';
-import type { Manifest } from '../ledger/manifest.ts';
+import type { Manifest, ManifestFile } from '../ledger/manifest.ts';
 import { readSuccessor } from '../ledger/restating.ts';
 import { dropKeyOf, listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
 import type { SealedDrop } from '../report/model.ts';
@@ -34,20 +34,20 @@ export async function findDrop(
 }
 
 /**
- * The drop's file on this machine: the one just sealed, or a fresh copy of the object. Its bytes always match the
- * manifest.
- * @param path where it is, or will be
+ * The drop's file: on this machine the one just sealed, or a fresh copy of the object; with a server the object. Its bytes
+ * always match the manifest.
+ * @param path where it is, or will be, on this machine @returns the path by which it is read
  */
 export async function fetchDrop(
-  context: Pick<DeliverContext, 'store' | 'signal'>,
+  context: Pick<DeliverContext, 'store' | 'server' | 'signal'>,
   manifest: Manifest,
   path: string,
 ): Promise<string> {
   const [file] = manifest.files;
-  const kept = await hashFile(path).catch(() => undefined);
+  const kept = context.server ? undefined : await hashFile(path).catch(() => undefined);
   if (kept !== undefined && file.hash === `sha256:${kept}`) return path;
-  await makeFolder(dirname(path));
-  if (await fetchFile(context.store, manifest, file, path, context.signal)) return path;
+  const found = await fetchSealed(context, manifest, file, path);
+  if (found !== undefined) return found;
   const next = await readSuccessor(context.store, manifest);
   if (next) {
     throw new Fault('DROP_RESTATING', `${manifest.date} is being replaced by revision ${next.revision}`, {
@@ -57,6 +57,18 @@ export async function fetchDrop(
   throw new Fault('DROP_DAMAGED', `${context.store.url}/${dropKeyOf(manifest)} does not match its manifest`, {
     hint: `Run \`flowdrop verify ${manifest.job_id} --date ${manifest.date}\`. No report is made from it.`,
   });
+}
+
+/** A file of a date, ready to be read; `undefined` if its bytes are not those of the manifest. @returns as `fetchDrop` */
+export async function fetchSealed(
+  { server, store, signal }: Pick<DeliverContext, 'store' | 'server' | 'signal'>,
+  manifest: Manifest,
+  file: ManifestFile,
+  path: string,
+): Promise<string | undefined> {
+  if (server) return await server.find(manifest, file);
+  await makeFolder(dirname(path));
+  return (await fetchFile(store, manifest, file, path, signal)) ? path : undefined;
 }
 
 export function describeDrop(storeUrl: string, manifest: Manifest, path: string): SealedDrop {

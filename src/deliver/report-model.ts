@@ -19,7 +19,8 @@ export async function buildReport(
   drop: SealedDrop,
   options: FlowOptions,
 ): Promise<FlowReport> {
-  return await buildFlowReport(context.engine, drop, options);
+  const { engine, server } = context;
+  return await buildFlowReport(server?.engine ?? engine, drop, { ...options, files: server?.files });
 }
 
 /** @param parts a flow report is one part @throws Fault `TEMPLATE_INVALID` (usage), `REPORT_PENDING` */

@@ -39,8 +39,9 @@ export async function startClickHouseFront(): Promise<ClickHouseFront> {
   const engine = await openEmbeddedEngine();
   const statements: string[] = [];
   const hooks: Pick<ClickHouseFront, 'onStatement'> = { onStatement: undefined };
+  const takeTurn = createTurns();
   const server = createServer((request, response) => {
-    answer(engine, { statements, hooks }, request, response).catch(() => response.destroy());
+    answer(engine, { statements, hooks, takeTurn }, request, response).catch(() => response.destroy());
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -65,9 +66,25 @@ export async function startClickHouseFront(): Promise<ClickHouseFront> {
   };
 }
 
+interface FrontState {
+  readonly statements: string[];
+  readonly hooks: Pick<ClickHouseFront, 'onStatement'>;
+  /** Settings hold for the whole engine, so statements of several requests take turns. */
+  takeTurn<T>(act: () => Promise<T>): Promise<T>;
+}
+
+function createTurns(): FrontState['takeTurn'] {
+  let last: Promise<unknown> = Promise.resolve();
+  return async (act) => {
+    const turn = last.then(act);
+    last = turn.catch(() => {});
+    return await turn;
+  };
+}
+
 async function answer(
   engine: Engine,
-  { statements, hooks }: { readonly statements: string[]; readonly hooks: Pick<ClickHouseFront, 'onStatement'> },
+  { statements, hooks, takeTurn }: FrontState,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -80,10 +97,15 @@ async function answer(
   if (code !== undefined) return fail(response, code, `Code: ${code}. DB::Exception: as the test wants it`);
   const settings = [...searchParams].filter(([name]) => !NO_SETTINGS.has(name));
   try {
-    for (const [name, value] of settings) await engine.command(`SET ${name} = ${quoteValue(value)}`);
-    const { bytes, rows } = await run(engine, sql, format);
-    // A server keeps them for one statement only.
-    for (const [name] of settings) await engine.command(`SET ${name} = DEFAULT`);
+    const { bytes, rows } = await takeTurn(async () => {
+      try {
+        for (const [name, value] of settings) await engine.command(`SET ${name} = ${quoteValue(value)}`);
+        return await run(engine, sql, format);
+      } finally {
+        // A server keeps them for one statement only.
+        for (const [name] of settings) await engine.command(`SET ${name} = DEFAULT`);
+      }
+    });
     response.writeHead(200, {
       'x-clickhouse-format': format,
       'x-clickhouse-summary': JSON.stringify({ result_rows: String(rows) }),

@@ -8,7 +8,7 @@ import { rm, stat } from 'node:fs/promises';
 import { Fault } from '../../core/errors.ts';
 import { hashFile } from '../../core/file-hash.ts';
 import type { Engine } from '../../engine/engine.ts';
-import { CLICKHOUSE_CODES, EngineFault } from '../../engine/engine-fault.ts';
+import { hashObject } from '../../engine/hash-object.ts';
 import { namedS3 } from '../../engine/named-s3.ts';
 import { fileKey, sealingAttemptKey } from '../../ledger/layout.ts';
 import type { StoredFile } from '../../ledger/publish.ts';
@@ -49,8 +49,6 @@ const READ_SETTINGS: Readonly<Record<string, string | number>> = {
   use_hive_partitioning: 0,
   allow_suspicious_low_cardinality_types: 1,
 };
-/** The server cannot hash at all, or not so large an object. */
-const NO_HASH_CODES: readonly number[] = [CLICKHOUSE_CODES.UNKNOWN_FUNCTION, CLICKHOUSE_CODES.MEMORY_LIMIT_EXCEEDED];
 
 /** @param insert the query for the rows in the order of the drop, with its settings, and what computes their checksum at the source */
 export function draftOnServer(
@@ -76,16 +74,9 @@ export function draftOnServer(
     if (info === undefined) throw gone(store, of);
     return info.sizeBytes;
   };
-  const hashObject = async (of: string, sizeBytes: number): Promise<string> => {
-    const blob = namedS3([of], { collection, format: 'RawBLOB', structure: 'raw String' });
-    const hashed = engine.rows<{ hash: string; n: number }>(
-      `SELECT lower(hex(SHA256(raw))) AS hash, length(raw) AS n FROM ${blob}`,
-    );
-    const [found] = await hashed.catch((error: unknown) => {
-      if (error instanceof EngineFault && NO_HASH_CODES.includes(error.clickhouseCode)) return [];
-      throw error;
-    });
-    if (found !== undefined && Number(found.n) === sizeBytes) return found.hash;
+  const hashStored = async (of: string, sizeBytes: number): Promise<string> => {
+    const hash = await hashObject(engine, { key: of, collection, sizeBytes });
+    if (hash !== undefined) return hash;
     const copy = `${path}.whole`;
     try {
       if (!(await store.download(of, copy, signal))) throw gone(store, of);
@@ -125,7 +116,7 @@ export function draftOnServer(
       const name = `${store.url}/${key}`;
       assertForm(name, file, columns, expected);
       assertChecksum(name, await checksumParquet(engine, parquet(key), columns, settings), expected);
-      stored = { key, sizeBytes, sha256: await hashObject(key, sizeBytes) };
+      stored = { key, sizeBytes, sha256: await hashStored(key, sizeBytes) };
       return file;
     },
     async summarize(summaryPath) {
@@ -137,7 +128,7 @@ export function draftOnServer(
       const [{ filename, size, hash }] = sealed.files;
       const at = fileKey(dataset, date, filename);
       if ((await store.head(at))?.sizeBytes !== size) return undefined;
-      return hash === `sha256:${await hashObject(at, size)}` ? parquet(at) : undefined;
+      return hash === `sha256:${await hashStored(at, size)}` ? parquet(at) : undefined;
     },
     get stored() {
       return stored;
