@@ -89,6 +89,7 @@ export function createComposition(input: ComposeInput): Composition {
         return await (await import('./engine/server-pool.ts')).openServerPool(options);
       },
       readS3Defaults: () => readS3Defaults(env),
+      readRedisUrl: () => readSecret(env, 'FLOWDROP_REDIS_URL', cwd) || undefined,
       readClickhouse: () => ({
         urls: splitUrls(readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd) ?? ''),
         adminUrl: readSecret(env, 'FLOWDROP_CLICKHOUSE_ADMIN_URL', cwd) || undefined,

@@ -79,6 +79,7 @@ export async function serve(cli: ServeCli, { options }: CommandCall<undefined, S
         place &&
         (async (parts) => (await import('./serve-archive.ts')).openArchiveBackend(cli, place, concurrency, parts)),
       clickhouse: urls.length === 0 ? undefined : { urls, adminUrl, cluster },
+      redisUrl: engines.readRedisUrl(),
       clock: openers.clock,
       log,
       version: openers.version,

@@ -12,6 +12,7 @@ import { openGuard } from '../guard/guard.ts';
 import { Gate } from './access/gate.ts';
 import { openKeys } from './access/key-source.ts';
 import { createLogin, SESSION_SECONDS, Sessions } from './access/login-session.ts';
+import type { SharedAccess } from './access/shared-access.ts';
 import type { Backend, EngineOpeners } from './backend.ts';
 import { openLocalBackend } from './data/local-backend.ts';
 import { openServerBackend, type ServerPlaces } from './data/server-backend.ts';
@@ -54,14 +55,16 @@ export interface ServiceParts extends EngineOpeners {
   readonly version: string;
   /** Opens data that is not the service's own. Default: none. */
   readonly openBackend?: ((parts: BackendParts) => Promise<Backend>) | undefined;
+  /** Redis through which services share budgets and sessions. Default: this service counts by itself. */
+  readonly redisUrl?: string | undefined;
   /** A ClickHouse server or cluster. Default: the embedded engine. */
   readonly clickhouse?: ServerPlaces | undefined;
 }
 
 /**
  * Loads or generates the trades and starts both listeners.
- * @throws Fault `SERVICE_OPTION_INVALID`, `KEY_INVALID`, `DATA_INVALID`, `DATA_UNREADABLE` (kind `usage`), or
- *   `LISTEN_FAILED`
+ * @throws Fault `SERVICE_OPTION_INVALID`, `KEY_INVALID`, `DATA_INVALID`, `DATA_UNREADABLE` (kind `usage`),
+ *   `SERVICE_REDIS_FAILED`, or `LISTEN_FAILED`
  */
 export async function startService(options: ServiceOptions, parts: ServiceParts): Promise<RunningService> {
   assertOptions(options);
@@ -75,7 +78,10 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
   try {
     const keys = await openKeys(options, clock, log);
     closers.push(keys.close);
-    const gate = new Gate(clock, keys.ring, options);
+    const shared = parts.redisUrl === undefined ? undefined : await openShared(parts.redisUrl);
+    if (shared) closers.push(shared.close);
+    const secret = await shared?.readSecret();
+    const gate = new Gate(clock, keys.ring, options, shared?.openPace);
     const metrics = new ServiceMetrics({ version: parts.version });
     const onRestart = () => metrics.countEngineRestart();
     const backend = await openBackend(options, { ...parts, clock, onRestart });
@@ -94,7 +100,11 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const entry = { gate, runner, limits: { rowLimit, trialRowLimit, lookbackDays } };
     const historical = createHistorical(entry);
     const secure = options.secureCookies;
-    const sessions = new Sessions(clock, keys.ring, { lifetimeSeconds: SESSION_SECONDS, secure });
+    const sessions = new Sessions(clock, keys.ring, {
+      lifetimeSeconds: SESSION_SECONDS,
+      secure,
+      ...(secret && { secret }),
+    });
     const login = createLogin({ gate, sessions, fail: historical.fail });
     const readSession = (header: string | undefined) => sessions.read(header);
     const snapshots = openSnapshots(options, backend, { gate, clock, metrics });
@@ -125,6 +135,11 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     await close();
     throw error;
   }
+}
+
+/** Loaded only where services share. */
+async function openShared(url: string): Promise<SharedAccess> {
+  return await (await import('./access/shared-access.ts')).openSharedAccess(url);
 }
 
 async function openBackend(options: ServiceOptions, parts: ServiceParts & BackendParts): Promise<Backend> {

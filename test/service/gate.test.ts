@@ -24,9 +24,9 @@ function startGate(requestsPerSecond = 1) {
 }
 
 /** The status of a call, 200 when it is let in. */
-function statusOf(act: () => unknown): number {
+async function statusOf(act: () => Promise<unknown>): Promise<number> {
   try {
-    act();
+    await act();
     return 200;
   } catch (error) {
     if (error instanceof ApiFailure) return error.status;
@@ -34,9 +34,9 @@ function statusOf(act: () => unknown): number {
   }
 }
 
-function failureOf(act: () => unknown): ApiFailure {
+async function failureOf(act: () => Promise<unknown>): Promise<ApiFailure> {
   try {
-    act();
+    await act();
   } catch (error) {
     if (error instanceof ApiFailure) return error;
     throw error;
@@ -44,32 +44,38 @@ function failureOf(act: () => unknown): ApiFailure {
   expect.unreachable('the call was let in');
 }
 
+async function inTurn<In, Out>(list: readonly In[], act: (one: In) => Promise<Out>): Promise<readonly Out[]> {
+  const results: Out[] = [];
+  for (const one of list) results.push(await act(one));
+  return results;
+}
+
 describe('authentication', () => {
-  test.each(PRODUCTS)('a key that is missing or wrong is 401 UNAUTHORIZED for %s', (product) => {
+  test.each(PRODUCTS)('a key that is missing or wrong is 401 UNAUTHORIZED for %s', async (product) => {
     const { gate } = startGate();
     for (const apiKey of [undefined, '', 'cus_wrong', 'full']) {
-      expect(failureOf(() => gate.enter({ apiKey }, product))).toMatchObject({
+      expect(await failureOf(() => gate.enter({ apiKey }, product))).toMatchObject({
         status: 401,
         errorCode: 'UNAUTHORIZED',
       });
     }
   });
 
-  test('a session stands for its key, while the key is valid', () => {
+  test('a session stands for its key, while the key is valid', async () => {
     const { gate, keys } = startGate();
     const session = keys.identify('cus_full')?.id;
-    expect(gate.enter({ session }, 'historical').name).toBe('full');
+    expect((await gate.enter({ session }, 'historical')).name).toBe('full');
     keys.replace([entry('cus_trial', 'trialing', false)]);
-    expect(statusOf(() => gate.enter({ session }, 'chain'))).toBe(401);
-    expect(statusOf(() => gate.enter({ session: '' }, 'chain'))).toBe(401);
+    expect(await statusOf(() => gate.enter({ session }, 'chain'))).toBe(401);
+    expect(await statusOf(() => gate.enter({ session: '' }, 'chain'))).toBe(401);
   });
 
-  test('a key that is given counts more than a session, also when it is wrong; an empty one is none', () => {
+  test('a key that is given counts more than a session, also when it is wrong; an empty one is none', async () => {
     const { gate, keys } = startGate();
     const session = keys.identify('cus_full')?.id;
-    expect(gate.enter({ apiKey: 'cus_trial', session }, 'historical').name).toBe('trial');
-    expect(statusOf(() => gate.enter({ apiKey: 'cus_wrong', session }, 'historical'))).toBe(401);
-    expect(gate.enter({ apiKey: '', session }, 'historical').name).toBe('full');
+    expect((await gate.enter({ apiKey: 'cus_trial', session }, 'historical')).name).toBe('trial');
+    expect(await statusOf(() => gate.enter({ apiKey: 'cus_wrong', session }, 'historical'))).toBe(401);
+    expect((await gate.enter({ apiKey: '', session }, 'historical')).name).toBe('full');
   });
 });
 
@@ -79,79 +85,79 @@ describe('entitlement', () => {
     ['cus_trial', [200, 403, 403]],
     ['cus_live', [403, 200, 200]],
     ['cus_nothing', [403, 403, 403]],
-  ])('%s gets %j for historical, chain and market structure', (apiKey, statuses) => {
+  ])('%s gets %j for historical, chain and market structure', async (apiKey, statuses) => {
     const { gate } = startGate();
-    expect(PRODUCTS.map((product) => statusOf(() => gate.enter({ apiKey }, product)))).toEqual(statuses);
+    expect(await inTurn(PRODUCTS, (product) => statusOf(() => gate.enter({ apiKey }, product)))).toEqual(statuses);
   });
 
-  test('what is not subscribed to is SUBSCRIPTION_REQUIRED however often it is asked for', () => {
+  test('what is not subscribed to is SUBSCRIPTION_REQUIRED however often it is asked for', async () => {
     const { gate } = startGate();
     for (let call = 0; call < 30; call += 1) {
-      const failure = failureOf(() => gate.enter({ apiKey: 'cus_nothing' }, 'historical'));
+      const failure = await failureOf(() => gate.enter({ apiKey: 'cus_nothing' }, 'historical'));
       expect(failure).toMatchObject({ status: 403, errorCode: 'SUBSCRIPTION_REQUIRED' });
     }
   });
 
-  test('new rights of a key count from its next call on', () => {
+  test('new rights of a key count from its next call on', async () => {
     const { gate, keys } = startGate();
-    expect(statusOf(() => gate.enter({ apiKey: 'cus_trial' }, 'chain'))).toBe(403);
+    expect(await statusOf(() => gate.enter({ apiKey: 'cus_trial' }, 'chain'))).toBe(403);
     keys.replace([entry('cus_trial', 'active', true)]);
-    expect(gate.enter({ apiKey: 'cus_trial' }, 'chain')).toMatchObject({ historical: 'active' });
+    expect(await gate.enter({ apiKey: 'cus_trial' }, 'chain')).toMatchObject({ historical: 'active' });
   });
 });
 
 describe('budgets', () => {
   /** How many calls at once are let in. */
-  function spend(gate: Gate, product: Product, apiKey = 'cus_full'): number {
+  async function spend(gate: Gate, product: Product, apiKey = 'cus_full'): Promise<number> {
     let admitted = 0;
-    while (statusOf(() => gate.enter({ apiKey }, product)) === 200) admitted += 1;
+    while ((await statusOf(() => gate.enter({ apiKey }, product))) === 200) admitted += 1;
     return admitted;
   }
 
-  test('each product has its own: one for historical, ten for the chain, ten for market structure', () => {
+  test('each product has its own: one for historical, ten for the chain, ten for market structure', async () => {
     const { gate, advance } = startGate();
-    expect(PRODUCTS.map((product) => spend(gate, product))).toEqual([1, 10, 10]);
+    expect(await inTurn(PRODUCTS, (product) => spend(gate, product))).toEqual([1, 10, 10]);
     advance(1_000);
-    expect(PRODUCTS.map((product) => spend(gate, product))).toEqual([1, 1, 1]);
+    expect(await inTurn(PRODUCTS, (product) => spend(gate, product))).toEqual([1, 1, 1]);
     advance(100_000);
-    expect(PRODUCTS.map((product) => spend(gate, product))).toEqual([1, 10, 10]);
+    expect(await inTurn(PRODUCTS, (product) => spend(gate, product))).toEqual([1, 10, 10]);
   });
 
-  test('callers have theirs, and a session spends that of its key', () => {
+  test('callers have theirs, and a session spends that of its key', async () => {
     const { gate, keys } = startGate();
-    expect(spend(gate, 'chain')).toBe(10);
-    expect(statusOf(() => gate.enter({ session: keys.identify('cus_full')?.id }, 'chain'))).toBe(429);
-    expect(spend(gate, 'chain', 'cus_live')).toBe(10);
+    expect(await spend(gate, 'chain')).toBe(10);
+    expect(await statusOf(() => gate.enter({ session: keys.identify('cus_full')?.id }, 'chain'))).toBe(429);
+    expect(await spend(gate, 'chain', 'cus_live')).toBe(10);
   });
 
-  test('a spent one is 429 RATE_LIMITED, and says in whole seconds when to come back', () => {
+  test('a spent one is 429 RATE_LIMITED, and says in whole seconds when to come back', async () => {
     const { gate, advance } = startGate(0.1);
-    spend(gate, 'historical');
+    await spend(gate, 'historical');
     advance(500);
-    const failure = failureOf(() => gate.enter({ apiKey: 'cus_full' }, 'historical'));
+    const failure = await failureOf(() => gate.enter({ apiKey: 'cus_full' }, 'historical'));
     expect(failure).toMatchObject({ status: 429, errorCode: 'RATE_LIMITED', details: { retryAfterSeconds: 9 } });
     advance(9_000);
-    expect(statusOf(() => gate.enter({ apiKey: 'cus_full' }, 'historical'))).toBe(200);
+    expect(await statusOf(() => gate.enter({ apiKey: 'cus_full' }, 'historical'))).toBe(200);
   });
 
-  test('the rate of the options is that of historical SQL only', () => {
+  test('the rate of the options is that of historical SQL only', async () => {
     const { gate, advance } = startGate(100);
-    spend(gate, 'historical');
-    spend(gate, 'chain');
+    await spend(gate, 'historical');
+    await spend(gate, 'chain');
     advance(10);
-    expect(PRODUCTS.map((product) => spend(gate, product))).toEqual([1, 0, 10]);
+    expect(await inTurn(PRODUCTS, (product) => spend(gate, product))).toEqual([1, 0, 10]);
   });
 
-  test('a login has one of its own, and takes any valid key', () => {
+  test('a login has one of its own, and takes any valid key', async () => {
     const { gate, advance } = startGate();
     const login = (apiKey: string | undefined) => statusOf(() => gate.enterLogin(apiKey));
-    expect(gate.enterLogin('cus_nothing').name).toBe('nothing');
-    expect([undefined, '', 'cus_wrong'].map(login)).toEqual([401, 401, 401]);
-    for (let attempt = 0; attempt < 10; attempt += 1) expect(login('cus_full')).toBe(200);
-    expect(login('cus_full')).toBe(429);
-    expect(login('cus_trial')).toBe(200);
-    expect(spend(gate, 'historical')).toBe(1);
+    expect((await gate.enterLogin('cus_nothing')).name).toBe('nothing');
+    expect(await inTurn([undefined, '', 'cus_wrong'], login)).toEqual([401, 401, 401]);
+    for (let attempt = 0; attempt < 10; attempt += 1) expect(await login('cus_full')).toBe(200);
+    expect(await login('cus_full')).toBe(429);
+    expect(await login('cus_trial')).toBe(200);
+    expect(await spend(gate, 'historical')).toBe(1);
     advance(1_000);
-    expect(login('cus_full')).toBe(200);
+    expect(await login('cus_full')).toBe(200);
   });
 });

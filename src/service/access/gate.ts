@@ -6,9 +6,10 @@
 import type { Clock } from '../../core/clock.ts';
 import { ApiFailure } from '../http/api-failure.ts';
 import type { Caller, KeyRing } from './keys.ts';
-import { KeyPace } from './pace.ts';
+import { KeyPace, type Pace, type PaceOptions } from './pace.ts';
 
 export type Product = 'historical' | 'chain' | 'market-structure';
+export type Budget = Product | 'login';
 
 export interface Credentials {
   /** From the body or the Authorization header; empty counts as missing. */
@@ -31,15 +32,21 @@ const LOGIN_PACE = { requestsPerSecond: 1, burst: 10 } as const;
 
 export class Gate {
   readonly #keys: KeyRing;
-  readonly #paces: Readonly<Record<Product | 'login', KeyPace>>;
+  readonly #paces: Readonly<Record<Budget, Pace>>;
 
-  constructor(clock: Clock, keys: KeyRing, options: GateOptions) {
+  /** @param openPace where the budgets are counted; default: in this process */
+  constructor(
+    clock: Clock,
+    keys: KeyRing,
+    options: GateOptions,
+    openPace: (budget: Budget, pace: PaceOptions) => Pace = (_, pace) => new KeyPace(clock, pace),
+  ) {
     this.#keys = keys;
     this.#paces = {
-      historical: new KeyPace(clock, { requestsPerSecond: options.requestsPerSecond, burst: 1 }),
-      chain: new KeyPace(clock, SNAPSHOT_PACE),
-      'market-structure': new KeyPace(clock, SNAPSHOT_PACE),
-      login: new KeyPace(clock, LOGIN_PACE),
+      historical: openPace('historical', { requestsPerSecond: options.requestsPerSecond, burst: 1 }),
+      chain: openPace('chain', SNAPSHOT_PACE),
+      'market-structure': openPace('market-structure', SNAPSHOT_PACE),
+      login: openPace('login', LOGIN_PACE),
     };
   }
 
@@ -47,10 +54,10 @@ export class Gate {
    * Admits one call. If a key is given, it is used, even beside a valid session.
    * @throws ApiFailure 401 UNAUTHORIZED, 403 SUBSCRIPTION_REQUIRED, 429 RATE_LIMITED with `retryAfterSeconds`
    */
-  enter(credentials: Credentials, product: Product): Caller {
+  async enter(credentials: Credentials, product: Product): Promise<Caller> {
     const caller = this.#identify(credentials);
     assertEntitled(caller, product);
-    this.#assertPace(caller, product);
+    await this.#assertPace(caller, product);
     return caller;
   }
 
@@ -59,9 +66,9 @@ export class Gate {
    * compared in constant time and cannot be guessed, and a shared limit would let one stranger lock everybody out.
    * @throws ApiFailure 401 UNAUTHORIZED, 429 RATE_LIMITED with `retryAfterSeconds`
    */
-  enterLogin(apiKey: string | undefined): Caller {
+  async enterLogin(apiKey: string | undefined): Promise<Caller> {
     const caller = this.#identify({ apiKey });
-    this.#assertPace(caller, 'login');
+    await this.#assertPace(caller, 'login');
     return caller;
   }
 
@@ -72,8 +79,8 @@ export class Gate {
     return caller;
   }
 
-  #assertPace(caller: Caller, budget: Product | 'login'): void {
-    const waitSeconds = this.#paces[budget].admit(caller.id);
+  async #assertPace(caller: Caller, budget: Budget): Promise<void> {
+    const waitSeconds = await this.#paces[budget].admit(caller.id);
     if (waitSeconds === 0) return;
     throw new ApiFailure(429, 'RATE_LIMITED', `Too many requests; try again in ${waitSeconds} s.`, {
       retryAfterSeconds: waitSeconds,

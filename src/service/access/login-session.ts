@@ -2,7 +2,7 @@
  * Sessions: a signed cookie replaces the key, so that a browser or a script need not store the key. The cookie holds
  * the caller's id and its expiry, signed with HMAC-SHA-256; the service stores nothing. Invariant: a session has the
  * present rights of its key. It is invalid once the key is removed, it expires, or the service restarts (the secret is
- * random per start). Logging out clears the cookie; a copy of it stays valid until it expires.
+ * random per start, unless services share one through Redis). Logging out clears the cookie; a copy of it stays valid until it expires.
  */
 import { randomBytes } from 'node:crypto';
 import { fastifyCookie, Signer } from '@fastify/cookie';
@@ -89,7 +89,7 @@ export function createLogin({ gate, sessions, fail }: LoginDependencies): readon
       answer: async ({ body }) => {
         const parsed = loginSchema.safeParse(body ?? {});
         if (!parsed.success) throw invalidRequest('The request body is not valid: api_key must be text.');
-        const caller = gate.enterLogin(parsed.data.api_key);
+        const caller = await gate.enterLogin(parsed.data.api_key);
         const expiresAt = new Date(sessions.expiresAtMs()).toISOString();
         return writeAnswer(sessions.create(caller), { status: 'SUCCESS', expires_at: expiresAt });
       },

@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../../core/clock.ts';
 
-interface PaceOptions {
+export interface PaceOptions {
   /** Sustained rate. */
   readonly requestsPerSecond: number;
   /** Requests that an idle caller may send at once; at least 1. */
@@ -20,7 +20,22 @@ const TOLERANCE = 0.1;
 /** The clock counts whole milliseconds: two requests in the same millisecond have no order. */
 const CLOCK_STEP_MS = 1;
 
-export class KeyPace {
+export interface Pace {
+  /** Counts a caller's request. @returns whole seconds to wait (1 or more) if it is too early, else 0 */
+  admit(id: string): number | Promise<number>;
+}
+
+/** Milliseconds between requests, and how many of them a request may be early. */
+export function computePace({ requestsPerSecond, burst }: PaceOptions): {
+  readonly intervalMs: number;
+  readonly toleranceMs: number;
+} {
+  const intervalMs = 1000 / requestsPerSecond;
+  return { intervalMs, toleranceMs: (burst - 1) * intervalMs + Math.max(intervalMs * TOLERANCE, CLOCK_STEP_MS) };
+}
+
+/** In the memory of this process. */
+export class KeyPace implements Pace {
   readonly #clock: Clock;
   readonly #intervalMs: number;
   readonly #toleranceMs: number;
@@ -29,11 +44,11 @@ export class KeyPace {
 
   constructor(clock: Clock, options: PaceOptions) {
     this.#clock = clock;
-    this.#intervalMs = 1000 / options.requestsPerSecond;
-    this.#toleranceMs = (options.burst - 1) * this.#intervalMs + Math.max(this.#intervalMs * TOLERANCE, CLOCK_STEP_MS);
+    const { intervalMs, toleranceMs } = computePace(options);
+    this.#intervalMs = intervalMs;
+    this.#toleranceMs = toleranceMs;
   }
 
-  /** Counts a caller's request. @returns whole seconds to wait (1 or more) if it is too early, else 0 */
   admit(id: string): number {
     const now = this.#clock.now();
     this.#forget(now);

@@ -36,7 +36,7 @@ export function createHistorical({ gate, runner, limits }: EntryParts): Endpoint
       limits.lookbackDays === undefined ? omitFromExamples(QUERY_HISTORICAL, 'lookback_days') : QUERY_HISTORICAL,
     answer: async ({ body, session, signal }) => {
       const request = parseRequest(body);
-      const caller = gate.enter({ apiKey: request.api_key, session }, 'historical');
+      const caller = await gate.enter({ apiKey: request.api_key, session }, 'historical');
       const allowed = describeLimits(caller, limits);
       const describe = (truncated: boolean): HistoricalMeta => ({
         entitlement: allowed.entitlement,

@@ -28,7 +28,7 @@ export function createPortal({ gate, runner, limits }: EntryParts): Endpoint {
       const { api_key: apiKey, sql } = readingSchema.catch({}).parse(body ?? {});
       if (apiKey === undefined) throw invalidRequest('API key is required');
       if (sql === undefined) throw invalidRequest(SQL_MISSING);
-      const caller = gate.enter({ apiKey }, 'historical');
+      const caller = await gate.enter({ apiKey }, 'historical');
       const { rowLimit } = describeLimits(caller, limits);
       const frame = { head: HEAD, tail: () => ']}' };
       const rows = await runner.run({ sql, rowLimit, frame, owner: caller.id, signal });

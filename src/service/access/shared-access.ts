@@ -1,0 +1,104 @@
+/**
+ * What several services behind one address share through Redis (6 or newer): the budget of each key, and the secret that
+ * signs sessions. Invariant: the time is the Redis server's, and a budget changes in one step there, so together the
+ * services admit no more than one would. While Redis is down nobody is admitted (500), because nobody could be counted.
+ */
+import { randomBytes } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { describeError, Fault } from '../../core/errors.ts';
+import { readRedisAddress } from '../../core/redis-address.ts';
+import { internalError } from '../http/api-failure.ts';
+import type { Budget } from './gate.ts';
+import { computePace, type Pace, type PaceOptions } from './pace.ts';
+
+const KEY_PREFIX = 'flowdrop:serve';
+const SECRET_BYTES = 32;
+const CONNECT_TIMEOUT_MS = 2_000;
+/** A command that takes longer fails, and a connection that is silent for longer is replaced. */
+const SILENT_MS = 2_000;
+const LONGEST_RECONNECT_PAUSE_MS = 1_000;
+
+/**
+ * The generic cell rate algorithm of `KeyPace`. A due time beyond what admission can set is of a clock that was set back.
+ * KEYS: the budget of a caller. ARGV: interval and tolerance, milliseconds. Returns whole seconds to wait, or 0.
+ */
+const ADMIT_SCRIPT = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local interval, tolerance = tonumber(ARGV[1]), tonumber(ARGV[2])
+local due = tonumber(redis.call('GET', KEYS[1]) or '') or now
+if due < now or due > now + interval + tolerance + 1 then due = now end
+local wait = due - tolerance - now
+if wait > 0 then return math.max(1, math.ceil(wait / 1000)) end
+redis.call('SET', KEYS[1], string.format('%.3f', due + interval), 'PX', math.ceil(2 * interval + tolerance))
+return 0
+`;
+
+export interface SharedAccess {
+  openPace(budget: Budget, pace: PaceOptions): Pace;
+  /** Signs the sessions of all services; made by the first one. @throws Fault `SERVICE_REDIS_FAILED` */
+  readSecret(): Promise<Buffer>;
+  close(): Promise<void>;
+}
+
+/** Connects. @throws Fault `SETTING_INVALID` (usage), `SERVICE_REDIS_FAILED` */
+export async function openSharedAccess(url: string): Promise<SharedAccess> {
+  const address = readRedisAddress(url);
+  let lastError: unknown;
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    socketTimeout: SILENT_MS,
+    commandTimeout: SILENT_MS,
+    // A request that is counted late would have been answered without being counted.
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RECONNECT_PAUSE_MS),
+  });
+  redis.on('error', (error) => {
+    lastError = error;
+  });
+  const use = async <T>(action: () => Promise<T>): Promise<T> => {
+    try {
+      return await action();
+    } catch (cause) {
+      throw new Fault(
+        'SERVICE_REDIS_FAILED',
+        `Redis at ${address}, which shares keys and sessions between services, cannot be used: ${describeError(lastError ?? cause)}`,
+        {
+          cause,
+          hint: 'Check FLOWDROP_REDIS_URL and the server. Without this setting, each service counts by itself.',
+        },
+      );
+    }
+  };
+  const close = async () => redis.disconnect();
+  try {
+    await use(() => redis.connect());
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    openPace: (budget, pace) => {
+      const { intervalMs, toleranceMs } = computePace(pace);
+      return {
+        async admit(id) {
+          const key = `${KEY_PREFIX}:${budget}:${id}`;
+          return await use(async () => Number(await redis.eval(ADMIT_SCRIPT, 1, key, intervalMs, toleranceMs))).catch(
+            (error: unknown) => {
+              throw internalError(error);
+            },
+          );
+        },
+      };
+    },
+    readSecret: () =>
+      use(async () => {
+        const name = `${KEY_PREFIX}:session-secret`;
+        await redis.set(name, randomBytes(SECRET_BYTES).toString('hex'), 'NX');
+        return Buffer.from((await redis.get(name)) ?? '', 'hex');
+      }),
+    close,
+  };
+}
