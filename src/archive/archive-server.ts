@@ -49,7 +49,7 @@ export async function openArchiveServer(access: StoreAccess, options: ArchiveSer
   if (access.kind !== 's3') {
     throw new Fault('ENGINE_NEEDS_S3', `a server cannot read ${access.path}, which is a directory of this machine`, {
       kind: 'usage',
-      hint: 'Leave out --engine, unset FLOWDROP_QUERY_ENGINE_URL, or query a store in S3.',
+      hint: 'Leave out --engine, unset FLOWDROP_QUERY_ENGINE_URL, or use a store in S3.',
     });
   }
   const files = nameServerFiles(access, options.collection, options.cluster);

@@ -202,11 +202,11 @@ describe('the causes', () => {
     const say = (change: Parameters<typeof createTrade>[0]) =>
       sayOneSided(createReport({ headline, biggestTrades: [createTrade(change)] }))?.text;
     expect(say({ premium: 80e6, sentiment: 'BULLISH', multiLeg: true })).toMatch(
-      /^One leg of a complex order is \$80\.0M bullish \(SPY .*\): without it the day is bullish by \$20\.0M\.$/,
+      /^One leg of a complex order is \$80\.0M bullish \(SPY .*\): without it the day is balanced\.$/,
     );
-    expect(say({ premium: 120e6, sentiment: 'BULLISH' })).toMatch(
-      /^One trade .*: without it the day is not bullish\.$/,
-    );
+    expect(say({ premium: 120e6, sentiment: 'BULLISH' })).toMatch(/^One trade .*: without it the day is bearish by \$20\.0M\.$/);
+    expect(say({ premium: 60e6, sentiment: 'BULLISH' })).toMatch(/without it the day is bullish by \$40\.0M\.$/);
+    expect(say({ premium: 160e6, sentiment: 'BULLISH' })).toMatch(/without it the day is bearish by \$60\.0M\.$/);
     expect(say({ premium: 40e6, sentiment: 'BULLISH' })).toBeUndefined();
     expect(say({ premium: 120e6, sentiment: 'BEARISH' })).toBeUndefined();
   });
@@ -214,7 +214,7 @@ describe('the causes', () => {
   it('are printed by how much of the day they explain, at most three', () => {
     const said = buildSentences(day({ drivers, biggestTrades: [createTrade({ premium: 400e6 })] }));
     expect(said).toHaveLength(3);
-    expect(said[0]).toContain('without it the day is not bullish');
+    expect(said[0]).toContain('without it the day is bearish by');
     expect(said.join()).not.toMatch(/Net GEX of|above bearish/);
   });
 });

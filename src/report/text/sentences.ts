@@ -13,6 +13,7 @@ import type { BigTrade, Driver, FlowReport, SymbolExposure } from '../model.ts';
 import { hasWholeSymbols } from '../records.ts';
 import { cleanLine, countOf, formatPart, formatSignedPercent, nameContract, nameSymbol } from './label.ts';
 import { describeGap } from './lacking.ts';
+import { describeLean } from './subject.ts';
 
 const SENTENCES = 3;
 
@@ -162,12 +163,9 @@ export function sayOneSided({ headline, biggestTrades }: FlowReport): Sentence |
   const one = biggestTrades.find(({ sentiment }) => sentiment === side.toUpperCase());
   if (one === undefined || one.premium < MAJORITY * Math.abs(lean)) return null;
   const what = one.multiLeg ? 'One leg of a complex order' : 'One trade';
-  const makes =
-    one.premium >= Math.abs(lean)
-      ? `without it the day is not ${side}`
-      : `without it the day is ${side} by ${formatDollars(Math.abs(lean) - one.premium)}`;
+  const rest = describeLean({ ...headline, [side]: (headline[side] ?? 0) - one.premium });
   return {
-    text: `${what} is ${formatDollars(one.premium)} ${side} (${nameContract(one.contract)}): ${makes}.`,
+    text: `${what} is ${formatDollars(one.premium)} ${side} (${nameContract(one.contract)}): without it the day is ${rest}.`,
     weight: 1,
   };
 }
