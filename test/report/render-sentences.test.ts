@@ -204,7 +204,9 @@ describe('the causes', () => {
     expect(say({ premium: 80e6, sentiment: 'BULLISH', multiLeg: true })).toMatch(
       /^One leg of a complex order is \$80\.0M bullish \(SPY .*\): without it the day is balanced\.$/,
     );
-    expect(say({ premium: 120e6, sentiment: 'BULLISH' })).toMatch(/^One trade .*: without it the day is bearish by \$20\.0M\.$/);
+    expect(say({ premium: 120e6, sentiment: 'BULLISH' })).toMatch(
+      /^One trade .*: without it the day is bearish by \$20\.0M\.$/,
+    );
     expect(say({ premium: 60e6, sentiment: 'BULLISH' })).toMatch(/without it the day is bullish by \$40\.0M\.$/);
     expect(say({ premium: 160e6, sentiment: 'BULLISH' })).toMatch(/without it the day is bearish by \$60\.0M\.$/);
     expect(say({ premium: 40e6, sentiment: 'BULLISH' })).toBeUndefined();
