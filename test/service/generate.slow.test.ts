@@ -53,11 +53,11 @@ describe('sessions', () => {
   test('are the last ones closed at the time, without weekends and holidays', () => {
     const evening = Date.parse('2026-11-30T22:00:00Z');
     expect(listClosedSessions(evening, 4)).toEqual(['2026-11-24', '2026-11-25', '2026-11-27', '2026-11-30']);
-    // A quarter past the close its last rows could not be exported yet.
-    for (const early of ['2026-11-30T21:14:59Z', '2026-11-30T21:44:59Z']) {
+    // For a quarter of an hour after the close its last rows are hidden.
+    for (const early of ['2026-11-30T21:14:59Z', '2026-11-30T21:29:59Z']) {
       expect(listClosedSessions(Date.parse(early), 1)).toEqual(['2026-11-27']);
     }
-    expect(listClosedSessions(Date.parse('2026-11-30T21:45:00Z'), 1)).toEqual(['2026-11-30']);
+    expect(listClosedSessions(Date.parse('2026-11-30T21:30:00Z'), 1)).toEqual(['2026-11-30']);
     expect(listClosedSessions(evening, 0)).toEqual([]);
   });
 

@@ -3,6 +3,7 @@
  * Invariant: the same seed, date and number of rows give the same trades, regardless of other generated dates; the
  * engine's SQL makes all rows. The data is for tests and demonstrations, not a market model.
  */
+import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { isSession, OPEN_SECOND, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock, weekday } from '../../calendar/wall-clock.ts';
 import type { LoadTarget } from '../dataset.ts';
@@ -24,10 +25,10 @@ const DAILY_EXPIRATIONS = 10;
 const WEEKLY_EXPIRATIONS = 8;
 const MONTHLY_EXPIRATIONS = 12;
 
-/** Rows become visible 15 minutes late, and the slowest jobs wait another 15 minutes for late trades (`settle`). */
-const OVER_AFTER_MS = 30 * 60_000;
+/** From then on every row is visible, and workers expect the session a minute later (`settle`). */
+const OVER_AFTER_MS = MINIMUM_DATA_DELAY_MINUTES * 60_000;
 
-/** The last `count` sessions that had closed at `nowMs` and whose last rows could be exported, ascending. */
+/** The last `count` sessions that had closed at `nowMs` and whose last rows are visible, ascending. */
 export function listClosedSessions(nowMs: number, count: number): readonly string[] {
   const today = formatWallDate(nowMs);
   const closed = isSession(today) && parseWallClock(today, sessionCloseSecond(today)) + OVER_AFTER_MS <= nowMs;
