@@ -56,7 +56,7 @@ const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   '@aws-sdk/s3-request-presigner': ['store'],
   nodemailer: ['mail'],
   // The request budget of many machines, and the schedule of many daemons.
-  ioredis: ['source', 'daemon', 'service'],
+  ioredis: ['core', 'source', 'daemon'],
   fastify: ['service'],
   'prom-client': ['service', 'daemon'],
   '@fastify/compress': ['service'],

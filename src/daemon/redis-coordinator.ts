@@ -12,22 +12,19 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { describeError, Fault } from '../core/errors.ts';
 import { readRedisAddress } from '../core/redis-address.ts';
+import { createPromptRedis } from '../core/redis-client.ts';
 import { type Coordinator, LEASE_MS, type Tick } from './coordinator.ts';
 import { COMPLETE_SCRIPT, HOLD_SCRIPT, TAKE_OVER_SCRIPT } from './coordinator-scripts.ts';
 
 const KEY_PREFIX = 'flowdrop:schedule';
-const CONNECT_TIMEOUT_MS = 2_000;
-/** A connection that is silent for this long is replaced. */
-const SILENT_MS = 2_000;
 /**
  * How long a call waits for a lost connection: enough for a restart or a fail-over, and no longer than a renewal
  * interval.
  */
 const PATIENCE_MS = 5_000;
-const LONGEST_RECONNECT_PAUSE_MS = 1_000;
 /** Enough to keep stores distinct. */
 const NAMESPACE_DIGITS = 24;
 /** End of node-cron's key: the task's name, then this. */
@@ -57,25 +54,13 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
   const ended = new Map<string, HeldTick>();
   /** Their calls in flight. */
   const ending = new Set<Promise<unknown>>();
-  let lastError: unknown;
   /** When the connection was established, by `performance.now()`. */
   let connectedAtMs = 0;
 
-  const client = new Redis(url, {
-    lazyConnect: true,
-    connectTimeout: CONNECT_TIMEOUT_MS,
-    socketTimeout: SILENT_MS,
-    commandTimeout: SILENT_MS,
-    // Commands are never sent late: a claim whose caller gave up would take the tick from the daemon that runs it.
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RECONNECT_PAUSE_MS),
-  });
-  client.on('error', (error) => {
-    lastError = error;
-  });
+  // Prompt, because a claim whose caller gave up would take the tick from the daemon that runs it.
+  const redis = createPromptRedis(url);
+  const { client } = redis;
   client.on('ready', () => {
-    lastError = undefined;
     connectedAtMs = performance.now();
   });
 
@@ -91,7 +76,7 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
           await nextTurn();
           continue;
         }
-        const reason = describeError(lastError ?? cause);
+        const reason = describeError(redis.connectionError ?? cause);
         throw new Fault(
           'COORDINATOR_REDIS_FAILED',
           `Redis at ${address}, which shares the schedule between daemons, is unavailable: ${reason}`,

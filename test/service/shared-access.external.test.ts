@@ -3,6 +3,7 @@
  * valid at the other, and without Redis nobody is admitted.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { KEY, startService, type TestService } from '../support/flowdrop.ts';
@@ -56,7 +57,8 @@ describe.skipIf(server === undefined)(`services that share Redis${reason === und
         const status = await statusOf(await ask(service, { api_key: key }));
         statuses.add(status);
         if (status === 200) admitted.set(key, (admitted.get(key) ?? 0) + 1);
-        await delay(200);
+        // Not in step, so that a budget is asked for all the time.
+        await delay(100 + (at % 10) * 20);
       }
     };
     await Promise.all(Array.from({ length: CLIENTS }, (_, at) => client(at)));
@@ -95,6 +97,17 @@ describe.skipIf(server === undefined)(`services that share Redis${reason === und
     await expect
       .poll(async () => await statusOf(await ask(first, { api_key: KEY })), { timeout: 20_000, interval: 300 })
       .toBe(200);
+  }, 40_000);
+
+  it('do not start with a session secret that is none', async () => {
+    const client = new Redis(redis.url);
+    for (const secret of ['', 'zz', 'ab12']) {
+      await client.set('flowdrop:serve:session-secret', secret);
+      const started = startService(ARGS, { FLOWDROP_REDIS_URL: redis.url });
+      await expect(started).rejects.toThrow(/SERVICE_REDIS_FAILED.*session-secret is not a secret of 32 bytes/s);
+    }
+    await client.del('flowdrop:serve:session-secret');
+    client.disconnect();
   }, 40_000);
 
   it('do not start without the Redis of their setting', async () => {

@@ -4,19 +4,15 @@
  * services admit no more than one would. While Redis is down nobody is admitted (500), because nobody could be counted.
  */
 import { randomBytes } from 'node:crypto';
-import { Redis } from 'ioredis';
 import { describeError, Fault } from '../../core/errors.ts';
 import { readRedisAddress } from '../../core/redis-address.ts';
+import { createPromptRedis } from '../../core/redis-client.ts';
 import { internalError } from '../http/api-failure.ts';
 import type { Budget } from './gate.ts';
 import { computePace, type Pace, type PaceOptions } from './pace.ts';
 
 const KEY_PREFIX = 'flowdrop:serve';
 const SECRET_BYTES = 32;
-const CONNECT_TIMEOUT_MS = 2_000;
-/** A command that takes longer fails, and a connection that is silent for longer is replaced. */
-const SILENT_MS = 2_000;
-const LONGEST_RECONNECT_PAUSE_MS = 1_000;
 
 /**
  * The generic cell rate algorithm of `KeyPace`. A due time beyond what admission can set is of a clock that was set back.
@@ -44,37 +40,26 @@ export interface SharedAccess {
 /** Connects. @throws Fault `SETTING_INVALID` (usage), `SERVICE_REDIS_FAILED` */
 export async function openSharedAccess(url: string): Promise<SharedAccess> {
   const address = readRedisAddress(url);
-  let lastError: unknown;
-  const redis = new Redis(url, {
-    lazyConnect: true,
-    connectTimeout: CONNECT_TIMEOUT_MS,
-    socketTimeout: SILENT_MS,
-    commandTimeout: SILENT_MS,
-    // A request that is counted late would have been answered without being counted.
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RECONNECT_PAUSE_MS),
-  });
-  redis.on('error', (error) => {
-    lastError = error;
-  });
+  // Prompt, because a request waits for it.
+  const redis = createPromptRedis(url);
+  const { client } = redis;
   const use = async <T>(action: () => Promise<T>): Promise<T> => {
     try {
       return await action();
     } catch (cause) {
       throw new Fault(
         'SERVICE_REDIS_FAILED',
-        `Redis at ${address}, which shares keys and sessions between services, cannot be used: ${describeError(lastError ?? cause)}`,
+        `Redis at ${address}, which shares key budgets and sessions between services, cannot be used: ${describeError(redis.connectionError ?? cause)}`,
         {
           cause,
-          hint: 'Check FLOWDROP_REDIS_URL and the server. Without this setting, each service counts by itself.',
+          hint: 'Check FLOWDROP_REDIS_URL and the server. Without this setting, each service counts only its own requests.',
         },
       );
     }
   };
-  const close = async () => redis.disconnect();
+  const close = async () => client.disconnect();
   try {
-    await use(() => redis.connect());
+    await use(() => client.connect());
   } catch (error) {
     await close();
     throw error;
@@ -85,7 +70,7 @@ export async function openSharedAccess(url: string): Promise<SharedAccess> {
       return {
         async admit(id) {
           const key = `${KEY_PREFIX}:${budget}:${id}`;
-          return await use(async () => Number(await redis.eval(ADMIT_SCRIPT, 1, key, intervalMs, toleranceMs))).catch(
+          return await use(async () => Number(await client.eval(ADMIT_SCRIPT, 1, key, intervalMs, toleranceMs))).catch(
             (error: unknown) => {
               throw internalError(error);
             },
@@ -96,8 +81,11 @@ export async function openSharedAccess(url: string): Promise<SharedAccess> {
     readSecret: () =>
       use(async () => {
         const name = `${KEY_PREFIX}:session-secret`;
-        await redis.set(name, randomBytes(SECRET_BYTES).toString('hex'), 'NX');
-        return Buffer.from((await redis.get(name)) ?? '', 'hex');
+        await client.set(name, randomBytes(SECRET_BYTES).toString('hex'), 'NX');
+        const secret = Buffer.from((await client.get(name)) ?? '', 'hex');
+        // With a shorter one, anybody could sign a session.
+        if (secret.length !== SECRET_BYTES) throw new RangeError(`${name} is not a secret of ${SECRET_BYTES} bytes`);
+        return secret;
       }),
     close,
   };
