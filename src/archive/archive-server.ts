@@ -93,10 +93,10 @@ export class ArchiveServer {
     return await this.ask<Row>(`${sql} ${this.#formatSettings({})}`, {});
   }
 
-  /** The same for a query that has its settings. @throws Fault, EngineFault */
-  async ask<Row extends object>(sql: string, options: StatementOptions): Promise<readonly Row[]> {
+  /** The same for a query that has its settings; with a signal it is also killed on the server. @throws Fault, EngineFault */
+  async ask<Row extends object>(sql: string, { params, signal }: StatementOptions): Promise<readonly Row[]> {
     try {
-      return await this.#options.engine.rows<Row>(sql, options);
+      return await this.#options.engine.rows<Row>(sql, { params, signal, queryId: createQueryId() });
     } catch (error) {
       throw describeServerFailure(error, this.#access, this.#options);
     }
@@ -147,7 +147,7 @@ export class ArchiveServer {
     if (size !== undefined) return size;
     const [other = 'nothing'] = sizes.keys();
     throw new Fault('ENGINE_COLLECTION', `the server reads ${other} where the store has ${path}`, {
-      hint: `Let the url of the named collection ${this.#options.collection} be ${addressOf(this.#access)}.`,
+      hint: `Set the url of the named collection ${this.#options.collection} to ${addressOf(this.#access)}.`,
     });
   }
 
@@ -157,7 +157,7 @@ export class ArchiveServer {
     try {
       const stream = await this.#options.engine.stream(`${sql} ${this.#formatSettings(settings)}`, name, {
         signal,
-        queryId: `flowdrop-${randomUUID()}`,
+        queryId: createQueryId(),
       });
       await pipeline(stream, createWriteStream(path, { flags: 'wx' }), { signal });
     } catch (error) {
@@ -197,6 +197,10 @@ export function nameTables(sql: string, shown: readonly ShownView[]): string {
   return `${head} ${tables}, ${sql.trimStart().slice(head.length)}`;
 }
 
+function createQueryId(): string {
+  return `flowdrop-${randomUUID()}`;
+}
+
 /** Where the objects of the store are, as a named collection states it. */
 function addressOf({ bucketUrl, prefix }: S3Access): string {
   return `'${bucketUrl}/${prefix === '' ? '' : `${prefix}/`}'`;
@@ -217,11 +221,11 @@ function describeServerFailure(
     case CLICKHOUSE_CODES.S3_ERROR:
       return new Fault('ENGINE_COLLECTION', `the server cannot read the store by its named collection ${collection}`, {
         cause: error,
-        hint: `Let its url be ${url}, with a key that may read.`,
+        hint: `Set its url to ${url}, with a key that may read.`,
       });
     case CLICKHOUSE_CODES.CLUSTER_DOESNT_EXIST:
       return new Fault('ENGINE_CLUSTER', `the server has no cluster ${cluster ?? ''}`, {
-        hint: 'FLOWDROP_QUERY_ENGINE_CLUSTER takes one of: SELECT DISTINCT cluster FROM system.clusters.',
+        hint: 'To list the names that FLOWDROP_QUERY_ENGINE_CLUSTER accepts: SELECT DISTINCT cluster FROM system.clusters.',
       });
     case CLICKHOUSE_CODES.ACCESS_DENIED:
       return new Fault('ENGINE_RIGHTS', "the server's user lacks a right", {

@@ -145,6 +145,7 @@ async function buildParts(
     });
     parts.push({ title, report });
   }
+  await context.server?.assertUnchanged();
   return parts;
 }
 

@@ -1,8 +1,10 @@
 /**
  * Reports that a ClickHouse server computes: it reads drops, summaries and chains in the store, so no row comes to this
- * machine. Invariant: a file is read only after the server has found it with the size and the hash of its manifest.
+ * machine. Invariant: a report is made only of files that had the size and the hash of their manifests, as the server reads
+ * them, before its first query and after its last: a drop may be replaced in between.
  */
 import { type ArchiveServerOptions, openArchiveServer } from '../archive/archive-server.ts';
+import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { namedS3 } from '../engine/named-s3.ts';
 import { fileKey } from '../ledger/layout.ts';
@@ -20,6 +22,8 @@ export interface ReportServer {
    * @throws Fault `ENGINE_COLLECTION`; EngineFault
    */
   find(of: Pick<Manifest, 'dataset' | 'date'>, file: ManifestFile): Promise<string | undefined>;
+  /** @throws Fault `DROP_RESTATING` if a file that was found has other bytes by now; EngineFault */
+  assertUnchanged(): Promise<void>;
 }
 
 /** @throws Fault `ENGINE_NEEDS_S3`, `ARCHIVE_LOCATION_INVALID` (usage), `SERVER_TOO_OLD`, `ENGINE_UNREACHABLE` */
@@ -31,6 +35,7 @@ export async function openReportServer(
   // A report reads few files, which nodes of a cluster do not share.
   const server = await openArchiveServer(access, { ...options, cluster: undefined });
   const { collection } = options;
+  const found = new Map<string, () => Promise<boolean>>();
   return {
     engine: {
       rows: async (sql, { params, signal: own = signal } = {}) => await server.ask(sql, { params, signal: own }),
@@ -40,8 +45,19 @@ export async function openReportServer(
       settings: server.settings,
     },
     async find({ dataset, date }, file) {
-      const sealed = { date, filename: file.filename };
-      return (await server.holds(dataset, sealed, file, signal)) ? fileKey(dataset, date, file.filename) : undefined;
+      const key = fileKey(dataset, date, file.filename);
+      const isSealed = () => server.holds(dataset, { date, filename: file.filename }, file, signal);
+      if (!(await isSealed())) return undefined;
+      found.set(key, isSealed);
+      return key;
+    },
+    async assertUnchanged() {
+      for (const [key, isSealed] of found) {
+        if (await isSealed()) continue;
+        throw new Fault('DROP_RESTATING', `${key} was replaced while the server read it`, {
+          hint: 'Try again in a minute.',
+        });
+      }
     },
   };
 }

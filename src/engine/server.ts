@@ -56,10 +56,12 @@ class ServerEngine implements StreamingEngine {
   }
 
   async rows<Row extends object>(sql: string, options: StreamOptions = {}): Promise<readonly Row[]> {
-    return await guard(async () => {
-      const result = await this.#client.query({ query: sql, format: 'JSON', ...bound(options) });
-      return (await result.json<Row>()).data;
-    }, options.signal);
+    return await this.#named(options, async (named) =>
+      guard(async () => {
+        const result = await this.#client.query({ query: sql, format: 'JSON', ...named });
+        return (await result.json<Row>()).data;
+      }, options.signal),
+    );
   }
 
   async format(sql: string, format: string, options: StatementOptions = {}): Promise<FormattedResult> {

@@ -3,15 +3,16 @@
  * collection. The models equal those of this machine, nothing is fetched, and a file that is not the sealed one is refused.
  */
 import { randomUUID } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openContent } from '../../src/deliver/content.ts';
 import type { DeliverContext } from '../../src/deliver/delivery.ts';
 import { openReportServer, type ReportServer } from '../../src/deliver/report-server.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { openServerEngine, type StreamingEngine } from '../../src/engine/server.ts';
-import { dropKey } from '../../src/ledger/layout.ts';
+import { dropKey, fileKey, SUMMARY_FILENAME } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
 import { JobState } from '../../src/state/job-state.ts';
@@ -90,6 +91,16 @@ async function sealTable(dataset: string, select: string): Promise<void> {
   const schema = described.map(({ name }) => ({ name, type: 'double' as const, nullable: true }));
   const draft = createDraft({ job_id: dataset, dataset, date: DATE, rows: n, source_rows: n, schema });
   await publishDrop(store, { drop: path }, draft, {});
+}
+
+/** The same rows with another compression. */
+async function rewrite(bytes: Buffer): Promise<Buffer> {
+  const [from, to] = [join(folder.path, `${randomUUID()}.parquet`), join(folder.path, `${randomUUID()}.parquet`)];
+  await writeFile(from, bytes);
+  await front.engine.command(
+    `INSERT INTO FUNCTION file(${quoteString(to)}, Parquet) SELECT * FROM file(${quoteString(from)}, Parquet) SETTINGS output_format_parquet_compression_method = 'gzip'`,
+  );
+  return await readFile(to);
 }
 
 async function nameStore(collection: string, at: string): Promise<void> {
@@ -177,6 +188,65 @@ describe.skipIf(s3 === undefined)(`a report by a server${reason === undefined ? 
     }
     await store.put(key, { bytes: sealed });
     await expect(build('whole', { server })).resolves.toHaveLength(1);
+  });
+
+  it('is refused if a file is replaced while the server reads it', async () => {
+    const keys = [dropKey('trades', DATE), fileKey('trades', '2026-11-19', SUMMARY_FILENAME)];
+    for (const key of [...keys, dropKey('option-chain', DATE)]) {
+      const sealed = await store.get(key);
+      if (sealed === undefined) throw new Error(`there is no ${key}`);
+      const own = await open();
+      // The queries of the report begin with the columns of the drop, after every file was found.
+      let isReading = false;
+      front.onStatement = async (sql) => {
+        if (!isReading && sql.startsWith('DESCRIBE')) {
+          isReading = true;
+          // The same rows in other bytes, as after a restatement that changed none.
+          await store.put(key, { bytes: await rewrite(Buffer.from(sealed)) });
+        }
+        return undefined;
+      };
+      try {
+        await expect(build('replaced', { server: own }), key).rejects.toMatchObject({ code: 'DROP_RESTATING' });
+        expect(isReading).toBe(true);
+      } finally {
+        front.onStatement = undefined;
+        await store.put(key, { bytes: Buffer.from(sealed) });
+      }
+    }
+  }, 60_000);
+
+  it('compares sizes only if the server cannot hash', async () => {
+    front.onStatement = (sql) => (sql.includes('SHA256(') ? 46 : undefined);
+    const key = dropKey('trades', DATE);
+    const sealed = Buffer.from((await store.get(key)) ?? []);
+    try {
+      await expect(build('unhashed', { server: await open() })).resolves.toHaveLength(1);
+      await store.put(key, { bytes: Buffer.concat([sealed, Buffer.from('x')]) });
+      await expect(build('longer', { server: await open() })).rejects.toMatchObject({ code: 'DROP_DAMAGED' });
+    } finally {
+      front.onStatement = undefined;
+      await store.put(key, { bytes: sealed });
+    }
+  });
+
+  it('ends on the server when it is stopped', async () => {
+    const stop = new AbortController();
+    const access = await readS3Access({ ...s3Options(), prefix });
+    const own = await openReportServer(access, { engine, collection: COLLECTION, cluster: undefined }, stop.signal);
+    const before = front.statements.length;
+    front.onStatement = async (sql) => {
+      if (!sql.startsWith('DESCRIBE')) return undefined;
+      stop.abort();
+      await delay(500);
+      return undefined;
+    };
+    try {
+      await expect(build('stopped', { server: own })).rejects.toThrow();
+      await expect.poll(() => front.statements.slice(before).some((sql) => sql.startsWith('KILL QUERY'))).toBe(true);
+    } finally {
+      front.onStatement = undefined;
+    }
   });
 
   it('says what the server lacks', async () => {
