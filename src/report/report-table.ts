@@ -156,7 +156,7 @@ export function isText(column: Column | undefined): boolean {
   return column !== undefined && TEXTS.includes(column.kind);
 }
 
-/** A table as people read it: the columns with a heading, without columns and rows that say nothing, and each cell as a text. */
+/** A table as people read it: the columns with a heading, without columns that say nothing and rows of zeros, and each cell as a text. */
 export function printTable(table: AttachedTable): {
   readonly columns: readonly Column[];
   readonly rows: readonly (readonly string[])[];
@@ -168,9 +168,9 @@ export function printTable(table: AttachedTable): {
     column.heading === null || saysNothing(table, index) ? [] : [{ ...column, index }],
   );
   const measures = columns.filter(({ kind }) => kind === 'measure');
-  const shownRows = table.rows.filter(
-    (row) => measures.length === 0 || !measures.every(({ index }) => isNothing(row[index])),
-  );
+  const isZero = (row: readonly Cell[]) =>
+    measures.some(({ index }) => row[index] === 0) && measures.every(({ index }) => isNothing(row[index]));
+  const shownRows = table.rows.filter((row) => !isZero(row));
   return {
     columns,
     cells: shownRows.map((row) => columns.map(({ index }) => row[index] ?? null)),

@@ -15,6 +15,7 @@ import { renderFullReport } from '../../src/report/full-report.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import type { PastSession } from '../../src/report/query/past-sessions.ts';
 import { renderDigest, renderFlowReport } from '../../src/report/render.ts';
+import { printTable } from '../../src/report/report-table.ts';
 import { listTables } from '../../src/report/report-tables.ts';
 import { buildFlowView } from '../../src/report/text/mail-view.ts';
 import { compareSummary, writeSummary } from '../../src/seal/summary.ts';
@@ -98,6 +99,13 @@ describe('a day of which no trade has a premium', () => {
     const keyNumber = (name: string) => cellsOf('key-numbers').find((row) => row['name'] === name)?.['latest'];
     expect(keyNumber('Premium')).toBeNull();
     expect(keyNumber('Left out of premium: no premium')).toBe(2);
+    // People see what is unknown, and no row of zeros; files have both.
+    const [table] = listTables(model).filter((one) => one.name === 'key-numbers');
+    const printed = (table ? printTable(table).rows : []).map(([name]) => name);
+    expect(printed).toContain('Premium');
+    expect(printed).toContain('Left out of premium: no premium');
+    expect(printed).not.toContain('Left out: late reports');
+    expect(keyNumber('Left out: late reports')).toBe(0);
     expect(cellsOf('symbols')[0]).toMatchObject({ symbol: 'SPY', premium: null, unpriced_trades: 2 });
     const { attachments } = await buildAttachments(model, ['csv', 'parquet', 'pdf'], {
       limitBytes: 1e7,

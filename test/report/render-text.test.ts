@@ -14,7 +14,7 @@ import { buildChangeRows, type ChangeRow, describeTotalChange, nameSessions } fr
 import type { Change } from '../../src/report/model.ts';
 import { COMPARED, type Compared } from '../../src/report/numbers.ts';
 import { buildBar } from '../../src/report/text/bar.ts';
-import { describeEarnings } from '../../src/report/text/captions.ts';
+import { describeEarnings, describeSession } from '../../src/report/text/captions.ts';
 import { formatStrike } from '../../src/report/text/exposure-text.ts';
 import {
   cleanCode,
@@ -38,6 +38,29 @@ function readRow(key: Compared, change: Change): ChangeRow {
   if (row === undefined) throw new RangeError(`${key} is in no row`);
   return row;
 }
+
+describe('a day by half hours', () => {
+  const slot = (start: string, total: number, bullish: number, bearish: number) => ({
+    start,
+    ...createPremium({ total, bullish, bearish }),
+  });
+  const say = (...slots: ReturnType<typeof slot>[]) => describeSession(slots, 3e8);
+
+  it('names the busiest, and the one that most of the net sentiment is from', () => {
+    expect(say(slot('09:30', 2e8, 0.4, 0.4), slot('15:30', 1e8, 0.7, 0.1))).toBe(
+      'Busiest half hour: 09:30 with $200M, 67% of the day. Most one-sided: 15:30, bullish by $60.0M. Bullish premium outweighed bearish in 1 of 2 half hours.',
+    );
+    expect(say(slot('09:30', 2e8, 0.4, 0.4), slot('15:30', 1e8, 0.1, 0.7))).toContain('15:30, bearish by $60.0M.');
+  });
+
+  it.each([
+    ['the busiest itself', [slot('09:30', 2e8, 0.7, 0.1), slot('15:30', 1e8, 0.4, 0.4)]],
+    ['noise', [slot('09:30', 2e8, 0.4, 0.4), slot('15:30', 1e8, 0.401, 0.4)]],
+    ['one of many alike', [slot('09:30', 2e8, 0.3, 0.2), ...['10:00', '10:30'].map((at) => slot(at, 1e8, 0.3, 0.2))]],
+  ])('leaves out %s', (_, slots) => {
+    expect(say(...slots)).not.toContain('Most one-sided');
+  });
+});
 
 describe('a change', () => {
   it.each<[Compared, number, number, string, string]>([

@@ -2,9 +2,10 @@
 
 import { formatNearDay } from '../../core/date-text.ts';
 import { formatCount, formatDollars } from '../../core/units.ts';
-import { type Amount, leanOf, shareOf } from '../amount.ts';
+import { type Amount, clearLeanOf, leanOf, shareOf } from '../amount.ts';
 import type { Earnings, HalfHour, SymbolFlow, VolumeAboveOpenInterest } from '../model.ts';
 import { cleanLabel, formatPart, nameSymbol } from './label.ts';
+import { describeLean } from './subject.ts';
 
 const UNKNOWN = 'The premium cannot be computed.';
 
@@ -16,17 +17,18 @@ export function describeSession(halfHours: readonly HalfHour[], total: Amount): 
   const share = total !== null && total > 0 ? `, ${formatPart(shareOf(busiest.total, total))} of the day` : '';
   const lead = `Busiest half hour: ${cleanLabel(busiest.start)} with ${formatDollars(busiest.total)}${share}.`;
   if (halfHours.length === 1) return lead;
-  return `${lead} ${sayFarthest(halfHours, busiest)}Bullish premium outweighed bearish in ${bullish} of ${halfHours.length} half hours.`;
+  const balance = `Bullish premium outweighed bearish in ${bullish} of ${halfHours.length} half hours.`;
+  return [lead, ...sayMostOneSided(halfHours, busiest), balance].join(' ');
 }
 
-/** The half hour with most of the day's difference between bullish and bearish, unless it is the busiest; with a space behind. */
-function sayFarthest(halfHours: readonly HalfHour[], busiest: HalfHour): string {
+/** The half hour with at least half of the day's difference between bullish and bearish, unless it is the busiest. */
+function sayMostOneSided(halfHours: readonly HalfHour[], busiest: HalfHour): readonly string[] {
   const leans = halfHours.map((slot) => ({ slot, lean: leanOf(slot) ?? 0 }));
-  const [farthest] = leans.toSorted((a, b) => Math.abs(b.lean) - Math.abs(a.lean));
+  const [most] = leans.toSorted((a, b) => Math.abs(b.lean) - Math.abs(a.lean));
   const day = leans.reduce((sum, { lean }) => sum + lean, 0);
-  if (farthest === undefined || farthest.slot === busiest || Math.abs(farthest.lean) < Math.abs(day) / 2) return '';
-  const side = farthest.lean > 0 ? 'bullish' : 'bearish';
-  return `Most one-sided: ${cleanLabel(farthest.slot.start)}, ${side} by ${formatDollars(Math.abs(farthest.lean))}. `;
+  if (most === undefined || most.slot === busiest || Math.abs(most.lean) < Math.abs(day) / 2) return [];
+  if (clearLeanOf(most.slot) === 0) return [];
+  return [`Most one-sided: ${cleanLabel(most.slot.start)}, ${describeLean(most.slot)}.`];
 }
 
 /** Describes the leading symbol and the share of the shown symbols in total premium. */
