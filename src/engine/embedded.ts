@@ -55,6 +55,8 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
     // The library maps files into memory by default. They count as the process's own memory, and a file that is
     // truncated during the read ends the process.
     '--storage_file_read_method=pread',
+    // This pass takes most of the time of planning a report's exposure (400 of 600 ms), and finds nothing there.
+    '--optimize_and_compare_chain=0',
     // The library would take nine tenths of the machine's memory and ignore the container's limit. The error of the
     // second setting is clearer.
     `--max_server_memory_usage=${maxMemoryBytes}`,

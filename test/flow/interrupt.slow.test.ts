@@ -19,7 +19,7 @@ import { createRandom } from '../support/random.ts';
 const ROWS = 150_000;
 const PAGE_ROWS = 10_000;
 const DATE = '2026-11-05';
-const STOPS = 6;
+const STOPS = 4;
 /** On a machine of its own it takes a tenth of this; beside other tests an answer of the engine alone may take a second. */
 const MAX_LEAVING_MS = 5_000;
 /** Of the time that sealing takes undisturbed: later it may be over before the signal is heard. */

@@ -47,7 +47,7 @@ async function seal(day: StagedDay, time = '16:31') {
 describe('a session that is staged while it runs', () => {
   it('has the rows of the source, and costs at most 1.03 times the fewest requests', async () => {
     const day = await createDay({ rows: 25_000 });
-    const said = await stageAt(day, [...listTimes('09:40', '16:20', 20), '16:25']);
+    const said = await stageAt(day, [...listTimes('09:40', '16:20', 40), '16:25']);
     expect(said).toMatchObject({ job: 'nightly', date: DATE });
     const { stdout } = await flowdrop(['status', day.job], day);
     expect(stdout).toMatch(/2026-11-19 is staged to (?:15:5\d|16:\d\d) \(exchange time\), 24,\d{3} rows/);

@@ -1,6 +1,6 @@
 /**
  * Three weeks in a minute or two: the daemon as a process under a moved clock, over the sessions of November 2027 with the
- * end of daylight saving time (Sunday the 7th), a machine that sleeps for three days, two days on which the API is away, a
+ * end of daylight saving time (Sunday the 7th), a machine that sleeps for six days, two days on which the API is away, a
  * kill of daemon and run in the middle, Thanksgiving (the 25th) and the half day after it. With `WEEK_LONG=1` in the
  * environment the machine does not sleep and every day is lived through. What starts a run is in `test/daemon/loop.test.ts`.
  */
@@ -26,7 +26,9 @@ const PLAN: WeekPlan = {
   to: '2027-11-26',
   // Half an hour after the last trades of a half day, and hours before those of a whole one.
   tickOf: (date) => (date === '2027-11-26' ? [13, 50] : [18, 0]),
-  asleep: process.env['WEEK_LONG'] ? [] : ['2027-11-10', '2027-11-11', '2027-11-12'],
+  asleep: process.env['WEEK_LONG']
+    ? []
+    : [9, 10, 11, 12, 13, 14].map((day) => `2027-11-${String(day).padStart(2, '0')}`),
   outage: ['2027-11-16', '2027-11-17'],
   killed: '2027-11-22',
 };

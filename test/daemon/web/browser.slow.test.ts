@@ -162,14 +162,18 @@ describe('the status page in a browser', () => {
     ['empty', () => makeView([])],
     ['hostile', makeHostileDay],
   ] as const)(
-    'of a %s day fits, is accessible and keeps to itself, in every width and theme',
+    'of a %s day fits, is accessible and keeps to itself, in every width and both themes',
     async (name, make) => {
       const [job] = make().jobs;
       const ofJob = job ? { job: jobPath(job.name), drop: `${dropPath(job.name, '2026-11-20')}?rows=1` } : {};
       const run = [FAILED_RUN, HOSTILE_RUN].find((each) => each.job === job?.name);
       const ofRun = run ? { run: runPath(run.job, run.id) } : { none: '/nothing' };
       const paths = { overview: '/', ...ofJob, ...ofRun, runs: '/runs', reports: '/reports', actions: '/actions' };
-      const looks = SCHEMES.flatMap((scheme) => WIDTHS.map((width) => ({ scheme, width })));
+      // The dark theme has other colors, and no other layout.
+      const looks = [
+        ...WIDTHS.map((width) => ({ scheme: 'light', width }) as const),
+        { scheme: 'dark', width: 390 } as const,
+      ];
       for (const { scheme, width } of looks) {
         for (const [which, path] of Object.entries(paths)) {
           const where = `${which} of a ${name} day at ${width} px, ${scheme}`;
