@@ -9,30 +9,22 @@ import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { quoteString } from '../../src/engine/literal.ts';
 import { dropKey, fileKey, historyKey, manifestKey, SUMMARY_FILENAME, sealingPrefix } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type ClickHouseFront, startClickHouseFront } from '../support/clickhouse-front.ts';
 import { queryDuckDb, readWithDuckDb } from '../support/drop.ts';
-import { createTradesTable, insertTrades } from '../support/engine-source.ts';
 import { flowdrop, MAIN, makeFolder } from '../support/flowdrop.ts';
 import { s3Environment, startS3, useS3Credentials } from '../support/s3-server.ts';
+import { fillServerTables, nameCollection, SERVER_DAY, SERVER_ROWS } from '../support/server-tables.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
-import { createTrade } from '../support/trades.ts';
 
 const { server, reason } = await startS3();
 if (server) useS3Credentials(server);
 
-const DAY = '2025-03-03';
-const ROWS = 3_000;
-/** With numbers that cannot be compressed, so that the file has more than S3's smallest part. */
 const WIDE_ROWS = 150_000;
 const COLLECTION = 'drops';
-const NOISE = ['iv', 'delta', 'gamma', 'theta', 'vega', 'rho']
-  .map((name) => `rand64(${name}) / 1e19 AS ${name}`)
-  .join(', ');
 
 let front: ClickHouseFront;
 let store: Store;
@@ -43,11 +35,7 @@ let folder: { readonly path: string; remove(): Promise<void> };
 describe.skipIf(server === undefined)(`drops written by a server${reason === undefined ? '' : ` (${reason})`}`, () => {
   beforeAll(async () => {
     front = await startClickHouseFront();
-    await createTradesTable(front.engine);
-    await insertTrades(front.engine, tradesOf(0, ROWS));
-    await front.engine.command('CREATE TABLE wide AS RawOptionTrades');
-    await front.engine.command(`INSERT INTO wide SELECT * EXCEPT k REPLACE (concat(id, '-', toString(k)) AS id, ${NOISE})
-      FROM RawOptionTrades CROSS JOIN (SELECT number AS k FROM numbers(${WIDE_ROWS / ROWS})) AS times`);
+    await fillServerTables(front, WIDE_ROWS);
   }, 60_000);
   afterAll(async () => await front?.close());
   beforeEach(async () => {
@@ -64,13 +52,9 @@ describe.skipIf(server === undefined)(`drops written by a server${reason === und
     };
   });
 
-  async function nameStore(collection: string, at: string): Promise<void> {
-    if (server === undefined) return;
-    const url = `${server.endpoint}/${server.bucket}/${at.split('/').map(encodeURIComponent).join('/')}/`;
-    const credentials = `access_key_id = ${quoteString(server.accessKeyId)}, secret_access_key = ${quoteString(server.secretAccessKey)}`;
-    await front.engine.command(`DROP NAMED COLLECTION IF EXISTS ${collection}`);
-    await front.engine.command(`CREATE NAMED COLLECTION ${collection} AS url = ${quoteString(url)}, ${credentials}`);
-  }
+  const nameStore = async (collection: string, at: string) => {
+    if (server) await nameCollection(front, collection, server, at);
+  };
 
   async function writeJob(dataset: string, write: 'server' | 'worker', table = 'RawOptionTrades'): Promise<string> {
     const path = join(folder.path, `${dataset}.yaml`);
@@ -88,13 +72,21 @@ describe.skipIf(server === undefined)(`drops written by a server${reason === und
   });
   const run = (args: readonly string[], settings: Readonly<Record<string, string>> = {}) =>
     flowdrop(args, { cwd: folder.path, env: { ...environment(), ...settings } });
-  const argsOf = (job: string, more: readonly string[] = []) => ['backfill', job, '--from', DAY, '--to', DAY, ...more];
+  const argsOf = (job: string, more: readonly string[] = []) => [
+    'backfill',
+    job,
+    '--from',
+    SERVER_DAY,
+    '--to',
+    SERVER_DAY,
+    ...more,
+  ];
   const backfill = (job: string, more: readonly string[] = [], settings = {}) => run(argsOf(job, more), settings);
   const readManifest = async (dataset: string): Promise<Manifest> =>
-    JSON.parse(Buffer.from((await store.get(manifestKey(dataset, DAY))) ?? []).toString('utf8'));
+    JSON.parse(Buffer.from((await store.get(manifestKey(dataset, SERVER_DAY))) ?? []).toString('utf8'));
   const fetchDrop = async (dataset: string, filename?: string) => {
     const path = join(folder.path, `${dataset}-${filename ?? 'drop'}.parquet`);
-    const key = filename === undefined ? dropKey(dataset, DAY) : fileKey(dataset, DAY, filename);
+    const key = filename === undefined ? dropKey(dataset, SERVER_DAY) : fileKey(dataset, SERVER_DAY, filename);
     expect(await store.download(key, path)).toBe(true);
     return path;
   };
@@ -117,7 +109,7 @@ describe.skipIf(server === undefined)(`drops written by a server${reason === und
       const [its, own] = [await fetchDrop('by-server'), await fetchDrop('by-worker')];
       expect(await readWithDuckDb(its)).toEqual(await readWithDuckDb(own));
       const [theirs, ours] = [await readManifest('by-server'), await readManifest('by-worker')];
-      expect(theirs.rows).toBe(table === 'wide' ? WIDE_ROWS : ROWS);
+      expect(theirs.rows).toBe(table === 'wide' ? WIDE_ROWS : SERVER_ROWS);
       expect(describeRows(theirs)).toEqual(describeRows(ours));
       const bytes = await readFile(its);
       const isCopied = bytes.length > 5 * 1024 * 1024;
@@ -179,13 +171,13 @@ describe.skipIf(server === undefined)(`drops written by a server${reason === und
     expect(second).toMatchObject({
       revision: 2,
       rows: left?.n,
-      changes: { added: 0, altered: 0, removed: ROWS - Number(left?.n) },
+      changes: { added: 0, altered: 0, removed: SERVER_ROWS - Number(left?.n) },
     });
-    expect(second.rows).toBeLessThan(ROWS);
-    const kept = await store.head(historyKey('moving', DAY, 1, 'moving.parquet'));
+    expect(second.rows).toBeLessThan(SERVER_ROWS);
+    const kept = await store.head(historyKey('moving', SERVER_DAY, 1, 'moving.parquet'));
     expect(kept?.sizeBytes).toBe(first.files[0].size);
     // A drop that somebody has overwritten is not what the rows are compared with.
-    await store.put(dropKey('moving', DAY), { bytes: Buffer.alloc(second.files[0].size) });
+    await store.put(dropKey('moving', SERVER_DAY), { bytes: Buffer.alloc(second.files[0].size) });
     expect((await backfill(job, ['--all'])).code).toBe(0);
     expect(await readManifest('moving')).toMatchObject({ revision: 3, changes: null });
     expect(await listKeys(sealingPrefix('moving'))).toEqual([]);
@@ -205,7 +197,7 @@ describe.skipIf(server === undefined)(`drops written by a server${reason === und
       proxy.breakWith({ direction: 'answer', afterBytes: 0, lasting: false, how: 'reset' });
       const broken = await cut;
       expect(broken.code, broken.stderr).toBe(1);
-      expect(await listKeys(manifestKey('killed', DAY))).toEqual([]);
+      expect(await listKeys(manifestKey('killed', SERVER_DAY))).toEqual([]);
       from = front.statements.length;
       const killed = spawn(process.execPath, [MAIN, ...argsOf(job)], {
         cwd: folder.path,
@@ -297,14 +289,14 @@ describe.skipIf(server === undefined)(`drops written by a server${reason === und
         const result = await backfill(job);
         expect([what, result.code], result.stderr).toEqual([what, 1]);
         expect(result.stderr, what).toMatch(said);
-        expect(await store.head(manifestKey('changing', DAY)), what).toBeUndefined();
-        expect(await store.head(dropKey('changing', DAY)), what).toBeUndefined();
+        expect(await store.head(manifestKey('changing', SERVER_DAY)), what).toBeUndefined();
+        expect(await store.head(dropKey('changing', SERVER_DAY)), what).toBeUndefined();
       }
     } finally {
       front.onStatement = undefined;
     }
     expect((await backfill(job)).code).toBe(0);
-    expect((await readManifest('changing')).rows).toBe(ROWS + 5);
+    expect((await readManifest('changing')).rows).toBe(SERVER_ROWS + 5);
     expect(await listKeys(sealingPrefix('changing'))).toEqual([]);
   }, 120_000);
 
@@ -332,7 +324,7 @@ describe.skipIf(server === undefined)(`drops written by a server${reason === und
     const other = await backfill(job, [], { FLOWDROP_CLICKHOUSE_COLLECTION: 'elsewhere' });
     expect(other.code).toBe(2);
     expect(other.stderr).toMatch(/SERVER_COLLECTION[\s\S]*elsewhere has another address/);
-    expect(await listKeys('')).not.toContain(manifestKey('lost', DAY));
+    expect(await listKeys('')).not.toContain(manifestKey('lost', SERVER_DAY));
     if (server === undefined) return;
     const misplaced = await openS3Store({ ...server, prefix: `${prefix}-other` });
     for await (const { key } of misplaced.list('')) await misplaced.remove(key);
@@ -372,11 +364,4 @@ function describeRows({
   row_groups,
 }: Manifest) {
   return { rows, schema, schema_hash, sort, statistics, checks, min_time, max_time, row_groups };
-}
-
-function tradesOf(from: number, count: number) {
-  return Array.from({ length: count }, (_, k) => {
-    const trade = createTrade(from + k);
-    return { ...trade, date: DAY, time: `${DAY} ${String(trade['time']).slice(11)}` };
-  });
 }

@@ -1,7 +1,7 @@
 /** The bounded version of `npm run server-drop-chaos`. */
 import { expect, it } from 'vitest';
 import { startS3, useS3Credentials } from '../support/s3-server.ts';
-import { describeServerDrop, runServerDropChaos } from './server-drop-chaos.ts';
+import { describeServerDrop, runServerDropChaos } from './server-drops.ts';
 
 const RUNS = 5;
 /** A seed of each run, which its line prints. */

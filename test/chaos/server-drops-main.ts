@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import { setup } from '../support/build.ts';
 import { startS3, useS3Credentials } from '../support/s3-server.ts';
-import { describeServerDrop, runServerDropChaos } from './server-drop-chaos.ts';
+import { describeServerDrop, runServerDropChaos } from './server-drops.ts';
 
 const { values } = parseArgs({
   options: {

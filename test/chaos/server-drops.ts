@@ -15,21 +15,14 @@ import type { Manifest } from '../../src/ledger/manifest.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type ClickHouseFront, startClickHouseFront } from '../support/clickhouse-front.ts';
-import { createTradesTable, insertTrades } from '../support/engine-source.ts';
 import { MAIN, makeFolder } from '../support/flowdrop.ts';
 import { createRandom } from '../support/random.ts';
 import { type S3Server, s3Environment } from '../support/s3-server.ts';
+import { fillServerTables, nameCollection, SERVER_DAY } from '../support/server-tables.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
-import { createTrade } from '../support/trades.ts';
 
-const DAY = '2025-03-03';
-const ROWS = 3_000;
-/** Larger than S3's smallest part, so that the pages are copied inside the store. */
 const WIDE_ROWS = 90_000;
 const COLLECTION = 'drops';
-const NOISE = ['iv', 'delta', 'gamma', 'theta', 'vega', 'rho']
-  .map((name) => `rand64(${name}) / 1e19 AS ${name}`)
-  .join(', ');
 const MOST_ATTEMPTS = 3;
 /** A run sends about so many statements. */
 const STATEMENTS = 20;
@@ -38,10 +31,11 @@ const ATTEMPT_MS = 60_000;
 const SERVER_CODES = [159, 210, 241, 394];
 const FAULTS = ['kill', 'server-error', 'server-reset', 'server-gone', 'store-reset', 'stall'] as const;
 type Fault = (typeof FAULTS)[number];
+type Table = 'RawOptionTrades' | 'wide';
 
 export interface ServerDropResult {
   readonly seed: number;
-  readonly table: 'small' | 'wide';
+  readonly table: Table;
   readonly faults: readonly Fault[];
   /** How the attempts ended: exit codes, or `killed`. */
   readonly ends: readonly (number | 'killed')[];
@@ -76,10 +70,8 @@ export async function runServerDropChaos(
   const through = (url: string, { port }: TcpProxy) =>
     Object.assign(new URL(url), { port: String(port) }).href.replace(/\/$/, '');
   try {
-    await fillTables(front);
-    const credentials = `access_key_id = ${quoteString(s3.accessKeyId)}, secret_access_key = ${quoteString(s3.secretAccessKey)}`;
-    const url = quoteString(`${s3.endpoint}/${s3.bucket}/${prefix}/`);
-    await front.engine.command(`CREATE NAMED COLLECTION ${COLLECTION} AS url = ${url}, ${credentials}`);
+    await fillServerTables(front, WIDE_ROWS);
+    await nameCollection(front, COLLECTION, s3, prefix);
     const env = {
       ...s3Environment(s3),
       AWS_ENDPOINT_URL_S3: through(s3.endpoint, toStore),
@@ -104,24 +96,10 @@ export async function runServerDropChaos(
   }
 }
 
-/** The tables `small` and `wide`. */
-async function fillTables({ engine }: ClickHouseFront): Promise<void> {
-  await createTradesTable(engine);
-  const trades = Array.from({ length: ROWS }, (_, k) => {
-    const trade = createTrade(k);
-    return { ...trade, date: DAY, time: `${DAY} ${String(trade['time']).slice(11)}` };
-  });
-  await insertTrades(engine, trades);
-  for (const name of ['small', 'wide']) await engine.command(`CREATE TABLE ${name} AS RawOptionTrades`);
-  await engine.command('INSERT INTO small SELECT * FROM RawOptionTrades');
-  await engine.command(`INSERT INTO wide SELECT * EXCEPT k REPLACE (concat(id, '-', toString(k)) AS id, ${NOISE})
-    FROM RawOptionTrades CROSS JOIN (SELECT number AS k FROM numbers(${WIDE_ROWS / ROWS})) AS times`);
-}
-
 async function runOnce(bench: Bench, seed: number): Promise<ServerDropResult> {
   const random = createRandom(seed);
   const below = (limit: number) => Math.floor(random() * limit);
-  const table = random() < 0.3 ? 'wide' : 'small';
+  const table = random() < 0.3 ? 'wide' : 'RawOptionTrades';
   const dataset = `d${seed}`;
   const job = join(bench.folder, `${dataset}.yaml`);
   await writeFile(
@@ -129,7 +107,8 @@ async function runOnce(bench: Bench, seed: number): Promise<ServerDropResult> {
     `name: ${dataset}\nsource:\n  api: clickhouse\n  table: default.${table}\ndrop:\n  to: ${bench.location}\n  dataset: ${dataset}\n  write: server\n`,
   );
   const [faults, ends, problems]: [Fault[], (number | 'killed')[], string[]] = [[], [], []];
-  for (let attempt = 0; attempt < 1 + below(MOST_ATTEMPTS); attempt += 1) {
+  const attempts = 1 + below(MOST_ATTEMPTS);
+  for (let attempt = 0; attempt < attempts; attempt += 1) {
     const fault = FAULTS[below(FAULTS.length)] ?? 'kill';
     faults.push(fault);
     ends.push(await attemptWith(bench, job, fault, below));
@@ -192,7 +171,7 @@ function heal({ front, toServer, toStore }: Bench): void {
 }
 
 function start({ folder, env }: Bench, job: string) {
-  const child = spawn(process.execPath, [MAIN, 'backfill', job, '--from', DAY, '--to', DAY], {
+  const child = spawn(process.execPath, [MAIN, 'backfill', job, '--from', SERVER_DAY, '--to', SERVER_DAY], {
     cwd: folder,
     env: { PATH: process.env['PATH'] ?? '', ...env },
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -209,13 +188,13 @@ function start({ folder, env }: Bench, job: string) {
 async function judge(
   { front, store, folder }: Bench,
   dataset: string,
-  table: string,
+  table: Table,
   expected: 'maybe' | 'sealed',
 ): Promise<readonly string[]> {
-  const bytes = await store.get(manifestKey(dataset, DAY));
+  const bytes = await store.get(manifestKey(dataset, SERVER_DAY));
   if (bytes === undefined) return expected === 'maybe' ? [] : ['the date is not sealed'];
   const manifest = JSON.parse(Buffer.from(bytes).toString('utf8')) as Manifest;
-  const drop = await store.get(dropKey(dataset, DAY));
+  const drop = await store.get(dropKey(dataset, SERVER_DAY));
   if (drop === undefined) return ['the drop is gone'];
   const hash = `sha256:${createHash('sha256').update(drop).digest('hex')}`;
   const path = join(folder, `${dataset}.parquet`);
