@@ -42,8 +42,25 @@ export function formatHalfHour(halfHour: number): string {
 export function isSession(date: string, override = NO_OVERRIDE): boolean {
   if (override.closed.has(date)) return false;
   if (override.open.has(date) || override.earlyClose.has(date)) return true;
+  return lookUp(date).isSession;
+}
+
+interface Day {
+  readonly next: string;
+  /** By the rules alone. */
+  readonly isSession: boolean;
+}
+
+/** Kept, because the years of a ledger are walked once for each of its datasets. */
+const DAYS = new Map<string, Day>();
+
+function lookUp(date: string): Day {
+  const known = DAYS.get(date);
+  if (known) return known;
   const day = weekday(date);
-  return day !== 0 && day !== 6 && !isHoliday(date);
+  const found = { next: addDays(date, 1), isSession: day !== 0 && day !== 6 && !isHoliday(date) };
+  DAYS.set(date, found);
+  return found;
 }
 
 /** Whether the date's session ends early; `false` if there is none. */
@@ -65,7 +82,7 @@ export function sessionCloseSecond(date: string, override = NO_OVERRIDE): number
 /** Session dates of `[from, to]`, both included, ascending. */
 export function listSessions(from: string, to: string, override = NO_OVERRIDE): readonly string[] {
   const dates: string[] = [];
-  for (let date = from; date <= to; date = addDays(date, 1)) if (isSession(date, override)) dates.push(date);
+  for (let date = from; date <= to; date = lookUp(date).next) if (isSession(date, override)) dates.push(date);
   return dates;
 }
 

@@ -10,6 +10,8 @@ const MAX_KEY_BYTES = 1024;
 const MAX_SEGMENT_BYTES = 255;
 /** Control characters break S3's XML listings, lone surrogates have no UTF-8, a backslash is a separator elsewhere. */
 const FORBIDDEN_CHARACTERS = /[\p{Cc}\p{Cs}\\]/u;
+/** Half of a character above U+FFFF. */
+const SURROGATE = /[\ud800-\udfff]/;
 /** Unfinished files. Only flowdrop uses such names, so listings can skip them. */
 const TEMPORARY_NAME = /^\.flowdrop-[0-9a-f]{16}\.tmp$/;
 
@@ -35,9 +37,11 @@ export function buildTemporaryName(token: string): string {
   return `.flowdrop-${token}.tmp`;
 }
 
-/** Compares keys by their UTF-8 bytes, as S3 lists them; JavaScript's own order differs above U+FFFF. */
+/** Compares keys by their UTF-8 bytes, as S3 lists them; JavaScript's own order, which is faster, differs above U+FFFF. */
 export function compareKeys(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  if (SURROGATE.test(a) || SURROGATE.test(b)) return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
 }
 
 function assertCharacters(key: string): void {
