@@ -25,6 +25,9 @@ export interface ClusterNode {
   readonly readerUrl: string;
   /** Ends it by SIGKILL, as a machine that fails. */
   kill(): Promise<void>;
+  /** Hangs it (SIGSTOP): its connections stay open, and nothing answers. `resume` lets it go on. */
+  hang(): void;
+  resume(): void;
   /** Starts it again. @param isEmpty without anything it had, as a machine whose disk was replaced */
   start(isEmpty?: boolean): Promise<void>;
 }
@@ -140,6 +143,14 @@ class RunningNode implements ClusterNode {
     if (isEmpty) await rm(this.#folder, { recursive: true, force: true });
     await mkdir(this.#folder, { recursive: true });
     this.#server = await launchClickHouse(this.#folder, this.#port, this.#more.join('\n'));
+  }
+
+  hang(): void {
+    this.#server?.child.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.#server?.child.kill('SIGCONT');
   }
 
   async kill(): Promise<void> {
