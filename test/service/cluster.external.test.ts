@@ -56,18 +56,27 @@ describe.skipIf(cluster === undefined)('the service over a cluster', () => {
     }
   });
 
-  test('a node that is killed under load costs no answer', async () => {
-    const ask = async () => {
-      for (let round = 0; round < 25; round += 1) {
-        const { status, body } = await service.ask(SUM);
-        expect([status, body.data]).toEqual([200, [expected]]);
-      }
-    };
+  const ask = async () => {
+    for (let round = 0; round < 25; round += 1) {
+      const { status, body } = await service.ask(SUM);
+      expect([status, body.data]).toEqual([200, [expected]]);
+    }
+  };
+  const askSixTimes = async (meanwhile: () => Promise<void> | void) => {
     const asking = Promise.all(Array.from({ length: 6 }, ask));
     await new Promise((resolve) => setTimeout(resolve, 200));
-    await cluster?.nodes[3].kill();
+    await meanwhile();
     await asking;
     await ask();
+  };
+
+  test('a node that hangs under load costs time, and no answer', async () => {
+    await askSixTimes(() => cluster?.nodes[1].hang());
+    cluster?.nodes[1].resume();
+  }, 120_000);
+
+  test('a node that is killed under load costs no answer', async () => {
+    await askSixTimes(async () => await cluster?.nodes[3].kill());
   });
 
   test('a node that comes back empty is not asked, and has its rows again after the next set-up', async () => {

@@ -52,6 +52,8 @@ const PLACES = [
   ['2', 'a'],
   ['2', 'b'],
 ] as const;
+/** As docs/service.md says: with it a node connects to another one, which may hang. */
+const PROFILE = '<receive_timeout>5</receive_timeout>';
 /** Installing takes the most of it. */
 const START_TIMEOUT_MS = 240_000;
 /** Between two tries to reach a server that starts. */
@@ -142,7 +144,10 @@ class RunningNode implements ClusterNode {
   async start(isEmpty = false): Promise<void> {
     if (isEmpty) await rm(this.#folder, { recursive: true, force: true });
     await mkdir(this.#folder, { recursive: true });
-    this.#server = await launchClickHouse(this.#folder, this.#port, this.#more.join('\n'));
+    this.#server = await launchClickHouse(this.#folder, this.#port, {
+      more: this.#more.join('\n'),
+      profile: PROFILE,
+    });
   }
 
   hang(): void {

@@ -75,14 +75,22 @@ export interface LaunchedServer extends Omit<ClickHouseServer, 'stop'> {
   kill(): Promise<void>;
 }
 
-/**
- * Runs a server on a folder, which stays.
- * @param more further elements of its configuration
- */
-export async function launchClickHouse(folder: string, port: number, more = ''): Promise<LaunchedServer> {
+interface LaunchOptions {
+  /** Further elements of its configuration. */
+  readonly more?: string;
+  /** Elements of its default profile. */
+  readonly profile?: string;
+}
+
+/** Runs a server on a folder, which stays. */
+export async function launchClickHouse(
+  folder: string,
+  port: number,
+  { more = '', profile = '' }: LaunchOptions = {},
+): Promise<LaunchedServer> {
   const users = join(folder, 'reader.xml');
   const extra = join(folder, 'more.xml');
-  await writeFile(users, await readUsersXml());
+  await writeFile(users, (await readUsersXml()).replace('<default></default>', `<default>${profile}</default>`));
   await writeFile(extra, more);
   const child = spawn(SCRIPT, [folder, String(port), users, extra], { stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';
