@@ -10,8 +10,8 @@ import { fileURLToPath } from 'node:url';
 const SRC = fileURLToPath(new URL('../src', import.meta.url));
 const LONGEST = 10;
 const SMALL_LINES = 40;
-/** A room may have this share of all lines; the service, a product of its own, more. */
-const ROOM_SHARE = 1 / 8;
+/** A module may have this share of all lines; the service, a product of its own, more. */
+const MODULE_SHARE = 1 / 8;
 
 /** Files that one opens, in order, to follow something through the program. */
 const WAYS: Readonly<Record<string, readonly string[]>> = {
@@ -55,25 +55,25 @@ const total = sum(files.map(lines));
 const comments = sum(files.map(countComments));
 
 console.log(`src: ${total} lines in ${files.length} files, ${percent(comments / total)} of them comments\n`);
-printRooms();
+printModules();
 printNames();
 printImporters();
 printFunctions();
 for (const [what, way] of Object.entries(WAYS)) printWay(what, way);
 
-function printRooms(): void {
-  const rooms = new Map<string, string[]>();
+function printModules(): void {
+  const modules = new Map<string, string[]>();
   for (const file of files) {
-    const room = file.includes('/') ? (file.split('/')[0] ?? '') : file;
-    rooms.set(room, [...(rooms.get(room) ?? []), file]);
+    const module = file.includes('/') ? (file.split('/')[0] ?? '') : file;
+    modules.set(module, [...(modules.get(module) ?? []), file]);
   }
-  const rows = [...rooms]
-    .map(([room, own]) => ({ room, files: own.length, lines: sum(own.map(lines)) }))
+  const rows = [...modules]
+    .map(([module, own]) => ({ module, files: own.length, lines: sum(own.map(lines)) }))
     .sort((a, b) => b.lines - a.lines);
-  console.log('room             files   lines   share');
-  for (const { room, files: count, lines: own } of rows) {
-    const note = own / total > ROOM_SHARE && room !== 'service' ? '  more than an eighth' : '';
-    console.log(`${room.padEnd(15)} ${pad(count, 6)} ${pad(own, 7)} ${percent(own / total).padStart(7)}${note}`);
+  console.log('module           files   lines   share');
+  for (const { module, files: count, lines: own } of rows) {
+    const note = own / total > MODULE_SHARE && module !== 'service' ? '  more than an eighth' : '';
+    console.log(`${module.padEnd(15)} ${pad(count, 6)} ${pad(own, 7)} ${percent(own / total).padStart(7)}${note}`);
   }
   console.log();
 }
