@@ -408,7 +408,7 @@ export const NOTES: readonly Note[] = [
   {
     section: 'Errors > Market structure',
     row: '500 | server error',
-    docs: 'Market structure answers 503 with `Retry-After` for whatever keeps the snapshot',
+    docs: 'Market structure answers 503 with `Retry-After` whenever the snapshot is unavailable',
     test: ['test/service/market-structure.test.ts', 'a fault of the service itself is 500'],
   },
   {
