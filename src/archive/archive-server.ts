@@ -184,9 +184,9 @@ export function nameTables(sql: string, shown: readonly ShownView[]): string {
   const own = new Set(listSubqueryNames(tokens));
   const taken = shown.find(({ view }) => own.has(view.name.toLowerCase()));
   if (taken) {
-    throw new Fault('NAME_TAKEN', `the statement names one of its own subqueries ${taken.view.name}, like a table`, {
+    throw new Fault('NAME_TAKEN', `a subquery of the statement has the name of a table, ${taken.view.name}`, {
       kind: 'usage',
-      hint: 'A server cannot tell the two apart: give the subquery another name.',
+      hint: 'A server cannot distinguish the two: give the subquery another name.',
     });
   }
   const tables = shown.map(({ view }) => `${quoteIdentifier(view.name)} AS (${describeRows(view)})`).join(', ');

@@ -32,7 +32,7 @@ const WRITE_CODES: Readonly<Record<string, number>> = {
 /** The engine's codes, version and stack trace, which help only its developers. */
 const ENGINE_FRAME =
   /: \(in file\/uri .*$|\bCode: \d+\. |\bDB::\w*Exception: |\s*\((?:version [^)]*|[A-Z0-9_]+)\)\s*\.?|Stack trace:.*$/gs;
-const API_TYPES = "--api-types gives the API's texts.";
+const API_TYPES = 'With --api-types, values are text, as the API sends them.';
 const HIDDEN = /\b(?:archive|resolve)_[0-9a-f]{24}\./g;
 
 interface FailureContext {
@@ -63,7 +63,7 @@ export function describeQueryFailure(error: unknown, { sql, secrets, tables, typ
   }
   if (has(TOO_BROAD_CODES) || has(TIMEOUT_CODES)) {
     return new Fault('QUERY_TOO_BROAD', `the query needs more than this machine has: ${words}`, {
-      hint: 'Ask for fewer dates, symbols or columns at a time.',
+      hint: 'Query fewer dates, symbols or columns at a time.',
     });
   }
   const refusal = toRefusal(cause, sql);
@@ -79,13 +79,13 @@ export function describeQueryFailure(error: unknown, { sql, secrets, tables, typ
 function explainTypes(message: string, types: AnswerTypes): string | undefined {
   if (types === 'api') return undefined;
   if (/converting '' to|after eof/i.test(message))
-    return `Unknown values are null: write IS NULL for = ''. ${API_TYPES}`;
+    return `Unknown values are null, not '': write column IS NULL instead of column = ''. ${API_TYPES}`;
   if (/Date32 and (Nullable\()?Date32.*function minus/.test(message))
-    return "Days between two dates: dateDiff('day', date, expiration_date).";
+    return "For the days between two dates, write dateDiff('day', date, expiration_date).";
   if (/Cannot (parse|read) (date|time|DateTime)/i.test(message))
     return `Write dates as '2026-11-19' and times as '2026-11-19 09:30:00'. ${API_TYPES}`;
   if (/OrZero|OrNull|OrDefault/.test(message))
-    return `Number columns are already numbers: they need no conversion. ${API_TYPES}`;
+    return `Number columns are already numbers: leave out the conversion. ${API_TYPES}`;
   if (/\bDate(32|Time(64)?)?\b/.test(message))
     return `Dates and times are typed: use date functions, or toString(date) for text functions such as LIKE. ${API_TYPES}`;
   return undefined;

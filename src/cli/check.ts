@@ -133,7 +133,7 @@ async function askLive({ openers, signal }: CheckCli, job: Job): Promise<string>
         return `the API at ${opened.source.url} answers`;
       case 'table':
         await opened.source.describe(signal);
-        return `the server at ${opened.source.url} has it`;
+        return `the server at ${opened.source.url} has the table and its columns`;
       default:
         return opened satisfies never;
     }

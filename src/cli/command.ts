@@ -85,7 +85,7 @@ export const EXIT_CODE_MEANINGS: readonly (readonly [code: number, meaning: stri
   [2, 'wrong flags, job file, settings or SQL; nothing was started'],
   [3, 'finished, but lost a date, found a new gap, or held a date back'],
   [4, 'another run of the same job is active'],
-  [130, 'stopped by a signal; the same command goes on from there'],
+  [130, 'stopped by a signal; the same command resumes'],
 ];
 
 /** In the order of the help. */

@@ -40,13 +40,13 @@ export const COMMANDS: readonly CommandSpec[] = [
     summary: 'write a commented job file and a settings file, and test the connection',
     argument: { syntax: '[dir]', text: 'folder to write to (default: ".")' },
     options: {
-      add: text('name', 'write one more job file instead; settings and other jobs stay as they are', {
+      add: text('name', 'only add a job file; settings and other jobs are not changed', {
         conflicts: ['name', 'apiUrl', 'apiKeyFile', 'smtpUrlFile', 'mailFrom'],
       }),
       kind: choice(
         'kind',
         ['trades', 'minute-flow', 'chain', 'structure', 'clickhouse', 'sql'],
-        'with --add: what the job reads (default: trades)',
+        'with --add: kind of data that the job reads (default: trades)',
       ),
       name: text('name', 'name of the job (default: nightly-trades)'),
       apiUrl: text('url', 'address of the options data API'),
@@ -64,7 +64,7 @@ export const COMMANDS: readonly CommandSpec[] = [
     notes:
       'On a terminal it asks for missing values. It asks for the key or reads it from a file: the key is never an argument.',
     examples: [
-      ['flowdrop init', 'asks, and writes into this folder'],
+      ['flowdrop init', 'asks questions, writes into this folder'],
       ['flowdrop init --yes --report-to desk@example.com', 'asks nothing; with a report'],
       [
         'flowdrop init worker --api-url https://api.example.com --api-key-file ~/.flow-key --to s3://bucket/drops --yes',
@@ -94,7 +94,9 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     summary: 'validate job files (default: all in the jobs folder)',
     argument: { syntax: '[job...]', text: 'job files, or their names in the jobs folder' },
     options: {
-      live: flag("also send each job's query to the API: one request per job, for a second in which nothing trades"),
+      live: flag(
+        "also send each job's query to the API: one request per job, over one second of the day without trades",
+      ),
     },
     examples: [
       ['flowdrop check', 'all job files of the folder'],
@@ -145,7 +147,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     options: {
       report: flag('export only', { isNegated: true }),
       stage: flag('only fetch full pages of the running session; seal and mail nothing', { conflicts: ['newStore'] }),
-      newStore: flag('use the store at `drop.to` as it is now, after it was moved, emptied or replaced on purpose'),
+      newStore: flag('accept the store at `drop.to` after you moved, emptied or replaced it on purpose'),
     },
     examples: [
       ['flowdrop run nightly-trades', 'export what is not sealed, mail the reports'],
@@ -170,7 +172,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       sealDegraded: flag('seal the staged rows of expired dates, as degraded', {
         conflicts: ['missing', 'failed', 'all', 'dryRun'],
       }),
-      dryRun: flag('print the cost, and dates that would expire before their turn; change nothing'),
+      dryRun: flag('print the cost, and dates that would expire before they are fetched; change nothing'),
     },
     examples: [
       ['flowdrop backfill nightly-trades --dry-run', 'the cost, and dates that would be too late'],
@@ -199,7 +201,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ),
       engine: text(
         'url',
-        'ClickHouse server that reads the drops in S3 and computes; default: FLOWDROP_QUERY_ENGINE_URL, or this machine',
+        'ClickHouse server that computes the report from the drops in S3; default: FLOWDROP_QUERY_ENGINE_URL, or this machine',
       ),
       show: flag('print the mailed page from the archive; send nothing', {
         conflicts: ['preview', 'only'],
@@ -265,7 +267,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     options: {
       date: text('date', 'only this trading date; default: every sealed one, and the dataset as a whole'),
       deep: flag('also compare with the source, for dates still inside the lookback'),
-      repair: flag('repair what is damaged, as long as the source has the date; record lost revisions'),
+      repair: flag('repair damaged dates while the source still has them; record lost revisions'),
     },
     examples: [
       ['flowdrop verify nightly-trades', 'every sealed date'],
@@ -306,7 +308,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     group: 'data',
     summary: 'show one drop: manifest, revisions and what changed, checks, audit; or write its file to stdout',
     argument: { syntax: '[job date...]', text: '`JOB DATE`' },
-    options: { file: flag('write its Parquet file to stdout, checked before the first byte') },
+    options: { file: flag('check its Parquet file, then write it to stdout') },
     examples: [
       ['flowdrop drop nightly-trades 2026-11-20', 'what its manifest says'],
       ['flowdrop drop nightly-trades 2026-11-20 --file > day.parquet', 'its file, from any store'],
@@ -333,10 +335,10 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       text: "one SELECT over datasets by their names, or over the API's tables; - reads it from stdin",
     },
     options: {
-      job: text('job', "job whose store to query; default: the store that the jobs folder's jobs share"),
+      job: text('job', 'job whose store to query; default: the one store of all jobs in the jobs folder'),
       fromStore: text('location', 'directory or s3://bucket/prefix instead of a job'),
       dataset: text('name', "dataset of that store behind the API's tables; default: the only one with single trades"),
-      apiTypes: flag('dates, times and empty values as text, as the API sends them, instead of typed values'),
+      apiTypes: flag('send dates, times and empty values as text, as the API does, instead of typed values'),
       engine: text(
         'url',
         'ClickHouse server that reads the drops and answers; default: FLOWDROP_QUERY_ENGINE_URL, or this machine',
@@ -355,7 +357,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop query "SELECT * FROM trades WHERE date >= today() - 7" --out week.parquet', ''],
       [
         'flowdrop query "SELECT date, symbol, total_premium FROM trades_summary"',
-        'sums by day, without reading the days',
+        'daily sums, without reading the trades',
       ],
       ['flowdrop query - --format csv < report.sql > report.csv', ''],
     ],
@@ -430,7 +432,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   }),
   command({
     name: ENGINE_WORKER_COMMAND,
-    summary: 'one engine process of `serve` or `query`; it speaks over an inherited socket',
+    summary: 'one engine process of `serve` or `query`, connected by an inherited socket',
     load: async () => {
       const { runWorker } = await import('../engine/worker.ts');
       return async () => await runWorker().then(() => undefined);
@@ -438,7 +440,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   }),
   command<readonly string[]>({
     name: 'complete',
-    summary: 'words that may come next, for the script of `completion`',
+    summary: 'possible next words, for the script of `completion`',
     argument: { syntax: '[word...]', text: 'what is typed after `flowdrop`' },
     load: async () => {
       const { complete } = await import('./completion/completion-words.ts');

@@ -144,11 +144,11 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
       'budget: share of the requests available before the date expires.',
       `The first date begins to expire ${formatInstant(first, EXCHANGE_TIME_ZONE, plan.server_time)}.`,
     );
-  if (total.estimated) lines.push('~ estimate: as many as the last date had.');
+  if (total.estimated) lines.push('~ estimate: as many as on the last date.');
   if (total.too_late > 0) {
     lines.push(
-      style.red(`${TOO_LATE}: ${countDates(total.too_late)} would begin to expire before all of it is fetched.`),
-      'A run takes the soonest expiry first; start it now, or raise the pace if the key allows it.',
+      style.red(`${TOO_LATE}: ${countDates(total.too_late)} would begin to expire before it is completely fetched.`),
+      'A run fetches the soonest expiry first: start it now, or raise FLOWDROP_REQUESTS_PER_SECOND if the key allows it.',
     );
   }
   return `${lines.join('\n')}\n`;

@@ -45,7 +45,7 @@ export async function runs(
   else
     terminal.out(
       newest.length === 0
-        ? 'No run is remembered.\n'
+        ? 'No runs on record.\n'
         : `${describeRuns(newest, openers.clock.now(), terminal.columns.out)}\n`,
     );
   return undefined;

@@ -35,9 +35,13 @@ export function planEngineMemory(memoryBytes: number): number {
   const engineBytes = Math.floor(Math.min(memoryBytes * ENGINE_SHARE, memoryBytes - OUTSIDE_ENGINE_BYTES));
   if (engineBytes >= LEAST_ENGINE_BYTES) return engineBytes;
   const least = formatBytes(OUTSIDE_ENGINE_BYTES + LEAST_ENGINE_BYTES);
-  throw new Fault('MEMORY_TOO_SMALL', `this process may use ${formatBytes(memoryBytes)} of memory, ${least} at least`, {
-    hint: 'Give the machine or its container more: 1 GB is enough for a million rows (docs/operations.md).',
-  });
+  throw new Fault(
+    'MEMORY_TOO_SMALL',
+    `this process may use ${formatBytes(memoryBytes)} of memory; it needs at least ${least}`,
+    {
+      hint: 'Give the machine or its container more: 1 GB is enough for a million rows (docs/operations.md).',
+    },
+  );
 }
 
 /** Memory for an engine process of `query` and `serve`. */
@@ -60,7 +64,7 @@ export function readFileLimit(): number | undefined {
 /** @throws Fault `FILES_TOO_FEW` */
 export function assertEnoughFiles(limit: number | undefined): void {
   if (limit === undefined || limit >= NEEDED_FILES) return;
-  throw new Fault('FILES_TOO_FEW', `this process may open ${limit} files, ${NEEDED_FILES} at least are needed`, {
+  throw new Fault('FILES_TOO_FEW', `this process may open ${limit} files; it needs at least ${NEEDED_FILES}`, {
     hint: RAISE_FILES_HINT,
   });
 }

@@ -15,5 +15,5 @@ interface ProcessEnd {
 /** What to do after V8 or a native library aborted the process, in sentences; empty for every other end. */
 export function explainAbort({ code, signal }: ProcessEnd): string {
   if (signal !== 'SIGABRT' && code !== ABORT_CODE) return '';
-  return 'It ran out of memory, or a native part aborted: its last lines say which. Give it more with NODE_OPTIONS=--max-old-space-size=4096 (megabytes), or have fewer requests in flight: a lower FLOWDROP_MAX_RUNS or FLOWDROP_REQUESTS_PER_SECOND.';
+  return 'It ran out of memory, or a native part aborted: its last lines say which. Give it more memory with NODE_OPTIONS=--max-old-space-size=4096 (megabytes), or have fewer requests in flight: a lower FLOWDROP_MAX_RUNS or FLOWDROP_REQUESTS_PER_SECOND.';
 }

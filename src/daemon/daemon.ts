@@ -118,7 +118,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       // The file may have become broken since the last read.
       await reload();
       const filed = state.jobs.get(job)?.filed;
-      if (!filed) throw new RangeError(`${job} is no longer a job`);
+      if (!filed) throw new RangeError(`the job ${job} no longer exists`);
       return await deps.startRun(filed, runId, due);
     },
     dispatch: (event) => void dispatch(event),

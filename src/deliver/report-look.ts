@@ -93,9 +93,13 @@ async function assertKnownFiles(folder: string, templatesDir: string): Promise<v
   const texts = await Promise.all(own.map(async (name) => await readFile(join(folder, name), 'utf8').catch(() => '')));
   for (const name of own) {
     if (known.includes(name) || texts.some((text) => text.includes(`./${name}`))) continue;
-    throw new Fault('TEMPLATE_INVALID', `${join(folder, name)} replaces no template, and none includes it`, {
-      ...{ kind: 'usage', hint: `Rename or remove it. Templates are: ${known.join(', ')}.` },
-    });
+    throw new Fault(
+      'TEMPLATE_INVALID',
+      `${join(folder, name)} has no effect: it has the name of no template, and no template includes it`,
+      {
+        ...{ kind: 'usage', hint: `Rename or remove it. Names of templates: ${known.join(', ')}.` },
+      },
+    );
   }
 }
 
@@ -113,7 +117,7 @@ async function renderSamples(report: JobReport, look: ReportLook, templatesDir: 
   const texts = await renderSample(report, buildDoubtfulDay(dataset), whole);
   for (const [name, text] of Object.entries(texts)) {
     if (name !== 'text' && text.includes(SAMPLE_MARKUP)) {
-      throw refuse(look, name, 'prints text of the data as markup', 'Print values with <%= instead of <%~.');
+      throw refuse(look, name, 'prints text from the data as markup', 'Print values with <%= instead of <%~.');
     }
     for (const { fact, what, beside } of FACTS) {
       if (text.toLowerCase().includes(fact) || !text.includes(beside)) continue;
@@ -130,12 +134,12 @@ async function renderSamples(report: JobReport, look: ReportLook, templatesDir: 
 /** What no reader may miss, as it is printed of the doubtful day; `beside`: the text that it explains. */
 const FACTS = [
   { fact: 'degraded', what: 'that a day is degraded', beside: '' },
-  { fact: SAMPLE_FILTER, what: 'that a report is of a part of the market', beside: '' },
-  { fact: 'traded contracts only', what: 'that its GEX is of traded contracts only', beside: SAMPLE_GEX },
+  { fact: SAMPLE_FILTER, what: 'that a report covers only part of the market', beside: '' },
+  { fact: 'traded contracts only', what: 'that its GEX covers traded contracts only', beside: SAMPLE_GEX },
 ];
 
 function refuse({ templates }: ReportLook, name: string, what: string, hint: string): Fault {
-  return new Fault('TEMPLATE_INVALID', `${templates}: the ${name} that its templates make ${what}`, {
+  return new Fault('TEMPLATE_INVALID', `${templates}: the ${name} made from these templates ${what}`, {
     kind: 'usage',
     hint,
   });

@@ -54,12 +54,8 @@ export function isPlain(path: string): boolean {
 /** @throws Fault `ARCHIVE_LOCATION_INVALID` (usage) */
 export function assertPlain(path: string): void {
   if (isPlain(path)) return;
-  throw new Fault(
-    'ARCHIVE_LOCATION_INVALID',
-    `${path} has one of * ? { } in it, which the engine takes for a pattern`,
-    {
-      kind: 'usage',
-      hint: 'Query a copy whose name has none of them.',
-    },
-  );
+  throw new Fault('ARCHIVE_LOCATION_INVALID', `${path} contains one of * ? { }, which the engine reads as a pattern`, {
+    kind: 'usage',
+    hint: 'Query a copy whose name has none of them.',
+  });
 }

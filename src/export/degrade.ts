@@ -35,7 +35,7 @@ export async function sealStaged(
   if (dates.length === 0) {
     throw new Fault('NOTHING_STAGED', `no pages of expired dates are staged (the lookback begins at ${edge})`, {
       kind: 'usage',
-      hint: '`flowdrop status` shows which dates expired. A date that no run has begun has nothing to seal.',
+      hint: '`flowdrop status` shows which dates expired. A date that no run has started has nothing to seal.',
     });
   }
   const results: DateResult[] = [];

@@ -89,7 +89,8 @@ export async function mendDerived(
       if (how === 'not-mended') continue;
       mended.add(date);
       const files = mendable.get(date)?.filenames ?? [];
-      const as = how === 'restored' ? 'as it was' : 'with the next revision, because this version writes another file';
+      const as =
+        how === 'restored' ? 'as it was' : 'as the next revision, because this version writes a different file';
       log.warn(
         { event: 'summary-rebuilt', date, how, files },
         `${date}: ${files.join(', ')} was missing in the store; it was rebuilt from the drop, ${as}`,

@@ -57,7 +57,7 @@ const ONE_SELECT =
   'only one SELECT is allowed, because {window} restricts only the SELECT that contains it; make two jobs';
 const SUMS = 'it adds totals over several groups, which windows split; compute totals when you read the drop';
 const ROWS_READ = 'it changes which rows are read; put the condition into WHERE, beside {window}';
-const OF_THE_SERVER = 'flowdrop sets how the query is answered; leave it out';
+const OF_THE_SERVER = 'flowdrop sets this itself; leave it out';
 
 const CLAUSES: ReadonlySet<string> = new Set([
   ...['WITH', 'PROJECTION', 'JOIN TREE', 'WHERE', 'GROUP BY', 'HAVING', 'ORDER BY'],
@@ -237,9 +237,7 @@ function assertNames(query: QueryNode, table: string): void {
     const isTable = alias === table || node.attributes.get('cte_name') === table;
     if (named.has(node) || (!isColumn && !isTable)) continue;
     const instead = isColumn ? 'column that windows are split by' : 'table';
-    throw refuseSql(
-      `"${isTable ? table : alias}" would be another expression instead of the ${instead}; give it another name`,
-    );
+    throw refuseSql(`"${isTable ? table : alias}" would hide the ${instead}; give it another name`);
   }
 }
 

@@ -272,7 +272,7 @@ const catalogSchema = z.strictObject({
     .string()
     .regex(/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/, 'letters, digits, - and _, parts separated by dots')
     .optional()
-    .describe('Namespace of the table; made if it is missing. Default: flowdrop.'),
+    .describe('Namespace of the table; created if missing. Default: flowdrop.'),
   table: z
     .string()
     .regex(/^[A-Za-z0-9_-]+$/, 'letters, digits, - and _')

@@ -54,7 +54,7 @@ export async function locateFiles(store: Store, decided: Manifest, scratch: stri
       const found = await holds(store, key, file, scratch);
       if (found === 'same') toCopy.push(file);
       else if ((await holds(store, fileKey(dataset, date, file.filename), file, scratch)) !== 'same') {
-        const reason = `${store.url}/${key}, which is to become ${file.filename}, ${found === 'none' ? 'is missing' : 'has other bytes than were decided'}`;
+        const reason = `${store.url}/${key}, which is to become ${file.filename}, ${found === 'none' ? 'is missing' : 'differs from its hash in the decision'}`;
         return { kind: 'lost', reason };
       }
     }

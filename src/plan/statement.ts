@@ -211,7 +211,7 @@ export function parsePageEnds(row: unknown): { readonly rows: number; readonly e
   const isInDay = ({ second }: Bound) => Number.isInteger(second) && second >= 0 && second < SECONDS_PER_DAY;
   if (count === undefined || ends === undefined || !ends.every(isInDay)) {
     const came = String(JSON.stringify(row)).slice(0, 200);
-    throw new Fault('ANSWER_MALFORMED', `the API's answer has no ends of pages: ${came}`);
+    throw new Fault('ANSWER_MALFORMED', `the API's answer does not say where pages end: ${came}`);
   }
   return { rows: count, ends };
 }

@@ -50,7 +50,7 @@ export async function repairInStore(
       note(repairs, date, `revision ${revision} recorded as lost`);
     }
     if (damage === 'manifest') {
-      repairs.refused.set(date, 'its manifest cannot be read, so nobody knows what was sealed');
+      repairs.refused.set(date, 'its manifest cannot be read, so it is unknown what was sealed');
       continue;
     }
     if (damage === null) continue;

@@ -41,7 +41,7 @@ export async function writeCounts(engine: Engine, path: string, counts: DayCount
   }
   await writeFooter(path, { columns: [], sort: ['symbol', 'second'], keyValues: {} });
   if (isDeepStrictEqual(await readCounts(engine, path), counts.map(withoutGaps))) return;
-  throw new Fault('SEAL_UNVERIFIED', `the counts file ${path} does not have the counts that were to be written`, {
+  throw new Fault('SEAL_UNVERIFIED', `the counts file ${path} does not have the counts that flowdrop wrote`, {
     hint: 'Nothing was published; the staged rows are kept. Run again, and report it if it happens again.',
   });
 }

@@ -60,7 +60,7 @@ export function sourceUrl(env: Environment, api: SqlApi | SnapshotApi): string {
     // The message does not repeat the value: it may contain a secret.
     throw new Fault(
       'SETTING_INVALID',
-      `${name} has a user, a password or a query in it; allowed is scheme, host, port and path`,
+      `${name} contains a user, a password or a query; allowed is scheme, host, port and path`,
       {
         kind: 'usage',
         hint: 'Put the key into FLOWDROP_API_KEY.',

@@ -126,7 +126,7 @@ const RATE_HINT =
 const REASON_HINTS: ReadonlyMap<string, string> = new Map([
   [
     'TYPE_MISMATCH',
-    "`date` and `time` are texts at the API: for hours, write substring(time, 1, 13) || ':00' instead of toStartOfHour(time).",
+    "`date` and `time` are text at the API: for hours, write substring(time, 1, 13) || ':00' instead of toStartOfHour(time).",
   ],
   [
     'INVALID_AGGREGATION',

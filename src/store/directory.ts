@@ -289,7 +289,7 @@ async function isKept(path: string, written: Uint8Array | number): Promise<boole
   }
   const found = await ifPresent(readSmall(path));
   if (found === undefined || Buffer.compare(found, written) === 0) return found !== undefined;
-  throw new UnmetWrite(`other bytes are there after ${written.length} were written`);
+  throw new UnmetWrite(`the file has different bytes after ${written.length} were written`);
 }
 
 /** Whether `key` begins with `prefix`, or, if it is a folder, whether keys below it may. */

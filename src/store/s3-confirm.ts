@@ -38,7 +38,7 @@ export class OtherStored extends UnmetRequest {}
 /** The SDK retries broken connections, but not answers that are not HTTP. */
 const MAX_HEADS = 3;
 const NOT_KEPT_HINT =
-  'Check what removes objects there (a lifecycle rule, another program), and whether the service works; then start the same command again.';
+  'Check whether something removes objects there (a lifecycle rule, another program), and whether the service works; then start the same command again.';
 const OTHER_HINT =
   'Another worker may have replaced it meanwhile, or the service has damaged it: start the same command again, and check any proxy on the way.';
 const UNMET_HINT = 'The service has a problem, or something else answers for it: start the same command again later.';

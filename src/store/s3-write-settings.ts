@@ -42,7 +42,7 @@ export function assertEncrypted(
   if (wanted === undefined || answer.ServerSideEncryption === wanted) return;
   throw new UnmetRequest(
     `the service was asked to encrypt with ${wanted}, and answered ${answer.ServerSideEncryption ?? 'without encryption'}`,
-    'This S3 service does not do what `drop.s3.encryption` asks for: choose another kind, another service, or leave it out.',
+    'This S3 service does not support the requested `drop.s3.encryption`: choose another kind or another service, or leave it out.',
   );
 }
 

@@ -115,15 +115,15 @@ describe('own templates', () => {
       'glance.mjml',
       '<%= it.lead.symbol %>',
       '<%~ it.lead.symbol %>',
-      'the HTML mail that its templates make prints text of the data as markup',
+      'the HTML mail made from these templates prints text from the data as markup',
     ],
     [
       'glance.txt',
       '<%= it.stamp.label.toUpperCase() %>:',
       'ALL',
-      'the text that its templates make does not say that a day is degraded',
+      'the text made from these templates does not say that a day is degraded',
     ],
-    ['glance.txt', '* <%= sentence %>', '', 'does not say that a report is of a part of the market'],
+    ['glance.txt', '* <%= sentence %>', '', 'does not say that a report covers only part of the market'],
   ])(
     'are refused if they hide how to read the numbers, or print data as markup: %s, %s',
     async (name, from, to, message) => {

@@ -14,7 +14,7 @@ import { buildTable } from '../support/pages.ts';
 
 const INTRO = `# Commands
 
-For whoever types flowdrop: every command, its options and examples. This page is generated from the same table as \`flowdrop --help\`.
+For everyone who uses the command line: every command, its options and examples. This page is generated from the same table as \`flowdrop --help\`.
 
 A JOB is the path of a job file, or its name in the \`jobs\` folder. Logs and progress go to stderr. In the clone and its subfolders type \`npx flowdrop\`; after \`npm link\`, and in the image, plain \`flowdrop\` ([systemd, Compose, Kubernetes](operations.md#how-to-type-these-here)). Completion works for the name \`flowdrop\`: without \`npm link\`, first define \`flowdrop() { npx flowdrop "$@"; }\` in bash or zsh.`;
 

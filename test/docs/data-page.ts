@@ -29,19 +29,19 @@ const CHECKS: Readonly<Record<string, string>> = {
 
 const INTRO = `# Data dictionary
 
-For quants: every column of every drop, with its meaning, unit, type and source, and how to check what the provider's API document does not say. This page is generated from the tables in the code that types, checks and describes the columns.
+For quants: every column of every drop, with its meaning, unit, type and source, and how to check what the provider's API document does not say. This page is generated from the column tables in the code.
 
-- **Type**: how the file stores it: [types](drops.md#types). \`wall\` is New York's clock without a zone, \`instant\` is UTC.
-- **Null**: \`no\`: never. \`yes\`: a value that is often unknown. \`rarely\`: none by contract; if the API sends one, it is kept, and counted in \`nulls\` of the [manifest](drops.md#manifestjson). Unknown text is usually an empty text, not null.
-- **Unit**: \`not documented\`: the provider's API document, its description of the API ("the API document" on this page), names none.
-- **Source**: \`document\`: the API document describes the column. \`rows\`: it only shows the column in rows, so the meaning is inferred from those. \`service\`: it shows no such field; name and meaning are those of the included [service](service.md), and an API with other fields has them in extra text columns. \`flowdrop\`: computed or filled in by flowdrop.
-- **Check**: if the API document does not give a number's unit, or the time it refers to, the meaning links to [a query](#what-the-api-document-does-not-say-and-how-to-check-it) that shows it on your own data.
+- **Type**: how the file stores the values: [types](drops.md#types). \`wall\` is New York's clock without a zone, \`instant\` is UTC.
+- **Null**: \`no\`: never. \`yes\`: a value that is often unknown. \`rarely\`: not null by contract; if the API sends a null, it is kept and counted in \`nulls\` of the [manifest](drops.md#manifestjson). Unknown text is usually empty, not null.
+- **Unit**: \`not documented\` means that the provider's API document ("the API document" on this page) gives no unit.
+- **Source**: \`document\`: the API document describes the column. \`rows\`: it shows the column only in rows, so the meaning is inferred from those. \`service\`: it does not show the field; name and meaning come from the included [service](service.md). Other fields of your API become extra text columns. \`flowdrop\`: computed or filled in by flowdrop.
+- **Check**: where the API document leaves the unit or the time of a number open, the meaning links to [a query](#what-the-api-document-does-not-say-and-how-to-check-it) that finds it in your own data.
 
-Sums over trades: a drop has every record, including cancels and late reports. [Which records count](formulas.md#which-records-count); ready queries are in the [recipes](recipes.md).`;
+Before you sum trades: a drop has every record, including cancels and late reports. See [which records count](formulas.md#which-records-count), and the ready queries in [recipes](recipes.md).`;
 
 const TRADES = `## Trades
 
-One row is one trade record: the job [nightly-trades](../jobs/nightly-trades.yaml), dataset \`trades\`. Sorted by \`symbol\`, \`time\`, \`id\`.`;
+One row is one trade record. The job [nightly-trades](../jobs/nightly-trades.yaml) exports them as the dataset \`trades\`. Sorted by \`symbol\`, \`time\`, \`id\`.`;
 
 const CODE_ROWS = [
   ['`put_call`', '`CALL`, `PUT`'],
@@ -51,11 +51,11 @@ const CODE_ROWS = [
   ],
   [
     '`sentiment`',
-    '`BULLISH`, `BEARISH`, `NEUTRAL`: an estimate of the API from where the trade executed: [check](#side-and-sentiment)',
+    "`BULLISH`, `BEARISH`, `NEUTRAL`: the API's estimate from where the trade executed: [check](#side-and-sentiment)",
   ],
   [
     '`moneyness`',
-    '`ITM` in the money, `ATM` at the money, `OTM` out of the money; the API document does not say how near "at" is',
+    '`ITM` in the money, `ATM` at the money, `OTM` out of the money; the API document does not say how near the spot `ATM` is',
   ],
   ['`exchange`', 'not listed by the API document: [see which ones you get](#exchange)'],
   ['`underlying_type`', 'not listed by the API document; may be empty'],
@@ -79,27 +79,27 @@ ${buildTable(['column', 'codes'], CODE_ROWS)}
 
 ### Activity types
 
-\`option_activity_type\` classifies a record by OPRA's message types of last sale reports, under the short names that the API sends. The API document lists no values; these are OPRA's published ones. A type that is not here counts as a single option, and the report lists it as unknown.`;
+\`option_activity_type\` is OPRA's message type of a last sale report, by the short name that the API sends. The API document lists no values; these are the ones that OPRA publishes. A type that is not in this table counts as a single option, and the report lists it as unknown.`;
 
 const CHAIN = `## Option chain
 
-One row is one contract of the session's last snapshot: the job [option-chain](../jobs/option-chain.yaml), dataset \`option-chain\`, \`option_chain\` in SQL. The API document shows no field of a chain row.`;
+One row is one contract of the session's last snapshot. The job [option-chain](../jobs/option-chain.yaml) exports them as the dataset \`option-chain\` (\`option_chain\` in SQL). The API document does not show the fields of a chain row.`;
 
 const STRUCTURE = `## Market structure
 
-One row is one symbol: the job [market-structure](../jobs/market-structure.yaml), dataset \`market-structure\`, \`market_structure\` in SQL. The API document describes \`meta\` and \`intraday_gex\`, and calls the rest objects; so the drop has these twice, as columns and as a whole.`;
+One row is one symbol. The job [market-structure](../jobs/market-structure.yaml) exports them as the dataset \`market-structure\` (\`market_structure\` in SQL). The API document describes the fields of \`meta\` and \`intraday_gex\`, but not those of the other objects. So the drop has these twice: as columns, and as one JSON text.`;
 
 const SUMMARY = `## Summary
 
-One row is one symbol of one session, in \`summary.parquet\` beside each drop of trades; \`trades_summary\` in SQL. The sums have only the [records that count](formulas.md#which-records-count). Null means that no record of the symbol has a value. All are computed by flowdrop from the drop.`;
+One row is one symbol of one session, in \`summary.parquet\` beside each drop of trades; \`trades_summary\` in SQL. Sums cover only the [records that count](formulas.md#which-records-count). Null means that no record of the symbol has a value. flowdrop computes all columns from the drop.`;
 
 const OPEN_QUESTIONS = `## What the API document does not say, and how to check it
 
-The queries run with \`flowdrop query\` and in DuckDB; [how](recipes.md#how-to-run-them). Run them once on your own drops: generated data only shows what the included service does.
+The queries run in \`flowdrop query\` and in DuckDB: [how](recipes.md#how-to-run-them). Run them once on your own drops: generated data only shows what the included service does.
 
 ### Greeks and volatility
 
-The API document says "option theta (time decay)" and no more: per day or per year, per point or per 1.00 of volatility. By Black-Scholes, each greek follows from gamma, price and delta (with a rate of 0), so a ratio shows its unit.
+The API document says only "option theta (time decay)", not whether theta is per day or per year, or vega per point or per 1.00 of volatility. By Black-Scholes with a rate of 0, each greek can be computed from gamma, price and delta. The ratio of the API's value to the computed one shows its unit.
 
 \`\`\`sql recipe run
 SELECT put_call, count(*) AS trades,
@@ -116,11 +116,11 @@ GROUP BY put_call ORDER BY put_call
 
 ${buildTable(['ratio', 'near 1', 'other values'], RATIO_ROWS)}
 
-The included service: theta per calendar day, vega per point, rho per point. \`delta\` is from -1 to 1 if \`SELECT min(delta), max(delta)\` says so; if puts have a positive delta, the API leaves out the sign.
+The included service sends theta per calendar day, vega per point and rho per point. \`SELECT min(delta), max(delta)\` shows whether \`delta\` is from -1 to 1; if puts have a positive delta, the API leaves out the sign.
 
 ### Open interest
 
-The API document says "open interest", not as of when. Exchanges publish it once, before the session; it then counts positions after the session before.
+The API document does not say as of when open interest is. Exchanges publish it once, before the session, as of the end of the previous session.
 
 \`\`\`sql recipe run
 SELECT date, count(*) AS contracts, sum(CASE WHEN first_oi < last_oi THEN 1 ELSE 0 END) AS changed
@@ -128,7 +128,7 @@ FROM (SELECT date, option_symbol, min(oi) AS first_oi, max(oi) AS last_oi FROM t
 GROUP BY date ORDER BY date
 \`\`\`
 
-If \`changed\` is 0, there is one figure for a session. The next query shows whether it is the figure of the evening before: open interest cannot change by more than the contracts that traded, so nearly all contracts must be \`possible\`.
+If \`changed\` is 0, each contract has one figure per session. The next query shows whether that figure is from the evening before. If it is, nearly all contracts are \`possible\`, because open interest cannot change by more than the contracts that traded.
 
 \`\`\`sql recipe run
 WITH listed AS (
@@ -142,11 +142,11 @@ WHERE now.date = (SELECT max(date) FROM trades)
 GROUP BY now.date
 \`\`\`
 
-Generated sessions draw a new open interest each day, so few are possible there.
+Generated sessions have a new random open interest each day, so few are possible there.
 
 ### Time
 
-The API document says "trade creation time" and names no time zone. flowdrop takes it for New York's clock: then nearly all trades lie from 09:30 to 16:15, and the first half hour is among the busiest.
+The API document says "trade creation time" and names no time zone. flowdrop assumes New York time. If that is right, nearly all trades are between 09:30 and 16:15, and the first half hour is among the busiest.
 
 \`\`\`sql recipe run
 SELECT EXTRACT(HOUR FROM time) AS hour, CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 30 END AS minute, count(*) AS trades
@@ -155,7 +155,7 @@ FROM trades WHERE date = (SELECT max(date) FROM trades) GROUP BY 1, 2 ORDER BY 1
 
 ### Side and sentiment
 
-\`side\` is only shown in rows. \`sentiment\` is an estimate "from whether the trade executed at bid, ask or spot". The table shows the rule that your API uses; a trade at the ask is not known to be a purchase that opens a position.
+The API document shows \`side\` only in rows. \`sentiment\` is an estimate "from whether the trade executed at bid, ask or spot". The query shows the rule that your API uses. A trade at the ask is not necessarily a purchase that opens a position.
 
 \`\`\`sql recipe run
 SELECT put_call, side, sentiment, count(*) AS trades FROM trades
@@ -164,7 +164,7 @@ WHERE date = (SELECT max(date) FROM trades) GROUP BY put_call, side, sentiment O
 
 ### Exchange
 
-The API document lists no values. The included service sends names (\`CBOE\`, \`PHLX\`). Single letters are most likely OPRA's participant ids; their list is in OPRA's Pillar Output Specification.
+The API document lists no values. The included service sends names (\`CBOE\`, \`PHLX\`). Single letters are most likely OPRA's participant ids, which OPRA's Pillar Output Specification lists.
 
 \`\`\`sql recipe run
 SELECT exchange, count(*) AS trades, min(symbol) AS example FROM trades GROUP BY exchange ORDER BY trades DESC, exchange

@@ -239,7 +239,7 @@ describe('SQL of single trades is refused', () => {
     [
       'of a common table expression of the same name',
       `WITH ${TABLE} AS (SELECT 1) SELECT id FROM ${TABLE} WHERE {window}`,
-      ['"RawOptionTrades" would be another expression instead of the table', 'another name'],
+      ['"RawOptionTrades" would hide the table', 'another name'],
     ],
     [
       'with DISTINCT',

@@ -33,14 +33,14 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       command: 'only of this command',
       outcome: 'only with this outcome, or `running`',
       before: '`next` of an answer: older runs',
-      limit: 'at most so many, 1 to 500',
+      limit: 'maximum number of runs, 1 to 500',
     },
   },
   '/api/runs/{job}/{run}': { summary: 'One run with its windows', answer: runSchema },
   '/api/runs/{job}/{run}/log': {
     summary: 'The last lines of a log',
     answer: logSchema,
-    query: { level: 'the least level: info, warn, error', text: 'only lines that contain this text' },
+    query: { level: 'minimum level: info, warn, error', text: 'only lines that contain this text' },
   },
   '/api/drops/{job}/{date}': {
     summary: 'One drop: manifest, revisions, checks, audit',
@@ -105,7 +105,7 @@ const FAILURES = {
   400: describeAnswer('a parameter is wrong', errorSchema),
   401: describeAnswer('the token is missing or wrong', errorSchema),
   403: describeAnswer('not allowed', errorSchema),
-  404: describeAnswer('there is no such thing', errorSchema),
+  404: describeAnswer('not found', errorSchema),
 };
 
 function describeAnswer(description: string, schema: z.ZodType) {

@@ -93,7 +93,7 @@ const JOB_GAUGES: Readonly<
     read: ({ status, statusFault }) => (statusFault !== undefined || status?.document.fault ? 1 : 0),
   },
   flowdrop_status_read_timestamp_seconds: {
-    help: 'When the status of the job was last read. Absent until it was.',
+    help: 'When the status of the job was last read. Absent until it is read.',
     read: ({ status }) => toSeconds(status?.readAtMs),
   },
 };

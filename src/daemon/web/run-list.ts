@@ -62,7 +62,7 @@ export function renderProgress(progress: RunProgress | null): Markup {
 
 /** @param timeZone of the times shown */
 export function renderRuns(runs: readonly RunSummary[], nowMs: number, timeZone: string): Markup {
-  if (runs.length === 0) return html`<p class="quiet">No run is remembered.</p>`;
+  if (runs.length === 0) return html`<p class="quiet">No runs on record.</p>`;
   return html`<ol class="runs">${runs.map((run) => renderRun(run, nowMs, timeZone))}</ol>`;
 }
 

@@ -214,7 +214,7 @@ async function auditDate(
 /** Why `mirror` leaves rows that are gone, if an earlier audit left them. */
 function describeEarlier({ name }: SqlJob, { date, kept = 0 }: Manifest): string | undefined {
   if (kept === 0) return undefined;
-  return `an earlier audit kept them, and this removes them: flowdrop backfill ${name} --all --from ${date} --to ${date}`;
+  return `an earlier audit kept them; to remove them: flowdrop backfill ${name} --all --from ${date} --to ${date}`;
 }
 
 /** @param why they are not removed */

@@ -98,7 +98,7 @@ export function draftOnServer(
           `the server wrote ${date}, but ${store.url} does not have it: its named collection ${collection} has another address`,
           {
             kind: 'usage',
-            hint: `Let its url be the address of ${store.url}, with the prefix and a / at the end. The object is under _flowdrop/sealing/ there.`,
+            hint: `Set its url to the address of ${store.url}, with the prefix and a / at the end. The object is under _flowdrop/sealing/ there.`,
           },
         );
       }

@@ -82,7 +82,7 @@ export function assertCountedOnce({ source }: SqlJob, date: string, groups: DayC
   const place = twice.symbol === undefined ? `second ${twice.second} of the day` : `symbol ${twice.symbol}`;
   throw tornFault(
     date,
-    `groups whose "${time}" is in ${place} arrive in two parts of the date, although these end between grains`,
+    `groups whose "${time}" is in ${place} arrive in two windows, although windows end between grains`,
   );
 }
 

@@ -79,7 +79,7 @@ export function invalidFile(file: string, faults: readonly string[]): Fault {
   const shown = faults.map((fault) => `${file}:${fault.replaceAll(LIKE_KEY, '$1_(not shown)')}`);
   return new Fault('KEY_FILE_INVALID', shown.join('\n'), {
     kind: 'usage',
-    hint: '`flowdrop key --name NAME --file FILE` makes a key and adds its entry; replace a key that was in a file.',
+    hint: '`flowdrop key --name NAME --file FILE` makes a key and adds its entry. Replace any key that was in the file in plain text.',
   });
 }
 

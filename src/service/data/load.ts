@@ -52,7 +52,7 @@ function assertColumns(file: string, columns: readonly FileColumn[]): void {
   if (missing.length === 0) return;
   const came = columns.map((column) => column.name).join(', ');
   const wanted = TRADE_COLUMNS.map((column) => column.name).join(', ');
-  throw new Fault('DATA_INVALID', `${file}: rows lack ${missing.join(', ')}; they have ${came}; allowed is ${wanted}`, {
+  throw new Fault('DATA_INVALID', `${file}: rows lack ${missing.join(', ')}; they have ${came}; required: ${wanted}`, {
     kind: 'usage',
     hint: 'Rows are trade records as the API returns them.',
   });

@@ -104,7 +104,7 @@ function assertColumns(file: string, present: readonly string[]): void {
   const missing = TRADE_COLUMNS.filter(({ name }) => !present.includes(name)).map(({ name }) => name);
   if (missing.length === 0) return;
   const wanted = TRADE_COLUMNS.map(({ name }) => name).join(', ');
-  throw invalid(`${file}: rows lack ${missing.join(', ')}; they have ${present.join(', ')}; allowed is ${wanted}`);
+  throw invalid(`${file}: rows lack ${missing.join(', ')}; they have ${present.join(', ')}; required: ${wanted}`);
 }
 
 function assertOrder(file: string, names: readonly string[]): void {

@@ -39,7 +39,7 @@ export const LOGOUT: Operation = {
   method: 'DELETE',
   path: '/api/session',
   summary: 'End the session',
-  description: 'Takes the cookie away. Succeeds without a session too.',
+  description: 'Removes the cookie. Also succeeds without a session.',
   tag: 'Session',
   security: [],
   responses: [
