@@ -106,7 +106,7 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
       }
       return {
         title: `${date} is degraded`,
-        what: `${dataset} has a drop of ${date}, but it is not known to be complete.${said && ` Lacking: ${said}`}`,
+        what: `${dataset} has a drop of ${date}, but it is not known to be complete.${said && ` Reason: ${said}`}`,
         next: `Export it again${describeExpiry(cause, subject, ', before ')}: \`flowdrop backfill ${job} --failed ${range}\``,
       };
     case 'date-doubtful':

@@ -89,7 +89,7 @@ function createGate(message: UnderWay | undefined): Transform {
         () => done(),
         (reason: unknown) => {
           message.denial = { reason };
-          done(new Error('the sender took the message back'));
+          done(new Error('the sender aborted the message'));
         },
       );
     },

@@ -148,8 +148,8 @@ export function assertListing(page: ListObjectsV2CommandOutput, prefix: string, 
     throw new UnmetRequest(`the listing of ${prefix} has ${foreign.Key ?? 'an object without a key'}`, UNMET_HINT);
   }
   const next = page.NextContinuationToken;
-  if (page.IsTruncated === true && !next) throw new UnmetRequest('the listing breaks off', UNMET_HINT);
-  if (next && next === token) throw new UnmetRequest('the listing comes back to where it was', UNMET_HINT);
+  if (page.IsTruncated === true && !next) throw new UnmetRequest('the listing is cut off', UNMET_HINT);
+  if (next && next === token) throw new UnmetRequest('the listing repeats the same page', UNMET_HINT);
 }
 
 function readTag(result: unknown): unknown {

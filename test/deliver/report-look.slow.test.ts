@@ -99,8 +99,8 @@ describe('own templates', () => {
   });
 
   it.each([
-    ['flow.mjm', 'x', 'replaces no template, and none includes it'],
-    ['alert.mjml', 'x', 'replaces no template, and none includes it'],
+    ['flow.mjm', 'x', 'has no effect: it has the name of no template'],
+    ['alert.mjml', 'x', 'has no effect: it has the name of no template'],
     ['glance.txt', "<%~ include('../../../etc/passwd') %>", 'a template includes only files of its folder'],
   ])('are refused if they would do nothing or leave their folder: %s', async (name, text, message) => {
     const { reports } = await writeReports(`template: flow, ${TO}, templates: brand`, { [name]: text });

@@ -41,7 +41,7 @@ Before you sum trades: a drop has every record, including cancels and late repor
 
 const TRADES = `## Trades
 
-One row is one trade record. The job [nightly-trades](../jobs/nightly-trades.yaml) exports them as the dataset \`trades\`. Sorted by \`symbol\`, \`time\`, \`id\`.`;
+One row is one trade record. The job [nightly-trades](../jobs/nightly-trades.yaml) exports these as the dataset \`trades\`. Sorted by \`symbol\`, \`time\`, \`id\`.`;
 
 const CODE_ROWS = [
   ['`put_call`', '`CALL`, `PUT`'],
@@ -83,11 +83,11 @@ ${buildTable(['column', 'codes'], CODE_ROWS)}
 
 const CHAIN = `## Option chain
 
-One row is one contract of the session's last snapshot. The job [option-chain](../jobs/option-chain.yaml) exports them as the dataset \`option-chain\` (\`option_chain\` in SQL). The API document does not show the fields of a chain row.`;
+One row is one contract of the session's last snapshot. The job [option-chain](../jobs/option-chain.yaml) exports these as the dataset \`option-chain\` (\`option_chain\` in SQL). The API document does not show the fields of a chain row.`;
 
 const STRUCTURE = `## Market structure
 
-One row is one symbol. The job [market-structure](../jobs/market-structure.yaml) exports them as the dataset \`market-structure\` (\`market_structure\` in SQL). The API document describes the fields of \`meta\` and \`intraday_gex\`, but not those of the other objects. So the drop has these twice: as columns, and as one JSON text.`;
+One row is one symbol. The job [market-structure](../jobs/market-structure.yaml) exports these as the dataset \`market-structure\` (\`market_structure\` in SQL). The API document describes the fields of \`meta\` and \`intraday_gex\`, but not those of the other objects. So the drop has these twice: as columns, and as one JSON text.`;
 
 const SUMMARY = `## Summary
 

@@ -273,7 +273,7 @@ describe('SQL of single trades is refused', () => {
     [
       'with the time under the name of a part of another expression',
       rows('WHERE {window}', 'length(expiration_date AS time) AS price'),
-      ['"time" would be another expression'],
+      ['"time" would hide'],
     ],
     [
       'with an aggregate of a common expression',

@@ -214,7 +214,7 @@ describe('rows that are gone at the source', () => {
     await insertTrades(days.engine, [late(31)]);
     expect((await days.run()).audits[DATE]).toMatchObject({ result: 'differs', revision: 2 });
     const mirror = { rule: 'mirror' } as const;
-    const reason = expect.stringContaining(`this removes them: flowdrop backfill`);
+    const reason = expect.stringContaining(`to remove them: flowdrop backfill`);
     expect((await days.run(mirror)).audits[DATE]).toMatchObject({ result: 'differs', revision: 2, reason });
     // One beside them, one far from them.
     await insertTrades(days.engine, [late(601), late(300)]);

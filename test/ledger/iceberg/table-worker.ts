@@ -27,6 +27,6 @@ for (;;) {
   } catch (error) {
     // The other worker was just at the same date, or wrote the conditions at the same moment.
     const isOther = isFault(error) && ['SEALING_BROKEN', 'MANIFEST_INVALID', 'TABLE_BUSY'].includes(error.code);
-    if (!isOther && !String(error).includes('condition.json failed: other bytes are there')) throw error;
+    if (!isOther && !String(error).includes('condition.json failed: the file has different bytes')) throw error;
   }
 }
