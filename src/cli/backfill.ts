@@ -48,7 +48,7 @@ function readMode({ missing, failed, all }: BackfillFlags): BackfillMode {
 function readRange({ from, to }: BackfillFlags): DateRange | undefined {
   if (from === undefined && to === undefined) return undefined;
   if (from !== undefined && to !== undefined) return parseRange(from, to);
-  throw new Fault('DATE_INVALID', `${from === undefined ? '--to needs --from' : '--from needs --to'}`, {
+  throw new Fault('DATE_INVALID', from === undefined ? '--to needs --from' : '--from needs --to', {
     kind: 'usage',
     hint: 'Give both --from and --to, or neither for the whole lookback.',
   });
