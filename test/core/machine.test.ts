@@ -25,13 +25,13 @@ describe('the memory of the engine', () => {
   });
 
   it('is refused where too little would be left for it, with what there is and what is needed', () => {
-    expect(() => planEngineMemory(512_000_000)).toThrow(/512\.0 MB of memory, 550\.0 MB at least/);
+    expect(() => planEngineMemory(512_000_000)).toThrow(/512\.0 MB of memory; it needs at least 550\.0 MB/);
   });
 });
 
 describe('open files', () => {
   it('are refused below what a run needs', () => {
-    expect(() => assertEnoughFiles(255)).toThrow(/255 files, 256/);
+    expect(() => assertEnoughFiles(255)).toThrow(/255 files; it needs at least 256/);
     assertEnoughFiles(256);
     assertEnoughFiles(undefined);
   });

@@ -75,7 +75,7 @@ describe('groups that are longer than the grain', () => {
     Object.assign(limits, { axis: 'time', dateRows: ROWS, passedRows: 1600, refusedRows: 2000, timeProfile });
     await expect(probeGroups({ source: sourceOf(10_000), limits }, flowJob('minute'), DATE)).rejects.toMatchObject({
       code: 'GROUP_TORN',
-      message: expect.stringContaining('groups whose "start" is in second 34200 of the day arrive in two parts'),
+      message: expect.stringContaining('groups whose "start" is in second 34200 of the day arrive in two windows'),
     });
   });
 
