@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { startS3, useS3Credentials } from '../support/s3-server.ts';
 import { describeServerDrop, runServerDropChaos } from './server-drops.ts';
 
-const RUNS = 5;
+const RUNS = 3;
 /** A seed of each run, which its line prints. */
 const SEED = Date.now() % 1_000_000;
 

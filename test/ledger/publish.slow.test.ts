@@ -28,7 +28,7 @@ import { listKeys, readText, STORES } from '../support/stores.ts';
 import { DATE } from '../support/trades.ts';
 
 /** Of each store; more by hand. */
-const SEEDS = 60;
+const SEEDS = 30;
 const METHODS = ['get', 'head', 'put', 'putIfAbsent', 'copy', 'remove', 'download', 'list'] as const;
 /** More calls than publishing a revision has. */
 const CALLS = 45;

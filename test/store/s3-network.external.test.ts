@@ -20,8 +20,8 @@ const { server } = await startS3();
 const MIB = 1024 * 1024;
 const LARGE_BYTES = 16 * MIB;
 const KEY = '_flowdrop/sealing/trades/session=2026-11-19/rev=1/0a.parquet';
-const UPLOAD_SEEDS = 35;
-const RIVAL_ROUNDS = 50;
+const UPLOAD_SEEDS = 20;
+const RIVAL_ROUNDS = 30;
 const RIVALS = 8;
 /** Small parts, and a stall that is noticed at once. */
 const LIMITS = { putBytes: 6 * MIB, partBytes: 5 * MIB, requestTimeoutMs: 1_000 };
