@@ -34,10 +34,10 @@ For quants: every column of every drop, with its meaning, unit, type and source,
 - **Type**: how the file stores the values: [types](drops.md#types). \`wall\` is New York's clock without a zone, \`instant\` is UTC.
 - **Null**: \`no\`: never. \`yes\`: a value that is often unknown. \`rarely\`: not null by contract; if the API sends a null, it is kept and counted in \`nulls\` of the [manifest](drops.md#manifestjson). Unknown text is usually empty, not null.
 - **Unit**: \`not documented\` means that the provider's API document ("the API document" on this page) gives no unit.
-- **Source**: \`document\`: the API document describes the column. \`rows\`: it shows the column only in rows, so the meaning is inferred from those. \`service\`: it does not show the field; name and meaning come from the included [service](service.md). Other fields of your API become extra text columns. \`flowdrop\`: computed or filled in by flowdrop.
+- **Source**: \`document\`: the API document describes the column. \`rows\`: it shows the column only in sample rows, so the meaning is inferred from those. \`service\`: it does not show the field; name and meaning come from the included [service](service.md). Other fields of your API become extra text columns. \`flowdrop\`: computed or filled in by flowdrop.
 - **Check**: where the API document leaves the unit or the time of a number open, the meaning links to [a query](#what-the-api-document-does-not-say-and-how-to-check-it) that finds it in your own data.
 
-Before you sum trades: a drop has every record, including cancels and late reports. See [which records count](formulas.md#which-records-count), and the ready queries in [recipes](recipes.md).`;
+Before you sum trades: a drop has every record, including cancels and late reports. See [which records count](formulas.md#which-records-count), and the ready-made queries in [recipes](recipes.md).`;
 
 const TRADES = `## Trades
 
@@ -55,7 +55,7 @@ const CODE_ROWS = [
   ],
   [
     '`moneyness`',
-    '`ITM` in the money, `ATM` at the money, `OTM` out of the money; the API document does not say how near the spot `ATM` is',
+    '`ITM` in the money, `ATM` at the money, `OTM` out of the money; the API document does not say how close to the spot price `ATM` is',
   ],
   ['`exchange`', 'not listed by the API document: [see which ones you get](#exchange)'],
   ['`underlying_type`', 'not listed by the API document; may be empty'],
@@ -87,7 +87,7 @@ One row is one contract of the session's last snapshot. The job [option-chain](.
 
 const STRUCTURE = `## Market structure
 
-One row is one symbol. The job [market-structure](../jobs/market-structure.yaml) exports these as the dataset \`market-structure\` (\`market_structure\` in SQL). The API document describes the fields of \`meta\` and \`intraday_gex\`, but not those of the other objects. So the drop has these twice: as columns, and as one JSON text.`;
+One row is one symbol. The job [market-structure](../jobs/market-structure.yaml) exports these as the dataset \`market-structure\` (\`market_structure\` in SQL). The API document describes the fields of \`meta\` and \`intraday_gex\`, but not those of the other objects. So the drop has those other objects twice: as columns, and as one JSON text.`;
 
 const SUMMARY = `## Summary
 
@@ -120,7 +120,7 @@ The included service sends theta per calendar day, vega per point and rho per po
 
 ### Open interest
 
-The API document does not say as of when open interest is. Exchanges publish it once, before the session, as of the end of the previous session.
+The API document does not say which point in time open interest refers to. Exchanges publish it once, before the session, as of the end of the previous session.
 
 \`\`\`sql recipe run
 SELECT date, count(*) AS contracts, sum(CASE WHEN first_oi < last_oi THEN 1 ELSE 0 END) AS changed
@@ -142,7 +142,7 @@ WHERE now.date = (SELECT max(date) FROM trades)
 GROUP BY now.date
 \`\`\`
 
-Generated sessions have a new random open interest each day, so few are possible there.
+Generated sessions have a new random open interest each day, so only a few contracts are \`possible\` there.
 
 ### Time
 
@@ -155,7 +155,7 @@ FROM trades WHERE date = (SELECT max(date) FROM trades) GROUP BY 1, 2 ORDER BY 1
 
 ### Side and sentiment
 
-The API document shows \`side\` only in rows. \`sentiment\` is an estimate "from whether the trade executed at bid, ask or spot". The query shows the rule that your API uses. A trade at the ask is not necessarily a purchase that opens a position.
+The API document shows \`side\` only in sample rows. \`sentiment\` is an estimate "from whether the trade executed at bid, ask or spot". The query shows the rule that your API uses. A trade at the ask is not necessarily a purchase that opens a position.
 
 \`\`\`sql recipe run
 SELECT put_call, side, sentiment, count(*) AS trades FROM trades
