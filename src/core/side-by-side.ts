@@ -1,4 +1,4 @@
-/** Two pieces of work at the same time. */
+/** Several pieces of work at the same time. */
 
 /** Waits for both, even when one fails. An error of the first is thrown before one of the second. */
 export async function sideBySide<First, Second>(
@@ -7,4 +7,32 @@ export async function sideBySide<First, Second>(
 ): Promise<[First, Second]> {
   await Promise.allSettled([first, second]);
   return [await first, await second];
+}
+
+/**
+ * Does `act` for each item, in their order, at most `width` at the same time. After an error no other item begins; the
+ * error is thrown when the running ones have ended.
+ * @returns the results, in the order of the items
+ */
+export async function inParallel<Item, Result>(
+  items: readonly Item[],
+  width: number,
+  act: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  const waiting = [...items.entries()];
+  const work = async () => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      const [index, item] = next;
+      try {
+        results[index] = await act(item);
+      } catch (error) {
+        waiting.length = 0;
+        throw error;
+      }
+    }
+  };
+  const ended = await Promise.allSettled(Array.from({ length: width }, work));
+  for (const one of ended) if (one.status === 'rejected') throw one.reason;
+  return results;
 }

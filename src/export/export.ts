@@ -1,12 +1,10 @@
 /**
  * The export of a job: plan, then for each unsealed date, soonest expiry first: fetch, recount, seal; the audits of the other
- * dates come after, when the caller asks for them. Invariant: a failed
- * date does not stop the others, unless the query or the key is wrong. Staged and sealed rows are always kept, and the
- * next call goes on from there.
+ * dates come after, when the caller asks for them. Invariant: a failed date does not stop the others, unless the query or the
+ * key is wrong. Staged and sealed rows are always kept, and the next call goes on from there.
  */
-import { rm } from 'node:fs/promises';
 import { type DateRange, isInRange } from '../calendar/date-range.ts';
-import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
+import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import type { Finished } from '../ledger/finish.ts';
 import {
@@ -24,23 +22,14 @@ import { addFailures } from '../state/failures.ts';
 import type { OnRunEvent, RunEvent } from '../state/run-events.ts';
 import { type DateResult, isInVain, type RunResult } from '../state/run-result.ts';
 import { addUnavailable } from '../state/unavailable.ts';
-import { isStoreChange } from '../store/identity.ts';
 import { API_DOWN_CODES } from './api-down.ts';
 import { type Audited, auditSealed } from './audits/source-audit.ts';
-import { type ClockReading, findConflict, readClocks } from './clocks.ts';
+import { type ClockReading, readClocks } from './clocks.ts';
 import { type BackfillMode, type DateSelection, selectDates } from './date-selection.ts';
 import type { ExportContext } from './export-context.ts';
-import { exportDate } from './export-date.ts';
-import { type PlannedDate, type RunPlan, withHeld } from './export-plan.ts';
-import { describeSealedDate, type HeldBack, type OpenDate } from './exported.ts';
-import {
-  describeFault,
-  finishLeftovers,
-  listUnfinished,
-  mendDerived,
-  removeLocalLeftovers,
-  reportDamage,
-} from './leftovers.ts';
+import { type RunPlan, withHeld } from './export-plan.ts';
+import { discardOldFiles, type ExportedDates, exportPlanned, saveLimits } from './export-planned.ts';
+import { finishLeftovers, mendDerived, removeLocalLeftovers, reportDamage } from './leftovers.ts';
 import { describeNamed } from './named-dates.ts';
 import { planDates } from './planner.ts';
 import { readSelectionFacts } from './selection-facts.ts';
@@ -142,42 +131,6 @@ function describePlan({ dates }: RunPlan): RunEvent {
     rows: rows.includes(undefined) ? undefined : rows.reduce<number>((sum, one) => sum + (one ?? 0), 0),
     pages: dates.reduce((sum, { pages }) => sum + pages, 0),
   };
-}
-
-interface ExportedDates {
-  readonly results: readonly DateResult[];
-  readonly held: readonly HeldDate[];
-  readonly open: ReadonlyMap<string, number>;
-  readonly audits?: RunResult['audits'];
-}
-
-/** The planned dates, one after the other. */
-async function exportPlanned(
-  context: ExportContext,
-  plan: RunPlan,
-  { finished, sealed }: ExportStart,
-): Promise<ExportedDates> {
-  const planned = new Set(plan.dates.map(({ date }) => date));
-  const results = [...listUnfinished(finished, planned, (error) => describeFault(error, context.redact))];
-  const held = [...plan.held];
-  const open = new Map(plan.open);
-  for (const one of plan.dates) {
-    // Limits found while exporting are kept even when the date fails.
-    const result = await runDate(context, one, sealed.has(one.date), plan).finally(() => saveLimits(context));
-    if ('settlesAtMs' in result) {
-      open.set(one.date, result.settlesAtMs);
-      continue;
-    }
-    if ('held' in result) {
-      held.push({ date: one.date, reason: result.held });
-      continue;
-    }
-    results.push(result);
-    // Every window has used up its retries: the other dates would wait for the same API.
-    if (result.error && API_DOWN_CODES.has(result.error.code)) break;
-  }
-  await discardOldFiles(context, results);
-  return { results, held, open };
 }
 
 /** Compares the sealed dates that this run did not export with the source. */
@@ -318,45 +271,6 @@ function logHeld({ log }: ExportContext, held: readonly HeldDate[], { conflict, 
   }
 }
 
-async function runDate(
-  context: ExportContext,
-  planned: PlannedDate,
-  restate: boolean,
-  plan: RunPlan,
-): Promise<DateResult | HeldBack | OpenDate> {
-  const { source, onEvent } = context;
-  const { date } = planned;
-  const requestsBefore = source.stats.requests;
-  try {
-    assertNotAborted(context.signal);
-    const exported = await exportDate(context, planned, restate, plan);
-    if ('settlesAtMs' in exported || 'held' in exported) return exported;
-    const { published, missing } = exported;
-    const requests = source.stats.requests - requestsBefore;
-    const lacking = missing.length > 0 ? { missing } : {};
-    if (published === undefined) return { date, status: 'missing', rows: 0, requests, ...lacking };
-    return { ...describeSealedDate(context, published, requests), ...lacking };
-  } catch (error) {
-    // A wrong query or key fails every date, and an interruption is not the date's fault.
-    if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;
-    // No other date can be sealed either.
-    if (isStoreChange(error)) throw error;
-    const { redact } = context;
-    context.log.error(
-      { event: 'date-failed', date, code: error.code, reason: error.message },
-      `${date} failed: ${error.message}`,
-    );
-    onEvent({ kind: 'failed', date, reason: redact(error.message) });
-    return {
-      date,
-      status: 'failed',
-      rows: 0,
-      requests: source.stats.requests - requestsBefore,
-      error: describeFault(error, redact),
-    };
-  }
-}
-
 /** Two jobs with one dataset would each treat the other's dates as sealed. */
 async function assertOwnDataset(context: ExportContext, job: Job, sealed: ReadonlySet<string>): Promise<void> {
   const newest = [...sealed].sort().at(-1);
@@ -382,18 +296,4 @@ async function discardSealedStages(
   for (const date of await listStages(engine)) {
     if (sealed.has(date) && !selection.isWanted(date)) await discardStages(engine, date);
   }
-}
-
-/** The newest drop's local file is kept for the report; the others are in the store. */
-async function discardOldFiles(context: ExportContext, results: readonly DateResult[]): Promise<void> {
-  const done = results.filter(({ status }) => status !== 'failed' && status !== 'missing').map(({ date }) => date);
-  for (const date of done.slice(0, -1)) await rm(context.state.drop(date), { force: true });
-}
-
-async function saveLimits(context: ExportContext): Promise<void> {
-  const { limits, source, clock } = context;
-  // When clocks differ, nobody knows which is wrong: the next run starts with its own clock.
-  limits.clockOffsetMs = findConflict(context) === undefined ? source.serverNow() - clock.now() : 0;
-  limits.answerMs = source.stats.answerMs || limits.answerMs;
-  await limits.save();
 }

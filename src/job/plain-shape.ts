@@ -6,6 +6,11 @@ export const nameSchema = z
   .string()
   .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, 'lower-case letters, digits, - and _, beginning with a letter or digit');
 
+/** Of a column. */
+export const identifierSchema = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]{0,62}$/, 'a column name: letters, digits and _, not beginning with a digit');
+
 export const addressSchema = z.email('an e-mail address like desk@example.com');
 
 export const timezoneSchema = z.string().refine(isTimeZone, 'a time zone of the IANA database, e.g. America/New_York');

@@ -6,6 +6,7 @@ import { findNearest } from '../core/nearest.ts';
 import { SUMMARIZED_COLUMNS } from '../report/records.ts';
 import { isS3Location } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
+import { DROP_DEFAULTS } from './drop-shape.ts';
 import {
   type AuditRule,
   EVENT_TYPES,
@@ -68,8 +69,9 @@ export function resolveJob(file: string, folder: string, written: JobFile): Job 
       table: written.drop.table ?? null,
       catalog: resolveCatalog(written.drop),
       sort,
-      compression: written.drop.compression ?? JOB_DEFAULTS.compression,
+      compression: written.drop.compression ?? DROP_DEFAULTS.compression,
       write: resolveWriter(source, written.drop),
+      parallel: resolveParallel(written.drop),
       s3: resolveObjectOptions(written.drop.s3),
     },
     rows: {
@@ -94,7 +96,7 @@ function withNulls(source: JobSource, sort: readonly string[]): JobSource {
 }
 
 /** Only a server that has the rows can write them, and only where it reaches the store. */
-function resolveWriter({ kind }: JobSource, { write = JOB_DEFAULTS.write, to }: JobFile['drop']): JobDrop['write'] {
+function resolveWriter({ kind }: JobSource, { write = DROP_DEFAULTS.write, to }: JobFile['drop']): JobDrop['write'] {
   if (write === 'worker') return write;
   if (kind !== 'table') throw new ResolveFault(['drop', 'write'], 'may be server only with `api: clickhouse`');
   if (!isS3Location(to)) {
@@ -104,6 +106,15 @@ function resolveWriter({ kind }: JobSource, { write = JOB_DEFAULTS.write, to }: 
     );
   }
   return write;
+}
+
+/** The worker's disk and engine hold one date at a time. */
+function resolveParallel({ write, parallel = DROP_DEFAULTS.parallel }: JobFile['drop']): number {
+  if (parallel === 1 || write === 'server') return parallel;
+  throw new ResolveFault(
+    ['drop', 'parallel'],
+    'is only allowed with `write: server`: a worker writes one date at a time',
+  );
 }
 
 /** Only rows that the API counts can be compared. */

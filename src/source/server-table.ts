@@ -136,6 +136,27 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
   };
 }
 
+/** The same table with statistics of its own, for one of several dates at a time; its statements also count in those of `table`. */
+export function countApart(table: ServerTable): ServerTable {
+  const stats: SourceStats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 };
+  return {
+    ...table,
+    stats,
+    rows(sql, options) {
+      stats.requests += 1;
+      return table.rows(sql, options);
+    },
+    run(sql, signal) {
+      stats.requests += 1;
+      return table.run(sql, signal);
+    },
+    download(sql, format, path, signal) {
+      stats.requests += 1;
+      return table.download(sql, format, path, signal);
+    },
+  };
+}
+
 /** The table's name, quoted part by part. */
 export function quoteTable(table: string): string {
   return table.split('.').map(quoteIdentifier).join('.');

@@ -18,7 +18,7 @@ import { type ClickHouseFront, startClickHouseFront } from '../support/clickhous
 import { MAIN, makeFolder } from '../support/flowdrop.ts';
 import { createRandom } from '../support/random.ts';
 import { type S3Server, s3Environment } from '../support/s3-server.ts';
-import { fillServerTables, nameCollection, SERVER_DAY } from '../support/server-tables.ts';
+import { fillServerTables, nameCollection, SERVER_DAY, SERVER_DAYS } from '../support/server-tables.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
 const WIDE_ROWS = 90_000;
@@ -31,7 +31,7 @@ const ATTEMPT_MS = 60_000;
 const SERVER_CODES = [159, 210, 241, 394];
 const FAULTS = ['kill', 'server-error', 'server-reset', 'server-gone', 'store-reset', 'stall'] as const;
 type Fault = (typeof FAULTS)[number];
-type Table = 'RawOptionTrades' | 'wide';
+type Table = 'RawOptionTrades' | 'wide' | 'days';
 
 export interface ServerDropResult {
   readonly seed: number;
@@ -99,12 +99,14 @@ export async function runServerDropChaos(
 async function runOnce(bench: Bench, seed: number): Promise<ServerDropResult> {
   const random = createRandom(seed);
   const below = (limit: number) => Math.floor(random() * limit);
-  const table = random() < 0.3 ? 'wide' : 'RawOptionTrades';
+  const drawn = random();
+  const table = drawn < 0.3 ? 'wide' : drawn < 0.6 ? 'days' : 'RawOptionTrades';
+  const parallel = 1 + below(SERVER_DAYS.length);
   const dataset = `d${seed}`;
   const job = join(bench.folder, `${dataset}.yaml`);
   await writeFile(
     job,
-    `name: ${dataset}\nsource:\n  api: clickhouse\n  table: default.${table}\ndrop:\n  to: ${bench.location}\n  dataset: ${dataset}\n  write: server\n`,
+    `name: ${dataset}\nsource:\n  api: clickhouse\n  table: default.${table}\ndrop:\n  to: ${bench.location}\n  dataset: ${dataset}\n  write: server\n  parallel: ${parallel}\n`,
   );
   const [faults, ends, problems]: [Fault[], (number | 'killed')[], string[]] = [[], [], []];
   const attempts = 1 + below(MOST_ATTEMPTS);
@@ -171,11 +173,15 @@ function heal({ front, toServer, toStore }: Bench): void {
 }
 
 function start({ folder, env }: Bench, job: string) {
-  const child = spawn(process.execPath, [MAIN, 'backfill', job, '--from', SERVER_DAY, '--to', SERVER_DAY], {
-    cwd: folder,
-    env: { PATH: process.env['PATH'] ?? '', ...env },
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
+  const child = spawn(
+    process.execPath,
+    [MAIN, 'backfill', job, '--from', SERVER_DAY, '--to', SERVER_DAYS.at(-1) ?? ''],
+    {
+      cwd: folder,
+      env: { PATH: process.env['PATH'] ?? '', ...env },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    },
+  );
   let said = '';
   child.stderr.setEncoding('utf8').on('data', (part: string) => {
     said += part;
@@ -186,15 +192,28 @@ function start({ folder, env }: Bench, job: string) {
 
 /** Compares what is sealed with the table; a date that is not sealed yet is right before the end. */
 async function judge(
-  { front, store, folder }: Bench,
+  bench: Bench,
   dataset: string,
   table: Table,
   expected: 'maybe' | 'sealed',
 ): Promise<readonly string[]> {
-  const bytes = await store.get(manifestKey(dataset, SERVER_DAY));
+  const problems: string[] = [];
+  for (const day of table === 'days' ? SERVER_DAYS : [SERVER_DAY]) {
+    const found = await judgeDate(bench, { dataset, table, day }, expected);
+    problems.push(...found.map((problem) => `${day}: ${problem}`));
+  }
+  return problems;
+}
+
+async function judgeDate(
+  { front, store, folder }: Bench,
+  { dataset, table, day }: { readonly dataset: string; readonly table: Table; readonly day: string },
+  expected: 'maybe' | 'sealed',
+): Promise<readonly string[]> {
+  const bytes = await store.get(manifestKey(dataset, day));
   if (bytes === undefined) return expected === 'maybe' ? [] : ['the date is not sealed'];
   const manifest = JSON.parse(Buffer.from(bytes).toString('utf8')) as Manifest;
-  const drop = await store.get(dropKey(dataset, SERVER_DAY));
+  const drop = await store.get(dropKey(dataset, day));
   if (drop === undefined) return ['the drop is gone'];
   const hash = `sha256:${createHash('sha256').update(drop).digest('hex')}`;
   const path = join(folder, `${dataset}.parquet`);
@@ -203,7 +222,9 @@ async function judge(
   const [its] = await front.engine.rows<{ n: number; sum: string }>(
     `SELECT ${sums} FROM file(${quoteString(path)}, Parquet)`,
   );
-  const [own] = await front.engine.rows<{ n: number; sum: string }>(`SELECT ${sums} FROM ${table}`);
+  const [own] = await front.engine.rows<{ n: number; sum: string }>(
+    `SELECT ${sums} FROM ${table} WHERE date = ${quoteString(day)}`,
+  );
   await rm(path);
   return [
     ...(manifest.files[0].hash === hash ? [] : ['the drop has not the hash of its manifest']),

@@ -8,16 +8,18 @@ import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { dropKey, fileKey, historyKey, manifestKey, SUMMARY_FILENAME, sealingPrefix } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
+import type { RunResult } from '../../src/state/run-result.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type ClickHouseFront, startClickHouseFront } from '../support/clickhouse-front.ts';
 import { queryDuckDb, readWithDuckDb } from '../support/drop.ts';
 import { flowdrop, MAIN, makeFolder } from '../support/flowdrop.ts';
 import { s3Environment, startS3, useS3Credentials } from '../support/s3-server.ts';
-import { fillServerTables, nameCollection, SERVER_DAY, SERVER_ROWS } from '../support/server-tables.ts';
+import { fillServerTables, nameCollection, SERVER_DAY, SERVER_DAYS, SERVER_ROWS } from '../support/server-tables.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const { server, reason } = await startS3();
@@ -56,11 +58,16 @@ describe.skipIf(server === undefined)(`drops written by a server${reason === und
     if (server) await nameCollection(front, collection, server, at);
   };
 
-  async function writeJob(dataset: string, write: 'server' | 'worker', table = 'RawOptionTrades'): Promise<string> {
+  async function writeJob(
+    dataset: string,
+    write: 'server' | 'worker',
+    table = 'RawOptionTrades',
+    more = '',
+  ): Promise<string> {
     const path = join(folder.path, `${dataset}.yaml`);
     await writeFile(
       path,
-      `name: ${dataset}\nsource:\n  api: clickhouse\n  table: default.${table}\ndrop:\n  to: "s3://${server?.bucket}/${prefix}"\n  dataset: ${dataset}\n  write: ${write}\n`,
+      `name: ${dataset}\nsource:\n  api: clickhouse\n  table: default.${table}\ndrop:\n  to: "s3://${server?.bucket}/${prefix}"\n  dataset: ${dataset}\n  write: ${write}\n${more}`,
     );
     return path;
   }
@@ -220,6 +227,67 @@ describe.skipIf(server === undefined)(`drops written by a server${reason === und
     expect(await listKeys(sealingPrefix('killed'))).toEqual([]);
   }, 120_000);
 
+  it('are written at the same time, as many as the job allows, and are the same as one after the other', async () => {
+    const { length } = SERVER_DAYS;
+    const sealed = async (dataset: string, parallel: number) => {
+      const waiting = new Set<string>();
+      let most = 0;
+      front.onStatement = async (sql) => {
+        if (!sql.startsWith('INSERT INTO FUNCTION')) return undefined;
+        waiting.add(sql);
+        most = Math.max(most, waiting.size);
+        // Until as many wait as may, and then long enough for one that may not.
+        for (let polls = 0; polls < 100 && most < parallel; polls += 1) await delay(50);
+        await delay(500);
+        waiting.delete(sql);
+        return undefined;
+      };
+      try {
+        const job = await writeJob(dataset, 'server', 'days', `  parallel: ${parallel}\n`);
+        const args = ['backfill', job, '--from', SERVER_DAY, '--to', SERVER_DAYS.at(-1) ?? '', '--json'];
+        const { code, stdout, stderr } = await run(args);
+        expect(code, stderr).toBe(0);
+        const { dates } = JSON.parse(stdout) as RunResult;
+        return { most, dates: dates.map(({ date, status, rows, requests }) => ({ date, status, rows, requests })) };
+      } finally {
+        front.onStatement = undefined;
+      }
+    };
+    const [one, two, all] = [await sealed('one', 1), await sealed('two', 2), await sealed('all', length)];
+    expect([one.most, two.most, all.most]).toEqual([1, 2, length]);
+    expect(one.dates.map(({ date }) => date)).toEqual(SERVER_DAYS);
+    expect(one.dates.every(({ status, rows }) => status === 'sealed' && rows === SERVER_ROWS)).toBe(true);
+    expect(two.dates).toEqual(one.dates);
+    expect(all.dates).toEqual(one.dates);
+    for (const day of SERVER_DAYS) {
+      const [one, ...others] = await Promise.all(
+        ['one', 'two', 'all'].map(async (dataset) => {
+          const bytes = (await store.get(manifestKey(dataset, day))) ?? [];
+          const { rows, statistics, requests } = JSON.parse(Buffer.from(bytes).toString('utf8')) as Manifest;
+          return { rows, statistics, requests };
+        }),
+      );
+      expect(others).toEqual([one, one]);
+    }
+  }, 120_000);
+
+  it('fail alone when one of several fails', async () => {
+    const failing = SERVER_DAYS[1] ?? '';
+    const job = await writeJob('alone', 'server', 'days', `  parallel: ${SERVER_DAYS.length}\n`);
+    const args = ['backfill', job, '--from', SERVER_DAY, '--to', SERVER_DAYS.at(-1) ?? '', '--json'];
+    front.onStatement = (sql) => (sql.startsWith('INSERT') && sql.includes(`session=${failing}`) ? 241 : undefined);
+    const first = await run(args).finally(() => {
+      front.onStatement = undefined;
+    });
+    expect(first.code, first.stderr).toBe(1);
+    const statuses = (text: string) => (JSON.parse(text) as RunResult).dates.map(({ date, status }) => [date, status]);
+    expect(statuses(first.stdout)).toEqual(SERVER_DAYS.map((day) => [day, day === failing ? 'failed' : 'sealed']));
+    const second = await run(args);
+    expect(second.code, second.stderr).toBe(0);
+    expect(statuses(second.stdout)).toEqual([[failing, 'sealed']]);
+    expect(await listKeys(sealingPrefix('alone'))).toEqual([]);
+  }, 120_000);
+
   it('are not published if the rows, or the object, change meanwhile', async () => {
     await front.engine.command('CREATE OR REPLACE TABLE changing AS RawOptionTrades');
     await front.engine.command('INSERT INTO changing SELECT * FROM RawOptionTrades');
@@ -329,6 +397,14 @@ describe.skipIf(server === undefined)(`drops written by a server${reason === und
     const misplaced = await openS3Store({ ...server, prefix: `${prefix}-other` });
     for await (const { key } of misplaced.list('')) await misplaced.remove(key);
     await misplaced.close();
+  });
+
+  it('are written one at a time by a worker', async () => {
+    const check = await run(['check', await writeJob('worker', 'worker', 'days', '  parallel: 2\n')]);
+    expect([check.code, check.stdout + check.stderr]).toEqual([
+      2,
+      expect.stringMatching(/drop\.parallel[\s\S]*only allowed with `write: server`/),
+    ]);
   });
 
   it('need a store in S3 and a table of a server', async () => {

@@ -72,7 +72,14 @@ test('a minimal job gets every default', () => {
       columns: allowNulls(TRADE_COLUMNS.map(toJobColumn), ['symbol', 'time', 'id']),
     },
     drop: {
-      ...{ to: 'out', dataset: 'trades', sort: ['symbol', 'time', 'id'], compression: 'zstd', write: 'worker' },
+      ...{
+        to: 'out',
+        dataset: 'trades',
+        sort: ['symbol', 'time', 'id'],
+        compression: 'zstd',
+        write: 'worker',
+        parallel: 1,
+      },
       ...{ table: null, catalog: null, s3: {} },
     },
     rows: { onBad: 'quarantine', maxBad: 0.001 },

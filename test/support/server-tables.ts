@@ -1,4 +1,7 @@
-/** The tables of a server that writes its drops: `RawOptionTrades`, and a `wide` one whose file is copied inside the store. */
+/**
+ * The tables of a server that writes its drops: `RawOptionTrades`, a `wide` one whose file is copied inside the store, and
+ * `days` with several sessions.
+ */
 import { quoteString } from '../../src/engine/literal.ts';
 import type { ClickHouseFront } from './clickhouse-front.ts';
 import { createTradesTable, insertTrades } from './engine-source.ts';
@@ -7,6 +10,8 @@ import { createTrade } from './trades.ts';
 
 export const SERVER_DAY = '2025-03-03';
 export const SERVER_ROWS = 3_000;
+/** Of the table `days`: each has all rows of `RawOptionTrades`. */
+export const SERVER_DAYS = [SERVER_DAY, '2025-03-04', '2025-03-05'];
 const FLOATS = ['iv', 'delta', 'gamma', 'theta', 'vega', 'rho'];
 
 /** Trades of `SERVER_DAY`. */
@@ -25,6 +30,10 @@ export async function fillServerTables({ engine }: ClickHouseFront, wideRows: nu
   await engine.command('CREATE TABLE wide AS RawOptionTrades');
   await engine.command(`INSERT INTO wide SELECT * EXCEPT k REPLACE (concat(id, '-', toString(k)) AS id, ${noise})
     FROM RawOptionTrades CROSS JOIN (SELECT number AS k FROM numbers(${wideRows / SERVER_ROWS})) AS times`);
+  const days = SERVER_DAYS.map(quoteString).join(', ');
+  await engine.command('CREATE TABLE days AS RawOptionTrades');
+  await engine.command(`INSERT INTO days SELECT * EXCEPT day REPLACE (day AS date, concat(day, substring(time, 11)) AS time)
+    FROM RawOptionTrades CROSS JOIN (SELECT arrayJoin([${days}]) AS day) AS sessions`);
 }
 
 /** Creates the named collection of a store below `prefix`, or replaces it. */

@@ -1,0 +1,117 @@
+/**
+ * The planned dates of a run, each exported by itself. Invariant: one that fails does not stop the others, unless its error
+ * means that they fail too: a wrong query or key, an interruption, a store that has changed, an API that is down.
+ */
+import { rm } from 'node:fs/promises';
+import { assertNotAborted, isFault } from '../core/errors.ts';
+import { inParallel } from '../core/side-by-side.ts';
+import type { Finished } from '../ledger/finish.ts';
+import type { HeldDate } from '../plan/witness.ts';
+import { countApart } from '../source/server-table.ts';
+import type { DateResult, RunResult } from '../state/run-result.ts';
+import { isStoreChange } from '../store/identity.ts';
+import { API_DOWN_CODES } from './api-down.ts';
+import { findConflict } from './clocks.ts';
+import type { ExportContext } from './export-context.ts';
+import { exportDate } from './export-date.ts';
+import type { PlannedDate, RunPlan } from './export-plan.ts';
+import { describeSealedDate, type HeldBack, type OpenDate } from './exported.ts';
+import { describeFault, listUnfinished } from './leftovers.ts';
+
+export interface ExportedDates {
+  readonly results: readonly DateResult[];
+  readonly held: readonly HeldDate[];
+  readonly open: ReadonlyMap<string, number>;
+  readonly audits?: RunResult['audits'];
+}
+
+/** The planned dates, in their order: one after the other, or as many at a time as the job allows its server. */
+export async function exportPlanned(
+  context: ExportContext,
+  plan: RunPlan,
+  { finished, sealed }: { readonly finished: Finished; readonly sealed: ReadonlySet<string> },
+): Promise<ExportedDates> {
+  const planned = new Set(plan.dates.map(({ date }) => date));
+  const results = [...listUnfinished(finished, planned, (error) => describeFault(error, context.redact))];
+  const held = [...plan.held];
+  const open = new Map(plan.open);
+  let isDown = false;
+  const outcomes = await inParallel(plan.dates, context.opened.job.drop.parallel, async (one) => {
+    // Every window has used up its retries: the other dates would wait for the same API.
+    if (isDown) return undefined;
+    // Limits found while exporting are kept even when the date fails.
+    const result = await runDate(apart(context), one, sealed.has(one.date), plan).finally(() => saveLimits(context));
+    isDown ||= 'error' in result && result.error !== undefined && API_DOWN_CODES.has(result.error.code);
+    return result;
+  });
+  for (const [index, { date }] of plan.dates.entries()) {
+    const result = outcomes[index];
+    if (result === undefined) continue;
+    if ('settlesAtMs' in result) open.set(date, result.settlesAtMs);
+    else if ('held' in result) held.push({ date, reason: result.held });
+    else results.push(result);
+  }
+  await discardOldFiles(context, results);
+  return { results, held, open };
+}
+
+/** With statistics of its own, where dates are exported at the same time. */
+function apart(context: ExportContext): ExportContext {
+  const { opened } = context;
+  if (opened.kind !== 'table') return context;
+  const source = countApart(opened.source);
+  return { ...context, source, opened: { ...opened, source } };
+}
+
+async function runDate(
+  context: ExportContext,
+  planned: PlannedDate,
+  restate: boolean,
+  plan: RunPlan,
+): Promise<DateResult | HeldBack | OpenDate> {
+  const { source, onEvent } = context;
+  const { date } = planned;
+  const requestsBefore = source.stats.requests;
+  try {
+    assertNotAborted(context.signal);
+    const exported = await exportDate(context, planned, restate, plan);
+    if ('settlesAtMs' in exported || 'held' in exported) return exported;
+    const { published, missing } = exported;
+    const requests = source.stats.requests - requestsBefore;
+    const lacking = missing.length > 0 ? { missing } : {};
+    if (published === undefined) return { date, status: 'missing', rows: 0, requests, ...lacking };
+    return { ...describeSealedDate(context, published, requests), ...lacking };
+  } catch (error) {
+    // A wrong query or key fails every date, and an interruption is not the date's fault.
+    if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;
+    // No other date can be sealed either.
+    if (isStoreChange(error)) throw error;
+    const { redact } = context;
+    context.log.error(
+      { event: 'date-failed', date, code: error.code, reason: error.message },
+      `${date} failed: ${error.message}`,
+    );
+    onEvent({ kind: 'failed', date, reason: redact(error.message) });
+    return {
+      date,
+      status: 'failed',
+      rows: 0,
+      requests: source.stats.requests - requestsBefore,
+      error: describeFault(error, redact),
+    };
+  }
+}
+
+/** The newest drop's local file is kept for the report; the others are in the store. */
+export async function discardOldFiles(context: ExportContext, results: readonly DateResult[]): Promise<void> {
+  const done = results.filter(({ status }) => status !== 'failed' && status !== 'missing').map(({ date }) => date);
+  for (const date of done.slice(0, -1)) await rm(context.state.drop(date), { force: true });
+}
+
+export async function saveLimits(context: ExportContext): Promise<void> {
+  const { limits, source, clock } = context;
+  // When clocks differ, nobody knows which is wrong: the next run starts with its own clock.
+  limits.clockOffsetMs = findConflict(context) === undefined ? source.serverNow() - clock.now() : 0;
+  limits.answerMs = source.stats.answerMs || limits.answerMs;
+  await limits.save();
+}
