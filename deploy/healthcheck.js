@@ -1,16 +1,16 @@
 /**
  * The container's health check: asks the daemon on this machine whether it is alive, or the address given as an argument.
- * Exit code 0: it answers, or its status page is off, so there is nothing to ask. No package is loaded, for it runs often.
+ * Exit code 0: it answers, or its status page is off. It loads no package, because it runs often.
  */
 import { loadEnvFile } from 'node:process';
 
-/** Shorter than the time-out of the container's check, so that the reason is told. */
+/** Shorter than the timeout of the container's check, so that the reason is printed. */
 const PATIENCE_MS = 8_000;
 
 /** @param {string} address host:port that the daemon listens on */
 function urlOf(address) {
   const [, host = '', port = ''] = /^(.*):(\d+)$/.exec(address) ?? [];
-  // What listens everywhere is reached on the loopback.
+  // If the daemon listens on all addresses, use the loopback.
   const reached = { '': '127.0.0.1', '0.0.0.0': '127.0.0.1', '[::]': '[::1]' }[host] ?? host;
   return `http://${reached}:${port}/healthz/live`;
 }
@@ -18,7 +18,7 @@ function urlOf(address) {
 try {
   loadEnvFile('.env');
 } catch {
-  // As for the daemon, the file need not be there.
+  // The file is optional, as for the daemon.
 }
 const address = process.env.FLOWDROP_STATUS_ADDRESS || '127.0.0.1:8686';
 const url = process.argv[2] ?? urlOf(address);

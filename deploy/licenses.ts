@@ -1,4 +1,4 @@
-/** `npm run licenses`: the licence of each package that an installation brings, by the lockfile. */
+/** `npm run licenses`: the license of each package that is installed, from the lockfile. */
 import { licenseOf, PERMISSIVE, readLock } from '../test/support/notice.ts';
 
 const byLicense = new Map<string, string[]>();
@@ -7,7 +7,7 @@ for (const locked of readLock().filter(({ dev }) => !dev)) {
   byLicense.set(license, [...(byLicense.get(license) ?? []), `${locked.name} ${locked.version}`]);
 }
 for (const [license, packages] of [...byLicense].sort(([, a], [, b]) => b.length - a.length)) {
-  const note = PERMISSIVE.has(license) ? '' : ' (what it asks for is in NOTICE)';
+  const note = PERMISSIVE.has(license) ? '' : ' (its terms are in NOTICE)';
   console.log(`${license}: ${packages.length}${note}`);
   for (const name of [...new Set(packages)].sort()) console.log(`  ${name}`);
 }

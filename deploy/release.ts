@@ -1,7 +1,7 @@
 /**
- * `npm run release -- VERSION [--dry-run]`: one version of everything that has one, the package with its bill of materials
- * and checksums in out/release/, a commit and a tag. It pushes nothing. Whatever fails before the commit leaves the clone as
- * it was. It does not run the tests: release what CI has passed.
+ * `npm run release -- VERSION [--dry-run]`: sets one version everywhere, makes the package with its bill of materials
+ * and checksums in out/release/, a commit and a tag. It pushes nothing. A failure before the commit leaves the clone
+ * unchanged. It does not run the tests: release what CI has passed.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -53,16 +53,16 @@ function setImage(text: string, version: string): string {
 }
 
 function replaceOne(text: string, pattern: RegExp, by: string): string {
-  if (!pattern.test(text)) throw new Refusal(`${pattern} is not in the file any more: mend deploy/release.ts`);
+  if (!pattern.test(text)) throw new Refusal(`${pattern} is no longer in the file: update deploy/release.ts`);
   return text.replace(pattern, by);
 }
 
 /** @throws Refusal with what to do, before anything is changed */
 function checkReady(version: string, current: string): void {
-  if (!/^\d+\.\d+\.\d+$/.test(version)) throw new Refusal(`"${version}" is no version\n${USAGE}`);
-  if (!isNewer(version, current)) throw new Refusal(`${version} is not above ${current}, the version of package.json`);
+  if (!/^\d+\.\d+\.\d+$/.test(version)) throw new Refusal(`"${version}" is not a version\n${USAGE}`);
+  if (!isNewer(version, current)) throw new Refusal(`${version} is not above ${current}, the version in package.json`);
   const branch = git('branch', '--show-current');
-  if (branch !== 'main') throw new Refusal(`on branch ${branch || '(none)'}: releases are made on main`);
+  if (branch !== 'main') throw new Refusal(`on branch ${branch || '(none)'}: switch to main to release`);
   const changed = git('status', '--porcelain');
   if (changed !== '') throw new Refusal(`the clone has changes; commit or stash them:\n${changed}`);
   if (git('tag', '--list', `v${version}`) !== '') throw new Refusal(`the tag v${version} exists already`);
@@ -76,18 +76,18 @@ function isNewer(version: string, than: string): boolean {
   return (a?.[at] ?? 0) > (b?.[at] ?? 0);
 }
 
-/** What is no reason to refuse, but should be known. */
+/** Warnings that do not stop the release. */
 function listWarnings(): readonly string[] {
   const base = /^ARG BASE=(\S+)$/m.exec(read('Dockerfile'))?.[1] ?? '';
-  const unpinned = `the image's base is not pinned: ${base} has no digest, so the same commit may give another image later.
-  The command beside ARG BASE in the Dockerfile prints the digest to append.`;
+  const unpinned = `the image's base is not pinned: ${base} has no digest, so later builds of the same commit may differ.
+  The command above ARG BASE in the Dockerfile prints the digest to append.`;
   return [...(base.includes('@sha256:') ? [] : [unpinned]), ...listAdvisories()];
 }
 
-/** Advisories of what is installed with flowdrop, or that the registry has none to give: not every one does. */
+/** Advisories for the packages installed with flowdrop, or a note that the registry has no audit. */
 function listAdvisories(): readonly string[] {
   const words = ['audit', '--omit', 'dev', '--json', '--package-lock-only', '--fetch-retries', '0'];
-  // It ends with 1 when there are advisories, too.
+  // It also exits with 1 if there are advisories.
   const { stdout } = spawnSync('npm', words, { cwd: REPO, encoding: 'utf8', timeout: AUDIT_MS });
   let answer: { readonly vulnerabilities?: Readonly<Record<string, { readonly severity: string }>> } = {};
   try {
@@ -96,9 +96,9 @@ function listAdvisories(): readonly string[] {
     // No answer, as below.
   }
   if (answer.vulnerabilities === undefined)
-    return ['the registry gave no answer to npm audit: look for advisories elsewhere'];
+    return ['the registry did not answer npm audit: check for advisories elsewhere'];
   return Object.entries(answer.vulnerabilities).map(
-    ([name, { severity }]) => `${name} has an advisory (${severity}): npm audit`,
+    ([name, { severity }]) => `${name} has an advisory (${severity}): run npm audit`,
   );
 }
 
@@ -133,7 +133,7 @@ function release(version: string): void {
     files = makeFiles(version);
     git('commit', '--quiet', '--message', `Release ${version}`, '--', ...FILES);
   } catch (error) {
-    // The clone was clean, so this takes back nothing of anybody else's.
+    // The clone was clean, so this reverts only our own edits.
     git('checkout', '--quiet', 'HEAD', '--', ...FILES);
     throw error;
   }
@@ -144,7 +144,7 @@ function release(version: string): void {
 }
 
 function plan(version: string, current: string): void {
-  console.log(`would release ${version} after ${current}; nothing was changed`);
+  console.log(`would release ${version} (now ${current}); nothing was changed`);
   for (const [file, edit] of Object.entries(EDITS)) {
     const before = new Set(read(file).split('\n'));
     const added = edit(read(file), version)

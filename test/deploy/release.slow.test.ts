@@ -47,7 +47,7 @@ it(
       stderr: expect.stringContaining('usage: npm run release -- VERSION'),
     });
     expect(await release('0.0.1')).toMatchObject({ code: 2, stderr: expect.stringContaining(`not above ${version}`) });
-    expect(await release('v9')).toMatchObject({ code: 2, stderr: expect.stringContaining('"v9" is no version') });
+    expect(await release('v9')).toMatchObject({ code: 2, stderr: expect.stringContaining('"v9" is not a version') });
     await git('switch', '--quiet', '--create', 'side');
     expect(await release(next)).toMatchObject({ code: 2, stderr: expect.stringContaining('on branch side') });
     await git('switch', '--quiet', 'main');
@@ -84,7 +84,7 @@ it(
       advisories = {};
       expect(await dry()).not.toMatch(/advisor/);
       advisories = undefined;
-      expect(await dry()).toContain('no answer to npm audit');
+      expect(await dry()).toContain('did not answer npm audit');
     } finally {
       env.npm_config_registry = before;
       server.close();

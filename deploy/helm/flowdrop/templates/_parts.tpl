@@ -27,7 +27,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "flowdrop.pod" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
-# The pause process is PID 1 then, and reaps orphaned processes.
+# Makes the pause process PID 1; it reaps orphaned processes.
 shareProcessNamespace: true
 terminationGracePeriodSeconds: 15
 securityContext:
@@ -111,12 +111,12 @@ FLOWDROP_STATUS_TOKEN
 {{- $base := trimSuffix "_FILE" .key }}
 {{- $isSecret := or (has $base $secret) (regexMatch "^FLOWDROP_KEY_[A-Z0-9_]+$" $base) }}
 {{- if and $isSecret (eq $base .key) }}
-{{- fail (printf "%s.%s: Helm keeps values in the release's history; put it into the Secret and set %s_FILE, a file in /run/secrets/flowdrop" .path .key .key) }}
+{{- fail (printf "%s.%s: a secret cannot be a value, because Helm keeps values in the release's history; put it into the Secret and set %s_FILE to its file in /run/secrets/flowdrop" .path .key .key) }}
 {{- else if regexMatch "^AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN)(_FILE)?$" .key }}
 {{- fail (printf "%s.%s: give the service account a role for the bucket (serviceAccount.annotations), or put a credentials file into the Secret and set AWS_SHARED_CREDENTIALS_FILE: /run/secrets/flowdrop/aws-credentials" .path .key) }}
 {{- else if and (hasPrefix "FLOWDROP_" .key) (not $isSecret) (not (has .key $plain)) }}
-{{- fail (printf "%s.%s: flowdrop has no such setting; docs/settings.md lists them" .path .key) }}
+{{- fail (printf "%s.%s: flowdrop has no such setting; see docs/settings.md" .path .key) }}
 {{- else if and (not (hasPrefix "FLOWDROP_" .key)) (regexMatch "(KEY|TOKEN|SECRET|PASSWORD)$" .key) }}
-{{- fail (printf "%s.%s: Helm keeps values in the release's history; put it into the Secret" .path .key) }}
+{{- fail (printf "%s.%s: a secret cannot be a value, because Helm keeps values in the release's history; put it into the Secret" .path .key) }}
 {{- end }}
 {{- end }}
