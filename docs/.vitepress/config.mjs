@@ -1,10 +1,10 @@
 /**
- * The pages as a static site with offline search: `npm run docs` builds it into out/site. Its generator has a package and
- * a lockfile of its own, so that who installs flowdrop does not install it. A link that leads nowhere fails the build.
+ * The pages as a static site with offline search: `npm run docs` builds it into out/site. Its generator has its own package
+ * and lockfile, so installing flowdrop does not install it. A dead link fails the build.
  */
 import { cp, readFile, writeFile } from 'node:fs/promises';
 
-/** Index, and the pages that it orders; the order is that of docs/README.md. */
+/** The pages in the order of docs/README.md. */
 const groups = [
   [
     'Start',
@@ -47,7 +47,7 @@ const groups = [
   ],
 ];
 
-// A link to one is a link to a file, not to a page.
+// Links to these are links to files, not to pages.
 process.env.VITE_EXTRA_EXTENSIONS = 'ipynb';
 
 export default {
@@ -58,14 +58,14 @@ export default {
   outDir: '../out/site',
   cacheDir: '../out/site-cache',
   rewrites: { 'README.md': 'index.md' },
-  // The reader's own machine, and a file that is copied below: no pages.
+  // Not pages: the reader's own machine, and a file that is copied below.
   ignoreDeadLinks: ['localhostLinks', /NOTICE$/],
   // Files that pages link to.
   async buildEnd({ outDir }) {
     for (const name of ['jobs', 'deploy', 'docs/flow.ipynb']) {
       await cp(new URL(`../../${name}`, import.meta.url), `${outDir}/${name}`, { recursive: true });
     }
-    // A link without an extension is taken for a page.
+    // VitePress treats a link without an extension as a page.
     const notice = await readFile(new URL('../../NOTICE', import.meta.url), 'utf8');
     await writeFile(`${outDir}/NOTICE.html`, `<pre>${notice.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</pre>\n`);
   },
