@@ -5,6 +5,7 @@
  * as available.
  */
 import { isFault } from '../core/errors.ts';
+import { inParallel } from '../core/side-by-side.ts';
 import { isSealed, type SealedCondition } from '../plan/conditions.ts';
 import type { AuditRecord } from '../state/audit-record.ts';
 import type { Store } from '../store/store.ts';
@@ -63,14 +64,9 @@ export async function readSealedFacts(
     if (known) facts.set(date, known);
     else unknown.push(date);
   }
-  for (let start = 0; start < unknown.length; start += READ_AT_ONCE) {
-    const dates = unknown.slice(start, start + READ_AT_ONCE);
-    const read = await Promise.all(dates.map((date) => readManifestFacts(store, dataset, date)));
-    for (const [index, date] of dates.entries()) {
-      const found = read[index];
-      if (found) facts.set(date, found);
-    }
-  }
+  await inParallel(unknown, READ_AT_ONCE, async (date) => {
+    facts.set(date, await readManifestFacts(store, dataset, date));
+  });
   for (const [date, { rows, revision, filename }] of facts) {
     if (since !== undefined && date < since) continue;
     const key = dropKey(dataset, date, filename);

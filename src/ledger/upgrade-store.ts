@@ -6,6 +6,7 @@
  * folders `date=...` of other people: a dataset of ours has a manifest or `condition.json`, under its old or new name.
  */
 
+import { inParallel } from '../core/side-by-side.ts';
 import { isCurrentLayout, markCurrentLayout } from '../store/identity.ts';
 import { RECORDS_PREFIX } from '../store/key-kind.ts';
 import type { ListedObject, Store } from '../store/store.ts';
@@ -99,7 +100,7 @@ export async function upgradeStore(
   const ordered = [toCopy.filter((move) => !isManifest(move)), toCopy.filter(isManifest)];
   let done = 0;
   for (const group of ordered) {
-    await forEach(group, async ({ from, to }) => {
+    await inParallel(group, AT_ONCE, async ({ from, to }) => {
       await store.copy(from.key, to);
       done += 1;
       note({ step: 'copy', done, total: toCopy.length });
@@ -107,7 +108,7 @@ export async function upgradeStore(
   }
   if (!isCurrent) await markCurrentLayout(store);
   let removed = 0;
-  await forEach(moves, async ({ from }) => {
+  await inParallel(moves, AT_ONCE, async ({ from }) => {
     await store.remove(from.key);
     removed += 1;
     note({ step: 'remove', done: removed, total: moves.length });
@@ -127,10 +128,4 @@ export async function upgradeStore(
 function isCopied(from: ListedObject, to: ListedObject | undefined, isCurrent: boolean): boolean {
   if (to === undefined) return false;
   return isCurrent || (to.sizeBytes === from.sizeBytes && to.modifiedAtMs > from.modifiedAtMs);
-}
-
-async function forEach(moves: readonly Move[], act: (move: Move) => Promise<void>): Promise<void> {
-  for (let first = 0; first < moves.length; first += AT_ONCE) {
-    await Promise.all(moves.slice(first, first + AT_ONCE).map(act));
-  }
 }
