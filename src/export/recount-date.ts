@@ -79,7 +79,7 @@ async function countTable(
   date: string,
 ): Promise<Recount> {
   const { types } = await source.describe(signal);
-  const counting = buildTableCounts(job.source, types, date, date);
+  const counting = buildTableCounts(job.source, types, date);
   const [counted] = await source.rows<{ n: number; u: number }>(counting, { signal });
   const rows = Number(counted?.n ?? 0);
   if (!hasId(job.source) || Number(counted?.u ?? 0) === rows) {

@@ -42,7 +42,7 @@ export async function exportTable(
   const shape = await source.describe(signal);
   onEvent({ kind: 'date', date, rows: planned, staged: 0, pages: STATEMENTS_A_DATE });
   const ask = { signal };
-  const counting = buildTableCounts(job.source, shape.types, date, date);
+  const counting = buildTableCounts(job.source, shape.types, date);
   const [counted] = await source.rows<{ n: number; u: number }>(counting, ask);
   const countBeyond = async (versions: boolean) => {
     const sql = buildTableRepeats(job.source, shape.types, date, { versions });

@@ -13,7 +13,7 @@ import { type ClockDeps, earliestNow, latestNow, readWitnesses } from '../clocks
 import type { DateSelection } from '../date-selection.ts';
 import type { RunPlan } from '../export-plan.ts';
 import type { TableJob } from '../job-source.ts';
-import { buildTableCounts, buildTableLater, buildTableTail } from './table-statement.ts';
+import { buildTableDates, buildTableLater, buildTableTail } from './table-statement.ts';
 
 interface TablePlanDeps extends ClockDeps {
   readonly source: ServerTable;
@@ -45,8 +45,8 @@ export async function planTable(
   assertNotFuture(range, lookback, latestNow(deps));
   const sessions = previousSessions(lookback.lastSettled ?? formatWallDate(nowMs), RUN_SESSIONS, calendar);
   const { from, to } = range ?? { from: sessions[0] ?? '', to: lookback.lastSettled ?? '' };
-  const counting = buildTableCounts(job.source, types, from, to);
-  const counted = await source.rows<{ d: string; n: number; u: number }>(counting, { signal });
+  const counting = buildTableDates(job.source, types, from, to);
+  const counted = await source.rows<{ d: string; n: number }>(counting, { signal });
   const settled = counted.filter(({ d }) => isWanted(d) && nowMs >= settledAt(d, rule));
   const last = settled.at(-1)?.d;
   const isRecent = last !== undefined && last >= addDays(lookback.lastSettled ?? last, -LOADED_DAYS);

@@ -16,12 +16,17 @@ import { quoteTable } from '../../source/server-table.ts';
 /** ClickHouse type of each column of the table. */
 type ColumnTypes = ReadonlyMap<string, string>;
 
-/** `d, n, u`: dates of `[from, to]` with rows, their rows, their distinct ids. */
-export function buildTableCounts(source: ServerSource, types: ColumnTypes, from: string, to: string): string {
+/** `d, n`: dates of `[from, to]` with rows, and their rows. */
+export function buildTableDates(source: ServerSource, types: ColumnTypes, from: string, to: string): string {
   const day = dateOf(types);
-  const ids = hasId(source) ? 'uniqExact(id)' : 'count()';
   const where = condition(source, `${day} >= ${quoteString(from)} AND ${day} <= ${quoteString(to)}`);
-  return `SELECT toString(${day}) AS d, count() AS n, ${ids} AS u FROM ${quoteTable(source.table)} WHERE ${where} GROUP BY d ORDER BY d`;
+  return `SELECT toString(${day}) AS d, count() AS n FROM ${quoteTable(source.table)} WHERE ${where} GROUP BY d ORDER BY d`;
+}
+
+/** `n, u`: rows of a date, and their distinct ids. */
+export function buildTableCounts(source: ServerSource, types: ColumnTypes, date: string): string {
+  const ids = hasId(source) ? 'uniqExact(id)' : 'count()';
+  return `SELECT count() AS n, ${ids} AS u FROM ${quoteTable(source.table)} WHERE ${datedCondition(source, types, date)}`;
 }
 
 /** `n`: whether the table has rows of a later date; 0 or 1. */
