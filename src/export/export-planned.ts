@@ -108,6 +108,7 @@ export async function discardOldFiles(context: ExportContext, results: readonly 
   for (const date of done.slice(0, -1)) await rm(context.state.drop(date), { force: true });
 }
 
+/** For the next run of any job with the same query. */
 export async function saveLimits(context: ExportContext): Promise<void> {
   const { limits, source, clock } = context;
   // When clocks differ, nobody knows which is wrong: the next run starts with its own clock.

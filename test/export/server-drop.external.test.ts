@@ -288,6 +288,34 @@ describe.skipIf(server === undefined)(`drops written by a server${reason === und
     expect(await listKeys(sealingPrefix('alone'))).toEqual([]);
   }, 120_000);
 
+  it('are left unsealed when Ctrl-C comes while several are written, and are sealed by the next run', async () => {
+    const job = await writeJob('stopped', 'server', 'days', `  parallel: ${SERVER_DAYS.length}\n`);
+    const args = ['backfill', job, '--from', SERVER_DAY, '--to', SERVER_DAYS.at(-1) ?? ''];
+    const isStopped = new AbortController();
+    let writing = 0;
+    front.onStatement = async (sql) => {
+      if (!sql.startsWith('INSERT INTO FUNCTION')) return undefined;
+      writing += 1;
+      await delay(20_000, undefined, { signal: isStopped.signal }).catch(() => undefined);
+      return 394;
+    };
+    try {
+      const child = spawn(process.execPath, [MAIN, ...args], { cwd: folder.path, env: environment(), stdio: 'ignore' });
+      await expect.poll(() => writing, { timeout: 20_000 }).toBe(SERVER_DAYS.length);
+      child.kill('SIGINT');
+      const [code] = await once(child, 'exit');
+      expect(code).toBe(130);
+    } finally {
+      isStopped.abort();
+      front.onStatement = undefined;
+    }
+    for (const day of SERVER_DAYS) expect(await listKeys(manifestKey('stopped', day))).toEqual([]);
+    const again = await run(args);
+    expect(again.code, again.stderr).toBe(0);
+    for (const day of SERVER_DAYS) expect(await listKeys(manifestKey('stopped', day))).toHaveLength(1);
+    expect(await listKeys(sealingPrefix('stopped'))).toEqual([]);
+  }, 120_000);
+
   it('are not published if the rows, or the object, change meanwhile', async () => {
     await front.engine.command('CREATE OR REPLACE TABLE changing AS RawOptionTrades');
     await front.engine.command('INSERT INTO changing SELECT * FROM RawOptionTrades');
