@@ -70,7 +70,7 @@ export const chainRowSchema = z.looseObject({
     .describe("Time of the latest trade, the exchange's wall clock; null when not known."),
   volume: number('Contracts traded in the session so far.'),
   open_interest: number('Open interest, contracts.'),
-  iv: known('Implied volatility, annualised, 1 = 100%.'),
+  iv: known('Implied volatility, annualized, 1 = 100%.'),
   delta: known('Change of the price per dollar of the underlying.'),
   gamma: known('Change of delta per dollar of the underlying.'),
   theta: known('Change of the price per day.'),

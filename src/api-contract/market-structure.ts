@@ -39,7 +39,7 @@ const flowSchema = z.looseObject({
   put_trades: whole('Trades of puts.'),
   bullish_trades: whole('Trades whose sentiment is BULLISH.'),
   bearish_trades: whole('Trades whose sentiment is BEARISH.'),
-  neutral_trades: whole('Every other trade.'),
+  neutral_trades: whole('Trades with any other sentiment.'),
   contracts: whole('Contracts traded: the sum of sizes.'),
   call_contracts: whole('Calls traded.'),
   put_contracts: whole('Puts traded.'),
@@ -48,7 +48,7 @@ const flowSchema = z.looseObject({
   put_premium: number('Dollars paid for puts.'),
   bullish_premium: number('Premium of BULLISH trades.'),
   bearish_premium: number('Premium of BEARISH trades.'),
-  neutral_premium: number('Premium of every other trade; the three add up to the total.'),
+  neutral_premium: number('Premium of trades with any other sentiment; the three add up to the total.'),
   net_premium: number('Bullish less bearish premium.'),
   sentiment: z.enum(['BULLISH', 'BEARISH', 'NEUTRAL']).describe('Sign of the net premium; NEUTRAL when it is 0.'),
   neutral_share: share('Neutral premium / total premium; null when nothing traded.'),
@@ -73,7 +73,7 @@ const structureSchema = z.looseObject({
   source: z
     .enum(['trades', 'file'])
     .describe('`trades`: contracts that traded in the session; `file`: a loaded chain.'),
-  spot: z.number().nullable().describe('Price that the exposure is computed at, dollars; null: no exposure either.'),
+  spot: z.number().nullable().describe('Price at which the exposure is computed, dollars; null: no exposure either.'),
   contracts: whole('Contracts (series) of the chain.'),
   call_gex: sums.call_gex.nullable(),
   put_gex: sums.put_gex.nullable(),
@@ -111,7 +111,7 @@ export const marketStructureSuccessSchema = z.object({
     .object({
       effective_date: dateSchema.describe('Date of the session.'),
       structure_as_of: z.iso.datetime().describe('Instant of the chain, UTC.'),
-      flow_as_of: z.iso.datetime().describe('Instant up to which trades count, UTC.'),
+      flow_as_of: z.iso.datetime().describe('Trades up to this instant are included, UTC.'),
       intraday_gex_as_of: z.iso.datetime().nullable().describe('Instant of the summary, UTC; null without one.'),
     })
     .describe('When the snapshot was taken.'),

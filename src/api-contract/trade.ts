@@ -78,7 +78,7 @@ export const TRADE_COLUMNS: readonly TradeColumn[] = [
   integer('bid_size', 'Size on the exchange with the best bid', 'contracts'),
   float('ask', 'Best ask of the contract', 'dollars'),
   integer('ask_size', 'Size on the exchange with the best ask', 'contracts'),
-  computed('iv', 'Implied volatility', 'annualised, 1 = 100%'),
+  computed('iv', 'Implied volatility', 'annualized, 1 = 100%'),
   float('premium', 'Cost of the whole trade (price x size x 100)', 'dollars'),
   category('sentiment', 'BULLISH, BEARISH or NEUTRAL; an estimate from whether the trade executed at bid or ask.', [
     'BULLISH',
@@ -96,7 +96,7 @@ export const TRADE_COLUMNS: readonly TradeColumn[] = [
   column('earning_date', 'string', 'date', 'Next earnings date of the underlying; null when not known.', true),
   column('updated_timestamp', 'string', 'instant', 'When the record was created in the service, UTC.'),
   {
-    ...column('market_cap', 'string', 'int64', 'Market capitalisation, dollars; null when not known.', true),
+    ...column('market_cap', 'string', 'int64', 'Market capitalization, dollars; null when not known.', true),
     unit: 'dollars',
   },
   category('option_symbol', 'Contract: root, yymmdd, P or C, strike in thousandths (8 digits).'),

@@ -240,7 +240,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
     options: {
       limit: number('count', 'how many, newest first (default: 20)'),
-      stages: flag('also runs that only staged the running session'),
+      stages: flag('also list runs that only staged the running session'),
     },
     examples: [
       ['flowdrop runs', 'the last 20 of all jobs'],
@@ -321,7 +321,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     summary: 'rebuild the Iceberg table of a job from the sealed dates',
     argument: { syntax: '[action...]', text: '`rebuild`, then the name of the job or the path of its file' },
     examples: [
-      ['flowdrop iceberg rebuild nightly-trades', 'after its metadata was lost, or its directory moved'],
+      ['flowdrop iceberg rebuild nightly-trades', 'after its metadata was lost, or its directory was moved'],
       ['flowdrop iceberg rebuild nightly-trades --json', 'the result as one JSON document'],
     ],
     load: async () => (await import('./iceberg.ts')).iceberg,
@@ -416,7 +416,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command({
     name: 'key',
     group: 'service',
-    summary: 'create a key for serve; it is shown once, the key file stores only its hash',
+    summary: 'create a key for serve; it is shown once; the key file stores only its hash',
     options: {
       name: text('name', 'whose key it is, for the log', { isRequired: true }),
       entitlement: choice('subscription', ['active', 'trialing', 'none'], 'historical SQL (default: active)'),

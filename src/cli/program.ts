@@ -66,7 +66,7 @@ async function explain(error: CommanderError, argv: readonly string[], { jobs }:
       });
 }
 
-/** A misspelt setting has no effect, which nobody would notice. `doctor` lists all settings itself. */
+/** A misspelled setting has no effect, which nobody would notice. `doctor` lists all settings itself. */
 async function warnOfUnknown({ doctor, openers }: CliContext, command: CommandSpec) {
   if (command.group === undefined || command.name === 'doctor') return;
   for (const { name, meant } of doctor.reportUnknown()) {

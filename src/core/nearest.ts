@@ -1,5 +1,5 @@
 /**
- * Suggests the word that the user most likely meant: for misspelt keys, jobs and settings. Pure. commander does this
+ * Suggests the word that the user most likely meant: for misspelled keys, jobs and settings. Pure. commander does this
  * for commands.
  */
 

@@ -239,7 +239,7 @@ function resolveRowSqlColumns(written: JobFile['source']): readonly JobColumn[] 
 function resolveRowColumns(names: readonly string[] | undefined): readonly JobColumn[] {
   if (names === undefined) return TRADE_COLUMNS.map(toJobColumn);
   assertOnce(names, ['source', 'columns']);
-  // Misspelt names are reported first: one may be the required column that is missing.
+  // Misspelled names are reported first: one may be the required column that is missing.
   const columns = names.map((name, index) => {
     const column = findTradeColumn(name);
     if (column) return column;

@@ -1,6 +1,6 @@
 /**
  * The shape of a job file as the user writes it, in zod: the only source of the checks in `parse.ts` and of the JSON
- * Schema that `flowdrop schema` prints. Unknown keys are errors: a misspelt key must not silently become a default.
+ * Schema that `flowdrop schema` prints. Unknown keys are errors: a misspelled key must not silently become a default.
  */
 import { validate as isCron } from 'node-cron';
 import { z } from 'zod';

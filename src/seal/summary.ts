@@ -51,7 +51,7 @@ const TALLIES: Measures = [
   ...tally('cancel_message', "fate = 'cancel message'", 'cancel messages, left out of all sums above'),
   ...tally('cancelled_print', "fate = 'cancelled print'", 'prints that were cancelled, left out'),
   ...tally('late_report', "fate = 'late report'", 'late reports, left out'),
-  ...tally('recorded', 'true', 'all records of the drop, the left out ones included'),
+  ...tally('recorded', 'true', 'all records of the drop, including those left out'),
 ];
 
 /** The columns `trades_0930` to `trades_1600`. */

@@ -1,6 +1,6 @@
 /**
- * The settings in use, for people: which settings exist, and which are set, misspelt or invalid. Invariant: it contains
- * no secret. `settings.ts` reads them; a test checks that every setting read there is listed here.
+ * The settings in use, for people: which settings exist, and which are set, misspelled or invalid. Invariant: it
+ * contains no secret. `settings.ts` reads them; a test checks that every setting read there is listed here.
  */
 import { type Fault, isFault } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';

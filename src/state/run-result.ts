@@ -89,7 +89,7 @@ export type DateResult = z.infer<typeof dateResultSchema>;
 export type NamedDates = z.infer<typeof namedSchema>;
 export type RunResult = z.infer<typeof runResultSchema>;
 
-/** Whether the source had no data of any requested date: more likely a misspelt symbol or date than a gap. */
+/** Whether the source had no data of any requested date: more likely a misspelled symbol or date than a gap. */
 export function isInVain({ dates, conditions, named }: Pick<RunResult, 'dates' | 'conditions' | 'named'>): boolean {
   if (named === undefined) return dates.length > 0 && Object.keys(conditions).length === 0;
   const isFound = named.sealed.length > 0 || dates.some(({ status }) => status !== 'missing');

@@ -16,7 +16,7 @@ const INTRO = `# Commands
 
 For everyone who uses the command line: every command, its options and examples. This page is generated from the same table as \`flowdrop --help\`.
 
-A JOB is the path of a job file, or its name in the \`jobs\` folder. Logs and progress go to stderr. In the clone and its subfolders type \`npx flowdrop\`; after \`npm link\`, and in the image, plain \`flowdrop\` ([systemd, Compose, Kubernetes](operations.md#how-to-type-these-here)). Completion works for the name \`flowdrop\`: without \`npm link\`, first define \`flowdrop() { npx flowdrop "$@"; }\` in bash or zsh.`;
+A JOB is the path of a job file, or its name in the \`jobs\` folder. Logs and progress go to stderr. In the clone and its subfolders type \`npx flowdrop\`; after \`npm link\`, and in the image, plain \`flowdrop\` ([systemd, Compose, Kubernetes](operations.md#how-to-run-these-commands)). Completion works for the name \`flowdrop\`: without \`npm link\`, first define \`flowdrop() { npx flowdrop "$@"; }\` in bash or zsh.`;
 
 export function buildCommandsPage(): string {
   const listed = COMMANDS.filter(({ group }) => group !== undefined);

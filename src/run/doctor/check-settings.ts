@@ -1,4 +1,4 @@
-/** Doctor's checks of the settings: which are set, misspelt or invalid, and whether others can read the file. */
+/** Doctor's checks of the settings: which are set, misspelled or invalid, and whether others can read the file. */
 import { describeError, type Fault } from '../../core/errors.ts';
 import { type Finding, ok } from './finding.ts';
 
