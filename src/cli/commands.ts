@@ -227,7 +227,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       list: flag('a table of all dates instead of the calendar'),
     },
     examples: [
-      ['flowdrop status', 'all jobs of the folder'],
+      ['flowdrop status', 'all jobs of the folder; more than five have one line each'],
       ['flowdrop status nightly-trades', 'one job'],
       ['flowdrop --json status nightly-trades', 'for a script'],
     ],

@@ -33,6 +33,8 @@ export interface ConditionFacts {
   /** Conditions that earlier runs recorded: from `condition.json`, otherwise from this machine. */
   readonly recorded: ReadonlyMap<string, Condition>;
   readonly lookback: LookbackRange;
+  /** Earlier dates are known from records only: the calendar is not searched for others. */
+  readonly since?: string | undefined;
   /**
    * Whether the job has its own filter (`where`): then a session without rows may not be a date of the job, so it
    * counts only if the date ever had rows.
@@ -56,12 +58,14 @@ export interface ConditionFacts {
  * Earlier dates are not gaps: the job or the source did not exist yet. Ascending by date.
  */
 export function deriveConditions(facts: ConditionFacts): ReadonlyMap<string, Condition> {
-  const { sealed, recorded, lookback, shown } = facts;
+  const { sealed, recorded, lookback, shown, since = '' } = facts;
   const conditions = new Map<string, Condition>(sealed);
   const [first] = [...sealed.keys(), ...recorded.keys(), ...(shown?.dates ?? [])].sort();
   const newest = [...recorded.keys()].sort().at(-1) ?? '';
   if (first !== undefined && lookback.lastSettled !== undefined) {
-    for (const date of listSessions(first, lookback.lastSettled, lookback.calendar)) {
+    const older = [...recorded].flatMap(([date, condition]) => (date < since && !isSealed(condition) ? [date] : []));
+    const sessions = listSessions([first, since].sort().at(-1) ?? first, lookback.lastSettled, lookback.calendar);
+    for (const date of [...older, ...sessions]) {
       if (sealed.has(date)) continue;
       const condition = shown ? judgeAsked(date, facts, shown) : judgeUnasked(date, facts, newest);
       if (condition !== undefined) conditions.set(date, condition);

@@ -12,7 +12,12 @@ import { describeError, type FailureKind, isFault } from '../core/errors.ts';
 import { type ArchivedReport, listArchive } from '../deliver/archived-pages.ts';
 import { judgeRun } from '../export/export.ts';
 import type { Job } from '../job/job.ts';
-import { type ConditionEntry, readConditionDocument } from '../ledger/condition-file.ts';
+import {
+  type ConditionEntry,
+  type RecentConditions,
+  readConditionDocument,
+  readRecentConditions,
+} from '../ledger/condition-file.ts';
 import { readSealedFacts, type SealedFacts } from '../ledger/sealed-facts.ts';
 import { isFiltered } from '../ledger/update-conditions.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/conditions.ts';
@@ -27,6 +32,7 @@ import type { RunEnd } from '../state/run-end.ts';
 import type { RunProgress } from '../state/run-progress.ts';
 import type { RunResult } from '../state/run-result.ts';
 import type { Staging } from '../state/staging.ts';
+import type { Store } from '../store/store.ts';
 import type { Openers } from './openers.ts';
 
 /** About a quarter's sessions; older copies are in the store under their dates. */
@@ -100,6 +106,8 @@ type StatusDeps = Pick<
 interface StatusOptions {
   /** Look only at the objects of so many weeks up to the newest date; earlier dates are as `condition.json` has them. */
   readonly recentWeeks?: number | undefined;
+  /** Leave out earlier dates that are available. */
+  readonly brief?: boolean | undefined;
 }
 
 export async function readStatus(deps: StatusDeps, job: Job, options: StatusOptions = {}): Promise<StatusReading> {
@@ -172,21 +180,19 @@ async function readStore(
   { openStore, stateDir }: StatusDeps,
   job: Job,
   last: RunResult | undefined,
-  { lookback, recentWeeks }: StatusOptions & { readonly lookback: LookbackRange },
+  { lookback, ...options }: StatusOptions & { readonly lookback: LookbackRange },
 ): Promise<StoreReading> {
   const store = await openStore(job.drop.to, { objects: job.drop.s3 });
   try {
     const { dataset } = job.drop;
     const path = new JobState(stateDir, job.name).alerts;
-    const [{ entries, fault }, reports, owed] = await Promise.all([
-      readConditionDocument(store, dataset),
+    const [{ entries, fault, since }, reports, owed] = await Promise.all([
+      readConditions(store, dataset, options),
       listArchive(store, job.name, MAX_REPORTS),
       readOwedEvents({ store, path }, job),
     ]);
-    const newest = [...entries.keys()].sort().at(-1);
-    const since = recentWeeks === undefined || newest === undefined ? undefined : addDays(newest, -7 * recentWeeks);
     const sealed = await readSealedFacts(store, dataset, entries, since);
-    const conditions = joinConditions(job, { sealed, entries, last }, lookback);
+    const conditions = joinConditions(job, { sealed, entries, last, since }, lookback);
     const dates = [...conditions].map(([date, condition]) =>
       describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
     );
@@ -196,15 +202,29 @@ async function readStore(
   }
 }
 
+async function readConditions(
+  store: Store,
+  dataset: string,
+  { recentWeeks, brief = false }: StatusOptions,
+): Promise<RecentConditions> {
+  if (recentWeeks !== undefined && brief) return await readRecentConditions(store, dataset, recentWeeks);
+  const document = await readConditionDocument(store, dataset);
+  const newest = [...document.entries.keys()].sort().at(-1);
+  const since = recentWeeks === undefined || newest === undefined ? undefined : addDays(newest, -7 * recentWeeks);
+  return { ...document, since };
+}
+
 interface KnownDates {
   readonly sealed: ReadonlyMap<string, SealedFacts>;
   readonly entries: ReadonlyMap<string, ConditionEntry>;
   readonly last: RunResult | undefined;
+  /** The first date whose objects were looked at; `undefined`: all were. */
+  readonly since: string | undefined;
 }
 
 function joinConditions(
   job: Job,
-  { sealed, entries, last }: KnownDates,
+  { sealed, entries, last, since }: KnownDates,
   lookback: LookbackRange,
 ): ReadonlyMap<string, Condition> {
   return deriveConditions({
@@ -215,6 +235,7 @@ function joinConditions(
       ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
     ]),
     lookback,
+    since,
     isFiltered: isFiltered(job),
   });
 }

@@ -175,7 +175,7 @@ describe('events', () => {
     expect(stderr.match(/event-unsent/g)).toHaveLength(1);
     expect(stderr).not.toContain('token-4711');
     const status = await run(['status', 'nightly']);
-    expect(status.stdout).toMatch(/^not posted: 3 events, the oldest of \d+ (?:s|min|h|days) ago: .*127\.0\.0\.1:1/m);
+    expect(status.stdout).toMatch(/^not posted: 3 events, the oldest \d+ (?:s|min|h|days) ago: .*127\.0\.0\.1:1/m);
     expect(status.stdout).toContain('`flowdrop alert nightly`');
     expect(status.stdout).not.toContain('token-4711');
     receiver.answers.push((response) => setTimeout(() => response.destroy(), 500).unref(), answerWith(500));

@@ -7,8 +7,15 @@ import { Fault } from '../../src/core/errors.ts';
 import { statusSchema } from '../../src/daemon/documents.ts';
 import { readArchivedPage } from '../../src/deliver/archived-pages.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import { describeSealed, writeConditionDocument } from '../../src/ledger/condition-file.ts';
-import { dropFilename, dropKey, historyKey, manifestKey, reportCopyPrefix } from '../../src/ledger/layout.ts';
+import { describeSealed, describeUnsealed, writeConditionDocument } from '../../src/ledger/condition-file.ts';
+import {
+  conditionKey,
+  dropFilename,
+  dropKey,
+  historyKey,
+  manifestKey,
+  reportCopyPrefix,
+} from '../../src/ledger/layout.ts';
 import { signManifest } from '../../src/ledger/manifest.ts';
 import { readStatus } from '../../src/run/job-status.ts';
 import { JobState } from '../../src/state/job-state.ts';
@@ -126,6 +133,57 @@ describe('the status document', () => {
     expect(await read()).toEqual(['2026-09-01', '2026-11-02', '2026-11-18']);
     expect(await read(3)).toEqual(['2026-11-02', '2026-11-18']);
     expect(await read(1)).toEqual(['2026-11-18']);
+  });
+
+  it('of many jobs has only the recent dates and those that are not available, whoever wrote condition.json', async () => {
+    const dates = ['2026-08-31', '2026-09-01', '2026-09-02', '2026-11-02', '2026-11-18', '2026-11-19'];
+    const store = await makeStore('brief', dates);
+    const damaged = describeSealed(createManifest('2026-09-01'), 'its drop is missing');
+    const entries = dates.map((date) =>
+      date === '2026-09-01'
+        ? damaged
+        : date === '2026-09-02'
+          ? describeUnsealed(date, 'expired')
+          : describeSealed(createManifest(date)),
+    );
+    const before = { entries: new Map(), text: '', fault: undefined };
+    await writeConditionDocument(store, 'trades', entries, before);
+    await store.remove(manifestKey('trades', '2026-09-02'));
+    await store.remove(dropKey('trades', '2026-11-18'));
+    // The last run also knew the older dates.
+    const state = new JobState(join(root, 'state', 'brief'), JOB.name);
+    await mkdir(join(root, 'state', 'brief', JOB.name), { recursive: true });
+    await state.lastRun.write(
+      createResult({ dates: [], conditions: { '2026-08-31': 'available', '2026-09-01': 'available' } }),
+    );
+    const read = async (recentWeeks: number) => {
+      const { document } = await readStatus(
+        deps('brief', async () => store),
+        JOB,
+        { recentWeeks, brief: true },
+      );
+      return document.dates.filter(({ date }) => date < '2026-09-03' || date > '2026-11-17');
+    };
+    const expected = [
+      { date: '2026-09-01', condition: 'degraded', damage: 'its drop is missing' },
+      { date: '2026-09-02', condition: 'expired', rows: null },
+      { date: '2026-11-18', condition: 'degraded', damage: expect.stringContaining('is missing') },
+      { date: '2026-11-19', condition: 'available', rows: 1_000 },
+    ];
+    expect(await read(2)).toMatchObject(expected);
+    // The same entries, but not as flowdrop writes them: every line counts.
+    await store.put(conditionKey('trades'), { bytes: Buffer.from(JSON.stringify(entries, undefined, 2)) });
+    expect(await read(2)).toMatchObject([{ date: '2026-08-31', condition: 'available' }, ...expected]);
+    await store.put(conditionKey('trades'), { bytes: Buffer.from('') });
+    expect(
+      (
+        await readStatus(
+          deps('brief', async () => store),
+          JOB,
+          { recentWeeks: 2, brief: true },
+        )
+      ).conditionFault,
+    ).toBe('✖ Invalid input: expected array, received undefined');
   });
 
   it('reads the manifest of a date that condition.json does not know, or knows in a revision that was replaced', async () => {

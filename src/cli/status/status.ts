@@ -1,6 +1,6 @@
 /**
  * `flowdrop status [JOB]`: conditions of the dates as a calendar, gaps and when they expire, the active run, last and
- * next runs. Reads the store, never the API. For all jobs it first shows the valid ones, then what is broken.
+ * next runs; of many jobs one line each. Reads the store, never the API. Invalid job files come last.
  */
 import { EXIT_CODES } from '../../core/errors.ts';
 import type { Job } from '../../job/job.ts';
@@ -11,6 +11,7 @@ import type { CliContext, GlobalOptions } from '../context.ts';
 import { createStyle } from '../terminal/color.ts';
 import { describeFailure, type FailureReport } from '../terminal/failure-text.ts';
 import { hangText } from '../terminal/text-width.ts';
+import { describeOverview, MOST_CALENDARS, OVERVIEW_WEEKS } from './overview.ts';
 import { describeStatus, SHOWN_WEEKS } from './text.ts';
 
 interface StatusFlags {
@@ -42,15 +43,18 @@ export async function status(
     all: options.all === true,
     list: options.list === true,
   };
-  // What is shown of earlier dates is their number.
-  const recentWeeks = globals.json || layout.all || layout.list ? undefined : SHOWN_WEEKS + 1;
+  const isWhole = globals.json === true || layout.all || layout.list;
+  const isOverview = !isWhole && jobs.length > MOST_CALENDARS;
+  // A calendar shows the number of earlier dates, an overview only those that are lost or damaged.
+  const recentWeeks = isWhole ? undefined : isOverview ? OVERVIEW_WEEKS : SHOWN_WEEKS + 1;
   const documents: StatusReading['document'][] = [];
   const unread: Pick<StatusReading['document'], 'job' | 'fault'>[] = [];
+  const overviews: StatusReading[] = [];
   const texts: string[] = [];
   // A store answers slowly, and few jobs need the machine at the same time.
   for (let start = 0; start < jobs.length; start += READ_AT_ONCE) {
     const some = jobs.slice(start, start + READ_AT_ONCE);
-    const readings = await Promise.all(some.map((job) => readStatus(openers, job, { recentWeeks })));
+    const readings = await Promise.all(some.map((job) => readStatus(openers, job, { recentWeeks, brief: isOverview })));
     for (const reading of readings) {
       const { document, conditionFault } = reading;
       if (conditionFault !== undefined)
@@ -58,6 +62,7 @@ export async function status(
       if (document.fault !== null) unread.push({ job: document.job, fault: document.fault });
       // The dates of all jobs at once are much memory: only JSON needs them.
       if (globals.json) documents.push(document);
+      else if (isOverview) overviews.push(reading);
       else texts.push(describeStatus({ ...reading, ...layout }));
     }
   }
@@ -68,6 +73,13 @@ export async function status(
     terminal.out(`${JSON.stringify(all, undefined, 2)}\n`);
     return brokenCode;
   }
+  if (isOverview)
+    texts.push(
+      describeOverview(
+        overviews.map((reading) => ({ ...reading, ...layout })),
+        layout.width,
+      ),
+    );
   terminal.out(hangText(texts.join('\n'), layout.width));
   for (const { failure } of broken) terminal.err(failure.text);
   for (const { job, fault } of unread) {

@@ -9,6 +9,7 @@ import { addDays, weekday } from '../../calendar/wall-clock.ts';
 import { formatInstant, formatSpan } from '../../core/date-text.ts';
 import type { FailureKind } from '../../core/errors.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
+import { isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
 import type { DateStatus, StatusReading } from '../../run/job-status.ts';
 import { describeAccepted } from '../../state/accepted-gap.ts';
@@ -56,13 +57,17 @@ export function describeStatus(view: StatusView): string {
 }
 
 /** Events that programs wait for. */
-function describeOwed({ document, nowMs, style }: StatusView): readonly string[] {
+export function describeOwed({
+  document,
+  nowMs,
+  style,
+}: Pick<StatusView, 'document' | 'nowMs' | 'style'>): readonly string[] {
   const { owed_events: owed, job } = document;
   if (owed === null) return [];
   const count = `${formatCount(owed.count)} ${owed.count === 1 ? 'event' : 'events'}`;
   const why = owed.reason === null ? '' : `: ${escapeText(owed.reason)}`;
   return [
-    `${style.red('not posted')}: ${count}, the oldest of ${formatSpan(nowMs - Date.parse(owed.since))} ago${why}`,
+    `${style.red('not posted')}: ${count}, the oldest ${formatSpan(nowMs - Date.parse(owed.since))} ago${why}`,
     `To try again: \`flowdrop alert ${job}\`. Each run also tries.`,
   ];
 }
@@ -182,14 +187,20 @@ function listDates(dates: readonly { readonly date: string }[]): string {
     .join(', ')}`;
 }
 
-function describeGaps({ document, nowMs, style }: StatusView): readonly string[] {
+/** Dates that nobody accepted as gaps: those that can still be fetched, by the time they have left, and those that cannot. */
+export function findGaps({ document, nowMs }: Pick<StatusView, 'document' | 'nowMs'>) {
   const unaccepted = document.dates.filter(({ accepted }) => accepted === null);
-  const open = unaccepted.filter(({ condition }) => condition === 'pending' || condition === 'missing');
+  const open = unaccepted.filter(({ condition }) => isOpen(condition));
   const isOver = ({ begins_to_expire: at }: DateStatus) => at !== null && Date.parse(at) <= nowMs;
   const gaps = open
     .filter((date) => !isOver(date))
     .sort((a, b) => (a.begins_to_expire ?? a.date).localeCompare(b.begins_to_expire ?? b.date));
   const lost = unaccepted.filter((date) => date.condition === 'expired' || (open.includes(date) && isOver(date)));
+  return { gaps, lost };
+}
+
+function describeGaps({ document, nowMs, style }: StatusView): readonly string[] {
+  const { gaps, lost } = findGaps({ document, nowMs });
   const table = formatTable(
     [{ title: 'not sealed' }, { title: 'condition' }, { title: 'expires' }, { title: 'begins to expire' }],
     gaps.map(({ date, condition, begins_to_expire: at }) => [
@@ -217,7 +228,10 @@ function describeGaps({ document, nowMs, style }: StatusView): readonly string[]
   ];
 }
 
-function describeRunning(running: RunProgress | null, { nowMs, style }: StatusView): readonly string[] {
+export function describeRunning(
+  running: RunProgress | null,
+  { nowMs, style }: Pick<StatusView, 'nowMs' | 'style'>,
+): readonly string[] {
   if (running === null) return [];
   const { total_rows: total, seconds_left: left, date, phase } = running;
   const parts = [
@@ -242,13 +256,11 @@ const OUTCOMES: Readonly<Record<FailureKind, string>> = {
 
 /** The last run, the last success if that run was none, and the last backfill. */
 function describeLast(view: StatusView): readonly string[] {
-  const { document, last } = view;
-  const { last_end: end, last_run: ranAt, last_success: successAt } = document;
-  const { last_backfill_end: backfillEnd, last_backfill: backfillAt } = document;
+  const { last_end: end, last_run: ranAt, last_success: successAt } = view.document;
+  const { last_backfill_end: backfillEnd, last_backfill: backfillAt } = view.document;
   const isCut = wasCut(end, ranAt);
-  // The record was written before the reports, which may have failed.
-  const outcome = end?.run_id === last?.result.run_id ? end?.outcome : undefined;
-  const isGood = !isCut && (!last || (outcome ?? last.outcome ?? 'done') === 'done');
+  const { outcome = 'done' } = judgeLastRun(view);
+  const isGood = !isCut && outcome === 'done';
   const backfill = wasCut(backfillEnd, backfillAt)
     ? describeCut('last backfill', backfillEnd, view)
     : backfillAt !== null && `last backfill ${describeAgo(backfillAt, view)}`;
@@ -259,8 +271,22 @@ function describeLast(view: StatusView): readonly string[] {
   return [run, success, backfill].filter((line) => line !== false);
 }
 
+/** How the last run ended, and when; `undefined`: there was none. */
+export function judgeLastRun({
+  document: { last_end: end, last_run: ranAt },
+  last,
+}: Pick<StatusView, 'document' | 'last'>): {
+  readonly outcome: FailureKind | 'done' | undefined;
+  readonly at: string | null;
+} {
+  if (wasCut(end, ranAt)) return { outcome: end.outcome, at: end.finished_at };
+  // The record was written before the reports, which may have failed.
+  const ended = end?.run_id === last?.result.run_id ? end?.outcome : undefined;
+  return { outcome: last && (ended ?? last.outcome ?? 'done'), at: ranAt };
+}
+
 /** Whether it was cut short and no later one finished. */
-function wasCut(end: RunEnd | null, recordedAt: string | null): end is RunEnd {
+function wasCut(end: RunEnd | null, recordedAt: string | null): end is RunEnd & { readonly error: object } {
   return end !== null && end.error !== null && (recordedAt === null || end.finished_at >= recordedAt);
 }
 
@@ -274,10 +300,9 @@ function describeCut(what: string, { finished_at, outcome, error }: RunEnd, view
   return `${head}${view.style.red(word)}${cutText(why, Math.max(1, room))}`;
 }
 
-function describeRecord({ document, last, nowMs, style }: StatusView, ended: RunEnd['outcome'] | undefined): string {
+function describeRecord({ document, last, nowMs, style }: StatusView, outcome: FailureKind | 'done'): string {
   if (!last || document.last_run === null) return 'never';
   const { result } = last;
-  const outcome = ended ?? last.outcome ?? 'done';
   const sealed = result.dates.filter(({ status }) => status === 'sealed').length;
   const rows = result.dates.reduce((sum, date) => sum + date.rows, 0);
   const took = formatDuration(Date.parse(result.finished_at) - Date.parse(result.started_at));
@@ -290,7 +315,7 @@ function describeRecord({ document, last, nowMs, style }: StatusView, ended: Run
   return `${ago}: ${end}, ${what}, ${formatCount(result.requests)} requests in ${took}`;
 }
 
-function describeOutcome(outcome: FailureKind | 'done'): string {
+export function describeOutcome(outcome: FailureKind | 'done'): string {
   return outcome === 'done' ? outcome : OUTCOMES[outcome];
 }
 

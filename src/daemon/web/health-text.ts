@@ -79,7 +79,7 @@ function tellOwed({ name, status, running }: JobView, nowMs: number): readonly P
   const what = `${owed.count} event${owed.count === 1 ? ' has' : 's have'}`;
   const since = formatRelative(Date.parse(owed.since), nowMs);
   const why = owed.reason === null ? '' : `: ${firstLine(owed.reason)}`;
-  const text = `${what} not reached ${owed.count === 1 ? 'its receiver' : 'their receiver'}, the oldest of ${since}${why}. To try again: flowdrop alert ${name}`;
+  const text = `${what} not reached ${owed.count === 1 ? 'its receiver' : 'their receiver'}, the oldest ${since}${why}. To try again: flowdrop alert ${name}`;
   return [problem('wrong', text, { job: name })];
 }
 

@@ -215,6 +215,21 @@ it('losses and gaps of condition.json are told by a worker with an empty disk', 
   ]);
 });
 
+it('more than five jobs have one line each; --all and --list show their dates', async () => {
+  const cwd = await folder();
+  const jobs = join(cwd, 'jobs');
+  await mkdir(jobs);
+  for (const name of ['a', 'b', 'c', 'd', 'e', 'nightly']) await writeJob(jobs, { name, to: `drops-${name}` });
+  expect((await flowdrop(['run', 'nightly'], { cwd, env: service.env })).code).toBe(0);
+  const { code, stdout, stderr } = await flowdrop(['status'], { cwd, env: service.env });
+  expect(code, stderr).toBe(0);
+  expect(stdout).toMatch(/^job +newest drop +to fetch +expires +lost +last run\n/);
+  expect(stdout).toMatch(/\na {8}none +never\n/);
+  expect(stdout).toMatch(/\nnightly {2}2026-11-20 .* done, \d+ s ago\n/);
+  for (const flag of ['--all', '--list'])
+    expect((await flowdrop(['status', flag], { cwd, env: service.env })).stdout).toMatch(/^a: .*\/drops-a\/trades\n/);
+});
+
 it('a broken job file is told after the others, in the block of every failure, and ends with 2', async () => {
   const cwd = await folder();
   const jobs = join(cwd, 'jobs');

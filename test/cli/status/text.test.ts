@@ -4,6 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
+import { describeOverview } from '../../../src/cli/status/overview.ts';
 import { describeStatus, type StatusView } from '../../../src/cli/status/text.ts';
 import { createStyle, hasColors } from '../../../src/cli/terminal/color.ts';
 import { formatSpan } from '../../../src/core/date-text.ts';
@@ -177,6 +178,37 @@ describe('the status of a job', () => {
     expect(text).toContain('on weekends: 2026-11-21 available\n');
     expect(text).toContain('The store could not be read; this is what the last run recorded.');
   });
+});
+
+it('many jobs are a table, and what needs somebody is below it in words', async () => {
+  const { document, ...view } = createView();
+  const sealed = createDates('2026-11-02', '2026-11-27', {});
+  const of = (job: string, changes: Partial<StatusView['document']>, last = view.last) => ({
+    ...view,
+    last,
+    document: { ...document, job, dates: sealed, ...changes },
+  });
+  const degraded = sealed.map((date, index) =>
+    index < 2 ? { ...date, condition: 'degraded' as const, degraded_reason: `reason ${index}` } : date,
+  );
+  const at = { started_at: '2026-11-30T20:30:00.000Z', finished_at: '2026-11-30T21:59:01.000Z' };
+  const error = { code: 'API_UNREACHABLE', message: 'nobody answers' };
+  const views = [
+    of('all-is-well', {}),
+    of('chain', { dates: [], last_run: null }, undefined),
+    of('cut-short', { last_end: { run_id: 'x', ...at, outcome: 'interrupted', error } }),
+    of('degraded', { dates: degraded }),
+    of('nightly-trades', {
+      dates: createDates('2026-09-21', '2026-11-27', CONDITIONS),
+      owed_events: { count: 2, since: '2026-11-30T12:00:00.000Z', reason: '503' },
+    }),
+    of('unusual', {
+      dates: sealed.map((date, index) =>
+        index === 4 ? { ...date, doubts: ['rows: 3, 10 expected'] } : index === 9 ? { ...date, damage: 'gone' } : date,
+      ),
+    }),
+  ];
+  await expect(describeOverview(views, 80)).toMatchFileSnapshot(golden('overview'));
 });
 
 it('spans are told in one unit, rounded down', () => {

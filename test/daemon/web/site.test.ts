@@ -313,7 +313,7 @@ describe('the server of the daemon', () => {
     await start(() => makeView([makeJob('nightly', { status })]));
     const { body } = await get('/');
     expect(body).toContain(
-      '3 events have not reached their receiver, the oldest of 2 h ago: webhook: &lt;b&gt;HTTP 500&lt;/b&gt;. To try again: flowdrop alert nightly',
+      '3 events have not reached their receiver, the oldest 2 h ago: webhook: &lt;b&gt;HTTP 500&lt;/b&gt;. To try again: flowdrop alert nightly',
     );
     expect(body).not.toContain('All is well');
     expect((await get('/jobs/nightly')).body).toContain('3 events have not reached');

@@ -1,0 +1,89 @@
+/**
+ * What `flowdrop status` prints about many jobs: a table with one line a job, and below it, in words, what a table cannot
+ * show. Pure: the time is passed in.
+ */
+import { formatSpan } from '../../core/date-text.ts';
+import { formatCount } from '../../core/units.ts';
+import type { DateStatus } from '../../run/job-status.ts';
+import type { Style } from '../terminal/color.ts';
+import { formatTable } from '../terminal/text-table.ts';
+import { escapeText } from '../terminal/text-width.ts';
+import { describeOutcome, describeOwed, describeRunning, findGaps, judgeLastRun, type StatusView } from './text.ts';
+
+/** Up to so many jobs, each is shown with its calendar. */
+export const MOST_CALENDARS = 5;
+
+/** Enough to show what can still be fetched, and what was sealed last. */
+export const OVERVIEW_WEEKS = 3;
+
+type OverviewView = Pick<StatusView, 'document' | 'last' | 'nowMs' | 'style'>;
+
+export function describeOverview(views: readonly OverviewView[], width: number | undefined): string {
+  const table = formatTable(
+    [
+      { title: 'job' },
+      { title: 'newest drop' },
+      { title: 'to fetch', align: 'right' },
+      { title: 'expires' },
+      { title: 'lost', align: 'right' },
+      { title: 'last run' },
+    ],
+    views.map(formatRow),
+    { width },
+  );
+  const notes = views.flatMap((view) => describeNotes(view).map((note) => `${view.document.job}: ${note}`));
+  const more = '`flowdrop status JOB` shows the calendar of a job.';
+  return `${[table, '', ...notes, ...(notes.length === 0 ? [] : ['']), more].join('\n')}\n`;
+}
+
+function formatRow(view: OverviewView): readonly string[] {
+  const { document, nowMs, style } = view;
+  const { gaps, lost } = findGaps(view);
+  const newest = document.dates.findLast(({ rows }) => rows !== null);
+  const expiry = gaps.find(({ begins_to_expire: at }) => at !== null)?.begins_to_expire ?? null;
+  return [
+    document.job,
+    newest?.date ?? 'none',
+    gaps.length === 0 ? '' : formatCount(gaps.length),
+    expiry === null ? '' : `in ${formatSpan(Date.parse(expiry) - nowMs)}`,
+    lost.length === 0 ? '' : style.red(formatCount(lost.length)),
+    formatLastRun(view, style),
+  ];
+}
+
+function formatLastRun(view: OverviewView, style: Style): string {
+  const { outcome, at } = judgeLastRun(view);
+  if (outcome === undefined || at === null) return 'never';
+  const word = outcome === 'done' ? style.green(outcome) : style.red(describeOutcome(outcome));
+  return `${word}, ${formatSpan(view.nowMs - Date.parse(at))} ago`;
+}
+
+function describeNotes(view: OverviewView): readonly string[] {
+  const { document, style } = view;
+  const [owed] = describeOwed(view);
+  return [
+    ...describeRunning(document.running, view),
+    ...(owed === undefined ? [] : [owed]),
+    ...sumUp(document.dates, style.yellow('degraded'), ({ degraded_reason: reason, accepted, damage }) =>
+      accepted === null && damage === null ? reason : undefined,
+    ),
+    ...sumUp(document.dates, style.yellow('unusual'), ({ doubts }) => doubts?.join('; ')),
+    ...sumUp(document.dates, style.red('damaged'), ({ damage }) => damage ?? undefined),
+  ];
+}
+
+/** The number of dates with a reason, and the newest reason. */
+function sumUp(
+  dates: readonly DateStatus[],
+  word: string,
+  reasonOf: (date: DateStatus) => string | undefined,
+): readonly string[] {
+  const found = dates.flatMap((one) => {
+    const reason = reasonOf(one);
+    return reason === undefined ? [] : [{ date: one.date, reason }];
+  });
+  const newest = found.at(-1);
+  if (newest === undefined) return [];
+  const count = found.length === 1 ? '' : `${formatCount(found.length)} dates, the newest `;
+  return [`${word}: ${count}${newest.date}, ${escapeText(newest.reason)}`];
+}
