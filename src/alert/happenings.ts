@@ -5,8 +5,8 @@
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { isFault } from '../core/errors.ts';
-import { identifyReport } from '../deliver/deliver.ts';
 import type { Job, JobReport } from '../job/job.ts';
+import { identifyReport } from '../job/job-report.ts';
 import { readConditionDocument } from '../ledger/condition-file.ts';
 import { historyKey, MANIFEST_FILENAME, receiptKey } from '../ledger/layout.ts';
 import { type Manifest, parseManifest } from '../ledger/manifest.ts';

@@ -4,8 +4,8 @@
  * Pure; `alert-memory.ts` keeps the state beside that of the alerts.
  */
 import { z } from 'zod';
-import { identifyReport } from '../deliver/deliver.ts';
 import type { Job } from '../job/job.ts';
+import { identifyReport } from '../job/job-report.ts';
 import { type CloudEvent, type CloudEventType, cloudEventSchema, isPostOf } from './cloud-event.ts';
 import { mergeRecords } from './merge-records.ts';
 

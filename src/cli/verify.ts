@@ -14,7 +14,7 @@ import { auditTable } from '../ledger/iceberg/audit-table.ts';
 import { manifestKey } from '../ledger/layout.ts';
 import { listSealedDates } from '../ledger/sealed-dates.ts';
 import { openJobSource } from '../run/open-source.ts';
-import { type AuditedDate, type Repairs, repairFromSource, repairInStore } from '../run/repair.ts';
+import type { AuditedDate, Repairs } from '../run/repair.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
@@ -119,6 +119,8 @@ async function withAudit<Result>(
 }
 
 async function repair(cli: VerifyCli, job: Job, only: string | undefined, repairs: Repairs): Promise<void> {
+  // It loads all that a run needs.
+  const { repairFromSource, repairInStore } = await import('../run/repair.ts');
   const found = await withAudit(cli, job, async (deps) => {
     const { dates, wrongConditions } = await audit(deps, job, only);
     const left = await repairInStore(deps, job, dates, repairs, cli.openers.clock.now());

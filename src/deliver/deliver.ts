@@ -2,11 +2,10 @@
  * From sealed drops to mails: every report of a job, for every date that is due. Invariant: nothing is mailed for a
  * date that is not sealed; a report that fails does not keep the others from their readers.
  */
-import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { assertNotAborted, isFault } from '../core/errors.ts';
 import type { Job, JobReport } from '../job/job.ts';
-import { formatReportIdentity } from '../job/job-report.ts';
+import { identifyReport } from '../job/job-report.ts';
 import { readManifest } from '../ledger/sealed-dates.ts';
 import { assertAllowedRecipients } from '../mail/domains.ts';
 import { buildEml } from '../mail/eml.ts';
@@ -75,12 +74,6 @@ export async function previewReport(
   } finally {
     await discardContent(context);
   }
-}
-
-/** A short text that distinguishes the job's reports, as part of a key. */
-export function identifyReport(report: JobReport): string {
-  const hash = createHash('sha256').update(formatReportIdentity(report)).digest('hex').slice(0, 8);
-  return `${report.template}-${hash}`;
 }
 
 async function deliverReport(

@@ -20,7 +20,7 @@ import type { HeldDate } from '../plan/witness.ts';
 import { discardStages, listStages } from '../stage/list.ts';
 import { addFailures } from '../state/failures.ts';
 import type { OnRunEvent, RunEvent } from '../state/run-events.ts';
-import { type DateResult, isInVain, type RunResult } from '../state/run-result.ts';
+import type { DateResult, RunResult } from '../state/run-result.ts';
 import { addUnavailable } from '../state/unavailable.ts';
 import { API_DOWN_CODES } from './api-down.ts';
 import { type Audited, auditSealed } from './audits/source-audit.ts';
@@ -225,18 +225,6 @@ async function recordResult(
   await noteMissing(context, results, plan, result.server_time);
   // A backfill of chosen dates does not count as a scheduled run: the daemon still catches up.
   await (isByHand(options) ? state.lastBackfill : state.lastRun).write(result);
-}
-
-/**
- * The exit of the process: failed comes before incomplete; `undefined` when all that could be had is sealed. A lost date
- * and a gap count in the run that finds them, and a gap in a backfill of named dates; later both are only in `status`.
- * Damage counts until it is repaired.
- */
-export function judgeRun(result: RunResult): 'failed' | 'incomplete' | undefined {
-  if (result.dates.some(({ status }) => status === 'failed')) return 'failed';
-  const gaps = result.named === undefined ? result.new_gaps : result.gaps;
-  const isLacking = result.lost.length > 0 || gaps.length > 0 || Object.keys(result.damaged).length > 0;
-  return isInVain(result) || isLacking || result.held.length > 0 ? 'incomplete' : undefined;
 }
 
 /** For snapshots only: where rows can be counted, one request covers all dates. */

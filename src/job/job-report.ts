@@ -1,4 +1,5 @@
 /** Resolves the reports of a job file: fills in defaults and checks rules across reports. Pure. */
+import { createHash } from 'node:crypto';
 import type { JobReport, ReportRecipient } from './job.ts';
 import { resolveLook } from './look-shape.ts';
 import { parseDurationSeconds, parseSizeBytes } from './plain-shape.ts';
@@ -28,9 +29,15 @@ export function resolveReports(written: readonly ReportFile[], folder: string): 
  * Identifies a report within its job in the store, whatever its place in the file. If it changes, the report counts as
  * new and unsent. So it excludes what may be edited without mailing again: recipients, attachments, conditions.
  */
-export function formatReportIdentity({ template, name, symbols, datasets }: JobReport): string {
+function formatReportIdentity({ template, name, symbols, datasets }: JobReport): string {
   if (name !== null) return JSON.stringify([template, { name }]);
   return JSON.stringify([template, [...symbols].sort(), ...(datasets.length === 0 ? [] : [datasets])]);
+}
+
+/** A short text that distinguishes the job's reports, as part of a key. */
+export function identifyReport(report: JobReport): string {
+  const hash = createHash('sha256').update(formatReportIdentity(report)).digest('hex').slice(0, 8);
+  return `${report.template}-${hash}`;
 }
 
 function resolveReport(written: ReportFile, index: number, folder: string): JobReport {

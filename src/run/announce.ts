@@ -4,8 +4,8 @@
  */
 import { beginEvents, type EventContext, type EventSummary, type EventTargets, postEvents } from '../alert/events.ts';
 import { readFailure } from '../core/failure.ts';
-import { identifyReport } from '../deliver/deliver.ts';
 import type { Job } from '../job/job.ts';
+import { identifyReport } from '../job/job-report.ts';
 import type { Webhook } from '../mail/webhook.ts';
 import { JobState } from '../state/job-state.ts';
 import type { RunResult } from '../state/run-result.ts';

@@ -10,7 +10,6 @@ import type { CalendarOverride } from '../calendar/session.ts';
 import { addDays, formatSecond } from '../calendar/wall-clock.ts';
 import { describeError, type FailureKind, isFault } from '../core/errors.ts';
 import { type ArchivedReport, listArchive } from '../deliver/archived-pages.ts';
-import { judgeRun } from '../export/export.ts';
 import type { Job } from '../job/job.ts';
 import {
   type ConditionEntry,
@@ -30,7 +29,7 @@ import { ApiLimits } from '../state/limits.ts';
 import { readProgress } from '../state/progress.ts';
 import type { RunEnd } from '../state/run-end.ts';
 import type { RunProgress } from '../state/run-progress.ts';
-import type { RunResult } from '../state/run-result.ts';
+import { judgeRun, type RunResult } from '../state/run-result.ts';
 import type { Staging } from '../state/staging.ts';
 import type { Store } from '../store/store.ts';
 import type { Openers } from './openers.ts';

@@ -95,3 +95,15 @@ export function isInVain({ dates, conditions, named }: Pick<RunResult, 'dates' |
   const isFound = named.sealed.length > 0 || dates.some(({ status }) => status !== 'missing');
   return named.no_rows.length > 0 && !isFound;
 }
+
+/**
+ * The exit of the process: failed comes before incomplete; `undefined` when all that could be had is sealed. A lost date
+ * and a gap count in the run that finds them, and a gap in a backfill of named dates; later both are only in `status`.
+ * Damage counts until it is repaired.
+ */
+export function judgeRun(result: RunResult): 'failed' | 'incomplete' | undefined {
+  if (result.dates.some(({ status }) => status === 'failed')) return 'failed';
+  const gaps = result.named === undefined ? result.new_gaps : result.gaps;
+  const isLacking = result.lost.length > 0 || gaps.length > 0 || Object.keys(result.damaged).length > 0;
+  return isInVain(result) || isLacking || result.held.length > 0 ? 'incomplete' : undefined;
+}

@@ -124,7 +124,7 @@ class DirectoryStore implements Store {
   async listFolders(prefix: string): Promise<readonly string[]> {
     assertPrefix(prefix);
     if (!(await this.#isThere('list'))) return [];
-    const names = await this.#listNames(prefix);
+    const names = await this.#listNames(prefix, prefix, '');
     return names.filter((name) => name.endsWith('/')).map((name) => name.slice(0, -1));
   }
 
@@ -225,16 +225,16 @@ class DirectoryStore implements Store {
     folder: string,
     prefix: string,
     after: string,
-    listed: Promise<readonly string[]> = this.#listNames(folder),
+    listed: Promise<readonly string[]> = this.#listNames(folder, prefix, after),
   ): AsyncIterable<ListedObject> {
-    const names = (await listed).filter((name) => isUnder(folder + name, prefix) && isBehind(folder + name, after));
+    const names = await listed;
     // Each answer of the file system is waited for, so the next ones are asked for ahead: one level only, because a
     // caller may stop at the first key of a large tree.
     for (let start = 0; start < names.length; start += LISTED_AT_ONCE) {
       const ahead = names.slice(start, start + LISTED_AT_ONCE).map((name) => {
         const key = folder + name;
         if (!name.endsWith('/')) return { key, info: this.#info(key) };
-        return { key, below: this.#listNames(key) };
+        return { key, below: this.#listNames(key, prefix, after) };
       });
       // One that fails is reported where it is reached.
       for (const { info, below } of ahead) (info ?? below)?.catch(() => {});
@@ -246,15 +246,18 @@ class DirectoryStore implements Store {
     }
   }
 
-  /** Names in a folder, in key order, folders with a `/`. */
-  async #listNames(folder: string): Promise<readonly string[]> {
+  /** Names in a folder that a listing wants, in key order, folders with a `/`. */
+  async #listNames(folder: string, prefix: string, after: string): Promise<readonly string[]> {
+    const isWanted = (name: string) => isUnder(folder + name, prefix) && isBehind(folder + name, after);
     const entries = await attemptLocal('list', join(this.url, folder), undefined, () => {
       const reading = readdir(join(this.url, folder), { withFileTypes: true });
       return folder === '' ? reading : ifPresent(reading);
     });
     // A folder is compared with the `/` that its keys have, so that walking in this order gives keys in order.
-    const names = await Promise.all((entries ?? []).map((entry) => this.#formatEntry(folder, entry)));
-    return names.filter((name) => !isTemporaryName(name)).sort(compareKeys);
+    // Most of ten years are before `after`. A link may be either; as a folder, nothing that it may be is left out.
+    const few = (entries ?? []).filter((entry) => isWanted(entry.isFile() ? entry.name : `${entry.name}/`));
+    const names = await Promise.all(few.map((entry) => this.#formatEntry(folder, entry)));
+    return names.filter((name) => !isTemporaryName(name) && isWanted(name)).sort(compareKeys);
   }
 
   /** The entry's name, with a `/` after a folder. A link counts as its target; a cycle of links ends in ELOOP. */

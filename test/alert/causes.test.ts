@@ -2,12 +2,13 @@
  * Which causes a run gives operators, with which identity, and when a cause is over: the pure part, case by case. What is
  * remembered and delivered: `alerts-state.test.ts`, `alerts.slow.test.ts`.
  */
+
 import { describe, expect, it } from 'vitest';
 import { describeCause } from '../../src/alert/alert-text.ts';
 import { CAUSE_KINDS, type CauseOutcome, judgeCause, listCauses } from '../../src/alert/causes.ts';
 import { isAlertWorthy, type RunFacts } from '../../src/alert/run-facts.ts';
 import { Fault } from '../../src/core/errors.ts';
-import { judgeRun } from '../../src/export/export.ts';
+import { judgeRun } from '../../src/state/run-result.ts';
 import { type Changes, createDelivery, createFailure, createResult, createRunFacts } from '../support/alerts.ts';
 import { createRandom } from '../support/random.ts';
 

@@ -13,7 +13,7 @@ import { addDays, formatSecond, parseWallClock } from '../../src/calendar/wall-c
 import type { Clock } from '../../src/core/clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { judgeRun, type RunOptions, runExport } from '../../src/export/export.ts';
+import { type RunOptions, runExport } from '../../src/export/export.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { readConditionDocument } from '../../src/ledger/condition-file.ts';
 import { listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
@@ -22,6 +22,7 @@ import { createHistoricalSource } from '../../src/source/historical.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
+import { judgeRun } from '../../src/state/run-result.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { KEY, startTestService, type TestService } from '../service/running-service.ts';
 import { type TradeFile, writeTradeFile } from '../service/trade-file.ts';

@@ -12,7 +12,7 @@ import { listCauses } from '../../src/alert/causes.ts';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { judgeRun, type RunOptions, runExport } from '../../src/export/export.ts';
+import { type RunOptions, runExport } from '../../src/export/export.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import {
   conditionKey,
@@ -35,7 +35,7 @@ import { auditDrop } from '../../src/seal/audit.ts';
 import { auditConditions, auditHistory, listLeftovers } from '../../src/seal/audit-dataset.ts';
 import { discardStages } from '../../src/stage/list.ts';
 import { JobState } from '../../src/state/job-state.ts';
-import type { RunResult } from '../../src/state/run-result.ts';
+import { judgeRun, type RunResult } from '../../src/state/run-result.ts';
 import { makeScratchFolder } from '../../src/state/state-folder.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';

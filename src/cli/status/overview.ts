@@ -13,8 +13,8 @@ import { describeOutcome, describeOwed, describeRunning, findGaps, judgeLastRun,
 /** Up to so many jobs, each is shown with its calendar. */
 export const MOST_CALENDARS = 5;
 
-/** Enough to show what can still be fetched, and what was sealed last. */
-export const OVERVIEW_WEEKS = 3;
+/** Whose objects are looked at: enough to notice that a run's drops have disappeared. */
+export const OVERVIEW_WEEKS = 2;
 
 type OverviewView = Pick<StatusView, 'document' | 'last' | 'nowMs' | 'style'>;
 
