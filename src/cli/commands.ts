@@ -25,11 +25,11 @@ export const COMMANDS: readonly CommandSpec[] = [
     group: 'setUp',
     summary: 'run the shipped nightly job against a service with generated sessions, into ./out',
     options: {
-      rows: text('rows', 'trades of each session', { default: '100000' }),
+      rows: number('rows', 'trades of each session (default: about 100,000)'),
       sessions: text('sessions', 'trading sessions', { default: '3' }),
     },
     examples: [
-      ['flowdrop demo', 'three sessions, drops, a report: about two minutes'],
+      ['flowdrop demo', 'three sessions, drops, a report: about a minute'],
       ['flowdrop demo --rows 5000 --sessions 1', 'the same in a few seconds'],
     ],
     load: async () => (await import('./demo.ts')).demo,
@@ -378,7 +378,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       chain: each('file', 'option chain: .csv (also .gz) with the columns of the exchange or ours; repeatable'),
       dataDir: text('dir', 'folder that keeps the loaded data; default: a temporary one'),
       generate: number('sessions', 'generate this many trading sessions'),
-      generateRows: number('rows', 'trades of each generated session'),
+      generateRows: number('rows', 'trades of each generated session (default: about 100,000)'),
       seed: number('number', 'seed of the generator'),
       asOf: text('instant', 'start time of the service clock, ISO 8601'),
       earliest: text('date', 'first visible date'),

@@ -9,6 +9,7 @@ import { explainAbort } from '../core/process-end.ts';
 import { formatBytes, formatCount } from '../core/units.ts';
 import type { Delivery } from '../deliver/delivery.ts';
 import { reportsPrefix } from '../ledger/layout.ts';
+import { USUAL_ROWS } from '../service/generate/generate.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { type ChildRun, startChild } from './child.ts';
 import type { ActionResult, CommandCall } from './command.ts';
@@ -22,7 +23,7 @@ const DEMO_FOLDER = 'out';
 const STATE_FOLDER = 'state';
 
 interface DemoFlags {
-  readonly rows: string;
+  readonly rows?: number;
   readonly sessions: string;
 }
 
@@ -31,11 +32,13 @@ export async function demo(
   { options }: CommandCall<undefined, DemoFlags>,
 ): ActionResult {
   const out = join(cwd, DEMO_FOLDER);
-  terminal.err(`Generating ${options.sessions} sessions of ${formatCount(Number(options.rows))} trades ...\n`);
+  const { sessions, rows } = options;
+  const trades = rows === undefined ? `about ${formatCount(USUAL_ROWS)}` : formatCount(rows);
+  terminal.err(`Generating ${sessions} sessions of ${trades} trades ...\n`);
   const service = await startServeProcess(
     self,
     cwd,
-    ['--generate', options.sessions, '--generate-rows', options.rows, '--key', LOCAL_KEY],
+    ['--generate', sessions, ...(rows === undefined ? [] : ['--generate-rows', String(rows)]), '--key', LOCAL_KEY],
     signal,
   );
   try {

@@ -14,8 +14,11 @@ export interface ServiceOptions {
   readonly dataDir?: string;
   /** Number of sessions to generate, up to and including the last closed session. Default: 0. */
   readonly generateSessions: number;
-  /** Trades per generated session; a real session has millions. Each costs about 6 µs to generate. Default: 100,000. */
-  readonly generateRows: number;
+  /**
+   * Trades per generated session; a real session has millions. Each costs about 6 µs to generate. Default: about 100,000,
+   * different each session.
+   */
+  readonly generateRows?: number;
   /** Seed of the generator: the same seed gives the same trades. Default: 1. */
   readonly seed: number;
   /** ISO instant at which the service's clock starts; it runs on from there. Default: the present. */
@@ -55,7 +58,6 @@ export const SERVICE_DEFAULTS = {
   data: [],
   chain: [],
   generateSessions: 0,
-  generateRows: 100_000,
   seed: 1,
   rowLimit: 10_000,
   trialRowLimit: 1_000,
@@ -75,9 +77,10 @@ export const SERVICE_DEFAULTS = {
 export function assertOptions(options: ServiceOptions): void {
   const wholes = ['generateSessions', 'seed', 'port', 'portalPort'] as const;
   for (const name of wholes) assertOption(name, options[name], isWhole(options[name], 0), 'a whole number, 0 or more');
-  const positives = ['generateRows', 'rowLimit', 'trialRowLimit', 'chainLimit', 'scanLimit', 'concurrency'] as const;
+  const positives = ['rowLimit', 'trialRowLimit', 'chainLimit', 'scanLimit', 'concurrency'] as const;
   for (const name of positives) assertOption(name, options[name], isWhole(options[name], 1), 'a whole number above 0');
-  const { asOf, earliest, requestsPerSecond } = options;
+  const { asOf, earliest, generateRows = 1, requestsPerSecond } = options;
+  assertOption('generateRows', generateRows, isWhole(generateRows, 1), 'a whole number above 0');
   assertOption('requestsPerSecond', requestsPerSecond, requestsPerSecond > 0, 'a number above 0');
   assertOption('asOf', asOf, asOf === undefined || !Number.isNaN(Date.parse(asOf)), 'an ISO instant');
   assertOption('earliest', earliest, earliest === undefined || isDate(earliest), 'a date, YYYY-MM-DD');

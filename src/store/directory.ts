@@ -248,7 +248,10 @@ class DirectoryStore implements Store {
 
   /** Names in a folder that a listing wants, in key order, folders with a `/`. */
   async #listNames(folder: string, prefix: string, after: string): Promise<readonly string[]> {
-    const isWanted = (name: string) => isUnder(folder + name, prefix) && isBehind(folder + name, after);
+    // What has passed as a folder is wanted whole, unless prefix or `after` are below it.
+    const below = prefix.startsWith(folder) ? prefix.slice(folder.length) : '';
+    const behind = after.startsWith(folder) ? after.slice(folder.length) : '';
+    const isWanted = (name: string) => isUnder(name, below) && isBehind(name, behind);
     const entries = await attemptLocal('list', join(this.url, folder), undefined, () => {
       const reading = readdir(join(this.url, folder), { withFileTypes: true });
       return folder === '' ? reading : ifPresent(reading);

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { STORED_TABLES } from '../../src/service/data/stored-tables.ts';
-import { generateSession, listClosedSessions } from '../../src/service/generate/generate.ts';
+import { generateSession, listClosedSessions, usualRows } from '../../src/service/generate/generate.ts';
 import { listMarket } from '../../src/service/generate/market.ts';
 
 const ROWS = 60_000;
@@ -50,6 +50,17 @@ describe('determinism', () => {
 });
 
 describe('sessions', () => {
+  test('have different numbers of trades if none is given, about 100,000', () => {
+    const counts = Array.from({ length: 28 }, (_, day) =>
+      usualRows(`2026-11-${String(day + 1).padStart(2, '0')}`, SEED),
+    );
+    expect(new Set(counts).size).toBe(counts.length);
+    expect(Math.min(...counts)).toBeGreaterThanOrEqual(85_000);
+    expect(Math.max(...counts)).toBeLessThanOrEqual(115_000);
+    expect(usualRows('2026-11-20', SEED)).toBe(usualRows('2026-11-20', SEED));
+    expect(usualRows('2026-11-20', SEED)).not.toBe(usualRows('2026-11-20', SEED + 1));
+  });
+
   test('are the last ones closed at the time, without weekends and holidays', () => {
     const evening = Date.parse('2026-11-30T22:00:00Z');
     expect(listClosedSessions(evening, 4)).toEqual(['2026-11-24', '2026-11-25', '2026-11-27', '2026-11-30']);

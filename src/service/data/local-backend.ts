@@ -11,7 +11,7 @@ import type { EnginePool } from '../../engine/pool.ts';
 import { openParser } from '../../guard/parser.ts';
 import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
 import type { StatementRunner } from '../dataset.ts';
-import { generateSession, listClosedSessions } from '../generate/generate.ts';
+import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
 import { MAX_RESULT_BYTES } from '../historical/query-runner.ts';
 import type { ServiceOptions } from '../options.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
@@ -87,8 +87,9 @@ async function fill(data: LocalData, options: ServiceOptions, { clock, log }: Lo
     const isNew = await data.load(source, async (target) => void (await loadChainFile(file, target)));
     log.info({ event: 'loaded', chain: file, isNew }, `loaded ${file}`);
   }
-  const { generateRows: rows, seed } = options;
+  const { seed } = options;
   for (const date of listClosedSessions(clock.now(), options.generateSessions)) {
+    const rows = options.generateRows ?? usualRows(date, seed);
     const place = `generated:${date}:`;
     const source = { id: `${place}${rows}:${seed}`, name: date, table: 'trades' } as const;
     // Replace another generation of the same date: two markets on one date would mix.

@@ -18,7 +18,7 @@ import type { ServerPool } from '../../engine/server-pool.ts';
 import { openParser } from '../../guard/parser.ts';
 import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
 import type { Dataset, LoadTarget, SnapshotDataset } from '../dataset.ts';
-import { generateSession, listClosedSessions } from '../generate/generate.ts';
+import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
 import { addressSettings, MAX_RESULT_BYTES } from '../historical/query-runner.ts';
 import type { ServiceOptions } from '../options.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
@@ -149,8 +149,9 @@ async function makeReady(
       if (Number(found?.trades) > 0) continue;
       const insertSql = (select: string) => `INSERT INTO ${load.trades} ${select}`;
       const target = { engine: admin, scratch: load.incoming, insertSql };
-      await generateSession({ date, rows: options.generateRows, seed: options.seed }, target).catch(explainOldServer);
-      log.info({ event: 'generated', date, rows: options.generateRows }, `generated ${date}`);
+      const { seed, generateRows: rows = usualRows(date, seed) } = options;
+      await generateSession({ date, rows, seed }, target).catch(explainOldServer);
+      log.info({ event: 'generated', date, rows }, `generated ${date}`);
     }
     for (const file of options.chain) await loadChainFile(file, readHere(local, admin, read.chains));
   } finally {

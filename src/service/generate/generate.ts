@@ -3,6 +3,7 @@
  * Invariant: the same seed, date and number of rows give the same trades, regardless of other generated dates; the
  * engine's SQL makes all rows. The data is for tests and demonstrations, not a market model.
  */
+import { createHash } from 'node:crypto';
 import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { isSession, OPEN_SECOND, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock, weekday } from '../../calendar/wall-clock.ts';
@@ -16,6 +17,11 @@ interface GenerateOptions {
   readonly rows: number;
   readonly seed: number;
 }
+
+/** Trades of a session if nobody asked for a number, give or take. */
+export const USUAL_ROWS = 100_000;
+/** A session has up to this share more or fewer: equal counts look as if they were cut off at a limit. */
+const ROWS_SPREAD = 0.15;
 
 /** Rows per statement: its window function sorts them in memory, about 1 kB each. */
 const ROWS_PER_STATEMENT = 500_000;
@@ -33,6 +39,12 @@ export function listClosedSessions(nowMs: number, count: number): readonly strin
   const today = formatWallDate(nowMs);
   const closed = isSession(today) && parseWallClock(today, sessionCloseSecond(today)) + OVER_AFTER_MS <= nowMs;
   return previousSessions(closed ? today : addDays(today, -1), count);
+}
+
+/** Number of trades of a session for which no number was given; the same seed and date give the same. */
+export function usualRows(date: string, seed: number): number {
+  const draw = createHash('sha256').update(`${date}:${seed}`).digest().readUInt32LE() / 2 ** 32;
+  return Math.round(USUAL_ROWS * (1 + ROWS_SPREAD * (2 * draw - 1)));
 }
 
 /** Generates the trades of one session and inserts them. @throws EngineFault */
