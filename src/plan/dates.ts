@@ -38,10 +38,10 @@ export function computeLookback(
   const edge = formatWallClock(edgeMs);
   const clipped = edge.slice(0, 10);
   const firstWhole = expiresAt(clipped) >= serverNowMs ? clipped : addDays(clipped, 1);
-  const sessions = listSessions(firstWhole, formatWallDate(serverNowMs), calendar).filter(
+  const lastSettled = listSessions(firstWhole, formatWallDate(serverNowMs), calendar).findLast(
     (date) => settledAt(date, { settleSeconds, calendar }) <= serverNowMs,
   );
-  return { edgeMs, edge, firstWhole, clipped, lastSettled: sessions.at(-1), calendar };
+  return { edgeMs, edge, firstWhole, clipped, lastSettled, calendar };
 }
 
 /** When a session has settled. */

@@ -11,7 +11,7 @@ const MAX_SEGMENT_BYTES = 255;
 /** Control characters break S3's XML listings, lone surrogates have no UTF-8, a backslash is a separator elsewhere. */
 const FORBIDDEN_CHARACTERS = /[\p{Cc}\p{Cs}\\]/u;
 /** Half of a character above U+FFFF. */
-const SURROGATE = /[\ud800-\udfff]/;
+const FIRST_SURROGATE = 0xd800;
 /** Unfinished files. Only flowdrop uses such names, so listings can skip them. */
 const TEMPORARY_NAME = /^\.flowdrop-[0-9a-f]{16}\.tmp$/;
 
@@ -37,11 +37,19 @@ export function buildTemporaryName(token: string): string {
   return `.flowdrop-${token}.tmp`;
 }
 
-/** Compares keys by their UTF-8 bytes, as S3 lists them; JavaScript's own order, which is faster, differs above U+FFFF. */
+/**
+ * Compares keys by their UTF-8 bytes, as S3 lists them. The order of UTF-16, which JavaScript compares by, differs only
+ * from the first surrogate on.
+ */
 export function compareKeys(a: string, b: string): number {
-  if (SURROGATE.test(a) || SURROGATE.test(b)) return Buffer.compare(Buffer.from(a), Buffer.from(b));
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
+  const shared = Math.min(a.length, b.length);
+  for (let at = 0; at < shared; at += 1) {
+    const [left, right] = [a.charCodeAt(at), b.charCodeAt(at)];
+    if (left === right) continue;
+    if (left < FIRST_SURROGATE || right < FIRST_SURROGATE) return left - right;
+    return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  }
+  return a.length - b.length;
 }
 
 function assertCharacters(key: string): void {
