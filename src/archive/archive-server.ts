@@ -184,7 +184,7 @@ export function nameTables(sql: string, shown: readonly ShownView[]): string {
   const own = new Set(listSubqueryNames(tokens));
   const taken = shown.find(({ view }) => own.has(view.name.toLowerCase()));
   if (taken) {
-    throw new Fault('NAME_TAKEN', `a subquery of the statement has the name of a table, ${taken.view.name}`, {
+    throw new Fault('NAME_TAKEN', `a subquery has the same name as a table, ${taken.view.name}`, {
       kind: 'usage',
       hint: 'A server cannot distinguish the two: give the subquery another name.',
     });

@@ -27,7 +27,7 @@ interface OpenTablesContext {
 
 /** Summaries without these columns count other records: see `seal/summary.ts`. */
 const SUMMARY_MARKS: readonly string[] = ['recorded_trades', 'unpriced_trades'];
-const OLD_SUMMARY = 'a date has a summary of an earlier version, which counts other records: query its trades';
+const OLD_SUMMARY = 'a date has a summary from an earlier version, which counted different records: query its trades';
 
 /** @throws Fault `ARCHIVE_EMPTY`, `NO_TRADES`, `NO_SUMMARY`, `DATASET_UNCLEAR` (usage), StoreFault, EngineFault */
 export async function openTables(

@@ -66,7 +66,7 @@ function admit(
   const token = /^bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1];
   const caller = token === undefined ? undefined : identify(token);
   if (caller !== undefined) return { caller };
-  const message = 'This catalog needs a key of flowdrop as bearer token: set the property `token` of the client.';
+  const message = 'This catalog needs a flowdrop key as bearer token: set `token` in the client.';
   const answer = answerError({ code: 401, type: 'NotAuthorizedException', message });
   return { refusal: { ...answer, headers: { ...answer.headers, 'www-authenticate': 'Bearer' } } };
 }

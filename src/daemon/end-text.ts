@@ -19,7 +19,7 @@ export function describeEnd({ outcome, error, code, signal, logFile }: RunRecord
   const how = signal === undefined ? `ended with exit code ${code} without a message` : `was ended by ${signal}`;
   const what = outcome === 'timed-out' && error ? error.message : `The run ${how}.`;
   const hint = explainAbort({ code, signal });
-  return `${what} ${hint === '' ? '' : `${hint} `}It is retried by its schedule.${logFile ? ` Its log: ${logFile}` : ''}`;
+  return `${what} ${hint === '' ? '' : `${hint} `}Its schedule retries it.${logFile ? ` Its log: ${logFile}` : ''}`;
 }
 
 /** Failed and incomplete runs get a higher log level, so that they stand out from successful ones. */

@@ -33,7 +33,7 @@ export function createJobNote<T>({ pathOf, encode, schema, log }: JobNoteOptions
     const [reason, file] = [describeError(error), basename(pathOf(job))];
     log.warn(
       { event: 'note-unwritten', job, file, reason },
-      `${job}: ${file} was not written, and a restart may not know it: ${reason}`,
+      `${job}: ${file} was not written, so a restart may not know about it: ${reason}`,
     );
   };
   return {

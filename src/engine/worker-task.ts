@@ -74,7 +74,7 @@ export class WorkerTask implements PooledEngine {
 /** If the reader leaves the iteration, the next statement or the end of the task discards the rest. */
 async function* readResult(result: OpenResult): AsyncGenerator<Uint8Array> {
   for (let next = await result.pieces.next(); !next.done; next = await result.pieces.next()) yield next.value;
-  if (result.isCutOff) throw new EngineFault(0, 'the result was given up before it was read');
+  if (result.isCutOff) throw new EngineFault(0, 'the result was discarded before it was read');
 }
 
 async function readAll(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {

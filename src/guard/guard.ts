@@ -195,10 +195,9 @@ function assertFunction(node: SyntaxNode, rules: Rules, names: Names): void {
     if (!names.tables.has(name) && !names.values.has(name)) throw unknownTable(second.value, rules);
   }
   const mayTakeZone = rules.functions.mayTakeZone(node.value);
-  if (!hasPlainZones(node, names.texts, mayTakeZone))
-    throw refuseSql('A time zone is named by a text, not by an expression.');
+  if (!hasPlainZones(node, names.texts, mayTakeZone)) throw refuseSql('A time zone must be a text, not an expression.');
   if (!TYPE_OPERANDS.test(node.value)) return;
-  if (second?.kind !== 'Literal') throw refuseSql('A cast takes the name of a type.');
+  if (second?.kind !== 'Literal') throw refuseSql('The type of a cast must be its name, not an expression.');
   if (TYPE_REFUSED.test(readLiteral(second.value))) throw refuseSql('That type is not available.');
 }
 

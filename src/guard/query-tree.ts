@@ -112,5 +112,5 @@ function readAttributes(kind: string, text: string): ReadonlyMap<string, string>
 }
 
 function unknownTree(): Fault {
-  return new Fault('SYNTAX_TREE_UNKNOWN', 'the engine describes a query in a way that is not known');
+  return new Fault('SYNTAX_TREE_UNKNOWN', 'the engine described the query in an unknown form');
 }

@@ -20,7 +20,7 @@ const LINE = /^(\S+)(.*?)(?: \(alias .*?\))?(?: \(children \d+\))?$/s;
 export function parseSyntaxTree(lines: readonly string[]): SyntaxNode {
   const outline = parseOutline(lines, INDENT);
   if (!outline) {
-    throw new Fault('SYNTAX_TREE_UNKNOWN', 'the engine describes no syntax tree, or in a way that is not known');
+    throw new Fault('SYNTAX_TREE_UNKNOWN', 'the engine returned no syntax tree, or one in an unknown form');
   }
   return readNode(outline);
 }

@@ -61,7 +61,7 @@ function assertGrain(query: QueryNode, items: readonly QueryNode[], { grainSecon
   const hasHaving = childrenUnder(query, 'HAVING').length > 0;
   if (hasHaving && (item === undefined || seconds === undefined || hasTimeZone(item))) {
     throw refuseSql(
-      `HAVING hides parts of a group, so "${timeColumn}" must be computed from the column time in a usual way, such as toStartOfHour(toDateTime(time)), without a time zone; leave HAVING out, or write that`,
+      `HAVING hides parts of a group, so "${timeColumn}" must be computed from the column time in a usual way, such as toStartOfHour(toDateTime(time)), without a time zone; leave HAVING out, or compute it that way`,
     );
   }
   if (seconds === undefined || grainSeconds % seconds === 0) return;

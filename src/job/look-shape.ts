@@ -51,7 +51,7 @@ export const lookShape = {
     .regex(COLOUR, 'a color as "#rrggbb", in quotes')
     .optional()
     .describe(
-      'Color of links, the button and a line at the top; darkened or lightened where it could not be read. Default: blue.',
+      'Color of links, the button and a line at the top; darkened or lightened where its contrast is too low. Default: blue.',
     ),
   sections: z
     .array(z.enum(SECTIONS))

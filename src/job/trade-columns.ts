@@ -32,6 +32,6 @@ export function allowNulls(columns: readonly JobColumn[], keys: readonly string[
 /** @param path of the list in the job file @throws ResolveFault */
 export function assertOnce(names: readonly string[], path: readonly (string | number)[]): void {
   names.forEach((name, index) => {
-    if (names.indexOf(name) < index) throw new ResolveFault([...path, index], `"${name}" comes twice`);
+    if (names.indexOf(name) < index) throw new ResolveFault([...path, index], `"${name}" is listed twice`);
   });
 }

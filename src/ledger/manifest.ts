@@ -188,7 +188,7 @@ export function parseManifest(bytes: Uint8Array, where: string): Manifest {
     return manifestSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
   } catch (cause) {
     const why = cause instanceof z.ZodError ? z.prettifyError(cause).replaceAll('\n', ' ') : describeError(cause);
-    throw invalidManifest(`${where} is not a manifest of flowdrop: ${why}`, cause);
+    throw invalidManifest(`${where} is not a flowdrop manifest: ${why}`, cause);
   }
 }
 

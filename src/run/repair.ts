@@ -50,7 +50,7 @@ export async function repairInStore(
       note(repairs, date, `revision ${revision} recorded as lost`);
     }
     if (damage === 'manifest') {
-      repairs.refused.set(date, 'its manifest cannot be read, so it is unknown what was sealed');
+      repairs.refused.set(date, 'its manifest cannot be read, so nobody knows what was sealed');
       continue;
     }
     if (damage === null) continue;
@@ -73,7 +73,7 @@ export async function repairFromSource(
     for (const date of dates) {
       const found = await exportAgain(context, job, date);
       if (found?.status === 'sealed') note(repairs, date, `sealed again as revision ${found.revision}`);
-      else repairs.refused.set(date, found?.error?.message ?? 'the source has no rows for it now');
+      else repairs.refused.set(date, found?.error?.message ?? 'the source no longer has rows for it');
     }
     // Derives `condition.json` from what is sealed now.
     await runExport(context, job, { mode: 'none' });

@@ -244,7 +244,7 @@ function compareFacts(key: string, manifest: Manifest, found: ReadBack): string[
   if (statistics !== undefined && JSON.stringify(found.statistics) !== JSON.stringify(statistics))
     findings.push(`${key} has other statistics than the manifest says`);
   if (offsets !== undefined && JSON.stringify(found.rowGroupOffsets) !== JSON.stringify(offsets))
-    findings.push(`${key} has its row groups at other places than the manifest says`);
+    findings.push(`${key} has row groups at other offsets than the manifest says`);
   return findings;
 }
 

@@ -130,7 +130,7 @@ const REASON_HINTS: ReadonlyMap<string, string> = new Map([
   ],
   [
     'INVALID_AGGREGATION',
-    'A column named like one that it reads hides that one: write sum(premium) AS total_premium, not AS premium.',
+    'An output column hides an input column of the same name: write sum(premium) AS total_premium, not AS premium.',
   ],
 ]);
 const NETWORK_HINT = 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL) and the network.';

@@ -93,7 +93,7 @@ class RowJudge {
     if (members === undefined) return this.#refuse(bytes, members, '', 'is not JSON');
     const values = new Map<string, Token>();
     for (const { name, start, end } of members) {
-      if (values.has(name)) return this.#refuse(bytes, members, name, 'comes twice');
+      if (values.has(name)) return this.#refuse(bytes, members, name, 'appears twice');
       const token = readToken(bytes.subarray(start, end));
       if (token === undefined) return this.#refuse(bytes, members, name, 'is not JSON');
       values.set(name, token);

@@ -231,7 +231,7 @@ describe('the read-only catalog', () => {
       const { status, body } = await ask('/v1/namespaces/flowdrop/tables/broken', {}, served.url);
       expect([status, body.error.type]).toEqual([500, 'ServiceFailureException']);
       expect(body.error.message).not.toContain(broken.path);
-      await vi.waitFor(() => expect(served.log.join('\n')).toContain('is not the metadata of a table'));
+      await vi.waitFor(() => expect(served.log.join('\n')).toContain('is not the metadata of a flowdrop table'));
       await rm(join(broken.path, 'store'), { recursive: true });
       expect((await ask('/v1/namespaces/flowdrop/tables/broken', {}, served.url)).status).not.toBe(200);
     } finally {

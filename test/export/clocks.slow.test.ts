@@ -313,7 +313,7 @@ describe('both clocks are wrong together', () => {
     const run = await runUnder({ asOf: NOON, ownMs: 5 * HOUR, date: { shiftMs: 5 * HOUR }, job });
     expect(run).toMatchObject({ kind: 'incomplete', held: [TODAY], conflict: null });
     expect(run.sealed).toEqual([OLDEST, YESTERDAY]);
-    expect(run.reasons).toMatch(/^the source shows (rows until 11:4\d:\d\d|no rows from its last minutes)/);
+    expect(run.reasons).toMatch(/^the source has (rows until 11:4\d:\d\d|no rows from its last minutes)/);
   });
 
   it('ahead: a first date that is held back is on record, so that its loss cannot go unnoticed', async () => {

@@ -77,7 +77,7 @@ describe('syntax tree', () => {
   });
 
   test('is refused when a level is left out, or nothing is there', () => {
-    expect(() => parseSyntaxTree(['A', '  B'])).toThrow(/not known/);
+    expect(() => parseSyntaxTree(['A', '  B'])).toThrow(/unknown form/);
     expect(() => parseSyntaxTree([])).toThrow(/no syntax tree/);
   });
 

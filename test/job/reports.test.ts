@@ -166,10 +166,10 @@ const CASES: readonly Case[] = [
     says: ['reports.0.to.0', '5', 'a string', 'a section of keys'],
   },
   {
-    title: 'a recipient that comes twice',
+    title: 'a recipient that is listed twice',
     text: '  - template: flow\n    to: [a@example.com, A@Example.com]\n',
     below: 1,
-    says: ['reports.0.to.1', 'comes twice'],
+    says: ['reports.0.to.1', 'is listed twice'],
   },
   {
     title: 'a condition on a number that there is not',
@@ -263,10 +263,10 @@ const CASES: readonly Case[] = [
     says: ['reports.0.sections', 'only allowed with `template: flow`'],
   },
   {
-    title: 'a section that comes twice',
+    title: 'a section that is listed twice',
     text: flow('sections: [moved, moved]'),
     below: 2,
-    says: ['reports.0.sections.1', '"moved" comes twice'],
+    says: ['reports.0.sections.1', '"moved" is listed twice'],
   },
   {
     title: 'a note that is a book',

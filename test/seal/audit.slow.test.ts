@@ -253,8 +253,8 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
       const [drop, ...rest] = (await seal(200)).files;
       const sealed = await store.get(MANIFEST);
       for (const [filename, finding] of [
-        ['..', /is not a manifest of flowdrop/],
-        ['.', /is not a manifest of flowdrop/],
+        ['..', /is not a flowdrop manifest/],
+        ['.', /is not a flowdrop manifest/],
         ['...', /^the manifest lists the files \.\.\., summary/],
         ['\u0000', /^the manifest lists the files/],
       ] as const) {

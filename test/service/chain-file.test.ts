@@ -161,7 +161,7 @@ describe('a page', () => {
 
   test('with a contract twice, or none, is refused', async () => {
     const twice = load('acme.csv', `${HEADING}\n${LINE_100}\n${LINE_100}\n`);
-    await expect(twice).rejects.toThrow('has 4 rows of 2 contracts; allowed is one each');
+    await expect(twice).rejects.toThrow('has 4 rows for 2 contracts; allowed is one each');
     await expect(load('acme.csv', `${HEADING}\n`)).rejects.toThrow('there are no contracts');
   });
 });

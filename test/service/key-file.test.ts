@@ -77,11 +77,11 @@ describe('a key file', () => {
     [`keys:\n${entryText('cus_a', '7')}`, 'keys.yaml:2: keys.0.name: got 7; allowed: text'],
     [
       `keys:\n${entryText('cus_a', 'a')}${entryText('cus_b', 'A')}`,
-      'keys.yaml:5: keys.1.name: got the name of keys.0 again',
+      'keys.yaml:5: keys.1.name: has the same name as keys.0',
     ],
     [
       `keys:\n${entryText('cus_a', 'a')}${entryText('cus_a', 'b')}`,
-      'keys.yaml:6: keys.1.hash: got the hash of keys.0 again',
+      'keys.yaml:6: keys.1.hash: has the same hash as keys.0',
     ],
   ])('that says %j is refused with its place and what is allowed', (text, says) => {
     expect(faultsOf(text)).toContain(says);

@@ -37,11 +37,11 @@ export function buildJobText({ name, to, recipients, symbols }: JobChoice): stri
     `    to: ${formatList(recipients.length > 0 ? recipients : ['desk@example.com'])}`,
     `    symbols: ${formatList(watchlist)} # the watchlist`,
   ];
-  return `# A job of flowdrop: what is exported, where to, when, and who gets the report.
+  return `# A flowdrop job: what to export, where, when, and who gets the report.
 # \`flowdrop schema\` prints every key, \`flowdrop check ${formatText(name)}\` validates this file.
 name: ${formatText(name)}
 
-# What is read: every trade of every session.
+# What to read: every trade of every session.
 source:
   api: historical
   table: RawOptionTrades
@@ -99,11 +99,11 @@ ${formatSetting('FLOWDROP_MAIL_FROM', mailFrom, 'flow@example.com')}
 # AWS_ENDPOINT_URL_S3=https://s3.example.com
 # FLOWDROP_S3_PATH_STYLE=true
 
-# The status page of \`flowdrop start\`; on another address than the loopback it needs a token.
+# The status page of \`flowdrop start\`; any address but localhost needs a token.
 # FLOWDROP_STATUS_ADDRESS=127.0.0.1:8686
 # FLOWDROP_STATUS_TOKEN=...
 
-# Where stages and the API's limits are kept; it can be lost without losing a sealed row.
+# Where staged rows and the API's limits are kept; losing it loses no sealed row.
 # FLOWDROP_STATE_DIR=.flowdrop
 `;
 }

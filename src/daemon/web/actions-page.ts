@@ -21,7 +21,7 @@ export function renderActionsPage(actions: readonly ActionEntry[], { nowMs, canA
   const rows = actions.map(({ at, who, action, job, line, outcome, text }) => {
     const atMs = Date.parse(at);
     return html`<li><p class="line"><span class="badge ${TONES[outcome]}">${outcome}</span> <b>${action}</b>${job !== null && html` <a href="${jobPath(job)}">${job}</a>`} <span class="quiet">${formatRelative(atMs, nowMs)}, ${renderTime(atMs, formatInstant(atMs, EXCHANGE_TIME_ZONE, nowMs))}, ${who}</span></p>
-<p class="quiet small">${outcome === 'asked' ? 'It began; how it ended is not known.' : text}${line !== null && html` <code>flowdrop ${line}</code>`}</p></li>`;
+<p class="quiet small">${outcome === 'asked' ? 'It started; how it ended is unknown.' : text}${line !== null && html` <code>flowdrop ${line}</code>`}</p></li>`;
   });
   const main = html`<section class="job" aria-labelledby="actions-title"><h1 id="actions-title">Actions</h1>
 <p class="quiet small">What people did on this page.${!canAct && ' It is read-only now: FLOWDROP_STATUS_ACTIONS is off.'}</p>

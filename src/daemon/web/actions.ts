@@ -148,7 +148,7 @@ const REPEATABLE = RUN_COMMANDS.filter((command) => command !== 'stage') as read
 >[];
 
 function describePrice({ total }: PriceDocument): string {
-  if (total.dates === 0) return 'There is nothing to fetch in these dates.';
+  if (total.dates === 0) return 'There is nothing to fetch for these dates.';
   const rows = total.rows === null ? '' : `, ${total.rows.toLocaleString('en-US')} rows`;
   return `${total.dates} ${total.dates === 1 ? 'date' : 'dates'}${rows}, ${total.requests.toLocaleString('en-US')} requests, about ${Math.ceil(total.seconds)} s.`;
 }

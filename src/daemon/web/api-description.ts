@@ -94,7 +94,7 @@ function describePath(path: string, { summary, answer, query = {} }: Operation) 
       202: describeAnswer('started, or done', actionAnswerSchema),
       409: describeAnswer('refused, with the reason', actionAnswerSchema),
       413: describeAnswer('the body is too large', errorSchema),
-      415: describeAnswer('the body is no JSON', errorSchema),
+      415: describeAnswer('the body is not JSON', errorSchema),
       502: describeAnswer('it failed, with the reason', actionAnswerSchema),
     },
   };

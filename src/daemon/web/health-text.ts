@@ -120,7 +120,7 @@ export const OUTCOME_WORDS: Readonly<Record<RunRecord['outcome'], string>> = {
 
 function tellWell(jobs: readonly JobView[], nowMs: number): string {
   const read = jobs.filter(({ status }) => status !== undefined).length;
-  if (read < jobs.length) return 'No problem is known; not every status is read yet';
+  if (read < jobs.length) return 'No problem is known, but some statuses have not been read yet';
   const running = jobs.filter((job) => job.running !== undefined).length;
   if (running > 0) return `All is well; ${running === 1 ? 'a run is' : `${running} runs are`} active`;
   const next = Math.min(...jobs.map(({ nextRunAtMs }) => nextRunAtMs ?? Number.POSITIVE_INFINITY));

@@ -56,7 +56,7 @@ ${renderJobActions(job, context)}
 
 function renderFaults({ fault, statusFault, status }: JobView, nowMs: number): Markup {
   const reason = statusFault ?? status?.document.fault ?? undefined;
-  return html`${fault && html`<div class="error"><p><b>The job file is not in use as it is now</b>, since ${formatSpan(nowMs - fault.sinceMs)}; the job goes on as it was before.</p><p class="message">${fault.message}</p></div>`}
+  return html`${fault && html`<div class="error"><p><b>The current job file is not in use</b>, for ${formatSpan(nowMs - fault.sinceMs)}; the last valid version is.</p><p class="message">${fault.message}</p></div>`}
 ${reason !== undefined && html`<div class="error"><p><b>The status cannot be read.</b></p><p class="message">${reason}</p></div>`}`;
 }
 

@@ -66,7 +66,7 @@ function lastMoment(windows: RunDetail['windows'], startedAtMs: number): number 
 function renderError({ error, outcome }: RunSummary): Markup {
   if (!error)
     return outcome === 'died'
-      ? html`<div class="error"><p>Its process ended without a word. ${explainAbort({ code: undefined, signal: undefined })}</p></div>`
+      ? html`<div class="error"><p>Its process ended without a message. ${explainAbort({ code: undefined, signal: undefined })}</p></div>`
       : html``;
   return html`<div class="error"><p><code>${error.code}</code></p><pre class="message" tabindex="0">${error.message}</pre>${error.hint !== undefined && html`<p class="hint">${error.hint}</p>`}</div>`;
 }
@@ -115,7 +115,7 @@ function renderLog({ lines, size, is_cut: isCut }: LogDocument, { job, id }: Run
   const cut =
     isCut &&
     html`<p class="quiet small">Only the last lines are shown; <a href="${`${runPath(job, id)}/log`}">the whole log</a> has ${formatBytes(size)}.</p>`;
-  if (lines.length === 0) return html`${cut}<p class="quiet">No line.</p>`;
+  if (lines.length === 0) return html`${cut}<p class="quiet">No lines.</p>`;
   return html`${cut}<ol class="log" tabindex="0" aria-label="Lines of the log, newest last; times are ET">${lines.map(
     ({ at, level, text, event, fields }) =>
       html`<li class="level-${level}"><span class="quiet">${at !== null && formatExactTime(at, EXCHANGE_TIME_ZONE)}</span> <b>${level}</b> ${text || event}${renderFields(fields)}</li>`,

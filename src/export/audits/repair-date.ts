@@ -130,7 +130,7 @@ async function assertGone(
   if (findLoss(before, now) === undefined) return;
   await deps.clock.sleep(CONFIRM_AFTER_MS, deps.signal);
   if (isConfirmed(before, now, await recountRows(deps, job, date))) return;
-  throw new Fault('DATE_UNSETTLED', `${date}: rows are gone at one count and back at the next`, {
+  throw new Fault('DATE_UNSETTLED', `${date}: rows were gone in one count and back in the next`, {
     hint: 'The sealed date stays as it is. The next run compares it again.',
   });
 }

@@ -93,5 +93,5 @@ async function explainEnd(
   if (showsEnd(date, { newest, tail: rows, late: Number(tail?.late ?? 0) }, true, calendar)) return undefined;
   const seen =
     newest === undefined ? 'no rows from its last minutes' : `rows until ${formatSecond(newest)} (exchange time)`;
-  return `the table shows ${seen}, and no rows of a later date: it may not be completely loaded`;
+  return `the table has ${seen}, and no rows of a later date: it may not be completely loaded`;
 }

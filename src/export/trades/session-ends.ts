@@ -55,7 +55,7 @@ export function createSessionEnds(
     const newest = row?.date === date ? row.second : last.get(date)?.newest;
     // Counts by symbol or day have no times, except at the end of the session.
     const seen = !newest ? 'no rows from its last minutes' : `rows until ${formatSecond(newest)} (exchange time)`;
-    return `the source shows ${seen}, and no rows of a later session`;
+    return `the source has ${seen}, and no rows of a later session`;
   };
   return {
     note(date, counts) {

@@ -123,7 +123,7 @@ export function parseMetadata(bytes: Uint8Array, where: string): TableMetadata {
     return metadataSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
   } catch (cause) {
     const why = cause instanceof z.ZodError ? z.prettifyError(cause).replaceAll('\n', ' ') : describeError(cause);
-    throw damagedTable(`${where} is not the metadata of a table of flowdrop: ${why}`, cause);
+    throw damagedTable(`${where} is not the metadata of a flowdrop table: ${why}`, cause);
   }
 }
 

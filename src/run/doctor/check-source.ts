@@ -117,23 +117,21 @@ async function checkNewest(check: string, opened: OpenedSource, deps: SourceDeps
     page = await opened.source.ask(sql, { signal });
   } catch (error) {
     if (!(error instanceof SourceFault) || !isRefusal(error)) throw error;
-    return [ok(check, 'the API refuses to show it; runs use the clocks and their own rows')];
+    return [ok(check, 'the API did not return it; runs use the clocks and their own rows')];
   }
   const newest = String(page.firstRow?.['newest'] ?? '');
   const [, day = '', hours, minutes, seconds] = /^(\S+) (\d\d):(\d\d):(\d\d)/.exec(newest) ?? [];
   if (day < date) {
-    const seen = `no rows of the end of ${date}, but by the clocks the session is over`;
-    const next = 'The source lags, or both clocks are fast. Runs hold the date back until they see its end.';
+    const seen = `no rows from the end of ${date}, although the clocks say that the session is over`;
+    const next = 'The source lags, or both clocks are fast. Runs hold the date back until its last rows arrive.';
     return [{ check, status: 'warn', seen, next }];
   }
   const rowMs = visibleSince(day, Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds));
   const conflict = compareWitnesses({ ...readWitnesses({ ...deps, source: opened.source }), rowMs }).conflict;
   if (conflict === undefined || rowMs <= deps.clock.now() + MAX_CLOCK_SKEW_MS) {
-    return [ok(check, `it is of ${newest} (exchange time), which agrees with the clocks`)];
+    return [ok(check, `it is from ${newest} (exchange time), which agrees with the clocks`)];
   }
-  return [
-    { check, status: 'fail', seen: conflict, next: 'Set the clock that is slow; until then runs hold dates back.' },
-  ];
+  return [{ check, status: 'fail', seen: conflict, next: 'Correct the slow clock; until then runs hold dates back.' }];
 }
 
 function describeLimits(check: string, meta: HistoricalMeta): Finding {

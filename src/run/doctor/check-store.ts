@@ -53,7 +53,7 @@ export async function checkStore({ name, store, tryUpload }: StoreTrial): Promis
         throw unfit('a new object was refused as if it existed', UNCONDITIONAL_HINT);
       if (await store.putIfAbsent(keys.once, Buffer.from('second')))
         throw unfit('a write-once object was overwritten', UNCONDITIONAL_HINT);
-      return 'the second write of one object was refused';
+      return 'a second write to the same object was refused';
     }),
     await right('multipart', async () =>
       (await tryUpload(keys.parts)) ? 'one upload was aborted, one completed' : 'not needed: objects are files',

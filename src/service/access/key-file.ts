@@ -146,7 +146,7 @@ function findDoubles(keys: Entries, member: 'name' | 'hash', at: Where): readonl
     const before = first.get(value);
     if (before === undefined) first.set(value, index);
     if (before === undefined) return [];
-    return [`${at(['keys', index, member])}: got the ${member} of keys.${before} again; allowed: a unique one`];
+    return [`${at(['keys', index, member])}: has the same ${member} as keys.${before}; each must be unique`];
   });
 }
 

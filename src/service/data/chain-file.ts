@@ -141,7 +141,7 @@ async function listChains(engine: StatementRunner, file: string, select: string)
     const name = `the chain of ${symbol} on ${date} as of ${as_of}`;
     if (spots > 1) throw invalidChain(`${file}: ${name} has ${spots} values of spot; allowed is one`);
     if (names < contracts) {
-      throw invalidChain(`${file}: ${name} has ${contracts} rows of ${names} contracts; allowed is one each`);
+      throw invalidChain(`${file}: ${name} has ${contracts} rows for ${names} contracts; allowed is one each`);
     }
   }
   return chains.map(({ spots: _spots, names: _names, ...chain }) => chain);

@@ -51,7 +51,7 @@ export async function openLocalBackend(options: ServiceOptions, parts: LocalBack
       const { granularity } = data;
       parts.log.warn(
         { event: 'index-too-coarse', folder, granularityRows: granularity },
-        'the kept index is too coarse for this --scan-limit',
+        'the stored index is too coarse for this --scan-limit',
       );
     }
     await fill(data, options, parts);

@@ -164,7 +164,7 @@ function explainOldServer(cause: unknown): never {
   if (!(cause instanceof EngineFault) || !OLD_SERVER_CODES.has(cause.clickhouseCode)) throw cause;
   throw new Fault(
     'SERVER_TOO_OLD',
-    'this ClickHouse server is too old to generate sessions: it does not know the SQL',
+    'this ClickHouse server is too old to generate sessions: it does not know the SQL that generates them',
     {
       kind: 'usage',
       cause,

@@ -116,7 +116,7 @@ async function listWarnings(engine: Asker, { version }: Capabilities, database: 
   if (others.length === 0) return [];
   const why = isAtLeast(version, ...DEFINER_VERSION)
     ? 'views with SQL SECURITY DEFINER need no such right: REVOKE it'
-    : `on ClickHouse ${version} its views need that; the guard alone keeps queries out`;
+    : `on ClickHouse ${version} its views need that right, so only the guard keeps such queries out`;
   return [`the service's user can read ${others.join(', ')} beside ${database}: ${why}`];
 }
 

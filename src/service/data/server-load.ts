@@ -121,7 +121,7 @@ function parseJsonNames(file: string, line: Uint8Array): readonly string[] {
     // The error below shows the line.
   }
   const head = Buffer.from(line).toString('utf8').slice(0, 80).trim();
-  throw invalid(`${file}, line 1: ${head} is not a JSON object; allowed is one a line`);
+  throw invalid(`${file}, line 1: ${head} is not a JSON object; allowed is one per line`);
 }
 
 /** Column names contain neither commas nor quotes. */

@@ -29,9 +29,9 @@ interface RequestMeasure {
 
 /** The engine pool when the metrics are read. */
 interface PoolState {
-  /** Engines that can work at the same time. */
+  /** Engines that can run statements at the same time. */
   readonly size: number;
-  /** Engines that work on a statement. */
+  /** Engines that are running a statement. */
   readonly running: number;
   /** Tasks that wait for an engine. */
   readonly waiting: number;
@@ -100,7 +100,7 @@ export class ServiceMetrics {
     });
     this.#misses = new Counter({
       name: 'flowdrop_service_cache_misses_total',
-      help: 'Answers looked for in a cache and computed.',
+      help: 'Answers that were not in a cache and were computed.',
       labelNames: ['cache'],
       registers,
     });
@@ -136,8 +136,8 @@ export class ServiceMetrics {
   watchPool(read: () => PoolState): void {
     const gauge = (name: string, help: string, value: (state: PoolState) => number) =>
       addGauge(this.#registry, `flowdrop_service_engine_pool_${name}`, help, () => value(read()));
-    gauge('size', 'Engines that can work at the same time.', (state) => state.size);
-    gauge('running', 'Engines that work on a statement.', (state) => state.running);
+    gauge('size', 'Engines that can run statements at the same time.', (state) => state.size);
+    gauge('running', 'Engines that are running a statement.', (state) => state.running);
     gauge('waiting', 'Tasks that wait for an engine.', (state) => state.waiting);
   }
 

@@ -7,7 +7,8 @@ export const LOGIN: Operation = {
   method: 'POST',
   path: '/api/session',
   summary: 'Open a session with a key',
-  description: 'Sets a cookie that stands for the key at the POST endpoints, until it ends or the service restarts.',
+  description:
+    'Sets a cookie that the POST endpoints accept in place of the key, until it expires or the service restarts.',
   tag: 'Session',
   security: ['body'],
   request: {
