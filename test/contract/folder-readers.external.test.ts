@@ -199,9 +199,9 @@ describe.each(['a directory', ...(s3 ? ['S3'] : [])])('the folder of a dataset i
   );
 });
 
-describe.skipIf(python.isMissing)('the folder of a dataset, while a date is restated a hundred times,', () => {
+describe.skipIf(python.isMissing)('the folder of a dataset, while a date is restated sixty times,', () => {
   const [DATE, OTHER] = ['2026-11-19', '2026-11-18'];
-  const REVISIONS = 100;
+  const REVISIONS = 60;
 
   /** Revision `n` of a date: its own number of rows and sum. */
   async function writeRevision(date: string, n: number): Promise<string> {

@@ -1,7 +1,7 @@
 /**
  * Three weeks in a minute or two: the daemon as a process under a moved clock, over the sessions of November 2027 with the
- * end of daylight saving time (Sunday the 7th), a machine that sleeps for six days, two days on which the API is away, a
- * kill of daemon and run in the middle, Thanksgiving (the 25th) and the half day after it. With `WEEK_LONG=1` in the
+ * end of daylight saving time (Sunday the 7th), a machine that sleeps for six days and for four, two days on which the API is
+ * away, a kill of daemon and run in the middle, Thanksgiving (the 25th) and the half day after it. With `WEEK_LONG=1` in the
  * environment the machine does not sleep and every day is lived through. What starts a run is in `test/daemon/loop.test.ts`.
  */
 import { readdir, readFile } from 'node:fs/promises';
@@ -28,9 +28,9 @@ const PLAN: WeekPlan = {
   tickOf: (date) => (date === '2027-11-26' ? [13, 50] : [18, 0]),
   asleep: process.env['WEEK_LONG']
     ? []
-    : [9, 10, 11, 12, 13, 14].map((day) => `2027-11-${String(day).padStart(2, '0')}`),
+    : [9, 10, 11, 12, 13, 14, 19, 20, 21, 22].map((day) => `2027-11-${String(day).padStart(2, '0')}`),
   outage: ['2027-11-16', '2027-11-17'],
-  killed: '2027-11-22',
+  killed: '2027-11-24',
 };
 const SESSIONS = listSessions(PLAN.from, PLAN.to);
 const END = parseWallClock(PLAN.to, 20 * 3600);

@@ -14,7 +14,7 @@ import { simulateLife } from './simulate.ts';
 import { createTotals } from './tally.ts';
 import { World } from './world.ts';
 
-const LIVES = Number(process.env['FLOWDROP_TEST_LIVES'] ?? 40);
+const LIVES = Number(process.env['FLOWDROP_TEST_LIVES'] ?? 30);
 /** The same in CI every time, so that a change lands or not by what it is; by hand each run draws anew. */
 const CI_SEED = 620_173;
 const SEED = Number(process.env['FLOWDROP_TEST_LIVES_SEED'] ?? (process.env['CI'] ? CI_SEED : Date.now() % 1_000_000));

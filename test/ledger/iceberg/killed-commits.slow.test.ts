@@ -24,7 +24,7 @@ import { makeFolder } from '../../support/flowdrop.ts';
 import { createRandom } from '../../support/random.ts';
 import { DATASET, recordDays } from '../../support/table-days.ts';
 
-const COMMITS = Number(process.env['FLOWDROP_TEST_COMMITS'] ?? 80);
+const COMMITS = Number(process.env['FLOWDROP_TEST_COMMITS'] ?? 60);
 const SEED = Number(process.env['FLOWDROP_TEST_SEED'] ?? Date.now() % 100_000);
 const WORKER = new URL('table-worker.ts', import.meta.url).pathname;
 /** A life begins at most this many commits. */
