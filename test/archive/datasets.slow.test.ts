@@ -342,7 +342,7 @@ describe('a dataset whose columns change', () => {
       const { rows, coverage } = await sums.rows(`${select} WHERE date != '2026-11-18'`);
       expect([rows, coverage.unsummarized]).toEqual([[{ n: 1, p: 5 }], ['2026-11-17']]);
       await expect(sums.rows(select)).rejects.toMatchObject({
-        message: expect.stringContaining('a date has a summary of an earlier version'),
+        message: expect.stringContaining('a date has a summary from an earlier version'),
       });
     } finally {
       await sums.stop();
