@@ -153,7 +153,7 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
         });
         expect([name, (await audit()).join()]).toEqual([
           name,
-          expect.stringMatching(/was edited|is not a manifest|is missing/),
+          expect.stringMatching(/was edited|is not a flowdrop manifest|is missing/),
         ]);
         await put(MANIFEST, text);
       }
