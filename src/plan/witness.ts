@@ -56,10 +56,10 @@ function describeSlow(rowMs: number, serverMs: number, ownMs: number): string {
   return `a row was seen that cannot be visible before ${formatInstant(rowMs, EXCHANGE_TIME_ZONE)}, so a clock is slow: ${slow.join(', ')}`;
 }
 
-/** `40 s`, `5 h 3 min`, `400 d 2 h`: two units are enough, and beside hours the seconds are noise. */
+/** `40 s`, `3 min 20 s`, `5 h 3 min`: two units are enough, and from ten minutes on the seconds are noise. */
 export function formatApart(ms: number): string {
   const exact = Math.round(Math.abs(ms) / 1000);
-  const seconds = exact < 3_600 ? exact : Math.round(exact / 60) * 60;
+  const seconds = exact < 600 ? exact : Math.round(exact / 60) * 60;
   const units = [
     ['d', Math.floor(seconds / 86_400)],
     ['h', Math.floor(seconds / 3600) % 24],

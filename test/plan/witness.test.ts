@@ -59,9 +59,8 @@ describe('witnesses of the time', () => {
   });
 
   it('differences are told in two units', () => {
-    expect([0, 40_000, 150_000, 5 * HOUR + 1000, 400 * DAY - 1000, DAY + 2 * HOUR].map(formatApart)).toEqual([
-      ...['0 s', '40 s', '2 min 30 s', '5 h', '400 d', '1 d 2 h'],
-    ]);
+    const apart = [0, 40_000, 150_000, HOUR - 1000, 5 * HOUR + 1000, 400 * DAY - 1000, DAY + 2 * HOUR];
+    expect(apart.map(formatApart)).toEqual(['0 s', '40 s', '2 min 30 s', '1 h', '5 h', '400 d', '1 d 2 h']);
   });
 });
 
