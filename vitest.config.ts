@@ -20,9 +20,9 @@ export default defineConfig(({ mode }) => {
       reporters: ['default', new Tally()],
       globalSetup: ['test/support/build.ts'],
       pool: 'forks',
-      // The reference machine has two cores. Slow tests spend a quarter of their time waiting, so a third worker uses it.
-      maxWorkers: mode === 'rest' ? 3 : 2,
-      testTimeout: 60_000,
+      // The reference machine has two cores. A third worker makes each test slower and the whole no faster.
+      maxWorkers: 2,
+      testTimeout: isFull ? 120_000 : 60_000,
       hookTimeout: 120_000,
       // Most files run whole processes against clocks, kills and sockets, on machines that are noisy. A random test draws
       // its seed once a file, so a fault of a seed fails again; whatever passes only at the second try is named at the end.

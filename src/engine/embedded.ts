@@ -57,6 +57,10 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
     '--storage_file_read_method=pread',
     // This pass takes most of the time of planning a report's exposure (400 of 600 ms), and finds nothing there.
     '--optimize_and_compare_chain=0',
+    // Compiling a statement takes up to 0.4 s, and 4.5 million rows are read no faster by it.
+    '--compile_expressions=0',
+    '--compile_aggregate_expressions=0',
+    '--compile_sort_description=0',
     // The library would take nine tenths of the machine's memory and ignore the container's limit. The error of the
     // second setting is clearer.
     `--max_server_memory_usage=${maxMemoryBytes}`,
