@@ -6,10 +6,10 @@
 import { stat } from 'node:fs/promises';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { quoteString } from '../../src/engine/literal.ts';
+import { formatSettings, quoteString } from '../../src/engine/literal.ts';
 import { type DropColumn, listDropColumns, typeColumn } from '../../src/seal/drop-columns.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
-import { encodingOf, writeSettings } from '../../src/seal/write-parquet.ts';
+import { encodingOf } from '../../src/seal/write-parquet.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
 import { say } from './bench.ts';
 import { readBenchJob } from './pages.ts';
@@ -35,7 +35,7 @@ export async function writeSessionFile(
   const engine = await openEmbeddedEngine({ path: options.scratch });
   try {
     await fillTable(engine, columns, options);
-    const settings = writeSettings({ ...encodingOf('zstd'), optimize_read_in_order: 1 });
+    const settings = formatSettings({ ...encodingOf('zstd'), optimize_read_in_order: 1 });
     await engine.command(
       `SELECT * FROM default.session ORDER BY ${SORT.join(', ')} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${settings}`,
     );

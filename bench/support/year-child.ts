@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { formatSecond } from '../../src/calendar/wall-clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { quoteString } from '../../src/engine/literal.ts';
+import { formatSettings, quoteString } from '../../src/engine/literal.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { assignFieldIds } from '../../src/ledger/field-ids.ts';
 import { hashSchema, MANIFEST_VERSION } from '../../src/ledger/manifest.ts';
@@ -19,7 +19,7 @@ import { describeStatistics, listRowGroupOffsets } from '../../src/seal/file-sta
 import { writeFooter } from '../../src/seal/footer.ts';
 import { openParquet } from '../../src/seal/second-reader.ts';
 import { describeSchema } from '../../src/seal/verify-file.ts';
-import { encodingOf, writeSettings } from '../../src/seal/write-parquet.ts';
+import { encodingOf } from '../../src/seal/write-parquet.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -78,7 +78,7 @@ async function writeRows(
   };
   await generateSession({ date, rows, seed: 1 }, { engine, scratch: 'default.spots', insertSql });
   await engine.command(
-    `SELECT * FROM default.session ORDER BY ${sort.join(', ')} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings(encodingOf('zstd'))}`,
+    `SELECT * FROM default.session ORDER BY ${sort.join(', ')} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${formatSettings(encodingOf('zstd'))}`,
   );
   await engine.command('DROP TABLE default.session SYNC');
 }

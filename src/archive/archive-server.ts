@@ -11,7 +11,7 @@ import { type Capabilities, keepKnown, readCapabilities } from '../engine/capabi
 import type { Engine, StatementOptions } from '../engine/engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
 import { hashObject } from '../engine/hash-object.ts';
-import { formatSettings, quoteIdentifier } from '../engine/literal.ts';
+import { type EngineSettings, formatSettings, quoteIdentifier } from '../engine/literal.ts';
 import { createCollection, grantCollection } from '../engine/named-s3.ts';
 import type { StreamingEngine } from '../engine/server.ts';
 import { listSubqueryNames, listTokens } from '../guard/canonical-text.ts';
@@ -84,7 +84,7 @@ export class ArchiveServer {
   }
 
   /** The settings without which an answer differs from the embedded engine's, as far as the server has them. */
-  get settings(): Readonly<Record<string, string | number>> {
+  get settings(): EngineSettings {
     return keepKnown({ ...READ_SETTINGS, ...OWN_SETTINGS }, this.#capabilities);
   }
 
@@ -170,7 +170,7 @@ export class ArchiveServer {
     }
   }
 
-  #formatSettings(settings: Readonly<Record<string, string | number>>): string {
+  #formatSettings(settings: EngineSettings): string {
     return formatSettings(keepKnown({ ...READ_SETTINGS, ...OWN_SETTINGS, ...settings }, this.#capabilities));
   }
 }

@@ -6,7 +6,7 @@
  */
 import { type Clock, elapsedMs } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
-import { formatSettings } from '../engine/literal.ts';
+import { type EngineSettings, formatSettings } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import type { StoreAccess } from '../store/access.ts';
@@ -34,7 +34,7 @@ interface LiveArchiveOptions {
 /** A statement that the guard admitted. */
 interface LiveStatement {
   readonly text: string;
-  readonly settings: Readonly<Record<string, string | number>>;
+  readonly settings: EngineSettings;
   /** ClickHouse's name of the format of its rows. */
   readonly format: string;
 }
@@ -55,7 +55,7 @@ const RETRY_MS = 25_000;
  * Settings of every statement. The caches know a file by its name and the second of its change, which a restatement
  * within that second would not alter.
  */
-export const LIVE_SETTINGS: Readonly<Record<string, string | number>> = {
+export const LIVE_SETTINGS: EngineSettings = {
   ...READ_SETTINGS,
   use_cache_for_count_from_files: 0,
   use_parquet_metadata_cache: 0,

@@ -1,6 +1,6 @@
 /** How an answer is written: the engine writes it to a file, so its size does not matter. A table of data. */
 import type { Engine } from '../engine/engine.ts';
-import { formatSettings, quoteString } from '../engine/literal.ts';
+import { type EngineSettings, formatSettings, quoteString } from '../engine/literal.ts';
 
 const OUTPUT_FORMATS = ['table', 'json', 'csv', 'arrow', 'parquet'] as const;
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
@@ -11,7 +11,7 @@ export const MAX_TABLE_ROWS = 1_000;
 interface EngineFormat {
   /** ClickHouse's name. */
   readonly name: string;
-  readonly settings: Readonly<Record<string, string | number>>;
+  readonly settings: EngineSettings;
 }
 
 const ENGINE_FORMATS: Readonly<Record<OutputFormat, EngineFormat>> = {
@@ -23,19 +23,19 @@ const ENGINE_FORMATS: Readonly<Record<OutputFormat, EngineFormat>> = {
   // Not compressed: JavaScript readers have no codec.
   arrow: {
     name: 'Arrow',
-    settings: { output_format_arrow_string_as_string: 1, output_format_arrow_compression_method: "'none'" },
+    settings: { output_format_arrow_string_as_string: 1, output_format_arrow_compression_method: 'none' },
   },
   parquet: {
     name: 'Parquet',
-    settings: { output_format_parquet_string_as_string: 1, output_format_parquet_compression_method: "'zstd'" },
+    settings: { output_format_parquet_string_as_string: 1, output_format_parquet_compression_method: 'zstd' },
   },
 };
 
 /** Settings of every statement: those that shape the service's answers too, and how the files are read. */
-export const READ_SETTINGS: Readonly<Record<string, string | number>> = {
+export const READ_SETTINGS: EngineSettings = {
   output_format_json_validate_utf8: 1,
   output_format_json_quote_64bit_integers: 0,
-  session_timezone: "'UTC'",
+  session_timezone: 'UTC',
   // 09:30:00, not 09:30:00.000000: fractions only where there are some.
   date_time_64_output_format_cut_trailing_zeros_align_to_groups_of_thousands: 1,
   // Only our own views take the date from the path.

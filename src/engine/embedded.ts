@@ -14,6 +14,7 @@ import { readTable } from './arrow-table.ts';
 import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
 import { EngineFault } from './engine-fault.ts';
 import { describeBusy, isHeldElsewhere, isProbablyHeld } from './holder.ts';
+import type { EngineSettings } from './literal.ts';
 
 export interface EmbeddedOptions {
   /** Folder of the data; created if missing. If absent, the data is temporary and removed on close. */
@@ -23,7 +24,7 @@ export interface EmbeddedOptions {
   /** Threads of one statement; default: the engine's own choice (the number of cores). */
   readonly maxThreads?: number;
   /** More settings of all its connections. */
-  readonly settings?: Readonly<Record<string, string | number>>;
+  readonly settings?: EngineSettings;
   /** Ends the running statement and refuses later ones: all of these throw Fault `INTERRUPTED`. */
   readonly signal?: AbortSignal | undefined;
 }

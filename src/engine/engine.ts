@@ -4,6 +4,7 @@
  * Implementations: `embedded.ts` (chdb) and `server.ts` (a ClickHouse server over HTTP).
  */
 import type { Table } from 'apache-arrow';
+import type { EngineSettings } from './literal.ts';
 
 /** Values that the engine itself binds to `{name:Type}` placeholders. */
 export type SqlParams = Readonly<Record<string, string | number | boolean | readonly string[] | readonly number[]>>;
@@ -30,7 +31,7 @@ export interface InsertRequest {
   /** ClickHouse input format of `payload`. */
   readonly format: 'JSONEachRow' | 'CSVWithNames';
   readonly payload: Uint8Array;
-  readonly settings?: Readonly<Record<string, string | number>>;
+  readonly settings?: EngineSettings;
 }
 
 export interface Engine {

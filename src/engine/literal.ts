@@ -18,9 +18,13 @@ export function parquetFile(path: string): string {
   return `file(${quoteString(path)}, Parquet)`;
 }
 
-/** A SETTINGS clause; text values are quoted by the caller. */
-export function formatSettings(settings: Readonly<Record<string, string | number>>): string {
-  return `SETTINGS ${Object.entries(settings)
-    .map(([name, value]) => `${name} = ${value}`)
-    .join(', ')}`;
+/** Settings of ClickHouse by name. */
+export type EngineSettings = Readonly<Record<string, string | number>>;
+
+/** A SETTINGS clause. */
+export function formatSettings(settings: EngineSettings): string {
+  const each = Object.entries(settings).map(
+    ([name, value]) => `${name} = ${typeof value === 'number' ? value : quoteString(value)}`,
+  );
+  return `SETTINGS ${each.join(', ')}`;
 }

@@ -6,6 +6,7 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import { describeError, Fault } from '../core/errors.ts';
 import { EngineFault } from './engine-fault.ts';
+import type { EngineSettings } from './literal.ts';
 
 interface ServerClientOptions {
   /** `http(s)://user:password@host:port/database`. */
@@ -13,7 +14,7 @@ interface ServerClientOptions {
   /** Maximum concurrent connections. Default: the client's own, 10. */
   readonly maxConnections?: number;
   /** Sent with every statement, in the URL: old servers accept limits of results and memory only there. */
-  readonly settings?: Readonly<Record<string, string | number>>;
+  readonly settings?: EngineSettings;
 }
 
 /**

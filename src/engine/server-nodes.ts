@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Capabilities, readCapabilities } from './capabilities.ts';
 import { CLICKHOUSE_CODES, EngineFault } from './engine-fault.ts';
+import type { EngineSettings } from './literal.ts';
 import { openServerClient, toEngineFault } from './server-client.ts';
 import { ServerNode } from './server-node.ts';
 import { type NodeChoice, ServerStatements } from './server-statements.ts';
@@ -15,7 +16,7 @@ export interface NodesOptions {
   readonly urls: readonly string[];
   readonly maxConnections: number;
   /** Settings sent with every statement, given the names of those that all nodes know. */
-  readonly settings: (known: ReadonlySet<string>) => Readonly<Record<string, string | number>>;
+  readonly settings: (known: ReadonlySet<string>) => EngineSettings;
   /** Throws if a node must not be used. */
   readonly check: (engine: ServerStatements, capabilities: Capabilities, node: string) => Promise<void>;
   /** A node was lost, with the reason; or it is used again. */

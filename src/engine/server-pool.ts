@@ -15,6 +15,7 @@
 import { type Capabilities, keepKnown } from './capabilities.ts';
 import { EngineFault } from './engine-fault.ts';
 import { FairSlots, type TurnLimits } from './fair-slots.ts';
+import type { EngineSettings } from './literal.ts';
 import type { EnginePool, PooledEngine, PoolRequest } from './pool.ts';
 import { ServerNodes } from './server-nodes.ts';
 import { ServerStatements } from './server-statements.ts';
@@ -29,7 +30,7 @@ export interface ServerPoolOptions extends TurnLimits {
    * Settings sent with every statement, given the names of the settings that the server knows; unknown ones are left
    * out. Old servers obey `max_memory_usage` and `max_result_rows` only here, not in a SETTINGS clause. Default: none.
    */
-  readonly settings?: (known: ReadonlySet<string>) => Readonly<Record<string, string | number>>;
+  readonly settings?: (known: ReadonlySet<string>) => EngineSettings;
   /** Throws if a node must not be used: asked at the start, and again before a lost node is used. Default: none. */
   readonly check?: (engine: PooledEngine, capabilities: Capabilities, node: string) => Promise<void>;
   /** Called when a node (`host:port`) is lost, with the reason, and when it is used again. Default: nothing. */

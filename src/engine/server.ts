@@ -8,21 +8,21 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { readTable } from './arrow-table.ts';
 import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
 import { EngineFault } from './engine-fault.ts';
-import { quoteIdentifier } from './literal.ts';
+import { type EngineSettings, quoteIdentifier } from './literal.ts';
 import { openServerClient, toEngineFault } from './server-client.ts';
 
 export interface ServerOptions {
   /** `http(s)://user:password@host:port/database`. */
   readonly url: string;
   /** Sent with every statement. Default: none. */
-  readonly settings?: Readonly<Record<string, string | number>>;
+  readonly settings?: EngineSettings;
 }
 
 export interface StreamOptions extends StatementOptions {
   /** Names the query on the server; when the signal is aborted, the query is also killed there. */
   readonly queryId?: string | undefined;
   /** Settings of this statement alone. */
-  readonly settings?: Readonly<Record<string, string | number>> | undefined;
+  readonly settings?: EngineSettings | undefined;
 }
 
 /** Only a server can do this: stream a result larger than memory, encoded by the server. */

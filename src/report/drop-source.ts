@@ -6,7 +6,7 @@
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { Fault } from '../core/errors.ts';
 import type { Engine, SqlParams, StatementOptions } from '../engine/engine.ts';
-import { formatSettings, parquetFile, quoteString } from '../engine/literal.ts';
+import { type EngineSettings, formatSettings, parquetFile, quoteString } from '../engine/literal.ts';
 import type { SealedDrop } from './model.ts';
 import { COUNTED_COLUMNS, KNOWN_PREMIUM, PREMIUM_COLUMNS } from './records.ts';
 
@@ -23,7 +23,7 @@ const REQUIRED: readonly string[] = [
 export interface ReportFiles {
   /** Table function over the Parquet file at `path`. @param structure columns with their types; absent: the file's own */
   table(path: string, structure?: string): string;
-  readonly settings: Readonly<Record<string, string | number>>;
+  readonly settings: EngineSettings;
 }
 
 /** The engine of this process, over local files. */

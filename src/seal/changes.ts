@@ -3,10 +3,10 @@
  * same key as a multiset, so the counts are exact even if a key repeats. Memory is bounded: keys are split into shares.
  */
 import type { Engine } from '../engine/engine.ts';
-import { quoteIdentifier } from '../engine/literal.ts';
+import { formatSettings, quoteIdentifier } from '../engine/literal.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import { TIME_DIGITS } from './drop-columns.ts';
-import { READ_BACK_SETTINGS, writeSettings } from './write-parquet.ts';
+import { READ_BACK_SETTINGS } from './write-parquet.ts';
 
 interface ComparedFile {
   /** The file as SQL reads it. */
@@ -40,7 +40,7 @@ export async function compareFiles(
     const rows = `SELECT k, h, sum(sign) AS n FROM (${sides.join(' UNION ALL ')}) GROUP BY k, h HAVING n != 0`;
     const byKey = `SELECT sumIf(n, n > 0) AS fresh, -sumIf(n, n < 0) AS gone, least(fresh, gone) AS both FROM (${rows}) GROUP BY k`;
     const [found] = await engine.rows<Record<keyof typeof sums, number>>(
-      `SELECT sum(fresh - both) AS added, sum(gone - both) AS removed, sum(both) AS altered FROM (${byKey}) ${writeSettings(READ_BACK_SETTINGS)}`,
+      `SELECT sum(fresh - both) AS added, sum(gone - both) AS removed, sum(both) AS altered FROM (${byKey}) ${formatSettings(READ_BACK_SETTINGS)}`,
     );
     for (const name of ['added', 'removed', 'altered'] as const) sums[name] += Number(found?.[name] ?? 0);
   }

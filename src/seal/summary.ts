@@ -6,7 +6,7 @@
 import { rm } from 'node:fs/promises';
 import { CLOSE_HALF_HOUR, formatHalfHour, OPEN_HALF_HOUR } from '../calendar/session.ts';
 import type { Engine } from '../engine/engine.ts';
-import { parquetFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { formatSettings, parquetFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { SUMS_WITH_GAPS, sumKnown, sumWhere } from '../report/number-values.ts';
@@ -26,7 +26,7 @@ import {
 import type { DayShape } from './baseline.ts';
 import type { DropColumn } from './drop-columns.ts';
 import { writeFooter } from './footer.ts';
-import { READ_BACK_SETTINGS, SUMMARY_SETTINGS, writeSettings } from './write-parquet.ts';
+import { READ_BACK_SETTINGS, SUMMARY_SETTINGS } from './write-parquet.ts';
 
 /** Column, its SQL, and its meaning; a number of the report has its own in `NUMBERS`. */
 type Measures = readonly (readonly [name: string, sql: string, meaning?: string])[];
@@ -166,7 +166,7 @@ const UNITS: Readonly<Record<string, string>> = {
 export async function writeSummary(engine: Engine, dropPath: string, path: string): Promise<void> {
   await rm(path, { force: true });
   await engine.command(
-    `${selectSummary(parquetFile(dropPath))} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...READ_BACK_SETTINGS, ...SUMMARY_SETTINGS, max_threads: 1 })}`,
+    `${selectSummary(parquetFile(dropPath))} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${formatSettings({ ...READ_BACK_SETTINGS, ...SUMMARY_SETTINGS, max_threads: 1 })}`,
     // One core computes it, while the file is verified.
     { beside: true },
   );

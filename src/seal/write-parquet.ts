@@ -5,7 +5,7 @@
 import { rm } from 'node:fs/promises';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine, StatementOptions } from '../engine/engine.ts';
-import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { type EngineSettings, formatSettings, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { HAS_ID, tradeKeySql, withRepeatedIds } from '../engine/repeated-ids.ts';
 import type { Job } from '../job/job.ts';
 import { convertColumn, type DropColumn, TIME_DIGITS, typeColumn } from './drop-columns.ts';
@@ -26,7 +26,7 @@ const MAX_DICTIONARY_BYTES = 131_072;
 /** Small pages, so that readers can skip some by the page index: the engine's 1 MiB makes a column chunk one page. */
 const PAGE_BYTES = 131_072;
 
-const PARQUET_SETTINGS: Readonly<Record<string, string | number>> = {
+const PARQUET_SETTINGS: EngineSettings = {
   output_format_parquet_row_group_size: ROW_GROUP_ROWS,
   output_format_parquet_max_dictionary_size: MAX_DICTIONARY_BYTES,
   output_format_parquet_data_page_size: PAGE_BYTES,
@@ -39,18 +39,10 @@ const PARQUET_SETTINGS: Readonly<Record<string, string | number>> = {
 };
 
 /** Encoding of a drop, on every engine. */
-export function encodingOf(compression: Job['drop']['compression']): Readonly<Record<string, string | number>> {
+export function encodingOf(compression: Job['drop']['compression']): EngineSettings {
   // Readers without Zstandard are old: the oldest read no dictionaries either.
   const dictionaries = compression === 'zstd' ? {} : { output_format_parquet_max_dictionary_size: 0 };
   return { ...PARQUET_SETTINGS, ...dictionaries, output_format_parquet_compression_method: compression };
-}
-
-/** A SETTINGS clause. */
-export function writeSettings(settings: Readonly<Record<string, string | number>>): string {
-  const each = Object.entries(settings).map(
-    ([name, value]) => `${name} = ${typeof value === 'number' ? value : quoteString(value)}`,
-  );
-  return `SETTINGS ${each.join(', ')}`;
 }
 
 /** Rows of a block of the stage: a divisor of a row group, which consists of whole blocks. */
@@ -96,11 +88,11 @@ export async function writeParquet(
   const sort = job.drop.sort.map((name) => sortExpression(name, columns)).join(', ');
   const write = async (select: string, options: StatementOptions = {}) =>
     await engine.command(
-      `${select} ORDER BY ${sort} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...encodingOf(job.drop.compression), ...READ_SETTINGS })}`,
+      `${select} ORDER BY ${sort} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${formatSettings({ ...encodingOf(job.drop.compression), ...READ_SETTINGS })}`,
       { signal, ...options },
     );
   const check = async (select: string) =>
-    await readChecksum(engine, `${select} ${writeSettings(CHECK_SETTINGS)}`, columns, { signal });
+    await readChecksum(engine, `${select} ${formatSettings(CHECK_SETTINGS)}`, columns, { signal });
   const select = `SELECT ${columns.map(typeColumn).join(', ')} FROM ${stage.table} AS s`;
   if (stage.duplicates === 0 || job.source.kind !== 'rows') {
     // One core writes a file, whatever it is allowed.
@@ -115,7 +107,7 @@ export async function writeParquet(
 }
 
 /** Settings to write a summary. */
-export const SUMMARY_SETTINGS: Readonly<Record<string, string | number>> = {
+export const SUMMARY_SETTINGS: EngineSettings = {
   output_format_parquet_compression_method: COMPRESSION,
 };
 
@@ -138,9 +130,9 @@ export async function checksumParquet(
   engine: Pick<Engine, 'rows'>,
   from: string,
   columns: readonly DropColumn[],
-  settings: Readonly<Record<string, string | number>> = READ_BACK_SETTINGS,
+  settings: EngineSettings = READ_BACK_SETTINGS,
 ): Promise<FileChecksum> {
-  const select = `SELECT * FROM ${from} ${writeSettings(settings)}`;
+  const select = `SELECT * FROM ${from} ${formatSettings(settings)}`;
   const list = (type: DropColumn['type']) =>
     columns.filter((column) => column.type === type).map(({ name }) => `assumeNotNull(${quoteIdentifier(name)})`);
   const texts = list('string').map((value) => `NOT isValidUTF8(${value})`);

@@ -3,6 +3,7 @@
  * engine, a ClickHouse server, and an archive that the composition brings.
  */
 import type { Engine } from '../engine/engine.ts';
+import type { EngineSettings } from '../engine/literal.ts';
 import type { EnginePool } from '../engine/pool.ts';
 import type { ServerOptions } from '../engine/server.ts';
 import type { ServerPool, ServerPoolOptions } from '../engine/server-pool.ts';
@@ -35,7 +36,7 @@ export interface Backend {
   /** What option chain and market structure are computed from; `undefined`: they are not served. */
   readonly snapshots: SnapshotDataset | undefined;
   /** Settings of callers' statements besides the limits; `undefined`: those that keep hidden rows hidden. */
-  readonly settings?: Readonly<Record<string, string | number>>;
+  readonly settings?: EngineSettings;
   /** Settings that the engine of `pool` supports; `undefined`: all settings that the service uses. */
   readonly knownSettings?: ReadonlySet<string>;
   /** Functions that the engine of `pool` has and the parser lacks; `undefined`: none. */

@@ -1,4 +1,5 @@
 /** The data behind the service, wherever it is stored: what its readers need to know. Types only. */
+import type { EngineSettings } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
 
 /** Runs statements and small queries. */
@@ -23,7 +24,7 @@ export interface DatasetTables {
 /** A caller's statement as the guard admitted it, and what it must run with. */
 export interface AdmittedStatement {
   readonly text: string;
-  readonly settings: Readonly<Record<string, string | number>>;
+  readonly settings: EngineSettings;
   /** ClickHouse's name of the format of its rows. */
   readonly format: string;
 }

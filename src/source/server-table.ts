@@ -11,7 +11,7 @@ import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { keepKnown, readCapabilities } from '../engine/capabilities.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
-import { quoteIdentifier } from '../engine/literal.ts';
+import { type EngineSettings, quoteIdentifier } from '../engine/literal.ts';
 import { createCollection, grantCollection } from '../engine/named-s3.ts';
 import type { StreamingEngine, StreamOptions } from '../engine/server.ts';
 import type { ServerSource } from '../job/job.ts';
@@ -30,7 +30,7 @@ interface TableShape {
   /** ClickHouse type of each column of the table. */
   readonly types: ReadonlyMap<string, string>;
   /** Keeps only the settings that the server knows. */
-  keepKnown(settings: Readonly<Record<string, string | number>>): Readonly<Record<string, string | number>>;
+  keepKnown(settings: EngineSettings): EngineSettings;
 }
 
 export interface ServerTable {

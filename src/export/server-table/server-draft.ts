@@ -9,13 +9,14 @@ import { Fault } from '../../core/errors.ts';
 import { hashFile } from '../../core/file-hash.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { hashObject } from '../../engine/hash-object.ts';
+import { type EngineSettings, formatSettings } from '../../engine/literal.ts';
 import { namedS3 } from '../../engine/named-s3.ts';
 import { fileKey, sealingAttemptKey } from '../../ledger/layout.ts';
 import type { StoredFile } from '../../ledger/publish.ts';
 import { fetchFooter, readFooter, writeFooter } from '../../seal/footer.ts';
 import { finishSummary, selectSummary } from '../../seal/summary.ts';
 import { assertChecksum, assertForm, describeFile } from '../../seal/verify-file.ts';
-import { checksumParquet, READ_BACK_SETTINGS, SUMMARY_SETTINGS, writeSettings } from '../../seal/write-parquet.ts';
+import { checksumParquet, READ_BACK_SETTINGS, SUMMARY_SETTINGS } from '../../seal/write-parquet.ts';
 import type { ServerTable } from '../../source/server-table.ts';
 import type { Store } from '../../store/store.ts';
 import type { DraftFile, WriteRows } from '../draft-file.ts';
@@ -24,7 +25,7 @@ interface ServerDraftDeps {
   readonly store: Store;
   readonly source: ServerTable;
   /** Keeps only the settings that the server knows. */
-  keepKnown(settings: Readonly<Record<string, string | number>>): Readonly<Record<string, string | number>>;
+  keepKnown(settings: EngineSettings): EngineSettings;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -43,7 +44,7 @@ export interface ServerDraft extends DraftFile {
 }
 
 /** The values of a file must not depend on the server's time zone, nor its columns on the path. */
-const READ_SETTINGS: Readonly<Record<string, string | number>> = {
+const READ_SETTINGS: EngineSettings = {
   ...READ_BACK_SETTINGS,
   session_timezone: 'UTC',
   use_hive_partitioning: 0,
@@ -120,7 +121,7 @@ export function draftOnServer(
       return file;
     },
     async summarize(summaryPath) {
-      const sql = `${selectSummary(parquet(key))} ${writeSettings(keepKnown({ ...READ_SETTINGS, ...SUMMARY_SETTINGS }))}`;
+      const sql = `${selectSummary(parquet(key))} ${formatSettings(keepKnown({ ...READ_SETTINGS, ...SUMMARY_SETTINGS }))}`;
       await source.download(sql, 'Parquet', summaryPath, signal);
       await finishSummary(summaryPath);
     },

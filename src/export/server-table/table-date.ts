@@ -5,9 +5,10 @@
  * Nothing is staged: an interrupted date is streamed again.
  */
 import { Fault } from '../../core/errors.ts';
+import { formatSettings } from '../../engine/literal.ts';
 import { readManifest } from '../../ledger/sealed-dates.ts';
 import { readIndependently } from '../../seal/verify-file.ts';
-import { encodingOf, readChecksum, writeSettings } from '../../seal/write-parquet.ts';
+import { encodingOf, readChecksum } from '../../seal/write-parquet.ts';
 import { NO_QUARANTINE } from '../../stage/quarantine.ts';
 import type { ExampleId } from '../../stage/window-conflicts.ts';
 import { mostRepeated, repeatedFault } from '../bound-repeats.ts';
@@ -61,7 +62,7 @@ export async function exportTable(
     });
   }
   const query = buildTableQuery(job.source, shape.types, job.drop.sort, date, counts.trades < counts.rows);
-  const settings = writeSettings(shape.keepKnown({ ...encodingOf(job.drop.compression), ...SERVER_SETTINGS }));
+  const settings = formatSettings(shape.keepKnown({ ...encodingOf(job.drop.compression), ...SERVER_SETTINGS }));
   const path = state.drop(date);
   const checksum: WriteRows = async (columns) => {
     const expected = await readChecksum({ rows: (sql) => source.rows(sql, ask) }, query.select, columns);

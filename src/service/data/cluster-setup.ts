@@ -7,7 +7,7 @@ import { describeError, Fault } from '../../core/errors.ts';
 import { isAtLeast, readCapabilities } from '../../engine/capabilities.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../../engine/engine-fault.ts';
-import { quoteString } from '../../engine/literal.ts';
+import { type EngineSettings, quoteString } from '../../engine/literal.ts';
 import { LOCAL, SERVER_TABLES, type ServerPlan, setUpServer } from './server-setup.ts';
 
 /** Waiting for all nodes to run a statement, seconds; and once one of them was away. */
@@ -28,7 +28,7 @@ const ADMIN_SETTINGS = {
   fallback_to_stale_replicas_for_distributed_queries: 0,
 } as const;
 
-type OpenAdmin = (settings: Readonly<Record<string, string | number>>) => Promise<Engine>;
+type OpenAdmin = (settings: EngineSettings) => Promise<Engine>;
 
 /** Opens an administrator's connection to a node of a cluster. */
 export async function openClusterAdmin(open: OpenAdmin, waitSeconds = PATIENCE_SECONDS): Promise<Engine> {

@@ -12,7 +12,7 @@ import { describeError, Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../../engine/engine-fault.ts';
-import { formatSettings } from '../../engine/literal.ts';
+import { type EngineSettings, formatSettings } from '../../engine/literal.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import type { ServerPool } from '../../engine/server-pool.ts';
 import { openParser } from '../../guard/parser.ts';
@@ -127,7 +127,7 @@ async function makeReady(
   options: ServiceOptions,
   { clock, log, cluster, openServer }: ServerBackendParts,
 ): Promise<void> {
-  const open = (settings: Readonly<Record<string, string | number>>) => openServer({ url, settings });
+  const open = (settings: EngineSettings) => openServer({ url, settings });
   const admin = cluster === undefined ? await open({}) : await openClusterAdmin(open);
   try {
     const plan = planServer(options, clock);

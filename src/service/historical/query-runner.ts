@@ -3,7 +3,7 @@
  * stay bytes; the limits are in the outermost SETTINGS clause, where the guard admits no settings of the caller; the
  * query has succeeded before the first byte of its rows is returned.
  */
-import { formatSettings } from '../../engine/literal.ts';
+import { type EngineSettings, formatSettings } from '../../engine/literal.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import type { Guard } from '../../guard/guard.ts';
 import type { AdmittedStatement, Dataset } from '../dataset.ts';
@@ -35,7 +35,7 @@ interface QueryParts {
   /** Settings that the engine supports; a server of another version may support fewer. Default: all. */
   readonly knownSettings?: ReadonlySet<string> | undefined;
   /** Settings besides the limits. Default: those that keep hidden rows hidden. */
-  readonly settings?: Readonly<Record<string, string | number>> | undefined;
+  readonly settings?: EngineSettings | undefined;
 }
 
 /** Maximum run time of one query, seconds. */
@@ -102,7 +102,7 @@ export function createQueryRunner(parts: QueryParts): QueryRunner {
  * filter first. In a merged or reordered filter, a join filter or a late projection, the caller's expressions would see
  * hidden rows, and whether an expression failed would leak their content.
  */
-const HIDING_SETTINGS: Readonly<Record<string, string | number>> = {
+const HIDING_SETTINGS: EngineSettings = {
   optimize_trivial_count_query: 0,
   optimize_use_implicit_projections: 0,
   use_query_condition_cache: 0,
@@ -114,23 +114,19 @@ const HIDING_SETTINGS: Readonly<Record<string, string | number>> = {
 };
 
 /** The limits as settings. `limit` asks for one row more than may be answered, which reveals truncation. */
-function limitSettings(
-  rowLimit: number,
-  scanLimit: number,
-  known: ReadonlySet<string> | undefined,
-): Readonly<Record<string, string | number>> {
-  const settings: Readonly<Record<string, string | number>> = {
+function limitSettings(rowLimit: number, scanLimit: number, known: ReadonlySet<string> | undefined): EngineSettings {
+  const settings: EngineSettings = {
     limit: rowLimit + 1,
     max_rows_to_read: scanLimit,
-    read_overflow_mode: "'throw'",
+    read_overflow_mode: 'throw',
     max_execution_time: MAX_EXECUTION_SECONDS,
-    timeout_overflow_mode: "'throw'",
+    timeout_overflow_mode: 'throw',
     max_memory_usage: MAX_MEMORY_BYTES,
     max_result_bytes: MAX_RESULT_BYTES,
-    result_overflow_mode: hasLimit(known) ? "'throw'" : "'break'",
+    result_overflow_mode: hasLimit(known) ? 'throw' : 'break',
     output_format_json_validate_utf8: 1,
     output_format_json_quote_64bit_integers: 0,
-    session_timezone: "'UTC'",
+    session_timezone: 'UTC',
   };
   return keepKnown(settings, known);
 }
@@ -140,10 +136,7 @@ export function settingsSql(rowLimit: number, scanLimit: number): string {
   return formatSettings({ ...limitSettings(rowLimit, scanLimit, undefined), ...HIDING_SETTINGS });
 }
 
-function keepKnown(
-  settings: Readonly<Record<string, string | number>>,
-  known: ReadonlySet<string> | undefined,
-): Readonly<Record<string, string | number>> {
+function keepKnown(settings: EngineSettings, known: ReadonlySet<string> | undefined): EngineSettings {
   return Object.fromEntries(Object.entries(settings).filter(([name]) => known === undefined || known.has(name)));
 }
 
@@ -151,10 +144,7 @@ function keepKnown(
  * Limits that old servers accept only in the request URL. Servers without the setting `limit` stop at about this many
  * result rows instead; `RowStream` cuts the rows beyond the limit.
  */
-export function addressSettings(
-  rowLimit: number,
-  known: ReadonlySet<string>,
-): Readonly<Record<string, string | number>> {
+export function addressSettings(rowLimit: number, known: ReadonlySet<string>): EngineSettings {
   if (hasLimit(known)) return {};
   return { max_memory_usage: MAX_MEMORY_BYTES, max_result_rows: rowLimit + 1, result_overflow_mode: 'break' };
 }
