@@ -2,6 +2,7 @@
  * `flowdrop serve`: the options data service, on the embedded engine, a ClickHouse server or an archive of sealed drops,
  * until SIGTERM; or with `--catalog` the catalog of a store instead.
  */
+import { resolve } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { SERVICE_DEFAULTS, type ServiceOptions } from '../service/options.ts';
 import { startService } from '../service/start-service.ts';
@@ -68,6 +69,7 @@ export async function serve(cli: ServeCli, { options }: CommandCall<undefined, S
       // Whoever lets the system pick one address wants no fixed one beside it.
       ...(given.port === 0 ? { portalPort: 0 } : {}),
       ...given,
+      ...(given.dataDir === undefined ? {} : { dataDir: resolve(cli.cwd, given.dataDir) }),
       generateSessions: generate ?? SERVICE_DEFAULTS.generateSessions,
       keys: key.length > 0 || given.keyFile !== undefined ? key : [LOCAL_KEY],
     },

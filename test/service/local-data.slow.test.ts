@@ -2,8 +2,9 @@
  * A kept data folder over restarts, refusals and kills: what was loaded is served again and never doubled, and what was
  * loaded in part is gone. How one file or one generated date becomes rows is in `load.slow.test.ts` and `generate.slow.test.ts`.
  */
-import { copyFile, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { copyFile, readdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { flowdrop, KEY, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
@@ -109,6 +110,21 @@ describe('a restart on the same folder', () => {
         expect(await ask(COUNT)).toEqual(loaded(2 * TRADES));
       }),
     ).toEqual({});
+  });
+
+  test('that was moved, and given relative to another directory, serves the same rows and loads more', async () => {
+    const [first, second] = [await writeTrades('first.ndjson', 0), await writeTrades('second.ndjson', TRADES)];
+    const place = relative(tmpdir(), dataDir);
+    const before = await start([...ARGS, '--data-dir', place, '--data', first]);
+    expect(await askProgram(before.url, COUNT)).toEqual(loaded(TRADES));
+    await before.stop();
+    await rename(dataDir, join(folder, 'moved'));
+    dataDir = join(folder, 'moved');
+    const more = await serve({ data: [second] }, async (ask) => {
+      expect(await ask(COUNT)).toEqual(loaded(2 * TRADES));
+    });
+    expect(more).toEqual({ [second]: true });
+    expect((await readdir(folder)).toSorted()).toEqual(['first.ndjson', 'moved', 'second.ndjson']);
   });
 
   test('with another seed has the date once, from the new seed, and then loads nothing', async () => {

@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { takeGeneratedData } from './generated-data.ts';
 
 export const REPO = fileURLToPath(new URL('../..', import.meta.url));
 export const MAIN = join(REPO, 'dist', 'main.js');
@@ -89,11 +90,12 @@ export async function startService(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<TestService> {
-  const child = spawn(
-    process.execPath,
-    [MAIN, 'serve', '--port', '0', '--portal-port', '0', '--key', KEY, '--requests-per-second', '1000000', ...args],
-    { cwd: tmpdir(), env: bareEnvironment({ FLOWDROP_LOG_LEVEL: 'debug', ...env }) },
-  );
+  const data = await takeGeneratedData(args);
+  const own = ['--port', '0', '--portal-port', '0', '--key', KEY, '--requests-per-second', '1000000'];
+  const child = spawn(process.execPath, [MAIN, 'serve', ...own, ...args, ...data.args], {
+    cwd: tmpdir(),
+    env: bareEnvironment({ FLOWDROP_LOG_LEVEL: 'debug', ...env }),
+  });
   const lines: Record<string, unknown>[] = [];
   const requests: RequestLine[] = [];
   const said: string[] = [];
@@ -112,6 +114,7 @@ export async function startService(
     const ended = once(child, 'exit');
     child.kill(signal);
     await ended;
+    await data.release(child.exitCode === 0);
   };
   return {
     pid: child.pid ?? 0, // It has a number, for it has answered.

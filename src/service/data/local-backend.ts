@@ -41,7 +41,7 @@ export async function openLocalBackend(options: ServiceOptions, parts: LocalBack
     const writer = await parts.openWorkers({
       ...limits,
       ...onRestart,
-      folder: join(folder, 'engine'),
+      folder: join(folder, 'writer'),
       size: 1,
       keep: true,
     });

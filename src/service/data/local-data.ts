@@ -4,6 +4,7 @@
  * queries in parallel. Invariant: nothing writes to the folders while they are mounted (a merge would remove files that
  * other processes read), and a query can name neither the tables' database nor their path.
  */
+import { randomUUID } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Clock } from '../../core/clock.ts';
@@ -107,7 +108,7 @@ export class LocalData {
     for (const gone of replaced) await this.#drop(gone.table, gone.id);
     await fill({
       engine: this.#writer,
-      scratch: `${WRITER_DATABASE}.scratch`,
+      scratch: 'default.scratch',
       insertSql: (select) => `INSERT INTO ${quoted} SELECT *, ${quoteString(id)} FROM (${select})`,
     });
     const [counted] = await this.#writer.rows<{ rows: number }>(
@@ -125,11 +126,14 @@ export class LocalData {
   /** Detaches the tables from the writing process when everything is loaded. @param earliest first visible date */
   async publish(earliest: string, clock: Clock): Promise<LocalDataset> {
     for (const { name } of STORED_TABLES) {
-      await this.#writer.command(`DETACH TABLE ${WRITER_DATABASE}.${name} PERMANENTLY SYNC`);
+      await this.#writer.command(`DETACH TABLE ${WRITER_DATABASE}.${name} SYNC`);
     }
     return new LocalDataset(
       this.#listDates(),
-      (hidden) => STORED_TABLES.map((table) => this.#createSql(hidden, table, true)),
+      (hidden) =>
+        STORED_TABLES.map(
+          (table) => `CREATE TABLE IF NOT EXISTS ${hidden}.${table.name} ${this.#definitionSql(table, true)}`,
+        ),
       {
         earliest,
         clock,
@@ -171,15 +175,12 @@ export class LocalData {
     return [...this.#catalog.sources, ...this.#pending];
   }
 
+  /** The database remembers nothing: the tables are those of the folder as it lies now, wherever it was before. */
   async #attach(): Promise<void> {
-    await this.#writer.command(`CREATE DATABASE IF NOT EXISTS ${WRITER_DATABASE} ENGINE = Atomic`);
+    await this.#writer.command(`CREATE DATABASE IF NOT EXISTS ${WRITER_DATABASE} ENGINE = Memory`);
     for (const table of STORED_TABLES) {
-      const known = await this.#writer.rows<{ detached: number }>(
-        `SELECT 1 AS detached FROM system.detached_tables
-         WHERE database = '${WRITER_DATABASE}' AND table = ${quoteString(table.name)}`,
-      );
-      if (known.length > 0) await this.#writer.command(`ATTACH TABLE ${WRITER_DATABASE}.${table.name}`);
-      else await this.#writer.command(this.#createSql(WRITER_DATABASE, table, false));
+      const name = `${WRITER_DATABASE}.${table.name} UUID ${quoteString(randomUUID())}`;
+      await this.#writer.command(`ATTACH TABLE ${name} ${this.#definitionSql(table, false)}`);
     }
     await this.#removeUnknown();
   }
@@ -218,11 +219,11 @@ export class LocalData {
       .sort((one, other) => (one.date < other.date ? -1 : 1));
   }
 
-  #createSql(database: string, table: StoredTable, readonly: boolean): string {
+  #definitionSql(table: StoredTable, readonly: boolean): string {
     const columns = table.columns.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
     const disk = `disk(type = 'object_storage', object_storage_type = 'local', metadata_type = 'plain_rewritable',
       path = ${quoteString(`${resolve(this.#folder, table.name)}/`)}${readonly ? ', readonly = 1' : ''})`;
-    return `CREATE TABLE IF NOT EXISTS ${database}.${table.name} (${columns.join(', ')}, ${SOURCE_COLUMN} String)
+    return `(${columns.join(', ')}, ${SOURCE_COLUMN} String)
       ENGINE = MergeTree PARTITION BY ${SOURCE_COLUMN} ORDER BY (${listSortColumns(table.name, this.#catalog.order).join(', ')})
       SETTINGS index_granularity = ${this.#catalog.granularity}, disk = ${disk}, table_disk = 1`;
   }
