@@ -1,7 +1,7 @@
 /**
  * The archive over real drops, in a directory and in S3: which files and row groups are read, what is told of gaps, what
  * damage does, and that credentials stay out of sight. That it answers as the service does is in `differential.slow.test.ts`,
- * that leaving dates out changes no answer in `pruning.test.ts`.
+ * that leaving dates out changes no answer in `pruning.slow.test.ts`.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, truncate } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
  * What SQL of a job may look like: texts that pass, and texts that are refused, each with the advice that comes with it.
- * That texts which pass give in windows what they give whole is in `windowed-sql-property.test.ts`.
+ * That texts which pass give in windows what they give whole is in `windowed-sql-property.slow.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
