@@ -80,7 +80,9 @@ export async function readRecentConditions(store: Store, dataset: string, weeks:
   if (newest === undefined || !lines.every((line) => line.startsWith(LINE_START)))
     return { ...parseDocument(text), since: undefined };
   const since = addDays(newest, -7 * weeks);
-  const read = lines.filter((line) => line.slice(LINE_START.length) >= since || !line.startsWith(AVAILABLE, DATE_END));
+  // The lines are in the order of their dates.
+  const earlier = lines.findLastIndex((line) => line.slice(LINE_START.length, DATE_END) < since);
+  const read = lines.filter((line, index) => index > earlier || !line.startsWith(AVAILABLE, DATE_END));
   return { ...parseDocument(`[${read.join('').replace(/,$/, '')}]`), since };
 }
 

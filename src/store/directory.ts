@@ -12,7 +12,7 @@ import { assertNotAborted } from '../core/errors.ts';
 import { DOCTOR_PREFIX, SEALING_PREFIX, TEMPORARIES_PREFIX } from './key-kind.ts';
 import { assertLinkSeconds } from './link.ts';
 import { readLocal, readPiece, readSmall, readWithTail } from './local-file.ts';
-import { assertKey, assertPrefix, compareKeys, isTemporaryName } from './object-key.ts';
+import { assertKey, assertPrefix, compareKeys, isPlainlyOrdered, isTemporaryName } from './object-key.ts';
 import type { ListedObject, ObjectBody, ObjectInfo, Store } from './store.ts';
 import { assertSmall, attempt } from './store-fault.ts';
 import { makeDurableFolder, removeStaleTemporaries, writeWholeFile } from './whole-file.ts';
@@ -118,6 +118,8 @@ class DirectoryStore implements Store {
     const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1);
     if (!(await this.#isThere('list'))) return;
     if (folder !== '') await this.#assertRoot('list');
+    // All keys of the folder come before it.
+    if (!after.startsWith(folder) && compareKeys(after, folder) > 0) return;
     yield* this.#listFolder(folder, prefix, after);
   }
 
@@ -251,7 +253,12 @@ class DirectoryStore implements Store {
     // What has passed as a folder is wanted whole, unless prefix or `after` are below it.
     const below = prefix.startsWith(folder) ? prefix.slice(folder.length) : '';
     const behind = after.startsWith(folder) ? after.slice(folder.length) : '';
-    const isWanted = (name: string) => isUnder(name, below) && isBehind(name, behind);
+    const isLater = isPlainlyOrdered(behind)
+      ? (name: string) => name > behind
+      : (name: string) => compareKeys(name, behind) > 0;
+    // A folder may have later keys although it is not later itself.
+    const isBehind = (name: string) => isLater(name) || (name.endsWith('/') && behind.startsWith(name));
+    const isWanted = (name: string) => isUnder(name, below) && isBehind(name);
     const entries = await attemptLocal('list', join(this.url, folder), undefined, () => {
       const reading = readdir(join(this.url, folder), { withFileTypes: true });
       return folder === '' ? reading : ifPresent(reading);
@@ -301,11 +308,6 @@ async function isKept(path: string, written: Uint8Array | number): Promise<boole
 /** Whether `key` begins with `prefix`, or, if it is a folder, whether keys below it may. */
 function isUnder(key: string, prefix: string): boolean {
   return key.startsWith(prefix) || (key.endsWith('/') && prefix.startsWith(key));
-}
-
-/** Whether `key` comes after the other, or, if it is a folder, whether keys below it may. */
-function isBehind(key: string, after: string): boolean {
-  return compareKeys(key, after) > 0 || (key.endsWith('/') && after.startsWith(key));
 }
 
 /**

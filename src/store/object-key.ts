@@ -52,6 +52,11 @@ export function compareKeys(a: string, b: string): number {
   return a.length - b.length;
 }
 
+/** Whether JavaScript's own order puts every key on the same side of this one as `compareKeys`, which is slower. */
+export function isPlainlyOrdered(key: string): boolean {
+  return !/[\ud800-\uffff]/.test(key);
+}
+
 function assertCharacters(key: string): void {
   if (FORBIDDEN_CHARACTERS.test(key))
     throw invalid(key, 'has a control character, a backslash or an incomplete character');

@@ -252,14 +252,15 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
     });
 
     test('a listing begins behind any key, or behind the name of a folder', async () => {
-      const ordered = ['b/a', 'b/a-b/1', 'b/a/', 'b/aa/1', 'b/aa/2', 'b/b'].filter((key) => !key.endsWith('/'));
+      const ordered = ['b/a', 'b/a-b/1', 'b/aa/1', 'b/aa/2', 'b/b', 'b/～', 'b/😀'];
       for (const key of ordered) await store.put(key, { bytes: Buffer.from('x') });
       const all = await listKeys('b/');
       expect(all).toEqual(ordered);
       for (const [index, key] of all.entries()) expect(await listKeys('b/', key)).toEqual(all.slice(index + 1));
-      expect(await listKeys('b/', 'b/aa/')).toEqual(['b/aa/1', 'b/aa/2', 'b/b']);
+      expect(await listKeys('b/', 'b/aa/')).toEqual(['b/aa/1', 'b/aa/2', 'b/b', 'b/～', 'b/😀']);
       expect(await listKeys('b/aa', 'b/aa/1')).toEqual(['b/aa/2']);
-      expect(await listKeys('b/', 'b/zz')).toEqual([]);
+      expect(await listKeys('b/', 'b/zz')).toEqual(['b/～', 'b/😀']);
+      expect(await listKeys('b/', 'c')).toEqual([]);
       expect(await listKeys('b/', 'a')).toEqual(all);
     });
 
