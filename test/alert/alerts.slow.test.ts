@@ -22,7 +22,8 @@ import { ALERT_NOW, createDelivery, createFailure, createOutcome, createResult }
 import { createFakeClock } from '../support/fake-clock.ts';
 import { REPO } from '../support/flowdrop.ts';
 import { createSilentLog } from '../support/log.ts';
-import { listKeys, readText, STORES } from '../support/stores.ts';
+import { listKeys, readText } from '../support/store-keys.ts';
+import { STORES } from '../support/stores.ts';
 
 const OPS = 'ops@example.com';
 const SECOND = 'Second@Example.com';

@@ -14,11 +14,12 @@ import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
 import type { PooledEngine } from '../../src/engine/pool.ts';
 import { createFilter, type OracleRow, pick } from '../service/random-filter.ts';
+import { chooseSeed, chooseSize } from '../support/nightly.ts';
 import { createRandom } from '../support/random.ts';
 
 /** Change it to look elsewhere; a failure names it. */
-const SEED = Number(process.env['FLOWDROP_TEST_SEED'] ?? 20_261_120);
-const STATEMENTS = 240;
+const SEED = chooseSeed(20_261_120);
+const STATEMENTS = chooseSize(120, 2_000);
 const ROWS = 600;
 const DATES = ['2026-10-30', '2026-11-03', '2026-11-04', '2026-11-17', '2026-11-18', '2026-11-19', '2026-12-01'];
 const TABLE = 'RawOptionTrades';

@@ -23,14 +23,13 @@ import { writeJob } from '../support/jobs.ts';
 import { listBlocks, PAGES } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
 import { startS3, useS3Credentials } from '../support/s3-server.ts';
-import { findS3Jar, findSparkJars } from '../support/spark.ts';
+import { findSpark } from '../support/spark.ts';
 
 const SCRIPT = new URL('attach.py', import.meta.url).pathname;
-/** Skipped where one cannot be had, which `support/` says aloud; CI never skips it. */
+/** Skipped where one cannot be had, which `support/` says aloud. CI skips Spark alone, which is a nightly part. */
 const python = findPython();
 const duckdb = findPython('requirements-duckdb.txt');
-const spark = findSparkJars();
-const s3Jar = findS3Jar();
+const spark = findSpark();
 const s3 = await startS3();
 
 const KEY = 'cus_catalog_key_4711';
@@ -104,7 +103,7 @@ function describeS3Case(): StoreCase {
       pyiceberg: { properties: credentials },
       spark: {
         properties: { ...credentials, 'io-impl': 'org.apache.iceberg.aws.s3.S3FileIO' },
-        jars: `${spark.jars},${s3Jar.path}`,
+        jars: spark.catalogJars,
       },
       duckdb: { secret: secret.join(', '), access: `TOKEN '${KEY}'` },
     },
@@ -122,8 +121,8 @@ interface SnippetRunner {
 const SNIPPET_RUNNERS: Readonly<Record<string, SnippetRunner>> = {
   'python catalog run': { isMissing: python.isMissing, path: python.path, wrap: (text) => text },
   'python spark catalog run': {
-    isMissing: python.isMissing || spark.isMissing,
-    path: python.path,
+    isMissing: spark.isMissing,
+    path: spark.path,
     wrap: (text) =>
       text
         .replace(/"spark\.jars\.packages", "[^"]*"/, `"spark.jars", "${spark.jars}"`)
@@ -183,8 +182,7 @@ describe.each(CASES.filter(({ isMissing }) => !isMissing))(
       await service.stop();
       catalog = await startCatalogProcess(to.startsWith('s3:') ? to : join(cwd, to), args, env);
       if (!python.isMissing) readers.set('PyIceberg', attach(python.path, 'pyiceberg', catalog.url, options.pyiceberg));
-      if (!python.isMissing && !spark.isMissing && !s3Jar.isMissing)
-        readers.set('Spark', attach(python.path, 'spark', catalog.url, options.spark));
+      if (!spark.isMissing) readers.set('Spark', attach(spark.path, 'spark', catalog.url, options.spark));
       if (!duckdb.isMissing) readers.set('DuckDB', attach(duckdb.path, 'duckdb', catalog.url, options.duckdb));
     }, 180_000);
     afterAll(async () => {

@@ -23,13 +23,13 @@ import { writeJob } from '../support/jobs.ts';
 import { createDraft } from '../support/manifest.ts';
 import { findPython } from '../support/python.ts';
 import { type S3Server, s3Environment, startS3, useS3Credentials } from '../support/s3-server.ts';
-import { findSparkJars } from '../support/spark.ts';
+import { findSpark } from '../support/spark.ts';
 
 const SCRIPT = new URL('read_folder.py', import.meta.url).pathname;
 /** Skipped where Python, its packages or Java cannot be had, which `support/` says aloud; CI never skips it. */
 const python = findPython();
 const pythonDuckDb = findPython('requirements-duckdb.txt');
-const spark = findSparkJars();
+const spark = findSpark();
 const { server: s3 } = await startS3();
 
 const DATA_FRAMES = ['pandas', 'pandas_partition', 'pandas_one_date', 'pyarrow', 'pyarrow_plain'];
@@ -187,11 +187,12 @@ describe.each(['a directory', ...(s3 ? ['S3'] : [])])('the folder of a dataset i
     await expectRead(truth);
   }, 400_000);
 
-  it.skipIf(python.isMissing || spark.isMissing)(
+  // A nightly part.
+  it.skipIf(spark.isMissing)(
     'is read as it is by Spark',
     async () => {
       const truth = await readTruth();
-      const answers = await read(python, SPARK, place);
+      const answers = await read(spark, SPARK, place);
       expect(answers.map(([reader]) => reader)).toEqual(SPARK);
       for (const [reader, answer] of answers) expect(answer, reader).toEqual(truth);
     },

@@ -12,8 +12,8 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { commitTable } from '../../src/ledger/iceberg/commit-table.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
-import { HAS_EXTERNAL } from '../support/external.ts';
 import { makeFolder } from '../support/flowdrop.ts';
+import { chooseSize } from '../support/nightly.ts';
 import { DATASET, recordDays, sealDay } from '../support/table-days.ts';
 import {
   readByClickHouse,
@@ -25,8 +25,7 @@ import {
 
 const [OTHER, DATE] = ['2026-11-18', '2026-11-19'];
 const OTHER_ROWS = 70;
-/** With Node alone, a short version: the readers of other languages are what takes time. */
-const [MIN_REVISIONS, MIN_REVISIONS_MET] = HAS_EXTERNAL ? [60, 15] : [20, 5];
+const [MIN_REVISIONS, MIN_REVISIONS_MET] = chooseSize([20, 5] as const, [60, 15] as const);
 /** A reader that does not even start by then fails; on a machine that has much else to do Spark takes minutes. */
 const MOST_MS = 600_000;
 const checkout = process.cwd();

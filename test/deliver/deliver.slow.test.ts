@@ -13,7 +13,8 @@ import { conditionKey, dropKey } from '../../src/ledger/layout.ts';
 import { MailFault } from '../../src/mail/mailer.ts';
 import { parseReceipt } from '../../src/mail/receipt.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
-import { listKeys, readText, STORES } from '../support/stores.ts';
+import { listKeys, readText } from '../support/store-keys.ts';
+import { STORES } from '../support/stores.ts';
 import { createReportJob, type DeliveryBench, openDeliveryBench } from './bench.ts';
 import { sealDay } from './sealed-day.ts';
 

@@ -9,7 +9,7 @@ import { RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
 import { backoffMs } from '../../src/deliver/mails.ts';
 import { parseReceipt } from '../../src/mail/receipt.ts';
 import { buildReply } from '../mail/smtp-receiver.ts';
-import { listKeys, readText } from '../support/stores.ts';
+import { listKeys, readText } from '../support/store-keys.ts';
 import { createReportJob, type DeliveryBench, openDeliveryBench } from './bench.ts';
 import { sealDay } from './sealed-day.ts';
 

@@ -1,4 +1,4 @@
-/** The Helm chart, as far as it can be held without Helm. `helm.slow.test.ts` renders it and compares it with the bases. */
+/** The Helm chart, as far as it can be held without Helm. `npm run nightly -- helm` renders it and compares it with the bases. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** `npm run release`, from outside, in a throw-away repository with this one's files. */
+/**
+ * `npm run release`, from outside, in a throw-away repository with this one's files: what it refuses, and what a dry run
+ * says. Whole releases are in `npm run nightly -- release`.
+ */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, symlinkSync } from 'node:fs';
@@ -8,6 +11,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { makeFolder, REPO } from '../support/flowdrop.ts';
+import { IS_NIGHTLY } from '../support/nightly.ts';
 import { npmEnv } from '../support/npm.ts';
 import { makeContext } from './replay.ts';
 
@@ -63,7 +67,8 @@ it(
   RELEASE_MS,
 );
 
-it(
+// Each builds the package: nightly parts.
+it.runIf(IS_NIGHTLY)(
   'a dry run names what npm audit knows, or that it has no answer',
   async () => {
     const advisory = { id: 1, url: 'https://example.com/1', title: 'x', severity: 'high', vulnerable_versions: '*' };
@@ -93,7 +98,7 @@ it(
   RELEASE_MS,
 );
 
-it(
+it.runIf(IS_NIGHTLY)(
   'a build that fails leaves the clone as it was',
   async () => {
     await writeFile(join(clone, 'src', 'broken.ts'), 'export const one: number = "1";\n');
@@ -105,7 +110,7 @@ it(
   RELEASE_MS,
 );
 
-it(
+it.runIf(IS_NIGHTLY)(
   'a release is one commit with a tag, a package, a bill of materials and checksums',
   async () => {
     const before = await git('rev-parse', 'HEAD');

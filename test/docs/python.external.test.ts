@@ -1,8 +1,10 @@
 /**
  * The Python snippets of the pages, run over the drops of a real run with the readers of `test/contract/requirements.txt`;
- * and all of those that the status page shows on the page of a drop. Of a drop in S3: `remote.external.test.ts`.
+ * those that the status page shows on the page of a drop, and the cells of the notebook (whose outputs are compared in
+ * `npm run nightly -- notebook`). Of a drop in S3: `remote.external.test.ts`.
  */
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
@@ -11,11 +13,11 @@ import { readSnippets } from '../support/drop-snippets.ts';
 import { flowdrop, listFiles, MAIN, makeFolder, REPO, startService } from '../support/flowdrop.ts';
 import { listBlocks, PAGES } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
-import { findSparkJars } from '../support/spark.ts';
+import { findSpark } from '../support/spark.ts';
 
 /** Skipped where Python or its packages cannot be had, which `support/python.ts` says aloud; CI never skips it. */
 const python = findPython();
-const spark = findSparkJars();
+const spark = findSpark();
 const SESSION_ROWS = 500;
 const snippets = PAGES.flatMap(listBlocks).filter(({ info }) => info === 'python run');
 
@@ -48,15 +50,28 @@ describe.skipIf(python.isMissing)('a snippet that reads drops', () => {
     'of %s runs in Python',
     { timeout: 400_000 },
     ([, text], { skip }) => {
-      skip(spark.isMissing && text.includes('pyspark'), 'Spark is missing');
+      const isSpark = text.includes('pyspark');
+      skip(isSpark && spark.isMissing, 'Spark is a nightly part');
       const env = { ...process.env, PYSPARK_SUBMIT_ARGS: spark.submitArgs };
-      const run = spawnSync(python.path, ['-'], { cwd, input: text, encoding: 'utf8', env });
+      const path = isSpark ? spark.path : python.path;
+      const run = spawnSync(path, ['-'], { cwd, input: text, encoding: 'utf8', env });
       expect(run.status, run.stderr).toBe(0);
       // It says something: an empty answer would be a snippet that reads nothing.
       expect(run.stdout.trim().length).toBeGreaterThan(20);
       expect(run.stdout).not.toMatch(/Empty|Series\(\[\]/);
     },
   );
+
+  it('of the notebook runs, cell after cell, and draws', () => {
+    const { cells } = JSON.parse(readFileSync(join(REPO, 'docs', 'flow.ipynb'), 'utf8')) as {
+      readonly cells: readonly { readonly cell_type: string; readonly source: readonly string[] }[];
+    };
+    const code = cells.filter((cell) => cell.cell_type === 'code').map(({ source }) => [...source].join(''));
+    const input = ['import matplotlib', 'matplotlib.use("Agg")', ...code, 'print(summary.height)'].join('\n');
+    const run = spawnSync(python.path, ['-'], { cwd, input, encoding: 'utf8' });
+    expect(run.status, run.stderr).toBe(0);
+    expect(run.stdout.trim().split('\n').at(-1)).toBe('2');
+  });
 
   it('of the page of a drop runs in every reader that it names', async () => {
     const jobs = ['--jobs', join(REPO, 'jobs')];

@@ -8,12 +8,12 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { flowdrop, makeFolder, REPO, startService } from '../support/flowdrop.ts';
 import { listBlocks, PAGES } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
-import { findSparkJars } from '../support/spark.ts';
+import { findSpark } from '../support/spark.ts';
 
-/** Skipped where Python or Java cannot be had, which `support/` says aloud; CI never skips it. */
+/** Skipped where Python cannot be had, which `support/` says aloud; CI never skips it. */
 const python = findPython();
 const pythonDuckDb = findPython('requirements-duckdb.txt');
-const spark = findSparkJars();
+const spark = findSpark();
 
 const blocks = PAGES.flatMap(listBlocks);
 const withInfo = (info: 'python table run' | 'sql duckdb table run' | 'sql clickhouse table run') =>
@@ -58,8 +58,9 @@ describe('a snippet that reads a table', () => {
     'of %s runs in Python',
     { timeout: 400_000 },
     ([, text], { skip }) => {
-      skip(spark.isMissing && text.includes('pyspark'), 'Spark is missing');
-      const said = runPython(python.path, text);
+      const isSpark = text.includes('pyspark');
+      skip(isSpark && spark.isMissing, 'Spark is a nightly part');
+      const said = runPython(isSpark ? spark.path : python.path, text);
       // It says something: an empty answer would be a snippet that reads nothing.
       expect(said.length).toBeGreaterThan(20);
       expect(said).not.toMatch(/Empty|Series\(\[\]/);

@@ -20,7 +20,8 @@ import type { Store } from '../../src/store/store.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
 import { createDraft } from '../support/manifest.ts';
 import { createRunContext } from '../support/run-context.ts';
-import { listKeys, readText, STORES } from '../support/stores.ts';
+import { listKeys, readText } from '../support/store-keys.ts';
+import { STORES } from '../support/stores.ts';
 import { createJob, createPage, createTrade, DATE, windowAt } from '../support/trades.ts';
 
 const ROWS = 300;

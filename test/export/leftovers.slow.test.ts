@@ -44,7 +44,7 @@ import { createEngineSource, createTradesTable, type EngineSource, insertTrades 
 import { createKeptLog, type KeptLog } from '../support/log.ts';
 import { createDraft } from '../support/manifest.ts';
 import { createRunContext } from '../support/run-context.ts';
-import { listKeys, readText } from '../support/stores.ts';
+import { listKeys, readText } from '../support/store-keys.ts';
 import { createJob, createTrade, DATE } from '../support/trades.ts';
 
 const ROWS = 60;

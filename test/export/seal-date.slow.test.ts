@@ -30,7 +30,8 @@ import { ApiLimits } from '../../src/state/limits.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createEngineSource } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
-import { listKeys, readText, STORES } from '../support/stores.ts';
+import { listKeys, readText } from '../support/store-keys.ts';
+import { STORES } from '../support/stores.ts';
 import { createPage, createTrade, DATE, type TradeRow, windowAt } from '../support/trades.ts';
 
 const NOW = Date.parse('2026-11-20T03:00:00Z');

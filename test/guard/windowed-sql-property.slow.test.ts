@@ -13,12 +13,13 @@ import { buildPage } from '../../src/plan/statement.ts';
 import { readSourceSql } from '../../src/run/job-sql.ts';
 import { createTradesTable, insertTrades } from '../support/engine-source.ts';
 import { assertSqlJob } from '../support/jobs.ts';
+import { chooseSeed, chooseSize } from '../support/nightly.ts';
 import { createRandom } from '../support/random.ts';
 import { createTrade, DATE } from '../support/trades.ts';
 
-const TEXTS = 150;
+const TEXTS = chooseSize(100, 1_500);
 const ROWS = 400;
-const SEED = 20_261_122;
+const SEED = chooseSeed(20_261_122);
 
 let engine: Engine;
 beforeAll(async () => {

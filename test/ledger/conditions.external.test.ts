@@ -19,7 +19,8 @@ import type { Store } from '../../src/store/store.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createSilentLog } from '../support/log.ts';
 import { createDraft } from '../support/manifest.ts';
-import { readText, STORES } from '../support/stores.ts';
+import { readText } from '../support/store-keys.ts';
+import { STORES } from '../support/stores.ts';
 import { createJob } from '../support/trades.ts';
 
 const DAY_MS = 86_400_000;

@@ -24,7 +24,8 @@ import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createDraft } from '../support/manifest.ts';
 import { createRandom } from '../support/random.ts';
-import { listKeys, readText, STORES } from '../support/stores.ts';
+import { listKeys, readText } from '../support/store-keys.ts';
+import { STORES } from '../support/stores.ts';
 import { DATE } from '../support/trades.ts';
 
 /** Of each store; more by hand. */

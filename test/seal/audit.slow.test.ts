@@ -32,7 +32,8 @@ import type { Store } from '../../src/store/store.ts';
 import { createEngineSource } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createSilentLog } from '../support/log.ts';
-import { listKeys, readText, STORES } from '../support/stores.ts';
+import { listKeys, readText } from '../support/store-keys.ts';
+import { STORES } from '../support/stores.ts';
 import { createPage, createTrade, DATE, windowAt } from '../support/trades.ts';
 
 const NOW = Date.parse('2026-11-20T03:00:00Z');

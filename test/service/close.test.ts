@@ -2,17 +2,20 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { startTestService } from './running-service.ts';
 
 let folder: string;
 
 beforeAll(async () => {
-  // Each test file has a process of its own, so this is nobody else's temporary folder.
+  // Files run one after the other, so this is nobody else's temporary folder.
   folder = await mkdtemp(join(tmpdir(), 'flowdrop-close-'));
-  process.env['TMPDIR'] = folder;
+  vi.stubEnv('TMPDIR', folder);
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
+afterAll(async () => {
+  vi.unstubAllEnvs();
+  await rm(folder, { recursive: true, force: true });
+});
 
 test('a request in flight is answered, later ones find nobody, and no file is left', async () => {
   const service = await startTestService({ generateSessions: 1, generateRows: 3_000 });

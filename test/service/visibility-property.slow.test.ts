@@ -4,16 +4,17 @@
  * knows which rows may be seen. The exact boundaries are tested in `visibility.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { chooseSeed, chooseSize } from '../support/nightly.ts';
 import { createRandom } from '../support/random.ts';
 import { createFilter, type Filter, type OracleRow, pick } from './random-filter.ts';
 import { startTestService, type TestService } from './running-service.ts';
 import { type TradeFile, writeTradeFile } from './trade-file.ts';
 
 /** Change it to look elsewhere; a failure names it. */
-const SEED = Number(process.env['FLOWDROP_TEST_SEED'] ?? 20_261_119);
+const SEED = chooseSeed(20_261_119);
 const ROWS = 1_200;
 /** Per service and shape of query. */
-const QUERIES = 16;
+const QUERIES = chooseSize(16, 160);
 /** 13:00 in New York: what is from 12:45 on, or up to 13:00 fifteen days earlier, is hidden. */
 const MIDDAY = '2026-11-19T18:00:00Z';
 const HIDDEN = 'HIDDEN';

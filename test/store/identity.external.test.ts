@@ -14,7 +14,8 @@ import type { StorePlace, StoreUse } from '../../src/store/identity.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { listFiles } from '../support/flowdrop.ts';
-import { listKeys, readText, STORES } from '../support/stores.ts';
+import { listKeys, readText } from '../support/store-keys.ts';
+import { STORES } from '../support/stores.ts';
 
 const IDENTITY = '_flowdrop/store.json';
 const CHANGED = {

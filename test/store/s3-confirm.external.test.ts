@@ -17,7 +17,7 @@ import type { Store } from '../../src/store/store.ts';
 import { createDraft } from '../support/manifest.ts';
 import { type S3Fault, type S3FaultProxy, startS3FaultProxy } from '../support/s3-fault-proxy.ts';
 import { startS3, useS3Credentials } from '../support/s3-server.ts';
-import { listKeys, readText } from '../support/stores.ts';
+import { listKeys, readText } from '../support/store-keys.ts';
 import { DATE } from '../support/trades.ts';
 
 const { server } = await startS3();

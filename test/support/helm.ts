@@ -4,7 +4,6 @@ import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { HAS_EXTERNAL } from './external.ts';
 
 const run = promisify(execFile);
 const HELM = 'helm.sh/helm/v3/cmd/helm@v3.22.0';
@@ -17,7 +16,6 @@ export type FoundHelm =
 
 /** What cannot be had is a reason to skip, in CI too: a machine without Go has no other way to Helm. */
 export async function findHelm(): Promise<FoundHelm> {
-  if (!HAS_EXTERNAL) return { helm: undefined, reason: '`npm run test:all` runs it' };
   const found = await tryHelm();
   if (found.reason !== undefined) console.warn(`\n*** TESTS WITH HELM ARE SKIPPED: ${found.reason}\n`);
   return found;

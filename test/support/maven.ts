@@ -1,9 +1,9 @@
-/** Artifacts of Maven Central, fetched once for a machine. Needs Java and Maven. */
+/** Artifacts of Maven Central, fetched once for a machine, by Debian's Java and Maven. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { HAS_EXTERNAL, isMissing } from './external.ts';
+import { isMissing } from './external.ts';
 
 const TIMEOUT_MS = 300_000;
 
@@ -18,13 +18,17 @@ export function findJar(what: string, artifact: string): MavenJar {
   const [, name, version] = artifact.split(':');
   const path = join(folder, `${name}-${version}.jar`);
   const fetch = () => runMaven(['dependency:copy', `-Dartifact=${artifact}`, `-DoutputDirectory=${folder}`]);
-  return { path, isMissing: isMissing(what, HAS_EXTERNAL && !existsSync(path) ? fetch() : undefined) };
+  return { path, isMissing: isMissing(what, existsSync(path) ? undefined : fetch()) };
 }
 
 /** @returns what stood in the way */
 export function runMaven(words: readonly string[]): string | undefined {
-  const java = spawnSync('java', ['-version'], { encoding: 'utf8' });
-  if (java.status !== 0) return 'no Java';
+  const isHere = (program: string) => spawnSync(program, ['-version']).status === 0;
+  if (!isHere('java') || !isHere('mvn')) {
+    const install = 'apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends';
+    const done = spawnSync('sh', ['-c', `${install} default-jre-headless maven`], { encoding: 'utf8' });
+    if (done.status !== 0) return `no Java or Maven, and apt-get: ${done.stderr.slice(-500)}`;
+  }
   const made = spawnSync('mvn', ['-q', '-B', ...words], { encoding: 'utf8', timeout: TIMEOUT_MS });
   return made.status === 0 ? undefined : `mvn: ${made.error?.message ?? (made.stdout + made.stderr).slice(-500)}`;
 }

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { HAS_EXTERNAL, isMissing } from './external.ts';
+import { isMissing } from './external.ts';
 
 export interface Python {
   readonly path: string;
@@ -16,21 +16,24 @@ export interface Python {
 }
 
 /**
- * @param list of versions: most readers, DuckDB with the extensions that its version has on PyPI, or what runs a notebook
+ * @param list of versions: most readers, DuckDB with the extensions that its version has on PyPI, what runs a notebook, or
+ *   the readers and Spark
  * @throws when `CI` is set and it cannot be had
  */
 export function findPython(
-  list: 'requirements.txt' | 'requirements-duckdb.txt' | 'requirements-notebook.txt' = 'requirements.txt',
+  list:
+    | 'requirements.txt'
+    | 'requirements-duckdb.txt'
+    | 'requirements-notebook.txt'
+    | 'requirements-spark.txt' = 'requirements.txt',
 ): Python {
   const requirements = new URL(`../contract/${list}`, import.meta.url).pathname;
-  const digest = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 12);
+  const base = new URL('../contract/requirements.txt', import.meta.url).pathname;
+  const lists = Buffer.concat([readFileSync(requirements), readFileSync(base)]);
+  const digest = createHash('sha256').update(lists).digest('hex').slice(0, 12);
   const place = join(tmpdir(), `flowdrop-test-python-${digest}`);
   const path = join(place, 'bin', 'python');
-  if (existsSync(path)) return { path, isMissing: isMissing('Python readers', undefined) };
-  return {
-    path,
-    isMissing: isMissing('Python readers', HAS_EXTERNAL ? make(place, requirements) : undefined),
-  };
+  return { path, isMissing: isMissing('Python readers', existsSync(path) ? undefined : make(place, requirements)) };
 }
 
 /** @returns what stood in the way */

@@ -11,7 +11,7 @@ import { createServer, request, type Server } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { HAS_EXTERNAL, isMissing } from './external.ts';
+import { isMissing } from './external.ts';
 import { runMaven } from './maven.ts';
 
 const POM = new URL('rest-catalog/pom.xml', import.meta.url).pathname;
@@ -30,7 +30,7 @@ export function findCatalogPrograms(): CatalogPrograms {
   const path = join(tmpdir(), `flowdrop-test-rest-catalog-${digest}`);
   return {
     path,
-    isMissing: isMissing('a REST catalog', HAS_EXTERNAL && !existsSync(path) ? fetchJars(path) : undefined),
+    isMissing: isMissing('a REST catalog', existsSync(path) ? undefined : fetchJars(path)),
   };
 }
 

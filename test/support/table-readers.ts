@@ -13,7 +13,7 @@ import { tablePrefix, tableVersionKey } from '../../src/ledger/layout.ts';
 import type { Store } from '../../src/store/store.ts';
 import { findPython } from './python.ts';
 import type { S3Server } from './s3-server.ts';
-import { findSparkJars } from './spark.ts';
+import { findSpark } from './spark.ts';
 
 const SCRIPT = new URL('../contract/read_table.py', import.meta.url).pathname;
 const DATASET = 'trades';
@@ -33,14 +33,14 @@ export interface TableToRead {
 
 const python = findPython();
 const pythonDuckDb = findPython('requirements-duckdb.txt');
-const spark = findSparkJars();
+const spark = findSpark();
 
-/** Skipped where Python or Java cannot be had, which `support/` says aloud; CI never skips it. */
+/** Skipped where Python cannot be had, which `support/` says aloud. CI skips Spark alone, which is a nightly part. */
 export const SCRIPT_READERS = [
   { reader: 'pyiceberg', path: python.path, isMissing: python.isMissing },
   { reader: 'polars', path: python.path, isMissing: python.isMissing },
   { reader: 'duckdb', path: pythonDuckDb.path, isMissing: pythonDuckDb.isMissing },
-  { reader: 'spark', path: python.path, isMissing: python.isMissing || spark.isMissing },
+  { reader: 'spark', path: spark.path, isMissing: spark.isMissing },
 ] as const;
 
 export type ScriptReader = (typeof SCRIPT_READERS)[number];

@@ -2,18 +2,18 @@
  * Random days whose sealed rows move at the source: late, corrected with and without a newer update mark, replaced under
  * other ids, gone; at both entry points, in both orders of the table, with a run that fails or is stopped in its audit. After
  * the next run every row of the source is in the drop. Requests are printed beside those of exporting the same dates anew.
- * FLOWDROP_TEST_AUDIT_DAYS sets how many days are drawn, FLOWDROP_TEST_AUDIT_SEED the first seed.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
 import { insertTrades, unreachable } from '../../support/engine-source.ts';
+import { chooseSeed, chooseSize } from '../../support/nightly.ts';
 import { createRandom } from '../../support/random.ts';
 import { createTrade, type TradeRow } from '../../support/trades.ts';
 import { type AuditedDays, DATES, type DayOptions, LIMIT, openAuditedDays } from './audited-days.ts';
 
-const DAYS = Number(process.env['FLOWDROP_TEST_AUDIT_DAYS'] ?? 6);
-const SEED = Number(process.env['FLOWDROP_TEST_AUDIT_SEED'] ?? 1);
+const DAYS = chooseSize(6, 90);
+const SEED = chooseSeed(1);
 const SEEDS = Array.from({ length: Math.ceil(DAYS / DATES.length) }, (_, k) => SEED + k);
 /** Narrow scans count each date in parts. */
 const TIMEOUT_MS = 300_000;

@@ -28,14 +28,13 @@ import {
 } from '../../support/engine-source.ts';
 import { createFakeClock } from '../../support/fake-clock.ts';
 import { createSilentLog } from '../../support/log.ts';
+import { chooseSeed, chooseSize } from '../../support/nightly.ts';
 import { createRandom } from '../../support/random.ts';
 import { createJob, createTrade, DATE, type TradeRow } from '../../support/trades.ts';
 
 const NOW = Date.parse('2026-11-20T03:00:00Z');
-/** `COMPLETE_SEED` repeats one; the others are the same in every run, so that a failure is not a matter of luck. */
-const SEEDS = process.env['COMPLETE_SEED']
-  ? [Number(process.env['COMPLETE_SEED'])]
-  : Array.from({ length: 8 }, (_, i) => 30 + i);
+const SEED = chooseSeed(30);
+const SEEDS = Array.from({ length: chooseSize(5, 40) }, (_, i) => SEED + i);
 const SYMBOLS = ['SPY', 'SPX', 'QQQ', 'A', 'AA', 'BRK.B', 'BRK', 'ZM', 'TSLA', 'AAPL', 'NVDA', 'VIX', ''];
 const MAX_TRIES = 12;
 /** From then on nothing happens any more: the date must come to be complete. */

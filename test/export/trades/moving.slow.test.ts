@@ -20,6 +20,7 @@ import {
   isPage,
 } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
+import { chooseSeed, chooseSize } from '../../support/nightly.ts';
 import { createRandom } from '../../support/random.ts';
 import { createJob, createTrade, DATE, type TradeRow } from '../../support/trades.ts';
 
@@ -365,10 +366,8 @@ describe('a sealed date held against its source again', () => {
 });
 
 describe('a source with random moves', () => {
-  /** `MOVING_SEED` repeats one, or tries another. */
-  const SEEDS = process.env['MOVING_SEED']
-    ? [Number(process.env['MOVING_SEED'])]
-    : Array.from({ length: 8 }, (_, k) => 70 + k);
+  const SEED = chooseSeed(70);
+  const SEEDS = Array.from({ length: chooseSize(5, 40) }, (_, k) => SEED + k);
   it.each(SEEDS)('is sealed as it is in the end, in one run (seed %d)', async (seed) => {
     const random = createRandom(seed);
     const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;

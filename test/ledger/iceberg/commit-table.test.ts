@@ -30,7 +30,7 @@ import {
 import { openDirectoryStore } from '../../../src/store/directory.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
-import { listKeys, readText } from '../../support/stores.ts';
+import { listKeys, readText } from '../../support/store-keys.ts';
 import { DATASET, recordDays, sealDay, type TableDay } from '../../support/table-days.ts';
 
 const NOW = Date.parse('2026-12-01T00:00:00Z');

@@ -1,7 +1,6 @@
 /**
  * Two workers seal and commit at the same time, and each is killed in the middle of a commit, again and again. Afterwards
- * every snapshot is whole, and the table is that of the ledger, committed or rebuilt. `FLOWDROP_TEST_COMMITS` asks for
- * more commits than the usual 80, `FLOWDROP_TEST_SEED` for the draws of an earlier run.
+ * every snapshot is whole, and the table is that of the ledger, committed or rebuilt.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,11 +20,12 @@ import { dropsPrefix, tablePrefix } from '../../../src/ledger/layout.ts';
 import { openDirectoryStore } from '../../../src/store/directory.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
+import { chooseSeed, chooseSize } from '../../support/nightly.ts';
 import { createRandom } from '../../support/random.ts';
 import { DATASET, recordDays } from '../../support/table-days.ts';
 
-const COMMITS = Number(process.env['FLOWDROP_TEST_COMMITS'] ?? 60);
-const SEED = Number(process.env['FLOWDROP_TEST_SEED'] ?? Date.now() % 100_000);
+const COMMITS = chooseSize(16, 300);
+const SEED = chooseSeed(62_017);
 const WORKER = new URL('table-worker.ts', import.meta.url).pathname;
 /** A life begins at most this many commits. */
 const MAX_BEGUN = 12;

@@ -6,14 +6,14 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { HAS_EXTERNAL, isMissing } from '../support/external.ts';
+import { isMissing } from '../support/external.ts';
 import { REPO } from '../support/flowdrop.ts';
 import { PAGES } from '../support/pages.ts';
 
 const SITE = join(REPO, 'out', 'site');
 
 /** Skipped where npm's registry cannot be reached, which is said aloud; CI never skips it. */
-const isSkipped = isMissing('the generator of the docs site', HAS_EXTERNAL ? build() : undefined);
+const isSkipped = isMissing('the generator of the docs site', build());
 
 describe.skipIf(isSkipped)('the site of the docs', () => {
   const listFiles = (end: string) =>
@@ -47,10 +47,6 @@ describe.skipIf(isSkipped)('the site of the docs', () => {
     const wanted = ['/docs/data.html#greeks-and-volatility', '0dte share', '"polars"', '"redis"'];
     expect(wanted.filter((words) => !text.includes(words))).toEqual([]);
   });
-});
-
-it('the lockfile of the generator has no download addresses', () => {
-  expect(readFileSync(join(REPO, 'docs/.vitepress/package-lock.json'), 'utf8')).not.toContain('"resolved"');
 });
 
 /** @returns what stood in the way @throws when the pages are at fault */

@@ -1,6 +1,6 @@
 /**
  * The Helm chart as Helm renders it: the same objects as the Kustomize bases, valid by the same schemas, and refusals that
- * say what to set. `chart.test.ts` holds what needs no Helm.
+ * say what to set. `test/deploy/chart.test.ts` holds what needs no Helm.
  */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it, type TestContext } from 'vitest';
 import { parse } from 'yaml';
+import { checkTypes, findModel, type KubernetesObject, parseObjects, readBase } from '../deploy/kubernetes.ts';
 import { makeFolder, REPO } from '../support/flowdrop.ts';
 import { BUILD_MS, type FoundHelm, findHelm } from '../support/helm.ts';
-import { checkTypes, findModel, type KubernetesObject, parseObjects, readBase } from './kubernetes.ts';
 
 const run = promisify(execFile);
 const CHART = join(REPO, 'deploy', 'helm', 'flowdrop');

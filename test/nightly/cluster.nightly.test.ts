@@ -1,15 +1,15 @@
 /**
  * The service over a real cluster of old servers: set-up, loading, and the loss of a node. The same over one server is
- * in `server-service.external.test.ts`.
+ * in `test/service/server-service.external.test.ts`.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openServerEngine } from '../../src/engine/server.ts';
+import { EVENING, startTestService, type TestService } from '../service/running-service.ts';
 import { CLUSTER, macrosXml, startCluster } from '../support/clickhouse-cluster.ts';
 import { createTrade } from '../support/trades.ts';
-import { EVENING, startTestService, type TestService } from './running-service.ts';
 
 const { server: cluster, reason } = await startCluster();
 const ROWS = 10_000;
