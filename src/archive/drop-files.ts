@@ -7,6 +7,7 @@ import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parquetFile, quoteString } from '../engine/literal.ts';
 import { assertPlain, encodePath, isPlain, namedS3 } from '../engine/named-s3.ts';
+import { plainPath } from '../engine/plain-path.ts';
 import { dropsPrefix, fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import type { S3Access, StoreAccess } from '../store/access.ts';
 
@@ -54,14 +55,15 @@ export async function openStoreFiles(access: StoreAccess, folder: string): Promi
   if (access.kind === 'directory') {
     const link = join(folder, LINK);
     await symlink(access.path, link);
+    const plain = plainPath(link);
     return {
       of: (dataset, rows) => ({
         tableSql: (structure, chosen) =>
-          `file(${quoteString(`${link}/${patternOf(dataset, rows, chosen)}`)}, Parquet, ${quoteString(structure)})`,
-        fileSql: ({ date, filename }) => parquetFile(`${link}/${fileKey(dataset, date, filename)}`),
-        pathOf: ({ date, filename }) => `${link}/${fileKey(dataset, date, filename)}`,
+          `file(${quoteString(`${plain}/${patternOf(dataset, rows, chosen)}`)}, Parquet, ${quoteString(structure)})`,
+        fileSql: ({ date, filename }) => parquetFile(`${plain}/${fileKey(dataset, date, filename)}`),
+        pathOf: ({ date, filename }) => `${plain}/${fileKey(dataset, date, filename)}`,
       }),
-      secrets: [folder],
+      secrets: [folder, plain],
       threads: {},
     };
   }

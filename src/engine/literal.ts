@@ -1,7 +1,7 @@
 /**
  * SQL text from values, where ClickHouse accepts no bound parameter (settings, file paths, DDL, SQL sent over the API).
- * Pure.
  */
+import { plainPath } from './plain-path.ts';
 
 /** A ClickHouse string literal, with backslashes and quotes escaped. */
 export function quoteString(value: string): string {
@@ -13,9 +13,14 @@ export function quoteIdentifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
+/** A file on this disk, as SQL reads it. @param structure columns with their types; absent: the file's own */
+export function localFile(path: string, format: string, structure?: string): string {
+  return `file(${quoteString(plainPath(path))}, ${format}${structure === undefined ? '' : `, ${quoteString(structure)}`})`;
+}
+
 /** A Parquet file on this disk, as SQL reads it. */
-export function parquetFile(path: string): string {
-  return `file(${quoteString(path)}, Parquet)`;
+export function parquetFile(path: string, structure?: string): string {
+  return localFile(path, 'Parquet', structure);
 }
 
 /** Settings of ClickHouse by name. */

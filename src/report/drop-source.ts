@@ -6,7 +6,7 @@
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { Fault } from '../core/errors.ts';
 import type { Engine, SqlParams, StatementOptions } from '../engine/engine.ts';
-import { type EngineSettings, formatSettings, parquetFile, quoteString } from '../engine/literal.ts';
+import { type EngineSettings, formatSettings, parquetFile } from '../engine/literal.ts';
 import type { SealedDrop } from './model.ts';
 import { COUNTED_COLUMNS, KNOWN_PREMIUM, PREMIUM_COLUMNS } from './records.ts';
 
@@ -28,8 +28,7 @@ export interface ReportFiles {
 
 /** The engine of this process, over local files. */
 export const LOCAL_FILES: ReportFiles = {
-  table: (path, structure) =>
-    structure === undefined ? parquetFile(path) : `file(${quoteString(path)}, Parquet, ${quoteString(structure)})`,
+  table: parquetFile,
   settings: {},
 };
 

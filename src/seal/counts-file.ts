@@ -8,7 +8,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
-import { quoteString } from '../engine/literal.ts';
+import { localFile, parquetFile, quoteString } from '../engine/literal.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { type DayCounts, dayCountsSchema, sumCounts, sumHashes } from '../plan/counts.ts';
 import { writeFooter } from './footer.ts';
@@ -34,7 +34,7 @@ export async function writeCounts(engine: Engine, path: string, counts: DayCount
   try {
     await writeFile(lines, counts.map((cell) => `${JSON.stringify(toRow(cell))}\n`).join(''));
     await engine.command(
-      `SELECT * FROM file(${quoteString(lines)}, JSONEachRow, ${quoteString(STRUCTURE)}) ORDER BY symbol, second INTO OUTFILE ${quoteString(path)} FORMAT Parquet SETTINGS output_format_parquet_compression_method = '${COMPRESSION}', max_threads = 1`,
+      `SELECT * FROM ${localFile(lines, 'JSONEachRow', STRUCTURE)} ORDER BY symbol, second INTO OUTFILE ${quoteString(path)} FORMAT Parquet SETTINGS output_format_parquet_compression_method = '${COMPRESSION}', max_threads = 1`,
     );
   } finally {
     await rm(lines, { force: true });
@@ -49,7 +49,7 @@ export async function writeCounts(engine: Engine, path: string, counts: DayCount
 /** @throws EngineFault if it is no Parquet file of this form; ZodError if its values cannot be counts */
 export async function readCounts(engine: Engine, path: string): Promise<DayCounts> {
   const found = await engine.rows<CountsRow>(
-    `SELECT symbol, second, rows, ids, mark, id_hash, value_hash FROM file(${quoteString(path)}, Parquet, ${quoteString(STRUCTURE)}) ORDER BY symbol, second`,
+    `SELECT symbol, second, rows, ids, mark, id_hash, value_hash FROM ${parquetFile(path, STRUCTURE)} ORDER BY symbol, second`,
   );
   return dayCountsSchema.parse(found.map(toCell));
 }

@@ -226,7 +226,7 @@ export async function readShape(
   const names = ['trades', 'total_premium', ...TIMES.map(({ name }) => name)];
   const structure = ['symbol String', ...names.map((name) => `${name} Nullable(Float64)`)].join(', ');
   const found = await engine.rows<{ symbol: string } & Readonly<Record<string, number | null>>>(
-    `SELECT * FROM file(${quoteString(path)}, Parquet, ${quoteString(structure)})`,
+    `SELECT * FROM ${parquetFile(path, structure)}`,
   );
   if (found.some((row) => row['expirations'] === null)) return undefined;
   const read = (value: number | null | undefined) => value ?? 0;

@@ -7,7 +7,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolder } from '../core/folder.ts';
 import type { Engine } from '../engine/engine.ts';
-import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { localFile, quoteIdentifier } from '../engine/literal.ts';
 import { type HashedColumn, idHashSql, ROW_ID_HASH, ROW_VALUE_HASH, valueHashSql } from '../engine/row-hash.ts';
 import type { Job } from '../job/job.ts';
 import { judgedRead } from './column-rule.ts';
@@ -45,7 +45,7 @@ export async function readHashedRows(
     const [found] = await engine.rows<
       Readonly<Record<'q_rows' | 'q_source_ids' | 'q_source_values' | 'q_ids' | 'q_values', string>>
     >(
-      `SELECT count() AS q_rows, ${sums[0]} AS q_source_ids, ${sums[1]} AS q_source_values, ${idHashSql()} AS q_ids, ${valueHashSql(hashed)} AS q_values FROM file(${quoteString(path)}, JSONEachRow, ${quoteString(structure.join(', '))}) SETTINGS ${READ_SETTINGS}`,
+      `SELECT count() AS q_rows, ${sums[0]} AS q_source_ids, ${sums[1]} AS q_source_values, ${idHashSql()} AS q_ids, ${valueHashSql(hashed)} AS q_values FROM ${localFile(path, 'JSONEachRow', structure.join(', '))} SETTINGS ${READ_SETTINGS}`,
     );
     return {
       rows: Number(found?.q_rows ?? 0),

@@ -12,6 +12,7 @@ import { makeFolder } from '../core/folder.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { plainPath } from '../engine/plain-path.ts';
 import { type PageReading, WINDOW_COLUMN } from './stage-table.ts';
 
 /** Maximum pages and bytes of one insert: both bound the memory of its block (10,000 trades have about 7 MB). */
@@ -143,7 +144,7 @@ export class Intake {
     const { table, columns, reading } = await this.#target(pages[0]?.kind ?? 'plain');
     const names = columns.map(quoteIdentifier);
     const files = pages.map(({ file }) => file);
-    const path = join(this.#folder, files.length === 1 ? (files[0] ?? '') : `{${files.join(',')}}`);
+    const path = join(plainPath(this.#folder), files.length === 1 ? (files[0] ?? '') : `{${files.join(',')}}`);
     const list = (texts: readonly string[]) => `[${texts.map(quoteString).join(', ')}]`;
     const window = `transform(_file, ${list(files)}, ${list(pages.map((page) => page.window))})`;
     const check = reading.check === undefined ? '' : `WHERE throwIf(NOT (${reading.check}), ${quoteString(UNFIT)}) = 0`;

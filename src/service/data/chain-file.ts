@@ -4,7 +4,7 @@
  * is refused, none of its rows are in the table.
  */
 import { describeError, Fault } from '../../core/errors.ts';
-import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import { localFile, quoteIdentifier } from '../../engine/literal.ts';
 import type { LoadTarget, StatementRunner } from '../dataset.ts';
 import { assertCells, type CellCheck, invalidChain, READ_IN_ORDER } from './chain-check.ts';
 import { isPage, readPage } from './chain-page.ts';
@@ -68,15 +68,14 @@ export async function assertChainLoadable(file: string): Promise<void> {
 
 async function readHead(engine: StatementRunner, path: string): Promise<readonly string[]> {
   const rows = await engine.rows<{ line: string }>(
-    `SELECT line FROM file(${quoteString(path)}, LineAsString, 'line String') LIMIT ${HEAD_LINES} ${READ_IN_ORDER}`,
+    `SELECT line FROM ${localFile(path, 'LineAsString', 'line String')} LIMIT ${HEAD_LINES} ${READ_IN_ORDER}`,
   );
   return rows.map(({ line }) => line);
 }
 
 /** Checks a file with one contract per row. @returns SQL of its contracts in the columns of the chain table */
 async function readContracts(engine: StatementRunner, file: string, path: string, format: string): Promise<string> {
-  const source = `file(${quoteString(path)}, ${format}`;
-  const described = await engine.rows<{ name: string }>(`DESCRIBE TABLE ${source})`);
+  const described = await engine.rows<{ name: string }>(`DESCRIBE TABLE ${localFile(path, format)}`);
   const present = new Set(described.map(({ name }) => name));
   const missing = CHAIN_COLUMNS.filter(({ name, optional }) => !optional && !present.has(name));
   if (missing.length > 0) {
@@ -84,7 +83,7 @@ async function readContracts(engine: StatementRunner, file: string, path: string
     throw invalidChain(`${file}: rows lack ${missing.map(({ name }) => name).join(', ')}; they have ${came}`, HINT);
   }
   const structure = CHAIN_COLUMNS.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`).join(', ');
-  const typed = `${source}, ${quoteString(structure)})`;
+  const typed = localFile(path, format, structure);
   // The first line of a CSV file contains the column names.
   const line = `rowNumberInAllBlocks() + ${format === 'CSVWithNames' ? 2 : 1}`;
   const rows = `(SELECT *, ${line} AS file_line FROM ${typed})`;

@@ -6,7 +6,7 @@
 
 import { sessionCloseSecond } from '../../calendar/session.ts';
 import { formatWallDate, isDate, parseWallClock } from '../../calendar/wall-clock.ts';
-import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import { localFile, quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { StatementRunner } from '../dataset.ts';
 import { assertCells, type CellCheck, invalidChain, READ_IN_ORDER } from './chain-check.ts';
 import { CHAIN_COLUMNS } from './chain-table.ts';
@@ -49,7 +49,7 @@ export async function readPage(
   const lines = `(
     SELECT rowNumberInAllBlocks() + 1 AS line, splitByChar(',', replaceAll(raw, '\\r', '')) AS cells,
       toDate32(parseDateTimeOrNull(substring(cells[1], 5), '%b %d %Y', 'UTC')) AS expiration
-    FROM file(${quoteString(path)}, LineAsString, 'raw String')
+    FROM ${localFile(path, 'LineAsString', 'raw String')}
   )`;
   const rows = `(SELECT * FROM ${lines} WHERE line > ${heading.lines} AND cells != [''])`;
   await assertCells(engine, {

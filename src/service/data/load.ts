@@ -6,7 +6,7 @@
 
 import { TRADE_COLUMNS, type TradeColumn } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
-import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import { localFile, quoteIdentifier } from '../../engine/literal.ts';
 import type { LoadTarget } from '../dataset.ts';
 import { DATA_FILES, findFile, readFormat } from './data-file.ts';
 
@@ -22,12 +22,11 @@ interface FileColumn {
 export async function loadFile(file: string, target: LoadTarget): Promise<void> {
   const format = readFormat(file, DATA_FILES);
   const path = await findFile(file);
-  const source = `file(${quoteString(path)}, ${format}`;
   try {
-    const columns = await target.engine.rows<FileColumn>(`DESCRIBE TABLE ${source})`);
+    const columns = await target.engine.rows<FileColumn>(`DESCRIBE TABLE ${localFile(path, format)}`);
     assertColumns(file, columns);
     // Read text formats with the types of the record: guessed types would turn a wall clock time into an instant.
-    const typed = format === 'Parquet' ? `${source})` : `${source}, ${quoteString(readStructure())})`;
+    const typed = localFile(path, format, format === 'Parquet' ? undefined : readStructure());
     const values = TRADE_COLUMNS.map((column) => valueSql(column, format === 'Parquet' ? columns : []));
     await target.engine.command(target.insertSql(`SELECT ${values.join(', ')} FROM ${typed}`));
   } catch (cause) {
