@@ -15,6 +15,7 @@ import type { WorkerPoolOptions } from './engine/worker-pool.ts';
 import type { Mailer } from './mail/mailer.ts';
 import type { Openers } from './run/openers.ts';
 import {
+  assertAwsKeys,
   DEFAULTS,
   type Environment,
   listSecrets,
@@ -319,6 +320,7 @@ function s3Options(
   env: Environment,
   { bucket, prefix }: { readonly bucket: string; readonly prefix: string },
 ): S3Options {
+  assertAwsKeys(env);
   return {
     bucket,
     prefix,

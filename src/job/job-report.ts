@@ -13,10 +13,11 @@ import { assertOnce } from './trade-columns.ts';
  */
 export function resolveReports(written: readonly ReportFile[], folder: string): readonly JobReport[] {
   const reports = written.map((report, index) => resolveReport(report, index, folder));
-  const identities = reports.map(formatReportIdentity);
-  identities.forEach((identity, index) => {
-    const first = identities.indexOf(identity);
-    if (first === index) return;
+  const seen = new Map<string, number>();
+  reports.map(formatReportIdentity).forEach((identity, index) => {
+    const first = seen.get(identity);
+    seen.set(identity, index);
+    if (first === undefined) return;
     throw new ResolveFault(
       ['reports', index],
       `has the same template and symbols as reports.${first}, so the two cannot be distinguished; give one of them a \`name\`, or put all recipients into one`,

@@ -4,11 +4,12 @@
  * Each fault has file, line, key path (if it has one), the value found and what is allowed.
  */
 import { dirname } from 'node:path';
-import { isMap, isScalar, type Node, parseDocument, stringify, type YAMLParseError } from 'yaml';
+import { type Document, isMap, isScalar, type Node, parseDocument, stringify, visit, type YAMLParseError } from 'yaml';
 import type { z } from 'zod';
-import { Fault, isFault, type Place } from '../core/errors.ts';
+import { describeError, Fault, isFault, type Place } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
 import { findPlace } from '../core/place.ts';
+import { formatBytes } from '../core/units.ts';
 import type { Job } from './job.ts';
 import { ResolveFault } from './resolve-fault.ts';
 import { resolveJob } from './resolve-job.ts';
@@ -16,16 +17,22 @@ import { jobSchema } from './shape.ts';
 
 type KeyPath = readonly (string | number)[];
 
+/** Many times what a job with long SQL and hundreds of recipients has. */
+const MAX_FILE_BYTES = 1_000_000;
+/** More faults of one file have one reason, and nobody reads them. */
+const MAX_FAULTS = 100;
+const TOO_DEEP = 'sections or lists are nested too deeply';
+/** A value that came is shown up to this length. */
+const MAX_SHOWN_LENGTH = 200;
+
 /**
  * @param folder that its paths are relative to; default: that of the file
  * @throws Fault `JOB_INVALID` (kind `usage`) whose message lists the faults, one per line
  */
 export function parseJob(file: string, text: string, folder = dirname(file)): Job {
-  const document = parseDocument(text, { prettyErrors: false, uniqueKeys: true });
-  if (document.errors.length > 0) throw invalidSyntax(file, text, document.errors);
-  const placeOf = (path: KeyPath) => findPlace(file, text, ...findKey(document.contents, path));
+  const { contents, value } = readDocument(file, text);
+  const placeOf = (path: KeyPath) => findPlace(file, text, ...findKey(contents, path));
   const at = (path: KeyPath) => describePlace(placeOf(path), file, path);
-  const value: unknown = document.toJS();
   const checked = jobSchema.safeParse(value);
   if (!checked.success) {
     // One path per fault, in the order of the faults.
@@ -34,12 +41,14 @@ export function parseJob(file: string, text: string, folder = dirname(file)): Jo
       paths.push(path);
       return at(path);
     };
-    const faults = checked.error.issues.flatMap((issue) => describeIssue(issue, value, noteAt));
+    const { issues } = checked.error;
+    const faults = issues.slice(0, MAX_FAULTS).flatMap((issue) => describeIssue(issue, value, noteAt));
     const placed = faults
       .map((text, index) => ({ text, place: placeOf(paths[index] ?? []) }))
       .sort((a, b) => a.place.line - b.place.line);
+    const others = issues.length - MAX_FAULTS;
     throw invalidJob(
-      placed.map(({ text }) => text),
+      [...placed.map(({ text }) => text), ...(others > 0 ? [`${file}: and ${others} more faults`] : [])],
       placed.map(({ place }) => place),
     );
   }
@@ -51,19 +60,61 @@ export function parseJob(file: string, text: string, folder = dirname(file)): Jo
   }
 }
 
+/**
+ * Parses the text to YAML and its value.
+ * @throws Fault `JOB_INVALID`, also for aliases that would expand without end, and for what is nested too deeply to read
+ */
+function readDocument(file: string, text: string): { readonly contents: unknown; readonly value: unknown } {
+  if (text.length > MAX_FILE_BYTES) {
+    const came = `${file}: has ${formatBytes(text.length)}`;
+    throw invalidJob([`${came}; a job file has at most ${formatBytes(MAX_FILE_BYTES)}`], []);
+  }
+  let document: Document.Parsed | undefined;
+  try {
+    document = parseDocument(text, { prettyErrors: false, uniqueKeys: true });
+    if (document.errors.length > 0) throw invalidSyntax(file, text, document.errors);
+    const value: unknown = document.toJS();
+    if (isCircular(value)) throw new ReferenceError('an alias stands for a value that contains it');
+    return { contents: document.contents, value };
+  } catch (error) {
+    if (isFault(error)) throw error;
+    if (error instanceof RangeError) throw invalidJob([`${file}: ${TOO_DEEP}`], []);
+    const place = findPlace(file, text, ...findAlias(document));
+    const allowed = 'an alias (*name) repeats a value that was written before it, and a job needs few of them';
+    throw invalidJob([`${file}:${place.line}: ${describeError(error)}; ${allowed}`], [place]);
+  }
+}
+
+function findAlias(document: Document | undefined): readonly [number, number] {
+  const found: (readonly [number, number])[] = [];
+  if (document) visit(document, { Alias: (_, { range }) => void (range && found.push([range[0], range[1]])) });
+  return found[0] ?? [0, 1];
+}
+
+function isCircular(value: unknown, above: ReadonlySet<unknown> = new Set()): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (above.has(value)) return true;
+  const path = new Set([...above, value]);
+  return Object.values(value).some((item) => isCircular(item, path));
+}
+
 /** Adds file, line and key path to the fault. @param text of the file @param hint instead of the general one */
-export function locateFault(file: string, text: string, { path, message }: ResolveFault, hint?: string): Fault {
+export function locateFault(file: string, text: string, fault: ResolveFault, hint?: string): Fault {
+  const { path, message, isSecret } = fault;
   const { contents } = parseDocument(text, { prettyErrors: false });
-  const place = findPlace(file, text, ...findKey(contents, path));
+  const found = findPlace(file, text, ...findKey(contents, path));
+  // Of a line with a secret, only its key is shown.
+  const place = isSecret ? { ...found, text: found.text.replace(/:.*/, ': ...'), column: 1, length: 1 } : found;
   return invalidJob([`${describePlace(place, file, path)}: ${message}`], [place], hint);
 }
 
 /** The first error of each line: those after it follow from it. */
 function invalidSyntax(file: string, text: string, errors: readonly YAMLParseError[]): Fault {
   const byLine = new Map<number, { readonly message: string; readonly place: Place }>();
-  for (const { message, pos } of errors) {
+  for (const { message, pos } of errors.slice(0, MAX_FAULTS)) {
     const place = findPlace(file, text, ...pos);
-    if (!byLine.has(place.line)) byLine.set(place.line, { message: explainAlias(place.text) ?? message, place });
+    const said = /call stack/.test(message) ? TOO_DEEP : message;
+    if (!byLine.has(place.line)) byLine.set(place.line, { message: explainAlias(place.text) ?? said, place });
   }
   const faults = [...byLine.values()];
   return invalidJob(
@@ -104,7 +155,12 @@ function describeIssue(issue: z.core.$ZodIssue, value: unknown, at: (path: KeyPa
     const about = describeKey(path, value);
     return [`${at(path)}: is missing; ${describeExpected(issue)}${about ? `: ${about}` : ''}`];
   }
-  return [`${at(path)}: got ${JSON.stringify(came)}; ${describeExpected(issue)}${suggestValue(issue, came)}`];
+  return [`${at(path)}: got ${showValue(came)}; ${describeExpected(issue)}${suggestValue(issue, came)}`];
+}
+
+function showValue(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length <= MAX_SHOWN_LENGTH ? text : `${text.slice(0, MAX_SHOWN_LENGTH)}…`;
 }
 
 /** Issues of a value with several allowed kinds: those of the kind that it has, or one that lists all kinds. */
@@ -226,13 +282,21 @@ const NO_SOURCE = { api: 'clickhouse', table: 'unknown' } as const;
  * that may not exist.
  */
 export function parseAddressee(file: string, text: string): Job | undefined {
-  const document = parseDocument(text, { prettyErrors: false });
-  // After a syntax error, no value can be trusted.
-  const value: unknown = document.errors.length > 0 ? undefined : document.toJS();
+  const value = tryRead(file, text);
   if (typeof value !== 'object' || value === null) return undefined;
   const { name, source, drop, alerts, events }: Readonly<Record<string, unknown>> = { ...value };
   const rest = { name, drop, alerts, events };
   return tryParse(file, { ...rest, source }) ?? tryParse(file, { ...rest, source: NO_SOURCE });
+}
+
+/** After a syntax error, no value can be trusted. */
+function tryRead(file: string, text: string): unknown {
+  try {
+    return readDocument(file, text).value;
+  } catch (error) {
+    if (isFault(error)) return undefined;
+    throw error;
+  }
 }
 
 function tryParse(file: string, value: object): Job | undefined {

@@ -6,8 +6,12 @@ export class ResolveFault extends Fault {
   override readonly name = 'ResolveFault';
   readonly path: readonly (string | number)[];
 
-  constructor(path: readonly (string | number)[], message: string) {
+  /** Whether the value at the path may be a secret, which no message shows. */
+  readonly isSecret: boolean;
+
+  constructor(path: readonly (string | number)[], message: string, isSecret = false) {
     super('JOB_INVALID', message, { kind: 'usage' });
     this.path = path;
+    this.isSecret = isSecret;
   }
 }

@@ -2,9 +2,10 @@
 
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { GRAIN_SECONDS } from '../calendar/window.ts';
+import { isFault } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
 import { SUMMARIZED_COLUMNS } from '../report/records.ts';
-import { isS3Location } from '../store/location.ts';
+import { isS3Location, mayHoldSecret, parseLocation } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
 import { DROP_DEFAULTS } from './drop-shape.ts';
 import {
@@ -48,6 +49,7 @@ export function resolveJob(file: string, folder: string, written: JobFile): Job 
       );
     }
   });
+  assertLocation(written.drop.to, folder);
   if (written.drop.s3 !== undefined && !isS3Location(written.drop.to)) {
     throw new ResolveFault(
       ['drop', 's3'],
@@ -86,6 +88,17 @@ export function resolveJob(file: string, folder: string, written: JobFile): Job 
     alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
     events: [...new Set(written.events ?? EVENT_TYPES)],
   };
+}
+
+/** An address that no store opens is a fault of the file, not of the first run. */
+function assertLocation(to: string, folder: string): void {
+  try {
+    parseLocation(to, folder);
+  } catch (error) {
+    if (!isFault(error)) throw error;
+    const message = `${error.message.replace(/^drop\.to: /, '')}; allowed: s3://bucket/prefix or a directory`;
+    throw new ResolveFault(['drop', 'to'], message, mayHoldSecret(to));
+  }
 }
 
 /** Allows nulls in most columns; snapshot columns already declare which may be null. */

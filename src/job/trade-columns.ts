@@ -31,7 +31,9 @@ export function allowNulls(columns: readonly JobColumn[], keys: readonly string[
 
 /** @param path of the list in the job file @throws ResolveFault */
 export function assertOnce(names: readonly string[], path: readonly (string | number)[]): void {
+  const seen = new Set<string>();
   names.forEach((name, index) => {
-    if (names.indexOf(name) < index) throw new ResolveFault([...path, index], `"${name}" is listed twice`);
+    if (seen.has(name)) throw new ResolveFault([...path, index], `"${name}" is listed twice`);
+    seen.add(name);
   });
 }

@@ -104,9 +104,39 @@ export function readApiKey(env: Environment, cwd: string, access: ApiAccess): st
   });
 }
 
-/** The variable, or the content of the file that `<NAME>_FILE` names. @throws Fault if the file cannot be read */
+/** Secrets that are sent as they are: a shell or a file that keeps quotes or a line break makes each a wrong one. */
+const PLAIN_SECRET = /^FLOWDROP_(?:KEY_.*|(?:API|PORTAL)_KEY|(?:STATUS|CATALOG)_TOKEN)$/;
+
+/**
+ * The variable, or the content of the file that `<NAME>_FILE` names, without blanks around it.
+ * @throws Fault `SETTING_INVALID` if the file cannot be read, or if a key has blanks or quotes in it
+ */
 export function readSecret(env: Environment, name: string, cwd: string): string | undefined {
-  const value = env[name];
+  const secret = readText(env, name, cwd);
+  if (secret) assertPlain(name, secret, PLAIN_SECRET.test(name));
+  return secret;
+}
+
+/** @param isPlain whether such a value never has blanks or quotes @throws Fault `SETTING_INVALID` without the value */
+function assertPlain(name: string, value: string, isPlain = true): void {
+  const odd = /["'`]/.test(value)
+    ? 'quotes'
+    : /[^\x21-\x7e]/.test(value)
+      ? 'blanks or characters beyond ASCII'
+      : undefined;
+  if (!isPlain || odd === undefined) return;
+  throw new Fault(
+    'SETTING_INVALID',
+    `${name} has ${odd} in it (the value is not shown); allowed are letters, digits and signs`,
+    {
+      kind: 'usage',
+      hint: `Write ${name}=VALUE: Docker's --env-file keeps quotes and comments as part of the value. \`flowdrop doctor\` checks it.`,
+    },
+  );
+}
+
+function readText(env: Environment, name: string, cwd: string): string | undefined {
+  const value = env[name]?.trim();
   if (value) return value;
   const file = env[`${name}_FILE`];
   if (!file) return undefined;
@@ -229,6 +259,14 @@ export function readFlag(env: Environment, name: string): boolean {
   });
 }
 
+/** The SDK reads these itself, and sends what it finds. @throws Fault `SETTING_INVALID` */
+export function assertAwsKeys(env: Environment): void {
+  for (const name of ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN']) {
+    const value = env[name];
+    if (value) assertPlain(name, value);
+  }
+}
+
 /** Several URLs in one setting, separated by commas. A comma inside one, as in a password, does not end it. */
 export function splitUrls(text: string): readonly string[] {
   return text === '' ? [] : text.split(/\s*,\s*(?=https?:\/\/)/);
@@ -238,7 +276,7 @@ export function splitUrls(text: string): readonly string[] {
 export function listSecrets(env: Environment, cwd: string): readonly string[] {
   const read = (name: string) => {
     try {
-      return readSecret(env, name, cwd) ?? '';
+      return readText(env, name, cwd) ?? '';
     } catch {
       return '';
     }

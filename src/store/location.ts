@@ -37,6 +37,11 @@ export function parseLocation(value: string, baseDirectory: string): StoreLocati
   return { kind: 'directory', path: resolve(baseDirectory, value) };
 }
 
+/** Whether an address may contain a password or a token: then no message shows it. */
+export function mayHoldSecret(value: string): boolean {
+  return /^[a-z][a-z0-9+.-]+:.*[:@?#]/is.test(value);
+}
+
 /** Whether the value is meant as an S3 location, well-formed or not. */
 export function isS3Location(value: string): boolean {
   return /^s3:/i.test(value);
@@ -45,10 +50,9 @@ export function isS3Location(value: string): boolean {
 function parseS3(value: string, rest: string): StoreLocation {
   const slash = rest.indexOf('/');
   const bucket = slash < 0 ? rest : rest.slice(0, slash);
-  // The part before @ may contain a key, so do not show it.
-  if (bucket.includes('@')) throw invalid('s3://...', 'has credentials in it; they belong in the environment');
+  if (/[:@]/.test(bucket)) throw invalid(value, 'has credentials in it; they belong in the environment');
   if (bucket === '') throw invalid(value, 'names no bucket');
-  if (!BUCKET.test(bucket)) throw invalid(value, `names the bucket ${bucket}, which is not a valid bucket name`);
+  if (!BUCKET.test(bucket)) throw invalid(value, 'names a bucket that is not a valid bucket name');
   const prefix = slash < 0 ? '' : rest.slice(slash + 1).replace(/\/+$/, '');
   if (/[?#]/.test(prefix)) throw invalid(value, 'has ? or # in it; settings of S3 belong in the environment');
   if (prefix !== '') assertPrefixIsKey(value, prefix);
@@ -64,7 +68,8 @@ function assertPrefixIsKey(value: string, prefix: string): void {
 }
 
 function invalid(value: string, what: string, cause?: unknown): Fault {
-  return new Fault('LOCATION_INVALID', `drop.to: ${JSON.stringify(value)} ${what}`, {
+  const shown = mayHoldSecret(value) ? value.replace(/^([^:]*:(?:\/\/)?).*/s, '$1...') : value;
+  return new Fault('LOCATION_INVALID', `drop.to: ${JSON.stringify(shown)} ${what}`, {
     kind: 'usage',
     hint: 'Write s3://bucket/prefix or a directory.',
     cause,

@@ -1,6 +1,10 @@
 /** What `flowdrop check` says of job files that are fine by themselves and not together, and `help` of a wrong name. */
+import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createSvgLogo } from '../report/logos.ts';
 import { flowdrop, makeFolder, REPO } from '../support/flowdrop.ts';
@@ -81,6 +85,89 @@ test('a report’s look is read, too: a logo that is not there is a fault, and s
     expect(code, stdout).toBe(0);
     expect(stdout).toContain('accent #ffb000 is shown as #9e6d00 on white, so that it can be read');
   } finally {
+    await remove();
+  }
+});
+
+describe('a job file that no run could use', () => {
+  /** Checks one file after the job's head. */
+  async function checkText(rest: string, env: Readonly<Record<string, string>> = {}, args: readonly string[] = []) {
+    const { path: cwd, remove } = await makeFolder();
+    try {
+      await writeFile(join(cwd, 'bad.yaml'), `name: bad\nsource:\n  api: historical\n${rest}`);
+      const checked = await flowdrop(['check', 'bad.yaml', ...args], { cwd, env });
+      const status = await flowdrop(['status', '--jobs', '.'], { cwd });
+      return { code: checked.code, shown: checked.stdout + checked.stderr, status: status.stdout + status.stderr };
+    } finally {
+      await remove();
+    }
+  }
+
+  test.each([
+    ['gs://bucket/x', 'has the scheme gs://, which is not supported'],
+    ['https://me:pa/ss@word@host/x', 'has the scheme https://, which is not supported'],
+    ['s3://AKIA:pa/ss@word@bucket/x', 'has credentials in it'],
+  ])('is refused for drop.to: %s, and no command shows a password', async (to, what) => {
+    const { code, shown, status } = await checkText(`drop:\n  to: ${to}\n  dataset: bad\n`);
+    expect(code).toBe(2);
+    for (const said of [shown, status]) {
+      expect(said).toMatch(/bad\.yaml:5: drop\.to: /);
+      expect(said).toContain(what);
+      expect(said).toContain('allowed: s3://bucket/prefix or a directory');
+      expect(said).not.toMatch(/pa\/ss|word/);
+    }
+  });
+
+  const NINE = (name: string) => Array.from({ length: 9 }, () => name).join(', ');
+  test.each([
+    ['an alias to itself', 'reports: &x\n  - *x\n', /bad\.yaml:6: an alias stands for a value that contains it/],
+    [
+      'aliases that multiply',
+      `a: &a [${NINE('x')}]\nb: &b [${NINE('*a')}]\nc: &c [${NINE('*b')}]\nd: [${NINE('*c')}]\n`,
+      /bad\.yaml:6: Excessive alias count/,
+    ],
+    ['20,000 nested lists', `reports: ${'['.repeat(20_000)}\n`, /bad\.yaml:5: .*nested too deeply/],
+    [
+      '400,000 recipients',
+      `reports:\n  - template: flow\n    to:\n${'      - someone@example.com\n'.repeat(400_000)}`,
+      /bad\.yaml: has 1\d(?:\.\d)? MB; a job file has at most 1/,
+    ],
+  ])('is refused at once for %s, by status too', async (_, rest, what) => {
+    const { code, shown, status } = await checkText(`drop: {to: out, dataset: bad}\n${rest}`);
+    expect(code, shown).toBe(2);
+    expect(shown).toMatch(what);
+    expect(status).toMatch(what);
+    expect(shown + status).not.toContain('UNEXPECTED');
+  });
+
+  test.each([
+    ['in quotes', '"cus_1234567"', 'FLOWDROP_API_KEY has quotes in it'],
+    ['with a blank in it', 'cus_1234567 # mine', 'FLOWDROP_API_KEY has blanks'],
+  ])('has its key named when that is %s, before anything is sent', async (_, key, what) => {
+    const env = { FLOWDROP_API_URL: 'http://127.0.0.1:9', FLOWDROP_API_KEY: key };
+    const { code, shown } = await checkText('drop: {to: out, dataset: bad}\n', env, ['--live']);
+    expect(code).not.toBe(0);
+    expect(shown).toContain(what);
+    expect(shown).not.toContain('1234567');
+  });
+});
+
+test('a key with a line break behind it is sent without it', async () => {
+  const { path: cwd, remove } = await makeFolder();
+  const sent: string[] = [];
+  const api = createServer(async (request, response) => {
+    sent.push(await text(request));
+    response.writeHead(401).end('{"status":"ERROR","errorCode":"UNAUTHORIZED","errorMsg":"no"}');
+  });
+  try {
+    await once(api.listen(0, '127.0.0.1'), 'listening');
+    const { port } = api.address() as AddressInfo;
+    const env = { FLOWDROP_API_URL: `http://127.0.0.1:${port}`, FLOWDROP_API_KEY: 'cus_1234567\r\n' };
+    const { stdout } = await flowdrop(['check', await writeJob(cwd), '--live'], { cwd, env });
+    expect(stdout).toContain('UNAUTHORIZED');
+    expect(JSON.parse(sent[0] ?? '')).toMatchObject({ api_key: 'cus_1234567' });
+  } finally {
+    api.close();
     await remove();
   }
 });
