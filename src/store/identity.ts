@@ -2,7 +2,8 @@
  * The identity of a store: `_flowdrop/store.json`, with an id that is written once, at the first write to the store. An
  * unmounted disk leaves its empty mount point, and a bucket can be recreated under its name: the id distinguishes them
  * from the original store. The state folder records the id of each place, so that a run that starts while the store is
- * away does not take the empty place for a new store. Invariant: reading commands write no identity.
+ * away does not take the empty place for a new store. It also records that the store was seen to refuse a second write
+ * of one object, on which sealing rests. Invariant: reading commands write no identity.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
@@ -12,6 +13,7 @@ import { Fault, isFault } from '../core/errors.ts';
 import { readJsonFile, tryParseJson } from '../core/json-file.ts';
 import { STORE_IDENTITY_KEY } from './key-kind.ts';
 import type { Store } from './store.ts';
+import { createUnfit } from './store-fault.ts';
 
 /** Format that this flowdrop writes; it stands for the layout of the whole store (`ledger/layout.ts`). */
 const FORMAT = 2;
@@ -21,7 +23,7 @@ const FIRST_LAYOUT_KEY = /^(?:_reports\/)?[^/]+\/date=\d{4}-\d{2}-\d{2}\/(?:.+\/
 const MAX_KEYS = 1000;
 
 const identitySchema = z.looseObject({ format: z.number().int().min(1), id: z.string().min(1) });
-const knownSchema = z.object({ store: z.string(), id: z.string().min(1) });
+const knownSchema = z.object({ store: z.string(), id: z.string().min(1), write_once: z.boolean().optional() });
 
 /**
  * The purpose for which a store is opened.
@@ -43,11 +45,12 @@ export interface StorePlace {
 /**
  * Reads the identity of a store, and creates or records it as `use` allows.
  * @returns its id; `undefined` if it has none and needs none
- * @throws Fault `STORE_CHANGED`, `STORE_NEWER`, `STORE_OUTDATED`, StoreFault
+ * @throws Fault `STORE_CHANGED`, `STORE_NEWER`, `STORE_OUTDATED`, `STORE_UNFIT`, StoreFault
  */
 export async function identifyStore(store: Store, place: StorePlace, use: StoreUse): Promise<string | undefined> {
   const path = knownPath(place);
-  const known = (await readJsonFile(path, knownSchema))?.id;
+  const record = await readJsonFile(path, knownSchema);
+  const known = record?.id;
   const found = await readStoreId(store);
   if (use !== 'upgrade') await assertLayout(store, found);
   const isKept = found.id !== undefined && (known === undefined || found.id === known);
@@ -56,8 +59,19 @@ export async function identifyStore(store: Store, place: StorePlace, use: StoreU
   }
   if (use === 'look' || use === 'upgrade') return found.id;
   const id = found.id ?? (await makeStoreId(store, place, found));
-  if (id !== known) await writeFileAtomic(path, `${JSON.stringify({ store: store.url, id })}\n`);
+  if (id !== known || !record?.write_once) {
+    await assertWriteOnce(store, id);
+    await writeFileAtomic(path, `${JSON.stringify({ store: store.url, id, write_once: true })}\n`);
+  }
   return id;
+}
+
+/** Costs one request. A store that overwrites the identity gets the same one. @throws Fault `STORE_UNFIT`, StoreFault */
+async function assertWriteOnce(store: Store, id: string): Promise<void> {
+  // Other bytes than those there: if the answer is lost, the store compares them to find out whose the object is.
+  const bytes = formatIdentity(id, { trial: randomUUID() });
+  if (await store.putIfAbsent(STORE_IDENTITY_KEY, bytes, { contentType: 'application/json' }))
+    throw createUnfit(`${store.url}: a write-once object was overwritten`);
 }
 
 /** @throws Fault `STORE_CHANGED` unless the store still has this id; StoreFault */
@@ -148,8 +162,8 @@ async function makeStoreId(store: Store, { kind }: StorePlace, found: FoundIdent
   return id;
 }
 
-function formatIdentity(id: string): Buffer {
-  return Buffer.from(`${JSON.stringify({ format: FORMAT, id })}\n`);
+function formatIdentity(id: string, more: object = {}): Buffer {
+  return Buffer.from(`${JSON.stringify({ format: FORMAT, id, ...more })}\n`);
 }
 
 function createStoreChange(

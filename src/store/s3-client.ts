@@ -1,8 +1,8 @@
 /**
  * The S3 client with limits on everything: time to connect, time without a byte, number of attempts. An incomplete
  * answer counts as a failed attempt. Credentials, and all settings that are not given here, come from the SDK's own
- * chain (`AWS_*` variables, profile, instance role). Not every service verifies the CRC32 that the SDK adds, but all
- * verify the SHA-256 that it signs and the Content-MD5 that we send with every body.
+ * chain (`AWS_*` variables, profile, instance role). The CRC32 that the SDK would add is left out: not every service
+ * verifies it, and some refuse it. All verify the SHA-256 that it signs and the Content-MD5 that we send with every body.
  */
 import { S3Client } from '@aws-sdk/client-s3';
 import { checkAnswers } from './s3-confirm.ts';
@@ -29,6 +29,7 @@ const MAX_ATTEMPTS = 4;
 export function createS3Client({ endpoint, pathStyle, region }: S3Options, requestTimeoutMs: number): S3Client {
   const client = new S3Client({
     maxAttempts: MAX_ATTEMPTS,
+    requestChecksumCalculation: 'WHEN_REQUIRED',
     retryMode: 'standard',
     requestHandler: {
       connectionTimeout: CONNECT_TIMEOUT_MS,

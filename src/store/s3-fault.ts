@@ -28,6 +28,10 @@ export class UnmetRequest extends TypeError {
 
 const DAMAGED_HINT =
   'The bytes were damaged in transit: start the same command again, and check any proxy on the way to the endpoint.';
+const NOT_IMPLEMENTED_HINT =
+  'This S3 service lacks a function that was asked for: If-None-Match, parts of an upload, a setting of drop.s3, or the ' +
+  'checksums of answers, without which it works with AWS_RESPONSE_CHECKSUM_VALIDATION=WHEN_REQUIRED. ' +
+  '`flowdrop doctor` tries each.';
 /** By name, then by HTTP status. */
 const HINTS: Readonly<Record<string, string>> = {
   NoSuchBucket: 'Create the bucket, or correct drop.to.',
@@ -47,7 +51,8 @@ const HINTS: Readonly<Record<string, string>> = {
   InvalidStorageClass: 'The service has no such storage class: correct drop.s3.storage_class.',
   InvalidObjectState:
     'The object is in an archive class and cannot be read at once: choose another drop.s3.storage_class.',
-  NotImplemented: 'This S3 service lacks a function that is needed, e.g. If-None-Match: use one that has it.',
+  NotImplemented: NOT_IMPLEMENTED_HINT,
+  '501': NOT_IMPLEMENTED_HINT,
   '400': 'The service did not understand the request: check AWS_REGION and FLOWDROP_S3_PATH_STYLE.',
   '403':
     'The credentials lack a permission: s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload on the ' +

@@ -15,6 +15,13 @@ export class StoreFault extends Fault {
   }
 }
 
+/** @param message what the store did with a conditional write */
+export function createUnfit(message: string): Fault {
+  return new Fault('STORE_UNFIT', message, {
+    hint: 'This store ignores If-None-Match: two workers could seal one date. Use one that supports it.',
+  });
+}
+
 /** @throws Fault `OBJECT_TOO_LARGE` for an object that is too large to read into memory */
 export function assertSmall(target: string, sizeBytes: number): void {
   if (sizeBytes <= MAX_GET_BYTES) return;

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { Fault } from '../../core/errors.ts';
 import { DOCTOR_PREFIX } from '../../store/key-kind.ts';
 import type { Store } from '../../store/store.ts';
+import { createUnfit } from '../../store/store-fault.ts';
 import { type Finding, ok, tryCheck } from './finding.ts';
 
 interface StoreTrial {
@@ -43,16 +44,14 @@ export async function checkStore({ name, store, tryUpload }: StoreTrial): Promis
       const read = await store.get(keys.plain);
       if (read !== undefined && Buffer.compare(read, bytes) === 0) return 'it was read back, byte for byte';
       if (put.some(({ status }) => status === 'fail')) return 'missing and forbidden objects are distinguished';
-      throw unfit(
-        'the object that was read differs from the one written',
-        'Something between here and the store alters objects.',
-      );
+      throw new Fault('STORE_UNFIT', 'the object that was read differs from the one written', {
+        hint: 'Something between here and the store alters objects.',
+      });
     }),
     await right('conditional put', async () => {
-      if (!(await store.putIfAbsent(keys.once, bytes)))
-        throw unfit('a new object was refused as if it existed', UNCONDITIONAL_HINT);
+      if (!(await store.putIfAbsent(keys.once, bytes))) throw createUnfit('a new object was refused as if it existed');
       if (await store.putIfAbsent(keys.once, Buffer.from('second')))
-        throw unfit('a write-once object was overwritten', UNCONDITIONAL_HINT);
+        throw createUnfit('a write-once object was overwritten');
       return 'a second write to the same object was refused';
     }),
     await right('multipart', async () =>
@@ -61,9 +60,6 @@ export async function checkStore({ name, store, tryUpload }: StoreTrial): Promis
   ];
   return [...listed, ...put, ...rest.flat(), ...(await removeAll(name, store, Object.values(keys)))];
 }
-
-const UNCONDITIONAL_HINT =
-  'This store ignores If-None-Match: two workers could seal one date. Use one that supports it.';
 
 async function removeAll(name: string, store: Store, keys: readonly string[]): Promise<readonly Finding[]> {
   const check = `${name}: delete`;
@@ -87,8 +83,4 @@ async function removeAll(name: string, store: Store, keys: readonly string[]): P
       next: `${first?.next ?? 'Check whether the store keeps deleted objects.'}${remains}`,
     },
   ];
-}
-
-function unfit(message: string, hint: string): Fault {
-  return new Fault('STORE_UNFIT', message, { hint });
 }
