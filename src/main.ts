@@ -66,6 +66,12 @@ const endWith = (error: unknown): never => {
   process.exit(exitCode);
 };
 process.on('uncaughtException', endWith);
+// Code of others that runs inside, such as a template, may end the process: a command that was not done has failed.
+process.on('exit', (code) => {
+  if (code !== 0 || isFinished) return;
+  const hint = 'A template of a report, or a module loaded by NODE_OPTIONS, called process.exit: remove the call.';
+  endWith(new Fault('ENDED_EARLY', 'the process was ended before the command was done', { hint }));
+});
 
 try {
   await main();

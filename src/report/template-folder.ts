@@ -1,13 +1,19 @@
 /**
  * Where templates are read from: a job's own folder, and for each name that it lacks, the shipped one. Names the file and
- * line of a fault, because who changes a template needs no more.
+ * line of a fault, because who changes a template needs no more. Invariant: a template ends, well or by a fault. Its code
+ * has a global object of its own, without `process` and timers, and a time within which it must be done.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, normalize } from 'node:path';
-import { Script } from 'node:vm';
+import { compileFunction, createContext, runInContext, Script } from 'node:vm';
 import type { Eta } from 'eta';
 import { hasErrorCode } from '../core/atomic-file.ts';
 import { describeError } from '../core/errors.ts';
+
+type Compiled = ReturnType<Eta['compile']>;
+
+/** Filling in the largest report takes a hundredth of a second. */
+const MAX_RENDER_MS = 5_000;
 
 export interface TemplateFolders {
   readonly shipped: string;
@@ -37,21 +43,38 @@ export function findTemplate({ shipped, own }: TemplateFolders, name: string): s
   return own !== null && readIfThere(join(own, inside)) !== undefined ? join(own, inside) : join(shipped, inside);
 }
 
-/** An engine that reads the folders' files, and names file and line of what goes wrong in them. */
-export async function openTemplates(folders: TemplateFolders, autoEscape: boolean): Promise<Eta> {
+/** Fills in a template of the folders; names file and line of what goes wrong in it. */
+export async function openTemplates(
+  folders: TemplateFolders,
+  autoEscape: boolean,
+): Promise<(file: string, view: object) => string> {
   const { Eta } = await import('eta');
   const eta = new Eta({ autoEscape, autoTrim: false, views: folders.shipped, defaultExtension: '', debug: true });
-  const compile = eta.compile.bind(eta);
+  const sandbox: { fill?: () => string } = {};
+  // What a template defers is done within its time, too.
+  const context = createContext(sandbox, { microtaskMode: 'afterEvaluate' });
   eta.resolvePath = (name) => findTemplate(folders, name);
   eta.compile = (text, options) => {
     const { filepath: file = '' } = (options ?? {}) as { readonly filepath?: string };
     try {
-      return compile(text, options);
+      return compileFunction(eta.compileToString(text, options), ['it', 'options'], {
+        parsingContext: context,
+      }) as Compiled;
     } catch (error) {
       throw locate(eta, file, text, error);
     }
   };
-  return eta;
+  return (file, view) => {
+    sandbox.fill = () => eta.render(file, view);
+    try {
+      return String(runInContext('fill()', context, { timeout: MAX_RENDER_MS }));
+    } catch (error) {
+      // An error of the template's own world is no `Error` of ours.
+      if ((error as { readonly code?: unknown } | null)?.code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
+      const message = `does not end within ${MAX_RENDER_MS / 1000} s: look for a loop without an end`;
+      throw new TemplateError(findTemplate(folders, file), null, message, error);
+    }
+  };
 }
 
 /** The innermost fault: an included template's, not that of the ones around it. */
@@ -94,9 +117,9 @@ function locate(eta: Eta, file: string, text: string, error: unknown): TemplateE
   const [what = ''] = describeError(error).split('\n');
   const named = / at line (\d+) col \d+/.exec(what);
   if (named) return new TemplateError(file, Number(named[1]), what.replace(/ at line .*$/, ''), error);
-  const code = eta.compileToString(text, { async: true });
+  const code = eta.compileToString(text);
   try {
-    new Script(`(async (it, options) => {\n${code}\n})`, { filename: 'template' });
+    new Script(`(function (it, options) {\n${code}\n})`, { filename: 'template' });
   } catch (syntax) {
     const at = Number(/^template:(\d+)/.exec((syntax as Error).stack ?? '')?.[1] ?? 0);
     const before = code.split('\n').slice(0, at).join('\n');

@@ -47,7 +47,7 @@ export async function renderTextTemplate(folders: TemplateFolders, name: string,
 
 /** A template may include another one: `<%~ include('./style.mjml', it) %>`. */
 async function fillIn(folders: TemplateFolders, file: string, view: object, autoEscape: boolean): Promise<string> {
-  return await (await openTemplates(folders, autoEscape)).renderAsync(file, view);
+  return (await openTemplates(folders, autoEscape))(file, view);
 }
 
 /** Removes indentation, except in preformatted text, because mail programs clip long HTML. */
