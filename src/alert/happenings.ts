@@ -9,7 +9,7 @@ import type { Job, JobReport } from '../job/job.ts';
 import { identifyReport } from '../job/job-report.ts';
 import { readConditionDocument } from '../ledger/condition-file.ts';
 import { historyKey, MANIFEST_FILENAME, receiptKey } from '../ledger/layout.ts';
-import { type Manifest, parseManifest } from '../ledger/manifest.ts';
+import { type Manifest, readSigned } from '../ledger/manifest.ts';
 import { readManifest } from '../ledger/sealed-dates.ts';
 import { formatRecipientKey, parseReceipt } from '../mail/receipt.ts';
 import type { Condition } from '../plan/conditions.ts';
@@ -95,7 +95,8 @@ async function buildDropEvents(
 async function readKept(store: Store, dataset: string, date: string, revision: number): Promise<Manifest | undefined> {
   const key = historyKey(dataset, date, revision, MANIFEST_FILENAME);
   const bytes = await store.get(key);
-  return bytes && parseManifest(bytes, `${store.url}/${key}`);
+  const read = bytes && readSigned(bytes, `${store.url}/${key}`, { dataset, date, revision });
+  return read?.findings.length === 0 ? read.manifest : undefined;
 }
 
 /** Of the lookback: runs mail no older date. */

@@ -17,7 +17,7 @@ import { type ConditionEntry, readConditionDocument } from '../ledger/condition-
 import { fetchFile } from '../ledger/history.ts';
 import { fileKey, historyKey, MANIFEST_FILENAME } from '../ledger/layout.ts';
 import { describeLost, readLost } from '../ledger/lost-revision.ts';
-import { type Manifest, parseManifest } from '../ledger/manifest.ts';
+import { type Manifest, readSigned } from '../ledger/manifest.ts';
 import { readManifest } from '../ledger/sealed-dates.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
 import type { Store } from '../store/store.ts';
@@ -145,7 +145,8 @@ async function listRevisions(store: Store, sealed: Manifest): Promise<readonly R
     const bytes = await store.get(key);
     const lost = await readLost(store, dataset, date, revision);
     const words = lost ? describeLost(revision, lost) : bytes ? null : `revision ${revision} was not kept`;
-    const manifest = bytes && tryParse(bytes, key);
+    const read = bytes && readSigned(bytes, key, { dataset, date, revision });
+    const manifest = read?.findings.length === 0 ? read.manifest : undefined;
     revisions.push(
       manifest
         ? describeRevision(manifest, words)
@@ -173,15 +174,6 @@ interface Revision {
 
 function describeRevision({ revision, rows, condition, sealed_at, changes }: Manifest, lost: string | null): Revision {
   return { revision, rows, condition, sealed_at, changes: changes ?? null, lost };
-}
-
-function tryParse(bytes: Uint8Array, where: string): Manifest | undefined {
-  try {
-    return parseManifest(bytes, where);
-  } catch {
-    // Named as damaged.
-    return undefined;
-  }
 }
 
 function formatDrop(document: DropDocument, nowMs: number): string {

@@ -11,7 +11,6 @@ import { compareWithSource } from '../export/recount-date.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { auditTable } from '../ledger/iceberg/audit-table.ts';
-import { manifestKey } from '../ledger/layout.ts';
 import { listSealedDates } from '../ledger/sealed-dates.ts';
 import { openJobSource } from '../run/open-source.ts';
 import type { AuditedDate, Repairs } from '../run/repair.ts';
@@ -142,9 +141,9 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
   const results: VerifyResult[] = [];
   const audited = new Map<string, AuditedDate>();
   for (const date of dates) {
-    const { manifest, rows, findings, damage, restating } = await auditDrop(deps, dataset, date);
+    const { manifest, rows, findings, isDamaged, restating } = await auditDrop(deps, dataset, date);
     const history = manifest && (await auditHistory(deps, manifest));
-    audited.set(date, { manifest, damage, unrecorded: history?.unrecorded ?? new Map() });
+    audited.set(date, { manifest, isDamaged, unrecorded: history?.unrecorded ?? new Map() });
     const degraded = manifest?.condition === 'degraded' ? (manifest.degraded_reason ?? 'incomplete') : null;
     const all = [...findings, ...(history?.findings ?? [])];
     results.push({ ...PLAIN, date, rows, findings: all, degraded, restating, lost: history?.lost ?? [] });
@@ -170,7 +169,7 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
 /** Adds what was repaired, and what to do about the findings that are left. */
 function withNextStep(
   result: VerifyResult,
-  { name, drop }: Job,
+  { name }: Job,
   dates: Audited['dates'],
   { done, refused }: Repairs,
 ): VerifyResult {
@@ -180,14 +179,11 @@ function withNextStep(
   const range = `--from ${date} --to ${date}`;
   const repaired = done.get(date) ?? [];
   const next = () => {
-    if (found?.damage === 'manifest') {
-      return `move ${manifestKey(drop.dataset, date)} away, then: flowdrop backfill ${name} ${range}`;
-    }
     const reason = refused.get(date);
     if (reason !== undefined) {
       return `not repaired: ${reason}. Restore the objects from a backup, or an earlier version of them`;
     }
-    if (found?.damage === 'files' || (found?.unrecorded.size ?? 0) > 0) return `flowdrop verify ${name} --repair`;
+    if (found?.isDamaged || (found?.unrecorded.size ?? 0) > 0) return `flowdrop verify ${name} --repair`;
     if (found?.manifest === undefined) return `flowdrop backfill ${name} ${range}`;
     if (result.recounted) return `flowdrop backfill ${name} --all ${range}`;
     return 'move away the objects that do not belong there';

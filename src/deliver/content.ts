@@ -4,11 +4,10 @@
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isFault } from '../core/errors.ts';
 import type { Job, JobReport } from '../job/job.ts';
 import { readConditionDocument } from '../ledger/condition-file.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
+import { listSealedDates, readManifest, readValidManifest } from '../ledger/sealed-dates.ts';
 import type { DigestPart } from '../report/digest.ts';
 import type { FlowReport } from '../report/model.ts';
 import { CHAIN_COLUMNS } from '../report/query/exposure.ts';
@@ -201,18 +200,13 @@ async function fetchSummary(
     context.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
     return undefined;
   };
-  try {
-    const manifest = await readManifest(context.store, dataset, date);
-    const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
-    // Drops with their own columns, and those of older versions, have none.
-    if (manifest === undefined || file === undefined) return undefined;
-    const path = await fetchSealed(context, manifest, file, localPath(context, dataset, `${date}-summary`));
-    if (path === undefined) return leaveOut('the summary does not match its manifest');
-    return { path, isDegraded: manifest.condition === 'degraded' };
-  } catch (error) {
-    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
-    return leaveOut(error.message);
-  }
+  const manifest = await readValidManifest(context.store, dataset, date, ({ message }) => leaveOut(message));
+  const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
+  // Drops with their own columns, and those of older versions, have none.
+  if (manifest === undefined || file === undefined) return undefined;
+  const path = await fetchSealed(context, manifest, file, localPath(context, dataset, `${date}-summary`));
+  if (path === undefined) return leaveOut('the summary does not match its manifest');
+  return { path, isDegraded: manifest.condition === 'degraded' };
 }
 
 function folderOf({ state }: Pick<DeliverContext, 'state'>): string {

@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises';
 import type { Job } from '../job/job.ts';
 import { fetchFile } from '../ledger/history.ts';
-import { formatManifest, type Manifest, type ManifestDraft, readSigned } from '../ledger/manifest.ts';
+import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { compareFiles, isUnchanged } from '../seal/changes.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import type { Store } from '../store/store.ts';
@@ -44,16 +44,12 @@ export async function compareWithSealed(
       draft.sort.join() === sealed.sort.join() &&
       describeLack(draft) === describeLack(sealed);
     if (!sameForm || !isUnchanged(changes)) return { unchanged: false, changes };
-    // A missing or damaged file beside the drop, or a manifest, comes back with a new revision.
-    const isWhole = isSigned(sealed) && (await areWhole(deps, sealed, scratch));
+    // A missing or damaged file beside the drop comes back with a new revision.
+    const isWhole = await areWhole(deps, sealed, scratch);
     return { unchanged: isWhole, changes: isWhole ? changes : null };
   } finally {
     await rm(scratch, { force: true });
   }
-}
-
-function isSigned(sealed: Manifest): boolean {
-  return readSigned(formatManifest(sealed), sealed.date).findings.length === 0;
 }
 
 async function areWhole({ store, signal }: RestateDeps, sealed: Manifest, path: string): Promise<boolean> {

@@ -14,7 +14,7 @@ import { assignFieldIds } from '../ledger/field-ids.ts';
 import { COUNTS_FILENAME, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import type { CheckResult, Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
-import { readManifest } from '../ledger/sealed-dates.ts';
+import { readValidManifest } from '../ledger/sealed-dates.ts';
 import type { CountTotals, DayCounts } from '../plan/counts.ts';
 import { writeCounts } from '../seal/counts-file.ts';
 import { type DropColumn, listDropColumns } from '../seal/drop-columns.ts';
@@ -120,7 +120,7 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
     if (quarantine !== undefined) await stage.writeQuarantine(quarantine);
     if (input.counts !== undefined) await writeCounts(deps.engine, countsPath, input.counts);
     const counts = input.counts && countsPath;
-    const sealed = input.restate ? await readManifest(store, draft.dataset, draft.date) : undefined;
+    const sealed = input.restate ? await readValidManifest(store, draft.dataset, draft.date) : undefined;
     const comparison = sealed && (await compareWithSealed(deps, job, sealed, draft, input.file));
     if (sealed && comparison?.unchanged) {
       await stage.discard();

@@ -1,4 +1,7 @@
 /** Inputs of the date selection: the store's listing, and failures of earlier runs. */
+import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
+import { addDays } from '../calendar/wall-clock.ts';
+import { inParallel } from '../core/side-by-side.ts';
 import type { Job } from '../job/job.ts';
 import { readConditionDocument } from '../ledger/condition-file.ts';
 import { type Damage, findDamage } from '../ledger/damage.ts';
@@ -6,6 +9,9 @@ import { listSealed } from '../ledger/sealed-dates.ts';
 import type { JobState } from '../state/job-state.ts';
 import type { Store } from '../store/store.ts';
 import type { SelectionFacts } from './date-selection.ts';
+
+/** Manifests read at the same time. */
+const READ_AT_ONCE = 8;
 
 export interface StoreFacts extends SelectionFacts {
   /** Sealed dates with damaged or missing files. */
@@ -23,11 +29,18 @@ export async function readSelectionFacts(
   const { entries } = await readConditionDocument(store, dataset);
   const found = await listSealed(store, dataset);
   const sealed = new Set(found.map(({ date }) => date));
+  const newest = found.at(-1)?.date;
+  // Manifests of dates that the source may still have are read, so that a damaged one is replaced in time.
+  const recent = newest && addDays(newest, -LOOKBACK_DAYS);
+  const damages = await inParallel(found, READ_AT_ONCE, async (one) => {
+    const entry = entries.get(one.date);
+    const isKnown = entry !== undefined && entry.revision !== null && entry.damage === undefined;
+    const expected = isKnown && recent !== undefined && one.date < recent ? entry : undefined;
+    return await findDamage(store, dataset, one, expected);
+  });
   const damaged = new Map<string, Damage>();
-  for (const one of found) {
-    const damage = await findDamage(store, dataset, one, entries.get(one.date));
-    if (damage !== undefined) damaged.set(one.date, damage);
-  }
+  for (const [index, damage] of damages.entries())
+    if (damage !== undefined) damaged.set(found[index]?.date ?? '', damage);
   return {
     sealed,
     degraded: new Set([...sealed].filter((date) => entries.get(date)?.condition === 'degraded')),

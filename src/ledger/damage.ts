@@ -1,44 +1,47 @@
 /**
- * Finds missing or resized files of a sealed date, using a listing. A bucket's lifecycle rule, a person, or a store
- * that acknowledged a write it did not keep may have caused the loss. Invariant: it costs no request unless the listing
- * differs from the expected sizes, and it never reports a date that another worker is just replacing. `audit.ts`
- * compares hashes, not this module.
+ * Finds missing or resized files of a sealed date, using a listing, and manifests that were altered or are of another
+ * drop. A bucket's lifecycle rule, a person, or a store that acknowledged a write it did not keep may have caused it.
+ * Invariant: it never reports a date that another worker is just replacing. `audit.ts` compares the hashes of files, not
+ * this module.
  */
-import { isFault } from '../core/errors.ts';
 import type { Store } from '../store/store.ts';
-import type { KnownSizes } from './condition-file.ts';
-import { dropFilename, fileKey } from './layout.ts';
+import { type KnownSizes, sizesOf } from './condition-file.ts';
+import { dropFilename, fileKey, MANIFEST_FILENAME } from './layout.ts';
 import type { Manifest, ManifestFile } from './manifest.ts';
 import { readSuccessor } from './restating.ts';
-import { readManifest, type SealedDate } from './sealed-dates.ts';
+import { readValidManifest, type SealedDate } from './sealed-dates.ts';
 
 export interface Damage {
   /** What is wrong, in words. */
   readonly reason: string;
-  /** Names of the files that are missing, or whose size differs from the manifest. */
+  /** Names of the files that are missing, or whose size differs from the manifest; or of the manifest itself. */
   readonly filenames: readonly string[];
 }
 
 /**
- * What is wrong with a date's files; `undefined` when nothing is, or when there is no valid manifest.
- * @param expected sizes from the last reading of the manifest; unknown sizes are not checked
+ * What is wrong with a date's files; `undefined` when nothing is.
+ * @param expected sizes from an earlier reading of the manifest, unknown ones are not checked: as long as the listing shows
+ *   them, nothing is asked. Absent: the manifest is read
  * @throws StoreFault
  */
 export async function findDamage(
   store: Store,
   dataset: string,
   found: SealedDate,
-  expected: KnownSizes | undefined,
+  expected?: KnownSizes,
 ): Promise<Damage | undefined> {
-  if (isAsExpected(dataset, found, expected)) return undefined;
+  if (expected !== undefined && isAsExpected(dataset, found, expected)) return undefined;
   // Both the listing and the expected sizes may be outdated by now, so ask for everything again.
-  const manifest = await readValid(store, dataset, found.date);
-  if (manifest === undefined) return undefined;
+  let invalid: Damage | undefined;
+  const manifest = await readValidManifest(store, dataset, found.date, ({ message }) => {
+    invalid = { reason: message, filenames: [MANIFEST_FILENAME] };
+  });
+  if (manifest === undefined || isAsExpected(dataset, found, sizesOf(manifest))) return invalid;
   const wrong = await findWrong(store, manifest);
   if (wrong.length === 0) return undefined;
   const next = await readSuccessor(store, manifest);
   if (next !== undefined && wrong.every((file) => isBeingReplaced(file, next))) return undefined;
-  if ((await readValid(store, dataset, found.date))?.revision !== manifest.revision) return undefined;
+  if ((await readValidManifest(store, dataset, found.date))?.revision !== manifest.revision) return undefined;
   const reasons = wrong.map(({ key, file, sizeBytes }) =>
     sizeBytes === undefined
       ? `${store.url}/${key} is missing`
@@ -82,14 +85,4 @@ async function findWrong(
 /** The next revision's file replaced it, or it was removed because the next revision has no file of that name. */
 function isBeingReplaced({ file: { filename }, sizeBytes }: WrongFile, next: Manifest): boolean {
   return next.files.find((one) => one.filename === filename)?.size === sizeBytes;
-}
-
-/** Ignores an invalid manifest: callers that need its content report it. */
-async function readValid(store: Store, dataset: string, date: string): Promise<Manifest | undefined> {
-  try {
-    return await readManifest(store, dataset, date);
-  } catch (error) {
-    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
-    return undefined;
-  }
 }

@@ -26,13 +26,10 @@ export async function readDecision(
   const key = sealingDecisionKey(dataset, date, revision);
   const bytes = await store.get(key);
   if (bytes === undefined) return { kind: 'none' };
-  const { manifest: decided, findings } = readSigned(bytes, `${store.url}/${key}`);
+  const { manifest: decided, findings } = readSigned(bytes, `${store.url}/${key}`, { dataset, date, revision });
   if (decided === undefined || findings.length > 0) return { kind: 'broken', reason: findings.join('; '), bytes };
-  const isOfPlace = decided.dataset === dataset && decided.date === date && decided.revision === revision;
-  if (isOfPlace && decided.supersedes === (revision === 1 ? null : revision - 1)) {
-    return { kind: 'whole', decided, bytes };
-  }
-  const reason = `${store.url}/${key} is the decision of ${decided.dataset} ${decided.date} revision ${decided.revision}, in place of ${decided.supersedes ?? 'none'}`;
+  if (decided.supersedes === (revision === 1 ? null : revision - 1)) return { kind: 'whole', decided, bytes };
+  const reason = `${store.url}/${key} is a decision in place of revision ${decided.supersedes ?? 'none'}`;
   return { kind: 'broken', reason, bytes };
 }
 

@@ -4,11 +4,11 @@
  * the document adds columns to the one before and is written once, so two workers cannot give one id to two columns.
  */
 import { z } from 'zod';
-import { Fault, isFault } from '../core/errors.ts';
+import { Fault } from '../core/errors.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import type { Store } from '../store/store.ts';
 import { fieldsKey, fieldsPrefix, parseFieldsVersion } from './layout.ts';
-import { listSealedDates, readManifest } from './sealed-dates.ts';
+import { listSealedDates, readValidManifest } from './sealed-dates.ts';
 
 const fieldsSchema = z.object({ fields: z.record(z.string(), z.int().positive()) });
 
@@ -70,11 +70,7 @@ async function readVersion(store: Store, dataset: string, version: number): Prom
 async function readSealedIds(store: Store, dataset: string): Promise<FieldIds> {
   const ids = new Map<string, number>();
   for (const date of await listSealedDates(store, dataset)) {
-    const manifest = await readManifest(store, dataset, date).catch((error: unknown) => {
-      // Reported by whoever needs what it says.
-      if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
-      return undefined;
-    });
+    const manifest = await readValidManifest(store, dataset, date);
     for (const { name, field_id: id } of manifest?.schema ?? []) if (id !== undefined) ids.set(name, id);
   }
   return ids;

@@ -6,9 +6,19 @@
  * under the old one's name.
  */
 import { rm } from 'node:fs/promises';
+import { isFault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
 import type { Store } from '../store/store.ts';
-import { fileKey, historyKey, historyPrefix, MANIFEST_FILENAME, parseDatasetKey } from './layout.ts';
+import {
+  dropsPrefix,
+  fileKey,
+  historyKey,
+  historyPrefix,
+  MANIFEST_FILENAME,
+  manifestKey,
+  parseDatasetKey,
+  recordsPrefix,
+} from './layout.ts';
 import { writeLost } from './lost-revision.ts';
 import { formatManifest, type Manifest, type ManifestFile, readSigned } from './manifest.ts';
 
@@ -18,7 +28,7 @@ export async function keepHistory(store: Store, manifest: Manifest, scratch: str
   const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
   // A damaged manifest proves nothing, so the history is written again.
   const kept = await store.get(manifestAt);
-  if (kept !== undefined && readSigned(kept, manifestAt).findings.length === 0) return;
+  if (kept !== undefined && readSigned(kept, manifestAt, manifest).findings.length === 0) return;
   try {
     const lost: string[] = [];
     for (const file of manifest.files) {
@@ -28,18 +38,44 @@ export async function keepHistory(store: Store, manifest: Manifest, scratch: str
       // the second case another worker saved the old file before it overwrote it.
       else if (!(await hasHash(store, key, file, scratch))) lost.push(file.filename);
     }
-    const replaced = `when revision ${revision + 1} replaced it`;
-    if (readSigned(formatManifest(manifest), manifestAt).findings.length > 0) {
-      const reason = `its manifest was edited or damaged ${replaced}`;
-      await writeLost(store, dataset, date, revision, { files: null, reason });
-    } else if (lost.length > 0) {
-      const reason = `missing or damaged ${replaced}`;
+    if (lost.length > 0) {
+      const reason = `missing or damaged when revision ${revision + 1} replaced it`;
       await writeLost(store, dataset, date, revision, { files: lost, reason });
     }
   } finally {
     await rm(scratch, { force: true });
   }
   await store.put(manifestAt, { bytes: formatManifest(manifest) }, { contentType: 'application/json' });
+}
+
+/**
+ * Keeps what lies in the place of a date whose manifest is damaged, before the date is sealed again: the rows may be good.
+ * @param newest the newest revision in the history
+ * @returns the revision that is replaced: `newest` when a killed worker has kept it already
+ */
+export async function keepDamaged(store: Store, dataset: string, date: string, newest: number): Promise<number> {
+  const keptAt = historyKey(dataset, date, newest, MANIFEST_FILENAME);
+  const [damaged, kept] = [await readSmall(store, manifestKey(dataset, date)), await readSmall(store, keptAt)];
+  if (damaged !== undefined && kept !== undefined && Buffer.compare(kept, damaged) === 0) return newest;
+  const revision = newest + 1;
+  const keys: string[] = [];
+  for (const prefix of [dropsPrefix(dataset, date), recordsPrefix(dataset, date)])
+    for await (const { key } of store.list(prefix)) keys.push(key);
+  for (const key of keys)
+    await store.copy(key, historyKey(dataset, date, revision, key.slice(key.lastIndexOf('/') + 1)));
+  const reason = `its manifest was edited or damaged when revision ${revision + 1} replaced it`;
+  await writeLost(store, dataset, date, revision, { files: null, reason });
+  return revision;
+}
+
+/** `undefined` also for an object that is too large to be a manifest. */
+async function readSmall(store: Store, key: string): Promise<Uint8Array | undefined> {
+  try {
+    return await store.get(key);
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'OBJECT_TOO_LARGE') throw error;
+    return undefined;
+  }
 }
 
 /** The newest revision in the history of a date; 0 when there is none. */

@@ -192,27 +192,35 @@ export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   }
 }
 
-export function invalidManifest(message: string, cause: unknown): Fault {
+export function invalidManifest(message: string, cause?: unknown): Fault {
   return new Fault('MANIFEST_INVALID', message, {
     cause,
-    hint: 'Another program edited or wrote it. Move it away, and a run exports the date again.',
+    hint: 'Another program edited or wrote it. While the source has the whole date, the next run or `flowdrop verify JOB --repair` exports it again; otherwise restore the object from a backup.',
   });
 }
 
-/** Reads a manifest and checks its own hash. */
+/** Of which drop a manifest must be; without a revision: of any. */
+type ManifestPlace = Pick<Manifest, 'dataset' | 'date'> & { readonly revision?: number | undefined };
+
+/** Reads a manifest, and checks its own hash and that it is of its place. */
 export function readSigned(
   bytes: Uint8Array,
   where: string,
+  place: ManifestPlace,
 ): { readonly manifest: Manifest | undefined; readonly findings: readonly string[] } {
   try {
     const manifest = parseManifest(bytes, where);
+    const { dataset, date, revision, manifest_version: version, manifest_hash: says } = manifest;
     const hash = hashManifest(JSON.parse(Buffer.from(bytes).toString('utf8')) as object);
-    if (manifest.manifest_hash === hash) return { manifest, findings: [] };
-    if (manifest.manifest_hash === undefined && manifest.manifest_version < SIGNED_SINCE_VERSION) {
-      return { manifest, findings: [] };
-    }
-    const says = manifest.manifest_hash ?? 'nothing';
-    return { manifest, findings: [`${where} was edited: its hash is ${hash}, it says ${says}`] };
+    const isWhole = says === hash || (says === undefined && version < SIGNED_SINCE_VERSION);
+    const isOfPlace = dataset === place.dataset && date === place.date && revision === (place.revision ?? revision);
+    return {
+      manifest,
+      findings: [
+        ...(isWhole ? [] : [`${where} was edited: its hash is ${hash}, it says ${says ?? 'nothing'}`]),
+        ...(isOfPlace ? [] : [`${where} is the manifest of ${dataset} ${date} revision ${revision}`]),
+      ],
+    };
   } catch (error) {
     if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
     return { manifest: undefined, findings: [error.message] };

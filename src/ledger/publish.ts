@@ -20,7 +20,7 @@ import { Fault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
 import type { Store } from '../store/store.ts';
 import { digestOf, locateFiles, readDecision } from './decision.ts';
-import { findNewestKept, keepHistory } from './history.ts';
+import { findNewestKept, keepDamaged, keepHistory } from './history.ts';
 import {
   COUNTS_FILENAME,
   dropFilename,
@@ -36,7 +36,7 @@ import {
   tableVersionsPrefix,
 } from './layout.ts';
 import { formatManifest, type Manifest, type ManifestDraft, type ManifestFile, signManifest } from './manifest.ts';
-import { readManifest } from './sealed-dates.ts';
+import { readValidManifest } from './sealed-dates.ts';
 
 export const PARQUET_CONTENT_TYPE = 'application/vnd.apache.parquet';
 const NDJSON_CONTENT_TYPE = 'application/x-ndjson';
@@ -76,7 +76,7 @@ export interface PublishResult {
 
 /**
  * @param draft all facts except those from the files and the store
- * @throws StoreFault, Fault `MANIFEST_INVALID`, `SEALING_BROKEN`
+ * @throws StoreFault, Fault `SEALING_BROKEN`
  */
 export async function publishDrop(
   store: Store,
@@ -88,12 +88,16 @@ export async function publishDrop(
   const { supersedes, signal } = options;
   // A lost manifest had a revision too: the revisions that it replaced are still in the history. List the history
   // before reading the manifest: if another worker adds to it during a restatement, the manifest exists.
-  const replaced = supersedes?.revision ?? (await findNewestKept(store, dataset, date));
-  const sealed = await readManifest(store, dataset, date);
+  const kept = supersedes?.revision ?? (await findNewestKept(store, dataset, date));
+  let isDamaged = false;
+  const sealed = await readValidManifest(store, dataset, date, () => {
+    isDamaged = true;
+  });
   if (sealed && !isSame(sealed, supersedes)) return { manifest: assertOwn(store, draft, sealed), won: false };
   if (sealed === undefined && supersedes) throw broken(store, draft, 'the manifest of the revision to replace is gone');
+  const replaced = isDamaged ? await keepDamaged(store, dataset, date, kept) : kept;
   const revision = replaced + 1;
-  if (draft.table === undefined && supersedes) await assertNoTable(store, dataset);
+  if (draft.table === undefined && replaced > 0) await assertNoTable(store, dataset);
   const filename = draft.table === undefined ? dropFilename(dataset) : tableDropFilename(dataset, revision);
   const contents = await describeFiles(files, filename);
   const ours = signManifest({
@@ -149,7 +153,7 @@ async function decide(store: Store, ours: Manifest, scratch: string): Promise<Ma
   // A decision is removed only after the manifest of its revision is published, or when it cannot be carried out. So if
   // the decision is read before the ledger, and the ledger has no manifest of the revision, that decision counts. A
   // decision that was made after the manifest was published is void.
-  const current = await readManifest(store, dataset, date);
+  const current = await readValidManifest(store, dataset, date);
   if (current && current.revision >= revision) return current;
   if (found === undefined) return await publishDecided(store, ours, ours.files, current, scratch);
   if (found.kind === 'none') {
@@ -226,7 +230,7 @@ async function publishDecided(
 
 /** The published manifest, if it is of the decided revision or a later one. */
 async function readPublished(store: Store, { dataset, date, revision }: Manifest): Promise<Manifest | undefined> {
-  const published = await readManifest(store, dataset, date);
+  const published = await readValidManifest(store, dataset, date);
   return published && published.revision >= revision ? published : undefined;
 }
 

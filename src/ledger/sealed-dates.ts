@@ -1,9 +1,9 @@
 /** The ledger of a dataset: the manifests in the store are the record of what is sealed. Read-only. */
-import { isFault } from '../core/errors.ts';
+import { type Fault, isFault } from '../core/errors.ts';
 import { RECORDS_PREFIX, RESERVED_DATASETS } from '../store/key-kind.ts';
 import type { Store } from '../store/store.ts';
 import { dropKey, dropsPrefix, manifestKey, parseDatasetKey, recordsPrefix, sealedPrefix } from './layout.ts';
-import { invalidManifest, type Manifest, parseManifest } from './manifest.ts';
+import { invalidManifest, type Manifest, readSigned } from './manifest.ts';
 
 /** A date with a manifest, as found in a listing. */
 export interface SealedDate {
@@ -72,13 +72,35 @@ export function dropKeyOf({ dataset, date, files }: Pick<Manifest, 'dataset' | '
   return dropKey(dataset, date, files[0].filename);
 }
 
-/** The manifest of a date, or `undefined` when it is not sealed. @throws Fault `MANIFEST_INVALID` */
+/**
+ * The manifest of a date, or `undefined` when it is not sealed. Invariant: it is unaltered and of this date.
+ * @throws Fault `MANIFEST_INVALID`
+ */
 export async function readManifest(store: Store, dataset: string, date: string): Promise<Manifest | undefined> {
   const key = manifestKey(dataset, date);
   try {
     const bytes = await store.get(key);
-    return bytes && parseManifest(bytes, `${store.url}/${key}`);
+    if (bytes === undefined) return undefined;
+    const { manifest, findings } = readSigned(bytes, `${store.url}/${key}`, { dataset, date });
+    if (findings.length > 0) throw invalidManifest(findings.join('; '));
+    return manifest;
   } catch (error) {
     throw isFault(error) && error.code === 'OBJECT_TOO_LARGE' ? invalidManifest(error.message, error) : error;
+  }
+}
+
+/** Like `readManifest`, but a damaged manifest counts as none. @param note is called with what is wrong */
+export async function readValidManifest(
+  store: Store,
+  dataset: string,
+  date: string,
+  note: (fault: Fault) => void = () => {},
+): Promise<Manifest | undefined> {
+  try {
+    return await readManifest(store, dataset, date);
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
+    note(error);
+    return undefined;
   }
 }

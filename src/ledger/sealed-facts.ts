@@ -4,7 +4,6 @@
  * store shows no newer revision; otherwise from the date's manifest. A date whose object is missing is never reported
  * as available.
  */
-import { isFault } from '../core/errors.ts';
 import { inParallel } from '../core/side-by-side.ts';
 import { isSealed, type SealedCondition } from '../plan/conditions.ts';
 import type { AuditRecord } from '../state/audit-record.ts';
@@ -20,7 +19,7 @@ import {
   recordsPrefix,
   sealedPrefix,
 } from './layout.ts';
-import { readManifest } from './sealed-dates.ts';
+import { readValidManifest } from './sealed-dates.ts';
 
 export interface SealedFacts {
   readonly condition: SealedCondition;
@@ -106,16 +105,13 @@ function factsOf(entry: ConditionEntry | undefined, replaced: number): SealedFac
   return isNewest ? { condition, rows, revision, damage, degraded_reason, doubts, filename, audit } : undefined;
 }
 
-/** A damaged manifest makes its date degraded; `verify` reports the damage. */
+/** A damaged manifest makes its date degraded. */
 async function readManifestFacts(store: Store, dataset: string, date: string): Promise<SealedFacts> {
-  const damaged: SealedFacts = { condition: 'degraded', rows: null, revision: null };
-  try {
-    const manifest = await readManifest(store, dataset, date);
-    return manifest === undefined
-      ? damaged
-      : { ...manifest, doubts: listDoubts(manifest), filename: manifest.files[0].filename };
-  } catch (error) {
-    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
-    return damaged;
-  }
+  let damage: string | undefined;
+  const manifest = await readValidManifest(store, dataset, date, ({ message }) => {
+    damage = message;
+  });
+  return manifest === undefined
+    ? { condition: 'degraded', rows: null, revision: null, damage }
+    : { ...manifest, doubts: listDoubts(manifest), filename: manifest.files[0].filename };
 }

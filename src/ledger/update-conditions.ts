@@ -31,7 +31,7 @@ import {
 } from './condition-file.ts';
 import { findDamage, isAsExpected } from './damage.ts';
 import type { Manifest } from './manifest.ts';
-import { listSealed, readManifest, type SealedDate } from './sealed-dates.ts';
+import { listSealed, readValidManifest, type SealedDate } from './sealed-dates.ts';
 
 export interface Conditions {
   readonly conditions: ReadonlyMap<string, Condition>;
@@ -172,8 +172,8 @@ async function readSealed(
     if (kept && isCurrent(dataset, kept, found)) sealed.set(date, kept);
     else {
       const manifest = await readManifestIfValid(deps, job, date);
-      const damage = manifest && (await findDamage(deps.store, dataset, found, sizesOf(manifest)));
-      sealed.set(date, manifest ? describeSealed(manifest, damage?.reason) : describeUnsealed(date, 'degraded'));
+      const damage = (await findDamage(deps.store, dataset, found, manifest && sizesOf(manifest)))?.reason;
+      sealed.set(date, manifest ? describeSealed(manifest, damage) : { ...describeUnsealed(date, 'degraded'), damage });
     }
   }
   return sealed;
@@ -192,15 +192,11 @@ export function isFiltered({ source }: Pick<Job, 'source'>): boolean {
   return 'where' in source && source.where !== '';
 }
 
-/** A damaged manifest makes its date degraded instead of failing the run; `verify` reports the damage. */
+/** A damaged manifest makes its date degraded instead of failing the run. */
 export async function readManifestIfValid(deps: ConditionDeps, job: Job, date: string): Promise<Manifest | undefined> {
-  try {
-    return await readManifest(deps.store, job.drop.dataset, date);
-  } catch (error) {
-    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
-    deps.log.error({ event: 'manifest-invalid', date, reason: error.message }, `${date}: ${error.message}`);
-    return undefined;
-  }
+  return await readValidManifest(deps.store, job.drop.dataset, date, ({ message: reason }) => {
+    deps.log.error({ event: 'manifest-invalid', date, reason }, `${date}: ${reason}`);
+  });
 }
 
 interface Shortfall {

@@ -18,8 +18,9 @@ import { type RunContext, type RunDeps, withRunContext } from './run-context.ts'
 
 /** What an audit found of a date that a repair needs to know. */
 export interface AuditedDate {
+  /** `undefined`: it is damaged itself. */
   readonly manifest: Manifest | undefined;
-  readonly damage: 'files' | 'manifest' | null;
+  readonly isDamaged: boolean;
   /** Damaged revisions of its history that are not on record as lost. */
   readonly unrecorded: ReadonlyMap<number, LostRevision>;
 }
@@ -44,19 +45,15 @@ export async function repairInStore(
   const { store, engine, folder, signal } = deps;
   const { dataset } = job.drop;
   const left: string[] = [];
-  for (const [date, { damage, unrecorded }] of dates) {
+  for (const [date, { manifest, isDamaged, unrecorded }] of dates) {
     for (const [revision, lost] of unrecorded) {
       await writeLost(store, dataset, date, revision, lost);
       note(repairs, date, `revision ${revision} recorded as lost`);
     }
-    if (damage === 'manifest') {
-      repairs.refused.set(date, 'its manifest cannot be read, so nobody knows what was sealed');
-      continue;
-    }
-    if (damage === null) continue;
-    const scratch = join(folder, 'mend');
-    const how = await mendFiles({ store, engine, scratch, nowMs, signal }, job, date);
-    if ((await auditDrop(deps, dataset, date)).damage === 'files') left.push(date);
+    if (!isDamaged) continue;
+    const mending = { store, engine, scratch: join(folder, 'mend'), nowMs, signal };
+    const how = manifest === undefined ? 'not-mended' : await mendFiles(mending, job, date);
+    if ((await auditDrop(deps, dataset, date)).isDamaged) left.push(date);
     else if (how !== 'not-mended') note(repairs, date, 'its files beside the drop were rebuilt');
   }
   return left;

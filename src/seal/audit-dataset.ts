@@ -93,7 +93,7 @@ async function isFirstStep(store: Store, manifest: Manifest): Promise<boolean> {
   const kept = await store.get(manifestAt);
   // Without a manifest nothing counts as kept.
   if (kept === undefined) return true;
-  const { manifest: found, findings } = readSigned(kept, manifestAt);
+  const { manifest: found, findings } = readSigned(kept, manifestAt, manifest);
   return findings.length === 0 && found?.manifest_hash === manifest.manifest_hash;
 }
 
@@ -123,7 +123,8 @@ async function auditRevision(
   const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
   const onRecord = await readLost(store, dataset, date, revision);
   const bytes = await store.get(manifestAt);
-  const { manifest, findings } = bytes ? readSigned(bytes, manifestAt) : { manifest: undefined, findings: [] };
+  const of = { dataset, date, revision };
+  const { manifest, findings } = bytes ? readSigned(bytes, manifestAt, of) : { manifest: undefined, findings: [] };
   if (onRecord?.files === null) return { manifest, findings: [], lost: onRecord, damage: undefined };
   const gone = (reason: string, wrong: readonly string[]): RevisionAudit => {
     return { manifest, findings: wrong, lost: onRecord, damage: { files: null, reason } };
@@ -133,10 +134,6 @@ async function auditRevision(
     return gone('its manifest is missing in the history', [missing]);
   }
   if (!manifest || findings.length > 0) return gone('its manifest was edited or damaged in the history', findings);
-  if (manifest.date !== date || manifest.dataset !== dataset || manifest.revision !== revision) {
-    const other = `${manifest.dataset} ${manifest.date} revision ${manifest.revision}`;
-    return gone('the history has the manifest of another', [`${manifestAt} is the manifest of ${other}`]);
-  }
   const prefix = historyKey(dataset, date, revision, '');
   const names = manifest.files.map(({ filename }) => filename);
   const known = new Set([...names, MANIFEST_FILENAME, LOST_FILENAME].map((name) => prefix + name));

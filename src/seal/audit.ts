@@ -44,9 +44,9 @@ interface AuditResult {
   readonly rows: number;
   /** Descriptions of everything that is wrong; empty if nothing is. */
   readonly findings: readonly string[];
-  /** What of it is damaged: its files, or the manifest itself. Foreign objects are not damage. `null`: nothing. */
-  readonly damage: 'files' | 'manifest' | null;
-  /** The manifest, if it is readable. */
+  /** Whether its files or its manifest are damaged. Foreign objects are not damage. */
+  readonly isDamaged: boolean;
+  /** The manifest, unless it is damaged. */
   readonly manifest: Manifest | undefined;
   /** The revision about to replace it: its files may already exist, which is not damage. `null`: none. */
   readonly restating: number | null;
@@ -58,24 +58,19 @@ export async function auditDrop(deps: AuditDeps, dataset: string, date: string):
   const { store } = deps;
   const key = manifestKey(dataset, date);
   const bytes = await store.get(key);
-  if (!bytes) return describe(undefined, ['there is no manifest: the date is not sealed'], null);
-  const read = readSigned(bytes, `${store.url}/${key}`);
-  const { manifest } = read;
-  if (!manifest) return describe(manifest, read.findings, 'manifest');
-  if (manifest.dataset !== dataset || manifest.date !== date) {
-    const other = `the manifest is that of ${manifest.dataset} ${manifest.date}`;
-    return describe(manifest, [...read.findings, other], 'manifest');
-  }
+  if (!bytes) return describe(undefined, ['there is no manifest: the date is not sealed'], false);
+  const { manifest, findings: faults } = readSigned(bytes, `${store.url}/${key}`, { dataset, date });
+  // A damaged manifest proves nothing about the files.
+  if (!manifest || faults.length > 0) return describe(undefined, faults, true);
   const wrong = await auditFiles(deps, manifest);
   const foreign = await findForeignObjects(store, [manifest]);
   const next = wrong.length + foreign.length > 0 ? await readSuccessor(store, manifest) : undefined;
-  const damage = [...read.findings, ...wrong].length > 0 ? 'files' : null;
-  if (next === undefined) return describe(manifest, [...read.findings, ...wrong, ...foreign], damage);
+  if (next === undefined) return describe(manifest, [...wrong, ...foreign], wrong.length > 0);
   const left = await findStrangeFiles(deps, manifest, next);
-  return { ...describe(manifest, [...read.findings, ...left], null), restating: next.revision };
+  return { ...describe(manifest, left, false), restating: next.revision };
 
-  function describe(found: Manifest | undefined, findings: readonly string[], what: AuditResult['damage']) {
-    return { date, rows: found?.rows ?? 0, findings, damage: what, manifest: found, restating: null };
+  function describe(found: Manifest | undefined, findings: readonly string[], isDamaged: boolean) {
+    return { date, rows: found?.rows ?? 0, findings, isDamaged, manifest: found, restating: null };
   }
 }
 

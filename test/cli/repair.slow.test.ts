@@ -103,19 +103,34 @@ describe('damage to what is sealed', () => {
     expect(repaired.stdout).toMatch(/ok {4}2026-11-20 .*; repaired: sealed again as revision 2\n/);
     await copyFile(join(cwd, 'backup'), at(old));
     expect((await verify('--date', old)).code).toBe(0);
+    const manifest = recordAt(`session=${old}`, 'manifest.json');
+    await writeFile(manifest, (await readFile(manifest, 'utf8')).replace('"rows": ', '"rows": 9'));
+    const run = await type('run', job);
+    expect(run.code, run.stderr).toBe(3);
+    expect((await type('status', job)).stdout).toMatch(/damaged: 2026-11-04, .*manifest.json was edited/);
   });
 
-  it('of a manifest that cannot be read is told with the two steps to take', async () => {
-    const manifest = recordAt(`session=${SECOND}`, 'manifest.json');
-    await truncate(manifest, 100);
-    const repaired = await verify('--repair');
-    expect(repaired.code).toBe(1);
-    expect(repaired.stdout).toContain(
-      `  -> move _flowdrop/trades/session=${SECOND}/manifest.json away, then: flowdrop backfill nightly --from ${SECOND} --to ${SECOND}\n`,
+  it('of manifests that were edited, cut off, or are of another date is repaired by a run, which keeps the rows', async () => {
+    const manifest = (date: string) => recordAt(`session=${date}`, 'manifest.json');
+    const text = await readFile(manifest(FIRST), 'utf8');
+    await writeFile(manifest(FIRST), text.replace('"revision": 1', '"revision": 999999'));
+    await copyFile(manifest(SECOND), manifest(THIRD));
+    await truncate(manifest(SECOND), 100);
+    const drop = await readFile(at(THIRD));
+    const found = await verify();
+    expect(found.code).toBe(1);
+    expect(found.stdout).toMatch(/FAIL {2}2026-11-18 .*was edited/);
+    expect(found.stdout).toMatch(/FAIL {2}2026-11-20 .*is the manifest of trades 2026-11-19 revision 1\n/);
+    const run = await type('--json', 'run', job);
+    expect(run.code, run.stderr).toBe(0);
+    const dates = [FIRST, SECOND, THIRD].map((date) =>
+      expect.objectContaining({ date, status: 'sealed', revision: 2 }),
     );
-    await rm(manifest);
-    expect((await type('backfill', job, '--from', SECOND, '--to', SECOND)).code).toBe(0);
-    expect((await verify()).code).toBe(0);
+    expect(JSON.parse(run.stdout)).toMatchObject({ dates, damaged: {} });
+    expect(await readFile(historyAt(THIRD, 1, 'trades.parquet'))).toEqual(drop);
+    const again = await verify();
+    expect(again.code, again.stdout).toBe(0);
+    expect(again.stdout).toContain('note  2026-11-20  revision 1 is lost: its manifest was edited or damaged when');
   });
 });
 

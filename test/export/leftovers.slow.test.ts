@@ -265,17 +265,18 @@ describe('a decision that cannot be carried out', () => {
     expect(logged('decision-unfinished')).toHaveLength(1);
   });
 
-  it('is left alone where the sealed manifest is damaged, and the others go on', async () => {
+  it('is void where the sealed manifest is damaged: the date is sealed anew', async () => {
     await run({ range: { from: DATE, to: DATE } });
-    const decided = await leaveDecision(DATE, 'their bytes', await readManifest(store, 'trades', DATE));
+    await leaveDecision(DATE, 'their bytes', await readManifest(store, 'trades', DATE));
     await writeFile(join(root, manifestKey('trades', DATE)), '{');
     const result = await run();
-    expect(result.dates).toEqual([
-      expect.objectContaining({ date: DATE, error: expect.objectContaining({ code: 'MANIFEST_INVALID' }) }),
-      expect.objectContaining({ date: OTHER, status: 'sealed' }),
+    expect(statuses(result)).toEqual([
+      [OTHER, 'sealed', 1],
+      [DATE, 'sealed', 3],
     ]);
-    const key = sealingDecisionKey('trades', DATE, 2);
-    expect(parseManifest((await store.get(key)) ?? Buffer.from(''), key)).toEqual(decided);
+    await run();
+    expect(await store.head(sealingDecisionKey('trades', DATE, 2))).toBeUndefined();
+    expect(await verify(DATE)).toEqual([]);
   });
 });
 
@@ -353,7 +354,7 @@ describe('a sealed date whose object', () => {
     expect(judgeRun({ ...healed, gaps: [], lost: [] })).toBeUndefined();
   });
 
-  it('is whole costs no request of its own', async () => {
+  it('is whole costs no request but for its manifest', async () => {
     await run();
     const calls: string[] = [];
     const counting = new Proxy(store, {
@@ -374,7 +375,7 @@ describe('a sealed date whose object', () => {
     ];
     expect(calls).toEqual([
       'list _flowdrop/sealing/trades/',
-      ...['get _flowdrop/trades/condition.json', 'list _flowdrop/trades/session=', 'list trades/'],
+      ...conditions,
       // Whose dataset it is.
       `get ${manifestKey('trades', DATE)}`,
       // Rows that were counted are noted.

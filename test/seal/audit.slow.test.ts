@@ -178,7 +178,7 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
       ['schema hash', { schema_hash: 'sha256:0' }, /has the schema hash/],
       ['order', { sort: ['time', 'id'] }, /not in the order of time, id/],
       ['compression', { compression: 'snappy' }, /the compression zstd/],
-      ['date', { date: '2026-11-18' }, /that of trades 2026-11-18/],
+      ['date', { date: '2026-11-18' }, /the manifest of trades 2026-11-18/],
       [
         'checks',
         { checks: [{ check: 'unique-id', on_failure: 'fail', passed: true, found: 3, allowed: 0 }] },

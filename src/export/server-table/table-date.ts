@@ -6,7 +6,7 @@
  */
 import { Fault } from '../../core/errors.ts';
 import { formatSettings } from '../../engine/literal.ts';
-import { readManifest } from '../../ledger/sealed-dates.ts';
+import { readValidManifest } from '../../ledger/sealed-dates.ts';
 import { readIndependently } from '../../seal/verify-file.ts';
 import { encodingOf, readChecksum } from '../../seal/write-parquet.ts';
 import { NO_QUARANTINE } from '../../stage/quarantine.ts';
@@ -80,7 +80,7 @@ export async function exportTable(
   };
   const draft = async () => {
     const { dataset } = job.drop;
-    const revision = ((await readManifest(context.store, dataset, date))?.revision ?? 0) + 1;
+    const revision = ((await readValidManifest(context.store, dataset, date))?.revision ?? 0) + 1;
     const deps = { store: context.store, source, keepKnown: shape.keepKnown, signal };
     return draftOnServer(deps, { dataset, date, revision, path }, { sql, checksum });
   };

@@ -8,7 +8,7 @@ import type { Store } from '../../store/store.ts';
 import { readConditionDocument } from '../condition-file.ts';
 import { manifestKey, tablePrefix } from '../layout.ts';
 import type { Manifest } from '../manifest.ts';
-import { dropKeyOf, readManifest } from '../sealed-dates.ts';
+import { dropKeyOf, readValidManifest } from '../sealed-dates.ts';
 import { locateTable, readHint, readTable, settleHint, writeTableVersion } from './table-log.ts';
 import { createMetadata, listTableDates, type TableDate, type TableMetadata } from './table-metadata.ts';
 import { listTableFields } from './table-schema.ts';
@@ -102,7 +102,8 @@ async function findChanges(
     if (revision === null) continue;
     const known = inTable.get(date);
     if (known?.revision === revision && known.rows === rows && known.sizeBytes === size) continue;
-    const manifest = await readManifestOrNone(store, dataset, date);
+    // A damaged one is reported by the run; the table keeps what it has of the date.
+    const manifest = await readValidManifest(store, dataset, date);
     if (manifest && manifest.manifest_hash !== known?.manifestHash) toPut.push(manifest);
   }
   const removed: TableChange[] = [];
@@ -114,16 +115,6 @@ async function findChanges(
   }
   const sealed = toPut.sort((a, b) => compareTexts(a.sealed_at, b.sealed_at) || compareTexts(a.date, b.date));
   return [...sealed.map((manifest) => ({ kind: 'put' as const, manifest, key: dropKeyOf(manifest) })), ...removed];
-}
-
-/** A damaged manifest is reported by whoever needs it; the table keeps what it has of the date. */
-async function readManifestOrNone(store: Store, dataset: string, date: string): Promise<Manifest | undefined> {
-  try {
-    return await readManifest(store, dataset, date);
-  } catch (error) {
-    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
-    return undefined;
-  }
 }
 
 function compareTexts(a: string, b: string): number {

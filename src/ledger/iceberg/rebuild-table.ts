@@ -15,7 +15,7 @@ import {
   tableMetadataPrefix,
 } from '../layout.ts';
 import { type Manifest, readSigned } from '../manifest.ts';
-import { listSealedDates, readManifest } from '../sealed-dates.ts';
+import { listSealedDates, readValidManifest } from '../sealed-dates.ts';
 import { growTable } from './commit-table.ts';
 import { keyOf, listTableVersions, writeTableVersion } from './table-log.ts';
 import { readManifestList, type TableChange } from './table-snapshots.ts';
@@ -33,13 +33,13 @@ export interface RebuiltTable {
   readonly removed: number;
 }
 
-/** @throws StoreFault; Fault `TABLE_BUSY`, `MANIFEST_INVALID` */
+/** @throws StoreFault; Fault `TABLE_BUSY` */
 export async function rebuildTable(store: Store, dataset: string, nowMs: number): Promise<RebuiltTable> {
   const left = new Map<string, string>();
   const changes: { readonly manifest: Manifest; readonly change: TableChange }[] = [];
   const files = await listSizes(store, dropsPrefix(dataset));
   for (const date of await listSealedDates(store, dataset)) {
-    const sealed = await readManifest(store, dataset, date);
+    const sealed = await readValidManifest(store, dataset, date, ({ message }) => left.set(date, message));
     const replaced = await readReplaced(store, dataset, date, sealed?.revision ?? 0);
     const taken = new Set<string>();
     for (const manifest of [...(sealed ? [sealed] : []), ...replaced]) {
@@ -79,8 +79,9 @@ async function readReplaced(store: Store, dataset: string, date: string, sealed:
     const place = parseDatasetKey(dataset, key);
     if (place?.kind !== 'history' || key !== historyKey(dataset, date, place.revision, MANIFEST_FILENAME)) continue;
     if (place.revision >= sealed) continue;
-    const { manifest } = readSigned((await store.get(key)) ?? new Uint8Array(), `${store.url}/${key}`);
-    if (manifest) manifests.push(manifest);
+    const of = { dataset, date, revision: place.revision };
+    const { manifest, findings } = readSigned((await store.get(key)) ?? new Uint8Array(), `${store.url}/${key}`, of);
+    if (manifest && findings.length === 0) manifests.push(manifest);
   }
   return manifests.sort((a, b) => b.revision - a.revision);
 }
