@@ -145,8 +145,9 @@ async function readMailed(
   date: string,
 ): Promise<{ readonly revision: number; readonly sent: SentReport } | undefined> {
   const id = identifyReport(report);
-  const bytes = await store.get(receiptKey(job.name, date, id));
-  const receipt = bytes && parseReceipt(bytes);
+  const key = receiptKey(job.name, date, id);
+  const bytes = await store.get(key);
+  const receipt = bytes && parseReceipt(bytes, { job: job.name, date, where: `${store.url}/${key}` });
   if (!receipt) return undefined;
   // A test mail to somebody else is not the report.
   const addresses = report.to.map(({ address }) => formatRecipientKey(address));

@@ -6,6 +6,7 @@
 
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
+import { isFault } from '../core/errors.ts';
 import type { Job, JobReport } from '../job/job.ts';
 import { readConditionDocument } from '../ledger/condition-file.ts';
 import { parseReceiptDate, receiptKey, reportsPrefix } from '../ledger/layout.ts';
@@ -90,8 +91,10 @@ export async function readReceipt(
   date: string,
   id: string,
 ): Promise<Receipt | undefined> {
-  const bytes = await context.store.get(receiptKey(job.name, date, id));
-  return bytes && parseReceipt(bytes);
+  const { store } = context;
+  const key = receiptKey(job.name, date, id);
+  const bytes = await store.get(key);
+  return bytes && parseReceipt(bytes, { job: job.name, date, where: `${store.url}/${key}` });
 }
 
 /** Recipients of a date. For a past date that a run reported on: only those who were recipients then. */
@@ -105,8 +108,20 @@ async function findFirstDate(context: DeliverContext, job: Job, id: string): Pro
   for await (const { key } of context.store.list(reportsPrefix(job.name))) {
     const date = parseReceiptDate(job.name, id, key);
     if (date === undefined) continue;
-    const receipt = await readReceipt(context, job, date, id);
-    if (receipt !== undefined && receipt.by_hand !== true) return date;
+    if (await isOfRun(context, job, date, id)) return date;
   }
   return undefined;
 }
+
+/** A receipt that cannot be read counts as one of a run: its own date fails, and the others are mailed. */
+async function isOfRun(context: DeliverContext, job: Job, date: string, id: string): Promise<boolean> {
+  try {
+    const receipt = await readReceipt(context, job, date, id);
+    return receipt !== undefined && receipt.by_hand !== true;
+  } catch (error) {
+    if (!isFault(error) || !UNREADABLE_CODES.includes(error.code)) throw error;
+    return true;
+  }
+}
+
+const UNREADABLE_CODES = ['RECEIPT_INVALID', 'OBJECT_TOO_LARGE'];

@@ -249,10 +249,12 @@ async function readNewest(context: TurnContext, place: ReceiptPlace): Promise<Ne
 
 async function readClaim({ store }: TurnContext, place: ReceiptPlace, number: number): Promise<Newest> {
   const { job, date, report } = place;
-  const claim = number === 0 ? undefined : await store.get(claimKey(job, date, report, number));
+  const claimAt = claimKey(job, date, report, number);
+  const claim = number === 0 ? undefined : await store.get(claimAt);
   const isReceipt = claim !== undefined && !OLD_CLAIM.test(Buffer.from(claim).toString('utf8'));
-  const bytes = isReceipt ? claim : await store.get(receiptKey(job, date, report));
-  return { number, receipt: bytes && parseReceipt(bytes) };
+  const key = isReceipt ? claimAt : receiptKey(job, date, report);
+  const bytes = isReceipt ? claim : await store.get(key);
+  return { number, receipt: bytes && parseReceipt(bytes, { job, date, where: `${store.url}/${key}` }) };
 }
 
 /** Two clocks: one never jumps, the other keeps running while the machine sleeps. */

@@ -203,17 +203,27 @@ export function encodeReceipt(receipt: Receipt): Uint8Array {
   return Buffer.from(`${JSON.stringify(receipt, null, 2)}\n`);
 }
 
+/** Whose receipt it must be, and where it was read. */
+interface ReceiptPlace extends Pick<Receipt, 'job' | 'date'> {
+  readonly where: string;
+}
+
 /**
  * @throws Fault `RECEIPT_INVALID`: without a readable receipt nothing is sent, because everyone might be mailed twice
  */
-export function parseReceipt(bytes: Uint8Array): Receipt {
-  try {
-    return receiptSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
-  } catch (error) {
-    const cause = error instanceof z.ZodError ? z.prettifyError(error) : describeError(error);
-    throw new Fault('RECEIPT_INVALID', `the receipt cannot be read: ${cause}`, {
-      hint: 'Restore or correct it in the store. If you delete its folder, everyone is mailed again.',
-      cause: error,
+export function parseReceipt(bytes: Uint8Array, { job, date, where }: ReceiptPlace): Receipt {
+  const invalid = (what: string, cause?: unknown) =>
+    new Fault('RECEIPT_INVALID', `${where} ${what}, so the report of ${date} is mailed to nobody`, {
+      hint: 'Restore or correct the file in the store. If you delete its folder, everyone is mailed again.',
+      cause,
     });
+  let receipt: Receipt;
+  try {
+    receipt = receiptSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
+  } catch (error) {
+    const why = error instanceof z.ZodError ? z.prettifyError(error).replaceAll('\n', ' ') : describeError(error);
+    throw invalid(`is not a receipt (${why})`, error);
   }
+  if (receipt.job === job && receipt.date === date) return receipt;
+  throw invalid(`is the receipt of ${receipt.job} ${receipt.date}`);
 }

@@ -3,7 +3,7 @@
  * arrives; what delivery decides is in `test/deliver/deliver.slow.test.ts`, the mail itself in `test/mail`.
  */
 import type { ChildProcess } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import type { SMTPServerOptions } from 'smtp-server';
@@ -21,7 +21,7 @@ const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
   cwd = await folder();
-  const service = await startService(['--generate', '1', '--generate-rows', '500']);
+  const service = await startService(['--generate', '2', '--generate-rows', '500']);
   cleanups.push(() => service.stop());
   env = service.env;
 });
@@ -100,6 +100,24 @@ describe('a report whose process is killed', () => {
       await receiver.close();
     }
   });
+});
+
+it('a broken receipt fails its own date, by name, and the next date is mailed', async () => {
+  const reports = 'reports:\n  - template: flow\n    to: [desk@example.com]';
+  const job = await writeJob(cwd, { name: 'broken', to: 'broken-drops', reports });
+  expect((await flowdrop(['run', job, '--no-report'], { cwd, env })).code).toBe(0);
+  const store = join(cwd, 'broken-drops');
+  const dates = (await listFiles(join(store, 'trades'))).map((file) => file.slice('session='.length).slice(0, 10));
+  const [first = '', second = ''] = [...new Set(dates)].toSorted();
+  expect((await flowdrop(['report', job, '--date', first], { cwd, env })).code).toBe(0);
+  const [receipt = ''] = (await listFiles(store)).filter((file) => file.endsWith('receipt.json'));
+  await writeFile(join(store, receipt), '{"version": 2');
+  const { code, stdout, stderr } = await flowdrop(['run', job], { cwd, env });
+  expect(code, stderr).toBe(1);
+  expect(stdout + stderr).toContain(`${receipt} is not a receipt`);
+  expect(stdout + stderr).toContain(`so the report of ${first} is mailed to nobody`);
+  const mailed = (await listFiles(join(store, '_flowdrop', 'reports'))).filter((file) => file.endsWith('.eml'));
+  expect(mailed.map((file) => /session=(.{10})/.exec(file)?.[1])).toEqual([first, second]);
 });
 
 describe('report --preview', () => {

@@ -17,6 +17,7 @@ import {
 const REPORT = { report: 'flow', job: 'nightly-trades', date: '2026-11-19', revision: 1 };
 const IDENTITY = { ...REPORT, worker: 'this one' };
 const createReceipt = (identity: typeof IDENTITY) => openReceipt(identity, undefined, false);
+const AT = { job: 'nightly-trades', date: '2026-11-19', where: 'file:///store/receipt.json' };
 const MAIL = { ...REPORT, recipient: 'desk@example.com', domain: 'example.com' };
 
 function buildEntry(status: RecipientReceipt['status']): RecipientReceipt {
@@ -26,7 +27,7 @@ function buildEntry(status: RecipientReceipt['status']): RecipientReceipt {
 describe('a receipt', () => {
   test('is read back as it was written', () => {
     const receipt = recordRecipient(createReceipt(IDENTITY), 'Desk@Example.com ', buildEntry('sent'));
-    expect(parseReceipt(encodeReceipt(receipt))).toEqual({
+    expect(parseReceipt(encodeReceipt(receipt), AT)).toEqual({
       version: 2,
       ...IDENTITY,
       recipients: { 'desk@example.com': buildEntry('sent') },
@@ -45,10 +46,14 @@ describe('a receipt', () => {
     '[]',
     '{"version":2}',
     JSON.stringify({ ...createReceipt(IDENTITY), version: 3 }),
+    JSON.stringify({ ...createReceipt(IDENTITY), date: '2026-11-18' }),
     JSON.stringify({ ...createReceipt(IDENTITY), recipients: { a: { status: 'lost' } } }),
   ])('that reads %j is a fault: nobody is mailed on a guess', (text) => {
-    expect(() => parseReceipt(Buffer.from(text))).toThrow(
-      expect.objectContaining({ code: 'RECEIPT_INVALID', hint: expect.any(String) }),
+    expect(() => parseReceipt(Buffer.from(text), AT)).toThrow(
+      expect.objectContaining({
+        code: 'RECEIPT_INVALID',
+        message: expect.stringMatching(/receipt.json .* 2026-11-19/),
+      }),
     );
   });
 });
@@ -100,7 +105,7 @@ describe('the receipt of the next revision', () => {
 
   test('of version 1 is read as it is', () => {
     const old = { ...first, version: 1 };
-    expect(parseReceipt(Buffer.from(JSON.stringify(old)))).toEqual(old);
+    expect(parseReceipt(Buffer.from(JSON.stringify(old)), AT)).toEqual(old);
   });
 });
 
