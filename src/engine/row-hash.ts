@@ -13,8 +13,8 @@ export interface HashedColumn {
 }
 
 const WORD_BITS = 64;
-/** JSON has no such numbers: they arrive as nulls. */
-const NO_NUMBERS = "['nan', '-nan', 'inf', '-inf']";
+/** JSON has no such numbers: they arrive as nulls, or as these texts, and are null in a drop. */
+export const NO_NUMBERS: readonly string[] = ['nan', '-nan', 'inf', '-inf', 'NaN', 'Infinity', '-Infinity'];
 
 /** Column names of a row's hashes, in an answer that also has the row's values. */
 export const ROW_ID_HASH = 'flowdrop_id_hash';
@@ -50,7 +50,7 @@ export function addHashes(a: string | undefined, b: string | undefined): string 
 function valueText({ name, type }: HashedColumn): string {
   switch (type) {
     case 'double':
-      return `transform(${textOf(name)}, ${NO_NUMBERS}, ['', '', '', ''])`;
+      return `transform(${textOf(name)}, [${NO_NUMBERS.map((text) => `'${text}'`).join(', ')}], [${NO_NUMBERS.map(() => "''").join(', ')}])`;
     case 'wall': {
       // The separator between date and time, and fractions of a second, differ only in form.
       const text = textOf(name);

@@ -3,7 +3,7 @@
  * the stage (`stage/quarantine.ts`) until they are sealed beside the drop.
  */
 import { isFault } from '../core/errors.ts';
-import { formatCount } from '../core/units.ts';
+import { formatCount, formatDollars } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import type { BadRowCount } from '../stage/quarantine.ts';
 import { countAllowed, type Quarantine, tooManyBadRows } from '../stage/quarantine.ts';
@@ -42,9 +42,9 @@ export async function forgetWhenBad<T>(stage: Pick<Stage, 'forgetBad'>, fetch: (
   }
 }
 
-/** `3 of 60,000 rows are in quarantine: 2 "time" is not a time YYYY-MM-DD HH:MM:SS, 1 is not UTF-8`; without any, `undefined`. @param good rows beside them */
+/** `3 of 60,000 rows are in quarantine (premium $1.20K): 2 "time" is not a time YYYY-MM-DD HH:MM:SS, 1 is not UTF-8`; without any, `undefined`. @param good rows beside them */
 export function describeQuarantine(
-  { rows, reasons }: Pick<Quarantine, 'rows' | 'reasons'>,
+  { rows, reasons, premium }: Pick<Quarantine, 'rows' | 'reasons' | 'premium'>,
   good: number,
 ): string | undefined {
   if (rows === 0) return undefined;
@@ -52,7 +52,14 @@ export function describeQuarantine(
   const others = reasons.slice(SHOWN_REASONS).reduce((sum, reason) => sum + reason.rows, 0);
   const rest = others > 0 ? [`${formatCount(others)} for other reasons`] : [];
   const verb = rows === 1 ? 'is' : 'are';
-  return `${formatCount(rows)} of ${formatCount(good + rows)} rows ${verb} in quarantine: ${[...shown, ...rest].join(', ')}`;
+  return `${formatCount(rows)} of ${formatCount(good + rows)} rows ${verb} in quarantine${describePremium(rows, premium)}: ${[...shown, ...rest].join(', ')}`;
+}
+
+/** What the day's sums lack. */
+function describePremium(rows: number, premium: Quarantine['premium']): string {
+  if (premium === undefined) return '';
+  if (premium.rows === 0) return ' (premium unknown)';
+  return ` (premium ${formatDollars(premium.dollars)}${premium.rows < rows ? ' or more' : ''})`;
 }
 
 export function joinReasons(...reasons: readonly (string | undefined)[]): string | undefined {

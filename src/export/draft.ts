@@ -81,17 +81,23 @@ export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
   };
 }
 
-/** Rows that were quarantined, rewritten, or null where the contract allows no null. */
+/** Rows that were quarantined, rewritten, or null where they should not be. */
 function describeOddities({
   rows,
   ids,
+  premium,
   reasons,
   rewritten,
   nulls,
 }: Quarantine): Pick<ManifestDraft, 'quarantine' | 'rewritten' | 'nulls'> {
   return {
     ...(rows > 0
-      ? { quarantine: { filename: QUARANTINE_FILENAME, rows, ids, reasons: reasons.map((each) => ({ ...each })) } }
+      ? {
+          quarantine: {
+            ...{ filename: QUARANTINE_FILENAME, rows, ids, premium: premium?.dollars },
+            reasons: reasons.map((each) => ({ ...each })),
+          },
+        }
       : {}),
     ...(rewritten.length > 0 ? { rewritten: rewritten.map((each) => ({ ...each })) } : {}),
     ...(nulls.length > 0 ? { nulls: nulls.map((each) => ({ ...each })) } : {}),

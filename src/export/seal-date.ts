@@ -29,6 +29,7 @@ import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts
 import { compareWithBaseline } from './baseline-sessions.ts';
 import { describeJob, draftManifest } from './draft.ts';
 import type { DraftFile } from './draft-file.ts';
+import { findNewNulls } from './new-nulls.ts';
 import { compareWithSealed } from './restate.ts';
 
 interface SealDeps {
@@ -216,19 +217,22 @@ async function writeDrop(
   }
   const shape = { date: stage.date, rows: file.rows, statistics: file.statistics };
   const compared = withSummary ? await compareWithBaseline(deps, job, shape, summaryPath) : [];
+  const oddities = input.audit ? addSealed(quarantine, input.audit.sealed, file) : quarantine;
+  const reported = compared.flatMap(({ findings = [] }) => findings.map(({ column }) => column));
+  const newNulls = await findNewNulls(deps, job, { ...shape, nulls: oddities.nulls }, reported);
   const draft = draftManifest(job, {
     date: stage.date,
     columns,
     file,
     degradedReason: joinReasons(degradedReason, describeQuarantine(quarantine, totals.rows)),
-    quarantine: input.audit ? addSealed(quarantine, input.audit.sealed, file) : quarantine,
+    quarantine: oddities,
     sourceRows: counted?.rows ?? null,
     recount: input.recount,
     duplicates: duplicates + (input.audit?.duplicates ?? 0),
     kept: input.audit?.kept || undefined,
     ids: shared > 0 ? totals.ids : undefined,
     times,
-    checks: [...checks, ...compared],
+    checks: [...checks, ...compared, ...newNulls],
     summary: withSummary ? SUMMARY_FILENAME : null,
     counts: input.counts && COUNTS_FILENAME,
     query: input.query,
@@ -251,18 +255,35 @@ function addSealed(
   { nulls = [], rewritten = [] }: AuditedRows['sealed'],
   { rows, statistics }: VerifiedFile,
 ): Quarantine {
-  const columns = [...new Set([...staged.nulls, ...nulls].map(({ column }) => column))];
   const nullsIn = (name: string) => statistics.find(({ column }) => column === name)?.nulls ?? 0;
-  const forms = new Map<string, Quarantine['rewritten'][number]>();
-  for (const one of [...rewritten, ...staged.rewritten]) {
-    const key = `${one.column} ${one.form}`;
-    forms.set(key, { ...one, rows: Math.min(rows, one.rows + (forms.get(key)?.rows ?? 0)) });
-  }
+  const all = [...nulls, ...staged.nulls];
+  const unread = addRows(
+    all.filter(({ reason }) => reason !== undefined),
+    ({ column }) => nullsIn(column),
+  );
+  const sent = [...new Set(all.filter(({ reason }) => reason === undefined).map(({ column }) => column))].map(
+    (column) => {
+      const others = unread.filter((one) => one.column === column).reduce((sum, one) => sum + one.rows, 0);
+      return { column, rows: nullsIn(column) - others };
+    },
+  );
   return {
     ...staged,
-    nulls: columns.map((column) => ({ column, rows: nullsIn(column) })).filter((one) => one.rows > 0),
-    rewritten: [...forms.values()],
+    nulls: [...sent, ...unread].filter((one) => one.rows > 0),
+    rewritten: addRows([...rewritten, ...staged.rewritten], () => rows),
   };
+}
+
+/** Adds up what has the same other members. @param most rows that there can be */
+function addRows<One extends { readonly rows: number }>(list: readonly One[], most: (one: One) => number): One[] {
+  const sums = new Map<string, One>();
+  for (const one of list) {
+    const key = Object.entries({ ...one, rows: 0 })
+      .sort()
+      .join();
+    sums.set(key, { ...one, rows: Math.min(most(one), one.rows + (sums.get(key)?.rows ?? 0)) });
+  }
+  return [...sums.values()];
 }
 
 /** Logs how long each step of a seal took, for whoever asks where the time went. */

@@ -10,7 +10,7 @@ import { CONDITIONS } from '../plan/conditions.ts';
 import { acceptedGapSchema } from '../state/accepted-gap.ts';
 import { auditRecordSchema } from '../state/audit-record.ts';
 import type { Store } from '../store/store.ts';
-import { listDoubts } from './doubts.ts';
+import { listDoubts, sumNulls } from './doubts.ts';
 import { conditionKey, dropFilename } from './layout.ts';
 import type { Manifest } from './manifest.ts';
 
@@ -35,6 +35,8 @@ const entrySchema = z.looseObject({
   degraded_reason: z.string().optional(),
   /** Failed checks of the sealed revision, in words; absent if all passed. */
   doubts: z.array(z.string()).optional(),
+  /** Values by column that are null because they could not be read, or although the contract has none; absent without any. */
+  nulls: z.record(z.string(), z.number().int()).optional(),
   /** The last comparison of the sealed revision with the source; absent before the first. */
   audit: auditRecordSchema.optional(),
   /** For a gap that a person accepted. */
@@ -139,6 +141,7 @@ export function describeSealed(manifest: Manifest, damage?: string): ConditionEn
     damage,
     degraded_reason: manifest.degraded_reason,
     doubts: doubts.length === 0 ? undefined : [...doubts],
+    nulls: sumNulls(manifest),
   };
 }
 

@@ -11,9 +11,16 @@ const MAX_SAID = 5;
 export function listDoubts({ checks = [] }: Pick<Manifest, 'checks'>): readonly string[] {
   return checks.flatMap((result) => {
     if (result.passed) return [];
-    const { check, findings, found } = result;
-    return check === 'baseline' ? listFindings(findings, found) : [describeCheck(result)];
+    const { findings, found } = result;
+    return findings === undefined ? [describeCheck(result)] : listFindings(findings, found);
   });
+}
+
+/** Nulls by column that should not be there, whatever their reason; `undefined` without any. */
+export function sumNulls({ nulls = [] }: Pick<Manifest, 'nulls'>): Readonly<Record<string, number>> | undefined {
+  const sums: Record<string, number> = {};
+  for (const { column, rows } of nulls) sums[column] = (sums[column] ?? 0) + rows;
+  return nulls.length === 0 ? undefined : sums;
 }
 
 /** `check dates: 3 rows have another date, allowed are 0`. */
@@ -30,7 +37,8 @@ export function describeCheck({ check, column, found, allowed, tolerance, findin
     case 'dates':
       return `check dates: ${found} rows have another date, allowed are ${allowed}`;
     case 'baseline':
-      return `check baseline: ${listFindings(findings, found).join('; ')}`;
+    case 'new-nulls':
+      return `check ${check}: ${listFindings(findings, found).join('; ')}`;
     default:
       return `check ${check}: found ${found}, allowed ${allowed}`;
   }

@@ -63,12 +63,21 @@ const recountSchema = z.looseObject({
 /** Values of a column that were converted without loss, such as 12.0 to a whole number. */
 const rewrittenSchema = z.looseObject({ column: z.string(), form: z.string(), rows: z.int().nonnegative() });
 
+const nullsSchema = z.looseObject({
+  column: z.string(),
+  rows: z.int().nonnegative(),
+  /** Completes a sentence that begins with the column's name; absent for nulls that the source sent. */
+  reason: z.string().optional(),
+});
+
 const quarantineSchema = z.looseObject({
   /** Name of the file with the quarantined rows, one of `files`. */
   filename: z.string(),
   rows: z.int().nonnegative(),
   /** Distinct ids of these rows that no row of the drop has. */
   ids: z.int().nonnegative(),
+  /** Dollars, of the rows whose premium can be read; absent if the drop has no column `premium`. */
+  premium: z.number().optional(),
   /** Rows by fault; `column` is empty when the whole row is bad. */
   reasons: z.array(z.looseObject({ column: z.string(), reason: z.string(), rows: z.int().nonnegative() })),
 });
@@ -135,8 +144,11 @@ export const manifestSchema = z.looseObject({
   quarantine: quarantineSchema.optional(),
   /** Values that were converted; absent when there are none. */
   rewritten: z.array(rewrittenSchema).optional(),
-  /** Nulls in columns that have none by contract; absent when there are none. */
-  nulls: z.array(z.looseObject({ column: z.string(), rows: z.int().nonnegative() })).optional(),
+  /**
+   * Nulls in columns that have none by contract, and values of model columns that could not be read, with the reason;
+   * absent when there are none.
+   */
+  nulls: z.array(nullsSchema).optional(),
   /** Results of the job's checks on these rows. */
   checks: z.array(checkResultSchema).optional(),
   /** Rows that the source no longer had when an audit restated the date, and that it kept; absent when there are none. */

@@ -9,7 +9,7 @@ import { isSealed, type SealedCondition } from '../plan/conditions.ts';
 import type { AuditRecord } from '../state/audit-record.ts';
 import type { Store } from '../store/store.ts';
 import type { ConditionEntry } from './condition-file.ts';
-import { listDoubts } from './doubts.ts';
+import { listDoubts, sumNulls } from './doubts.ts';
 import {
   dropKey,
   dropsPrefix,
@@ -30,6 +30,8 @@ export interface SealedFacts {
   readonly degraded_reason?: string | undefined;
   /** Failed checks, in words. */
   readonly doubts?: readonly string[] | undefined;
+  /** Nulls by column that should not be there. */
+  readonly nulls?: Readonly<Record<string, number>> | undefined;
   /** The last comparison with the source, as far as `condition.json` has it. */
   readonly audit?: AuditRecord | undefined;
   /** Name of the drop's file; absent: `<dataset>.parquet`. */
@@ -100,9 +102,9 @@ async function listRevisions(store: Store, dataset: string, since?: string) {
 /** `undefined` when the document has the date as unsealed, or has a revision that was replaced since. */
 function factsOf(entry: ConditionEntry | undefined, replaced: number): SealedFacts | undefined {
   if (entry === undefined || !isSealed(entry.condition)) return undefined;
-  const { condition, rows, revision, damage, degraded_reason, doubts, filename, audit } = entry;
+  const { condition, rows, revision, damage, degraded_reason, doubts, nulls, filename, audit } = entry;
   const isNewest = revision !== null && revision > replaced;
-  return isNewest ? { condition, rows, revision, damage, degraded_reason, doubts, filename, audit } : undefined;
+  return isNewest ? { condition, rows, revision, damage, degraded_reason, doubts, nulls, filename, audit } : undefined;
 }
 
 /** A damaged manifest makes its date degraded. */
@@ -113,5 +115,5 @@ async function readManifestFacts(store: Store, dataset: string, date: string): P
   });
   return manifest === undefined
     ? { condition: 'degraded', rows: null, revision: null, damage }
-    : { ...manifest, doubts: listDoubts(manifest), filename: manifest.files[0].filename };
+    : { ...manifest, doubts: listDoubts(manifest), nulls: sumNulls(manifest), filename: manifest.files[0].filename };
 }

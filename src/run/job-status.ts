@@ -50,6 +50,8 @@ export interface DateStatus {
   readonly degraded_reason?: string | undefined;
   /** Failed checks of a sealed date, in words; absent if all passed. */
   readonly doubts?: readonly string[] | undefined;
+  /** Values by column that are null because they could not be read, or although the contract has none. */
+  readonly nulls?: Readonly<Record<string, number>> | undefined;
   /** The last comparison of the sealed revision with the source; absent before the first. */
   readonly audit?: AuditRecord | undefined;
   /** Who accepted the gap, when and why; null if nobody did. */
@@ -284,6 +286,7 @@ function describeDate(
     damage: sealed?.damage ?? null,
     degraded_reason: sealed?.degraded_reason,
     doubts: sealed?.doubts?.length ? sealed.doubts : undefined,
+    nulls: sealed?.nulls,
     audit: sealed?.audit,
     accepted: accepted?.condition === condition ? accepted : null,
   };

@@ -7,6 +7,8 @@
 import { isUtf8 } from 'node:buffer';
 import { listMembers, type Member, type RowBytes, skipNested, walkRows } from '../core/json-bytes.ts';
 import { tryParseJson } from '../core/json-file.ts';
+import { NO_NUMBERS } from '../engine/row-hash.ts';
+import type { JobColumn } from '../job/job.ts';
 import { isColumnName, type RuleContext } from './column-rule.ts';
 import { type JudgeValue, judgeColumn, SAME_TEXT, type Token } from './column-value.ts';
 
@@ -20,6 +22,8 @@ export interface BadRow {
   readonly reason: string;
   readonly bytes: Buffer;
   readonly keys: RowKeys;
+  /** Dollars; null if the row has no readable premium. */
+  readonly premium: number | null;
 }
 
 /** Number of values of a column that arrived in another form. */
@@ -35,8 +39,11 @@ interface ChangedPlace {
   readonly keys: RowKeys;
 }
 
+/** Nulls of a column: as they came, or values that could not be read. */
 export interface ColumnNulls {
   readonly column: string;
+  /** Completes the sentence that begins with the column's name; absent for nulls that came as such. */
+  readonly reason?: string | undefined;
   readonly rows: number;
 }
 
@@ -46,7 +53,7 @@ export interface JudgedPage {
   readonly good: number;
   readonly bad: readonly BadRow[];
   readonly rewritten: readonly RewrittenValues[];
-  /** Nulls in columns where the contract allows none. */
+  /** Values that could not be read, and nulls in columns where the contract allows none. */
   readonly nulls: readonly ColumnNulls[];
   /**
    * Rows whose values differ from the source's own, because they were null or rewritten: the keys of one row for each
@@ -69,20 +76,16 @@ export function judgePage(data: Uint8Array, context: RuleContext, counted: reado
 }
 
 class RowJudge {
-  readonly #columns: readonly { readonly name: string; readonly judge: JudgeValue; readonly oftenNull: boolean }[];
+  readonly #columns: readonly (Pick<JobColumn, 'name' | 'type' | 'oftenNull'> & { readonly judge: JudgeValue })[];
   readonly #counted: readonly string[];
   readonly #bad: BadRow[] = [];
-  readonly #forms = new Map<string, { column: string; form: string; rows: number }>();
-  readonly #nulls = new Map<string, number>();
+  readonly #forms = new Tally();
+  readonly #nulls = new Tally();
   readonly #changed = new Map<string, ChangedPlace>();
   readonly #fields = new Set<string>();
 
   constructor(context: RuleContext, counted: readonly string[]) {
-    this.#columns = context.job.source.columns.map((column) => ({
-      name: column.name,
-      judge: judgeColumn(column, context),
-      oftenNull: column.oftenNull,
-    }));
+    this.#columns = context.job.source.columns.map((column) => ({ ...column, judge: judgeColumn(column, context) }));
     this.#counted = counted;
   }
 
@@ -101,22 +104,29 @@ class RowJudge {
     for (const name of values.keys()) this.#fields.add(fieldColumn(name));
     const parts: string[] = [];
     const forms: { column: string; form: string }[] = [];
-    const nulls: string[] = [];
-    for (const { name, judge, oftenNull } of this.#columns) {
+    const nulls: { column: string; unread: string }[] = [];
+    const changed: string[] = [];
+    for (const { name, type, judge, oftenNull } of this.#columns) {
       const judgement = judge(values.get(name) ?? { kind: 'absent', text: '' });
       if ('reason' in judgement) return this.#refuse(bytes, members, name, judgement.reason);
-      if (judgement.form !== undefined) forms.push({ column: name, form: judgement.form });
-      if (judgement.json === 'null' && !oftenNull) nulls.push(name);
-      parts.push(`${JSON.stringify(name)}:${judgement.json}`);
+      const { json, form, unread = '' } = judgement;
+      if (form !== undefined) forms.push({ column: name, form });
+      const isNull = json === 'null' && (unread !== '' || !oftenNull);
+      if (isNull) nulls.push({ column: name, unread });
+      // The hash of a number that is none is that of a null.
+      const isSame = isNull
+        ? type === 'double' && NO_NUMBERS.includes(values.get(name)?.text ?? '')
+        : SAME_TEXT.has(form ?? '');
+      if (!isSame && (isNull || form !== undefined)) changed.push(name);
+      parts.push(`${JSON.stringify(name)}:${json}`);
       values.delete(name);
     }
     for (const [name, { kind, text }] of values) {
       parts.push(`${JSON.stringify(fieldColumn(name))}:${JSON.stringify(kind === 'null' ? '' : text)}`);
     }
-    for (const form of forms) this.#count(form.column, form.form);
-    const rewritten = forms.filter(({ form }) => !SAME_TEXT.has(form)).map(({ column }) => column);
-    this.#noteChanged([...nulls, ...rewritten], bytes, members);
-    for (const name of nulls) this.#nulls.set(name, (this.#nulls.get(name) ?? 0) + 1);
+    for (const { column, form } of forms) this.#forms.add(column, form);
+    for (const { column, unread } of nulls) this.#nulls.add(column, unread);
+    this.#noteChanged(changed, bytes, members);
     return `{${parts.join(',')}}`;
   }
 
@@ -125,15 +135,24 @@ class RowJudge {
       data: Buffer.from(lines.join('\n')),
       good: lines.length,
       bad: this.#bad,
-      rewritten: [...this.#forms.values()],
+      rewritten: this.#forms.list().map(({ column, text, rows }) => ({ column, form: text, rows })),
       changed: [...this.#changed.values()],
-      nulls: [...this.#nulls].map(([column, rows]) => ({ column, rows })),
+      nulls: this.#nulls.list().map(({ column, text, rows }) => ({ column, reason: text || undefined, rows })),
       fields: [...this.#fields],
     };
   }
 
   #refuse(bytes: Buffer, members: readonly Member[] | undefined, column: string, reason: string): undefined {
-    this.#bad.push({ column, reason, bytes, keys: this.#readKeys(bytes, members) });
+    const premium = this.#readPremium(bytes, members);
+    this.#bad.push({ column, reason, bytes, keys: this.#readKeys(bytes, members), premium });
+  }
+
+  #readPremium(bytes: Buffer, members: readonly Member[] | undefined): number | null {
+    const member = members?.find(({ name }) => name === 'premium');
+    const token = member && readToken(bytes.subarray(member.start, member.end));
+    const judge = this.#columns.find(({ name, type }) => name === 'premium' && type === 'double')?.judge;
+    const judgement = token && judge?.(token);
+    return judgement === undefined || 'reason' in judgement ? null : (JSON.parse(judgement.json) as number | null);
   }
 
   #noteChanged(columns: readonly string[], bytes: Buffer, members: readonly Member[]): void {
@@ -153,12 +172,21 @@ class RowJudge {
       }),
     );
   }
+}
 
-  #count(column: string, form: string): void {
-    const key = `${column} ${form}`;
-    const counted = this.#forms.get(key) ?? { column, form, rows: 0 };
+/** Counts rows by column and a text. */
+class Tally {
+  readonly #counts = new Map<string, { readonly column: string; readonly text: string; rows: number }>();
+
+  add(column: string, text: string): void {
+    const key = `${column} ${text}`;
+    const counted = this.#counts.get(key) ?? { column, text, rows: 0 };
     counted.rows += 1;
-    this.#forms.set(key, counted);
+    this.#counts.set(key, counted);
+  }
+
+  list(): readonly { readonly column: string; readonly text: string; readonly rows: number }[] {
+    return [...this.#counts.values()];
   }
 }
 

@@ -16,6 +16,21 @@ export function isColumnName(name: string): boolean {
   return name !== '' && !name.startsWith('_');
 }
 
+/**
+ * Columns of a model or for reference, in trades, chains and market structure: no sum and no key needs them. A value that
+ * cannot be read there becomes null, and does not cost its row.
+ */
+const MODEL_COLUMNS: ReadonlySet<string> = new Set([
+  ...['iv', 'delta', 'gamma', 'vega', 'theta', 'rho', 'dex', 'dei', 'bid', 'bid_size', 'ask', 'ask_size'],
+  ...['underlying_price', 'moneyness', 'side', 'earning_date', 'market_cap', 'expiry_days', 'daily_volume'],
+  ...['symbol_meta_earning_date', 'symbol_meta_market_cap'],
+]);
+
+/** Whether an unreadable value of the column becomes null. A sort column or a key of groups is never null. */
+export function isModelColumn({ name, nullable }: Pick<JobColumn, 'name' | 'nullable'>): boolean {
+  return nullable && MODEL_COLUMNS.has(name);
+}
+
 /** The context of a column: its job, and the date of the rows. */
 export interface RuleContext {
   readonly job: Pick<Job, 'source'>;

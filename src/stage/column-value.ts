@@ -8,6 +8,7 @@ import {
   INSTANT_DIGITS,
   INT32,
   INT64,
+  isModelColumn,
   isPartition,
   isWindowed,
   type RuleContext,
@@ -21,8 +22,16 @@ export interface Token {
   readonly text: string;
 }
 
-/** `json` goes into the stage; `form` names the form in which the value arrived, if it was rewritten without loss. */
-type Judgement = { readonly json: string; readonly form?: string | undefined } | { readonly reason: string };
+interface Accepted {
+  /** Goes into the stage. */
+  readonly json: string;
+  /** The form in which the value arrived, if it was rewritten without loss. */
+  readonly form?: string | undefined;
+  /** Why a value of a model column could not be read, and became null. */
+  readonly unread?: string | undefined;
+}
+
+type Judgement = Accepted | { readonly reason: string };
 
 export type JudgeValue = (token: Token) => Judgement;
 
@@ -43,14 +52,16 @@ const MAX_EXPONENT = 40;
 /** A reason follows the column's name in messages: `"oi" is not a whole number`. */
 export function judgeColumn(column: JobColumn, context: RuleContext): JudgeValue {
   const judge = judgeType(column, context);
+  const refuse = ({ reason }: { readonly reason: string }): Judgement =>
+    isModelColumn(column) ? { json: 'null', unread: reason } : { reason };
   return (token) => {
     const isEmpty = token.kind === 'text' && token.text === '' && !isTextKept(column, context);
     if (token.kind === 'null' || token.kind === 'absent' || isEmpty) {
       if (column.nullable) return NULL;
       return { reason: token.kind === 'null' ? 'is null' : isEmpty ? 'is empty' : 'is missing' };
     }
-    if (token.kind === 'nested') return { reason: 'is an object or a list' };
-    return judge(token);
+    const judgement = token.kind === 'nested' ? { reason: 'is an object or a list' } : judge(token);
+    return 'reason' in judgement ? refuse(judgement) : judgement;
   };
 }
 

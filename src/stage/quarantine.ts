@@ -27,8 +27,10 @@ export interface Quarantine {
   readonly ids: number;
   /** Most frequent first. */
   readonly reasons: readonly BadRowCount[];
+  /** Dollars of those rows whose premium can be read, and their number; `undefined` if the job has no premium. */
+  readonly premium?: { readonly dollars: number; readonly rows: number } | undefined;
   readonly rewritten: readonly RewrittenValues[];
-  /** Nulls in columns where the contract allows none. */
+  /** Values that could not be read, and nulls in columns where the contract allows none. */
   readonly nulls: readonly ColumnNulls[];
 }
 
@@ -80,6 +82,7 @@ export class QuarantineTable {
   readonly #name: string;
   /** Quoted name of the stage's table. */
   readonly #stage: string;
+  readonly #hasPremium: boolean;
   /** Whether the table exists: few dates have bad rows, and it is created with the first of them. */
   #exists = false;
   /** Windows recorded by this process whose page is not known to be staged. */
@@ -92,6 +95,7 @@ export class QuarantineTable {
     this.#stage = quoteIdentifier(stage);
     this.table = quoteIdentifier(this.#name);
     this.counted = listCountedColumns(job);
+    this.#hasPremium = job.source.columns.some(({ name, type }) => name === 'premium' && type === 'double');
   }
 
   /** Opens the table that an earlier process left, and drops entries without a staged page. */
@@ -109,7 +113,7 @@ export class QuarantineTable {
     const hex = this.counted.map((name) => `${quoteIdentifier(`hex_${name}`)} Nullable(String)`);
     const texts = this.counted.map((name) => `${quoteIdentifier(name)} ALIAS unhex(${quoteIdentifier(`hex_${name}`)})`);
     await this.#engine.command(
-      `CREATE TABLE IF NOT EXISTS ${this.table} (${WINDOW_COLUMN} String, kind String, column String, reason String, rows UInt32, encoding String, row String, ${[...hex, ...texts].join(', ')}) ENGINE = MergeTree ORDER BY ${WINDOW_COLUMN}`,
+      `CREATE TABLE IF NOT EXISTS ${this.table} (${WINDOW_COLUMN} String, kind String, column String, reason String, rows UInt32, premium Nullable(Float64), encoding String, row String, ${[...hex, ...texts].join(', ')}) ENGINE = MergeTree ORDER BY ${WINDOW_COLUMN}`,
     );
     this.#exists = true;
   }
@@ -147,7 +151,7 @@ export class QuarantineTable {
         reason: form,
         rows,
       })),
-      ...nulls.map(({ column, rows }) => ({ [WINDOW_COLUMN]: window, kind: 'null', column, rows })),
+      ...nulls.map(({ column, reason, rows }) => ({ [WINDOW_COLUMN]: window, kind: 'null', column, reason, rows })),
       ...changed.map(({ column, keys }) => ({
         [WINDOW_COLUMN]: window,
         kind: 'changed',
@@ -188,17 +192,27 @@ export class QuarantineTable {
 
   async describe(): Promise<Quarantine> {
     if (await this.isEmpty()) return NO_QUARANTINE;
-    const counts = await this.#engine.rows<{ kind: string; column: string; reason: string; n: number }>(
-      `SELECT kind, column, reason, sum(rows) AS n FROM ${this.table} WHERE kind != 'page' GROUP BY kind, column, reason ORDER BY n DESC, column, reason`,
+    const counts = await this.#engine.rows<
+      Readonly<
+        Record<'kind' | 'column' | 'reason', string> & Record<'n' | 'known', number> & { dollars: number | null }
+      >
+    >(
+      `SELECT kind, column, reason, sum(rows) AS n, count(premium) AS known, sum(premium) AS dollars FROM ${this.table} WHERE kind != 'page' GROUP BY kind, column, reason ORDER BY n DESC, column, reason`,
     );
     const of = (wanted: string) => counts.filter(({ kind }) => kind === wanted);
     const reasons = of('bad').map(({ column, reason, n }) => ({ column, reason, rows: Number(n) }));
+    const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+    const premium = {
+      dollars: sum(of('bad').map(({ dollars }) => dollars ?? 0)),
+      rows: sum(of('bad').map(({ known }) => Number(known))),
+    };
     return {
-      rows: reasons.reduce((sum, { rows }) => sum + rows, 0),
+      rows: sum(reasons.map(({ rows }) => rows)),
+      premium: this.#hasPremium && reasons.length > 0 ? premium : undefined,
       ids: await this.#countIds(),
       reasons,
       rewritten: of('form').map(({ column, reason, n }) => ({ column, form: reason, rows: Number(n) })),
-      nulls: of('null').map(({ column, n }) => ({ column, rows: Number(n) })),
+      nulls: of('null').map(({ column, reason, n }) => ({ column, reason: reason || undefined, rows: Number(n) })),
     };
   }
 
@@ -257,10 +271,10 @@ export class QuarantineTable {
   }
 }
 
-function describeRow({ column, reason, bytes, keys }: BadRow) {
+function describeRow({ column, reason, bytes, keys, premium }: BadRow) {
   const isText = isUtf8(bytes);
   return {
-    ...{ column, reason, rows: 1 },
+    ...{ column, reason, rows: 1, premium },
     encoding: isText ? 'json' : 'base64',
     row: bytes.toString(isText ? 'utf8' : 'base64'),
     ...describeKeys(keys),

@@ -48,10 +48,15 @@ interface OddCase {
 
 const BAD_UTF8 = Buffer.concat([Buffer.from('"C'), Buffer.from([0xff, 0xfe]), Buffer.from('E"')]);
 const identity = new Set(['id', 'symbol', 'date', 'time']);
+/** What cannot be read in these is null, and does not cost the trade. */
+const MODEL = new Set([
+  ...['iv', 'delta', 'gamma', 'vega', 'theta', 'rho', 'dex', 'dei', 'bid', 'bid_size', 'ask', 'ask_size'],
+  ...['underlying_price', 'moneyness', 'side', 'earning_date', 'market_cap', 'expiry_days', 'daily_volume'],
+]);
 
 const cases: readonly OddCase[] = TRADE_COLUMNS.flatMap(({ name: column, drop }): readonly OddCase[] => {
   const bad = (token: string | Buffer, reason: string, table?: TradeRow): OddCase => ({
-    ...{ column, token, fate: { reason } },
+    ...{ column, token, fate: MODEL.has(column) && reason !== 'is not UTF-8' ? { as: null } : { reason } },
     ...(table === undefined ? {} : { table }),
   });
   const taken = (token: string | Buffer, as: unknown, table?: TradeRow): OddCase => ({
@@ -270,7 +275,7 @@ describe.each(['historical', 'portal'])(
       expect(manifest).toMatchObject({
         condition: 'degraded',
         degraded_reason: expect.stringContaining(
-          `${bad} of ${GOOD_ROWS + odd.length} rows are in quarantine: `.replace(/(\d)(\d{3})\b/, '$1,$2'),
+          `${bad} of ${GOOD_ROWS + odd.length} rows are in quarantine (premium $`.replace(/(\d)(\d{3})\b/, '$1,$2'),
         ),
         rows: GOOD_ROWS + odd.length - bad,
         source_rows: GOOD_ROWS + odd.length,
@@ -286,6 +291,7 @@ describe.each(['historical', 'portal'])(
       expect(manifest.rewritten).toContainEqual({ column: 'oi', form: 'other number form', rows: 2 });
       expect(manifest.rewritten).toContainEqual({ column: 'put_call', form: 'other case', rows: 1 });
       expect(manifest.nulls).toContainEqual({ column: 'side', rows: 2 });
+      expect(manifest.nulls).toContainEqual({ column: 'iv', reason: 'is not a finite number', rows: 5 });
       const required = manifest.schema.filter(({ nullable }) => !nullable).map(({ name }) => name);
       expect(required).toEqual([...identity]);
     });

@@ -439,8 +439,7 @@ describe('a small drop', () => {
     ['expiration_date', '20261218'],
     ['time', '2026-02-30 10:00:00'],
     ['time', ''],
-    ['market_cap', '12.5'],
-    ['earning_date', 'unknown'],
+    ['updated_timestamp', 'soon'],
   ])('whose %s is "%s" is without that row, which is in quarantine', async (name, value) => {
     const stage = await openStage(engine, job, SMALL_DATE, '');
     try {

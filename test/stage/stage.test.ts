@@ -176,7 +176,7 @@ describe('a page', () => {
   test.each<readonly [string, TradeRow, string, string]>([
     ['a text for a number', { strike: 'high' }, 'strike', 'is not a number'],
     ['a fraction for an integer', { oi: 1.5 }, 'oi', 'is not a whole number'],
-    ['an integer that does not fit', { daily_volume: 4_294_967_297 }, 'daily_volume', 'does not fit into 32 bits'],
+    ['an integer that does not fit', { oi: 4_294_967_297 }, 'oi', 'does not fit into 32 bits'],
     ['a null id', { id: null }, 'id', 'is null'],
     ['no time', { time: undefined }, 'time', 'is missing'],
   ])(

@@ -98,6 +98,7 @@ function describeDates(view: StatusView): readonly string[] {
     ...(older.length === 0 ? [] : [describeOlder(older)]),
     ...describeDegraded(shown),
     ...describeDoubts(shown),
+    ...describeNulls(shown),
     ...describeAudits(shown, view.nowMs),
     ...describeGaps(view),
   ];
@@ -153,6 +154,15 @@ function describeDoubts(dates: readonly DateStatus[]): readonly string[] {
   const known = dates.flatMap(({ date, doubts = [] }) =>
     doubts.length === 0 ? [] : [`${date} is unusual: ${doubts.map((text) => escapeText(text)).join('; ')}`],
   );
+  return known.reverse().slice(0, NAMED_DATES);
+}
+
+/** Newest first: sealed dates with values that became null. */
+function describeNulls(dates: readonly DateStatus[]): readonly string[] {
+  const known = dates.flatMap(({ date, nulls = {} }) => {
+    const counts = Object.entries(nulls).map(([column, rows]) => `${formatCount(rows)} ${escapeText(column)}`);
+    return counts.length === 0 ? [] : [`${date} has unexpected nulls: ${counts.join(', ')}`];
+  });
   return known.reverse().slice(0, NAMED_DATES);
 }
 

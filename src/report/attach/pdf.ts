@@ -77,7 +77,8 @@ function writeStamp(page: PdfPage, report: FlowReport, timezone: string, { title
   const colour = accent === null ? COLOURS.ink : buildAccent(accent).light;
   writeText(page, title, { type: 'H1', font: 'bold', size: 20, colour });
   writeText(page, formatDay(drop.date), { type: 'P', size: 12, colour: COLOURS.faint, after: 6 });
-  writeText(page, complete ? 'Complete' : 'Degraded: a part of the day may be missing', {
+  const whole = drop.doubts?.length ? 'Complete, unusual' : 'Complete';
+  writeText(page, complete ? whole : 'Degraded: a part of the day may be missing', {
     type: 'P',
     font: 'bold',
     size: 9.5,

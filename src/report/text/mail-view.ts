@@ -150,7 +150,7 @@ export function buildLook(reports: readonly FlowReport[], date: string, { look =
 function buildStamp({ drop }: FlowReport, timezone: string) {
   const complete = drop.condition === 'available';
   return {
-    label: complete ? 'Complete' : 'Degraded',
+    label: complete ? (drop.doubts?.length ? 'Complete, unusual' : 'Complete') : 'Degraded',
     complete,
     condition: drop.condition,
     reason: cleanLine(drop.degraded_reason ?? ''),

@@ -1,0 +1,67 @@
+/**
+ * A value that cannot be read in a column of a model or for reference becomes null: the trade stays, and manifest, status and
+ * mail say so. Every such column with every odd value is in `bad-rows.slow.test.ts`.
+ */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import type { Manifest } from '../../src/ledger/manifest.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, listFiles, readJson } from '../support/flowdrop.ts';
+import { type RawRow, startRawSource, writeRow } from '../support/raw-source.ts';
+import { createTrade, DATE } from '../support/trades.ts';
+
+const NOW = '2026-11-19T23:15:00Z';
+const ROWS = 1_000;
+const { cleanups, folder } = useCleanups();
+let engine: Engine;
+
+beforeAll(async () => {
+  engine = await openEmbeddedEngine();
+});
+afterAll(async () => await engine.close());
+
+it('a model that failed for 2% of the trades costs no trade, and status and mail say so', async () => {
+  const rows = Array.from({ length: ROWS }, (_, k): RawRow => {
+    const isOdd = k % 50 === 0;
+    const row = createTrade(k, { strike: 100, ...(isOdd ? { iv: Number.NaN, delta: Number.NaN } : {}) });
+    const odd = { ...(isOdd ? { iv: '"nan"', delta: 'NaN' } : {}), ...(k === 7 ? { earning_date: '"N/A"' } : {}) };
+    // One trade is lost: its contract cannot be read.
+    return { row, bytes: writeRow(row, k === 9 ? { strike: '"high"', premium: '1234.5' } : odd) };
+  });
+  const source = await startRawSource(engine, rows, { rowLimit: ROWS, now: NOW });
+  cleanups.push(() => source.close());
+  const cwd = await folder();
+  await writeFile(
+    join(cwd, 'nightly.yaml'),
+    'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\nreports: [{template: flow, to: [desk@example.com]}]\n',
+  );
+  const { env } = source;
+  const run = await flowdrop(['run', 'nightly.yaml', '--no-report'], { cwd, env });
+  expect(run.code, run.stderr).toBe(3);
+  const manifest = await readJson<Manifest>(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`, 'manifest.json');
+  const lost = `1 of 1,000 rows is in quarantine (premium $1.23K): 1 "strike" is not a number`;
+  expect(manifest).toMatchObject({
+    ...{ rows: ROWS - 1, source_rows: ROWS, degraded_reason: lost },
+    quarantine: { rows: 1, premium: 1234.5 },
+    nulls: [
+      { column: 'delta', reason: 'is not a finite number', rows: 20 },
+      { column: 'iv', reason: 'is not a finite number', rows: 20 },
+      { column: 'earning_date', reason: 'is not a date YYYY-MM-DD', rows: 1 },
+    ],
+  });
+  const status = await flowdrop(['status', 'nightly.yaml'], { cwd, env });
+  const says = ['iv', 'delta'].map((name) => `2.0% of "${name}" are null (20 of 999)`).join('; ');
+  expect(status.stdout.replaceAll(/\s+/g, ' ')).toContain(
+    `${DATE} has unexpected nulls: 20 delta, 20 iv, 1 earning_date`,
+  );
+  expect(status.stdout.replaceAll(/\s+/g, ' ')).toContain(`is unusual: ${says}`);
+  expect(status.stdout.replaceAll(/\s+/g, ' ')).toContain(lost);
+  await flowdrop(['report', 'nightly.yaml', '--preview', 'shown'], { cwd, env });
+  const text = (await listFiles(join(cwd, 'shown'))).find((name) => name.endsWith('.txt')) ?? '';
+  const mail = (await readFile(join(cwd, 'shown', text), 'utf8')).replaceAll(/\s+/g, ' ');
+  expect(mail).toContain(`Unusual: ${says}`);
+  expect(mail).toContain(lost);
+});
