@@ -113,11 +113,12 @@ class RowJudge {
       if (form !== undefined) forms.push({ column: name, form });
       const isNull = json === 'null' && (unread !== '' || !oftenNull);
       if (isNull) nulls.push({ column: name, unread });
-      // The hash of a number that is none is that of a null.
+      const isMark = name === 'updated_timestamp';
+      // The hash of a number that is none is that of a null; a null adds nothing to an update mark.
       const isSame = isNull
-        ? type === 'double' && NO_NUMBERS.includes(values.get(name)?.text ?? '')
-        : SAME_TEXT.has(form ?? '');
-      if (!isSame && (isNull || form !== undefined)) changed.push(name);
+        ? isMark || (type === 'double' && NO_NUMBERS.includes(values.get(name)?.text ?? ''))
+        : form === undefined || (!isMark && SAME_TEXT.has(form));
+      if (!isSame) changed.push(name);
       parts.push(`${JSON.stringify(name)}:${json}`);
       values.delete(name);
     }

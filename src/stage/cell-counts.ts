@@ -60,7 +60,8 @@ export class CellCounts {
   ): Promise<ReadonlyMap<number | string, HashedCount> | undefined> {
     const names = hashed.map(({ name }) => name);
     const key = axis === 'symbol' ? 'symbol' : this.#secondKey();
-    if ((await this.#quarantine.oddKeys(key, names)).length > 0) return undefined;
+    const odd = [...(await this.#quarantine.oddKeys(key, names)), ...(await this.#quarantine.markKeys(key))];
+    if (odd.length > 0) return undefined;
     const table = await this.#quarantine.countedRows(names);
     return await hashStaged(this.#engine, this.#job, table, key, hashed);
   }
@@ -90,9 +91,19 @@ export class CellCounts {
     const counts = await countStaged<Key>(this.#engine, this.#job, table, key, options);
     // The source hashes its own values; for quarantined rows and nulls, these differ from ours.
     const odd = options.hashed === undefined ? [] : await this.#quarantine.oddKeys<Key>(key, names);
-    if (odd.length === 0) return counts;
-    const isOdd = new Set(odd);
-    return new Map([...counts].map(([k, count]) => [k, isOdd.has(k) ? { ...count, valueHash: undefined } : count]));
+    const unmarked = await this.#quarantine.markKeys<Key>(key);
+    if (odd.length + unmarked.length === 0) return counts;
+    const [isOdd, isUnmarked] = [new Set(odd), new Set(unmarked)];
+    return new Map(
+      [...counts].map(([k, count]) => [
+        k,
+        {
+          ...count,
+          mark: isUnmarked.has(k) ? '' : count.mark,
+          valueHash: isOdd.has(k) ? undefined : count.valueHash,
+        },
+      ]),
+    );
   }
 
   #secondKey(): string {

@@ -8,7 +8,8 @@ import { isUtf8 } from 'node:buffer';
 import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import type { Job, JobRows } from '../job/job.ts';
+import { isNullMark } from '../engine/null-mark.ts';
+import type { Job, JobColumn, JobRows } from '../job/job.ts';
 import type { BadRow, ColumnNulls, JudgedPage, RewrittenValues, RowKeys } from './bad-row.ts';
 import { WINDOW_COLUMN } from './stage-table.ts';
 
@@ -82,7 +83,7 @@ export class QuarantineTable {
   readonly #name: string;
   /** Quoted name of the stage's table. */
   readonly #stage: string;
-  readonly #hasPremium: boolean;
+  readonly #columns: readonly JobColumn[];
   /** Whether the table exists: few dates have bad rows, and it is created with the first of them. */
   #exists = false;
   /** Windows recorded by this process whose page is not known to be staged. */
@@ -95,7 +96,7 @@ export class QuarantineTable {
     this.#stage = quoteIdentifier(stage);
     this.table = quoteIdentifier(this.#name);
     this.counted = listCountedColumns(job);
-    this.#hasPremium = job.source.columns.some(({ name, type }) => name === 'premium' && type === 'double');
+    this.#columns = job.source.columns;
   }
 
   /** Opens the table that an earlier process left, and drops entries without a staged page. */
@@ -201,6 +202,7 @@ export class QuarantineTable {
     );
     const of = (wanted: string) => counts.filter(({ kind }) => kind === wanted);
     const reasons = of('bad').map(({ column, reason, n }) => ({ column, reason, rows: Number(n) }));
+    const hasPremium = this.#columns.some(({ name, type }) => name === 'premium' && type === 'double');
     const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
     const premium = {
       dollars: sum(of('bad').map(({ dollars }) => dollars ?? 0)),
@@ -208,7 +210,7 @@ export class QuarantineTable {
     };
     return {
       rows: sum(reasons.map(({ rows }) => rows)),
-      premium: this.#hasPremium && reasons.length > 0 ? premium : undefined,
+      premium: reasons.length > 0 && hasPremium ? premium : undefined,
       ids: await this.#countIds(),
       reasons,
       rewritten: of('form').map(({ column, reason, n }) => ({ column, form: reason, rows: Number(n) })),
@@ -225,11 +227,16 @@ export class QuarantineTable {
     // A null counts in a cell too; only distinct ids ignore nulls, as at the source.
     const textOf = (name: string) =>
       name === 'id' ? `toString(${quoteIdentifier(name)})` : `ifNull(toString(${quoteIdentifier(name)}), '')`;
+    const stagedText = (name: string) => {
+      const column = this.#columns.find((one) => one.name === name);
+      const isNull = column && isNullMark({ ...column, emptyIsNull: column.oftenNull }, quoteIdentifier(name));
+      return isNull === undefined || name === 'id' ? textOf(name) : `if(${isNull}, '', ${textOf(name)})`;
+    };
     const names = [...new Set([...this.counted, ...hashed])];
     const select = (values: (name: string) => string) =>
       `SELECT ${names.map((name) => `${values(name)} AS ${quoteIdentifier(name)}`).join(', ')}`;
     const bad = select((name) => (this.counted.includes(name) ? textOf(name) : "''"));
-    return `(${select(textOf)} FROM ${this.#stage} UNION ALL ${bad} FROM ${this.table} WHERE kind = 'bad')`;
+    return `(${select(stagedText)} FROM ${this.#stage} UNION ALL ${bad} FROM ${this.table} WHERE kind = 'bad')`;
   }
 
   /**
@@ -238,10 +245,18 @@ export class QuarantineTable {
    * @param key SQL by which rows are counted @param hashed columns: oddities in other columns do not matter
    */
   async oddKeys<Key extends number | string>(key: string, hashed: readonly string[]): Promise<readonly Key[]> {
+    const columns = hashed.map(quoteString).join(', ');
+    const isChanged = columns === '' ? 'false' : `kind = 'changed' AND column IN (${columns})`;
+    return await this.#findKeys(key, `kind = 'bad' OR (${isChanged})`);
+  }
+
+  /** Cells with update times that were rewritten: their update marks differ from the source's. @param key as above */
+  async markKeys<Key extends number | string>(key: string): Promise<readonly Key[]> {
+    return await this.#findKeys(key, "kind = 'changed' AND column = 'updated_timestamp'");
+  }
+
+  async #findKeys<Key extends number | string>(key: string, odd: string): Promise<readonly Key[]> {
     if (!this.#exists) return [];
-    // Empty column: recorded by an earlier version.
-    const columns = ['', ...hashed].map(quoteString).join(', ');
-    const odd = `kind = 'bad' OR (kind = 'changed' AND column IN (${columns}))`;
     const found = await this.#engine.rows<{ k: Key }>(
       `SELECT DISTINCT ${key} AS k FROM (SELECT * REPLACE (${this.counted.map((name) => `ifNull(${quoteIdentifier(name)}, '') AS ${quoteIdentifier(name)}`).join(', ')}) FROM (SELECT ${this.counted.map(quoteIdentifier).join(', ')} FROM ${this.table} WHERE ${odd}))`,
     );

@@ -1,6 +1,7 @@
 /**
  * A value that cannot be read in a column of a model or for reference becomes null: the trade stays, and manifest, status and
- * mail say so. Every such column with every odd value is in `bad-rows.slow.test.ts`.
+ * mail say so. Every such column with every odd value is in `bad-rows.slow.test.ts`. Nor does an update time that is null or
+ * written in another form keep a date from being proved.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -64,4 +65,27 @@ it('a model that failed for 2% of the trades costs no trade, and status and mail
   const mail = (await readFile(join(cwd, 'shown', text), 'utf8')).replaceAll(/\s+/g, ' ');
   expect(mail).toContain(`Unusual: ${says}`);
   expect(mail).toContain(lost);
+});
+
+it.each([
+  { what: 'null, in text', type: 'string', odd: null, usual: `${DATE} 21:00:00` },
+  { what: 'a number with a fraction of zero', type: 'instant', odd: '1795000000000.0', usual: '1795000000000' },
+])('a few update times that are $what do not keep the recount from agreeing', async ({ type, odd, usual }) => {
+  const rows = Array.from({ length: ROWS }, (_, k): RawRow => {
+    const row = createTrade(k, { updated_timestamp: k % 40 === 0 ? odd : usual });
+    const { id, symbol, date, time, premium, updated_timestamp } = row;
+    return { row, bytes: writeRow({ id, symbol, date, time, premium, updated_timestamp }) };
+  });
+  const source = await startRawSource(engine, rows, { rowLimit: ROWS, now: NOW });
+  cleanups.push(() => source.close());
+  const cwd = await folder();
+  const sql = 'SELECT id, symbol, date, time, premium, updated_timestamp FROM RawOptionTrades WHERE {window}';
+  await writeFile(
+    join(cwd, 'own.yaml'),
+    `name: own\nsource: {api: historical, sql: '${sql}', types: {symbol: string, premium: double, updated_timestamp: ${type}}}\ndrop: {to: drops, dataset: own}\n`,
+  );
+  const run = await flowdrop(['run', 'own.yaml', '--no-report'], { cwd, env: source.env });
+  expect(run.code, run.stdout + run.stderr).toBe(0);
+  const manifest = await readJson<Manifest>(cwd, 'drops', '_flowdrop', 'own', `session=${DATE}`, 'manifest.json');
+  expect(manifest).toMatchObject({ condition: 'available', rows: ROWS, source_rows: ROWS });
 });
