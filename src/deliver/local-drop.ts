@@ -81,6 +81,7 @@ export function describeDrop(storeUrl: string, manifest: Manifest, path: string)
     doubts: listDoubts(manifest),
     filter: manifest.filter,
     rows: manifest.rows,
+    ids: manifest.ids,
     min_time: manifest.min_time,
     max_time: manifest.max_time,
     sealed_at: manifest.sealed_at,

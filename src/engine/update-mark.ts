@@ -16,7 +16,7 @@ export function updateMarkSql(column: string): string {
 
 /**
  * An aggregate: rows beyond one per version of a trade.
- * @param key the columns that versions of a trade share: `tradeKeySql`
+ * @param key `tradeKeySql`
  * @param hasUpdates whether rows have an update time; without it a trade has one version
  */
 export function repeatsSql(key: string, hasUpdates: boolean): string {

@@ -85,7 +85,7 @@ async function countTable(
   if (!hasId(job.source) || Number(counted?.u ?? 0) === rows) {
     return { rows, ids: hasId(job.source) ? rows : undefined, columns: [] };
   }
-  const repeats = buildTableRepeats(job.source, types, date, { versions: true });
+  const repeats = buildTableRepeats(job.source, types, date, 'trade');
   const [beyond] = await source.rows<{ n: number }>(repeats, { signal });
   return { rows, ids: rows - Number(beyond?.n ?? 0), columns: [] };
 }

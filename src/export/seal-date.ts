@@ -200,7 +200,7 @@ async function writeDrop(
   await draftFile.complete({ columns, fieldIds, sort: job.drop.sort, keyValues });
   step('footer');
   const asksRepeats = duplicates > 0 && job.checks.some(({ check }) => check === 'unique-id');
-  const repeats = asksRepeats ? await stage.countRepeats() : 0;
+  const repeats = asksRepeats ? await stage.countRepeats('version') : 0;
   const withSummary = hasSummary(job, columns);
   const computeOnFile = async () => {
     const onFile = job.checks.filter((check) => check.check !== 'baseline');
@@ -213,7 +213,7 @@ async function writeDrop(
   step('verify');
   if (degradedReason === undefined) {
     const rows = file.rows - (input.audit?.kept ?? 0);
-    assertCounted(job, stage.date, { rows, leftOut: quarantine.rows }, counted);
+    assertCounted(job, stage.date, { rows, leftOut: quarantine.rows + duplicates }, counted);
   }
   const shape = { date: stage.date, rows: file.rows, statistics: file.statistics };
   const compared = withSummary ? await compareWithBaseline(deps, job, shape, summaryPath) : [];
@@ -312,7 +312,8 @@ function reportQuarantine(log: Log, { date, quarantine, degraded_reason: reason 
 
 /**
  * The last check before publishing: the file has what the source counted and is never empty. Each id is present at least
- * once, unless its rows are in quarantine, and no row more often than in the source.
+ * once, unless its rows are in quarantine or a version in another cell replaced them, and no row more often than in the
+ * source.
  */
 function assertCounted(
   job: Job,

@@ -27,7 +27,7 @@ import type {
 import { queryBiggestSweeps, queryBiggestTrades } from './query/biggest-trades.ts';
 import { queryDrivers } from './query/drivers.ts';
 import { queryEarnings } from './query/earnings.ts';
-import { queryExclusions, queryUnknownCodes } from './query/exclusions.ts';
+import { queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, openChain, queryExposure } from './query/exposure.ts';
 import type { ExposureScope } from './query/exposure-query.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
@@ -81,7 +81,11 @@ export async function buildFlowReport(
   const { exclusions: left, condition, hasGaps, hasUnknownCodes } = await queryExclusions(file);
   assertSealedRows(drop, left.recorded.trades);
   const source = keepRecords(file, condition, hasGaps);
-  const exclusions = { ...left, unknownCodes: hasUnknownCodes ? await queryUnknownCodes(source) : [] };
+  const exclusions = {
+    ...left,
+    unknownCodes: hasUnknownCodes ? await queryUnknownCodes(source) : [],
+    sharedIds: drop.ids === undefined ? undefined : await querySharedIds(file, source),
+  };
   const beside = keepRecords(openDropFile(engine, drop, { files, signal, beside: true }), condition, hasGaps);
   const { date } = drop;
   const chain = options.chain ? await openChain(file, options.chain) : null;

@@ -18,6 +18,8 @@ export interface SealedDrop {
   /** 1 for the first seal of the date; each restatement adds one. */
   readonly revision: number;
   readonly condition: 'available' | 'degraded';
+  /** Distinct ids of the rows; absent if each row has its own. */
+  readonly ids?: number | undefined;
   /** Why it is degraded, as in the manifest. */
   readonly degraded_reason?: string | undefined;
   /** Failed checks of the drop, in words. */
@@ -40,7 +42,7 @@ export interface SealedDrop {
 }
 
 /** The drop as the report shows it. */
-export type ShownDrop = Omit<SealedDrop, 'path'>;
+export type ShownDrop = Omit<SealedDrop, 'path' | 'ids'>;
 
 /** A number of records and their premium. */
 export interface Tally {
@@ -67,6 +69,8 @@ export interface Exclusions {
   readonly recorded: Tally;
   /** Counted records with an unknown code; empty if there are none. */
   readonly unknownCodes: readonly UnknownCodes[];
+  /** Counted records that share an id with another record, or have none; absent if each has its own. */
+  readonly sharedIds?: Tally | undefined;
 }
 
 /** Series whose volume of the day exceeds their open interest: at least part of the positions must be new. */

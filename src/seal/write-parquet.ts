@@ -6,7 +6,7 @@ import { rm } from 'node:fs/promises';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine, StatementOptions } from '../engine/engine.ts';
 import { type EngineSettings, formatSettings, quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { HAS_ID, tradeKeySql, withRepeatedIds } from '../engine/repeated-ids.ts';
+import { HAS_ID, versionKeySql, withRepeatedIds } from '../engine/repeated-ids.ts';
 import type { Job } from '../job/job.ts';
 import { convertColumn, type DropColumn, TIME_DIGITS, typeColumn } from './drop-columns.ts';
 
@@ -99,8 +99,9 @@ export async function writeParquet(
     const [, checksum] = await sideBySide(write(select, { beside: true }), check(select));
     return checksum;
   }
-  return await withRepeatedIds(engine, stage.table, async (repeated) => {
-    const newest = `${select} WHERE ${isNewest(job, stage.table, repeated)}`;
+  const names = job.source.columns.map(({ name }) => name);
+  return await withRepeatedIds(engine, stage.table, names, async (repeated) => {
+    const newest = `${select} WHERE ${isNewest(names, stage.table, repeated)}`;
     await write(newest);
     return await check(newest);
   });
@@ -179,9 +180,9 @@ const EMPTY: Readonly<Record<DropColumn['type'], string>> = {
 };
 
 /** Condition for a row of the stage `s`. @param repeated table of the ids that more than one row has */
-function isNewest(job: Job, table: string, repeated: string): string {
-  const newest = job.source.columns.some(({ name }) => name === 'updated_timestamp') ? 'updated_timestamp DESC, ' : '';
-  const key = tradeKeySql(job.source.columns.map(({ name }) => name));
+function isNewest(columns: readonly string[], table: string, repeated: string): string {
+  const newest = columns.includes('updated_timestamp') ? 'updated_timestamp DESC, ' : '';
+  const key = versionKeySql(columns, `SELECT id FROM ${repeated} WHERE shared`);
   const ranked = `SELECT _part, _part_offset, row_number() OVER (PARTITION BY ${key} ORDER BY ${newest}_part DESC, _part_offset DESC) AS place FROM ${table} WHERE ${HAS_ID} AND id IN (SELECT id FROM ${repeated})`;
   return `(s._part, s._part_offset) NOT IN (SELECT _part, _part_offset FROM (${ranked}) WHERE place > 1)`;
 }

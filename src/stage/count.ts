@@ -6,7 +6,7 @@
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
-import { HAS_ID, selectRepeatedIds, tradeKeySql } from '../engine/repeated-ids.ts';
+import { HAS_ID, selectRepeatedIds, selectSharedIds, tradeKeySql, versionKeySql } from '../engine/repeated-ids.ts';
 import { type HashedColumn, idHashSql, valueHashSql } from '../engine/row-hash.ts';
 import { repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
 import { secondOfDateSql } from '../engine/wall-clock-sql.ts';
@@ -147,17 +147,20 @@ export async function countTotals(engine: Engine, job: Job, table: string): Prom
 
 /**
  * Number of rows beyond one per version of a trade, where `updated_timestamp` identifies the version; if the job does
- * not export it, beyond one per trade. Rows without an id, or with an empty one, never count as repeats.
+ * not export it, or by `key`, beyond one per id, symbol, time and contract. Rows without an id, or with an empty one,
+ * never count as repeats.
  * @param table quoted name
  */
 export async function countRepeats(
   engine: Engine,
   job: Job,
   table: string,
+  one: 'version' | 'key',
   options: Pick<CountOptions, 'passIds'> = {},
 ): Promise<number> {
-  const hasUpdates = job.source.columns.some(({ name }) => name === 'updated_timestamp');
-  return await sumRepeated(engine, job, table, repeatsSql(keyOfTrade(job), hasUpdates), options);
+  const columns = namesOf(job);
+  const number = repeatsSql(tradeKeySql(columns), one === 'version' && columns.includes('updated_timestamp'));
+  return await sumRepeated(engine, job, table, () => number, options);
 }
 
 /** Counts rows that a newer or identical version of the same trade replaces: no drop contains them. */
@@ -167,27 +170,29 @@ export async function countReplaced(
   table: string,
   options: Pick<CountOptions, 'passIds'> = {},
 ): Promise<number> {
-  return await sumRepeated(engine, job, table, repeatsSql(keyOfTrade(job), false), options);
+  const columns = namesOf(job);
+  const number = (rows: string) =>
+    `count() - uniqExact(${versionKeySql(columns, selectSharedIds(table, rows, columns))})`;
+  return await sumRepeated(engine, job, table, number, options);
 }
 
-function keyOfTrade({ source }: Job): string {
-  return tradeKeySql(source.columns.map(({ name }) => name));
+function namesOf({ source }: Job): readonly string[] {
+  return source.columns.map(({ name }) => name);
 }
 
-/** Sums a number over the rows whose id is repeated. */
+/** Sums a number over the rows whose id is repeated. @param number an aggregate, given the condition of its rows */
 async function sumRepeated(
   engine: Engine,
   { source }: Job,
   table: string,
-  number: string,
+  number: (rows: string) => string,
   { passIds }: Pick<CountOptions, 'passIds'>,
 ): Promise<number> {
   if (source.kind !== 'rows') return 0;
   let sum = 0;
   for (const pass of await listPasses(engine, table, 'id', passIds)) {
-    const [found] = await engine.rows<{ n: number }>(
-      `SELECT ${number} AS n FROM ${table} WHERE ${pass} AND ${HAS_ID} AND id IN (${selectRepeatedIds(table, pass)})`,
-    );
+    const rows = `${pass} AND ${HAS_ID} AND id IN (${selectRepeatedIds(table, pass)})`;
+    const [found] = await engine.rows<{ n: number }>(`SELECT ${number(rows)} AS n FROM ${table} WHERE ${rows}`);
     sum += Number(found?.n ?? 0);
   }
   return sum;

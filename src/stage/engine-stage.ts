@@ -287,8 +287,8 @@ class EngineStage implements Stage {
     return await listExampleIds(this.#engine, this.#job, this.table);
   }
 
-  async countRepeats() {
-    return await countRepeats(this.#engine, this.#job, this.table);
+  async countRepeats(one: 'version' | 'key') {
+    return await countRepeats(this.#engine, this.#job, this.table, one);
   }
 
   async countReplaced() {

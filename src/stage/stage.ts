@@ -59,8 +59,8 @@ export interface Stage {
   repeatedIds(): Promise<readonly RepeatedIds[]>;
   /** Some ids that several rows share, most frequent first. */
   exampleIds(): Promise<readonly ExampleId[]>;
-  /** Rows beyond one per version of a trade: the source sent them twice. A newer version does not count. */
-  countRepeats(): Promise<number>;
+  /** Rows beyond one per version of a trade, which the source sent twice; or per id, symbol, time and contract (`key`). */
+  countRepeats(one: 'version' | 'key'): Promise<number>;
   /** Rows beyond one per trade, newer versions included: no drop contains them. */
   countReplaced(): Promise<number>;
   /** Fields in the answers beyond the job's columns. */

@@ -95,30 +95,50 @@ describe('a day whose rows', () => {
     expect(await readManifest(store, 'trades', DATE)).toBeUndefined();
   });
 
-  it('share a few ids with other trades keeps all of those, and of versions of a trade the newest', async () => {
+  it('share a few ids with other trades of one stamp keeps all of those, and of versions of a trade the newest', async () => {
+    const stamp = (k: number) => ({ id: idOf(k), updated_timestamp: createTrade(k)['updated_timestamp'] });
     const shared = [
-      createTrade(601, { id: idOf(1), symbol: 'OTHER' }),
-      createTrade(602, { id: idOf(2), time: `${DATE} 15:00:00`, symbol: DAY[2]?.['symbol'] }),
-      createTrade(3, { id: idOf(3), option_symbol: 'SYM261218P00100000' }),
+      createTrade(601, { ...stamp(1), symbol: 'OTHER' }),
+      createTrade(602, { ...stamp(2), time: `${DATE} 15:00:00`, symbol: DAY[2]?.['symbol'] }),
+      createTrade(3, { option_symbol: 'SYM261218P00100000' }),
     ];
     const withoutId = [createTrade(604, { id: '' }), createTrade(605, { id: '' }), createTrade(605, { id: '' })];
-    const newer = createTrade(7, { updated_timestamp: '1799000000000', price: 777 });
-    const { dates } = await run([...DAY, ...shared, ...withoutId, newer]);
+    // A correction of the id that two trades share belongs to the one whose contract it has.
+    const ofShared = createTrade(3, { updated_timestamp: '1799000000000' });
+    const newer = { updated_timestamp: '1799000000000', price: 777 };
+    const corrected = [
+      createTrade(7, newer),
+      createTrade(8, { ...newer, time: `${DATE} 15:00:00` }),
+      createTrade(9, { ...newer, option_symbol: 'SYM261218P00100000' }),
+      createTrade(10, { ...newer, symbol: 'OTHER' }),
+    ];
+    const { dates } = await run([...DAY, ...shared, ...withoutId, ofShared, ...corrected]);
     expect(dates).toEqual([expect.objectContaining({ status: 'sealed', rows: ROWS + 6 })]);
     expect(await readManifest(store, 'trades', DATE)).toMatchObject({
-      ...{ rows: ROWS + 6, source_rows: ROWS + 7, duplicates: 1, ids: ROWS + 1 },
+      ...{ rows: ROWS + 6, source_rows: ROWS + 11, duplicates: 5, ids: ROWS + 1 },
     });
     expect(await read("count(*) FILTER (id = '') AS n")).toEqual([{ n: '3' }]);
-    expect(await read(`list(price) AS prices`)).toEqual([{ prices: expect.arrayContaining([777]) }]);
     for (const k of [1, 2, 3]) {
       const where = `count(*) FILTER (id = '${idOf(k)}') AS n`;
       expect([k, await read(where)]).toEqual([k, [{ n: '2' }]]);
     }
-    expect(await read(`count(*) FILTER (id = '${idOf(7)}') AS n`)).toEqual([{ n: '1' }]);
+    for (const k of [7, 8, 9, 10]) {
+      const where = `list(price) FILTER (id = '${idOf(k)}') AS prices`;
+      expect([k, await read(where)]).toEqual([k, [{ prices: [777] }]]);
+    }
     // The check sees them in the file: an audit, which has the file alone, agrees.
     expect((await readManifest(store, 'trades', DATE))?.checks).toMatchObject([{ check: 'unique-id', found: 5 }]);
     expect(kept.records).toContainEqual(expect.objectContaining({ event: 'ids-shared', level: 40, rows: 5 }));
     expect(await verifyDeep()).toEqual([]);
+  });
+
+  it('fails where many ids have a later row of another trade: no trade is dropped as a version of another', async () => {
+    const reused = DAY.slice(0, 40).map((_, k) =>
+      createTrade(k + 700, { id: idOf(k), updated_timestamp: '1799000000000' }),
+    );
+    const { dates } = await run([...DAY, ...reused]);
+    expect(dates).toEqual([expect.objectContaining({ status: 'failed' })]);
+    expect(JSON.stringify(dates)).toContain('40 of 640 rows have the id of another trade, or none');
   });
 
   it('have no contract symbol are told apart by side, strike and expiration', async () => {

@@ -15,7 +15,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { withRepeatedIds } from '../../src/engine/repeated-ids.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import { countRepeats, countStaged, secondKey } from '../../src/stage/count.ts';
+import { countRepeats, countReplaced, countStaged, secondKey } from '../../src/stage/count.ts';
 import { openStage } from '../../src/stage/engine-stage.ts';
 import { listStages } from '../../src/stage/list.ts';
 import type { Stage } from '../../src/stage/stage.ts';
@@ -327,12 +327,13 @@ describe('the stage of a date', () => {
     };
     const ids = [7, 8, 9].map((k) => createTrade(k)['id']).sort();
     for (const passIds of [1000, 50]) {
-      expect(await withRepeatedIds(engine, stage.table, read, passIds)).toEqual(ids);
+      expect(await withRepeatedIds(engine, stage.table, ['id'], read, passIds)).toEqual(ids);
       // The corrected one is another version.
-      expect(await countRepeats(engine, job, stage.table, { passIds })).toBe(3);
+      expect(await countRepeats(engine, job, stage.table, 'version', { passIds })).toBe(3);
+      expect(await countReplaced(engine, job, stage.table, { passIds })).toBe(4);
     }
     const fail = async () => await Promise.reject(new RangeError('while it is used'));
-    await expect(withRepeatedIds(engine, stage.table, fail)).rejects.toThrow(RangeError);
+    await expect(withRepeatedIds(engine, stage.table, ['id'], fail)).rejects.toThrow(RangeError);
     expect(await engine.rows("SELECT name FROM system.tables WHERE name LIKE 'repeated%'")).toEqual([]);
   });
 

@@ -16,6 +16,7 @@ import {
   compareCells,
   type DayCounts,
   findDifferences,
+  keyOf,
   startOf,
   sumCounts,
 } from '../../plan/counts.ts';
@@ -179,9 +180,12 @@ async function fetchMoved(deps: RepairDeps, job: SqlJob, stage: Stage, moves: Mo
   const isFetched = (cell: CellCount) => plan.fetched.some((stretch) => isInside(cell, stretch));
   const differing = findDifferences(staged.filter(isFetched), current.filter(isFetched));
   deps.onEvent({ kind: 'recounted', date: stage.date, changed: differing.length });
-  // Rows still move: the date is settled as in any export.
-  if (differing.length > 0) return { completed: await complete(), ...whole };
   const untouched = current.filter((cell) => !isFetched(cell));
+  const filled = new Map(staged.map((cell) => [keyOf(cell), cell.ids]));
+  // The drop lacks rows that a version in another cell replaced: it may be that version that is gone.
+  const isLacking = untouched.some((cell) => (filled.get(keyOf(cell)) ?? 0) < cell.ids);
+  // Or rows still move: the date is settled as in any export.
+  if (differing.length > 0 || isLacking) return { completed: await complete(), ...whole };
   const replaced = untouched.reduce((sum, { rows, ids }) => sum + rows - ids, 0);
   const idsOf = (cells: DayCounts) => sumCounts(cells.filter((cell) => !isFetched(cell))).ids;
   return {

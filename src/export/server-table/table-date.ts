@@ -45,18 +45,19 @@ export async function exportTable(
   const ask = { signal };
   const counting = buildTableCounts(job.source, shape.types, date);
   const [counted] = await source.rows<{ n: number; u: number }>(counting, ask);
-  const countBeyond = async (versions: boolean) => {
-    const sql = buildTableRepeats(job.source, shape.types, date, { versions });
+  const countBeyond = async (one: 'version' | 'trade' | 'key') => {
+    const sql = buildTableRepeats(job.source, shape.types, date, one);
     return Number((await source.rows<{ n: number }>(sql, ask))[0]?.n ?? 0);
   };
   const [rowCount, ids] = [Number(counted?.n ?? 0), Number(counted?.u ?? 0)];
-  const counts = { rows: rowCount, ids, trades: ids < rowCount ? rowCount - (await countBeyond(true)) : rowCount };
+  const counts = { rows: rowCount, ids, trades: ids < rowCount ? rowCount - (await countBeyond('trade')) : rowCount };
   if (counts.rows === 0) return { published: undefined, missing: [] };
   const held = explainHold(context, job, date, { isForgetting: false });
   if (held !== undefined) return { held };
-  if (counts.trades - counts.ids > mostRepeated(counts.rows)) {
+  const shared = ids < rowCount ? rowCount - ids - (await countBeyond('key')) : 0;
+  if (shared > mostRepeated(rowCount)) {
     throw repeatedFault(date, {
-      what: `${counts.trades - counts.ids} of ${counts.rows} rows have the id of another trade, or none`,
+      what: `${shared} of ${counts.rows} rows have the id of another trade, or none`,
       examples: await source.rows<ExampleId>(buildTableExamples(job.source, shape.types, date), ask),
       hint: 'Nothing was published. Give each trade of the table a unique id, or set `source.table` to a view that does.',
     });
@@ -85,7 +86,7 @@ export async function exportTable(
     return draftOnServer(deps, { dataset, date, revision, path }, { sql, checksum });
   };
   const written = job.drop.write === 'server' ? await draft() : undefined;
-  const rows = { ...rowsOf(date, job.source.table, counts), countRepeats: () => countBeyond(false) };
+  const rows = { ...rowsOf(date, job.source.table, counts), countRepeats: countBeyond };
   const sealing = sealDate(context, job, rows, {
     file: written ?? draftOnDisk(context, path, download),
     query: query.sorted,

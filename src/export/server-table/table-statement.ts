@@ -6,7 +6,7 @@
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { formatSecond } from '../../calendar/wall-clock.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import { HAS_ID, tradeKeySql } from '../../engine/repeated-ids.ts';
+import { HAS_ID, selectRepeatedIds, selectSharedIds, tradeKeySql, versionKeySql } from '../../engine/repeated-ids.ts';
 import { repeatsSql } from '../../engine/update-mark.ts';
 import type { JobColumn, ServerSource } from '../../job/job.ts';
 import { lastTradeSecond, lateSecond, tailSecond } from '../../plan/session-end.ts';
@@ -52,27 +52,32 @@ export function buildTableTail(
   return `SELECT count() AS n, ${late}, max(${clock}) AS newest FROM ${quoteTable(source.table)} WHERE ${dateOf(types)} = ${quoteString(date)} AND ${end}`;
 }
 
-/** `n`: rows of a date beyond one for each trade, with or without `versions`. */
+/** `n`: rows of a date beyond one for each `version` of a trade, each `trade`, or each id, symbol, time and contract (`key`). */
 export function buildTableRepeats(
   source: ServerSource,
   types: ColumnTypes,
   date: string,
-  { versions }: { readonly versions: boolean },
+  one: 'version' | 'trade' | 'key',
 ): string {
   const where = `${datedCondition(source, types, date)} AND ${HAS_ID}`;
-  const isByVersion = !versions && source.columns.some(({ name }) => name === 'updated_timestamp');
-  const from = `FROM ${quoteTable(source.table)} WHERE ${where}`;
-  return `SELECT ${repeatsSql(keyOfTrade(source), isByVersion)} AS n ${from} AND id IN (SELECT id ${from} GROUP BY id HAVING count() > 1)`;
+  const table = quoteTable(source.table);
+  const columns = namesOf(source);
+  const repeated = `${where} AND id IN (${selectRepeatedIds(table, where)})`;
+  const number =
+    one === 'trade'
+      ? `count() - uniqExact(${versionKeySql(columns, selectSharedIds(table, repeated, columns))})`
+      : repeatsSql(tradeKeySql(columns), one === 'version' && columns.includes('updated_timestamp'));
+  return `SELECT ${number} AS n FROM ${table} WHERE ${repeated}`;
 }
 
 /** `id, rows, trades`: ids of a date that several trades have, the most frequent first. */
 export function buildTableExamples(source: ServerSource, types: ColumnTypes, date: string): string {
-  const trade = `arrayStringConcat([${keyOfTrade(source)}], ' ')`;
+  const trade = `arrayStringConcat([${tradeKeySql(namesOf(source))}], ' ')`;
   return `SELECT toString(id) AS id, count() AS rows, arraySlice(groupUniqArray(2)(${trade}), 1, 2) AS trades FROM ${quoteTable(source.table)} WHERE ${datedCondition(source, types, date)} GROUP BY id HAVING rows > 1 ORDER BY uniq(${trade}) DESC, rows DESC, id LIMIT 3`;
 }
 
-function keyOfTrade({ columns }: ServerSource): string {
-  return tradeKeySql(columns.map(({ name }) => name));
+function namesOf({ columns }: ServerSource): readonly string[] {
+  return columns.map(({ name }) => name);
 }
 
 function datedCondition(source: ServerSource, types: ColumnTypes, date: string): string {
@@ -94,15 +99,18 @@ export function buildTableQuery(
   date: string,
   hasDuplicates: boolean,
 ): TableQuery {
-  const names = source.columns.map(({ name }) => quoteIdentifier(name)).join(', ');
+  const columns = namesOf(source);
+  const names = columns.map(quoteIdentifier).join(', ');
+  const table = quoteTable(source.table);
   const where = datedCondition(source, types, date);
-  const newest = names.includes('`updated_timestamp`') ? 'updated_timestamp DESC, ' : '';
+  const newest = columns.includes('updated_timestamp') ? 'updated_timestamp DESC, ' : '';
+  const shared = selectSharedIds(table, `${where} AND id IN (${selectRepeatedIds(table, where)})`, columns);
   // The hash decides where the timestamps do not, so that every statement picks the same row.
   const once = hasDuplicates
-    ? ` ORDER BY ${newest}cityHash64(${names}) LIMIT 1 BY ${keyOfTrade(source)}, ${NO_ID_APART}`
+    ? ` ORDER BY ${newest}cityHash64(${names}) LIMIT 1 BY ${versionKeySql(columns, shared)}, ${NO_ID_APART}`
     : '';
   // Conditions are in a subquery: otherwise they would see the renamed columns.
-  const raw = `SELECT ${names} FROM ${quoteTable(source.table)} WHERE ${where}${once}`;
+  const raw = `SELECT ${names} FROM ${table} WHERE ${where}${once}`;
   const staged = source.columns.map((column) => `${stageValue(column, types)} AS ${quoteIdentifier(column.name)}`);
   const typed = source.columns.map((column) => `${typedValue(column)} AS ${quoteIdentifier(column.name)}`);
   const select = `SELECT ${typed.join(', ')} FROM (SELECT ${staged.join(', ')} FROM (${raw}) AS r) AS s`;

@@ -88,8 +88,8 @@ export function assertCountedOnce({ source }: SqlJob, date: string, groups: DayC
 
 /**
  * If ids do not identify trades, versions cannot be distinguished from other trades: above a small share the date fails, for
- * every source. Two things are counted: rows with the id of another trade, and rows that repeat within one answer, which
- * would be dropped as versions. Exact repeats are harmless, unless custom SQL multiplies rows.
+ * every source. Two things are counted: rows with the id of another symbol, time or contract, and rows that repeat within one
+ * answer; both would be dropped as versions. Exact repeats are harmless, unless custom SQL multiplies rows.
  * @throws Fault `IDS_REPEATED`
  */
 export async function assertOwnIds({ source }: SqlJob, stage: Stage): Promise<void> {
@@ -114,6 +114,6 @@ export async function assertOwnIds({ source }: SqlJob, stage: Stage): Promise<vo
     const where = `window ${worst.window} has ${worst.rows} rows with ${worst.ids} ids`;
     throw await fail(`${repeated} of ${rows} rows repeat an id of the same answer; ${where}`);
   }
-  const shared = rows - ids - (await stage.countReplaced());
+  const shared = rows - ids - (await stage.countRepeats('key'));
   if (shared > most) throw await fail(`${shared} of ${rows} rows have the id of another trade, or none`);
 }

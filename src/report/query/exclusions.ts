@@ -4,7 +4,8 @@
  * that the sums need, or have codes that the API's contract lacks. The rule is in `records.ts`; its source is OPRA's
  * specification (`api-contract/record-type.ts`).
  */
-import { type EngineNumber, readAmount } from '../amount.ts';
+import { listPasses } from '../../engine/passes.ts';
+import { type Amount, type EngineNumber, readAmount } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { Exclusions, Tally, UnknownCodes } from '../model.ts';
 import { buildCancelledQuery, buildCountedCondition, CODES, IS_CANCEL, IS_LATE, KNOWN_PREMIUM } from '../records.ts';
@@ -35,7 +36,7 @@ interface CancelledRow {
 }
 
 interface CountedRecords {
-  readonly exclusions: Omit<Exclusions, 'unknownCodes'>;
+  readonly exclusions: Omit<Exclusions, 'unknownCodes' | 'sharedIds'>;
   /** The condition for the file's counted records; null if all records count. */
   readonly condition: string | null;
   /** Whether records lack a premium or a size, or have a premium that is not finite. */
@@ -137,6 +138,31 @@ export async function queryUnknownCodes(source: DropSource): Promise<readonly Un
     found.push({ column, trades: first.all_trades, premium: readAmount(first.all_premium, false), values });
   }
   return found;
+}
+
+/**
+ * Finds the records that have the id of another record, or none. Reads all ids, so it is called only for a drop of which
+ * the seal says so.
+ * @param file all records @param source the counted records
+ */
+export async function querySharedIds(file: DropSource, source: DropSource): Promise<Tally> {
+  let shared: Tally = { trades: 0, premium: 0 };
+  for (const pass of await listPasses(file, file.table, 'id')) {
+    const repeated = `SELECT id FROM ${file.table} WHERE ${pass} GROUP BY id HAVING count() > 1`;
+    const [found] = await source.rows<{ readonly trades: number; readonly premium: EngineNumber }>(
+      `SELECT count() AS trades, sum(premium) AS premium FROM ${source.table} WHERE ${pass} AND (id = '' OR id IN (${repeated}))`,
+    );
+    const trades = found?.trades ?? 0;
+    shared = {
+      trades: shared.trades + trades,
+      premium: addAmounts(shared.premium, readAmount(found?.premium, trades === 0)),
+    };
+  }
+  return shared;
+}
+
+function addAmounts(a: Amount, b: Amount): Amount {
+  return a === null || b === null ? null : a + b;
 }
 
 /** The condition for records that do not satisfy a condition on a code, including records without the code. */

@@ -51,6 +51,7 @@ export function buildSentences(report: FlowReport): readonly string[] {
     ...sayFilter(report),
     ...sayDoubts(report),
     ...sayGap(report),
+    ...saySharedIds(report),
     ...listPastGaps(report.comparison, report.drop.date),
     ...said.slice(0, SENTENCES),
   ];
@@ -73,6 +74,14 @@ function sayGap({ headline }: FlowReport): readonly string[] {
   const gap = describeGap(headline);
   if (headline.total === null) return [`The premium of this date cannot be computed: ${gap}.`];
   return gap === '' ? [] : [`All premium sums leave out some trades: ${gap}.`];
+}
+
+/** Records that may be one trade: they count, and the reader knows how much they are. */
+function saySharedIds({ exclusions: { sharedIds } }: FlowReport): readonly string[] {
+  if (sharedIds === undefined || sharedIds.trades === 0) return [];
+  const { trades, premium } = sharedIds;
+  const which = `${countOf(trades, 'trade')} ${trades === 1 ? 'has' : 'have'} the id of another trade, or none`;
+  return [`${which}: ${formatDollars(premium)} of premium, all of it counted.`];
 }
 
 /** Says whether nothing traded, or no record of the file counts. */
