@@ -17,6 +17,12 @@ import {
   SWEEP_TYPES,
 } from '../api-contract/record-type.ts';
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
+import {
+  ALWAYS_SETTLED_AT_OPEN,
+  listEarlyExpirations,
+  MONTHLY_SETTLED_AT_OPEN,
+  monthlyExpiration,
+} from '../calendar/am-settlement.ts';
 
 export const IS_CALL = "put_call = 'CALL'";
 export const IS_PUT = "put_call = 'PUT'";
@@ -25,8 +31,36 @@ export const AT_ASK = "side IN ('AASK', 'ASK')";
 export const AT_BID = "side IN ('BBID', 'BID')";
 export const IS_MULTI_LEG = `(option_activity_type LIKE '${MULTI_LEG_PREFIX}%' OR option_activity_type IN (${quoteList(MULTI_LEG_TYPES)}))`;
 export const IS_SWEEP = `option_activity_type IN (${quoteList(SWEEP_TYPES)})`;
-/** A contract does not trade after its expiration, so a record dated after it counts as one of the last day. */
-export const IS_ZERO_DTE = 'expiration_date <= date';
+
+/** The option symbol without the blanks of some feeds; empty if the record has none. */
+const CONTRACT = "replace(coalesce(option_symbol, ''), ' ', '')";
+/** Characters of an option symbol after its root: six digits of expiration, C or P, eight digits of strike. */
+const SYMBOL_TAIL = 15;
+/** The root that the option symbol itself names. */
+const NAMED_ROOT = `substring(${CONTRACT}, 1, greatest(length(${CONTRACT}) - ${SYMBOL_TAIL}, 0))`;
+
+const IS_ALWAYS_SETTLED = `coalesce(symbol, '') IN (${quoteList(ALWAYS_SETTLED_AT_OPEN)})`;
+const HAS_MONTHLY_ROOT = `${NAMED_ROOT} IN (${quoteList(MONTHLY_SETTLED_AT_OPEN)})`;
+
+/**
+ * Whether a contract settled at the opening of this date, on which it expires. A contract without an option symbol could
+ * be the sibling that lives to the close: it counts.
+ */
+export function isSettledOn(date: string): string {
+  const isNamed = monthlyExpiration(date) === date ? ` OR ${HAS_MONTHLY_ROOT}` : '';
+  return `(coalesce(expiration_date = DATE '${date}', false) AND (${IS_ALWAYS_SETTLED}${isNamed}))`;
+}
+
+/** Years whose holidays on a third Friday are listed: those of the data that the API can have. */
+const EARLY_EXPIRATIONS = listEarlyExpirations(2012, 2040).map((date) => `DATE '${date}'`);
+/** The third Friday of a month: a Friday is four days after a Monday, such as 1970-01-05. */
+const IS_MONTHLY_DATE = `(EXTRACT(DAY FROM date) BETWEEN 15 AND 21 AND date_diff('day', DATE '1970-01-05', date) % 7 = 4 OR date IN (${EARLY_EXPIRATIONS.join(', ')}))`;
+
+/**
+ * A contract does not trade after its expiration, so a record dated after it counts as one of the last day. A series that
+ * settled at the opening does not trade on its expiration date.
+ */
+export const IS_ZERO_DTE = `expiration_date <= date AND NOT (expiration_date = date AND (${IS_ALWAYS_SETTLED} OR ${HAS_MONTHLY_ROOT} AND ${IS_MONTHLY_DATE}))`;
 
 /** The half hour of a record since midnight, 19 from 09:30 on. */
 export const HALF_HOUR = '2 * EXTRACT(HOUR FROM time) + CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 1 END';
@@ -56,6 +90,8 @@ export const CODES = [
 
 /** Columns that the sums are computed from. */
 export const PREMIUM_COLUMNS: readonly string[] = [
+  'symbol',
+  'option_symbol',
   'date',
   'put_call',
   'expiration_date',
@@ -75,9 +111,6 @@ export const SERIES_KEY = 'symbol, option_symbol, put_call, strike, expiration_d
  */
 export const SERIES_HASH =
   "cityHash64(symbol, ifNull(option_symbol, '\\0'), ifNull(put_call, '\\0'), ifNull(strike, nan), ifNull(expiration_date, toDate32('1900-01-01')))";
-
-/** Characters of an option symbol after its root: six digits of expiration, C or P, eight digits of strike. */
-const SYMBOL_TAIL = 15;
 
 /**
  * Whether a contract's root ends in a digit (`SDS1`): it was adjusted for a split, merger or special dividend, or is a

@@ -258,11 +258,12 @@ export function selectSummary(file: string): string {
   // Grouping by a hash of the key takes half the time.
   const records = `SELECT * REPLACE (${KNOWN_PREMIUM} AS premium), ${buildFate(file, '_row_number')} AS fate, ${SERIES_HASH} AS series_hash, ${HALF_HOUR} AS half_hour FROM ${file}`;
   const measures = [...SUMS, ...TIMES.map(({ name, sql }): Measures[number] => [name, sql])];
-  const cells = `SELECT ifNull(any(symbol), '') AS symbol, fate, max(oi) AS open_interest, ${measures.map(([name, sql]) => `${sql} AS ${name}`).join(', ')}
+  // Not named `symbol`, because the measures read the records' own.
+  const cells = `SELECT ifNull(any(symbol), '') AS root, fate, max(oi) AS open_interest, ${measures.map(([name, sql]) => `${sql} AS ${name}`).join(', ')}
     FROM (${records}) GROUP BY series_hash, fate`;
   const sums = SUMS.map(([name]): Measures[number] => [name, `sumIf(cells.${name}, ${IS_COUNTED})`]);
   const times = TIMES.map(({ name, join }): Measures[number] => [name, `${join}(cells.${name}, ${IS_COUNTED})`]);
-  return `${selectGroups([...sums, ...TALLIES, ...times], `(${cells}) AS cells`)} ORDER BY ${SUMMARY_SORT.join(', ')}`;
+  return `${selectGroups([...sums, ...TALLIES, ...times], `(SELECT root AS symbol, * FROM (${cells})) AS cells`)} ORDER BY ${SUMMARY_SORT.join(', ')}`;
 }
 
 /** Records without a symbol count only in the row of all symbols. */

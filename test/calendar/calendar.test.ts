@@ -5,6 +5,7 @@
  * eligible options)". How dates become plans is tested in `test/plan`, the operator's override in `override.test.ts`.
  */
 import { describe, expect, test } from 'vitest';
+import { isSettledAtOpen, monthlyExpiration } from '../../src/calendar/am-settlement.ts';
 import { isEarlyClose, isHoliday, nameHoliday } from '../../src/calendar/holidays.ts';
 import {
   closeSecond,
@@ -195,4 +196,25 @@ test('the end of the day reads 24:00:00', () => {
 test('a closed weekday has the name of its holiday, also where it is observed on another day', () => {
   const names = ['2026-11-26', '2027-07-05', '2026-04-03', '2025-01-09', '2026-11-27'].map(nameHoliday);
   expect(names).toEqual(['Thanksgiving Day', 'Independence Day', 'Good Friday', 'Unscheduled closure', undefined]);
+});
+
+// Cboe and Nasdaq, specifications of their index options; Cboe's expiration calendars of 2022, 2025 and 2026.
+describe('settlement at the opening', () => {
+  test.each([
+    ['2026-11-02', '2026-11-20'],
+    ['2026-06-30', '2026-06-18'],
+    ['2025-04-01', '2025-04-17'],
+    ['2022-04-14', '2022-04-14'],
+  ])('of the month of %s is on %s', (date, expected) => {
+    expect(monthlyExpiration(date)).toBe(expected);
+  });
+
+  test('is of monthly index series, and of all on VIX', () => {
+    const settled = (date: string) =>
+      ['SPX', 'NDX', 'RUT', 'DJX', 'VIX', 'VIXW', 'SPXW', 'NDXP', 'RUTW', 'XSP', 'MRUT', 'SPY'].filter((root) =>
+        isSettledAtOpen(root, date),
+      );
+    expect(settled('2026-11-20')).toEqual(['SPX', 'NDX', 'RUT', 'DJX', 'VIX', 'VIXW']);
+    expect(settled('2026-11-18')).toEqual(['VIX', 'VIXW']);
+  });
 });

@@ -364,6 +364,28 @@ describe('the exposure of a symbol', () => {
     expectClose(having?.zeroGamma ?? 0, without?.zeroGamma ?? 0, 600);
   });
 
+  it.each([
+    ['an index on its monthly expiration', '2026-11-20', 'SPX', 'SPX   261120C00600000', 'SPXW261120C00600000'],
+    ['an index on the Thursday before a holiday', '2026-06-18', 'RUT', 'RUT260618C00600000', 'RUTW260618C00600000'],
+    ['VIX on a Wednesday', '2026-11-18', 'VIX', 'VIXW261118C00600000', ''],
+    ['VIX without an option symbol', '2026-11-18', 'VIX', '', ''],
+    ['no index on another Friday', '2026-11-27', 'SPX', '', 'SPX261127C00600000'],
+    ['no index before its expiration', '2026-11-19', 'SPX', '', 'SPX261120C00600000'],
+  ])('counts a series that settled at the opening as 0: %s', async (_name, date, symbol, dead, alive) => {
+    const at = (option_symbol: string) => `20${option_symbol.slice(-15, -9).replace(/(..)(..)(..)/, '$1-$2-$3')}`;
+    const of = (option_symbol: string, changes: Partial<Row>) => ({
+      ...row({ ...call, symbol, date, time: `${date} 10:00:00`, option_symbol, ...changes }),
+      expiration_date: option_symbol === '' ? date : at(option_symbol),
+    });
+    const living = alive === '' ? [] : [of(alive, { id: '2' })];
+    const other = of('', { id: '3', strike: 650, symbol: 'SPY' });
+    const settled = dead === '' && alive !== '' ? [] : [of(dead, { oi: 1_000_000 })];
+    const { top } = await expose([other, ...living, ...settled], { date });
+    const found = top.find((exposure) => exposure.symbol === symbol);
+    expectClose(found?.netGex ?? Number.NaN, living.length * CALL_GEX, CALL_GEX);
+    expect(found?.contracts).toBe(living.length + settled.length);
+  });
+
   it('has the walls of the lowest of equal strikes, and none without exposure', async () => {
     const strikes = [620, 610, 630].map((strike) =>
       row({ ...call, id: String(strike), strike, option_symbol: `X${strike}` }),

@@ -2,7 +2,7 @@
  * The SQL of gamma and delta exposure: in one pass over the counted records, the engine computes the latest state of
  * every series, the sums of every symbol, and the details of a few symbols. Invariants: the result is bounded
  * (`TOP_EXPOSURES` and the `focus` symbols, each with at most `NEAR_STRIKES` strikes and `FIRST_EXPIRATIONS`
- * expirations). A series whose contracts are not 100 shares counts as 0. A value that is impossible for a long option (a gamma below 0, a call's delta outside 0..1, a put's
+ * expirations). A series whose contracts are not 100 shares counts as 0, and one that settled at the opening. A value that is impossible for a long option (a gamma below 0, a call's delta outside 0..1, a put's
  * outside -1..0, a negative open interest, infinity or NaN) counts as 0 in its own series and affects nothing else.
  * `exposure.ts` defines the numbers.
  */
@@ -19,7 +19,7 @@ import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
 import { PRICE_LEVELS } from '../../exposure/zero-gamma.ts';
 import type { EngineNumber } from '../amount.ts';
 import { RECORD_ORDER } from '../drop-source.ts';
-import { hasAdjustedRoot, hasOddSize, SERIES_HASH } from '../records.ts';
+import { hasAdjustedRoot, hasOddSize, isSettledOn, SERIES_HASH } from '../records.ts';
 
 /** Symbols of the ranking: few enough to read at a glance. */
 export const TOP_EXPOSURES = 10;
@@ -97,8 +97,8 @@ const SERIES_COLUMNS =
  */
 export function buildExposureQuery(table: string, { date, chain, keepsExpiring }: ExposureScope): string {
   return `WITH
-    traded AS (${selectSeries(table)}),
-    series AS (${chain === null ? `SELECT ${SERIES_COLUMNS}, 1 AS is_series, 0 AS of_chain FROM traded` : joinChain(chain)}),
+    traded AS (${selectSeries(table, date)}),
+    series AS (${chain === null ? `SELECT ${SERIES_COLUMNS}, 1 AS is_series, 0 AS of_chain FROM traded` : joinChain(chain, date)}),
     symbols AS (${selectSymbols()}),
     ranked AS (
       SELECT *, row_number() OVER (ORDER BY spot > 0 DESC, abs(call_gex + put_gex) DESC, symbol) AS place,
@@ -127,7 +127,7 @@ const BYTES = 8;
  * the full contract, because option_symbol may be empty, and strike with expiration does not distinguish SPX from SPXW;
  * grouping by the five columns themselves takes twice as long. `sign` is 0 if a record is neither a call nor a put.
  */
-function selectSeries(table: string): string {
+function selectSeries(table: string, date: string): string {
   const pack = STATE.map((column) => `reinterpretAsFixedString(ifNull(${column}, nan))`).join(', ');
   const unpack = (column: (typeof STATE)[number]) => {
     const value = `reinterpretAsFloat64(substring(state, ${STATE.indexOf(column) * BYTES + 1}, ${BYTES}))`;
@@ -140,7 +140,7 @@ function selectSeries(table: string): string {
       argMaxIf(concat(${pack}), ${RECORD_ORDER}, isFinite(gamma)) AS state,
       ifNull(${hasAdjustedRoot('contract')}, 0) OR ${hasOddSize('paid', 'standard')} AS is_adjusted,
       NOT is_adjusted AND (empty(state) OR NOT isFinite(${unpack('toFloat64(oi)').value})) AS is_unknown,
-      if(is_adjusted, 0, greatest(${unpack('toFloat64(oi)').orZero}, 0)) AS lots,
+      if(is_adjusted OR max(${isSettledOn(date)}), 0, greatest(${unpack('toFloat64(oi)').orZero}, 0)) AS lots,
       ${unpack('iv').orZero} AS sigma,
       sign * lots * greatest(${unpack('gamma').orZero}, 0) AS gamma_lots,
       ${unpack('delta').orZero} AS latest_delta,
@@ -154,7 +154,7 @@ function selectSeries(table: string): string {
  * The series of the chain in place of the traded ones, of which only the price of the underlying stays. One pass over the
  * records: a condition on the symbols of the chain is a list, not a query.
  */
-function joinChain({ table, symbols }: NonNullable<ExposureScope['chain']>): string {
+function joinChain({ table, symbols }: NonNullable<ExposureScope['chain']>, date: string): string {
   const isReplaced = `has([${symbols.map(quoteString).join(', ')}], root)`;
   const unless = (column: string) => `if(${isReplaced}, 0, ${column}) AS ${column}`;
   const kept = ['sign', 'lots', 'sigma', 'gamma_lots', 'delta_lots', 'is_unknown', 'is_adjusted'];
@@ -164,7 +164,7 @@ function joinChain({ table, symbols }: NonNullable<ExposureScope['chain']>): str
     UNION ALL
     SELECT symbol AS root, strike AS k, expiration_date AS expires,
       toInt8(ifNull(transform(put_call, ['CALL', 'PUT'], [1, -1], 0), 0)) AS sign,
-      if(is_adjusted, 0, greatest(${orZero('open_interest')}, 0)) AS lots,
+      if(is_adjusted OR ${isSettledOn(date)}, 0, greatest(${orZero('open_interest')}, 0)) AS lots,
       ${orZero('iv')} AS sigma,
       sign * lots * greatest(${orZero('gamma')}, 0) AS gamma_lots,
       if(sign * ${orZero('delta')} BETWEEN 0 AND 1, lots * ${orZero('delta')}, 0) AS delta_lots,

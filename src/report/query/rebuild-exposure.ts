@@ -7,7 +7,7 @@ import { BUSINESS_DAYS_PER_YEAR, countWeekdays, DAYS_PER_WEEK, WEEKDAYS } from '
 import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
 import { PRICE_LEVELS } from '../../exposure/zero-gamma.ts';
 import { sumWhere } from '../number-values.ts';
-import { hasAdjustedRoot, hasOddSize, IS_CALL, IS_PUT, SERIES_KEY } from '../records.ts';
+import { hasAdjustedRoot, hasOddSize, IS_CALL, IS_PUT, isSettledOn, SERIES_KEY } from '../records.ts';
 import { FIRST_EXPIRATIONS, LEAST_VOLATILITY, NEAR_STRIKES } from './exposure-query.ts';
 import { EXPIRATIONS, NEAR_MONEY, SKEW_DELTA, SKEW_REACH, YEAR_DAYS } from './volatility.ts';
 
@@ -36,7 +36,7 @@ export function buildExposureQueries(
   { counted, chain, structure }: ExposureTables,
   { date, keepsExpiring, focus }: RebuiltExposure,
 ): readonly (readonly [table: string, sql: string])[] {
-  const weighed = `${with_}${buildSpots(counted)},${buildSeries(counted, chain)},${WEIGHED}`;
+  const weighed = `${with_}${buildSpots(counted)},${buildSeries(counted, chain, date)},${WEIGHED}`;
   const symbols = focus.filter(isQuotable).map((symbol) => `'${symbol.replaceAll("'", "''")}'`);
   const ranking: readonly [string, string] = ['GEX by symbol', `${weighed}${RANKING}`];
   if (symbols.length === 0) return [ranking];
@@ -72,11 +72,11 @@ spots AS (
  * Each series' latest record with a gamma; the whole chain of the symbols that it has. A value that is impossible is 0.
  * `sigma` is the implied volatility.
  */
-function buildSeries(counted: string, chain: string | null): string {
+function buildSeries(counted: string, chain: string | null, date: string): string {
   const known = 'CASE WHEN isFinite(gamma) THEN 0 ELSE 1 END';
   const paid = (dollars: string) => `CASE WHEN isFinite(premium) AND isFinite(price * size) THEN ${dollars} ELSE 0 END`;
   const numbers = (lots: string, isLeftOut: string) =>
-    `CASE WHEN ${isLeftOut} THEN 0 WHEN ${lots} > 0 THEN ${lots} ELSE 0 END AS lots,
+    `CASE WHEN ${isLeftOut} OR ${isSettledOn(date)} THEN 0 WHEN ${lots} > 0 THEN ${lots} ELSE 0 END AS lots,
     CASE WHEN isFinite(iv) AND iv > 0 THEN iv ELSE 0 END AS sigma,
     CASE WHEN isFinite(gamma) AND gamma > 0 THEN gamma ELSE 0 END AS own_gamma,
     CASE WHEN ${IS_CALL} AND delta BETWEEN 0 AND 1 THEN delta WHEN ${IS_PUT} AND delta BETWEEN -1 AND 0 THEN delta ELSE 0 END AS own_delta`;
@@ -194,7 +194,7 @@ WHERE (lower.net < 0) <> (upper.net < 0) GROUP BY lower.symbol ORDER BY 1`;
 }
 
 function buildVolatility(counted: string, chain: string | null, isShown: string, date: string): string {
-  const isQuoted = `${isShown} AND iv > 0 AND isFinite(iv) AND strike > 0 AND isFinite(strike) AND expiration_date >= DATE '${date}'`;
+  const isQuoted = `${isShown} AND iv > 0 AND isFinite(iv) AND strike > 0 AND isFinite(strike) AND expiration_date >= DATE '${date}' AND NOT ${isSettledOn(date)}`;
   const traded = `SELECT symbol, put_call, strike, expiration_date, iv, delta FROM (
     SELECT ${SERIES_KEY}, iv, delta, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY time DESC, id DESC) AS age FROM ${counted} WHERE ${isQuoted}
   ) AS aged WHERE age = 1`;

@@ -2,17 +2,21 @@
 
 import type { ChainRow } from '../../api-contract/chain.ts';
 import type { MarketStructureSuccess, Structure } from '../../api-contract/market-structure.ts';
+import { isSettledAtOpen } from '../../calendar/am-settlement.ts';
 import type { OptionContract } from '../../exposure/contract.ts';
 import { type GammaExposure, type GammaSums, sumGammaExposure } from '../../exposure/gamma-exposure.ts';
 import { computeZeroGamma } from '../../exposure/zero-gamma.ts';
 import { describeFlow, describeSymbol } from './flow.ts';
 import type { Snapshot } from './snapshot.ts';
 
+/** Characters of an option symbol after its root. */
+const SYMBOL_TAIL = 15;
+
 /** Cost: one pass over the contracts for the sums and sixty for zero gamma; about 20 ms for a whole SPX chain. */
 export function describeMarket(snapshot: Snapshot): MarketStructureSuccess {
   const { symbol, date, spot, flow } = snapshot;
   const chainAsOf = new Date(snapshot.chainAsOfMs).toISOString();
-  const contracts = snapshot.contracts.map(readContract);
+  const contracts = snapshot.contracts.map((row) => readContract(row, date));
   const gex = spot === undefined ? undefined : sumGammaExposure(spot, contracts);
   const zeroGamma = spot === undefined ? null : computeZeroGamma(spot, date, contracts);
   return {
@@ -63,13 +67,16 @@ function describeSums({ callGex, putGex, netGex }: GammaSums) {
   return { call_gex: callGex, put_gex: putGex, net_gex: netGex };
 }
 
-function readContract(row: ChainRow): OptionContract {
+/** A contract that settled at the opening of the date has no gamma left. */
+function readContract(row: ChainRow, date: string): OptionContract {
+  const root = row.option_symbol.replaceAll(' ', '').slice(0, -SYMBOL_TAIL);
+  const isSettled = row.expiration_date === date && isSettledAtOpen(root, date);
   return {
     putCall: row.put_call,
     strike: row.strike,
     expirationDate: row.expiration_date,
     iv: row.iv,
     gamma: row.gamma,
-    openInterest: row.open_interest,
+    openInterest: isSettled ? 0 : row.open_interest,
   };
 }
