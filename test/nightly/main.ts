@@ -6,12 +6,14 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const REPO = fileURLToPath(new URL('../..', import.meta.url));
-const TALLY = fileURLToPath(new URL('TALLY.md', import.meta.url));
+const TALLY_PATH = 'test/nightly/TALLY.md';
+const TALLY = join(REPO, TALLY_PATH);
 const SEEDS = 1_000_000;
 
 /** A program that takes `--runs` and `--seed`, if it draws. */
@@ -90,7 +92,7 @@ for (const name of positionals.length > 0 ? positionals : Object.keys(PARTS)) {
   const { code, last } = await run(describeCommand(part, { seed, count, isDrawn }), seed, isDrawn);
   const seconds = Math.round((performance.now() - begun) / 1000);
   if (code !== 0) process.exitCode = 1;
-  const commit = `${git('rev-parse', '--short', 'HEAD')}${git('status', '--porcelain') === '' ? '' : ' and changes'}`;
+  const commit = `${git('rev-parse', '--short', 'HEAD')}${git('status', '--porcelain', '--', '.', `:!${TALLY_PATH}`) === '' ? '' : ' and changes'}`;
   const drawn = isDrawn ? `${seed}${count === undefined ? '' : ` to ${seed + count - 1}`}` : '';
   const result = `${code === 0 ? 'passed' : 'FAILED'}: ${last.replaceAll('|', '/')}`;
   const cells = [

@@ -27,6 +27,8 @@ let files = 0;
 
 beforeAll(async () => {
   engine = await openEmbeddedEngine();
+  // As in ClickHouse Local, where a printed query finds a file by its name.
+  await engine.command('USE default');
   folder = await createDropFolder();
 });
 afterAll(async () => {

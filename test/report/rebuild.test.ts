@@ -54,6 +54,8 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
 
   beforeAll(async () => {
     engine = await openEmbeddedEngine();
+    // As in ClickHouse Local, where a printed query finds a file by its name.
+    await engine.command('USE default');
     duckDb = await openDuckDb();
     folder = await createDropFolder();
     drop = await writeDrop(engine, folder.path, name, trades, TRADE_COLUMNS, name === 'gapped' || name === 'unpriced');
