@@ -100,3 +100,18 @@ test('a key file that becomes wrong changes nothing, and its repair counts', asy
   await untilStatus(CHANGED, 200);
   expect((await ask(KEPT)).status).toBe(401);
 });
+
+test('wrong keys of one address are slowed down after ten, and a right key is not', async () => {
+  await writeKeys({ [KEPT]: 'active' });
+  await untilStatus(KEPT, 200);
+  service.advance(60_000);
+  const guess = async () => (await ask('cus_guessed')).status;
+  const seen: number[] = [];
+  for (let tries = 0; tries < 12; tries += 1) seen.push(await guess());
+  expect(seen).toEqual([...Array.from({ length: 10 }, () => 401), 429, 429]);
+  expect((await ask('cus_guessed')).headers.get('retry-after')).toBe('1');
+  service.advance(1_000);
+  expect([await guess(), await guess()]).toEqual([401, 429]);
+  service.advance(1_000);
+  expect((await ask(KEPT)).status).toBe(200);
+});

@@ -38,6 +38,7 @@ function call(body: unknown): Call {
     query: {},
     params: {},
     authorization: undefined,
+    address: '127.0.0.1',
     session: undefined,
     signal: new AbortController().signal,
   };

@@ -177,6 +177,7 @@ export async function ask(endpoint: Endpoint, call: Partial<Call>): Promise<Repl
     params: {},
     authorization: undefined,
     session: undefined,
+    address: '127.0.0.1',
     signal,
     ...call,
   };

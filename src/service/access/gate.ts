@@ -16,6 +16,8 @@ export interface Credentials {
   readonly apiKey?: string | undefined;
   /** Caller id of a verified session. */
   readonly session?: string | undefined;
+  /** Where the call comes from. */
+  readonly address?: string | undefined;
 }
 
 interface GateOptions {
@@ -29,10 +31,14 @@ interface GateOptions {
 const SNAPSHOT_PACE = { requestsPerSecond: 1, burst: 10 } as const;
 /** A person or a script logs in a few times a day; ten logins at once are a team that shares one key. */
 const LOGIN_PACE = { requestsPerSecond: 1, burst: 10 } as const;
+/** A person mistypes a key a few times; a script that tries many fills the log and costs a comparison each. */
+const WRONG_KEY_PACE = { requestsPerSecond: 1, burst: 10 } as const;
 
 export class Gate {
   readonly #keys: KeyRing;
   readonly #paces: Readonly<Record<Budget, Pace>>;
+  /** Of wrong keys, by address. Not shared: it only slows down. */
+  readonly #wrongKeys: KeyPace;
 
   /** @param openPace where the budgets are counted; default: in this process */
   constructor(
@@ -42,6 +48,7 @@ export class Gate {
     openPace: (budget: Budget, pace: PaceOptions) => Pace = (_, pace) => new KeyPace(clock, pace),
   ) {
     this.#keys = keys;
+    this.#wrongKeys = new KeyPace(clock, WRONG_KEY_PACE);
     this.#paces = {
       historical: openPace('historical', { requestsPerSecond: options.requestsPerSecond, burst: 1 }),
       chain: openPace('chain', SNAPSHOT_PACE),
@@ -62,30 +69,37 @@ export class Gate {
   }
 
   /**
-   * Identifies the key's caller for a new session; any valid key may open one. Wrong keys are not counted: keys are
-   * compared in constant time and cannot be guessed, and a shared limit would let one stranger lock everybody out.
+   * Identifies the key's caller for a new session; any valid key may open one.
    * @throws ApiFailure 401 UNAUTHORIZED, 429 RATE_LIMITED with `retryAfterSeconds`
    */
-  async enterLogin(apiKey: string | undefined): Promise<Caller> {
-    const caller = this.#identify({ apiKey });
+  async enterLogin(apiKey: string | undefined, address?: string): Promise<Caller> {
+    const caller = this.#identify({ apiKey, address });
     await this.#assertPace(caller, 'login');
     return caller;
   }
 
-  #identify({ apiKey, session }: Credentials): Caller {
+  /**
+   * Wrong keys are slowed down by address. A right key is never refused for the wrong ones of others: behind a proxy, one
+   * stranger would lock everybody out, and keys are too long to be guessed.
+   */
+  #identify({ apiKey, session, address = '' }: Credentials): Caller {
     const hasKey = apiKey !== undefined && apiKey !== '';
     const caller = hasKey ? this.#keys.identify(apiKey) : session && this.#keys.find(session);
-    if (!caller) throw new ApiFailure(401, 'UNAUTHORIZED', 'The API key is missing or not valid.');
-    return caller;
+    if (caller) return caller;
+    if (hasKey) assertAdmitted(this.#wrongKeys.admit(address), 'Too many wrong keys from this address');
+    throw new ApiFailure(401, 'UNAUTHORIZED', 'The API key is missing or not valid.');
   }
 
   async #assertPace(caller: Caller, budget: Budget): Promise<void> {
-    const waitSeconds = await this.#paces[budget].admit(caller.id);
-    if (waitSeconds === 0) return;
-    throw new ApiFailure(429, 'RATE_LIMITED', `Too many requests; try again in ${waitSeconds} s.`, {
-      retryAfterSeconds: waitSeconds,
-    });
+    assertAdmitted(await this.#paces[budget].admit(caller.id), 'Too many requests');
   }
+}
+
+function assertAdmitted(waitSeconds: number, reason: string): void {
+  if (waitSeconds === 0) return;
+  throw new ApiFailure(429, 'RATE_LIMITED', `${reason}; try again in ${waitSeconds} s.`, {
+    retryAfterSeconds: waitSeconds,
+  });
 }
 
 function assertEntitled(caller: Caller, product: Product): void {

@@ -86,10 +86,10 @@ export function createLogin({ gate, sessions, fail }: LoginDependencies): readon
     {
       name: 'login',
       operation: LOGIN,
-      answer: async ({ body }) => {
+      answer: async ({ body, address }) => {
         const parsed = loginSchema.safeParse(body ?? {});
         if (!parsed.success) throw invalidRequest('The request body is not valid: api_key must be text.');
-        const caller = await gate.enterLogin(parsed.data.api_key);
+        const caller = await gate.enterLogin(parsed.data.api_key, address);
         const expiresAt = new Date(sessions.expiresAtMs()).toISOString();
         return writeAnswer(sessions.create(caller), { status: 'SUCCESS', expires_at: expiresAt });
       },

@@ -34,9 +34,9 @@ export function createHistorical({ gate, runner, limits }: EntryParts): Endpoint
     name: 'historical',
     operation:
       limits.lookbackDays === undefined ? omitFromExamples(QUERY_HISTORICAL, 'lookback_days') : QUERY_HISTORICAL,
-    answer: async ({ body, session, signal }) => {
+    answer: async ({ body, session, address, signal }) => {
       const request = parseRequest(body);
-      const caller = await gate.enter({ apiKey: request.api_key, session }, 'historical');
+      const caller = await gate.enter({ apiKey: request.api_key, session, address }, 'historical');
       const allowed = describeLimits(caller, limits);
       const describe = (truncated: boolean): HistoricalMeta => ({
         entitlement: allowed.entitlement,

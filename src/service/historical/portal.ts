@@ -24,11 +24,11 @@ export function createPortal({ gate, runner, limits }: EntryParts): Endpoint {
   return {
     name: 'portal',
     operation: QUERY_HISTORICAL_PORTAL,
-    answer: async ({ body, signal }) => {
+    answer: async ({ body, address, signal }) => {
       const { api_key: apiKey, sql } = readingSchema.catch({}).parse(body ?? {});
       if (apiKey === undefined) throw invalidRequest('API key is required');
       if (sql === undefined) throw invalidRequest(SQL_MISSING);
-      const caller = await gate.enter({ apiKey }, 'historical');
+      const caller = await gate.enter({ apiKey, address }, 'historical');
       const { rowLimit } = describeLimits(caller, limits);
       const frame = { head: HEAD, tail: () => ']}' };
       const rows = await runner.run({ sql, rowLimit, frame, owner: caller.id, signal });

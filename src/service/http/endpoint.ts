@@ -16,6 +16,8 @@ export interface Call {
   readonly authorization: string | undefined;
   /** The verified content of the session cookie, if it is valid. */
   readonly session: string | undefined;
+  /** IP address of the caller, or of the proxy in front of the service. */
+  readonly address: string;
   /** Aborted when the caller disconnects, the call takes too long, or the service stops. */
   readonly signal: AbortSignal;
 }

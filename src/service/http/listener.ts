@@ -102,6 +102,7 @@ function toCall(request: FastifyRequest, signal: AbortSignal, options: ListenerO
     params: request.params as Call['params'], // Named path segments from the router.
     authorization: request.headers.authorization,
     session: options.readSession?.(request.headers.cookie),
+    address: request.ip,
     signal,
   };
 }

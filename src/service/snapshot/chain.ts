@@ -33,7 +33,7 @@ export function createChain({ gate, reader, chainLimit = CHAIN_LIMIT }: ChainPar
 
   async function answer(call: Call): Promise<EndpointAnswer> {
     const request = parseRequest(chainRequestSchema, dropEmpty(call.body));
-    await gate.enter({ apiKey: request.api_key, session: call.session }, 'chain');
+    await gate.enter({ apiKey: request.api_key, session: call.session, address: call.address }, 'chain');
     const snapshot = await reader.read(request, call.signal).catch((error: unknown) => {
       throw toSnapshotFailure(error);
     });

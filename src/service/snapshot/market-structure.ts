@@ -28,7 +28,7 @@ export function createMarketStructure({ gate, reader }: MarketStructureParts): E
       symbol: call.params['symbol'],
       date: call.query['date'],
     });
-    await gate.enter({ apiKey: readBearer(call.authorization) }, 'market-structure');
+    await gate.enter({ apiKey: readBearer(call.authorization), address: call.address }, 'market-structure');
     const snapshot = await reader.read(request, call.signal).catch((error: unknown) => {
       throw toMarketFailure(error);
     });

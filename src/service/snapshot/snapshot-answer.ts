@@ -2,17 +2,16 @@
  * Shared by the option chain and market-structure endpoints: admission, request parsing, and error answers. The
  * specification does not show the body of their errors; it is the same as for the historical endpoints.
  */
+
 import type { z } from 'zod';
+import type { Credentials } from '../access/gate.ts';
 import { type ApiFailure, internalError, invalidRequest, queryTimeout, toApiFailure } from '../http/api-failure.ts';
 import type { EndpointAnswer } from '../http/endpoint.ts';
 
 /** Checks who may ask for a product, and how often; `Gate` implements it. */
 export interface Entrance {
   /** @throws ApiFailure 401, 403, 429 */
-  enter(
-    credentials: { readonly apiKey?: string | undefined; readonly session?: string | undefined },
-    product: 'chain' | 'market-structure',
-  ): unknown;
+  enter(credentials: Credentials, product: 'chain' | 'market-structure'): unknown;
 }
 
 /** @throws ApiFailure INVALID_REQUEST that names the first invalid member */
