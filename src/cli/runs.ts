@@ -59,6 +59,13 @@ async function listNames(folder: string): Promise<readonly string[]> {
   return jobs.flatMap((job) => (job ? [job.name] : []));
 }
 
+/** With what stopped it, or what the first of its dates failed with. */
+function describeOutcome({ outcome, error, dates }: RunEntry): string {
+  if (outcome === null || outcome === 'done') return outcome ?? 'running';
+  const code = error?.code ?? dates.find((date) => date.error)?.error?.code;
+  return code === undefined ? outcome : `${outcome}: ${code}`;
+}
+
 function describeRuns(entries: readonly RunEntry[], nowMs: number, width: number | undefined): string {
   const columns = [
     ...[{ title: 'started' }, { title: 'command' }, { title: 'why' }, { title: 'outcome' }],
@@ -72,7 +79,7 @@ function describeRuns(entries: readonly RunEntry[], nowMs: number, width: number
     formatInstant(run.started_at, EXCHANGE_TIME_ZONE, nowMs),
     run.args.join(' '),
     run.reason,
-    run.error && run.outcome !== 'done' ? `${run.outcome}: ${run.error.code}` : (run.outcome ?? 'running'),
+    describeOutcome(run),
     run.finished_at === null ? '' : formatDuration(Date.parse(run.finished_at) - Date.parse(run.started_at)),
     formatCount(run.requests),
     formatCount(run.rows),

@@ -56,7 +56,7 @@ export async function readSealedFacts(
   const { sealed, replaced, objects } = await listRevisions(store, dataset, since);
   const facts = new Map<string, SealedFacts>();
   for (const entry of entries.values()) {
-    const known = since !== undefined && entry.date < since ? factsOf(entry, 0) : undefined;
+    const known = since !== undefined && entry.date < since ? recall(entry) : undefined;
     if (known) facts.set(entry.date, known);
   }
   const unknown: string[] = [];
@@ -101,10 +101,14 @@ async function listRevisions(store: Store, dataset: string, since?: string) {
 
 /** `undefined` when the document has the date as unsealed, or has a revision that was replaced since. */
 function factsOf(entry: ConditionEntry | undefined, replaced: number): SealedFacts | undefined {
-  if (entry === undefined || !isSealed(entry.condition)) return undefined;
+  return entry !== undefined && entry.revision !== null && entry.revision > replaced ? recall(entry) : undefined;
+}
+
+/** `undefined` for a date that the document has as unsealed. */
+function recall(entry: ConditionEntry): SealedFacts | undefined {
   const { condition, rows, revision, damage, degraded_reason, doubts, nulls, filename, audit } = entry;
-  const isNewest = revision !== null && revision > replaced;
-  return isNewest ? { condition, rows, revision, damage, degraded_reason, doubts, nulls, filename, audit } : undefined;
+  if (!isSealed(condition)) return undefined;
+  return { condition, rows, revision, damage, degraded_reason, doubts, nulls, filename, audit };
 }
 
 /** A damaged manifest makes its date degraded. */

@@ -28,8 +28,9 @@ import { JobState, limitsPath } from '../state/job-state.ts';
 import { ApiLimits } from '../state/limits.ts';
 import { readProgress } from '../state/progress.ts';
 import type { RunEnd } from '../state/run-end.ts';
+import { RunHistory } from '../state/run-history.ts';
 import type { RunProgress } from '../state/run-progress.ts';
-import { judgeRun, type RunResult } from '../state/run-result.ts';
+import { type DateResult, judgeRun, type RunResult } from '../state/run-result.ts';
 import type { Staging } from '../state/staging.ts';
 import type { Store } from '../store/store.ts';
 import type { Openers } from './openers.ts';
@@ -56,6 +57,8 @@ export interface DateStatus {
   readonly audit?: AuditRecord | undefined;
   /** Who accepted the gap, when and why; null if nobody did. */
   readonly accepted: AcceptedGap | null;
+  /** Why the last attempt of this machine to export it failed; absent if it did not, or the date is available. */
+  readonly failed?: DateResult['error'];
 }
 
 /** The document of a job that `flowdrop --json status` prints; the daemon's `documents.ts` reads it. */
@@ -128,12 +131,12 @@ export async function readStatus(deps: StatusDeps, job: Job, options: StatusOpti
       job: job.name,
       dataset: job.drop.dataset,
       store: reading.store,
-      dates: reading.dates,
+      dates: reading.dates.map((date) => ({ ...date, failed: findFailure(date, [last, lastBackfill]) })),
       last_run: last?.finished_at ?? null,
       last_success: (await state.lastSuccess.read())?.finished_at ?? null,
-      last_end: (await state.lastEnd.read()) ?? null,
+      last_end: await readEnd(deps, job, 'run', last),
       last_backfill: lastBackfill?.finished_at ?? null,
-      last_backfill_end: (await state.lastBackfillEnd.read()) ?? null,
+      last_backfill_end: await readEnd(deps, job, 'backfill', lastBackfill),
       next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
       running: (await readProgress(state.progress, nowMs)) ?? null,
       staged: describeStaging(await state.staging.read(), reading.dates),
@@ -147,6 +150,39 @@ export async function readStatus(deps: StatusDeps, job: Job, options: StatusOpti
     nowMs,
     conditionFault: reading.conditionFault,
   };
+}
+
+/** How the last run ended: one that was killed recorded no end of its own. */
+async function readEnd(
+  { stateDir }: StatusDeps,
+  { name }: Job,
+  command: 'run' | 'backfill',
+  recorded: RunResult | undefined,
+): Promise<RunEnd | null> {
+  const state = new JobState(stateDir, name);
+  const end = (await (command === 'run' ? state.lastEnd : state.lastBackfillEnd).read()) ?? null;
+  const died = await new RunHistory(stateDir, name).findDied(command, end ?? undefined);
+  if (died === undefined) return end;
+  const { run_id, started_at } = died;
+  // It was still alive when it recorded what it had sealed.
+  const finished_at = died.finished_at ?? (recorded?.run_id === run_id ? recorded.finished_at : started_at);
+  const error =
+    died.outcome === 'timed-out'
+      ? { code: 'RUN_TIMED_OUT', message: 'it took too long and was stopped' }
+      : { code: 'RUN_DIED', message: 'its process was killed or crashed; the next run continues what it began' };
+  return { run_id, started_at, finished_at, outcome: 'failed', error };
+}
+
+function findFailure(
+  { date, condition }: DateStatus,
+  records: readonly (RunResult | undefined)[],
+): DateResult['error'] | undefined {
+  if (condition === 'available') return undefined;
+  const [newest] = records
+    .flatMap((record) => record?.dates.map((result) => ({ ...result, at: record.finished_at })) ?? [])
+    .filter((result) => result.date === date)
+    .sort((a, b) => (a.at < b.at ? 1 : -1));
+  return newest?.error;
 }
 
 /**

@@ -17,6 +17,8 @@ import { type RunEntry, type RunWindow, runEntrySchema, runWindowSchema } from '
 /** Kept runs of a job: three months with ten a day. Staging runs, which are many and dull, have a count of their own. */
 const MAX_RUNS = 1_000;
 const MAX_STAGINGS = 100;
+/** Of the newest runs, for one that died: reports and verifications may have come after it. */
+const MAX_LOOKED_AT = 20;
 const DAY_MS = 86_400_000;
 /** More windows than a backfill of the whole lookback has; what comes after is not drawn. */
 export const MAX_WINDOWS = 20_000;
@@ -109,6 +111,23 @@ export class RunHistory {
     const ids = (await this.listIds(withStages)).filter((id) => before === undefined || id < before);
     const entries = await Promise.all(ids.slice(0, limit).map((id) => this.read(id)));
     return entries.filter((entry) => entry !== undefined);
+  }
+
+  /**
+   * The newest run of a command that was killed, or stopped because it took too long.
+   * @param ended the last run that recorded its own end: only later ones are looked at
+   */
+  async findDied(
+    command: RunEntry['command'],
+    ended: Pick<RunEntry, 'run_id' | 'started_at'> | undefined,
+  ): Promise<RunEntry | undefined> {
+    const endedId = ended && stampId(ended.run_id, Date.parse(ended.started_at));
+    for (const id of (await this.listIds()).slice(0, MAX_LOOKED_AT)) {
+      if (endedId !== undefined && id <= endedId) return undefined;
+      const entry = await this.read(id);
+      if (entry?.command === command && (entry.outcome === 'died' || entry.outcome === 'timed-out')) return entry;
+    }
+    return undefined;
   }
 
   /** Windows of a run, oldest first; empty when it has none. A line that is cut short is left out. */

@@ -66,7 +66,8 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
   child?.kill('SIGKILL');
   expect((await killed).code).toBeNull();
   expect(existsSync(path)).toBe(true);
-  expect(await readStatus(cwd, job)).toMatchObject({ running: null, last_success: null });
+  const died = { outcome: 'failed', error: { code: 'RUN_DIED' } };
+  expect(await readStatus(cwd, job)).toMatchObject({ running: null, last_success: null, last_end: died });
 
   const { code, stdout, stderr } = await flowdrop(['--json', 'run', job], { cwd, env: service.env });
   expect(code, stderr).toBe(0);

@@ -68,6 +68,7 @@ function describeNotes(view: OverviewView): readonly string[] {
       accepted === null && damage === null ? reason : undefined,
     ),
     ...sumUp(document.dates, style.yellow('unusual'), ({ doubts }) => doubts?.join('; ')),
+    ...sumUp(document.dates, style.red('failed'), ({ failed }) => failed && `${failed.code}: ${failed.message}`),
     ...sumUp(document.dates, style.red('damaged'), ({ damage }) => damage ?? undefined),
   ];
 }

@@ -221,6 +221,9 @@ function describeGaps({ document, nowMs, style }: StatusView): readonly string[]
     ]),
   );
   const damaged = document.dates.filter(({ damage }) => damage !== null);
+  const failed = document.dates.flatMap(({ date, failed: error }) =>
+    error === undefined ? [] : [`${style.red('failed')}: ${date}, ${escapeText(`${error.code}: ${error.message}`)}`],
+  );
   const accepted = document.dates.flatMap(({ date, condition, accepted: gap }) =>
     gap === null ? [] : [`${date} ${condition}, ${escapeText(describeAccepted(gap))}`],
   );
@@ -228,6 +231,7 @@ function describeGaps({ document, nowMs, style }: StatusView): readonly string[]
   const more = lost.length > NAMED_DATES ? `${lost.length - NAMED_DATES} more, ` : '';
   return [
     ...(gaps.length === 0 ? [] : ['', table]),
+    ...(failed.length === 0 ? [] : ['', ...failed.slice(-NAMED_DATES)]),
     ...(lost.length === 0 ? [] : ['', `${style.red('lost')}: ${more}${named.join(', ')}`]),
     ...(accepted.length === 0 ? [] : ['', ...accepted.slice(-NAMED_DATES)]),
     ...(damaged.length === 0 ? [] : ['']),

@@ -113,6 +113,8 @@ describe('the end of the last run', () => {
     expect(await status(cwd, job)).toMatch(
       /\nlast run \d+ s ago \([^)]+ ET\): failed, sealed 0 of 2 date\(s\), .*\nlast success none on record\n/,
     );
+    expect(await status(cwd, job)).toMatch(/\nfailed: 2026-11-\d\d, CHECK_FAILED: .*min-rows/);
+    expect((await flowdrop(['runs', job], { cwd, env: service.env })).stdout).toContain('failed: CHECK_FAILED');
     expect(await readDocument(cwd, job)).toMatchObject({ last_end: { outcome: 'failed', error: null } });
     // A session that the source has no rows of.
     const vain = ['backfill', job, '--from', '2026-11-18', '--to', '2026-11-18'];
