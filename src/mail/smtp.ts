@@ -1,6 +1,6 @@
 /**
- * Sends mail through an SMTP server. Invariant: a message counts as sent only after the server's answer to the end of
- * DATA. A refusal of the recipient or the message is an outcome; any other failure is a `MailFault` without secrets,
+ * Sends mail through an SMTP server. Invariant: a message counts as sent only after the server asked for its data (354)
+ * and answered to their end. A refusal of the recipient or the message is an outcome; any other failure is a `MailFault` without secrets,
  * which says whether the message may have been delivered anyway. One connection serves many messages. This module does
  * not resend a message: `deliver/` does, guided by the receipt. The end of a message is sent only after the sender has
  * confirmed it: without it, a server accepts nothing.
@@ -57,6 +57,8 @@ const HINTS: Readonly<Record<string, string>> = {
   ETLS: 'Set NODE_EXTRA_CA_CERTS to the private CA, use smtps:// for port 465, or ?tls=none in a trusted network.',
 };
 const CERTIFICATE_HINT = "The server's certificate is not trusted: set NODE_EXTRA_CA_CERTS to its CA.";
+const DATA_HINT =
+  'What answers there does not take mail as SMTP wants it: check the host and port in FLOWDROP_SMTP_URL.';
 const SENDER_HINT = 'The server does not accept mail from this sender: check FLOWDROP_MAIL_FROM and the account.';
 const UNKNOWN_HINT =
   'It may have been delivered. The next run sends it again with the same Message-ID, so that a duplicate can be recognized.';
@@ -96,12 +98,39 @@ function createGate(message: UnderWay | undefined): Transform {
   });
 }
 
+/** Listens to the conversation, of which one message is the subject at a time: the transport takes any 2xx for a 354. */
+function createTalk() {
+  let unanswered = 0;
+  let command = '';
+  let answer = '';
+  const ignore = () => undefined;
+  const debug = ({ tnx }: { readonly tnx?: string }, line: unknown) => {
+    const text = String(line);
+    if (tnx === 'client') {
+      // Commands may be sent before the earlier ones are answered.
+      unanswered = text.startsWith('MAIL FROM') ? 1 : unanswered + 1;
+      command = text;
+    } else if (tnx === 'server') {
+      unanswered -= 1;
+      if (command === 'DATA' && unanswered === 0) answer = text;
+    }
+  };
+  return {
+    logger: { debug, trace: ignore, info: ignore, warn: ignore, error: ignore, fatal: ignore },
+    answerToData: () => answer,
+  };
+}
+
 /** @throws Fault `SMTP_URL_INVALID` (usage) */
 export function openSmtpMailer(options: SmtpOptions): Mailer {
   const address = parseSmtpUrl(options.url);
   const url = formatUrl(address);
   const redact = createRedactor(listSecrets(address));
-  const transport = createTransport(buildTransportOptions(address, options.timeoutMs ?? DEFAULT_TIMEOUT_MS));
+  const talk = createTalk();
+  const transport = createTransport({
+    ...buildTransportOptions(address, options.timeoutMs ?? DEFAULT_TIMEOUT_MS),
+    ...{ logger: talk.logger, transactionLog: true },
+  });
   /** Messages being sent, by Message-ID. */
   const underWay = new Map<string, UnderWay>();
   transport.use('stream', (mail, done) => {
@@ -124,9 +153,19 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
       underWay.set(id, state);
       try {
         const { response } = await transport.sendMail(mail);
+        const isWhole = state.gate?.readableEnded === true;
+        if (!isWhole || !talk.answerToData().startsWith('354')) {
+          const what = `${url} did not take the message: it answered DATA with ${redact(talk.answerToData())}`;
+          throw new MailFault(
+            isWhole ? 'unknown' : 'settings',
+            `mail: ${what}${isWhole ? '' : `, and with ${redact(response)} before it had all of it`}`,
+            { hint: DATA_HINT },
+          );
+        }
         return { status: 'sent', detail: redact(response) };
       } catch (error) {
         if (state.denial) throw state.denial.reason;
+        if (error instanceof MailFault) throw error;
         const failure = readFailure(error, redact);
         if (isRefusal(failure)) return { status: 'refused', detail: failure.text };
         const fate = judgeFate(failure, state.gate?.readableEnded === true);

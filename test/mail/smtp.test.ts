@@ -1,8 +1,10 @@
 /** Delivery over SMTP in real conversations. What the message looks like inside is tested in `message.external.test.ts`. */
-import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { SMTPServerOptions } from 'smtp-server';
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Mailer } from '../../src/mail/mailer.ts';
+import type { Mailer, SendOptions } from '../../src/mail/mailer.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { parseSmtpUrl } from '../../src/mail/smtp-url.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -114,6 +116,29 @@ describe('smtp delivery', () => {
     const hint = expect.stringContaining('FLOWDROP_MAIL_FROM');
     expect(fault).toMatchObject({ code: 'MAIL_FAILED', fate: 'settings', hint });
   });
+
+  test.each([
+    ['accepts DATA like any command', '250 ok'],
+    ['accepts DATA like any command, and the message at once,', '250 ok', {}],
+    ['answers before it can have the message', '354 go on\r\n250 queued'],
+  ])(
+    'a server that %s has taken no mail',
+    async (_what, reply, options: SendOptions = { confirm: async () => await delay(50) }) => {
+      const server = createServer((socket) => {
+        socket.on('error', () => {});
+        socket.write('220 here\r\n');
+        socket.on('data', (chunk) => socket.write(`${String(chunk).startsWith('DATA') ? reply : '250 ok'}\r\n`));
+      }).listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      opened.push({ close: async () => void server.close() });
+      const { port } = server.address() as AddressInfo; // It listens, so it has a port.
+      const sent = openMailer(`smtp://127.0.0.1:${port}`).send(buildMessage(), options);
+      await expect(sent).rejects.toMatchObject({
+        code: 'MAIL_FAILED',
+        hint: expect.stringContaining('FLOWDROP_SMTP_URL'),
+      });
+    },
+  );
 
   test('a port where nobody listens is a fault that names the setting', async () => {
     const receiver = await startSmtpReceiver();
