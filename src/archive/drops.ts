@@ -60,7 +60,7 @@ export class DatasetDrops {
   async #readWhole(date: string): Promise<Manifest> {
     const drops = this.#sealed.get(date)?.drops ?? new Map<string, number>();
     const manifest = await this.#read(this.dataset, date, drops);
-    if (manifest === undefined) throw damaged(date, 'its manifest was removed after it was listed');
+    if (manifest === undefined) throw dropDamaged(date, 'its manifest was removed after it was listed');
     assertSize(date, manifest.files[0], drops);
     return manifest;
   }
@@ -77,12 +77,12 @@ export function assertSealed(store: Store, { dataset, dates }: Pick<DatasetDrops
 /** @throws Fault `DROP_DAMAGED` */
 export function assertSize(date: string, file: ManifestFile, sizes: ReadonlyMap<string, number> | undefined): void {
   const size = sizes?.get(file.filename);
-  if (size === undefined) throw damaged(date, `${file.filename} is missing`);
+  if (size === undefined) throw dropDamaged(date, `${file.filename} is missing`);
   if (size !== file.size)
-    throw damaged(date, `${file.filename} has ${size} bytes where the manifest says ${file.size}`);
+    throw dropDamaged(date, `${file.filename} has ${size} bytes where the manifest says ${file.size}`);
 }
 
-function damaged(date: string, what: string): Fault {
+export function dropDamaged(date: string, what: string): Fault {
   return new Fault('DROP_DAMAGED', `${date}: ${what}`, {
     hint: `If a run has just replaced it, query again; otherwise run \`flowdrop verify JOB --date ${date}\`, or leave the date out of the query.`,
   });

@@ -8,8 +8,9 @@ import { findSqlPlaces } from '../core/place.ts';
 import { createRedactor } from '../core/redact.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
 import { TIMEOUT_CODES, TOO_BROAD_CODES } from '../guard/engine-codes.ts';
-import { Refusal, toRefusal } from '../guard/refusal.ts';
+import { findDamagedFile, Refusal, toRefusal } from '../guard/refusal.ts';
 import type { AnswerTypes } from './archive-column.ts';
+import { dropDamaged } from './drops.ts';
 
 /** ClickHouse's codes for file, network and S3 errors; names as in `ErrorCodes.cpp`. */
 const READ_CODES: Readonly<Record<string, number>> = {
@@ -65,6 +66,11 @@ export function describeQueryFailure(error: unknown, { sql, secrets, tables, typ
     return new Fault('QUERY_TOO_BROAD', `the query needs more than this machine has: ${words}`, {
       hint: 'Query fewer dates, symbols or columns at a time.',
     });
+  }
+  const damaged = findDamagedFile(cause);
+  if (damaged !== undefined) {
+    const date = /session=(\d{4}-\d{2}-\d{2})/.exec(damaged)?.[1] ?? '';
+    return dropDamaged(date, `its file cannot be read: ${words}`);
   }
   const refusal = toRefusal(cause, sql);
   if (!(refusal instanceof Refusal)) return new Fault('ENGINE_FAILED', words);

@@ -54,11 +54,19 @@ export function toRefusal(error: unknown, sql: string): unknown {
   if (!(error instanceof EngineFault)) return error;
   const has = (codes: Readonly<Record<string, number>>) => Object.values(codes).includes(error.clickhouseCode);
   if (has(TOO_BROAD_CODES)) return refuseTooBroad('The query reads or holds more than the service allows.', error);
+  if (findDamagedFile(error) !== undefined) return error;
   for (const reason of ANALYSIS_REASONS) {
     if (!has(REASON_CODES[reason])) continue;
     return new Refusal('INVALID_QUERY', describeReason(reason, error.message, sql), reason, error);
   }
   return error;
+}
+
+/** The file in which the engine found bytes that cannot be right; `undefined` if that is not why it failed. */
+export function findDamagedFile({ message }: EngineFault): string | undefined {
+  // Expressions of the statement are also computed while a file is read.
+  if (message.includes("while executing 'FUNCTION")) return undefined;
+  return /\(in file\/uri ([^)]*)\)/.exec(message)?.[1];
 }
 
 function describeReason(reason: AnalysisReason, message: string, sql: string): string {

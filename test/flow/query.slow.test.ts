@@ -4,7 +4,7 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, readFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tableFromIPC } from 'apache-arrow';
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
@@ -52,6 +52,21 @@ describe('flowdrop query', () => {
     expect(run.stderr).toMatch(/^missing, not in the answer: 2026-11-11, /m);
     expect(run.stderr).toMatch(/^degraded, known to be incomplete: 2026-11-12$/m);
     expect(run.stderr).toMatch(/^2 of 2 sealed dates, /m);
+  });
+
+  it('names the date whose file is damaged, and does not blame the query', async () => {
+    const path = join(cwd, 'drops', 'trades', `session=${DATES[0]}`, 'trades.parquet');
+    const whole = await readFile(path);
+    await writeFile(path, Buffer.concat([whole.subarray(0, -4), Buffer.from('oops')]));
+    try {
+      const { code, stderr } = await query('SELECT max(premium) AS m FROM RawOptionTrades');
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringContaining(`DROP_DAMAGED: ${DATES[0]}: its file cannot be read`),
+      ]);
+    } finally {
+      await writeFile(path, whole);
+    }
   });
 
   it('takes a job, a store, stdin and --json', async () => {
