@@ -12,7 +12,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { ExportContext } from '../export/export-context.ts';
 import { closeSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
-import type { SourceStats } from '../source/source.ts';
+import { SourceFault, type SourceStats } from '../source/source.ts';
 import { JobState } from '../state/job-state.ts';
 import { writeProgress } from '../state/progress.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
@@ -85,9 +85,20 @@ export async function withRunContext<T>(
       (context) => action({ ...context, log, calendar, clockRule, catalog, source, opened, runId, ...known }),
       { ...options, stats: source.stats },
     );
+  } catch (error) {
+    throw opened.source.tellsTime() ? tellDenial(error) : error;
   } finally {
     await closeSource(opened);
   }
+}
+
+/** A key or an address that was right when the run began: something was started, so it is no wrong setting. */
+function tellDenial(error: unknown): unknown {
+  if (!(error instanceof SourceFault) || error.action !== 'denied') return error;
+  const { code, message, action, hint = '', cause } = error;
+  const next =
+    'Earlier requests of this run were answered; when it is right again, start the same command: it goes on.';
+  return new SourceFault(code, message, { action, kind: 'failed', hint: `${hint} ${next}`.trimStart(), cause });
 }
 
 /** A run writes only to the state folder and the store; so must the engine that reads its SQL. */

@@ -22,6 +22,7 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Request
   const { url, apiKey, expectsMeta } = options;
   const { stats, send, serverNow, tellsTime, intervalMs } = createRequester(options, deps);
   let lookbackDays: number | undefined;
+  let isCapped = false;
   const ask = async (sql: string, { testMode, signal, urgent }: AskOptions = {}): Promise<Page> => {
     const page = await send({
       url,
@@ -36,9 +37,14 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Request
     });
     const stated = page.meta?.lookback_days;
     if (stated !== undefined) lookbackDays = Math.min(lookbackDays ?? stated, stated);
+    isCapped = page.meta?.capped === true;
     return page;
   };
-  return rememberRefusals({ url, stats, ask, lookbackDays: () => lookbackDays, serverNow, tellsTime, intervalMs });
+  return rememberRefusals({
+    ...{ url, stats, ask, serverNow, tellsTime, intervalMs },
+    lookbackDays: () => lookbackDays,
+    isCapped: () => isCapped,
+  });
 }
 
 /** @throws SyntaxError or ZodError if the body is not a page */

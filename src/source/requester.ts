@@ -8,7 +8,7 @@ import { assertNotAborted, describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { readMemoryBytes } from '../core/machine.ts';
 import { createRedactor } from '../core/redact.ts';
-import { formatBytes } from '../core/units.ts';
+import { formatBytes, formatDuration } from '../core/units.ts';
 import { isUndecodable, sendRequest } from './http.ts';
 import { MAX_RETRY_AFTER_MS, type Pacer } from './pacer.ts';
 import { createServerClock, readTime, type TimeOffer } from './server-clock.ts';
@@ -20,6 +20,8 @@ const MAX_TRIES = 5;
 /** First back-off; doubles with each try, capped, and jittered downwards so that it never exceeds the cap. */
 const BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 30_000;
+/** A longer wait that the API asks for is told. */
+const TOLD_WAIT_MS = 5_000;
 /** A 10,000-row answer takes seconds; the server's own timeout is shorter than this. */
 const REQUEST_TIMEOUT_MS = 120_000;
 /**
@@ -163,28 +165,22 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
         throw verdict.fault;
       }
       stats.retries += 1;
+      const wait = planWait(verdict, attempt);
       log.warn(
-        { event: 'retry', attempt, code: verdict.fault.code, reason: verdict.fault.message },
-        `retry after try ${attempt} of ${MAX_TRIES}: ${verdict.fault.message}`,
+        { event: 'retry', attempt, code: verdict.fault.code, reason: verdict.fault.message, waitMs: wait.ms },
+        `retry after try ${attempt} of ${MAX_TRIES}${wait.about}: ${verdict.fault.message}`,
       );
-      await waitBeforeRetry(verdict, attempt, started, call.signal);
+      await waitBeforeRetry(verdict, wait.ms, started, call.signal);
     }
   };
 
-  const waitBeforeRetry = async (
-    verdict: AnswerVerdict,
-    attempt: number,
-    startedAtMs: number,
-    signal?: AbortSignal,
-  ) => {
-    const backoffMs = Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
+  const waitBeforeRetry = async (verdict: AnswerVerdict, waitMs: number, startedAtMs: number, signal?: AbortSignal) => {
     if (verdict.kind === 'retry' && verdict.rateLimited) {
       stats.rateLimited += 1;
-      await pacer.slowDown(verdict.retryAfterMs ?? backoffMs, startedAtMs);
+      await pacer.slowDown(waitMs, startedAtMs);
       return;
     }
-    const askedMs = verdict.kind === 'retry' ? Math.min(verdict.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS) : 0;
-    await clock.sleep(Math.max(backoffMs, askedMs), signal).catch((cause: unknown) => {
+    await clock.sleep(waitMs, signal).catch((cause: unknown) => {
       assertNotAborted(signal);
       throw cause;
     });
@@ -192,6 +188,18 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
 
   const { now: serverNow, isTold: tellsTime } = serverClock;
   return { stats, send, serverNow, tellsTime, intervalMs: () => pacer.intervalMs() };
+}
+
+/** How long to wait before the next try; `about` says so in words where a person would wonder. */
+function planWait(verdict: AnswerVerdict, attempt: number): { readonly ms: number; readonly about: string } {
+  const backoffMs = Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
+  const { retryAfterMs = undefined, rateLimited = false } = verdict.kind === 'retry' ? verdict : {};
+  const askedMs = Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
+  const ms = rateLimited && retryAfterMs !== undefined ? askedMs : Math.max(backoffMs, askedMs);
+  if (retryAfterMs === undefined || retryAfterMs < TOLD_WAIT_MS) return { ms, about: '' };
+  const asked =
+    retryAfterMs > ms ? `, not the ${formatDuration(retryAfterMs)} that the API asks for` : ', as the API asks';
+  return { ms, about: `, in ${formatDuration(ms)}${asked}` };
 }
 
 function failed(verdict: AnswerVerdict): { readonly kind: 'failure'; readonly verdict: AnswerVerdict } {

@@ -84,7 +84,7 @@ function judgeSnapshotFailure(
     fault: new SourceFault(code, `${about}: ${fault.message}`, { action, hint, ...(isUsage ? { kind: 'usage' } : {}) }),
   });
   if (status === 422) return again('REQUEST_TOO_BROAD', 'split', BROAD_HINT, false);
-  if (status === 403) return again(fault.code, 'stop', RIGHTS_HINT, true);
+  if (status === 403) return again(fault.code, 'denied', RIGHTS_HINT, true);
   if (status === 400) return again(fault.code, 'stop', REQUEST_HINT, true);
   return verdict;
 }

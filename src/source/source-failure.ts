@@ -68,7 +68,7 @@ export function judgeFailure(
   if (status === 401 || status === 403) {
     const hint = status === 401 ? KEY_HINT : SUBSCRIPTION_HINT;
     const fallback = status === 401 ? 'UNAUTHORIZED' : 'SUBSCRIPTION_REQUIRED';
-    return { kind: 'final', fault: fault(code ?? fallback, 'stop', { usage: true, hint }) };
+    return { kind: 'final', fault: fault(code ?? fallback, 'denied', { usage: true, hint }) };
   }
   const wait = retryAfterMs === undefined ? {} : { retryAfterMs };
   if (status === 429 || code === 'RATE_LIMITED') {
@@ -84,7 +84,8 @@ export function judgeFailure(
   const isAddressWrong = ADDRESS_STATUSES.has(status) || status < 400;
   const advice = REASON_HINTS.get(error?.reason ?? '');
   const hint = isAddressWrong ? ADDRESS_HINT : `${advice === undefined ? '' : `${advice} `}${QUERY_HINT}`;
-  return { kind: 'final', fault: fault(code ?? 'REQUEST_REFUSED', 'stop', { usage: true, hint, places }) };
+  const action = isAddressWrong ? 'denied' : 'stop';
+  return { kind: 'final', fault: fault(code ?? 'REQUEST_REFUSED', action, { usage: true, hint, places }) };
 }
 
 /** The fault for an answer that was read but is not a whole, well-formed page. */

@@ -20,11 +20,12 @@ export interface Page {
 
 /**
  * How to react to a failed answer.
- * - `stop`: the query or the key is wrong; no other query of this job will succeed
+ * - `stop`: the query is wrong; no other query of this job will succeed
+ * - `denied`: the key or the address is wrong; no query of this key will succeed
  * - `split`: this window is too much for the server; never send it again unchanged
  * - `fail`: retries are used up; the window fails, the others continue
  */
-type SourceAction = 'stop' | 'split' | 'fail';
+type SourceAction = 'stop' | 'denied' | 'split' | 'fail';
 
 export class SourceFault extends Fault {
   override readonly name = 'SourceFault';
@@ -64,6 +65,8 @@ export interface Source {
   readonly stats: Readonly<SourceStats>;
   /** Shortest lookback that any answer has reported, in days; `undefined` if none has. */
   lookbackDays?(): number | undefined;
+  /** Whether the last answer said that it has no more rows than a trial may see. */
+  isCapped?(): boolean;
   /**
    * Sends one query at the pace, with retries. Idempotent at the server; costs one request, more with retries.
    * @throws SourceFault

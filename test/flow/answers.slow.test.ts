@@ -167,6 +167,34 @@ it.each([401, 403])('a key that is refused with %i stops everything, and is not 
   expect(proxy.requests).toBe(1);
 });
 
+it('a key that becomes one of a trial in mid-run is named, where its answers never agree with the counts', async () => {
+  const meta = { entitlement: 'trialing', capped: true, truncated: false };
+  proxy.follow([{ on: page(), fault: { kind: 'envelope', meta, rows: 10 } }]);
+  const done = await runThroughProxy();
+  expect(done.code).toBe(1);
+  expect(JSON.parse(done.stdout)).toMatchObject({ dates: [{ date: DATE, error: { code: 'KEY_CAPPED' } }] });
+});
+
+it.each([
+  [403, answer(403)],
+  [307, { kind: 'redirect', status: 307, location: '/elsewhere' }],
+] as const)(
+  'a key or an address that is refused with %i in mid-run fails the run, which had started',
+  async (status, fault) => {
+    proxy.follow([{ on: page(2), fault }]);
+    const done = await runThroughProxy();
+    expect(done.code).toBe(1);
+    expect(done.stderr).toContain(`the API answered HTTP ${status}`);
+  },
+);
+
+it('a long Retry-After is told with its length', async () => {
+  proxy.follow([{ on: page(1), fault: answer(429, { retryAfter: { seconds: 5, as: 'number' } }) }]);
+  const done = await runThroughProxy();
+  expect(done.code, done.stderr).toBe(0);
+  expect(done.stderr).toMatch(/retry after try 1 of 5, in 5.0 s, as the API asks: the API answered HTTP 429/);
+});
+
 it('a window that is too broad is split, and its query never sent again', async () => {
   const sent: string[] = [];
   const isSecond = page(2);

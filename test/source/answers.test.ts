@@ -69,10 +69,10 @@ describe('an answer leads to what the design says', () => {
     [400, error('INVALID_SQL'), 'final', 'stop', 'INVALID_SQL', 'usage'],
     [422, error('INVALID_QUERY', { reason: 'UNKNOWN_IDENTIFIER' }), 'final', 'stop', 'INVALID_QUERY', 'usage'],
     [400, '{"status":"ERROR","message":"sql is required"}', 'final', 'stop', 'REQUEST_REFUSED', 'usage'],
-    [401, error('UNAUTHORIZED'), 'final', 'stop', 'UNAUTHORIZED', 'usage'],
-    [401, html, 'final', 'stop', 'UNAUTHORIZED', 'usage'],
-    [403, error('SUBSCRIPTION_REQUIRED'), 'final', 'stop', 'SUBSCRIPTION_REQUIRED', 'usage'],
-    [403, html, 'final', 'stop', 'SUBSCRIPTION_REQUIRED', 'usage'],
+    [401, error('UNAUTHORIZED'), 'final', 'denied', 'UNAUTHORIZED', 'usage'],
+    [401, html, 'final', 'denied', 'UNAUTHORIZED', 'usage'],
+    [403, error('SUBSCRIPTION_REQUIRED'), 'final', 'denied', 'SUBSCRIPTION_REQUIRED', 'usage'],
+    [403, html, 'final', 'denied', 'SUBSCRIPTION_REQUIRED', 'usage'],
     [
       422,
       error('QUERY_TOO_BROAD', { reason: 'SCAN_LIMIT_EXCEEDED', hints: ['x'] }),
@@ -92,8 +92,8 @@ describe('an answer leads to what the design says', () => {
     [504, error('QUERY_TIMEOUT'), 'once', 'split', 'QUERY_TIMEOUT', 'failed'],
     [504, html, 'once', 'split', 'QUERY_TIMEOUT', 'failed'],
     [500, error('QUERY_TIMEOUT'), 'once', 'split', 'QUERY_TIMEOUT', 'failed'],
-    [404, html, 'final', 'stop', 'REQUEST_REFUSED', 'usage'],
-    [302, '', 'final', 'stop', 'REQUEST_REFUSED', 'usage'],
+    [404, html, 'final', 'denied', 'REQUEST_REFUSED', 'usage'],
+    [302, '', 'final', 'denied', 'REQUEST_REFUSED', 'usage'],
     [418, 'teapot', 'final', 'stop', 'REQUEST_REFUSED', 'usage'],
   ];
 

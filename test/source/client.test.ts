@@ -162,8 +162,8 @@ describe('the client', () => {
     ['garbage', answer(200, 'x'), 5, 'fail'],
     ['504', answer(504), 2, 'split'],
     ['422 too broad', answer(422, '{"status":"ERROR","errorCode":"QUERY_TOO_BROAD"}'), 1, 'split'],
-    ['401', answer(401), 1, 'stop'],
-    ['403', answer(403), 1, 'stop'],
+    ['401', answer(401), 1, 'denied'],
+    ['403', answer(403), 1, 'denied'],
     ['400', answer(400), 1, 'stop'],
   ] as const)('gives up an endless %s after its number of tries', async (_title, handler, requests, action) => {
     expect((await failing(repeat(handler))).action).toBe(action);
@@ -230,7 +230,7 @@ describe('the client', () => {
 
   test('follows no redirect, because the key would go along', async () => {
     const error = await failing([answer(307, '', { location: '/elsewhere' })]);
-    expect(error).toMatchObject({ action: 'stop', hint: expect.stringContaining('FLOWDROP_API_URL') });
+    expect(error).toMatchObject({ action: 'denied', hint: expect.stringContaining('FLOWDROP_API_URL') });
     expect(bodies).toHaveLength(1);
   });
 

@@ -229,9 +229,9 @@ describe('a fault that lasts', () => {
     [{ ...status(400), code: 'INVALID_SQL' }, 'INVALID_SQL', 'stop', 1],
     [{ ...status(422), code: 'INVALID_QUERY', reason: 'UNKNOWN_IDENTIFIER' }, 'INVALID_QUERY', 'stop', 1],
     [{ ...status(422), code: 'INVALID_QUERY', reason: 'SCAN_LIMIT_EXCEEDED' }, 'QUERY_TOO_BROAD', 'split', 1],
-    [status(401), 'UNAUTHORIZED', 'stop', 1],
-    [status(403), 'SUBSCRIPTION_REQUIRED', 'stop', 1],
-    [{ kind: 'redirect', status: 307, location: '/elsewhere' }, 'REQUEST_REFUSED', 'stop', 1],
+    [status(401), 'UNAUTHORIZED', 'denied', 1],
+    [status(403), 'SUBSCRIPTION_REQUIRED', 'denied', 1],
+    [{ kind: 'redirect', status: 307, location: '/elsewhere' }, 'REQUEST_REFUSED', 'denied', 1],
   ];
   test.each(lasting.map(([fault, ...rest]) => [name(fault), ...rest, fault] as const))(
     '%s: %s, which means %s, after %i requests',

@@ -229,7 +229,7 @@ describe.each([
     async (body) => {
       replies = [{ status: 404, body }];
       await expect(ask()).rejects.toMatchObject({
-        action: 'stop',
+        action: 'denied',
         kind: 'usage',
         hint: expect.stringContaining('FLOWDROP_API_URL'),
       });

@@ -60,7 +60,7 @@ const MAX_ODD_SYMBOLS = 16;
  * Stages the whole date and proves it.
  * @param first raw counts of the date from the run's first probe @param firstGroups groups counted with them, if they were
  * @param countsBefore where an aggregating job keeps the raw counts from before its first page
- * @throws Fault `DATE_UNSETTLED` when the recounts never agree; `SOURCE_SHRANK` when the source lost too much meanwhile;
+ * @throws Fault `DATE_UNSETTLED` or `KEY_CAPPED` when the recounts never agree; `SOURCE_SHRANK` when the source lost too much meanwhile;
  *   `GROUP_TORN`, `IDS_REPEATED` when custom SQL does not fit its windows
  */
 export async function completeDate(
@@ -80,9 +80,11 @@ export async function completeDate(
       ? await probeGroups(deps, job, stage.date)
       : await probeRows(deps, job, stage.date);
   };
+  let isCapped = false;
   let groups = job.source.kind === 'aggregate' ? (firstGroups ?? (await countAgain())) : first;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
     groups = await fetchDate(deps, job, stage, groups, countAgain);
+    isCapped = deps.source.isCapped?.() === true;
     await assertWholeGroups(deps, job, stage, before, countAgain);
     deps.onEvent({ kind: 'phase', date: stage.date, phase: 'recounting' });
     deps.early?.start();
@@ -106,12 +108,20 @@ export async function completeDate(
     } else groups = after;
     before = after;
   }
-  throw new Fault(
+  throw describeUnsettled(stage.date, isCapped);
+}
+
+/** @param isCapped whether pages came with the row cap of a trial */
+function describeUnsettled(date: string, isCapped: boolean): Fault {
+  if (isCapped) {
+    return new Fault('KEY_CAPPED', `the API caps the rows of ${date} as for a trial, below what it counts`, {
+      hint: 'Check the subscription of the key: `flowdrop doctor JOB` shows its entitlement. Matching windows stay staged.',
+    });
+  }
+  return new Fault(
     'DATE_UNSETTLED',
-    `the source's counts of ${stage.date} still differ from what it sends after ${MAX_ROUNDS} rounds`,
-    {
-      hint: 'Rows may still be arriving. Run again later: matching windows stay staged.',
-    },
+    `the source's counts of ${date} still differ from what it sends after ${MAX_ROUNDS} rounds`,
+    { hint: 'Rows may still be arriving. Run again later: matching windows stay staged.' },
   );
 }
 
