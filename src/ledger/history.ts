@@ -55,12 +55,13 @@ export async function keepHistory(store: Store, manifest: Manifest, scratch: str
  */
 export async function keepDamaged(store: Store, dataset: string, date: string, newest: number): Promise<number> {
   const keptAt = historyKey(dataset, date, newest, MANIFEST_FILENAME);
-  const [damaged, kept] = [await readSmall(store, manifestKey(dataset, date)), await readSmall(store, keptAt)];
+  const manifestAt = manifestKey(dataset, date);
+  const [damaged, kept] = [await readSmall(store, manifestAt), await readSmall(store, keptAt)];
   if (damaged !== undefined && kept !== undefined && Buffer.compare(kept, damaged) === 0) return newest;
   const revision = newest + 1;
   const keys: string[] = [];
   for (const prefix of [dropsPrefix(dataset, date), recordsPrefix(dataset, date)])
-    for await (const { key } of store.list(prefix)) keys.push(key);
+    for await (const { key } of store.list(prefix)) if (damaged !== undefined || key !== manifestAt) keys.push(key);
   for (const key of keys)
     await store.copy(key, historyKey(dataset, date, revision, key.slice(key.lastIndexOf('/') + 1)));
   const reason = `its manifest was edited or damaged when revision ${revision + 1} replaced it`;
