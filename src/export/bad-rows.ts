@@ -26,7 +26,7 @@ export async function assertFewBadRows(
   if (quarantine.rows <= allowed) return;
   await stage.forgetBad();
   const examples = quarantine.reasons.slice(0, SHOWN_REASONS).map(describeReason);
-  throw tooManyBadRows(job, stage.date, { found: quarantine.rows, allowed, examples });
+  throw tooManyBadRows(job, stage.date, { found: quarantine.rows, allowed, examples, isAll: quarantine.rows >= rows });
 }
 
 /**

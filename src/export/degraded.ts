@@ -48,8 +48,8 @@ export async function sealDegraded(context: DegradedContext, job: SqlJob, date: 
   }
   await assertStaged(context, job, date);
   const stage = await openStage(engine, job, date, source.url);
-  const { rows } = await stage.totals();
-  if (rows === 0) throw nothingStaged(job, date);
+  const [{ rows }, { rows: bad }] = [await stage.totals(), await stage.quarantine()];
+  if (rows + bad === 0) throw nothingStaged(job, date);
   const windows = await stage.windows();
   const startedAtMs = believedNow(context);
   return await sealDate(context, job, stage, {

@@ -311,9 +311,9 @@ function reportQuarantine(log: Log, { date, quarantine, degraded_reason: reason 
 }
 
 /**
- * The last check before publishing: the file has what the source counted and is never empty. Each id is present at least
- * once, unless its rows are in quarantine or a version in another cell replaced them, and no row more often than in the
- * source.
+ * The last check before publishing: the file has what the source counted, and is empty only if the job lets all rows be in
+ * quarantine. Each id is present at least once, unless its rows are in quarantine or a version in another cell replaced
+ * them, and no row more often than in the source.
  */
 function assertCounted(
   job: Job,
@@ -322,7 +322,7 @@ function assertCounted(
   counted: CountTotals | undefined,
 ): void {
   const isWithin = counted && (job.source.kind !== 'rows' || (counted.ids <= rows + leftOut && rows <= counted.rows));
-  if (isWithin && rows > 0) return;
+  if (isWithin && rows + leftOut > 0) return;
   const found = counted ? `the source counted ${counted.rows} with ${counted.ids} ids` : 'the source was not counted';
   throw new Fault('SEAL_INCOMPLETE', `${date}: the file has ${rows} rows, ${found}`, {
     hint: 'Nothing was published; the staged rows are kept. Run again.',

@@ -144,6 +144,15 @@ export function wordsOf({ words }: JobColumn, { job }: RuleContext): readonly st
   return job.source.kind === 'rows' && job.source.sql === '' ? words : undefined;
 }
 
+/**
+ * What stands for the date and the symbol in a row of a snapshot without them: those of the request. `undefined` for other
+ * columns. An empty symbol is read from the row's window.
+ */
+export function askedText({ name }: JobColumn, { job, date }: RuleContext): string | undefined {
+  if (job.source.kind !== 'snapshots') return undefined;
+  return name === 'date' ? date : name === 'symbol' ? '' : undefined;
+}
+
 /** Whether the column holds the date of the row: groups may have another date under that name. */
 export function isPartition({ name, type }: JobColumn, { job }: RuleContext): boolean {
   return name === 'date' && type === 'date' && job.source.kind !== 'aggregate';

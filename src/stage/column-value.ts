@@ -5,6 +5,7 @@
 import { isDate } from '../calendar/wall-clock.ts';
 import type { JobColumn } from '../job/job.ts';
 import {
+  askedText,
   INSTANT_DIGITS,
   INT32,
   INT64,
@@ -57,6 +58,8 @@ export function judgeColumn(column: JobColumn, context: RuleContext): JudgeValue
   return (token) => {
     const isEmpty = token.kind === 'text' && token.text === '' && !isTextKept(column, context);
     if (token.kind === 'null' || token.kind === 'absent' || isEmpty) {
+      const asked = askedText(column, context);
+      if (asked !== undefined) return { json: JSON.stringify(asked) };
       if (column.nullable) return NULL;
       return { reason: token.kind === 'null' ? 'is null' : isEmpty ? 'is empty' : 'is missing' };
     }

@@ -168,7 +168,7 @@ class EngineStage implements Stage {
       throw refusePage(this.date, name, page, new RangeError(`${extraFields.length} fields are not in the contract`));
     }
     const [first] = bad;
-    if (first !== undefined) await this.#assertTaken(name, first, bad.length);
+    if (first !== undefined) await this.#assertTaken(name, first, judged);
     await this.#addFields(extraFields);
     try {
       await this.#quarantine.note(name, judged);
@@ -189,7 +189,7 @@ class EngineStage implements Stage {
   }
 
   /** @throws Fault `PAGE_REFUSED` if the job accepts no bad rows, `BAD_ROWS` if there are too many */
-  async #assertTaken(name: string, first: BadRow, count: number): Promise<void> {
+  async #assertTaken(name: string, first: BadRow, { bad: { length: count }, good }: JudgedPage): Promise<void> {
     if (this.#job.rows.onBad === 'fail') throw refuseRow(this.date, name, first, count);
     if (this.#maxBad === Number.POSITIVE_INFINITY) return;
     const before = await this.#quarantine.countRows();
@@ -198,6 +198,7 @@ class EngineStage implements Stage {
         found: before + count,
         allowed: this.#maxBad,
         examples: [`${name}: ${describeBadRow(first)}`],
+        isAll: good === 0 && (await this.totals()).rows === 0,
       });
     }
   }

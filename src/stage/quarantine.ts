@@ -56,7 +56,7 @@ function listCountedColumns({ source }: Pick<Job, 'source'>): readonly string[] 
   return source.columns.map(({ name }) => name).filter((name) => wanted.has(name));
 }
 
-/** @param examples each names a window and its error */
+/** @param examples each names a window and its error @param isAll whether no row is good, as far as is known */
 export function tooManyBadRows(
   { file, rows: { maxBad } }: Pick<Job, 'file' | 'rows'>,
   date: string,
@@ -64,13 +64,22 @@ export function tooManyBadRows(
     found,
     allowed,
     examples,
-  }: { readonly found: number; readonly allowed: number; readonly examples: readonly string[] },
+    isAll,
+  }: {
+    readonly found: number;
+    readonly allowed: number;
+    readonly examples: readonly string[];
+    readonly isAll: boolean;
+  },
 ): Fault {
+  const allBad = `No row can be read, so the API has probably changed the form of a column: tell the provider, or correct \`types\` if the SQL is your own. To keep the rows before they expire, set \`rows.max: 1\` in ${file}: the date is then sealed degraded, with all rows in quarantine.ndjson.`;
   return new Fault(
     'BAD_ROWS',
     `${date}: ${found} rows are bad, allowed are ${allowed} (rows.max: ${maxBad}); for example ${examples.join('; ')}`,
     {
-      hint: `Nothing was sealed; the next run requests the pages with bad rows again. If the provider sends such rows on purpose, raise \`rows.max\` in ${file}.`,
+      hint: isAll
+        ? allBad
+        : `Nothing was sealed; the next run requests the pages with bad rows again. If the provider sends such rows on purpose, raise \`rows.max\` in ${file}.`,
     },
   );
 }

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job, JobColumn } from '../job/job.ts';
 import {
+  askedText,
   isPlainRow,
   judgedRead,
   judgedValue,
@@ -113,10 +114,9 @@ function buildStructure(
 }
 
 /** A snapshot's row may omit the requested date and symbol; the text of its window begins with the symbol. */
-function askedFor({ name }: JobColumn, { job, date }: RuleContext): string | undefined {
-  if (job.source.kind !== 'snapshots') return undefined;
-  if (name === 'date') return `String DEFAULT ${quoteString(date)}`;
-  return name === 'symbol' ? "String DEFAULT ''" : undefined;
+function askedFor(column: JobColumn, context: RuleContext): string | undefined {
+  const text = askedText(column, context);
+  return text === undefined ? undefined : `String DEFAULT ${quoteString(text)}`;
 }
 
 function askedValue({ name }: JobColumn, { job }: RuleContext, window: string): string | undefined {

@@ -338,6 +338,22 @@ describe('too many bad rows', () => {
     });
   });
 
+  it('such as all of a day fail it with the way to keep them, and `rows.max: 1` keeps them', async () => {
+    const rows = wrongDates(GOOD_ROWS).slice(0, 100);
+    expect(await fail(rows, '')).toMatchObject({ code: 'BAD_ROWS', hint: expect.stringContaining('`rows.max: 1`') });
+    const source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
+    cleanups.push(() => source.close());
+    const cwd = await folder();
+    const run = await flowdrop(['run', await writeBadRowsJob(cwd, 'rows: {max: 1}\n')], { cwd, env: source.env });
+    expect(run.code, run.stderr).toBe(3);
+    const place = join(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`);
+    expect(await readJson<Manifest>(place, 'manifest.json')).toMatchObject({
+      ...{ condition: 'degraded', rows: 0, source_rows: 100 },
+      quarantine: { rows: 100, reasons: [{ column: 'date', rows: 100 }] },
+    });
+    expect(await readQuarantine(place)).toHaveLength(100);
+  });
+
   it('or a single one fail the date where the job takes none', async () => {
     expect(await fail(wrongDates(1), 'rows: {on_bad: fail}\n')).toMatchObject({
       code: 'PAGE_REFUSED',

@@ -37,7 +37,10 @@ export async function exportSnapshots(
   const before = await stage.totals();
   onEvent({ kind: 'date', date, rows: undefined, staged: before.rows, pages });
   const fetched = await fetchSnapshots({ source, limits, log, onEvent, signal }, job.source.symbols, stage);
-  const counted = await stage.totals();
+  const { rows, ids } = await stage.totals();
+  const { rows: bad, ids: badIds } = await stage.quarantine();
+  // As the source would count them.
+  const counted = { rows: rows + bad, ids: ids + badIds };
   const empty = fetched.empty.map((window) => ({ window, reason: NO_CONTRACTS }));
   const missing = [...fetched.missing, ...empty];
   if (counted.rows === 0) return { published: undefined, missing };
