@@ -11,7 +11,7 @@ import { CellCounts } from './cell-counts.ts';
 import { type CountOptions, countByStrike, countRepeats, countReplaced } from './count.ts';
 import { readHashedRows } from './hashed-rows.ts';
 import { findSpool, Intake, type IntakeTarget, isAboutData, type PageKind } from './intake.ts';
-import { listStageTables } from './list.ts';
+import { listColumns, listFilledColumns, listStageTables } from './list.ts';
 import { countAllowed, isQuarantineName, QuarantineTable, tooManyBadRows } from './quarantine.ts';
 import { isIn, readPlacedRows, SEALED_READ_SETTINGS, type SealedFile } from './sealed-rows.ts';
 import type { Stage, StageOptions } from './stage.ts';
@@ -91,7 +91,8 @@ class EngineStage implements Stage {
   #staged: Promise<Map<string, Promise<void>>> | undefined;
   /** `undefined` after every change of the rows. */
   #pages: ReturnType<Stage['pages']> | undefined;
-  #extraFields: Promise<readonly string[]> | undefined;
+  /** Columns of the table beyond the job's, whether a row has a value there or not. */
+  #extraColumns: Promise<readonly string[]> | undefined;
 
   constructor(engine: Engine, job: Job, date: string, { name, spool, rows, isNew }: StageTable) {
     this.#engine = engine;
@@ -104,7 +105,7 @@ class EngineStage implements Stage {
     this.#quarantine = new QuarantineTable(engine, job, name);
     this.#cells = new CellCounts(engine, job, { date, table: this.table }, this.#quarantine);
     this.#maxBad = rows === undefined ? Number.POSITIVE_INFINITY : countAllowed(job.rows, rows);
-    if (isNew) [this.#pages, this.#extraFields] = [Promise.resolve([]), Promise.resolve([])];
+    if (isNew) [this.#pages, this.#extraColumns] = [Promise.resolve([]), Promise.resolve([])];
   }
 
   async put(window: Window | string, page: StagedPage): Promise<void> {
@@ -204,11 +205,11 @@ class EngineStage implements Stage {
   }
 
   async #addFields(names: readonly string[]): Promise<void> {
-    const known = new Set(await this.extraFields());
+    const known = new Set(await this.#readExtraColumns());
     for (const name of names) {
       if (known.has(name)) continue;
       await this.#engine.command(`ALTER TABLE ${this.table} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} String`);
-      this.#extraFields = undefined;
+      this.#extraColumns = undefined;
     }
   }
 
@@ -297,16 +298,13 @@ class EngineStage implements Stage {
   }
 
   async extraFields() {
-    this.#extraFields ??= this.#readExtraFields();
-    return await this.#extraFields;
+    return await listFilledColumns(this.#engine, this.table, await this.#readExtraColumns());
   }
 
-  async #readExtraFields(): Promise<readonly string[]> {
+  async #readExtraColumns(): Promise<readonly string[]> {
+    this.#extraColumns ??= listColumns(this.#engine, this.#name);
     const known = [...this.#job.source.columns.map((column) => column.name), WINDOW_COLUMN];
-    const columns = await this.#engine.rows<{ name: string }>(
-      `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = ${quoteString(this.#name)} ORDER BY position`,
-    );
-    return columns.map(({ name }) => name).filter((name) => !known.includes(name));
+    return (await this.#extraColumns).filter((name) => !known.includes(name));
   }
 
   async fill(drop: SealedFile, plan: RepairPlan): Promise<void> {
@@ -387,7 +385,7 @@ class EngineStage implements Stage {
   }
 
   async #target(kind: PageKind): Promise<IntakeTarget> {
-    const extraFields = await this.extraFields();
+    const extraFields = await this.#readExtraColumns();
     const context = { job: this.#job, date: this.date };
     return {
       table: this.table,

@@ -1,4 +1,4 @@
-/** Lists the dates that have a stage in an engine, and drops stages. For the contents of a stage see `stage.ts`. */
+/** Lists the dates that have a stage in an engine, and a stage's columns; drops stages. For its contents see `stage.ts`. */
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { parseStageDate, stageTablePrefix } from './stage-table.ts';
@@ -23,4 +23,26 @@ export async function listStageTables(engine: Engine, prefix: string, minRows = 
     `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${quoteString(prefix)})${filled} ORDER BY name`,
   );
   return tables.map(({ name }) => name);
+}
+
+/** @param name of a stage's table, unquoted */
+export async function listColumns(engine: Engine, name: string): Promise<readonly string[]> {
+  const columns = await engine.rows<{ name: string }>(
+    `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = ${quoteString(name)} ORDER BY position`,
+  );
+  return columns.map((column) => column.name);
+}
+
+/** Those of these text columns in which a row is not empty. @param table quoted name */
+export async function listFilledColumns(
+  engine: Engine,
+  table: string,
+  names: readonly string[],
+): Promise<readonly string[]> {
+  if (names.length === 0) return [];
+  const filled = names.map((name) => `max(${quoteIdentifier(name)} != '')`);
+  const [found] = await engine.rows<{ filled: readonly number[] }>(
+    `SELECT [${filled.join(', ')}] AS filled FROM ${table}`,
+  );
+  return names.filter((_, index) => Number(found?.filled[index] ?? 0) === 1);
 }

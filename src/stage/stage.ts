@@ -63,7 +63,7 @@ export interface Stage {
   countRepeats(one: 'version' | 'key'): Promise<number>;
   /** Rows beyond one per trade, newer versions included: no drop contains them. */
   countReplaced(): Promise<number>;
-  /** Fields in the answers beyond the job's columns. */
+  /** Fields beyond the job's columns in which a staged row has a value: one that only a refused page had is none. */
   extraFields(): Promise<readonly string[]>;
   /** The quarantined rows and the rewritten values. `totals` includes neither; the counts include quarantined rows. */
   quarantine(): Promise<Quarantine>;

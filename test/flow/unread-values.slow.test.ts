@@ -3,16 +3,19 @@
  * mail say so. Every such column with every odd value is in `bad-rows.slow.test.ts`. Nor does an update time that is null or
  * written in another form keep a date from being proved.
  */
+import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { useCleanups } from '../support/cleanups.ts';
-import { flowdrop, listFiles, readJson } from '../support/flowdrop.ts';
+import { flowdrop, listFiles, readJson, workerEnvironment } from '../support/flowdrop.ts';
 import { type RawRow, startRawSource, writeRow } from '../support/raw-source.ts';
-import { createTrade, DATE } from '../support/trades.ts';
+import { createTrade, DATE, type TradeRow } from '../support/trades.ts';
 
 const NOW = '2026-11-19T23:15:00Z';
 const ROWS = 1_000;
@@ -88,4 +91,69 @@ it.each([
   expect(run.code, run.stdout + run.stderr).toBe(0);
   const manifest = await readJson<Manifest>(cwd, 'drops', '_flowdrop', 'own', `session=${DATE}`, 'manifest.json');
   expect(manifest).toMatchObject({ condition: 'available', rows: ROWS, source_rows: ROWS });
+});
+
+it('an odd value of a contract costs at most the contract, and a day may have only such', async () => {
+  const contract = (k: number, odd: Readonly<Record<string, unknown>> = {}) => ({
+    ...{ option_symbol: `VIX261216C000${20 + k}000`, expiration_date: '2026-12-16', put_call: 'CALL', strike: 20 + k },
+    ...{ open_interest: 100, gamma: 0.05, iv: 0.2, ...odd },
+  });
+  const chains: Readonly<Record<string, readonly unknown[]>> = {
+    VIX: [contract(0), contract(1, { gamma: '' }), contract(2, { iv: 'NaN' }), contract(3, { open_interest: '1,000' })],
+    SPX: [contract(4, { strike: 'high' })],
+  };
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { symbol, date } = JSON.parse(Buffer.concat(chunks).toString('utf8')) as { symbol: string; date: string };
+      response.writeHead(200, { 'content-type': 'application/json', date: new Date(NOW).toUTCString() });
+      response.end(JSON.stringify({ status: 'SUCCESS', data: chains[symbol] ?? [], meta: { symbol, date } }));
+    });
+  }).listen(0, '127.0.0.1');
+  cleanups.push(() => new Promise<void>((resolve) => server.close(() => resolve())));
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // It listens, so it has a port.
+  const cwd = await folder();
+  for (const [symbol, dataset] of [
+    ['VIX', 'vix'],
+    ['SPX', 'spx'],
+  ]) {
+    await writeFile(
+      join(cwd, 'chains.yaml'),
+      `name: chains\nsource: {api: chain, symbols: [${symbol}]}\ndrop: {to: drops, dataset: ${dataset}}\nrows: {max: 1}\n`,
+    );
+    const args = ['backfill', 'chains.yaml', '--from', DATE, '--to', DATE];
+    const run = await flowdrop(args, { cwd, env: workerEnvironment(url, url) });
+    expect(run.code, run.stdout + run.stderr).toBe(3);
+  }
+  const read = (dataset: string) =>
+    readJson<Manifest>(cwd, 'drops', '_flowdrop', dataset, `session=${DATE}`, 'manifest.json');
+  expect(await read('vix')).toMatchObject({
+    ...{ rows: 3, source_rows: 4, nulls: [{ column: 'iv', reason: 'is not a finite number', rows: 1 }] },
+    quarantine: { rows: 1, reasons: [{ column: 'open_interest', reason: 'is not a number', rows: 1 }] },
+  });
+  expect(await read('spx')).toMatchObject({ rows: 0, source_rows: 1, quarantine: { reasons: [{ column: 'strike' }] } });
+});
+
+it('a member that only a faulty page had, or that has no value, is no column of the file', async () => {
+  const rows = Array.from({ length: 100 }, (_, k): { row: TradeRow; bytes: Buffer } => {
+    const row = createTrade(k);
+    return { row, bytes: writeRow({ ...row, note: null, ...(k === 7 ? { venue: 'X' } : {}) }) };
+  });
+  const right = rows[5]?.bytes ?? Buffer.from('');
+  const source = await startRawSource(engine, rows, { rowLimit: ROWS, now: NOW });
+  cleanups.push(() => source.close());
+  source.onPage = (page) => {
+    Object.assign(rows[5] ?? {}, { bytes: page === 0 ? Buffer.from('{"exception": "Code: 395"}') : right });
+  };
+  const cwd = await folder();
+  await writeFile(
+    join(cwd, 'nightly.yaml'),
+    'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n',
+  );
+  const run = await flowdrop(['run', 'nightly.yaml'], { cwd, env: source.env });
+  expect(run.code, run.stdout + run.stderr).toBe(0);
+  const manifest = await readJson<Manifest>(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`, 'manifest.json');
+  expect(manifest).toMatchObject({ condition: 'available', rows: 100, extra_columns: ['venue'] });
 });
