@@ -207,7 +207,7 @@ export function judgeCause(
     case 'report-refused':
       return cause.report === null ? judgeReports(facts) : judgeDelivery(cause, cause.report, facts);
     case 'report-pending':
-      if (condition === 'missing' || condition === 'expired') return 'over';
+      if (condition === 'missing' || condition === 'empty' || condition === 'expired') return 'over';
       return isDateSealed ? judgeReports(facts) : 'open';
     default:
       return cause.kind satisfies never;

@@ -10,7 +10,7 @@ import type { Job } from '../job/job.ts';
 import { readAcceptedGaps } from '../ledger/acceptance.ts';
 import { type ConditionDocument, readConditionDocument } from '../ledger/condition-file.ts';
 import { listSealedDates } from '../ledger/sealed-dates.ts';
-import { isFiltered, readManifestIfValid } from '../ledger/update-conditions.ts';
+import { readManifestIfValid } from '../ledger/update-conditions.ts';
 import { type Condition, deriveConditions, isSealed, type SealedCondition } from '../plan/conditions.ts';
 import { lookbackOf } from '../plan/lookback.ts';
 import type { Store } from '../store/store.ts';
@@ -62,7 +62,6 @@ async function deriveFromStore(
       sealed,
       recorded: new Map([...document.entries].map(([date, { condition }]) => [date, condition])),
       lookback: lookbackOf(job, nowMs, calendar),
-      isFiltered: isFiltered(job),
     });
   const sealed = listSealed(document);
   const conditions = derive(sealed);

@@ -70,7 +70,7 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
   );
   lines.push(...passed, ...open, ...describeAudits(result), ...describeHeld(result));
   for (const [date, condition] of Object.entries(result.conditions)) {
-    if (condition !== 'available') {
+    if (condition !== 'available' && condition !== 'empty') {
       const expires = result.expires[date];
       const damage = result.damaged[date];
       const more = damage === undefined ? '' : `, because ${damage}`;

@@ -189,7 +189,7 @@ export type PriceDocument = z.infer<typeof priceSchema>;
 export type RunSums = z.infer<typeof runSchema>;
 
 function countConditions(dates: readonly { readonly condition: Condition }[]): Readonly<Record<Condition, number>> {
-  const counts = { available: 0, degraded: 0, pending: 0, missing: 0, expired: 0 };
+  const counts = { available: 0, degraded: 0, pending: 0, missing: 0, empty: 0, expired: 0 };
   for (const { condition } of dates) counts[condition] += 1;
   return counts;
 }

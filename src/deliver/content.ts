@@ -89,16 +89,16 @@ export async function fetchParts(
     const path = await fetchDrop(context, sealed, place);
     const before = await fetchSummaries(context, dataset, date);
     const { entries } = await readConditionDocument(context.store, dataset);
-    const known = [...entries.keys()].filter((other) => other < date);
+    const known = [...entries.values()].filter((other) => other.date < date && other.condition !== 'empty');
     const beside = { marketStructure: structures, chain, keepsExpiring };
-    parts.push({ title: dataset, manifest: sealed, path, before, known, ...beside });
+    parts.push({ title: dataset, manifest: sealed, path, before, known: known.map((other) => other.date), ...beside });
   }
   return parts;
 }
 
 /**
  * Whether a digest has to wait: another of its datasets may still be sealed for this date. A dataset that is known to
- * be missing or expired never will be, so the digest goes out and says so.
+ * be missing, empty or expired never will be, so the digest goes out and says so.
  */
 export async function isWaiting(
   { store }: Pick<DeliverContext, 'store'>,
@@ -111,7 +111,7 @@ export async function isWaiting(
     if (dataset === job.drop.dataset || (await readManifest(store, dataset, date)) !== undefined) continue;
     const { entries } = await readConditionDocument(store, dataset);
     const condition = entries.get(date)?.condition;
-    if (condition !== 'missing' && condition !== 'expired') return true;
+    if (condition !== 'missing' && condition !== 'empty' && condition !== 'expired') return true;
   }
   return false;
 }

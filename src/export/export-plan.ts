@@ -40,8 +40,10 @@ export interface RunPlan {
   readonly lookback: LookbackRange;
   /** Unsealed, settled dates with rows, soonest expiry first; dates that are no session by the calendar included. */
   readonly dates: readonly PlannedDate[];
-  /** Settled, unsealed session dates without rows in the source. */
+  /** Settled, unsealed session dates without rows of the job in the source. */
   readonly empty: ReadonlySet<string>;
+  /** Of these, the dates of which the source has other rows; absent: not asked. */
+  readonly unmatched?: ReadonlySet<string> | undefined;
   /** Unsealed dates that may be due but are held back, because the clocks disagree. */
   readonly held: readonly HeldDate[];
   /** Of these, the ones that have rows at the source: if they expire, they are lost. */

@@ -26,6 +26,7 @@ import { API_DOWN_CODES } from './api-down.ts';
 import { type Audited, auditSealed } from './audits/source-audit.ts';
 import { type ClockReading, readClocks } from './clocks.ts';
 import { type BackfillMode, type DateSelection, selectDates } from './date-selection.ts';
+import { withUnmatched } from './empty-dates.ts';
 import type { ExportContext } from './export-context.ts';
 import { type RunPlan, withHeld } from './export-plan.ts';
 import { discardOldFiles, type ExportedDates, exportPlanned, saveLimits } from './export-planned.ts';
@@ -69,7 +70,8 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   await noteRows(context, job, withHeld(plan));
   onEvent(describePlan(plan));
   const exported = await exportPlanned(context, plan, start);
-  const end = { options, start, plan, startedAtMs };
+  const known = await withUnmatched(context, withoutMissing(plan, exported.results), start.before?.conditions);
+  const end = { options, start, plan: known, startedAtMs };
   const { result, updated } = await concludeExport(context, job, { ...end, exported, splits });
   await recordResult(context, result, { options, results: exported.results, plan });
   if (isByHand(options) || exported.results.some(({ error }) => error && API_DOWN_CODES.has(error.code))) {
@@ -175,7 +177,7 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
   const { start, plan, startedAtMs, splits } = end;
   const { results, held, open, audits = {} } = end.exported;
   const { range } = end.options;
-  const known = { ...withoutMissing(plan, results), held };
+  const known = { ...plan, held };
   const clocks = readClocks(context, plan.ends?.rowMs());
   logHeld(context, held, clocks);
   const staged = await listStages(context.engine, { withRows: true });

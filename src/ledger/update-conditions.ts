@@ -55,8 +55,10 @@ interface SeenDates {
   readonly lookback: LookbackRange;
   /** Dates with rows; `counts` only for dates that were counted. */
   readonly dates: readonly { readonly date: string; readonly counts: DayCounts | undefined }[];
-  /** Session dates that are over and have no rows. */
+  /** Session dates that are over and have no rows of the job. */
   readonly empty: ReadonlySet<string>;
+  /** Of these, the dates on which the source has other rows. */
+  readonly unmatched?: ReadonlySet<string> | undefined;
 }
 
 /** Facts about dates from outside the plan and the store. */
@@ -128,8 +130,7 @@ export async function updateConditions(
     ),
     recorded,
     lookback: plan.lookback,
-    isFiltered: isFiltered(job),
-    shown: { dates: plan.dates.map(({ date }) => date), empty: plan.empty, range },
+    shown: { dates: plan.dates.map(({ date }) => date), empty: plan.empty, unmatched: plan.unmatched, range },
   });
   const accepted = await readAcceptedGaps(deps.store, dataset, conditions);
   const entries = [...conditions].map(([date, condition]) => {
@@ -185,11 +186,6 @@ async function readSealed(
 function isCurrent(dataset: string, entry: ConditionEntry, found: SealedDate): boolean {
   const { revision, beside, damage } = entry;
   return revision !== null && beside !== undefined && damage === undefined && isAsExpected(dataset, found, entry);
-}
-
-/** Whether the job has its own `where`: then a session without rows may not be one of its dates. */
-export function isFiltered({ source }: Pick<Job, 'source'>): boolean {
-  return 'where' in source && source.where !== '';
 }
 
 /** A damaged manifest makes its date degraded instead of failing the run. */

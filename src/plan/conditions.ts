@@ -1,5 +1,5 @@
 /**
- * The condition of a date of a dataset: the five conditions, and the one rule that assigns them. Pure: facts from the
+ * The condition of a date of a dataset: the conditions, and the one rule that assigns them. Pure: facts from the
  * store, the source and earlier runs come in as arguments.
  */
 import { type DateRange, isInRange } from '../calendar/date-range.ts';
@@ -10,9 +10,10 @@ import type { LookbackRange } from './dates.ts';
  * - `available`: sealed, complete; `degraded`: sealed, known to be incomplete
  * - `pending`: not sealed, but can still be fetched, now or after the session has settled
  * - `missing`: a session without rows at the source, although earlier dates have rows
+ * - `empty`: a session with rows at the source, none of which meets the job's own condition or SQL: nothing to seal
  * - `expired`: left the lookback before it was sealed
  */
-export const CONDITIONS = ['available', 'degraded', 'pending', 'missing', 'expired'] as const;
+export const CONDITIONS = ['available', 'degraded', 'pending', 'missing', 'empty', 'expired'] as const;
 export const SEALED_CONDITIONS = ['available', 'degraded'] as const;
 
 export type Condition = (typeof CONDITIONS)[number];
@@ -35,18 +36,15 @@ export interface ConditionFacts {
   readonly lookback: LookbackRange;
   /** Earlier dates are known from records only: the calendar is not searched for others. */
   readonly since?: string | undefined;
-  /**
-   * Whether the job has its own filter (`where`): then a session without rows may not be a date of the job, so it
-   * counts only if the date ever had rows.
-   */
-  readonly isFiltered: boolean;
   /** The source's current answer; `undefined` if it was not queried. */
   readonly shown?:
     | {
         /** Dates with rows. */
         readonly dates: readonly string[];
-        /** Queried session dates without rows. */
+        /** Queried session dates without rows of the job. */
         readonly empty: ReadonlySet<string>;
+        /** The subset of `empty` on which the source has other rows. */
+        readonly unmatched?: ReadonlySet<string> | undefined;
         /** Queried dates; `undefined`: the whole lookback. */
         readonly range: DateRange | undefined;
       }
@@ -61,14 +59,12 @@ export function deriveConditions(facts: ConditionFacts): ReadonlyMap<string, Con
   const { sealed, recorded, lookback, shown, since = '' } = facts;
   const conditions = new Map<string, Condition>(sealed);
   const [first] = [...sealed.keys(), ...recorded.keys(), ...(shown?.dates ?? [])].sort();
-  const newest = [...recorded.keys()].sort().at(-1) ?? '';
   if (first !== undefined && lookback.lastSettled !== undefined) {
     const older = [...recorded].flatMap(([date, condition]) => (date < since && !isSealed(condition) ? [date] : []));
     const sessions = listSessions([first, since].sort().at(-1) ?? first, lookback.lastSettled, lookback.calendar);
     for (const date of [...older, ...sessions]) {
       if (sealed.has(date)) continue;
-      const condition = shown ? judgeAsked(date, facts, shown) : judgeUnasked(date, facts, newest);
-      if (condition !== undefined) conditions.set(date, condition);
+      conditions.set(date, shown ? judgeAsked(date, facts, shown) : judgeUnasked(date, facts));
     }
   }
   if (!shown) {
@@ -79,31 +75,22 @@ export function deriveConditions(facts: ConditionFacts): ReadonlyMap<string, Con
   return new Map([...conditions].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** A session that had no rows while it was inside the lookback stays missing; it did not expire. */
+/** A session that had no rows while it was inside the lookback stays missing or empty; it did not expire. */
 function judgeAsked(
   date: string,
-  { recorded, lookback, isFiltered }: ConditionFacts,
-  { empty, range }: NonNullable<ConditionFacts['shown']>,
-): Condition | undefined {
+  { recorded, lookback }: ConditionFacts,
+  { dates, empty, unmatched, range }: NonNullable<ConditionFacts['shown']>,
+): Condition {
   const before = recorded.get(date);
-  if (date < lookback.firstWhole) {
-    if (before === 'missing') return before;
-    const hadRows = before === 'pending' || before === 'expired';
-    return isFiltered && !hadRows ? undefined : 'expired';
-  }
-  if (empty.has(date)) return isFiltered ? undefined : 'missing';
+  if (date < lookback.firstWhole) return before === 'missing' || before === 'empty' ? before : 'expired';
+  if (empty.has(date)) return unmatched?.has(date) ? 'empty' : 'missing';
+  if (before === 'empty' && !dates.includes(date)) return before;
   return before === 'missing' && !isInRange(date, range) ? before : 'pending';
 }
 
 /** Without the source: lost or empty dates stay so, and the calendar decides the rest. */
-function judgeUnasked(
-  date: string,
-  { recorded, lookback, isFiltered }: ConditionFacts,
-  newest: string,
-): Condition | undefined {
+function judgeUnasked(date: string, { recorded, lookback }: ConditionFacts): Condition {
   const before = recorded.get(date);
-  if (before === 'missing' || before === 'expired') return before;
-  // Dates that the last run skipped had no rows; it could not know later dates.
-  if (isFiltered && before === undefined && date <= newest) return undefined;
+  if (before === 'missing' || before === 'empty' || before === 'expired') return before;
   return date < lookback.firstWhole ? 'expired' : 'pending';
 }

@@ -119,6 +119,11 @@ export function buildTail(job: SqlJob, date: string, calendar?: CalendarOverride
   return `SELECT count() AS rows, ${late} AS late, max(${TIME_TEXT}) AS newest FROM ${job.source.table} WHERE date = ${quoteString(date)} AND time >= ${from} AND time < ${to}`;
 }
 
+/** Those of some dates of which the job's table has rows, ignoring the job's filter. Answer: one row `{dates: string[]}`. */
+export function buildDatesWithRows(job: SqlJob, dates: readonly string[]): string {
+  return `SELECT groupUniqArray(${DAY_TEXT}) AS dates FROM ${job.source.table} WHERE date IN (${dates.map(quoteString).join(', ')})`;
+}
+
 /** The newest time in the job's table from a session's end on. Answer: one row `{newest}`; empty without rows. */
 export function buildNewest(job: SqlJob, date: string, calendar?: CalendarOverride): string {
   const from = quoteString(formatTime(date, tailSecond(date, calendar)));

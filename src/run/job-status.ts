@@ -18,7 +18,6 @@ import {
   readRecentConditions,
 } from '../ledger/condition-file.ts';
 import { readSealedFacts, type SealedFacts } from '../ledger/sealed-facts.ts';
-import { isFiltered } from '../ledger/update-conditions.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/conditions.ts';
 import { expiresAt, type LookbackRange } from '../plan/dates.ts';
 import { expires, lookbackOf } from '../plan/lookback.ts';
@@ -229,7 +228,7 @@ async function readStore(
       readOwedEvents({ store, path }, job),
     ]);
     const sealed = await readSealedFacts(store, dataset, entries, since);
-    const conditions = joinConditions(job, { sealed, entries, last, since }, lookback);
+    const conditions = joinConditions({ sealed, entries, last, since }, lookback);
     const dates = [...conditions].map(([date, condition]) =>
       describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
     );
@@ -260,7 +259,6 @@ interface KnownDates {
 }
 
 function joinConditions(
-  job: Job,
   { sealed, entries, last, since }: KnownDates,
   lookback: LookbackRange,
 ): ReadonlyMap<string, Condition> {
@@ -273,7 +271,6 @@ function joinConditions(
     ]),
     lookback,
     since,
-    isFiltered: isFiltered(job),
   });
 }
 

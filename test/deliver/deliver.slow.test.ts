@@ -603,7 +603,7 @@ describe('a digest', () => {
     expect(mails[0]?.text).not.toMatch(/pending/i);
   });
 
-  it.each(['missing', 'expired'] as const)('waits for no date that is %s, and says so', async (condition) => {
+  it.each(['missing', 'empty', 'expired'] as const)('waits for no date that is %s, and says so', async (condition) => {
     await seal(MONDAY);
     const entries = [describeUnsealed(MONDAY, condition)];
     await writeConditionDocument(bench.store, 'index', entries, await readConditionDocument(bench.store, 'index'));

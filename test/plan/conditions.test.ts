@@ -7,7 +7,7 @@ import { computeLookback } from '../../src/plan/dates.ts';
 const lookback = computeLookback(Date.parse('2026-11-20T22:00:00Z'));
 
 function derive(facts: Partial<ConditionFacts>): Record<string, Condition> {
-  const empty = { sealed: new Map(), recorded: new Map(), lookback, isFiltered: false };
+  const empty = { sealed: new Map(), recorded: new Map(), lookback };
   return Object.fromEntries(deriveConditions({ ...empty, ...facts }));
 }
 const record = (entries: Record<string, Condition>) => new Map(Object.entries(entries));
@@ -24,7 +24,7 @@ describe('the condition of a session', () => {
       ['2026-11-18', 'degraded'],
     ] as const);
     const found = deriveConditions({
-      ...{ sealed, recorded: new Map(), lookback, isFiltered: false },
+      ...{ sealed, recorded: new Map(), lookback },
       shown: shown([], ['2026-11-17']),
     });
     const pending = ['06', '09', '10', '11', '12', '13', '16'].map((day) => [`2026-11-${day}`, 'pending']);
@@ -73,28 +73,29 @@ describe('the condition of a session', () => {
 });
 
 describe('of a job with a condition of its own, a session', () => {
-  const facts = (recorded: Record<string, Condition>, asked?: ConditionFacts['shown']) =>
-    derive({ recorded: record(recorded), isFiltered: true, shown: asked });
+  const unmatched = { ...shown(['2026-11-18'], ['2026-11-19', '2026-11-20']), unmatched: new Set(['2026-11-19']) };
 
-  it('without rows is none of its dates', () => {
-    expect(facts({ '2026-11-18': 'pending' }, shown([], ['2026-11-19']))).toEqual({
+  it('with rows at the source is empty if none meets the condition, and missing without any rows', () => {
+    expect(derive({ shown: unmatched })).toEqual({
       '2026-11-18': 'pending',
-      '2026-11-20': 'pending',
+      '2026-11-19': 'empty',
+      '2026-11-20': 'missing',
     });
   });
 
-  it('is lost only when rows of it were seen', () => {
-    expect(facts({ '2026-11-03': 'pending', '2026-11-20': 'pending' }, shown([]))).toMatchObject({
-      '2026-11-03': 'expired',
-    });
-    expect(facts({ '2026-11-03': 'pending' }, shown([]))).not.toHaveProperty('2026-11-04');
+  it.each<[string, string, ConditionFacts['shown'], Condition]>([
+    ['stays empty when it expires', '2026-11-04', shown([]), 'empty'],
+    ['stays empty when nobody asks', '2026-11-04', undefined, 'empty'],
+    ['stays empty while the source does not say otherwise', '2026-11-19', shown([]), 'empty'],
+    ['is pending once it has rows', '2026-11-19', shown(['2026-11-19']), 'pending'],
+    ['is missing once the source has no rows at all', '2026-11-19', shown([], ['2026-11-19']), 'missing'],
+  ])('that was empty %s', (_, date, asked, condition) => {
+    expect(derive({ recorded: record({ [date]: 'empty' }), shown: asked })[date]).toBe(condition);
   });
 
-  it('that the last run left out had no rows; of a later one nobody knows', () => {
-    expect(facts({ '2026-11-17': 'pending', '2026-11-19': 'pending' })).toEqual({
-      '2026-11-17': 'pending',
-      '2026-11-19': 'pending',
-      '2026-11-20': 'pending',
+  it('that no run asked for is lost when it expires', () => {
+    expect(derive({ recorded: record({ '2026-11-03': 'empty' }), shown: shown([]) })).toMatchObject({
+      '2026-11-04': 'expired',
     });
   });
 });

@@ -14,6 +14,7 @@ const SIGNS: Readonly<Record<Condition, { readonly sign: string; readonly tone: 
   degraded: { sign: 'D', tone: 'yellow' },
   pending: { sign: 'P', tone: 'cyan' },
   missing: { sign: 'M', tone: 'magenta' },
+  empty: { sign: '□', tone: 'dim' },
   expired: { sign: 'X', tone: 'red' },
 };
 const CLOSED = '·';

@@ -29,6 +29,7 @@ const CONDITION_WORDS: Readonly<Record<Condition, string>> = {
   degraded: 'sealed, may be incomplete',
   pending: 'not sealed yet',
   missing: 'the source has no rows',
+  empty: 'no row meets the filter',
   expired: 'lost before being sealed',
 };
 
@@ -38,6 +39,7 @@ export const SHAPES: Markup = html`<svg width="0" height="0" aria-hidden="true" 
 <symbol id="shape-degraded" viewBox="0 0 16 16"><path d="M8 2.2L14.4 13.4H1.6z" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linejoin="round"/><path d="M8 6.2v3.4M8 11.3v.3" stroke="currentColor" stroke-width="1.7" stroke-linecap="round"/></symbol>
 <symbol id="shape-pending" viewBox="0 0 16 16"><circle cx="8" cy="8" r="5.6" fill="none" stroke="currentColor" stroke-width="1.8"/><path d="M8 5v3.2l2.2 1.4" fill="none" stroke="currentColor" stroke-width="1.6" stroke-linecap="round"/></symbol>
 <symbol id="shape-missing" viewBox="0 0 16 16"><circle cx="8" cy="8" r="5.6" fill="none" stroke="currentColor" stroke-width="1.8" stroke-dasharray="2.4 2.2"/></symbol>
+<symbol id="shape-empty" viewBox="0 0 16 16"><circle cx="8" cy="8" r="5.6" fill="none" stroke="currentColor" stroke-width="1.8"/></symbol>
 <symbol id="shape-expired" viewBox="0 0 16 16"><path d="M4 4l8 8M12 4l-8 8" stroke="currentColor" stroke-width="2.2" stroke-linecap="round"/></symbol>
 </defs></svg>`;
 

@@ -89,7 +89,7 @@ article > section, article > div { margin-top: 20px; } article.job > header p { 
 .missing { background: var(--bad-ground); color: var(--bad); box-shadow: inset 0 0 0 1.5px var(--bad); }
 .expired { background: var(--gone-ground); color: var(--gone); }
 .none { color: var(--quiet); }
-.closed { background: var(--calm-ground); color: var(--calm); }
+.empty, .closed { background: var(--calm-ground); color: var(--calm); }
 .holiday { display: block; font-size: 10px; line-height: 1.15; max-height: 3.5em; overflow: hidden; overflow-wrap: normal; hyphens: manual; }
 .tip { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); pointer-events: none; }
 .day:hover .tip, .day:focus-within .tip, .day:focus .tip { z-index: 2; left: 0; bottom: calc(100% + 6px); width: max-content; max-width: 216px; height: auto; padding: 7px 10px; clip-path: none;

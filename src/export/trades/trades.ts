@@ -79,6 +79,12 @@ export async function exportTrades(
     const counted = await forgetWhenBad(stage, () =>
       completeDate({ ...deps, early }, job, stage, counts, state.counts(date), planned.groups),
     );
+    // All groups may fail the SQL's own HAVING.
+    if (job.source.kind === 'aggregate' && (await stage.totals()).rows === 0 && (await stage.quarantine()).rows === 0) {
+      await stage.discard();
+      await state.counts(date).remove();
+      return { published: undefined, missing: [] };
+    }
     const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
     if (late !== undefined) return { held: late };
     assertStillWhole(date, latestNow(context), source.lookbackDays?.());
