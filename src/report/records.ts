@@ -32,12 +32,17 @@ export const AT_BID = "side IN ('BBID', 'BID')";
 export const IS_MULTI_LEG = `(option_activity_type LIKE '${MULTI_LEG_PREFIX}%' OR option_activity_type IN (${quoteList(MULTI_LEG_TYPES)}))`;
 export const IS_SWEEP = `option_activity_type IN (${quoteList(SWEEP_TYPES)})`;
 
-/** The option symbol without the blanks of some feeds; empty if the record has none. */
-const CONTRACT = "replace(coalesce(option_symbol, ''), ' ', '')";
 /** Characters of an option symbol after its root: six digits of expiration, C or P, eight digits of strike. */
 const SYMBOL_TAIL = 15;
-/** The root that the option symbol itself names. */
-const NAMED_ROOT = `substring(${CONTRACT}, 1, greatest(length(${CONTRACT}) - ${SYMBOL_TAIL}, 0))`;
+/** The root that the option symbol names, without the blanks of some feeds; empty if it names none. */
+const NAMED_ROOT = `left(replace(coalesce(option_symbol, ''), ' ', ''), -${SYMBOL_TAIL})`;
+/** The option symbol, or the symbol of the underlying if there is none, without blanks. */
+const CONTRACT = "coalesce(nullif(replace(option_symbol, ' ', ''), ''), replace(symbol, ' ', ''))";
+/** The root of a contract's key. A text that is too short for an option symbol is a root of its own. */
+const ROOT = `coalesce(nullif(left(${CONTRACT}, -${SYMBOL_TAIL}), ''), ${CONTRACT})`;
+/** Some sources compute strikes, with noise in the last digits: 20.1 and 20.100000000000005 are one strike. */
+const THOUSANDTHS = 'floor(strike * 1000 + 0.5)';
+export const STRIKE = `${THOUSANDTHS} / 1000`;
 
 const IS_ALWAYS_SETTLED = `coalesce(symbol, '') IN (${quoteList(ALWAYS_SETTLED_AT_OPEN)})`;
 const HAS_MONTHLY_ROOT = `${NAMED_ROOT} IN (${quoteList(MONTHLY_SETTLED_AT_OPEN)})`;
@@ -102,15 +107,28 @@ export const PREMIUM_COLUMNS: readonly string[] = [
   'side',
 ];
 
-/** The full key: `option_symbol` may be empty, and strike with expiration does not distinguish SPX from SPXW. */
-export const SERIES_KEY = 'symbol, option_symbol, put_call, strike, expiration_date';
+/**
+ * The key of a contract, to group or partition by: however its option symbol is padded and its strike is rounded, it is one
+ * series. Strike with expiration does not distinguish SPX from SPXW; the root does.
+ */
+export const SERIES_KEY = `symbol, ${ROOT}, put_call, ${THOUSANDTHS}, expiration_date`;
 
 /**
  * The key as a number (ClickHouse). The engine's hash is null if any argument is null: without the replacements,
  * records of all symbols that lack a part of the key would be one series.
  */
-export const SERIES_HASH =
-  "cityHash64(symbol, ifNull(option_symbol, '\\0'), ifNull(put_call, '\\0'), ifNull(strike, nan), ifNull(expiration_date, toDate32('1900-01-01')))";
+export const SERIES_HASH = `cityHash64(symbol, ifNull(${ROOT}, '\\0'), ifNull(put_call, '\\0'), ifNull(${THOUSANDTHS}, nan), ifNull(expiration_date, toDate32('1900-01-01')))`;
+
+/**
+ * A chain with one row for each contract, for the FROM clause: of rows of one key, the one with the largest open interest.
+ * @param chain the chain drop, for the FROM clause @param columns those that the caller reads
+ */
+export function buildChainTable(chain: string, columns: readonly string[]): string {
+  const order = ['open_interest', 'gamma', 'iv', 'delta'].map(
+    (name) => `CASE WHEN isFinite(${name}) THEN ${name} END DESC NULLS LAST`,
+  );
+  return `(SELECT * FROM (SELECT ${columns.join(', ')}, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY ${order.join(', ')}) AS copy FROM ${chain}) AS copies WHERE copy = 1)`;
+}
 
 /**
  * Whether a contract's root ends in a digit (`SDS1`): it was adjusted for a split, merger or special dividend, or is a
@@ -133,16 +151,19 @@ export function hasOddSize(premium: string, standard: string): string {
   return `(${premium} > 0 AND ${standard} > 0 AND (${premium} < 0.5 * ${standard} OR ${premium} > 2 * ${standard}))`;
 }
 
+/** A price, in hundredths of a cent. */
+const PRICE = 'floor(price * 10000 + 0.5)';
 /** The key that a cancel message shares with the print that it cancels. */
-const KEY = `${SERIES_KEY}, size, price`;
+const KEY = 'symbol, contract_root, put_call, contract_strike, expiration_date, size, contract_price';
+const KEY_COLUMNS = ['symbol', 'option_symbol', 'put_call', 'strike', 'expiration_date', 'size', 'price', 'premium'];
 /** Numbers of the key that separate most keys cheaply: the rest is compared only if these are equal. */
-const FEW = 'strike, size, price';
+const FEW = `${THOUSANDTHS}, size, ${PRICE}`;
 
 export const IS_CANCEL = isOneOf(CANCEL_TYPES);
 export const IS_LATE = isOneOf(LATE_TYPES);
 
 /** Columns that decide which records count. */
-export const COUNTED_COLUMNS: readonly string[] = ['id', 'time', 'option_activity_type', ...KEY.split(', ')];
+export const COUNTED_COLUMNS: readonly string[] = ['id', 'time', 'option_activity_type', ...KEY_COLUMNS];
 
 /** Columns that the summary beside a drop needs. */
 export const SUMMARIZED_COLUMNS: readonly string[] = [
@@ -150,26 +171,33 @@ export const SUMMARIZED_COLUMNS: readonly string[] = [
 ];
 
 /**
+ * The prints and cancel messages of the keys that may have a cancel message, each with the running sum `level` and the
+ * lowest that it has later. Both sums follow one numbering, because records of equal time and id have no order of their own.
+ * @param list the columns of the result, with those of `COUNTED_COLUMNS`
+ */
+function matchCancels(table: string, list: string): string {
+  // Both windows start at their first row and only grow, so each row is added once: with size 1, a contract may have
+  // some ten thousand prints at one price.
+  const frame = 'ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW';
+  return `SELECT *, min(level) OVER (PARTITION BY ${KEY} ORDER BY place DESC ${frame}) AS lowest FROM (
+    SELECT *, sum(step) OVER (PARTITION BY ${KEY} ORDER BY place ${frame}) AS level FROM (
+      SELECT *, row_number() OVER (PARTITION BY ${KEY} ORDER BY time, step DESC, id, option_activity_type, ${KNOWN_PREMIUM}) AS place FROM (
+        SELECT ${list}, ${ROOT} AS contract_root, ${THOUSANDTHS} AS contract_strike, ${PRICE} AS contract_price, CASE WHEN ${IS_CANCEL} THEN -1 ELSE 1 END AS step
+        FROM ${table}
+        WHERE (${FEW}) IN (SELECT ${FEW} FROM ${table} WHERE ${IS_CANCEL})
+      ) AS keyed
+    ) AS placed
+  ) AS levelled`;
+}
+
+/**
  * A query for the cancelled prints.
  * @param table the day's records, for the FROM clause
  * @param columns columns to return for each print
  */
 export function buildCancelledQuery(table: string, columns: readonly string[]): string {
-  // Both windows start at their first row and only grow, so each row is added once: with size 1, a contract may have
-  // some ten thousand prints at one price.
-  const frame = 'ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW';
-  const forward = `PARTITION BY ${KEY} ORDER BY time, step DESC, id ${frame}`;
-  const backward = `PARTITION BY ${KEY} ORDER BY time DESC, step, id DESC ${frame}`;
-  const list = columns.join(', ');
-  return `SELECT ${list} FROM (
-  SELECT ${list}, step, level, min(level) OVER (${backward}) AS lowest FROM (
-    SELECT *, sum(step) OVER (${forward}) AS level FROM (
-      SELECT ${[...new Set([...columns, 'id', 'time', ...KEY.split(', ')])].join(', ')}, CASE WHEN ${IS_CANCEL} THEN -1 ELSE 1 END AS step
-      FROM ${table}
-      WHERE (${FEW}) IN (SELECT ${FEW} FROM ${table} WHERE ${IS_CANCEL})
-    ) AS keyed
-  ) AS levelled
-) AS matched WHERE step = 1 AND lowest < level`;
+  const list = [...new Set([...columns, ...COUNTED_COLUMNS])].join(', ');
+  return `SELECT ${columns.join(', ')} FROM (${matchCancels(table, list)}) AS matched WHERE step = 1 AND lowest < level`;
 }
 
 /**
@@ -184,19 +212,39 @@ export function buildCountedCondition(cancelled: { readonly name: string; readon
   return `(NOT (${types}) OR option_activity_type IS NULL)${taken}`;
 }
 
+/**
+ * The records of a file for readers, whose rows have no number: as a table for the FROM clause, with columns that show
+ * which prints were cancelled. A condition on ids would take several records of one id, or all without one.
+ */
+function buildMatchedTable(table: string): string {
+  const isAlone = `CASE WHEN (${FEW}) IN (SELECT ${FEW} FROM ${table} WHERE ${IS_CANCEL}) THEN 0 ELSE 1 END = 1`;
+  return `(
+  SELECT *, '' AS contract_root, 0.0 AS contract_strike, 0.0 AS contract_price, 1 AS step, 0 AS place, 0 AS level, 0 AS lowest FROM ${table} WHERE ${isAlone}
+  UNION ALL
+  ${matchCancels(table, '*')}
+)`;
+}
+
 /** The records that count, as a table for the FROM clause that contains the full rule. */
 export function buildCountedTable(table: string): string {
-  const list = `SELECT id FROM (${buildCancelledQuery(table, ['id'])}) AS cancelled`;
-  return `(SELECT * FROM ${table} WHERE ${buildCountedCondition({ name: 'id', list })})`;
+  return `(SELECT * FROM ${buildMatchedTable(table)} AS matched WHERE lowest >= level AND ${buildCountedCondition(null)})`;
+}
+
+/** The number and the premium of the records of each fate, for readers. @param premium SQL that can be summed */
+export function buildFatesQuery(table: string, premium: string): string {
+  return `SELECT ${writeFate('lowest < level')} AS record, count(*) AS trades, sum(${premium}) AS total_premium\nFROM ${buildMatchedTable(table)} AS matched GROUP BY 1 ORDER BY 1`;
 }
 
 /**
  * The fate of each record: `counted`, or why it does not count. An expression over a record of the table.
- * @param name identifies a record: `id`, or the engine's row number, which it need not read from the file
+ * @param name identifies a record: the engine's row number, which it need not read from the file
  */
 export function buildFate(table: string, name: string): string {
-  const cancelled = `SELECT ${name} FROM (${buildCancelledQuery(table, [name])}) AS cancelled`;
-  return `CASE WHEN ${IS_CANCEL} THEN 'cancel message' WHEN ${name} IN (${cancelled}) THEN 'cancelled print' WHEN ${IS_LATE} THEN 'late report' ELSE 'counted' END`;
+  return writeFate(`${name} IN (${buildCancelledQuery(table, [name])})`);
+}
+
+function writeFate(isCancelled: string): string {
+  return `CASE WHEN ${IS_CANCEL} THEN 'cancel message' WHEN ${isCancelled} THEN 'cancelled print' WHEN ${IS_LATE} THEN 'late report' ELSE 'counted' END`;
 }
 
 function isOneOf(types: readonly string[]): string {

@@ -47,6 +47,11 @@ const IS_ABOVE = `${IS_COUNTED} AND cells.contracts > open_interest`;
 const TALLIES: Measures = [
   ['series', `countIf(${IS_COUNTED})`, 'Contracts that traded'],
   ['volume_above_oi_series', `countIf(${IS_ABOVE})`, 'Contracts that traded more than their open interest'],
+  [
+    'unknown_oi_series',
+    `countIf(${IS_COUNTED} AND (isNull(cells.contracts) OR isNull(open_interest)))`,
+    'Contracts that traded, of unknown volume or open interest',
+  ],
   ['volume_above_oi_premium', `sumIf(cells.total_premium, ${IS_ABOVE})`, 'Premium of these contracts'],
   ...tally('cancel_message', "fate = 'cancel message'", 'cancel messages, left out of all sums above'),
   ...tally('cancelled_print', "fate = 'cancelled print'", 'prints that were cancelled, left out'),
@@ -116,6 +121,17 @@ const SWEEP_MARK = 'sweep_trades';
 /** Columns that summaries without `SWEEP_MARK` lack or define differently. */
 const OF_SWEEPS: readonly string[] = ['sweep_trades', 'sweep_premium'];
 
+/**
+ * Summaries without this column tell contracts apart by the text of their symbols, take the largest open interest, and
+ * count series that settled at the opening as 0DTE.
+ */
+const SERIES_MARK = 'unknown_oi_series';
+
+/** Columns that summaries without `SERIES_MARK` lack or define differently. */
+const OF_SERIES: readonly string[] = [
+  ...[SERIES_MARK, 'series', 'volume_above_oi_series', 'volume_above_oi_premium', 'zero_dte_premium'],
+];
+
 /** Sums of the same numbers in another order differ in their last digits. */
 const RELATIVE_TOLERANCE = 1e-9;
 
@@ -154,6 +170,7 @@ export function listSummaryColumns(): readonly SummaryColumn[] {
 const UNITS: Readonly<Record<string, string>> = {
   series: 'series',
   volume_above_oi_series: 'series',
+  unknown_oi_series: 'series',
   expirations: 'dates',
   last_trade_second: 'seconds',
 };
@@ -191,6 +208,7 @@ export async function compareSummary(engine: Engine, dropPath: string, path: str
   const known = (present.has(MARK) ? listNames() : SUMS.map(([name]) => name))
     .filter((name) => !isOld || !NEW_MEANING.includes(name))
     .filter((name) => present.has(SWEEP_MARK) || !OF_SWEEPS.includes(name))
+    .filter((name) => present.has(SERIES_MARK) || !OF_SERIES.includes(name))
     .filter((name) => hasTimes || !TIMES.some((time) => time.name === name));
   const names = known.filter((name) => present.has(name));
   const missing = present.has(MARK) ? known.filter((name) => !present.has(name)) : [];

@@ -6,6 +6,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
+import { addDays } from '../../src/calendar/wall-clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { buildFlowReport } from '../../src/report/flow-report.ts';
@@ -22,6 +23,8 @@ import {
   daysLeft,
   expectSame,
   groupBy,
+  isSettled,
+  isZeroDte,
   SWEEPS,
   seriesOf,
   splitFates,
@@ -34,15 +37,16 @@ const PRINTS = 3000;
 const BEFORE = ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12', '2026-11-11'];
 const SYMBOLS = ['S0', 'S14', 'NONE', ...HOSTILE];
 
+/** The second date is a monthly expiration. */
 describe.each([
-  [1, 0],
-  [2, 0],
-  [3, 0],
-  [4, 0],
-  [5, 0.02],
-])('random day %i, with gaps in %d of its cells', (seed, gaps) => {
+  [1, 0, '2026-11-19'],
+  [2, 0, '2026-11-20'],
+  [3, 0, '2026-11-19'],
+  [4, 0, '2026-11-20'],
+  [5, 0.02, '2026-11-20'],
+])('random day %i, with gaps in %d of its cells, %s', (seed, gaps, today) => {
   const burst = { symbol: 'S5', times: 6 };
-  const trades = createRandomDay(seed, { date: '2026-11-19', prints: PRINTS, burst, gaps });
+  const trades = createRandomDay(seed, { date: today, prints: PRINTS, burst, gaps });
   const past = BEFORE.map((date, index) => createRandomDay(seed * 100 + index, { date, prints: 600 }));
   const fates = splitFates(trades);
   const { counted } = fates;
@@ -96,7 +100,7 @@ describe.each([
     const expiryOf = (trade: Trade) => {
       if (trade.expiration_date === null) return 'unknown';
       const days = daysLeft(trade);
-      return days <= 0 ? '0DTE' : days <= 7 ? 'week' : days <= 31 ? 'month' : 'later';
+      return isZeroDte(trade) ? '0DTE' : days <= 7 ? 'week' : days <= 31 ? 'month' : 'later';
     };
     const moneynessOf = ({ moneyness }: Trade) =>
       ['ITM', 'ATM', 'OTM'].includes(String(moneyness)) ? String(moneyness) : 'unknown';
@@ -113,9 +117,7 @@ describe.each([
   });
 
   it('has the contracts of plain loops, by premium', () => {
-    const keyOf = (trade: Trade) =>
-      JSON.stringify([trade.symbol, trade.option_symbol, trade.put_call, trade.strike, trade.expiration_date]);
-    const sums = [...groupBy(counted, keyOf).values()].map((own) => computePremium(own));
+    const sums = [...groupBy(counted, seriesOf).values()].map((own) => computePremium(own));
     const largest = sums.filter(({ total }) => total !== null).sort((a, b) => known(b.total) - known(a.total));
     expect(report.topContracts).toHaveLength(10);
     for (const [index, { premium, trades: count, volume }] of report.topContracts.entries()) {
@@ -291,6 +293,7 @@ describe.each([
           .sort((a, b) => compare(a.time, b.time) || compare(a.id, b.id))
           .at(-1);
         if (last === undefined || !['CALL', 'PUT'].includes(last.put_call)) continue;
+        if (isSettled(last)) continue;
         const size = Math.max(0, Number(last.gamma)) * Math.max(0, last.oi ?? 0);
         sizes.set(last.expiration_date, (sizes.get(last.expiration_date) ?? 0) + size);
       }
@@ -314,7 +317,7 @@ describe.each([
       const days = counted
         .filter((trade) => trade.symbol === symbol)
         .map(({ earning_date: day }) => String(day ?? ''))
-        .filter((day) => day >= '2026-11-19' && day <= '2026-11-29');
+        .filter((day) => day >= today && day <= addDays(today, 10));
       const [first] = days.sort();
       return first === undefined ? [] : [{ symbol, day: first }];
     });

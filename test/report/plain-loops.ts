@@ -43,7 +43,7 @@ export interface Fates {
 /** Each cancel message in the order of time takes the latest print that it fits and that is still there. */
 export function splitFates(trades: readonly Trade[]): Fates {
   const cancels = trades.filter(isCancel).sort(byTime);
-  const prints = trades.filter((trade) => !isCancel(trade)).sort(byTime);
+  const prints = trades.filter((trade) => !isCancel(trade)).sort(byPlace);
   const taken = new Set<Trade>();
   for (const cancel of cancels) {
     const print = prints.findLast(
@@ -136,7 +136,7 @@ export function computePremium(trades: readonly Trade[]): Premium {
     neutral: premium((trade) => trade.sentiment === 'NEUTRAL'),
     putCallByPremium: ratio(premium(isPut), premium(isCall)),
     putCallByVolume: ratio(volume(isPut), volume(isCall)),
-    zeroDte: premium((trade) => trade.expiration_date !== null && trade.expiration_date <= trade.date),
+    zeroDte: premium(isZeroDte),
     multiLeg: premium(
       ({ option_activity_type: type }) => (type ?? '').startsWith('ML') || STOCK_AND_SINGLE_LEGS.includes(type),
     ),
@@ -164,13 +164,43 @@ export function daysLeft(trade: Trade): number {
   return Math.round((Date.parse(trade.expiration_date) - Date.parse(trade.date)) / 86_400_000);
 }
 
+/** Records of one time and id are ordered by type and premium, those without one last. */
+function byPlace(a: Trade, b: Trade): number {
+  const textOf = ({ option_activity_type: type }: Trade) => type ?? '\uffff';
+  const premiumOf = ({ premium }: Trade) => (Number.isFinite(premium) ? premium : Number.MAX_VALUE);
+  return byTime(a, b) || compare(textOf(a), textOf(b)) || premiumOf(a) - premiumOf(b);
+}
+
+/** Days of the tests on which series of these roots settle at the opening; those of VIX do on each. */
+const MONTHLY = { dates: ['2026-11-20'], roots: ['SPX', 'NDX', 'RUT', 'DJX'] };
+
+/** Whether the contract is dead on this date, on which it expires. */
+export function isSettled(trade: Trade): boolean {
+  if (trade.expiration_date !== trade.date) return false;
+  const isNamed = (trade.option_symbol ?? '').replaceAll(' ', '').length > 15;
+  const isMonthly = MONTHLY.dates.includes(trade.date) && MONTHLY.roots.includes(rootOf(trade));
+  return ['VIX', 'VIXW'].includes(trade.symbol) || (isNamed && isMonthly);
+}
+
+export function isZeroDte(trade: Trade): boolean {
+  return trade.expiration_date !== null && trade.expiration_date <= trade.date && !isSettled(trade);
+}
+
 /** The record after which no other of the same time comes. */
 export function byTime(a: Trade, b: Trade): number {
   return compare(a.time, b.time) || compare(a.id, b.id);
 }
 
+/** One contract however its text is padded and its strike is rounded: root, right, expiration, strike in thousandths. */
 export function seriesOf(trade: Trade): string {
-  return JSON.stringify([trade.symbol, trade.option_symbol, trade.put_call, trade.strike, trade.expiration_date]);
+  const { symbol, strike, put_call: right, expiration_date: day } = trade;
+  return JSON.stringify([symbol, rootOf(trade), right, strike === null ? null : Math.round(strike * 1000), day]);
+}
+
+/** What is before the 15 characters of date, right and strike; the whole text if it is shorter; the symbol without one. */
+function rootOf({ symbol, option_symbol: text }: Trade): string {
+  const contract = (text ?? '').replaceAll(' ', '') || symbol.replaceAll(' ', '');
+  return contract.length > 15 ? contract.slice(0, -15) : contract;
 }
 
 export function groupBy(trades: readonly Trade[], key: (trade: Trade) => string): Map<string, Trade[]> {
@@ -212,7 +242,8 @@ function isKeyed({ strike, size, price }: Trade): boolean {
 }
 
 function keyOf(trade: Trade): string {
-  return `${seriesOf(trade)}${JSON.stringify([trade.size, trade.price])}`;
+  const price = trade.price === null ? null : Math.round(trade.price * 10_000);
+  return `${seriesOf(trade)}${JSON.stringify([trade.size, price])}`;
 }
 
 function compare(a: string, b: string): number {

@@ -47,14 +47,15 @@ const FLOATS = ['premium', 'iv', 'gamma', 'delta', 'underlying_price'];
 export function createRandomDay(seed: number, { date, prints, burst, gaps = 0 }: RandomDay): readonly Trade[] {
   const random = createRandom(seed);
   const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
-  const names = [...Array.from({ length: 16 }, (_, index) => `S${index}`), ...HOSTILE];
+  // Two of the names are indices whose series settle at the opening.
+  const names = [...Array.from({ length: 16 }, (_, index) => ['', 'SPX', 'VIX'][index] || `S${index}`), ...HOSTILE];
   let count = 0;
   // Ids of different lengths, so that their order as texts matters.
   const nextId = () => String(Math.floor(random() * 1e5) * 100_000 + count++);
   const createPrint = (): Trade => {
     const symbol = names[Math.floor(random() * random() * names.length)] ?? '';
     const putCall = pick(['CALL', 'CALL', 'PUT']);
-    const strike = pick([50, 52.5]);
+    const strike = pick([50, 52.5, 52.50000000000001]);
     const expiration = addDays(date, pick(DAYS_LEFT));
     const price = pick([0, 0.05, 1.25, 1.25, 20.1]);
     const size = pick([0, 1, 1, 5, 750]) * (symbol === burst?.symbol ? burst.times : 1);
@@ -66,7 +67,7 @@ export function createRandomDay(seed: number, { date, prints, burst, gaps = 0 }:
       put_call: putCall,
       strike,
       expiration_date: expiration,
-      option_symbol: pick(['', `${symbol}${expiration}${putCall}`]),
+      option_symbol: nameContract(symbol, pick(['', 'W']), pick([0, 6]), { expiration, putCall, strike }),
       option_activity_type: pick(PRINT_TYPES),
       oi: pick([0, 10, 1000, 5000]),
       size,
@@ -104,11 +105,27 @@ export function createRandomDay(seed: number, { date, prints, burst, gaps = 0 }:
     const hole = (name: string) => (FLOATS.includes(name) ? pick([null, Number.NaN, Infinity, -Infinity]) : null);
     return { ...trade, ...Object.fromEntries(holes.map((name) => [name, hole(name)])) };
   };
+  // Some have no id, and stand in the day several times.
+  const repeat = (trade: Trade): readonly Trade[] =>
+    random() < 0.05 ? Array.from({ length: pick([1, 2, 7]) }, () => ({ ...trade, id: '' })) : [trade];
   // Shuffled, because nothing may depend on the order of a file.
-  return [...printed, ...cancels]
-    .map((trade) => ({ trade: punch(trade), at: random() }))
+  return [...printed.map(punch).flatMap(repeat), ...cancels.map(punch)]
+    .map((trade) => ({ trade, at: random() }))
     .sort((a, b) => a.at - b.at)
     .map(({ trade }) => trade);
+}
+
+/** As feeds write it: with or without blanks, or not at all. */
+function nameContract(
+  symbol: string,
+  series: string,
+  width: number,
+  { expiration, putCall, strike }: { expiration: string; putCall: string; strike: number },
+): string {
+  const root = symbol === 'SPX' ? `${symbol}${series}` : `${symbol}X`;
+  if (series === 'W' && symbol !== 'SPX') return '';
+  const thousandths = String(Math.round(strike * 1000)).padStart(8, '0');
+  return `${root.padEnd(width)}${expiration.slice(2).replaceAll('-', '')}${putCall[0]}${thousandths}`;
 }
 
 function addDays(date: string, days: number): string {

@@ -19,7 +19,7 @@ import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
 import { PRICE_LEVELS } from '../../exposure/zero-gamma.ts';
 import type { EngineNumber } from '../amount.ts';
 import { RECORD_ORDER } from '../drop-source.ts';
-import { hasAdjustedRoot, hasOddSize, isSettledOn, SERIES_HASH } from '../records.ts';
+import { hasAdjustedRoot, hasOddSize, isSettledOn, SERIES_HASH, STRIKE } from '../records.ts';
 
 /** Symbols of the ranking: few enough to read at a glance. */
 export const TOP_EXPOSURES = 10;
@@ -134,9 +134,9 @@ function selectSeries(table: string, date: string): string {
     return { value, orZero: `if(isFinite(${value}), ${value}, 0)` };
   };
   const priced = 'underlying_price > 0 AND isFinite(underlying_price)';
-  return `SELECT any(symbol) AS root, any(strike) AS k, any(expiration_date) AS expires,
+  return `SELECT any(symbol) AS root, any(${STRIKE}) AS k, any(expiration_date) AS expires,
       any(toInt8(ifNull(transform(put_call, ['CALL', 'PUT'], [1, -1], 0), 0))) AS sign,
-      ${sumPaid('premium')} AS paid, any(option_symbol) AS contract, ${sumPaid(`price * size * ${SHARES_PER_CONTRACT}`)} AS standard,
+      ${sumPaid('premium')} AS paid, max(option_symbol) AS contract, ${sumPaid(`price * size * ${SHARES_PER_CONTRACT}`)} AS standard,
       argMaxIf(concat(${pack}), ${RECORD_ORDER}, isFinite(gamma)) AS state,
       ifNull(${hasAdjustedRoot('contract')}, 0) OR ${hasOddSize('paid', 'standard')} AS is_adjusted,
       NOT is_adjusted AND (empty(state) OR NOT isFinite(${unpack('toFloat64(oi)').value})) AS is_unknown,
@@ -162,7 +162,7 @@ function joinChain({ table, symbols }: NonNullable<ExposureScope['chain']>, date
   return `SELECT root, k, expires, ${kept.map(unless).join(', ')}, latest_price, priced_at, NOT ${isReplaced} AS is_series, 0 AS of_chain
       FROM (SELECT ${SERIES_COLUMNS} FROM traded)
     UNION ALL
-    SELECT symbol AS root, strike AS k, expiration_date AS expires,
+    SELECT symbol AS root, ${STRIKE} AS k, expiration_date AS expires,
       toInt8(ifNull(transform(put_call, ['CALL', 'PUT'], [1, -1], 0), 0)) AS sign,
       if(is_adjusted OR ${isSettledOn(date)}, 0, greatest(${orZero('open_interest')}, 0)) AS lots,
       ${orZero('iv')} AS sigma,

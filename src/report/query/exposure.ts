@@ -19,6 +19,7 @@ import { findSignChange, scaleGammaProfile } from '../../exposure/zero-gamma.ts'
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
+import { buildChainTable } from '../records.ts';
 import { buildExposureQuery, type ExposureRow, type ExposureScope, TOP_EXPOSURES } from './exposure-query.ts';
 import { compareStructure, queryStructures, type StructureNumbers } from './exposure-structure.ts';
 
@@ -103,7 +104,7 @@ export async function openChain(
       { kind: 'usage', hint: 'Name the dataset of a job whose source is `api: chain` in `chain`, or set it to off.' },
     );
   const rows = await source.rows<{ readonly symbol: string }>(`SELECT DISTINCT symbol FROM ${table} ORDER BY symbol`);
-  return { table, symbols: rows.map(({ symbol }) => symbol), isDegraded };
+  return { table: buildChainTable(table, CHAIN_COLUMNS), symbols: rows.map(({ symbol }) => symbol), isDegraded };
 }
 
 function describeSymbol(

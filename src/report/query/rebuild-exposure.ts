@@ -7,7 +7,17 @@ import { BUSINESS_DAYS_PER_YEAR, countWeekdays, DAYS_PER_WEEK, WEEKDAYS } from '
 import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
 import { PRICE_LEVELS } from '../../exposure/zero-gamma.ts';
 import { sumWhere } from '../number-values.ts';
-import { hasAdjustedRoot, hasOddSize, IS_CALL, IS_PUT, isSettledOn, SERIES_KEY } from '../records.ts';
+import {
+  buildChainTable,
+  hasAdjustedRoot,
+  hasOddSize,
+  IS_CALL,
+  IS_PUT,
+  isSettledOn,
+  SERIES_KEY,
+  STRIKE,
+} from '../records.ts';
+import { CHAIN_COLUMNS } from './exposure.ts';
 import { FIRST_EXPIRATIONS, LEAST_VOLATILITY, NEAR_STRIKES } from './exposure-query.ts';
 import { EXPIRATIONS, NEAR_MONEY, SKEW_DELTA, SKEW_REACH, YEAR_DAYS } from './volatility.ts';
 
@@ -76,15 +86,16 @@ function buildSeries(counted: string, chain: string | null, date: string): strin
   const known = 'CASE WHEN isFinite(gamma) THEN 0 ELSE 1 END';
   const paid = (dollars: string) => `CASE WHEN isFinite(premium) AND isFinite(price * size) THEN ${dollars} ELSE 0 END`;
   const numbers = (lots: string, isLeftOut: string) =>
-    `CASE WHEN ${isLeftOut} OR ${isSettledOn(date)} THEN 0 WHEN ${lots} > 0 THEN ${lots} ELSE 0 END AS lots,
+    `CASE WHEN ${isLeftOut} THEN 0 WHEN ${lots} > 0 THEN ${lots} ELSE 0 END AS lots,
     CASE WHEN isFinite(iv) AND iv > 0 THEN iv ELSE 0 END AS sigma,
     CASE WHEN isFinite(gamma) AND gamma > 0 THEN gamma ELSE 0 END AS own_gamma,
     CASE WHEN ${IS_CALL} AND delta BETWEEN 0 AND 1 THEN delta WHEN ${IS_PUT} AND delta BETWEEN -1 AND 0 THEN delta ELSE 0 END AS own_delta`;
+  const isDead = `(coalesce(${hasAdjustedRoot('option_symbol')}, false) OR ${isSettledOn(date)})`;
   const traded = `
-  SELECT symbol, put_call, strike, expiration_date,
-    ${numbers('oi', `NOT coalesce(isFinite(gamma), false) OR coalesce(${hasAdjustedRoot('option_symbol')}, false) OR ${hasOddSize('paid', 'standard')}`)}
+  SELECT symbol, put_call, strike_price AS strike, expiration_date,
+    ${numbers('oi', `NOT coalesce(isFinite(gamma), false) OR is_dead = 1 OR ${hasOddSize('paid', 'standard')}`)}
   FROM (
-    SELECT ${SERIES_KEY}, oi, iv, gamma, delta, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY ${known}, time DESC, id DESC) AS age,
+    SELECT symbol, put_call, ${STRIKE} AS strike_price, expiration_date, oi, iv, gamma, delta, max(CASE WHEN ${isDead} THEN 1 ELSE 0 END) OVER (PARTITION BY ${SERIES_KEY}) AS is_dead, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY ${known}, time DESC, id DESC) AS age,
       sum(${paid('premium')}) OVER (PARTITION BY ${SERIES_KEY}) AS paid, sum(${paid(`price * size * ${SHARES_PER_CONTRACT}`)}) OVER (PARTITION BY ${SERIES_KEY}) AS standard
     FROM ${counted}
   ) AS aged WHERE age = 1`;
@@ -92,9 +103,9 @@ function buildSeries(counted: string, chain: string | null, date: string): strin
   return `
 series AS (${traded} AND symbol NOT IN (SELECT symbol FROM ${chain})
   UNION ALL
-  SELECT symbol, put_call, strike, expiration_date,
-    ${numbers('open_interest', `coalesce(${hasAdjustedRoot('option_symbol')}, false)`)}
-  FROM ${chain}
+  SELECT symbol, put_call, ${STRIKE} AS strike, expiration_date,
+    ${numbers('open_interest', isDead)}
+  FROM ${buildChainTable(chain, CHAIN_COLUMNS)} AS contracts
 )`;
 }
 
@@ -195,14 +206,14 @@ WHERE (lower.net < 0) <> (upper.net < 0) GROUP BY lower.symbol ORDER BY 1`;
 
 function buildVolatility(counted: string, chain: string | null, isShown: string, date: string): string {
   const isQuoted = `${isShown} AND iv > 0 AND isFinite(iv) AND strike > 0 AND isFinite(strike) AND expiration_date >= DATE '${date}' AND NOT ${isSettledOn(date)}`;
-  const traded = `SELECT symbol, put_call, strike, expiration_date, iv, delta FROM (
-    SELECT ${SERIES_KEY}, iv, delta, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY time DESC, id DESC) AS age FROM ${counted} WHERE ${isQuoted}
+  const traded = `SELECT symbol, put_call, strike_price AS strike, expiration_date, iv, delta FROM (
+    SELECT symbol, put_call, ${STRIKE} AS strike_price, expiration_date, iv, delta, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY time DESC, id DESC) AS age FROM ${counted} WHERE ${isQuoted}
   ) AS aged WHERE age = 1`;
   const quotes =
     chain === null
       ? traded
       : `${traded} AND symbol NOT IN (SELECT symbol FROM ${chain})
-  UNION ALL SELECT symbol, put_call, strike, expiration_date, iv, delta FROM ${chain} WHERE ${isQuoted}`;
+  UNION ALL SELECT symbol, put_call, ${STRIKE} AS strike, expiration_date, iv, delta FROM ${buildChainTable(chain, CHAIN_COLUMNS)} AS contracts WHERE ${isQuoted}`;
   const wing = (right: string, distance: string) =>
     `max(CASE WHEN put_call = '${right}' AND wing = 1 AND ${distance} <= ${SKEW_REACH} THEN iv END)`;
   const middle = (value: string) =>

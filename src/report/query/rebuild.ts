@@ -6,7 +6,7 @@
 
 import type { Exclusions, RebuildQuery } from '../model.ts';
 import { buildPartList, buildPremiumList, sumKnown, sumWhere } from '../number-values.ts';
-import { buildCountedTable, buildFate, CODES, IS_SWEEP, KNOWN_PREMIUM, SERIES_KEY } from '../records.ts';
+import { buildCountedTable, buildFatesQuery, CODES, IS_SWEEP, KNOWN_PREMIUM, SERIES_KEY } from '../records.ts';
 import { BIGGEST_TRADES } from './biggest-trades.ts';
 import { buildDriversQuery } from './drivers.ts';
 import { buildEarningsQuery } from './earnings.ts';
@@ -117,5 +117,5 @@ function buildTradesQuery(counted: string, conditions: readonly string[]): strin
 }
 
 function buildLeftOutQuery(file: string, hasGaps: boolean): string {
-  return `SELECT ${buildFate(file, 'id')} AS record, count(*) AS trades, sum(${hasGaps ? KNOWN_PREMIUM : 'premium'}) AS total_premium\nFROM ${file} GROUP BY 1 ORDER BY 1`;
+  return buildFatesQuery(file, hasGaps ? KNOWN_PREMIUM : 'premium');
 }

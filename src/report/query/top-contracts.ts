@@ -3,7 +3,7 @@ import { type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { ContractFlow } from '../model.ts';
 import { SIDE_SUMS } from '../number-values.ts';
-import { SERIES_HASH, SERIES_KEY } from '../records.ts';
+import { SERIES_HASH, SERIES_KEY, STRIKE } from '../records.ts';
 import { formatContract } from './biggest-trades.ts';
 
 const TOP_CONTRACTS = 10;
@@ -26,7 +26,7 @@ const SUMS = `count(*) AS trades, sum(size) AS volume, max(oi) AS open_interest,
 
 export async function queryTopContracts(source: DropSource): Promise<readonly ContractFlow[]> {
   const rows = await source.rows<ContractRow>(
-    `SELECT any(symbol) AS root, any(put_call) AS right, any(strike) AS k, toString(any(expiration_date)) AS expiration,
+    `SELECT any(symbol) AS root, any(put_call) AS right, any(${STRIKE}) AS k, toString(any(expiration_date)) AS expiration,
        ${SUMS}
      FROM ${source.table} GROUP BY ${SERIES_HASH} ORDER BY total_premium DESC NULLS LAST, root, expiration, k, right LIMIT ${TOP_CONTRACTS}`,
   );
@@ -35,7 +35,7 @@ export async function queryTopContracts(source: DropSource): Promise<readonly Co
 
 /** The same for readers. */
 export function buildContractsQuery(counted: string): string {
-  return `SELECT ${SERIES_KEY}, ${SUMS}\nFROM ${counted} GROUP BY ${SERIES_KEY}\nORDER BY total_premium DESC NULLS LAST, symbol, expiration_date, strike, put_call LIMIT ${TOP_CONTRACTS}`;
+  return `SELECT symbol, max(option_symbol) AS contract, put_call, min(${STRIKE}) AS strike_price, expiration_date, ${SUMS}\nFROM ${counted} GROUP BY ${SERIES_KEY}\nORDER BY total_premium DESC NULLS LAST, symbol, expiration_date, strike_price, put_call LIMIT ${TOP_CONTRACTS}`;
 }
 
 function readContract(row: ContractRow): ContractFlow {

@@ -6,7 +6,7 @@
 import { type EngineNumber, readNumber } from '../amount.ts';
 import { type DropSource, RECORD_ORDER } from '../drop-source.ts';
 import type { ExpirationVolatility } from '../model.ts';
-import { isSettledOn, SERIES_HASH } from '../records.ts';
+import { isSettledOn, SERIES_HASH, STRIKE } from '../records.ts';
 import type { ExposureScope } from './exposure-query.ts';
 
 /** Expirations of a symbol that are listed: the term structure from days to about a year. */
@@ -51,14 +51,14 @@ export async function queryVolatility(
 function buildQuery(table: string, date: string, chain: ExposureScope['chain']): string {
   // One tuple, because volatility and delta are of one record: an argMax of a delta alone would skip a null.
   const traded = `SELECT root, expires, k, right, latest.1 AS sigma, latest.2 AS own_delta FROM (
-      SELECT any(symbol) AS root, any(expiration_date) AS expires, any(strike) AS k, any(put_call) AS right,
+      SELECT any(symbol) AS root, any(expiration_date) AS expires, any(${STRIKE}) AS k, any(put_call) AS right,
         argMaxIf((iv, delta), ${RECORD_ORDER}, isFinite(iv) AND iv > 0) AS latest
       FROM ${table} WHERE has({symbols:Array(String)}, symbol) AND NOT ${isSettledOn(date)} GROUP BY ${SERIES_HASH}
     )`;
   const whole =
     chain === null
       ? ''
-      : `UNION ALL SELECT symbol AS root, expiration_date AS expires, strike AS k, put_call AS right, iv AS sigma, delta AS own_delta
+      : `UNION ALL SELECT symbol AS root, expiration_date AS expires, ${STRIKE} AS k, put_call AS right, iv AS sigma, delta AS own_delta
     FROM ${chain.table} WHERE has({chained:Array(String)}, symbol) AND NOT ${isSettledOn(date)}`;
   const wing = (right: string, delta: number) =>
     `argMinIf(sigma, (abs(own_delta - ${delta}), k), right = '${right}' AND abs(own_delta - ${delta}) <= ${SKEW_REACH})`;
