@@ -5,7 +5,8 @@
 
 import type { Manifest } from '../ledger/manifest.ts';
 import { sumCounts } from '../plan/counts.ts';
-import { lookbackOf } from '../plan/lookback.ts';
+import { firstSecondOf, leavesAt } from '../plan/dates.ts';
+import { expires } from '../plan/lookback.ts';
 import type { ApiLimits } from '../state/limits.ts';
 import { type ClockDeps, latestNow } from './clocks.ts';
 import type { OpenedSource } from './job-source.ts';
@@ -16,7 +17,10 @@ import { type Recount, recountDate, sumParts } from './trades/recount.ts';
 /** A source whose rows can be counted. */
 type CountedSource = Exclude<OpenedSource, { kind: 'snapshots' }>;
 
-type SealedCounts = Pick<Manifest, 'date' | 'rows' | 'source_rows' | 'recount' | 'ids' | 'quarantine' | 'kept'>;
+type SealedCounts = Pick<
+  Manifest,
+  'date' | 'rows' | 'source_rows' | 'recount' | 'ids' | 'quarantine' | 'kept' | 'min_time'
+>;
 
 interface RecountDeps extends Pick<ClockDeps, 'clock' | 'clockRule'> {
   readonly limits: ApiLimits;
@@ -32,8 +36,8 @@ export async function compareWithSource(
   opened: CountedSource,
   sealed: SealedCounts,
 ): Promise<readonly string[] | undefined> {
-  const { firstWhole } = lookbackOf(opened.job, latestNow({ ...deps, source: opened.source }));
-  if (sealed.date < firstWhole) return undefined;
+  const nowMs = latestNow({ ...deps, source: opened.source });
+  if (expires(opened.job.source) && leavesAt(sealed.date, firstSecondOf(sealed)) < nowMs) return undefined;
   if (opened.kind === 'table') return compareIds(sealed, sealed.rows, await countTable(deps, opened, sealed.date));
   const { source, job } = opened;
   const asked = { source, ...deps };

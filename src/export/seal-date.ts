@@ -80,8 +80,8 @@ export interface SealInput {
   readonly rowLimit: number;
   /** Replace a sealed revision if the rows differ. Default: false, a sealed date is kept. */
   readonly restate?: boolean;
-  /** Seal as `degraded`, for this reason, whatever the source counted. */
-  readonly degradedReason?: string;
+  /** Seal as `degraded`, for this reason; without a recount, whatever the source counted. */
+  readonly degradedReason?: string | undefined;
 }
 
 /** How an audit's rows differ from those that an export would have staged. */
@@ -211,7 +211,7 @@ async function writeDrop(
   const computing = sideBySide(computeOnFile(), withSummary ? draftFile.summarize(summaryPath) : NOTHING);
   const [file, [{ checks, times }]] = await sideBySide(verifying, computing);
   step('verify');
-  if (degradedReason === undefined) {
+  if (degradedReason === undefined || input.recount !== undefined) {
     const rows = file.rows - (input.audit?.kept ?? 0);
     assertCounted(job, stage.date, { rows, leftOut: quarantine.rows + duplicates }, counted);
   }

@@ -4,7 +4,13 @@
  */
 
 import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/published-limits.ts';
-import { type CalendarOverride, listSessions, NO_OVERRIDE, sessionCloseSecond } from '../calendar/session.ts';
+import {
+  type CalendarOverride,
+  listSessions,
+  NO_OVERRIDE,
+  OPEN_SECOND,
+  sessionCloseSecond,
+} from '../calendar/session.ts';
 import { addDays, formatWallClock, formatWallDate, parseWallClock } from '../calendar/wall-clock.ts';
 
 const MINUTE_MS = 60_000;
@@ -15,9 +21,9 @@ export interface LookbackRange {
   readonly edgeMs: number;
   /** The edge as exchange time. */
   readonly edge: string;
-  /** First date that is visible from its first second on. */
+  /** First date whose opening is visible. */
   readonly firstWhole: string;
-  /** The date that the edge falls on: visible only in part, never sealed as complete. */
+  /** The date that the edge falls on: until its opening it may have all of its rows, then it is visible only in part. */
   readonly clipped: string;
   /** Last settled session; `undefined` if there is none inside the lookback. */
   readonly lastSettled: string | undefined;
@@ -61,9 +67,59 @@ export function settledAt(date: string, { settleSeconds, calendar }: SettleRule,
   return close + MINIMUM_DATA_DELAY_MINUTES * MINUTE_MS + settleSeconds * 1000;
 }
 
-/** The instant from which a date is clipped: it can no longer be sealed as complete. */
+/** The instant from which a date has expired: its opening leaves the lookback. Rows of the night before it leave earlier. */
 export function expiresAt(date: string, lookbackDays = LOOKBACK_DAYS): number {
-  return parseWallClock(date, 0) + lookbackDays * DAY_MS;
+  return leavesAt(date, OPEN_SECOND, lookbackDays);
+}
+
+/** The instant after which a row of that second of a date is no longer visible. @param second negative: of the day before */
+export function leavesAt(date: string, second: number, lookbackDays = LOOKBACK_DAYS): number {
+  return parseWallClock(date, 0) + second * 1000 + lookbackDays * DAY_MS;
+}
+
+/** Rows of a date may be of the evening before it; a still earlier time of a row is odd, and says nothing. */
+const EVENING_BEFORE_SECOND = -12 * 3600;
+
+/** Second of a date at which its first row traded, negative on the evening before; its midnight where that is unknown. */
+export function firstSecondOf({
+  date,
+  min_time: first,
+}: {
+  readonly date: string;
+  readonly min_time: string | null;
+}): number {
+  const ms = Date.parse(`${first?.replace(' ', 'T')}Z`) - Date.parse(`${date}T00:00:00Z`);
+  return ms >= EVENING_BEFORE_SECOND * 1000 ? ms / 1000 : 0;
+}
+
+/** Whether the lookback's edge is where first rows of a date may be, so that it matters when they traded. */
+export function isAtEdge(date: string, nowMs: number, lookbackDays = LOOKBACK_DAYS): boolean {
+  return leavesAt(date, EVENING_BEFORE_SECOND, lookbackDays) < nowMs;
+}
+
+/** Below that many sessions, what earlier ones have is no habit. */
+export const FEWEST_LIKE_SESSIONS = 3;
+
+/**
+ * Why rows of a date may have left the lookback before its opening does, in words; `undefined` if none has.
+ * @param firstSeconds of the first rows of other sessions of the dataset, or of the date itself as it was sealed
+ */
+export function explainClip(
+  date: string,
+  nowMs: number,
+  firstSeconds: readonly number[],
+  lookbackDays = LOOKBACK_DAYS,
+): string | undefined {
+  const first = Math.min(0, ...firstSeconds);
+  const isGone = (second: number) => leavesAt(date, second, lookbackDays) < nowMs;
+  if (!isGone(first)) return undefined;
+  if (firstSeconds.length >= FEWEST_LIKE_SESSIONS && !firstSeconds.some(isGone)) return undefined;
+  const edge = formatWallClock(nowMs - lookbackDays * DAY_MS);
+  const why =
+    firstSeconds.length < FEWEST_LIKE_SESSIONS
+      ? 'fewer than three sealed sessions show that there are none'
+      : 'other sessions have such rows';
+  return `rows before ${edge} (exchange time) had left the lookback when it was counted: ${why}`;
 }
 
 /** Settled sessions that are fully inside the lookback, soonest expiry first. */

@@ -266,7 +266,7 @@ describe.each(STORES)('alerts remembered in $name', ({ isMissing, open }) => {
         ...{ result: undefined, deliveries: undefined },
         failure: createFailure('API_UNREACHABLE'),
       });
-      const expiryMs = Date.parse('2026-11-21T05:00:00Z');
+      const expiryMs = Date.parse('2026-11-21T14:30:00Z');
       const runAt = async (nowMs: number) => {
         clock.advance(nowMs - clock.now());
         await sendAlerts(createContext(), createJob(`alerts: {to: [${OPS}]}`), down);

@@ -225,8 +225,8 @@ describe('a gap that a person accepted', () => {
 });
 
 describe('a gap that expires', () => {
-  // 2026-11-06 begins to be clipped at midnight of the exchange fifteen days later.
-  const expiryMs = Date.parse('2026-11-21T05:00:00Z');
+  // 2026-11-06 begins to be clipped when its opening is fifteen days ago.
+  const expiryMs = Date.parse('2026-11-21T14:30:00Z');
   const at = (nowMs: number, changes: Changes<RunFacts> = {}) =>
     ids({ nowMs, result: withDates({ '2026-11-06': 'pending', '2026-11-20': 'available' }), ...changes });
 
@@ -432,7 +432,7 @@ describe('the words of an alert', () => {
       said: '',
       hint: '',
     } as const;
-    expect(describeCause(cause, subject).what).toContain('Nov 21, 2026, 00:00 ET');
+    expect(describeCause(cause, subject).what).toContain('Nov 21, 2026, 09:30 ET');
     expect(describeCause(cause, { ...subject, isExpiring: false }).what).not.toContain('ET');
   });
 });

@@ -228,7 +228,7 @@ describe('the status document', () => {
     expect(document.dates).toEqual([
       {
         ...{ date: '2026-11-18', condition: 'pending', rows: null, revision: null },
-        begins_to_expire: '2026-12-03T05:00:00.000Z',
+        begins_to_expire: '2026-12-03T14:30:00.000Z',
         damage: null,
         accepted: null,
       },

@@ -20,7 +20,7 @@ import {
   startOf,
   sumCounts,
 } from '../../plan/counts.ts';
-import { computeLookback, expiresAt } from '../../plan/dates.ts';
+import { computeLookback, expiresAt, firstSecondOf } from '../../plan/dates.ts';
 import { findMoved, listSymbols, planRepair, type RepairPlan, WHOLE_DATE } from '../../plan/moved-windows.ts';
 import { listHashedColumns } from '../../plan/proof.ts';
 import { buildPage } from '../../plan/statement.ts';
@@ -92,7 +92,7 @@ export async function repairDate(
     const fetched = await forgetWhenBad(stage, () => fetchMoved(deps, job, stage, { sealed, now, moved, drop }));
     const isKeeping = job.audit === 'repair' && job.source.kind === 'rows';
     const gone = isKeeping ? await stage.keepGone(drop, fetched.plan) : 0;
-    assertStillWhole(date, latestNow(context), source.lookbackDays?.());
+    assertStillWhole(date, latestNow(context), source.lookbackDays?.(), firstSecondOf(manifest));
     const kept = isKeeping ? gone + fetched.keptBefore : 0;
     const { completed } = fetched;
     const result = await sealDate(context, job, stage, {

@@ -11,8 +11,7 @@ import type { SqlJob } from '../../job/job.ts';
 import { readConditionDocument } from '../../ledger/condition-file.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
 import type { DayCounts } from '../../plan/counts.ts';
-import { expiresAt } from '../../plan/dates.ts';
-import { lookbackOf } from '../../plan/lookback.ts';
+import { expiresAt, firstSecondOf, leavesAt } from '../../plan/dates.ts';
 import type { Source } from '../../source/source.ts';
 import type { AuditRecord } from '../../state/audit-record.ts';
 import type { DateResult } from '../../state/run-result.ts';
@@ -42,6 +41,8 @@ export interface Audited {
   readonly results: readonly DateResult[];
 }
 
+const CLIPPED = 'it has begun to expire';
+
 const NOTHING: Audited = { audits: {}, results: [] };
 
 /**
@@ -56,7 +57,7 @@ export async function auditSealed(
   if (opened.kind !== 'sql' || opened.job.audit === 'off') return NOTHING;
   const { job, source } = opened;
   const { log, onEvent } = context;
-  const whole = dates.filter((date) => isWhole(context, source, job, date)).sort();
+  const whole = dates.filter((date) => latestNow(context) <= expiresAt(date, source.lookbackDays?.())).sort();
   if (whole.length === 0) return NOTHING;
   onEvent({ kind: 'phase', date: '', phase: 'auditing' });
   const conflict = findConflict(context);
@@ -86,6 +87,7 @@ export async function auditSealed(
     await tryDate(date, async () => {
       const read = await readComparable(context, job, date);
       if (typeof read === 'string') skipped.set(date, read);
+      else if (!isWhole(context, source, read)) skipped.set(date, CLIPPED);
       else sealed.set(date, read);
     });
   }
@@ -96,7 +98,7 @@ export async function auditSealed(
       const now = await counts.read(date);
       const before = await readSealedCounts(context, job, manifest);
       // Counting takes time, and a clipped date would look as if rows were gone.
-      if (!isWhole(context, source, job, date)) return void skipped.set(date, 'it has begun to expire');
+      if (!isWhole(context, source, manifest)) return void skipped.set(date, CLIPPED);
       const audited = await auditDate(context, source, job, { manifest, before }, now, entries.get(date)?.audit);
       if (audited.record !== undefined) audits[date] = audited.record;
       if (audited.restated !== undefined) results.push(audited.restated);
@@ -124,11 +126,9 @@ export async function auditSealed(
   return { audits, results };
 }
 
-/** By the fastest clock, and by the shortest lookback that the source has reported. */
-function isWhole(context: ExportContext, source: Source, job: SqlJob, date: string): boolean {
-  const nowMs = latestNow(context);
-  const days = source.lookbackDays?.();
-  return date >= lookbackOf(job, nowMs).firstWhole && (days === undefined || expiresAt(date, days) >= nowMs);
+/** Whether its first row is still visible, by the fastest clock and by the shortest lookback that the source has reported. */
+function isWhole(context: ExportContext, source: Source, manifest: Manifest): boolean {
+  return latestNow(context) <= leavesAt(manifest.date, firstSecondOf(manifest), source.lookbackDays?.());
 }
 
 function groupByReason(skipped: ReadonlyMap<string, string>): ReadonlyMap<string, readonly string[]> {

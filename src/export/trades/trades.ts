@@ -1,12 +1,15 @@
 /** Exports one date of a job with SQL: fetch the windows, recount, seal. */
 
 import { LOOKBACK_DAYS } from '../../api-contract/published-limits.ts';
+import { OPEN_SECOND } from '../../calendar/session.ts';
 import { formatWallClock } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
+import type { SqlJob } from '../../job/job.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
+import { readManifestIfValid } from '../../ledger/update-conditions.ts';
 import { sumCounts } from '../../plan/counts.ts';
-import { computeLookback, expiresAt } from '../../plan/dates.ts';
+import { computeLookback, explainClip, firstSecondOf, isAtEdge, leavesAt } from '../../plan/dates.ts';
 import { buildPage } from '../../plan/statement.ts';
 import { openStage } from '../../stage/engine-stage.ts';
 import { forgetWhenBad } from '../bad-rows.ts';
@@ -20,6 +23,7 @@ import { hurry } from '../priority.ts';
 import { sealDate } from '../seal-date.ts';
 import { type CompletedDate, completeDate } from './complete-date.ts';
 import { EarlyFile } from './early-file.ts';
+import { readNeighbours } from './like-sessions.ts';
 import { probeRows } from './probe.ts';
 import type { SessionEnds } from './session-ends.ts';
 
@@ -87,7 +91,7 @@ export async function exportTrades(
     }
     const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
     if (late !== undefined) return { held: late };
-    assertStillWhole(date, latestNow(context), source.lookbackDays?.());
+    const clip = await explainClipped(context, job, date, restate, source.lookbackDays?.());
     onEvent({ kind: 'phase', date, phase: 'sealing' });
     const published = await sealDate(context, job, stage, {
       file: { ...draft, write: (columns, duplicates) => early.write(columns, duplicates) },
@@ -101,6 +105,7 @@ export async function exportTrades(
       sealedAtMs: believedNow(context),
       restate,
       rowLimit: limits.rowLimit,
+      degradedReason: clip,
     });
     await state.counts(date).remove();
     return { published, missing: [] };
@@ -124,22 +129,51 @@ async function explainEnd(
 }
 
 /**
+ * Why rows from before the opening may have left the lookback, in words. A sealed date knows its own first row; of another
+ * one, the sealed dates around it tell when sessions begin.
+ * @throws Fault `DATE_CLIPPED` when the opening has left too, or when a sealed date would be replaced by a part of it
+ */
+async function explainClipped(
+  context: ExportContext,
+  job: SqlJob,
+  date: string,
+  restate: boolean,
+  shownDays: number | undefined,
+): Promise<string | undefined> {
+  const nowMs = latestNow(context);
+  const days = Math.min(shownDays ?? LOOKBACK_DAYS, LOOKBACK_DAYS);
+  assertStillWhole(date, nowMs, shownDays);
+  if (!isAtEdge(date, nowMs, days)) return undefined;
+  const own = restate ? await readManifestIfValid(context, job, date) : undefined;
+  const around = own?.condition === 'available' ? [own, own, own] : await readNeighbours(context, job, date);
+  const reason = explainClip(date, nowMs, around.map(firstSecondOf), days);
+  if (reason !== undefined && own !== undefined) assertStillWhole(date, nowMs, shownDays, 0);
+  return reason;
+}
+
+/**
  * The lookback moves while a date is fetched, and its first rows may have expired. A shorter lookback than the contract's
  * may have cut them from the start.
+ * @param firstSecond of its first row, as far as that must be visible
  */
-export function assertStillWhole(date: string, nowMs: number, shownDays: number | undefined): void {
-  const { firstWhole, edge } = computeLookback(nowMs);
-  if (shownDays !== undefined && shownDays < LOOKBACK_DAYS && expiresAt(date, shownDays) < nowMs) {
+export function assertStillWhole(
+  date: string,
+  nowMs: number,
+  shownDays: number | undefined,
+  firstSecond = OPEN_SECOND,
+): void {
+  const days = Math.min(shownDays ?? LOOKBACK_DAYS, LOOKBACK_DAYS);
+  if (leavesAt(date, firstSecond, days) >= nowMs) return;
+  if (days < LOOKBACK_DAYS) {
     throw new Fault(
       'DATE_CLIPPED',
-      `${date} is not completely inside the lookback: the API shows ${shownDays} days, not ${LOOKBACK_DAYS}`,
+      `${date} is not completely inside the lookback: the API shows ${days} days, not ${LOOKBACK_DAYS}`,
       { hint: 'Staged pages are kept. Ask the provider why the lookback is shorter than its contract says.' },
     );
   }
-  if (date >= firstWhole) return;
   throw new Fault(
     'DATE_CLIPPED',
-    `${date} began to expire while it was fetched (the lookback now begins at ${edge}), so it cannot be proved complete`,
+    `${date} began to expire while it was fetched (the lookback now begins at ${computeLookback(nowMs).edge}), so it cannot be proved complete`,
     {
       hint: 'Staged pages are kept. Run earlier next time: `flowdrop status` shows when each date expires.',
     },

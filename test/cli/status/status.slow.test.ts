@@ -166,9 +166,9 @@ it('the date of a failed first backfill is pending and says when it begins to ex
     '_flowdrop/trades/fields/v1.json',
   ]);
   const { stdout } = await flowdrop(['status', job], { cwd, env: service.env });
-  expect(stdout).toMatch(/2026-11-19 +pending +in \d+ (days|h) +Dec 4, 00:00 ET/);
+  expect(stdout).toMatch(/2026-11-19 +pending +in \d+ (days|h) +Dec 4, 09:30 ET/);
   const list = await flowdrop(['status', job, '--list'], { cwd, env: service.env });
-  expect(list.stdout).toMatch(/2026-11-19 +pending +Dec 4, 00:00 ET/);
+  expect(list.stdout).toMatch(/2026-11-19 +pending +Dec 4, 09:30 ET/);
   expect(stdout).not.toContain('No date is known yet');
 });
 

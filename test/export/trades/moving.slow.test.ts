@@ -334,7 +334,7 @@ describe('a sealed date held against its source again', () => {
   const sealed = async (source: EngineSource) => {
     const { rows, ids, proof, columns, idHash, valueHash } = (await table.prove(source, job)).completed;
     const recount = { proved: proof, columns: [...columns], id_hash: idHash, value_hash: valueHash };
-    return { date: DATE, rows: ids, source_rows: rows, recount };
+    return { date: DATE, rows: ids, source_rows: rows, recount, min_time: null };
   };
   const compare = async (manifest: Awaited<ReturnType<typeof sealed>>, options: Partial<EngineSourceOptions> = {}) => {
     const source = sourceOf({ rowLimit: 10_000, ...options });
