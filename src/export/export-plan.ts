@@ -19,6 +19,7 @@ import { type Source, SourceFault } from '../source/source.ts';
 import type { ApiLimits } from '../state/limits.ts';
 import { type ClockDeps, doClocksAgree, earliestNow, latestNow, readWitnesses } from './clocks.ts';
 import type { DateSelection } from './date-selection.ts';
+import type { LikeSessions } from './trades/like-sessions.ts';
 import { probeDates, probeJoined, probeRows } from './trades/probe.ts';
 import { createSessionEnds, type SessionEnds } from './trades/session-ends.ts';
 
@@ -65,6 +66,8 @@ interface PlanDeps extends ClockDeps {
   /** Without one, nothing is logged. */
   readonly log?: Log | undefined;
   readonly calendar?: CalendarOverride | undefined;
+  /** Without them, only the last rows of a session tell whether it is over. */
+  readonly like?: LikeSessions | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -84,7 +87,7 @@ export async function planRun(deps: PlanDeps, job: SqlJob, selection: DateSelect
   const { source, limits } = deps;
   const { range, isWanted } = selection;
   const rule = { settleSeconds: job.settleSeconds, calendar: deps.calendar };
-  const ends = createSessionEnds(job, selection.newestSealed, deps.calendar);
+  const ends = createSessionEnds(job, selection.newestSealed, deps.calendar, deps.like);
   const agree = () => {
     const agreed = agreeOnDates(readWitnesses(deps, ends.rowMs()), rule);
     return { ...agreed, dates: agreed.dates.filter(isWanted) };

@@ -34,6 +34,7 @@ import { finishLeftovers, mendDerived, removeLocalLeftovers, reportDamage } from
 import { describeNamed } from './named-dates.ts';
 import { planDates } from './planner.ts';
 import { readSelectionFacts } from './selection-facts.ts';
+import { LikeSessions } from './trades/like-sessions.ts';
 import { updateTable } from './update-table.ts';
 
 export interface RunOptions {
@@ -65,7 +66,9 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   const startedAtMs = context.clock.now();
   onEvent({ kind: 'phase', date: '', phase: 'planning' });
   const start = await prepareExport(context, job, options);
-  const plan = await planDates(context.opened, context, start.selection);
+  const { opened } = context;
+  const like = opened.kind === 'sql' ? new LikeSessions(context, opened.job, start.sealed) : undefined;
+  const plan = await planDates(opened, { ...context, like }, start.selection);
   await saveLimits(context);
   await noteRows(context, job, withHeld(plan));
   onEvent(describePlan(plan));

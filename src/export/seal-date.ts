@@ -82,6 +82,8 @@ export interface SealInput {
   readonly restate?: boolean;
   /** Seal as `degraded`, for this reason; without a recount, whatever the source counted. */
   readonly degradedReason?: string | undefined;
+  /** What is odd about the date although it has what the source has. */
+  readonly doubts?: readonly CheckResult[] | undefined;
 }
 
 /** How an audit's rows differ from those that an export would have staged. */
@@ -232,7 +234,7 @@ async function writeDrop(
     kept: input.audit?.kept || undefined,
     ids: shared > 0 ? totals.ids : undefined,
     times,
-    checks: [...checks, ...compared, ...newNulls],
+    checks: [...checks, ...compared, ...newNulls, ...(input.doubts ?? [])],
     summary: withSummary ? SUMMARY_FILENAME : null,
     counts: input.counts && COUNTS_FILENAME,
     query: input.query,

@@ -36,10 +36,8 @@ export function describeCheck({ check, column, found, allowed, tolerance, findin
       return `check unique-id: ${found} rows repeat an id in the same version, allowed are ${allowed}`;
     case 'dates':
       return `check dates: ${found} rows have another date, allowed are ${allowed}`;
-    case 'baseline':
-    case 'new-nulls':
-      return `check ${check}: ${listFindings(findings, found).join('; ')}`;
     default:
+      if (findings !== undefined) return `check ${check}: ${listFindings(findings, found).join('; ')}`;
       return `check ${check}: found ${found}, allowed ${allowed}`;
   }
 }

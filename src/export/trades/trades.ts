@@ -6,12 +6,15 @@ import { formatWallClock } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import type { SqlJob } from '../../job/job.ts';
-import type { Manifest } from '../../ledger/manifest.ts';
+import type { CheckResult, Manifest } from '../../ledger/manifest.ts';
 import { readManifestIfValid } from '../../ledger/update-conditions.ts';
 import { sumCounts } from '../../plan/counts.ts';
 import { computeLookback, explainClip, firstSecondOf, isAtEdge, leavesAt } from '../../plan/dates.ts';
+import type { Lack } from '../../plan/session-habit.ts';
 import { buildPage } from '../../plan/statement.ts';
+import { secondKey } from '../../stage/count.ts';
 import { openStage } from '../../stage/engine-stage.ts';
+import type { Stage } from '../../stage/stage.ts';
 import { forgetWhenBad } from '../bad-rows.ts';
 import { believedNow, doClocksAgree, earliestNow, explainHold, findConflict, latestNow } from '../clocks.ts';
 import { draftStaged } from '../draft-file.ts';
@@ -23,9 +26,9 @@ import { hurry } from '../priority.ts';
 import { sealDate } from '../seal-date.ts';
 import { type CompletedDate, completeDate } from './complete-date.ts';
 import { EarlyFile } from './early-file.ts';
-import { readNeighbours } from './like-sessions.ts';
+import { readNeighbours, SESSION_END_CHECK } from './like-sessions.ts';
 import { probeRows } from './probe.ts';
-import type { SessionEnds } from './session-ends.ts';
+import { describeLack, type SessionEnds } from './session-ends.ts';
 
 type Opened = Extract<OpenedSource, { kind: 'sql' }>;
 
@@ -89,8 +92,11 @@ export async function exportTrades(
       await state.counts(date).remove();
       return { published: undefined, missing: [] };
     }
+    ends?.note(date, counted.counts);
     const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
     if (late !== undefined) return { held: late };
+    const lack = context.clockRule === 'source' ? undefined : await findLack(context, job, stage, ends);
+    if (lack !== undefined && ends?.isOver(date) === false) return { held: describeLack(lack) };
     const clip = await explainClipped(context, job, date, restate, source.lookbackDays?.());
     onEvent({ kind: 'phase', date, phase: 'sealing' });
     const published = await sealDate(context, job, stage, {
@@ -106,8 +112,10 @@ export async function exportTrades(
       restate,
       rowLimit: limits.rowLimit,
       degradedReason: clip,
+      doubts: lack && [asCheck(lack)],
     });
     await state.counts(date).remove();
+    ends?.noteSealed(date);
     return { published, missing: [] };
   }
 }
@@ -126,6 +134,25 @@ async function explainEnd(
 ): Promise<string | undefined> {
   if (deps.clockRule === 'source') return undefined;
   return await ends?.explain(deps, date, latest, doClocksAgree(deps));
+}
+
+/** What the date lacks beside like sessions. */
+async function findLack({ engine }: ExportContext, job: SqlJob, stage: Stage, ends: SessionEnds | undefined) {
+  const { date, table } = stage;
+  return await ends?.findLack(date, async () => {
+    const found = await engine.rows<{ readonly symbol: string; readonly n: number; readonly last: number }>(
+      `SELECT symbol, toFloat64(count()) AS n, toInt32(max(${secondKey(job, date)})) AS last FROM ${table} GROUP BY symbol`,
+    );
+    return new Map(found.map(({ symbol, n, last }) => [symbol, { rows: n, last }]));
+  });
+}
+
+/** What a date lacked whose session is over all the same. */
+function asCheck({ sessions, ...finding }: Lack & { readonly sessions: string[] }): CheckResult {
+  return {
+    ...{ check: SESSION_END_CHECK, on_failure: 'warn', passed: false, found: 1, allowed: 0, sessions },
+    findings: [{ about: SESSION_END_CHECK, ...finding }],
+  };
 }
 
 /**

@@ -1,8 +1,9 @@
 /**
  * Rows that disappeared from the source during a run. A few are a withdrawal, if a second count some seconds later confirms
- * it. Many may be a lagging replica or a reload: they prove nothing, and staged rows are kept. A later run that starts with
- * the smaller counts accepts them, whatever their size.
+ * it. Many, or a block at the end of the day, may be a lagging replica or a reload: they prove nothing, and staged rows are
+ * kept. A later run that starts with the smaller counts accepts them, whatever their size.
  */
+import { formatSecond } from '../../calendar/wall-clock.ts';
 import { Fault } from '../../core/errors.ts';
 import { type CellCount, type DayCounts, findDifferences, keyOf, mergeBySymbol, sumCounts } from '../../plan/counts.ts';
 
@@ -48,7 +49,13 @@ export function findLoss(first: DayCounts, after: DayCounts): Loss | undefined {
   const places = before.filter((cell) => idsNow(cell) < cell.ids);
   if (places.length === 0) return undefined;
   const lost = places.reduce((sum, cell) => sum + cell.ids - idsNow(cell), 0);
-  return { had, has, lost, places, tooMuch: judgeSum(had, lost) ?? judgeParts(before, idsNow) };
+  return {
+    had,
+    has,
+    lost,
+    places,
+    tooMuch: judgeSum(had, lost) ?? judgeParts(before, idsNow) ?? judgeEnd(before, places, after),
+  };
 }
 
 function judgeSum(had: number, lost: number): string | undefined {
@@ -66,6 +73,20 @@ function judgeParts(before: DayCounts, idsNow: (cell: CellCount) => number): str
   }
   const gone = [...parts].find(([, { had, has }]) => had >= LARGE_PART_ROWS && has < had / 2);
   return gone && `${gone[0]} had ${gone[1].had} and has ${gone[1].has}`;
+}
+
+/**
+ * All rows after the newest one that is left: a source that is behind. Without times, it takes rows of most symbols at once.
+ */
+function judgeEnd(before: DayCounts, places: DayCounts, after: DayCounts): string | undefined {
+  if (isBySymbol(before)) {
+    if (places.length <= MAX_WITHDRAWN_ROWS || places.length <= before.length / 2) return undefined;
+    return `rows of ${places.length} of ${before.length} symbols are gone at once: the source may lag`;
+  }
+  const newest = after.at(-1)?.second ?? 0;
+  const { ids } = sumCounts(places.filter(({ second }) => second > newest));
+  if (ids <= MAX_WITHDRAWN_ROWS) return undefined;
+  return `${ids} of them are all rows after ${formatSecond(newest)} (exchange time): the source lags`;
 }
 
 /** Whether two counts agree on every place that lost rows since `first`. */

@@ -1,0 +1,80 @@
+/** A source that lags at the close, or fails over to a replica that does: beside sealed sessions it is seen, and nothing is sealed. The rule: `test/plan/session-habit.test.ts`. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { formatSecond } from '../../src/calendar/wall-clock.ts';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+import { createMovedClock } from '../support/moved-clock.ts';
+import { startRawSource, writeRow } from '../support/raw-source.ts';
+import { createTrade } from '../support/trades.ts';
+
+const { cleanups, folder } = useCleanups();
+
+const ROWS = 1_600;
+const TODAY = '2026-11-20';
+
+/** Evenly from the opening to the close of index options. */
+function createDay(date: string) {
+  return Array.from({ length: ROWS }, (_, k) => {
+    const time = `${date} ${formatSecond(34_200 + Math.floor((k * 24_299) / (ROWS - 1)))}`;
+    const row = createTrade(k, { id: `${date}-${k}`, date, time, symbol: `SYM${k % 8}` });
+    return { row, bytes: writeRow(row) };
+  });
+}
+
+it('a session is sealed only when rows and symbols of its end are as sealed sessions have them', async () => {
+  const engine = await openEmbeddedEngine();
+  cleanups.push(() => engine.close());
+  const days = ['2026-11-17', '2026-11-18', '2026-11-19', TODAY].flatMap(createDay);
+  const options = { rowLimit: 1_000, now: '2026-11-19T22:00:00Z' };
+  const source = await startRawSource(engine, days, options);
+  cleanups.push(() => source.close());
+  await engine.command('CREATE TABLE whole ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM RawOptionTrades');
+  const show = async (condition: string) => {
+    await engine.command('TRUNCATE TABLE RawOptionTrades');
+    await engine.command(`INSERT INTO RawOptionTrades SELECT * FROM whole WHERE date < '${TODAY}' OR ${condition}`);
+  };
+  const cwd = await folder();
+  const job = await writeJob(cwd, { reports: '' });
+  const clock = await createMovedClock(cwd, Date.parse(options.now));
+  const run = async () => {
+    await clock.moveTo(Date.parse(options.now));
+    return await flowdrop(['run', job], { cwd, env: { ...source.env, ...clock.env, FLOWDROP_CLOCK: '' } });
+  };
+
+  await show('false');
+  const first = await run();
+  expect(first.code, first.stderr).toBe(0);
+
+  options.now = '2026-11-20T21:35:00Z';
+  await show(`time <= '${TODAY} 16:00:30'`);
+  const behind = await run();
+  expect(behind.code, behind.stderr).toBe(3);
+  expect(behind.stdout).toMatch(/^2026-11-20: held back, .*: 0 rows from 16:00:\d0 on .* the 3 sessions before/m);
+
+  await show(`time <= '${TODAY} 14:30:00' OR symbol >= 'SYM4'`);
+  const half = await run();
+  expect(half.code, half.stderr).toBe(3);
+  expect(half.stdout).toMatch(/^2026-11-20: held back, .*: 4 of 8 symbols have no rows after 14:\d\d:\d\d/m);
+
+  // The rows of half of the symbols are staged already: fetching the others is answered by a replica that is behind.
+  await show('true');
+  source.onPage = async () => await show(`time <= '${TODAY} 16:09:00'`);
+  const failover = await run();
+  expect(failover.code, failover.stderr).toBe(1);
+  expect(failover.stderr).toMatch(/all rows after 16:08:\d\d \(exchange time\): the source lags/);
+
+  source.onPage = () => undefined;
+  await show('true');
+  const whole = await run();
+  expect(whole.code, whole.stderr).toBe(0);
+  const path = `drops/_flowdrop/trades/session=${TODAY}/manifest.json`;
+  expect(JSON.parse(await readFile(join(cwd, path), 'utf8'))).toMatchObject({
+    rows: ROWS,
+    condition: 'available',
+    checks: [],
+  });
+});
