@@ -169,8 +169,12 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       missing: flag('only dates that have not failed in an earlier run', { conflicts: ['failed', 'all'] }),
       failed: flag('only dates whose last try failed, and degraded drops', { conflicts: ['all'] }),
       all: flag('every date; sealed ones are exported again, and restated if they differ'),
+      acceptChange: flag(
+        'one date again, with what the source has now, even if rows are gone or loaded twice; the manifest records who',
+        { conflicts: ['missing', 'failed'] },
+      ),
       sealDegraded: flag('seal the staged rows of expired dates, as degraded', {
-        conflicts: ['missing', 'failed', 'all', 'dryRun'],
+        conflicts: ['missing', 'failed', 'all', 'acceptChange', 'dryRun'],
       }),
       dryRun: flag('print the cost, and dates that would expire before they are fetched; change nothing'),
     },

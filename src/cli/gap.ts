@@ -2,7 +2,6 @@
  * `flowdrop gap accept JOB DATE --reason TEXT` acknowledges a gap that will not be filled; `flowdrop gap list JOB` prints
  * the gaps of a job. An accepted gap is in the ledger with who, when and why.
  */
-import { hostname, userInfo } from 'node:os';
 import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
@@ -14,6 +13,7 @@ import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext } from './context.ts';
 import { assertDate } from './range.ts';
 import { formatTable } from './terminal/text-table.ts';
+import { nameUser } from './user-name.ts';
 
 interface GapFlags {
   readonly reason?: string | undefined;
@@ -108,14 +108,5 @@ async function acceptGap({ openers }: GapCli, job: Job, date: string, accepted: 
     );
   } finally {
     await store.close();
-  }
-}
-
-/** A container's user may have no name. */
-function nameUser(): string {
-  try {
-    return `${userInfo().username}@${hostname()}`;
-  } catch {
-    return `uid ${process.getuid?.() ?? 'unknown'}@${hostname()}`;
   }
 }

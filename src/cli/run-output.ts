@@ -72,8 +72,8 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
   for (const [date, condition] of Object.entries(result.conditions)) {
     if (condition !== 'available' && condition !== 'empty') {
       const expires = result.expires[date];
-      const damage = result.damaged[date];
-      const more = damage === undefined ? '' : `, because ${damage}`;
+      const why = result.damaged[date] ?? result.dates.find((one) => one.date === date)?.degraded_reason;
+      const more = why === undefined ? '' : `, because ${why}`;
       lines.push(
         `${date}: ${condition}${expires ? `, begins to expire ${formatInstant(expires, EXCHANGE_TIME_ZONE, result.finished_at)}` : more}`,
       );
@@ -147,12 +147,14 @@ function describeStatus({ status, revision = 1, changes }: DateResult): string {
   if (status !== 'sealed' || revision === 1) return status;
   // Without the replaced object there is nothing to compare.
   if (!changes) return `restated (revision ${revision})`;
-  const columns = [
+  const { rekeyed } = changes;
+  const more = [
+    ...(rekeyed === undefined ? [] : [`${formatCount(rekeyed)} under other ids`]),
     ...changes.columns_added.map((name) => `column ${name} added`),
     ...changes.columns_removed.map((name) => `column ${name} removed`),
   ];
   const counts = `${formatCount(changes.added)} added, ${formatCount(changes.removed)} removed, ${formatCount(changes.altered)} altered`;
-  return `restated (revision ${revision}: ${[counts, ...columns].join(', ')})`;
+  return `restated (revision ${revision}: ${[counts, ...more].join(', ')})`;
 }
 
 /** Some messages contain their date, because they are also read elsewhere. */

@@ -56,12 +56,15 @@ export function listChanges(before: FlowReport, after: FlowReport, threshold: nu
   );
 }
 
+/** Sums of the same values in another order differ by less. */
+const SUM_ERROR = 1e-9;
+
 function isChanged(name: ReportNumber, before: FlowReport, after: FlowReport, threshold: number): boolean {
   const scale = findScale(name, before, after);
   if (scale === null) return false;
   const [a, b] = [readReportNumber(before, name), readReportNumber(after, name)];
   if (a === null || b === null) return a !== b;
-  return Math.abs(b - a) > threshold * scale;
+  return Math.abs(b - a) > Math.max(threshold, SUM_ERROR) * scale;
 }
 
 /**

@@ -35,4 +35,6 @@ export interface ExportContext {
   readonly state: JobState;
   readonly version: string;
   readonly signal?: AbortSignal | undefined;
+  /** Who asked that the source's rows replace the sealed ones, however doubtful the change. */
+  readonly acceptedBy?: string | undefined;
 }

@@ -42,6 +42,8 @@ export interface RunOptions {
   readonly range?: DateRange | undefined;
   /** Default: `unsealed`. */
   readonly mode?: BackfillMode;
+  /** Who asked that the source's rows replace the sealed ones, however doubtful the change. */
+  readonly acceptedBy?: string | undefined;
 }
 
 /** An export that has sealed what it could. */
@@ -186,8 +188,10 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
   const staged = await listStages(context.engine, { withRows: true });
   const memory = { before: start.before, staged, range, audits };
   const found = await updateConditions(context, job, withHeld(known), memory);
-  const { lostBefore, knownBefore } = end.before ?? found;
-  const updated = { ...found, lostBefore, knownBefore };
+  const { lostBefore, knownBefore, conditions: concluded } = end.before ?? found;
+  // A condition that the audits have changed is news.
+  const isKnown = (date: string) => concluded.get(date) === found.conditions.get(date);
+  const updated = { ...found, lostBefore, knownBefore: new Set([...knownBefore].filter(isKnown)) };
   const { conditions, damaged } = updated;
   if (!end.isTableCurrent) await updateTable(context, job);
   const pending = [...conditions].filter(([, condition]) => condition === 'pending' && expires(job.source));

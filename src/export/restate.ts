@@ -1,12 +1,18 @@
 /** Restating a sealed date: compares the new file with the sealed one before anything is published. */
 import { rm } from 'node:fs/promises';
+import { listPasses } from '../engine/passes.ts';
 import type { Job } from '../job/job.ts';
 import { fetchFile } from '../ledger/history.ts';
+
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
-import { compareFiles, isUnchanged } from '../seal/changes.ts';
+import { type ComparedFile, compareFiles, isUnchanged, matchTrades } from '../seal/changes.ts';
+
 import type { DropChanges } from '../state/row-changes.ts';
 import type { Store } from '../store/store.ts';
-import { type DraftFile, sealedCopy } from './draft-file.ts';
+import { judgeChange } from './doubtful-change.ts';
+import type { DraftFile } from './draft-file.ts';
+import { withLaterDrops } from './later-drops.ts';
+import { judgeSum } from './trades/withdrawn.ts';
 
 interface RestateDeps {
   readonly store: Store;
@@ -18,44 +24,112 @@ interface SealedComparison {
   readonly unchanged: boolean;
   /** `null` when a sealed file is damaged or missing and cannot be compared. */
   readonly changes: DropChanges | null;
+  /** Why the new rows should not replace the sealed ones; `undefined` if they may. */
+  readonly doubt: string | undefined;
 }
 
-/** @param file the new file */
+/** @param file the new file @param kept its rows that the source no longer has */
 export async function compareWithSealed(
   deps: RestateDeps,
   job: Job,
   sealed: Manifest,
   draft: ManifestDraft,
   file: DraftFile,
+  kept: number,
 ): Promise<SealedComparison> {
-  const scratch = sealedCopy(file.path);
-  try {
-    const before = await file.findSealed(sealed);
-    if (before === undefined) return { unchanged: false, changes: null };
-    const changes = await compareFiles(
-      file.engine,
-      { from: before, rows: sealed.rows, columns: namesOf(sealed.schema), times: timesOf(sealed.schema) },
-      { from: file.from, rows: draft.rows, columns: namesOf(draft.schema), times: timesOf(draft.schema) },
-      namesOf(draft.schema).includes('id') ? ['id'] : job.drop.sort,
-    );
-    // The same rows with other types, in another order, or now complete, make a new revision.
-    const sameForm =
-      draft.schema_hash === sealed.schema_hash &&
-      draft.sort.join() === sealed.sort.join() &&
-      describeLack(draft) === describeLack(sealed);
-    if (!sameForm || !isUnchanged(changes)) return { unchanged: false, changes };
-    // A missing or damaged file beside the drop comes back with a new revision.
-    const isWhole = await areWhole(deps, sealed, scratch);
-    return { unchanged: isWhole, changes: isWhole ? changes : null };
-  } finally {
-    await rm(scratch, { force: true });
-  }
+  const found = await file.findSealed(sealed);
+  // Without the sealed rows only their number is known.
+  if (found === undefined) return { unchanged: false, changes: null, doubt: judgeRows(job, sealed, draft) };
+  const sides = {
+    before: { from: found, rows: sealed.rows, columns: namesOf(sealed.schema), times: timesOf(sealed.schema) },
+    after: { from: file.from, rows: draft.rows, columns: namesOf(draft.schema), times: timesOf(draft.schema) },
+  };
+  const hasIds = namesOf(draft.schema).includes('id') && namesOf(sealed.schema).includes('id');
+  const plain = await compareFiles(file.engine, sides.before, sides.after, hasIds ? ['id'] : job.drop.sort);
+  const { changes, doubt } =
+    hasIds && isSameSelection(draft, sealed)
+      ? await judgeTrades(deps, sealed, file, sides, plain, kept)
+      : { changes: plain, doubt: judgeRows(job, sealed, draft) };
+  // The same rows with other types, in another order, or now complete, make a new revision.
+  const sameForm =
+    draft.schema_hash === sealed.schema_hash &&
+    draft.sort.join() === sealed.sort.join() &&
+    describeLack(draft) === describeLack(sealed);
+  if (!sameForm || !isUnchanged(changes)) return { unchanged: false, changes, doubt };
+  // A missing or damaged file beside the drop comes back with a new revision.
+  const isWhole = await areWhole(deps, sealed, `${file.path}.beside`);
+  return { unchanged: isWhole, changes: isWhole ? changes : null, doubt };
+}
+
+/** Another condition of the job selects other rows, which are no change at the source. */
+function isSameSelection(draft: ManifestDraft, sealed: Manifest): boolean {
+  return draft.filter === sealed.filter;
+}
+
+/**
+ * By the numbers of rows alone, of trades behind groups for instance. Snapshots are not compared: later ones differ.
+ */
+function judgeRows({ source }: Job, sealed: Manifest, draft: ManifestDraft): string | undefined {
+  const isOther = source.kind === 'aggregate' ? draft.query.sql !== sealed.query.sql : !isSameSelection(draft, sealed);
+  if (isOther || source.kind === 'snapshots') return undefined;
+  const rowsOf = ({ rows, source_rows: counted }: ManifestDraft) =>
+    source.kind === 'aggregate' ? (counted ?? 0) : rows;
+  const had = rowsOf(sealed);
+  return judgeChange({ had, lost: had - rowsOf(draft), added: 0, rekeyed: 0, repeated: 0, shared: 0 });
+}
+
+interface Sides {
+  readonly before: ComparedFile;
+  readonly after: ComparedFile;
+}
+
+/** Trades under another id are neither added nor removed; nor is a row lost that is of another date now. */
+async function judgeTrades(
+  deps: RestateDeps,
+  sealed: Manifest,
+  file: DraftFile,
+  sides: Sides,
+  plain: DropChanges,
+  kept: number,
+): Promise<Pick<SealedComparison, 'doubt'> & { readonly changes: DropChanges }> {
+  const matched =
+    plain.added === 0
+      ? { rekeyed: 0, repeated: 0, shared: 0 }
+      : await matchTrades(file.engine, sides.before, sides.after);
+  const rekeyed = Math.min(matched.rekeyed, plain.added, plain.removed);
+  const [added, removed] = [plain.added - rekeyed, plain.removed - rekeyed];
+  const changes = { ...plain, added, removed, ...(rekeyed > 0 ? { rekeyed } : {}) };
+  const had = sealed.rows;
+  let lost = removed + kept;
+  // A server reads no files of this machine.
+  if (judgeSum(had, lost) !== undefined && file.stored === undefined)
+    lost -= await countMoved(deps, sealed, file, sides);
+  const repeated = Math.min(matched.repeated, added);
+  return { changes, doubt: judgeChange({ ...matched, repeated, had, lost, added }) };
+}
+
+async function countMoved(deps: RestateDeps, sealed: Manifest, file: DraftFile, sides: Sides): Promise<number> {
+  return await withLaterDrops(deps, sealed, sealed.sealed_at, file.path, async (elsewhere) => {
+    let moved = 0;
+    for (const pass of elsewhere === undefined ? [] : await listPasses(file.engine, sides.before.from, 'id')) {
+      const idsOf = (table: string) => `(SELECT id FROM ${table} WHERE ${pass})`;
+      const [found] = await file.engine.rows<{ n: number }>(
+        `SELECT count() AS n FROM ${sides.before.from} WHERE ${pass} AND id NOT IN ${idsOf(sides.after.from)} AND id IN ${idsOf(elsewhere ?? '')}`,
+      );
+      moved += Number(found?.n ?? 0);
+    }
+    return moved;
+  });
 }
 
 async function areWhole({ store, signal }: RestateDeps, sealed: Manifest, path: string): Promise<boolean> {
   const [, ...beside] = sealed.files;
-  for (const file of beside) if (!(await fetchFile(store, sealed, file, path, signal))) return false;
-  return true;
+  try {
+    for (const file of beside) if (!(await fetchFile(store, sealed, file, path, signal))) return false;
+    return true;
+  } finally {
+    await rm(path, { force: true });
+  }
 }
 
 /** What the drop lacks: the quarantined rows may differ beside the same good rows. */

@@ -28,8 +28,11 @@ import type { Store } from '../store/store.ts';
 import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts';
 import { compareWithBaseline } from './baseline-sessions.ts';
 import { describeJob, draftManifest } from './draft.ts';
-import type { DraftFile } from './draft-file.ts';
+
+import { type DraftFile, sealedCopy } from './draft-file.ts';
+import { holdSealed } from './hold.ts';
 import { findNewNulls } from './new-nulls.ts';
+
 import { compareWithSealed } from './restate.ts';
 
 interface SealDeps {
@@ -41,6 +44,8 @@ interface SealDeps {
   readonly calendar?: CalendarOverride | undefined;
   readonly version: string;
   readonly signal?: AbortSignal | undefined;
+  /** Who asked that the source's rows replace the sealed ones, however doubtful. */
+  readonly acceptedBy?: string | undefined;
 }
 
 /** Complete rows: a stage, or its stand-in when rows are streamed. */
@@ -102,6 +107,8 @@ export interface SealResult {
   readonly status: 'sealed' | 'sealed-elsewhere' | 'unchanged';
   /** Of a restatement: what changed; `null` when the replaced object could not be read. */
   readonly changes?: DropChanges | null;
+  /** Why the date is held: the source's rows are not believed, and the sealed ones stay. */
+  readonly doubt?: string | undefined;
 }
 
 const NOTHING = Promise.resolve();
@@ -124,18 +131,20 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
     if (input.counts !== undefined) await writeCounts(deps.engine, countsPath, input.counts);
     const counts = input.counts && countsPath;
     const sealed = input.restate ? await readValidManifest(store, draft.dataset, draft.date) : undefined;
-    const comparison = sealed && (await compareWithSealed(deps, job, sealed, draft, input.file));
-    if (sealed && comparison?.unchanged) {
+    const comparison =
+      sealed && (await compareWithSealed(deps, job, sealed, draft, input.file, input.audit?.kept ?? 0));
+    const doubt = deps.acceptedBy === undefined ? comparison?.doubt : undefined;
+    const held = sealed && doubt && comparison?.changes && (await hold(deps, job, sealed, doubt, input));
+    if (sealed && (held || (comparison?.unchanged && doubt === undefined))) {
       await stage.discard();
       await rm(path, { force: true });
-      return { manifest: sealed, status: 'unchanged' };
+      return held || { manifest: sealed, status: 'unchanged' };
     }
-    const found = comparison?.changes;
-    const changed = found && input.audit ? { ...found, found_by: 'audit' as const } : found;
+    const changed = comparison?.changes && describeOrigin(deps, input, comparison.changes, comparison.doubt);
     const { manifest, won } = await publishDrop(
       store,
       { drop: path, stored: input.file.stored, summary, counts, quarantine },
-      { ...draft, ...(comparison ? { changes: changed ?? null } : {}) },
+      { ...asDoubtful(draft, doubt), ...(comparison ? { changes: changed ?? null } : {}) },
       { supersedes: sealed, signal },
     );
     reportQuarantine(deps.log, manifest);
@@ -144,10 +153,37 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
     const changes = won && comparison ? { changes: changed ?? null } : {};
     return { manifest, status: won ? 'sealed' : 'sealed-elsewhere', ...changes };
   } finally {
+    await rm(sealedCopy(path), { force: true });
     await rm(summaryPath, { force: true });
     await rm(countsPath, { force: true });
     await rm(quarantinePath, { force: true });
   }
+}
+
+/** Holds the date with its sealed rows; `undefined` if these cannot be had. */
+async function hold(deps: SealDeps, job: Job, sealed: Manifest, doubt: string, input: SealInput) {
+  const { date } = sealed;
+  const isAudit = input.audit !== undefined;
+  const reason = `${doubt}. If its rows are right: flowdrop backfill ${job.name} --from ${date} --to ${date} --accept-change`;
+  deps.log.warn({ event: 'change-doubted', date, reason }, `${date}: the source's rows are not taken over: ${reason}`);
+  return await holdSealed(deps, sealed, { file: input.file, doubt: reason, sealedAtMs: input.sealedAtMs, isAudit });
+}
+
+/** Rows in place of sealed ones that are lost, if they are doubtful. */
+function asDoubtful(draft: ManifestDraft, doubt: string | undefined): ManifestDraft {
+  if (doubt === undefined) return draft;
+  return { ...draft, condition: 'degraded', degraded_reason: joinReasons(draft.degraded_reason, doubt) };
+}
+
+/** The changes with who found or accepted them. */
+function describeOrigin(
+  { acceptedBy: by }: SealDeps,
+  { audit }: SealInput,
+  changes: DropChanges,
+  doubt: string | undefined,
+): DropChanges {
+  if (by !== undefined) return { ...changes, accepted: doubt === undefined ? { by } : { by, doubt } };
+  return audit === undefined ? changes : { ...changes, found_by: 'audit' };
 }
 
 /** The columns of the file. @param sealedNulls of rows that come from a sealed drop */

@@ -153,6 +153,10 @@ export const manifestSchema = z.looseObject({
   checks: z.array(checkResultSchema).optional(),
   /** Rows that the source no longer had when an audit restated the date, and that it kept; absent when there are none. */
   kept: z.int().positive().optional(),
+  /**
+   * Why the rows are still those of the replaced revision, although the source has others; absent unless the date is held.
+   */
+  held: z.string().optional(),
   /** Name of the file with the daily aggregates; null when the rows are not single trades. */
   summary: z.string().nullable().optional(),
   /**

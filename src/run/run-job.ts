@@ -94,7 +94,7 @@ function leaveOutRetried(deliveries: readonly Delivery[], restated: ReadonlySet<
 }
 
 async function exportDates(context: RunContext, job: Job, dates: RunRequest['dates'] = {}): Promise<ExportedJob> {
-  if (dates.mode !== 'staged') return await runExport(context, job, dates);
+  if (dates.mode !== 'staged') return await runExport({ ...context, acceptedBy: dates.acceptedBy }, job, dates);
   const { opened } = context;
   if (opened.kind !== 'sql') {
     throw new Fault('NOTHING_STAGED', `${job.file}: only SQL exports are staged in parts`, {
@@ -132,9 +132,16 @@ function describeFailure(error: unknown): RunFailure {
 /** What to type for the same run. */
 function listArguments({ name }: Job, { command, dates = {}, withReports, isNewStore }: RunRequest): readonly string[] {
   const { mode, range } = dates;
+  const isAccepted = 'acceptedBy' in dates && dates.acceptedBy !== undefined;
   const options = [
     ...(range ? ['--from', range.from, '--to', range.to] : []),
-    ...(mode === 'staged' ? ['--seal-degraded'] : mode && mode !== 'unsealed' ? [`--${mode}`] : []),
+    ...(isAccepted
+      ? ['--accept-change']
+      : mode === 'staged'
+        ? ['--seal-degraded']
+        : mode && mode !== 'unsealed'
+          ? [`--${mode}`]
+          : []),
     ...(command === 'run' && !withReports ? ['--no-report'] : []),
     ...(isNewStore ? ['--new-store'] : []),
   ];

@@ -4,11 +4,12 @@
  */
 import type { Engine } from '../engine/engine.ts';
 import { formatSettings, quoteIdentifier } from '../engine/literal.ts';
+import { tradeContent } from '../engine/trade-content.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import { TIME_DIGITS } from './drop-columns.ts';
 import { READ_BACK_SETTINGS } from './write-parquet.ts';
 
-interface ComparedFile {
+export interface ComparedFile {
   /** The file as SQL reads it. */
   readonly from: string;
   /** 0: the file is not read, because the engine finds no columns in a file without rows. */
@@ -51,14 +52,52 @@ export async function compareFiles(
   };
 }
 
+/** Trades whose rows have other ids. */
+export interface MatchedTrades {
+  /** Rows that vanished and have a new row with the same trade: it has another id now. */
+  readonly rekeyed: number;
+  /** Other new rows, with the trade of a row that stays. */
+  readonly repeated: number;
+  /** Rows of the file before that share their trade with another one of it: what a feed has by itself. */
+  readonly shared: number;
+}
+
+/**
+ * Matches the rows without a partner of the same id by what they say of their trade. A row that was altered under its id
+ * counts as vanished and new here, so the counts are upper bounds. In passes, too. @throws EngineFault
+ */
+export async function matchTrades(
+  engine: Pick<Engine, 'rows'>,
+  before: ComparedFile,
+  after: ComparedFile,
+): Promise<MatchedTrades> {
+  const names = after.columns.filter((name) => before.columns.includes(name));
+  const passes = Math.max(1, Math.ceil((before.rows + after.rows) / MAX_ROWS_PER_PASS));
+  const sums = { rekeyed: 0, repeated: 0, shared: 0 };
+  for (let pass = 0; pass < passes; pass += 1) {
+    const side = (file: ComparedFile, had: 0 | 1) =>
+      `SELECT ${tradeContent(names, (name) => timedValue(name, file))} AS c, cityHash64(id) AS k, ${had} AS had FROM ${file.from} WHERE c % ${passes} = ${pass}`;
+    const byId = `SELECT c, countIf(had = 1) AS h, countIf(had = 0) AS n FROM (${side(before, 1)} UNION ALL ${side(after, 0)}) GROUP BY c, k`;
+    const byTrade = `SELECT sum(h) AS total, sum(least(h, n)) AS stay, total - stay AS gone, sum(n) - stay AS fresh, least(gone, fresh) AS moved FROM (${byId}) GROUP BY c`;
+    const [found] = await engine.rows<Record<keyof typeof sums, number>>(
+      `SELECT sum(moved) AS rekeyed, sumIf(fresh - moved, stay > 0) AS repeated, sumIf(total, total > 1) AS shared FROM (${byTrade}) ${formatSettings(READ_BACK_SETTINGS)}`,
+    );
+    for (const name of ['rekeyed', 'repeated', 'shared'] as const) sums[name] += Number(found?.[name] ?? 0);
+  }
+  return sums;
+}
+
 export function isUnchanged(changes: DropChanges): boolean {
-  const { added, removed, altered, columns_added, columns_removed } = changes;
-  return added + removed + altered + columns_added.length + columns_removed.length === 0;
+  const { added, removed, altered, rekeyed = 0, columns_added, columns_removed } = changes;
+  return added + removed + altered + rekeyed + columns_added.length + columns_removed.length === 0;
 }
 
 /** Null and empty text are different values. */
-function hashColumns(names: readonly string[], { times = [] }: ComparedFile): string {
-  const expressionOf = (name: string) =>
-    times.includes(name) ? `toDateTime64(${quoteIdentifier(name)}, ${TIME_DIGITS}, 'UTC')` : quoteIdentifier(name);
-  return `cityHash64(${names.map((name) => `ifNull(toString(${expressionOf(name)}), '\\0')`).join(', ')})`;
+function hashColumns(names: readonly string[], file: ComparedFile): string {
+  return `cityHash64(${names.map((name) => `ifNull(toString(${timedValue(name, file)}), '\\0')`).join(', ')})`;
+}
+
+function timedValue(name: string, { times = [] }: Pick<ComparedFile, 'times'>): string {
+  const value = quoteIdentifier(name);
+  return times.includes(name) ? `toDateTime64(${value}, ${TIME_DIGITS}, 'UTC')` : value;
 }

@@ -123,7 +123,7 @@ async function rebuildCounts(
 }
 
 /** Drafts the next revision with the same rows. The history of the replaced one lacks the missing file. */
-function draftAgain(manifest: Manifest, nowMs: number): ManifestDraft {
+export function draftAgain(manifest: Manifest, nowMs: number): ManifestDraft {
   const { files: _files, revision: _revision, supersedes: _supersedes, manifest_hash: _hash, ...draft } = manifest;
   return { ...draft, sealed_at: new Date(nowMs).toISOString(), changes: null };
 }

@@ -2,13 +2,13 @@
 import { formatWindow, parseWindow, type Window } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { listPasses } from '../engine/passes.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
 import type { Job } from '../job/job.ts';
 import type { RepairPlan } from '../plan/moved-windows.ts';
 import { type BadRow, type JudgedPage, judgePage } from './bad-row.ts';
 import { CellCounts } from './cell-counts.ts';
 import { type CountOptions, countByStrike, countRepeats, countReplaced } from './count.ts';
+import { keepGoneRows } from './gone-rows.ts';
 import { readHashedRows } from './hashed-rows.ts';
 import { findSpool, Intake, type IntakeTarget, isAboutData, type PageKind } from './intake.ts';
 import { listColumns, listFilledColumns, listStageTables } from './list.ts';
@@ -313,18 +313,12 @@ class EngineStage implements Stage {
     await this.#insertSealed(drop, `SELECT * FROM ${rows} WHERE ${isIn(plan.kept)}`);
   }
 
-  async keepGone(drop: SealedFile, plan: RepairPlan): Promise<number> {
-    const rows = readPlacedRows(this.#job, this.date, drop, plan);
-    let kept = 0;
-    for (const pass of await listPasses(this.#engine, this.table, 'id')) {
-      const known = `SELECT id FROM ${this.table} WHERE ${pass} AND NOT ${isIn(plan.kept)}`;
-      const gone = `FROM ${rows} WHERE NOT ${isIn(plan.kept)} AND id != '' AND ${pass} AND id NOT IN (${known})`;
-      const [found] = await this.#engine.rows<{ n: number }>(`SELECT count() AS n ${gone}`);
-      if (Number(found?.n ?? 0) === 0) continue;
-      kept += Number(found?.n);
-      await this.#insertSealed(drop, `SELECT * ${gone}`);
-    }
-    return kept;
+  async keepGone(drop: SealedFile, plan: RepairPlan, elsewhere?: string): Promise<number> {
+    const rows = `${readPlacedRows(this.#job, this.date, drop, plan)} WHERE NOT ${isIn(plan.kept)}`;
+    const staged = `${this.table} WHERE NOT ${isIn(plan.kept)}`;
+    return await keepGoneRows(this.#engine, this.#job, { table: this.table, rows, staged, elsewhere }, (select) =>
+      this.#insertSealed(drop, select),
+    );
   }
 
   async #insertSealed({ extraFields }: SealedFile, select: string): Promise<void> {

@@ -73,9 +73,10 @@ export interface Stage {
   fill(drop: SealedFile, plan: RepairPlan): Promise<void>;
   /**
    * Stages the rows of a sealed drop, outside of what the plan keeps, whose id no staged row has: the source no longer has
-   * them. Rows without an id are left out. Call it once. @returns how many
+   * them. Rows without an id are left out, and those whose trade a new row has under another id. Call it once.
+   * @param elsewhere a table of ids that are now of another date: they are left out @returns how many
    */
-  keepGone(drop: SealedFile, plan: RepairPlan): Promise<number>;
+  keepGone(drop: SealedFile, plan: RepairPlan, elsewhere?: string): Promise<number>;
   /** Drops the pages of these windows, so that they can be requested again. */
   forget(windows: readonly Window[]): Promise<void>;
   /** Drops the pages that have rows in quarantine: they may have changed when requested again. */

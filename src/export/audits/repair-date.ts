@@ -33,6 +33,7 @@ import { forgetWhenBad } from '../bad-rows.ts';
 import { believedNow, latestNow } from '../clocks.ts';
 import { draftStaged } from '../draft-file.ts';
 import type { ExportContext } from '../export-context.ts';
+import { withLaterDrops } from '../later-drops.ts';
 import { hurry } from '../priority.ts';
 import { type SealResult, sealDate } from '../seal-date.ts';
 import { type CompletedDate, completeDate, describeCompleted } from '../trades/complete-date.ts';
@@ -54,6 +55,7 @@ interface RepairDeps extends ExportContext {
 
 /**
  * @param now the source's counts @param moved the cells that differ; `undefined` if they are not known
+ * @param since ISO instant until which the sealed rows were of this date at the source
  * @throws Fault; the sealed date stays as it is
  */
 export async function repairDate(
@@ -63,6 +65,7 @@ export async function repairDate(
   sealed: SealedCounts,
   now: DayCounts,
   moved: DayCounts | undefined,
+  since: string,
 ): Promise<RepairResult> {
   const { engine, state, signal, store, limits } = context;
   const { manifest } = sealed;
@@ -89,9 +92,10 @@ export async function repairDate(
       );
     }
     if (job.audit === 'mirror') await assertGone(deps, job, sealed, now);
-    const fetched = await forgetWhenBad(stage, () => fetchMoved(deps, job, stage, { sealed, now, moved, drop }));
+    const moves = { sealed, now, moved, drop };
+    const fetched = await forgetWhenBad(stage, () => fetchMoved(deps, job, stage, moves));
     const isKeeping = job.audit === 'repair' && job.source.kind === 'rows';
-    const gone = isKeeping ? await stage.keepGone(drop, fetched.plan) : 0;
+    const gone = isKeeping ? await keepGone(deps, stage, moves, fetched.plan, since) : 0;
     assertStillWhole(date, latestNow(context), source.lookbackDays?.(), firstSecondOf(manifest));
     const kept = isKeeping ? gone + fetched.keptBefore : 0;
     const { completed } = fetched;
@@ -134,6 +138,13 @@ async function assertGone(
   throw new Fault('DATE_UNSETTLED', `${date}: rows were gone in one count and back in the next`, {
     hint: 'The sealed date stays as it is. The next run compares it again.',
   });
+}
+
+/** Keeps the rows that the source no longer has of any date. @returns how many */
+async function keepGone(deps: RepairDeps, stage: Stage, { sealed, now, drop }: Moved, plan: RepairPlan, since: string) {
+  if (findLoss(sealed.before, now) === undefined) return await stage.keepGone(drop, plan);
+  const keep = async (elsewhere: string | undefined) => await stage.keepGone(drop, plan, elsewhere);
+  return await withLaterDrops(deps, sealed.manifest, since, drop.path, keep);
 }
 
 interface Moved {

@@ -93,17 +93,33 @@ export async function auditSealed(
   }
   const { entries } = await readConditionDocument(context.store, job.drop.dataset);
   const counts = new SourceCounts(context, source, job, [...sealed.keys()]);
+  let isDown = false;
+  const compare = async (each: SealedCounts, now: DayCounts) => {
+    const { date } = each.manifest;
+    // Counting takes time, and a clipped date would look as if rows were gone.
+    if (!isWhole(context, source, each.manifest)) return void skipped.set(date, CLIPPED);
+    const last = entries.get(date)?.audit;
+    // What a date sealed meanwhile has may have been of this one.
+    const isLate = ({ date: other, sealed_at: at }: Manifest) => other !== date && at > (last?.audited_at ?? '');
+    const isStale = findLoss(each.before, now) !== undefined && [...sealed.values()].some(isLate);
+    const audited = await auditDate(context, source, job, each, now, last, isStale);
+    if (audited.record !== undefined) audits[date] = audited.record;
+    if (audited.restated !== undefined) results.push(audited.restated);
+  };
+  // Rows that a date lost may be of another date now, which takes them over first.
+  const losing: (readonly [SealedCounts, DayCounts])[] = [];
   for (const [date, manifest] of sealed) {
     const state = await tryDate(date, async () => {
       const now = await counts.read(date);
-      const before = await readSealedCounts(context, job, manifest);
-      // Counting takes time, and a clipped date would look as if rows were gone.
-      if (!isWhole(context, source, manifest)) return void skipped.set(date, CLIPPED);
-      const audited = await auditDate(context, source, job, { manifest, before }, now, entries.get(date)?.audit);
-      if (audited.record !== undefined) audits[date] = audited.record;
-      if (audited.restated !== undefined) results.push(audited.restated);
+      const each = { manifest, before: await readSealedCounts(context, job, manifest) };
+      if (now.length > 0 && findLoss(each.before, now) !== undefined) losing.push([each, now]);
+      else await compare(each, now);
     });
-    if (state === 'down') break;
+    isDown = state === 'down';
+    if (isDown) break;
+  }
+  for (const [each, now] of isDown ? [] : losing) {
+    if ((await tryDate(each.manifest.date, () => compare(each, now))) === 'down') break;
   }
   for (const [reason, which] of groupByReason(skipped)) {
     log.info(
@@ -180,9 +196,10 @@ async function auditDate(
   sealed: SealedCounts,
   now: DayCounts,
   last: AuditRecord | undefined,
+  isStale: boolean,
 ): Promise<AuditedDate> {
   const { manifest, before } = sealed;
-  const { date, revision, kept = 0 } = manifest;
+  const { date, revision, kept = 0, held } = manifest;
   const requestsBefore = source.stats.requests;
   const rule = job.audit === 'off' ? 'report' : job.audit;
   const base = { audited_at: new Date(source.serverNow()).toISOString(), revision, rule, counts: hashCounts(now) };
@@ -193,8 +210,11 @@ async function auditDate(
   };
   const moved = findMovedCells(before, now);
   const earlier = rule === 'mirror' ? describeEarlier(job, manifest) : undefined;
-  if (moved?.length === 0) return { record: judge(describeKept(kept, earlier)) };
-  const isKnown = last?.revision === revision && last.rule === rule && last.counts === base.counts;
+  // A held date is released once the source has its rows again.
+  if (moved?.length === 0 && (held === undefined || rule === 'report')) {
+    return { record: judge(describeKept(kept, earlier)) };
+  }
+  const isKnown = !isStale && last?.revision === revision && last.rule === rule && last.counts === base.counts;
   if (isKnown) return { record: judge(last.reason) };
   const reason = describeMoved(before, now, moved);
   // An empty answer adds nothing, and is no proof that all rows are gone.
@@ -204,9 +224,10 @@ async function auditDate(
   const why = rule === 'mirror' ? (findLoss(before, now)?.tooMuch ?? earlier) : undefined;
   const allowed = why === undefined ? job : { ...job, audit: 'repair' as const };
   context.log.info({ event: 'audit-repair', date, rule, reason }, `${date} is restated: ${reason}`);
-  const repaired = await repairDate(context, source, allowed, sealed, now, moved);
+  const since = last?.revision === revision ? last.audited_at : manifest.sealed_at;
+  const repaired = await repairDate(context, source, allowed, sealed, now, moved, since);
   if (repaired.status === 'sealed-elsewhere') return { record: undefined };
-  const record = judge(describeKept(repaired.kept, why), repaired.manifest.revision);
+  const record = judge(repaired.doubt ?? describeKept(repaired.kept, why), repaired.manifest.revision);
   if (repaired.status === 'unchanged') return { record };
   return { record, restated: describeSealedDate(context, repaired, source.stats.requests - requestsBefore) };
 }

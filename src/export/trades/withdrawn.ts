@@ -58,7 +58,8 @@ export function findLoss(first: DayCounts, after: DayCounts): Loss | undefined {
   };
 }
 
-function judgeSum(had: number, lost: number): string | undefined {
+/** Why so many lost rows are no withdrawal; `undefined` for a few. */
+export function judgeSum(had: number, lost: number): string | undefined {
   if (lost <= Math.max(MAX_WITHDRAWN_ROWS, had * MAX_WITHDRAWN_SHARE)) return undefined;
   return `more than ${MAX_WITHDRAWN_SHARE * 100}% are gone`;
 }

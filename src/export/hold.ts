@@ -1,0 +1,83 @@
+/**
+ * Holds a sealed date whose rows at the source changed in a way that is no news: the same rows become the next revision, as
+ * `degraded`. So every reader of the drop knows, operators are alerted, and no mailed number changes. The date is released
+ * by the next restatement that is not doubtful.
+ */
+import { rm } from 'node:fs/promises';
+import { hashFile } from '../core/file-hash.ts';
+import { digestOf } from '../ledger/decision.ts';
+import { fetchFile } from '../ledger/history.ts';
+import { fileKey } from '../ledger/layout.ts';
+import type { Manifest } from '../ledger/manifest.ts';
+import { publishDrop } from '../ledger/publish.ts';
+import { draftAgain } from '../seal/mend.ts';
+import type { DropChanges } from '../state/row-changes.ts';
+import type { Store } from '../store/store.ts';
+import { joinReasons } from './bad-rows.ts';
+import { type DraftFile, sealedCopy } from './draft-file.ts';
+
+interface HoldDeps {
+  readonly store: Store;
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface HoldInput {
+  /** Of the new rows, which are not published. */
+  readonly file: DraftFile;
+  readonly doubt: string;
+  readonly sealedAtMs: number;
+  readonly isAudit: boolean;
+}
+
+interface HeldDate {
+  readonly manifest: Manifest;
+  /** `unchanged`: it is held already. */
+  readonly status: 'sealed' | 'sealed-elsewhere' | 'unchanged';
+  readonly changes?: DropChanges | null;
+  readonly doubt?: string | undefined;
+}
+
+const NO_CHANGES = { added: 0, removed: 0, altered: 0, columns_added: [], columns_removed: [] };
+
+/** @returns `undefined` if the sealed revision is not whole: then its rows cannot be sealed again @throws StoreFault */
+export async function holdSealed(
+  { store, signal }: HoldDeps,
+  sealed: Manifest,
+  { file, doubt, sealedAtMs, isAudit }: HoldInput,
+): Promise<HeldDate | undefined> {
+  if (sealed.held !== undefined) return { manifest: sealed, status: 'unchanged', doubt };
+  const { dataset, date } = sealed;
+  const [drop, ...beside] = sealed.files;
+  const paths = new Map(beside.map(({ filename }) => [filename, `${file.path}.held.${filename}`]));
+  try {
+    for (const one of beside) {
+      if (!(await fetchFile(store, sealed, one, paths.get(one.filename) ?? '', signal))) return undefined;
+    }
+    const pathOf = (name: string | null | undefined) => paths.get(name ?? '');
+    const sha256 = digestOf(drop);
+    if (file.stored === undefined && (await hashFile(sealedCopy(file.path))) !== sha256) return undefined;
+    const stored = file.stored && { key: fileKey(dataset, date, drop.filename), sizeBytes: drop.size, sha256 };
+    const { manifest, won } = await publishDrop(
+      store,
+      {
+        ...{ drop: sealedCopy(file.path), stored, summary: pathOf(sealed.summary) },
+        ...{ counts: pathOf(sealed.counts), quarantine: pathOf(sealed.quarantine?.filename) },
+      },
+      {
+        ...draftAgain(sealed, sealedAtMs),
+        condition: 'degraded',
+        degraded_reason: joinReasons(sealed.degraded_reason, doubt),
+        held: doubt,
+        changes: isAudit ? { ...NO_CHANGES, found_by: 'audit' } : NO_CHANGES,
+      },
+      { supersedes: sealed, signal },
+    );
+    return {
+      manifest,
+      status: won ? 'sealed' : 'sealed-elsewhere',
+      ...(won ? { changes: manifest.changes ?? null, doubt } : {}),
+    };
+  } finally {
+    for (const path of paths.values()) await rm(path, { force: true });
+  }
+}
