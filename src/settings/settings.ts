@@ -105,7 +105,7 @@ export function readApiKey(env: Environment, cwd: string, access: ApiAccess): st
 }
 
 /** Secrets that are sent as they are: a shell or a file that keeps quotes or a line break makes each a wrong one. */
-const PLAIN_SECRET = /^FLOWDROP_(?:KEY_.*|(?:API|PORTAL)_KEY|(?:STATUS|CATALOG)_TOKEN)$/;
+const PLAIN_SECRET = /^FLOWDROP_(?:KEY_.*|(?:API|PORTAL)_KEY|CATALOG_TOKEN)$/;
 
 /**
  * The variable, or the content of the file that `<NAME>_FILE` names, without blanks around it.
@@ -113,18 +113,15 @@ const PLAIN_SECRET = /^FLOWDROP_(?:KEY_.*|(?:API|PORTAL)_KEY|(?:STATUS|CATALOG)_
  */
 export function readSecret(env: Environment, name: string, cwd: string): string | undefined {
   const secret = readText(env, name, cwd);
-  if (secret) assertPlain(name, secret, PLAIN_SECRET.test(name));
+  if (secret && PLAIN_SECRET.test(name)) assertPlain(name, secret);
   return secret;
 }
 
-/** @param isPlain whether such a value never has blanks or quotes @throws Fault `SETTING_INVALID` without the value */
-function assertPlain(name: string, value: string, isPlain = true): void {
-  const odd = /["'`]/.test(value)
-    ? 'quotes'
-    : /[^\x21-\x7e]/.test(value)
-      ? 'blanks or characters beyond ASCII'
-      : undefined;
-  if (!isPlain || odd === undefined) return;
+/** @throws Fault `SETTING_INVALID`, without the value */
+function assertPlain(name: string, value: string): void {
+  const isQuoted = /^["'`]|["'`]$/.test(value);
+  if (!isQuoted && /^[!-~]*$/.test(value)) return;
+  const odd = isQuoted ? 'quotes' : 'blanks or characters beyond ASCII';
   throw new Fault(
     'SETTING_INVALID',
     `${name} has ${odd} in it (the value is not shown); allowed are letters, digits and signs`,

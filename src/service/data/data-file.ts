@@ -31,16 +31,10 @@ export function readFormat<Format extends string>(
 
 /**
  * The absolute path for the engine.
- * @throws Fault `DATA_INVALID` or `DATA_UNREADABLE` (kind `usage`)
+ * @throws Fault `DATA_UNREADABLE` (kind `usage`)
  */
 export async function findFile(file: string): Promise<string> {
   const path = resolve(file);
-  // The engine would expand these characters to match several files.
-  if (/[*?{}]/.test(path)) {
-    throw new Fault('DATA_INVALID', `${path}: the path contains one of * ? { }, which are not allowed`, {
-      kind: 'usage',
-    });
-  }
   await access(path).catch((cause: unknown) => {
     throw new Fault('DATA_UNREADABLE', `${file}: ${describeError(cause)}`, { kind: 'usage', cause });
   });
