@@ -260,8 +260,8 @@ describe('the exposure of a symbol', () => {
   it.each<[string, string, Partial<Row>]>([
     ['an adjusted root', 'SPY1261120C00600000', {}],
     ['an adjusted root that is padded', 'SPY1  261120P00600000', { put_call: 'PUT' }],
-    ['the premium of 10 shares', 'SPY261120C00610000', { premium: 125 }],
-    ['the premium of 1,000 shares', 'SPY261120C00620000', { premium: 12_500 }],
+    ['the premium of 10 shares', 'SPY261120C00610000', { strike: 610, premium: 125 }],
+    ['the premium of 1,000 shares', 'SPY261120C00620000', { strike: 620, premium: 12_500 }],
   ])('leaves out a contract with %s, and counts it', async (_name, symbol, strange) => {
     const odd = row({ ...call, ...strange, id: '3', option_symbol: symbol });
     const { total, lead } = await expose([call, put, odd]);

@@ -303,7 +303,7 @@ describe('a request', () => {
   test('enters with the key of its body, or its session', async () => {
     await post({});
     await ask(endpoint, { body: { symbol: 'SPY' }, session: 'c0ffee', authorization: `Bearer ${KEY}` });
-    expect(bench.entered.slice(-2)).toEqual([
+    expect(bench.entered.slice(-2)).toMatchObject([
       { apiKey: KEY, session: undefined, product: 'chain' },
       { apiKey: undefined, session: 'c0ffee', product: 'chain' },
     ]);
