@@ -28,7 +28,7 @@ import { createSilentLog } from '../support/log.ts';
 import { createPacer } from '../support/pacer.ts';
 import { createJob } from '../support/trades.ts';
 
-/** On the evening of the 19th the lookback begins on the evening of the 4th: the 5th is whole, and begins to go at midnight. */
+/** On the evening of the 19th the lookback begins on the evening of the 4th: the 5th is whole, and goes with its opening. */
 const EXPIRING = '2026-11-05';
 const NEXT = '2026-11-06';
 const YOUNGEST = '2026-11-19';

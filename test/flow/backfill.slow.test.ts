@@ -104,9 +104,9 @@ describe('a backfill', () => {
   });
 
   it('names the dates that would expire before their turn is over', async () => {
-    // The lookback of 15 days reaches midnight of the 5th within the quarter of an hour.
-    const asOf = '2026-11-20T04:50:00Z';
-    const service = await start(['--generate', '11', '--generate-rows', '1000', '--row-limit', '1', '--as-of', asOf]);
+    // The lookback of 15 days reaches the opening of the 5th within the quarter of an hour.
+    const asOf = '2026-11-20T14:20:00Z';
+    const service = await start(['--generate', '12', '--generate-rows', '1000', '--row-limit', '1', '--as-of', asOf]);
     const worker = await createWorker(service, { FLOWDROP_REQUESTS_PER_SECOND: '1' });
     const plan = await worker.json(['backfill', '--dry-run']);
     expect(plan.dates[0]).toMatchObject({ date: '2026-11-05', expires_before_turn: true });
