@@ -48,6 +48,9 @@ export interface WalkedRows {
   readonly shape: RowShape;
 }
 
+/** No table has so many columns; more would fill the memory. */
+const MAX_MEMBERS = 10_000;
+
 /**
  * Walks an array of objects that begins at `start`.
  * @param onRow called for each row
@@ -110,8 +113,10 @@ function skipRow(bytes: Buffer, start: number, seen: SeenShape): number {
     if (byte === QUOTE) {
       at = skipString(bytes, at) - 1;
       if (bytes[at + 1] !== COLON) seen.texts[place] = true;
-    } else if (byte === COMMA) place += depth === 1 ? 1 : 0;
-    else if (byte === DOT || byte === LOWER_E || byte === UPPER_E) seen.fractions.add(place);
+    } else if (byte === COMMA) {
+      place += depth === 1 ? 1 : 0;
+      if (place === MAX_MEMBERS) throw malformed(`at most ${MAX_MEMBERS} members of a row`, at, bytes);
+    } else if (byte === DOT || byte === LOWER_E || byte === UPPER_E) seen.fractions.add(place);
     else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
       depth += 1;
       seen.hasNested ||= depth > 1;

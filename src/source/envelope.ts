@@ -7,6 +7,7 @@
 
 import {
   malformed,
+  type RowBytes,
   type RowShape,
   skipSpace,
   skipString,
@@ -15,6 +16,7 @@ import {
   walkRows,
 } from '../core/json-bytes.ts';
 import { tryParseJson } from '../core/json-file.ts';
+import { MAX_PAGE_ROWS } from './source.ts';
 
 interface Envelope {
   /** The `data` array, brackets included, as the server sent it. */
@@ -42,11 +44,22 @@ const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
  * one row; fifteen dates with rows in every second have a quarter of this size.
  */
 const MAX_PARSED_BYTES = 64 * 1024 ** 2;
+/** Of all other members together: there may be millions of them. */
+const MAX_OTHER_BYTES = 1024 ** 2;
+
+/** A window may have grown since it was counted, and is split then; twice as many rows are no page of it. */
+const MAX_WALKED_ROWS = 2 * MAX_PAGE_ROWS;
 
 /** @throws SyntaxError if the body is not one JSON object with an array `data`; the message names the byte */
 export function readEnvelope(body: Uint8Array): Envelope {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const members: Record<string, unknown> = {};
+  let otherBytes = 0;
+  let rows = 0;
+  const countRow = ({ start }: RowBytes) => {
+    rows += 1;
+    if (rows > MAX_WALKED_ROWS) throw malformed(`at most ${MAX_PAGE_ROWS} rows`, start, bytes);
+  };
   let data: (WalkedRows & { readonly start: number }) | undefined;
   let at = skipSpace(bytes, bytes.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0);
   if (bytes[at] !== OPEN_OBJECT) throw malformed('an object', at, bytes);
@@ -60,10 +73,12 @@ export function readEnvelope(body: Uint8Array): Envelope {
     if (key === 'data') {
       if (data) throw malformed('one "data" member only', at, bytes);
       if (bytes[at] !== OPEN_ARRAY) throw malformed('"data" to be an array', at, bytes);
-      data = { start: at, ...walkRows(bytes, at) };
+      data = { start: at, ...walkRows(bytes, at, countRow) };
       at = data.end;
     } else {
       const end = skipValue(bytes, at);
+      otherBytes += key.length + end - at;
+      if (otherBytes > MAX_OTHER_BYTES) throw malformed(`at most ${MAX_OTHER_BYTES} bytes beside "data"`, at, bytes);
       members[key] = parse(bytes, at, end);
       at = end;
     }

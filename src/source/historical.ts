@@ -3,9 +3,10 @@
  * `source-failure.ts`; `requester.ts` does the pacing and the retries. The key travels only in the body.
  */
 import { metaSchema } from '../api-contract/historical.ts';
+import { formatCount } from '../core/units.ts';
 import { readEnvelope } from './envelope.ts';
 import { createRequester, type RequesterDeps, type RequesterOptions } from './requester.ts';
-import { type AskOptions, type Page, type Source, SourceFault } from './source.ts';
+import { type AskOptions, MAX_PAGE_ROWS, type Page, type Source, SourceFault } from './source.ts';
 import { judgeFailure } from './source-failure.ts';
 
 /** Refusals to remember, about a kilobyte each. A date with more refusals cannot be fetched anyway. */
@@ -35,6 +36,10 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Request
       read: (status, body) => (status >= 200 && status <= 299 ? readPage(body, expectsMeta) : undefined),
       judge: (status, body, retryAfterMs) => judgeFailure(status, body, retryAfterMs, sql),
     });
+    if (page.rows > MAX_PAGE_ROWS) {
+      const found = `the API's answer has ${formatCount(page.rows)} rows, ${formatCount(MAX_PAGE_ROWS)} at most`;
+      throw new SourceFault('PAGE_TOO_LARGE', found, { action: 'split' });
+    }
     const stated = page.meta?.lookback_days;
     if (stated !== undefined) lookbackDays = Math.min(lookbackDays ?? stated, stated);
     isCapped = page.meta?.capped === true;

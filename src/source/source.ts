@@ -7,6 +7,12 @@ import type { HistoricalMeta } from '../api-contract/historical.ts';
 import { type FailureKind, Fault } from '../core/errors.ts';
 import type { RowShape } from '../core/json-bytes.ts';
 
+/**
+ * Most rows of a request, even if the API allows more: several pages are in memory at once, and the engine cannot take
+ * more rows a second than this at the API's pace.
+ */
+export const MAX_PAGE_ROWS = 50_000;
+
 export interface Page {
   /** The `data` array as JSON bytes. */
   readonly data: Uint8Array;

@@ -11,13 +11,8 @@ import type { Axis } from '../calendar/window.ts';
 import { MAX_DATE_ROWS } from '../plan/counts.ts';
 import { type Profile, usualProfile } from '../plan/profile.ts';
 import { PROOFS, type Proof } from '../plan/proof.ts';
+import { MAX_PAGE_ROWS } from '../source/source.ts';
 import { StateFile } from './state-file.ts';
-
-/**
- * Most rows of a request, even if the API allows more: several pages are in memory at once, and the engine cannot take
- * more rows a second than this at the API's pace.
- */
-export const MAX_PAGE_ROWS = 50_000;
 
 /** Row limit assumed until an answer reports or shows another. */
 const ASSUMED_ROW_LIMIT = 10_000;

@@ -135,6 +135,26 @@ it('a manifest of a gigabyte is none: it is told, and the run goes on', async ()
   expect(stderr).toContain('1.1 GB');
 });
 
+it('an API that lets one row through a request is told as unusable at once, and by doctor', async () => {
+  const slow = await startService([...SERVE.slice(0, -1), '1']);
+  try {
+    const env = { ...slow.env, FLOWDROP_API_URL: slow.url };
+    const { code, stdout, stderr } = await flowdrop(['--json', 'run', job], { cwd, env });
+    expect(code, stderr).toBe(1);
+    const { dates } = JSON.parse(stdout) as Told;
+    expect(dates).toMatchObject([
+      { date: FIRST, status: 'failed', error: { code: 'ROW_LIMIT_UNUSABLE' } },
+      { date: SECOND, status: 'failed', error: { code: 'ROW_LIMIT_UNUSABLE' } },
+    ]);
+    expect(dates[0]?.error?.message).toContain('1,000 rows of 2026-11-19 need 1,000 requests');
+    expect(slow.requests.length).toBeLessThan(10);
+    const doctor = await flowdrop(['doctor', job], { cwd, env });
+    expect(doctor.stdout.replaceAll(/\s+/g, ' ')).toContain('So few rows in an answer are unusable');
+  } finally {
+    await slow.stop();
+  }
+});
+
 describe('a process that may open', () => {
   const limited = async (files: number, args: readonly string[]) => {
     const child = spawn('sh', ['-c', `ulimit -n ${files}; exec "$0" "$@"`, process.execPath, MAIN, ...args], {

@@ -55,7 +55,10 @@ function* repeat(text: string, bytes: number): Iterable<Buffer> {
   for (let sent = 0; sent < bytes; sent += piece.length) yield piece;
 }
 
-async function ask(url: string, limits: { readonly maxAnswerBytes?: number } = {}): Promise<SourceFault> {
+async function ask(
+  url: string,
+  { tries = TRIES, ...limits }: { readonly maxAnswerBytes?: number; readonly tries?: number } = {},
+): Promise<SourceFault> {
   let now = Date.parse('2026-11-19T23:15:00Z');
   const clock = {
     now: () => now,
@@ -65,11 +68,11 @@ async function ask(url: string, limits: { readonly maxAnswerBytes?: number } = {
   };
   const log = createLog({ level: 'silent', pretty: false, secrets: [KEY], write: () => {} });
   const pacer = createPacer(clock, { requestsPerSecond: 1 });
-  const options = { url, apiKey: KEY, expectsMeta: true, clockOffsetMs: 0, ...limits };
+  const options = { url, apiKey: KEY, expectsMeta: tries > 1, clockOffsetMs: 0, ...limits };
   const source = createHistoricalSource(options, { clock, pacer, log });
   const failure: unknown = await source.ask('SELECT 1').catch((error: unknown) => error);
   if (!(failure instanceof SourceFault)) throw new Error(`no fault of the source: ${String(failure)}`);
-  expect(source.stats.requests).toBe(TRIES);
+  expect(source.stats.requests).toBe(tries);
   return failure;
 }
 
@@ -122,11 +125,41 @@ it('a body that comes byte by byte is given up at the deadline, however lively i
   expect(await ask(url)).toMatchObject({ code: 'API_UNREACHABLE', action: 'fail' });
 });
 
-it('a member of an answer that would fill the memory as values is not parsed', () => {
-  const body = Buffer.concat([
-    Buffer.from('{"data":[],"meta":"'),
-    Buffer.alloc(65 * 1024 ** 2, 'x'),
-    Buffer.from('"}'),
-  ]);
-  expect(() => readEnvelope(body)).toThrow(/a value at byte 18 has 68157442 bytes/);
+describe('an answer that would fill the memory as values is refused while it is walked:', () => {
+  it.each([
+    [
+      'a member beside the rows',
+      '{"data":[],"meta":"',
+      'x'.repeat(2 * 1024 ** 2),
+      '"}',
+      /at most 1048576 bytes beside "data"/,
+    ],
+    [
+      'many members beside the rows',
+      '{"data":[]',
+      ',"a":1'.repeat(600_000),
+      '}',
+      /at most 1048576 bytes beside "data"/,
+    ],
+    ['a row with many members', '{"data":[{"a":1', ',"a":1'.repeat(20_000), '}]}', /at most 10000 members of a row/],
+    ['many tiny rows', '{"data":[{}', ',{}'.repeat(200_000), ']}', /at most 50000 rows at byte 300009/],
+  ])('%s', (_, head, middle, tail, says) => {
+    expect(() => readEnvelope(Buffer.from(head + middle + tail))).toThrow(says);
+  });
+
+  it('the value of a row', () => {
+    const body = Buffer.concat([
+      Buffer.from('{"data":[{"a":"'),
+      Buffer.alloc(65 * 1024 ** 2, 'x'),
+      Buffer.from('"}]}'),
+    ]);
+    expect(() => readEnvelope(body)).toThrow(/a value at byte 9 has 68157448 bytes/);
+  });
+});
+
+it('a page with a few rows too many is split, not asked for again', async () => {
+  const rows = `{"status":"SUCCESS","data":[{}${',{}'.repeat(50_000)}]}`;
+  const failure = await ask(await serve(head('200 OK', rows.length), () => [Buffer.from(rows)]), { tries: 1 });
+  expect(failure).toMatchObject({ code: 'PAGE_TOO_LARGE', action: 'split' });
+  expect(failure.message).toContain('50,001 rows, 50,000 at most');
 });

@@ -13,14 +13,14 @@ import { planAhead } from '../../plan/ahead.ts';
 import { settledAt } from '../../plan/dates.ts';
 import { listGaps, type PackedWindow } from '../../plan/pack.ts';
 import { buildPageEnds, parsePageEnds } from '../../plan/statement.ts';
-import { type Source, SourceFault } from '../../source/source.ts';
+import { MAX_PAGE_ROWS, type Source, SourceFault } from '../../source/source.ts';
 import { openStage } from '../../stage/engine-stage.ts';
 import type { Stage } from '../../stage/stage.ts';
-import { MAX_PAGE_ROWS } from '../../state/limits.ts';
 import type { Staging } from '../../state/staging.ts';
 import { earliestNow } from '../clocks.ts';
 import type { ExportContext } from '../export-context.ts';
 import { fetchWindows } from './fetch.ts';
+import { assertFewPages } from './windows.ts';
 
 export interface StagedAhead {
   /** The session; null if none is going on. */
@@ -171,6 +171,7 @@ async function findPages(
       // The first answer of an API has its row limit.
       if (limits.rowLimit !== limit && isFirst) continue;
       const { rows, ends } = parsePageEnds(page.firstRow);
+      assertFewPages(date, rows, limit);
       const bounds = [from, ...ends];
       const windows = ends.map((end, at) => ({ date, from: bounds[at] ?? from, to: end, rows: limit, exact: true }));
       return { windows, rows };

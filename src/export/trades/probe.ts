@@ -12,8 +12,8 @@ import { buildGroupProbe, buildJoinedProbe, buildNotchedProbe, GROUP_PREFIX } fr
 import { cutStretch } from '../../plan/profile.ts';
 import { listHashedColumns } from '../../plan/proof.ts';
 import { buildProbe, canCutBySymbol, type ProbeSpan } from '../../plan/statement.ts';
-import { type Page, type Source, SourceFault } from '../../source/source.ts';
-import { type ApiLimits, MAX_PAGE_ROWS } from '../../state/limits.ts';
+import { MAX_PAGE_ROWS, type Page, type Source, SourceFault } from '../../source/source.ts';
+import type { ApiLimits } from '../../state/limits.ts';
 import { MAX_ODD_ANSWERS, readCounts } from './counts-answer.ts';
 import { assertCountedOnce } from './custom-sql.ts';
 import { isRefusedSql, type ProofDeps, proofOf, withProof } from './recount-proof.ts';

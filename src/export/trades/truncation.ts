@@ -6,8 +6,7 @@
 import type { SqlJob } from '../../job/job.ts';
 import type { DayCounts } from '../../plan/counts.ts';
 import { countWhole, type PackedWindow } from '../../plan/pack.ts';
-import type { Page } from '../../source/source.ts';
-import { MAX_PAGE_ROWS } from '../../state/limits.ts';
+import { MAX_PAGE_ROWS, type Page } from '../../source/source.ts';
 import { countWindow, type WindowDeps } from './windows.ts';
 
 /** What the pages of a date show about an unknown row limit. */

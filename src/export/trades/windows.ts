@@ -40,7 +40,7 @@ export async function planWindows(
 ): Promise<readonly PackedWindow[]> {
   const covered = (await stage.windows()).map(({ window }) => window);
   const limit = deps.limits.rowLimit;
-  assertFew(stage.date, counts, limit);
+  assertFewPages(stage.date, sumCounts(counts).rows, limit);
   if (job.source.kind === 'aggregate') return packGroups(stage.date, counts, covered, limit);
   const packing = planPacking(stage.date, counts, covered, limit);
   const { refusedRows: refused, passedRows: passed } = deps.limits;
@@ -59,9 +59,21 @@ export async function planWindows(
   return packToTheRow(stage.date, counts, covered, limit, places);
 }
 
-/** @throws Fault `DATE_TOO_LARGE` */
-function assertFew(date: string, counts: DayCounts, limit: number): void {
-  const { rows } = sumCounts(counts);
+/** Below this many rows in a page, only a small date is worth fetching: a session of the market would take days. */
+export const FEW_PAGE_ROWS = 100;
+const FEW_PAGES = 1_000;
+
+/**
+ * Fails before the first page of a date that cannot be fetched in time.
+ * @throws Fault `ROW_LIMIT_UNUSABLE`, `DATE_TOO_LARGE`
+ */
+export function assertFewPages(date: string, rows: number, limit: number): void {
+  if (rows > limit && (limit === 1 || (limit < FEW_PAGE_ROWS && rows / limit > FEW_PAGES))) {
+    const needed = `${formatCount(rows)} rows of ${date} need ${formatCount(Math.ceil(rows / limit))} requests`;
+    throw new Fault('ROW_LIMIT_UNUSABLE', `the API's row limit is ${limit}, which is unusable: ${needed}`, {
+      hint: 'Nothing was fetched. `flowdrop doctor` shows the row limit. The key may be a capped trial, or the server set up wrong: ask the provider.',
+    });
+  }
   if (rows / limit <= MAX_DATE_PAGES) return;
   const pages = `${formatCount(rows)} rows of ${date} at ${formatCount(limit)} per page need ${formatCount(Math.ceil(rows / limit))} requests`;
   throw new Fault('DATE_TOO_LARGE', `${pages}; ${formatCount(MAX_DATE_PAGES)} at most`, {

@@ -13,6 +13,7 @@ import { formatCount } from '../../core/units.ts';
 import { type ClockRule, earliestNow, readWitnesses } from '../../export/clocks.ts';
 import type { OpenedSource } from '../../export/job-source.ts';
 import { isRefusal } from '../../export/trades/session-ends.ts';
+import { FEW_PAGE_ROWS } from '../../export/trades/windows.ts';
 import { lookbackOf } from '../../plan/lookback.ts';
 import { visibleSince } from '../../plan/session-end.ts';
 import { buildNewest, buildPage } from '../../plan/statement.ts';
@@ -153,6 +154,9 @@ function describeLimits(check: string, meta: HistoricalMeta): Finding {
       : []),
     ...(delay > MINIMUM_DATA_DELAY_MINUTES
       ? [`Rows come ${delay} minutes late, not ${MINIMUM_DATA_DELAY_MINUTES}: schedule the job later.`]
+      : []),
+    ...(rows < FEW_PAGE_ROWS
+      ? ['So few rows in an answer are unusable: runs fail large dates at once. Ask the provider.']
       : []),
     ...(capped
       ? [`The trial caps an answer at ${formatCount(rows)} rows: dates are complete, with more requests.`]

@@ -8,7 +8,8 @@ import { recountDate } from '../../../src/export/trades/recount.ts';
 import { planSpans } from '../../../src/export/trades/scan.ts';
 import { planWindows } from '../../../src/export/trades/windows.ts';
 import type { Source } from '../../../src/source/source.ts';
-import { ApiLimits, MAX_PAGE_ROWS } from '../../../src/state/limits.ts';
+import { MAX_PAGE_ROWS } from '../../../src/source/source.ts';
+import { ApiLimits } from '../../../src/state/limits.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { createJob, DATE } from '../../support/trades.ts';
 
