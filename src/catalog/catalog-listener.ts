@@ -16,6 +16,8 @@ export interface CatalogListenerOptions {
   readonly address: ListenAddress;
   /** The name of the caller with this bearer token; `undefined` for a wrong one. Absent: callers need no token. */
   readonly identify?: ((token: string) => string | undefined) | undefined;
+  /** Counts wrong tokens by address: whole seconds to wait, or 0. */
+  readonly wrongKeys: { admit(address: string): number };
   /** Where clients find the store, in the words of Iceberg's clients; no credentials. */
   readonly clientDefaults: Readonly<Record<string, string>>;
   readonly log: Log;
@@ -54,8 +56,8 @@ async function answerOrFail(options: CatalogListenerOptions, request: HeardReque
 }
 
 function admit(
-  { identify, address }: CatalogListenerOptions,
-  { headers }: HeardRequest,
+  { identify, address, wrongKeys }: CatalogListenerOptions,
+  { headers, remote }: HeardRequest,
 ): { readonly caller?: string | undefined; readonly refusal?: ReadyAnswer } {
   if (identify === undefined) {
     const known = ['localhost', '127.0.0.1', '::1', address.host.toLowerCase()];
@@ -66,6 +68,12 @@ function admit(
   const token = /^bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1];
   const caller = token === undefined ? undefined : identify(token);
   if (caller !== undefined) return { caller };
+  const waitSeconds = token === undefined ? 0 : wrongKeys.admit(remote);
+  if (waitSeconds > 0) {
+    const slow = `Too many wrong keys from this address; try again in ${waitSeconds} s.`;
+    const late = answerError({ code: 429, type: 'TooManyRequestsException', message: slow });
+    return { refusal: { ...late, headers: { ...late.headers, 'retry-after': String(waitSeconds) } } };
+  }
   const message = 'This catalog needs a flowdrop key as bearer token: set `token` in the client.';
   const answer = answerError({ code: 401, type: 'NotAuthorizedException', message });
   return { refusal: { ...answer, headers: { ...answer.headers, 'www-authenticate': 'Bearer' } } };

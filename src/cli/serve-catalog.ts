@@ -2,8 +2,10 @@
 import { startCatalog } from '../catalog/catalog-listener.ts';
 import { CATALOG_NAMESPACE } from '../catalog/read-only-catalog.ts';
 import { Fault } from '../core/errors.ts';
+import { WRONG_KEY_PACE } from '../service/access/gate.ts';
 import { openKeys } from '../service/access/key-source.ts';
 import type { Caller } from '../service/access/keys.ts';
+import { KeyPace } from '../service/access/pace.ts';
 import { SERVICE_DEFAULTS } from '../service/options.ts';
 import type { CliContext } from './context.ts';
 
@@ -43,6 +45,7 @@ export async function serveCatalog(
       store,
       address: { host, port },
       identify: keys && ((token) => nameReader(keys.ring.identify(token))),
+      wrongKeys: new KeyPace(clock, WRONG_KEY_PACE),
       clientDefaults: store.url.startsWith('s3://') ? service.readS3Defaults() : {},
       log,
       clock,

@@ -268,6 +268,9 @@ describe('a catalog with keys', () => {
       const { body, headers } = await ask('/v1/config', {}, url);
       expect(body.error).toMatchObject({ type: 'NotAuthorizedException', code: 401 });
       expect(headers.get('www-authenticate')).toBe('Bearer');
+      const wrong = await Promise.all(Array.from({ length: 20 }, () => status('cus_wrong')));
+      expect(wrong.filter((code) => code === 429).length).toBeGreaterThan(0);
+      expect(await status(key)).toBe(200);
       const said = served.log.join('\n');
       expect(said).toContain('"caller":"desk"');
       for (const secret of [key, 'cus_plain_key_4711', 'cus_wrong']) expect(said).not.toContain(secret);

@@ -26,4 +26,4 @@ it('below folders named column=value, {a,b}, * and ?, a day is sealed, verified 
   expect(asked.code, asked.stderr).toBe(0);
   expect(asked.stdout).toContain('"n":300');
   expect(asked.stdout).toMatch(/"has_symbols":(?:1|true)/);
-});
+}, 240_000);

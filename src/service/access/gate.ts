@@ -32,7 +32,7 @@ const SNAPSHOT_PACE = { requestsPerSecond: 1, burst: 10 } as const;
 /** A person or a script logs in a few times a day; ten logins at once are a team that shares one key. */
 const LOGIN_PACE = { requestsPerSecond: 1, burst: 10 } as const;
 /** A person mistypes a key a few times; a script that tries many fills the log and costs a comparison each. */
-const WRONG_KEY_PACE = { requestsPerSecond: 1, burst: 10 } as const;
+export const WRONG_KEY_PACE = { requestsPerSecond: 1, burst: 10 } as const;
 
 export class Gate {
   readonly #keys: KeyRing;
