@@ -8,7 +8,7 @@ import { addDays } from '../calendar/wall-clock.ts';
 import { parquetFile } from '../engine/literal.ts';
 import { fetchFile } from '../ledger/history.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
+import { listSealedDates, readValidManifest } from '../ledger/sealed-dates.ts';
 import type { Store } from '../store/store.ts';
 
 interface LaterDeps {
@@ -20,7 +20,7 @@ interface LaterDeps {
  * Calls `use` with a table of the ids of these drops; `undefined` if there are none.
  * @param since ISO instant: what was sealed before cannot have the rows, because they were still of this date
  * @param path local; names of the copies begin with it, which are removed afterwards
- * @throws StoreFault; Fault `MANIFEST_INVALID`
+ * @throws StoreFault
  */
 export async function withLaterDrops<Result>(
   { store, signal }: LaterDeps,
@@ -36,7 +36,7 @@ export async function withLaterDrops<Result>(
   try {
     for (const other of await listSealedDates(store, dataset)) {
       if (other === date || other < from || other > to) continue;
-      const manifest = await readManifest(store, dataset, other);
+      const manifest = await readValidManifest(store, dataset, other);
       if (manifest === undefined || manifest.rows === 0 || manifest.sealed_at < since) continue;
       if (!manifest.schema.some(({ name }) => name === 'id')) continue;
       const copy = `${path}.${other}`;

@@ -6,7 +6,7 @@ import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { isHalfDay, previousSessions } from '../../calendar/session.ts';
 import { makeFolder } from '../../core/folder.ts';
-import { quoteString } from '../../engine/literal.ts';
+import { parquetFile } from '../../engine/literal.ts';
 import type { Job, SqlJob } from '../../job/job.ts';
 import { fetchFile } from '../../ledger/history.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
@@ -74,7 +74,7 @@ export class LikeSessions {
     const lastSecond = lastTradeSecond(date, calendar);
     const times = await this.#withFile(manifest, manifest.counts, async (path) => {
       const cells = await engine.rows<{ readonly second: number; readonly n: number }>(
-        `SELECT second, toFloat64(rows) AS n FROM file(${quoteString(path)}, Parquet, 'symbol Nullable(String), second Int32, rows Int64') WHERE symbol IS NULL`,
+        `SELECT second, toFloat64(rows) AS n FROM ${parquetFile(path, 'symbol Nullable(String), second Int32, rows Int64')} WHERE symbol IS NULL`,
       );
       return shapeTimes(
         cells.map(({ second, n }) => ({ second, rows: n })),
