@@ -159,3 +159,35 @@ test.each([
 ])('Retry-After "%s" is %s ms', (header, expected) => {
   expect(parseRetryAfter(header, Date.parse('2026-11-20T12:00:00Z'))).toBe(expected);
 });
+
+describe('an answer that would fill the memory as values is refused while it is walked:', () => {
+  test.each([
+    [
+      'a member beside the rows',
+      '{"data":[],"meta":"',
+      'x'.repeat(2 * 1024 ** 2),
+      '"}',
+      /at most 1048576 bytes beside "data"/,
+    ],
+    [
+      'many members beside the rows',
+      '{"data":[]',
+      `,"a":"${'x'.repeat(1_000)}"`.repeat(2_000),
+      '}',
+      /at most 1048576 bytes beside "data"/,
+    ],
+    ['a row with many members', '{"data":[{"a":1', ',"a":1'.repeat(20_000), '}]}', /at most 10000 members of a row/],
+    ['many tiny rows', '{"data":[{}', ',{}'.repeat(200_000), ']}', /at most 50000 rows at byte 300009/],
+  ])('%s', (_, head, middle, tail, says) => {
+    expect(() => readEnvelope(Buffer.from(head + middle + tail))).toThrow(says);
+  });
+
+  test('the value of a row', () => {
+    const body = Buffer.concat([
+      Buffer.from('{"data":[{"a":"'),
+      Buffer.alloc(65 * 1024 ** 2, 'x'),
+      Buffer.from('"}]}'),
+    ]);
+    expect(() => readEnvelope(body)).toThrow(/a value at byte 9 has 68157448 bytes/);
+  });
+});

@@ -7,7 +7,6 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createLog } from '../../src/core/log.ts';
-import { readEnvelope } from '../../src/source/envelope.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { SourceFault } from '../../src/source/source.ts';
 import { createPacer } from '../support/pacer.ts';
@@ -123,38 +122,6 @@ it('a body that comes byte by byte is given up at the deadline, however lively i
     socket.once('close', () => clearInterval(drip));
   });
   expect(await ask(url)).toMatchObject({ code: 'API_UNREACHABLE', action: 'fail' });
-});
-
-describe('an answer that would fill the memory as values is refused while it is walked:', () => {
-  it.each([
-    [
-      'a member beside the rows',
-      '{"data":[],"meta":"',
-      'x'.repeat(2 * 1024 ** 2),
-      '"}',
-      /at most 1048576 bytes beside "data"/,
-    ],
-    [
-      'many members beside the rows',
-      '{"data":[]',
-      ',"a":1'.repeat(600_000),
-      '}',
-      /at most 1048576 bytes beside "data"/,
-    ],
-    ['a row with many members', '{"data":[{"a":1', ',"a":1'.repeat(20_000), '}]}', /at most 10000 members of a row/],
-    ['many tiny rows', '{"data":[{}', ',{}'.repeat(200_000), ']}', /at most 50000 rows at byte 300009/],
-  ])('%s', (_, head, middle, tail, says) => {
-    expect(() => readEnvelope(Buffer.from(head + middle + tail))).toThrow(says);
-  });
-
-  it('the value of a row', () => {
-    const body = Buffer.concat([
-      Buffer.from('{"data":[{"a":"'),
-      Buffer.alloc(65 * 1024 ** 2, 'x'),
-      Buffer.from('"}]}'),
-    ]);
-    expect(() => readEnvelope(body)).toThrow(/a value at byte 9 has 68157448 bytes/);
-  });
 });
 
 it('a page with a few rows too many is split, not asked for again', async () => {
