@@ -104,7 +104,7 @@ function secondOf({ values }: TableRow): number {
 }
 
 /** What may happen to rows. */
-export const MOVES = ['rows-appear', 'rows-vanish', 'rows-change', 'rows-replaced'] as const;
+export const MOVES = ['rows-appear', 'rows-vanish', 'rows-change', 'rows-replaced', 'rows-twice'] as const;
 export type Move = (typeof MOVES)[number];
 
 export type Spread = 'near' | 'far' | 'burst';
@@ -141,6 +141,8 @@ export function planAlteration({ move, rows: count, spread, seed }: Alteration, 
         remove: chosen.map(({ id }) => id),
         add: chosen.map((row, at) => ({ ...rename(row, `${shuffle(seed, at)}-r${at}`) })),
       };
+    case 'rows-twice':
+      return { remove: [], add: chosen.map((row, at) => rename(row, `${shuffle(seed, at)}-t${at}`)) };
     default:
       return move satisfies never;
   }

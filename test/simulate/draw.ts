@@ -105,6 +105,9 @@ const TROUBLES = [
   'rows',
 ] as const;
 
+/** How often a move is of all rows of a date: re-keyed, loaded twice, gone. */
+const MANY_SHARE = 0.15;
+
 export function drawLife(seed: number): DrawnLife {
   const random = createRandom(Math.imul(seed, 2_654_435_761));
   const below = (most: number) => Math.floor(random() * most);
@@ -122,7 +125,8 @@ export function drawLife(seed: number): DrawnLife {
   const closed = listSessions(addDays(first, -20), addDays(end, 20)).filter((date) => !open.includes(date));
   const calendar = { ...NO_OVERRIDE, closed: new Set(closed) };
   const drawMove = (date: string): RowMove => ({
-    ...{ date, move: pick(MOVES), rows: 1 + below(6), spread: pick(['near', 'far'] as const) },
+    ...{ date, move: pick(MOVES), rows: random() < MANY_SHARE ? 60 : 1 + below(6) },
+    spread: pick(['near', 'far'] as const),
     seed: below(2 ** 31),
   });
   const drawTrouble = () => drawRunTrouble(random, () => drawMove(pick(dates)));

@@ -49,7 +49,12 @@ interface Sealed {
   readonly revision: number;
   readonly rows: number;
   readonly sealed_at: string;
+  readonly held?: string;
 }
+
+/** Rows that may be gone, or repeat others, without a doubt: the lives' dates are small. */
+const FEW_GONE = 5;
+const FEW_REPEATED = 10;
 
 export async function judgeLife(lived: Lived): Promise<Verdict> {
   const { drawn, storeFolder, runs } = lived;
@@ -125,6 +130,16 @@ function compareRows(
   const last = versions.at(-1);
   const isPresent = last !== undefined && last.rows.size > 0;
   const difference = last && describeDifference(drop, last, versions);
+  if (manifest.held !== undefined) {
+    // It has the rows of an earlier state, and the source was in one that is no news to it.
+    const isState = versions.some((version) => describeDifference(drop, version, versions) === undefined);
+    const isDoubtful = versions.some(({ rows: has }) => {
+      const gone = [...drop.keys()].filter((id) => !has.has(id)).length;
+      return gone > FEW_GONE || [...has.keys()].filter((id) => !drop.has(id)).length > FEW_REPEATED;
+    });
+    if (isState && isDoubtful && entry?.condition === 'degraded') return { isLast: false };
+    return { problem: `${date} is held (${manifest.held}), without a reason: ${difference}`, isLast: false };
+  }
   const isLast = last !== undefined && difference === undefined;
   const { audit } = entry ?? {};
   const fail = (problem: string) => ({ problem: `${date} ${problem}`, isLast });

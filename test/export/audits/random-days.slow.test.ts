@@ -1,6 +1,6 @@
 /**
  * Random days whose sealed rows move at the source: late, corrected with and without a newer update mark, replaced under
- * other ids, gone; at both entry points, in both orders of the table, with a run that fails or is stopped in its audit. After
+ * other ids (a few or all), loaded twice, gone; at both entry points, in both orders of the table, with a run that fails or is stopped in its audit. After
  * the next run every row of the source is in the drop. Requests are printed beside those of exporting the same dates anew.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -53,10 +53,16 @@ describe('random days', () => {
         );
         await days.run(options);
         const vanished = new Map<string, readonly string[]>();
+        const doubled = new Map<string, readonly unknown[]>();
         let full = 0;
         for (const [at, date] of DATES.entries()) {
           const moved = await moveRows(days, date, { below, createRow, rows: sizes[at] ?? 0 });
           vanished.set(date, moved.gone);
+          if (moved.isDoubled)
+            doubled.set(
+              date,
+              (await days.rows(date)).map(({ id }) => id),
+            );
           if (moved.count > 0) full += Math.ceil((sizes[at] ?? 0) / LIMIT) + USUAL;
         }
         const trouble = pick('none', 'fault', 'stop');
@@ -77,6 +83,13 @@ describe('random days', () => {
         const { audits } = await days.run(options);
         requests += days.auditRequests();
         for (const date of DATES) {
+          const before = doubled.get(date);
+          if (before !== undefined) {
+            expect((await days.rows(date)).map(({ id }) => id)).toEqual(before);
+            expect([date, audits[date]?.result]).toEqual([date, 'differs']);
+            expect(await days.entry(date)).toMatchObject({ condition: 'degraded' });
+            continue;
+          }
           const gone = options.rule === 'mirror' ? [] : (vanished.get(date) ?? []);
           await days.expectEqual(date, gone);
           expect([date, audits[date]?.result]).toEqual([date, gone.length > 0 ? 'differs' : 'equal']);
@@ -108,22 +121,31 @@ async function moveRows(days: AuditedDays, date: string, { below, createRow, row
       .filter((row) => !ids.has(String(row['id'])) && ids.add(String(row['id'])))
       .map((row) => String(row['id']));
   const list = (of: readonly string[]) => of.map((id) => `'${id}'`).join(', ');
-  const late = Array.from({ length: below(5) }, (_, k) => createRow(date, below(rows), { id: `late-${k}` }));
+  const late = Array.from({ length: below(5) }, (_, k) =>
+    createRow(date, below(rows), { id: `late-${k}`, price: 1_000 + k }),
+  );
   const marked = choose(below(20));
   const silent = choose(below(4));
   const gone = choose(below(3));
-  const replaced = choose(below(3));
+  const fate = below(6);
+  // All of them now and then: what is chosen before keeps its id.
+  const replaced = choose(fate === 0 ? rows * 4 : below(3));
+  const isDoubled = fate === 1;
   await insertTrades(days.engine, late);
   const where = (of: readonly string[]) => `WHERE id IN (${list(of)}) SETTINGS mutations_sync = 2`;
   const update = 'ALTER TABLE RawOptionTrades UPDATE';
   if (marked.length > 0)
     await days.engine.command(`${update} premium = premium * 3, updated_timestamp = '1799000000000' ${where(marked)}`);
   if (silent.length > 0) await days.engine.command(`${update} price = price + 1 ${where(silent)}`);
+  if (isDoubled)
+    await days.engine.command(
+      `INSERT INTO RawOptionTrades SELECT * REPLACE (concat('twice-', id) AS id) FROM RawOptionTrades WHERE date = '${date}'`,
+    );
   if (replaced.length > 0)
     await days.engine.command(
       `INSERT INTO RawOptionTrades SELECT * REPLACE (concat('again-', id) AS id) FROM (SELECT * FROM RawOptionTrades WHERE id IN (${list(replaced)}))`,
     );
-  const vanished = [...gone, ...replaced];
-  if (vanished.length > 0) await days.engine.command(`DELETE FROM RawOptionTrades WHERE id IN (${list(vanished)})`);
-  return { gone: vanished, count: late.length + marked.length + silent.length + vanished.length };
+  const old = [...gone, ...replaced];
+  if (old.length > 0) await days.engine.command(`DELETE FROM RawOptionTrades WHERE id IN (${list(old)})`);
+  return { gone, isDoubled, count: late.length + marked.length + silent.length + old.length };
 }
