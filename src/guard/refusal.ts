@@ -62,10 +62,14 @@ export function toRefusal(error: unknown, sql: string): unknown {
   return error;
 }
 
+/** CANNOT_READ_ALL_DATA and INCORRECT_DATA: of a statement's values, or of a file's bytes. */
+const UNREADABLE = new Set([33, 117]);
+
 /** The file in which the engine found bytes that cannot be right; `undefined` if that is not why it failed. */
-export function findDamagedFile({ message }: EngineFault): string | undefined {
-  // Expressions of the statement are also computed while a file is read.
-  if (message.includes("while executing 'FUNCTION")) return undefined;
+export function findDamagedFile({ message, clickhouseCode: code }: EngineFault): string | undefined {
+  // Expressions of the statement are also computed, and its values converted, while a file is read.
+  const isOfStatement = Object.values(REASON_CODES).some((codes) => Object.values(codes).includes(code));
+  if (message.includes("while executing 'FUNCTION") || (isOfStatement && !UNREADABLE.has(code))) return undefined;
   return /\(in file\/uri ([^)]*)\)/.exec(message)?.[1];
 }
 
