@@ -37,6 +37,8 @@ const CHUNK_BYTES = 16_384;
 
 export async function startClickHouseFront(): Promise<ClickHouseFront> {
   const engine = await openEmbeddedEngine();
+  // A server's own database; ours has its tables elsewhere.
+  await engine.command('USE default');
   const statements: string[] = [];
   const hooks: Pick<ClickHouseFront, 'onStatement'> = { onStatement: undefined };
   const takeTurn = createTurns();
