@@ -335,6 +335,8 @@ describe('a recount', () => {
   it('cries no alarm over ids that come again in other seconds, and does over rows that came late', async () => {
     const rows = Array.from({ length: 300 }, (_, k) => ({
       id: `id-${k % 290}`,
+      // A later one would be a newer version of the trade.
+      updated_timestamp: '1795208400000',
       time: `2026-11-20 1${k % 6}:${String(k % 60).padStart(2, '0')}:0${Math.floor(k / 290)}`,
     }));
     const file = await writeTradeFile(rows);

@@ -69,8 +69,10 @@ function recordCalls(own: Store, calls: string[]): Store {
 
 interface Night {
   readonly nowMs?: number;
-  /** Dates that the source has no rows of. */
+  /** Dates that the source has no rows of the job of. */
   readonly empty?: readonly string[];
+  /** Of these, dates with rows that do not meet the job's filter. */
+  readonly unmatched?: readonly string[];
   readonly range?: DateRange;
   readonly of?: typeof job;
   /** Dates with rows on the disk. */
@@ -91,6 +93,7 @@ async function run(
   const plan: RunPlan = {
     lookback,
     empty,
+    unmatched: new Set(night.unmatched),
     held: [],
     dates: dates.map((date) => ({ date, counts: [], rows: 1, pages: 1, expiresAtMs: expiresAt(date) })),
   };
@@ -162,7 +165,9 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
     it('tells the loss of a date that has rows on this disk, when nothing was ever sealed', async () => {
       const late = { nowMs: NOW + 20 * DAY_MS, empty: listSessions('2026-11-20', '2026-12-31') };
       expect((await run(late)).lost).toEqual([]);
-      expect((await run({ ...late, staged: ['2026-11-20'], of: filtered })).lost).toEqual(['2026-11-20']);
+      // Also where the job has a filter: nobody looked at the dates after it while they could be fetched.
+      const lost = ['2026-11-20', '2026-11-23', '2026-11-24', '2026-11-25'];
+      expect((await run({ ...late, staged: ['2026-11-20'], of: filtered })).lost).toEqual(lost);
       expect((await run({ ...late, staged: ['2026-11-20'] })).conditions.get('2026-11-20')).toBe('expired');
     });
 
@@ -288,14 +293,15 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
       expect((await said())['2026-11-18']).toBe('degraded');
     });
 
-    it('of a job with a condition of its own has no session without matching rows, then or later', async () => {
-      await run({ of: filtered, empty: ['2026-11-10', '2026-11-17'] });
-      expect(Object.keys(await said())).not.toContain('2026-11-17');
+    it('keeps sessions without rows that meet the job’s filter as empty, and counts them as no loss', async () => {
+      const empty = ['2026-11-10', '2026-11-17'];
+      await run({ of: filtered, empty, unmatched: empty });
+      expect((await said())['2026-11-17']).toBe('empty');
       expect((await said())['2026-11-11']).toBe('pending');
       const after = await run({ of: filtered, nowMs: NOW + 20 * DAY_MS });
       expect(after.lost).toContain('2026-11-11');
       expect(after.lost).not.toContain('2026-11-10');
-      expect(Object.keys(await said())).not.toContain('2026-11-10');
+      expect((await said())['2026-11-10']).toBe('empty');
     });
   });
 });
