@@ -47,7 +47,7 @@ export async function compareWithSealed(
   const hasIds = namesOf(draft.schema).includes('id') && namesOf(sealed.schema).includes('id');
   const plain = await compareFiles(file.engine, sides.before, sides.after, hasIds ? ['id'] : job.drop.sort);
   const { changes, doubt } =
-    hasIds && isSameSelection(draft, sealed)
+    hasIds && isSameSelection(job, draft, sealed)
       ? await judgeTrades(deps, sealed, file, sides, plain, kept)
       : { changes: plain, doubt: judgeRows(job, sealed, draft) };
   // The same rows with other types, in another order, or now complete, make a new revision.
@@ -61,17 +61,18 @@ export async function compareWithSealed(
   return { unchanged: isWhole, changes: isWhole ? changes : null, doubt };
 }
 
-/** Another condition of the job selects other rows, which are no change at the source. */
-function isSameSelection(draft: ManifestDraft, sealed: Manifest): boolean {
-  return draft.filter === sealed.filter;
+/** Another condition or other SQL of the job selects other rows, which are no change at the source. */
+function isSameSelection({ source }: Job, draft: ManifestDraft, sealed: Manifest): boolean {
+  const isOwn = 'sql' in source && source.sql !== '';
+  return draft.filter === sealed.filter && (!isOwn || draft.query.sql === sealed.query.sql);
 }
 
 /**
  * By the numbers of rows alone, of trades behind groups for instance. Snapshots are not compared: later ones differ.
  */
-function judgeRows({ source }: Job, sealed: Manifest, draft: ManifestDraft): string | undefined {
-  const isOther = source.kind === 'aggregate' ? draft.query.sql !== sealed.query.sql : !isSameSelection(draft, sealed);
-  if (isOther || source.kind === 'snapshots') return undefined;
+function judgeRows(job: Job, sealed: Manifest, draft: ManifestDraft): string | undefined {
+  const { source } = job;
+  if (source.kind === 'snapshots' || !isSameSelection(job, draft, sealed)) return undefined;
   const rowsOf = ({ rows, source_rows: counted }: ManifestDraft) =>
     source.kind === 'aggregate' ? (counted ?? 0) : rows;
   const had = rowsOf(sealed);
