@@ -16,7 +16,7 @@ import { addDays, parseWallClock } from '../../src/calendar/wall-clock.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
 import type { MailFault } from '../chaos/mail.ts';
-import { createRow, MOVES, type Move, type Spread, type TableRow } from '../chaos/rows.ts';
+import { createRow, LIFE_MOVES, type Move, type Spread, type TableRow } from '../chaos/rows.ts';
 import { createFaultChoice, type Fault, type FaultKind } from '../support/fault-plan.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createRandom } from '../support/random.ts';
@@ -125,7 +125,7 @@ export function drawLife(seed: number): DrawnLife {
   const closed = listSessions(addDays(first, -20), addDays(end, 20)).filter((date) => !open.includes(date));
   const calendar = { ...NO_OVERRIDE, closed: new Set(closed) };
   const drawMove = (date: string): RowMove => ({
-    ...{ date, move: pick(MOVES), rows: random() < MANY_SHARE ? 60 : 1 + below(6) },
+    ...{ date, move: pick(LIFE_MOVES), rows: random() < MANY_SHARE ? 60 : 1 + below(6) },
     spread: pick(['near', 'far'] as const),
     seed: below(2 ** 31),
   });
