@@ -71,12 +71,6 @@ export function keepRecords(file: DropSource, condition: string | null, hasGaps:
 }
 
 /**
- * Orders the trades of a day by time, then by id. One text, a time of fixed width before the id, because the engine
- * compares one text several times faster than a pair (2 s instead of 7 s for `argMax` over 7 M rows).
- */
-export const RECORD_ORDER = 'concat(toString(toUnixTimestamp64Milli(time)), id)';
-
-/**
  * @returns the names of all columns
  * @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the job's column list lacks columns that the report needs
  */

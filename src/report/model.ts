@@ -301,6 +301,8 @@ export interface Exposure {
   readonly total: ExposureSums;
   /** Symbols left out because no record had a price of the underlying. */
   readonly unpricedSymbols: number;
+  /** Records whose price of the underlying is odd beside its neighbors in time, and the first symbols; absent without any. */
+  readonly oddPrices?: { readonly records: number; readonly symbols: readonly string[] } | undefined;
   /** Largest absolute net exposure first (at most 10). */
   readonly top: readonly RankedExposure[];
   /** The detailed symbols: the watchlist's, or without one `lead`. */

@@ -68,8 +68,10 @@ export function sumWhere(condition: string, value: string): string {
 }
 
 /** Bullish and bearish premium of a group of contracts; a record without a premium adds nothing. */
-export const SIDE_SUMS = `${sumWhere("sentiment = 'BULLISH' AND premium IS NOT NULL", 'premium')} AS bullish,
-  ${sumWhere("sentiment = 'BEARISH' AND premium IS NOT NULL", 'premium')} AS bearish`;
+export const SIDE_SUMS: readonly ColumnSql[] = [
+  ['bullish', sumWhere("sentiment = 'BULLISH' AND premium IS NOT NULL", 'premium')],
+  ['bearish', sumWhere("sentiment = 'BEARISH' AND premium IS NOT NULL", 'premium')],
+];
 
 /** Null if no record that satisfies the condition has a number. */
 export function sumKnown(condition: string, value: string): string {
@@ -95,7 +97,8 @@ export function buildPartList(hasGaps: boolean): string {
     .join(', ');
 }
 
-function writeColumn([column, sql]: ColumnSql): string {
+/** A column of a SELECT list. */
+export function writeColumn([column, sql]: ColumnSql): string {
   return `${sql} AS ${column}`;
 }
 

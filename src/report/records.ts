@@ -39,7 +39,7 @@ const NAMED_ROOT = `left(replace(coalesce(option_symbol, ''), ' ', ''), -${SYMBO
 /** The option symbol, or the symbol of the underlying if there is none, without blanks. */
 const CONTRACT = "coalesce(nullif(replace(option_symbol, ' ', ''), ''), replace(symbol, ' ', ''))";
 /** The root of a contract's key. A text that is too short for an option symbol is a root of its own. */
-const ROOT = `coalesce(nullif(left(${CONTRACT}, -${SYMBOL_TAIL}), ''), ${CONTRACT})`;
+export const ROOT = `coalesce(nullif(left(${CONTRACT}, -${SYMBOL_TAIL}), ''), ${CONTRACT})`;
 /** Some sources compute strikes, with noise in the last digits: 20.1 and 20.100000000000005 are one strike. */
 const THOUSANDTHS = 'floor(strike * 1000 + 0.5)';
 export const STRIKE = `${THOUSANDTHS} / 1000`;
@@ -50,10 +50,16 @@ const HAS_MONTHLY_ROOT = `${NAMED_ROOT} IN (${quoteList(MONTHLY_SETTLED_AT_OPEN)
 /**
  * Whether a contract settled at the opening of this date, on which it expires. A contract without an option symbol could
  * be the sibling that lives to the close: it counts.
+ * @param columns the names of the contract's columns, where they are not those of a record
  */
-export function isSettledOn(date: string): string {
-  const isNamed = monthlyExpiration(date) === date ? ` OR ${HAS_MONTHLY_ROOT}` : '';
-  return `(coalesce(expiration_date = DATE '${date}', false) AND (${IS_ALWAYS_SETTLED}${isNamed}))`;
+export function isSettledOn(
+  date: string,
+  columns = { symbol: 'symbol', option_symbol: 'option_symbol', expiration_date: 'expiration_date' },
+): string {
+  const isNamed =
+    monthlyExpiration(date) === date ? ` OR ${HAS_MONTHLY_ROOT.replace('option_symbol', columns.option_symbol)}` : '';
+  const isAlways = IS_ALWAYS_SETTLED.replace('symbol', columns.symbol);
+  return `(coalesce(${columns.expiration_date} = DATE '${date}', false) AND (${isAlways}${isNamed}))`;
 }
 
 /** Years whose holidays on a third Friday are listed: those of the data that the API can have. */
@@ -142,13 +148,22 @@ export function hasAdjustedRoot(symbol: string): string {
   return `(length(${plain}) > ${SYMBOL_TAIL} AND ${at(SYMBOL_TAIL)} BETWEEN '0' AND '9' AND ${at(8)} IN ('C', 'P'))`;
 }
 
+/** Shares of a standard contract, and of the others that a premium is taken to show. */
+const [FEWEST_SHARES, STANDARD_SHARES, MOST_SHARES] = [10, 100, 1000];
+const STANDARD_PREMIUM = `(price * size * ${STANDARD_SHARES})`;
+/** What a record paid, as a part of price x size x 100; null if it does not say. */
+export const PAID_PART = `CASE WHEN isFinite(premium) AND isFinite(${STANDARD_PREMIUM}) AND premium > 0 AND ${STANDARD_PREMIUM} > 0 THEN premium / ${STANDARD_PREMIUM} END`;
+/** Whether that part shows another number of shares than 100, and not only a rounded premium. */
+export const IS_ODD_PART = `coalesce(NOT (${PAID_PART} BETWEEN 0.75 AND 1.25), false)`;
+
 /**
- * Whether the day's premium of a series shows that a contract is not 100 shares: less than half or more than twice of
- * price x size x 100. Known sums only.
- * @param premium sum of the premiums @param standard sum of price x size x 100
+ * Shares of a contract for one in a series, by what its records paid; 0 if they show no number of shares.
+ * @param odd number of records of `IS_ODD_PART` @param usual number of the others that say what was paid
+ * @param part the median of `PAID_PART` of the odd ones
  */
-export function hasOddSize(premium: string, standard: string): string {
-  return `(${premium} > 0 AND ${standard} > 0 AND (${premium} < 0.5 * ${standard} OR ${premium} > 2 * ${standard}))`;
+export function readShares(odd: string, usual: string, part: string): string {
+  const shares = `floor(${part} * ${STANDARD_SHARES} + 0.5)`;
+  return `CASE WHEN ${odd} <= ${usual} THEN ${STANDARD_SHARES} WHEN ${shares} BETWEEN ${FEWEST_SHARES} AND ${MOST_SHARES} THEN ${shares} ELSE 0 END`;
 }
 
 /** A price, in hundredths of a cent. */
@@ -157,7 +172,8 @@ const PRICE = 'floor(price * 10000 + 0.5)';
 const KEY = 'symbol, contract_root, put_call, contract_strike, expiration_date, size, contract_price';
 const KEY_COLUMNS = ['symbol', 'option_symbol', 'put_call', 'strike', 'expiration_date', 'size', 'price', 'premium'];
 /** Numbers of the key that separate most keys cheaply: the rest is compared only if these are equal. */
-const FEW = `${THOUSANDTHS}, size, ${PRICE}`;
+// Written in another way than `THOUSANDTHS`: ClickHouse loses a column that it takes for the same in two steps of a plan.
+const FEW = `floor(1000 * strike + 0.5), size, ${PRICE}`;
 
 export const IS_CANCEL = isOneOf(CANCEL_TYPES);
 export const IS_LATE = isOneOf(LATE_TYPES);

@@ -19,6 +19,7 @@ import { hasSpxPage, readSpxPage, SPX_REFERENCE } from '../support/chain-page.ts
 import { createRandom } from '../support/random.ts';
 import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
 import { known } from './known.ts';
+import { groupBy, seriesOf, spotOf, stateOf } from './plain-loops.ts';
 
 const DATE = '2026-11-19';
 
@@ -260,8 +261,7 @@ describe('the exposure of a symbol', () => {
   it.each<[string, string, Partial<Row>]>([
     ['an adjusted root', 'SPY1261120C00600000', {}],
     ['an adjusted root that is padded', 'SPY1  261120P00600000', { put_call: 'PUT' }],
-    ['the premium of 10 shares', 'SPY261120C00610000', { strike: 610, premium: 125 }],
-    ['the premium of 1,000 shares', 'SPY261120C00620000', { strike: 620, premium: 12_500 }],
+    ['the premium of one share', 'SPYX261120C00610000', { premium: 12.5 }],
   ])('leaves out a contract with %s, and counts it', async (_name, symbol, strange) => {
     const odd = row({ ...call, ...strange, id: '3', option_symbol: symbol });
     const { total, lead } = await expose([call, put, odd]);
@@ -270,6 +270,15 @@ describe('the exposure of a symbol', () => {
     expectClose(total.netDex, 0.1 * 1000 * 100 * SPOT, 1e8);
     expect([total.contracts, total.adjustedContracts, total.unknownContracts]).toEqual([3, 1, 0]);
     expect(lead?.adjustedContracts).toBe(1);
+  });
+
+  it.each([10, 25, 50, 150, 1000])('counts a contract for %d shares under a normal root as that', async (shares) => {
+    const other = row({ ...call, id: '3', strike: 610, option_symbol: 'SPY261120C00610000', premium: 12.5 * shares });
+    // One record with an odd premium is no sign of it.
+    const odd = row({ ...call, id: '4', time: `${DATE} 15:00:00`, premium: 125_000 });
+    const { total } = await expose([call, { ...call, id: '2' }, other, odd]);
+    expectClose(total.callGex, CALL_GEX * (1 + shares / 100), CALL_GEX);
+    expect(total.adjustedContracts).toBe(0);
   });
 
   it.each([
@@ -328,9 +337,36 @@ describe('the exposure of a symbol', () => {
     const later = row({ ...call, id: '0', time: `${DATE} 15:00:00`, gamma: 0.04, delta: null, oi: 2000 });
     const failed = row({ ...call, id: '0', time: `${DATE} 15:30:00`, gamma: null, delta: 0.9, iv: null, oi: 7000 });
     const { total } = await expose([call, later, failed]);
-    expectClose(total.callGex, 4 * CALL_GEX, CALL_GEX);
-    expect(total.callDex).toBe(0);
+    // Each open interest stands there once, so the last one counts; the delta is the last known one.
+    expectClose(total.callGex, 14 * CALL_GEX, CALL_GEX);
+    expectClose(total.callDex, 0.9 * 7000 * 100 * SPOT, 1e8);
     expect(total.contracts).toBe(1);
+  });
+
+  it.each<[string, Partial<Row>, Partial<Row>]>([
+    ['gamma of 0', { gamma: 0 }, {}],
+    ['gamma a hundred times its neighbors', { gamma: 2 }, {}],
+    ['gamma of ten times its neighbors', { gamma: 0.2 }, { gamma: 0.2 }],
+    ['delta of 0', { delta: 0 }, {}],
+    ['open interest that stands there once', { oi: 1_000_000 }, {}],
+    ['open interest of 0', { oi: 0 }, {}],
+    ['price of ten times its neighbors', { underlying_price: 10 * SPOT }, {}],
+    ['price of an adjusted series', { option_symbol: 'SPY1261120C00600000', underlying_price: SPOT / 1.5 }, {}],
+  ])('is not decided by a last record with a %s', async (_name, odd, right) => {
+    const minutes = (at: number) => ({ id: String(at), time: `${DATE} 15:5${at}:00` });
+    const usual = [1, 2, 3].map((at) => row({ ...call, ...minutes(at) }));
+    const { top } = await expose([...usual, row({ ...call, ...minutes(4), ...odd })]);
+    const expected = (await expose([...usual, row({ ...call, ...minutes(4), ...right })])).top[0];
+    const numbers = ['spot', 'callGex', 'callDex'] as const;
+    for (const name of numbers) expectClose(top[0]?.[name] ?? Number.NaN, expected?.[name] ?? Number.NaN, 1e8);
+  });
+
+  it('counts and names the records with an odd price of the underlying', async () => {
+    const at = (id: number, price: number) =>
+      row({ ...call, id: String(id), time: `${DATE} 1${id}:00:00`, underlying_price: price });
+    const { oddPrices } = await expose([at(0, SPOT), at(1, SPOT), at(2, 1), at(3, SPOT), at(4, SPOT)]);
+    expect(oddPrices).toEqual({ records: 1, symbols: ['SPY'] });
+    expect((await expose([call])).oddPrices).toBeUndefined();
   });
 
   it('takes the greater id of one millisecond, as text', async () => {
@@ -491,27 +527,21 @@ describe('the symbols of the exposure', () => {
   });
 });
 
-/** The latest known state of every series, and the last price: sorted, then overwritten. */
+/** The state of every series, and the price of the underlying, in plain loops. */
 function collectNaively(trades: readonly Row[]) {
-  const sorted = [...trades].sort((a, b) => compare(a.time, b.time) || compare(a.id, b.id));
-  const symbols = new Map<string, { spot: number; latest: Map<string, OptionContract & { delta: number | null }> }>();
-  for (const trade of sorted) {
-    const own = symbols.get(trade.symbol) ?? { spot: 0, latest: new Map() };
-    symbols.set(trade.symbol, own);
-    if (trade.underlying_price > 0) own.spot = trade.underlying_price;
-    if (trade.gamma === null && own.latest.has(trade.option_symbol)) continue;
-    const isKnown = trade.gamma !== null;
-    own.latest.set(trade.option_symbol, {
-      putCall: trade.put_call as 'CALL' | 'PUT',
-      strike: trade.strike,
-      expirationDate: trade.expiration_date,
-      openInterest: isKnown ? trade.oi : 0,
-      gamma: trade.gamma,
-      iv: isKnown ? trade.iv : null,
-      delta: isKnown ? trade.delta : null,
-    });
-  }
-  return new Map([...symbols].map(([symbol, { spot, latest }]) => [symbol, { spot, series: [...latest.values()] }]));
+  // Nulls are where the type of a plain record says numbers.
+  const records = trades as readonly object[] as readonly Trade[];
+  return new Map(
+    [...groupBy(records, ({ symbol }) => symbol)].map(([symbol, own]) => {
+      const series = [...groupBy(own, seriesOf).values()].map((shown): OptionContract & { delta: number | null } => ({
+        putCall: shown[0]?.put_call as 'CALL' | 'PUT',
+        strike: shown[0]?.strike ?? Number.NaN,
+        expirationDate: shown[0]?.expiration_date ?? '',
+        ...stateOf(shown),
+      }));
+      return [symbol, { spot: spotOf(own), series }];
+    }),
+  );
 }
 
 function sumNaively(
@@ -619,8 +649,4 @@ function drawDay(seed: number, count: number): readonly Row[] {
       delta: random() < 0.1 ? null : random() * (call ? 1 : -1),
     });
   });
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

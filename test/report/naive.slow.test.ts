@@ -23,11 +23,14 @@ import {
   daysLeft,
   expectSame,
   groupBy,
+  isAdjusted,
   isSettled,
   isZeroDte,
   SWEEPS,
   seriesOf,
   splitFates,
+  spotOf,
+  stateOf,
   sum,
 } from './plain-loops.ts';
 import { createRandomDay, HOSTILE } from './random-day.ts';
@@ -278,6 +281,27 @@ describe.each([
     }
   });
 
+  it('has the price of each underlying, and the gamma and delta exposure, of plain loops', () => {
+    for (const { symbol, spot, callGex, putGex, callDex, putDex } of report.exposure.top) {
+      const own = counted.filter((trade) => trade.symbol === symbol);
+      expectSame({ spot }, { spot: spotOf(own) });
+      const sums = { callGex: 0, putGex: 0, callDex: 0, putDex: 0 };
+      for (const series of groupBy(own, seriesOf).values()) {
+        if (series.some(isSettled) || series.some(isAdjusted)) continue;
+        const { gamma, delta, openInterest, shares } = stateOf(series);
+        const shown = openInterest * shares * (spot ?? 0);
+        if (series[0]?.put_call === 'CALL') {
+          sums.callGex += gamma * shown * (spot ?? 0) * 0.01;
+          sums.callDex += delta * shown;
+        } else if (series[0]?.put_call === 'PUT') {
+          sums.putGex -= gamma * shown * (spot ?? 0) * 0.01;
+          sums.putDex += delta * shown;
+        }
+      }
+      expectSame({ callGex, putGex, callDex, putDex }, sums);
+    }
+  });
+
   it('has the part of each symbol’s gamma that rolls off with an expiration of plain loops', () => {
     const table = listTables(report).find(({ name }) => name === 'gex-by-expiration');
     const names = table?.columns.map(({ name }) => name) ?? [];
@@ -285,17 +309,14 @@ describe.each([
     expect(rows.length).toBeGreaterThan(gaps === 0 ? 6 : 0);
     for (const symbol of new Set(rows.map((row) => row['symbol']))) {
       const own = counted.filter((trade) => trade.symbol === symbol);
-      // A series is that of its latest record with a gamma; each contract has the same spot, so it cancels out.
+      // Each contract has the same spot, so it cancels out.
       const sizes = new Map<string, number>();
       for (const series of groupBy(own, seriesOf).values()) {
-        const last = series
-          .filter(({ gamma }) => gamma !== null && Number.isFinite(gamma))
-          .sort((a, b) => compare(a.time, b.time) || compare(a.id, b.id))
-          .at(-1);
+        const [last] = series;
         if (last === undefined || !['CALL', 'PUT'].includes(last.put_call)) continue;
-        if (isSettled(last)) continue;
-        const size = Math.max(0, Number(last.gamma)) * Math.max(0, last.oi ?? 0);
-        sizes.set(last.expiration_date, (sizes.get(last.expiration_date) ?? 0) + size);
+        if (series.some(isSettled) || series.some(isAdjusted)) continue;
+        const { gamma, openInterest, shares } = stateOf(series);
+        sizes.set(last.expiration_date, (sizes.get(last.expiration_date) ?? 0) + gamma * openInterest * shares);
       }
       const all = sum([...sizes.values()], (size) => size);
       for (const row of rows.filter((candidate) => candidate['symbol'] === symbol)) {

@@ -148,9 +148,9 @@ export function computeVolumeAboveOpenInterest(trades: readonly Trade[]): Volume
   const series = [...groupBy(trades, seriesOf).values()];
   const known = (values: readonly number[]) => values.filter((value) => value !== null);
   const isKnown = (own: readonly Trade[]) =>
-    known(own.map(({ size }) => size)).length > 0 && known(own.map(({ oi }) => oi)).length > 0;
+    known(own.map(({ size }) => size)).length > 0 && openInterestOf(own) !== null;
   const above = series.filter(
-    (own) => isKnown(own) && sum(own, (trade) => trade.size ?? 0) > Math.max(...known(own.map((trade) => trade.oi))),
+    (own) => isKnown(own) && sum(own, (trade) => trade.size ?? 0) > (openInterestOf(own) ?? 0),
   );
   return {
     series: above.length,
@@ -158,6 +158,111 @@ export function computeVolumeAboveOpenInterest(trades: readonly Trade[]): Volume
     unknownSeries: series.filter((own) => !isKnown(own)).length,
     premium: amountOf(above.flat(), (trade) => trade.premium),
   };
+}
+
+/** What a series is worth in GEX, DEX and zero gamma: of its counted records, in any order. */
+export interface NaiveState {
+  readonly gamma: number;
+  readonly delta: number;
+  readonly iv: number;
+  readonly openInterest: number;
+  readonly shares: number;
+}
+
+export function stateOf(series: readonly Trade[]): NaiveState {
+  const last = (read: (trade: Trade) => number, isKnown: (value: number) => boolean) => {
+    // Of one time, the smaller is the later.
+    const [first, second, third] = series
+      .map((trade) => ({ time: trade.time, value: read(trade) }))
+      .filter(({ value }) => Number.isFinite(value) && isKnown(value))
+      .sort((a, b) => compare(b.time, a.time) || Math.abs(a.value) - Math.abs(b.value))
+      .map(({ value }) => value);
+    if (first === undefined || second === undefined) return first ?? 0;
+    const isOdd = [second, third ?? 0].every((value) => Math.abs(first) >= 100 * Math.abs(value));
+    return isOdd ? second : first;
+  };
+  const signOf = { CALL: 1, PUT: -1 }[series[0]?.put_call ?? ''] ?? 0;
+  const number = (value: unknown) => (value === null ? Number.NaN : Number(value));
+  return {
+    gamma: last(
+      ({ gamma }) => number(gamma),
+      (value) => value > 0,
+    ),
+    delta: last(
+      ({ delta }) => number(delta),
+      (value) => signOf * value > 0 && signOf * value <= 1,
+    ),
+    iv: last(
+      ({ iv }) => number(iv),
+      (value) => value > 0,
+    ),
+    openInterest: Math.max(0, openInterestOf(series) ?? 0),
+    shares: sharesOf(series),
+  };
+}
+
+/** The last positive value that stands there twice, else the last positive one, else the largest. */
+export function openInterestOf(series: readonly Trade[]): number | null {
+  const values = series.filter(({ oi }) => oi !== null);
+  if (values.length === 0) return null;
+  const positive = values.filter(({ oi }) => oi > 0);
+  const repeated = positive.filter(({ oi }) => positive.filter((other) => other.oi === oi).length > 1);
+  const shown = repeated.length > 0 ? repeated : positive;
+  const last = [...shown].sort((a, b) => compare(a.time, b.time) || a.oi - b.oi).at(-1);
+  return last?.oi ?? Math.max(...values.map(({ oi }) => oi));
+}
+
+/** Shares for a contract, by what most records that say so paid; 0 if that is no number of shares. */
+function sharesOf(series: readonly Trade[]): number {
+  const parts = series
+    .map(partOf)
+    .filter((part) => part !== null)
+    .sort((a, b) => a - b);
+  const odd = parts.filter(isOddPart);
+  if (odd.length <= parts.length - odd.length) return 100;
+  const shares = Math.round(100 * median(odd));
+  return shares >= 10 && shares <= 1000 ? shares : 0;
+}
+
+function partOf({ premium, price, size }: Trade): number | null {
+  const isKnown = [premium, price, size].every((value) => value !== null && Number.isFinite(value) && value > 0);
+  return isKnown ? premium / (price * size * 100) : null;
+}
+
+function isOddPart(part: number | null): boolean {
+  return part !== null && !(part >= 0.75 && part <= 1.25);
+}
+
+function median(sorted: readonly number[]): number {
+  const middle = (sorted.length - 1) / 2;
+  return ((sorted[Math.floor(middle)] ?? Number.NaN) + (sorted[Math.ceil(middle)] ?? Number.NaN)) / 2;
+}
+
+/** Whether a text is an option symbol whose root ends in a digit. */
+export function isAdjusted({ option_symbol: text }: Trade): boolean {
+  return /[0-9].{6}[CP].{8}$/.test((text ?? '').replaceAll(' ', ''));
+}
+
+/** The price of a symbol's underlying, of its counted records; 0 if none has one. */
+export function spotOf(records: readonly Trade[]): number {
+  const rankOf = (trade: Trade) => (isAdjusted(trade) ? 2 : isOddPart(partOf(trade)) ? 1 : 0);
+  const priced = records.filter(({ underlying_price: price }) => Number.isFinite(price) && price > 0);
+  const best = Math.min(...priced.map(rankOf));
+  const recent = priced
+    .filter((trade) => rankOf(trade) === best)
+    .sort((a, b) => compare(b.time, a.time) || a.underlying_price - b.underlying_price)
+    .slice(0, 16);
+  const isOdd = recent.map(({ underlying_price: price }, at) => {
+    const near = recent.filter((_, other) => other !== at && Math.abs(other - at) <= 5);
+    const far = near.filter(({ underlying_price: other }) => other > 2 * price || other < price / 2);
+    return near.length >= 2 && 2 * far.length > near.length;
+  });
+  const sound = isOdd.every(Boolean) ? recent : recent.filter((_, at) => !isOdd[at]);
+  const secondsOf = ({ time }: Trade) => Date.parse(`${time.replace(' ', 'T')}Z`) / 1000;
+  const [latest] = sound;
+  if (latest === undefined) return 0;
+  const used = sound.slice(0, 11).filter((trade) => secondsOf(trade) >= secondsOf(latest) - 300);
+  return median(used.map(({ underlying_price: price }) => price).sort((a, b) => a - b));
 }
 
 export function daysLeft(trade: Trade): number {

@@ -69,15 +69,16 @@ export function createRandomDay(seed: number, { date, prints, burst, gaps = 0 }:
       expiration_date: expiration,
       option_symbol: nameContract(symbol, pick(['', 'W']), pick([0, 6]), { expiration, putCall, strike }),
       option_activity_type: pick(PRINT_TYPES),
-      oi: pick([0, 10, 1000, 5000]),
+      oi: pick([0, 10, 1000, 1000, 5000]),
       size,
       price,
-      // Not always price x size x 100: the record's own number is what counts.
-      premium: Math.round(price * size * 100 * (0.9 + random() / 5) * 100) / 100,
-      underlying_price: pick([0, 40 + random() * 60, 40 + random() * 60]),
+      // Not always price x size x 100: the record's own number is what counts. Some contracts are for 25 shares.
+      premium:
+        Math.round(price * size * (strike === 50 && putCall === 'PUT' ? 25 : 100) * (0.9 + random() / 5) * 100) / 100,
+      underlying_price: pick([0, 40 + random() * 60, 40 + random() * 60]) * (random() < 0.1 ? 10 : 1),
       iv: pick([null, 0, random()]),
-      delta: pick([null, random()]),
-      gamma: pick([null, 0, random() / 10]),
+      delta: pick([null, 0, random() * (putCall === 'CALL' ? 1 : -1)]),
+      gamma: pick([null, 0, random() / 10, random() / 10]) && random() * (random() < 0.1 ? 100 : 0.1),
       sentiment: pick(['BULLISH', 'BEARISH', 'NEUTRAL', '']),
       side: pick(['AASK', 'ASK', 'MID', 'BID', 'BBID', '', '<b>']),
       moneyness: pick(['ITM', 'ATM', 'OTM', '', 'DEEP']),

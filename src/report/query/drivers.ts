@@ -5,7 +5,7 @@
 import { type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { Driver, Drivers } from '../model.ts';
-import { SIDE_SUMS } from '../number-values.ts';
+import { SIDE_SUMS, writeColumn } from '../number-values.ts';
 import { IS_CALL, IS_PUT } from '../records.ts';
 
 /** Rows of the table of what moved the day. */
@@ -61,7 +61,7 @@ export async function queryDrivers(source: DropSource): Promise<Drivers> {
 
 /** The columns that identify a driver, and its sums. */
 const SUMS = `sum(premium) AS total_premium,
-  ${SIDE_SUMS}`;
+  ${SIDE_SUMS.map(writeColumn).join(',\n  ')}`;
 
 function buildRanking(table: string): string {
   const place = (order: string) =>

@@ -18,11 +18,13 @@ import {
 import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
 import { PRICE_LEVELS } from '../../exposure/zero-gamma.ts';
 import type { EngineNumber } from '../amount.ts';
-import { RECORD_ORDER } from '../drop-source.ts';
-import { hasAdjustedRoot, hasOddSize, isSettledOn, SERIES_HASH, STRIKE } from '../records.ts';
+import { hasAdjustedRoot, isSettledOn, SERIES_HASH, STRIKE } from '../records.ts';
+import { SIGN, selectSeries, selectSpots } from './series-state.ts';
 
 /** Symbols of the ranking: few enough to read at a glance. */
 export const TOP_EXPOSURES = 10;
+/** Symbols with odd prices that are named. */
+const ODD_SYMBOLS = 5;
 /** The number of strikes that a chart in a mail can show as separate bars. */
 export const NEAR_STRIKES = 60;
 /** Rows of the expiration table, for a phone's screen; later expirations are one row. */
@@ -57,6 +59,9 @@ export interface ExposureRow {
   readonly all_call_dex: EngineNumber;
   readonly all_put_dex: EngineNumber;
   readonly unpriced: number;
+  /** Records left out of the prices because they are odd, and the first of their symbols. */
+  readonly all_odd_prices: number;
+  readonly odd_symbols: readonly string[];
   /** 1 if its series are those of the chain. */
   readonly is_chain: number;
   /** Strike, call GEX, put GEX; nearest to the spot first. */
@@ -86,10 +91,6 @@ export interface ExposureScope {
   readonly keepsExpiring: boolean;
 }
 
-/** What the sums need of a series. */
-const SERIES_COLUMNS =
-  'root, k, expires, sign, lots, sigma, gamma_lots, delta_lots, is_unknown, is_adjusted, latest_price, priced_at';
-
 /**
  * Rows are ordered by place: those up to `TOP_EXPOSURES`, and the symbols of the parameter `focus` (Array(String)). The
  * symbols of `focus` and the first of the ranking have details.
@@ -98,12 +99,14 @@ const SERIES_COLUMNS =
 export function buildExposureQuery(table: string, { date, chain, keepsExpiring }: ExposureScope): string {
   return `WITH
     traded AS (${selectSeries(table, date)}),
-    series AS (${chain === null ? `SELECT ${SERIES_COLUMNS}, 1 AS is_series, 0 AS of_chain FROM traded` : joinChain(chain, date)}),
+    series AS (${chain === null ? 'SELECT *, 1 AS is_series, 0 AS of_chain FROM traded' : joinChain(chain, date)}),
+    spots AS (${selectSpots(table)}),
     symbols AS (${selectSymbols()}),
     ranked AS (
       SELECT *, row_number() OVER (ORDER BY spot > 0 DESC, abs(call_gex + put_gex) DESC, symbol) AS place,
         sum(series) OVER () AS all_series, sum(call_gex) OVER () AS all_call_gex, sum(put_gex) OVER () AS all_put_gex,
-        sum(call_dex) OVER () AS all_call_dex, sum(put_dex) OVER () AS all_put_dex, countIf(spot = 0) OVER () AS unpriced, sum(unknown) OVER () AS all_unknown, sum(adjusted) OVER () AS all_adjusted
+        sum(call_dex) OVER () AS all_call_dex, sum(put_dex) OVER () AS all_put_dex, countIf(spot = 0) OVER () AS unpriced, sum(unknown) OVER () AS all_unknown, sum(adjusted) OVER () AS all_adjusted,
+        sum(odd_prices) OVER () AS all_odd_prices, arraySlice(arraySort(groupArrayIf(symbol, odd_prices > 0) OVER ()), 1, ${ODD_SYMBOLS}) AS odd_symbols
       FROM symbols
     ),
     details AS (${selectDetails(date, keepsExpiring)})
@@ -116,76 +119,47 @@ export function buildExposureQuery(table: string, { date, chain, keepsExpiring }
     FROM details ORDER BY place`;
 }
 
-/** A record's numbers about its series, in packing order, eight bytes each. */
-const STATE = ['gamma', 'delta', 'iv', 'toFloat64(oi)'] as const;
-const BYTES = 8;
-
 /**
- * One row per series, from its latest record with a known gamma: if the model failed for one print (null), the numbers
- * of the print before stay valid. The four numbers are packed into one byte string, because the engine keeps a copy of
- * the order for every `argMax` (a third less time and memory); a tuple takes twice as long. The group key is a hash of
- * the full contract, because option_symbol may be empty, and strike with expiration does not distinguish SPX from SPXW;
- * grouping by the five columns themselves takes twice as long. `sign` is 0 if a record is neither a call nor a put.
- */
-function selectSeries(table: string, date: string): string {
-  const pack = STATE.map((column) => `reinterpretAsFixedString(ifNull(${column}, nan))`).join(', ');
-  const unpack = (column: (typeof STATE)[number]) => {
-    const value = `reinterpretAsFloat64(substring(state, ${STATE.indexOf(column) * BYTES + 1}, ${BYTES}))`;
-    return { value, orZero: `if(isFinite(${value}), ${value}, 0)` };
-  };
-  const priced = 'underlying_price > 0 AND isFinite(underlying_price)';
-  return `SELECT any(symbol) AS root, any(${STRIKE}) AS k, any(expiration_date) AS expires,
-      any(toInt8(ifNull(transform(put_call, ['CALL', 'PUT'], [1, -1], 0), 0))) AS sign,
-      ${sumPaid('premium')} AS paid, max(option_symbol) AS contract, ${sumPaid(`price * size * ${SHARES_PER_CONTRACT}`)} AS standard,
-      argMaxIf(concat(${pack}), ${RECORD_ORDER}, isFinite(gamma)) AS state,
-      ifNull(${hasAdjustedRoot('contract')}, 0) OR ${hasOddSize('paid', 'standard')} AS is_adjusted,
-      NOT is_adjusted AND (empty(state) OR NOT isFinite(${unpack('toFloat64(oi)').value})) AS is_unknown,
-      if(is_adjusted OR max(${isSettledOn(date)}), 0, greatest(${unpack('toFloat64(oi)').orZero}, 0)) AS lots,
-      ${unpack('iv').orZero} AS sigma,
-      sign * lots * greatest(${unpack('gamma').orZero}, 0) AS gamma_lots,
-      ${unpack('delta').orZero} AS latest_delta,
-      if(sign * latest_delta BETWEEN 0 AND 1, lots * latest_delta, 0) AS delta_lots,
-      ifNull(argMaxIf(underlying_price, ${RECORD_ORDER}, ${priced}), 0) AS latest_price,
-      maxIf(${RECORD_ORDER}, ${priced}) AS priced_at
-    FROM ${table} GROUP BY ${SERIES_HASH}`;
-}
-
-/**
- * The series of the chain in place of the traded ones, of which only the price of the underlying stays. One pass over the
- * records: a condition on the symbols of the chain is a list, not a query.
+ * The series of the chain in place of the traded ones, of which only the shares for a contract stay: they show in what was
+ * paid, which a chain does not say. One pass over the records: a condition on the symbols of the chain is a list, not a query.
  */
 function joinChain({ table, symbols }: NonNullable<ExposureScope['chain']>, date: string): string {
   const isReplaced = `has([${symbols.map(quoteString).join(', ')}], root)`;
   const unless = (column: string) => `if(${isReplaced}, 0, ${column}) AS ${column}`;
   const kept = ['sign', 'lots', 'sigma', 'gamma_lots', 'delta_lots', 'is_unknown', 'is_adjusted'];
   const orZero = (column: string) => `if(isFinite(ifNull(${column}, nan)), ifNull(${column}, 0), 0)`;
-  return `SELECT root, k, expires, ${kept.map(unless).join(', ')}, latest_price, priced_at, NOT ${isReplaced} AS is_series, 0 AS of_chain
-      FROM (SELECT ${SERIES_COLUMNS} FROM traded)
+  const scaled = ['lots', 'gamma_lots', 'delta_lots'].map((column) => `${column} * chain_shares / 100 AS ${column}`);
+  return `SELECT * REPLACE (${scaled.join(', ')}, is_adjusted OR chain_shares = 0 AS is_adjusted) FROM (
+    SELECT *, if(of_chain = 1, min(known_shares) OVER (PARTITION BY series), 100) AS least, if(of_chain = 1, max(known_shares) OVER (PARTITION BY series), 100) AS most,
+      if(least != 100, least, most) AS chain_shares
+    FROM (
+      SELECT series, toFloat64(shares) AS known_shares, root, k, expires, ${kept.map(unless).join(', ')}, NOT ${isReplaced} AS is_series, 0 AS of_chain
+      FROM (SELECT * FROM traded)
     UNION ALL
-    SELECT symbol AS root, ${STRIKE} AS k, expiration_date AS expires,
-      toInt8(ifNull(transform(put_call, ['CALL', 'PUT'], [1, -1], 0), 0)) AS sign,
+    SELECT ${SERIES_HASH} AS series, 100. AS known_shares, symbol AS root, ${STRIKE} AS k, expiration_date AS expires,
+      ${SIGN} AS sign,
       if(is_adjusted OR ${isSettledOn(date)}, 0, greatest(${orZero('open_interest')}, 0)) AS lots,
       ${orZero('iv')} AS sigma,
       sign * lots * greatest(${orZero('gamma')}, 0) AS gamma_lots,
       if(sign * ${orZero('delta')} BETWEEN 0 AND 1, lots * ${orZero('delta')}, 0) AS delta_lots,
       NOT is_adjusted AND (isNull(gamma) OR isNull(open_interest)) AS is_unknown,
-      ifNull(${hasAdjustedRoot('option_symbol')}, 0) AS is_adjusted, 0 AS latest_price, '' AS priced_at, 1 AS is_series, 1 AS of_chain
-    FROM ${table}`;
-}
-
-/** Sum over the records that have both numbers. */
-function sumPaid(dollars: string): string {
-  return `ifNull(sumIf(${dollars}, isFinite(premium) AND isFinite(price * size)), 0)`;
+      ifNull(${hasAdjustedRoot('option_symbol')}, 0) AS is_adjusted, 1 AS is_series, 1 AS of_chain
+    FROM ${table}))`;
 }
 
 /** One row per symbol, with its series packed into an array (40 bytes per series), so that the file is read once. */
 function selectSymbols(): string {
-  const sumSide = (column: string, sign: number) => `sumIf(${column}, sign = ${sign}) * ${SHARES_PER_CONTRACT} * spot`;
-  return `SELECT root AS symbol, argMax(latest_price, priced_at) AS spot, toUInt32(countIf(is_series)) AS series, max(of_chain) AS is_chain, toUInt32(countIf(is_unknown)) AS unknown, toUInt32(countIf(is_adjusted)) AS adjusted,
-      ${sumSide('gamma_lots', 1)} * spot * ${MOVE} AS call_gex, ${sumSide('gamma_lots', -1)} * spot * ${MOVE} AS put_gex,
-      ${sumSide('delta_lots', 1)} AS call_dex, ${sumSide('delta_lots', -1)} AS put_dex,
-      groupArray((sign, k, expires, gamma_lots, lots, sigma)) AS packed
-    FROM series GROUP BY root HAVING countIf(NOT of_chain) > 0`;
+  const sumSide = (column: string, sign: number) => `sumIf(${column}, sign = ${sign}) * ${SHARES_PER_CONTRACT}`;
+  const perMove = `spot * spot * ${MOVE}`;
+  return `SELECT summed.* EXCEPT (call_gamma, put_gamma, call_delta, put_delta), ifNull(price, 0) AS spot, ifNull(spots.odd_prices, 0) AS odd_prices,
+      call_gamma * ${perMove} AS call_gex, put_gamma * ${perMove} AS put_gex, call_delta * spot AS call_dex, put_delta * spot AS put_dex
+    FROM (
+      SELECT root AS symbol, toUInt32(countIf(is_series)) AS series, max(of_chain) AS is_chain, toUInt32(countIf(is_unknown)) AS unknown, toUInt32(countIf(is_adjusted)) AS adjusted,
+        ${sumSide('gamma_lots', 1)} AS call_gamma, ${sumSide('gamma_lots', -1)} AS put_gamma,
+        ${sumSide('delta_lots', 1)} AS call_delta, ${sumSide('delta_lots', -1)} AS put_delta,
+        groupArray((sign, k, expires, gamma_lots, lots, sigma)) AS packed
+      FROM series GROUP BY root HAVING countIf(NOT of_chain) > 0
+    ) AS summed LEFT JOIN spots ON summed.symbol = spots.symbol`;
 }
 
 /**
@@ -214,6 +188,8 @@ function selectDetails(date: string, keepsExpiring: boolean): string {
     'all_put_gex',
     'all_call_dex',
     'all_put_dex',
+    'all_odd_prices',
+    'odd_symbols',
   ];
   const dollars = `gamma_lots * spot * spot * ${SHARES_PER_CONTRACT * MOVE}`;
   const zipped = (key: string, condition: string) =>

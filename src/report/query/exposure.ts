@@ -9,9 +9,8 @@
  * Futures, and Other Derivatives, ch. "The Greek Letters": delta). Its sign is delta's own, negative for a put
  * regardless of the holder: it makes no assumption about dealers.
  *
- * Gamma, delta, volatility and open interest come from the series' latest record with a known gamma; S is the symbol's
- * last positive price of the date. `exposure/zero-gamma.ts` has the method for zero gamma. Left out: series that did
- * not trade (of symbols without a chain), contracts that are not 100 shares (`hasAdjustedRoot`, `hasOddSize`), and symbols without a price. Invariant: rows never reach this module, only the bounded result of
+ * `series-state.ts` says which values of the day's records count, and what S is. `exposure/zero-gamma.ts` has the method for zero gamma. Left out: series that did
+ * not trade (of symbols without a chain), adjusted contracts (`hasAdjustedRoot`), and symbols without a price. Invariant: rows never reach this module, only the bounded result of
  * `exposure-query.ts`.
  */
 import { Fault } from '../../core/errors.ts';
@@ -82,6 +81,7 @@ export async function queryExposure(source: DropSource, options: ExposureOptions
   return {
     total: readTotal(rows[0]),
     unpricedSymbols: rows[0]?.unpriced ?? 0,
+    oddPrices: readOddPrices(rows[0]),
     top: top.map((row) => rankSymbol(row, isDegraded)),
     focus: hasWatchlist ? watched : [lead ?? []].flat(),
     lead,
@@ -149,6 +149,12 @@ function readTotal(row: ExposureRow | undefined): ExposureSums {
     adjustedContracts: row?.all_adjusted ?? 0,
     unknownContracts: row?.all_unknown ?? 0,
   };
+}
+
+/** Absent without any. */
+function readOddPrices(row: ExposureRow | undefined): Exposure['oddPrices'] {
+  const records = Number(row?.all_odd_prices ?? 0);
+  return records === 0 ? undefined : { records, symbols: row?.odd_symbols ?? [] };
 }
 
 /** Null if a sum of the profile is not finite: then the price of the sign change is unknown. */

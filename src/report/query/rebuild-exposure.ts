@@ -10,15 +10,28 @@ import { sumWhere } from '../number-values.ts';
 import {
   buildChainTable,
   hasAdjustedRoot,
-  hasOddSize,
   IS_CALL,
+  IS_ODD_PART,
   IS_PUT,
   isSettledOn,
+  PAID_PART,
+  ROOT,
+  readShares,
   SERIES_KEY,
   STRIKE,
 } from '../records.ts';
 import { CHAIN_COLUMNS } from './exposure.ts';
 import { FIRST_EXPIRATIONS, LEAST_VOLATILITY, NEAR_STRIKES } from './exposure-query.ts';
+import {
+  IS_PRICED,
+  NEIGHBORS,
+  ODD_FACTOR,
+  ODD_PRICE,
+  PRICE_RANK,
+  RECENT_RECORDS,
+  SPOT_MINUTES,
+  SPOT_RECORDS,
+} from './series-state.ts';
 import { EXPIRATIONS, NEAR_MONEY, SKEW_DELTA, SKEW_REACH, YEAR_DAYS } from './volatility.ts';
 
 export interface RebuiltExposure {
@@ -67,47 +80,98 @@ function isQuotable(symbol: string): boolean {
   return !/[\\\p{C}]/u.test(symbol);
 }
 
-/** The last price of the underlying of each symbol. */
+/** The price of each underlying, as `selectSpots` has it. */
 function buildSpots(counted: string): string {
   return `
+recent AS (
+  SELECT symbol, time, underlying_price AS price, place FROM (
+    SELECT symbol, time, underlying_price, row_number() OVER (PARTITION BY symbol ORDER BY quality, time DESC, underlying_price) AS place, quality, min(quality) OVER (PARTITION BY symbol) AS best
+    FROM (SELECT symbol, time, underlying_price, ${PRICE_RANK} AS quality FROM ${counted} WHERE ${IS_PRICED}) AS priced
+  ) AS placed WHERE quality = best AND place <= ${RECENT_RECORDS}
+),
+judged AS (
+  SELECT own.symbol AS symbol, own.place AS place, min(own.time) AS time, min(own.price) AS price, CASE WHEN count(*) > 2 AND 2 * sum(CASE WHEN near.price > ${ODD_PRICE} * own.price OR near.price * ${ODD_PRICE} < own.price THEN 1 ELSE 0 END) > count(*) - 1 THEN 1 ELSE 0 END AS is_odd
+  FROM recent AS own INNER JOIN recent AS near ON own.symbol = near.symbol
+  WHERE near.place BETWEEN own.place - ${NEIGHBORS} AND own.place + ${NEIGHBORS} GROUP BY own.symbol, own.place
+),
+sound AS (
+  SELECT symbol, time, price, row_number() OVER (PARTITION BY symbol ORDER BY place) AS place, max(time) OVER (PARTITION BY symbol) AS latest
+  FROM (SELECT *, min(is_odd) OVER (PARTITION BY symbol) AS all_odd FROM judged) AS marked WHERE is_odd = all_odd
+),
 spots AS (
-  SELECT symbol, underlying_price AS spot FROM (
-    SELECT symbol, underlying_price, row_number() OVER (PARTITION BY symbol ORDER BY time DESC, id DESC) AS age
-    FROM ${counted} WHERE underlying_price > 0 AND isFinite(underlying_price)
-  ) AS aged WHERE age = 1
+  SELECT symbol, median(price) AS spot FROM sound WHERE place <= ${SPOT_RECORDS} AND time >= latest - INTERVAL ${SPOT_MINUTES} MINUTE GROUP BY symbol
 )`;
 }
 
 /**
- * Each series' latest record with a gamma; the whole chain of the symbols that it has. A value that is impossible is 0.
- * `sigma` is the implied volatility.
+ * The state of each series, as `selectSeries` has it: the last known values, unless one is odd beside the two before it; the
+ * whole chain of the symbols that it has, with the shares for a contract that the trades show. A value that is impossible
+ * is 0. `sigma` is the implied volatility.
  */
 function buildSeries(counted: string, chain: string | null, date: string): string {
-  const known = 'CASE WHEN isFinite(gamma) THEN 0 ELSE 1 END';
-  const paid = (dollars: string) => `CASE WHEN isFinite(premium) AND isFinite(price * size) THEN ${dollars} ELSE 0 END`;
-  const numbers = (lots: string, isLeftOut: string) =>
-    `CASE WHEN ${isLeftOut} THEN 0 WHEN ${lots} > 0 THEN ${lots} ELSE 0 END AS lots,
+  const key = 'symbol, contract_root, put_call, strike_price, expiration_date';
+  const isDead = `(coalesce(${hasAdjustedRoot('option_symbol')}, false) OR ${isSettledOn(date)})`;
+  const known = {
+    gamma: 'isFinite(gamma) AND gamma > 0',
+    iv: 'isFinite(iv) AND iv > 0',
+    delta: IS_KNOWN_DELTA,
+  } as const;
+  const places = Object.entries(known).map(
+    ([name, condition]) =>
+      `CASE WHEN ${condition} THEN sum(CASE WHEN ${condition} THEN 1 ELSE 0 END) OVER (PARTITION BY ${key} ORDER BY time DESC, abs(${name}) ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) END AS ${name}_place`,
+  );
+  const lasts = Object.keys(known).flatMap((name) =>
+    [1, 2, 3].map((place) => `max(CASE WHEN ${name}_place = ${place} THEN ${name} END) AS ${name}${place}`),
+  );
+  // A put has only values below 0.
+  const absolute = lasts.map((last) => last.replace('THEN delta END', 'THEN abs(delta) END'));
+  const value = (name: string) =>
+    `CASE WHEN ${name}2 IS NOT NULL AND ${name}1 >= ${ODD_FACTOR} * ${name}2 AND ${name}1 >= ${ODD_FACTOR} * coalesce(${name}3, 0) THEN ${name}2 ELSE coalesce(${name}1, 0) END`;
+  const traded = `
+states AS (
+  SELECT ${key}, max(is_dead) AS is_dead, max(has_gamma) AS has_gamma, CASE WHEN max(oi) > 0 THEN max(CASE WHEN choice = 1 THEN oi END) ELSE 0 END AS open_interest,
+    ${readShares('sum(is_odd)', 'sum(is_usual)', 'median(odd_part)')} AS shares,
+    ${absolute.join(', ')}
+  FROM (
+    SELECT *, ${places.join(', ')},
+      row_number() OVER (PARTITION BY ${key} ORDER BY CASE WHEN oi > 0 THEN 0 ELSE 1 END, CASE WHEN times > 1 THEN 0 ELSE 1 END, time DESC, oi DESC) AS choice
+    FROM (
+      SELECT *, count(*) OVER (PARTITION BY ${key}, oi) AS times FROM (
+        SELECT symbol, ${ROOT} AS contract_root, put_call, ${STRIKE} AS strike_price, expiration_date, time, oi, gamma, delta, iv,
+          CASE WHEN isFinite(gamma) THEN 1 ELSE 0 END AS has_gamma, CASE WHEN ${isDead} THEN 1 ELSE 0 END AS is_dead,
+          CASE WHEN ${IS_ODD_PART} THEN 1 ELSE 0 END AS is_odd, CASE WHEN ${PAID_PART} IS NULL OR ${IS_ODD_PART} THEN 0 ELSE 1 END AS is_usual,
+          CASE WHEN ${IS_ODD_PART} THEN ${PAID_PART} END AS odd_part
+        FROM ${counted}
+      ) AS keyed
+    ) AS shown
+  ) AS placed GROUP BY ${key}
+),
+series AS (
+  SELECT symbol, put_call, strike_price AS strike, expiration_date, CASE WHEN is_dead = 1 THEN 0 ELSE open_interest * shares / 100 END AS lots,
+    ${value('iv')} AS sigma, ${value('gamma')} AS own_gamma, (CASE WHEN ${IS_PUT} THEN -1 ELSE 1 END) * (${value('delta')}) AS own_delta
+  FROM states`;
+  if (chain === null) return `${traded}\n)`;
+  return `${traded} WHERE symbol NOT IN (SELECT symbol FROM ${chain})
+  UNION ALL
+  SELECT contracts.symbol, contracts.put_call, contracts.strike_price AS strike, contracts.expiration_date,
+    CASE WHEN contracts.is_dead = 1 THEN 0 WHEN contracts.open_interest > 0 THEN contracts.open_interest * coalesce(paid.chain_shares, 100) / 100 ELSE 0 END AS lots,
     CASE WHEN isFinite(iv) AND iv > 0 THEN iv ELSE 0 END AS sigma,
     CASE WHEN isFinite(gamma) AND gamma > 0 THEN gamma ELSE 0 END AS own_gamma,
-    CASE WHEN ${IS_CALL} AND delta BETWEEN 0 AND 1 THEN delta WHEN ${IS_PUT} AND delta BETWEEN -1 AND 0 THEN delta ELSE 0 END AS own_delta`;
-  const isDead = `(coalesce(${hasAdjustedRoot('option_symbol')}, false) OR ${isSettledOn(date)})`;
-  const traded = `
-  SELECT symbol, put_call, strike_price AS strike, expiration_date,
-    ${numbers('oi', `NOT coalesce(isFinite(gamma), false) OR is_dead = 1 OR ${hasOddSize('paid', 'standard')}`)}
+    CASE WHEN contracts.put_call = 'CALL' AND delta BETWEEN 0 AND 1 THEN delta WHEN contracts.put_call = 'PUT' AND delta BETWEEN -1 AND 0 THEN delta ELSE 0 END AS own_delta
   FROM (
-    SELECT symbol, put_call, ${STRIKE} AS strike_price, expiration_date, oi, iv, gamma, delta, max(CASE WHEN ${isDead} THEN 1 ELSE 0 END) OVER (PARTITION BY ${SERIES_KEY}) AS is_dead, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY ${known}, time DESC, id DESC) AS age,
-      sum(${paid('premium')}) OVER (PARTITION BY ${SERIES_KEY}) AS paid, sum(${paid(`price * size * ${SHARES_PER_CONTRACT}`)}) OVER (PARTITION BY ${SERIES_KEY}) AS standard
-    FROM ${counted}
-  ) AS aged WHERE age = 1`;
-  if (chain === null) return `\nseries AS (${traded}\n)`;
-  return `
-series AS (${traded} AND symbol NOT IN (SELECT symbol FROM ${chain})
-  UNION ALL
-  SELECT symbol, put_call, ${STRIKE} AS strike, expiration_date,
-    ${numbers('open_interest', isDead)}
-  FROM ${buildChainTable(chain, CHAIN_COLUMNS)} AS contracts
+    SELECT *, CASE WHEN ${isDead} THEN 1 ELSE 0 END AS is_dead, ${ROOT} AS contract_root, ${STRIKE} AS strike_price
+    FROM ${buildChainTable(chain, CHAIN_COLUMNS)} AS listed
+  ) AS contracts
+  LEFT JOIN (SELECT ${key}, shares AS chain_shares FROM states WHERE shares <> 100) AS paid
+  ON ${key
+    .split(', ')
+    .map((name) => `contracts.${name} = paid.${name}`)
+    .join(' AND ')}
 )`;
 }
+
+/** As `KNOWN_DELTA`, for readers. */
+const IS_KNOWN_DELTA = `(${IS_CALL} AND delta > 0 AND delta <= 1 OR ${IS_PUT} AND delta < 0 AND delta >= -1)`;
 
 const WEIGHED = `
 weighed AS (
@@ -206,9 +270,15 @@ WHERE (lower.net < 0) <> (upper.net < 0) GROUP BY lower.symbol ORDER BY 1`;
 
 function buildVolatility(counted: string, chain: string | null, isShown: string, date: string): string {
   const isQuoted = `${isShown} AND iv > 0 AND isFinite(iv) AND strike > 0 AND isFinite(strike) AND expiration_date >= DATE '${date}' AND NOT ${isSettledOn(date)}`;
+  // The record before the last one, if the last one's volatility is odd beside the two before it.
+  const isOdd = `next_iv IS NOT NULL AND iv >= ${ODD_FACTOR} * next_iv AND iv >= ${ODD_FACTOR} * coalesce(third_iv, 0)`;
+  const after = (place: number) =>
+    `lead(iv, ${place}) OVER (PARTITION BY symbol, contract_root, put_call, strike_price, expiration_date ORDER BY age)`;
   const traded = `SELECT symbol, put_call, strike_price AS strike, expiration_date, iv, delta FROM (
-    SELECT symbol, put_call, ${STRIKE} AS strike_price, expiration_date, iv, delta, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY time DESC, id DESC) AS age FROM ${counted} WHERE ${isQuoted}
-  ) AS aged WHERE age = 1`;
+    SELECT *, max(CASE WHEN age = 1 AND ${isOdd} THEN 2 ELSE 1 END) OVER (PARTITION BY symbol, contract_root, put_call, strike_price, expiration_date) AS chosen FROM (
+    SELECT *, ${after(1)} AS next_iv, ${after(2)} AS third_iv FROM (
+    SELECT symbol, ${ROOT} AS contract_root, put_call, ${STRIKE} AS strike_price, expiration_date, iv, delta, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY time DESC, iv, abs(delta)) AS age FROM ${counted} WHERE ${isQuoted}
+  ) AS aged) AS followed) AS judged_quotes WHERE age = chosen`;
   const quotes =
     chain === null
       ? traded

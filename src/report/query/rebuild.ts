@@ -6,11 +6,12 @@
 
 import type { Exclusions, RebuildQuery } from '../model.ts';
 import { buildPartList, buildPremiumList, sumKnown, sumWhere } from '../number-values.ts';
-import { buildCountedTable, buildFatesQuery, CODES, IS_SWEEP, KNOWN_PREMIUM, SERIES_KEY } from '../records.ts';
+import { buildCountedTable, buildFatesQuery, CODES, IS_SWEEP, KNOWN_PREMIUM } from '../records.ts';
 import { BIGGEST_TRADES } from './biggest-trades.ts';
 import { buildDriversQuery } from './drivers.ts';
 import { buildEarningsQuery } from './earnings.ts';
 import { buildUnknown } from './exclusions.ts';
+import { buildSeriesTable } from './open-interest.ts';
 import { buildExposureQueries, type RebuiltExposure } from './rebuild-exposure.ts';
 import { buildComparisonQueries } from './rebuild-history.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './sums.ts';
@@ -82,7 +83,13 @@ export function buildRebuildQueries(
     ...buildComparisonQueries(rest, counted, pastDates),
     [
       'Volume above open interest',
-      `${prelude}SELECT ${sumWhere('volume > open_interest', '1')} AS series, count(*) AS of_series, ${sumWhere('volume IS NULL OR open_interest IS NULL', '1')} AS unknown_series, ${sum('volume > open_interest', 'total_premium')} AS premium\nFROM (SELECT sum(size) AS volume, max(oi) AS open_interest, sum(premium) AS total_premium FROM ${counted} GROUP BY ${SERIES_KEY}) AS series`,
+      `${prelude}SELECT ${sumWhere('volume > open_interest', '1')} AS series, count(*) AS of_series, ${sumWhere('volume IS NULL OR open_interest IS NULL', '1')} AS unknown_series, ${sum('volume > open_interest', 'total_premium')} AS premium\nFROM ${buildSeriesTable(
+        counted,
+        [
+          ['volume', 'sum(size)'],
+          ['total_premium', 'sum(premium)'],
+        ],
+      )} AS series`,
     ],
     ['Records left out', buildLeftOutQuery(file, hasGaps)],
     ...exclusions.unknownCodes.map(({ column }): readonly [string, string] => [

@@ -4,10 +4,11 @@
  * query: only the records of these symbols are read. `docs/formulas.md` has the formulas and their sources.
  */
 import { type EngineNumber, readNumber } from '../amount.ts';
-import { type DropSource, RECORD_ORDER } from '../drop-source.ts';
+import type { DropSource } from '../drop-source.ts';
 import type { ExpirationVolatility } from '../model.ts';
 import { isSettledOn, SERIES_HASH, STRIKE } from '../records.ts';
 import type { ExposureScope } from './exposure-query.ts';
+import { KNOWN_IV, placeOfLast, readLast, selectLast } from './series-state.ts';
 
 /** Expirations of a symbol that are listed: the term structure from days to about a year. */
 export const EXPIRATIONS = 12;
@@ -49,10 +50,10 @@ export async function queryVolatility(
 }
 
 function buildQuery(table: string, date: string, chain: ExposureScope['chain']): string {
-  // One tuple, because volatility and delta are of one record: an argMax of a delta alone would skip a null.
-  const traded = `SELECT root, expires, k, right, latest.1 AS sigma, latest.2 AS own_delta FROM (
+  // Volatility and delta are of one record.
+  const traded = `SELECT root, expires, k, right, ivs[${placeOfLast('ivs')}] AS sigma, deltas[${placeOfLast('ivs')}] AS own_delta FROM (
       SELECT any(symbol) AS root, any(expiration_date) AS expires, any(${STRIKE}) AS k, any(put_call) AS right,
-        argMaxIf((iv, delta), ${RECORD_ORDER}, isFinite(iv) AND iv > 0) AS latest
+        ${selectLast('iv', KNOWN_IV, { beside: 'delta' })} AS records, ${readLast('records', 1)} AS ivs, ${readLast('records')} AS deltas
       FROM ${table} WHERE has({symbols:Array(String)}, symbol) AND NOT ${isSettledOn(date)} GROUP BY ${SERIES_HASH}
     )`;
   const whole =

@@ -1,6 +1,6 @@
 /** The formulas and conventions printed in every report, so that readers can recompute and dispute each number. */
 import type { FlowReport } from '../model.ts';
-import { countOf } from './label.ts';
+import { countOf, nameSymbol } from './label.ts';
 
 interface Convention {
   readonly term: string;
@@ -29,7 +29,7 @@ export function listConventions(report: FlowReport): readonly Convention[] {
     },
     {
       term: 'GEX',
-      text: 'gamma x open interest x 100 x spot² x 0.01: dollars per 1% move; calls +, puts −, which assumes that dealers are long calls and short puts. Gamma and open interest are those of every contract of the symbol’s option chain if the store has the chain of that date, else those of each traded contract’s latest record; spot is the symbol’s last price in the records.',
+      text: 'gamma x open interest x 100 x spot² x 0.01: dollars per 1% move; calls +, puts −, which assumes that dealers are long calls and short puts. Gamma and open interest are those of every contract of the symbol’s option chain if the store has the chain of that date, else the last known ones of each traded contract; spot is the median price of the symbol’s last records.',
     },
     {
       term: 'DEX',
@@ -45,10 +45,14 @@ export function listConventions(report: FlowReport): readonly Convention[] {
 }
 
 function describeGexGaps({ exposure }: FlowReport): string {
-  const { total, unpricedSymbols } = exposure;
+  const { total, unpricedSymbols, oddPrices } = exposure;
   if (total.contracts === 0) return 'everything: no contract traded this day.';
   const unpriced =
     unpricedSymbols === 0 ? '' : `; ${countOf(unpricedSymbols, 'symbol')} without a price of the underlying`;
+  const odd =
+    oddPrices === undefined
+      ? ''
+      : `; the prices of the underlying of ${countOf(oddPrices.records, 'record')}, which are odd beside those before and after (${oddPrices.symbols.map(nameSymbol).join(', ')})`;
   const unknown =
     total.unknownContracts === 0
       ? ''
@@ -57,5 +61,5 @@ function describeGexGaps({ exposure }: FlowReport): string {
     total.adjustedContracts === 0
       ? ''
       : `; ${countOf(total.adjustedContracts, 'adjusted or mini contract')}, which ${total.adjustedContracts === 1 ? 'is' : 'are'} not 100 shares`;
-  return `every contract that did not trade this day, of symbols without a chain drop (counted: ${countOf(total.contracts, 'contract')})${unpriced}${adjusted}${unknown}.`;
+  return `every contract that did not trade this day, of symbols without a chain drop (counted: ${countOf(total.contracts, 'contract')})${unpriced}${adjusted}${unknown}${odd}.`;
 }
