@@ -109,6 +109,7 @@ describe.each([1, 2, 3])('random day %i', (seed) => {
   });
 });
 
+/** Of one time, the smaller volatility counts. */
 function byAge(a: Trade, b: Trade): number {
-  return a.time === b.time ? (a.id < b.id ? -1 : 1) : a.time < b.time ? -1 : 1;
+  return a.time === b.time ? Number(b.iv) - Number(a.iv) : a.time < b.time ? -1 : 1;
 }
