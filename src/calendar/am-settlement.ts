@@ -1,8 +1,8 @@
 /**
- * Option series that settle at the opening of their expiration date (AM settlement): they trade for the last time on the
- * business day before, so on the date itself they have no gamma, and no trade of it is theirs. Their PM-settled siblings
- * (SPXW, NDXP, RUTW, XSP, MRUT) live to the close. Sources: Cboe, specifications of SPX, RUT, DJX and VIX options; Nasdaq,
- * specification of NDX options. Pure.
+ * Option series that settle at the opening of their expiration date (AM settlement). They trade for the last time on the
+ * business day before, so on the date itself they have no gamma, and no trade of it is theirs. Their siblings that settle
+ * at the close (SPXW, NDXP, RUTW, XSP, MRUT) live to it. Sources: Cboe, specifications of SPX, RUT, DJX and VIX options;
+ * Nasdaq, specification of NDX options. Pure.
  */
 import { isHoliday, nthWeekday } from './holidays.ts';
 import { addDays, weekday } from './wall-clock.ts';

@@ -14,7 +14,9 @@ import { writeFooter } from '../../src/seal/footer.ts';
 import { compareSummary, hasSummary, writeSummary } from '../../src/seal/summary.ts';
 import { writeParquet } from '../../src/seal/write-parquet.ts';
 import { openStage } from '../../src/stage/engine-stage.ts';
+import type { Trade } from '../report/drop-file.ts';
 import { known } from '../report/known.ts';
+import { groupBy, openInterestOf } from '../report/plain-loops.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createRandom } from '../support/random.ts';
@@ -140,11 +142,9 @@ describe('the summary', () => {
     const [ask, bid] = [is('side', 'ASK', 'AASK'), is('side', 'BID', 'BBID')];
     const series = (row: TradeRow) =>
       ['symbol', 'option_symbol', 'put_call', 'strike', 'expiration_date'].map((name) => row[name]).join('|');
-    const volumes = new Map<string, { volume: number; oi: number }>();
-    for (const row of rows) {
-      const { volume, oi } = volumes.get(series(row)) ?? { volume: 0, oi: 0 };
-      volumes.set(series(row), { volume: volume + Number(row['size']), oi: Math.max(oi, Number(row['oi'])) });
-    }
+    const traded = groupBy(rows as readonly Trade[], series);
+    const isAbove = (shown: readonly Trade[]) =>
+      shown.reduce((volume, { size }) => volume + size, 0) > Number(openInterestOf(shown));
     const found = rowOf(symbol);
     expect(found).toMatchObject({
       trades: rows.length,
@@ -155,8 +155,9 @@ describe('the summary', () => {
       zero_dte_premium: sum(is('expiration_date', DATE)),
       multi_leg_premium: sum(is('option_activity_type', 'MLET', 'TLFT')),
       sweep_premium: sum(is('option_activity_type', 'ISOI')),
-      series: volumes.size,
-      volume_above_oi_series: [...volumes.values()].filter(({ volume, oi }) => volume > oi).length,
+      series: traded.size,
+      volume_above_oi_series: [...traded.values()].filter(isAbove).length,
+      unknown_oi_series: 0,
       recorded_trades: own.length,
       cancel_message_trades: own.filter(is('option_activity_type', 'CANC', 'CNOL')).length,
     });
