@@ -43,7 +43,7 @@ export interface Lack {
 const GRAIN_SECONDS = 10;
 const HOUR = 3600 / GRAIN_SECONDS;
 const HALF_HOUR_SECONDS = 1800;
-/** Fewer rows may be absent by chance, however a day went. */
+/** Fewer rows may be absent, or present, by chance, however a day went. */
 const MANY_ROWS = 30;
 /** Days differ, and a wild morning lets expect too much: what is more than this share of the expected rows is no lack. */
 const FEW_SHARE = 0.1;
@@ -83,8 +83,10 @@ export function judgeTimes(today: TimeShape, like: readonly TimeShape[]): Lack |
   let worst: { readonly at: number; readonly has: number; readonly expected: number } | undefined;
   for (let at = 1; at < today.since.length; at += 1) {
     const has = today.since[at] ?? 0;
-    const expected = hourBefore(today, at) * low(like.map((one) => ratioAt(one, at)));
-    if (!Number.isFinite(expected) || expected < MANY_ROWS || has >= expected * FEW_SHARE) continue;
+    const before = hourBefore(today, at);
+    const expected = before * low(like.map((one) => ratioAt(one, at)));
+    // A few rows of the opening are no measure of a day.
+    if (before < MANY_ROWS || !(expected >= MANY_ROWS) || has >= expected * FEW_SHARE) continue;
     if (worst === undefined || has / expected < worst.has / worst.expected) worst = { at, has, expected };
   }
   if (worst !== undefined) {

@@ -41,7 +41,8 @@ describe('the end of a session beside like sessions', () => {
       /^1 rows from 12:00:00 on/,
     ],
     ['a source behind since the opening', shape(cells('09:30:00', '09:50:00', 30)), /^0 rows from 09:50:00 on/],
-    ['the first seconds alone', shape(cells('09:30:00', '09:30:20', 1)), /^0 rows from 09:30:20 on/],
+    // Too few rows for a measure; its last row shows no end.
+    ['the first seconds alone', shape(cells('09:30:00', '09:30:20', 1)), undefined],
   ])('of %s', (_, today, found) => {
     const verdict = judgeTimes(today, LIKE);
     if (found instanceof RegExp) expect(verdict).toMatchObject({ says: expect.stringMatching(found) });
