@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Amount } from '../../src/report/amount.ts';
 import type { FlowReport } from '../../src/report/model.ts';
-import { buildCountedTable } from '../../src/report/records.ts';
+import { buildCancelledQuery, buildCountedCondition } from '../../src/report/records.ts';
 import { listSummaryColumns } from '../../src/seal/summary.ts';
 import { createDropFolder, writeDrop } from '../report/drop-file.ts';
 import { createRandomDay } from '../report/random-day.ts';
@@ -64,7 +64,9 @@ let inPolars: ReadonlyMap<string, readonly Row[]>;
 
 beforeAll(async () => {
   ({ path: cwd, remove } = await makeFolder());
-  const service = await startService(['--generate', '3', '--generate-rows', '2500']);
+  // A Thursday: no series settles at its opening.
+  const asOf = ['--as-of', '2026-11-19T23:00:00Z'];
+  const service = await startService(['--generate', '3', '--generate-rows', '2500', ...asOf]);
   try {
     const env = { ...service.env, FLOWDROP_OUTBOX_DIR: join(cwd, 'mail') };
     const run = async (...args: readonly string[]) => {
@@ -238,10 +240,12 @@ describe('the number of the mail', () => {
 describe('the rule of the trades that count', () => {
   it('is that of the report, within each date', () => {
     const plain = (text: string) => text.replaceAll(/\s+/g, ' ').trim();
-    const ofReport = buildCountedTable('day')
-      .replace(/^\(/, '( ')
-      .replaceAll('PARTITION BY symbol', 'PARTITION BY date, symbol');
-    expect(plain(sqlPrefix)).toContain(plain(`counted AS ${ofReport}`));
+    const list = buildCancelledQuery('day', ['date', 'id', 'time']);
+    const ofReport = buildCountedCondition({ name: '(date, id, time)', list }).replaceAll(
+      'PARTITION BY symbol',
+      'PARTITION BY date, symbol',
+    );
+    expect(plain(sqlPrefix)).toContain(plain(`FROM day WHERE ${ofReport})`));
   });
 
   it('leaves the same records over two days full of cancels as over each, in DuckDB and in Polars', async () => {
@@ -251,7 +255,9 @@ describe('the rule of the trades that count', () => {
       // Nearly the same prints on both days: without the date in its keys, a cancel message would take one of the other day.
       const [first, second] = await Promise.all(
         ['2026-11-18', '2026-11-19'].map(async (date) => {
-          const trades = createRandomDay(5, { date, prints: 2000 });
+          const drawn = createRandomDay(5, { date, prints: 2000 });
+          // Prints that share an id count or not together here.
+          const trades = drawn.map((trade, at) => ({ ...trade, id: `${date}-${at}` }));
           return { date, rows: trades.length, path: (await writeDrop(engine, folder.path, date, trades)).path };
         }),
       );
