@@ -14,7 +14,7 @@ import { dropKey, manifestKey, sealingPrefix } from '../../src/ledger/layout.ts'
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
-import { type ClickHouseFront, startClickHouseFront } from '../support/clickhouse-front.ts';
+import { type ClickHouseFront, FRONT_DATABASE, startClickHouseFront } from '../support/clickhouse-front.ts';
 import { MAIN, makeFolder } from '../support/flowdrop.ts';
 import { createRandom } from '../support/random.ts';
 import { type S3Server, s3Environment } from '../support/s3-server.ts';
@@ -106,7 +106,7 @@ async function runOnce(bench: Bench, seed: number): Promise<ServerDropResult> {
   const job = join(bench.folder, `${dataset}.yaml`);
   await writeFile(
     job,
-    `name: ${dataset}\nsource:\n  api: clickhouse\n  table: default.${table}\ndrop:\n  to: ${bench.location}\n  dataset: ${dataset}\n  write: server\n  parallel: ${parallel}\n`,
+    `name: ${dataset}\nsource:\n  api: clickhouse\n  table: ${FRONT_DATABASE}.${table}\ndrop:\n  to: ${bench.location}\n  dataset: ${dataset}\n  write: server\n  parallel: ${parallel}\n`,
   );
   const [faults, ends, problems]: [Fault[], (number | 'killed')[], string[]] = [[], [], []];
   const attempts = 1 + below(MOST_ATTEMPTS);

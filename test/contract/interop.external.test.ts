@@ -213,7 +213,7 @@ async function makeServerDrop(): Promise<void> {
     for (const [date, count] of dates) await insertTrades(front.engine, create(date, count));
     await writeFile(
       join(folder, 'server.yaml'),
-      'name: server\nsource: {api: clickhouse, table: default.RawOptionTrades}\ndrop: {to: store, dataset: server}\n',
+      'name: server\nsource: {api: clickhouse, table: flowdrop_tables.RawOptionTrades}\ndrop: {to: store, dataset: server}\n',
     );
     const args = ['backfill', 'server.yaml', '--from', '2025-03-03', '--to', '2025-03-04'];
     const run = await flowdrop(args, { cwd: folder, env: { FLOWDROP_CLICKHOUSE_URL: front.url } });

@@ -15,7 +15,7 @@ import type { Manifest } from '../../src/ledger/manifest.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
-import { type ClickHouseFront, startClickHouseFront } from '../support/clickhouse-front.ts';
+import { type ClickHouseFront, FRONT_DATABASE, startClickHouseFront } from '../support/clickhouse-front.ts';
 import { queryDuckDb, readWithDuckDb } from '../support/drop.ts';
 import { flowdrop, MAIN, makeFolder } from '../support/flowdrop.ts';
 import { s3Environment, startS3, useS3Credentials } from '../support/s3-server.ts';
@@ -67,7 +67,7 @@ describe.skipIf(server === undefined)(`drops written by a server${reason === und
     const path = join(folder.path, `${dataset}.yaml`);
     await writeFile(
       path,
-      `name: ${dataset}\nsource:\n  api: clickhouse\n  table: default.${table}\ndrop:\n  to: "s3://${server?.bucket}/${prefix}"\n  dataset: ${dataset}\n  write: ${write}\n${more}`,
+      `name: ${dataset}\nsource:\n  api: clickhouse\n  table: ${FRONT_DATABASE}.${table}\ndrop:\n  to: "s3://${server?.bucket}/${prefix}"\n  dataset: ${dataset}\n  write: ${write}\n${more}`,
     );
     return path;
   }

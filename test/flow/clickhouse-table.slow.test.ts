@@ -11,7 +11,12 @@ import { formatSecond } from '../../src/calendar/wall-clock.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { computeLookback } from '../../src/plan/dates.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
-import { type ClickHouseFront, FRONT_PASSWORD, startClickHouseFront } from '../support/clickhouse-front.ts';
+import {
+  type ClickHouseFront,
+  FRONT_DATABASE,
+  FRONT_PASSWORD,
+  startClickHouseFront,
+} from '../support/clickhouse-front.ts';
 import { type ClickHouseServer, startClickHouse } from '../support/clickhouse-server.ts';
 import { queryDuckDb, readWithDuckDb } from '../support/drop.ts';
 import { createTradesTable, insertTrades } from '../support/engine-source.ts';
@@ -82,7 +87,7 @@ describe('a job that reads a table of a ClickHouse server', () => {
   it.each(['RawOptionTrades', 'typed'])(
     'drops the rows of %s one for one, sorted and typed as every drop',
     async (table) => {
-      const job = await writeTableJob(`  table: default.${table}\n`);
+      const job = await writeTableJob(`  table: ${FRONT_DATABASE}.${table}\n`);
       const result = await backfill(job);
       expect(result.code, result.stderr).toBe(0);
       const wanted = new Map(tradesOf(OLD_DAY, 0, ROWS).map((row) => [row['id'], row]));

@@ -215,9 +215,9 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
     });
 
     it('finds a summary that is not the drop’s, though its hash is the manifest’s', async () => {
-      const old = await seal(300);
+      const old = await seal(200);
       const summary = await store.get(SUMMARY);
-      const now = await seal(200);
+      const now = await seal(300);
       await put(SUMMARY, summary);
       const file = old.files[1];
       if (!file) throw new Error('there is no summary');

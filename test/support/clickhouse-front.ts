@@ -14,6 +14,9 @@ import type { Engine, FormattedResult } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 
+/** Where the engine makes tables, which a job must name. */
+export const FRONT_DATABASE = 'flowdrop_tables';
+
 export interface ClickHouseFront {
   /** `http://user:password@127.0.0.1:port/default`. */
   readonly url: string;
@@ -37,8 +40,6 @@ const CHUNK_BYTES = 16_384;
 
 export async function startClickHouseFront(): Promise<ClickHouseFront> {
   const engine = await openEmbeddedEngine();
-  // A server's own database; ours has its tables elsewhere.
-  await engine.command('USE default');
   const statements: string[] = [];
   const hooks: Pick<ClickHouseFront, 'onStatement'> = { onStatement: undefined };
   const takeTurn = createTurns();
