@@ -105,14 +105,15 @@ describe('a report whose process is killed', () => {
 it('a broken receipt fails its own date, by name, and the next date is mailed', async () => {
   const reports = 'reports:\n  - template: flow\n    to: [desk@example.com]';
   const job = await writeJob(cwd, { name: 'broken', to: 'broken-drops', reports });
-  expect((await flowdrop(['run', job, '--no-report'], { cwd, env })).code).toBe(0);
+  const own = { ...env, FLOWDROP_OUTBOX_DIR: join(cwd, 'broken-mail') };
+  expect((await flowdrop(['run', job, '--no-report'], { cwd, env: own })).code).toBe(0);
   const store = join(cwd, 'broken-drops');
   const dates = (await listFiles(join(store, 'trades'))).map((file) => file.slice('session='.length).slice(0, 10));
   const [first = '', second = ''] = [...new Set(dates)].toSorted();
-  expect((await flowdrop(['report', job, '--date', first], { cwd, env })).code).toBe(0);
+  expect((await flowdrop(['report', job, '--date', first], { cwd, env: own })).code).toBe(0);
   const [receipt = ''] = (await listFiles(store)).filter((file) => file.endsWith('receipt.json'));
   await writeFile(join(store, receipt), '{"version": 2');
-  const { code, stdout, stderr } = await flowdrop(['run', job], { cwd, env });
+  const { code, stdout, stderr } = await flowdrop(['run', job], { cwd, env: own });
   expect(code, stderr).toBe(1);
   expect(stdout + stderr).toContain(`${receipt} is not a receipt`);
   expect(stdout + stderr).toContain(`so the report of ${first} is mailed to nobody`);
