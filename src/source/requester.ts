@@ -20,7 +20,7 @@ const MAX_TRIES = 5;
 /** First back-off; doubles with each try, capped, and jittered downwards so that it never exceeds the cap. */
 const BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 30_000;
-/** A longer wait that the API asks for is told. */
+/** A longer wait that the API asks for is logged. */
 const TOLD_WAIT_MS = 5_000;
 /** A 10,000-row answer takes seconds; the server's own timeout is shorter than this. */
 const REQUEST_TIMEOUT_MS = 120_000;
