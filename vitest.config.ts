@@ -27,7 +27,8 @@ export default defineConfig(({ mode }) => {
       isolate: mode !== 'test',
       // The reference machine has two cores. A third worker makes each test slower and the whole no faster.
       maxWorkers: 2,
-      testTimeout: mode === 'test' ? 60_000 : 120_000,
+      // Nightly tests take as long as they are large.
+      testTimeout: mode === 'test' ? 60_000 : mode === 'nightly' ? 1_800_000 : 120_000,
       hookTimeout: 120_000,
       // Most files run whole processes against clocks, kills and sockets, on machines that are noisy. A random test draws
       // its seed once a file, so a fault of a seed fails again; whatever passes only at the second try is named at the end.
