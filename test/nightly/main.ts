@@ -93,18 +93,10 @@ for (const name of positionals.length > 0 ? positionals : Object.keys(PARTS)) {
   const seconds = Math.round((performance.now() - begun) / 1000);
   if (code !== 0) process.exitCode = 1;
   const commit = `${git('rev-parse', '--short', 'HEAD')}${git('status', '--porcelain', '--', '.', `:!${TALLY_PATH}`) === '' ? '' : ' and changes'}`;
-  const drawn = isDrawn ? `${seed}${count === undefined ? '' : ` to ${seed + count - 1}`}` : '';
-  const result = `${code === 0 ? 'passed' : 'FAILED'}: ${last.replaceAll('|', '/')}`;
-  const cells = [
-    new Date().toISOString().slice(0, 10),
-    commit,
-    name,
-    drawn,
-    String(count ?? 1),
-    String(seconds),
-    result,
-  ];
-  appendFileSync(TALLY, `| ${cells.join(' | ')} |\n`);
+  const drawn = isDrawn ? ` seeds ${seed}${count === undefined ? '' : ` to ${seed + count - 1}`},` : '';
+  const result = `${code === 0 ? 'passed' : 'FAILED'}: ${last}`;
+  const day = new Date().toISOString().slice(0, 10);
+  appendFileSync(TALLY, `- ${day}, ${commit}, ${name}:${drawn} runs ${count ?? 1}, ${seconds} s, ${result}\n`);
 }
 
 function describeCommand(
