@@ -49,6 +49,10 @@ const MANY_ROWS = 30;
 const FEW_SHARE = 0.1;
 /** In a table with so many rows, an end without `MANY_ROWS` to come is the end. */
 const BUSY_TABLE_ROWS = 1_000;
+/** No day of such a table is so quiet that it has less than this share of the rows of the others. */
+const QUIET_SHARE = 0.01;
+/** Rows of a thin day that must lie as those of the days before. */
+const SOME_ROWS = 10;
 /** A symbol with so many trades to come that has none has stopped, and with twice as many a day it is looked at. */
 const MANY_TRADES = 20;
 /** A single symbol may be halted; of many, fewer have stopped by chance. */
@@ -75,18 +79,26 @@ export function shapeTimes(
 
 /**
  * Compares the last hours: after any time of the day there must be rows as in the sessions before, measured by the hour
- * before that time.
+ * before that time, or by the whole day where that hour has too few.
  * @returns what lacks; `ended`; `undefined` where the sessions before are too few, or have too few rows to tell
  */
 export function judgeTimes(today: TimeShape, like: readonly TimeShape[]): Lack | 'ended' | undefined {
   if (like.length < FEWEST_LIKE_SESSIONS) return undefined;
+  const rows = low(like.map((one) => one.rows));
+  if (rows >= BUSY_TABLE_ROWS && today.rows < rows * QUIET_SHARE) {
+    const says = `${today.rows} rows, where the ${like.length} sessions before have ${rows} or more`;
+    return { found: today.rows, usual: rows, says };
+  }
   let worst: { readonly at: number; readonly has: number; readonly expected: number } | undefined;
   for (let at = 1; at < today.since.length; at += 1) {
     const has = today.since[at] ?? 0;
     const before = hourBefore(today, at);
-    const expected = before * low(like.map((one) => ratioAt(one, at)));
-    // A few rows of the opening are no measure of a day.
-    if (before < MANY_ROWS || !(expected >= MANY_ROWS) || has >= expected * FEW_SHARE) continue;
+    // A few rows of the opening are no measure of what follows, but where all rows lie is one.
+    const [expected, enough] =
+      before < MANY_ROWS
+        ? [today.rows * low(like.map((one) => (one.since[at] ?? 0) / one.rows)), SOME_ROWS]
+        : [before * low(like.map((one) => ratioAt(one, at))), MANY_ROWS];
+    if (!(expected >= enough) || has >= expected * FEW_SHARE) continue;
     if (worst === undefined || has / expected < worst.has / worst.expected) worst = { at, has, expected };
   }
   if (worst !== undefined) {

@@ -41,8 +41,16 @@ describe('the end of a session beside like sessions', () => {
       /^1 rows from 12:00:00 on/,
     ],
     ['a source behind since the opening', shape(cells('09:30:00', '09:50:00', 30)), /^0 rows from 09:50:00 on/],
-    // Too few rows for a measure; its last row shows no end.
-    ['the first seconds alone', shape(cells('09:30:00', '09:30:20', 1)), undefined],
+    [
+      'the first seconds alone',
+      shape(cells('09:30:00', '09:30:20', 1)),
+      /^20 rows, where .* before have 4\d{5} or more/,
+    ],
+    [
+      'the first seconds and one row at the close',
+      shape(cells('09:30:00', '09:30:20', 1), [{ second: at('16:14:59'), rows: 1 }]),
+      /^21 rows, where/,
+    ],
   ])('of %s', (_, today, found) => {
     const verdict = judgeTimes(today, LIKE);
     if (found instanceof RegExp) expect(verdict).toMatchObject({ says: expect.stringMatching(found) });
@@ -52,6 +60,21 @@ describe('the end of a session beside like sessions', () => {
   it('is shown by late trades of stock options where like sessions have no more', () => {
     const late = (to: string) => shape(cells('09:30:00', '16:00:00', 10), cells('16:00:00', to, 3));
     expect(judgeTimes(late('16:03:20'), [late('16:03:00'), late('16:04:10'), late('16:03:30')])).toBe('ended');
+  });
+
+  it('is told of a thin day by where its rows lie', () => {
+    const spread = (count: number, to: string) =>
+      shape(
+        Array.from({ length: count }, (_, k) => ({
+          second: at('09:30:05') + Math.floor((k * (at(to) - at('09:30:05'))) / (count - 1)),
+          rows: 1,
+        })),
+      );
+    const like = [400, 380, 420].map((count) => spread(count, '15:59:50'));
+    expect(judgeTimes(spread(22, '15:59:50'), like)).toBe('ended');
+    const stray = shape(cells('09:30:00', '09:30:21', 1), [{ second: at('15:59:50'), rows: 1 }]);
+    expect(judgeTimes(stray, like)).toMatchObject({ says: expect.stringMatching(/^1 rows from 09:30:\d0 on/) });
+    expect(judgeTimes(spread(22, '12:00:00'), like)).toMatchObject({ found: 0 });
   });
 
   it('is not told where sessions have a few rows', () => {
