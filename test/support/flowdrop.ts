@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { runInHost } from './command-host.ts';
 import { takeGeneratedData } from './generated-data.ts';
 
 export const REPO = fileURLToPath(new URL('../..', import.meta.url));
@@ -31,18 +32,25 @@ export interface Finished {
 export interface RunOptions {
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Entry file of another build. Default: this one's. */
+  /** In a process of its own, because the test is about what a process is, or leaves behind. */
+  readonly process?: true;
+  /** Entry file of another build, run in a process of its own. */
   readonly main?: string;
-  /** Called with the process, e.g. to kill it. */
+  /** Called with its own process, e.g. to kill it. */
   readonly onStart?: (child: ChildProcess) => void;
 }
 
-/** Runs `flowdrop` to its end. The environment is bare but for what the test gives. */
+/**
+ * Runs `flowdrop` to its end, in a process that has run other commands if the test needs none of its own. The environment
+ * is bare but for what the test gives.
+ */
 export async function flowdrop(args: readonly string[], options: RunOptions): Promise<Finished> {
-  const child = spawn(process.execPath, [options.main ?? MAIN, ...args], {
-    cwd: options.cwd,
-    env: bareEnvironment(options.env),
-  });
+  const { cwd, main = MAIN } = options;
+  const env = bareEnvironment(options.env);
+  // What is loaded before the product's own code needs a process that is started with it.
+  const isOwn = options.process || options.onStart || main !== MAIN || env['NODE_OPTIONS'] !== undefined;
+  if (!isOwn) return await runInHost(main, { args, cwd, env });
+  const child = spawn(process.execPath, [main, ...args], { cwd, env });
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (chunk) => {
