@@ -1,5 +1,5 @@
 import { configDefaults, defineConfig } from 'vitest/config';
-import { Tally } from './test/support/tally.ts';
+import { LongestFirst, Tally } from './test/support/tally.ts';
 
 /**
  * `npm test` runs everything that needs nothing but Node and is not slow. `npm run test:all` (`--mode all`) adds the slow
@@ -20,6 +20,7 @@ export default defineConfig(({ mode }) => {
       exclude: [...configDefaults.exclude, ...(EXCLUDED[mode] ?? [SLOW, EXTERNAL, NIGHTLY])],
       env: mode === 'nightly' ? { FLOWDROP_TEST_NIGHTLY: '1' } : {},
       reporters: ['default', new Tally()],
+      ...(mode === 'test' ? {} : { sequence: { sequencer: LongestFirst } }),
       globalSetup: ['test/support/build.ts'],
       pool: 'forks',
       // In `npm test` files share a process, which saves a quarter of its time: each closes its engine, because one process

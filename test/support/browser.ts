@@ -3,12 +3,13 @@
  * missing (as root), because a mail that was never laid out by a browser was never seen.
  */
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { type Browser, chromium } from 'playwright-core';
 
 const EXECUTABLE = '/usr/bin/chromium';
-/** They have the widths of Helvetica and Arial, with which most readers' programs lay the mail out. */
-const FONTS = '/usr/share/fonts/truetype/liberation';
+/** The fonts have the widths of Helvetica and Arial, with which most readers' programs lay the mail out. */
+const PACKAGES = ['chromium', 'fonts-liberation'];
+const INSTALL = fileURLToPath(new URL('install.sh', import.meta.url));
 
 /** No network, no profile of a person, no background services. */
 const ARGS = [
@@ -24,13 +25,6 @@ const ARGS = [
 
 /** The caller closes it. */
 export async function openBrowser(): Promise<Browser> {
-  const missing = [...(existsSync(EXECUTABLE) ? [] : ['chromium']), ...(existsSync(FONTS) ? [] : ['fonts-liberation'])];
-  if (missing.length > 0) install(missing);
+  execFileSync(INSTALL, PACKAGES, { stdio: ['ignore', 'ignore', 'inherit'] });
   return await chromium.launch({ executablePath: EXECUTABLE, args: ARGS });
-}
-
-function install(packages: readonly string[]): void {
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  execFileSync('apt-get', ['update', '-q'], { env, stdio: 'ignore' });
-  execFileSync('apt-get', ['install', '-qy', '--no-install-recommends', ...packages], { env, stdio: 'ignore' });
 }

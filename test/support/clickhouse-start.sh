@@ -10,23 +10,7 @@ umask 022
 D=$(realpath -m -- "$1") PORT=$2 READER=$(realpath -- "$3") MORE=${4:+$(cat -- "$4")}
 mkdir -p "$D"/{data,tmp,files,log}
 
-installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' clickhouse-server 2>/dev/null)" = installed ]; }
-if ! installed; then
-  [ "$(id -u)" = 0 ] || { echo "needs root to install clickhouse-server" >&2; exit 1; }
-  exec 9>"$(dirname -- "$D")/flowdrop-test-clickhouse.lock"; flock -w 240 9    # test files start side by side
-  if ! installed; then
-    export DEBIAN_FRONTEND=noninteractive
-    policy=
-    if [ ! -e /usr/sbin/policy-rc.d ]; then    # the package must not start a daemon of its own
-      printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d; chmod 755 /usr/sbin/policy-rc.d; policy=1
-    fi
-    failed=
-    { apt-get update -q && apt-get install -qy --no-install-recommends clickhouse-server; } >"$D/log/apt.log" 2>&1 9>&- || failed=1
-    [ -z "$policy" ] || rm -f /usr/sbin/policy-rc.d
-    [ -z "$failed" ] || { tail -5 "$D/log/apt.log" >&2; exit 1; }
-  fi
-  exec 9>&-
-fi
+"$(dirname -- "$0")/install.sh" clickhouse-server
 
 cat >"$D/config.xml" <<C
 <?xml version="1.0"?>

@@ -3,9 +3,11 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { isMissing } from './external.ts';
 
 const TIMEOUT_MS = 300_000;
+const INSTALL = fileURLToPath(new URL('install.sh', import.meta.url));
 
 export interface MavenJar {
   readonly path: string;
@@ -23,12 +25,8 @@ export function findJar(what: string, artifact: string): MavenJar {
 
 /** @returns what stood in the way */
 export function runMaven(words: readonly string[]): string | undefined {
-  const isHere = (program: string) => spawnSync(program, ['-version']).status === 0;
-  if (!isHere('java') || !isHere('mvn')) {
-    const install = 'apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends';
-    const done = spawnSync('sh', ['-c', `${install} default-jre-headless maven`], { encoding: 'utf8' });
-    if (done.status !== 0) return `no Java or Maven, and apt-get: ${done.stderr.slice(-500)}`;
-  }
+  const installed = spawnSync(INSTALL, ['default-jre-headless', 'maven'], { encoding: 'utf8' });
+  if (installed.status !== 0) return `no Java or Maven: ${installed.stderr}`;
   const made = spawnSync('mvn', ['-q', '-B', ...words], { encoding: 'utf8', timeout: TIMEOUT_MS });
   return made.status === 0 ? undefined : `mvn: ${made.error?.message ?? (made.stdout + made.stderr).slice(-500)}`;
 }

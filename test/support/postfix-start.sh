@@ -14,25 +14,7 @@ mkdir -p "$D"/{conf,queue,data,mail,log}
 chmod 755 "$D"    # postfix's processes are another user, who must get to their folders
 [ "$(id -u)" = 0 ] || { echo "postfix's master needs root" >&2; exit 1; }
 
-installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' postfix 2>/dev/null)" = installed ]; }
-if ! installed; then
-  exec 9>"$(dirname -- "$D")/flowdrop-test-postfix.lock"; flock -w 240 9    # test files start side by side
-  if ! installed; then
-    export DEBIAN_FRONTEND=noninteractive
-    policy=
-    if [ ! -e /usr/sbin/policy-rc.d ]; then    # the package must not start a daemon of its own
-      printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d; chmod 755 /usr/sbin/policy-rc.d; policy=1
-    fi
-    failed=
-    {
-      echo 'postfix postfix/main_mailer_type select No configuration' | debconf-set-selections
-      apt-get update -q && apt-get install -qy --no-install-recommends postfix openssl
-    } >"$D/log/apt.log" 2>&1 9>&- || failed=1
-    [ -z "$policy" ] || rm -f /usr/sbin/policy-rc.d
-    [ -z "$failed" ] || { tail -5 "$D/log/apt.log" >&2; exit 1; }
-  fi
-  exec 9>&-
-fi
+"$(dirname -- "$0")/install.sh" postfix openssl
 
 {
   openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj '/CN=flowdrop test CA' -keyout "$D/ca.key" -out "$D/ca.pem"

@@ -8,18 +8,7 @@ umask 022
 D=$(realpath -m -- "$1") PORT=$2
 mkdir -p "$D"/{data,log}
 
-installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' zookeeper 2>/dev/null)" = installed ] && command -v java >/dev/null; }
-if ! installed; then
-  [ "$(id -u)" = 0 ] || { echo "needs root to install zookeeper" >&2; exit 1; }
-  exec 9>"$(dirname -- "$D")/flowdrop-test-zookeeper.lock"; flock -w 240 9    # test files start side by side
-  if ! installed; then
-    export DEBIAN_FRONTEND=noninteractive
-    # The package is no service: Debian has that in another one, zookeeperd.
-    { apt-get update -q && apt-get install -qy --no-install-recommends zookeeper default-jre-headless; } \
-      >"$D/log/apt.log" 2>&1 9>&- || { tail -5 "$D/log/apt.log" >&2; exit 1; }
-  fi
-  exec 9>&-
-fi
+"$(dirname -- "$0")/install.sh" zookeeper default-jre-headless
 
 cat >"$D/zoo.cfg" <<C
 tickTime=500
