@@ -15,16 +15,16 @@ import { JobState } from '../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
-import { TEMPLATES } from '../report/drop-file.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { createSilentLog } from '../support/log.ts';
+import { makePlainTemplates } from '../support/plain-templates.ts';
 
 export interface DeliveryBench {
   readonly engine: Engine;
   readonly store: Store;
   readonly receiver: SmtpReceiver;
   readonly clock: ReturnType<typeof createFakeClock>;
-  /** For a worker of this name; each has a state directory of its own. */
+  /** For a worker of this name; each has a state directory of its own. Its mails have plain HTML. */
   context(worker?: string): DeliverContext;
   /** `to subject` of everything that arrived since the last call. */
   arrived(): Promise<readonly string[]>;
@@ -40,6 +40,7 @@ export async function openDeliveryBench(
 ): Promise<DeliveryBench> {
   const folder = await mkdtemp(join(tmpdir(), 'flowdrop-deliver-'));
   const engine = await openEmbeddedEngine();
+  const templatesDir = await makePlainTemplates(join(folder, 'templates'));
   const store = await openDirectoryStore(join(folder, 'store'));
   const receiver = await startSmtpReceiver(options);
   const mailer = openSmtpMailer({ url: `smtp://127.0.0.1:${receiver.port}?tls=${tls}`, timeoutMs: 2_000 });
@@ -59,7 +60,7 @@ export async function openDeliveryBench(
         state: new JobState(join(folder, worker), 'nightly'),
         version: '1',
       },
-      templatesDir: TEMPLATES,
+      templatesDir,
       publicUrl: undefined,
     }),
     async arrived() {

@@ -7,11 +7,13 @@ import { pino } from 'pino';
 import PostalMime from 'postal-mime';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { deliverReports, previewReport } from '../../src/deliver/deliver.ts';
+import type { DeliverContext } from '../../src/deliver/delivery.ts';
 import { LEASE_MS, RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
 import { describeUnsealed, readConditionDocument, writeConditionDocument } from '../../src/ledger/condition-file.ts';
 import { conditionKey, dropKey } from '../../src/ledger/layout.ts';
 import { MailFault } from '../../src/mail/mailer.ts';
 import type { Receipt } from '../../src/mail/receipt.ts';
+import { TEMPLATES } from '../report/drop-file.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
 import { STORES } from '../support/stores.ts';
@@ -30,7 +32,10 @@ afterEach(async () => await bench.close());
 
 const seal = async (date: string, more: Partial<Parameters<typeof sealDay>[2]> = {}) =>
   await sealDay(bench.engine, bench.store, { date, ...more });
-const run = async (job = createReportJob()) => await deliverReports(bench.context(), job);
+const run = async (job = createReportJob(), own: Partial<DeliverContext> = {}) =>
+  await deliverReports({ ...bench.context(), ...own }, job);
+/** Where the mail itself counts. */
+const SHIPPED = { templatesDir: TEMPLATES };
 /** Dates of the mails that arrived since the last look, with what is special about them. */
 const arrivedDates = async () =>
   (await bench.arrived()).map((line) =>
@@ -360,7 +365,7 @@ describe('readers', () => {
 
   it('are told which files are too large to be attached', async () => {
     await seal(MONDAY);
-    await run(createReportJob('attach: [csv, pdf]\nattach_limit: 2KB'));
+    await run(createReportJob('attach: [csv, pdf]\nattach_limit: 2KB'), SHIPPED);
     const [mail] = await bench.mails();
     const told = /Too large to attach: (.*)/.exec(mail?.text ?? '')?.[1]?.split(', ') ?? [];
     expect(told).toContain(`trades-${MONDAY}-report.pdf`);
@@ -562,7 +567,7 @@ describe.skipIf(STORES[1]?.isMissing)('a link to the drop, on a real S3 server',
     try {
       await sealDay(bench.engine, store, { date: MONDAY });
       const events: unknown[] = [];
-      const context = { ...bench.context(), store, log, onEvent: (event: unknown) => events.push(event) };
+      const context = { ...bench.context(), ...SHIPPED, store, log, onEvent: (event: unknown) => events.push(event) };
       const job = createReportJob();
       const reports = job.reports.map((report) => ({ ...report, linkSeconds: 7200 }));
       const deliveries = await deliverReports(context, { ...job, reports });
@@ -628,7 +633,7 @@ describe('a digest', () => {
     await seal(MONDAY, { dataset: 'index' });
     await run(digest);
     await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
-    await run(digest);
+    await run(digest, SHIPPED);
     const [, mail] = await bench.mails();
     expect(mail?.subject).toMatch(/^Correction: options flow digest 2026-11-16/);
     expect(mail?.text).toMatch(/^CORRECTION: this digest replaces/m);

@@ -54,6 +54,9 @@ const SWAPS: Readonly<Record<string, readonly [operator: string, kind: string]>>
   '||': ['&&', 'and for or'],
 };
 
+/** Files that a file imports, by whatever way. */
+const reached = new Map<string, ReadonlySet<string>>();
+
 const { values } = parseArgs({ options: { seed: { type: 'string' }, runs: { type: 'string' } } });
 const seed = Number(values.seed ?? Date.now() % 1_000_000);
 const runs = Number(values.runs ?? 40);
@@ -212,9 +215,6 @@ function listTests(file: string): readonly { readonly mode: 'test' | 'rest'; rea
   ].filter(({ files }) => files.length > 0);
 }
 
-const reached = new Map<string, ReadonlySet<string>>();
-
-/** All files that a file imports, by whatever way. */
 function reach(file: string): ReadonlySet<string> {
   const before = reached.get(file);
   if (before) return before;

@@ -28,9 +28,10 @@ import { type MailFault, type MailServer, startMailServer } from '../chaos/mail.
 import { createFakeClock, FAKE_START } from '../support/fake-clock.ts';
 import type { Fault } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
-import { KEY, REPO } from '../support/flowdrop.ts';
+import { KEY } from '../support/flowdrop.ts';
 import { createKeptLog } from '../support/log.ts';
 import { createPacer } from '../support/pacer.ts';
+import { makePlainTemplates } from '../support/plain-templates.ts';
 import { Fate, type Trouble } from './fate.ts';
 import { LifeTable } from './table.ts';
 
@@ -79,6 +80,8 @@ export class World {
   readonly #onRequest: { act: (() => Promise<void>) | undefined };
   /** Where the lives have their folders. */
   readonly folder: string;
+  /** Of its mails: who gets which counts, not how they look. */
+  readonly templates: string;
 
   private constructor(parts: {
     engine: Engine;
@@ -89,6 +92,7 @@ export class World {
     limits: { rowLimit: number };
     onRequest: { act: (() => Promise<void>) | undefined };
     folder: string;
+    templates: string;
   }) {
     this.engine = parts.engine;
     this.table = parts.table;
@@ -98,6 +102,7 @@ export class World {
     this.#limits = parts.limits;
     this.#onRequest = parts.onRequest;
     this.folder = parts.folder;
+    this.templates = parts.templates;
   }
 
   static async open(): Promise<World> {
@@ -121,7 +126,8 @@ export class World {
     const proxy = await startFaultProxy(front.url);
     const mail = await startMailServer();
     const folder = await mkdtemp(join(tmpdir(), 'flowdrop-simulate-'));
-    return new World({ engine, table, front, proxy, mail, limits, onRequest, folder });
+    const templates = await makePlainTemplates(join(folder, 'templates'));
+    return new World({ engine, table, front, proxy, mail, limits, onRequest, folder, templates });
   }
 
   async close(): Promise<void> {
@@ -283,7 +289,7 @@ export class Life {
       stateDir,
       runId: `run-${this.#runs}`,
       version: '1',
-      templatesDir: join(REPO, 'templates'),
+      templatesDir: this.#world.templates,
       readPublicUrl: () => undefined,
       mailFrom: 'flowdrop@example.com',
       signal: fate.signal,

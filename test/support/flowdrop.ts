@@ -99,7 +99,8 @@ export async function startService(
   env: Readonly<Record<string, string>> = {},
 ): Promise<TestService> {
   const data = await takeGeneratedData(args);
-  const own = ['--port', '0', '--portal-port', '0', '--key', KEY, '--requests-per-second', '1000000'];
+  const limits = ['--requests-per-second', '1000000', '--concurrency', '1'];
+  const own = ['--port', '0', '--portal-port', '0', '--key', KEY, ...limits];
   const child = spawn(process.execPath, [MAIN, 'serve', ...own, ...args, ...data.args], {
     cwd: tmpdir(),
     env: bareEnvironment({ FLOWDROP_LOG_LEVEL: 'debug', ...env }),
