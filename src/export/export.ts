@@ -149,7 +149,7 @@ async function auditOthers(
   const done = new Set(exported.map(({ date }) => date));
   const dates = [...sealed].filter((date) => !done.has(date) && !damaged.has(date));
   // Limits found while auditing are kept as well.
-  const audited = await auditSealed(context, context.opened, dates).finally(() => saveLimits(context));
+  const audited = await auditSealed(context, context.opened, dates, exported).finally(() => saveLimits(context));
   const all = [...exported, ...audited.results];
   await discardOldFiles(
     context,

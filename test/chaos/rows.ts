@@ -105,9 +105,23 @@ function secondOf({ values }: TableRow): number {
 
 /** What may happen to rows. */
 export const MOVES = ['rows-appear', 'rows-vanish', 'rows-change', 'rows-replaced'] as const;
-/** Loaded twice, a date is held, which chaos' judge does not know. */
-export const LIFE_MOVES = [...MOVES, 'rows-twice'] as const;
+/** What a date is held for, and what concerns two of them. */
+export const DOUBTED_MOVES = ['rows-twice', 'rows-redated'] as const;
+export const LIFE_MOVES = [...MOVES, ...DOUBTED_MOVES] as const;
 export type Move = (typeof LIFE_MOVES)[number];
+
+/** A replica that is some minutes behind. */
+export interface Lag {
+  /** It answers from this request of the attempt on. */
+  readonly request: number;
+  /** Before the close of the settled day. */
+  readonly minutes: number;
+}
+
+/** The last second that it has rows of. */
+export function lastSecondOf({ minutes }: Lag): string {
+  return `${SETTLED} ${formatSecond(CLOSE_SECOND - 60 * minutes)}`;
+}
 
 export type Spread = 'near' | 'far' | 'burst';
 
@@ -119,6 +133,8 @@ export interface Alteration {
   /** Whether the rows lie close together, all over the day, or in a second that has more of them than a page. */
   readonly spread: Spread;
   readonly seed: number;
+  /** The date that the rows have afterwards. */
+  readonly to?: string | undefined;
 }
 
 export interface RowChange {
@@ -127,7 +143,10 @@ export interface RowChange {
 }
 
 /** What an alteration does to the rows there are. */
-export function planAlteration({ move, rows: count, spread, seed }: Alteration, rows: readonly TableRow[]): RowChange {
+export function planAlteration(
+  { move, rows: count, spread, seed, to = UNFINISHED }: Alteration,
+  rows: readonly TableRow[],
+): RowChange {
   const random = createRandom(seed);
   const kept = rows.filter(({ isOdd }) => !isOdd);
   const chosen = choose(random, kept, count, spread);
@@ -145,6 +164,8 @@ export function planAlteration({ move, rows: count, spread, seed }: Alteration, 
       };
     case 'rows-twice':
       return { remove: [], add: chosen.map((row, at) => rename(row, `${shuffle(seed, at)}-t${at}`)) };
+    case 'rows-redated':
+      return { remove: chosen.map(({ id }) => id), add: chosen.map((row) => redate(row, to)) };
     default:
       return move satisfies never;
   }
@@ -174,6 +195,11 @@ function appearBeside(row: TableRow, seed: number, at: number): TableRow {
 
 function rename(row: TableRow, id: string, changes: TradeRow = {}): TableRow {
   return { id, values: { ...row.values, ...changes, id } };
+}
+
+/** At a time that every session has. */
+function redate({ id, values }: TableRow, date: string): TableRow {
+  return { id, values: { ...values, date, time: `${date} 10${String(values['time']).slice(13)}` } };
 }
 
 /** Ids sort anywhere among the others. */

@@ -92,12 +92,13 @@ export async function repairDate(
       );
     }
     if (job.audit === 'mirror') await assertGone(deps, job, sealed, now);
-    const moves = { sealed, now, moved, drop };
+    const kept = (manifest.kept ?? 0) > 0 ? await listKept(deps, job, now, drop, date) : [];
+    const moves = { sealed, now, moved: moved && mergeMoved(moved, kept), drop };
     const fetched = await forgetWhenBad(stage, () => fetchMoved(deps, job, stage, moves));
     const isKeeping = job.audit === 'repair' && job.source.kind === 'rows';
     const gone = isKeeping ? await keepGone(deps, stage, moves, fetched.plan, since) : 0;
     assertStillWhole(date, latestNow(context), source.lookbackDays?.(), firstSecondOf(manifest));
-    const kept = isKeeping ? gone + fetched.keptBefore : 0;
+    const keeps = isKeeping ? gone + fetched.keptBefore : 0;
     const { completed } = fetched;
     const result = await sealDate(context, job, stage, {
       file: draftStaged(deps, job, stage, path),
@@ -106,14 +107,14 @@ export async function repairDate(
       counted: completed,
       recount: describeRecount(completed),
       counts: completed.counts,
-      audit: { kept, ...fetched.carried },
+      audit: { kept: keeps, ...fetched.carried },
       requests: source.stats.requests - requestsBefore,
       startedAtMs,
       sealedAtMs: believedNow(context),
       restate: true,
       rowLimit: limits.rowLimit,
     });
-    return { ...result, kept };
+    return { ...result, kept: keeps };
   } finally {
     await rm(drop.path, { force: true });
     await stage.discard();
@@ -142,9 +143,26 @@ async function assertGone(
 
 /** Keeps the rows that the source no longer has of any date. @returns how many */
 async function keepGone(deps: RepairDeps, stage: Stage, { sealed, now, drop }: Moved, plan: RepairPlan, since: string) {
-  if (findLoss(sealed.before, now) === undefined) return await stage.keepGone(drop, plan);
+  const isLosing = findLoss(sealed.before, now) !== undefined || (sealed.manifest.kept ?? 0) > 0;
+  if (!isLosing) return await stage.keepGone(drop, plan);
   const keep = async (elsewhere: string | undefined) => await stage.keepGone(drop, plan, elsewhere);
   return await withLaterDrops(deps, sealed.manifest, since, drop.path, keep);
+}
+
+/** Cells of which the drop keeps rows that the source does not have: they are looked at again, because these may be of another date now. */
+async function listKept({ engine }: RepairDeps, job: SqlJob, now: DayCounts, drop: SealedFile, date: string) {
+  const key = isBySymbol(now) ? 'symbol' : secondKey(job, date);
+  const staged = await countStaged<string | number>(engine, job, readSealedRows(job, drop), key);
+  const current = new Map(mergeParts(now).map((cell) => [keyOf(cell), cell]));
+  return [...staged].flatMap(([at, count]) => {
+    const cell = isBySymbol(now) ? { symbol: String(at), second: 0, ...count } : { second: Number(at), ...count };
+    const there = current.get(keyOf(cell));
+    return count.ids > (there?.ids ?? 0) ? [there ?? cell] : [];
+  });
+}
+
+function mergeMoved(moved: DayCounts, kept: DayCounts): DayCounts {
+  return [...new Map([...moved, ...kept].map((cell) => [keyOf(cell), cell])).values()].sort(compareCells);
 }
 
 interface Moved {

@@ -46,13 +46,14 @@ const CLIPPED = 'it has begun to expire';
 const NOTHING: Audited = { audits: {}, results: [] };
 
 /**
- * @param dates sealed and undamaged dates that this run did not export
+ * @param dates sealed and undamaged dates that this run did not export @param exported those that it did
  * @throws Fault of kind `interrupted`, `STORE_CHANGED`
  */
 export async function auditSealed(
   context: ExportContext,
   opened: OpenedSource,
   dates: readonly string[],
+  exported: readonly DateResult[] = [],
 ): Promise<Audited> {
   if (opened.kind !== 'sql' || opened.job.audit === 'off') return NOTHING;
   const { job, source } = opened;
@@ -99,9 +100,10 @@ export async function auditSealed(
     // Counting takes time, and a clipped date would look as if rows were gone.
     if (!isWhole(context, source, each.manifest)) return void skipped.set(date, CLIPPED);
     const last = entries.get(date)?.audit;
-    // What a date sealed meanwhile has may have been of this one.
+    // What a date sealed meanwhile has, or in this run, may have been of this one.
     const isLate = ({ date: other, sealed_at: at }: Manifest) => other !== date && at > (last?.audited_at ?? '');
-    const isStale = findLoss(each.before, now) !== undefined && [...sealed.values()].some(isLate);
+    const isNow = ({ date: other, status }: DateResult) => other !== date && status === 'sealed';
+    const isStale = isLosing(each, now) && ([...sealed.values()].some(isLate) || [...exported, ...results].some(isNow));
     const audited = await auditDate(context, source, job, each, now, last, isStale);
     if (audited.record !== undefined) audits[date] = audited.record;
     if (audited.restated !== undefined) results.push(audited.restated);
@@ -112,7 +114,7 @@ export async function auditSealed(
     const state = await tryDate(date, async () => {
       const now = await counts.read(date);
       const each = { manifest, before: await readSealedCounts(context, job, manifest) };
-      if (now.length > 0 && findLoss(each.before, now) !== undefined) losing.push([each, now]);
+      if (now.length > 0 && isLosing(each, now)) losing.push([each, now]);
       else await compare(each, now);
     });
     isDown = state === 'down';
@@ -140,6 +142,11 @@ export async function auditSealed(
     `${formatCount(Object.keys(audits).length)} sealed date(s) compared with the source, ${results.length} restated, ${differing.length} differ; ${requests} request(s)`,
   );
   return { audits, results };
+}
+
+/** Whether the drop has rows that the source does not have of the date. Those that are kept are in no counts. */
+function isLosing({ manifest, before }: SealedCounts, now: DayCounts): boolean {
+  return findLoss(before, now) !== undefined || (manifest.kept ?? 0) > 0;
 }
 
 /** Whether its first row is still visible, by the fastest clock and by the shortest lookback that the source has reported. */
@@ -211,7 +218,9 @@ async function auditDate(
   const moved = findMovedCells(before, now);
   const earlier = rule === 'mirror' ? describeEarlier(job, manifest) : undefined;
   // A held date is released once the source has its rows again.
-  if (moved?.length === 0 && (held === undefined || rule === 'report')) {
+  // Rows that are kept may be of another date since.
+  const isSettled = held === undefined && !(kept > 0 && isStale);
+  if (moved?.length === 0 && (isSettled || rule === 'report')) {
     return { record: judge(describeKept(kept, earlier)) };
   }
   const isKnown = !isStale && last?.revision === revision && last.rule === rule && last.counts === base.counts;

@@ -1,0 +1,67 @@
+/** Rows that get another date while that one is not sealed yet: kept beside their date's other rows at first, they leave it when the other one is sealed. */
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { dropKey, manifestKey } from '../../src/ledger/layout.ts';
+import type { Manifest } from '../../src/ledger/manifest.ts';
+import { startFront } from '../chaos/front.ts';
+import { createRow, planAlteration, type TableRow } from '../chaos/rows.ts';
+import { ChaosTable, closeTables } from '../chaos/table.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { readWithHyparquet } from '../support/drop.ts';
+import { isPage } from '../support/engine-source.ts';
+import { flowdrop, KEY, readJson } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+import { createMovedClock } from '../support/moved-clock.ts';
+
+const ROWS = 400;
+const MOVED = 12;
+const [GAVE, TOOK] = ['2026-11-19', '2026-11-20'] as const;
+const OPEN_SECOND = 34_200;
+
+const { cleanups, folder } = useCleanups();
+// Last, after the tables.
+cleanups.push(closeTables);
+
+function createDay(date: string, first: number, until: number): readonly TableRow[] {
+  return Array.from({ length: ROWS }, (_, k) =>
+    createRow(date, first + k, OPEN_SECOND + Math.floor((k * (until - OPEN_SECOND)) / ROWS)),
+  );
+}
+
+it('rows that move to a date which is not over stand in one drop in the end', async () => {
+  const cwd = await folder();
+  const day = createDay(GAVE, 0, 57_600);
+  const table = await ChaosTable.create('time', day);
+  cleanups.push(() => table.drop());
+  let now = Date.parse('2026-11-19T22:00:00Z');
+  const front = await startFront({ table, rowLimit: 5_000, isPage, now: () => now });
+  cleanups.push(() => front.close());
+  const clock = await createMovedClock(cwd, now);
+  const job = await writeJob(cwd, { reports: '' });
+  const env = { FLOWDROP_API_URL: front.url, FLOWDROP_API_KEY: KEY, FLOWDROP_REQUESTS_PER_SECOND: '50', ...clock.env };
+  const run = async (at: string) => {
+    now = Date.parse(at);
+    await clock.moveTo(now);
+    const ended = await flowdrop(['run', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } });
+    expect(ended.code, ended.stderr).toBe(0);
+  };
+  const manifest = async (date: string) => await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', date));
+  const ids = async (date: string) =>
+    (await readWithHyparquet(join(cwd, 'drops', dropKey('trades', date)))).map(({ id }) => String(id));
+  await run('2026-11-19T22:00:00Z');
+
+  // A late row comes with them, so the date is sealed again, with counts that no longer tell of the others.
+  const at = { on: 'request', number: 1 } as const;
+  const move = planAlteration({ move: 'rows-redated', at, rows: MOVED, spread: 'far', seed: 1, to: TOOK }, day);
+  await table.change({ remove: move.remove, add: [...move.add, createRow(GAVE, 9_000, 50_000)] });
+  await run('2026-11-20T18:00:00Z');
+  expect(await manifest(GAVE)).toMatchObject({ revision: 2, rows: ROWS + 1, kept: MOVED });
+
+  await table.change({ remove: [], add: createDay(TOOK, 20_000, 57_600) });
+  await run('2026-11-20T22:00:00Z');
+  expect(await manifest(TOOK)).toMatchObject({ condition: 'available', rows: ROWS + MOVED });
+  expect(await manifest(GAVE)).toMatchObject({ condition: 'available', revision: 3, rows: ROWS + 1 - MOVED });
+  const there = await ids(GAVE);
+  expect(move.remove.filter((id) => there.includes(id))).toEqual([]);
+  expect(await ids(TOOK)).toEqual(expect.arrayContaining([...move.remove]));
+}, 600_000);
