@@ -8,11 +8,12 @@ import { LOOKBACK_DAYS } from '../../src/api-contract/published-limits.ts';
 import {
   type CalendarOverride,
   closeSecond,
+  isHalfDay,
   listSessions,
   NO_OVERRIDE,
   OPEN_SECOND,
 } from '../../src/calendar/session.ts';
-import { addDays, parseWallClock } from '../../src/calendar/wall-clock.ts';
+import { addDays, formatSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
 import type { MailFault } from '../chaos/mail.ts';
@@ -28,6 +29,8 @@ export interface RowMove {
   readonly rows: number;
   readonly spread: Spread;
   readonly seed: number;
+  /** Of rows that change their date. */
+  readonly to: string;
 }
 
 export interface DrawnTrouble {
@@ -39,10 +42,14 @@ export interface DrawnTrouble {
   readonly isMailDown?: boolean | undefined;
   /** What moves before the n-th request is answered. */
   readonly moves: ReadonlyMap<number, RowMove>;
+  /** From this request on, until the run is over, a replica answers that has no rows after a time. */
+  readonly failover?: { readonly request: number; readonly behind: string } | undefined;
 }
 
 export type LifeEvent =
   | { readonly atMs: number; readonly kind: 'move'; readonly move: RowMove }
+  /** The source has no rows after a time; `undefined`: it has caught up. */
+  | { readonly atMs: number; readonly kind: 'lag'; readonly behind: string | undefined }
   | { readonly atMs: number; readonly kind: 'run'; readonly trouble: DrawnTrouble | undefined };
 
 export interface DrawnLife {
@@ -54,6 +61,8 @@ export interface DrawnLife {
   readonly dates: readonly string[];
   /** Those that must equal the source when they expire. */
   readonly cared: ReadonlySet<string>;
+  /** A date whose rows do not move but lag, and that has like sessions before it which tell of its end. */
+  readonly lagging: string | undefined;
   readonly recipients: readonly string[];
   readonly correctAbove: number;
   readonly rows: readonly TableRow[];
@@ -76,6 +85,7 @@ const STEPS = 420;
 const STORE_OPERATIONS = 90;
 /** Without a report, and with few columns, a life takes a fifth of the time: most lives are so. */
 const NARROW_SHARE = 0.94;
+const LAGGING_NARROW_SHARE = 0.75;
 const NARROW = ['id', 'symbol', 'date', 'time', 'put_call', 'size', 'price', 'premium', 'updated_timestamp'] as const;
 const FAULT_RATE = 0.2;
 /** The same as in chaos runs but those that take real time. */
@@ -105,6 +115,17 @@ const TROUBLES = [
   'rows',
 ] as const;
 
+/** How often a life has a lagging date. */
+const LAGGING_SHARE = 0.08;
+/** How often the source lags at the close of another date, or fails over in a run of it. */
+const LAG_SHARE = 0.1;
+/** Sessions that show what the end of one looks like, and the one that lags. */
+const LIKE_DATES = 4;
+/** Rows in the last minutes, and by how many minutes a replica that is seen lacks them: it takes 30 rows. */
+const END_MINUTES = 20;
+const SEEN_MINUTES = 12;
+const MOST_MINUTES = 60;
+
 /** How often a move is of all rows of a date: re-keyed, loaded twice, gone. */
 const MANY_SHARE = 0.15;
 
@@ -116,7 +137,12 @@ export function drawLife(seed: number): DrawnLife {
   const from = below(all.length - 12);
   const near = all.slice(from, from + 10);
   const count = 1 + below(3);
-  const dates: readonly string[] = [...new Set(Array.from({ length: count }, () => pick(near)))].sort();
+  // Of its own, so that the rest of a life is the same with it and without.
+  const lagRandom = createRandom(Math.imul(seed, 1_597_334_677));
+  const isLagging = lagRandom() < LAGGING_SHARE;
+  const dates: readonly string[] = isLagging
+    ? near.filter((date) => !isHalfDay(date)).slice(0, LIKE_DATES)
+    : [...new Set(Array.from({ length: count }, () => pick(near)))].sort();
   const [first = FIRST] = dates;
   const last = dates.at(-1) ?? first;
   // Over when all others have expired: a run's lookback always has a session.
@@ -128,6 +154,7 @@ export function drawLife(seed: number): DrawnLife {
     ...{ date, move: pick(LIFE_MOVES), rows: random() < MANY_SHARE ? 60 : 1 + below(6) },
     spread: pick(['near', 'far'] as const),
     seed: below(2 ** 31),
+    to: pick(dates),
   });
   const drawTrouble = () => drawRunTrouble(random, () => drawMove(pick(dates)));
   const events: LifeEvent[] = [];
@@ -135,19 +162,24 @@ export function drawLife(seed: number): DrawnLife {
   const rows: TableRow[] = [];
   for (const [number, date] of dates.entries()) {
     const close = closeSecond(date, 'equity', calendar);
-    const size = 12 + below(40);
+    const size = (isLagging ? 120 : 12) + below(40);
     for (let k = 0; k < size; k += 1) {
       const second = OPEN_SECOND + Math.floor(((k + 1) * (close - OPEN_SECOND - 1)) / size);
       rows.push(createRow(date, number * 1000 + k, second));
     }
+    for (let k = 0, most = isLagging ? 60 + below(20) : 0; k < most; k += 1)
+      rows.push(createRow(date, number * 1000 + size + k, close - 1 - Math.floor((k * END_MINUTES * 60) / most)));
     const evening = parseWallClock(date, EVENING_SECOND);
     const expiry = expiresAt(date);
-    const isCared = random() < 0.85;
+    const isLate = isLagging && date === last;
+    events.push(...drawLags(lagRandom, { date, close, evening }, isLate ? 'seen' : isLagging ? 'none' : 'any'));
+    const isCared = random() < 0.85 || isLagging;
     if (isCared) {
       cared.add(date);
       events.push({ atMs: expiry - (1 + 3 * random()) * HOUR_MS, kind: 'run', trouble: undefined });
     }
-    if (random() < (isCared ? 0.8 : 0.3))
+    if (isLagging && !isLate) events.push({ atMs: evening + random() * HOUR_MS, kind: 'run', trouble: undefined });
+    else if (!isLate && random() < (isCared ? 0.8 : 0.3))
       events.push({
         ...{ atMs: evening + random() * 3 * HOUR_MS, kind: 'run' },
         trouble: random() < 0.6 ? drawTrouble() : undefined,
@@ -167,7 +199,7 @@ export function drawLife(seed: number): DrawnLife {
     events.push({ atMs, kind: 'run', trouble: random() < 0.8 ? drawTrouble() : undefined });
   }
   events.push({ atMs: endMs, kind: 'run', trouble: undefined });
-  const isNarrow = random() < NARROW_SHARE;
+  const isNarrow = random() < (isLagging ? LAGGING_NARROW_SHARE : NARROW_SHARE);
   const recipients = isNarrow ? [] : ['a@example.com', 'b@example.com'].slice(0, 1 + below(2));
   const correctAbove = pick([0.01, 0.01, 0.1, 1]);
   const text = `name: life
@@ -177,10 +209,39 @@ drop: {to: out, dataset: trades}
 ${isNarrow ? '' : `reports: [{template: flow, to: [${recipients.join(', ')}], correct_above: ${correctAbove}}]`}
 `;
   return {
-    ...{ seed, rowLimit: 10 + below(25), calendar, dates: open, cared, recipients, correctAbove, rows, startMs },
+    ...{ seed, rowLimit: (isLagging ? 40 : 10) + below(25), calendar, dates: open, cared, recipients, correctAbove },
+    ...{ rows, startMs, lagging: isLagging ? last : undefined },
     job: parseSqlJob('life.yaml', text),
     events: events.sort((a, b) => a.atMs - b.atMs),
   };
+}
+
+/** Some hours after the close at which the source lags, and a run of the evening in which it fails over. */
+function drawLags(
+  random: () => number,
+  { date, close, evening }: { readonly date: string; readonly close: number; readonly evening: number },
+  how: 'seen' | 'any' | 'none',
+): readonly LifeEvent[] {
+  const [least, share] = how === 'seen' ? [SEEN_MINUTES, 0.6] : [1, how === 'any' ? LAG_SHARE : 0];
+  const drawBehind = () =>
+    `${date} ${formatSecond(close - 60 * Math.floor(least + random() ** 2 * (MOST_MINUTES - least)))}`;
+  const lagMs = HOUR_MS * (2 + random());
+  const lag: readonly LifeEvent[] = [
+    { atMs: evening - 2 * HOUR_MS, kind: 'lag', behind: drawBehind() },
+    { atMs: evening + random() * HOUR_MS, kind: 'run', trouble: undefined },
+    { atMs: evening + lagMs, kind: 'lag', behind: undefined },
+  ];
+  const hasLag = random() < share;
+  const failovers = Array.from({ length: 2 }, (_, at): LifeEvent => {
+    // A run has few requests, and one that has sealed all dates a count alone.
+    const failover = { request: 1 + Math.floor(random() * (at === 0 ? 10 : 2)), behind: drawBehind() };
+    return {
+      atMs: evening + (hasLag ? lagMs : 0) + at * HOUR_MS,
+      kind: 'run',
+      trouble: { moves: new Map(), failover },
+    };
+  });
+  return [...(hasLag ? lag : []), ...(random() < share || (how === 'seen' && !hasLag) ? failovers : [])];
 }
 
 function drawRunTrouble(random: () => number, drawMove: () => RowMove): DrawnTrouble {

@@ -3,7 +3,7 @@
  * rows were ever in, the mails that the server took, and the conditions in the store. Invariant: nothing of the product
  * takes part in the comparison.
  */
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expiresAt } from '../../src/plan/dates.ts';
 import { readMailed } from '../chaos/judge.ts';
@@ -21,7 +21,9 @@ export interface TakenInRun {
 }
 
 export interface Lived {
-  readonly drawn: Pick<DrawnLife, 'job' | 'dates' | 'cared' | 'recipients'>;
+  readonly drawn: Pick<DrawnLife, 'job' | 'dates' | 'cared' | 'recipients'> & Partial<Pick<DrawnLife, 'lagging'>>;
+  /** Runs, by number, that began while the source lacked the last rows of a date. */
+  readonly behind?: ReadonlySet<number>;
   readonly storeFolder: string;
   readonly runs: readonly SimulatedRun[];
   readonly mails: readonly TakenInRun[];
@@ -49,6 +51,8 @@ interface Sealed {
   readonly revision: number;
   readonly rows: number;
   readonly sealed_at: string;
+  readonly condition: string;
+  readonly degraded_reason?: string;
   readonly held?: string;
 }
 
@@ -61,6 +65,7 @@ export async function judgeLife(lived: Lived): Promise<Verdict> {
   const problems: string[] = [];
   const entries = (await readJson<Entry[]>(join(storeFolder, '_flowdrop/trades/condition.json'))) ?? [];
   let [equal, stale, lost] = [0, 0, 0];
+  const drops = new Map<string, ReadonlySet<string>>();
   for (const date of drawn.dates) {
     const folder = join(storeFolder, `_flowdrop/trades/session=${date}`);
     const manifest = await readJson<Sealed>(join(folder, 'manifest.json'));
@@ -78,6 +83,7 @@ export async function judgeLife(lived: Lived): Promise<Verdict> {
       problems.push(`${date}: its drop cannot be read: ${rows}`);
       continue;
     }
+    drops.set(date, new Set(rows.map((row) => String(row['id']))));
     if (rows.length !== manifest.rows)
       problems.push(`${date}: ${rows.length} rows, and ${manifest.rows} in the manifest`);
     const names = drawn.job.source.columns.map(({ name }) => name).join();
@@ -87,8 +93,59 @@ export async function judgeLife(lived: Lived): Promise<Verdict> {
     else if (found.isLast) equal += 1;
     else stale += 1;
   }
-  problems.push(...judgeRuns(runs), ...(await judgeMails(lived)));
+  problems.push(
+    ...judgeMoved(lived, drops),
+    ...(await judgeLag(lived)),
+    ...judgeRuns(runs),
+    ...(await judgeMails(lived)),
+  );
   return { problems, equal, stale, lost };
+}
+
+/** A row that has another date now is in the drop of that date alone. */
+function judgeMoved({ drawn, versions }: Lived, drops: ReadonlyMap<string, ReadonlySet<string>>): readonly string[] {
+  return drawn.dates.flatMap((date) => {
+    const now = versions(date).at(-1)?.rows;
+    const gone = [...(drops.get(date) ?? [])].filter((id) => !now?.has(id));
+    return [...drops].flatMap(([other, ids]) => {
+      const both = other === date || !drawn.cared.has(date) ? [] : gone.filter((id) => ids.has(id));
+      return both.length > 0 ? [`${date} keeps ${both.length} rows that are of ${other} now (${both[0]})`] : [];
+    });
+  });
+}
+
+/** No revision of a date that lagged was whole without its last rows, and runs that found it lagging held it and said why. */
+async function judgeLag({ drawn, behind, runs, storeFolder, versions }: Lived): Promise<readonly string[]> {
+  const date = drawn.lagging;
+  if (date === undefined) return [];
+  const all = versions(date).at(-1)?.rows.size ?? 0;
+  const revisions = await readRevisions(storeFolder, date);
+  return [
+    ...revisions.flatMap(({ condition, revision, rows, degraded_reason: reason }) => {
+      if (condition === 'available' && rows !== all)
+        return [`${date} r${revision} is whole with ${rows} of ${all} rows`];
+      return condition === 'available' || reason ? [] : [`${date} r${revision} is ${condition} without a reason`];
+    }),
+    ...runs.flatMap(({ isCalm, finished, startMs }, run) => {
+      if (!isCalm || !behind?.has(run)) return [];
+      const held = finished?.result?.held.find((one) => one.date === date);
+      if (held !== undefined && LAG_REASON.test(held.reason)) return [];
+      return [`${date} lagged, and the run of ${new Date(startMs).toISOString()} says ${held?.reason ?? 'nothing'}`];
+    }),
+  ];
+}
+
+const LAG_REASON = /\d rows from [\d:]+ on|the source has (no rows|rows until)/;
+
+/** Manifests of all revisions of a date. */
+async function readRevisions(storeFolder: string, date: string): Promise<readonly Sealed[]> {
+  const records = join(storeFolder, '_flowdrop/trades');
+  const old = join(records, `history/session=${date}`);
+  const folders = (await readdir(old).catch(() => [])).map((revision) => join(old, revision));
+  const read = [...folders, join(records, `session=${date}`)].map((folder) =>
+    readJson<Sealed>(join(folder, 'manifest.json')),
+  );
+  return (await Promise.all(read)).flatMap((manifest) => manifest ?? []);
 }
 
 /** A date that is not sealed must be written down as lost, and a run must have said so; unless it never had any rows. */
@@ -225,6 +282,12 @@ async function judgeMails(lived: Lived): Promise<readonly string[]> {
   }
   for (const [key, ids] of revisions)
     if (ids.size > 1) problems.push(`${key} was mailed under ${ids.size} Message-IDs`);
+  for (const date of drawn.dates) {
+    for (const { revision, held } of await readRevisions(storeFolder, date)) {
+      const isMailed = mails.some(({ messageId }) => messageId.includes(`.${date}.r${revision}.`));
+      if (held !== undefined && isMailed) problems.push(`${date} r${revision} was mailed, and it is held: ${held}`);
+    }
+  }
   const first = findFirstDue(lived);
   for (const date of drawn.dates) {
     const at = join(storeFolder, `_flowdrop/trades/session=${date}/manifest.json`);

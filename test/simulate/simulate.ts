@@ -1,7 +1,7 @@
 /** One simulated life: what its seed drew happens in order of time, run by run; then it is judged. */
 
 import { closeSecond } from '../../src/calendar/session.ts';
-import { formatSecond } from '../../src/calendar/wall-clock.ts';
+import { formatSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
 import { planAlteration } from '../chaos/rows.ts';
 import type { TradeRow } from '../support/trades.ts';
@@ -14,7 +14,8 @@ export interface LifeResult extends Verdict {
   readonly dates: number;
   readonly runs: readonly SimulatedRun[];
   readonly mails: number;
-  readonly moves: number;
+  /** What became of the source's rows. */
+  readonly moves: readonly string[];
   readonly story: readonly string[];
   readonly ms: number;
 }
@@ -41,20 +42,34 @@ export async function simulateLife(
   try {
     await table.restart(drawn.rows, () => life.now());
     const story: string[] = [];
-    let moves = 0;
+    const moves: string[] = [];
     const tell = (text: string) => story.push(`${new Date(life.now()).toISOString()} ${text}`);
-    const apply = async ({ date, move, rows, spread, seed: drawnSeed }: RowMove) => {
+    let lacking = 0;
+    const behind = new Set<number>();
+    const lag = async (since: string | undefined, kind = '') => {
+      lacking = await table.lag(since);
+      if (lacking > 0) moves.push(kind);
+      tell(since === undefined ? 'the source has all rows' : `${kind}: ${lacking} rows after ${since} are not there`);
+    };
+    const isOver = (date: string) => life.now() >= parseWallClock(date, closeSecond(date, 'equity', drawn.calendar));
+    const apply = async ({ date, move, rows, spread, seed: drawnSeed, to }: RowMove) => {
+      if (date === drawn.lagging) return;
+      if (move === 'rows-redated') {
+        const isTaking = isOver(to) && life.now() < expiresAt(to) - CALM_MS;
+        if (to === date || to === drawn.lagging || !isTaking) return;
+      }
       // Without the last rows no source shows that a session is over; `test/flow/clocks.slow.test.ts` has that.
       const until = formatSecond(closeSecond(date, 'equity', drawn.calendar) - TAIL_SECONDS);
       const isMovable = ({ time }: TradeRow) => String(time) < `${date} ${until}`;
       const there = table.rows.filter(({ values }) => values['date'] === date && isMovable(values));
       const isSettled = drawn.cared.has(date) && life.now() > expiresAt(date) - CALM_MS;
       if (there.length === 0 || isSettled) return;
-      moves += 1;
-      const alteration = { move, rows, spread, seed: drawnSeed, at: { on: 'request', number: 1 } } as const;
+      moves.push(move);
+      const alteration = { move, rows, spread, seed: drawnSeed, to, at: { on: 'request', number: 1 } } as const;
       const change = planAlteration(alteration, there);
       await table.change(change);
-      tell(`${date}: ${move}, -${change.remove.length} +${change.add.length}`);
+      const into = move === 'rows-redated' ? ` to ${to}` : '';
+      tell(`${date}: ${move}${into}, -${change.remove.length} +${change.add.length}`);
     };
     const runs: SimulatedRun[] = [];
     const mails: TakenInRun[] = [];
@@ -64,6 +79,11 @@ export async function simulateLife(
         await apply(event.move);
         continue;
       }
+      if (event.kind === 'lag') {
+        await lag(event.behind, 'lag at the close');
+        continue;
+      }
+      if (lacking > 0) behind.add(runs.length);
       const before = mail.taken.length;
       const { trouble } = event;
       tell(trouble === undefined ? 'a run without trouble' : 'a run');
@@ -73,9 +93,12 @@ export async function simulateLife(
           onRequest: async (request) => {
             const move = trouble.moves.get(request);
             if (move !== undefined) await apply(move);
+            if (request === trouble.failover?.request)
+              await lag(trouble.failover.behind, 'failover to a replica behind');
           },
         },
       );
+      if (trouble?.failover !== undefined) await lag(undefined);
       mails.push(...mail.taken.slice(before).map((taken) => ({ ...taken, run: runs.length })));
       runs.push(run);
       tell(describeRun(run, mail.taken.length - before));
@@ -83,6 +106,7 @@ export async function simulateLife(
     }
     const lived = {
       drawn,
+      behind,
       storeFolder: life.storeFolder,
       runs,
       mails,

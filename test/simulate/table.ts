@@ -13,6 +13,8 @@ const TYPES = { string: 'String', integer: 'Int32', float: 'Float64' } as const;
 const DAY_MS = 86_400_000;
 const LOOKBACK_MS = 15 * DAY_MS;
 const DELAY_MS = 15 * 60_000;
+/** After every time. */
+const NEVER = '9999';
 
 /** What a date was from an instant on. */
 export interface Version {
@@ -25,6 +27,7 @@ export class LifeTable {
   #now: () => number = () => 0;
   #rows = new Map<string, TableRow>();
   #versions = new Map<string, Version[]>();
+  #behind: string | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   /** Since the rows last changed: what a run asks the next one asks again. */
   readonly #answers = new Map<string, Buffer>();
@@ -44,12 +47,14 @@ export class LifeTable {
   async restart(rows: readonly TableRow[], now: () => number): Promise<void> {
     this.#now = now;
     this.#rows = new Map();
+    this.#behind = undefined;
     this.#versions = new Map();
     await this.change({ remove: [], add: rows });
   }
 
+  /** Those that a replica that is behind has. */
   get rows(): readonly TableRow[] {
-    return [...this.#rows.values()];
+    return [...this.#rows.values()].filter(({ values }) => !(String(values['time']) > (this.#behind ?? NEVER)));
   }
 
   /** Oldest first. */
@@ -61,11 +66,16 @@ export class LifeTable {
     await this.#inTurn(async () => {
       for (const id of remove) this.#rows.delete(id);
       for (const row of add) this.#rows.set(row.id, row);
-      this.#answers.clear();
-      await this.#engine.command(`TRUNCATE TABLE ${NAME}`);
-      const payload = Buffer.from(this.rows.map(({ values }) => JSON.stringify(values)).join('\n'));
-      if (payload.length > 0) await this.#engine.insert({ table: NAME, format: 'JSONEachRow', payload });
-      this.#note();
+      await this.#load();
+    });
+  }
+
+  /** From now on a replica answers that has no rows after a time; `undefined`: one that has all. @returns rows it lacks */
+  async lag(behind: string | undefined): Promise<number> {
+    return await this.#inTurn(async () => {
+      this.#behind = behind;
+      await this.#load();
+      return this.#rows.size - this.rows.length;
     });
   }
 
@@ -88,9 +98,17 @@ export class LifeTable {
     });
   }
 
+  async #load(): Promise<void> {
+    this.#answers.clear();
+    await this.#engine.command(`TRUNCATE TABLE ${NAME}`);
+    const payload = Buffer.from(this.rows.map(({ values }) => JSON.stringify(values)).join('\n'));
+    if (payload.length > 0) await this.#engine.insert({ table: NAME, format: 'JSONEachRow', payload });
+    this.#note();
+  }
+
   #note(): void {
     const dates = new Map<string, Map<string, TradeRow>>([...this.#versions.keys()].map((date) => [date, new Map()]));
-    for (const { id, values } of this.#rows.values()) {
+    for (const { id, values } of this.rows) {
       const date = String(values['date']);
       const rows = dates.get(date) ?? new Map<string, TradeRow>();
       dates.set(date, rows.set(id, values));

@@ -14,12 +14,12 @@ export function createTotals(): LifeTotals {
     equal: 0,
     stale: 0,
     lost: 0,
-    moves: 0,
     mails: 0,
     requests: 0,
     restated: 0,
     ms: 0,
   };
+  const changes = new Map<string, number>();
   const faults = new Map<string, number>();
   const ends = new Map<string, number>();
   const failed: number[] = [];
@@ -37,7 +37,7 @@ export function createTotals(): LifeTotals {
       counts.equal += equal;
       counts.stale += stale;
       counts.lost += lost;
-      counts.moves += moves;
+      for (const move of moves) changes.set(move, (changes.get(move) ?? 0) + 1);
       counts.mails += mails;
       counts.ms += ms;
       if (problems.length > 0) failed.push(seed);
@@ -59,7 +59,7 @@ export function createTotals(): LifeTotals {
         `lives: ${counts.lives}, ${(counts.ms / Math.max(1, counts.lives) / 1000).toFixed(2)} s each`,
         `runs: ${sum(ends)} (${list(ends)}), ${counts.requests} requests`,
         `dates: ${counts.dates}: ${counts.equal} equal to the source at their end, ${counts.lost} recorded as lost, ${counts.stale} left to themselves before they expired`,
-        `changes at the source: ${counts.moves}; restatements: ${counts.restated}`,
+        `changes at the source: ${sum(changes)} (${list(changes)}); restatements: ${counts.restated}`,
         `faults: ${sum(faults)} (${list(faults)})`,
         `runs stopped or killed at a step: ${aborts}`,
         `mails: ${counts.mails}`,
