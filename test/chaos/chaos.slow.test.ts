@@ -1,13 +1,19 @@
 /**
- * The bounded version of `npm run chaos`: seven runs in which each kind of trouble comes at least once, each from a seed
+ * The bounded version of `npm run chaos`: eight runs in which each kind of trouble comes at least once, each from a seed
  * of its own. A failure names the command that repeats it alone. What single faults lead
  * to is tested where they belong (`source/`, `store/`, `flow/kill.test.ts`); here is only whether the drops are the source
  * in the end.
  */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { dropKey, fileKey } from '../../src/ledger/layout.ts';
+import { queryDuckDb } from '../support/drop.ts';
 import { hasRealDay, makeFolder } from '../support/flowdrop.ts';
 import { startS3 } from '../support/s3-server.ts';
+import { judgeSealed, type SealedState } from './judge.ts';
 import { describeResult, describeTotals } from './report.ts';
+import { createSettledRows, SETTLED } from './rows.ts';
 import { type ChaosResult, runChaos } from './run.ts';
 import { KINDS, type Kind, SCENARIOS } from './scenario.ts';
 import { ChaosSources } from './source.ts';
@@ -18,13 +24,14 @@ const firstSeed = 620_173;
 const { server: s3 } = await startS3();
 
 const RUNS: readonly { readonly name: string; readonly kinds: readonly Kind[] }[] = [
-  { name: 'table', kinds: ['rows-appear', 'rows-change', 'kill'] },
+  { name: 'table', kinds: ['rows-appear', 'rows-change', 'kill', 'failover'] },
   { name: 'table-portal-symbol', kinds: ['rows-vanish', 'rows-replaced', 'odd-cells', 'api-clock', 'own-clock'] },
   { name: 'table-s3', kinds: ['store-lies', 's3-answers', 'sleep'] },
   { name: 'mails', kinds: ['unmount', 'store-loses', 'mail-server'] },
   { name: 'two-workers-s3', kinds: ['network', 'kill'] },
   { name: 'disk-of-state', kinds: ['disk'] },
   { name: 's3-bytes', kinds: ['s3-bytes'] },
+  { name: 'table-portal', kinds: ['lag', 'rows-twice', 'rows-redated'] },
 ];
 const planned = RUNS.map(({ name, kinds }, at) => {
   const scenario = SCENARIOS.find((each) => each.name === name);
@@ -76,4 +83,45 @@ describe(`chaos, seeds ${firstSeed} to ${firstSeed + RUNS.length - 1}`, () => {
       },
     );
   }
+});
+
+describe('the judge of what is sealed between two attempts', () => {
+  const rows = createSettledRows();
+  const lag = { request: 2, minutes: 20 };
+
+  /** @param sealed ids of the drop */
+  const judge = async (
+    sealed: readonly string[],
+    doubles: readonly string[],
+    manifest = { condition: 'available' },
+  ) => {
+    const { path, remove } = await makeFolder();
+    const [drop, record] = [dropKey('trades', SETTLED), fileKey('trades', SETTLED, 'manifest.json')];
+    const files = new Map([drop, record].map((key, at) => [key, join(path, String(at))]));
+    const fetch = async (key: string) => files.get(key) ?? '';
+    await writeFile(await fetch(record), JSON.stringify(manifest));
+    await writeFile(join(path, 'ids.json'), sealed.map((id) => JSON.stringify({ id })).join('\n'));
+    await queryDuckDb(`COPY (FROM read_json('${path}/ids.json')) TO '${await fetch(drop)}' (FORMAT parquet)`);
+    const run: SealedState = {
+      place: { list: async () => [...files.keys()], fetch },
+      source: { date: SETTLED, table: { rows, doubles: new Set(doubles) } },
+      problems: [],
+    };
+    await judgeSealed(run, { lag });
+    await remove();
+    return run.problems.join();
+  };
+  const ids = rows.map(({ id }) => id);
+
+  it.each([
+    ['nothing, when all rows are there once', ids, [], /^$/],
+    ['rows that lack at the end', ids.slice(0, -40), [], /was sealed without 40 of its rows after \S+ 15:40:00/],
+    ['rows that were loaded twice', [...ids, 'again'], ['again'], /1 rows of \S+ were sealed that were loaded twice/],
+  ])('tells of %s', async (_what, sealed, doubles, words) => {
+    expect(await judge(sealed, doubles)).toMatch(words);
+  });
+
+  it('tells of a date that is degraded without a reason', async () => {
+    expect(await judge(ids, [], { condition: 'degraded' })).toMatch(/is degraded, and does not say why/);
+  });
 });

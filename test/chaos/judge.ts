@@ -9,12 +9,23 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { dropKey, fileKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
+import { readWithHyparquet } from '../support/drop.ts';
 import { flowdrop } from '../support/flowdrop.ts';
 import { RECIPIENTS } from './mail.ts';
-import { TEMPORARY } from './place.ts';
-import { CLIPPED, createOtherRows, EVENING, UNFINISHED } from './rows.ts';
+import { type Place, TEMPORARY } from './place.ts';
+import {
+  CLIPPED,
+  createOtherRows,
+  createSettledRows,
+  DOUBTED_MOVES,
+  EVENING,
+  lastSecondOf,
+  type Move,
+  UNFINISHED,
+} from './rows.ts';
 import type { Run } from './run.ts';
-import { NO_TROUBLE, type Trouble } from './trouble.ts';
+import type { ChaosTable } from './table.ts';
+import { NO_TROUBLE, SEEN_MINUTES, type Trouble } from './trouble.ts';
 import type { Attempt } from './worker.ts';
 
 type Environment = (run: Run, worker: number, ownClockMs: number) => Promise<Readonly<Record<string, string>>>;
@@ -42,7 +53,7 @@ export function hasEndedWell({ code, stdout }: { readonly code: number | null; r
 
 /** @returns whether the date is sealed */
 export async function judgeAttempt(run: Run, attempt: Attempt, trouble: Trouble): Promise<boolean> {
-  const { problems, source } = run;
+  const { problems } = run;
   const { code, kill, disk, stdout, stderr } = attempt;
   const tail = stderr.slice(-TAIL);
   if (kill === 'hung') problems.push(`an attempt hung:\n${tail}`);
@@ -54,7 +65,7 @@ export async function judgeAttempt(run: Run, attempt: Attempt, trouble: Trouble)
     problems.push(`an attempt without trouble ended with ${code}:\n${tail}`);
   if (code !== 0 && kill === undefined && trouble.areOnlyRows && !isLargeLoss(trouble))
     problems.push(`rows that move alone kept an attempt from sealing: ${describeEnd(attempt)}:\n${tail}`);
-  const isSealed = (await run.place.list()).includes(nameObjects(source.date).manifestName);
+  const isSealed = await isDateSealed(run);
   if (isSealed || code === null) return isSealed;
   // Two clocks that are wrong alike, before any row is asked for, look like the right time: nothing is due then.
   // An API that tells no time leaves one clock, which nothing contradicts.
@@ -70,11 +81,52 @@ export async function judgeAttempt(run: Run, attempt: Attempt, trouble: Trouble)
   return false;
 }
 
+/** What is sealed, and what the source has. */
+export interface SealedState {
+  readonly place: Pick<Place, 'list' | 'fetch'>;
+  readonly source: { readonly date: string; readonly table: Pick<ChaosTable, 'rows' | 'doubles'> | undefined };
+  readonly problems: string[];
+}
+
+export async function isDateSealed({ place, source }: Omit<SealedState, 'problems'>): Promise<boolean> {
+  return (await place.list()).includes(nameObjects(source.date).manifestName);
+}
+
+/**
+ * What is sealed after an attempt: never rows that were there twice for a while, nor rows without those that a replica
+ * lacks which is so far behind that it is seen.
+ */
+export async function judgeSealed(run: SealedState, { lag }: Pick<Trouble, 'lag'>): Promise<void> {
+  const { place, source, problems } = run;
+  const { table, date } = source;
+  if (!table || (lag === undefined && table.doubles.size === 0) || !(await isDateSealed(run))) return;
+  const { drop, manifestName } = nameObjects(date);
+  // A store may have lost it; the next attempt makes it again.
+  if (!(await place.list()).includes(drop)) return;
+  const manifest = JSON.parse(await readFile(await place.fetch(manifestName), 'utf8')) as Manifest;
+  if (manifest.condition === 'degraded' && !manifest.degraded_reason)
+    problems.push(`${date} is degraded, and does not say why`);
+  const ids = new Set((await readWithHyparquet(await place.fetch(drop))).map(({ id }) => String(id)));
+  const twice = [...table.doubles].filter((id) => ids.has(id));
+  if (twice.length > 0)
+    problems.push(`${twice.length} rows of ${date} were sealed that were loaded twice: ${twice[0]}`);
+  if (lag === undefined || lag.minutes < SEEN_MINUTES) return;
+  const since = lastSecondOf(lag);
+  // As they were at first: what moves may be withdrawn.
+  const first = new Map(createSettledRows().map(({ id, values }) => [id, values['time']]));
+  const lacking = table.rows.filter(({ id, values, isOdd }) => {
+    const time = String(values['time']);
+    return values['date'] === date && time > since && time === first.get(id) && !isOdd && !ids.has(id);
+  });
+  if (lacking.length > 0) problems.push(`${date} was sealed without ${lacking.length} of its rows after ${since}`);
+}
+
 /** More rows than that gone look like a replica that lags, or a reload: then a date may be refused. */
 const MOST_LOST_ROWS = 100;
+const LOSING: ReadonlySet<Move> = new Set(['rows-vanish', 'rows-change', 'rows-redated']);
 
 function isLargeLoss({ rows }: Trouble): boolean {
-  const lost = rows.filter(({ move }) => move === 'rows-vanish' || move === 'rows-change');
+  const lost = rows.filter(({ move }) => LOSING.has(move));
   return lost.reduce((sum, each) => sum + each.rows, 0) > MOST_LOST_ROWS;
 }
 
@@ -100,7 +152,7 @@ export async function judgeEnd(
   checkRequests(run, windows);
   const dates = [source.date];
   if (source.table) {
-    source.table.plan([]);
+    await source.table.plan([]);
     const there = new Set(source.table.rows.map(({ id }) => id));
     await clock.leapTo(EVENING);
     await source.table.change({ remove: [], add: createOtherRows(true).filter(({ id }) => !there.has(id)) });
@@ -123,7 +175,7 @@ export async function judgeEnd(
     run,
     names
       .filter((name) => !expected.has(name) && !BESIDE.test(name))
-      .filter((name) => run.losses.length === 0 || !HISTORY.test(name))
+      .filter((name) => !isRestated(run) || !HISTORY.test(name))
       .filter((name) => !run.losses.includes('lost decision.json') || !UNDECIDED.test(name)),
     before,
   );
@@ -144,8 +196,14 @@ export const HISTORY = /^_flowdrop\/trades\/history\//;
 /** Files of a revision whose decision the store lost: a run removes them after a day. */
 const UNDECIDED = /^_flowdrop\/sealing\/trades\/session=[\d-]+\/rev=\d+\/[0-9a-f]{64}\.parquet$/;
 
+/** What was lost is made again, perhaps as another revision; what changed after it was sealed is another one. */
+function isRestated({ losses, source, plan }: Run): boolean {
+  const isDoubted = DOUBTED_MOVES.some((move) => plan.kinds.includes(move));
+  return losses.length > 0 || isDoubted || (source.table?.lags.length ?? 0) > 0;
+}
+
 async function judgeDate(run: Run, date: string, names: readonly string[]): Promise<void> {
-  const { place, problems, source, losses } = run;
+  const { place, problems, source } = run;
   const { drop, manifestName, quarantine } = nameObjects(date);
   if (!names.includes(drop) || !names.includes(manifestName)) {
     problems.push(`the drop of ${date} is not there: ${names.join(', ')}`);
@@ -158,8 +216,7 @@ async function judgeDate(run: Run, date: string, names: readonly string[]): Prom
     .digest('hex')}`;
   const truth = await source.readTruth(date);
   const refused = source.quarantined(date);
-  // What was lost is made again, perhaps as another revision.
-  const revision = losses.length > 0 ? manifest.revision : 1;
+  const revision = isRestated(run) ? manifest.revision : 1;
   for (const [name, value, right] of [
     ['hash', manifest.files[0].hash, hash],
     ['rows', manifest.rows, truth.rows],
@@ -274,10 +331,13 @@ function checkRequests(run: Run, windows: number): void {
   const ended = attempts.filter(({ code }) => code !== 0).length;
   const refused = api.faults().filter((kind) => kind === 'refuse').length;
   const workers = scenario.workers + attempts.filter(({ slept }) => slept !== undefined).length + losses.length;
-  const moved = (source.table?.done ?? []).reduce((sum, { rows, move }) => {
-    const touched = Math.min(windows, move === 'rows-change' ? 2 * rows : rows);
-    return sum + REQUESTS_A_TOUCHED_WINDOW * touched;
-  }, 0);
+  const moved = (source.table?.done ?? []).reduce(
+    (sum, { rows, move }) => {
+      const touched = Math.min(windows, move === 'rows-change' ? 2 * rows : rows);
+      return sum + REQUESTS_A_TOUCHED_WINDOW * touched;
+    },
+    REQUESTS_A_TOUCHED_WINDOW * windows * (source.table?.lags.length ?? 0),
+  );
   const allowed = windows * workers + MAX_IN_FLIGHT * (2 * ended + workers + refused * workers) + moved;
   if (whole > allowed)
     problems.push(`${whole} pages were answered whole, and ${allowed} explain the drop and ${ended} ended attempts`);

@@ -12,9 +12,19 @@ import type { S3Server } from '../support/s3-server.ts';
 import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
 import { type ApiWatch, openApi } from './api.ts';
 import { RunClock } from './clock.ts';
-import { describeEnd, HISTORY, hasEndedWell, judgeAttempt, judgeEnd, judgeUnfinished } from './judge.ts';
+import {
+  describeEnd,
+  HISTORY,
+  hasEndedWell,
+  isDateSealed,
+  judgeAttempt,
+  judgeEnd,
+  judgeSealed,
+  judgeUnfinished,
+} from './judge.ts';
 import { type MailServer, RECIPIENTS, startMailServer } from './mail.ts';
 import { IDENTITY, openPlace, type Place } from './place.ts';
+import { DOUBTED_MOVES } from './rows.ts';
 import type { Kind, Scenario } from './scenario.ts';
 import type { ChaosSource, ChaosSources } from './source.ts';
 import { drawPlan, NO_TROUBLE, type Plan, TROUBLED_ATTEMPTS, type Trouble } from './trouble.ts';
@@ -147,6 +157,7 @@ export async function runChaos(
       ...place.faults(),
       ...(mail?.faults ?? []),
       ...(source.table?.done.map(({ move }) => move) ?? []),
+      ...(source.table?.lags.map(({ request }) => (request === 1 ? 'lag' : 'failover')) ?? []),
       ...source.oddities.map((name) => `odd: ${name}`),
       ...run.losses,
       ...attempts.flatMap(({ disk: how, slept, ownClockMs }) => [
@@ -176,15 +187,18 @@ async function runUntilSealed(run: Run): Promise<number> {
     const trouble = run.plan.attempts[number] ?? NO_TROUBLE;
     if (open.size === 0) {
       // What is sealed may still be lost: the next run notices.
-      if (run.plan.attempts.slice(number).every(({ loses }) => loses === undefined)) return number;
-      if (trouble.loses === undefined) continue;
+      if (!run.plan.attempts.slice(number).some(isAfterSealing)) return number;
+      if (!isAfterSealing(trouble)) continue;
       open.add(0);
     }
     await loseObject(run, trouble);
     api.trouble(trouble);
     place.trouble(trouble);
     mail?.trouble(trouble.mail);
-    source.table?.plan(trouble.rows);
+    const isSealed = run.attempts.length > 0 && (await isDateSealed(run));
+    // Loaded twice before anything is sealed, rows are rows like others; gone afterwards, they stay in the drop.
+    const rows = trouble.rows.filter(({ move }) => move !== (isSealed ? 'rows-vanish' : 'rows-twice'));
+    await source.table?.plan(rows, trouble.lag);
     const started = await Promise.all([...open].map((worker) => startOne(run, trouble, worker)));
     await disk?.heal();
     const written = await place.mount();
@@ -194,12 +208,18 @@ async function runUntilSealed(run: Run): Promise<number> {
       const isSealed = await judgeAttempt(run, attempt, trouble);
       if (hasEndedWell(attempt) && isSealed) open.delete(attempt.worker);
     }
+    await judgeSealed(run, trouble);
     await judgeUnfinished(run);
   }
   if (open.size === 0) return attempts.length;
   const last = attempts.at(-1);
   run.problems.push(`not sealed without trouble either: ${last && describeEnd(last)}\n${last?.stderr.slice(-2_000)}`);
   return TROUBLED_ATTEMPTS + CALM_ATTEMPTS;
+}
+
+/** What is sealed may be lost, or change at the source: the next run notices. */
+function isAfterSealing({ loses, rows, lag }: Trouble): boolean {
+  return loses !== undefined || lag !== undefined || rows.some(({ move }) => DOUBTED_MOVES.some((one) => one === move));
 }
 
 async function loseObject({ place, losses }: Run, { loses }: Trouble): Promise<void> {

@@ -7,7 +7,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { type Alteration, planAlteration, type RowChange, SETTLED, type TableRow } from './rows.ts';
+import {
+  type Alteration,
+  type Lag,
+  lastSecondOf,
+  planAlteration,
+  type RowChange,
+  SETTLED,
+  type TableRow,
+} from './rows.ts';
 
 /** Null stands in every column but those that tell which row it is and where it lies. */
 const NEVER_NULL: ReadonlySet<string> = new Set(['id', 'symbol', 'date', 'time']);
@@ -39,6 +47,11 @@ export class ChaosTable {
   #requests = 0;
   #pages = 0;
   readonly #done: Alteration[] = [];
+  #lag: Lag | undefined;
+  readonly #lags: Lag[] = [];
+  /** Rows that are there twice until the next plan, and those that ever were. */
+  #twice: readonly string[] = [];
+  readonly doubles = new Set<string>();
   readonly name: string;
 
   private constructor(opened: Engine, name: string) {
@@ -70,8 +83,19 @@ export class ChaosTable {
     return this.#done;
   }
 
-  /** What happens from now on; requests and pages count from 1 again. What has not come by then never does. */
-  plan(alterations: readonly Alteration[]): void {
+  /** Replicas that answered and were behind. */
+  get lags(): readonly Lag[] {
+    return this.#lags;
+  }
+
+  /**
+   * What happens from now on; requests and pages count from 1 again. What has not come by then never does; rows that were
+   * loaded twice are there once again.
+   */
+  async plan(alterations: readonly Alteration[], lag?: Lag): Promise<void> {
+    await this.change({ remove: this.#twice, add: [] });
+    this.#twice = [];
+    this.#lag = lag;
     this.#due = [...alterations];
     this.#requests = 0;
     this.#pages = 0;
@@ -85,10 +109,17 @@ export class ChaosTable {
       for (const alteration of this.#due.filter((each) => this.#isDue(each, isPage))) {
         this.#due = this.#due.filter((each) => each !== alteration);
         const settled = this.rows.filter(({ values }) => values['date'] === SETTLED);
-        await this.#apply(planAlteration(alteration, settled));
+        const change = planAlteration(alteration, settled);
+        await this.#apply(change);
         this.#done.push(alteration);
+        if (alteration.move !== 'rows-twice') continue;
+        this.#twice = [...this.#twice, ...change.add.map(({ id }) => id)];
+        for (const id of this.#twice) this.doubles.add(id);
       }
-      const { bytes } = await this.#engine.format(sql.replaceAll(/\bRawOptionTrades\b/gi, this.name), 'JSONEachRow');
+      const lag = this.#lag && this.#requests >= this.#lag.request ? this.#lag : undefined;
+      if (lag && this.#lags.at(-1) !== lag) this.#lags.push(lag);
+      const from = lag ? `(SELECT * FROM ${this.name} WHERE time <= '${lastSecondOf(lag)}')` : this.name;
+      const { bytes } = await this.#engine.format(sql.replaceAll(/\bRawOptionTrades\b/gi, from), 'JSONEachRow');
       return Buffer.from(bytes);
     });
   }

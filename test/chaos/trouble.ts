@@ -7,7 +7,7 @@ import { createFaultChoice, type Fault, type FaultKind } from '../support/fault-
 import { createRandom } from '../support/random.ts';
 import type { S3Fault } from '../support/s3-fault-proxy.ts';
 import type { MailFault } from './mail.ts';
-import { type Alteration, MOVES, type Move } from './rows.ts';
+import { type Alteration, DOUBTED_MOVES, type Lag, LIFE_MOVES, MOVES, type Move } from './rows.ts';
 import { KINDS, type Kind, type Scenario } from './scenario.ts';
 
 export interface DiskFault {
@@ -52,6 +52,8 @@ export interface Trouble {
   /** Of the request with this number within the attempt. */
   readonly api: (number: number) => Fault | undefined;
   readonly rows: readonly Alteration[];
+  /** The source's rows, where a replica answers that is behind. */
+  readonly lag: Lag | undefined;
   /** The API's clock; `undefined`: right. */
   readonly apiClock: ApiClock | undefined;
   /** How far each worker's own clock is off. */
@@ -76,6 +78,7 @@ export const NO_TROUBLE: Trouble = {
   areOnlyRows: false,
   api: () => undefined,
   rows: [],
+  lag: undefined,
   apiClock: undefined,
   ownClockMs: [],
   s3: () => undefined,
@@ -126,6 +129,9 @@ export function drawPlan(scenario: Scenario, seed: number, only?: readonly Kind[
       () => undefined,
       (random) => drawS3Faults(random, strength),
     );
+    const drawBehind = (kind: Kind, most: number) =>
+      draw<Trouble['lag']>(kind, undefined, (random) => drawLag(random, often(random), most));
+    const [failover, lag] = [drawBehind('failover', MOST_REQUEST), drawBehind('lag', 1)];
     return {
       areOnlyRows,
       api: draw<Trouble['api']>(
@@ -133,9 +139,10 @@ export function drawPlan(scenario: Scenario, seed: number, only?: readonly Kind[
         () => undefined,
         (random) => drawApiFaults(random, faults, strength),
       ),
-      rows: MOVES.flatMap((move) =>
+      rows: LIFE_MOVES.flatMap((move) =>
         draw<readonly Alteration[]>(move, [], (random) => drawMoves(random, move, attempt)),
       ),
+      lag: failover ?? lag,
       apiClock: draw<Trouble['apiClock']>('api-clock', undefined, (random) => drawApiClock(random, often(random))),
       ownClockMs: draw<readonly number[]>('own-clock', [], (random) => drawOwnClocks(random, often(random))),
       s3: (request) => lies(request) ?? answers(request),
@@ -232,10 +239,19 @@ function soften(fault: Fault): Fault {
 
 /** Few and many rows, near each other and far apart: what a provider's corrections and late prints look like. */
 const MOVED_ROWS = [1, 2, 10, 50, 100] as const;
+/** More than may be told from equal prints. */
+const MANY_ROWS = [50, 100] as const;
 const MOST_PAGE = 24;
 const MOST_REQUEST = 10;
 
 function drawMoves(random: () => number, move: Move, attempt: number): readonly Alteration[] {
+  // When something is sealed, and early: a run without much to do asks little.
+  if (DOUBTED_MOVES.some((one) => one === move)) {
+    const number = 1 + Math.floor(random() ** 2 * MOST_REQUEST);
+    const [rows, seed] = [pick(random, MANY_ROWS), seedOf(random)];
+    const happens = attempt > 0 && random() < 1 - attempt / (2 * TROUBLED_ATTEMPTS);
+    return happens ? [{ move, at: { on: 'request', number }, rows, spread: 'far', seed }] : [];
+  }
   const count = Math.max(0, 1 + Math.floor(random() * 2) - attempt);
   return Array.from({ length: count }, () => {
     const on = pick(random, ['request', 'page', 'page', 'recount'] as const);
@@ -248,6 +264,16 @@ function drawMoves(random: () => number, move: Move, attempt: number): readonly 
       seed: seedOf(random),
     };
   });
+}
+
+/** Behind by more, a source has no rows of a session's end, and is seen without earlier sessions. */
+export const SEEN_MINUTES = 16;
+const MOST_MINUTES = 60;
+
+function drawLag(random: () => number, happens: boolean, mostRequest: number): Lag | undefined {
+  const request = 1 + Math.floor(random() * mostRequest);
+  const minutes = 1 + Math.floor(random() * MOST_MINUTES);
+  return happens ? { request, minutes } : undefined;
 }
 
 /** A zone taken for another, a day or a year too early or too late. */
