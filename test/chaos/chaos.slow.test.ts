@@ -104,7 +104,7 @@ describe('the judge of what is sealed between two attempts', () => {
     await queryDuckDb(`COPY (FROM read_json('${path}/ids.json')) TO '${await fetch(drop)}' (FORMAT parquet)`);
     const run: SealedState = {
       place: { list: async () => [...files.keys()], fetch },
-      source: { date: SETTLED, table: { rows, doubles: new Set(doubles) } },
+      source: { date: SETTLED, table: { rows, doubles: new Set(doubles), lags: [] } },
       problems: [],
     };
     await judgeSealed(run, { lag });
