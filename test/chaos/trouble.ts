@@ -271,7 +271,7 @@ export const SEEN_MINUTES = 16;
 const MOST_MINUTES = 60;
 
 function drawLag(random: () => number, happens: boolean, mostRequest: number): Lag | undefined {
-  const request = 1 + Math.floor(random() * mostRequest);
+  const request = Math.min(mostRequest, 2 + Math.floor(random() * (mostRequest - 1)));
   const minutes = 1 + Math.floor(random() * MOST_MINUTES);
   return happens ? { request, minutes } : undefined;
 }
