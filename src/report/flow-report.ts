@@ -30,7 +30,7 @@ import { queryEarnings } from './query/earnings.ts';
 import { queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, openChain, queryExposure } from './query/exposure.ts';
 import type { ExposureScope } from './query/exposure-query.ts';
-import { chooseOpenInterest, TRADED_AT } from './query/open-interest.ts';
+import { OPEN_INTEREST } from './query/open-interest.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums, type Sums } from './query/sums.ts';
@@ -195,7 +195,7 @@ function watch(symbol: string, symbols: Sums['symbols'], exposure: Exposure): Wa
 /**
  * Volume above open interest: option series in which more contracts traded this day than were open before it, so that
  * at least part of the day's volume opened positions. Volume is the sum of `size` over the counted records. Open
- * interest is the records' `oi`, which the clearing house (OCC) publishes once before the opening: `chooseOpenInterest`
+ * interest is the records' `oi`, which the clearing house (OCC) publishes once before the opening: `open-interest.ts`
  * says which value counts if they differ. One pass, grouped by a hash of the series key, which takes half the time of the key itself.
  */
 async function queryVolumeAboveOpenInterest(source: DropSource): Promise<VolumeAboveOpenInterest> {
@@ -203,11 +203,8 @@ async function queryVolumeAboveOpenInterest(source: DropSource): Promise<VolumeA
     `SELECT countIf(volume > open_interest) AS series, count() AS of_series, countIf(isNull(volume) OR isNull(open_interest)) AS unknown,
        sumOrNullIf(total, volume > open_interest) AS premium
      FROM (
-       SELECT sum(contracts) AS volume, ${chooseOpenInterest('oi', 'times', 'last')} AS open_interest, sum(dollars) AS total
-       FROM (
-         SELECT ${SERIES_HASH} AS series, oi, sum(size) AS contracts, sum(premium) AS dollars, count() AS times, max(${TRADED_AT}) AS last
-         FROM ${source.table} GROUP BY series, oi
-       ) GROUP BY series
+       SELECT sum(size) AS volume, ${OPEN_INTEREST} AS open_interest, sum(premium) AS total
+       FROM ${source.table} GROUP BY ${SERIES_HASH}
      )`,
   );
   const series = row?.series ?? 0;

@@ -11,7 +11,7 @@ import type { Job } from '../job/job.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { SUMS_WITH_GAPS, sumKnown, sumWhere } from '../report/number-values.ts';
 import { NUMBERS } from '../report/numbers.ts';
-import { chooseOpenInterest, TRADED_AT } from '../report/query/open-interest.ts';
+import { OPEN_INTEREST } from '../report/query/open-interest.ts';
 import {
   AT_ASK,
   AT_BID,
@@ -75,29 +75,24 @@ const TIMES: readonly {
   readonly name: string;
   readonly sql: string;
   readonly join: string;
-  /** The aggregate that joins the parts of a series. */
-  readonly joinShown: string;
   readonly meaning: string;
 }[] = [
   {
     name: 'expirations',
     sql: 'any(expiration_date)',
     join: 'uniqExactIf',
-    joinShown: 'any',
     meaning: 'Distinct expiration dates that traded',
   },
   {
     name: 'last_trade_second',
     sql: "max(dateDiff('second', toStartOfDay(time), time))",
     join: 'maxIf',
-    joinShown: 'max',
     meaning: 'Time of the last trade, since midnight in New York',
   },
   ...HALF_HOURS.map(({ name, halfHour, meaning }) => ({
     name,
     sql: `countIf(half_hour = ${halfHour})`,
     join: 'sumIf',
-    joinShown: 'sum',
     meaning,
   })),
 ];
@@ -283,16 +278,10 @@ export function selectSummary(file: string): string {
   const records = `SELECT * REPLACE (${KNOWN_PREMIUM} AS premium), ${buildFate(file, '_row_number')} AS fate, ${SERIES_HASH} AS series_hash, ${HALF_HOUR} AS half_hour FROM ${file}`;
   const measures = [...SUMS, ...TIMES.map(({ name, sql }): Measures[number] => [name, sql])];
   const list = measures.map(([name, sql]) => `${sql} AS ${name}`).join(', ');
-  // One row for each open interest that a series shows. Not named `symbol`, because the measures read the records' own.
-  const shown = `SELECT any(symbol) AS root, series_hash, fate, oi, count() AS times, max(${TRADED_AT}) AS last, ${list}
-    FROM (${records}) GROUP BY series_hash, fate, oi`;
-  const joined = [
-    ...SUMS.map(([name]) => [name, 'sum'] as const),
-    ...TIMES.map(({ name, joinShown }) => [name, joinShown]),
-  ];
-  const cells = `SELECT ifNull(any(root), '') AS symbol, fate, ${chooseOpenInterest('oi', 'times', 'last')} AS open_interest,
-      ${joined.map(([name, join]) => `${join}(shown.${name}) AS ${name}`).join(', ')}
-    FROM (${shown}) AS shown GROUP BY series_hash, fate`;
+  // Not named `symbol`, because the measures read the records' own.
+  const series = `SELECT ifNull(any(symbol), '') AS root, fate, ${OPEN_INTEREST} AS open_interest, ${list}
+    FROM (${records}) GROUP BY series_hash, fate`;
+  const cells = `SELECT *, root AS symbol FROM (${series})`;
   const sums = SUMS.map(([name]): Measures[number] => [name, `sumIf(cells.${name}, ${IS_COUNTED})`]);
   const times = TIMES.map(({ name, join }): Measures[number] => [name, `${join}(cells.${name}, ${IS_COUNTED})`]);
   return `${selectGroups([...sums, ...TALLIES, ...times], `(${cells}) AS cells`)} ORDER BY ${SUMMARY_SORT.join(', ')}`;

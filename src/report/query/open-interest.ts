@@ -6,16 +6,18 @@
 import { writeColumn } from '../number-values.ts';
 import { ROOT, STRIKE } from '../records.ts';
 
-/** When a record traded, for `last` (ClickHouse). */
+/** When a record traded (ClickHouse). */
 export const TRADED_AT = 'toUnixTimestamp64Milli(time)';
 
+/** Value and time of the records that show a positive open interest, by value and then by time. */
+const SHOWN = `arraySort(arrayZip(groupArrayIf(oi, oi > 0), groupArrayIf(${TRADED_AT}, oi > 0)))`;
+
 /**
- * The open interest of a series (ClickHouse): an aggregate over one row for each value that the series shows.
- * @param times records that show the value @param last when the last of them traded
+ * The open interest of a series (ClickHouse): an aggregate over its records. Nearly all series show one value. Of the
+ * others, a record whose value is that of the record before it in `SHOWN` has a value that is shown at least twice.
  */
-export function chooseOpenInterest(value: string, times: string, last: string): string {
-  return `if(countIf(${value} > 0) > 0, argMaxIf(${value}, (${times} > 1, ${last}, ${value}), ${value} > 0), max(${value}))`;
-}
+export const OPEN_INTEREST = `if(minIf(oi, oi > 0) < max(oi),
+  arraySort(arrayMap((record, before) -> (record.1 = before.1, record.2, record.1), ${SHOWN} AS shown_oi, arrayPushFront(arrayPopBack(shown_oi), (0, 0))))[-1].3, max(oi))`;
 
 /** The names of a contract's key in `buildSeriesTable`. */
 const KEY = 'symbol, series_root, put_call, strike_price, expiration_date';

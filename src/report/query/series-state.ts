@@ -5,10 +5,10 @@
  */
 import { SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
 import { hasAdjustedRoot, IS_ODD_PART, isSettledOn, PAID_PART, readShares, SERIES_HASH, STRIKE } from '../records.ts';
-import { chooseOpenInterest, TRADED_AT } from './open-interest.ts';
+import { OPEN_INTEREST, TRADED_AT } from './open-interest.ts';
 
 /** 1 for a call, -1 for a put, 0 if a record does not say. */
-export const SIGN = "toInt8(ifNull(transform(put_call, ['CALL', 'PUT'], [1, -1], 0), 0))";
+export const SIGN = "ifNull((put_call = 'CALL') - (put_call = 'PUT'), 0)";
 
 /** Values that can be those of a long option. */
 export const KNOWN_GAMMA = 'ifNull(isFinite(gamma) AND gamma > 0, false)';
@@ -50,10 +50,7 @@ export function placeOfLast(values: string): string {
   return `if(length(${values}) > 1 AND ${exceeds(2)} AND ${exceeds(LAST)}, 2, 1)`;
 }
 
-/**
- * One row per series. The group key is a hash of the contract, because grouping by its five parts takes twice as long.
- * First one row for each open interest that it shows, which is one on nearly all days.
- */
+/** One row per series. The group key is a hash of the contract, because grouping by its five parts takes twice as long. */
 export function selectSeries(table: string, date: string): string {
   const known = [
     ['gamma', 'gamma', KNOWN_GAMMA],
@@ -63,22 +60,18 @@ export function selectSeries(table: string, date: string): string {
   const last = (name: string) => `${name}s[${placeOfLast(`${name}s`)}]`;
   const contract = { symbol: 'root', option_symbol: 'contract', expiration_date: 'expires' };
   return `SELECT series, root, k, expires, sign, shares, is_adjusted, NOT is_adjusted AND (NOT has_gamma OR isNull(open_interest)) AS is_unknown,
-      ${known.map(([name]) => `${readLast(`arraySlice(last_${name}, 1, ${LAST})`)} AS ${name}s`).join(', ')},
+      ${known.map(([name]) => `${readLast(`last_${name}`)} AS ${name}s`).join(', ')},
       if(is_adjusted OR ${isSettledOn(date, contract)}, 0, greatest(ifNull(open_interest, 0), 0) * shares / ${SHARES_PER_CONTRACT}) AS lots,
       ${last('iv')} AS sigma, sign * lots * ${last('gamma')} AS gamma_lots, sign * lots * ${last('delta')} AS delta_lots
     FROM (
-      SELECT series, any(root) AS root, any(k) AS k, any(expires) AS expires, any(sign) AS sign, max(contract) AS contract,
-        max(has_gamma) AS has_gamma, ${chooseOpenInterest('shown_oi', 'times', 'last')} AS open_interest,
-        ${readShares('sum(odd)', 'sum(usual)', "arrayReduce('median', groupArrayArray(parts))")} AS shares,
+      SELECT ${SERIES_HASH} AS series, any(symbol) AS root, any(${STRIKE}) AS k, any(expiration_date) AS expires,
+        any(${SIGN}) AS sign, max(option_symbol) AS contract, max(ifNull(isFinite(gamma), 0)) AS has_gamma,
+        toFloat64(${OPEN_INTEREST}) AS open_interest,
+        countIf(${IS_ODD_PART}) AS odd, countIf(isNotNull(${PAID_PART})) - odd AS usual,
+        ${readShares('odd', 'usual', `arrayReduce('median', groupArrayIf(${PAID_PART}, ${IS_ODD_PART}))`)} AS shares,
         shares = 0 OR ifNull(${hasAdjustedRoot('contract')}, 0) AS is_adjusted,
-        ${known.map(([name]) => `arraySort(groupArrayArray(last_${name})) AS last_${name}`).join(', ')}
-      FROM (
-        SELECT ${SERIES_HASH} AS series, toFloat64(oi) AS shown_oi, any(symbol) AS root, any(${STRIKE}) AS k, any(expiration_date) AS expires,
-          any(${SIGN}) AS sign, max(option_symbol) AS contract, max(ifNull(isFinite(gamma), 0)) AS has_gamma, count() AS times, max(${TRADED_AT}) AS last,
-          countIf(${IS_ODD_PART}) AS odd, countIf(isNotNull(${PAID_PART})) - odd AS usual, groupArrayIf(${PAID_PART}, ${IS_ODD_PART}) AS parts,
-          ${known.map(([name, value, condition]) => `${selectLast(value, condition)} AS last_${name}`).join(', ')}
-        FROM ${table} GROUP BY series, shown_oi
-      ) GROUP BY series
+        ${known.map(([name, value, condition]) => `${selectLast(value, condition)} AS last_${name}`).join(', ')}
+      FROM ${table} GROUP BY series
     )`;
 }
 

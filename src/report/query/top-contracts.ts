@@ -5,7 +5,7 @@ import type { ContractFlow } from '../model.ts';
 import { SIDE_SUMS, writeColumn } from '../number-values.ts';
 import { SERIES_HASH, STRIKE } from '../records.ts';
 import { formatContract } from './biggest-trades.ts';
-import { buildSeriesTable, chooseOpenInterest, TRADED_AT } from './open-interest.ts';
+import { buildSeriesTable, OPEN_INTEREST } from './open-interest.ts';
 
 const TOP_CONTRACTS = 10;
 
@@ -30,15 +30,10 @@ const SUMS = [
 ] as const;
 
 export async function queryTopContracts(source: DropSource): Promise<readonly ContractFlow[]> {
-  const shown = SUMS.map(writeColumn).join(', ');
   const rows = await source.rows<ContractRow>(
-    `SELECT any(symbol_shown) AS root, any(right_shown) AS right, any(strike_shown) AS k, toString(any(expires)) AS expiration,
-       ${chooseOpenInterest('oi', 'times', 'last')} AS open_interest, ${SUMS.map(([name]) => `sum(shown.${name}) AS ${name}`).join(', ')}
-     FROM (
-       SELECT ${SERIES_HASH} AS series, oi, any(symbol) AS symbol_shown, any(put_call) AS right_shown, any(${STRIKE}) AS strike_shown,
-         any(expiration_date) AS expires, count() AS times, max(${TRADED_AT}) AS last, ${shown}
-       FROM ${source.table} GROUP BY series, oi
-     ) AS shown GROUP BY series ORDER BY total_premium DESC NULLS LAST, root, expiration, k, right LIMIT ${TOP_CONTRACTS}`,
+    `SELECT any(symbol) AS root, any(put_call) AS right, any(${STRIKE}) AS k, toString(any(expiration_date)) AS expiration,
+       ${OPEN_INTEREST} AS open_interest, ${SUMS.map(writeColumn).join(', ')}
+     FROM ${source.table} GROUP BY ${SERIES_HASH} ORDER BY total_premium DESC NULLS LAST, root, expiration, k, right LIMIT ${TOP_CONTRACTS}`,
   );
   return rows.map(readContract);
 }
