@@ -6,7 +6,6 @@
 import { Fault } from '../core/errors.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
-import { type EngineNumber, readAmount } from './amount.ts';
 import {
   assertColumns,
   type DropSource,
@@ -15,28 +14,19 @@ import {
   openDropFile,
   type ReportFiles,
 } from './drop-source.ts';
-import type {
-  Drivers,
-  Exposure,
-  FlowReport,
-  SealedDrop,
-  ShownDrop,
-  VolumeAboveOpenInterest,
-  WatchedSymbol,
-} from './model.ts';
+import type { Drivers, Exposure, FlowReport, SealedDrop, ShownDrop, WatchedSymbol } from './model.ts';
 import { queryBiggestSweeps, queryBiggestTrades } from './query/biggest-trades.ts';
 import { queryDrivers } from './query/drivers.ts';
 import { queryEarnings } from './query/earnings.ts';
 import { queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, openChain, queryExposure } from './query/exposure.ts';
 import type { ExposureScope } from './query/exposure-query.ts';
-import { OPEN_INTEREST } from './query/open-interest.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums, type Sums } from './query/sums.ts';
-import { queryTopContracts } from './query/top-contracts.ts';
+import { queryContracts } from './query/top-contracts.ts';
 import { queryVolatility } from './query/volatility.ts';
-import { hasWholeSymbols, SERIES_HASH } from './records.ts';
+import { hasWholeSymbols } from './records.ts';
 
 /** More symbols would push the mail over the size at which Gmail clips it; the mail says how many are left out. */
 const MAX_WATCHLIST = 25;
@@ -97,15 +87,12 @@ export async function buildFlowReport(
   const queryTrades = async () => {
     const history = await queryHistory(file, options.before);
     const sums = await querySums(source, focus, history, hasGaps);
-    const volumeAboveOpenInterest = await queryVolumeAboveOpenInterest(source);
     const drivers = await queryDrivers(source);
-    const topContracts = await queryTopContracts(source);
     return {
       history,
       sums,
-      volumeAboveOpenInterest,
       drivers,
-      topContracts,
+      ...(await queryContracts(source)),
       earnings: await queryEarnings(source, columns, listMovers(drivers, sums)),
       biggestTrades: await queryBiggestTrades(source),
       biggestSweeps: await queryBiggestSweeps(source),
@@ -190,33 +177,6 @@ function watch(symbol: string, symbols: Sums['symbols'], exposure: Exposure): Wa
     exposure: exposure.focus.find((candidate) => candidate.symbol === symbol) ?? null,
     unusual: sums?.unusual ?? null,
   };
-}
-
-/**
- * Volume above open interest: option series in which more contracts traded this day than were open before it, so that
- * at least part of the day's volume opened positions. Volume is the sum of `size` over the counted records. Open
- * interest is the records' `oi`, which the clearing house (OCC) publishes once before the opening: `open-interest.ts`
- * says which value counts if they differ. One pass, grouped by a hash of the series key, which takes half the time of the key itself.
- */
-async function queryVolumeAboveOpenInterest(source: DropSource): Promise<VolumeAboveOpenInterest> {
-  const [row] = await source.rows<SeriesRow>(
-    `SELECT countIf(volume > open_interest) AS series, count() AS of_series, countIf(isNull(volume) OR isNull(open_interest)) AS unknown,
-       sumOrNullIf(total, volume > open_interest) AS premium
-     FROM (
-       SELECT sum(size) AS volume, ${OPEN_INTEREST} AS open_interest, sum(premium) AS total
-       FROM ${source.table} GROUP BY ${SERIES_HASH}
-     )`,
-  );
-  const series = row?.series ?? 0;
-  const premium = readAmount(row?.premium, series === 0);
-  return { series, ofSeries: row?.of_series ?? 0, unknownSeries: row?.unknown ?? 0, premium };
-}
-
-interface SeriesRow {
-  readonly series: number;
-  readonly of_series: number;
-  readonly unknown: number;
-  readonly premium: EngineNumber;
 }
 
 function assertSealedRows(drop: SealedDrop, rows: number): void {

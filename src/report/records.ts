@@ -71,7 +71,7 @@ const IS_MONTHLY_DATE = `(EXTRACT(DAY FROM date) BETWEEN 15 AND 21 AND date_diff
  * A contract does not trade after its expiration, so a record dated after it counts as one of the last day. A series that
  * settled at the opening does not trade on its expiration date.
  */
-export const IS_ZERO_DTE = `expiration_date <= date AND NOT (expiration_date = date AND (${IS_ALWAYS_SETTLED} OR ${HAS_MONTHLY_ROOT} AND ${IS_MONTHLY_DATE}))`;
+export const IS_ZERO_DTE = `expiration_date <= date AND NOT (expiration_date = date AND (${IS_ALWAYS_SETTLED} OR ${IS_MONTHLY_DATE} AND ${HAS_MONTHLY_ROOT}))`;
 
 /** The half hour of a record since midnight, 19 from 09:30 on. */
 export const HALF_HOUR = '2 * EXTRACT(HOUR FROM time) + CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 1 END';
