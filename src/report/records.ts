@@ -144,8 +144,8 @@ export function buildChainTable(chain: string, columns: readonly string[]): stri
  */
 export function hasAdjustedRoot(symbol: string): string {
   const plain = `replace(${symbol}, ' ', '')`;
-  const at = (fromEnd: number) => `substring(${plain}, length(${plain}) - ${fromEnd}, 1)`;
-  return `(length(${plain}) > ${SYMBOL_TAIL} AND ${at(SYMBOL_TAIL)} BETWEEN '0' AND '9' AND ${at(8)} IN ('C', 'P'))`;
+  const at = (fromEnd: number) => `substring(${plain}, -${fromEnd}, 1)`;
+  return `(length(${plain}) > ${SYMBOL_TAIL} AND ${at(SYMBOL_TAIL + 1)} BETWEEN '0' AND '9' AND ${at(9)} IN ('C', 'P'))`;
 }
 
 /** Shares of a standard contract, and of the others that a premium is taken to show. */

@@ -19,7 +19,7 @@ import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
 import { PRICE_LEVELS } from '../../exposure/zero-gamma.ts';
 import type { EngineNumber } from '../amount.ts';
 import { hasAdjustedRoot, isSettledOn, SERIES_HASH, STRIKE } from '../records.ts';
-import { SIGN, selectSeries, selectSpots } from './series-state.ts';
+import { RECENT_RECORDS, SIGN, selectSeries, selectSpots } from './series-state.ts';
 
 /** Symbols of the ranking: few enough to read at a glance. */
 export const TOP_EXPOSURES = 10;
@@ -100,7 +100,6 @@ export function buildExposureQuery(table: string, { date, chain, keepsExpiring }
   return `WITH
     traded AS (${selectSeries(table, date)}),
     series AS (${chain === null ? 'SELECT *, 1 AS is_series, 0 AS of_chain FROM traded' : joinChain(chain, date)}),
-    spots AS (${selectSpots(table)}),
     symbols AS (${selectSymbols()}),
     ranked AS (
       SELECT *, row_number() OVER (ORDER BY spot > 0 DESC, abs(call_gex + put_gex) DESC, symbol) AS place,
@@ -133,7 +132,7 @@ function joinChain({ table, symbols }: NonNullable<ExposureScope['chain']>, date
     SELECT *, if(of_chain = 1, min(known_shares) OVER (PARTITION BY series), 100) AS least, if(of_chain = 1, max(known_shares) OVER (PARTITION BY series), 100) AS most,
       if(least != 100, least, most) AS chain_shares
     FROM (
-      SELECT series, toFloat64(shares) AS known_shares, root, k, expires, ${kept.map(unless).join(', ')}, NOT ${isReplaced} AS is_series, 0 AS of_chain
+      SELECT series, toFloat64(shares) AS known_shares, root, k, expires, ${kept.map(unless).join(', ')}, NOT ${isReplaced} AS is_series, 0 AS of_chain, last_prices
       FROM (SELECT * FROM traded)
     UNION ALL
     SELECT ${SERIES_HASH} AS series, 100. AS known_shares, symbol AS root, ${STRIKE} AS k, expiration_date AS expires,
@@ -143,7 +142,7 @@ function joinChain({ table, symbols }: NonNullable<ExposureScope['chain']>, date
       sign * lots * greatest(${orZero('gamma')}, 0) AS gamma_lots,
       if(sign * ${orZero('delta')} BETWEEN 0 AND 1, lots * ${orZero('delta')}, 0) AS delta_lots,
       NOT is_adjusted AND (isNull(gamma) OR isNull(open_interest)) AS is_unknown,
-      ifNull(${hasAdjustedRoot('option_symbol')}, 0) AS is_adjusted, 1 AS is_series, 1 AS of_chain
+      ifNull(${hasAdjustedRoot('option_symbol')}, 0) AS is_adjusted, 1 AS is_series, 1 AS of_chain, CAST([], 'Array(UInt128)') AS last_prices
     FROM ${table}))`;
 }
 
@@ -151,15 +150,17 @@ function joinChain({ table, symbols }: NonNullable<ExposureScope['chain']>, date
 function selectSymbols(): string {
   const sumSide = (column: string, sign: number) => `sumIf(${column}, sign = ${sign}) * ${SHARES_PER_CONTRACT}`;
   const perMove = `spot * spot * ${MOVE}`;
-  return `SELECT summed.* EXCEPT (call_gamma, put_gamma, call_delta, put_delta), ifNull(price, 0) AS spot, ifNull(spots.odd_prices, 0) AS odd_prices,
-      call_gamma * ${perMove} AS call_gex, put_gamma * ${perMove} AS put_gex, call_delta * spot AS call_dex, put_delta * spot AS put_dex
-    FROM (
+  const names = 'symbol, series, is_chain, unknown, adjusted, call_gamma, put_gamma, call_delta, put_delta, packed';
+  const summed = `(
       SELECT root AS symbol, toUInt32(countIf(is_series)) AS series, max(of_chain) AS is_chain, toUInt32(countIf(is_unknown)) AS unknown, toUInt32(countIf(is_adjusted)) AS adjusted,
         ${sumSide('gamma_lots', 1)} AS call_gamma, ${sumSide('gamma_lots', -1)} AS put_gamma,
         ${sumSide('delta_lots', 1)} AS call_delta, ${sumSide('delta_lots', -1)} AS put_delta,
-        groupArray((sign, k, expires, gamma_lots, lots, sigma)) AS packed
+        groupArray((sign, k, expires, gamma_lots, lots, sigma)) AS packed, groupArraySortedArray(${RECENT_RECORDS})(last_prices) AS last_prices
       FROM series GROUP BY root HAVING countIf(NOT of_chain) > 0
-    ) AS summed LEFT JOIN spots ON summed.symbol = spots.symbol`;
+    )`;
+  return `SELECT * EXCEPT (call_gamma, put_gamma, call_delta, put_delta, records, sound),
+      call_gamma * ${perMove} AS call_gex, put_gamma * ${perMove} AS put_gex, call_delta * spot AS call_dex, put_delta * spot AS put_dex
+    FROM (${selectSpots(summed, names)})`;
 }
 
 /**

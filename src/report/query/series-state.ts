@@ -25,15 +25,19 @@ const WORD = 64;
 /**
  * The last values of a column among the records that satisfy a condition, newest first, of one time the smaller first: an
  * aggregate for `readLast`. Time and value are one number, because the engine sorts numbers many times faster than texts.
- * @param beside another column of the same records
+ * @param beside another column of the same records @param at when a record traded, as a number
  */
-export function selectLast(column: string, condition: string, { count = LAST, beside = '' } = {}): string {
+export function selectLast(
+  column: string,
+  condition: string,
+  { count = LAST, beside = '', at = TRADED_AT } = {},
+): string {
   const type = beside === '' ? 'toUInt128' : 'toUInt256';
   const words = [column, ...(beside === '' ? [] : [beside])].map(
     (name) => `reinterpretAsUInt64(ifNull(toFloat64(${name}), nan))`,
   );
-  const number = [`bitNot(toUInt64(${TRADED_AT}))`, ...words]
-    .map((word, at) => `bitShiftLeft(${type}(${word}), ${(words.length - at) * WORD})`)
+  const number = [`bitNot(toUInt64(${at}))`, ...words]
+    .map((word, place) => `bitShiftLeft(${type}(${word}), ${(words.length - place) * WORD})`)
     .reduce((left, right) => `bitOr(${left}, ${right})`);
   return `groupArraySortedIf(${count})(${number}, ${condition})`;
 }
@@ -59,7 +63,7 @@ export function selectSeries(table: string, date: string): string {
   ] as const;
   const last = (name: string) => `${name}s[${placeOfLast(`${name}s`)}]`;
   const contract = { symbol: 'root', option_symbol: 'contract', expiration_date: 'expires' };
-  return `SELECT series, root, k, expires, sign, shares, is_adjusted, NOT is_adjusted AND (NOT has_gamma OR isNull(open_interest)) AS is_unknown,
+  return `SELECT series, root, k, expires, sign, shares, last_prices, is_adjusted, NOT is_adjusted AND (NOT has_gamma OR isNull(open_interest)) AS is_unknown,
       ${known.map(([name]) => `${readLast(`last_${name}`)} AS ${name}s`).join(', ')},
       if(is_adjusted OR ${isSettledOn(date, contract)}, 0, greatest(ifNull(open_interest, 0), 0) * shares / ${SHARES_PER_CONTRACT}) AS lots,
       ${last('iv')} AS sigma, sign * lots * ${last('gamma')} AS gamma_lots, sign * lots * ${last('delta')} AS delta_lots
@@ -70,7 +74,8 @@ export function selectSeries(table: string, date: string): string {
         countIf(${IS_ODD_PART}) AS odd, countIf(isNotNull(${PAID_PART})) - odd AS usual,
         ${readShares('odd', 'usual', `arrayReduce('median', groupArrayIf(${PAID_PART}, ${IS_ODD_PART}))`)} AS shares,
         shares = 0 OR ifNull(${hasAdjustedRoot('contract')}, 0) AS is_adjusted,
-        ${known.map(([name, value, condition]) => `${selectLast(value, condition)} AS last_${name}`).join(', ')}
+        ${known.map(([name, value, condition]) => `${selectLast(value, condition)} AS last_${name}`).join(', ')},
+        ${selectLast('underlying_price', IS_PRICED, { count: RECENT_RECORDS, at: RANKED_TIME })} AS last_prices
       FROM ${table} GROUP BY series
     )`;
 }
@@ -89,24 +94,26 @@ export const IS_PRICED = 'coalesce(underlying_price > 0 AND isFinite(underlying_
 /** Records of standard series come first; those of others count only for a symbol without such records. */
 export const PRICE_RANK = `CASE WHEN coalesce(${hasAdjustedRoot('option_symbol')}, false) THEN 2 WHEN ${IS_ODD_PART} THEN 1 ELSE 0 END`;
 
+/** The rank is above all times: the last records of a symbol are those of the best rank first. */
+const RANK_BIT = 62;
+const RANKED_TIME = `toUInt64(${TRADED_AT}) + bitShiftLeft(toUInt64(3 - (${PRICE_RANK})), ${RANK_BIT})`;
+
 /**
- * One row per symbol with a price: `price`, and how many of its last records are odd against their neighbors.
+ * The rows of a table with `price`, 0 without one, and how many of the symbol's last records are odd against their
+ * neighbors. @param table one row for each symbol, with `last_prices` of its series @param names its other columns
  */
-export function selectSpots(table: string): string {
+export function selectSpots(table: string, names: string): string {
   const from = `greatest(1, at - ${NEIGHBORS})`;
   const isFar = `arrayCount(p -> p > ${ODD_PRICE} * prices[at] OR p * ${ODD_PRICE} < prices[at], near)`;
-  return `SELECT symbol, arrayReduce('median', arrayMap(r -> r.2, arrayFilter(r -> r.1 >= sound[1].1 - ${SPOT_MINUTES * 60_000}, arraySlice(sound, 1, ${SPOT_RECORDS})))) AS price,
-      arrayCount(o -> o, odd) AS odd_prices,
-      arrayZip(times, prices) AS records,
-      if(odd_prices = length(records), records, arrayFilter((r, o) -> NOT o, records, odd)) AS sound
+  const rank = (number: string) => `bitShiftRight(${number}, ${WORD + RANK_BIT})`;
+  return `SELECT ${names}, arrayCount(o -> o, odd) AS odd_prices, arrayZip(times, prices) AS records,
+      if(odd_prices = length(records), records, arrayFilter((r, o) -> NOT o, records, odd)) AS sound,
+      if(empty(records), 0, arrayReduce('median', arrayMap(r -> r.2, arrayFilter(r -> sound[1].1 - r.1 <= ${SPOT_MINUTES * 60_000}, arraySlice(sound, 1, ${SPOT_RECORDS}))))) AS spot
     FROM (
-      SELECT symbol, argMin(last_prices, rank) AS numbers, ${readLast('numbers')} AS prices,
-        arrayMap(n -> toInt64(bitNot(toUInt64(bitShiftRight(n, ${WORD})))), numbers) AS times,
+      SELECT ${names}, arrayFilter(n -> ${rank('n')} = ${rank('last_prices[1]')}, last_prices) AS numbers, ${readLast('numbers')} AS prices,
+        arrayMap(n -> bitNot(toUInt64(bitShiftRight(n, ${WORD}))), numbers) AS times,
         arrayMap(at -> arraySlice(prices, ${from}, at + ${NEIGHBORS} + 1 - ${from}), arrayEnumerate(prices)) AS nears,
         arrayMap((at, near) -> length(near) > 2 AND 2 * ${isFar} > length(near) - 1, arrayEnumerate(prices), nears) AS odd
-      FROM (
-        SELECT symbol, ${PRICE_RANK} AS rank, ${selectLast('underlying_price', IS_PRICED, { count: RECENT_RECORDS })} AS last_prices
-        FROM ${table} GROUP BY symbol, rank HAVING notEmpty(last_prices)
-      ) GROUP BY symbol
+      FROM ${table}
     )`;
 }
