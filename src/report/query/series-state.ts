@@ -71,12 +71,12 @@ export function selectSeries(table: string, date: string): string {
       SELECT ${SERIES_HASH} AS series, any(symbol) AS root, any(${STRIKE}) AS k, any(expiration_date) AS expires,
         any(${SIGN}) AS sign, max(option_symbol) AS contract, max(ifNull(isFinite(gamma), 0)) AS has_gamma,
         toFloat64(${OPEN_INTEREST}) AS open_interest,
-        countIf(${IS_ODD_PART}) AS odd, countIf(isNotNull(${PAID_PART})) - odd AS usual,
-        ${readShares('odd', 'usual', `arrayReduce('median', groupArrayIf(${PAID_PART}, ${IS_ODD_PART}))`)} AS shares,
+        countIf(is_odd_part) AS odd, countIf(isNotNull(paid_part)) - odd AS usual,
+        ${readShares('odd', 'usual', "arrayReduce('median', groupArrayIf(paid_part, is_odd_part))")} AS shares,
         shares = 0 OR ifNull(${hasAdjustedRoot('contract')}, 0) AS is_adjusted,
         ${known.map(([name, value, condition]) => `${selectLast(value, condition)} AS last_${name}`).join(', ')},
-        ${selectLast('underlying_price', IS_PRICED, { count: RECENT_RECORDS, at: RANKED_TIME })} AS last_prices
-      FROM ${table} GROUP BY series
+        ${selectLast('underlying_price', IS_PRICED, { count: RECENT_RECORDS, at: 'ranked_time' })} AS last_prices
+      FROM (SELECT *, ${PAID_PART} AS paid_part, ${IS_ODD_PART} AS is_odd_part, ${RANKED_TIME} AS ranked_time FROM ${table}) GROUP BY series
     )`;
 }
 
