@@ -34,7 +34,7 @@ const REACH = 5;
 export async function findNewNulls(
   deps: NullDeps,
   job: Job,
-  day: NullCounts & { readonly nulls: readonly { readonly column: string }[] },
+  day: NullCounts & { readonly nulls: readonly { readonly column: string; readonly rows: number }[] },
   known: readonly (string | undefined)[],
 ): Promise<readonly CheckResult[]> {
   const names = (day.statistics ?? []).map(({ column }) => column);
@@ -47,14 +47,17 @@ export async function findNewNulls(
     past.push(manifest);
     columns = columns.filter((name) => shareOf(manifest, name) <= WHOLE);
   }
-  if (past.length === 0) columns = columns.filter((name) => day.nulls.some(({ column }) => column === name));
+  // Others may be as they always are.
+  const unread = (name: string) => day.nulls.reduce((sum, { column, rows }) => sum + (column === name ? rows : 0), 0);
+  const found = (name: string) => (past.length > 0 ? shareOf(day, name) : unread(name) / day.rows);
+  columns = columns.filter((name) => found(name) > MOST);
   if (columns.length === 0) return [];
   const findings = columns.map((column) => {
-    const found = shareOf(day, column);
+    const share = found(column);
     const usual = Math.max(0, ...past.map((other) => shareOf(other, column)));
     const before = past.length === 0 ? '' : `, before ${usual === 0 ? 'none' : formatPercent(usual)}`;
-    const says = `${formatPercent(found)} of "${column}" are null (${formatCount(Math.round(found * day.rows))} of ${formatCount(day.rows)})${before}`;
-    return { about: 'nulls', column, found, usual, says };
+    const says = `${formatPercent(share)} of "${column}" are null (${formatCount(Math.round(share * day.rows))} of ${formatCount(day.rows)})${before}`;
+    return { about: 'nulls', column, found: share, usual, says };
   });
   const sessions = past.map(({ date }) => date);
   return [
