@@ -55,20 +55,31 @@ export class LikeSessions {
     const isHalf = isHalfDay(date, calendar);
     const dates = previousSessions(date, REACH, calendar)
       .filter((other) => other < date && this.#sealed.has(other) && isHalfDay(other, calendar) === isHalf)
-      .slice(-LIKE_SESSIONS)
       .reverse();
-    const read = dates.map((other) => {
-      const known = this.#known.get(other) ?? this.#read(other);
-      this.#known.set(other, known);
-      return known;
-    });
-    return (await Promise.all(read)).flatMap((session) => session ?? []);
+    const found: LikeSession[] = [];
+    // At once as many as there lack, which is all of them but where some are no measure.
+    for (let at = 0; at < dates.length && found.length < LIKE_SESSIONS; ) {
+      const next = dates.slice(at, at + LIKE_SESSIONS - found.length);
+      at += next.length;
+      const read = await Promise.all(next.map((other) => this.#readOnce(other)));
+      found.push(...read.flatMap((session) => session ?? []));
+    }
+    return found;
+  }
+
+  async #readOnce(date: string): Promise<LikeSession | undefined> {
+    const known = this.#known.get(date) ?? this.#read(date);
+    this.#known.set(date, known);
+    return await known;
   }
 
   /** @returns `undefined` for a session that is no measure: incomplete, in doubt itself, or of other rows */
   async #read(date: string): Promise<LikeSession | undefined> {
     const manifest = await readManifestIfValid(this.#deps, this.#job, date);
-    if (manifest?.condition !== 'available' || manifest.filter !== this.#filter) return undefined;
+    if (manifest === undefined || manifest.filter !== this.#filter) return undefined;
+    // What is held for its new rows has its old ones, which were complete.
+    const isHeldWhole = manifest.held !== undefined && manifest.held === manifest.degraded_reason;
+    if (manifest.condition !== 'available' && !isHeldWhole) return undefined;
     if (manifest.checks?.some(({ check, passed }) => check === SESSION_END_CHECK && !passed)) return undefined;
     const { engine, calendar } = this.#deps;
     const lastSecond = lastTradeSecond(date, calendar);
