@@ -47,8 +47,9 @@ export interface RunOptions {
 export async function flowdrop(args: readonly string[], options: RunOptions): Promise<Finished> {
   const { cwd, main = MAIN } = options;
   const env = bareEnvironment(options.env);
-  // What is loaded before the product's own code needs a process that is started with it.
-  const isOwn = options.process || options.onStart || main !== MAIN || env['NODE_OPTIONS'] !== undefined;
+  // Node reads its own variables when it starts.
+  const isNodes = Object.keys(env).some((name) => name.startsWith('NODE_'));
+  const isOwn = options.process || options.onStart || main !== MAIN || isNodes;
   if (!isOwn) return await runInHost(main, { args, cwd, env });
   const child = spawn(process.execPath, [main, ...args], { cwd, env });
   let stdout = '';
