@@ -69,7 +69,7 @@ const HALF_HOURS = Array.from({ length: CLOSE_HALF_HOUR - OPEN_HALF_HOUR + 1 }, 
 
 /**
  * When the counted records of the symbol traded. Column, its SQL over the records of a cell, and the aggregate that joins
- * cells. Summaries of older versions lack all of them.
+ * cells.
  */
 const TIMES: readonly {
   readonly name: string;
@@ -106,32 +106,6 @@ export interface SummaryColumn {
   readonly unit: string;
   readonly meaning: string;
 }
-
-/** Summaries without this column count unknown sentiment as neutral premium, and have NaN for sums with gaps. */
-const GAP_MARK = 'unpriced_trades';
-
-/** Summaries without this column include cancel messages and late reports in every sum. */
-const MARK = 'recorded_trades';
-
-/** Columns that summaries without `GAP_MARK` lack or define differently. */
-const NEW_MEANING: readonly string[] = ['unpriced_trades', 'unsized_trades', 'neutral_premium'];
-
-/** Summaries without this column count only the commonest of the codes as sweeps. */
-const SWEEP_MARK = 'sweep_trades';
-
-/** Columns that summaries without `SWEEP_MARK` lack or define differently. */
-const OF_SWEEPS: readonly string[] = ['sweep_trades', 'sweep_premium'];
-
-/**
- * Summaries without this column tell contracts apart by the text of their symbols, take the largest open interest, and
- * count series that settled at the opening as 0DTE.
- */
-const SERIES_MARK = 'unknown_oi_series';
-
-/** Columns that summaries without `SERIES_MARK` lack or define differently. */
-const OF_SERIES: readonly string[] = [
-  ...[SERIES_MARK, 'series', 'volume_above_oi_series', 'volume_above_oi_premium', 'zero_dte_premium'],
-];
 
 /** Sums of the same numbers in another order differ in their last digits. */
 const RELATIVE_TOLERANCE = 1e-9;
@@ -196,45 +170,45 @@ export async function finishSummary(path: string): Promise<void> {
   await writeFooter(path, { columns: [], sort: SUMMARY_SORT, keyValues: {} });
 }
 
+/** Differences that are told. */
+const MOST_DIFFERENCES = 3;
+
 /**
- * Describes the differences between a summary and its drop; empty if there are none. For a summary of an older version,
- * only the sums that still exist are compared, over the records that it counted. @throws EngineFault
+ * Describes the differences between a summary and its drop; empty if there are none. Both are read and compared here: the
+ * engine needs longer to compile such a comparison than to compute the summary. @throws EngineFault
  */
 export async function compareSummary(engine: Engine, dropPath: string, path: string): Promise<readonly string[]> {
   const file = parquetFile(path);
   const described = await engine.rows<{ readonly name: string }>(`DESCRIBE TABLE ${file}`);
-  const present = new Set(described.map(({ name }) => name));
-  const isOld = !present.has(GAP_MARK);
-  const hasTimes = TIMES.some(({ name }) => present.has(name));
-  const known = (present.has(MARK) ? listNames() : SUMS.map(([name]) => name))
-    .filter((name) => !isOld || !NEW_MEANING.includes(name))
-    .filter((name) => present.has(SWEEP_MARK) || !OF_SWEEPS.includes(name))
-    .filter((name) => present.has(SERIES_MARK) || !OF_SERIES.includes(name))
-    .filter((name) => hasTimes || !TIMES.some((time) => time.name === name));
-  const names = known.filter((name) => present.has(name));
-  const missing = present.has(MARK) ? known.filter((name) => !present.has(name)) : [];
+  const names = listSummaryColumns().flatMap(({ name }) => (name === 'symbol' ? [] : [name]));
+  const missing = names.filter((name) => !described.some((column) => column.name === name));
   if (missing.length > 0) return [`the summary has no column ${missing.join(', ')}`];
-  const expected = present.has(MARK) ? selectSummary(parquetFile(dropPath)) : selectGroups(SUMS, parquetFile(dropPath));
-  const differs = names.map((name) => {
-    const [a, b] = [`a.${quoteIdentifier(name)}`, `b.${quoteIdentifier(name)}`];
-    return `ifNull(abs(${a} - ${b}) > ${RELATIVE_TOLERANCE} * greatest(1, abs(${a})), isNull(${a}) != isNull(${b}))`;
-  });
-  const list = ['symbol', ...names].map(quoteIdentifier).join(', ');
-  const found = await engine.rows<{ symbol: string; names: readonly string[] }>(
-    `SELECT if(a.here = 1, a.symbol, b.symbol) AS symbol,
-       if(a.here + b.here < 2, ['trades'], arrayFilter((n, d) -> d, [${names.map(quoteString).join(', ')}], [${differs.join(', ')}])) AS names
-     FROM (SELECT ${list}, 1 AS here FROM (${expected})) AS a
-     FULL OUTER JOIN (SELECT ${list}, 1 AS here FROM ${file}) AS b ON a.symbol = b.symbol
-     WHERE notEmpty(names) ORDER BY symbol LIMIT 3`,
-  );
-  return found.map(
-    ({ symbol, names: wrong }) =>
-      `the summary of ${symbol === '' ? 'all symbols' : symbol} differs from the drop's rows in ${wrong.join(', ')}`,
-  );
+  const expected = await readSymbols(engine, selectSummary(parquetFile(dropPath)));
+  const found = await readSymbols(engine, `SELECT * FROM ${file}`);
+  const differences: string[] = [];
+  for (const symbol of [...new Set([...expected.keys(), ...found.keys()])].sort()) {
+    const [a, b] = [expected.get(symbol), found.get(symbol)];
+    const wrong = a && b ? names.filter((name) => isOther(a[name], b[name])) : ['trades'];
+    const of = symbol === '' ? 'all symbols' : symbol;
+    if (wrong.length > 0) differences.push(`the summary of ${of} differs from the drop's rows in ${wrong.join(', ')}`);
+  }
+  return differences.slice(0, MOST_DIFFERENCES);
+}
+
+type Sums = Readonly<Record<string, number | null>>;
+
+async function readSymbols(engine: Engine, sql: string): Promise<ReadonlyMap<string, Sums>> {
+  const rows = await engine.rows<{ readonly symbol: string } & Sums>(sql);
+  return new Map(rows.map((row) => [row.symbol, row]));
+}
+
+function isOther(a: number | null | undefined, b: number | null | undefined): boolean {
+  if (typeof a !== 'number' || typeof b !== 'number') return a !== b;
+  return Math.abs(a - b) > RELATIVE_TOLERANCE * Math.max(1, Math.abs(a));
 }
 
 /**
- * The day of a summary as the check `baseline` compares it; `undefined` if an older version wrote the summary.
+ * The day of a summary as the check `baseline` compares it.
  * @param path of the summary @throws EngineFault
  */
 export async function readShape(
@@ -316,8 +290,4 @@ function complete(name: string): string {
   if (name.endsWith('contracts'))
     return `toInt64(if(isNull(sums.${name}) AND sums.unsized_trades = 0, 0, sums.${name}))`;
   return `toInt64(sums.${name})`;
-}
-
-function listNames(): readonly string[] {
-  return [...[...SUMS, ...TALLIES].map(([name]) => name), ...TIMES.map(({ name }) => name)];
 }

@@ -189,23 +189,6 @@ describe('the summary', () => {
     expect(await change(`SELECT * REPLACE (if(symbol = 'A', 'B', symbol) AS symbol) FROM ${file}`)).toHaveLength(2);
   });
 
-  it('that an older version wrote is compared in the sums that it has, over the records that it counted', async () => {
-    const older = join(folder, 'older.parquet');
-    const write = async (extra: string) => {
-      await rm(older, { force: true });
-      await engine.command(
-        `SELECT symbol, toInt64(count()) AS trades, sum(premium) AS total_premium, sumIf(premium, put_call = 'CALL') AS call_premium, 7 AS cancel_messages ${extra}
-         FROM file('${drop}', Parquet) GROUP BY GROUPING SETS ((symbol), ()) HAVING symbol != '' OR grouping(symbol) = 1
-         INTO OUTFILE '${older}' FORMAT Parquet`,
-      );
-      return await compareSummary(engine, drop, older);
-    };
-    expect(await write('')).toEqual([]);
-    expect((await write(', sum(premium) + 1 AS put_premium')).join()).toContain(
-      "differs from the drop's rows in put_premium",
-    );
-  });
-
   it('says when each symbol traded: by half hour, the last second, and how many expirations', () => {
     const counted = TRADES.filter(({ symbol }) => symbol === 'SPY').filter(
       ({ option_activity_type: type }) => !['CANC', 'CNOL', 'LATE', 'OSEQ'].includes(String(type)),
