@@ -208,7 +208,7 @@ function isOther(a: number | null | undefined, b: number | null | undefined): bo
 }
 
 /**
- * The day of a summary as the check `baseline` compares it.
+ * The day of a summary as the check `baseline` compares it; `undefined` if the summary does not tell when symbols traded.
  * @param path of the summary @throws EngineFault
  */
 export async function readShape(
