@@ -16,6 +16,7 @@ import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { listTokens } from '../guard/canonical-text.ts';
 import { type Guard, openGuard } from '../guard/guard.ts';
 import { openParser } from '../guard/parser.ts';
+import { readConditionDocument } from '../ledger/condition-file.ts';
 import type { StoreAccess } from '../store/access.ts';
 import type { Store } from '../store/store.ts';
 import type { AnswerTypes } from './archive-column.ts';
@@ -210,7 +211,8 @@ export class Archive {
     const unbound = await views.show(engine, admitted, read);
     const bound = await this.#findBound(engine, admitted, read, limits);
     const shown = bound === undefined ? unbound : await views.show(engine, admitted, { ...read, bound });
-    const coverage = describeCoverage(shown, { lastSession, calendar, isNamed: listNamed(admitted) });
+    const isNamed = listNamed(admitted);
+    const coverage = await this.#leaveOutEmpty(describeCoverage(shown, { lastSession, calendar, isNamed }));
     const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
     await engine.command(describeStatement(admitted, format, path, limits));
     const after = isCounted ? await readCost(engine) : NO_COST;
@@ -226,13 +228,25 @@ export class Archive {
   ): Promise<ArchiveAnswer> {
     const { lastSession, calendar, signal } = this.#options;
     const shown = await describeShown(admitted, read);
-    const coverage = describeCoverage(shown, { lastSession, calendar, isNamed: listNamed(admitted) });
+    const isNamed = listNamed(admitted);
+    const coverage = await this.#leaveOutEmpty(describeCoverage(shown, { lastSession, calendar, isNamed }));
     // A wrong statement fails here, in the caller's words.
     const columns = await this.#parts.views.describeAnswer(engine, admitted, shown);
     const statement = nameTables(admitted, shown);
     await server.assertFiles(shown);
     await server.write(statement, format, path, signal);
     return { coverage, columns: isBinary(format) ? columns : [], cost: undefined };
+  }
+
+  /** A date on which no row met the job's condition lacks in no answer. */
+  async #leaveOutEmpty(coverage: readonly Coverage[]): Promise<readonly Coverage[]> {
+    return await Promise.all(
+      coverage.map(async (one) => {
+        if (one.missing.length === 0) return one;
+        const { entries } = await readConditionDocument(this.#options.store, one.dataset);
+        return { ...one, missing: one.missing.filter((date) => entries.get(date)?.condition !== 'empty') };
+      }),
+    );
   }
 
   /** The condition that the first rows of a table meet, if the answer is these; see `top-rows.ts`. */
