@@ -36,16 +36,16 @@ afterAll(async () => {
   await folder.remove();
 });
 
-type Chain = readonly (OptionContract & { readonly symbol: string })[];
+type Chain = readonly (OptionContract & { readonly symbol: string; readonly optionSymbol?: string })[];
 
 /** Writes a chain drop with the columns that exposure is computed from. */
 async function writeChain(date: string, chain: Chain): Promise<{ path: string; location: string }> {
   files += 1;
   const path = join(folder.path, `option-chain-${files}.parquet`);
-  const rows = chain.map(({ symbol, expirationDate, putCall, strike, openInterest, iv, gamma }, at) => [
+  const rows = chain.map(({ symbol, optionSymbol, expirationDate, putCall, strike, openInterest, iv, gamma }, at) => [
     ...[
       symbol,
-      `${symbol}${at}`,
+      optionSymbol ?? `${symbol}${at}`,
       expirationDate,
       putCall,
       strike,
@@ -122,6 +122,17 @@ describe.skipIf(!hasSpxPage)('the real SPX chain beside a day in which one contr
     },
     60_000,
   );
+});
+
+it('counts a contract of the chain for 25 shares where the premium of its trades does', async () => {
+  const contract = { symbol: 'SPY', strike: 600, expirationDate: '2026-11-20', iv: 0.2, gamma: 0.02 };
+  const chain = await writeChain('2026-11-19', [
+    { ...contract, putCall: 'CALL', openInterest: 1000, optionSymbol: 'SPY261120C00600000' },
+  ]);
+  const gexOf = async (premium: number) => (await report([{ premium }, { premium }], { chain })).exposure.total.callGex;
+  const [usual, fewer] = [await gexOf(1250), await gexOf(1250 / 4)];
+  expect(usual).toBeGreaterThan(0);
+  expect(fewer).toBeCloseTo(Number(usual) / 4, 6);
 });
 
 describe.each([1, 2, 3])('random chain %i', (seed) => {
