@@ -26,7 +26,7 @@ export interface RawSource {
   readonly env: Readonly<Record<string, string>>;
   /** SQL of every query so far. */
   readonly asked: string[];
-  /** Called with the number of pages sent so far, before the next one is. */
+  /** Called with the number of pages sent so far, before the next one is read. */
   onPage: (pages: number) => Promise<void> | void;
   close(): Promise<void>;
 }
@@ -73,9 +73,9 @@ export async function startRawSource(
       return { data: Buffer.from(JSON.stringify(await engine.rows(sql))), truncated: false };
     }
     const where = sql.slice(sql.indexOf(' FROM '));
+    await source.onPage(pages);
     const found = await engine.rows<{ place: number }>(`SELECT place${where} ORDER BY place`);
     const sent = found.slice(0, options.rowLimit).map(({ place }) => rows[place]?.bytes ?? Buffer.from(''));
-    await source.onPage(pages);
     pages += 1;
     const parts = sent.flatMap((bytes, at) => (at === 0 ? [bytes] : [Buffer.from(','), bytes]));
     const data = Buffer.concat([Buffer.from('['), ...parts, Buffer.from(']')]);

@@ -47,6 +47,8 @@ import type { SealedCounts } from './sealed-counts.ts';
 interface RepairResult extends SealResult {
   /** Rows of the drop that the source no longer has. */
   readonly kept: number;
+  /** The source's counts that the rows were proved by: it may have changed since the audit. */
+  readonly counts: DayCounts;
 }
 
 interface RepairDeps extends ExportContext {
@@ -114,7 +116,7 @@ export async function repairDate(
       restate: true,
       rowLimit: limits.rowLimit,
     });
-    return { ...result, kept: keeps };
+    return { ...result, kept: keeps, counts: completed.counts };
   } finally {
     await rm(drop.path, { force: true });
     await stage.discard();

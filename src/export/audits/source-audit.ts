@@ -236,7 +236,10 @@ async function auditDate(
   const since = last?.revision === revision ? last.audited_at : manifest.sealed_at;
   const repaired = await repairDate(context, source, allowed, sealed, now, moved, since);
   if (repaired.status === 'sealed-elsewhere') return { record: undefined };
-  const record = judge(repaired.doubt ?? describeKept(repaired.kept, why), repaired.manifest.revision);
+  // What another replica answered meanwhile explains nothing of these counts: they are looked at again.
+  const isOf = findMovedCells(repaired.counts, now)?.length === 0 ? now : repaired.counts;
+  const judged = judge(repaired.doubt ?? describeKept(repaired.kept, why), repaired.manifest.revision);
+  const record = { ...judged, counts: hashCounts(isOf) };
   if (repaired.status === 'unchanged') return { record };
   return { record, restated: describeSealedDate(context, repaired, source.stats.requests - requestsBefore) };
 }
