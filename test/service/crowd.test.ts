@@ -1,4 +1,4 @@
-/** Health of the service while others hold all the connections it has. Its other limits: `gate.test.ts`, `close.test.ts`. */
+/** Health of the service while others hold all the connections it has. Its other limits: `answers.test.ts`, `close.test.ts`. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { gatherCrowd } from '../support/crowd.ts';
 import { startTestService, type TestService } from './running-service.ts';

@@ -1,4 +1,4 @@
-/** The gate: who is let in to which product, in which order it refuses, and whose budget a call counts to. */
+/** The gate beyond `contract/api.test.ts`: what a session stands for, and whose budget a call counts to. */
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Gate, type Product } from '../../src/service/access/gate.ts';
@@ -51,16 +51,6 @@ async function inTurn<In, Out>(list: readonly In[], act: (one: In) => Promise<Ou
 }
 
 describe('authentication', () => {
-  test.each(PRODUCTS)('a key that is missing or wrong is 401 UNAUTHORIZED for %s', async (product) => {
-    const { gate } = startGate();
-    for (const apiKey of [undefined, '', 'cus_wrong', 'full']) {
-      expect(await failureOf(() => gate.enter({ apiKey }, product))).toMatchObject({
-        status: 401,
-        errorCode: 'UNAUTHORIZED',
-      });
-    }
-  });
-
   test('a session stands for its key, while the key is valid', async () => {
     const { gate, keys } = startGate();
     const session = keys.identify('cus_full')?.id;
@@ -80,29 +70,12 @@ describe('authentication', () => {
 });
 
 describe('entitlement', () => {
-  test.each([
-    ['cus_full', [200, 200, 200]],
-    ['cus_trial', [200, 403, 403]],
-    ['cus_live', [403, 200, 200]],
-    ['cus_nothing', [403, 403, 403]],
-  ])('%s gets %j for historical, chain and market structure', async (apiKey, statuses) => {
-    const { gate } = startGate();
-    expect(await inTurn(PRODUCTS, (product) => statusOf(() => gate.enter({ apiKey }, product)))).toEqual(statuses);
-  });
-
   test('what is not subscribed to is SUBSCRIPTION_REQUIRED however often it is asked for', async () => {
     const { gate } = startGate();
     for (let call = 0; call < 30; call += 1) {
       const failure = await failureOf(() => gate.enter({ apiKey: 'cus_nothing' }, 'historical'));
       expect(failure).toMatchObject({ status: 403, errorCode: 'SUBSCRIPTION_REQUIRED' });
     }
-  });
-
-  test('new rights of a key count from its next call on', async () => {
-    const { gate, keys } = startGate();
-    expect(await statusOf(() => gate.enter({ apiKey: 'cus_trial' }, 'chain'))).toBe(403);
-    keys.replace([entry('cus_trial', 'active', true)]);
-    expect(await gate.enter({ apiKey: 'cus_trial' }, 'chain')).toMatchObject({ historical: 'active' });
   });
 });
 
@@ -114,30 +87,11 @@ describe('budgets', () => {
     return admitted;
   }
 
-  test('each product has its own: one for historical, ten for the chain, ten for market structure', async () => {
-    const { gate, advance } = startGate();
-    expect(await inTurn(PRODUCTS, (product) => spend(gate, product))).toEqual([1, 10, 10]);
-    advance(1_000);
-    expect(await inTurn(PRODUCTS, (product) => spend(gate, product))).toEqual([1, 1, 1]);
-    advance(100_000);
-    expect(await inTurn(PRODUCTS, (product) => spend(gate, product))).toEqual([1, 10, 10]);
-  });
-
   test('callers have theirs, and a session spends that of its key', async () => {
     const { gate, keys } = startGate();
     expect(await spend(gate, 'chain')).toBe(10);
     expect(await statusOf(() => gate.enter({ session: keys.identify('cus_full')?.id }, 'chain'))).toBe(429);
     expect(await spend(gate, 'chain', 'cus_live')).toBe(10);
-  });
-
-  test('a spent one is 429 RATE_LIMITED, and says in whole seconds when to come back', async () => {
-    const { gate, advance } = startGate(0.1);
-    await spend(gate, 'historical');
-    advance(500);
-    const failure = await failureOf(() => gate.enter({ apiKey: 'cus_full' }, 'historical'));
-    expect(failure).toMatchObject({ status: 429, errorCode: 'RATE_LIMITED', details: { retryAfterSeconds: 9 } });
-    advance(9_000);
-    expect(await statusOf(() => gate.enter({ apiKey: 'cus_full' }, 'historical'))).toBe(200);
   });
 
   test('the rate of the options is that of historical SQL only', async () => {

@@ -6,10 +6,10 @@ import { copyFile, readdir, readFile, rename, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
+import { CHAIN_PATH, HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { flowdrop, KEY, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
-import { hasProcesses, listChildren, untilEnded } from '../support/processes.ts';
-import { createTrade } from '../support/trades.ts';
+import { hasProcesses, listChildren, readEnvironment, untilEnded } from '../support/processes.ts';
+import { createTrade, DATE } from '../support/trades.ts';
 import { EVENING, postJson, startTestService } from './running-service.ts';
 
 const TRADES = 500;
@@ -58,11 +58,20 @@ async function serve(
   }
 }
 
+const SECRETS = {
+  FLOWDROP_API_KEY: 'cus_secret_of_the_service',
+  FLOWDROP_SMTP_URL: 'smtp://user:secret@127.0.0.1:1',
+  AWS_SECRET_ACCESS_KEY: 'secret-key',
+  SOMETHING_ELSE: 'secret-as-well',
+};
+/** What the processes that run callers' SQL may know: where programs, temporary files and libraries are. */
+const KNOWN_TO_ENGINES = ['LD_LIBRARY_PATH', 'PATH', 'TMPDIR'];
+
 const ARGS = ['--as-of', EVENING, '--concurrency', '1'];
 
 /** Starts the program, which ends with the test at the latest. */
-async function start(args: readonly string[]): Promise<TestService> {
-  const service = await startService(args);
+async function start(args: readonly string[], env = {}): Promise<TestService> {
+  const service = await startService(args, env);
   started.push(service);
   return service;
 }
@@ -234,11 +243,17 @@ describe.skipIf(!hasProcesses)('a service that is killed', () => {
     await whole.stop();
   });
 
-  test('takes its engine processes with it, idle or at work, and its folder is free', async () => {
+  test('takes its engine processes with it, which know none of its secrets, and its folder is free', async () => {
     const args = [...ARGS, '--data-dir', dataDir, '--generate', '1', '--generate-rows', '3000'];
-    const service = await start(args);
+    const service = await start(args, SECRETS);
+    expect(await readEnvironment(service.pid)).toMatchObject(SECRETS);
     const engines = await listChildren(service.pid);
     expect(engines).toHaveLength(2);
+    for (const pid of engines) {
+      const names = Object.keys(await readEnvironment(pid));
+      expect(names).toContain('PATH');
+      expect(names.filter((name) => !KNOWN_TO_ENGINES.includes(name))).toEqual([]);
+    }
     const endless = 'SELECT count() FROM RawOptionTrades a CROSS JOIN RawOptionTrades b CROSS JOIN RawOptionTrades c';
     const asking = askProgram(service.url, endless).catch(() => 'gone');
     const readMetrics = async () => await (await fetch(`${service.url}/metrics`)).text();
@@ -247,8 +262,13 @@ describe.skipIf(!hasProcesses)('a service that is killed', () => {
     await service.kill();
     expect(await asking).toBe('gone');
     await untilEnded(engines);
-    const next = await start(args);
+    const chain = join(folder, 'chain.ndjson');
+    const contract = { symbol: 'XYZ', date: DATE, as_of: `${DATE}T20:00:00Z`, spot: 50, expiration_date: '2026-12-18' };
+    await writeFile(chain, JSON.stringify({ ...contract, option_symbol: 'X', put_call: 'CALL', strike: 50 }));
+    const next = await start([...args, '--chain', chain]);
     expect(await askProgram(next.url, COUNT)).toEqual(loaded(3_000));
+    const filed = await fetch(`${next.url}${CHAIN_PATH}`, postJson({ api_key: KEY, symbol: 'XYZ' }));
+    expect(await filed.json()).toMatchObject({ data: [{ option_symbol: 'X' }], meta: { source: 'file' } });
     await next.stop();
   });
 });

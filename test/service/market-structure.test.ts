@@ -5,9 +5,8 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { marketStructureFailureSchema, marketStructureSuccessSchema } from '../../src/api-contract/market-structure.ts';
-import { MARKET_STRUCTURE_PATH } from '../../src/api-contract/published-limits.ts';
 import { EngineFault, PoolBusyFault } from '../../src/engine/engine-fault.ts';
-import { ApiFailure, queryTimeout } from '../../src/service/http/api-failure.ts';
+import { queryTimeout } from '../../src/service/http/api-failure.ts';
 import type { Endpoint } from '../../src/service/http/endpoint.ts';
 import { createMarketStructure } from '../../src/service/snapshot/market-structure.ts';
 import { createTrade } from '../report/drop-file.ts';
@@ -171,11 +170,6 @@ describe('a snapshot', () => {
     expect(bench.tasks()).toBe(before);
   });
 
-  test('of a retained date is final', async () => {
-    const { body } = await get('SPY', { date: '2026-11-18' });
-    expect(body.meta).toMatchObject({ effective_date: '2026-11-18', structure_as_of: '2026-11-18T21:15:00.000Z' });
-  });
-
   test('has what the latest trades say of the underlying', async () => {
     expect((await get('NVDA')).body.data.symbol_meta).toEqual({
       underlying_type: 'STOCK',
@@ -280,11 +274,6 @@ describe('a request', () => {
     await ask(endpoint, { params: { symbol: 'SPY' }, authorization, session: 'c0ffee', body: { api_key: KEY } });
     expect(bench.entered.at(-1)).toMatchObject({ apiKey, product: 'market-structure' });
   });
-
-  test('that may not enter is answered as the gate says', async () => {
-    bench.refuse(new ApiFailure(403, 'SUBSCRIPTION_REQUIRED', 'Not entitled.'));
-    expect(await get('SPY')).toMatchObject({ status: 403, body: { errorCode: 'SUBSCRIPTION_REQUIRED' } });
-  });
 });
 
 describe('what cannot be had', () => {
@@ -323,8 +312,4 @@ describe('what cannot be had', () => {
     bench.setTrouble(new TypeError('a mistake'));
     expect(await get('SPY', {}, fresh)).toMatchObject({ status: 500, body: { errorCode: 'INTERNAL_ERROR' } });
   });
-});
-
-test('the endpoint is GET at its path', () => {
-  expect(endpoint.operation).toMatchObject({ method: 'GET', path: MARKET_STRUCTURE_PATH });
 });

@@ -1,12 +1,7 @@
-/**
- * The rate limit: the arithmetic with a hand-moved clock, and over HTTP that both entry points share one budget. Which
- * product has which limit is `gate.test.ts`.
- */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
+/** The rate limit: the arithmetic with a hand-moved clock. Which product has which limit is in `contract/api.test.ts`. */
+import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { KeyPace } from '../../src/service/access/pace.ts';
-import { KEY, postJson, startTestService, type TestService } from './running-service.ts';
 
 describe('pace', () => {
   function startPace(requestsPerSecond: number, burst = 1) {
@@ -140,34 +135,5 @@ describe('pace', () => {
     const { pace } = startPace(1);
     expect(pace.admit('a')).toBe(0);
     expect(pace.admit('b')).toBe(0);
-  });
-});
-
-describe('over HTTP', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    // One in ten seconds: the test's own requests are all within one interval.
-    service = await startTestService({ requestsPerSecond: 0.1, keys: [KEY, 'apikey_other'] });
-  });
-  afterAll(() => service.stop());
-
-  test('a key has one budget for both entry points, and 429 says when to come back', async () => {
-    expect((await service.ask('SELECT 1')).status).toBe(200);
-    const early = await service.askPortal('SELECT 1');
-    expect(early.status).toBe(429);
-    expect(early.body).toMatchObject({ status: 'ERROR', errorCode: 'RATE_LIMITED' });
-    expect(early.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
-    const main = await service.ask('SELECT 1');
-    expect([main.status, main.body.errorCode]).toEqual([429, 'RATE_LIMITED']);
-
-    const other = await service.send(HISTORICAL_PATH, postJson({ api_key: 'apikey_other', sql: 'SELECT 1' }));
-    expect(other.status).toBe(200);
-    const unknown = await service.sendPortal(PORTAL_PATH, postJson({ api_key: 'cus_unknown', sql: 'SELECT 1' }));
-    expect(unknown.status).toBe(401);
-    expect((await service.send('/healthz', { method: 'GET' })).status).toBe(200);
-
-    service.advance(10_000);
-    expect((await service.askPortal('SELECT 1')).status).toBe(200);
-    expect((await service.ask('DROP TABLE x')).status).toBe(429);
   });
 });

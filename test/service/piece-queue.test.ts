@@ -46,24 +46,6 @@ function watch(promise: Promise<unknown>): { readonly isOver: boolean } {
 const HUNDRED = Array.from({ length: 100 }, (_, value) => value);
 
 describe('order', () => {
-  test('is kept when all was given before anyone reads', async () => {
-    const { queue, push } = startQueue();
-    for (const value of HUNDRED) await push(queue, value);
-    queue.end();
-    expect(await readAll(queue)).toEqual(HUNDRED);
-  });
-
-  test('is kept when the reader waits for each piece', async () => {
-    const { queue, push } = startQueue();
-    const reading = readAll(queue);
-    for (const value of HUNDRED) {
-      await turn();
-      await push(queue, value);
-    }
-    queue.end();
-    expect(await reading).toEqual(HUNDRED);
-  });
-
   test('is kept when a slow reader is behind, and when pieces come while one is in hand', async () => {
     const { queue, push } = startQueue();
     const reading = readAll(queue, turn);
@@ -84,14 +66,6 @@ describe('order', () => {
     await turn();
     late.end();
     expect(await reading).toEqual([]);
-  });
-
-  test('an empty piece is a piece like any other', async () => {
-    const { queue, push } = startQueue();
-    await queue.push(new Uint8Array(), signal);
-    await push(queue, 7);
-    queue.end();
-    expect(await readAll(queue)).toEqual([-1, 7]);
   });
 });
 

@@ -63,22 +63,10 @@ describe('without a limit that matters', () => {
       expect(await read(pieces, 1)).toEqual({ text: '', data: [], rows: 0, truncated: false });
     }
   });
-
-  test('a line end is a line end although the last one is missing', async () => {
-    const bytes = LINES.subarray(0, -1);
-    expect((await read(cut(bytes), 100)).data).toEqual(ROWS);
-  });
 });
 
 describe.each([1, 2, 3, 4, 5])('with a limit of %i rows', (limit) => {
   const expected = whole(Math.min(limit, ROWS.length), limit < ROWS.length);
-
-  test('two pieces may meet at any byte', async () => {
-    for (let at = 0; at <= LINES.length; at += 1) {
-      const { text, ...rest } = await read(cut(LINES, at), limit);
-      expect(rest, `cut at ${at}: ${text}`).toEqual(expected);
-    }
-  });
 
   test('three pieces may meet at any two bytes, an empty one among them', async () => {
     for (let first = 0; first <= LINES.length; first += 1) {
@@ -105,13 +93,6 @@ describe.each([1, 2, 3, 4, 5])('with a limit of %i rows', (limit) => {
 });
 
 describe('at the limit', () => {
-  test('rows that fit exactly are not truncated, one more is, and none of it is given', async () => {
-    const exact = await read(cut(toLines(ROWS.slice(0, 2))), 2);
-    expect([exact.rows, exact.truncated]).toEqual([2, false]);
-    const more = await read(cut(toLines(ROWS.slice(0, 3))), 2);
-    expect([more.rows, more.truncated, more.text]).toEqual([2, true, exact.text]);
-  });
-
   test('empty pieces behind the last row that fits are no further row', async () => {
     const pieces = [...cut(toLines(ROWS.slice(0, 2))), new Uint8Array(), new Uint8Array()];
     expect(await read(pieces, 2)).toMatchObject(whole(2, false));
@@ -135,23 +116,6 @@ describe('at the limit', () => {
     for await (const piece of stream) last = Buffer.from(piece).toString('utf8');
     expect([stream.rows, last, isLeft]).toEqual([10, FRAME.tail(true), true]);
     expect(taken).toBeLessThan(5);
-  });
-
-  test('leaving the stream early tells the giver as well', async () => {
-    let isLeft = false;
-    async function* give() {
-      try {
-        while (true) yield Uint8Array.from(LINES);
-      } finally {
-        isLeft = true;
-      }
-    }
-    let pieces = 0;
-    for await (const _piece of new RowStream(give(), 1_000_000, FRAME)) {
-      pieces += 1;
-      if (pieces === 2) break;
-    }
-    expect(isLeft).toBe(true);
   });
 });
 

@@ -1,6 +1,6 @@
 /**
  * A change of the key file as callers see it over HTTP, on a service that goes on. What the file may say, and how it is
- * looked at, is in `key-file.test.ts`; which product a key is let in to, in `gate.test.ts`.
+ * looked at, is in `key-file.test.ts`; which product a key is let in to, in `contract/api.test.ts`.
  */
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -84,21 +84,6 @@ test('a key that is added is let in, changed has its new rights, and removed is 
   await untilStatus(CHANGED, 401);
   expect((await ask(CHANGED)).body.errorCode).toBe('UNAUTHORIZED');
   expect((await ask(KEPT)).body.meta).toMatchObject({ entitlement: 'active', capped: false });
-});
-
-test('a key file that becomes wrong changes nothing, and its repair counts', async () => {
-  await writeKeys({ [KEPT]: 'everything' });
-  await vi.waitFor(
-    () => {
-      service.advance(1_000);
-      expect(service.lines.map(({ msg }) => msg)).toContain('the key file was rejected; the keys stay as before');
-    },
-    { timeout: 10_000, interval: 10 },
-  );
-  expect((await ask(KEPT)).status).toBe(200);
-  await writeKeys({ [CHANGED]: 'active' });
-  await untilStatus(CHANGED, 200);
-  expect((await ask(KEPT)).status).toBe(401);
 });
 
 test('wrong keys of one address are slowed down after ten, and a right key is not', async () => {

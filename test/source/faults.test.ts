@@ -242,24 +242,6 @@ describe('a fault that lasts', () => {
       expect(proxy.injected).toHaveLength(fault.kind === 'refuse' ? 1 : requests);
     },
   );
-
-  test('that names the query has code and reason, and the next command', async () => {
-    const code = { code: 'INVALID_QUERY', reason: 'UNKNOWN_IDENTIFIER' };
-    proxy.follow([{ on: 1, fault: { ...status(422), ...code } }]);
-    const failure = await failureOf(source.ask(QUERY));
-    expect(failure.message).toContain('HTTP 422 INVALID_QUERY UNKNOWN_IDENTIFIER');
-    expect(failure).toMatchObject({ kind: 'usage', hint: expect.stringContaining('check --live JOB') });
-  });
-
-  test('for one query leaves the others alone', async () => {
-    proxy.follow([{ on: /'SPY'/, fault: status(500) }]);
-    const answers = await Promise.allSettled(QUERIES.map((sql) => source.ask(sql)));
-    for (const [i, sql] of QUERIES.entries()) {
-      const answer = answers[i];
-      expect(answer?.status, sql).toBe(sql.includes("'SPY'") ? 'rejected' : 'fulfilled');
-      if (answer?.status === 'fulfilled') expectTruth(answer.value, sql);
-    }
-  });
 });
 
 describe('a client that is stopped', () => {
@@ -282,42 +264,12 @@ describe('a client that is stopped', () => {
 });
 
 describe('a limit of the server', () => {
-  const limits: readonly (readonly [string, Extract<Fault, { kind: 'envelope' }>, object])[] = [
-    ['truncated', { kind: 'envelope', meta: { truncated: true }, rows: 7 }, { truncated: true, capped: false }],
-    [
-      'capped',
-      { kind: 'envelope', meta: { entitlement: 'trialing', capped: true } },
-      { truncated: false, capped: true },
-    ],
-  ];
-  test.each(limits)('is handed on with the page: %s', async (_name, fault, meta) => {
-    proxy.follow([{ on: 1, fault }]);
-    const page = await source.ask(QUERY);
-    expect(page).toMatchObject({ rows: fault.rows ?? ROWS, meta });
-    expect(rowsOf(page)).toEqual(truth.get(QUERY)?.slice(0, fault.rows));
-    expect(source.stats).toMatchObject({ requests: 1, retries: 0 });
-  });
-
   test('that is told by no `meta` is no page of the main entry point', async () => {
     proxy.follow([{ on: 1, fault: { kind: 'envelope', meta: null, rows: 7 } }]);
     expectTruth(await source.ask(QUERY));
     expect(source.stats).toMatchObject({ requests: 2, retries: 1 });
     proxy.follow([{ on: () => true, fault: { kind: 'envelope', meta: null } }]);
     expect(await failureOf(source.ask(QUERY))).toMatchObject({ code: 'ANSWER_MALFORMED', action: 'fail' });
-  });
-});
-
-describe('what a single answer cannot show', () => {
-  // Rows that are missing are found by the recount of the run; bits that flip on the way, by TLS or gzip's check sum.
-  test.each([
-    { kind: 'shorten', rows: 1 },
-    { kind: 'alter', seed: 7 },
-  ] as const)('passes the client as a whole page: $kind', async (fault) => {
-    proxy.follow([{ on: 1, fault }]);
-    const page = await source.ask(QUERY);
-    expect(rowsOf(page)).not.toEqual(truth.get(QUERY));
-    expect(source.stats).toMatchObject({ requests: 1, retries: 0 });
-    expect(proxy.injected).toEqual([{ request: 1, fault }]);
   });
 });
 

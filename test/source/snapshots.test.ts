@@ -136,13 +136,6 @@ describe('the option chain client', () => {
     await expect(askChain()).rejects.toMatchObject({ code: 'REQUEST_TOO_BROAD', action: 'split', kind: 'failed' });
     expect(seen).toHaveLength(1);
   });
-
-  test('obeys Retry-After of a 429 to the second', async () => {
-    replies = [{ status: 429, headers: { 'retry-after': '7' }, body: {} }, { body: { data: [], meta: {} } }];
-    await askChain();
-    expect(seen).toHaveLength(2);
-    expect(slept.reduce((sum, ms) => sum + ms, 0)).toBeGreaterThanOrEqual(7000);
-  });
 });
 
 describe('the market-structure client', () => {
@@ -201,12 +194,6 @@ describe('the market-structure client', () => {
       action: 'fail',
     });
     expect(seen).toHaveLength(MAX_TRIES);
-  });
-
-  test('tries a 503 again after what its Retry-After says', async () => {
-    replies = [{ status: 503, headers: { 'retry-after': '3' }, body: {} }, { body: snapshot() }];
-    await askStructure();
-    expect(Math.max(...slept)).toBeGreaterThanOrEqual(3000);
   });
 });
 
