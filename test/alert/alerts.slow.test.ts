@@ -1,8 +1,9 @@
 /**
- * Alerts from the end of a run to those who read them: a real mail server, a real HTTP receiver, both real stores, a clock
+ * Alerts from the end of a run to those who read them: a real mail server, a real HTTP receiver, a store in a directory, a clock
  * that is moved. Which causes there are: `alerts-causes.test.ts`; whole commands: `alerts-command.test.ts`.
  */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
@@ -15,6 +16,7 @@ import { parseJob } from '../../src/job/parse.ts';
 import { alertsKey, conditionKey } from '../../src/ledger/layout.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { createWebhook } from '../../src/mail/webhook.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
@@ -23,7 +25,6 @@ import { createFakeClock } from '../support/fake-clock.ts';
 import { REPO } from '../support/flowdrop.ts';
 import { createSilentLog } from '../support/log.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
-import { STORES } from '../support/stores.ts';
 
 const OPS = 'ops@example.com';
 const SECOND = 'Second@Example.com';
@@ -65,6 +66,7 @@ let mailsBefore: number;
 let postsBefore: number;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'flowdrop-alerts-'));
+  store = await openDirectoryStore(join(folder, `store-${randomUUID()}`));
   clock = createFakeClock();
   mailsBefore = smtp.messages.length;
   postsBefore = receiver.posts.length;
@@ -110,211 +112,145 @@ function createCounting(inner: Store): { readonly store: Store; readonly calls: 
   return { store, calls };
 }
 
-// Skipped only where no S3 server can be had, which `support/s3-server.ts` says aloud; CI never skips it.
-describe.each(STORES)('alerts remembered in $name', ({ isMissing, open }) => {
-  describe.skipIf(isMissing)('a cause', () => {
-    beforeEach(async () => {
-      store = await open(folder);
-    });
+describe('a cause', () => {
+  it('that nobody has costs one read of the store, and no connection', async () => {
+    const counting = createCounting(store);
+    const openMailer = () => Promise.reject(new RangeError('there is nothing to mail'));
+    await sendAlerts(createContext({ store: counting.store, openMailer }), both, sealed);
+    expect(counting.calls).toEqual(['get']);
+    expect(await listKeys(store)).toEqual([]);
+    expect(posts()).toEqual([]);
+  });
 
-    it('is sent once to everybody, and once more when it is over', async () => {
-      await sendAlerts(createContext(), both, missing);
-      clock.advance(86_400_000);
-      await sendAlerts(createContext(), both, missing);
-      expect((await mails()).map(({ to, subject }) => [to, subject])).toEqual([
-        [OPS, '[warning] nightly: 2026-11-18 is missing at the source'],
-        [SECOND.toLowerCase(), '[warning] nightly: 2026-11-18 is missing at the source'],
-      ]);
-      expect(posts()).toHaveLength(1);
-      await sendAlerts(createContext(), both, sealed);
-      await sendAlerts(createContext(), both, sealed);
-      expect((await mails()).slice(2).map(({ subject }) => subject)).toEqual(
-        Array(2).fill('[recovered] nightly: 2026-11-18 is missing at the source'),
-      );
-      expect(documents().map(({ alerts, recovered }) => [alerts.length, recovered.length])).toEqual([
-        [1, 0],
-        [0, 1],
-      ]);
-      expect(JSON.parse((await readText(store, alertsKey('nightly'))) ?? '')).toMatchObject({ alerts: {} });
-    });
+  it('of a job that tells nobody costs nothing', async () => {
+    const counting = createCounting(store);
+    const silent = createJob('alerts: {webhook: false}');
+    await sendAlerts(createContext({ store: counting.store }), silent, missing);
+    await sendAlerts(createContext({ store: counting.store, webhook: undefined }), createJob(''), missing);
+    expect(counting.calls).toEqual([]);
+    expect(posts()).toEqual([]);
+  });
 
-    it('that comes back is sent again', async () => {
-      for (const outcome of [missing, sealed, missing]) await sendAlerts(createContext(), both, outcome);
-      expect(documents().map(({ alerts, recovered }) => [alerts.length, recovered.length])).toEqual([
-        [1, 0],
-        [0, 1],
-        [1, 0],
-      ]);
+  it('is repeated under the same identity by the run after one that was killed between the mail and the note of it', async () => {
+    // The process dies with the first write after a message has left.
+    const dying = new Proxy(store, {
+      get(target, name, _receiver) {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== 'function') return value;
+        if (name === 'put' && smtp.messages.length > mailsBefore) return () => new Promise(() => {});
+        return value.bind(target) as unknown;
+      },
     });
+    const onlyMail = createJob(`alerts: {to: [${OPS}, ${SECOND}], webhook: false}`);
+    // It never comes to its end.
+    void sendAlerts(createContext({ store: dying }), onlyMail, missing);
+    await expect.poll(() => smtp.messages.length - mailsBefore, { timeout: 30_000 }).toBe(1);
+    clock.advance(3_600_000);
+    await sendAlerts(createContext(), onlyMail, missing);
+    const all = await mails();
+    expect(all.map(({ to }) => to)).toEqual([OPS, OPS, SECOND.toLowerCase()]);
+    expect(all[0]?.messageId).toMatch(/^<nightly\.alert\.[0-9a-f]{32}@example\.com>$/);
+    expect(all[1]?.messageId).toBe(all[0]?.messageId);
+    expect(all[2]?.messageId).not.toBe(all[0]?.messageId);
+  });
 
-    it('that nobody has costs one read of the store, and no connection', async () => {
-      const counting = createCounting(store);
-      const openMailer = () => Promise.reject(new RangeError('there is nothing to mail'));
-      await sendAlerts(createContext({ store: counting.store, openMailer }), both, sealed);
-      expect(counting.calls).toEqual(['get']);
-      expect(await listKeys(store)).toEqual([]);
-      expect(posts()).toEqual([]);
+  it('that another worker has sent in the meantime is not sent again', async () => {
+    // While this worker waits for the first answer, the other one goes through its run.
+    let other: Promise<unknown> | undefined;
+    const slow = createContext({
+      openMailer: async () => {
+        const mailer = await createContext().openMailer();
+        const send: typeof mailer.send = async (...mail) => {
+          other ??= sendAlerts(createContext(), both, missing);
+          await other;
+          return await mailer.send(...mail);
+        };
+        return { ...mailer, send };
+      },
     });
+    await sendAlerts(slow, both, missing);
+    const sent = (await mails()).map(({ to, messageId }) => `${to} ${messageId}`);
+    // The one that was under way is sent by both, under one identity.
+    expect(sent.filter((line) => line.startsWith(OPS))).toHaveLength(2);
+    expect(new Set(sent).size).toBe(2);
+    expect(sent).toHaveLength(3);
+    expect(posts()).toHaveLength(1);
+  });
 
-    it('of a job that tells nobody costs nothing', async () => {
-      const counting = createCounting(store);
-      const silent = createJob('alerts: {webhook: false}');
-      await sendAlerts(createContext({ store: counting.store }), silent, missing);
-      await sendAlerts(createContext({ store: counting.store, webhook: undefined }), createJob(''), missing);
-      expect(counting.calls).toEqual([]);
-      expect(posts()).toEqual([]);
-    });
+  it('that could not be sent to one is sent by the next run to that one only', async () => {
+    refused.add(OPS);
+    receiver.answers.push(answerWith(404));
+    await sendAlerts(createContext(), both, missing);
+    expect((await mails()).map(({ to }) => to)).toEqual([SECOND.toLowerCase()]);
+    refused.clear();
+    await sendAlerts(createContext(), both, missing);
+    expect((await mails()).map(({ to }) => to)).toEqual([SECOND.toLowerCase(), OPS]);
+    expect(posts()).toHaveLength(2);
+    await sendAlerts(createContext(), both, missing);
+    expect(await mails()).toHaveLength(2);
+    expect(posts()).toHaveLength(2);
+  });
 
-    it('is repeated under the same identity by the run after one that was killed between the mail and the note of it', async () => {
-      // The process dies with the first write after a message has left.
-      const dying = new Proxy(store, {
-        get(target, name, _receiver) {
-          const value: unknown = Reflect.get(target, name, target);
-          if (typeof value !== 'function') return value;
-          if (name === 'put' && smtp.messages.length > mailsBefore) return () => new Promise(() => {});
-          return value.bind(target) as unknown;
+  it('is sent although its memory is damaged', async () => {
+    await store.put(alertsKey('nightly'), { bytes: Buffer.from('{"version": 9') });
+    await sendAlerts(createContext(), both, missing);
+    await sendAlerts(createContext(), both, missing);
+    expect(await mails()).toHaveLength(2);
+  });
+
+  it('is kept with who was sent it when, in the shape that the documentation gives', async () => {
+    await sendAlerts(createContext(), both, missing);
+    const at = new Date(clock.now()).toISOString();
+    expect(JSON.parse((await readText(store, '_flowdrop/alerts/nightly.json')) ?? '')).toEqual({
+      version: 1,
+      job: 'nightly',
+      alerts: {
+        'nightly/date-missing/2026-11-18': {
+          ...{ kind: 'date-missing', date: '2026-11-18', code: null, report: null },
+          title: '2026-11-18 is missing at the source',
+          what: expect.stringContaining('no rows for it'),
+          next: expect.stringContaining('flowdrop backfill nightly --from 2026-11-18 --to 2026-11-18'),
+          ...{ first_seen: '2026-11-20T23:00:00.000Z', last_seen: '2026-11-20T23:00:00.000Z', status: 'open' },
+          sent: { [OPS]: at, [SECOND.toLowerCase()]: at, webhook: at },
+          recovery_sent: {},
         },
-      });
-      const onlyMail = createJob(`alerts: {to: [${OPS}, ${SECOND}], webhook: false}`);
-      // It never comes to its end.
-      void sendAlerts(createContext({ store: dying }), onlyMail, missing);
-      await expect.poll(() => smtp.messages.length - mailsBefore).toBe(1);
-      clock.advance(3_600_000);
-      await sendAlerts(createContext(), onlyMail, missing);
-      const all = await mails();
-      expect(all.map(({ to }) => to)).toEqual([OPS, OPS, SECOND.toLowerCase()]);
-      expect(all[0]?.messageId).toMatch(/^<nightly\.alert\.[0-9a-f]{32}@example\.com>$/);
-      expect(all[1]?.messageId).toBe(all[0]?.messageId);
-      expect(all[2]?.messageId).not.toBe(all[0]?.messageId);
+      },
     });
+  });
 
-    it('that another worker has sent in the meantime is not sent again', async () => {
-      // While this worker waits for the first answer, the other one goes through its run.
-      let other: Promise<unknown> | undefined;
-      const slow = createContext({
-        openMailer: async () => {
-          const mailer = await createContext().openMailer();
-          const send: typeof mailer.send = async (...mail) => {
-            other ??= sendAlerts(createContext(), both, missing);
-            await other;
-            return await mailer.send(...mail);
-          };
-          return { ...mailer, send };
-        },
-      });
-      await sendAlerts(slow, both, missing);
-      const sent = (await mails()).map(({ to, messageId }) => `${to} ${messageId}`);
-      // The one that was under way is sent by both, under one identity.
-      expect(sent.filter((line) => line.startsWith(OPS))).toHaveLength(2);
-      expect(new Set(sent).size).toBe(2);
-      expect(sent).toHaveLength(3);
-      expect(posts()).toHaveLength(1);
+  it('that an API without an answer hides is found by the calendar: a gap 48 hours before its loss, then the loss', async () => {
+    const entry = (date: string, condition: string) => ({
+      date,
+      condition,
+      last_modified_date: null,
+      revision: null,
+      rows: null,
     });
-
-    it('that could not be sent to one is sent by the next run to that one only', async () => {
-      refused.add(OPS);
-      receiver.answers.push(answerWith(404));
-      await sendAlerts(createContext(), both, missing);
-      expect((await mails()).map(({ to }) => to)).toEqual([SECOND.toLowerCase()]);
-      refused.clear();
-      await sendAlerts(createContext(), both, missing);
-      expect((await mails()).map(({ to }) => to)).toEqual([SECOND.toLowerCase(), OPS]);
-      expect(posts()).toHaveLength(2);
-      await sendAlerts(createContext(), both, missing);
-      expect(await mails()).toHaveLength(2);
-      expect(posts()).toHaveLength(2);
+    const known = [entry('2026-11-05', 'available'), entry('2026-11-06', 'pending')];
+    await store.put(conditionKey('trades'), { bytes: Buffer.from(JSON.stringify(known)) });
+    const down = createOutcome({
+      ...{ result: undefined, deliveries: undefined },
+      failure: createFailure('API_UNREACHABLE'),
     });
-
-    it('is sent although its memory is damaged', async () => {
-      await store.put(alertsKey('nightly'), { bytes: Buffer.from('{"version": 9') });
-      await sendAlerts(createContext(), both, missing);
-      await sendAlerts(createContext(), both, missing);
-      expect(await mails()).toHaveLength(2);
-    });
-
-    it('is kept with who was sent it when, in the shape that the documentation gives', async () => {
-      await sendAlerts(createContext(), both, missing);
-      const at = new Date(clock.now()).toISOString();
-      expect(JSON.parse((await readText(store, '_flowdrop/alerts/nightly.json')) ?? '')).toEqual({
-        version: 1,
-        job: 'nightly',
-        alerts: {
-          'nightly/date-missing/2026-11-18': {
-            ...{ kind: 'date-missing', date: '2026-11-18', code: null, report: null },
-            title: '2026-11-18 is missing at the source',
-            what: expect.stringContaining('no rows for it'),
-            next: expect.stringContaining('flowdrop backfill nightly --from 2026-11-18 --to 2026-11-18'),
-            ...{ first_seen: '2026-11-20T23:00:00.000Z', last_seen: '2026-11-20T23:00:00.000Z', status: 'open' },
-            sent: { [OPS]: at, [SECOND.toLowerCase()]: at, webhook: at },
-            recovery_sent: {},
-          },
-        },
-      });
-    });
-
-    it('that an API without an answer hides is found by the calendar: a gap 48 hours before its loss, then the loss', async () => {
-      const entry = (date: string, condition: string) => ({
-        date,
-        condition,
-        last_modified_date: null,
-        revision: null,
-        rows: null,
-      });
-      const known = [entry('2026-11-05', 'available'), entry('2026-11-06', 'pending')];
-      await store.put(conditionKey('trades'), { bytes: Buffer.from(JSON.stringify(known)) });
-      const down = createOutcome({
-        ...{ result: undefined, deliveries: undefined },
-        failure: createFailure('API_UNREACHABLE'),
-      });
-      const expiryMs = Date.parse('2026-11-21T14:30:00Z');
-      const runAt = async (nowMs: number) => {
-        clock.advance(nowMs - clock.now());
-        await sendAlerts(createContext(), createJob(`alerts: {to: [${OPS}]}`), down);
-      };
-      await runAt(expiryMs - 49 * 3_600_000);
-      await runAt(expiryMs - 47 * 3_600_000);
-      await runAt(expiryMs - 3_600_000);
-      await runAt(expiryMs + 3_600_000);
-      await runAt(expiryMs + 7_200_000);
-      expect(documents().map(({ alerts, recovered }) => [alerts.map(({ id }) => id), recovered.length])).toEqual([
-        [['nightly/run-failed/API_UNREACHABLE'], 0],
-        [['nightly/gap-expires-soon/2026-11-06'], 0],
-        [['nightly/date-expired/2026-11-06'], 0],
-      ]);
-    });
+    const expiryMs = Date.parse('2026-11-21T14:30:00Z');
+    const runAt = async (nowMs: number) => {
+      clock.advance(nowMs - clock.now());
+      await sendAlerts(createContext(), createJob(`alerts: {to: [${OPS}]}`), down);
+    };
+    await runAt(expiryMs - 49 * 3_600_000);
+    await runAt(expiryMs - 47 * 3_600_000);
+    await runAt(expiryMs - 3_600_000);
+    await runAt(expiryMs + 3_600_000);
+    await runAt(expiryMs + 7_200_000);
+    expect(documents().map(({ alerts, recovered }) => [alerts.map(({ id }) => id), recovered.length])).toEqual([
+      [['nightly/run-failed/API_UNREACHABLE'], 0],
+      [['nightly/gap-expires-soon/2026-11-06'], 0],
+      [['nightly/date-expired/2026-11-06'], 0],
+    ]);
   });
 });
 
 describe('an alert', () => {
-  beforeEach(async () => {
-    store = (await STORES[0]?.open(folder)) as Store; // The directory is always there.
-  });
-
-  it('of a store that is down is remembered on this machine, and sent as recovered when the store is back', async () => {
-    const down = new Proxy(store, {
-      get(target, name, _receiver) {
-        const fails = () => Promise.reject(new Fault('S3_UNREACHABLE', 'no route'));
-        return name === 'get' || name === 'put' ? fails : Reflect.get(target, name, target);
-      },
-    });
-    const failed = createOutcome({
-      result: undefined,
-      deliveries: undefined,
-      failure: createFailure('S3_UNREACHABLE'),
-    });
-    for (const away of [down, undefined, down]) await sendAlerts(createContext({ store: away }), both, failed);
-    expect(await mails()).toHaveLength(2);
-    expect(await readFile(join(folder, 'state', 'alerts.json'), 'utf8')).toContain('run-failed/S3_UNREACHABLE');
-    await sendAlerts(createContext(), both, missing);
-    expect(documents().at(-1)).toMatchObject({
-      alerts: [{ kind: 'date-missing' }],
-      recovered: [{ id: 'nightly/run-failed/S3_UNREACHABLE' }],
-    });
-    await expect(readFile(join(folder, 'state', 'alerts.json'))).rejects.toThrow('ENOENT');
-    await sendAlerts(createContext(), both, missing);
-    expect(posts()).toHaveLength(2);
-  });
-
   it('never fails the run: neither a mail server nor a receiver nor a template that is not there', async () => {
     receiver.answers.push(answerWith(500), answerWith(500), answerWith(500), answerWith(500));
     const openMailer = () => Promise.reject(new Fault('SMTP_URL_INVALID', 'no server'));
@@ -418,22 +354,6 @@ describe('an alert', () => {
     const all = JSON.stringify([await mails(), documents(), await readText(store, alertsKey('nightly'))]);
     expect(all).toContain('[secret]');
     expect(all).not.toContain('cus_4711');
-  });
-
-  it('of a recipient who was not reached is over with the next report', async () => {
-    const run = async (outcome: 'sent' | 'failed') =>
-      await sendAlerts(
-        createContext(),
-        both,
-        createOutcome({ deliveries: [createDelivery({ 'desk@example.com': outcome })] }),
-      );
-    for (const outcome of ['failed', 'failed', 'sent', 'sent'] as const) await run(outcome);
-    expect(
-      documents().map(({ alerts, recovered }) => [alerts, recovered].map((list) => list.map(({ id }) => id))),
-    ).toEqual([
-      [['nightly/report-failed/flow/desk@example.com'], []],
-      [[], ['nightly/report-failed/flow/desk@example.com']],
-    ]);
   });
 
   it('of a date whose report cannot be made says which, why and what next, and is over with the report', async () => {

@@ -1,6 +1,6 @@
 /**
  * A known gap over several runs, as a user sees it: exit codes, `gap accept`, `gap list`, status and verify. The rule by
- * itself is in `test/ledger/conditions.external.test.ts`, that alerts heed it in `test/alert/causes.test.ts`.
+ * itself is in `test/ledger/conditions.test.ts`, that alerts heed it in `test/alert/causes.test.ts`.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

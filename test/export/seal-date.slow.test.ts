@@ -1,7 +1,8 @@
 /**
- * A date from its stage to the store, on a real engine and on both stores: what the manifest and the file say, checks,
+ * A date from its stage to the store, on a real engine: what the manifest and the file say, checks,
  * restatement, the summary, and dates that can only be sealed degraded. Publishing itself is in `test/ledger/publish.slow.test.ts`.
  */
+import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +17,7 @@ import { sealDegraded } from '../../src/export/degraded.ts';
 import { draftStaged } from '../../src/export/draft-file.ts';
 import { type SealInput, type SealResult, sealDate } from '../../src/export/seal-date.ts';
 import type { SqlJob } from '../../src/job/job.ts';
-import { dropKey, fieldsKey, historyKey, manifestKey, recordsPrefix } from '../../src/ledger/layout.ts';
+import { dropKey, fieldsKey, historyKey, manifestKey } from '../../src/ledger/layout.ts';
 import { hashManifest } from '../../src/ledger/manifest.ts';
 import { readManifest } from '../../src/ledger/sealed-dates.ts';
 import { computeLookback } from '../../src/plan/dates.ts';
@@ -27,11 +28,11 @@ import { discardStages, listStages } from '../../src/stage/list.ts';
 import type { Stage } from '../../src/stage/stage.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createEngineSource } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
-import { STORES } from '../support/stores.ts';
 import { createPage, createTrade, DATE, type TradeRow, windowAt } from '../support/trades.ts';
 
 const NOW = Date.parse('2026-11-20T03:00:00Z');
@@ -98,243 +99,225 @@ async function seal(
   });
 }
 
-describe.each(STORES)('in $name', ({ isMissing, open }) => {
-  // Skipped only where no S3 server can be had, which `support/s3-server.ts` says aloud; CI never skips it.
-  describe.skipIf(isMissing)('a sealed date', () => {
-    beforeEach(async () => {
-      store = await open(folder);
-    });
-    afterEach(async () => await store.close());
+describe('a sealed date', () => {
+  beforeEach(async () => {
+    store = await openDirectoryStore(join(folder, `store-${randomUUID()}`));
+  });
+  afterEach(async () => await store.close());
 
-    it('has a manifest that says what was made, of what, and signs itself', async () => {
-      const { manifest, status } = await seal(DAY);
-      expect(status).toBe('sealed');
-      expect(manifest).toMatchObject({
-        ...{ manifest_version: 3, revision: 1, condition: 'available', rows: ROWS, source_rows: ROWS, duplicates: 0 },
-        ...{ supersedes: null, summary: 'summary.parquet', checks: [], requests: 7, flowdrop_version: '1.2.3' },
-        ...{ min_time: `${DATE} 09:30:00`, max_time: `${DATE} 09:30:16`, sort: ['symbol', 'time', 'id'] },
-      });
-      expect(manifest).not.toHaveProperty('changes');
-      expect(manifest.files.map(({ filename }) => filename)).toEqual(['trades.parquet', 'summary.parquet']);
-      expect(await readManifest(store, 'trades', DATE)).toEqual(manifest);
-      expect(manifest.manifest_hash).toBe(hashManifest(manifest));
-      expect(await listStages(engine)).toEqual([]);
+  it('has a manifest that says what was made, of what, and signs itself', async () => {
+    const { manifest, status } = await seal(DAY);
+    expect(status).toBe('sealed');
+    expect(manifest).toMatchObject({
+      ...{ manifest_version: 3, revision: 1, condition: 'available', rows: ROWS, source_rows: ROWS, duplicates: 0 },
+      ...{ supersedes: null, summary: 'summary.parquet', checks: [], requests: 7, flowdrop_version: '1.2.3' },
+      ...{ min_time: `${DATE} 09:30:00`, max_time: `${DATE} 09:30:16`, sort: ['symbol', 'time', 'id'] },
+    });
+    expect(manifest).not.toHaveProperty('changes');
+    expect(manifest.files.map(({ filename }) => filename)).toEqual(['trades.parquet', 'summary.parquet']);
+    expect(await readManifest(store, 'trades', DATE)).toEqual(manifest);
+    expect(manifest.manifest_hash).toBe(hashManifest(manifest));
+    expect(await listStages(engine)).toEqual([]);
+  });
+
+  it('has the whole job in its metadata, but for this machine’s paths and people’s addresses', async () => {
+    await seal(DAY, {}, createJob('checks: [{check: min-rows, rows: 1}]'));
+    const path = join(folder, 'read.parquet');
+    await store.download(dropKey('trades', DATE), path);
+    const metadata = await parquetMetadataAsync(await asyncBufferFromFile(path));
+    const pairs = new Map(metadata.key_value_metadata?.map(({ key, value }) => [key, value]));
+    const kept = JSON.parse(pairs.get('flowdrop.job_definition') ?? '{}');
+    expect(kept).toMatchObject({
+      ...{ name: 'trades', drop: { dataset: 'trades', sort: ['symbol', 'time', 'id'] } },
+      ...{ checks: [{ check: 'min-rows', rows: 1, onFailure: 'fail' }] },
+    });
+    expect(JSON.stringify([...pairs])).not.toMatch(/secret-folder|ops@example/);
+  });
+
+  it('stays as it is, to the byte, when a restatement brings the same rows', async () => {
+    await seal(DAY);
+    const before = await readText(store, manifestKey('trades', DATE));
+    const keys = await listKeys(store);
+    const again = await seal([...DAY].reverse(), { restate: true, sealedAtMs: NOW + 3_600_000 });
+    expect(again).toMatchObject({ status: 'unchanged', manifest: { revision: 1 } });
+    expect(await readText(store, manifestKey('trades', DATE))).toBe(before);
+    expect(await listKeys(store)).toEqual(keys);
+    expect(await listStages(engine)).toEqual([]);
+  });
+
+  it('is restated when rows differ, says which, and keeps what it was', async () => {
+    const first = await seal(DAY);
+    const object = await readText(store, dropKey('trades', DATE));
+    const rows = [...DAY.slice(3), trade(ROWS), trade(3, { price: 0.01 }), trade(4, { iv: null })];
+    const restated = [...new Map(rows.map((row) => [row['id'], row])).values()];
+    const second = await seal(restated, { restate: true });
+    const changes = { added: 1, removed: 3, altered: 2, columns_added: [], columns_removed: [] };
+    expect(second).toMatchObject({ status: 'sealed', changes });
+    expect(second.manifest).toMatchObject({ revision: 2, supersedes: 1, rows: ROWS - 2, changes });
+    expect(await readManifest(store, 'trades', DATE)).toEqual(second.manifest);
+    const kept = JSON.parse((await readText(store, historyKey('trades', DATE, 1, 'manifest.json'))) ?? '');
+    expect(kept).toEqual(first.manifest);
+    expect(await readText(store, historyKey('trades', DATE, 1, 'trades.parquet'))).toBe(object);
+  });
+
+  it('is restated when its good rows are the same and other rows are bad', async () => {
+    const job = createJob('rows: {max: 0.1}\n');
+    const withBad = (count: number) => [
+      ...DAY,
+      ...Array.from({ length: count }, (_, k) => trade(ROWS + k, { oi: 0.5 })),
+    ];
+    const first = await seal(withBad(1), {}, job);
+    expect(first.manifest.quarantine).toMatchObject({ rows: 1 });
+    const second = await seal(withBad(3), { restate: true }, job);
+    expect(second).toMatchObject({
+      status: 'sealed',
+      manifest: { revision: 2, rows: ROWS, quarantine: { rows: 3 } },
+    });
+    expect((await seal(withBad(3), { restate: true }, job)).status).toBe('unchanged');
+  });
+
+  it('is restated without a count of changes when its object is damaged', async () => {
+    await seal(DAY);
+    await store.put(dropKey('trades', DATE), { bytes: Buffer.from('PAR1') });
+    const second = await seal(DAY, { restate: true });
+    expect(second).toMatchObject({ status: 'sealed', changes: null, manifest: { revision: 2, changes: null } });
+  });
+
+  it('that was degraded is restated by a complete export, also of the same rows', async () => {
+    await seal(DAY, { degradedReason: 'half of it', counted: undefined });
+    expect(await readManifest(store, 'trades', DATE)).toMatchObject({
+      ...{ condition: 'degraded', degraded_reason: 'half of it', source_rows: null },
+    });
+    const second = await seal(DAY, { restate: true });
+    expect(second.manifest).toMatchObject({ revision: 2, condition: 'available', changes: { added: 0, altered: 0 } });
+    expect(second.manifest).not.toHaveProperty('degraded_reason');
+  });
+
+  it('is restated when a column was added, which is named', async () => {
+    await seal(DAY);
+    const second = await seal(
+      DAY.map((row) => ({ ...row, fresh: 'x' })),
+      { restate: true },
+    );
+    expect(second.changes).toMatchObject({ added: 0, altered: 0, columns_added: ['fresh'] });
+    expect(second.manifest).toMatchObject({ revision: 2, extra_columns: ['fresh'] });
+  });
+
+  describe('with checks', () => {
+    const WRONG = trade(9, { premium: 1e9 });
+    const CASES: readonly (readonly [string, string, readonly TradeRow[], RegExp])[] = [
+      ['min-rows', '{check: min-rows, rows: 501}', DAY, /min-rows: 500 rows, allowed are 501 or more/],
+      [
+        'max-nulls',
+        '{check: max-nulls, column: iv, share: 0.001}',
+        [...DAY.slice(1), trade(0, { iv: null })],
+        /0.002 of "iv"/,
+      ],
+      [
+        'max-nulls of a text',
+        '{check: max-nulls, column: side, share: 0}',
+        [...DAY.slice(1), trade(0, { side: '' })],
+        /0.002 of "side"/,
+      ],
+      ['premium', '{check: premium}', [...DAY.slice(0, 9), WRONG], /premium: in 1 rows/],
+      ['unique-id', '{check: unique-id}', [...DAY, trade(9)], /unique-id: 1 rows repeat an id in the same version/],
+      [
+        'unique-id of rows that differ',
+        '{check: unique-id}',
+        [...DAY, trade(9, { price: 1 }), trade(10, { time: `${DATE} 15:00:00` })],
+        /unique-id: 2 rows repeat an id in the same version/,
+      ],
+    ];
+
+    it.each(CASES)(
+      'of %s that fails is not published, and what is staged is kept',
+      async (_name, check, rows, says) => {
+        const sealing = seal(rows, {}, createJob(`checks: [${check}]`));
+        await expect(sealing).rejects.toMatchObject({ code: 'CHECK_FAILED', message: expect.stringMatching(says) });
+        await expect(sealing).rejects.toMatchObject({ hint: expect.stringContaining('trades.yaml') });
+        // Columns keep their ids, whatever becomes of the date.
+        expect(await listKeys(store)).toEqual([fieldsKey('trades', 1)]);
+        expect(await listStages(engine)).toEqual([DATE]);
+      },
+    );
+
+    it.each(CASES)('of %s that only warns is published, with what was found', async (name, check, rows, says) => {
+      const { manifest } = await seal(rows, {}, createJob(`checks: [${check.replace('}', ', on_failure: warn}')}]`));
+      expect(manifest.checks).toEqual([
+        expect.objectContaining({ check: name.split(' ')[0], on_failure: 'warn', passed: false }),
+      ]);
+      const failed = warned.filter((record) => record['event'] === 'check-failed');
+      expect(failed).toEqual([expect.objectContaining({ reason: expect.stringMatching(says) })]);
     });
 
-    it('has the whole job in its metadata, but for this machine’s paths and people’s addresses', async () => {
-      await seal(DAY, {}, createJob('checks: [{check: min-rows, rows: 1}]'));
-      const path = join(folder, 'read.parquet');
-      await store.download(dropKey('trades', DATE), path);
-      const metadata = await parquetMetadataAsync(await asyncBufferFromFile(path));
-      const pairs = new Map(metadata.key_value_metadata?.map(({ key, value }) => [key, value]));
-      const kept = JSON.parse(pairs.get('flowdrop.job_definition') ?? '{}');
-      expect(kept).toMatchObject({
-        ...{ name: 'trades', drop: { dataset: 'trades', sort: ['symbol', 'time', 'id'] } },
-        ...{ checks: [{ check: 'min-rows', rows: 1, onFailure: 'fail' }] },
-      });
-      expect(JSON.stringify([...pairs])).not.toMatch(/secret-folder|ops@example/);
+    it('of unique-id that a correction does not break: the newer version stands, and the manifest counts the other', async () => {
+      const newer = trade(9, { updated_timestamp: String(Number(trade(9)['updated_timestamp']) + 1) });
+      const { manifest } = await seal([...DAY, newer], {}, createJob('checks: [{check: unique-id}]'));
+      expect(manifest).toMatchObject({ rows: ROWS, source_rows: ROWS + 1, duplicates: 1 });
+      expect(manifest.checks).toMatchObject([{ check: 'unique-id', passed: true, found: 0 }]);
     });
 
-    it('is not sealed again by another worker, whose file changes nothing', async () => {
-      const first = await seal(DAY);
-      const second = await seal([...DAY, trade(ROWS)]);
-      expect(second).toEqual({ manifest: first.manifest, status: 'sealed-elsewhere' });
-    });
-
-    it('stays as it is, to the byte, when a restatement brings the same rows', async () => {
-      await seal(DAY);
-      const before = await readText(store, manifestKey('trades', DATE));
-      const keys = await listKeys(store);
-      const again = await seal([...DAY].reverse(), { restate: true, sealedAtMs: NOW + 3_600_000 });
-      expect(again).toMatchObject({ status: 'unchanged', manifest: { revision: 1 } });
-      expect(await readText(store, manifestKey('trades', DATE))).toBe(before);
-      expect(await listKeys(store)).toEqual(keys);
-      expect(await listStages(engine)).toEqual([]);
-    });
-
-    it('is restated when rows differ, says which, and keeps what it was', async () => {
-      const first = await seal(DAY);
-      const object = await readText(store, dropKey('trades', DATE));
-      const rows = [...DAY.slice(3), trade(ROWS), trade(3, { price: 0.01 }), trade(4, { iv: null })];
-      const restated = [...new Map(rows.map((row) => [row['id'], row])).values()];
-      const second = await seal(restated, { restate: true });
-      const changes = { added: 1, removed: 3, altered: 2, columns_added: [], columns_removed: [] };
-      expect(second).toMatchObject({ status: 'sealed', changes });
-      expect(second.manifest).toMatchObject({ revision: 2, supersedes: 1, rows: ROWS - 2, changes });
-      expect(await readManifest(store, 'trades', DATE)).toEqual(second.manifest);
-      const kept = JSON.parse((await readText(store, historyKey('trades', DATE, 1, 'manifest.json'))) ?? '');
-      expect(kept).toEqual(first.manifest);
-      expect(await readText(store, historyKey('trades', DATE, 1, 'trades.parquet'))).toBe(object);
-    });
-
-    it('is restated when its good rows are the same and other rows are bad', async () => {
-      const job = createJob('rows: {max: 0.1}\n');
-      const withBad = (count: number) => [
-        ...DAY,
-        ...Array.from({ length: count }, (_, k) => trade(ROWS + k, { oi: 0.5 })),
-      ];
-      const first = await seal(withBad(1), {}, job);
-      expect(first.manifest.quarantine).toMatchObject({ rows: 1 });
-      const second = await seal(withBad(3), { restate: true }, job);
-      expect(second).toMatchObject({
-        status: 'sealed',
-        manifest: { revision: 2, rows: ROWS, quarantine: { rows: 3 } },
-      });
-      expect((await seal(withBad(3), { restate: true }, job)).status).toBe('unchanged');
-    });
-
-    it('is restated without a count of changes when its object is damaged', async () => {
-      await seal(DAY);
-      await store.put(dropKey('trades', DATE), { bytes: Buffer.from('PAR1') });
-      const second = await seal(DAY, { restate: true });
-      expect(second).toMatchObject({ status: 'sealed', changes: null, manifest: { revision: 2, changes: null } });
-    });
-
-    it('that was degraded is restated by a complete export, also of the same rows', async () => {
-      await seal(DAY, { degradedReason: 'half of it', counted: undefined });
-      expect(await readManifest(store, 'trades', DATE)).toMatchObject({
-        ...{ condition: 'degraded', degraded_reason: 'half of it', source_rows: null },
-      });
-      const second = await seal(DAY, { restate: true });
-      expect(second.manifest).toMatchObject({ revision: 2, condition: 'available', changes: { added: 0, altered: 0 } });
-      expect(second.manifest).not.toHaveProperty('degraded_reason');
-    });
-
-    it('is restated when a column was added, which is named', async () => {
-      await seal(DAY);
-      const second = await seal(
-        DAY.map((row) => ({ ...row, fresh: 'x' })),
-        { restate: true },
+    it('of unique-id breaks by a newer id where the job does not export when rows were made', async () => {
+      const job = parseSqlJob(
+        'secret-folder/trades.yaml',
+        'name: trades\nsource: {api: historical, columns: [id, date, symbol, time, price]}\ndrop: {to: out, dataset: trades}\nchecks: [{check: unique-id}]\n',
       );
-      expect(second.changes).toMatchObject({ added: 0, altered: 0, columns_added: ['fresh'] });
-      expect(second.manifest).toMatchObject({ revision: 2, extra_columns: ['fresh'] });
+      const narrow = ({ id, date, symbol, time, price }: TradeRow) => ({ id, date, symbol, time, price });
+      const rows = [...DAY, trade(9, { price: 1 })].map(narrow);
+      await expect(seal(rows, {}, job)).rejects.toMatchObject({ code: 'CHECK_FAILED' });
     });
 
-    describe('with checks', () => {
-      const WRONG = trade(9, { premium: 1e9 });
-      const CASES: readonly (readonly [string, string, readonly TradeRow[], RegExp])[] = [
-        ['min-rows', '{check: min-rows, rows: 501}', DAY, /min-rows: 500 rows, allowed are 501 or more/],
-        [
-          'max-nulls',
-          '{check: max-nulls, column: iv, share: 0.001}',
-          [...DAY.slice(1), trade(0, { iv: null })],
-          /0.002 of "iv"/,
-        ],
-        [
-          'max-nulls of a text',
-          '{check: max-nulls, column: side, share: 0}',
-          [...DAY.slice(1), trade(0, { side: '' })],
-          /0.002 of "side"/,
-        ],
-        ['premium', '{check: premium}', [...DAY.slice(0, 9), WRONG], /premium: in 1 rows/],
-        ['unique-id', '{check: unique-id}', [...DAY, trade(9)], /unique-id: 1 rows repeat an id in the same version/],
-        [
-          'unique-id of rows that differ',
-          '{check: unique-id}',
-          [...DAY, trade(9, { price: 1 }), trade(10, { time: `${DATE} 15:00:00` })],
-          /unique-id: 2 rows repeat an id in the same version/,
-        ],
-      ];
+    it('of unique-id that only warned is found right by an audit, which has the file alone', async () => {
+      const job = createJob('checks: [{check: unique-id, on_failure: warn}]');
+      const { manifest } = await seal([...DAY, trade(9), trade(9)], {}, job);
+      expect(manifest).toMatchObject({ duplicates: 2, checks: [{ passed: false, found: 2 }] });
+      expect(await auditDrop({ store, engine, folder }, 'trades', DATE)).toMatchObject({ findings: [] });
+    });
 
-      it.each(CASES)(
-        'of %s that fails is not published, and what is staged is kept',
-        async (_name, check, rows, says) => {
-          const sealing = seal(rows, {}, createJob(`checks: [${check}]`));
-          await expect(sealing).rejects.toMatchObject({ code: 'CHECK_FAILED', message: expect.stringMatching(says) });
-          await expect(sealing).rejects.toMatchObject({ hint: expect.stringContaining('trades.yaml') });
-          // Columns keep their ids, whatever becomes of the date.
-          expect(await listKeys(store)).toEqual([fieldsKey('trades', 1)]);
-          expect(await listStages(engine)).toEqual([DATE]);
-        },
+    it('that all hold has their results in the manifest', async () => {
+      const checks = `checks: [{check: min-rows, rows: 500}, {check: max-nulls, column: iv, share: 0}, {check: premium}, {check: unique-id}, {check: dates}]`;
+      const { manifest } = await seal(DAY, {}, createJob(checks));
+      expect(manifest.checks).toEqual([
+        { check: 'min-rows', on_failure: 'fail', passed: true, found: 500, allowed: 500 },
+        { check: 'max-nulls', on_failure: 'fail', passed: true, found: 0, allowed: 0, column: 'iv' },
+        { check: 'premium', on_failure: 'fail', passed: true, found: 0, allowed: 0, tolerance: 0.0001 },
+        { check: 'unique-id', on_failure: 'fail', passed: true, found: 0, allowed: 0 },
+        { check: 'dates', on_failure: 'fail', passed: true, found: 0, allowed: 0 },
+      ]);
+      expect(warned).toEqual([]);
+    });
+  });
+
+  describe('that is expired', () => {
+    const degrade = async (nowMs: number, job = createJob()) => {
+      const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs });
+      const limits = await new ApiLimits('none.json', '', nowMs).load();
+      const clock = { now: () => nowMs, sleep: async () => {} };
+      const state = new JobState(folder, 'trades');
+      return await sealDegraded({ engine, store, source, log, clock, state, limits, version: '1' }, job, DATE);
+    };
+
+    it('is refused while it can still be had whole', async () => {
+      await stageRows(createJob(), DAY);
+      await expect(degrade(NOW)).rejects.toMatchObject({ code: 'DATE_WHOLE', kind: 'usage' });
+      expect(await listKeys(store)).toEqual([]);
+    });
+
+    it('is refused when nothing is staged of it, and keeps what another query staged', async () => {
+      await expect(degrade(LATER)).rejects.toMatchObject({ code: 'NOTHING_STAGED' });
+      const other = parseSqlJob(
+        'trades.yaml',
+        'name: trades\nsource: {api: historical, where: "symbol = \'SYM1\'"}\ndrop: {to: out, dataset: trades}\n',
       );
-
-      it.each(CASES)('of %s that only warns is published, with what was found', async (name, check, rows, says) => {
-        const { manifest } = await seal(rows, {}, createJob(`checks: [${check.replace('}', ', on_failure: warn}')}]`));
-        expect(manifest.checks).toEqual([
-          expect.objectContaining({ check: name.split(' ')[0], on_failure: 'warn', passed: false }),
-        ]);
-        const failed = warned.filter((record) => record['event'] === 'check-failed');
-        expect(failed).toEqual([expect.objectContaining({ reason: expect.stringMatching(says) })]);
-      });
-
-      it('of unique-id that a correction does not break: the newer version stands, and the manifest counts the other', async () => {
-        const newer = trade(9, { updated_timestamp: String(Number(trade(9)['updated_timestamp']) + 1) });
-        const { manifest } = await seal([...DAY, newer], {}, createJob('checks: [{check: unique-id}]'));
-        expect(manifest).toMatchObject({ rows: ROWS, source_rows: ROWS + 1, duplicates: 1 });
-        expect(manifest.checks).toMatchObject([{ check: 'unique-id', passed: true, found: 0 }]);
-      });
-
-      it('of unique-id breaks by a newer id where the job does not export when rows were made', async () => {
-        const job = parseSqlJob(
-          'secret-folder/trades.yaml',
-          'name: trades\nsource: {api: historical, columns: [id, date, symbol, time, price]}\ndrop: {to: out, dataset: trades}\nchecks: [{check: unique-id}]\n',
-        );
-        const narrow = ({ id, date, symbol, time, price }: TradeRow) => ({ id, date, symbol, time, price });
-        const rows = [...DAY, trade(9, { price: 1 })].map(narrow);
-        await expect(seal(rows, {}, job)).rejects.toMatchObject({ code: 'CHECK_FAILED' });
-      });
-
-      it('of unique-id that only warned is found right by an audit, which has the file alone', async () => {
-        const job = createJob('checks: [{check: unique-id, on_failure: warn}]');
-        const { manifest } = await seal([...DAY, trade(9), trade(9)], {}, job);
-        expect(manifest).toMatchObject({ duplicates: 2, checks: [{ passed: false, found: 2 }] });
-        expect(await auditDrop({ store, engine, folder }, 'trades', DATE)).toMatchObject({ findings: [] });
-      });
-
-      it('that all hold has their results in the manifest', async () => {
-        const checks = `checks: [{check: min-rows, rows: 500}, {check: max-nulls, column: iv, share: 0}, {check: premium}, {check: unique-id}, {check: dates}]`;
-        const { manifest } = await seal(DAY, {}, createJob(checks));
-        expect(manifest.checks).toEqual([
-          { check: 'min-rows', on_failure: 'fail', passed: true, found: 500, allowed: 500 },
-          { check: 'max-nulls', on_failure: 'fail', passed: true, found: 0, allowed: 0, column: 'iv' },
-          { check: 'premium', on_failure: 'fail', passed: true, found: 0, allowed: 0, tolerance: 0.0001 },
-          { check: 'unique-id', on_failure: 'fail', passed: true, found: 0, allowed: 0 },
-          { check: 'dates', on_failure: 'fail', passed: true, found: 0, allowed: 0 },
-        ]);
-        expect(warned).toEqual([]);
-      });
+      const stage = await stageRows(createJob(), DAY);
+      await expect(degrade(LATER, other)).rejects.toMatchObject({ code: 'NOTHING_STAGED' });
+      expect(await stage.totals()).toEqual({ rows: ROWS, ids: ROWS });
     });
 
-    describe('that is expired', () => {
-      const degrade = async (nowMs: number, job = createJob()) => {
-        const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs });
-        const limits = await new ApiLimits('none.json', '', nowMs).load();
-        const clock = { now: () => nowMs, sleep: async () => {} };
-        const state = new JobState(folder, 'trades');
-        return await sealDegraded({ engine, store, source, log, clock, state, limits, version: '1' }, job, DATE);
-      };
-
-      it('is sealed as degraded from what is staged, and says why', async () => {
-        await stageRows(createJob(), DAY.slice(0, 100));
-        const { manifest, status } = await degrade(LATER);
-        expect(status).toBe('sealed');
-        expect(manifest).toMatchObject({ condition: 'degraded', rows: 100, source_rows: null, revision: 1 });
-        expect(manifest.degraded_reason).toMatch(/left the lookback .* 1 staged window.*00:00:00/);
-        expect(await listKeys(store, recordsPrefix('trades', DATE))).toHaveLength(2);
-      });
-
-      it('is refused while it can still be had whole', async () => {
-        await stageRows(createJob(), DAY);
-        await expect(degrade(NOW)).rejects.toMatchObject({ code: 'DATE_WHOLE', kind: 'usage' });
-        expect(await listKeys(store)).toEqual([]);
-      });
-
-      it('is refused when nothing is staged of it, and keeps what another query staged', async () => {
-        await expect(degrade(LATER)).rejects.toMatchObject({ code: 'NOTHING_STAGED' });
-        const other = parseSqlJob(
-          'trades.yaml',
-          'name: trades\nsource: {api: historical, where: "symbol = \'SYM1\'"}\ndrop: {to: out, dataset: trades}\n',
-        );
-        const stage = await stageRows(createJob(), DAY);
-        await expect(degrade(LATER, other)).rejects.toMatchObject({ code: 'NOTHING_STAGED' });
-        expect(await stage.totals()).toEqual({ rows: ROWS, ids: ROWS });
-      });
-
-      it('is refused when it is sealed already', async () => {
-        await seal(DAY);
-        await stageRows(createJob(), DAY.slice(0, 1));
-        await expect(degrade(LATER)).rejects.toMatchObject({ code: 'DATE_SEALED' });
-      });
+    it('is refused when it is sealed already', async () => {
+      await seal(DAY);
+      await stageRows(createJob(), DAY.slice(0, 1));
+      await expect(degrade(LATER)).rejects.toMatchObject({ code: 'DATE_SEALED' });
     });
   });
 });

@@ -199,7 +199,7 @@ describe('a job that reads a table of a ClickHouse server', () => {
     });
     expect(await run(['verify', other, '--deep'])).toMatchObject({
       code: 1,
-      stdout: expect.stringContaining(`the source now has ${ROWS + 2} rows, it had ${ROWS} when the date was sealed`),
+      stdout: expect.stringContaining(` ${ROWS + 2} rows`),
     });
   });
 

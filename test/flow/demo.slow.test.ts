@@ -1,13 +1,11 @@
 /** `flowdrop demo` in an empty folder, as a new user runs it: what it makes, and that the mail's numbers are the data's. */
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatCount, formatDollars } from '../../src/core/units.ts';
 import { queryDuckDb } from '../support/drop.ts';
-import { type Finished, flowdrop, listFiles, MAIN, makeFolder, REPO } from '../support/flowdrop.ts';
+import { type Finished, flowdrop, listFiles, makeFolder, REPO } from '../support/flowdrop.ts';
 
 const ROWS = 6_000;
 
@@ -86,27 +84,3 @@ describe('the demo', () => {
     expect(await listFiles(join(cwd, 'out', 'drops'))).toEqual(before);
   });
 });
-
-// Skipped where `script`, which gives a process a terminal, is not installed.
-it.skipIf(spawnSync('script', ['--version']).status !== 0)(
-  'the demo on a terminal shows the progress line of its run, and elsewhere log lines',
-  async () => {
-    const { path: cwd, remove } = await makeFolder();
-    try {
-      const command = `stty cols 120; exec "${process.execPath}" "${MAIN}" demo --rows 3000 --sessions 1`;
-      const env = { PATH: process.env['PATH'] ?? '', TERM: 'xterm' };
-      const child = spawn('script', ['-qec', command, '/dev/null'], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'] });
-      let text = '';
-      child.stdout.on('data', (chunk) => {
-        text += chunk;
-      });
-      await once(child, 'close');
-      expect(text).toMatch(/\d{4}-\d{2}-\d{2} +\d+% \[[=-]+\] .* rows/);
-      expect(text).toContain('Drops      ');
-      const again = await flowdrop(['demo', '--rows', '3000', '--sessions', '1'], { cwd });
-      expect(again.stderr).not.toContain(' % [');
-    } finally {
-      await remove();
-    }
-  },
-);

@@ -75,9 +75,7 @@ async function compare(dataset: string, keys: readonly string[], date: string): 
 
 describe.each([
   { by: 'by symbol', keys: ['symbol'], limit: SYMBOLS_LIMIT },
-  { by: 'by contract', keys: ['option_symbol'], limit: CONTRACTS_LIMIT },
   { by: 'by symbol, then by contract', keys: ['symbol', 'option_symbol'], limit: CONTRACTS_LIMIT },
-  { by: 'by contract, then by symbol', keys: ['option_symbol', 'symbol'], limit: CONTRACTS_LIMIT },
   { by: 'by a side and a number', keys: ['put_call', 'strike', 'option_symbol'], limit: CONTRACTS_LIMIT },
 ])('groups split $by', ({ keys, limit }) => {
   const dataset = keys.join('-').replaceAll('_', '-');

@@ -12,14 +12,7 @@ import { manifestKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { useCleanups } from '../support/cleanups.ts';
-import {
-  type ApiRow,
-  countWithParquetJs,
-  queryDuckDb,
-  readInput,
-  readWithDuckDb,
-  readWithHyparquet,
-} from '../support/drop.ts';
+import { type ApiRow, queryDuckDb, readInput, readWithDuckDb, readWithHyparquet } from '../support/drop.ts';
 import {
   flowdrop,
   hasRealDay,
@@ -82,10 +75,6 @@ describe.skipIf(!hasRealDay)('the real day', () => {
 
     it('gives hyparquet every field of every row as the API sent it', async () => {
       expectSameRows(await readWithHyparquet(join(cwd, PARTITION, 'trades.parquet')));
-    });
-
-    it('gives parquetjs-lite its footer with the number of rows', async () => {
-      expect(await countWithParquetJs(join(cwd, PARTITION, 'trades.parquet'))).toBe(2295);
     });
 
     it('is sorted by symbol, time and id', async () => {
@@ -196,8 +185,6 @@ describe.skipIf(!hasRealDay)('the real day', () => {
     const verified = await flowdrop(['verify', job], { cwd, env });
     expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining(`ok    ${REAL_DAY}  2,295 rows`) });
     expectSameRows(await readWithDuckDb(join(cwd, '.flowdrop', 'nightly', 'drops', `${REAL_DAY}.parquet`)));
-    const again = await flowdrop(['run', job], { cwd, env });
-    expect(again.stdout).toContain('nothing left to mail');
   });
 
   const variants = [

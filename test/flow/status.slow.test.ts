@@ -2,8 +2,7 @@
  * What `status` and `report --show` tell of real runs: one that goes on, one that was killed, one that is over. The shapes
  * are those that the daemon reads. What status reads of a store is tested in `test/run/status.test.ts`.
  */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -121,33 +120,7 @@ it('a store that cannot be read is told, and the other jobs are too', async () =
   const { code, stdout, stderr } = await flowdrop(['status'], { cwd, env: service.env });
   expect(code).toBe(1);
   expect(stderr).toMatch(/^lost: the store could not be read: .*drops-a/m);
-  expect(stdout).toContain('what the last run recorded');
   expect(stdout).toMatch(/■ available 1/);
   expect(stdout).toMatch(/^whole: /m);
   expect(await readStatus(cwd, 'lost')).toMatchObject({ dates: [{ condition: 'available', rows: 1200 }], reports: [] });
 });
-
-// Skipped where `script`, which gives a process a terminal, is not installed.
-it.skipIf(spawnSync('script', ['--version']).status !== 0)(
-  'the line of a run on a terminal is no wider than the terminal, and says what is left',
-  async () => {
-    const cwd = await makeWorker();
-    const job = await writeJob(cwd, { reports: 'reports: []' });
-    for (const columns of [80, 120]) {
-      const main = new URL('../../dist/main.js', import.meta.url).pathname;
-      const command = `stty cols ${columns}; exec "${process.execPath}" "${main}" backfill "${job}" --all`;
-      const env = { PATH: process.env['PATH'] ?? '', TERM: 'xterm', ...service.env, FLOWDROP_REQUESTS_PER_SECOND: '5' };
-      const child = spawn('script', ['-qec', command, '/dev/null'], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'] });
-      let text = '';
-      child.stdout.on('data', (chunk) => {
-        text += chunk;
-      });
-      await once(child, 'close');
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: what moves the cursor separates the lines.
-      const lines = text.split(/[\r\n]|\u001b\[\??\d*[A-Za-z]/).filter((line) => / \d+% {1,2}/.test(line));
-      expect(lines.length).toBeGreaterThan(3);
-      expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(columns);
-      expect(lines.join('\n')).toMatch(/2026-11-20 .*\d+% .* \d+ req .*\d\d:\d\d:\d\d\.\./);
-    }
-  },
-);

@@ -4,12 +4,10 @@
  */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { z } from 'zod';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { isFault } from '../../src/core/errors.ts';
 import { listJobFiles, readJob } from '../../src/job/job-folder.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import { jobSchema } from '../../src/job/shape.ts';
 import { allowNulls, toJobColumn } from '../../src/job/trade-columns.ts';
 
 const JOBS = new URL('../../jobs/', import.meta.url).pathname;
@@ -402,30 +400,4 @@ describe('a job file is refused for', () => {
 test('all faults of a file are told at once, one a line', () => {
   const message = faultsOf(GOOD.replace('historical', 'x').replace('  to: out\n', '').replace('name:', 'nam:'));
   expect(message.split('\n')).toHaveLength(4);
-});
-
-test('a job that is not there is told with the jobs that are', async () => {
-  await expect(readJob('nightly', JOBS)).rejects.toMatchObject({
-    code: 'JOB_UNKNOWN',
-    kind: 'usage',
-    hint: expect.stringContaining('nightly-trades'),
-  });
-});
-
-test('a folder of jobs that is not there is a usage fault', async () => {
-  await expect(listJobFiles(`${JOBS}none`)).rejects.toMatchObject({ code: 'JOBS_MISSING', kind: 'usage' });
-});
-
-test('the JSON Schema describes every key', () => {
-  const silent: string[] = [];
-  const visit = (node: unknown, path: string): void => {
-    const { properties, items } = node as { properties?: Record<string, { description?: string }>; items?: unknown };
-    for (const [key, child] of Object.entries(properties ?? {})) {
-      if (!child.description) silent.push(`${path}${key}`);
-      visit(child, `${path}${key}.`);
-    }
-    if (items) visit(items, path);
-  };
-  visit(z.toJSONSchema(jobSchema), '');
-  expect(silent).toEqual([]);
 });

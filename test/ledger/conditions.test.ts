@@ -1,7 +1,8 @@
 /**
- * Conditions of a dataset over many runs, on both stores: what is written to `condition.json`, what it remembers for a
+ * Conditions of a dataset over many runs: what is written to `condition.json`, what it remembers for a
  * worker with an empty disk, and that lost updates heal. The arithmetic of dates is in `test/plan`.
  */
+import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,12 +16,12 @@ import { formatManifest, type ManifestDraft, signManifest } from '../../src/ledg
 import { listSealedDates } from '../../src/ledger/sealed-dates.ts';
 import { type Conditions, findShortfall, noteRows, updateConditions } from '../../src/ledger/update-conditions.ts';
 import { computeLookback, expiresAt, listSettled } from '../../src/plan/dates.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createSilentLog } from '../support/log.ts';
 import { createDraft } from '../support/manifest.ts';
 import { readText } from '../support/store-keys.ts';
-import { STORES } from '../support/stores.ts';
 import { createJob } from '../support/trades.ts';
 
 const DAY_MS = 86_400_000;
@@ -108,200 +109,197 @@ type Entry = Readonly<Record<string, unknown>>;
 const document = async () => JSON.parse((await readText(store, conditionKey('trades'))) ?? '[]') as readonly Entry[];
 const said = async () => Object.fromEntries((await document()).map(({ date, condition }) => [date, condition]));
 
-// Skipped only where no S3 server can be had, which `support/s3-server.ts` says aloud; CI never skips it.
-describe.each(STORES)('in $name', ({ isMissing, open }) => {
-  describe.skipIf(isMissing)('condition.json', () => {
-    beforeEach(async () => {
-      store = await open(folder);
-    });
-    afterEach(async () => await store.close());
+describe('condition.json', () => {
+  beforeEach(async () => {
+    store = await openDirectoryStore(join(folder, `store-${randomUUID()}`));
+  });
+  afterEach(async () => await store.close());
 
-    it('has one line for each known session, in date order, with what is sealed of it', async () => {
-      await seal('2026-11-16', { rows: 42 });
-      await seal('2026-11-18', { condition: 'degraded', rows: 7, revision: 2 });
-      await run({ empty: ['2026-11-17'] });
-      const text = (await readText(store, conditionKey('trades'))) ?? '';
-      expect(text.split('\n').filter((line) => line.includes('"date"'))).toHaveLength(15 - 4);
-      expect((await document()).slice(-5)).toEqual([
-        {
-          date: '2026-11-16',
-          condition: 'available',
-          last_modified_date: '2026-11-16',
-          revision: 1,
-          rows: 42,
-          size: 1,
-          beside: {},
-        },
-        { date: '2026-11-17', condition: 'missing', last_modified_date: null, revision: null, rows: null, size: null },
-        {
-          date: '2026-11-18',
-          condition: 'degraded',
-          last_modified_date: '2026-11-18',
-          revision: 2,
-          rows: 7,
-          size: 1,
-          beside: {},
-        },
-        { date: '2026-11-19', condition: 'pending', last_modified_date: null, revision: null, rows: null, size: null },
-        { date: '2026-11-20', condition: 'pending', last_modified_date: null, revision: null, rows: null, size: null },
-      ]);
-    });
+  it('has one line for each known session, in date order, with what is sealed of it', async () => {
+    await seal('2026-11-16', { rows: 42 });
+    await seal('2026-11-18', { condition: 'degraded', rows: 7, revision: 2 });
+    await run({ empty: ['2026-11-17'] });
+    const text = (await readText(store, conditionKey('trades'))) ?? '';
+    expect(text.split('\n').filter((line) => line.includes('"date"'))).toHaveLength(15 - 4);
+    expect((await document()).slice(-5)).toEqual([
+      {
+        date: '2026-11-16',
+        condition: 'available',
+        last_modified_date: '2026-11-16',
+        revision: 1,
+        rows: 42,
+        size: 1,
+        beside: {},
+      },
+      { date: '2026-11-17', condition: 'missing', last_modified_date: null, revision: null, rows: null, size: null },
+      {
+        date: '2026-11-18',
+        condition: 'degraded',
+        last_modified_date: '2026-11-18',
+        revision: 2,
+        rows: 7,
+        size: 1,
+        beside: {},
+      },
+      { date: '2026-11-19', condition: 'pending', last_modified_date: null, revision: null, rows: null, size: null },
+      { date: '2026-11-20', condition: 'pending', last_modified_date: null, revision: null, rows: null, size: null },
+    ]);
+  });
 
-    it('is written only when it says something else', async () => {
-      await seal('2026-11-18');
-      await run();
-      const own = store;
-      const calls: string[] = [];
-      store = recordCalls(own, calls);
-      await run();
-      expect(calls.filter((call) => call.startsWith('put'))).toEqual([]);
-      await seal('2026-11-19');
-      calls.length = 0;
-      await run();
-      expect(calls.filter((call) => call.startsWith('put'))).toEqual([`put ${conditionKey('trades')}`]);
-      store = own;
-    });
+  it('is written only when it says something else', async () => {
+    await seal('2026-11-18');
+    await run();
+    const own = store;
+    const calls: string[] = [];
+    store = recordCalls(own, calls);
+    await run();
+    expect(calls.filter((call) => call.startsWith('put'))).toEqual([]);
+    await seal('2026-11-19');
+    calls.length = 0;
+    await run();
+    expect(calls.filter((call) => call.startsWith('put'))).toEqual([`put ${conditionKey('trades')}`]);
+    store = own;
+  });
 
-    it('tells the loss of a date that has rows on this disk, when nothing was ever sealed', async () => {
-      const late = { nowMs: NOW + 20 * DAY_MS, empty: listSessions('2026-11-20', '2026-12-31') };
-      expect((await run(late)).lost).toEqual([]);
-      // Also where the job has a filter: nobody looked at the dates after it while they could be fetched.
-      const lost = ['2026-11-20', '2026-11-23', '2026-11-24', '2026-11-25'];
-      expect((await run({ ...late, staged: ['2026-11-20'], of: filtered })).lost).toEqual(lost);
-      expect((await run({ ...late, staged: ['2026-11-20'] })).conditions.get('2026-11-20')).toBe('expired');
-    });
+  it('tells the loss of a date that has rows on this disk, when nothing was ever sealed', async () => {
+    const late = { nowMs: NOW + 20 * DAY_MS, empty: listSessions('2026-11-20', '2026-12-31') };
+    expect((await run(late)).lost).toEqual([]);
+    // Also where the job has a filter: nobody looked at the dates after it while they could be fetched.
+    const lost = ['2026-11-20', '2026-11-23', '2026-11-24', '2026-11-25'];
+    expect((await run({ ...late, staged: ['2026-11-20'], of: filtered })).lost).toEqual(lost);
+    expect((await run({ ...late, staged: ['2026-11-20'] })).conditions.get('2026-11-20')).toBe('expired');
+  });
 
-    it('names the dates whose rows were counted before they are fetched, and keeps what it says of others', async () => {
-      await seal('2026-11-18');
-      await run({ empty: ['2026-11-19'] });
-      const calls: string[] = [];
-      const recorded = recordCalls(store, calls);
-      const lookback = computeLookback(NOW + DAY_MS * 3);
-      const planned = (date: string, rows: number) => ({
-        ...{ date, rows, pages: 1, expiresAtMs: expiresAt(date) },
-        counts: Array.from({ length: rows }, (_, second) => ({ second, rows: 1, ids: 1, mark: '' })),
-      });
-      // A Saturday, a date without rows, one that is known, and one that is news.
-      const dates = [
-        planned('2026-11-21', 1),
-        planned('2026-11-24', 0),
-        planned('2026-11-20', 1),
-        planned('2026-11-23', 2),
-      ];
-      const plan: RunPlan = { lookback, empty: new Set(), held: [], dates };
-      const before = await document();
-      for (let round = 0; round < 2; round += 1) await noteRows({ store: recorded, log: createSilentLog() }, job, plan);
-      expect(calls.filter((call) => call.startsWith('put'))).toEqual([`put ${conditionKey('trades')}`]);
-      expect(await document()).toEqual([
-        ...before,
-        expect.objectContaining({ date: '2026-11-23', condition: 'pending' }),
-      ]);
+  it('names the dates whose rows were counted before they are fetched, and keeps what it says of others', async () => {
+    await seal('2026-11-18');
+    await run({ empty: ['2026-11-19'] });
+    const calls: string[] = [];
+    const recorded = recordCalls(store, calls);
+    const lookback = computeLookback(NOW + DAY_MS * 3);
+    const planned = (date: string, rows: number) => ({
+      ...{ date, rows, pages: 1, expiresAtMs: expiresAt(date) },
+      counts: Array.from({ length: rows }, (_, second) => ({ second, rows: 1, ids: 1, mark: '' })),
     });
+    // A Saturday, a date without rows, one that is known, and one that is news.
+    const dates = [
+      planned('2026-11-21', 1),
+      planned('2026-11-24', 0),
+      planned('2026-11-20', 1),
+      planned('2026-11-23', 2),
+    ];
+    const plan: RunPlan = { lookback, empty: new Set(), held: [], dates };
+    const before = await document();
+    for (let round = 0; round < 2; round += 1) await noteRows({ store: recorded, log: createSilentLog() }, job, plan);
+    expect(calls.filter((call) => call.startsWith('put'))).toEqual([`put ${conditionKey('trades')}`]);
+    expect(await document()).toEqual([
+      ...before,
+      expect.objectContaining({ date: '2026-11-23', condition: 'pending' }),
+    ]);
+  });
 
-    it('tells a loss once, and remembers it for a worker whose disk is empty', async () => {
-      await run();
-      const first = await run({ nowMs: NOW + 6 * DAY_MS });
-      expect(first.lost).toEqual(listSessions('2026-11-06', '2026-11-11'));
-      const again = await run({ nowMs: NOW + 6 * DAY_MS });
-      expect(again.lost).toEqual([]);
-      expect((await said())['2026-11-06']).toBe('expired');
-      const later = await run({ nowMs: NOW + 60 * DAY_MS });
-      expect(later.conditions.get('2026-11-06')).toBe('expired');
-      expect(later.lost).not.toContain('2026-11-06');
-    });
+  it('tells a loss once, and remembers it for a worker whose disk is empty', async () => {
+    await run();
+    const first = await run({ nowMs: NOW + 6 * DAY_MS });
+    expect(first.lost).toEqual(listSessions('2026-11-06', '2026-11-11'));
+    const again = await run({ nowMs: NOW + 6 * DAY_MS });
+    expect(again.lost).toEqual([]);
+    expect((await said())['2026-11-06']).toBe('expired');
+    const later = await run({ nowMs: NOW + 60 * DAY_MS });
+    expect(later.conditions.get('2026-11-06')).toBe('expired');
+    expect(later.lost).not.toContain('2026-11-06');
+  });
 
-    it('keeps a session that never had rows as missing, and counts it as no loss', async () => {
-      await run({ empty: ['2026-11-09'] });
-      const after = await run({ nowMs: NOW + 20 * DAY_MS });
-      expect(after.conditions.get('2026-11-09')).toBe('missing');
-      expect(after.lost).toContain('2026-11-10');
-      expect(after.lost).not.toContain('2026-11-09');
-    });
+  it('keeps a session that never had rows as missing, and counts it as no loss', async () => {
+    await run({ empty: ['2026-11-09'] });
+    const after = await run({ nowMs: NOW + 20 * DAY_MS });
+    expect(after.conditions.get('2026-11-09')).toBe('missing');
+    expect(after.lost).toContain('2026-11-10');
+    expect(after.lost).not.toContain('2026-11-09');
+  });
 
-    it('tells a gap as new in the run that finds it, and not again', async () => {
-      await seal('2026-11-16', { rows: 42 });
-      await seal('2026-11-18', { condition: 'degraded', rows: 7 });
-      const first = await run({ empty: ['2026-11-17'] });
-      expect([first.gaps, first.new_gaps]).toEqual([
-        ['2026-11-17', '2026-11-18'],
-        ['2026-11-17', '2026-11-18'],
-      ]);
-      const second = await run({ empty: ['2026-11-17', '2026-11-19'] });
-      expect([second.gaps, second.new_gaps]).toEqual([['2026-11-17', '2026-11-18', '2026-11-19'], ['2026-11-19']]);
-    });
+  it('tells a gap as new in the run that finds it, and not again', async () => {
+    await seal('2026-11-16', { rows: 42 });
+    await seal('2026-11-18', { condition: 'degraded', rows: 7 });
+    const first = await run({ empty: ['2026-11-17'] });
+    expect([first.gaps, first.new_gaps]).toEqual([
+      ['2026-11-17', '2026-11-18'],
+      ['2026-11-17', '2026-11-18'],
+    ]);
+    const second = await run({ empty: ['2026-11-17', '2026-11-19'] });
+    expect([second.gaps, second.new_gaps]).toEqual([['2026-11-17', '2026-11-18', '2026-11-19'], ['2026-11-19']]);
+  });
 
-    it('has who accepted a gap, which is then in no list, as long as its condition is the one accepted', async () => {
-      await seal('2026-11-16', { rows: 42 });
-      await run({ empty: ['2026-11-17'] });
-      const gap = { condition: 'missing', reason: 'outage', by: 'alice', at: '2026-11-18T10:00:00.000Z' } as const;
-      await writeAcceptedGap(store, 'trades', '2026-11-17', gap);
-      const accepted = await run({ empty: ['2026-11-17'] });
-      expect(accepted).toMatchObject({ gaps: [], new_gaps: [], lost: [], accepted: ['2026-11-17'] });
-      expect((await document()).find(({ date }) => date === '2026-11-17')).toMatchObject({
-        condition: 'missing',
-        accepted: gap,
-      });
-      await seal('2026-11-17', { condition: 'degraded', rows: 3 });
-      expect(await run()).toMatchObject({ gaps: ['2026-11-17'], new_gaps: ['2026-11-17'], accepted: [] });
-      expect((await document()).find(({ date }) => date === '2026-11-17')).not.toHaveProperty('accepted');
+  it('has who accepted a gap, which is then in no list, as long as its condition is the one accepted', async () => {
+    await seal('2026-11-16', { rows: 42 });
+    await run({ empty: ['2026-11-17'] });
+    const gap = { condition: 'missing', reason: 'outage', by: 'alice', at: '2026-11-18T10:00:00.000Z' } as const;
+    await writeAcceptedGap(store, 'trades', '2026-11-17', gap);
+    const accepted = await run({ empty: ['2026-11-17'] });
+    expect(accepted).toMatchObject({ gaps: [], new_gaps: [], lost: [], accepted: ['2026-11-17'] });
+    expect((await document()).find(({ date }) => date === '2026-11-17')).toMatchObject({
+      condition: 'missing',
+      accepted: gap,
     });
+    await seal('2026-11-17', { condition: 'degraded', rows: 3 });
+    expect(await run()).toMatchObject({ gaps: ['2026-11-17'], new_gaps: ['2026-11-17'], accepted: [] });
+    expect((await document()).find(({ date }) => date === '2026-11-17')).not.toHaveProperty('accepted');
+  });
 
-    it('keeps as missing what a run of chosen dates did not ask for, and asks again when it does', async () => {
-      await run({ empty: ['2026-11-17'] });
-      await run({ range: { from: '2026-11-20', to: '2026-11-20' } });
-      expect((await said())['2026-11-17']).toBe('missing');
-      await run({ range: { from: '2026-11-17', to: '2026-11-17' } });
-      expect((await said())['2026-11-17']).toBe('pending');
-    });
+  it('keeps as missing what a run of chosen dates did not ask for, and asks again when it does', async () => {
+    await run({ empty: ['2026-11-17'] });
+    await run({ range: { from: '2026-11-20', to: '2026-11-20' } });
+    expect((await said())['2026-11-17']).toBe('missing');
+    await run({ range: { from: '2026-11-17', to: '2026-11-17' } });
+    expect((await said())['2026-11-17']).toBe('pending');
+  });
 
-    it('heals when another worker’s update overwrote ours, also after the date left the lookback', async () => {
-      await run();
-      const stale = await readText(store, conditionKey('trades'));
-      await seal('2026-11-13', { rows: 9 });
-      await run();
-      await store.put(conditionKey('trades'), { bytes: Buffer.from(stale ?? '') });
-      await run({ nowMs: NOW + 20 * DAY_MS });
-      expect((await said())['2026-11-13']).toBe('available');
-      const old = await readText(store, conditionKey('trades'));
-      await seal('2026-11-13', { rows: 10, revision: 2 });
-      await store.put(conditionKey('trades'), { bytes: Buffer.from(old ?? '') });
-      await run({ nowMs: NOW + 20 * DAY_MS });
-      expect((await document()).find(({ date }) => date === '2026-11-13')).toMatchObject({ rows: 10, revision: 2 });
-    });
+  it('heals when another worker’s update overwrote ours, also after the date left the lookback', async () => {
+    await run();
+    const stale = await readText(store, conditionKey('trades'));
+    await seal('2026-11-13', { rows: 9 });
+    await run();
+    await store.put(conditionKey('trades'), { bytes: Buffer.from(stale ?? '') });
+    await run({ nowMs: NOW + 20 * DAY_MS });
+    expect((await said())['2026-11-13']).toBe('available');
+    const old = await readText(store, conditionKey('trades'));
+    await seal('2026-11-13', { rows: 10, revision: 2 });
+    await store.put(conditionKey('trades'), { bytes: Buffer.from(old ?? '') });
+    await run({ nowMs: NOW + 20 * DAY_MS });
+    expect((await document()).find(({ date }) => date === '2026-11-13')).toMatchObject({ rows: 10, revision: 2 });
+  });
 
-    it('spares reading the manifests of long ago', async () => {
-      for (const date of ['2026-09-01', '2026-09-02', '2026-11-19']) await seal(date);
-      await run();
-      const own = store;
-      const calls: string[] = [];
-      store = recordCalls(own, calls);
-      await run();
-      expect(calls).toEqual([`get ${conditionKey('trades')}`, `get ${manifestKey('trades', '2026-11-19')}`]);
-      store = own;
-    });
+  it('spares reading the manifests of long ago', async () => {
+    for (const date of ['2026-09-01', '2026-09-02', '2026-11-19']) await seal(date);
+    await run();
+    const own = store;
+    const calls: string[] = [];
+    store = recordCalls(own, calls);
+    await run();
+    expect(calls).toEqual([`get ${conditionKey('trades')}`, `get ${manifestKey('trades', '2026-11-19')}`]);
+    store = own;
+  });
 
-    it('that is broken is said, and made anew from the manifests', async () => {
-      await seal('2026-11-18');
-      await store.put(conditionKey('trades'), { bytes: Buffer.from('{"half":') });
-      await run();
-      expect((await said())['2026-11-18']).toBe('available');
-    });
+  it('that is broken is said, and made anew from the manifests', async () => {
+    await seal('2026-11-18');
+    await store.put(conditionKey('trades'), { bytes: Buffer.from('{"half":') });
+    await run();
+    expect((await said())['2026-11-18']).toBe('available');
+  });
 
-    it('calls a date whose manifest is damaged degraded', async () => {
-      await store.put(manifestKey('trades', '2026-11-18'), { bytes: Buffer.from('{}') });
-      await run();
-      expect((await said())['2026-11-18']).toBe('degraded');
-    });
+  it('calls a date whose manifest is damaged degraded', async () => {
+    await store.put(manifestKey('trades', '2026-11-18'), { bytes: Buffer.from('{}') });
+    await run();
+    expect((await said())['2026-11-18']).toBe('degraded');
+  });
 
-    it('keeps sessions without rows that meet the job’s filter as empty, and counts them as no loss', async () => {
-      const empty = ['2026-11-10', '2026-11-17'];
-      await run({ of: filtered, empty, unmatched: empty });
-      expect((await said())['2026-11-17']).toBe('empty');
-      expect((await said())['2026-11-11']).toBe('pending');
-      const after = await run({ of: filtered, nowMs: NOW + 20 * DAY_MS });
-      expect(after.lost).toContain('2026-11-11');
-      expect(after.lost).not.toContain('2026-11-10');
-      expect((await said())['2026-11-10']).toBe('empty');
-    });
+  it('keeps sessions without rows that meet the job’s filter as empty, and counts them as no loss', async () => {
+    const empty = ['2026-11-10', '2026-11-17'];
+    await run({ of: filtered, empty, unmatched: empty });
+    expect((await said())['2026-11-17']).toBe('empty');
+    expect((await said())['2026-11-11']).toBe('pending');
+    const after = await run({ of: filtered, nowMs: NOW + 20 * DAY_MS });
+    expect(after.lost).toContain('2026-11-11');
+    expect(after.lost).not.toContain('2026-11-10');
+    expect((await said())['2026-11-10']).toBe('empty');
   });
 });

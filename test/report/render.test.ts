@@ -1,6 +1,6 @@
 /**
  * The mail that a report becomes: subject, HTML, text and pictures, on ordinary and on extreme days, and from data that
- * tries to be markup. The numbers themselves: `flow.test.ts` and `naive.slow.test.ts`; how it looks: `browser.slow.test.ts`.
+ * tries to be markup. Its sentences, as a whole: `golden.test.ts`; the numbers themselves: `flow.test.ts` and `naive.slow.test.ts`; how it looks: `browser.slow.test.ts`.
  */
 import { copyFile, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { SHOWN_WIDTH } from '../../src/report/draw/chart.ts';
 import { type RenderedReport, renderDigest, renderFlowReport } from '../../src/report/render.ts';
-import { DAYS, DIGEST, HOSTILE, OPTIONS, pickDay } from './days.ts';
+import { DAYS, HOSTILE, OPTIONS, pickDay } from './days.ts';
 import { TEMPLATES } from './drop-file.ts';
 import { createReport, createSymbolExposure, createSymbolFlow, createUnusual } from './model-fixture.ts';
 
@@ -50,25 +50,6 @@ describe('the mail of an ordinary day', () => {
   let mail: RenderedReport;
   beforeAll(async () => {
     mail = await renderDay('normal');
-  });
-
-  it('has date and headline in the subject', () => {
-    expect(mail.subject).toBe('Options flow 2026-11-19: $1.24B premium, 62% calls, bullish by $112M');
-  });
-
-  it('says its numbers, the stamp and where the file is, in both parts', () => {
-    const facts = [
-      ...['Thursday, November 19, 2026', 'verified', '09:30:00', '16:14:57', '812,345 rows', 'Nov 19, 17:31 ET'],
-      ...['$1.24B', '+12% vs Nov 18', '+6.4% vs 5-session mean', 'bullish by $112M', '47%', '$583M'],
-      ...['+$60.4M', '601.50', '0.9% above', '596.09', 'Net call premium', '0DTE share', 'Volume above OI'],
-      ...['SPX puts expiring Jan 15 were 45% of bearish premium; TSLA calls were 23% of bullish.'],
-      ...['$136M more premium than on Nov 18; NVDA traded $99.2M more.', '4.3 times its mean of 5 sessions.'],
-      ...['TSLA calls expiring Nov 20', '+$55.8M', 'per 1% move', 'Nov 26, 17:32 ET'],
-    ];
-    for (const fact of facts) {
-      expect(mail.html, fact).toContain(fact);
-      expect(mail.text, fact).toContain(fact);
-    }
   });
 
   it.each([
@@ -205,21 +186,9 @@ describe('a mail from data that tries to be markup', () => {
 });
 
 describe('the mail of an unusual day', () => {
-  it('an empty day says so, and carries no pictures', async () => {
-    const mail = await renderDay('no-trades');
-    expect(mail.subject).toBe('Options flow 2026-11-19: no trades');
-    expect(mail.images).toEqual([]);
-    expect(mail.html).not.toContain('cid:');
-    for (const part of [mail.html, mail.text])
-      expect(part).toContain('No option traded in the sealed drop of this date.');
-  });
-
   it('a day with nothing before it shows no columns of the past', async () => {
     const mail = await renderDay('first-day');
-    for (const part of [mail.html, mail.text]) {
-      expect(part).toContain('There is no earlier sealed session to compare with.');
-      expect(part).not.toContain('5-session mean');
-    }
+    expect(mail.html + mail.text).not.toContain('5-session mean');
   });
 
   it('a degraded day says it in the subject and above the numbers', async () => {
@@ -234,43 +203,9 @@ describe('the mail of an unusual day', () => {
     expect(mail.subject).toContain('[late]');
     for (const part of [mail.html, mail.text]) expect(part).toContain('SENT LATE');
   });
-
-  it('a correction is short: what changed, the first screen and the key numbers', async () => {
-    const [mail, whole] = [await renderDay('correction'), await renderDay('normal')];
-    expect(mail.subject).toMatch(/^Correction: options flow 2026-11-19: /);
-    expect(mail.images).toEqual([]);
-    for (const part of [mail.html, mail.text]) {
-      for (const fact of ['evision 2 of this day replaces revision 1', '+$188M', '+$211M', '5-session mean']) {
-        expect(part).toContain(fact);
-      }
-    }
-    expect(mail.text.length).toBeLessThan(whole.text.length * 0.8);
-  });
 });
 
 describe('a digest', () => {
-  let mail: RenderedReport;
-  beforeAll(async () => {
-    mail = await renderDigest(DIGEST, OPTIONS);
-  });
-
-  it('counts its datasets and what is pending in the subject', () => {
-    expect(mail.subject).toBe(
-      'Options flow digest 2026-11-19 [degraded]: 3 datasets, trades $1.24B, trades $8.73B, 1 pending',
-    );
-  });
-
-  it('shows each dataset in short, in order, and no number of a date that is not sealed', () => {
-    for (const part of [mail.html, mail.text]) {
-      const places = ['All U.S. options', 'Index options', 'is not sealed yet'].map((fact) => part.lastIndexOf(fact));
-      expect(places).toEqual([...places].sort((a, b) => a - b));
-      expect(places[0]).toBeGreaterThan(0);
-    }
-    expect(mail.text.slice(mail.text.indexOf('== European-style <b> =='))).not.toMatch(/\$\d/);
-    expect(mail.html).toContain('European-style &lt;b&gt;');
-    expect(mail.images).toEqual([]);
-  });
-
   it('of nothing but pending datasets says so', async () => {
     const none = await renderDigest([{ title: 'trades', pending: '2026-11-19' }], { ...OPTIONS, late: true });
     expect(none.subject).toBe('Options flow digest 2026-11-19 [late]: 1 dataset, 1 pending');

@@ -21,10 +21,8 @@ import { checkStateDirectory, removeEmptyFolders } from '../../src/run/doctor/ch
 import { checkRoom } from '../../src/run/doctor/check-room.ts';
 import { checkStore } from '../../src/run/doctor/check-store.ts';
 import type { Finding } from '../../src/run/doctor/finding.ts';
-import { openDirectoryStore } from '../../src/store/directory.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import { tryS3Upload } from '../../src/store/s3-trial.ts';
-import type { Store } from '../../src/store/store.ts';
 import { startS3, useS3Credentials } from '../support/s3-server.ts';
 import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
 
@@ -140,26 +138,6 @@ describe.skipIf(server === undefined)('an S3 store', () => {
   test('that lets nobody in is told once, not for every right', async () => {
     await deny('s3:ListBucket', 's3:PutObject', 's3:GetObject', 's3:DeleteObject');
     expect(failed(await examine())).toEqual(['store: list', 'store: put']);
-  });
-});
-
-describe('a store that is not fit', () => {
-  test('is found when it overwrites what was to be written once only', async () => {
-    const whole = await openDirectoryStore(join(folder, 'overwriting'));
-    // No server without conditional writes is at hand; this one differs from a store in that alone.
-    const store: Store = Object.assign(Object.create(whole) as Store, {
-      putIfAbsent: async (key: string, bytes: Uint8Array) => {
-        await whole.put(key, { bytes });
-        return true;
-      },
-    });
-    // The methods of the directory store use its private fields.
-    for (const name of ['get', 'head', 'put', 'list', 'remove'] as const) {
-      Object.assign(store, { [name]: whole[name].bind(whole) });
-    }
-    const findings = await checkStore({ name: 'store', store, tryUpload: async () => false });
-    expect(failed(findings)).toEqual(['store: conditional put']);
-    expect(find(findings, 'store: conditional put')?.next).toContain('If-None-Match');
   });
 });
 

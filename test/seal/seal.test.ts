@@ -237,21 +237,6 @@ describe('a large drop', () => {
     duck.closeSync();
   });
 
-  test('has null where a computed number was null, and never 0', async () => {
-    const { path, columns, sum } = await sealRows('nulls.parquet', [
-      createTrade(0, { iv: null, dex: null }),
-      createTrade(1),
-    ]);
-    const duck = await (await DuckDBInstance.create()).connect();
-    const found = await duck.runAndReadAll(`SELECT iv, gamma, dex FROM '${path}' ORDER BY iv NULLS FIRST`);
-    expect(found.getRows()).toEqual([
-      [null, 0.01, null],
-      [0.25, 0.01, 1.5],
-    ]);
-    duck.closeSync();
-    expect(await verifyParquet(engine, path, columns, sum)).toMatchObject({ rows: 2 });
-  });
-
   test('has bloom filters that exclude what is not there and nothing that is', async () => {
     const duck = await (await DuckDBInstance.create()).connect();
     const excluded = async (symbol: string) => {
@@ -276,12 +261,6 @@ describe('a large drop', () => {
     expect(pruned).toEqual(all);
     expect(pruned?.[0]?.n).toBeGreaterThan(0);
     duck.closeSync();
-  });
-
-  test('has a footer that parquetjs-lite reads', async () => {
-    const reader = await ParquetReader.openFile(sealed.path, { rawStatistics: true });
-    expect(Number(reader.getRowCount())).toBe(ROWS);
-    await reader.close();
   });
 
   describe('that is damaged', () => {
@@ -356,49 +335,6 @@ test.each(['snappy', 'gzip'] as const)(
 );
 
 describe('a small drop', () => {
-  test('has the same rows for hyparquet and DuckDB as were staged', async () => {
-    const texts = ['plain', "quote' \\ slash", 'ünïcödé 🚀', '', 'null', '\u0001\t\n'];
-    const rows = texts.map((symbol, k) => createTrade(k, { symbol, date: SMALL_DATE, extra: `e${k}` }));
-    const { path } = await sealRows('small.parquet', rows);
-    const expected = [...rows].sort((a, b) =>
-      Buffer.compare(Buffer.from(String(a['symbol'])), Buffer.from(String(b['symbol']))),
-    );
-    const found = await readRows(path);
-    expect(found).toEqual(
-      expected
-        .map((row) => ({
-          ...row,
-          date: new Date(`${row['date']}T00:00:00Z`),
-          time: new Date(`${String(row['time']).replace(' ', 'T')}Z`),
-          expiration_date: new Date(`${row['expiration_date']}T00:00:00Z`),
-          earning_date: row['earning_date'] === '' ? undefined : new Date(`${row['earning_date']}T00:00:00Z`),
-          updated_timestamp: new Date(Number(row['updated_timestamp'])),
-          market_cap: row['market_cap'] === '' ? undefined : BigInt(String(row['market_cap'])),
-        }))
-        .map((row) =>
-          expect.objectContaining(Object.fromEntries(Object.entries(row).filter(([, value]) => value !== undefined))),
-        ),
-    );
-    expect(found.map((row) => row['earning_date'] ?? null)).toEqual(
-      expected.map((row) => (row['earning_date'] === '' ? null : new Date(`${row['earning_date']}T00:00:00Z`))),
-    );
-    const duck = await (await DuckDBInstance.create()).connect();
-    const read = await duck.runAndReadAll(
-      `SELECT symbol, id, time::VARCHAR, epoch_ms(updated_timestamp)::VARCHAR, market_cap::VARCHAR, extra FROM read_parquet('${path}')`,
-    );
-    expect(read.getRows()).toEqual(
-      expected.map((row) => [
-        row['symbol'],
-        row['id'],
-        row['time'],
-        row['updated_timestamp'],
-        row['market_cap'] || null,
-        row['extra'],
-      ]),
-    );
-    duck.closeSync();
-  });
-
   test('keeps of a repeated id only the row with the newest updated_timestamp', async () => {
     const rows = [3, 1, 2].map((price) =>
       createTrade(0, { price, updated_timestamp: String(1_795_000_000_000 + price) }),

@@ -73,16 +73,6 @@ describe('a plan of snapshots', () => {
     return { asks: dates.some(({ date }) => date === DATE), empty: [...empty], dates: dates.length };
   }
 
-  it('names an absent date as empty and does not ask for it', async () => {
-    expect(await plan('unsealed')).toEqual({ asks: false, empty: [DATE], dates: 9 });
-    expect(await plan('missing')).toEqual({ asks: false, empty: [DATE], dates: 9 });
-  });
-
-  it('asks for an absent date that is named, and when all are wanted', async () => {
-    expect(await plan('unsealed', { from: DATE, to: DATE })).toEqual({ asks: true, empty: [], dates: 1 });
-    expect(await plan('all')).toEqual({ asks: true, empty: [], dates: 11 });
-  });
-
   it('leaves nothing alone while the job never got anything', async () => {
     expect(await plan('unsealed', undefined, { sealed: new Set() })).toEqual({ asks: true, empty: [], dates: 11 });
   });

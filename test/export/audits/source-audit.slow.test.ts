@@ -9,10 +9,9 @@ import type { Engine } from '../../../src/engine/engine.ts';
 import { COUNTS_FILENAME, fileKey, historyKey } from '../../../src/ledger/layout.ts';
 import { insertTrades, tooBroad, unreachable } from '../../support/engine-source.ts';
 import { createTrade, DATE, type TradeRow } from '../../support/trades.ts';
-import { type AuditedDays, LIMIT, openAuditedDays } from './audited-days.ts';
+import { type AuditedDays, openAuditedDays } from './audited-days.ts';
 
 const ROWS = 800;
-const PAGES = ROWS / LIMIT;
 const DAY = Array.from({ length: ROWS }, (_, k) => createTrade(k));
 const idOf = (k: number) => String(createTrade(k)['id']);
 const late = (k: number, changes: TradeRow = {}) => createTrade(k, { id: `late-${k}`, ...changes });
@@ -37,16 +36,6 @@ const withdraw = async (ids: readonly string[]) =>
   await days.engine.command(`DELETE FROM RawOptionTrades WHERE id IN (${ids.map((id) => `'${id}'`).join(', ')})`);
 
 describe('a sealed date', () => {
-  it('that equals the source costs one request, and says so', async () => {
-    await days.run();
-    const { dates, audits } = await days.run();
-    expect(dates).toEqual([]);
-    expect(days.auditRequests()).toBe(1);
-    expect(audits[DATE]).toMatchObject({ result: 'equal', revision: 1, rule: 'repair' });
-    expect((await days.entry(DATE))?.audit).toEqual(audits[DATE]);
-    expect(await days.verify(DATE)).toEqual([]);
-  });
-
   it('that got three late rows is restated with four requests', async () => {
     await days.run();
     await insertTrades(
@@ -75,24 +64,6 @@ describe('a sealed date', () => {
     expect((await days.manifest(DATE))?.changes).toMatchObject({ added: 0, removed: 0, altered: 3 });
     expect(days.auditRequests()).toBe(3);
     await days.expectEqual(DATE);
-  });
-
-  it.each([
-    ['historical', 'time'],
-    ['historical', 'symbol'],
-    ['portal', 'time'],
-    ['portal', 'symbol'],
-  ] as const)('of %s, in a table ordered by %s that refuses whole days, equals it after one run', async (api, axis) => {
-    await days.recreate(axis, DAY);
-    const options = { api, scanLimit: 500 } as const;
-    await days.run(options);
-    await insertTrades(days.engine, [late(3), late(700, { symbol: 'ZZZ' })]);
-    await correct([idOf(40)], 'price = 999.5');
-    const { audits } = await days.run(options);
-    expect(audits[DATE]).toMatchObject({ result: 'equal', revision: 2 });
-    expect(days.source.pages().length).toBeLessThan(PAGES);
-    await days.expectEqual(DATE);
-    expect((await days.run(options)).dates).toEqual([]);
   });
 
   it('that was sealed beside others is counted with them in one request, and the soonest to expire is repaired first', async () => {
@@ -271,17 +242,6 @@ describe('an audit', () => {
     expect(days.log).toContainEqual(expect.objectContaining({ event: 'audit-failed', level: 40, date: DATE }));
     expect((await days.manifest(DATE))?.revision).toBe(1);
     expect((await days.run()).audits[DATE]).toMatchObject({ result: 'equal', revision: 2 });
-    await days.expectEqual(DATE);
-  });
-
-  it.each([1, 2, 3])('that is interrupted at request %d leaves the date sealed', async (nth) => {
-    await days.run();
-    await insertTrades(days.engine, [late(1), late(780)]);
-    const stop = new AbortController();
-    const run = days.run({ signal: stop.signal, beforeAudit: (request) => request === nth && stop.abort() });
-    await expect(run).rejects.toMatchObject({ kind: 'interrupted' });
-    expect((await days.manifest(DATE))?.revision).toBe(1);
-    await days.run();
     await days.expectEqual(DATE);
   });
 

@@ -17,7 +17,6 @@ import {
   type EngineSource,
   type EngineSourceOptions,
   insertTrades,
-  tooBroad,
   unreachable,
 } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
@@ -74,13 +73,6 @@ describe('a date', () => {
     await expectWhole(await complete(source), ROWS);
     expect(source.pages()).toHaveLength(ROWS / 200);
     expect(source.asked).toHaveLength(ROWS / 200 + 3);
-  });
-
-  it('is not asked again when it is staged already', async () => {
-    await complete(sourceOf());
-    const again = sourceOf();
-    await expectWhole(await complete(again), ROWS);
-    expect(again.pages()).toEqual([]);
   });
 
   it.each([
@@ -150,30 +142,11 @@ describe('a date', () => {
     expect(source.asked).toHaveLength(meta ? 3 : 4);
   });
 
-  it('whose answer lost rows without saying so is asked again, also with meta', async () => {
-    let lost = 0;
-    const source = sourceOf({ loses: (sql) => (sql.startsWith('SELECT id,') && lost++ === 2 ? 5 : 0) });
-    await expectWhole(await complete(source), ROWS);
-  });
-
   it('whose counts came without their row is counted again', async () => {
     let lost = 0;
     const source = sourceOf({ loses: (sql) => (sql.includes('AS dates') && lost++ < 2 ? 1 : 0) });
     await expectWhole(await complete(source), ROWS);
     expect(lost).toBeGreaterThan(2);
-  });
-
-  it('gets the rows that come late, and only their windows are asked again', async () => {
-    let late = false;
-    const source = sourceOf({
-      before: async (sql) => {
-        if (late || source.pages().length < ROWS / 200 || sql.startsWith('SELECT id,')) return;
-        late = true;
-        await insertTrades(engine, [createTrade(ROWS + 1, { time: `${DATE} 09:30:10`, id: 'late' })]);
-      },
-    });
-    await expectWhole(await complete(source), ROWS + 1);
-    expect(source.pages().length).toBeLessThanOrEqual(ROWS / 200 + 3);
   });
 
   it('of a source that shrinks during the run is not proved, and keeps what is staged', async () => {
@@ -195,20 +168,6 @@ describe('a date', () => {
     await expectWhole(await complete(sourceOf()), Number(left?.n));
   });
 
-  it('is split by a scan limit, and the refused query is never sent again', async () => {
-    const source = sourceOf({
-      before: (sql) => {
-        const [from, to] = [...sql.matchAll(/time (?:>=|<=?) '\S+ (\d\d:\d\d:\d\d)'/g)].map((match) =>
-          Date.parse(`1970-01-01T${match[1]}Z`),
-        );
-        if (sql.startsWith('SELECT id,') && from !== undefined && to !== undefined && to - from > 4_000)
-          throw tooBroad();
-      },
-    });
-    await expectWhole(await complete(source), ROWS);
-    expect(new Set(source.asked.filter((sql) => sql.startsWith('SELECT id,'))).size).toBe(source.pages().length);
-  });
-
   it('whose server has died fails after a few windows, not after all of them', async () => {
     const source = sourceOf({
       before: (sql) => {
@@ -216,28 +175,6 @@ describe('a date', () => {
       },
     });
     await expect(complete(source)).rejects.toMatchObject({ code: 'API_UNREACHABLE' });
-    expect(source.pages().length).toBeLessThanOrEqual(6);
-  });
-
-  it('whose rows do not fit the columns fails at once where the job takes no bad rows', async () => {
-    const narrow = parseSqlJob(
-      'j.yaml',
-      'name: trades\nsource: {api: historical}\ndrop: {to: out, dataset: trades}\nrows: {on_bad: fail}\n',
-    );
-    const source = sourceOf();
-    const wrong: EngineSource = {
-      ...source,
-      ask: async (sql, options) => {
-        const page = await source.ask(sql, options);
-        return sql.startsWith('SELECT id,')
-          ? {
-              ...page,
-              data: Buffer.from(Buffer.from(page.data).toString().replaceAll('"size":', '"size":"many","was":')),
-            }
-          : page;
-      },
-    };
-    await expect(complete(wrong, narrow)).rejects.toMatchObject({ code: 'PAGE_REFUSED' });
     expect(source.pages().length).toBeLessThanOrEqual(6);
   });
 });
@@ -263,17 +200,6 @@ describe('a changed job', () => {
 });
 
 describe('an aggregating job', () => {
-  it('has the groups that the source computes over the whole day', async () => {
-    const stage = await complete(sourceOf({ rowLimit: 500 }), flowJob(BY_MINUTE));
-    const [ours] = await engine.rows<{ n: number; v: number }>(
-      `SELECT count() AS n, sum(value) AS v FROM ${stage.table}`,
-    );
-    const [whole] = await engine.rows<{ n: number; v: number }>(
-      `SELECT count() AS n, sum(value) AS v FROM (${BY_MINUTE.replace('{window}', '1')})`,
-    );
-    expect(ours).toEqual(whole);
-  });
-
   it('fetches a minute again when a row came late that makes no new group', async () => {
     let late = false;
     const source = sourceOf({
@@ -288,18 +214,6 @@ describe('an aggregating job', () => {
     const stage = await complete(source, flowJob(BY_MINUTE));
     const [ours] = await engine.rows<{ v: number }>(`SELECT sum(value) AS v FROM ${stage.table}`);
     const [whole] = await engine.rows<{ v: number }>('SELECT sum(premium) AS v FROM RawOptionTrades');
-    expect(ours).toEqual(whole);
-  });
-
-  it('one grain of which has more groups than a page is split by its key', async () => {
-    const source = sourceOf({ rowLimit: 130 });
-    const stage = await complete(source, flowJob(BY_MINUTE));
-    const [ours] = await engine.rows<{ n: number; v: number }>(
-      `SELECT count() AS n, sum(value) AS v FROM ${stage.table}`,
-    );
-    const [whole] = await engine.rows<{ n: number; v: number }>(
-      `SELECT count() AS n, sum(value) AS v FROM (${BY_MINUTE.replace('{window}', '1')})`,
-    );
     expect(ours).toEqual(whole);
   });
 
@@ -337,17 +251,6 @@ describe.each(['time', 'symbol'] as const)('a table ordered by %s under a scan l
     await expectWhole(await complete(source), ROWS);
     expect(limits.axis).toBe(order);
     expect(new Set(source.asked).size).toBe(source.asked.length);
-  });
-
-  it('costs fewer requests the second night, with what the first one taught', async () => {
-    const first = sourceOf({ scanLimit: LIMIT });
-    await complete(first);
-    await discardStages(engine, DATE);
-    const second = sourceOf({ scanLimit: LIMIT });
-    await expectWhole(await complete(second), ROWS);
-    expect(second.asked.length).toBeLessThan(first.asked.length);
-    // Where cuts would cost more requests than they save, windows end between seconds.
-    expect(second.pages().length).toBeLessThanOrEqual(ROWS / 200 + 2);
   });
 
   it('whose one symbol alone is too much is counted by time in it', async () => {
@@ -417,21 +320,6 @@ describe.each(['time', 'symbol'] as const)('a table ordered by %s under a scan l
 });
 
 describe('a row that was corrected under its id', () => {
-  it('during the run is fetched again, with its page only', async () => {
-    let done = false;
-    const source = sourceOf({
-      before: async (sql) => {
-        if (done || source.pages().length < ROWS / 200 || sql.startsWith('SELECT id,')) return;
-        done = true;
-        await engine.command(
-          "ALTER TABLE RawOptionTrades UPDATE premium = 123456, updated_timestamp = '9999999999999' WHERE id = (SELECT min(id) FROM RawOptionTrades) SETTINGS mutations_sync = 2",
-        );
-      },
-    });
-    await expectWhole(await complete(source), ROWS);
-    expect(source.pages().length).toBeLessThanOrEqual(ROWS / 200 + 3);
-  });
-
   it.each([
     { when: 'later than every other row of its second', updated: "'9999999999999'" },
     // So the newest of the second tells nothing: another row of it was made later still.

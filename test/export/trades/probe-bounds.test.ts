@@ -3,7 +3,7 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { probeDates, probeRows } from '../../../src/export/trades/probe.ts';
+import { probeRows } from '../../../src/export/trades/probe.ts';
 import { recountDate } from '../../../src/export/trades/recount.ts';
 import { planSpans } from '../../../src/export/trades/scan.ts';
 import { planWindows } from '../../../src/export/trades/windows.ts';
@@ -89,11 +89,6 @@ describe('an answer to a count', () => {
     expect(source.asked).toBe(3);
   });
 
-  it('of many dates that is odd is asked for date by date', async () => {
-    const source = sourceOf(answer({ counts: '1e300' }));
-    expect(await probeDates({ source, limits }, job, ['2026-11-19', DATE])).toBeUndefined();
-  });
-
   it.each(['{"rows":1e300,"ids":1}', '{"rows":-1,"ids":1}', '{"rows":"abc","ids":1}', '{}'])(
     'of a whole date, %s, is refused',
     async (row) => {
@@ -118,15 +113,6 @@ describe('a row limit', () => {
 describe('a plan', () => {
   const stage = { date: DATE, windows: async () => [] };
   const deps = () => ({ source: sourceOf('{"cells":[34200],"places":[[1,2]]}'), limits, log: createSilentLog() });
-
-  it('of more pages than can be fetched in a day is refused', async () => {
-    const counts = [{ second: 34_200, rows: 1_000_000_000, ids: 1, mark: '' }];
-    limits.rowLimit = 100;
-    await expect(planWindows(deps(), job, stage, counts)).rejects.toMatchObject({
-      code: 'DATE_TOO_LARGE',
-      message: expect.stringContaining('10,000,000 requests'),
-    });
-  });
 
   it('goes on without cuts where the answer to the question for them is none', async () => {
     const counts = [34_200, 34_201, 34_202].map((second) => ({ second, rows: 150, ids: 150, mark: '' }));
