@@ -110,44 +110,11 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
     await place?.remove();
   });
 
-  test('counts every row of every sealed date', async () => {
-    const { rows, cost, coverage } = await archive.rows(
-      'SELECT date, count() AS n, countIf(date = substring(time, 1, 10)) AS same FROM RawOptionTrades GROUP BY date ORDER BY date',
-    );
-    expect(rows).toEqual([
-      ...SMALL.map((date) => ({ date, n: SMALL_ROWS, same: SMALL_ROWS })),
-      { date: LARGE.date, n: LARGE.rows, same: LARGE.rows },
-    ]);
-    expect([cost.files, coverage.dates.length]).toEqual([6, 6]);
-  });
-
-  test('has the newest sealed date as the other table', async () => {
-    const { rows, cost } = await archive.rows(
-      'SELECT min(date) AS a, max(date) AS b, count() AS n FROM rawoptiontradesmaxdateonlymv',
-    );
-    expect(rows).toEqual([{ a: LARGE.date, b: LARGE.date, n: LARGE.rows }]);
-    expect(cost.files).toBe(1);
-  });
-
   test('has the dataset under its own name, and chooses its files as well', async () => {
     const both = 'SELECT count() AS n, sum(size) AS s FROM';
     const where = "WHERE date = '2026-11-16'";
     const { rows, cost } = await archive.rows(`${both} trades ${where}`);
     expect([rows, cost.files]).toEqual([(await archive.rows(`${both} RawOptionTrades ${where}`)).rows, 1]);
-  });
-
-  test.each([
-    ["date = '2026-11-16'", 1],
-    ["date >= '2026-11-11' AND date < '2026-11-16'", 2],
-    ['toDayOfWeek(toDate(date)) = 1', 1],
-    ['date = (SELECT min(date) FROM RawOptionTradesMaxDateOnlyMV WHERE size > 0)', 2],
-    ["date LIKE '%-1_' AND date NOT LIKE '%18' AND endsWith(date, '7')", 1],
-  ])('chooses files by WHERE %s', async (condition, files) => {
-    const { rows, cost } = await archive.rows(
-      `SELECT count() AS n, sum(size) AS s FROM RawOptionTrades WHERE ${condition}`,
-    );
-    expect(Number(rows[0]?.['n'])).toBeGreaterThan(0);
-    expect(cost.files).toBe(files);
   });
 
   test.each([
@@ -190,17 +157,6 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
     expect(cost.rowGroups).toBeLessThanOrEqual(groups);
   });
 
-  test('a condition on the outside of a subquery or of a join chooses files as well', async () => {
-    const outside = await archive.rows(
-      "SELECT count() AS n FROM (SELECT date, size FROM RawOptionTrades) WHERE date = '2026-11-16' AND size > 0",
-    );
-    expect([outside.rows, outside.cost.files]).toEqual([[{ n: SMALL_ROWS }], 1]);
-    const joined = await archive.rows(
-      "SELECT count() AS n FROM RawOptionTrades AS a JOIN RawOptionTrades AS b USING (id) WHERE a.date = '2026-11-16' AND b.date = '2026-11-16'",
-    );
-    expect([joined.rows, joined.cost.files]).toEqual([[{ n: SMALL_ROWS }], 2]);
-  });
-
   test('a point query reads one row group of nine, and little of the file', async () => {
     const { rows, cost } = await archive.rows(
       `SELECT count() AS n, sum(size) AS s, countIf(option_symbol = '${OPTION}') AS same FROM RawOptionTrades WHERE option_symbol = '${OPTION}' AND date = '${LARGE.date}'`,
@@ -226,17 +182,6 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
       `absent contract over S3: ${cost.s3Bytes} bytes, present, all columns: ${present.cost.s3Bytes}\n`,
     );
     expect(cost.s3Bytes).toBeLessThan(present.cost.s3Bytes / 4);
-  });
-
-  test('a condition on the time chooses row groups of a symbol', async () => {
-    const all = await archive.rows(
-      `SELECT count() AS n FROM RawOptionTrades WHERE date = '${LARGE.date}' AND time < '${LARGE.date} 09:00:00'`,
-    );
-    expect([all.rows, all.cost.rowGroups]).toEqual([[{ n: 0 }], 0]);
-    const some = await archive.rows(
-      `SELECT count() AS n, max(time) AS newest FROM RawOptionTrades WHERE date = '${LARGE.date}' AND time <= '${LARGE.date} 09:30:01'`,
-    );
-    expect(some.rows).toEqual([{ n: 60, newest: `${LARGE.date} 09:30:01` }]);
   });
 
   test('names sessions that are not sealed, dates that are degraded, and columns that dates lack', async () => {

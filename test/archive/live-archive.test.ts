@@ -14,7 +14,7 @@ import { dropKey, manifestKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
-import { KEY, postForm, postJson, type TestService } from '../service/running-service.ts';
+import { KEY, postJson, type TestService } from '../service/running-service.ts';
 import { watchEngines } from '../support/engine-workers.ts';
 import { ATTACK_GROUPS, listAttacks } from '../support/sql-lists.ts';
 import { startArchiveService } from './archive-service.ts';
@@ -75,52 +75,6 @@ describe('the API over an archive', () => {
       minimum_data_delay_minutes: 15,
     });
     expect(await read('SELECT DISTINCT date FROM RawOptionTradesMaxDateOnlyMV')).toEqual([{ date: '2026-11-18' }]);
-  });
-
-  test('answers the same at both entry points, to JSON and to forms', async () => {
-    const sql = `SELECT id, time, premium FROM RawOptionTrades WHERE date = '${OLD}' ORDER BY id LIMIT 3`;
-    const rows = await read(sql);
-    expect(rows).toHaveLength(3);
-    const form = postForm({ api_key: KEY, sql });
-    expect((await service.send(HISTORICAL_PATH, form)).body.data).toEqual(rows);
-    expect((await service.askPortal(sql)).body).toEqual({ status: 'SUCCESS', data: rows });
-    expect((await service.sendPortal(PORTAL_PATH, form)).body).toEqual({ status: 'SUCCESS', data: rows });
-    const sample = await service.send(HISTORICAL_PATH, postJson({ api_key: KEY, sql, test_mode: true }));
-    expect(sample.body.meta).not.toHaveProperty('lookback_days');
-    expect(sample.body.data).toHaveLength(2);
-  });
-
-  test('gives all rows to a client that pages by its last row until nothing is truncated', async () => {
-    const ids: unknown[] = [];
-    for (let after = ''; ; ) {
-      const { body } = await service.ask(`SELECT id FROM RawOptionTrades WHERE id > '${after}' ORDER BY id`);
-      ids.push(...body.data.map(({ id }: { id: string }) => id));
-      if (!body.meta.truncated) break;
-      expect(body.data).toHaveLength(ROW_LIMIT);
-      after = String(ids.at(-1));
-    }
-    expect(ids).toHaveLength(DATES.length * ROWS);
-    expect(new Set(ids).size).toBe(ids.length);
-  });
-
-  test('reads by times what it reads by dates', async () => {
-    const [{ first, last } = {}] = await read(
-      `SELECT min(time) AS first, max(time) AS last FROM RawOptionTrades WHERE date = '2026-11-17'`,
-    );
-    expect(await count(`time >= '${first}' AND time <= '${last}'`)).toEqual([{ trades: ROWS }]);
-    expect(await count(`time < '${first}'`)).toEqual([{ trades: ROWS }]);
-    expect(await count(`time > '${last}'`)).toEqual([{ trades: ROWS }]);
-    expect(await count("time >= '2026-11-17' AND time < '2026-11-19'")).toEqual([{ trades: 2 * ROWS }]);
-  });
-
-  test('says with its codes what a statement lacks', async () => {
-    expect((await service.ask('SELECT strikes FROM RawOptionTrades')).body).toMatchObject({
-      errorCode: 'INVALID_QUERY',
-      reason: 'UNKNOWN_IDENTIFIER',
-    });
-    expect((await service.ask('SELECT id FROM trades')).body.errorCode).toBe('INVALID_SQL');
-    const { status } = await service.send(HISTORICAL_PATH, postJson({ api_key: 'cus_wrong', sql: 'SELECT 1' }));
-    expect(status).toBe(401);
   });
 
   test('has no option chain and no market structure, and describes only what it has', async () => {

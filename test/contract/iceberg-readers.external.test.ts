@@ -1,7 +1,7 @@
 /**
- * The Iceberg table of a job, made by whole runs in a directory and in S3, and read by PyIceberg, Polars, DuckDB, Spark,
- * ClickHouse and icebird: each date once, restated ones too, a column that the job got later, and each revision by its
- * snapshot as the history has it. A table that changes while it is read is in `iceberg-restated.external.test.ts`.
+ * The Iceberg table of a job, made by whole runs in S3, and read by PyIceberg, Polars, DuckDB, Spark, ClickHouse and
+ * icebird: each date once, restated ones too, a column that the job got later, and each revision by its snapshot as the
+ * history has it. A table in a directory, which changes while it is read, is in `iceberg-restated.external.test.ts`.
  */
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -45,21 +45,20 @@ const home = process.cwd();
 let cwd: string;
 let remove: () => Promise<void>;
 let engine: Engine;
-const tables = new Map<string, TestTable>();
+let table: TestTable;
 
-/** Runs a job whose rows are of this seed, in each place. */
+/** Runs a job whose rows are of this seed. */
 async function run(words: readonly string[], columns: string, generate: readonly string[]): Promise<void> {
   const service = await startService(['--generate', '3', ...generate]);
   try {
-    for (const { to, env } of tables.values()) {
-      const job = { to, reports: '', drop: '  table: iceberg', source: `  columns: [${columns}]` };
-      const [command = '', ...more] = words;
-      const done = await flowdrop([command, await writeJob(cwd, job), ...more], {
-        cwd,
-        env: { ...service.env, ...env },
-      });
-      expect(done.code, done.stderr).toBe(0);
-    }
+    const { to, env } = table;
+    const job = { to, reports: '', drop: '  table: iceberg', source: `  columns: [${columns}]` };
+    const [command = '', ...more] = words;
+    const done = await flowdrop([command, await writeJob(cwd, job), ...more], {
+      cwd,
+      env: { ...service.env, ...env },
+    });
+    expect(done.code, done.stderr).toBe(0);
   } finally {
     await service.stop();
   }
@@ -70,19 +69,14 @@ beforeAll(async () => {
   // The engine reads tables only below the folder in which it was started.
   process.chdir(tmpdir());
   engine = await openEmbeddedEngine({ path: join(cwd, 'engine') });
-  tables.set('a directory', { to: 'drops', env: {}, store: await openDirectoryStore(join(cwd, 'drops')) });
   if (s3) {
     useS3Credentials(s3);
-    tables.set('S3', {
-      s3,
-      to: `s3://${s3.bucket}/${PREFIX}`,
-      env: s3Environment(s3),
-      store: await openS3Store({ ...s3, prefix: PREFIX }),
-    });
-  }
+    const store = await openS3Store({ ...s3, prefix: PREFIX });
+    table = { s3, to: `s3://${s3.bucket}/${PREFIX}`, env: s3Environment(s3), store };
+  } else table = { to: 'drops', env: {}, store: await openDirectoryStore(join(cwd, 'drops')) };
   await run(['run'], COLUMNS, ['--generate-rows', '2000']);
   // The last two dates again, with other rows, and with a column that the job has got meanwhile.
-  const [, second = '', third = ''] = await listSealedDates(tableIn('a directory').store, 'trades');
+  const [, second = '', third = ''] = await listSealedDates(table.store, 'trades');
   const words = ['backfill', '--all', '--from', second, '--to', third];
   await run(words, `${COLUMNS}, exchange`, ['--generate-rows', '2500', '--seed', '7']);
 }, 300_000);
@@ -91,12 +85,6 @@ afterAll(async () => {
   process.chdir(home);
   await remove();
 });
-
-function tableIn(place: string): TestTable {
-  const table = tables.get(place);
-  if (table === undefined) throw new Error(`there is no table in ${place}`);
-  return table;
-}
 
 const readSnapshots = async (store: Store): Promise<readonly TableSnapshot[]> =>
   (await readTable(store, 'trades'))?.metadata.snapshots ?? [];
@@ -171,11 +159,9 @@ async function readEach(
   return answers;
 }
 
-describe.each(['a directory', ...(s3 ? ['S3'] : [])])('the Iceberg table of a job in %s', (place) => {
-  let table: TestTable;
+describe(`the Iceberg table of a job in ${s3 ? 'S3' : 'a directory'}`, () => {
   let truth: TableAnswers;
   beforeAll(async () => {
-    table = tableIn(place);
     truth = await readTruth(table);
   });
 

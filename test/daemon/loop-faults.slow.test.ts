@@ -149,19 +149,6 @@ describe('what is shared', () => {
     expect(completed).toEqual([Date.parse('2026-11-20T22:30:00Z')]);
     started.find(({ job }) => job === 'b')?.end(0);
   });
-
-  it('is not tried again either when the run that was stopped died of it', async () => {
-    let isLost = false;
-    const { pass, started } = await start({
-      ...{ now: NOW, jobs: { a: `${SHARED}, retry: 1m` }, lastRuns: { a: TODAY }, stopWith: 'SIGKILL' },
-      coordinator: { ...quiet, renew: async () => !isLost },
-    });
-    await pass(5 * HOUR);
-    isLost = true;
-    await pass(HOUR);
-    expect(started).toHaveLength(1);
-    expect(runsOf('a')).toEqual(['interrupted scheduled']);
-  });
 });
 
 describe('a run that takes too long', () => {

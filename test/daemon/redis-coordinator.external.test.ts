@@ -1,6 +1,6 @@
 /**
  * One schedule for several daemons, on a real Redis: each coordinator here is a daemon with a connection of its own. What
- * becomes of whole processes is tested in `two-daemons.external.test.ts`.
+ * becomes of whole processes is tested in `shared-ticks.external.test.ts`.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

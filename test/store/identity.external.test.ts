@@ -65,37 +65,12 @@ test('of eight workers that open a new store at once all have its one identity',
   expect(await listFiles(root)).toHaveLength(9);
 });
 
-test('looking makes neither a directory nor an identity, and an absent directory is an empty store', async () => {
-  const store = await open('look');
-  expect(await listKeys(store)).toEqual([]);
-  expect(await listKeys(store, 'trades/')).toEqual([]);
-  expect(await store.get('trades/x')).toBeUndefined();
-  expect(await listFiles(base)).toEqual([]);
-  await mkdir(root);
-  await open('look');
-  expect(await readdir(root)).toEqual([]);
-});
-
 test('a store from before there were identities gets one, and what is in it stays', async () => {
   await (await openDirectoryStore(root)).put('trades/x', { bytes: Buffer.from('old') });
   expect(await readText(await open('look'), 'trades/x')).toBe('old');
   expect(await listFiles(root)).toEqual(['trades/x']);
   expect(await readText(await open('run'), 'trades/x')).toBe('old');
   expect(await listFiles(root)).toEqual([IDENTITY, 'trades/x']);
-});
-
-test.each(['run', 'look'] as const)('a place that had a store is not opened to %s when it is bare', async (use) => {
-  await open('run');
-  const id = await readId();
-  await unmount();
-  const fault = { ...CHANGED, message: expect.stringMatching(new RegExp(`${root} .*${id}, but there is none`)) };
-  await expect(open(use)).rejects.toMatchObject(fault);
-  expect(await readdir(root)).toEqual([]);
-  await rm(root, { recursive: true });
-  await expect(open(use)).rejects.toMatchObject(fault);
-  expect(await readdir(base)).toEqual(expect.not.arrayContaining(['root']));
-  await rename(`${root}.away`, root);
-  await open(use);
 });
 
 test('another store at the place of the one that was there is named, and only --new-store takes it', async () => {
