@@ -1,6 +1,6 @@
 /**
- * Alerts from the end of a run to those who read them: a real mail server, a real HTTP receiver, a store in a directory, a clock
- * that is moved. Which causes there are: `alerts-causes.test.ts`; whole commands: `alerts-command.test.ts`.
+ * Alerts from the end of a run to those who read them: a real mail server, a real HTTP receiver, a store in a directory,
+ * a clock that is moved. Which causes there are: `causes.test.ts`; whole commands: `command.slow.test.ts`.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

@@ -6,11 +6,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { chownSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { REPO } from '../support/flowdrop.ts';
+import { findFreePort } from '../support/server-process.ts';
 import { createIgnore } from './dockerfile.ts';
 import {
   buildImage,
@@ -164,15 +164,6 @@ function makeVolume(name: string): string {
   cpSync(join(REPO, 'jobs', 'nightly-trades.yaml'), join(volume, 'jobs', 'nightly-trades.yaml'));
   chownSync(volume, 1000, 1000);
   return volume;
-}
-
-async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
 function say(text: string): void {

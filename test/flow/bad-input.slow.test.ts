@@ -3,14 +3,13 @@
  * leaves nothing half-written. The shapes of job-file errors are tested one by one in `test/job`.
  */
 import { readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { SMTPServer } from 'smtp-server';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { buildReply, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, listFiles, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
+import { findFreePort } from '../support/server-process.ts';
 
 /** Monday after two generated sessions. */
 const SERVE = ['--generate', '2', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z'];
@@ -55,7 +54,7 @@ describe('a job file', () => {
 describe('the API', () => {
   it('that cannot be reached fails the run after bounded retries and names the address', async () => {
     const cwd = await folder();
-    const closed = await closedPort();
+    const closed = await findFreePort();
     const run = await flowdrop(['run', await writeJob(cwd)], {
       cwd,
       env: { ...service.env, FLOWDROP_API_URL: `http://127.0.0.1:${closed}` },
@@ -84,11 +83,12 @@ describe('a store that cannot be written', () => {
 
 describe('an SMTP server', () => {
   it('that refuses one recipient does not keep the mail from the other, nor fail the run', async () => {
-    const received: string[] = [];
-    const { url, close } = await startSmtp((address) => (address.startsWith('desk') ? 550 : undefined), received);
+    const receiver = await startSmtpReceiver({
+      onRcptTo: ({ address }, _session, done) => done(address.startsWith('desk') ? buildReply(550, 'no') : null),
+    });
     const cwd = await folder();
     const job = await writeJob(cwd);
-    const env = { ...service.env, FLOWDROP_SMTP_URL: url };
+    const env = { ...service.env, FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${receiver.port}` };
     const run = await flowdrop(['--json', 'run', job], { cwd, env });
     expect(run.code, run.stderr).toBe(0);
     const { reports } = JSON.parse(run.stdout) as { reports: { recipients: { to: string; outcome: string }[] }[] };
@@ -97,8 +97,8 @@ describe('an SMTP server', () => {
       { to: 'second@example.com', outcome: 'sent' },
     ]);
     expect((await flowdrop(['run', job], { cwd, env })).code).toBe(0);
-    expect(received).toEqual(['second@example.com']);
-    await close();
+    expect(receiver.messages.map(({ to }) => to)).toEqual(['second@example.com']);
+    await receiver.close();
   });
 
   it('that is down fails the run after the seal, and the next run only mails', async () => {
@@ -108,7 +108,7 @@ describe('an SMTP server', () => {
       cwd,
       env: {
         ...service.env,
-        FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${await closedPort()}`,
+        FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${await findFreePort()}`,
         FLOWDROP_MAIL_RETRY_SECONDS: '0',
       },
     });
@@ -118,13 +118,13 @@ describe('an SMTP server', () => {
       (await listFiles(join(cwd, 'drops', '_flowdrop', 'trades'))).filter((name) => name.endsWith('manifest.json')),
     ).toHaveLength(2);
     const before = service.requests.length;
-    const received: string[] = [];
-    const { url, close } = await startSmtp(() => undefined, received);
-    const again = await flowdrop(['run', job], { cwd, env: { ...service.env, FLOWDROP_SMTP_URL: url } });
+    const receiver = await startSmtpReceiver();
+    const env = { ...service.env, FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${receiver.port}` };
+    const again = await flowdrop(['run', job], { cwd, env });
     expect(again.code, again.stderr).toBe(0);
-    expect(received.sort()).toEqual(['desk@example.com', 'second@example.com']);
+    expect(receiver.messages.map(({ to }) => to).sort()).toEqual(['desk@example.com', 'second@example.com']);
     expect(service.requests.slice(before).filter(({ rows }) => rows > 1)).toEqual([]);
-    await close();
+    await receiver.close();
   });
 });
 
@@ -156,38 +156,3 @@ describe('dates', () => {
     expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining('2026-02-30') });
   });
 });
-
-async function closedPort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-/** @param refuse reply code for a recipient, or `undefined` to accept @param received recipients of accepted messages */
-async function startSmtp(refuse: (address: string) => number | undefined, received: string[], wrongPassword = false) {
-  const server = new SMTPServer({
-    authOptional: !wrongPassword,
-    allowInsecureAuth: true,
-    disabledCommands: ['STARTTLS'],
-    onAuth: (_auth, _session, done) => done(new Error('wrong')),
-    onRcptTo: (address, _session, done) => {
-      const code = refuse(address.address);
-      done(code === undefined ? undefined : Object.assign(new Error('refused'), { responseCode: code }));
-    },
-    onData: (stream, session, done) => {
-      stream.resume();
-      stream.once('end', () => {
-        received.push(...session.envelope.rcptTo.map(({ address }) => address));
-        done();
-      });
-    },
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.server.address() as AddressInfo;
-  return {
-    url: `smtp://127.0.0.1:${port}`,
-    close: () => new Promise<void>((resolve) => server.close(() => resolve())),
-  };
-}

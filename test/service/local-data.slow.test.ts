@@ -263,8 +263,9 @@ describe.skipIf(!hasProcesses)('a service that is killed', () => {
     expect(await asking).toBe('gone');
     await untilEnded(engines);
     const chain = join(folder, 'chain.ndjson');
-    const contract = { symbol: 'XYZ', date: DATE, as_of: `${DATE}T20:00:00Z`, spot: 50, expiration_date: '2026-12-18' };
-    await writeFile(chain, JSON.stringify({ ...contract, option_symbol: 'X', put_call: 'CALL', strike: 50 }));
+    const contract = { option_symbol: 'X', expiration_date: '2026-12-18', put_call: 'CALL', strike: 50 };
+    const day = { symbol: 'XYZ', date: DATE, as_of: `${DATE}T20:00:00Z`, spot: 50, volume: 1, open_interest: 100 };
+    await writeFile(chain, JSON.stringify({ ...day, ...contract }));
     const next = await start([...args, '--chain', chain]);
     expect(await askProgram(next.url, COUNT)).toEqual(loaded(3_000));
     const filed = await fetch(`${next.url}${CHAIN_PATH}`, postJson({ api_key: KEY, symbol: 'XYZ' }));

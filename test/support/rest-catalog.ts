@@ -8,11 +8,11 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { createServer, request, type Server } from 'node:http';
-import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isMissing } from './external.ts';
 import { runMaven } from './maven.ts';
+import { findFreePort } from './server-process.ts';
 
 const POM = new URL('rest-catalog/pom.xml', import.meta.url).pathname;
 const MAIN_CLASS = 'org.apache.iceberg.rest.RESTCatalogServer';
@@ -153,13 +153,4 @@ export async function openGate(target: string, token?: string, credential?: stri
   };
   await gate.open();
   return gate;
-}
-
-async function findFreePort(): Promise<number> {
-  const server = createTcpServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -1,7 +1,9 @@
-/** Flow reports of fixed days for the tests of the attachments: a full one, one of hostile texts, one without trades. */
+/** Flow reports of fixed days for the tests of the attachments, made from `model-fixture.ts`: what their files are to show. */
 
 import type { BigTrade, Change, FlowReport, HalfHour, SymbolExposure, SymbolFlow } from '../../../src/report/model.ts';
 import { COMPARED, type Compared, type Premium } from '../../../src/report/numbers.ts';
+import { pickDay } from '../days.ts';
+import { createReport as createUsualReport } from '../model-fixture.ts';
 
 /** Texts that a spreadsheet, a parser of CSV, or a page could stumble over. */
 export const HOSTILE_TEXTS = [
@@ -22,28 +24,6 @@ export const HOSTILE_TEXTS = [
   '"',
   '',
 ] as const;
-
-const NOTHING: Premium = {
-  trades: 0,
-  unpriced: 0,
-  unsized: 0,
-  contracts: 0,
-  callContracts: 0,
-  putContracts: 0,
-  total: 0,
-  calls: 0,
-  puts: 0,
-  netCalls: 0,
-  netPuts: 0,
-  bullish: 0,
-  bearish: 0,
-  neutral: 0,
-  putCallByPremium: null,
-  putCallByVolume: null,
-  zeroDte: 0,
-  multiLeg: 0,
-  sweep: 0,
-};
 
 function createPremium(total: number): Premium {
   return {
@@ -142,33 +122,19 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
   }));
   const [lead = ''] = symbols;
   const exposure = createExposure(lead);
-  const part = { trades: 1000, contracts: 9000, total: 3.1e8, calls: 2e8, puts: 1.1e8 };
+  const usual = createUsualReport();
   return {
-    kind: 'flow',
-    job: 'nightly-trades',
+    ...usual,
     createdAt: '2026-11-19T22:45:10.123Z',
     drop: {
-      dataset: 'trades',
-      date: '2026-11-19',
+      ...usual.drop,
       revision: 2,
-      condition: 'available',
       rows: 1_234_567,
       min_time: '2026-11-19 09:30:02',
       max_time: '2026-11-19 16:14:59',
-      sealed_at: '2026-11-19T22:31:07.000Z',
       sha256: 'ab'.repeat(32),
-      location: 's3://quant-drops/options/trades/session=2026-11-19/trades.parquet',
     },
     headline: createPremium(1_240_000_000.25),
-    exclusions: {
-      cancelMessages: { trades: 12, premium: 34_000 },
-      cancelledPrints: { trades: 11, premium: 33_000.5 },
-      unmatchedCancels: 1,
-      lateReports: { trades: 40, premium: 120_000 },
-      recorded: { trades: 1_234_567, premium: 1_240_187_000.75 },
-      unknownCodes: [],
-    },
-    volumeAboveOpenInterest: { series: 321, ofSeries: 45_000, unknownSeries: 0, premium: 4.2e8 },
     comparison: {
       previousDate: '2026-11-18',
       missingDates: [],
@@ -180,20 +146,7 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
         total: { latest: 1_240_000_000.25, previous: 1.1e9, mean: 1.05e9 },
       },
     },
-    expiries: [
-      { bucket: '0DTE', ...part },
-      { bucket: 'week', ...part },
-      { bucket: 'month', ...part },
-      { bucket: 'later', ...part },
-    ],
-    moneyness: [
-      { bucket: 'ITM', ...part },
-      { bucket: 'ATM', ...part },
-      { bucket: 'OTM', ...part },
-      { bucket: 'unknown', ...part },
-    ],
     halfHours,
-    symbolCount: 4123,
     topSymbols: flows,
     mostBullish: flows.slice(0, 2),
     mostBearish: [createSymbolFlow('TLT', 40)],
@@ -227,11 +180,6 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
       { symbol: 'IWM', flow: createSymbolFlow('IWM', 12), exposure: null, unusual: null },
       { symbol: 'NONE', flow: null, exposure: null, unusual: null },
     ],
-    watchlistLeftOut: 0,
-    topContracts: [],
-    volatility: [],
-    chainLocation: null,
-    structureLocation: null,
     rebuildQueries: [
       { table: 'Headline', sql: "SELECT count(*) AS trades,\n  sum(premium)\nFROM 'trades.parquet'" },
       { table: 'Symbols', sql: "SELECT symbol, sum(premium)\nFROM 'trades.parquet' GROUP BY symbol ORDER BY 2 DESC" },
@@ -249,50 +197,12 @@ export function createHostileReport(): FlowReport {
 }
 
 export function createEmptyReport(): FlowReport {
-  const report = createReport([]);
-  const nothing = { trades: 0, contracts: 0, total: 0, calls: 0, puts: 0 };
-  const total = {
-    adjustedContracts: 0,
-    unknownContracts: 0,
-    callGex: 0,
-    putGex: 0,
-    netGex: 0,
-    callDex: 0,
-    putDex: 0,
-    netDex: 0,
-    contracts: 0,
-  };
+  const { drop } = createReport();
   return {
-    ...report,
-    drop: { ...report.drop, condition: 'degraded', rows: 0, min_time: null, max_time: null },
-    headline: NOTHING,
-    exclusions: {
-      cancelMessages: { trades: 0, premium: 0 },
-      cancelledPrints: { trades: 0, premium: 0 },
-      unmatchedCancels: 0,
-      lateReports: { trades: 0, premium: 0 },
-      recorded: { trades: 0, premium: 0 },
-      unknownCodes: [],
-    },
-    volumeAboveOpenInterest: { series: 0, ofSeries: 0, unknownSeries: 0, premium: 0 },
-    comparison: {
-      previousDate: null,
-      missingDates: [],
-      meanDates: [],
-      degradedDates: [],
-      pastShares: [],
-      changes: createChanges({ latest: null, previous: null, mean: null }),
-    },
-    expiries: report.expiries.map(({ bucket }) => ({ bucket, ...nothing })),
-    moneyness: report.moneyness.map(({ bucket }) => ({ bucket, ...nothing })),
-    halfHours: [],
-    symbolCount: 0,
-    topSymbols: [],
-    mostBullish: [],
-    mostBearish: [],
-    unusual: [],
-    biggestTrades: [],
-    exposure: { total, unpricedSymbols: 0, top: [], focus: [], lead: null },
+    ...pickDay('no-trades').report,
+    drop: { ...drop, condition: 'degraded', rows: 0, min_time: null, max_time: null },
+    drivers: { bullish: null, bearish: null, top: [] },
+    biggestSweeps: [],
     watchlist: [],
     rebuildQueries: [],
   };
