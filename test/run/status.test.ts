@@ -3,7 +3,6 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../src/calendar/session.ts';
-import { Fault } from '../../src/core/errors.ts';
 import { statusSchema } from '../../src/daemon/documents.ts';
 import { readArchivedPage } from '../../src/deliver/archived-pages.ts';
 import { parseJob } from '../../src/job/parse.ts';
@@ -211,32 +210,6 @@ describe('the status document', () => {
       ['2026-11-19', 'available', 1_000, 1],
     ]);
     expect(counted.requests).toBe(5 + 3);
-  });
-
-  it('tells what the last run knew when the store cannot be read', async () => {
-    const state = new JobState(join(root, 'state', 'fault'), JOB.name);
-    await mkdir(join(root, 'state', 'fault', JOB.name), { recursive: true });
-    const date = { date: '2026-11-19', status: 'sealed' as const, rows: 5, requests: 1, revision: 1 };
-    const conditions = { '2026-11-18': 'pending', '2026-11-19': 'available' } as const;
-    await state.lastRun.write(createResult({ dates: [date], conditions }));
-    const unreachable = async () => {
-      throw new Fault('STORE_UNREACHABLE', 'nobody answers', { cause: new RangeError('socket closed') });
-    };
-    const { document } = await readStatus(deps('fault', unreachable), JOB);
-    expect(statusSchema.in.parse(document)).toEqual(document);
-    expect(document).toMatchObject({ fault: 'nobody answers: socket closed', store: 'drops', reports: [] });
-    expect(document.dates).toEqual([
-      {
-        ...{ date: '2026-11-18', condition: 'pending', rows: null, revision: null },
-        begins_to_expire: '2026-12-03T14:30:00.000Z',
-        damage: null,
-        accepted: null,
-      },
-      {
-        ...{ date: '2026-11-19', condition: 'available', rows: 5, revision: 1 },
-        ...{ begins_to_expire: null, damage: null, accepted: null },
-      },
-    ]);
   });
 
   it('reads the record of a version that had no run id, counted no splits and knew of no damage', async () => {

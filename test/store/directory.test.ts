@@ -84,17 +84,6 @@ test('two workers that seal and clean up at the same time lose nothing', async (
   expect(await readdir(root)).toEqual([]);
 });
 
-test('a directory store cannot be opened below a regular file', async () => {
-  await writeFile(join(base, 'file'), '');
-  const opening = openDirectoryStore(join(base, 'file/store'));
-  await expect(opening).rejects.toMatchObject({ ...FAULT, message: expect.stringContaining(join(base, 'file/store')) });
-});
-
-test('a regular file is no directory store', async () => {
-  await writeFile(join(base, 'file'), '');
-  await expect(openDirectoryStore(join(base, 'file'))).rejects.toMatchObject(FAULT);
-});
-
 test('a place where no folder can be made is a fault, not an endless wait', async () => {
   // The kernel answers ENOENT for a folder in /proc, on which Node's recursive mkdir never returns.
   await expect(openDirectoryStore('/proc/flowdrop')).rejects.toMatchObject(FAULT);

@@ -194,19 +194,6 @@ describe('a preview of a report', () => {
     expect(reached).toEqual([]);
   });
 
-  it('says what is wrong when the report cannot be read', async () => {
-    const read = async () => {
-      throw new Error('the store is away');
-    };
-    await look(makeGoodDay(), { read, width: 360 });
-    await unfold(0);
-    await page.frameLocator('#job-1 iframe').getByText('The report cannot be read').waitFor();
-    expect(troubles.filter((text) => !text.includes('502 (Bad Gateway)'))).toEqual([]);
-    // By the keyboard: while the page is still scrolling, a click may go to the frame, which paints in a process of its own.
-    await previews().first().getByRole('link').press('Enter');
-    await page.waitForURL(/\/reports\/nightly-trades\/2026-11-20\/flow\/0$/);
-  });
-
   it('is not read where no script runs, and the link to the whole page is there', async () => {
     await look(makeGoodDay(), { scripts: false });
     await previews().first().locator('summary').click();
