@@ -198,9 +198,9 @@ export const HISTORY = /^_flowdrop\/trades\/history\//;
 const UNDECIDED = /^_flowdrop\/sealing\/trades\/session=[\d-]+\/rev=\d+\/[0-9a-f]{64}\.parquet$/;
 
 /** What was lost is made again, perhaps as another revision; what changed after it was sealed is another one. */
-function isRestated({ losses, source, plan }: Run): boolean {
+function isRestated({ losses, source, plan, hasMovedSince }: Run): boolean {
   const isDoubted = DOUBTED_MOVES.some((move) => plan.kinds.includes(move));
-  return losses.length > 0 || isDoubted || (source.table?.lags.length ?? 0) > 0;
+  return losses.length > 0 || isDoubted || hasMovedSince || (source.table?.lags.length ?? 0) > 0;
 }
 
 async function judgeDate(run: Run, date: string, names: readonly string[]): Promise<void> {

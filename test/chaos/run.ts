@@ -101,6 +101,8 @@ export interface Run {
   readonly losses: string[];
   /** Attempts that did not seal, and said so. */
   told: number;
+  /** Rows moved after the date was sealed, by a run that was not content. */
+  hasMovedSince: boolean;
 }
 
 /** @param only kinds of trouble, instead of those that the seed draws */
@@ -125,7 +127,7 @@ export async function runChaos(
   const job = await writeJob(cwd, { name: 'chaos', api: scenario.api, to: place.to, reports });
   const run: Run = {
     ...{ scenario, plan, source, api, place, clock, mail, cwd, job, disk },
-    ...{ problems: [], remains: [], attempts: [], losses: [], told: 0 },
+    ...{ problems: [], remains: [], attempts: [], losses: [], told: 0, hasMovedSince: false },
   };
   const { problems, attempts } = run;
   let restarts = 0;
@@ -198,6 +200,7 @@ async function runUntilSealed(run: Run): Promise<number> {
     const isSealed = run.attempts.length > 0 && (await isDateSealed(run));
     // Loaded twice before anything is sealed, rows are rows like others; gone afterwards, they stay in the drop.
     const rows = trouble.rows.filter(({ move }) => move !== (isSealed ? 'rows-vanish' : 'rows-twice'));
+    if (isSealed && rows.length > 0) run.hasMovedSince = true;
     await source.table?.plan(rows, trouble.lag);
     const started = await Promise.all([...open].map((worker) => startOne(run, trouble, worker)));
     await disk?.heal();
