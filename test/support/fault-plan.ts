@@ -58,6 +58,8 @@ export type Fault =
   | { readonly kind: 'endless' }
   /** No byte of an answer until the proxy closes. */
   | { readonly kind: 'stall' }
+  /** A gate: the request waits at the proxy until it is healed, and is then passed on as it came. */
+  | { readonly kind: 'hold' }
   /** This connection is reset, and new ones are refused until `heal`, or for a while. */
   | { readonly kind: 'refuse'; readonly forMs?: number }
   | { readonly kind: 'redirect'; readonly status: 301 | 302 | 303 | 307 | 308; readonly location: string }
@@ -98,6 +100,20 @@ export interface RandomPlan {
 
 export type FaultPlan = ScriptedPlan | RandomPlan;
 
+/** How the worker asks for a page of trades. */
+const PAGE = /^SELECT id,/;
+
+/** Holds the n-th request for a page, or whatever the SQL or path of is to match, and all after it. */
+export function holdFrom(number: number, pattern: RegExp = PAGE): ScriptedPlan {
+  let seen = 0;
+  const isHeld = (request: SeenRequest) => {
+    if (!isMatch(pattern, request)) return false;
+    seen += 1;
+    return seen >= number;
+  };
+  return [{ on: isHeld, fault: { kind: 'hold' } }];
+}
+
 /** Chooses the fault of a request; keeps count of rules with `times`. */
 export function createFaultChoice(plan: FaultPlan): (request: SeenRequest) => Fault | undefined {
   if ('seed' in plan) {
@@ -125,9 +141,13 @@ export function readSql(body: string): string {
   }
 }
 
+function isMatch(pattern: RegExp, { sql, path }: SeenRequest): boolean {
+  return [sql, path].some((text) => text.search(pattern) >= 0);
+}
+
 function matches({ on }: FaultRule, request: SeenRequest): boolean {
   if (typeof on === 'number') return request.number === on;
-  if (on instanceof RegExp) return [request.sql, request.path].some((text) => text.search(on) >= 0);
+  if (on instanceof RegExp) return isMatch(on, request);
   return typeof on === 'function' ? on(request) : on.includes(request.number);
 }
 
@@ -187,6 +207,7 @@ const DRAWS: { readonly [Kind in FaultKind]: (random: Random) => Extract<Fault, 
   date: (random) => ({ kind: 'date', shiftMs: Math.round((random() - 0.5) * 172_800_000) }),
   endless: () => ({ kind: 'endless' }),
   stall: () => ({ kind: 'stall' }),
+  hold: () => ({ kind: 'hold' }),
   refuse: (random) => ({ kind: 'refuse', forMs: Math.ceil(random() * 20) }),
   redirect: (random) => ({
     kind: 'redirect',

@@ -6,7 +6,14 @@ import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createFaultChoice, type Fault, type FaultKind, type FaultPlan, type SeenRequest } from './fault-plan.ts';
+import {
+  createFaultChoice,
+  type Fault,
+  type FaultKind,
+  type FaultPlan,
+  holdFrom,
+  type SeenRequest,
+} from './fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from './fault-proxy.ts';
 
 const DATE = 'Thu, 19 Nov 2026 23:15:00 GMT';
@@ -249,6 +256,18 @@ describe('the fault proxy', () => {
     await expect.poll(() => proxy.injected.length).toBe(1);
     await proxy.close();
     expect((await reply).head).toBe('');
+  });
+
+  test('holds from the second request of a kind on until it is healed, and then passes them', async () => {
+    proxy.follow(holdFrom(2, /page/));
+    expect([text(await ask('page')), text(await ask('other'))]).toEqual([PAGE, PAGE]);
+    const held = [ask('page'), ask('page')];
+    await proxy.untilHeld();
+    await expect.poll(() => proxy.injected.length).toBe(2);
+    expect(proxy).toMatchObject({ requests: 4, reached: 2 });
+    await proxy.heal();
+    expect((await Promise.all(held)).map(text)).toEqual([PAGE, PAGE]);
+    expect(text(await ask('page'))).toBe(PAGE);
   });
 
   test('refuses connections until it is healed', async () => {

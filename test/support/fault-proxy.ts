@@ -4,7 +4,7 @@
  * answer reads; `tcp-proxy.ts` breaks connections of any protocol by bytes. Invariant: what is in `injected` was done, and
  * everything else passes unchanged, status, end-to-end headers and body.
  */
-import { once, setMaxListeners } from 'node:events';
+import { EventEmitter, once, setMaxListeners } from 'node:events';
 import {
   createServer,
   type IncomingHttpHeaders,
@@ -38,7 +38,9 @@ export interface FaultProxy {
   follow(plan: FaultPlan): void;
   /** Answers are dated as this says from now on, by their request's number; `undefined` leaves the service's own date. */
   dateBy(date: (number: number) => string | undefined): void;
-  /** No more faults, and connections are accepted again. */
+  /** Waits until a request is held; the test that asks says how long it may take. */
+  untilHeld(): Promise<void>;
+  /** No more faults: connections are accepted again, and requests that are held go on. */
   heal(): Promise<void>;
   close(): Promise<void>;
 }
@@ -72,6 +74,9 @@ export async function startFaultProxy(
   // Every request in flight listens.
   setMaxListeners(0, closing.signal);
   let choose = createFaultChoice([]);
+  const gate = new EventEmitter();
+  setMaxListeners(0, gate);
+  let held = 0;
   let readDate: (number: number) => string | undefined = () => undefined;
   let requests = 0;
   let reached = 0;
@@ -114,6 +119,12 @@ export async function startFaultProxy(
       note();
       return await answerAlone(fault, request.socket, response, readDate(number));
     }
+    if (fault?.kind === 'hold') {
+      note();
+      await hold();
+      // Whoever asked was killed meanwhile, or gave up.
+      if (request.socket.destroyed) return;
+    }
     reached += 1;
     const answer = redate(await forward(request, body), readDate(number));
     const { date } = answer.headers;
@@ -122,6 +133,16 @@ export async function startFaultProxy(
     if (fault && (broken || breaksConnection(fault))) note();
     if (fault && breaksConnection(fault)) await sendBroken(fault, answer, response, closing.signal);
     else sendWhole(broken ?? answer, response);
+  }
+
+  async function hold(): Promise<void> {
+    held += 1;
+    gate.emit('held');
+    try {
+      await once(gate, 'open', { signal: closing.signal });
+    } finally {
+      held -= 1;
+    }
   }
 
   async function answerAlone(
@@ -177,8 +198,12 @@ export async function startFaultProxy(
     dateBy(date) {
       readDate = date;
     },
+    async untilHeld() {
+      if (held === 0) await once(gate, 'held', { signal: closing.signal });
+    },
     async heal() {
       follow([]);
+      gate.emit('open');
       await listen(port);
     },
     async close() {
