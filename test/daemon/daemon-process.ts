@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, vi } from 'vitest';
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { listFiles, MAIN, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
 import { listChildren, readEnvironment } from '../support/processes.ts';
 import { hasEnded } from '../support/server-process.ts';
@@ -56,6 +57,8 @@ export function startDaemonProcess(cwd: string, env: Readonly<Record<string, str
 
 export interface DaemonPlace {
   readonly service: TestService;
+  /** In front of the service, for all daemons and their runs; each test finds it open. */
+  readonly gate: FaultProxy;
   /** Of this test. */
   readonly cwd: string;
   /** @param settings beside those of the service */
@@ -65,16 +68,22 @@ export interface DaemonPlace {
 /** A service for the file, a folder for each test, and daemons in it that end with it. To be called outside of any test. */
 export function useDaemonPlace(): DaemonPlace {
   let service: TestService;
+  let gate: FaultProxy;
   let folder: Awaited<ReturnType<typeof makeFolder>>;
   const daemons: DaemonProcess[] = [];
   beforeAll(async () => {
     service = await startService(['--generate', '1', '--generate-rows', '300']);
+    gate = await startFaultProxy(service.url);
   });
-  afterAll(async () => await service.stop());
+  afterAll(async () => {
+    await gate.close();
+    await service.stop();
+  });
   beforeEach(async () => {
     folder = await makeFolder();
   });
   afterEach(async () => {
+    await gate.heal();
     for (const daemon of daemons.splice(0)) await daemon.end();
     await folder.remove();
   });
@@ -82,11 +91,14 @@ export function useDaemonPlace(): DaemonPlace {
     get service() {
       return service;
     },
+    get gate() {
+      return gate;
+    },
     get cwd() {
       return folder.path;
     },
     start(settings = {}) {
-      const daemon = startDaemonProcess(folder.path, { ...service.env, ...settings });
+      const daemon = startDaemonProcess(folder.path, { ...service.env, FLOWDROP_API_URL: gate.url, ...settings });
       daemons.push(daemon);
       return daemon;
     },

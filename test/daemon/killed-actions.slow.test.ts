@@ -12,6 +12,7 @@ import type { ActionName } from '../../src/daemon/web/action-path.ts';
 import type { ActionAnswer, ActionFields } from '../../src/daemon/web/api-shape.ts';
 import type { ActionEntry } from '../../src/state/action-log.ts';
 import type { RunEntry } from '../../src/state/run-entry.ts';
+import { holdFrom } from '../support/fault-plan.ts';
 import { flowdrop, listFiles } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { listChildren, untilEnded } from '../support/processes.ts';
@@ -22,8 +23,6 @@ const JOB = 'nightly';
 const LOST = '2026-01-05';
 /** Actions that no process carries out: they are over within the daemon. */
 const WITHIN: readonly ActionName[] = ['stop', 'reload'];
-/** Slow enough that a run is still going on when it is to be stopped. */
-const SLOW = { FLOWDROP_REQUESTS_PER_SECOND: '0.5' };
 
 const place = useDaemonPlace();
 
@@ -33,10 +32,12 @@ it('a daemon that is killed in any action leaves nothing half done, says what wa
     reports: 'reports:\n  - template: flow\n    to: [desk@example.com]',
     schedule: 'schedule:\n  cron: "0 12 * * *"\n  timezone: Etc/UTC\n  retry: 10m',
   });
-  const first = place.start(SLOW);
+  place.gate.follow(holdFrom(1));
+  const first = place.start();
   await first.until('started');
   await killIn(first, 'stop', {});
-  const second = place.start(SLOW);
+  place.gate.follow(holdFrom(1));
+  const second = place.start();
   await expectKnown(second, 'stop');
   // Its tick is owed, whether the run heard of the stop or not. A run of the schedule that dies has a retry to ask for.
   const started = await second.until('started', { reason: 'catch-up' });
@@ -78,7 +79,7 @@ it('a daemon that is killed in any action leaves nothing half done, says what wa
   expect(mails.length).toBeLessThanOrEqual(3);
 }, 300_000);
 
-/** Asks for it, and kills the daemon while it is done. Resolves when no process of it goes on. */
+/** Asks for it, and kills the daemon while it is done. Resolves when no process of it goes on: runs that were held go on to their end. */
 async function killIn(daemon: DaemonProcess, action: ActionName, fields: ActionFields): Promise<void> {
   const pid = daemon.child.pid ?? 0;
   await daemon.until('scheduled');
@@ -97,6 +98,7 @@ async function killIn(daemon: DaemonProcess, action: ActionName, fields: ActionF
   const exit = once(daemon.child, 'exit');
   daemon.child.kill('SIGKILL');
   await exit;
+  await place.gate.heal();
   await untilEnded(children, 60_000);
 }
 

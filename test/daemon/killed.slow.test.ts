@@ -3,10 +3,11 @@
  * listen. Orderly stops are in `start.slow.test.ts`; two daemons in `shared-ticks.external.test.ts`.
  */
 import { once } from 'node:events';
-import { join } from 'node:path';
-import { beforeEach, expect, it, vi } from 'vitest';
-import { listFiles, readJson } from '../support/flowdrop.ts';
+import { beforeEach, expect, it } from 'vitest';
+import { holdFrom } from '../support/fault-plan.ts';
+import { listFiles } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
+import { createMovedClock } from '../support/moved-clock.ts';
 import { listRunning, untilEnded } from '../support/processes.ts';
 import { type DaemonProcess, findRun, listMails, useDaemonPlace } from './daemon-process.ts';
 
@@ -28,32 +29,32 @@ async function kill({ child }: DaemonProcess): Promise<void> {
 
 const listManifests = async () => (await listFiles(cwd)).filter((name) => name.endsWith('manifest.json'));
 
-/** Waits until the run has begun to ask: its engine has the lock of the job by then. */
-const untilAsking = async () =>
-  await vi.waitFor(
-    async () =>
-      expect(await readJson(join(cwd, '.flowdrop', 'nightly', 'progress.json'))).toMatchObject({
-        requests: expect.toSatisfy((requests: number) => requests > 0),
-      }),
-    { timeout: 30_000, interval: 50 },
-  );
+/** A run that waits for its first page: its engine has the lock of the job by then. */
+async function startHeld(): Promise<{ readonly daemon: DaemonProcess; readonly run: number }> {
+  place.gate.follow(holdFrom(1));
+  const daemon = place.start();
+  const started = await daemon.until('started');
+  const run = await findRun(daemon.child.pid ?? 0, String(started['run']));
+  await place.gate.untilHeld();
+  return { daemon, run };
+}
 
 it('a daemon that is killed leaves its run alone, and the next one finds it going on and tries again', async () => {
   await writeJob(cwd, { reports: REPORTS, schedule: SCHEDULE });
-  const first = place.start({ FLOWDROP_REQUESTS_PER_SECOND: '0.15' });
-  const started = await first.until('started');
-  const run = await findRun(first.child.pid ?? 0, String(started['run']));
-  await untilAsking();
+  const { daemon: first, run } = await startHeld();
   await kill(first);
   expect(await listRunning([run])).toEqual([run]);
-  const second = place.start({ FLOWDROP_REQUESTS_PER_SECOND: '200' });
+  const clock = await createMovedClock(cwd, Date.now());
+  const second = place.start(clock.env);
   await second.until('finished', { job: 'nightly', outcome: 'active', code: 4 });
   await second.until('retry-planned', { job: 'nightly' });
+  await place.gate.heal();
   await untilEnded([run], 60_000);
   // The run that nobody waited for has done all of its work.
   expect(await listManifests()).toHaveLength(1);
   expect(await listMails(cwd, /^To: desk@example\.com/m)).toHaveLength(1);
-  await second.until('finished', { job: 'nightly', outcome: 'done' }, 1);
+  await clock.moveTo(clock.now() + 60_000, second.child.pid);
+  await second.until('finished', { job: 'nightly', outcome: 'done' });
   expect(await listManifests()).toHaveLength(1);
   expect((await listFiles(cwd)).filter((name) => name.includes('/history/'))).toEqual([]);
   expect(await listMails(cwd, /^To: desk@example\.com/m)).toHaveLength(1);
@@ -61,10 +62,7 @@ it('a daemon that is killed leaves its run alone, and the next one finds it goin
 
 it('a run that does not listen is killed before ten seconds are over, and is owed at the next start', async () => {
   await writeJob(cwd, { reports: REPORTS, schedule: SCHEDULE });
-  const first = place.start({ FLOWDROP_REQUESTS_PER_SECOND: '0.15' });
-  const started = await first.until('started');
-  const run = await findRun(first.child.pid ?? 0, String(started['run']));
-  await untilAsking();
+  const { daemon: first, run } = await startHeld();
   // A stopped process takes no signal but the last one.
   process.kill(run, 'SIGSTOP');
   const begun = performance.now();
@@ -74,7 +72,8 @@ it('a run that does not listen is killed before ten seconds are over, and is owe
   expect(performance.now() - begun).toBeGreaterThan(8_500);
   expect(performance.now() - begun).toBeLessThan(10_000);
   expect(await listRunning([run])).toEqual([]);
-  const second = place.start({ FLOWDROP_REQUESTS_PER_SECOND: '200' });
+  await place.gate.heal();
+  const second = place.start();
   expect(await second.until('started')).toMatchObject({ reason: 'catch-up' });
   await second.until('finished', { outcome: 'done' });
   expect(await listManifests()).toHaveLength(1);

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import type { DropDetail } from '../../src/daemon/web/api-shape.ts';
 import type { RunEntry } from '../../src/state/run-entry.ts';
+import { holdFrom } from '../support/fault-plan.ts';
 import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { readResidentMb } from '../support/processes.ts';
@@ -137,15 +138,16 @@ it('a broken file keeps the old job, also over a restart, and runs go through', 
 
 it('SIGTERM ends a daemon with a run in flight below ten seconds, and the next start goes on to a sealed date', async () => {
   await writeJob(cwd, { reports: '', schedule: SCHEDULE });
-  // A request in four seconds: the run cannot have ended.
-  const first = place.start({ FLOWDROP_REQUESTS_PER_SECOND: '0.25' });
-  await first.until('started');
+  place.gate.follow(holdFrom(1));
+  const first = place.start();
+  await place.gate.untilHeld();
   const begun = performance.now();
   const exit = once(first.child, 'exit');
   first.child.kill('SIGTERM');
   expect(await exit).toEqual([0, null]);
   expect(performance.now() - begun).toBeLessThan(10_000);
   expect(await listManifests()).toEqual([]);
+  await place.gate.heal();
   const second = place.start();
   await second.until('finished', { outcome: 'done' });
   expect(await listManifests()).toHaveLength(1);
@@ -157,7 +159,8 @@ it('a run that is killed has died, is alerted, and is tried again', async () => 
     reports: 'alerts:\n  to: [ops@example.com]',
     schedule: 'schedule:\n  cron: "0 12 * * *"\n  retry: 1m',
   });
-  const { child, lines, until } = place.start({ FLOWDROP_REQUESTS_PER_SECOND: '0.25' });
+  place.gate.follow(holdFrom(1));
+  const { child, lines, until } = place.start();
   const started = await until('started', { job: 'second' });
   process.kill(await findRun(child.pid ?? 0, String(started['run'])), 'SIGKILL');
   await until('finished', { job: 'second', outcome: 'died', signal: 'SIGKILL' });
