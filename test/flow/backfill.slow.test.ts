@@ -8,6 +8,8 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { useCleanups } from '../support/cleanups.ts';
+import { holdFrom } from '../support/fault-plan.ts';
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { type Finished, flowdrop, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
@@ -21,6 +23,21 @@ async function start(args: readonly string[]): Promise<TestService> {
   const service = await startService(args);
   cleanups.push(() => service.stop());
   return service;
+}
+
+/** In front of the service: a run gets the pages before this one, and waits for it. */
+async function startGate(service: TestService, page: number): Promise<FaultProxy> {
+  const gate = await startFaultProxy(service.url, holdFrom(page));
+  cleanups.push(() => gate.close());
+  return gate;
+}
+
+/** Waits until a run stands at the gate and has staged something: pages are asked for before those in front are staged. */
+async function untilStaged(gate: FaultProxy, cwd: string): Promise<void> {
+  await gate.untilHeld();
+  const progress = join(cwd, '.flowdrop/nightly/progress.json');
+  const countPages = async () => (JSON.parse(await readFile(progress, 'utf8')) as { readonly pages: number }).pages;
+  await expect.poll(() => countPages().catch(() => 0), { timeout: 60_000 }).toBeGreaterThan(0);
 }
 
 interface Worker {
@@ -115,19 +132,21 @@ describe('a backfill', () => {
 
   it('stops within two seconds of Ctrl-C, says how to go on, and goes on from there', async () => {
     const service = await start(SERVE);
-    const worker = await createWorker(service, { FLOWDROP_REQUESTS_PER_SECOND: '20' });
+    const gate = await startGate(service, 8);
+    const worker = await createWorker(service, { FLOWDROP_API_URL: gate.url });
     let stoppedAt = 0;
-    const stopped = await worker.run(['backfill'], (child) => {
-      const timer = setInterval(() => {
-        if (pagesOf(service) < 4) return;
-        clearInterval(timer);
-        stoppedAt = performance.now();
-        child.kill('SIGINT');
-      }, 5);
-    });
+    const stopped = await worker.run(
+      ['backfill'],
+      (child) =>
+        void untilStaged(gate, worker.cwd).then(() => {
+          stoppedAt = performance.now();
+          child.kill('SIGINT');
+        }),
+    );
     expect(performance.now() - stoppedAt).toBeLessThan(2_000);
     expect(stopped).toMatchObject({ code: 130, stderr: expect.stringContaining('Start the same command again') });
     const before = pagesOf(service);
+    await gate.heal();
     await worker.json(['backfill']);
     // Pages in flight when it stopped may have been answered in vain: up to twelve where answers are slow.
     expect(pagesOf(service)).toBeLessThanOrEqual(36 + 12);
@@ -136,22 +155,20 @@ describe('a backfill', () => {
 
   it('of a job that is being exported already ends with exit code 4', async () => {
     const service = await start(SERVE);
-    const worker = await createWorker(service, { FLOWDROP_REQUESTS_PER_SECOND: '20' });
-    let second: Promise<Finished> | undefined;
-    const first = await worker.run(['backfill'], () => {
-      const timer = setInterval(() => {
-        if (pagesOf(service) < 2) return;
-        clearInterval(timer);
-        second = worker.run(['backfill']);
-      }, 5);
-    });
+    const gate = await startGate(service, 3);
+    const worker = await createWorker(service, { FLOWDROP_API_URL: gate.url });
+    const running = worker.run(['backfill']);
+    await gate.untilHeld();
+    const second = await worker.run(['backfill']);
+    await gate.heal();
+    const first = await running;
     expect(first.code, first.stderr).toBe(0);
-    expect(await second).toMatchObject({
+    expect(second).toMatchObject({
       code: 4,
       stderr: expect.stringMatching(/RUN_ACTIVE: `flowdrop backfill .*Wait for it, or stop it/s),
     });
     // The engine's own words for it, which nobody can use.
-    expect((await second)?.stderr).not.toContain('Cannot lock');
+    expect(second.stderr).not.toContain('Cannot lock');
   });
 
   it('of dates that have not come is refused by name, with what is allowed', async () => {
@@ -203,14 +220,10 @@ describe('a date that left the lookback while it was staged', () => {
   it('is told as expired by the next run, when nothing was ever sealed and on an empty disk too', async () => {
     const day = ['--generate-rows', '600', '--row-limit', '50'];
     const early = await start(['--generate', '1', '--as-of', '2026-11-06T02:00:00Z', ...day]);
-    const worker = await createWorker(early, { FLOWDROP_REQUESTS_PER_SECOND: '20' });
-    const stopped = await worker.run(['run'], (child) => {
-      const timer = setInterval(() => {
-        if (pagesOf(early) < 5) return;
-        clearInterval(timer);
-        child.kill('SIGINT');
-      }, 5);
-    });
+    const gate = await startGate(early, 8);
+    const worker = await createWorker(early, { FLOWDROP_API_URL: gate.url });
+    const stop = (child: ChildProcess) => void untilStaged(gate, worker.cwd).then(() => child.kill('SIGINT'));
+    const stopped = await worker.run(['run'], stop);
     expect(stopped.code, stopped.stderr).toBe(130);
     const document = join(worker.cwd, 'drops/_flowdrop/trades/condition.json');
     expect(JSON.parse(await readFile(document, 'utf8'))).toMatchObject([{ date: '2026-11-05', condition: 'pending' }]);
@@ -235,14 +248,9 @@ describe('a date that left the lookback while it was staged', () => {
   it('is told as expired from the store alone', async () => {
     const day = ['--generate-rows', '600', '--row-limit', '50'];
     const early = await start(['--generate', '1', '--as-of', '2026-11-06T02:00:00Z', ...day]);
-    const worker = await createWorker(early, { FLOWDROP_REQUESTS_PER_SECOND: '20' });
-    await worker.run(['run'], (child) => {
-      const timer = setInterval(() => {
-        if (pagesOf(early) < 2) return;
-        clearInterval(timer);
-        child.kill('SIGKILL');
-      }, 5);
-    });
+    const gate = await startGate(early, 3);
+    const worker = await createWorker(early, { FLOWDROP_API_URL: gate.url });
+    await worker.run(['run'], (child) => void gate.untilHeld().then(() => child.kill('SIGKILL')));
     await rm(join(worker.cwd, '.flowdrop'), { recursive: true });
     const late = await start(['--generate', '1', '--as-of', '2026-11-26T02:00:00Z', ...day]);
     const job = await writeJob(worker.cwd, { reports: '' });
@@ -255,18 +263,14 @@ describe('a date that left the lookback while it was staged', () => {
     const port = await findPort();
     const day = ['--generate-rows', '600', '--row-limit', '50', '--port', String(port)];
     const early = await startService(['--generate', '1', '--as-of', '2026-11-06T02:00:00Z', ...day]);
-    const worker = await createWorker(early, { FLOWDROP_REQUESTS_PER_SECOND: '20' });
-    await worker.run(['run'], (child) => {
-      const timer = setInterval(() => {
-        if (pagesOf(early) < 5) return;
-        clearInterval(timer);
-        child.kill('SIGKILL');
-      }, 5);
-    });
+    const gate = await startGate(early, 8);
+    const worker = await createWorker(early, { FLOWDROP_API_URL: gate.url });
+    await worker.run(['run'], (child) => void untilStaged(gate, worker.cwd).then(() => child.kill('SIGKILL')));
+    await gate.heal();
     const staged = pagesOf(early);
     await early.stop();
     const late = await start(['--generate', '1', '--as-of', '2026-11-26T02:00:00Z', ...day]);
-    const env = { FLOWDROP_API_URL: late.url, FLOWDROP_REQUESTS_PER_SECOND: '200' };
+    expect(late.url).toBe(early.url);
     const none = await worker.run(['backfill', '--seal-degraded', '--from', '2026-11-24', '--to', '2026-11-25']);
     expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('NOTHING_STAGED') });
     const sealed = await worker.run(['backfill', '--seal-degraded', '--json']);
@@ -283,7 +287,6 @@ describe('a date that left the lookback while it was staged', () => {
     expect(JSON.parse(conditions)).toContainEqual(
       expect.objectContaining({ date: '2026-11-05', condition: 'degraded' }),
     );
-    expect(env.FLOWDROP_API_URL).toBe(early.url);
   });
 });
 

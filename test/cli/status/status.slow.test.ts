@@ -2,7 +2,6 @@
  * `flowdrop status` of dates that are not sealed: what a failed run and the store's `condition.json` make known. And how the
  * last run ended, whatever it came to.
  */
-import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,6 +9,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { statusSchema } from '../../../src/daemon/documents.ts';
 import { useCleanups } from '../../support/cleanups.ts';
+import { holdFrom } from '../../support/fault-plan.ts';
+import { startFaultProxy } from '../../support/fault-proxy.ts';
 import { flowdrop, KEY, listFiles, startService, type TestService } from '../../support/flowdrop.ts';
 import { writeJob } from '../../support/jobs.ts';
 
@@ -127,19 +128,14 @@ describe('the end of the last run', () => {
 
   it('is that it was stopped, after a signal', async () => {
     const { cwd, job } = await makeWorker();
-    const progress = stateOf(cwd, 'progress.json');
-    let child: ChildProcess | undefined;
-    const stopped = flowdrop(['run', job], {
+    const gate = await startFaultProxy(service.url, holdFrom(1));
+    cleanups.push(() => gate.close());
+    const stopped = await flowdrop(['run', job], {
       cwd,
-      // So slow that it is at work when the signal comes.
-      env: { ...service.env, FLOWDROP_REQUESTS_PER_SECOND: '0.1' },
-      onStart: (started) => {
-        child = started;
-      },
+      env: { ...service.env, FLOWDROP_API_URL: gate.url },
+      onStart: (child) => void gate.untilHeld().then(() => child.kill('SIGINT')),
     });
-    await expect.poll(() => existsSync(progress), { timeout: 60_000 }).toBe(true);
-    child?.kill('SIGINT');
-    expect((await stopped).code).toBe(130);
+    expect(stopped.code).toBe(130);
     expect(await status(cwd, job)).toMatch(/\nlast run \d+ s ago: stopped\nlast success none on record\n/);
     expect(await readDocument(cwd, job)).toMatchObject({ last_end: { outcome: 'interrupted' } });
   });
