@@ -10,6 +10,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { AlertPayload } from '../../src/alert/webhook-payload.ts';
 import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
+import { holdFrom } from '../support/fault-plan.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
 import { type Finished, flowdrop, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
 
 const AS_OF = '2026-11-20T23:00:00Z';
@@ -57,10 +59,10 @@ async function writeJob(rest: string): Promise<void> {
 async function run(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
-  onStart: (child: ChildProcess) => void = () => {},
+  onStart?: (child: ChildProcess) => void,
 ): Promise<Finished> {
   return await flowdrop(args, {
-    ...{ cwd, onStart },
+    ...{ cwd, ...(onStart ? { onStart } : {}) },
     env: {
       ...service.env,
       FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${smtp.port}?tls=none`,
@@ -193,28 +195,13 @@ describe('a run', () => {
   });
 
   it('that is stopped tells nothing', async () => {
-    const slow = await startService(['--generate', '1', '--generate-rows', '300', '--as-of', AS_OF]);
+    const gate = await startFaultProxy(service.url, holdFrom(1));
     try {
-      const done = await flowdrop(['run', 'nightly'], {
-        cwd,
-        // At this pace the second request is far away.
-        env: {
-          ...slow.env,
-          FLOWDROP_REQUESTS_PER_SECOND: '0.01',
-          FLOWDROP_ALERT_WEBHOOK_URL: `${receiver.url}${HOOK_PATH}`,
-        },
-        onStart: (child) => {
-          const stop = () => child.kill('SIGINT');
-          expect
-            .poll(() => slow.requests.length, { timeout: 30_000 })
-            .toBeGreaterThan(0)
-            .then(stop, stop);
-        },
-      });
-      expect(done.code).toBe(130);
+      const stop = (child: ChildProcess) => void gate.untilHeld().then(() => child.kill('SIGINT'));
+      expect((await run(['run', 'nightly'], { FLOWDROP_API_URL: gate.url }, stop)).code).toBe(130);
       expect(sent()).toEqual([]);
     } finally {
-      await slow.stop();
+      await gate.close();
     }
   });
 
