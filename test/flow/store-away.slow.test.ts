@@ -8,12 +8,12 @@ import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import type { RunResult } from '../../src/state/run-result.ts';
 import { useCleanups } from '../support/cleanups.ts';
+import { holdFrom } from '../support/fault-plan.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
 import { type Finished, flowdrop, listFiles, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
 const DATES = ['2026-11-19', '2026-11-20'] as const;
-/** Slow enough that a run is not over when its first request has been seen. */
-const SLOWLY = { FLOWDROP_REQUESTS_PER_SECOND: '4' };
 const CHANGED = /STORE_CHANGED/;
 
 const { cleanups, folder } = useCleanups(afterEach);
@@ -65,15 +65,13 @@ it.each(['the first', 'a later'])(
     }
     const before = await place.listMails();
     const service = await serve(2);
-    const run = await flowdrop(['run', job], {
-      cwd,
-      env: { ...service.env, ...SLOWLY },
-      onStart: () =>
-        void expect
-          .poll(() => service.requests.length, { timeout: 60_000 })
-          .toBeGreaterThan(0)
-          .then(place.unmount),
-    });
+    const gate = await startFaultProxy(service.url, holdFrom(1));
+    cleanups.push(() => gate.close());
+    const running = flowdrop(['run', job], { cwd, env: { ...service.env, FLOWDROP_API_URL: gate.url } });
+    await gate.untilHeld();
+    await place.unmount();
+    await gate.heal();
+    const run = await running;
     expect(run.code, run.stderr).toBe(1);
     expect(run.stderr).toMatch(CHANGED);
     expect(await readdir(place.mount)).toEqual([]);
