@@ -10,11 +10,10 @@ import { beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
 import { runSchema, statusSchema } from '../../src/daemon/documents.ts';
 import { useCleanups } from '../support/cleanups.ts';
+import { holdFrom } from '../support/fault-plan.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
 import { flowdrop, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-
-/** Slow enough to be seen at work: the date has 12 pages. */
-const SLOW = { FLOWDROP_REQUESTS_PER_SECOND: '2' };
 
 let service: TestService;
 const { cleanups, folder } = useCleanups();
@@ -44,7 +43,10 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
   const job = await writeJob(cwd);
   const path = join(cwd, '.flowdrop', 'nightly', 'progress.json');
   let child: ChildProcess | undefined;
-  const env = { ...service.env, ...SLOW, FLOWDROP_RUN_ID: 'tick-1' };
+  // In the middle of the date, which has 12 pages.
+  const gate = await startFaultProxy(service.url, holdFrom(6));
+  cleanups.push(() => gate.close());
+  const env = { ...service.env, FLOWDROP_API_URL: gate.url, FLOWDROP_RUN_ID: 'tick-1' };
   const killed = flowdrop(['run', job], {
     cwd,
     env,
