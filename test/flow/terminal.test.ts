@@ -2,6 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, it } from 'vitest';
+import { startFaultProxy } from '../support/fault-proxy.ts';
 import { MAIN, makeFolder, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
@@ -15,10 +16,13 @@ const hasScript = spawnSync('script', ['--version']).status === 0;
 it.skipIf(!hasScript)(
   'log lines stand above the progress line of a run, one line each, and leave nothing of it',
   async () => {
-    // It answers 429 to most requests of the run, each of which is a line of the log.
     const service = await startService([
       ...['--generate', '1', '--generate-rows', '1200', '--row-limit', '200', '--as-of', '2026-11-20T23:00:00Z'],
-      ...['--requests-per-second', '2'],
+    ]);
+    // Each of these answers is a line of the log.
+    const front = await startFaultProxy(service.url, [
+      { on: 2, fault: { kind: 'status', status: 503, body: 'api' } },
+      { on: /^SELECT id,/, fault: { kind: 'status', status: 429, body: 'api' }, times: 2 },
     ]);
     const { path: cwd, remove } = await makeFolder();
     try {
@@ -28,7 +32,7 @@ it.skipIf(!hasScript)(
         PATH: process.env['PATH'] ?? '',
         TERM: 'xterm',
         ...service.env,
-        FLOWDROP_REQUESTS_PER_SECOND: '40',
+        FLOWDROP_API_URL: front.url,
       };
       const child = spawn('script', ['-qec', command, '/dev/null'], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'] });
       let text = '';
@@ -53,6 +57,7 @@ it.skipIf(!hasScript)(
       expect(screen.filter((line) => line.startsWith('Sealed 1 of 1 date(s)'))).toHaveLength(1);
     } finally {
       await remove();
+      await front.close();
       await service.stop();
     }
   },
