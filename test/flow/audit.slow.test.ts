@@ -78,13 +78,10 @@ describe('a sealed date whose rows move', () => {
       const run = async (at = Number.POSITIVE_INFINITY) => {
         killAt = at;
         asked = 0;
-        return await flowdrop(['run', job], {
-          cwd,
-          env,
-          onStart: (started) => {
-            child = started;
-          },
-        });
+        const onStart = (started: ChildProcess) => {
+          child = started;
+        };
+        return await flowdrop(['run', job], { cwd, env, ...(Number.isFinite(at) ? { onStart } : {}) });
       };
       const first = await run();
       expect(first.code, first.stderr).toBe(0);
@@ -172,7 +169,7 @@ describe('a sealed date whose rows move', () => {
       const onStart = (started: ChildProcess) => {
         child = started;
       };
-      return await flowdrop(['run', job], { cwd, env, onStart });
+      return await flowdrop(['run', job], { cwd, env, ...(at ? { onStart } : {}) });
     };
     const subjects = async (from: number) =>
       await Promise.all(
