@@ -66,6 +66,7 @@ export async function judgeLife(lived: Lived): Promise<Verdict> {
   const entries = (await readJson<Entry[]>(join(storeFolder, '_flowdrop/trades/condition.json'))) ?? [];
   let [equal, stale, lost] = [0, 0, 0];
   const drops = new Map<string, ReadonlySet<string>>();
+  const held = new Set<string>();
   for (const date of drawn.dates) {
     const folder = join(storeFolder, `_flowdrop/trades/session=${date}`);
     const manifest = await readJson<Sealed>(join(folder, 'manifest.json'));
@@ -84,6 +85,7 @@ export async function judgeLife(lived: Lived): Promise<Verdict> {
       continue;
     }
     drops.set(date, new Set(rows.map((row) => String(row['id']))));
+    if (manifest.held !== undefined) held.add(date);
     if (rows.length !== manifest.rows)
       problems.push(`${date}: ${rows.length} rows, and ${manifest.rows} in the manifest`);
     const names = drawn.job.source.columns.map(({ name }) => name).join();
@@ -94,7 +96,7 @@ export async function judgeLife(lived: Lived): Promise<Verdict> {
     else stale += 1;
   }
   problems.push(
-    ...judgeMoved(lived, drops),
+    ...judgeMoved(lived, drops, held),
     ...(await judgeLag(lived)),
     ...judgeRuns(runs),
     ...(await judgeMails(lived)),
@@ -102,9 +104,14 @@ export async function judgeLife(lived: Lived): Promise<Verdict> {
   return { problems, equal, stale, lost };
 }
 
-/** A row that has another date now is in the drop of that date alone. */
-function judgeMoved({ drawn, versions }: Lived, drops: ReadonlyMap<string, ReadonlySet<string>>): readonly string[] {
+/** A row that has another date now is in the drop of that date alone, unless its old date is held with all that it had. */
+function judgeMoved(
+  { drawn, versions }: Lived,
+  drops: ReadonlyMap<string, ReadonlySet<string>>,
+  held: ReadonlySet<string>,
+): readonly string[] {
   return drawn.dates.flatMap((date) => {
+    if (held.has(date)) return [];
     const now = versions(date).at(-1)?.rows;
     const gone = [...(drops.get(date) ?? [])].filter((id) => !now?.has(id));
     return [...drops].flatMap(([other, ids]) => {
