@@ -18,11 +18,11 @@ const QUERIES = chooseSize(16, 160);
 /** 13:00 in New York: what is from 12:45 on, or up to 13:00 fifteen days earlier, is hidden. */
 const MIDDAY = '2026-11-19T18:00:00Z';
 const HIDDEN = 'HIDDEN';
-/** The clock runs on during the test; no row lies in the minutes that it may pass over. */
+/** The clock runs on during the test; no row lies in the hour that it may pass over. */
 const NEWEST_SEEN = '2026-11-19 12:45:00';
-const OLDEST_HIDDEN_YOUNG = '2026-11-19 12:55:00';
+const OLDEST_HIDDEN_YOUNG = '2026-11-19 13:45:00';
 const NEWEST_HIDDEN_OLD = '2026-11-04 13:00:00';
-const OLDEST_SEEN = '2026-11-04 13:10:00';
+const OLDEST_SEEN = '2026-11-04 14:00:00';
 const LATEST_DATE = '2026-11-19';
 
 const [ALL, LATEST] = ['RawOptionTrades', 'RawOptionTradesMaxDateOnlyMV'] as const;
