@@ -67,8 +67,7 @@ const git = (...words: readonly string[]) => execFileSync('git', words, { cwd: R
 git('worktree', 'add', '--detach', tree);
 symlinkSync(join(REPO, 'node_modules'), join(tree, 'node_modules'));
 try {
-  const known = existsSync(RESULTS) ? readFileSync(RESULTS, 'utf8') : '# Faults that were put into `src`\n\n';
-  if (!existsSync(RESULTS)) writeFileSync(RESULTS, known);
+  const known = existsSync(RESULTS) ? readFileSync(RESULTS, 'utf8') : '';
   const tally = { caught: 0, survived: 0 };
   for (const fault of drawFaults()) {
     if (tally.caught + tally.survived >= runs) break;
@@ -77,6 +76,7 @@ try {
     const result = before?.slice(name.length + 4) ?? (await tryFault(fault));
     if (result === undefined) continue;
     tally[result.startsWith('caught') ? 'caught' : 'survived'] += 1;
+    if (!existsSync(RESULTS)) writeFileSync(RESULTS, '# Faults that were put into `src`\n\n');
     if (before === undefined) appendFileSync(RESULTS, `- ${name}: ${result}\n`);
     console.log(`${name}: ${result}`);
   }
