@@ -21,8 +21,8 @@ import {
   type TestService,
 } from '../support/flowdrop.ts';
 
-/** The last commit of the version before. A release moves it. */
-const BEFORE = '3a7d33b';
+/** The last landing: nothing was released before. A release moves it. */
+const BEFORE = 'aeac67b';
 const DATES = ['2026-11-16', '2026-11-17', '2026-11-18', '2026-11-19'];
 const ROWS = 400;
 const JOB = `name: nightly
@@ -140,10 +140,7 @@ it.skipIf(!hasHistory)(
 
     await expectFine('before', 'status', 'nightly');
     await expectFine('before', 'run', 'nightly');
-    // It counts fewer codes as sweeps, and cannot know that this version counts more; it finds nothing else.
-    const { stdout } = await act('before', ['verify', 'nightly']);
-    const named = [...stdout.matchAll(/the drop's rows in ([\w, ]+)/g)].map(([, columns]) => columns);
-    expect(new Set(named)).toEqual(new Set(['sweep_premium']));
+    await expectFine('before', 'verify', 'nightly');
     expect(await listMails()).toEqual(mails);
     await expectFine('now', 'run', 'nightly');
     await expectFine('now', 'verify', 'nightly');
