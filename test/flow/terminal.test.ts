@@ -2,7 +2,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, it } from 'vitest';
-import { startFaultProxy } from '../support/fault-proxy.ts';
 import { MAIN, makeFolder, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
@@ -16,13 +15,10 @@ const hasScript = spawnSync('script', ['--version']).status === 0;
 it.skipIf(!hasScript)(
   'log lines stand above the progress line of a run, one line each, and leave nothing of it',
   async () => {
+    // It answers 429 to most requests of the run, each of which is a line of the log.
     const service = await startService([
       ...['--generate', '1', '--generate-rows', '1200', '--row-limit', '200', '--as-of', '2026-11-20T23:00:00Z'],
-    ]);
-    // Each of these answers is a line of the log.
-    const front = await startFaultProxy(service.url, [
-      { on: 2, fault: { kind: 'status', status: 503, body: 'api' } },
-      { on: /^SELECT id,/, fault: { kind: 'status', status: 429, body: 'api' }, times: 2 },
+      ...['--requests-per-second', '2'],
     ]);
     const { path: cwd, remove } = await makeFolder();
     try {
@@ -32,7 +28,7 @@ it.skipIf(!hasScript)(
         PATH: process.env['PATH'] ?? '',
         TERM: 'xterm',
         ...service.env,
-        FLOWDROP_API_URL: front.url,
+        FLOWDROP_REQUESTS_PER_SECOND: '40',
       };
       const child = spawn('script', ['-qec', command, '/dev/null'], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'] });
       let text = '';
@@ -57,7 +53,6 @@ it.skipIf(!hasScript)(
       expect(screen.filter((line) => line.startsWith('Sealed 1 of 1 date(s)'))).toHaveLength(1);
     } finally {
       await remove();
-      await front.close();
       await service.stop();
     }
   },
