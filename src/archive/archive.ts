@@ -22,7 +22,7 @@ import type { Store } from '../store/store.ts';
 import type { AnswerTypes } from './archive-column.ts';
 import { type ArchiveServer, type ArchiveServerOptions, nameTables, openArchiveServer } from './archive-server.ts';
 import { NO_COST, type ReadCost, readCost, subtractCost } from './cost.ts';
-import { type Coverage, describeCoverage } from './coverage.ts';
+import { type Coverage, describeCoverage, type ShownTable } from './coverage.ts';
 import { openStoreFiles, type StoreFiles } from './drop-files.ts';
 import { assertSealed, type DatasetDrops, type ReadManifest } from './drops.ts';
 import { listNamed } from './named-columns.ts';
@@ -204,15 +204,14 @@ export class Archive {
     { format, path, isCounted = false }: ArchiveQuery,
   ): Promise<ArchiveAnswer> {
     const { views, files } = this.#parts;
-    const { lastSession, calendar, maxMemoryBytes } = this.#options;
+    const { maxMemoryBytes } = this.#options;
     // Above this limit the statement fails, so the machine does not run out of memory.
     const limits = { max_memory_usage: maxMemoryBytes, ...files.threads };
     const before = isCounted ? await readCost(engine) : NO_COST;
     const unbound = await views.show(engine, admitted, read);
     const bound = await this.#findBound(engine, admitted, read, limits);
     const shown = bound === undefined ? unbound : await views.show(engine, admitted, { ...read, bound });
-    const isNamed = listNamed(admitted);
-    const coverage = await this.#leaveOutEmpty(describeCoverage(shown, { lastSession, calendar, isNamed }));
+    const coverage = await this.#readCoverage(admitted, shown);
     const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
     await engine.command(describeStatement(admitted, format, path, limits));
     const after = isCounted ? await readCost(engine) : NO_COST;
@@ -226,10 +225,9 @@ export class Archive {
     read: Reading,
     { format, path }: ArchiveQuery,
   ): Promise<ArchiveAnswer> {
-    const { lastSession, calendar, signal } = this.#options;
+    const { signal } = this.#options;
     const shown = await describeShown(admitted, read);
-    const isNamed = listNamed(admitted);
-    const coverage = await this.#leaveOutEmpty(describeCoverage(shown, { lastSession, calendar, isNamed }));
+    const coverage = await this.#readCoverage(admitted, shown);
     // A wrong statement fails here, in the caller's words.
     const columns = await this.#parts.views.describeAnswer(engine, admitted, shown);
     const statement = nameTables(admitted, shown);
@@ -238,10 +236,11 @@ export class Archive {
     return { coverage, columns: isBinary(format) ? columns : [], cost: undefined };
   }
 
-  /** A date on which no row met the job's condition lacks in no answer. */
-  async #leaveOutEmpty(coverage: readonly Coverage[]): Promise<readonly Coverage[]> {
+  /** What the answer lacks; a date on which no row met the job's condition lacks in none. */
+  async #readCoverage(admitted: string, shown: readonly ShownTable[]): Promise<readonly Coverage[]> {
+    const { lastSession, calendar } = this.#options;
     return await Promise.all(
-      coverage.map(async (one) => {
+      describeCoverage(shown, { lastSession, calendar, isNamed: listNamed(admitted) }).map(async (one) => {
         if (one.missing.length === 0) return one;
         const { entries } = await readConditionDocument(this.#options.store, one.dataset);
         return { ...one, missing: one.missing.filter((date) => entries.get(date)?.condition !== 'empty') };

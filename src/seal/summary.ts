@@ -170,8 +170,8 @@ export async function finishSummary(path: string): Promise<void> {
   await writeFooter(path, { columns: [], sort: SUMMARY_SORT, keyValues: {} });
 }
 
-/** Differences that are told. */
-const MOST_DIFFERENCES = 3;
+/** Symbols named at most. */
+const MOST_NAMED = 3;
 
 /**
  * Describes the differences between a summary and its drop; empty if there are none. Both are read and compared here: the
@@ -192,7 +192,7 @@ export async function compareSummary(engine: Engine, dropPath: string, path: str
     const of = symbol === '' ? 'all symbols' : symbol;
     if (wrong.length > 0) differences.push(`the summary of ${of} differs from the drop's rows in ${wrong.join(', ')}`);
   }
-  return differences.slice(0, MOST_DIFFERENCES);
+  return differences.slice(0, MOST_NAMED);
 }
 
 type Sums = Readonly<Record<string, number | null>>;

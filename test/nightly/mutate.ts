@@ -99,7 +99,8 @@ function* drawFaults(): Generator<Fault> {
       const own = files.filter((file) => file.split('/')[1] === name);
       const faults = listFaults(draw(own)).filter(({ kind }) => kind !== lastKind);
       if (faults.length === 0) continue;
-      const fault = draw(faults.filter(({ kind }) => kind === draw(faults).kind).concat(draw(faults)));
+      const kind = draw([...new Set(faults.map((fault) => fault.kind))]);
+      const fault = draw(faults.filter((one) => one.kind === kind));
       lastKind = fault.kind;
       yield fault;
     }

@@ -94,13 +94,13 @@ export async function repairDate(
       );
     }
     if (job.audit === 'mirror') await assertGone(deps, job, sealed, now);
-    const kept = (manifest.kept ?? 0) > 0 ? await listKept(deps, job, now, drop, date) : [];
-    const moves = { sealed, now, moved: moved && mergeMoved(moved, kept), drop };
+    const keptCells = (manifest.kept ?? 0) > 0 ? await listKept(deps, job, now, drop, date) : [];
+    const moves = { sealed, now, moved: moved && mergeMoved(moved, keptCells), drop };
     const fetched = await forgetWhenBad(stage, () => fetchMoved(deps, job, stage, moves));
     const isKeeping = job.audit === 'repair' && job.source.kind === 'rows';
     const gone = isKeeping ? await keepGone(deps, stage, moves, fetched.plan, since) : 0;
     assertStillWhole(date, latestNow(context), source.lookbackDays?.(), firstSecondOf(manifest));
-    const keeps = isKeeping ? gone + fetched.keptBefore : 0;
+    const kept = isKeeping ? gone + fetched.keptBefore : 0;
     const { completed } = fetched;
     const result = await sealDate(context, job, stage, {
       file: draftStaged(deps, job, stage, path),
@@ -109,14 +109,14 @@ export async function repairDate(
       counted: completed,
       recount: describeRecount(completed),
       counts: completed.counts,
-      audit: { kept: keeps, ...fetched.carried },
+      audit: { kept, ...fetched.carried },
       requests: source.stats.requests - requestsBefore,
       startedAtMs,
       sealedAtMs: believedNow(context),
       restate: true,
       rowLimit: limits.rowLimit,
     });
-    return { ...result, kept: keeps, counts: completed.counts };
+    return { ...result, kept, counts: completed.counts };
   } finally {
     await rm(drop.path, { force: true });
     await stage.discard();

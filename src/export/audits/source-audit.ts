@@ -217,8 +217,7 @@ async function auditDate(
   };
   const moved = findMovedCells(before, now);
   const earlier = rule === 'mirror' ? describeEarlier(job, manifest) : undefined;
-  // A held date is released once the source has its rows again.
-  // Rows that are kept may be of another date since.
+  // A held date is released once the source has its rows again, and rows that are kept may be of another date since.
   const isSettled = held === undefined && !(kept > 0 && isStale);
   if (moved?.length === 0 && (isSettled || rule === 'report')) {
     return { record: judge(describeKept(kept, earlier)) };
@@ -237,9 +236,9 @@ async function auditDate(
   const repaired = await repairDate(context, source, allowed, sealed, now, moved, since);
   if (repaired.status === 'sealed-elsewhere') return { record: undefined };
   // What another replica answered meanwhile explains nothing of these counts: they are looked at again.
-  const isOf = findMovedCells(repaired.counts, now)?.length === 0 ? now : repaired.counts;
+  const provedBy = findMovedCells(repaired.counts, now)?.length === 0 ? now : repaired.counts;
   const judged = judge(repaired.doubt ?? describeKept(repaired.kept, why), repaired.manifest.revision);
-  const record = { ...judged, counts: hashCounts(isOf) };
+  const record = { ...judged, counts: hashCounts(provedBy) };
   if (repaired.status === 'unchanged') return { record };
   return { record, restated: describeSealedDate(context, repaired, source.stats.requests - requestsBefore) };
 }
