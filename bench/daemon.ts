@@ -10,8 +10,8 @@ import { formatTable } from '../src/cli/terminal/text-table.ts';
 import type { JobsDocument } from '../src/daemon/web/api-shape.ts';
 import { conditionKey, dropKey, manifestKey } from '../src/ledger/layout.ts';
 import { JobState } from '../src/state/job-state.ts';
-import type { RunEntry } from '../src/state/run-entry.ts';
 import { RunHistory } from '../src/state/run-history.ts';
+import type { RunRecord } from '../src/state/run-record.ts';
 import { type DaemonProcess, startDaemon, waitFor } from '../test/support/moved-daemon.ts';
 import { readResidentMb } from '../test/support/processes.ts';
 import { median, type RunBench, say } from './support/bench.ts';
@@ -103,33 +103,26 @@ async function makeJob(folder: string, name: string, sessions: readonly string[]
   const schedule = 'schedule:\n  cron: "0 3 * * *"\n  retry: off';
   await writeFile(join(folder, `${name}.yaml`), `name: ${name}\nsource:\n  api: historical\n${drop}\n${schedule}\n`);
   const state = join(folder, 'state');
-  const { lastRun, runs } = new JobState(state, name);
-  const at = new Date(nowMs).toISOString();
+  const { runs } = new JobState(state, name);
   const none = { requests: 480, retries: 0, rate_limited: 0, splits: 2, bytes: 900_000_000 };
   await mkdir(runs, { recursive: true });
-  // So that nothing is caught up.
-  await lastRun.write({
-    ...{ job: name, run_id: 'run-1', dataset: 'trades', store: 'drops', started_at: at, finished_at: at },
-    ...{ server_time: at, ...none, row_limit: 10_000, dates: [], audits: {}, held: [], open: {}, damaged: {} },
-    ...{ conditions: Object.fromEntries(sessions.map((date) => [date, 'available' as const])), expires: {} },
-    ...{ lost: [], gaps: [], new_gaps: [], accepted: [] },
-  });
   const history = new RunHistory(state, name);
-  for (const [index, date] of sessions.slice(-REMEMBERED_RUNS).entries()) {
-    const id = `${date.replaceAll('-', '')}T230000Z-${String(index).padStart(6, '0')}`;
-    const entry: RunEntry = {
+  const remember = async (date: string, time: string) => {
+    const at = `${date}T${time}Z`;
+    const id = `${at.replace(/[-:]|\.\d+/g, '')}-000000`;
+    const record: RunRecord = {
       ...{ id, run_id: id, job: name, command: 'run', args: ['run', name], reason: 'scheduled' },
-      ...{
-        process: { pid: 1, started: '1' },
-        started_at: `${date}T23:00:00.000Z`,
-        finished_at: `${date}T23:40:00.000Z`,
-      },
-      ...{ outcome: 'done', error: null, planned_pages: 465, pages: 467, rows: 7_000_000, ...none },
+      ...{ process: { pid: 1, started: '1' }, started_at: at, updated_at: at, finished_at: at, outcome: 'done' },
+      ...{ error: null, progress: null, planned_pages: 465, pages: 467, rows: 7_000_000, ...none },
       dates: [{ date, status: 'sealed', rows: 7_000_000, requests: 471, revision: 1 }],
+      has_open: false,
       reports: [{ report: 'flow', date, sent: 2, unsent: 0 }],
     };
-    await history.write(entry);
-  }
+    await history.write(record);
+  };
+  for (const date of sessions.slice(1 - REMEMBERED_RUNS)) await remember(date, '23:00:00.000');
+  // So that nothing is caught up.
+  await remember(...(new Date(nowMs).toISOString().slice(0, -1).split('T') as [string, string]));
 }
 
 /** Jobs with a date whose rows are known. Each look makes the daemon read one status more. */

@@ -121,7 +121,7 @@ function describeOpen({ open, named, finished_at: now }: RunResult): readonly st
 
 /** A clock conflict is printed once, not with every date. */
 function describeHeld({ held, clocks }: RunResult): readonly string[] {
-  const conflict = clocks?.conflict ?? undefined;
+  const conflict = clocks.conflict ?? undefined;
   const dates = held.map(({ date, reason }) => `${date}: held back, ${withoutSuffix(reason, `: ${conflict}`)}`);
   if (conflict !== undefined) {
     return [...dates, `The clocks differ: ${conflict}`, `  -> ${CLOCK_HINT}`];

@@ -8,8 +8,8 @@ import { formatInstant } from '../core/date-text.ts';
 import { Fault } from '../core/errors.ts';
 import { formatCount, formatDuration } from '../core/units.ts';
 import { listJobFiles, readJob } from '../job/job-folder.ts';
-import type { RunEntry } from '../state/run-entry.ts';
 import { RunHistory } from '../state/run-history.ts';
+import { type RunRecord, whyFailed } from '../state/run-record.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext } from './context.ts';
 import { formatTable } from './terminal/text-table.ts';
@@ -60,13 +60,14 @@ async function listNames(folder: string): Promise<readonly string[]> {
 }
 
 /** With what stopped it, or what the first of its dates failed with. */
-function describeOutcome({ outcome, error, dates }: RunEntry): string {
+function describeOutcome(run: RunRecord): string {
+  const { outcome } = run;
   if (outcome === null || outcome === 'done') return outcome ?? 'running';
-  const code = error?.code ?? dates.find((date) => date.error)?.error?.code;
+  const code = whyFailed(run)?.code;
   return code === undefined ? outcome : `${outcome}: ${code}`;
 }
 
-function describeRuns(entries: readonly RunEntry[], nowMs: number, width: number | undefined): string {
+function describeRuns(entries: readonly RunRecord[], nowMs: number, width: number | undefined): string {
   const columns = [
     ...[{ title: 'started' }, { title: 'command' }, { title: 'why' }, { title: 'outcome' }],
     ...[

@@ -20,7 +20,6 @@ import type { Job } from '../job/job.ts';
 import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
 import { actionLogOf, JobState, keptJobsOf } from '../state/job-state.ts';
-import { readProgress } from '../state/progress.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { assertStateFolder } from '../state/state-folder.ts';
 import type { ActionResult, CommandCall } from './command.ts';
@@ -113,10 +112,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
       coordinator,
     },
     files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, checkSql, log }),
-    async lastRunAt({ name }) {
-      const last = await new JobState(stateDir, name).lastRun.read();
-      return last && Date.parse(last.started_at);
-    },
+    lastRunAt: async ({ name }) => await new RunHistory(stateDir, name).lastRunAt(),
     readCalendar: () => openers.readCalendar(),
     hasAlerts: ({ alerts, events, reports }) =>
       alerts.to.length > 0 ||
@@ -135,13 +131,12 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
       return await startRunProcess(commandOf(['--json', verb, path, ...options]), { runId, logFile, log });
     },
     async recordEnd(job, { runId, outcome, error, signal }) {
-      if (outcome === 'no-session') return;
       const ended =
         signal === undefined ? null : { code: 'ENDED_BY_SIGNAL', message: `The process was ended by ${signal}.` };
       await new RunHistory(stateDir, job).settle(runId, { outcome, error: error ?? ended }, clock.now());
     },
     history: new RunIndex(stateDir),
-    readProgress: async (job) => (await readProgress(new JobState(stateDir, job).progress, clock.now())) ?? null,
+    readRecord: async (job, runId) => await new RunHistory(stateDir, job).read(runId),
     watchFiles(onChange, signal) {
       opened.onHangup(onChange);
       watchFolder(globals.jobs, onChange, { clock, log, signal });

@@ -12,12 +12,13 @@ import type { Log } from '../core/log.ts';
 import { createRunId } from '../core/run-id.ts';
 import type { Job } from '../job/job.ts';
 import { settledAt } from '../plan/dates.ts';
+import type { RunRecord } from '../state/run-record.ts';
 import type { ChildCommands } from './child-commands.ts';
 import { type Coordinator, LEASE_MS, RENEW_MS } from './coordinator.ts';
 import { createEffects } from './effects.ts';
 import type { Ask, AskAnswer, DaemonEvent, Rules } from './event.ts';
 import type { FiledJob, JobFiles, JobFilesReading } from './job-files.ts';
-import type { DaemonView, RunRecord, RunView } from './job-view.ts';
+import type { DaemonView, EndedRun } from './job-view.ts';
 import type { RunIndex } from './run-index.ts';
 import type { RunProcess } from './run-process.ts';
 import { createState, type DaemonState, type DueRun, isBusy, isShared, viewJob } from './state.ts';
@@ -45,10 +46,11 @@ interface DaemonDeps {
   readonly hasAlerts: (job: Job) => boolean;
   readonly startRun: (filed: FiledJob, runId: string, due: Pick<DueRun, 'reason' | 'asked'>) => Promise<RunProcess>;
   /** Completes the record of a run with what only its parent process knows. Never rejects. */
-  readonly recordEnd: (job: string, run: RunRecord) => Promise<void>;
+  readonly recordEnd: (job: string, run: EndedRun) => Promise<void>;
+  /** What a run recorded so far; `undefined` if nothing. Never rejects. */
+  readonly readRecord: (job: string, runId: string) => Promise<RunRecord | undefined>;
   /** The runs that this machine remembers. */
   readonly history: Pick<RunIndex, 'of' | 'refresh'>;
-  readonly readProgress: (job: string) => Promise<RunView['progress']>;
   /** Calls `onChange` when the job files may have changed. */
   readonly watchFiles: (onChange: () => void, signal: AbortSignal) => void;
 }
@@ -111,7 +113,11 @@ export function createDaemon(deps: DaemonDeps): Daemon {
   const effects = createEffects({
     ...{ clock, log, timetable, coordinator, commands, unfinished, unsent, signal: stopping.signal },
     pathOf: (job) => state.jobs.get(job)?.filed.path ?? job,
-    recordEnd: deps.recordEnd,
+    readRecord: deps.readRecord,
+    async recordEnd(job, run) {
+      await deps.recordEnd(job, run);
+      await refreshRuns();
+    },
     onAnswer: (id, answer) => answers.set(id, answer),
     async startRun(due, runId) {
       const { job } = due;
@@ -177,10 +183,10 @@ export function createDaemon(deps: DaemonDeps): Daemon {
     await dispatch({ kind: 'beat', missed: timetable.findMissed() });
     await dispatch({ kind: 'beat-over' });
   }
-  async function readProgress(): Promise<void> {
+  async function readRecords(): Promise<void> {
     for (const [job, { run }] of state.jobs) {
       if (run?.phase !== 'running') continue;
-      await dispatch({ kind: 'progress-read', job, progress: await deps.readProgress(job) });
+      await dispatch({ kind: 'record-read', job, record: (await deps.readRecord(job, run.runId)) ?? null });
     }
   }
   async function renewClaims(): Promise<void> {
@@ -253,7 +259,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       deps.watchFiles(() => void reload(), stopping.signal);
       void repeat(BEAT_MS, beat);
       void repeat(RELOAD_MS, reload);
-      void repeat(PROGRESS_MS, readProgress);
+      void repeat(PROGRESS_MS, readRecords);
       if (coordinator) {
         void repeat(RENEW_MS, renewClaims);
         void repeat(LEASE_MS / 2, takeOver);

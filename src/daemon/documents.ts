@@ -1,13 +1,11 @@
 /**
- * The documents that the daemon reads from its children: output of `flowdrop --json status` and `flowdrop --json run`.
+ * The documents that the daemon reads from its children, which print them with `--json`.
  * The daemon loads neither store nor engine: all that it knows of a dataset comes from children. The schemas omit
  * unused fields and ignore unknown ones, so that a newer child may print more; and they keep only what is shown, because
  * the daemon holds the documents of all jobs for as long as it lives.
  */
 import { z } from 'zod';
 import { CONDITIONS, type Condition, isSealed } from '../plan/conditions.ts';
-import { runEndSchema } from '../state/run-end.ts';
-import { runProgressSchema } from '../state/run-progress.ts';
 
 /** Weeks whose dates the daemon keeps one by one. Of a dataset of ten years, the older dates are only counted. */
 export const KEPT_WEEKS = 53;
@@ -35,16 +33,9 @@ export const statusSchema = z
     dataset: z.string(),
     store: z.string(),
     dates: z.array(datedSchema),
-    /** End of the last run that finished its export, with any outcome. */
-    last_run: z.string().nullable(),
     /** When a run last ended without problems. */
     last_success: z.string().nullable(),
-    /** How the last run ended, even if it was cut short. */
-    last_end: runEndSchema.nullable(),
-    last_backfill: z.string().nullable(),
-    last_backfill_end: runEndSchema.nullable(),
     next_run: z.string().nullable(),
-    running: runProgressSchema.nullable(),
     /** How far the running session is staged. */
     staged: z.object({ date: z.string(), through: z.string(), rows: z.number() }).nullish(),
     /** Mailed reports in the store's archive, newest date first. */
@@ -61,34 +52,6 @@ export const statusSchema = z
     /** How many dates have each condition, of all. */
     date_counts: countConditions(dates),
   }));
-
-/** What a run prints at its end, as sums: the dates of a dataset of ten years are in the output of each of its runs. */
-export const runSchema = z
-  .object({
-    requests: z.number(),
-    retries: z.number(),
-    rate_limited: z.number(),
-    splits: z.number(),
-    bytes: z.number(),
-    dates: z.array(z.object({ status: z.string(), rows: z.number() })),
-    /** Dates that may be due but were held back; absent in documents of older versions. */
-    held: z.array(z.unknown()).default([]),
-    /** Dates whose last rows were too recent; absent in documents of older versions. */
-    open: z.record(z.string(), z.unknown()).default({}),
-    reports: z.array(z.unknown()),
-  })
-  .transform(({ dates, held, open, reports, ...totals }) => {
-    const sealed = dates.filter(({ status }) => status === 'sealed');
-    return {
-      ...totals,
-      sealed: sealed.length,
-      /** Of the sealed dates. */
-      rows: sealed.reduce((sum, { rows }) => sum + Math.max(0, rows), 0),
-      reports: reports.length,
-      /** Whether a date may be due that it could not seal yet. */
-      hasOpen: held.length > 0 || Object.keys(open).length > 0,
-    };
-  });
 
 /** What `flowdrop --json drop` prints. */
 export const dropSchema = z.object({
@@ -186,7 +149,6 @@ export type StatusDocument = z.infer<typeof statusSchema>;
 export type DropDocument = z.infer<typeof dropSchema>;
 export type Rows = z.infer<typeof rowsSchema>;
 export type PriceDocument = z.infer<typeof priceSchema>;
-export type RunSums = z.infer<typeof runSchema>;
 
 function countConditions(dates: readonly { readonly condition: Condition }[]): Readonly<Record<Condition, number>> {
   const counts = { available: 0, degraded: 0, pending: 0, missing: 0, empty: 0, expired: 0 };

@@ -5,10 +5,11 @@
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import type { RunRecord } from '../state/run-record.ts';
 import type { ChildCommands } from './child-commands.ts';
 import type { Coordinator } from './coordinator.ts';
 import type { AskAnswer, DaemonEvent, Effect } from './event.ts';
-import type { RunRecord } from './job-view.ts';
+import type { EndedRun } from './job-view.ts';
 import type { RunProcess, RunProcessEnd } from './run-process.ts';
 import type { DueRun, MissedTick } from './state.ts';
 import { killLate, type Stoppable } from './stop.ts';
@@ -26,7 +27,9 @@ interface EffectDeps {
   /** Starts the process of a run, from the job's current file. */
   readonly startRun: (due: DueRun, runId: string) => Promise<RunProcess>;
   /** Completes the record of a run with what only its parent process knows. Never rejects. */
-  readonly recordEnd: (job: string, run: RunRecord) => Promise<void>;
+  readonly recordEnd: (job: string, run: EndedRun) => Promise<void>;
+  /** What a run recorded; `undefined` if it recorded nothing. Never rejects. */
+  readonly readRecord: (job: string, runId: string) => Promise<RunRecord | undefined>;
   /** What a step says to what was asked. */
   readonly onAnswer: (id: string, answer: AskAnswer) => void;
   /** Path of the job file for child processes. */
@@ -40,15 +43,6 @@ interface Effects extends Stoppable {
   /** Waits for claims only. Never rejects. */
   carryOut(effects: readonly Effect[]): Promise<void>;
 }
-
-const NO_END: RunProcessEnd = {
-  outcome: 'died',
-  code: undefined,
-  signal: undefined,
-  result: undefined,
-  error: undefined,
-  hasSpoken: false,
-};
 
 export function createEffects(deps: EffectDeps): Effects {
   const { clock, log, timetable, coordinator, commands, unfinished, unsent, dispatch } = deps;
@@ -103,11 +97,14 @@ export function createEffects(deps: EffectDeps): Effects {
       dispatch({ kind: 'run-started', job, runId, logFile: process.logFile });
       end = await process.done;
     } catch (error) {
-      end = { ...NO_END, error: { code: 'START_FAILED', message: describeError(error) } };
+      end = { code: undefined, signal: undefined, error: { code: 'START_FAILED', message: describeError(error) } };
     }
     over.abort();
     processes.delete(job);
-    dispatch({ kind: 'run-ended', job, runId, end });
+    const record = await deps.readRecord(job, runId);
+    // A killed run has recorded no end: this process does.
+    const ended = record?.outcome === null || record?.outcome === 'died' ? undefined : record;
+    dispatch({ kind: 'run-ended', job, runId, end, record: ended });
   };
 
   const stopRun = (job: string) => {

@@ -2,11 +2,12 @@
 
 import { explainAbort } from '../core/process-end.ts';
 import { formatDuration } from '../core/units.ts';
-import type { RunRecord } from './job-view.ts';
+import { sumSealed } from '../state/run-record.ts';
+import type { EndedRun } from './job-view.ts';
 import type { NextState } from './next-state.ts';
 
 /** The error of a run that took longer than its job allows. */
-export function describeTimeout(timeoutMs: number): NonNullable<RunRecord['error']> {
+export function describeTimeout(timeoutMs: number): NonNullable<EndedRun['error']> {
   return {
     code: 'RUN_TIMED_OUT',
     message: `The run took longer than ${formatDuration(timeoutMs)}, its schedule.timeout, and was stopped.`,
@@ -15,7 +16,7 @@ export function describeTimeout(timeoutMs: number): NonNullable<RunRecord['error
 }
 
 /** For operators: the end of a run that could not report it itself. */
-export function describeEnd({ outcome, error, code, signal, logFile }: RunRecord): string {
+export function describeEnd({ outcome, error, code, signal, logFile }: EndedRun): string {
   const how = signal === undefined ? `ended with exit code ${code} without a message` : `was ended by ${signal}`;
   const what = outcome === 'timed-out' && error ? error.message : `The run ${how}.`;
   const hint = explainAbort({ code, signal });
@@ -23,8 +24,9 @@ export function describeEnd({ outcome, error, code, signal, logFile }: RunRecord
 }
 
 /** Failed and incomplete runs get a higher log level, so that they stand out from successful ones. */
-export function logEnd(log: NextState['log'], job: string, run: RunRecord): void {
-  const { outcome, code, signal, error, result, logFile } = run;
+export function logEnd(log: NextState['log'], job: string, run: EndedRun): void {
+  const { outcome, code, signal, error, record, logFile } = run;
+  const sealed = record && sumSealed(record);
   const line = {
     event: 'finished',
     job,
@@ -32,14 +34,16 @@ export function logEnd(log: NextState['log'], job: string, run: RunRecord): void
     outcome,
     code,
     signal,
-    error,
-    ...(result && { sealed: result.sealed, rows: result.rows, requests: result.requests, reports: result.reports }),
+    error: error ?? undefined,
+    sealed: sealed?.dates,
+    rows: sealed?.rows,
+    requests: record?.requests,
+    reports: record?.reports.length,
     logFile,
   };
   const text = `${job}: ${outcome}${error ? `: ${error.code}: ${error.message}` : ''}`;
   switch (outcome) {
     case 'done':
-    case 'no-session':
       log.info(line, text);
       return;
     case 'incomplete':

@@ -1,9 +1,10 @@
 /** The daemon's events and effects: the input and output of a step. Types only. */
 import type { Job, JobSchedule } from '../job/job.ts';
+import type { RunRecord } from '../state/run-record.ts';
 import type { Tick } from './coordinator.ts';
 import type { StatusDocument } from './documents.ts';
 import type { JobFilesReading } from './job-files.ts';
-import type { RunRecord, RunView } from './job-view.ts';
+import type { EndedRun, RunView } from './job-view.ts';
 import type { RunProcessEnd } from './run-process.ts';
 import type { AskedCommand, DueRun, MissedTick, OwedCause } from './state.ts';
 
@@ -31,8 +32,15 @@ export type DaemonEvent =
   | { readonly kind: 'run-started'; readonly job: string; readonly runId: string; readonly logFile: string | undefined }
   /** Awake time of the machine during the run, since the last such event. */
   | { readonly kind: 'run-worked'; readonly job: string; readonly runId: string; readonly ms: number }
-  | { readonly kind: 'run-ended'; readonly job: string; readonly runId: string; readonly end: RunProcessEnd }
-  | { readonly kind: 'progress-read'; readonly job: string; readonly progress: RunView['progress'] }
+  /** @property record what the run itself recorded of its end */
+  | {
+      readonly kind: 'run-ended';
+      readonly job: string;
+      readonly runId: string;
+      readonly end: RunProcessEnd;
+      readonly record: RunRecord | undefined;
+    }
+  | { readonly kind: 'record-read'; readonly job: string; readonly record: RunView['record'] }
   | { readonly kind: 'status-read'; readonly job: string; readonly document: StatusDocument }
   | { readonly kind: 'status-failed'; readonly job: string; readonly reason: string }
   /** Someone views a page: refreshes the dataset statuses that children report. */
@@ -86,7 +94,7 @@ export type Effect =
   | { readonly kind: 'stop-run'; readonly job: string }
   | { readonly kind: 'answer'; readonly id: string; readonly answer: AskAnswer }
   /** For the history of runs: what only the daemon knows of an end. */
-  | { readonly kind: 'record-end'; readonly job: string; readonly run: RunRecord }
+  | { readonly kind: 'record-end'; readonly job: string; readonly run: EndedRun }
   | { readonly kind: 'read-status'; readonly job: string }
   | {
       readonly kind: 'send-alert';

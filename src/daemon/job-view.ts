@@ -2,14 +2,14 @@
  * The daemon's public view: input of the status page, `/healthz` and `/metrics`. Types only. The loop fills it, the web
  * part reads it, and neither knows the other.
  */
-import type { RunEntry } from '../state/run-entry.ts';
-import type { RunSums, StatusDocument } from './documents.ts';
+import type { RunOutcome, RunRecord } from '../state/run-record.ts';
+import type { StatusDocument } from './documents.ts';
 
 /**
  * Why a run was started. `take-over`: the daemon that started it died. `gap`: no session today, but dates are pending.
  * `stage`: only stages the running session. `asked`: a person asked for it on the page.
  */
-export type RunReason = Exclude<RunEntry['reason'], 'hand'>;
+export type RunReason = Exclude<RunRecord['reason'], 'hand'>;
 
 export interface DaemonView {
   readonly version: string;
@@ -35,10 +35,8 @@ export interface JobView {
   /** When it began to wait for a free run place; milliseconds since the epoch. */
   readonly waitingSinceMs: number | undefined;
   readonly running: RunView | undefined;
-  /** Runs of this daemon, newest first; bounded. */
-  readonly finished: readonly RunRecord[];
   /** Runs that this machine remembers, newest first, without staging; bounded. */
-  readonly runs: readonly RunEntry[];
+  readonly runs: readonly RunRecord[];
   /** Why the current job file is not used; the job continues unchanged. */
   readonly fault: { readonly message: string; readonly sinceMs: number } | undefined;
   /** The last output of `flowdrop --json status`, and when it was read; `undefined` before the first. */
@@ -51,26 +49,23 @@ export interface RunView {
   readonly runId: string;
   readonly reason: RunReason;
   readonly startedAtMs: number;
-  /** Progress as the run last wrote it. */
-  readonly progress: StatusDocument['running'];
+  /** As the run last wrote it; null before its process did. */
+  readonly record: RunRecord | null;
 }
 
-/**
- * `no-session`: a tick on a day without a session, no process started. `timed-out`: took longer than its job allows.
- */
-export interface RunRecord {
+/** The end of a run as the daemon saw it. */
+export interface EndedRun {
   readonly runId: string;
   readonly reason: RunReason;
-  readonly startedAtMs: number;
   readonly finishedAtMs: number;
-  readonly outcome: NonNullable<RunEntry['outcome']> | 'no-session';
+  readonly outcome: RunOutcome;
   /** Exit code; `undefined` when a signal ended the run or no process was started. */
   readonly code: number | undefined;
   readonly signal: string | undefined;
-  /** What its `--json` output comes to; `undefined` when that was cut short. */
-  readonly result: RunSums | undefined;
-  /** Code and message of its failure, as printed. */
-  readonly error: { readonly code: string; readonly message: string; readonly hint?: string | undefined } | undefined;
+  /** What the run itself recorded; `undefined` if it recorded no end. */
+  readonly record: RunRecord | undefined;
+  /** Its failure, if it failed. */
+  readonly error: RunRecord['error'];
   /** Path of its log file. */
   readonly logFile: string | undefined;
 }

@@ -4,15 +4,15 @@
  */
 import { stat } from 'node:fs/promises';
 import { JobState } from '../state/job-state.ts';
-import type { RunEntry } from '../state/run-entry.ts';
 import { RunHistory } from '../state/run-history.ts';
+import type { RunRecord } from '../state/run-record.ts';
 
 /** Of a job: three weeks of nights with a run by hand now and then. Older ones are read when someone asks for them. */
 const KEPT_RUNS = 30;
 
 interface Known {
   readonly changedAtMs: number;
-  readonly runs: readonly RunEntry[];
+  readonly runs: readonly RunRecord[];
 }
 
 export class RunIndex {
@@ -24,7 +24,7 @@ export class RunIndex {
   }
 
   /** Newest first; empty before the first `refresh`. */
-  of(job: string): readonly RunEntry[] {
+  of(job: string): readonly RunRecord[] {
     return this.#jobs.get(job)?.runs ?? [];
   }
 
@@ -45,10 +45,11 @@ export class RunIndex {
     if (!folder) return undefined;
     const history = new RunHistory(this.#stateDir, job);
     const isSame = known?.changedAtMs === folder.mtimeMs;
+    const ended = new Map(known?.runs.flatMap((run) => (run.outcome === null ? [] : [[run.id, run] as const])));
     // A killed run leaves its folder as it was.
-    if (isSame && known.runs.every(({ outcome }) => outcome !== null)) return known;
+    if (isSame && known.runs.every(({ id }) => ended.has(id))) return known;
     const ids = isSame ? known.runs.map(({ id }) => id) : (await history.listIds()).slice(0, KEPT_RUNS);
-    const runs = await Promise.all(ids.map((id) => history.read(id)));
+    const runs = await Promise.all(ids.map(async (id) => ended.get(id) ?? (await history.read(id))));
     return { changedAtMs: folder.mtimeMs, runs: runs.filter((run) => run !== undefined) };
   }
 }

@@ -1,36 +1,27 @@
-/**
- * One run as a child process with its own log file. Its output is parsed with the
- * schemas of `documents.ts` and never trusted: invalid output counts as none.
- */
+/** One run as a child process with its own log file. What came of it is in its record; what it prints counts only where it failed without one. */
 import { open } from 'node:fs/promises';
 import { describeError } from '../core/errors.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import type { Log } from '../core/log.ts';
+import type { RunRecord } from '../state/run-record.ts';
 import { type ChildCommand, type ChildEnd, startProcess } from './child-process.ts';
-import { errorSchema, runSchema } from './documents.ts';
-import type { RunRecord } from './job-view.ts';
+import { errorSchema } from './documents.ts';
 
-export interface RunProcessEnd extends Pick<RunRecord, 'outcome' | 'code' | 'signal' | 'result' | 'error'> {
-  /** Whether it printed a JSON object or array: a process that failed without one has crashed. */
-  readonly hasSpoken: boolean;
+export interface RunProcessEnd {
+  /** Exit code; `undefined` when a signal ended it or no process was started. */
+  readonly code: number | undefined;
+  readonly signal: string | undefined;
+  /** The failure that it printed, or why it could not be started. */
+  readonly error: RunRecord['error'];
 }
 
 export interface RunProcess {
   readonly logFile: string | undefined;
-  /** Never rejects: a process that could not be started counts as died. */
+  /** Never rejects. */
   readonly done: Promise<RunProcessEnd>;
   stop(): void;
   kill(): void;
 }
-
-const OUTCOMES: Readonly<Record<number, RunRecord['outcome']>> = {
-  0: 'done',
-  1: 'failed',
-  2: 'usage',
-  3: 'incomplete',
-  4: 'active',
-  130: 'interrupted',
-};
 
 /** @param logFile path; if the file cannot be opened, the run has no log */
 export async function startRunProcess(
@@ -56,33 +47,12 @@ export async function startRunProcess(
   }
 }
 
-/** The outcome of a run from the end of its process and its output. Exported for tests. */
-export function readEnd({ code, signal, stdout }: Pick<ChildEnd, 'code' | 'signal' | 'stdout'>): RunProcessEnd {
-  const value = tryParseJson(stdout);
-  const result = runSchema.safeParse(value);
-  const error = errorSchema.safeParse(value);
-  return {
-    outcome: (code === undefined ? undefined : OUTCOMES[code]) ?? 'died',
-    code,
-    signal,
-    result: result.success ? result.data : undefined,
-    error: error.success ? error.data.error : findDateError(value),
-    hasSpoken: typeof value === 'object' && value !== null,
-  };
-}
-
-/** A run that failed for a date prints the error with the date. */
-function findDateError(value: unknown): RunProcessEnd['error'] {
-  const dates = (value as { dates?: unknown } | undefined)?.dates;
-  if (!Array.isArray(dates)) return undefined;
-  for (const date of dates) {
-    const parsed = errorSchema.safeParse(date);
-    if (parsed.success) return parsed.data.error;
-  }
-  return undefined;
+function readEnd({ code, signal, stdout }: ChildEnd): RunProcessEnd {
+  const said = errorSchema.safeParse(tryParseJson(stdout));
+  return { code, signal, error: said.data?.error ?? null };
 }
 
 function describeStartFailure(cause: unknown): RunProcessEnd {
   const error = { code: 'START_FAILED', message: `the run could not be started: ${describeError(cause)}` };
-  return { outcome: 'died', code: undefined, signal: undefined, result: undefined, error, hasSpoken: false };
+  return { code: undefined, signal: undefined, error };
 }

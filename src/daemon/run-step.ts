@@ -2,9 +2,10 @@
  * Waiting and active runs. Pure. Invariant: at most one run per job and `maxRuns` in total; `run-order.ts` chooses the
  * job for a free place. A run that takes longer than its job file allows is stopped.
  */
+import { type RunOutcome, whyFailed } from '../state/run-record.ts';
 import { describeTimeout, logEnd } from './end-text.ts';
 import type { DaemonEvent } from './event.ts';
-import type { RunRecord } from './job-view.ts';
+import type { EndedRun } from './job-view.ts';
 import type { NextState } from './next-state.ts';
 import { chooseNext } from './run-order.ts';
 import { chooseStaging, endStaging, listStaging } from './stage-step.ts';
@@ -18,7 +19,17 @@ import { admit, endAsked, endRun } from './tick-step.ts';
 const WORK_SLICE_MS = 60_000;
 
 /** Outcomes that a stop causes; any other outcome was reached before the stop took effect, and stands. */
-const CUT_SHORT: ReadonlySet<RunRecord['outcome']> = new Set(['interrupted', 'died', 'failed']);
+const CUT_SHORT: ReadonlySet<RunOutcome> = new Set(['interrupted', 'died', 'failed']);
+
+/** Exit codes, for a run that could not record its end. */
+const OUTCOMES: Readonly<Record<number, RunOutcome>> = {
+  0: 'done',
+  1: 'failed',
+  2: 'usage',
+  3: 'incomplete',
+  4: 'active',
+  130: 'interrupted',
+};
 
 /** Starts waiting runs while there are free places. */
 export function fillPlaces(turn: NextState): void {
@@ -50,7 +61,7 @@ function startRun(turn: NextState, due: DueRun): void {
       workedMs: 0,
       stop: undefined,
       logFile: undefined,
-      progress: null,
+      record: null,
     },
   });
   turn.do({ kind: 'start-run', due, runId });
@@ -108,40 +119,45 @@ export function stopRun(turn: NextState, name: string, why: NonNullable<RunningR
   if (run.isStarted) turn.do({ kind: 'stop-run', job: name });
 }
 
-export function noteEnd(turn: NextState, { job, runId, end }: Extract<DaemonEvent, { kind: 'run-ended' }>): void {
+export function noteEnd(
+  turn: NextState,
+  { job, runId, end, record }: Extract<DaemonEvent, { kind: 'run-ended' }>,
+): void {
   const run = findRun(turn, job, runId);
   const state = turn.job(job);
   if (!run || !state) return;
-  const { hasSpoken, ...came } = end;
-  const isTimedOut = run.stop === 'timeout' && CUT_SHORT.has(came.outcome);
+  const { code, signal } = end;
+  const came = record?.outcome ?? (code === undefined ? undefined : OUTCOMES[code]) ?? 'died';
+  const isTimedOut = run.stop === 'timeout' && CUT_SHORT.has(came);
   // Stopped before its handler existed: counts as interrupted, so it is not retried.
-  const outcome = isTimedOut ? 'timed-out' : run.stop && came.outcome === 'died' ? 'interrupted' : came.outcome;
-  const finished: RunRecord = {
-    ...came,
+  const outcome = isTimedOut ? 'timed-out' : run.stop && came === 'died' ? 'interrupted' : came;
+  const error = record ? whyFailed(record) : end.error;
+  const ended: EndedRun = {
     runId,
     reason: run.due.reason,
-    startedAtMs: run.startedAtMs,
     finishedAtMs: turn.nowMs,
     outcome,
-    error: isTimedOut ? describeTimeout(runTimeoutMs(state)) : came.error,
+    code,
+    signal,
+    record,
+    error: isTimedOut ? describeTimeout(runTimeoutMs(state)) : error,
     logFile: run.logFile,
   };
-  turn.do({ kind: 'record-end', job, run: finished });
+  turn.do({ kind: 'record-end', job, run: ended });
   if (run.due.reason === 'stage') {
     const { next } = state;
-    endStaging(turn, job, run, end.outcome === 'done' ? undefined : (end.error?.message ?? end.outcome));
+    endStaging(turn, job, run, came === 'done' ? undefined : (error?.message ?? came));
     turn.change(job, { next: undefined });
     if (next) admit(turn, next);
     return;
   }
-  logEnd(turn.log, job, finished);
+  logEnd(turn.log, job, ended);
   if (run.due.asked) {
-    endAsked(turn, run.due, finished);
+    endAsked(turn, run.due, ended);
     return;
   }
-  const isCrash = came.outcome === 'failed' && !hasSpoken;
-  const hasVanished = !run.stop && (isCrash || (came.outcome === 'died' && came.error === undefined));
-  endRun(turn, run.due, finished, isTimedOut || hasVanished);
+  const isCrash = (came === 'died' || came === 'failed') && !record && error === null;
+  endRun(turn, run.due, ended, isTimedOut || (!run.stop && isCrash));
 }
 
 /** Uses the time-out of the current job file. */

@@ -2,10 +2,10 @@
  * What the daemon knows about each job: its file, ticks and run, its unsent alerts, and the dataset status from its
  * children. Data and simple queries only. Only `step.ts` derives a new state from an old one.
  */
-import type { RunCommand } from '../state/run-entry.ts';
+import type { RunCommand } from '../state/run-record.ts';
 import type { StatusDocument } from './documents.ts';
 import type { FiledJob } from './job-files.ts';
-import type { JobView, RunReason, RunRecord, RunView } from './job-view.ts';
+import type { JobView, RunReason, RunView } from './job-view.ts';
 
 export interface DueRun {
   readonly job: string;
@@ -48,7 +48,7 @@ export interface RunningRun {
   /** Why it was asked to stop, if it was. */
   readonly stop: 'timeout' | 'asked' | undefined;
   readonly logFile: string | undefined;
-  readonly progress: RunView['progress'];
+  readonly record: RunView['record'];
 }
 
 export type OwedCause = 'died' | 'broken';
@@ -85,8 +85,6 @@ export interface DaemonJob {
   readonly owedTickMs: number | undefined;
   /** Ticks of a shared schedule that this daemon holds until they are settled. */
   readonly heldTicks: readonly number[];
-  /** Newest first. */
-  readonly finished: readonly RunRecord[];
   readonly alerts: Readonly<Record<OwedCause, OwedAlert | undefined>>;
   /** When it last began to stage the running session. */
   readonly stagedAtMs: number;
@@ -111,9 +109,6 @@ export interface DaemonState {
   readonly isStopping: boolean;
 }
 
-/** Runs shown per job: a night of runs every 15 minutes. */
-export const MAX_FINISHED = 50;
-
 export function createState(nowMs: number): DaemonState {
   return { jobs: new Map(), unusable: [], arrivals: [], beatAtMs: nowMs, isStopping: false };
 }
@@ -128,7 +123,6 @@ export function createJobState(filed: FiledJob): DaemonJob {
     retry: undefined,
     owedTickMs: undefined,
     heldTicks: [],
-    finished: [],
     alerts: { died: undefined, broken: undefined },
     stagedAtMs: Number.NEGATIVE_INFINITY,
     gapsAtMs: Number.NEGATIVE_INFINITY,
@@ -197,10 +191,8 @@ export function viewJob(
       runId: running.runId,
       reason: running.due.reason,
       startedAtMs: running.startedAtMs,
-      // Ignore progress that another run left behind.
-      progress: running.progress?.run_id === running.runId ? running.progress : null,
+      record: running.record,
     },
-    finished: state.finished,
     runs,
     fault: state.fault,
     status: state.status.shown,
@@ -219,7 +211,6 @@ export function viewUnusable(file: string, name: string, message: string, sinceM
     retryAtMs: undefined,
     waitingSinceMs: undefined,
     running: undefined,
-    finished: [],
     runs: [],
     fault: { message, sinceMs },
     status: undefined,

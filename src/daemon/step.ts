@@ -69,9 +69,9 @@ function take(turn: NextState, event: DaemonEvent): void {
       forgetRemoved(turn, event.job);
       fillPlaces(turn);
       break;
-    case 'progress-read': {
+    case 'record-read': {
       const run = turn.job(event.job)?.run;
-      if (run?.phase === 'running') turn.change(event.job, { run: { ...run, progress: event.progress } });
+      if (run?.phase === 'running') turn.change(event.job, { run: { ...run, record: event.record } });
       break;
     }
     case 'status-read':

@@ -6,18 +6,9 @@
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import { dropAlert, oweAlert } from './alert-step.ts';
 import { describeEnd } from './end-text.ts';
-import type { RunRecord } from './job-view.ts';
+import type { EndedRun } from './job-view.ts';
 import type { NextState } from './next-state.ts';
-import {
-  type DaemonJob,
-  type DueRun,
-  hasPending,
-  isBusy,
-  isShared,
-  isStaging,
-  MAX_FINISHED,
-  type MissedTick,
-} from './state.ts';
+import { type DaemonJob, type DueRun, hasPending, isBusy, isShared, isStaging, type MissedTick } from './state.ts';
 import { refreshStatus } from './status-step.ts';
 
 /** A status younger than this is good enough to decide whether dates are pending. */
@@ -27,7 +18,7 @@ const ORDER_PATIENCE_MS = 60_000;
 /** Ticks of jobs with the same scheduled time arrive within this, so that the one that expires first can go first. */
 const GATHER_MS = 100;
 /** Outcomes that a retry may fix. It cannot fix a wrong job file or an incomplete date, but a held-back or open one. */
-const RETRIED: readonly RunRecord['outcome'][] = ['failed', 'died', 'timed-out', 'active'];
+const RETRIED: readonly EndedRun['outcome'][] = ['failed', 'died', 'timed-out', 'active'];
 
 /** No daemon needs to run this tick any more. Does nothing if the tick is not held. */
 export function settleTick(turn: NextState, { job, tickMs }: DueRun): void {
@@ -136,18 +127,6 @@ export function decide(turn: NextState, name: string): void {
   }
   settleTick(turn, due);
   if (job.isRemoved) return;
-  addFinished(turn, name, {
-    runId: turn.rules.newRunId(),
-    reason: due.reason,
-    startedAtMs: turn.nowMs,
-    finishedAtMs: turn.nowMs,
-    outcome: 'no-session',
-    code: undefined,
-    signal: undefined,
-    result: undefined,
-    error: undefined,
-    logFile: undefined,
-  });
   turn.log.info({ event: 'no-session', job: name }, `${name}: no session on ${formatWallDate(due.tickMs)}`);
 }
 
@@ -155,9 +134,8 @@ export function decide(turn: NextState, name: string): void {
  * Handles the end of a run.
  * @param isUnsent it died without a stop by the daemon, or timed out, so it could not report its end
  */
-export function endRun(turn: NextState, due: DueRun, run: RunRecord, isUnsent: boolean): void {
+export function endRun(turn: NextState, due: DueRun, run: EndedRun, isUnsent: boolean): void {
   const { job: name } = due;
-  addFinished(turn, name, run);
   turn.change(name, { run: undefined });
   if (turn.isStopping) {
     // After a stop, another daemon takes over an interrupted run, or the next start catches it up; a completed one is
@@ -182,17 +160,15 @@ export function endRun(turn: NextState, due: DueRun, run: RunRecord, isUnsent: b
   }
   refreshStatus(turn, name);
   if (isUnsent) oweAlert(turn, name, 'died', describeEnd(run));
-  // The run ended by itself, so an earlier crash is over.
-  else if (run.outcome === 'done' || run.result) dropAlert(turn, name, 'died');
+  // The run came to its end, so an earlier crash is over.
+  else if (run.outcome === 'done' || run.record?.error === null) dropAlert(turn, name, 'died');
   if (next) admit(turn, next);
 }
 
 /** Handles the end of what a person asked for: a page shows it, so nobody is alerted, and it is not retried. */
-export function endAsked(turn: NextState, due: DueRun, run: RunRecord): void {
+export function endAsked(turn: NextState, due: DueRun, run: EndedRun): void {
   const { job: name } = due;
   const isWhole = due.asked?.command === 'run';
-  // Only a full run is one of the job's own.
-  if (isWhole) addFinished(turn, name, run);
   const { retry, next } = turn.job(name) ?? {};
   turn.change(name, { run: undefined, next: undefined });
   if (turn.isStopping) return;
@@ -225,14 +201,9 @@ export function keepNext(turn: NextState, { next }: DaemonJob, due: DueRun): voi
   if (older) settleTick(turn, older);
 }
 
-function addFinished(turn: NextState, name: string, run: RunRecord): void {
-  const finished = turn.job(name)?.finished ?? [];
-  turn.change(name, { finished: [run, ...finished].slice(0, MAX_FINISHED) });
-}
-
-function retryAt(turn: NextState, name: string, { outcome, finishedAtMs, result }: RunRecord): number | undefined {
+function retryAt(turn: NextState, name: string, { outcome, finishedAtMs, record }: EndedRun): number | undefined {
   const seconds = turn.job(name)?.filed.job.schedule?.retrySeconds ?? null;
-  if (seconds === null || !(RETRIED.includes(outcome) || result?.hasOpen)) return undefined;
+  if (seconds === null || !(RETRIED.includes(outcome) || record?.has_open)) return undefined;
   const atMs = finishedAtMs + seconds * 1000;
   return atMs < (turn.rules.nextTick(name) ?? 0) ? atMs : undefined;
 }

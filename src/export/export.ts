@@ -19,6 +19,7 @@ import { expires } from '../plan/lookback.ts';
 import type { HeldDate } from '../plan/witness.ts';
 import { discardStages, listStages } from '../stage/list.ts';
 import { addFailures } from '../state/failures.ts';
+import type { KnownDates } from '../state/known-dates.ts';
 import type { OnRunEvent, RunEvent } from '../state/run-events.ts';
 import type { DateResult, RunResult } from '../state/run-result.ts';
 import { addUnavailable } from '../state/unavailable.ts';
@@ -78,7 +79,7 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   const known = await withUnmatched(context, withoutMissing(plan, exported.results), start.before?.conditions);
   const end = { options, start, plan: known, startedAtMs };
   const { result, updated } = await concludeExport(context, job, { ...end, exported, splits });
-  await recordResult(context, result, { options, results: exported.results, plan });
+  await recordResult(context, result, exported.results, plan);
   if (isByHand(options) || exported.results.some(({ error }) => error && API_DOWN_CODES.has(error.code))) {
     return { result };
   }
@@ -90,7 +91,7 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
       ...{ ...end, exported: all, splits, before: updated },
       isTableCurrent: results.length === 0,
     });
-    await recordResult(context, concluded.result, { options, results, plan });
+    await recordResult(context, concluded.result, results, plan);
     return concluded.result;
   };
   return { result, audit };
@@ -109,8 +110,8 @@ interface ExportStart {
   /** Of these, the ones with damaged or missing files. */
   readonly damaged: ReadonlySet<string>;
   readonly selection: DateSelection;
-  /** The job's last run. */
-  readonly before: RunResult | undefined;
+  /** What the job's last run knew. */
+  readonly before: KnownDates | undefined;
 }
 
 /** Finishes the work of killed workers, lists what is sealed, and selects the dates. */
@@ -123,8 +124,8 @@ async function prepareExport(context: ExportContext, job: Job, options: RunOptio
   reportDamage(context, facts.damaged);
   await removeLocalLeftovers(context, [...sealed].sort().at(-1));
   await assertOwnDataset(context, job, sealed);
-  const before = await context.state.lastRun.read();
-  const notBeforeMs = before ? Date.parse(before.finished_at) : undefined;
+  const before = await context.state.known.read();
+  const notBeforeMs = before ? Date.parse(before.at) : undefined;
   const selection = selectDates(options.mode ?? 'unsealed', facts, options.range, notBeforeMs);
   await discardSealedStages(context, selection, sealed);
   return { finished, sealed, damaged: new Set(facts.damaged.keys()), selection, before };
@@ -227,13 +228,14 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
 async function recordResult(
   context: ExportContext,
   result: RunResult,
-  { options, results, plan }: { options: RunOptions; results: readonly DateResult[]; plan: RunPlan },
+  results: readonly DateResult[],
+  plan: RunPlan,
 ): Promise<void> {
   const { state } = context;
   await state.failures.change({}, (before) => addFailures(before, results, result.finished_at));
   await noteMissing(context, results, plan, result.server_time);
-  // A backfill of chosen dates does not count as a scheduled run: the daemon still catches up.
-  await (isByHand(options) ? state.lastBackfill : state.lastRun).write(result);
+  const { finished_at: at, store, conditions } = result;
+  await state.known.write({ at, store, conditions });
 }
 
 /** For snapshots only: where rows can be counted, one request covers all dates. */

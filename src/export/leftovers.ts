@@ -60,7 +60,7 @@ export async function removeLocalLeftovers(
   for (const name of await readdir(state.drops).catch(() => [])) {
     if (name !== kept) await rm(join(state.drops, name), { recursive: true, force: true });
   }
-  for (const folder of [dirname(state.lastRun.path), dirname(state.counts('').path)])
+  for (const folder of [dirname(state.known.path), dirname(state.counts('').path)])
     await removeTemporaries(folder, clock.now());
 }
 

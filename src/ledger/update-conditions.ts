@@ -16,7 +16,7 @@ import type { DayCounts } from '../plan/counts.ts';
 import type { LookbackRange } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
 import type { AuditRecord } from '../state/audit-record.ts';
-import type { RunResult } from '../state/run-result.ts';
+import type { KnownDates as RememberedDates } from '../state/known-dates.ts';
 import { isStoreChange } from '../store/identity.ts';
 import type { Store } from '../store/store.ts';
 import { readAcceptedGaps } from './acceptance.ts';
@@ -63,8 +63,8 @@ interface SeenDates {
 
 /** Facts about dates from outside the plan and the store. */
 export interface KnownDates {
-  /** The job's last run: a date in it is a loss when it expires, even if nothing was ever sealed. */
-  readonly before?: RunResult | undefined;
+  /** What the job's last run knew: a date in it is a loss when it expires, even if nothing was ever sealed. */
+  readonly before?: RememberedDates | undefined;
   /** Dates with staged rows on this disk. */
   readonly staged: readonly string[];
   /** Range that the plan was restricted to; the source was not asked about other dates. */

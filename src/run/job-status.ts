@@ -8,7 +8,7 @@ import { readOwedEvents } from '../alert/alert-memory.ts';
 import type { OwedEvents } from '../alert/open-events.ts';
 import type { CalendarOverride } from '../calendar/session.ts';
 import { addDays, formatSecond } from '../calendar/wall-clock.ts';
-import { describeError, type FailureKind, isFault } from '../core/errors.ts';
+import { describeError, isFault } from '../core/errors.ts';
 import { type ArchivedReport, listArchive } from '../deliver/archived-pages.ts';
 import type { Job } from '../job/job.ts';
 import {
@@ -24,18 +24,19 @@ import { expires, lookbackOf } from '../plan/lookback.ts';
 import type { AcceptedGap } from '../state/accepted-gap.ts';
 import type { AuditRecord } from '../state/audit-record.ts';
 import { JobState, limitsPath } from '../state/job-state.ts';
+import type { KnownDates } from '../state/known-dates.ts';
 import { ApiLimits } from '../state/limits.ts';
-import { readProgress } from '../state/progress.ts';
-import type { RunEnd } from '../state/run-end.ts';
 import { RunHistory } from '../state/run-history.ts';
-import type { RunProgress } from '../state/run-progress.ts';
-import { type DateResult, judgeRun, type RunResult } from '../state/run-result.ts';
+import { isEndedRun, type RunRecord } from '../state/run-record.ts';
 import type { Staging } from '../state/staging.ts';
 import type { Store } from '../store/store.ts';
 import type { Openers } from './openers.ts';
 
 /** About a quarter's sessions; older copies are in the store under their dates. */
 const MAX_REPORTS = 60;
+
+/** An earlier backfill is no news. */
+const SEARCHED_RUNS = 50;
 
 export interface DateStatus {
   readonly date: string;
@@ -57,7 +58,7 @@ export interface DateStatus {
   /** Who accepted the gap, when and why; null if nobody did. */
   readonly accepted: AcceptedGap | null;
   /** Why the last attempt of this machine to export it failed; absent if it did not, or the date is available. */
-  readonly failed?: DateResult['error'];
+  readonly failed?: RunRecord['dates'][number]['error'];
 }
 
 /** The document of a job that `flowdrop --json status` prints; the daemon's `documents.ts` reads it. */
@@ -66,17 +67,14 @@ interface JobStatus {
   readonly dataset: string;
   readonly store: string;
   readonly dates: readonly DateStatus[];
-  /** End of the last run that finished its export, whatever its result. */
-  readonly last_run: string | null;
+  /** The last run that ended, however it did; null if none is on record. */
+  readonly last_run: RunRecord | null;
+  /** The last backfill of chosen dates. */
+  readonly last_backfill: RunRecord | null;
   /** When a run last ended without any problem, reports included. */
   readonly last_success: string | null;
-  /** How the last run ended, even if it was cut short; null if no end is recorded. */
-  readonly last_end: RunEnd | null;
-  /** Like `last_run` and `last_end`, for date selections. */
-  readonly last_backfill: string | null;
-  readonly last_backfill_end: RunEnd | null;
   readonly next_run: string | null;
-  readonly running: RunProgress | null;
+  readonly running: RunRecord | null;
   /** How far the running session is staged; null if none is. */
   readonly staged: { readonly date: string; readonly through: string; readonly rows: number } | null;
   /** Newest date first. */
@@ -90,8 +88,6 @@ interface JobStatus {
 /** Everything that is shown about a job; the caller only formats it. */
 export interface StatusReading {
   readonly document: JobStatus;
-  /** The record of the last run, and how it ended. */
-  readonly last: { readonly result: RunResult; readonly outcome: FailureKind | undefined } | undefined;
   /** Time zone of the schedule. */
   readonly timezone: string | undefined;
   readonly calendar: CalendarOverride;
@@ -118,32 +114,32 @@ export async function readStatus(deps: StatusDeps, job: Job, options: StatusOpti
   const calendar = await deps.readCalendar();
   const nowMs = deps.clock.now();
   const lookback = lookbackOf(job, nowMs + (await readClockOffset(deps, job, nowMs)), calendar);
-  const last = await state.lastRun.read();
-  const lastBackfill = await state.lastBackfill.read();
+  const known = await state.known.read();
+  const runs = await readRuns(new RunHistory(deps.stateDir, job.name));
   const task = job.schedule && createTask(job.schedule.cron, () => undefined, { timezone: job.schedule.timezone });
-  const reading = await readStore(deps, job, last, { lookback, ...options }).catch((error: unknown) => {
+  const reading = await readStore(deps, job, known, { lookback, ...options }).catch((error: unknown) => {
     if (!isFault(error)) throw error;
-    return recallRuns(job, [last, lastBackfill], describeError(error));
+    return recallDates(job, known, runs, describeError(error));
   });
   return {
     document: {
       job: job.name,
       dataset: job.drop.dataset,
       store: reading.store,
-      dates: reading.dates.map((date) => ({ ...date, failed: findFailure(date, [last, lastBackfill]) })),
-      last_run: last?.finished_at ?? null,
-      last_success: (await state.lastSuccess.read())?.finished_at ?? null,
-      last_end: await readEnd(deps, job, 'run', last),
-      last_backfill: lastBackfill?.finished_at ?? null,
-      last_backfill_end: await readEnd(deps, job, 'backfill', lastBackfill),
+      dates: reading.dates.map((date) => ({
+        ...date,
+        failed: date.condition === 'available' ? undefined : runs.results.get(date.date)?.error,
+      })),
+      last_run: runs.lastRun ?? null,
+      last_backfill: runs.lastBackfill ?? null,
+      last_success: runs.lastSuccess?.finished_at ?? null,
       next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
-      running: (await readProgress(state.progress, nowMs)) ?? null,
+      running: runs.running ?? null,
       staged: describeStaging(await state.staging.read(), reading.dates),
       reports: reading.reports,
       owed_events: reading.owed_events,
       fault: reading.fault,
     },
-    last: last && { result: last, outcome: judgeRun(last) },
     timezone: job.schedule?.timezone,
     calendar,
     nowMs,
@@ -151,37 +147,30 @@ export async function readStatus(deps: StatusDeps, job: Job, options: StatusOpti
   };
 }
 
-/** How the last run ended: one that was killed recorded no end of its own. */
-async function readEnd(
-  { stateDir }: StatusDeps,
-  { name }: Job,
-  command: 'run' | 'backfill',
-  recorded: RunResult | undefined,
-): Promise<RunEnd | null> {
-  const state = new JobState(stateDir, name);
-  const end = (await (command === 'run' ? state.lastEnd : state.lastBackfillEnd).read()) ?? null;
-  const died = await new RunHistory(stateDir, name).findDied(command, end ?? undefined);
-  if (died === undefined) return end;
-  const { run_id, started_at } = died;
-  // It was still alive when it recorded what it had sealed.
-  const finished_at = died.finished_at ?? (recorded?.run_id === run_id ? recorded.finished_at : started_at);
-  const error =
-    died.outcome === 'timed-out'
-      ? { code: 'RUN_TIMED_OUT', message: 'it took too long and was stopped' }
-      : { code: 'RUN_DIED', message: 'its process was killed or crashed; the next run continues what it began' };
-  return { run_id, started_at, finished_at, outcome: 'failed', error };
+interface KnownRuns {
+  readonly running: RunRecord | undefined;
+  readonly lastRun: RunRecord | undefined;
+  readonly lastBackfill: RunRecord | undefined;
+  readonly lastSuccess: RunRecord | undefined;
+  /** What the last attempt of each date came to. */
+  readonly results: ReadonlyMap<string, RunRecord['dates'][number]>;
 }
 
-function findFailure(
-  { date, condition }: DateStatus,
-  records: readonly (RunResult | undefined)[],
-): DateResult['error'] | undefined {
-  if (condition === 'available') return undefined;
-  const [newest] = records
-    .flatMap((record) => record?.dates.map((result) => ({ ...result, at: record.finished_at })) ?? [])
-    .filter((result) => result.date === date)
-    .sort((a, b) => (a.at < b.at ? 1 : -1));
-  return newest?.error;
+/** Newest first, until nothing is left to find: of a job that never succeeds all its runs. */
+async function readRuns(history: RunHistory): Promise<KnownRuns> {
+  let [running, lastRun, lastBackfill, lastSuccess]: readonly (RunRecord | undefined)[] = [];
+  const results = new Map<string, RunRecord['dates'][number]>();
+  let read = 0;
+  await history.find((run) => {
+    read += 1;
+    if (run.outcome === null && run.progress !== null) running ??= run;
+    if (isEndedRun(run)) lastRun ??= run;
+    if (run.command === 'backfill' && run.outcome !== null && run.outcome !== 'active') lastBackfill ??= run;
+    if (run.command === 'run' && run.outcome === 'done') lastSuccess ??= run;
+    for (const result of run.dates) if (!results.has(result.date)) results.set(result.date, result);
+    return lastSuccess !== undefined && (lastBackfill !== undefined || read >= SEARCHED_RUNS);
+  }, true);
+  return { running, lastRun, lastBackfill, lastSuccess, results };
 }
 
 /**
@@ -215,7 +204,7 @@ interface StoreReading extends Pick<JobStatus, 'store' | 'dates' | 'reports' | '
 async function readStore(
   { openStore, stateDir }: StatusDeps,
   job: Job,
-  last: RunResult | undefined,
+  known: KnownDates | undefined,
   { lookback, ...options }: StatusOptions & { readonly lookback: LookbackRange },
 ): Promise<StoreReading> {
   const store = await openStore(job.drop.to, { objects: job.drop.s3 });
@@ -228,7 +217,7 @@ async function readStore(
       readOwedEvents({ store, path }, job),
     ]);
     const sealed = await readSealedFacts(store, dataset, entries, since);
-    const conditions = joinConditions({ sealed, entries, last, since }, lookback);
+    const conditions = joinConditions({ sealed, entries, known, since }, lookback);
     const dates = [...conditions].map(([date, condition]) =>
       describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
     );
@@ -250,23 +239,23 @@ async function readConditions(
   return { ...document, since };
 }
 
-interface KnownDates {
+interface FoundDates {
   readonly sealed: ReadonlyMap<string, SealedFacts>;
   readonly entries: ReadonlyMap<string, ConditionEntry>;
-  readonly last: RunResult | undefined;
+  readonly known: KnownDates | undefined;
   /** The first date whose objects were looked at; `undefined`: all were. */
   readonly since: string | undefined;
 }
 
 function joinConditions(
-  { sealed, entries, last, since }: KnownDates,
+  { sealed, entries, known, since }: FoundDates,
   lookback: LookbackRange,
 ): ReadonlyMap<string, Condition> {
   return deriveConditions({
     sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
     // Every run writes the document, even for a date selection, so it is the newer of the two.
     recorded: new Map<string, Condition>([
-      ...Object.entries(last?.conditions ?? {}),
+      ...Object.entries(known?.conditions ?? {}),
       ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
     ]),
     lookback,
@@ -274,27 +263,16 @@ function joinConditions(
   });
 }
 
-/** Without the store: what the newer of the two last runs knew at its end. */
-function recallRuns(job: Job, records: readonly (RunResult | undefined)[], fault: string): StoreReading {
-  const runs = records
-    .filter((record) => record !== undefined)
-    .sort((a, b) => (a.finished_at < b.finished_at ? 1 : -1));
-  const results = new Map(
-    runs.toReversed().flatMap(({ dates }) => dates.map((result) => [result.date, result] as const)),
-  );
-  const dates = Object.entries(runs[0]?.conditions ?? {})
+/** Without the store: what the last run knew at its end. */
+function recallDates(job: Job, known: KnownDates | undefined, runs: KnownRuns, fault: string): StoreReading {
+  const dates = Object.entries(known?.conditions ?? {})
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([date, condition]) => {
-      const { rows = null, revision = null, degraded_reason, doubts } = results.get(date) ?? {};
-      return describeDate(
-        job,
-        date,
-        condition,
-        isSealed(condition) ? { condition, rows, revision, degraded_reason, doubts } : undefined,
-      );
+      const { rows = null, revision = null } = runs.results.get(date) ?? {};
+      return describeDate(job, date, condition, isSealed(condition) ? { condition, rows, revision } : undefined);
     });
   return {
-    store: runs[0]?.store ?? job.drop.to,
+    store: known?.store ?? job.drop.to,
     dates,
     reports: [],
     owed_events: null,

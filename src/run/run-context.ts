@@ -14,7 +14,6 @@ import { closeSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
 import { SourceFault, type SourceStats } from '../source/source.ts';
 import { JobState } from '../state/job-state.ts';
-import { writeProgress } from '../state/progress.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
@@ -129,7 +128,7 @@ export async function withDeliverContext<T>(
     stats,
     isNewStore = false,
   }: ContextOptions & {
-    /** Requests of a run; if given, progress is written where others can see it. */
+    /** Requests of a run. */
     readonly stats?: Readonly<SourceStats>;
   } = {},
 ): Promise<T> {
@@ -147,13 +146,8 @@ export async function withDeliverContext<T>(
     await makeFolder(state.drops);
     const engine = await openStateEngine(deps, job.name, state.engine, log);
     closers.push(() => engine.close());
-    const { clock, runId } = deps;
+    const { clock } = deps;
     const totals = new RunTotals(clock);
-    if (stats) {
-      // After the engine: its lock keeps out a second run of the job, so the file has only one writer.
-      const file = writeProgress({ path: state.progress, runId, clock, log, totals, stats });
-      closers.push(() => file.stop());
-    }
     const progress = deps.showProgress({ log, clock, totals, stats: stats ?? NO_REQUESTS });
     closers.push(() => progress.stop());
     return await action({

@@ -1,6 +1,6 @@
 /**
  * One run of one job, from the source to the recipients: export -> deliver -> audit -> deliver what was restated ->
- * record -> alert -> post events. The audits of older dates do not hold back the newest report. Invariant: whatever happens, sealed dates
+ * alert -> post events. The audits of older dates do not hold back the newest report. Invariant: whatever happens, sealed dates
  * stay sealed, the end of the run is recorded, and the operators are alerted; the same call continues from there.
  */
 import { isAlertWorthy, type RunFailure } from '../alert/run-facts.ts';
@@ -15,7 +15,6 @@ import { judgeRun, type RunResult } from '../state/run-result.ts';
 import { alertOperators } from './alert-operators.ts';
 import { announce, beginAnnouncing } from './announce.ts';
 import type { FinishedRun, RunRequest } from './finished-run.ts';
-import { recordEnd } from './record-end.ts';
 import type { RunContext } from './run-context.ts';
 import { type RunDeps, withRunContext } from './run-context.ts';
 import { recordRun } from './run-recorder.ts';
@@ -34,11 +33,9 @@ export async function runJob(deps: RunDeps, job: Job, request: RunRequest): Prom
 }
 
 async function runRecorded(deps: RunDeps, job: Job, request: RunRequest): Promise<FinishedRun> {
-  const startedAtMs = deps.clock.now();
   const finished = await exportAndDeliver(deps, job, request);
   // The job file is invalid and no request used it: this is not a run.
   if (isFault(finished.error) && finished.error.code === 'JOB_INVALID') return finished;
-  await recordEnd(deps, job, { command: request.command, startedAtMs }, finished);
   await alertOfRun(deps, job, request, finished);
   // Another run of the job is active, and posts its own.
   if (!isFault(finished.error) || finished.error.kind !== 'active') await announce(deps, job, finished.result);

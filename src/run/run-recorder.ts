@@ -1,20 +1,20 @@
 /**
- * Remembers a run on this machine, whoever started it: its record when it begins and ends, its windows while it goes on,
- * its log. Invariant: a run never fails or waits because of it. A run that the daemon started has its record and its log
- * file already.
+ * Remembers a run on this machine, whoever started it: its record when it begins, every second while it goes on, and at
+ * its end; its windows; its log. Invariant: a run never fails or waits because of it. A run that the daemon started has
+ * its record and its log file already.
  */
 import { isFault } from '../core/errors.ts';
 import { readFailure } from '../core/failure.ts';
 import type { Delivery } from '../deliver/delivery.ts';
 import type { Job } from '../job/job.ts';
-import type { RunCommand, RunEntry, RunWindow } from '../state/run-entry.ts';
 import type { RunEvent } from '../state/run-events.ts';
 import { MAX_WINDOWS, RunHistory } from '../state/run-history.ts';
+import type { RunCommand, RunOutcome, RunRecord, RunWindow } from '../state/run-record.ts';
 import type { RunResult } from '../state/run-result.ts';
 import type { ProgressInput, RunDeps } from './run-context.ts';
 
 /** Rare enough for any disk, frequent enough for a page that shows the run live. */
-const FLUSH_MS = 1_000;
+const WRITE_EVERY_MS = 1_000;
 /** A message may repeat an answer of any length; the log has all of it. */
 const MAX_MESSAGE_CHARACTERS = 20_000;
 
@@ -26,7 +26,7 @@ interface Recorded {
 
 /** How it ended; without a result it is only known that it did. */
 export interface RecordedEnd {
-  readonly outcome: NonNullable<RunEntry['outcome']>;
+  readonly outcome: RunOutcome;
   readonly error?: unknown;
   readonly result?: RunResult | undefined;
   readonly deliveries?: readonly Delivery[] | undefined;
@@ -72,18 +72,17 @@ export async function recordRun<T>(
 class Recorder {
   readonly #deps: RunDeps;
   readonly #history: RunHistory;
-  #entry: RunEntry;
+  readonly #ending = new AbortController();
+  #record: RunRecord;
   #progress: ProgressInput | undefined;
-  #plannedPages: number | null = null;
   #windows: RunWindow[] = [];
   #noted = 0;
-  #flushedAtMs = 0;
-  #flushing: Promise<void> = Promise.resolve();
+  #writing: Promise<void> = Promise.resolve();
 
-  private constructor(deps: RunDeps, history: RunHistory, entry: RunEntry) {
+  private constructor(deps: RunDeps, history: RunHistory, record: RunRecord) {
     this.#deps = deps;
     this.#history = history;
-    this.#entry = entry;
+    this.#record = record;
   }
 
   static async begin(deps: RunDeps, { name: job }: Job, { command, args }: Recorded): Promise<Recorder> {
@@ -92,52 +91,63 @@ class Recorder {
     const known = await history.adopt(runId);
     if (known) return new Recorder(deps, history, known);
     const facts = { run_id: runId, job, command, args: [...args], reason: 'hand' as const };
-    const entry = await history.begin(facts, clock.now(), deps.readHistoryDays());
-    deps.keepLog(history.logFile(entry));
-    return new Recorder(deps, history, entry);
+    const record = await history.begin(facts, clock.now(), deps.readHistoryDays());
+    deps.keepLog(history.logFile(record));
+    return new Recorder(deps, history, record);
   }
 
+  /** From now on, writes how far the run is. */
   watch(progress: ProgressInput): void {
     this.#progress = progress;
+    this.#writing = this.#keepWriting();
   }
 
   note(event: RunEvent): void {
     const { totals } = this.#progress ?? {};
     if (totals && (event.kind === 'planned' || event.kind === 'date')) {
       const { pages, pagesLeft } = totals.read();
-      this.#plannedPages = pages + pagesLeft;
+      this.#record = { ...this.#record, planned_pages: pages + pagesLeft };
+    }
+    if (event.kind === 'sealed') {
+      const { date, rows, requests } = event;
+      const dates = [...this.#record.dates, { date, status: 'sealed', rows, requests }];
+      this.#record = { ...this.#record, dates };
     }
     const window = this.#describe(event);
     if (!window || this.#noted >= MAX_WINDOWS) return;
     this.#noted += 1;
     this.#windows.push(window);
-    if (this.#deps.clock.now() - this.#flushedAtMs >= FLUSH_MS) this.#flush();
   }
 
   async end({ outcome, error, result, deliveries = [] }: RecordedEnd): Promise<void> {
-    this.#flush();
-    await this.#flushing;
+    this.#ending.abort();
+    await this.#writing;
     // The job file is invalid and no request used it: this is not a run.
     if (isFault(error) && error.code === 'JOB_INVALID') {
-      await this.#history.remove(this.#entry).catch(() => undefined); // A leftover is removed by age.
+      await this.#history.remove(this.#record).catch(() => undefined); // A leftover is removed by age.
       return;
     }
     const { redact, clock } = this.#deps;
-    this.#entry = {
-      ...this.#entry,
+    const now = new Date(clock.now()).toISOString();
+    const dates = result?.dates.map(({ date, status, rows, requests, revision, error: failure }) => {
+      return { date, status, rows, requests, revision, error: failure };
+    });
+    this.#record = {
+      ...this.#record,
       ...this.#readTotals(),
-      finished_at: new Date(clock.now()).toISOString(),
+      updated_at: now,
+      finished_at: now,
       outcome,
       error: error === undefined ? null : describeFailure(error, redact),
-      dates: (result?.dates ?? []).map(({ date, status, rows, requests, revision, error: failure }) => {
-        return { date, status, rows, requests, revision, error: failure };
-      }),
+      progress: null,
+      dates: dates ?? this.#record.dates,
+      has_open: result !== undefined && (result.held.length > 0 || Object.keys(result.open).length > 0),
       reports: deliveries.map(({ report, date, recipients }) => {
         const sent = recipients.filter((recipient) => recipient.outcome === 'sent').length;
         return { report, date, sent, unsent: recipients.length - sent };
       }),
     };
-    await this.#history.write(this.#entry).catch(() => undefined); // The run's own result stands.
+    await this.#history.write(this.#record).catch(() => undefined); // The run's own result stands.
   }
 
   #describe(event: RunEvent): RunWindow | undefined {
@@ -166,23 +176,49 @@ class Recorder {
     const { totals, stats } = this.#progress;
     const { pages, rows, splits } = totals.read();
     const { requests, retries, rateLimited, bytes } = stats;
+    return { pages, rows, splits, requests, retries, rate_limited: rateLimited, bytes };
+  }
+
+  #describeProgress(): RunRecord['progress'] {
+    if (!this.#progress) return null;
+    const { date, phase, window, totalRows, datesDone, datesTotal, pagesLeft, rowsPerSecond, leftMs } =
+      this.#progress.totals.read();
     return {
-      ...{ planned_pages: this.#plannedPages, pages, rows, splits, requests, retries },
-      ...{ rate_limited: rateLimited, bytes },
+      date,
+      phase,
+      window,
+      total_rows: totalRows,
+      dates_done: datesDone,
+      dates_total: datesTotal,
+      pages_left: pagesLeft,
+      rows_per_second: Math.round(rowsPerSecond),
+      seconds_left: leftMs === undefined ? null : Math.round(leftMs / 1000),
     };
   }
 
-  #flush(): void {
-    this.#flushedAtMs = this.#deps.clock.now();
-    const windows = this.#windows.splice(0);
-    this.#flushing = this.#flushing
-      .then(() => this.#history.appendWindows(this.#entry, windows))
-      // They are for a chart.
-      .catch(() => undefined);
+  /** At once, then every second, even if nothing changed; the windows once more at the end. Never rejects. */
+  async #keepWriting(): Promise<void> {
+    const { signal } = this.#ending;
+    const { clock } = this.#deps;
+    while (!signal.aborted) {
+      const updated_at = new Date(clock.now()).toISOString();
+      this.#record = { ...this.#record, ...this.#readTotals(), updated_at, progress: this.#describeProgress() };
+      // Readers see an older state of the run; the run itself loses nothing.
+      await this.#history.update(this.#record).catch(() => undefined);
+      await this.#writeWindows();
+      // Only the end of the run rejects this, and the loop checks for that.
+      await clock.sleep(WRITE_EVERY_MS, signal).catch(() => undefined);
+    }
+    await this.#writeWindows();
+  }
+
+  async #writeWindows(): Promise<void> {
+    // They are for a chart.
+    await this.#history.appendWindows(this.#record, this.#windows.splice(0)).catch(() => undefined);
   }
 }
 
-function describeFailure(error: unknown, redact: (text: string) => string): RunEntry['error'] {
+function describeFailure(error: unknown, redact: (text: string) => string): RunRecord['error'] {
   const { code, message, hint } = readFailure(error, redact);
   return { code, message: message.slice(0, MAX_MESSAGE_CHARACTERS), hint };
 }

@@ -7,8 +7,7 @@ import { join } from 'node:path';
 import type { JobSource } from '../job/job.ts';
 import { type DayCounts, dayCountsSchema } from '../plan/counts.ts';
 import { type Failures, failuresSchema } from './failures.ts';
-import { type LastSuccess, lastSuccessSchema, type RunEnd, runEndSchema } from './run-end.ts';
-import { type RunResult, runResultSchema } from './run-result.ts';
+import { type KnownDates, knownDatesSchema } from './known-dates.ts';
 import { type Staging, stagingSchema } from './staging.ts';
 import { StateFile } from './state-file.ts';
 import { type Unavailable, unavailableSchema } from './unavailable.ts';
@@ -17,22 +16,14 @@ export class JobState {
   readonly #root: string;
   /** Data path of the embedded engine; its lock prevents two simultaneous runs of one job. */
   readonly engine: string;
-  readonly lastRun: StateFile<RunResult>;
-  /** The last run with a date selection. */
-  readonly lastBackfill: StateFile<RunResult>;
-  /** How the last run ended, with any outcome; runs with a date selection: `lastBackfillEnd`. */
-  readonly lastEnd: StateFile<RunEnd>;
-  readonly lastBackfillEnd: StateFile<RunEnd>;
-  /** When a run last ended without problems. A later bad end does not overwrite it. */
-  readonly lastSuccess: StateFile<LastSuccess>;
+  /** What the last run knew of the dataset. */
+  readonly known: StateFile<KnownDates>;
   /** Dates whose last attempt failed. */
   readonly failures: StateFile<Failures>;
   /** Dates for which the source had no data. */
   readonly unavailable: StateFile<Unavailable>;
   /** How far the running session is staged. */
   readonly staging: StateFile<Staging>;
-  /** Path: progress of the current run; no file while no run is active. */
-  readonly progress: string;
   /** Path: alerts sent while the store that records them could not be written. */
   readonly alerts: string;
   /** Folder of the records of runs, and of their logs, one file each: `RunHistory` names the files. */
@@ -54,15 +45,10 @@ export class JobState {
     this.#root = join(stateDir, jobName);
     const at = (name: string) => join(this.#root, name);
     this.engine = at('engine');
-    this.lastRun = new StateFile(at('last-run.json'), runResultSchema);
-    this.lastBackfill = new StateFile(at('last-backfill.json'), runResultSchema);
-    this.lastEnd = new StateFile(at('last-end.json'), runEndSchema);
-    this.lastBackfillEnd = new StateFile(at('last-backfill-end.json'), runEndSchema);
-    this.lastSuccess = new StateFile(at('last-success.json'), lastSuccessSchema);
+    this.known = new StateFile(at('known-dates.json'), knownDatesSchema);
     this.failures = new StateFile(at('failures.json'), failuresSchema);
     this.unavailable = new StateFile(at('unavailable.json'), unavailableSchema);
     this.staging = new StateFile(at('staging.json'), stagingSchema);
-    this.progress = at('progress.json');
     this.alerts = at('alerts.json');
     this.runs = at('runs');
     this.logs = at('logs');

@@ -1,7 +1,9 @@
 /** The events of a run in progress: data for progress bars and logs, never for decisions. */
 
 /** What a run is doing now. */
-export type RunPhase = 'planning' | 'fetching' | 'recounting' | 'sealing' | 'auditing' | 'mailing';
+export const RUN_PHASES = ['planning', 'fetching', 'recounting', 'sealing', 'auditing', 'mailing'] as const;
+
+export type RunPhase = (typeof RUN_PHASES)[number];
 
 export type RunEvent =
   /** `date` is empty for a phase of the whole run. Fetching has its own events, `date` and `page`. */

@@ -7,18 +7,16 @@
 import { appendFile, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pid, ppid } from 'node:process';
-import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import { readFileIfExists, replaceFile, writeFileAtomic } from '../core/atomic-file.ts';
 import { makeFolder } from '../core/folder.ts';
 import { readJsonFile, tryParseJson } from '../core/json-file.ts';
 import { isProcessAlive, readProcessStart } from '../core/liveness.ts';
 import { JobState } from './job-state.ts';
-import { type RunEntry, type RunWindow, runEntrySchema, runWindowSchema } from './run-entry.ts';
+import { isEndedRun, type RunRecord, type RunWindow, runRecordSchema, runWindowSchema } from './run-record.ts';
 
 /** Kept runs of a job: three months with ten a day. Staging runs, which are many and dull, have a count of their own. */
 const MAX_RUNS = 1_000;
 const MAX_STAGINGS = 100;
-/** Of the newest runs, for one that died: reports and verifications may have come after it. */
-const MAX_LOOKED_AT = 20;
 const DAY_MS = 86_400_000;
 /** More windows than a backfill of the whole lookback has; what comes after is not drawn. */
 export const MAX_WINDOWS = 20_000;
@@ -32,12 +30,31 @@ const STAMPED = /^\d{8}T\d{6}Z-/;
 const ID = /^\d{8}T\d{6}Z-[A-Za-z0-9._-]{1,64}$/;
 
 /** What is known of a run when it begins. */
-export type RunBeginning = Pick<RunEntry, 'run_id' | 'job' | 'command' | 'args' | 'reason'>;
+export type RunBeginning = Pick<RunRecord, 'run_id' | 'job' | 'command' | 'args' | 'reason'>;
 
 const NOTHING_YET = {
-  ...{ finished_at: null, outcome: null, error: null, planned_pages: null, dates: [], reports: [] },
-  ...{ pages: 0, rows: 0, requests: 0, retries: 0, rate_limited: 0, splits: 0, bytes: 0 },
+  finished_at: null,
+  outcome: null,
+  error: null,
+  progress: null,
+  planned_pages: null,
+  pages: 0,
+  rows: 0,
+  requests: 0,
+  retries: 0,
+  rate_limited: 0,
+  splits: 0,
+  bytes: 0,
+  dates: [],
+  has_open: false,
+  reports: [],
 };
+
+/** Of a run whose process is gone without a word. */
+const DEATH = {
+  outcome: 'died',
+  error: { code: 'RUN_DIED', message: 'its process was killed or crashed; the next run continues what it began' },
+} as const;
 
 /** The files of one run. */
 export interface RunFiles {
@@ -61,27 +78,37 @@ export class RunHistory {
   }
 
   /** Writes the record. @throws the system error when the disk cannot be written */
-  async write(entry: RunEntry): Promise<void> {
+  async write(entry: RunRecord): Promise<void> {
     await writeFileAtomic(this.files(entry.id, isStaging(entry)).entry, `${JSON.stringify(entry)}\n`);
   }
 
-  async remove(entry: RunEntry): Promise<void> {
+  /** Writes how far an active run is, without waiting for the disk. @throws the system error */
+  async update(entry: RunRecord): Promise<void> {
+    await replaceFile(this.files(entry.id, isStaging(entry)).entry, `${JSON.stringify(entry)}\n`);
+  }
+
+  async remove(entry: RunRecord): Promise<void> {
     const { entry: file, windows, log } = this.files(entry.id, isStaging(entry));
     for (const path of [file, windows, log]) await rm(path, { force: true });
   }
 
   /** Adds moments to the run's windows. @throws the system error when the disk cannot be written */
-  async appendWindows(entry: RunEntry, windows: readonly RunWindow[]): Promise<void> {
+  async appendWindows(entry: RunRecord, windows: readonly RunWindow[]): Promise<void> {
     const text = windows.map((window) => `${JSON.stringify(window)}\n`).join('');
     if (text !== '') await appendFile(this.files(entry.id, isStaging(entry)).windows, text);
   }
 
   /** `undefined` for an unknown, damaged or impossible id. */
-  async read(id: string): Promise<RunEntry | undefined> {
+  async read(id: string): Promise<RunRecord | undefined> {
+    const entry = await this.#readWritten(id);
+    return entry && (await judgeAlive(entry));
+  }
+
+  async #readWritten(id: string): Promise<RunRecord | undefined> {
     if (!ID.test(id)) return undefined;
     for (const isStage of [false, true]) {
-      const entry = await readJsonFile(this.files(id, isStage).entry, runEntrySchema).catch(() => undefined);
-      if (entry) return await judgeAlive(entry);
+      const entry = await readJsonFile(this.files(id, isStage).entry, runRecordSchema).catch(() => undefined);
+      if (entry) return entry;
     }
     return undefined;
   }
@@ -107,38 +134,39 @@ export class RunHistory {
     readonly limit: number;
     readonly before?: string | undefined;
     readonly withStages?: boolean | undefined;
-  }): Promise<readonly RunEntry[]> {
+  }): Promise<readonly RunRecord[]> {
     const ids = (await this.listIds(withStages)).filter((id) => before === undefined || id < before);
     const entries = await Promise.all(ids.slice(0, limit).map((id) => this.read(id)));
     return entries.filter((entry) => entry !== undefined);
   }
 
-  /**
-   * The newest run of a command that was killed, or stopped because it took too long.
-   * @param ended the last run that recorded its own end: only later ones are looked at
-   */
-  async findDied(
-    command: RunEntry['command'],
-    ended: Pick<RunEntry, 'run_id' | 'started_at'> | undefined,
-  ): Promise<RunEntry | undefined> {
-    const endedId = ended && stampId(ended.run_id, Date.parse(ended.started_at));
-    for (const id of (await this.listIds()).slice(0, MAX_LOOKED_AT)) {
-      if (endedId !== undefined && id <= endedId) return undefined;
-      const entry = await this.read(id);
-      if (entry?.command === command && (entry.outcome === 'died' || entry.outcome === 'timed-out')) return entry;
+  /** The newest run that passes. */
+  async find(isWanted: (run: RunRecord) => boolean, withStages = false): Promise<RunRecord | undefined> {
+    for (const id of await this.listIds(withStages)) {
+      const run = await this.read(id);
+      if (run && isWanted(run)) return run;
     }
     return undefined;
   }
 
+  /**
+   * When the job's last run that came to its end began, in milliseconds; `undefined` when there is none. What was cut short
+   * is still owed.
+   */
+  async lastRunAt(): Promise<number | undefined> {
+    const last = await this.find((run) => isEndedRun(run) && run.error === null);
+    return last && Date.parse(last.started_at);
+  }
+
   /** Windows of a run, oldest first; empty when it has none. A line that is cut short is left out. */
-  async readWindows(entry: RunEntry): Promise<readonly RunWindow[]> {
+  async readWindows(entry: RunRecord): Promise<readonly RunWindow[]> {
     // A run that fetched nothing has no such file; one that cannot be read has none for a person either.
     const text = await readFileIfExists(this.files(entry.id, isStaging(entry)).windows).catch(() => undefined);
     const lines = text?.split('\n', MAX_WINDOWS) ?? [];
     return lines.flatMap((line) => runWindowSchema.safeParse(tryParseJson(line)).data ?? []);
   }
 
-  logFile(entry: RunEntry): string {
+  logFile(entry: RunRecord): string {
     return this.files(entry.id, isStaging(entry)).log;
   }
 
@@ -146,12 +174,13 @@ export class RunHistory {
    * Writes the record of a run that begins now in this process, and removes those that are too old or too many. Never
    * rejects.
    */
-  async begin(facts: RunBeginning, nowMs: number, keptDays: number): Promise<RunEntry> {
-    const entry: RunEntry = {
+  async begin(facts: RunBeginning, nowMs: number, keptDays: number): Promise<RunRecord> {
+    const entry: RunRecord = {
       ...facts,
       id: stampId(facts.run_id, nowMs),
       process: { pid, started: await readProcessStart(pid) },
       started_at: new Date(nowMs).toISOString(),
+      updated_at: new Date(nowMs).toISOString(),
       ...NOTHING_YET,
     };
     await this.#prepare(nowMs, keptDays)
@@ -165,7 +194,7 @@ export class RunHistory {
    * The same run as its parent process has begun it, carried out by this process from now on; `undefined` if the parent
    * did not.
    */
-  async adopt(runId: string): Promise<RunEntry | undefined> {
+  async adopt(runId: string): Promise<RunRecord | undefined> {
     const begun = await this.read(runId);
     if (begun?.process.pid !== ppid || begun.outcome !== null) return undefined;
     const entry = { ...begun, process: { pid, started: await readProcessStart(pid) } };
@@ -177,10 +206,11 @@ export class RunHistory {
    * The end of a run as its parent process saw it: counts if the run recorded none, and for a run that was stopped because
    * it took too long. Never rejects.
    */
-  async settle(id: string, end: Pick<RunEntry, 'outcome' | 'error'>, nowMs: number): Promise<void> {
-    const entry = await this.read(id).catch(() => undefined); // Then there is nothing to add to.
-    if (!entry || (entry.finished_at !== null && end.outcome !== 'timed-out')) return;
-    await this.write({ ...entry, ...end, finished_at: new Date(nowMs).toISOString() }).catch(() => undefined); // As above.
+  async settle(id: string, end: Pick<RunRecord, 'outcome' | 'error'>, nowMs: number): Promise<void> {
+    const entry = await this.#readWritten(id);
+    if (!entry || (entry.outcome !== null && end.outcome !== 'timed-out')) return;
+    const finished_at = new Date(nowMs).toISOString();
+    await this.write({ ...entry, ...end, progress: null, finished_at }).catch(() => undefined); // As above.
   }
 
   async #prepare(nowMs: number, keptDays: number): Promise<void> {
@@ -204,7 +234,7 @@ export function stampId(runId: string, startedAtMs: number): string {
   return `${new Date(startedAtMs).toISOString().replace(/[-:]|\.\d+/g, '')}-${runId}`;
 }
 
-function isStaging({ command }: Pick<RunEntry, 'command'>): boolean {
+function isStaging({ command }: Pick<RunRecord, 'command'>): boolean {
   return command === 'stage';
 }
 
@@ -225,10 +255,10 @@ async function listNames(folder: string): Promise<readonly string[]> {
   return await readdir(folder).catch(() => []);
 }
 
-/** A record without an end, whose process is gone, is that of a killed run. */
-async function judgeAlive(entry: RunEntry): Promise<RunEntry> {
-  if (entry.finished_at !== null || entry.outcome !== null) return entry;
+/** A record without an end, whose process is gone, is that of a killed run: whoever reads it completes it. */
+async function judgeAlive(entry: RunRecord): Promise<RunRecord> {
+  if (entry.outcome !== null) return entry;
   const { pid, started } = entry.process;
   const isSame = isProcessAlive(pid) && (await readProcessStart(pid)) === started;
-  return isSame ? entry : { ...entry, outcome: 'died' };
+  return isSame ? entry : { ...entry, ...DEATH, progress: null, finished_at: entry.updated_at };
 }

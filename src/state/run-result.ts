@@ -1,4 +1,4 @@
-/** The record of a run: `--json` prints it, and the state directory keeps the one of a job's last run. */
+/** The result of an export: `--json` prints it. */
 import { z } from 'zod';
 import { CONDITIONS } from '../plan/conditions.ts';
 import { auditRecordSchema } from './audit-record.ts';
@@ -41,8 +41,7 @@ const heldSchema = z.object({ date: z.string(), reason: z.string() });
 
 export const runResultSchema = z.object({
   job: z.string(),
-  /** Empty in records of versions without run ids. */
-  run_id: z.string().default(''),
+  run_id: z.string(),
   dataset: z.string(),
   store: z.string(),
   started_at: z.string(),
@@ -52,35 +51,35 @@ export const runResultSchema = z.object({
   requests: z.number(),
   retries: z.number(),
   rate_limited: z.number(),
-  /** Windows that were too large for the API and were fetched in parts; 0 in records of older versions. */
-  splits: z.number().default(0),
+  /** Windows that were too large for the API and were fetched in parts. */
+  splits: z.number(),
   bytes: z.number(),
   row_limit: z.number(),
   dates: z.array(dateResultSchema),
-  /** Sealed dates that were compared with the source, by date; empty in older records. */
-  audits: z.record(z.string(), auditRecordSchema).default({}),
-  /** Dates that may be due but were not exported because the clocks disagree; empty in older records. */
-  held: z.array(heldSchema).readonly().default([]),
-  /** Dates whose last rows are so recent that more may follow: when each will have settled; empty in older records. */
-  open: z.record(z.string(), z.string()).default({}),
-  /** The clocks at the end, and their difference in words; absent in records of older versions. */
-  clocks: z.object({ server: z.string().nullable(), own: z.string(), conflict: z.string().nullable() }).optional(),
+  /** Sealed dates that were compared with the source, by date. */
+  audits: z.record(z.string(), auditRecordSchema),
+  /** Dates that may be due but were not exported because the clocks disagree. */
+  held: z.array(heldSchema).readonly(),
+  /** Dates whose last rows are so recent that more may follow: when each will have settled. */
+  open: z.record(z.string(), z.string()),
+  /** The clocks at the end, and their difference in words. */
+  clocks: z.object({ server: z.string().nullable(), own: z.string(), conflict: z.string().nullable() }),
   /** Only for a run with given dates. */
   named: namedSchema.optional(),
   /** Condition of every known session date. */
   conditions: z.record(z.string(), z.enum(CONDITIONS)),
-  /** Sealed dates whose object differs from what was sealed, with the reason; empty in records of older versions. */
-  damaged: z.record(z.string(), z.string()).default({}),
+  /** Sealed dates whose object differs from what was sealed, with the reason. */
+  damaged: z.record(z.string(), z.string()),
   /**
    * `lost`: dates that this run was the first to find expired. `gaps`: dates inside the lookback that are missing or
    * degraded.
    */
   lost: z.array(z.string()).readonly(),
   gaps: z.array(z.string()).readonly(),
-  /** Of the gaps, those that no earlier run knew; empty in records of versions without it. */
-  new_gaps: z.array(z.string()).readonly().default([]),
-  /** Gaps and losses that a person accepted: in no other list; empty in records of versions without it. */
-  accepted: z.array(z.string()).readonly().default([]),
+  /** Of the gaps, those that no earlier run knew. */
+  new_gaps: z.array(z.string()).readonly(),
+  /** Gaps and losses that a person accepted: in no other list. */
+  accepted: z.array(z.string()).readonly(),
   /** When each pending date begins to leave the lookback. */
   expires: z.record(z.string(), z.string()),
 });

@@ -34,7 +34,7 @@ it('a missing date fails the run that finds it, no later one, and once accepted 
   const again = await type('run', job);
   expect(again.code, again.stderr).toBe(0);
   const done = await statusOf();
-  expect(done).toMatchObject({ last_end: { outcome: 'done', finished_at: done?.['last_success'] } });
+  expect(done).toMatchObject({ last_run: { outcome: 'done', finished_at: done?.['last_success'] } });
   expect(done?.['last_success']).not.toBe(incomplete?.['last_success']);
 
   expect(await type('gap', 'accept', job, MISSING)).toMatchObject({

@@ -37,6 +37,7 @@ const RUN: RunResult = {
   held: [],
   open: {},
   audits: {},
+  clocks: { server: null, own: '2026-11-20T23:00:09.000Z', conflict: null },
   expires: {},
 };
 

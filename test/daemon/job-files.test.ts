@@ -60,7 +60,7 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
     readCalendar: async () => NO_OVERRIDE,
     hasAlerts: () => false,
     startRun: () => Promise.reject(new Error('nothing is due')),
-    readProgress: async () => null,
+    readRecord: async () => undefined,
     recordEnd: async () => undefined,
     history: { of: () => [], refresh: async () => undefined },
     watchFiles: (onChange) => {

@@ -11,7 +11,7 @@ import type { StatusDocument } from '../../src/daemon/documents.ts';
 import type { ActionName } from '../../src/daemon/web/action-path.ts';
 import type { ActionAnswer, ActionFields } from '../../src/daemon/web/api-shape.ts';
 import type { ActionEntry } from '../../src/state/action-log.ts';
-import type { RunEntry } from '../../src/state/run-entry.ts';
+import type { RunRecord } from '../../src/state/run-record.ts';
 import { holdFrom } from '../support/fault-plan.ts';
 import { flowdrop, listFiles } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
@@ -108,7 +108,7 @@ async function expectKnown(daemon: DaemonProcess, action: ActionName): Promise<v
   await daemon.until('scheduled');
   const { actions } = (await read(daemon, '/api/actions')) as { readonly actions: readonly ActionEntry[] };
   expect(actions[0]).toMatchObject({ action, outcome: expect.stringMatching(/^(asked|started|done)$/) });
-  const { runs } = (await read(daemon, '/api/runs')) as { readonly runs: readonly RunEntry[] };
+  const { runs } = (await read(daemon, '/api/runs')) as { readonly runs: readonly RunRecord[] };
   expect(runs.filter(({ outcome }) => outcome === null)).toEqual([]);
   for (const path of ['/', '/actions', '/runs', `/jobs/${JOB}`]) {
     expect((await fetch((await urlOf(daemon)) + path)).status, path).toBe(200);

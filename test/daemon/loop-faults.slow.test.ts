@@ -26,7 +26,7 @@ const runsOf = (name: string) =>
   test?.daemon
     .view()
     .jobs.find((job) => job.name === name)
-    ?.finished.map(({ outcome, reason }) => `${outcome} ${reason}`);
+    ?.runs.map(({ outcome, reason }) => `${outcome} ${reason}`);
 
 const quiet: Coordinator = {
   forJob: () => ({ shouldRun: () => true }),

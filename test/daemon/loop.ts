@@ -10,10 +10,12 @@ import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Coordinator } from '../../src/daemon/coordinator.ts';
 import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
-import { runSchema, type StatusDocument, statusSchema } from '../../src/daemon/documents.ts';
+import { type StatusDocument, statusSchema } from '../../src/daemon/documents.ts';
 import type { FiledJob } from '../../src/daemon/job-files.ts';
 import type { RunProcessEnd } from '../../src/daemon/run-process.ts';
 import { parseJob } from '../../src/job/parse.ts';
+import type { RunRecord } from '../../src/state/run-record.ts';
+import { createRunRecord } from '../support/run-record.ts';
 
 export const MINUTE = 60_000;
 export const HOUR = 60 * MINUTE;
@@ -110,6 +112,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
     toFake: ['Date', 'setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'],
   });
   const started: StartedRun[] = [];
+  const records = new Map<string, RunRecord>();
   const alerts: { readonly file: string; readonly args: readonly string[] }[] = [];
   const statusReads: string[] = [];
   const lines: Record<string, unknown>[] = [];
@@ -151,7 +154,15 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
     async startRun({ job, path }, runId) {
       let end: (code: number | 'SIGKILL') => void = () => undefined;
       const done = new Promise<RunProcessEnd>((resolve) => {
-        end = (code) => resolve(endOf(code, options.held ?? []));
+        end = (code) => {
+          const record = recordEnd(job.name, runId, code, options.held ?? []);
+          if (record) records.set(runId, record);
+          resolve({
+            code: code === 'SIGKILL' ? undefined : code,
+            signal: code === 'SIGKILL' ? code : undefined,
+            error: null,
+          });
+        };
       });
       const run = { job: job.name, path, runId, atMs: Date.now(), isStopped: false, end };
       started.push(run);
@@ -181,9 +192,15 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       },
       read: async (job) => unsent.get(job),
     },
-    recordEnd: async () => undefined,
-    history: { of: () => [], refresh: async () => undefined },
-    readProgress: async () => null,
+    async recordEnd(job, { runId, reason, outcome }) {
+      const record = records.get(runId) ?? createRunRecord({ id: runId, job });
+      records.set(runId, { ...record, reason, outcome });
+    },
+    history: {
+      of: (name) => [...records.values()].filter(({ job }) => job === name).toReversed(),
+      refresh: async () => undefined,
+    },
+    readRecord: async (_, runId) => records.get(runId),
     watchFiles: (onChange) => {
       change = onChange;
     },
@@ -217,24 +234,19 @@ export async function settle(): Promise<void> {
   for (let turn = 0; turn < 10; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
-function endOf(code: number | 'SIGKILL', held: readonly string[]): RunProcessEnd {
+/** What a run records of its end; a killed one nothing. @param held dates that it held back */
+function recordEnd(job: string, id: string, code: number | 'SIGKILL', held: readonly string[]): RunRecord | undefined {
   const outcomes = { 0: 'done', 1: 'failed', 2: 'usage', 3: 'incomplete', 4: 'active', 130: 'interrupted' } as const;
-  const none = { result: held.length > 0 ? buildHeld(held) : undefined, error: undefined };
-  if (code === 'SIGKILL') return { outcome: 'died', code: undefined, signal: code, ...none, hasSpoken: false };
-  return { outcome: outcomes[code as keyof typeof outcomes], code, signal: undefined, ...none, hasSpoken: true };
-}
-
-/** Of a run that sealed nothing and held these dates back. */
-function buildHeld(dates: readonly string[]): RunProcessEnd['result'] {
-  const none = { requests: 1, retries: 0, rate_limited: 0, splits: 0, bytes: 0, dates: [], reports: [] };
-  return runSchema.parse({ ...none, held: dates.map((date) => ({ date })) });
+  if (code === 'SIGKILL') return undefined;
+  const outcome = outcomes[code as keyof typeof outcomes];
+  const error = outcome === 'failed' ? { code: 'API_DOWN', message: 'away' } : null;
+  return createRunRecord({ id, job, outcome, error, has_open: held.length > 0 });
 }
 
 function buildStatus(file: string, pending: Readonly<Record<string, readonly string[]>>): StatusDocument {
   const job = file.replace(/^.*\/|\.yaml$/g, '');
   return statusSchema.parse({
-    ...{ job, dataset: job, store: 'drops', last_run: null, last_success: null, last_end: null },
-    ...{ last_backfill: null, last_backfill_end: null, next_run: null, running: null },
+    ...{ job, dataset: job, store: 'drops', last_success: null, next_run: null },
     dates: (pending[job] ?? []).map((at) => {
       const date = at.slice(0, 10);
       return { date, condition: 'pending' as const, rows: null, revision: null, begins_to_expire: at };

@@ -10,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { RENEW_MS } from '../../src/daemon/coordinator.ts';
 import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
+import type { EndedRun } from '../../src/daemon/job-view.ts';
 import { startRunProcess } from '../../src/daemon/run-process.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { makeFolder } from '../support/flowdrop.ts';
@@ -68,6 +69,7 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
   const clock = createHeldClock();
   const isShared = Object.keys(scripts).length === 1;
   const alerts: string[] = [];
+  const ends = new Map<string, EndedRun>();
   const noNote = { note: async () => undefined, forget: async () => undefined, read: async () => undefined };
   const daemon: Daemon = createDaemon({
     ...{ clock, log, version: '1', id: 'test', maxRuns: 2, unfinished: noNote, unsent: noNote },
@@ -118,8 +120,10 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
       await mkdir(join(folder, name), { recursive: true });
       return await startRunProcess(command, { runId, logFile: join(folder, name, `${runId}.log`), log });
     },
-    readProgress: async () => null,
-    recordEnd: async () => undefined,
+    readRecord: async () => undefined,
+    async recordEnd(job, run) {
+      ends.set(job, run);
+    },
     history: { of: () => [], refresh: async () => undefined },
     watchFiles: () => undefined,
   });
@@ -148,7 +152,7 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
       );
     }
   };
-  const untilEnded = (name: string) => vi.waitUntil(() => viewOf(name)?.finished[0], { timeout: 30_000, interval: 20 });
+  const untilEnded = (name: string) => vi.waitUntil(() => ends.get(name), { timeout: 30_000, interval: 20 });
   return { clock, alerts, viewOf, untilBegun, untilEnded };
 }
 
@@ -179,7 +183,7 @@ describe('runs that hang', () => {
     isLost = true;
     clock.wake(RENEW_MS);
     await vi.waitUntil(() => clock.wake(GRACE_MS) === 1);
-    expect(await untilEnded('deaf')).toMatchObject({ outcome: 'interrupted', error: undefined });
+    expect(await untilEnded('deaf')).toMatchObject({ outcome: 'interrupted', error: null });
     expect(alerts).toEqual([]);
   });
 });

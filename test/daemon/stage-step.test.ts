@@ -4,6 +4,7 @@ import type { DaemonEvent, Effect, Rules } from '../../src/daemon/event.ts';
 import { createState } from '../../src/daemon/state.ts';
 import { step } from '../../src/daemon/step.ts';
 import { parseJob } from '../../src/job/parse.ts';
+import { createRunRecord } from '../support/run-record.ts';
 import { jobText } from './loop.ts';
 
 const MINUTE = 60_000;
@@ -58,7 +59,8 @@ function createSteps(schedules: Readonly<Record<string, string>>, maxRuns = 1) {
     end: (job: string, runId: string, outcome: 'done' | 'failed' | 'interrupted' = 'done') =>
       take2({
         ...{ kind: 'run-ended', job, runId },
-        end: { outcome, code: 0, signal: undefined, result: undefined, error: undefined, hasSpoken: true },
+        end: { code: 0, signal: undefined, error: null },
+        record: createRunRecord({ outcome }),
       }),
     due: (job: string): DaemonEvent => ({ kind: 'due', due: { job, tickMs: nowMs, reason: 'scheduled' } }),
   };
@@ -75,20 +77,19 @@ describe('the daemon stages a running session', () => {
     expect(beat().started).toEqual(['a stage']);
     const failed = end('a', 'run-2', 'failed');
     expect(failed.effects.filter(({ kind }) => kind === 'send-alert')).toEqual([]);
-    expect(job('a')).toMatchObject({ finished: [], retry: undefined, run: undefined });
+    expect(job('a')).toMatchObject({ retry: undefined, run: undefined });
     close();
     pass(5 * MINUTE);
     expect(beat().started).toEqual([]);
   });
 
   it('ends it when its own tick is due, and then runs the tick', () => {
-    const { beat, begin, due, end, take, job } = createSteps({ a: STAGED });
+    const { beat, begin, due, end, take } = createSteps({ a: STAGED });
     beat();
     begin('a');
     const tick = take(due('a'));
     expect([tick.started, tick.stopped]).toEqual([[], ['a']]);
     expect(end('a', 'run-1', 'interrupted').started).toEqual(['a scheduled']);
-    expect(job('a')?.finished).toEqual([]);
   });
 
   it('ends it when another job is due, which gets its place', () => {

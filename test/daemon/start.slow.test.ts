@@ -8,7 +8,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import type { DropDetail } from '../../src/daemon/web/api-shape.ts';
-import type { RunEntry } from '../../src/state/run-entry.ts';
+import type { RunRecord } from '../../src/state/run-record.ts';
 import { holdFrom } from '../support/fault-plan.ts';
 import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
@@ -24,7 +24,7 @@ beforeEach(() => {
 });
 
 const listRuns = async () =>
-  JSON.parse((await flowdrop(['--jobs', '.', '--json', 'runs'], { cwd, env: {} })).stdout) as readonly RunEntry[];
+  JSON.parse((await flowdrop(['--jobs', '.', '--json', 'runs'], { cwd, env: {} })).stdout) as readonly RunRecord[];
 const listManifests = async () => (await listFiles(cwd)).filter((name) => name.endsWith('manifest.json'));
 
 it('a job that never ran is caught up in a process with a log of its own', async () => {

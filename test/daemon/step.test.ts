@@ -4,10 +4,10 @@
  */
 import { describe, expect, it } from 'vitest';
 import type { Ask, DaemonEvent, Effect, Rules } from '../../src/daemon/event.ts';
-import type { RunProcessEnd } from '../../src/daemon/run-process.ts';
 import { createState } from '../../src/daemon/state.ts';
 import { step } from '../../src/daemon/step.ts';
 import { parseJob } from '../../src/job/parse.ts';
+import { createRunRecord } from '../support/run-record.ts';
 import { jobText } from './loop.ts';
 import { makeStatus } from './web/views.ts';
 
@@ -53,10 +53,10 @@ const count = (effects: readonly Effect[], kind: Effect['kind']) =>
 
 describe('what a person asks for', () => {
   const ask = (kind: 'run' | 'backfill') => ({ kind: 'command', job: 'a', command: kind, options: [] }) as const;
-  const end = (code: 0 | 1): RunProcessEnd => {
-    const outcome = code === 0 ? 'done' : 'failed';
-    return { outcome, code, signal: undefined, result: undefined, error: undefined, hasSpoken: true };
-  };
+  const end = (code: 0 | 1): DaemonEvent => ({
+    ...{ kind: 'run-ended', job: 'a', runId: 'run', end: { code, signal: undefined, error: null } },
+    record: createRunRecord({ outcome: code === 0 ? 'done' : 'failed' }),
+  });
   const answerOf = (effects: readonly Effect[]) =>
     effects.flatMap((effect) => (effect.kind === 'answer' ? [effect.answer.outcome] : []));
   const due: DaemonEvent = { kind: 'due', due: { job: 'a', tickMs: 7, reason: 'scheduled' } };
@@ -77,31 +77,37 @@ describe('what a person asks for', () => {
     take(asked(ask('run')));
     take({ kind: 'fill-places' });
     take(due);
-    const ended = take({ kind: 'run-ended', job: 'a', runId: 'run', end: { ...end(1), hasSpoken: false } });
+    const ended = take({
+      kind: 'run-ended',
+      job: 'a',
+      runId: 'run',
+      end: { code: 1, signal: undefined, error: null },
+      record: undefined,
+    });
     expect(ended.filter(({ kind }) => kind === 'send-alert' || kind === 'forget-unfinished')).toEqual([]);
     expect(job()?.retry).toBeUndefined();
     expect(job()?.run).toMatchObject({ phase: 'running', due: { tickMs: 7 } });
   });
 
-  it('replaces the retry of a tick when it went well, and is no run of the job when it was a backfill', () => {
+  it('replaces the retry of a tick when it went well, and not when it was a backfill', () => {
     const { take, job } = createSteps('cron: "0 12 * * *", retry: 1m');
     const later: Rules = { ...rules, nextTick: () => Number.MAX_SAFE_INTEGER };
     const { take: takeLater, job: jobLater } = createSteps('cron: "0 12 * * *", retry: 1m', later);
     for (const each of [take, takeLater]) {
       each(due);
       each({ kind: 'fill-places' });
-      each({ kind: 'run-ended', job: 'a', runId: 'run', end: end(1) });
+      each(end(1));
     }
     expect([job()?.retry, jobLater()?.retry?.due.tickMs]).toEqual([undefined, 7]);
     takeLater(asked(ask('backfill')));
     takeLater({ kind: 'fill-places' });
-    takeLater({ kind: 'run-ended', job: 'a', runId: 'run', end: end(0) });
-    expect([jobLater()?.retry?.due.tickMs, jobLater()?.finished.length]).toEqual([7, 1]);
+    takeLater(end(0));
+    expect(jobLater()?.retry?.due.tickMs).toBe(7);
     takeLater(asked(ask('run')));
     takeLater({ kind: 'fill-places' });
-    const over = takeLater({ kind: 'run-ended', job: 'a', runId: 'run', end: end(0) });
+    const over = takeLater(end(0));
     expect(count(over, 'forget-unfinished')).toBe(1);
-    expect([jobLater()?.retry, jobLater()?.finished.length]).toEqual([undefined, 2]);
+    expect(jobLater()?.retry).toBeUndefined();
   });
 
   it('retries at once what a retry was planned for, and stops what runs or waits', () => {
@@ -111,7 +117,7 @@ describe('what a person asks for', () => {
     take(due);
     take({ kind: 'fill-places' });
     take({ kind: 'run-started', job: 'a', runId: 'run', logFile: undefined });
-    take({ kind: 'run-ended', job: 'a', runId: 'run', end: end(1) });
+    take(end(1));
     expect(answerOf(take(asked({ kind: 'retry', job: 'a' })))).toEqual(['started']);
     expect(job()?.run).toMatchObject({ phase: 'waiting', due: { tickMs: 7, reason: 'retry' } });
     const stopped = take(asked({ kind: 'stop', job: 'a' }));
@@ -155,8 +161,30 @@ describe('the status of a job', () => {
     expect(count(first, 'read-status')).toBe(1);
     expect(state.jobs.get('a')?.run?.phase).toBe('deciding');
     takeQuiet({ kind: 'status-read', job: 'a', document: makeStatus('a', { dates: [] }) }, HOUR);
-    expect(state.jobs.get('a')?.finished.map(({ outcome }) => outcome)).toEqual(['no-session']);
+    expect(state.jobs.get('a')?.run).toBeUndefined();
     expect(job()?.status.shown?.document.dataset).toBe('first');
+  });
+});
+
+describe('a run that recorded no end', () => {
+  it.each([
+    [0, 'done'],
+    [1, 'failed'],
+    [2, 'usage'],
+    [3, 'incomplete'],
+    [4, 'active'],
+    [130, 'interrupted'],
+    [7, 'died'],
+    [undefined, 'died'],
+  ] as const)('and has the exit code %s is %s', (code, outcome) => {
+    const { take } = createSteps();
+    take({ kind: 'due', due: { job: 'a', tickMs: 7, reason: 'scheduled' } });
+    take({ kind: 'fill-places' });
+    const end = { code, signal: undefined, error: null };
+    const [ended] = take({ kind: 'run-ended', job: 'a', runId: 'run', end, record: undefined }).filter(
+      ({ kind }) => kind === 'record-end',
+    );
+    expect(ended).toMatchObject({ run: { outcome } });
   });
 });
 
@@ -217,8 +245,8 @@ describe('an alert that does not get through', () => {
     const owedAtMs = steps.job()?.alerts.died?.owedAtMs ?? Number.NaN;
     steps.take({ kind: 'due', due: { job: 'a', tickMs: 0, reason: 'scheduled' } });
     steps.take({ kind: 'fill-places' });
-    const end = { code: 0, signal: undefined, result: undefined, error: undefined, hasSpoken: true } as const;
-    const ended = steps.take({ kind: 'run-ended', job: 'a', runId: 'run', end: { ...end, outcome: 'done' } });
+    const end = { code: 0, signal: undefined, error: null };
+    const ended = steps.take({ kind: 'run-ended', job: 'a', runId: 'run', end, record: createRunRecord() });
     expect(count(ended, 'forget-unsent')).toBe(1);
     steps.pass(MINUTE);
     steps.take(died);

@@ -12,6 +12,7 @@ import { holdFrom } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { type Finished, flowdrop, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
+import { readNewestRun } from '../support/run-record.ts';
 
 const AS_OF = '2026-11-20T23:00:00Z';
 const DATES = ['2026-11-18', '2026-11-19', '2026-11-20'];
@@ -35,9 +36,8 @@ async function startGate(service: TestService, page: number): Promise<FaultProxy
 /** Waits until a run stands at the gate and has staged something: pages are asked for before those in front are staged. */
 async function untilStaged(gate: FaultProxy, cwd: string): Promise<void> {
   await gate.untilHeld();
-  const progress = join(cwd, '.flowdrop/nightly/progress.json');
-  const countPages = async () => (JSON.parse(await readFile(progress, 'utf8')) as { readonly pages: number }).pages;
-  await expect.poll(() => countPages().catch(() => 0), { timeout: 60_000 }).toBeGreaterThan(0);
+  const countPages = async () => (await readNewestRun(join(cwd, '.flowdrop'), 'nightly'))?.pages;
+  await expect.poll(countPages, { timeout: 60_000 }).toBeGreaterThan(0);
 }
 
 interface Worker {

@@ -16,6 +16,7 @@ import { type Finished, flowdrop, listFiles, readJson, startService, type TestSe
 import { writeJob } from '../support/jobs.ts';
 import { chooseSeed, chooseSize } from '../support/nightly.ts';
 import { createRandom } from '../support/random.ts';
+import { readNewestRun } from '../support/run-record.ts';
 
 const ROWS = 150_000;
 const PAGE_ROWS = 10_000;
@@ -99,7 +100,7 @@ it(`a run that is stopped while it seals leaves at once, and the next one seals 
     expect(stopped.stderr, said).not.toContain('date-failed');
     leavingMs.push(stopped.endedAtMs - stopped.signalledAtMs);
     expect(leavingMs.at(-1), said).toBeLessThan(MAX_LEAVING_MS);
-    expect(existsSync(join(cwd, '.flowdrop/stopped/progress.json')), said).toBe(false);
+    expect((await readNewestRun(join(cwd, '.flowdrop'), 'stopped'))?.outcome, said).toBe('interrupted');
     // Everything is staged by now: no later run may ask for a page.
     pages ??= pagesOf(service);
     expect(pagesOf(service), said).toBe(pages);

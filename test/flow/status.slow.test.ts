@@ -3,17 +3,17 @@
  * are those that the daemon reads. What status reads of a store is tested in `test/run/status.test.ts`.
  */
 import type { ChildProcess } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
-import { z } from 'zod';
-import { runSchema, statusSchema } from '../../src/daemon/documents.ts';
+import { statusSchema } from '../../src/daemon/documents.ts';
+import type { RunRecord } from '../../src/state/run-record.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { holdFrom } from '../support/fault-plan.ts';
 import { startFaultProxy } from '../support/fault-proxy.ts';
 import { flowdrop, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
+import { readNewestRun } from '../support/run-record.ts';
 
 let service: TestService;
 const { cleanups, folder } = useCleanups();
@@ -33,15 +33,14 @@ async function makeWorker(): Promise<string> {
 async function readStatus(cwd: string, job: string) {
   const { code, stdout, stderr } = await flowdrop(['--json', 'status', job], { cwd, env: service.env });
   expect(code, stderr).toBe(0);
-  const [status] = z.array(statusSchema).parse(JSON.parse(stdout));
-  if (!status) throw new RangeError('no job was told of');
-  return status;
+  const [status] = JSON.parse(stdout) as readonly Record<'running' | 'last_run', RunRecord | null>[];
+  return { ...statusSchema.parse(status), ...status };
 }
 
 it('a run shows in status while it goes on, not after it was killed, and leaves nothing at its own end', async () => {
   const cwd = await makeWorker();
   const job = await writeJob(cwd);
-  const path = join(cwd, '.flowdrop', 'nightly', 'progress.json');
+  const stateDir = join(cwd, '.flowdrop');
   let child: ChildProcess | undefined;
   // In the middle of the date, which has 12 pages.
   const gate = await startFaultProxy(service.url, holdFrom(6));
@@ -54,30 +53,33 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
       child = started;
     },
   });
-  const pages = async () =>
-    existsSync(path) ? (JSON.parse(await readFile(path, 'utf8')) as { pages: number }).pages : 0;
+  const pages = async () => (await readNewestRun(stateDir, 'nightly'))?.pages;
   await expect.poll(pages, { timeout: 60_000 }).toBeGreaterThan(0);
   const { running } = await readStatus(cwd, job);
-  expect(running).toMatchObject({ run_id: 'tick-1', pid: child?.pid, phase: 'fetching', date: '2026-11-20' });
-  expect(running).toMatchObject({ total_rows: 1200, dates_total: 1, dates_done: 0, splits: 0 });
-  expect(running?.window).toMatch(/^\d\d:\d\d:\d\d.*\.\.\d\d:\d\d:\d\d/);
+  expect(running).toMatchObject({ run_id: 'tick-1', process: { pid: child?.pid }, splits: 0 });
+  expect(running?.progress).toMatchObject({ phase: 'fetching', date: '2026-11-20', total_rows: 1200 });
+  expect(running?.progress).toMatchObject({ dates_total: 1, dates_done: 0 });
+  expect(running?.progress?.window).toMatch(/^\d\d:\d\d:\d\d.*\.\.\d\d:\d\d:\d\d/);
   expect((await flowdrop(['status', job], { cwd, env: service.env })).stdout).toMatch(
     /^running for \d+ s: \w+ 2026-11-20, \d+%, [\d,]+ of 1,200 rows, .* \(run tick-1\)$/m,
   );
   child?.kill('SIGKILL');
   expect((await killed).code).toBeNull();
-  expect(existsSync(path)).toBe(true);
-  const died = { outcome: 'failed', error: { code: 'RUN_DIED' } };
-  expect(await readStatus(cwd, job)).toMatchObject({ running: null, last_success: null, last_end: died });
+  const died = { outcome: 'died', error: { code: 'RUN_DIED' }, progress: null };
+  expect(await readStatus(cwd, job)).toMatchObject({ running: null, last_success: null, last_run: died });
+  expect((await flowdrop(['status', job], { cwd, env: service.env })).stdout).toMatch(
+    /^last run \d+ s ago: died: RUN_DIED/m,
+  );
+  expect((await flowdrop(['runs', job], { cwd, env: service.env })).stdout).toContain('died: RUN_DIED');
 
   const { code, stdout, stderr } = await flowdrop(['--json', 'run', job], { cwd, env: service.env });
   expect(code, stderr).toBe(0);
   const run = JSON.parse(stdout) as { readonly run_id: string; readonly finished_at: string };
-  expect(runSchema.parse(run)).toMatchObject({ sealed: 1, rows: 1200, reports: 1, hasOpen: false });
   expect(run.run_id).toMatch(/^\d{8}T\d{6}Z-[0-9a-f]{6}$/);
-  expect(existsSync(path)).toBe(false);
   const after = await readStatus(cwd, job);
-  expect(after).toMatchObject({ running: null, fault: null, last_run: run.finished_at });
+  const last_run = { run_id: run.run_id, outcome: 'done', has_open: false, reports: [{ date: '2026-11-20' }] };
+  expect(after).toMatchObject({ running: null, fault: null, last_run });
+  expect(after.last_run?.dates).toMatchObject([{ date: '2026-11-20', status: 'sealed', rows: 1200 }]);
   // Its reports have come after its record.
   const successAt = after.last_success ?? '';
   expect(Date.parse(successAt)).toBeGreaterThanOrEqual(Date.parse(run.finished_at));

@@ -105,7 +105,7 @@ describe('weeks of a daemon', () => {
       cwd,
       '.flowdrop',
       'nightly',
-      'last-run.json',
+      'known-dates.json',
     );
     expect(conditions).toEqual(Object.fromEntries(SESSIONS.map((date) => [date, 'available'])));
     await clock.moveTo(END);

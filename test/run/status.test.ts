@@ -1,5 +1,5 @@
 /** What status reads of a store: how much it asks, what it believes, and what it says when the store cannot be read. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../src/calendar/session.ts';
@@ -20,7 +20,6 @@ import { readStatus } from '../../src/run/job-status.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
-import { createResult } from '../support/alerts.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { createDraft } from '../support/manifest.ts';
@@ -108,7 +107,7 @@ describe('the status document', () => {
       );
       expect(document.dates).toHaveLength(count);
       expect(document.dates.every(({ rows, revision }) => rows === 1_000 && revision === 1)).toBe(true);
-      expect(statusSchema.in.parse(document)).toEqual(document);
+      expect(statusSchema.safeParse(document).success).toBe(true);
       costs.push(counted.requests);
     }
     expect(costs).toEqual([5, 5]);
@@ -152,9 +151,8 @@ describe('the status document', () => {
     // The last run also knew the older dates.
     const state = new JobState(join(root, 'state', 'brief'), JOB.name);
     await mkdir(join(root, 'state', 'brief', JOB.name), { recursive: true });
-    await state.lastRun.write(
-      createResult({ dates: [], conditions: { '2026-08-31': 'available', '2026-09-01': 'available' } }),
-    );
+    const conditions = { '2026-08-31': 'available', '2026-09-01': 'available' } as const;
+    await state.known.write({ at: new Date(NOW).toISOString(), store: 'drops', conditions });
     const read = async (recentWeeks: number) => {
       const { document } = await readStatus(
         deps('brief', async () => store),
@@ -210,14 +208,6 @@ describe('the status document', () => {
       ['2026-11-19', 'available', 1_000, 1],
     ]);
     expect(counted.requests).toBe(5 + 3);
-  });
-
-  it('reads the record of a version that had no run id, counted no splits and knew of no damage', async () => {
-    const { run_id: _, splits: __, damaged: ___, ...old } = createResult();
-    const state = new JobState(join(root, 'state'), 'old');
-    await mkdir(join(root, 'state', 'old'), { recursive: true });
-    await writeFile(state.lastRun.path, JSON.stringify(old));
-    expect(await state.lastRun.read()).toEqual({ ...old, run_id: '', splits: 0, damaged: {} });
   });
 
   it('does not take a fault of the program for one of the store', async () => {

@@ -10,8 +10,8 @@ import { ppid } from 'node:process';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readProcessStart } from '../../src/core/liveness.ts';
 import { RunIndex } from '../../src/daemon/run-index.ts';
-import type { RunWindow } from '../../src/state/run-entry.ts';
 import { RunHistory } from '../../src/state/run-history.ts';
+import type { RunWindow } from '../../src/state/run-record.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 
 const NOW = Date.parse('2026-11-23T18:30:00Z');
@@ -59,7 +59,11 @@ describe('a run that is remembered', () => {
     });
     child.kill('SIGKILL');
     await once(child, 'exit');
-    expect(await history.read(entry.id)).toMatchObject({ outcome: 'died', finished_at: null });
+    expect(await history.read(entry.id)).toMatchObject({
+      outcome: 'died',
+      finished_at: entry.updated_at,
+      error: { code: 'RUN_DIED' },
+    });
   });
 
   it('is carried on by a child of the process that began it, and by nobody else', async () => {

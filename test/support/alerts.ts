@@ -16,6 +16,7 @@ export function createResult(changes: Partial<RunResult> = {}): RunResult {
     dates: [],
     conditions: { '2026-11-19': 'available', '2026-11-20': 'available' },
     ...{ damaged: {}, lost: [], gaps: [], new_gaps: [], accepted: [], held: [], open: {}, audits: {}, expires: {} },
+    clocks: { server: null, own: new Date(ALERT_NOW).toISOString(), conflict: null },
     ...changes,
   };
 }

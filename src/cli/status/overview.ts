@@ -8,7 +8,7 @@ import type { DateStatus } from '../../run/job-status.ts';
 import type { Style } from '../terminal/color.ts';
 import { formatTable } from '../terminal/text-table.ts';
 import { escapeText } from '../terminal/text-width.ts';
-import { describeOutcome, describeOwed, describeRunning, findGaps, judgeLastRun, type StatusView } from './text.ts';
+import { describeOutcome, describeOwed, describeRunning, endOf, findGaps, type StatusView } from './text.ts';
 
 /** Up to so many jobs, each is shown with its calendar. */
 export const MOST_CALENDARS = 5;
@@ -16,7 +16,7 @@ export const MOST_CALENDARS = 5;
 /** Whose objects are looked at: enough to notice that a run's drops have disappeared. */
 export const OVERVIEW_WEEKS = 2;
 
-type OverviewView = Pick<StatusView, 'document' | 'last' | 'nowMs' | 'style'>;
+type OverviewView = Pick<StatusView, 'document' | 'nowMs' | 'style'>;
 
 export function describeOverview(views: readonly OverviewView[], width: number | undefined): string {
   const table = formatTable(
@@ -52,10 +52,11 @@ function formatRow(view: OverviewView): readonly string[] {
 }
 
 function formatLastRun(view: OverviewView, style: Style): string {
-  const { outcome, at } = judgeLastRun(view);
-  if (outcome === undefined || at === null) return 'never';
-  const word = outcome === 'done' ? style.green(outcome) : style.red(describeOutcome(outcome));
-  return `${word}, ${formatSpan(view.nowMs - Date.parse(at))} ago`;
+  const { last_run: last } = view.document;
+  if (last === null) return 'never';
+  const word = describeOutcome(last.outcome);
+  const end = last.outcome === 'done' ? style.green(word) : style.red(word);
+  return `${end}, ${formatSpan(view.nowMs - Date.parse(endOf(last)))} ago`;
 }
 
 function describeNotes(view: OverviewView): readonly string[] {

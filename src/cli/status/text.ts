@@ -7,14 +7,12 @@ import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
 import { addDays, weekday } from '../../calendar/wall-clock.ts';
 import { formatInstant, formatSpan } from '../../core/date-text.ts';
-import type { FailureKind } from '../../core/errors.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
 import { isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
 import type { DateStatus, StatusReading } from '../../run/job-status.ts';
 import { describeAccepted } from '../../state/accepted-gap.ts';
-import type { RunEnd } from '../../state/run-end.ts';
-import type { RunProgress } from '../../state/run-progress.ts';
+import { type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
 import type { Style } from '../terminal/color.ts';
 import { formatTable } from '../terminal/text-table.ts';
 import { cutText, escapeText } from '../terminal/text-width.ts';
@@ -243,70 +241,59 @@ function describeGaps({ document, nowMs, style }: StatusView): readonly string[]
 }
 
 export function describeRunning(
-  running: RunProgress | null,
+  running: RunRecord | null,
   { nowMs, style }: Pick<StatusView, 'nowMs' | 'style'>,
 ): readonly string[] {
-  if (running === null) return [];
-  const { total_rows: total, seconds_left: left, date, phase } = running;
+  if (!running?.progress) return [];
+  const { total_rows: total, seconds_left: left, date, phase, ...progress } = running.progress;
   const parts = [
-    `${phase}${date === '' ? '' : ` ${date}`}${running.dates_total > 1 ? `, ${running.dates_done} of ${running.dates_total} dates done` : ''}`,
+    `${phase}${date === '' ? '' : ` ${date}`}${progress.dates_total > 1 ? `, ${progress.dates_done} of ${progress.dates_total} dates done` : ''}`,
     ...(total > 0 ? [`${Math.floor((100 * Math.min(running.rows, total)) / total)}%`] : []),
     `${formatCount(running.rows)}${total > 0 ? ` of ${formatCount(total)}` : ''} rows`,
-    `${formatCount(running.rows_per_second)} rows/s`,
-    `${formatCount(running.pages_left)} requests left`,
+    `${formatCount(progress.rows_per_second)} rows/s`,
+    `${formatCount(progress.pages_left)} requests left`,
     ...(left === null ? [] : [`${formatDuration(left * 1000)} left`]),
   ];
   const since = formatSpan(nowMs - Date.parse(running.started_at));
   return [`${style.cyan('running')} for ${since}: ${parts.join(', ')} (run ${running.run_id})`];
 }
 
-const OUTCOMES: Readonly<Record<FailureKind, string>> = {
+const OUTCOMES: Readonly<Record<RunOutcome, string>> = {
+  done: 'done',
   failed: 'failed',
   incomplete: 'incomplete',
   usage: 'failed',
   active: 'not begun',
   interrupted: 'stopped',
+  died: 'died',
+  'timed-out': 'timed out',
 };
 
 /** The last run, the last success if that run was none, and the last backfill. */
 function describeLast(view: StatusView): readonly string[] {
-  const { last_end: end, last_run: ranAt, last_success: successAt } = view.document;
-  const { last_backfill_end: backfillEnd, last_backfill: backfillAt } = view.document;
-  const isCut = wasCut(end, ranAt);
-  const { outcome = 'done' } = judgeLastRun(view);
-  const isGood = !isCut && outcome === 'done';
-  const backfill = wasCut(backfillEnd, backfillAt)
-    ? describeCut('last backfill', backfillEnd, view)
-    : backfillAt !== null && `last backfill ${describeAgo(backfillAt, view)}`;
-  const run = isCut ? describeCut('last run', end, view) : `last run ${describeRecord(view, outcome)}`;
-  const success = !isGood && `last success ${successAt === null ? 'none on record' : describeAgo(successAt, view)}`;
+  const { last_run: last, last_success: success, last_backfill: backfilled } = view.document;
+  const run = last === null ? 'last run never' : describeEnd('last run', last, view);
+  const isGood = last === null || last.outcome === 'done';
+  const backfill = backfilled !== null && describeBackfill(backfilled, view);
   // A run that was cut short has its own line, because its message may fill it.
-  if (backfill && isGood && !wasCut(backfillEnd, backfillAt)) return [`${run}; ${backfill}`];
-  return [run, success, backfill].filter((line) => line !== false);
+  if (backfill && isGood && backfilled.error === null) return [`${run}; ${backfill}`];
+  const good = success === null ? 'none on record' : describeAgo(success, view);
+  return [run, !isGood && `last success ${good}`, backfill].filter((line) => line !== false);
 }
 
-/** How the last run ended, and when; `undefined`: there was none. */
-export function judgeLastRun({
-  document: { last_end: end, last_run: ranAt },
-  last,
-}: Pick<StatusView, 'document' | 'last'>): {
-  readonly outcome: FailureKind | 'done' | undefined;
-  readonly at: string | null;
-} {
-  if (wasCut(end, ranAt)) return { outcome: end.outcome, at: end.finished_at };
-  // The record was written before the reports, which may have failed.
-  const ended = end?.run_id === last?.result.run_id ? end?.outcome : undefined;
-  return { outcome: last && (ended ?? last.outcome ?? 'done'), at: ranAt };
+function describeBackfill(backfill: RunRecord, view: StatusView): string {
+  if (backfill.error !== null) return describeEnd('last backfill', backfill, view);
+  return `last backfill ${describeAgo(endOf(backfill), view)}`;
 }
 
-/** Whether it was cut short and no later one finished. */
-function wasCut(end: RunEnd | null, recordedAt: string | null): end is RunEnd & { readonly error: object } {
-  return end !== null && end.error !== null && (recordedAt === null || end.finished_at >= recordedAt);
+function describeEnd(what: string, run: RunRecord, view: StatusView): string {
+  return run.error === null ? `${what} ${describeFinished(run, view)}` : describeCut(what, run, view);
 }
 
 /** One line, so that a long message does not push the calendar off the screen. */
-function describeCut(what: string, { finished_at, outcome, error }: RunEnd, view: StatusView): string {
-  const head = `${what} ${formatSpan(view.nowMs - Date.parse(finished_at))} ago: `;
+function describeCut(what: string, run: RunRecord, view: StatusView): string {
+  const head = `${what} ${formatSpan(view.nowMs - Date.parse(endOf(run)))} ago: `;
+  const { outcome, error } = run;
   const word = describeOutcome(outcome);
   // The person who stopped it knows why.
   const why = error === null || outcome === 'interrupted' ? '' : escapeText(`: ${error.code}: ${error.message}`);
@@ -314,23 +301,26 @@ function describeCut(what: string, { finished_at, outcome, error }: RunEnd, view
   return `${head}${view.style.red(word)}${cutText(why, Math.max(1, room))}`;
 }
 
-function describeRecord({ document, last, nowMs, style }: StatusView, outcome: FailureKind | 'done'): string {
-  if (!last || document.last_run === null) return 'never';
-  const { result } = last;
-  const sealed = result.dates.filter(({ status }) => status === 'sealed').length;
-  const rows = result.dates.reduce((sum, date) => sum + date.rows, 0);
-  const took = formatDuration(Date.parse(result.finished_at) - Date.parse(result.started_at));
-  const end = outcome === 'done' ? style.green(outcome) : style.red(describeOutcome(outcome));
+function describeFinished(run: RunRecord, { nowMs, style }: StatusView): string {
+  const { outcome, dates, requests, started_at: start } = run;
+  const sealed = sumSealed(run);
+  const took = formatDuration(Date.parse(endOf(run)) - Date.parse(start));
+  const word = describeOutcome(outcome);
+  const end = outcome === 'done' ? style.green(word) : style.red(word);
   const what =
-    result.dates.length === 0
+    dates.length === 0
       ? 'nothing to seal'
-      : `sealed ${sealed} of ${result.dates.length} date(s), ${formatCount(rows)} rows`;
-  const ago = describeAgo(document.last_run, { nowMs });
-  return `${ago}: ${end}, ${what}, ${formatCount(result.requests)} requests in ${took}`;
+      : `sealed ${sealed.dates} of ${dates.length} date(s), ${formatCount(sealed.rows)} rows`;
+  return `${describeAgo(endOf(run), { nowMs })}: ${end}, ${what}, ${formatCount(requests)} requests in ${took}`;
 }
 
-export function describeOutcome(outcome: FailureKind | 'done'): string {
-  return outcome === 'done' ? outcome : OUTCOMES[outcome];
+export function describeOutcome(outcome: RunRecord['outcome']): string {
+  return outcome === null ? 'running' : OUTCOMES[outcome];
+}
+
+/** When it ended; for a run without an end, the last sign of it. */
+export function endOf({ finished_at: end, updated_at: last }: RunRecord): string {
+  return end ?? last;
 }
 
 function describeAgo(at: string, { nowMs }: Pick<StatusView, 'nowMs'>): string {

@@ -8,8 +8,8 @@ import type { Clock } from '../../core/clock.ts';
 import { describeError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { ActionLog } from '../../state/action-log.ts';
-import { RUN_COMMANDS, type RunEntry } from '../../state/run-entry.ts';
 import type { RunHistory } from '../../state/run-history.ts';
+import { RUN_COMMANDS, type RunRecord } from '../../state/run-record.ts';
 import type { PriceDocument } from '../documents.ts';
 import type { Ask, AskAnswer } from '../event.ts';
 import type { DaemonView } from '../job-view.ts';
@@ -143,7 +143,7 @@ export class Actions {
 }
 
 const REPEATABLE = RUN_COMMANDS.filter((command) => command !== 'stage') as readonly Exclude<
-  RunEntry['command'],
+  RunRecord['command'],
   'stage'
 >[];
 

@@ -6,9 +6,9 @@
 import type { CalendarOverride } from '../../calendar/session.ts';
 import type { Clock } from '../../core/clock.ts';
 import { type ActionEntry, ActionLog } from '../../state/action-log.ts';
-import type { RunEntry } from '../../state/run-entry.ts';
 import type { RunHistory } from '../../state/run-history.ts';
 import { readRunLog } from '../../state/run-log.ts';
+import type { RunRecord } from '../../state/run-record.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
 import type {
   DropDetail,
@@ -97,7 +97,7 @@ export class ApiReader {
   /** Runs of all jobs that the daemon knows, newest first. */
   async runs({ job, command, outcome, before, limit = USUAL_RUNS }: RunsQuery): Promise<RunsDocument> {
     const names = (await this.look()).jobs.map(({ name }) => name).filter((name) => job === undefined || name === job);
-    const isWanted = (run: RunEntry) =>
+    const isWanted = (run: RunRecord) =>
       (command === undefined || run.command === command) &&
       (outcome === undefined || (run.outcome ?? 'running') === outcome);
     const listed = names.map(async (name) => {
@@ -108,7 +108,7 @@ export class ApiReader {
       .flat()
       .filter(({ id }) => before === undefined || id < before)
       .sort((a, b) => (a.id < b.id ? 1 : -1));
-    const found: RunEntry[] = [];
+    const found: RunRecord[] = [];
     let read = 0;
     while (read < Math.min(known.length, MAX_READ_RUNS) && found.length <= limit) {
       const some = known.slice(read, read + READ_AT_ONCE);
@@ -124,12 +124,8 @@ export class ApiReader {
   async run(job: string, id: string): Promise<RunDetail | undefined> {
     const found = await this.#find(job, id);
     if (!found) return undefined;
-    const { run, history, view } = found;
-    return {
-      run: describeRun(run),
-      progress: view.running?.runId === run.run_id ? view.running.progress : null,
-      windows: [...(await history.readWindows(run))],
-    };
+    const { run, history } = found;
+    return { run: describeRun(run), windows: [...(await history.readWindows(run))] };
   }
 
   /** Path of a run's log; `undefined` if the run is unknown. */

@@ -5,8 +5,7 @@
 import { z } from 'zod';
 import { CONDITIONS } from '../../plan/conditions.ts';
 import { actionEntrySchema } from '../../state/action-log.ts';
-import { RUN_COMMANDS, runEntrySchema, runWindowSchema } from '../../state/run-entry.ts';
-import { runProgressSchema } from '../../state/run-progress.ts';
+import { RUN_COMMANDS, runRecordSchema, runWindowSchema } from '../../state/run-record.ts';
 import { datedSchema, dropSchema, KEPT_WEEKS, priceSchema, rowsSchema } from '../documents.ts';
 import { ACTIONS } from './action-path.ts';
 
@@ -37,7 +36,7 @@ const sessionSchema = z.object({
   revision: z.number().nullable(),
 });
 
-export const runDocumentSchema = runEntrySchema.omit({ process: true });
+export const runDocumentSchema = runRecordSchema.omit({ process: true });
 
 export const jobSummarySchema = z.object({
   name: z.string(),
@@ -50,7 +49,7 @@ export const jobSummarySchema = z.object({
   retry_at: instant.nullable(),
   last_success: instant.nullable(),
   last_run: z
-    .object({ id: z.string().nullable(), outcome: z.string(), finished_at: instant, error: z.string().nullable() })
+    .object({ id: z.string(), outcome: z.string(), finished_at: instant, error: z.string().nullable() })
     .nullable(),
   running: z.object({ id: z.string(), reason: z.string(), started_at: instant }).nullable(),
   gaps: z.number().nullable().meta({ description: 'null until the status is read' }),
@@ -76,7 +75,7 @@ export const reportSchema = z.object({
 export const jobSchema = jobSummarySchema.extend({
   as_of: instant,
   problems: z.array(problemSchema),
-  progress: runProgressSchema.nullable(),
+  active: runDocumentSchema.nullable().meta({ description: 'the active run as it last wrote it' }),
   dates: z
     .array(datedSchema)
     .meta({ description: `of the last ${KEPT_WEEKS} weeks, and older ones that are not sealed; oldest first` }),
@@ -95,7 +94,6 @@ export const runsSchema = z.object({
 
 export const runSchema = z.object({
   run: runDocumentSchema,
-  progress: runProgressSchema.nullable(),
   windows: z.array(runWindowSchema).meta({ description: 'oldest first' }),
 });
 
@@ -139,7 +137,7 @@ export type ReportLink = z.infer<typeof reportSchema>;
 export const runQuerySchema = z.object({
   job: z.string().optional(),
   command: z.enum(RUN_COMMANDS).optional(),
-  outcome: z.enum(['running', ...runEntrySchema.shape.outcome.unwrap().options]).optional(),
+  outcome: z.enum(['running', ...runRecordSchema.shape.outcome.unwrap().options]).optional(),
   before: z.string().optional(),
   limit: z.coerce.number().int().min(1).max(500).optional(),
 });

@@ -5,11 +5,11 @@
  */
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import type { CalendarOverride } from '../../calendar/session.ts';
-import type { DaemonView, JobView, RunRecord } from '../job-view.ts';
-import { isRun } from './date-gap.ts';
+import { type RunRecord, sumSealed } from '../../state/run-record.ts';
+import type { DaemonView, JobView } from '../job-view.ts';
+import { findLastSuccess } from './describe-job.ts';
 import { createGauges } from './gauges.ts';
 import { OUTCOME_WORDS } from './health-text.ts';
-import { findLastSuccess } from './last-success.ts';
 
 /** From a run with nothing to do, through a nightly export at one request a second, to a backfill of hours. */
 const RUN_SECONDS_BUCKETS = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800];
@@ -73,13 +73,14 @@ export class DaemonMetrics {
     for (const job of view.jobs) {
       const known = this.#counted.get(job.name);
       if (!known) this.#begin(job.name);
-      for (const run of job.finished) {
-        if (known?.has(run.runId)) continue;
+      const ended = job.runs.filter(({ reason, outcome }) => reason !== 'hand' && outcome !== null);
+      for (const run of ended) {
+        if (known?.has(run.id)) continue;
         // An earlier daemon counted the runs before this start: counting them again would look like an increase.
-        if (run.finishedAtMs >= view.startedAtMs) this.#count(job.name, run);
+        if (endOf(run) >= view.startedAtMs) this.#count(job.name, run);
       }
       this.#noteSuccess(job);
-      counted.set(job.name, new Set(job.finished.map(({ runId }) => runId)));
+      counted.set(job.name, new Set(ended.map(({ id }) => id)));
     }
     for (const [name, runs] of this.#counted) {
       if (counted.has(name)) continue;
@@ -126,16 +127,18 @@ export class DaemonMetrics {
   }
 
   #count(job: string, run: RunRecord): void {
-    this.#runs.inc({ job, outcome: run.outcome });
-    if (!isRun(run)) return;
-    this.#seconds.observe({ job }, Math.max(0, run.finishedAtMs - run.startedAtMs) / 1000);
-    const { result } = run;
-    if (!result) return;
-    this.#rows.inc({ job }, result.rows);
-    this.#bytes.inc({ job }, Math.max(0, result.bytes));
-    this.#requests.inc({ job }, Math.max(0, result.requests));
-    this.#rateLimited.inc({ job }, Math.max(0, result.rate_limited));
-    this.#splits.inc({ job }, Math.max(0, result.splits));
-    this.#retries.inc({ job }, Math.max(0, result.retries));
+    this.#runs.inc({ job, outcome: run.outcome ?? 'died' });
+    this.#seconds.observe({ job }, Math.max(0, endOf(run) - Date.parse(run.started_at)) / 1000);
+    this.#rows.inc({ job }, sumSealed(run).rows);
+    this.#bytes.inc({ job }, Math.max(0, run.bytes));
+    this.#requests.inc({ job }, Math.max(0, run.requests));
+    this.#rateLimited.inc({ job }, Math.max(0, run.rate_limited));
+    this.#splits.inc({ job }, Math.max(0, run.splits));
+    this.#retries.inc({ job }, Math.max(0, run.retries));
   }
+}
+
+/** In milliseconds since the epoch. */
+function endOf({ finished_at: end, updated_at: last }: RunRecord): number {
+  return Date.parse(end ?? last);
 }

@@ -7,8 +7,9 @@ import type { CalendarOverride } from '../../calendar/session.ts';
 import { sessionCloseSecond } from '../../calendar/session.ts';
 import { parseWallClock } from '../../calendar/wall-clock.ts';
 import { settledAt } from '../../plan/dates.ts';
+import { isEndedRun } from '../../state/run-record.ts';
 import type { StatusDocument } from '../documents.ts';
-import type { JobView, RunRecord } from '../job-view.ts';
+import type { JobView } from '../job-view.ts';
 
 /** A date without a run this long after its close is a gap, whatever the schedule. */
 const PATIENCE_MS = 24 * 3_600_000;
@@ -52,21 +53,11 @@ function listOpenDates(document: StatusDocument): readonly OpenDate[] {
 }
 
 /** Whether the close is recent, and no run that could have sealed the date has ended. */
-function isAwaited(
-  { finished, status, settleSeconds }: JobView,
-  date: string,
-  nowMs: number,
-  calendar: CalendarOverride,
-): boolean {
+function isAwaited({ runs, settleSeconds }: JobView, date: string, nowMs: number, calendar: CalendarOverride): boolean {
   const closeMs = parseWallClock(date, sessionCloseSecond(date, calendar));
   if (nowMs - closeMs > PATIENCE_MS) return false;
-  const lastRunMs = finished.find(isRun)?.startedAtMs ?? parseInstant(status?.document.last_run ?? null);
+  const lastRunMs = parseInstant(runs.find(isEndedRun)?.started_at ?? null);
   return lastRunMs === undefined || lastRunMs < settledAt(date, { settleSeconds, calendar });
-}
-
-/** Whether a process ran: a tick on a day without a session is also listed as a run. */
-export function isRun({ outcome }: RunRecord): boolean {
-  return outcome !== 'no-session';
 }
 
 /** Milliseconds since the epoch; `undefined` for `null` and invalid instants. */

@@ -2,14 +2,12 @@
 import { type CalendarOverride, listSessions } from '../../calendar/session.ts';
 import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
 import { reportPath } from '../../core/report-page.ts';
-import type { RunEntry } from '../../state/run-entry.ts';
+import { isEndedRun, type RunRecord, whyFailed } from '../../state/run-record.ts';
 import type { StatusDocument } from '../documents.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
 import type { JobDocument, JobStateWord, JobSummary, JobsDocument, ReportLink, RunSummary } from './api-shape.ts';
-import { listGaps } from './date-gap.ts';
+import { listGaps, parseInstant } from './date-gap.ts';
 import { isFailed, judge } from './health-text.ts';
-import { findLastEnd } from './last-end.ts';
-import { findLastSuccess } from './last-success.ts';
 
 /** Three weeks: what a row of the overview has room for on a phone. */
 export const SHOWN_SESSIONS = 15;
@@ -35,7 +33,7 @@ export function describeJob(job: JobView, view: DaemonView, nowMs: number, calen
     ...summarizeJob(job, nowMs, calendar),
     as_of: toInstant(nowMs),
     problems: judge({ ...view, jobs: [job] }, nowMs, calendar).filter(({ level }) => level !== 'well'),
-    progress: job.running?.progress ?? null,
+    active: job.running?.record ? describeRun(job.running.record) : null,
     dates: [...(job.status?.document.dates ?? [])],
     date_counts: job.status?.document.date_counts ?? null,
     runs: job.runs.map(describeRun),
@@ -44,7 +42,7 @@ export function describeJob(job: JobView, view: DaemonView, nowMs: number, calen
 }
 
 /** Its process is nobody's business. */
-export function describeRun({ process: _, ...run }: RunEntry): RunSummary {
+export function describeRun({ process: _, ...run }: RunRecord): RunSummary {
   return run;
 }
 
@@ -52,26 +50,33 @@ export function listReports({ name, status }: JobView): readonly ReportLink[] {
   return (status?.document.reports ?? []).map((report) => ({ job: name, ...report, href: reportPath(name, report) }));
 }
 
+/** End of the last `done` run, in milliseconds since the epoch; `undefined` if none is known. */
+export function findLastSuccess({ runs, status }: JobView): number | undefined {
+  const done = runs.find(({ command, outcome }) => command === 'run' && outcome === 'done');
+  // May be older than the runs that are kept here.
+  return parseInstant(done?.finished_at ?? status?.document.last_success ?? null);
+}
+
 function summarizeJob(job: JobView, nowMs: number, calendar: CalendarOverride): JobSummary {
   const { schedule, running, status } = job;
-  const last = findLastEnd(job);
+  const last = job.runs.find(isEndedRun);
   const gaps = status && listGaps(job, nowMs, calendar).length;
   return {
     name: job.name,
     file: job.file,
     dataset: status?.document.dataset ?? null,
     store: status?.document.store ?? null,
-    state: judgeState(job, gaps, last && isFailed(last.outcome)),
+    state: judgeState(job, gaps, last !== undefined && isFailed(last.outcome)),
     schedule: schedule ?? null,
     next_run: toInstantOrNull(job.nextRunAtMs),
     retry_at: toInstantOrNull(job.retryAtMs),
     last_success: toInstantOrNull(findLastSuccess(job)),
-    last_run: last
+    last_run: last?.outcome
       ? {
-          id: last.id ?? null,
+          id: last.id,
           outcome: last.outcome,
-          finished_at: toInstant(last.finishedAtMs),
-          error: last.error?.code ?? null,
+          finished_at: last.finished_at ?? last.updated_at,
+          error: whyFailed(last)?.code ?? null,
         }
       : null,
     running: running ? { id: running.runId, reason: running.reason, started_at: toInstant(running.startedAtMs) } : null,
@@ -82,7 +87,7 @@ function summarizeJob(job: JobView, nowMs: number, calendar: CalendarOverride): 
 }
 
 /** One word; the most urgent that is true. */
-function judgeState(job: JobView, gaps: number | undefined, hasFailed: boolean | undefined): JobStateWord {
+function judgeState(job: JobView, gaps: number | undefined, hasFailed: boolean): JobStateWord {
   if (job.fault) return 'broken';
   if (job.running) return 'running';
   if (hasFailed) return 'failed';

@@ -3,9 +3,9 @@ import { statfs } from 'node:fs/promises';
 import { Gauge, type Registry } from 'prom-client';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { CONDITIONS } from '../../plan/conditions.ts';
+import { isEndedRun } from '../../state/run-record.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
 import { listGaps, parseInstant } from './date-gap.ts';
-import { findLastEnd } from './last-end.ts';
 import { measureSessionTimeMs } from './session-time.ts';
 
 interface Moment {
@@ -41,8 +41,7 @@ const JOB_GAUGES: Readonly<
   },
   flowdrop_last_run_timestamp_seconds: {
     help: 'End time of the last run with any outcome. Absent if unknown.',
-    // A run by an older version left only a record, without an end.
-    read: (job) => toSeconds(findLastEnd(job)?.finishedAtMs ?? parseInstant(job.status?.document.last_run ?? null)),
+    read: ({ runs }) => toSeconds(parseInstant(runs.find(isEndedRun)?.finished_at ?? null)),
   },
   flowdrop_next_run_timestamp_seconds: {
     help: 'When the next run is due, by schedule or as a retry. Absent without a schedule.',
@@ -59,26 +58,26 @@ const JOB_GAUGES: Readonly<
   flowdrop_run_pace_requests_per_second: {
     help: 'Average requests per second of the active run since it started. Absent without a run.',
     read: ({ running }) => {
-      const progress = running?.progress;
-      if (!progress) return undefined;
-      const seconds = (Date.parse(progress.updated_at) - Date.parse(progress.started_at)) / 1000;
-      return seconds > 0 ? progress.requests / seconds : undefined;
+      const run = running?.record;
+      if (!run) return undefined;
+      const seconds = (Date.parse(run.updated_at) - Date.parse(run.started_at)) / 1000;
+      return seconds > 0 ? run.requests / seconds : undefined;
     },
   },
   flowdrop_run_progress_ratio: {
     help: 'Share of the rows of the date that the run has fetched. Absent without a run.',
     read: ({ running }) => {
-      const progress = running?.progress;
-      return progress && progress.total_rows > 0 ? Math.min(1, progress.rows / progress.total_rows) : undefined;
+      const { rows = 0, progress } = running?.record ?? {};
+      return progress && progress.total_rows > 0 ? Math.min(1, rows / progress.total_rows) : undefined;
     },
   },
   flowdrop_run_requests: {
     help: 'Requests of the active run. Absent without a run.',
-    read: ({ running }) => running?.progress?.requests,
+    read: ({ running }) => running?.record?.requests,
   },
   flowdrop_run_rate_limited: {
     help: 'Requests of the active run that were answered with 429. Absent without a run.',
-    read: ({ running }) => running?.progress?.rate_limited,
+    read: ({ running }) => running?.record?.rate_limited,
   },
   flowdrop_events_owed: {
     help: 'Events that their receivers have not accepted. Absent until the status is read.',

@@ -6,10 +6,10 @@
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
 import { formatRelative, formatSpan } from '../../core/date-text.ts';
-import type { DaemonView, JobView, RunRecord } from '../job-view.ts';
+import { isEndedRun, type RunOutcome, type RunRecord, whyFailed } from '../../state/run-record.ts';
+import type { DaemonView, JobView } from '../job-view.ts';
 import type { Problem } from './api-shape.ts';
 import { type Gap, listGaps } from './date-gap.ts';
-import { findLastEnd } from './last-end.ts';
 
 /** How long losses are mentioned: as long as in the alerts of runs. */
 const TELL_LOSSES_DAYS = 30;
@@ -65,11 +65,11 @@ function tellLosses({ name, status }: JobView, nowMs: number): readonly Problem[
 
 function tellLastRun(job: JobView, nowMs: number): readonly Problem[] {
   const { name } = job;
-  const last = findLastEnd(job);
-  if (!last || !isFailed(last.outcome)) return [];
-  const why = last.error ? last.error.code : OUTCOME_WORDS[last.outcome];
-  const text = `The last run of ${name} failed ${formatRelative(last.finishedAtMs, nowMs)}: ${why}`;
-  return [problem('wrong', text, { job: name, help: job.running ? null : 'retry', run: last.id ?? null })];
+  const last = job.runs.find(isEndedRun);
+  if (!last?.outcome || !isFailed(last.outcome)) return [];
+  const why = whyFailed(last)?.code ?? OUTCOME_WORDS[last.outcome];
+  const text = `The last run of ${name} failed ${formatRelative(Date.parse(last.finished_at ?? last.updated_at), nowMs)}: ${why}`;
+  return [problem('wrong', text, { job: name, help: job.running ? null : 'retry', run: last.id })];
 }
 
 /** Events that a program waits for. A run posts them at its end, so while one runs it is too early to say. */
@@ -100,13 +100,13 @@ function tellFaults({ name, fault, status, statusFault }: JobView): readonly Pro
 
 /** Whether a run ended in a way that a person should see. */
 export function isFailed(outcome: RunRecord['outcome']): boolean {
-  return FAILED.has(outcome);
+  return outcome !== null && FAILED.has(outcome);
 }
 
-const FAILED: ReadonlySet<RunRecord['outcome']> = new Set(['failed', 'usage', 'died', 'timed-out']);
+const FAILED: ReadonlySet<RunOutcome> = new Set(['failed', 'usage', 'died', 'timed-out']);
 
 /** Outcomes for people. */
-export const OUTCOME_WORDS: Readonly<Record<RunRecord['outcome'], string>> = {
+export const OUTCOME_WORDS: Readonly<Record<RunOutcome, string>> = {
   done: 'done',
   failed: 'failed',
   usage: 'refused',
@@ -115,7 +115,6 @@ export const OUTCOME_WORDS: Readonly<Record<RunRecord['outcome'], string>> = {
   interrupted: 'interrupted',
   died: 'died',
   'timed-out': 'timed out',
-  'no-session': 'no session',
 };
 
 function tellWell(jobs: readonly JobView[], nowMs: number): string {

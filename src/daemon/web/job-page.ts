@@ -60,11 +60,11 @@ function renderFaults({ fault, statusFault, status }: JobView, nowMs: number): M
 ${reason !== undefined && html`<div class="error"><p><b>The status cannot be read.</b></p><p class="message">${reason}</p></div>`}`;
 }
 
-function renderRunning({ name, running, progress }: JobDocument, nowMs: number): Markup {
+function renderRunning({ name, running, active }: JobDocument, nowMs: number): Markup {
   if (!running) return html``;
   const reason = REASON_WORDS[running.reason as keyof typeof REASON_WORDS] ?? running.reason;
   return html`<div class="running"><p class="line"><a href="${runPath(name, running.id)}"><b>Running</b></a> ${reason}, for ${formatSpan(nowMs - Date.parse(running.started_at))}</p>
-${renderProgress(progress)}</div>`;
+${renderProgress(active)}</div>`;
 }
 
 function renderNext({ waitingSinceMs }: JobView, document: JobDocument, nowMs: number): Markup {

@@ -121,7 +121,7 @@ function renderLast({ name, last_run: last, running }: JobSummary, { nowMs }: Pa
   }
   if (!last) return html`<span class="quiet">none</span>`;
   const words = last.error ?? OUTCOME_WORDS[last.outcome as keyof typeof OUTCOME_WORDS] ?? last.outcome;
-  const what = last.id === null ? html`${words}` : html`<a href="${runPath(name, last.id)}">${words}</a>`;
+  const what = html`<a href="${runPath(name, last.id)}">${words}</a>`;
   const atMs = Date.parse(last.finished_at);
   return html`${what} <span class="quiet small">${renderTime(atMs, formatRelative(atMs, nowMs))}</span>`;
 }

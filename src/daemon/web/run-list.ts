@@ -1,15 +1,13 @@
 /** Runs as people read them: the active one with its progress, the ended ones as rows with a link to their page. Pure. */
 import { formatInstant, formatRelative, formatSpan } from '../../core/date-text.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
-import type { RunEntry } from '../../state/run-entry.ts';
-import type { RunProgress } from '../../state/run-progress.ts';
-import type { RunRecord } from '../job-view.ts';
+import type { RunOutcome, RunRecord } from '../../state/run-record.ts';
 import type { RunSummary } from './api-shape.ts';
 import { OUTCOME_WORDS } from './health-text.ts';
 import { html, type Markup, renderTime } from './html.ts';
 import { runPath } from './page-path.ts';
 
-export const REASON_WORDS: Readonly<Record<RunEntry['reason'], string>> = {
+export const REASON_WORDS: Readonly<Record<RunRecord['reason'], string>> = {
   scheduled: 'on schedule',
   'catch-up': 'to catch up',
   retry: 'as a retry',
@@ -21,7 +19,7 @@ export const REASON_WORDS: Readonly<Record<RunEntry['reason'], string>> = {
 };
 
 /** Visual style of each outcome. */
-const TONES: Readonly<Record<RunRecord['outcome'], 'good' | 'fair' | 'bad' | 'calm'>> = {
+const TONES: Readonly<Record<RunOutcome, 'good' | 'fair' | 'bad' | 'calm'>> = {
   done: 'good',
   incomplete: 'fair',
   interrupted: 'fair',
@@ -30,28 +28,28 @@ const TONES: Readonly<Record<RunRecord['outcome'], 'good' | 'fair' | 'bad' | 'ca
   died: 'bad',
   'timed-out': 'bad',
   active: 'calm',
-  'no-session': 'calm',
 };
 
-export function renderOutcome(outcome: RunEntry['outcome']): Markup {
+export function renderOutcome(outcome: RunRecord['outcome']): Markup {
   if (outcome === null) return html`<span class="badge pending">running</span>`;
   return html`<span class="badge ${TONES[outcome]}">${OUTCOME_WORDS[outcome]}</span>`;
 }
 
-export function renderProgress(progress: RunProgress | null): Markup {
-  if (!progress) return html`<p class="quiet">No progress yet.</p>`;
-  const { date, phase, rows, total_rows: total, dates_done: done, dates_total: dates } = progress;
+export function renderProgress(run: RunSummary | null): Markup {
+  if (!run?.progress) return html`<p class="quiet">No progress yet.</p>`;
+  const { rows, progress } = run;
+  const { date, phase, total_rows: total, dates_done: done, dates_total: dates } = progress;
   const share = total > 0 ? Math.min(1, rows / total) : 0;
   const facts: readonly (readonly [string, string])[] = [
     ['rows', total > 0 ? `${formatCount(rows)} of ${formatCount(total)}` : formatCount(rows)],
     ['rows a second', formatCount(progress.rows_per_second)],
     ['window', progress.window || 'none yet'],
-    ['requests', formatCount(progress.requests)],
+    ['requests', formatCount(run.requests)],
     ['dates', `${formatCount(done)} of ${formatCount(dates)}`],
     ['pages left', formatCount(progress.pages_left)],
-    ['splits', formatCount(progress.splits)],
-    ['retries', formatCount(progress.retries)],
-    ['429s', formatCount(progress.rate_limited)],
+    ['splits', formatCount(run.splits)],
+    ['retries', formatCount(run.retries)],
+    ['429s', formatCount(run.rate_limited)],
   ];
   const left =
     progress.seconds_left === null ? 'time left unknown' : `about ${formatSpan(progress.seconds_left * 1000)} left`;

@@ -2,7 +2,6 @@
 
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatExactTime, formatInstant, formatRelative, formatSpan } from '../../core/date-text.ts';
-import { explainAbort } from '../../core/process-end.ts';
 import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
 import { renderActionForm, renderRunActions } from './action-form.ts';
 import type { LogDocument, RunDetail, RunSummary, RunsDocument } from './api-shape.ts';
@@ -24,7 +23,7 @@ export interface LogChoice {
 }
 
 export function renderRunPage(
-  { run, progress, windows }: RunDetail,
+  { run, windows }: RunDetail,
   log: LogDocument,
   choice: LogChoice,
   context: PageContext,
@@ -32,18 +31,13 @@ export function renderRunPage(
   const { nowMs } = context;
   const { job, id, args, started_at, outcome } = run;
   const startedAtMs = Date.parse(started_at);
-  const endMs =
-    run.finished_at === null
-      ? outcome === null
-        ? nowMs
-        : lastMoment(windows, startedAtMs)
-      : Date.parse(run.finished_at);
+  const endMs = run.finished_at === null ? nowMs : Date.parse(run.finished_at);
   const main = html`<article class="job" aria-labelledby="run-title">
 <header data-live="run-head"><p class="small"><a href="${jobPath(job)}">${job}</a></p><h1 id="run-title"><code>flowdrop ${args.join(' ')}</code></h1>
 <p class="line">${renderOutcome(outcome)} ${REASON_WORDS[run.reason]}, started ${formatRelative(startedAtMs, nowMs)} <span class="quiet small">${renderTime(startedAtMs, formatInstant(startedAtMs, EXCHANGE_TIME_ZONE, nowMs))}</span></p>
 ${renderError(run)}</header>
 ${context.canAct && html`<div class="acts" data-live="acts">${renderRunActions(run, context)}</div>`}
-<div data-live="run-facts">${outcome === null && html`<div class="running">${renderProgress(progress)}</div>`}${renderFacts(run, progress, endMs - startedAtMs)}</div>
+<div data-live="run-facts">${outcome === null && html`<div class="running">${renderProgress(run)}</div>`}${renderFacts(run, endMs - startedAtMs)}</div>
 <section aria-labelledby="windows-title"><h2 id="windows-title">Windows</h2><div data-live="chart">${renderWindowChart(windows, startedAtMs, endMs)}</div>
 ${windows.length > 0 && html`<details data-key="windows"><summary>The last ${Math.min(SHOWN_WINDOWS, windows.length)} as a table</summary><div data-live="windows" class="scroll" tabindex="0" role="region" aria-label="Windows">${renderWindows(windows)}</div></details>`}</section>
 <section aria-labelledby="dates-title" data-live="dates">${renderDates(run)}</section>
@@ -57,31 +51,21 @@ ${windows.length > 0 && html`<details data-key="windows"><summary>The last ${Mat
   });
 }
 
-/** A killed run has no end: the last sign of it counts. */
-function lastMoment(windows: RunDetail['windows'], startedAtMs: number): number {
-  const last = windows.at(-1);
-  return last ? Math.max(Date.parse(last.at), startedAtMs) : startedAtMs;
-}
-
-function renderError({ error, outcome }: RunSummary): Markup {
-  if (!error)
-    return outcome === 'died'
-      ? html`<div class="error"><p>Its process ended without a message. ${explainAbort({ code: undefined, signal: undefined })}</p></div>`
-      : html``;
+function renderError({ error }: RunSummary): Markup {
+  if (!error) return html``;
   return html`<div class="error"><p><code>${error.code}</code></p><pre class="message" tabindex="0">${error.message}</pre>${error.hint !== undefined && html`<p class="hint">${error.hint}</p>`}</div>`;
 }
 
-function renderFacts(run: RunSummary, progress: RunDetail['progress'], tookMs: number): Markup {
-  const now = run.outcome === null && progress ? progress : run;
+function renderFacts(run: RunSummary, tookMs: number): Markup {
   const planned = run.planned_pages;
   const facts: readonly (readonly [string, string])[] = [
     ['took', formatDuration(Math.max(0, tookMs))],
-    ['rows', formatCount(now.rows)],
-    ['requests', formatCount(now.requests)],
-    ['pages', `${formatCount(now.pages)}${planned === null ? '' : `, ${formatCount(planned)} planned`}`],
-    ['splits', formatCount(now.splits)],
-    ['retries', formatCount(now.retries)],
-    ['429s', formatCount(now.rate_limited)],
+    ['rows', formatCount(run.rows)],
+    ['requests', formatCount(run.requests)],
+    ['pages', `${formatCount(run.pages)}${planned === null ? '' : `, ${formatCount(planned)} planned`}`],
+    ['splits', formatCount(run.splits)],
+    ['retries', formatCount(run.retries)],
+    ['429s', formatCount(run.rate_limited)],
     ['received', formatBytes(run.bytes)],
   ];
   return html`<dl class="facts even">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;

@@ -6,7 +6,7 @@
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatTime } from '../../core/date-text.ts';
 import { formatCount } from '../../core/units.ts';
-import type { RunWindow } from '../../state/run-entry.ts';
+import type { RunWindow } from '../../state/run-record.ts';
 import { html, type Markup } from './html.ts';
 
 const WIDTH = 1000;

@@ -2,12 +2,11 @@
  * `flowdrop status` of dates that are not sealed: what a failed run and the store's `condition.json` make known. And how the
  * last run ended, whatever it came to.
  */
-import { existsSync } from 'node:fs';
-import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { statusSchema } from '../../../src/daemon/documents.ts';
+import { RunHistory } from '../../../src/state/run-history.ts';
+import type { RunRecord } from '../../../src/state/run-record.ts';
 import { useCleanups } from '../../support/cleanups.ts';
 import { holdFrom } from '../../support/fault-plan.ts';
 import { startFaultProxy } from '../../support/fault-proxy.ts';
@@ -33,14 +32,18 @@ it('nothing is known of a job that never ran', async () => {
   expect(code).toBe(0);
   expect(stdout).toContain('No date is known yet: run the job, or see `flowdrop plan nightly`.');
   expect(stdout).toContain('\nlast run never\nnext run by hand\n');
-  expect(await readDocument(cwd, job)).toMatchObject({ last_run: null, last_success: null, last_end: null });
+  expect(await readDocument(cwd, job)).toMatchObject({ last_run: null, last_success: null, last_backfill: null });
 });
 
-/** As the daemon reads it. */
-async function readDocument(cwd: string, job: string) {
+interface StatusDocument {
+  readonly last_run: RunRecord | null;
+  readonly last_backfill: RunRecord | null;
+}
+
+async function readDocument(cwd: string, job: string): Promise<StatusDocument | undefined> {
   const { code, stdout, stderr } = await flowdrop(['--json', 'status', job], { cwd, env: service.env });
   expect(code, stderr).toBe(0);
-  return z.array(statusSchema).parse(JSON.parse(stdout))[0];
+  return (JSON.parse(stdout) as readonly StatusDocument[])[0];
 }
 
 describe('the end of the last run', () => {
@@ -58,18 +61,17 @@ describe('the end of the last run', () => {
     );
     const document = await readDocument(cwd, job);
     expect(document).toMatchObject({
-      last_run: null,
-      last_end: { outcome: 'failed', error: { code: 'API_UNREACHABLE' } },
+      last_run: { outcome: 'failed', error: { code: 'API_UNREACHABLE' } },
     });
-    // The daemon takes that record for a tick that needs no catching up.
-    expect(existsSync(stateOf(cwd, 'last-run.json'))).toBe(false);
+    // The daemon catches it up.
+    expect(await new RunHistory(join(cwd, '.flowdrop'), 'nightly').lastRunAt()).toBeUndefined();
   });
 
   it('is kept without secrets', async () => {
     const { cwd, job } = await makeWorker();
     const env = { ...service.env, FLOWDROP_CALENDAR_FILE: join(cwd, `${KEY}.yaml`) };
     expect((await flowdrop(['run', job], { cwd, env })).code).toBe(2);
-    const kept = await readFile(stateOf(cwd, 'last-end.json'), 'utf8');
+    const kept = JSON.stringify((await readDocument(cwd, job))?.last_run);
     expect(JSON.parse(kept)).toMatchObject({
       outcome: 'usage',
       error: { code: 'SETTING_INVALID', message: expect.stringMatching(/\[secret\]\.yaml, which cannot/) },
@@ -82,25 +84,22 @@ describe('the end of the last run', () => {
     const { cwd, job } = await makeWorker();
     const good = await flowdrop(['run', job], { cwd, env: service.env });
     expect(good.code, good.stderr).toBe(0);
-    const record = await readFile(stateOf(cwd, 'last-run.json'), 'utf8');
-    const before = await readDocument(cwd, job);
-    expect(before).toMatchObject({ last_end: { outcome: 'done', error: null } });
+    expect(await readDocument(cwd, job)).toMatchObject({ last_run: { outcome: 'done', error: null } });
     expect((await flowdrop(['run', job], { cwd, env: nowhere() })).code).toBe(1);
     expect(await status(cwd, job)).toMatch(
       new RegExp(
         `\\nlast run \\d+ s ago: failed: ${UNREACHABLE}\\nlast success \\d+ s ago \\(\\w{3} \\d+, [\\d:]+ ET\\)\\nnext run by hand\\n`,
       ),
     );
-    expect(await readFile(stateOf(cwd, 'last-run.json'), 'utf8')).toBe(record);
     // A backfill that fails is told beside it, and is no run.
-    const end = (await readDocument(cwd, job))?.last_end;
+    const end = (await readDocument(cwd, job))?.last_run;
     expect((await flowdrop(['backfill', job], { cwd, env: nowhere() })).code).toBe(1);
     expect(await status(cwd, job)).toMatch(
       new RegExp(
         `last run \\d+ s ago: failed: ${UNREACHABLE}\\n.*\\nlast backfill \\d+ s ago: failed: ${UNREACHABLE}\\nnext run`,
       ),
     );
-    expect((await readDocument(cwd, job))?.last_end).toEqual(end);
+    expect((await readDocument(cwd, job))?.last_run).toEqual(end);
     for (const command of ['run', 'backfill'])
       expect((await flowdrop([command, job], { cwd, env: service.env })).code).toBe(0);
     expect(await status(cwd, job)).toMatch(
@@ -116,14 +115,11 @@ describe('the end of the last run', () => {
     );
     expect(await status(cwd, job)).toMatch(/\nfailed: 2026-11-\d\d, CHECK_FAILED: .*min-rows/);
     expect((await flowdrop(['runs', job], { cwd, env: service.env })).stdout).toContain('failed: CHECK_FAILED');
-    expect(await readDocument(cwd, job)).toMatchObject({ last_end: { outcome: 'failed', error: null } });
+    expect(await readDocument(cwd, job)).toMatchObject({ last_run: { outcome: 'failed', error: null } });
     // A session that the source has no rows of.
     const vain = ['backfill', job, '--from', '2026-11-18', '--to', '2026-11-18'];
     expect((await flowdrop(vain, { cwd, env: service.env })).code).toBe(3);
-    expect(JSON.parse(await readFile(stateOf(cwd, 'last-backfill-end.json'), 'utf8'))).toMatchObject({
-      outcome: 'incomplete',
-      error: null,
-    });
+    expect(await readDocument(cwd, job)).toMatchObject({ last_backfill: { outcome: 'incomplete', error: null } });
   });
 
   it('is that it was stopped, after a signal', async () => {
@@ -137,12 +133,13 @@ describe('the end of the last run', () => {
     });
     expect(stopped.code).toBe(130);
     expect(await status(cwd, job)).toMatch(/\nlast run \d+ s ago: stopped\nlast success none on record\n/);
-    expect(await readDocument(cwd, job)).toMatchObject({ last_end: { outcome: 'interrupted' } });
+    expect(await readDocument(cwd, job)).toMatchObject({ last_run: { outcome: 'interrupted' } });
   });
 
   it('cannot change the exit code of the run, when it cannot be written', async () => {
     const { cwd, job } = await makeWorker();
-    await mkdir(stateOf(cwd, 'last-end.json'), { recursive: true });
+    await mkdir(stateOf(cwd, '.'), { recursive: true });
+    await writeFile(stateOf(cwd, 'runs'), 'no folder');
     const good = await flowdrop(['run', job], { cwd, env: service.env });
     expect(good.code, good.stderr).toBe(0);
     const failed = await flowdrop(['run', job], { cwd, env: nowhere() });

@@ -10,7 +10,7 @@ import { createStyle, hasColors } from '../../../src/cli/terminal/color.ts';
 import { formatSpan } from '../../../src/core/date-text.ts';
 import type { Condition } from '../../../src/plan/conditions.ts';
 import type { DateStatus } from '../../../src/run/job-status.ts';
-import { createResult } from '../../support/alerts.ts';
+import { createRunRecord } from '../../support/run-record.ts';
 
 /** 18:00 in New York on the Monday after Thanksgiving. */
 const NOW = Date.parse('2026-11-30T23:00:00Z');
@@ -48,11 +48,9 @@ function createView(changes: Partial<StatusView> = {}): StatusView {
       dataset: 'trades',
       store: 's3://bucket/drops',
       dates: createDates('2026-09-21', '2026-11-27', CONDITIONS),
-      last_run: '2026-11-20T22:59:00.000Z',
+      last_run: createRunRecord(),
       last_success: '2026-11-20T22:59:00.000Z',
-      last_end: null,
       last_backfill: null,
-      last_backfill_end: null,
       next_run: '2026-11-30T23:30:00.000Z',
       running: null,
       staged: null,
@@ -60,7 +58,6 @@ function createView(changes: Partial<StatusView> = {}): StatusView {
       owed_events: null,
       fault: null,
     },
-    last: { result: createResult({ dates: [] }), outcome: undefined },
     timezone: 'America/New_York',
     calendar: NO_OVERRIDE,
     nowMs: NOW,
@@ -98,15 +95,16 @@ describe('the status of a job', () => {
 
   it('tells the run that goes on and how the last one ended', async () => {
     const { document } = createView();
-    const running = {
-      ...{ run_id: 'run-7', pid: 1, started_at: '2026-11-30T22:50:00.000Z', updated_at: '2026-11-30T23:00:00.000Z' },
-      ...{ date: '2026-11-25', phase: 'fetching', window: '09:30:00..09:31:00', rows: 600_000, total_rows: 1_250_000 },
-      ...{ dates_done: 0, dates_total: 2, pages: 60, pages_left: 65, requests: 63, retries: 1, rate_limited: 0 },
-      ...{ splits: 0, rows_per_second: 9_900, seconds_left: 66 },
-    };
-    const text = describeStatus(
-      createView({ document: { ...document, running }, last: { result: createResult(), outcome: 'incomplete' } }),
-    );
+    const running = createRunRecord({
+      ...{ run_id: 'run-7', started_at: '2026-11-30T22:50:00.000Z', updated_at: '2026-11-30T23:00:00.000Z' },
+      ...{ finished_at: null, outcome: null, rows: 600_000, pages: 60, requests: 63, retries: 1 },
+      progress: {
+        ...{ date: '2026-11-25', phase: 'fetching', window: '09:30:00..09:31:00', total_rows: 1_250_000 },
+        ...{ dates_done: 0, dates_total: 2, pages_left: 65, rows_per_second: 9_900, seconds_left: 66 },
+      },
+    });
+    const last_run = createRunRecord({ outcome: 'incomplete' });
+    const text = describeStatus(createView({ document: { ...document, running, last_run } }));
     expect(text).toContain(
       'running for 10 min: fetching 2026-11-25, 0 of 2 dates done, 48%, 600,000 of 1,250,000 rows, 9,900 rows/s, 65 requests left, 1 min 6 s left (run run-7)\n',
     );
@@ -116,22 +114,18 @@ describe('the status of a job', () => {
 
   it('tells a run that was cut short in one line of the terminal, with nothing in it that acts there', () => {
     const { document } = createView();
-    const end = {
-      ...{ run_id: 'run-2', started_at: '2026-11-30T22:58:00.000Z', finished_at: '2026-11-30T22:59:53.000Z' },
-      ...{ outcome: 'failed' as const, error: { code: 'SQL_FAILED', message: `near \u001b[2J\n${'x'.repeat(300)}` } },
-    };
+    const last_run = createRunRecord({
+      ...{ started_at: '2026-11-30T22:58:00.000Z', finished_at: '2026-11-30T22:59:53.000Z', outcome: 'failed' },
+      error: { code: 'SQL_FAILED', message: `near \u001b[2J\n${'x'.repeat(300)}` },
+    });
     const shown = (changes: Partial<StatusView>) =>
-      describeStatus(createView({ document: { ...document, last_end: end }, ...changes }))
+      describeStatus(createView({ document: { ...document, last_run }, ...changes }))
         .split('\n')
         .slice(1, 3);
     const [whole, success] = shown({});
     expect(whole).toBe(`last run 7 s ago: failed: SQL_FAILED: near \\u001b[2J\\n${'x'.repeat(300)}`);
     expect(success).toBe('last success 10 days ago (Nov 20, 17:59 ET)');
     expect(shown({ width: 60 })).toEqual([`${whole?.slice(0, 59)}…`, success]);
-    // A record that is newer is of a run that could not keep its end.
-    expect(
-      shown({ document: { ...document, last_end: { ...end, finished_at: '2026-11-20T22:58:59.000Z' } } })[0],
-    ).toMatch(/^last run 10 days ago .*: done/);
   });
 
   it('says which dates equal the source, and what was true of those that have expired', () => {
@@ -157,15 +151,6 @@ describe('the status of a job', () => {
     );
   });
 
-  it('believes the end of a run rather than its record, which knows nothing of reports', () => {
-    const { document } = createView();
-    const at = { started_at: '2026-11-20T22:30:00.000Z', finished_at: '2026-11-20T22:59:01.000Z' };
-    const end = { run_id: createResult().run_id, ...at, outcome: 'failed' as const, error: null };
-    expect(describeStatus(createView({ document: { ...document, last_end: end, last_success: null } }))).toContain(
-      '): failed, nothing to seal, 10 requests in 29 min 0 s\nlast success none on record\n',
-    );
-  });
-
   it('tells dates of weekends, closings by the override, and a store that could not be read', () => {
     const { document } = createView();
     const saturday = { ...createDates('2026-11-20', '2026-11-20', {})[0], date: '2026-11-21' } as DateStatus; // Has all members.
@@ -183,20 +168,19 @@ describe('the status of a job', () => {
 it('many jobs are a table, and what needs somebody is below it in words', async () => {
   const { document, ...view } = createView();
   const sealed = createDates('2026-11-02', '2026-11-27', {});
-  const of = (job: string, changes: Partial<StatusView['document']>, last = view.last) => ({
+  const of = (job: string, changes: Partial<StatusView['document']>) => ({
     ...view,
-    last,
     document: { ...document, job, dates: sealed, ...changes },
   });
   const degraded = sealed.map((date, index) =>
     index < 2 ? { ...date, condition: 'degraded' as const, degraded_reason: `reason ${index}` } : date,
   );
-  const at = { started_at: '2026-11-30T20:30:00.000Z', finished_at: '2026-11-30T21:59:01.000Z' };
+  const finished_at = '2026-11-30T21:59:01.000Z';
   const error = { code: 'API_UNREACHABLE', message: 'nobody answers' };
   const views = [
     of('all-is-well', {}),
-    of('chain', { dates: [], last_run: null }, undefined),
-    of('cut-short', { last_end: { run_id: 'x', ...at, outcome: 'interrupted', error } }),
+    of('chain', { dates: [], last_run: null }),
+    of('cut-short', { last_run: createRunRecord({ finished_at, outcome: 'interrupted', error }) }),
     of('degraded', { dates: degraded }),
     of('nightly-trades', {
       dates: createDates('2026-09-21', '2026-11-27', CONDITIONS),

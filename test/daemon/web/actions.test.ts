@@ -15,7 +15,7 @@ import { type ActionEntry, ActionLog } from '../../../src/state/action-log.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
 import { createSilentLog } from '../../support/log.ts';
-import { HOSTILE, IDLE, makeBadDay, makeRunEntry, NOW, TOKEN } from './views.ts';
+import { HOSTILE, IDLE, makeBadDay, makeRun, NOW, TOKEN } from './views.ts';
 
 const JOB = 'nightly-trades';
 
@@ -173,9 +173,9 @@ describe('an action of a page', () => {
     await start();
     const history = new RunHistory(folder.path, JOB);
     const runs = [
-      makeRunEntry(JOB, 1, { command: 'backfill', args: ['backfill', JOB, '--failed'] }),
-      makeRunEntry(JOB, 2, { args: ['run', JOB, '--new-store'] }),
-      makeRunEntry(JOB, 3, { command: 'stage', args: ['run', JOB, '--stage'] }),
+      makeRun(JOB, 1, { command: 'backfill', args: ['backfill', JOB, '--failed'] }),
+      makeRun(JOB, 2, { args: ['run', JOB, '--new-store'] }),
+      makeRun(JOB, 3, { command: 'stage', args: ['run', JOB, '--stage'] }),
     ];
     for (const run of runs) await history.write(run);
     const statuses = [];

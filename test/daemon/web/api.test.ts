@@ -11,11 +11,11 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
-import type { RunWindow } from '../../../src/state/run-entry.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
+import type { RunWindow } from '../../../src/state/run-record.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
 import { createSilentLog } from '../../support/log.ts';
-import { HOSTILE, IDLE, makeBadDay, makeHostileDay, makeRunEntry, NOW } from './views.ts';
+import { HOSTILE, IDLE, makeBadDay, makeHostileDay, makeRun, NOW } from './views.ts';
 
 const JOB = 'nightly-trades';
 
@@ -90,7 +90,7 @@ const makeWindow = (index: number): RunWindow => ({
 
 describe('the JSON API', () => {
   it('answers at each address what its OpenAPI document says, and the document is valid', async () => {
-    const run = makeRunEntry(JOB, 19.5, { outcome: 'failed', error: { code: 'API_DOWN', message: 'away' } });
+    const run = makeRun(JOB, 19.5, { outcome: 'failed', error: { code: 'API_DOWN', message: 'away' } });
     await history.write(run);
     await history.appendWindows(run, [makeWindow(0), makeWindow(1)]);
     await writeFile(
@@ -123,8 +123,8 @@ describe('the JSON API', () => {
     for (let index = 0; index < 1_000; index += 1) {
       const command = index % 100 === 0 ? 'backfill' : 'run';
       await writeFile(
-        history.files(makeRunEntry(JOB, index / 10).id, false).entry,
-        JSON.stringify(makeRunEntry(JOB, index / 10, { command })),
+        history.files(makeRun(JOB, index / 10).id, false).entry,
+        JSON.stringify(makeRun(JOB, index / 10, { command })),
       );
     }
     await start();
@@ -163,7 +163,7 @@ describe('the JSON API', () => {
 
 describe('the page of a run', () => {
   it('shows the end of a log of 100 MB, finds in it, and sends all of it to who wants it', async () => {
-    const run = makeRunEntry(JOB, 1);
+    const run = makeRun(JOB, 1);
     await history.write(run);
     const line = `${JSON.stringify({ level: 30, time: '2026-11-23T18:00:00Z', msg: 'x'.repeat(960) })}\n`;
     const block = line.repeat(1_000);
@@ -187,7 +187,7 @@ describe('the page of a run', () => {
   });
 
   it('draws 20,000 windows in a bounded page, and one that is killed in the middle of a line', async () => {
-    const run = makeRunEntry(JOB, 11.2, { finished_at: null, outcome: null });
+    const run = makeRun(JOB, 11.2, { finished_at: null, outcome: null });
     await history.write(run);
     await history.appendWindows(
       run,
@@ -203,7 +203,7 @@ describe('the page of a run', () => {
   });
 
   it('shows texts that mean harm as texts', async () => {
-    const entry = makeRunEntry(JOB, 2, {
+    const entry = makeRun(JOB, 2, {
       args: [HOSTILE],
       outcome: 'failed',
       error: { code: HOSTILE, message: HOSTILE, hint: HOSTILE },

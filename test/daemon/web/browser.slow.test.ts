@@ -12,8 +12,8 @@ import type { DaemonView } from '../../../src/daemon/job-view.ts';
 import { dropPath, jobPath, runPath } from '../../../src/daemon/web/page-path.ts';
 import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/page-server.ts';
 import { ActionLog } from '../../../src/state/action-log.ts';
-import type { RunEntry, RunWindow } from '../../../src/state/run-entry.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
+import type { RunRecord, RunWindow } from '../../../src/state/run-record.ts';
 import { openBrowser } from '../../support/browser.ts';
 import { makeFolder, REPO } from '../../support/flowdrop.ts';
 import { createSilentLog } from '../../support/log.ts';
@@ -26,7 +26,7 @@ import {
   makeDrop,
   makeGoodDay,
   makeHostileDay,
-  makeRunEntry,
+  makeRun,
   makeView,
   NOW,
   TOKEN,
@@ -36,7 +36,7 @@ const SHOTS = join(REPO, 'test-results', 'status');
 const SCHEMES = ['light', 'dark'] as const;
 const WIDTHS = [390, 1280] as const;
 
-const HOSTILE_RUN = makeRunEntry(HOSTILE, 1, {
+const HOSTILE_RUN = makeRun(HOSTILE, 1, {
   ...{ args: [HOSTILE], outcome: 'failed', error: { code: HOSTILE, message: HOSTILE, hint: HOSTILE } },
   dates: [{ date: HOSTILE, status: HOSTILE, rows: 1, requests: 1, error: { code: HOSTILE, message: HOSTILE } }],
 });
@@ -71,7 +71,7 @@ afterAll(async () => {
 });
 
 /** With a chart of all that there is, and a log of every level. @param text in windows and lines */
-async function rememberRun(run: RunEntry, text: string): Promise<void> {
+async function rememberRun(run: RunRecord, text: string): Promise<void> {
   const history = new RunHistory(memory.path, run.job);
   const { entry, log } = history.files(run.id, false);
   for (const file of [entry, log]) await mkdir(dirname(file), { recursive: true });

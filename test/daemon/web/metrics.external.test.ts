@@ -22,10 +22,10 @@ import {
   HOSTILE,
   makeBadDay,
   makeDates,
-  makeFinished,
   makeGoodDay,
   makeHostileDay,
   makeJob,
+  makeRun,
   makeStatus,
   makeView,
   NOW,
@@ -71,22 +71,23 @@ describe('the metrics of the daemon', () => {
   it('count a run once, however often they are read, and each one that ends later', async () => {
     const metrics = new DaemonMetrics(NO_OVERRIDE, REPO);
     const job = makeJob('nightly');
-    const first = await read(metrics, makeView([{ ...job, finished: [] }]));
+    const first = await read(metrics, makeView([{ ...job, runs: [] }]));
     expect(first('flowdrop_requests_total{job="nightly"}')).toBe(0);
     expect(first('flowdrop_runs_total{job="nightly",outcome="failed"}')).toBe(0);
     expect(first('flowdrop_run_duration_seconds_count{job="nightly"}')).toBe(0);
-    const one = makeView([{ ...job, finished: [makeFinished('nightly', 10)] }]);
+    const one = makeView([{ ...job, runs: [makeRun('nightly', 10)] }]);
     for (let look = 0; look < 3; look += 1) metrics.observe(one);
     // The view is bounded: the older run has left it when the newer two are there.
-    const failed = makeFinished('nightly', 2, { outcome: 'failed', result: undefined });
-    const none = makeFinished('nightly', 1, { outcome: 'no-session', result: undefined });
-    const later = await read(metrics, makeView([{ ...job, finished: [none, failed] }]));
+    const none = { dates: [], requests: 0, retries: 0, rate_limited: 0, splits: 0, bytes: 0 };
+    const failed = makeRun('nightly', 2, { outcome: 'failed', ...none });
+    const byHand = makeRun('nightly', 1.5, { reason: 'hand', command: 'backfill' });
+    const later = await read(metrics, makeView([{ ...job, runs: [failed, byHand] }]));
     expect(later('flowdrop_requests_total{job="nightly"}')).toBe(480);
     expect(later('flowdrop_rows_total{job="nightly"}')).toBe(8_412_907);
     expect(later('flowdrop_rate_limited_total{job="nightly"}')).toBe(3);
     expect(later('flowdrop_splits_total{job="nightly"}')).toBe(11);
     expect(later('flowdrop_retries_total{job="nightly"}')).toBe(6);
-    for (const outcome of ['done', 'failed', 'no-session']) {
+    for (const outcome of ['done', 'failed']) {
       expect(later(`flowdrop_runs_total{job="nightly",outcome="${outcome}"}`), outcome).toBe(1);
     }
     expect(later('flowdrop_run_duration_seconds_count{job="nightly"}')).toBe(2);
@@ -114,18 +115,15 @@ describe('the metrics of the daemon', () => {
 
   it('recall the last success from the status, whatever the last run came to', async () => {
     const metrics = new DaemonMetrics(NO_OVERRIDE, REPO);
-    const job = makeJob('nightly', { finished: [] });
+    const job = makeJob('nightly', { runs: [] });
     const name = 'flowdrop_last_success_timestamp_seconds{job="nightly"}';
     const never = { document: makeStatus('nightly', { last_success: null }), readAtMs: NOW };
     for (const status of [undefined, never])
       expect((await read(metrics, makeView([{ ...job, status }])))(name)).toBeUndefined();
     const sample = await read(metrics, makeView([job]));
     expect(sample(name)).toBe(Date.parse('2026-11-19T23:40:02Z') / 1000);
-    expect(sample('flowdrop_last_run_timestamp_seconds{job="nightly"}')).toBe(
-      Date.parse('2026-11-20T23:42:10Z') / 1000,
-    );
     // A failure since then takes nothing back; a run by hand that was done is told by the status.
-    const failed = { ...job, finished: [makeFinished('nightly', 2, { outcome: 'failed' })] };
+    const failed = { ...job, runs: [makeRun('nightly', 2, { outcome: 'failed' })] };
     expect((await read(metrics, makeView([failed])))(name)).toBe(Date.parse('2026-11-19T23:40:02Z') / 1000);
     const document = makeStatus('nightly', { last_success: '2026-11-23T17:00:00.000Z' });
     const byHand = { ...failed, status: { document, readAtMs: NOW } };
@@ -145,7 +143,7 @@ describe('the metrics of the daemon', () => {
     expect((await ours(9)).length).toBeGreaterThan(20);
     expect(await ours(12)).toEqual([]);
     const name = (job: string) => `flowdrop_runs_total{job="${job}",outcome="done"}`;
-    const back = await read(metrics, makeView([{ ...gone, finished: [] }, stays], at(13)));
+    const back = await read(metrics, makeView([{ ...gone, runs: [] }, stays], at(13)));
     expect(back(name('gone'))).toBe(0);
     expect(back(name('stays'))).toBe(3);
   });
@@ -176,14 +174,16 @@ describe('the metrics of the daemon', () => {
   it('take the session that tonight is due for as no gap, until a run has ended that could have sealed it', async () => {
     const dates = makeDates({ '2026-11-20': { condition: 'pending', begins_to_expire: '2026-12-05T05:00:00.000Z' } });
     const at = Date.parse('2026-11-20T22:30:00Z');
-    const status = { document: makeStatus('nightly', { dates: [...dates], last_run: null }), readAtMs: at };
-    const gaps = async (finished: readonly ReturnType<typeof makeFinished>[], nowMs = at) =>
-      (await read(new DaemonMetrics(NO_OVERRIDE, REPO), makeView([makeJob('nightly', { status, finished })]), nowMs))(
+    const status = { document: makeStatus('nightly', { dates: [...dates] }), readAtMs: at };
+    const gaps = async (runs: readonly ReturnType<typeof makeRun>[], nowMs = at) =>
+      (await read(new DaemonMetrics(NO_OVERRIDE, REPO), makeView([makeJob('nightly', { status, runs })]), nowMs))(
         'flowdrop_gaps{job="nightly"}',
       );
     expect(await gaps([])).toBe(0);
-    expect(await gaps([makeFinished('nightly', 0, { startedAtMs: at - 20 * HOUR_MS })])).toBe(0);
-    expect(await gaps([makeFinished('nightly', 0, { startedAtMs: at - 10 * 60_000, outcome: 'failed' })])).toBe(1);
+    expect(await gaps([makeRun('nightly', 0, { started_at: new Date(at - 20 * HOUR_MS).toISOString() })])).toBe(0);
+    expect(
+      await gaps([makeRun('nightly', 0, { started_at: new Date(at - 10 * 60_000).toISOString(), outcome: 'failed' })]),
+    ).toBe(1);
     expect(await gaps([], at + 24 * HOUR_MS)).toBe(1);
   });
 

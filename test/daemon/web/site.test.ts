@@ -10,16 +10,15 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { listSessions } from '../../../src/calendar/session.ts';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
 import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/page-server.ts';
-import type { RunEnd } from '../../../src/state/run-end.ts';
 import { createSilentLog } from '../../support/log.ts';
 import {
   HOSTILE,
   IDLE,
   makeBadDay,
-  makeFinished,
   makeGoodDay,
   makeHostileDay,
   makeJob,
+  makeRun,
   makeStatus,
   makeView,
   NOW,
@@ -68,7 +67,7 @@ describe('the server of the daemon', () => {
     ['a run is active', 1],
     ['2 runs are active', 2],
   ])('says when all is well that %s', async (says, count) => {
-    const running = { runId: 'run-now', reason: 'catch-up', startedAtMs: NOW - 60_000, progress: null } as const;
+    const running = { runId: 'run-now', reason: 'catch-up', startedAtMs: NOW - 60_000, record: null } as const;
     const jobs = makeGoodDay().jobs.map((job, index) => (index < count ? { ...job, running } : job));
     await start(() => makeView(jobs));
     expect((await get('/')).body).toContain(`All is well; ${says}`);
@@ -244,8 +243,8 @@ describe('the server of the daemon', () => {
   });
 
   it('calls gaps unknown while no date is known, and none where every date is sealed', async () => {
-    const document = makeStatus('nightly', { dates: [], last_run: null, reports: [] });
-    await start(() => makeView([makeJob('nightly', { finished: [], status: { document, readAtMs: NOW } })]));
+    const document = makeStatus('nightly', { dates: [], reports: [] });
+    await start(() => makeView([makeJob('nightly', { runs: [], status: { document, readAtMs: NOW } })]));
     const { body } = await get('/jobs/nightly');
     expect(body).toContain('<h2>Gaps</h2><p class="quiet">Unknown until a run finds the first date.</p>');
     await web?.close();
@@ -283,33 +282,29 @@ describe('the server of the daemon', () => {
     expect(await framing('/reports/elsewhere')).toEqual([404, ...notice]);
   });
 
-  it('tells a run that failed before this daemon was started, or since by hand, and that a later one went well', async () => {
-    const shown = async (finishedAt: string, changes: Partial<RunEnd>, finished = makeJob('nightly').finished) => {
-      const end = { run_id: 'by-hand', started_at: '2026-11-19T16:00:00.000Z', finished_at: finishedAt, error: null };
-      const last_end = { ...end, outcome: 'failed' as const, ...changes };
-      const status = { document: makeStatus('nightly', { last_end }), readAtMs: NOW };
-      await start(() => makeView([makeJob('nightly', { status, finished, runs: [] })]));
+  it('tells a run that failed, by whomever it was started, until a later one went well', async () => {
+    const shown = async (...runs: readonly ReturnType<typeof makeRun>[]) => {
+      await start(() => makeView([makeJob('nightly', { runs })]));
       const { body } = await get('/');
       await web?.close();
       return body;
     };
     const error = { code: 'API_UNREACHABLE', message: 'cannot be reached' };
-    const restarted = await shown('2026-11-23T16:30:00.000Z', { error }, []);
+    const byHand = makeRun('nightly', 3, { outcome: 'failed', reason: 'hand', error });
+    const restarted = await shown(byHand);
     expect(restarted).toContain('The last run of nightly failed 2 h ago: API_UNREACHABLE');
     expect(restarted).not.toContain('All is well');
-    expect(await shown('2026-11-23T16:30:00.000Z', {})).toContain('The last run of nightly failed 2 h ago: failed');
-    // The daemon's own run is the later one.
-    expect(await shown('2026-11-19T16:30:00.000Z', { error })).toContain('All is well');
-    const failed = [makeFinished('nightly', 4, { outcome: 'failed' })];
-    expect(await shown('2026-11-19T16:30:00.000Z', { outcome: 'done' }, failed)).toContain('failed 3 h ago');
-    expect(await shown('2026-11-23T16:30:00.000Z', { outcome: 'done' }, failed)).toContain('All is well');
-    expect(await shown('2026-11-23T16:30:00.000Z', { outcome: 'interrupted' }, [])).toContain('All is well');
+    const failed = makeRun('nightly', 4, { outcome: 'failed' });
+    expect(await shown(failed, makeRun('nightly', 5))).toContain('The last run of nightly failed 3 h ago: failed');
+    expect(await shown(makeRun('nightly', 1, { command: 'backfill' }), failed)).toContain('failed 3 h ago: failed');
+    expect(await shown(makeRun('nightly', 1), byHand)).toContain('All is well');
+    expect(await shown(makeRun('nightly', 1, { outcome: 'interrupted' }), failed)).toContain('All is well');
   });
 
   it('says which events did not reach their receiver, why, and what to type, but not while a run may post them', async () => {
     const owed_events = { count: 3, since: '2026-11-23T16:30:00.000Z', reason: 'webhook: <b>HTTP 500</b>\nmore' };
     const status = { document: makeStatus('nightly', { owed_events }), readAtMs: NOW };
-    const running = { runId: 'r', reason: 'scheduled' as const, startedAtMs: NOW, progress: null };
+    const running = { runId: 'r', reason: 'scheduled' as const, startedAtMs: NOW, record: null };
     await start(() => makeView([makeJob('nightly', { status })]));
     const { body } = await get('/');
     expect(body).toContain(

@@ -1,11 +1,11 @@
 /** What a daemon may show, for the tests of its web part: a good day, a bad one, and one with texts that mean harm. */
 import { Readable } from 'node:stream';
 import { listSessions } from '../../../src/calendar/session.ts';
-import { type DropDocument, runSchema, type StatusDocument, statusSchema } from '../../../src/daemon/documents.ts';
-import type { DaemonView, JobView, RunRecord } from '../../../src/daemon/job-view.ts';
+import { type DropDocument, type StatusDocument, statusSchema } from '../../../src/daemon/documents.ts';
+import type { DaemonView, JobView } from '../../../src/daemon/job-view.ts';
 import type { WebOptions } from '../../../src/daemon/web/page-server.ts';
-import type { RunEntry } from '../../../src/state/run-entry.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
+import type { RunRecord } from '../../../src/state/run-record.ts';
 
 /** A Monday afternoon in the week of Thanksgiving; New York has 13:30. */
 export const NOW = Date.parse('2026-11-23T18:30:00Z');
@@ -33,40 +33,22 @@ export const HOSTILE = '<script>alert(1)</script>"\'><img src=x onerror=alert(2)
 const HOUR_MS = 3_600_000;
 const LAST_SESSION = '2026-11-20';
 
-export function makeFinished(job: string, hoursAgo: number, changes: Partial<RunRecord> = {}): RunRecord {
-  const runId = `${job}-${hoursAgo}`;
-  const startedAtMs = NOW - hoursAgo * HOUR_MS;
-  return {
-    runId,
-    reason: 'scheduled',
-    startedAtMs,
-    finishedAtMs: startedAtMs + 2_530_000,
-    outcome: 'done',
-    code: 0,
-    signal: undefined,
-    result: runSchema.parse({
-      ...{ requests: 480, retries: 6, rate_limited: 3, splits: 11, bytes: 912_000_000, reports: [] },
-      dates: [{ date: LAST_SESSION, status: 'sealed', rows: 8_412_907 }],
-    }),
-    error: undefined,
-    logFile: `/var/lib/flowdrop/${job}/logs/${runId}.log`,
-    ...changes,
-  };
-}
-
 /** A run that this machine remembers. */
-export function makeRunEntry(job: string, hoursAgo: number, changes: Partial<RunEntry> = {}): RunEntry {
+export function makeRun(job: string, hoursAgo: number, changes: Partial<RunRecord> = {}): RunRecord {
   const started_at = new Date(NOW - hoursAgo * HOUR_MS).toISOString();
   const run_id = `${started_at.replace(/[-:]|\.\d+/g, '')}-1f3a9c`;
   return {
     ...{ id: run_id, run_id, job, command: 'run', args: ['run', job], reason: 'scheduled', started_at },
     process: { pid: 4711, started: '1' },
+    updated_at: new Date(Date.parse(started_at) + 2_530_000).toISOString(),
     finished_at: new Date(Date.parse(started_at) + 2_530_000).toISOString(),
     outcome: 'done',
     error: null,
+    progress: null,
     ...{ planned_pages: 465, pages: 467, rows: 8_412_907, requests: 480, retries: 6, rate_limited: 3, splits: 11 },
     bytes: 912_000_000,
     dates: [{ date: LAST_SESSION, status: 'sealed', rows: 8_412_907, requests: 471, revision: 1 }],
+    has_open: false,
     reports: [{ report: 'flow', date: LAST_SESSION, sent: 2, unsent: 0 }],
     ...changes,
   };
@@ -119,13 +101,8 @@ export function makeStatus(job: string, changes: Partial<StatusDocument> = {}): 
     dataset: 'trades',
     store: 's3://quant-drops/options',
     dates: [...makeDates()],
-    last_run: '2026-11-20T23:42:10.000Z',
     last_success: '2026-11-19T23:40:02.000Z',
-    last_end: null,
-    last_backfill: null,
-    last_backfill_end: null,
     next_run: '2026-11-23T23:00:00.000Z',
-    running: null,
     reports: listSessions('2026-10-12', LAST_SESSION)
       .toReversed()
       .map((date, index) => ({ date, report: 'flow', revision: index === 3 ? 1 : 0 })),
@@ -144,8 +121,7 @@ export function makeJob(name: string, changes: Partial<JobView> = {}): JobView {
     retryAtMs: undefined,
     waitingSinceMs: undefined,
     running: undefined,
-    finished: [makeFinished(name, 67.5), makeFinished(name, 91.5), makeFinished(name, 115.5)],
-    runs: [makeRunEntry(name, 67.5), makeRunEntry(name, 91.5), makeRunEntry(name, 115.5)],
+    runs: [makeRun(name, 67.5), makeRun(name, 91.5), makeRun(name, 115.5)],
     fault: undefined,
     status: { document: makeStatus(name), readAtMs: NOW - 40_000 },
     statusFault: undefined,
@@ -159,28 +135,24 @@ export function makeView(jobs: readonly JobView[], changes: Partial<DaemonView> 
 }
 
 /** A run that goes on, with so many of its rows fetched. */
-export function makeProgress(rows: number): NonNullable<StatusDocument['running']> {
-  return {
-    run_id: 'run-now',
-    pid: 4711,
-    started_at: '2026-11-23T18:10:00.000Z',
+export function makeActive(job: string, rows: number, text = ''): RunRecord {
+  return makeRun(job, 20 / 60, {
+    ...{ id: 'run-now', run_id: 'run-now', reason: 'catch-up', started_at: '2026-11-23T18:10:00.000Z' },
     updated_at: '2026-11-23T18:29:59.000Z',
-    date: '2026-11-19',
-    phase: 'fetching',
-    window: '11:42:00..11:43:30',
-    rows,
-    total_rows: 8_400_000,
-    dates_done: 1,
-    dates_total: 3,
-    pages: 260,
-    pages_left: 150,
-    requests: 1_150,
-    retries: 4,
-    rate_limited: 2,
-    splits: 9,
-    rows_per_second: 3_180,
-    seconds_left: 1_020,
-  };
+    ...{ finished_at: null, outcome: null, dates: [], reports: [] },
+    progress: {
+      date: text || '2026-11-19',
+      phase: 'fetching',
+      window: text || '11:42:00..11:43:30',
+      total_rows: 8_400_000,
+      dates_done: 1,
+      dates_total: 3,
+      pages_left: 150,
+      rows_per_second: 3_180,
+      seconds_left: 1_020,
+    },
+    ...{ rows, pages: 260, requests: 1_150, retries: 4, rate_limited: 2, splits: 9 },
+  });
 }
 
 /** A day on which nothing is wrong. */
@@ -189,7 +161,7 @@ export function makeGoodDay(): DaemonView {
 }
 
 /** Last night's, of the bad day. */
-export const FAILED_RUN: RunEntry = makeRunEntry('nightly-trades', 19.5, {
+export const FAILED_RUN: RunRecord = makeRun('nightly-trades', 19.5, {
   ...{ outcome: 'failed', reason: 'retry', finished_at: new Date(NOW - 19.4 * HOUR_MS).toISOString() },
   error: {
     code: 'API_UNREACHABLE',
@@ -213,28 +185,18 @@ export function makeBadDay(rows = 5_100_000): DaemonView {
   });
   return makeView([
     makeJob('nightly-trades', {
-      running: { runId: 'run-now', reason: 'catch-up', startedAtMs: NOW - 20 * 60_000, progress: makeProgress(rows) },
+      running: {
+        runId: 'run-now',
+        reason: 'catch-up',
+        startedAtMs: NOW - 20 * 60_000,
+        record: makeActive('nightly-trades', rows),
+      },
       status: { document: makeStatus('nightly-trades', { dates: [...dates] }), readAtMs: NOW - 3_000 },
-      runs: [FAILED_RUN, makeRunEntry('nightly-trades', 67.5), makeRunEntry('nightly-trades', 91.5)],
-      finished: [
-        makeFinished('nightly-trades', 19.5, {
-          ...{ outcome: 'failed', code: 1, reason: 'retry', finishedAtMs: NOW - 19.4 * HOUR_MS, result: undefined },
-          error: FAILED_RUN.error ?? undefined,
-        }),
-        makeFinished('nightly-trades', 67.5, { outcome: 'incomplete', code: 3 }),
-        makeFinished('nightly-trades', 91.5),
-        makeFinished('nightly-trades', 96, {
-          outcome: 'no-session',
-          code: undefined,
-          result: undefined,
-          logFile: undefined,
-        }),
-        makeFinished('nightly-trades', 115.5, {
-          outcome: 'died',
-          code: undefined,
-          signal: 'SIGKILL',
-          result: undefined,
-        }),
+      runs: [
+        FAILED_RUN,
+        makeRun('nightly-trades', 67.5, { outcome: 'incomplete' }),
+        makeRun('nightly-trades', 91.5),
+        makeRun('nightly-trades', 115.5, { outcome: 'died' }),
       ],
     }),
     makeJob('spx-chain', {
@@ -248,7 +210,7 @@ export function makeBadDay(rows = 5_100_000): DaemonView {
       retryAtMs: NOW + 9 * 60_000,
       statusFault: 'STORE_UNREACHABLE: s3://quant-drops/options does not answer',
       status: undefined,
-      finished: [],
+      runs: [],
     }),
   ]);
 }
@@ -270,17 +232,11 @@ export function makeHostileDay(): DaemonView {
           runId: HOSTILE,
           reason: 'scheduled',
           startedAtMs: NOW,
-          progress: { ...makeProgress(1), phase: HOSTILE, window: HOSTILE, date: HOSTILE },
+          record: makeActive(HOSTILE, 1, HOSTILE),
         },
         fault: { message: HOSTILE, sinceMs: NOW },
         status: { document, readAtMs: NOW },
-        finished: [
-          makeFinished(HOSTILE, 1, {
-            outcome: 'failed',
-            error: { code: HOSTILE, message: HOSTILE, hint: HOSTILE },
-            signal: HOSTILE,
-          }),
-        ],
+        runs: [makeRun(HOSTILE, 1, { outcome: 'failed', error: { code: HOSTILE, message: HOSTILE, hint: HOSTILE } })],
       }),
     ],
     { id: HOSTILE, version: HOSTILE },

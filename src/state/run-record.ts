@@ -1,8 +1,10 @@
 /**
- * The record of one run of this machine, by the daemon or by hand. Small and bounded: its windows and its log are files
- * of their own. Invariant: secrets in texts are already masked.
+ * The record of one run of this machine, by the daemon or by hand: all that `status`, `runs`, page, metrics and alerts
+ * know of it. Small and bounded: its windows and its log are files of their own. Invariant: secrets in texts are already
+ * masked.
  */
 import { z } from 'zod';
+import { RUN_PHASES } from './run-events.ts';
 
 export const RUN_COMMANDS = ['run', 'backfill', 'stage', 'report', 'verify'] as const;
 
@@ -16,7 +18,23 @@ const RUN_OUTCOMES = ['done', 'failed', 'usage', 'incomplete', 'active', 'interr
 
 const errorSchema = z.object({ code: z.string(), message: z.string(), hint: z.string().optional() });
 
-export const runEntrySchema = z.object({
+/** How far an active run is. */
+const progressSchema = z.object({
+  /** Date being fetched, or empty while planning. */
+  date: z.string(),
+  phase: z.enum(RUN_PHASES),
+  /** Last fetched window, for people. */
+  window: z.string(),
+  total_rows: z.number(),
+  dates_done: z.number(),
+  dates_total: z.number(),
+  pages_left: z.number(),
+  rows_per_second: z.number(),
+  /** Null before the first page. */
+  seconds_left: z.number().nullable(),
+});
+
+export const runRecordSchema = z.object({
   /** Names its files; sorts by time. The run's own id, unless that is not a time. */
   id: z.string(),
   /** In each line of its log. */
@@ -29,11 +47,15 @@ export const runEntrySchema = z.object({
   /** The process that carries it out; `started` distinguishes processes that got the same number. */
   process: z.object({ pid: z.number(), started: z.string() }),
   started_at: z.iso.datetime(),
-  /** Null while it is active, and for a run whose process was killed. */
+  /** When its process last wrote this; for a killed run, the last sign of it. */
+  updated_at: z.iso.datetime(),
+  /** Null while it is active. */
   finished_at: z.iso.datetime().nullable(),
   outcome: z.enum(RUN_OUTCOMES).nullable(),
   /** What stopped it; null when it finished by itself, even with a bad outcome. */
   error: errorSchema.nullable(),
+  /** Null before its work begins, and after its end. */
+  progress: progressSchema.nullable(),
   /** Pages that its dates need by the counts, without those that were staged; null without a plan. */
   planned_pages: z.number().nullable(),
   pages: z.number(),
@@ -53,11 +75,32 @@ export const runEntrySchema = z.object({
       error: errorSchema.optional(),
     }),
   ),
+  /** Whether a date may be due that it could not seal yet: a later run may. */
+  has_open: z.boolean(),
   /** Reports that it mailed. */
   reports: z.array(z.object({ report: z.string(), date: z.string(), sent: z.number(), unsent: z.number() })),
 });
 
-export type RunEntry = z.infer<typeof runEntrySchema>;
+export type RunRecord = z.infer<typeof runRecordSchema>;
+
+/** What a run ended with. */
+export type RunOutcome = NonNullable<RunRecord['outcome']>;
+
+/** What stopped a run, or else what the first of its dates failed with. */
+export function whyFailed({ error, dates }: Pick<RunRecord, 'error' | 'dates'>): RunRecord['error'] {
+  return error ?? dates.find((date) => date.error)?.error ?? null;
+}
+
+/** Dates that a run sealed, and their rows. */
+export function sumSealed({ dates }: Pick<RunRecord, 'dates'>): { readonly dates: number; readonly rows: number } {
+  const sealed = dates.filter(({ status }) => status === 'sealed');
+  return { dates: sealed.length, rows: sealed.reduce((sum, { rows }) => sum + Math.max(0, rows), 0) };
+}
+
+/** Whether a run of the job's schedule has ended: what was asked of named dates, or found another run active, is none. */
+export function isEndedRun({ command, outcome }: Pick<RunRecord, 'command' | 'outcome'>): boolean {
+  return command === 'run' && outcome !== null && outcome !== 'active';
+}
 
 export const runWindowSchema = z.object({
   at: z.iso.datetime(),
