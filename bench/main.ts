@@ -26,7 +26,6 @@ const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
   scale: async () => (await import('./scale.ts')).benchScale,
   seal: async () => (await import('./seal.ts')).benchSeal,
   service: async () => (await import('./service.ts')).benchService,
-  'server-drop': async () => (await import('./server-drop.ts')).benchServerDrop,
   settings: async () => (await import('./settings.ts')).benchSettings,
   table: async () => (await import('./table.ts')).benchTable,
 };

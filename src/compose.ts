@@ -222,8 +222,7 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
       }
       const { openServerTable } = await import('./source/server-table.ts');
       const { openServerEngine } = await import('./engine/server.ts');
-      const collection = readSetting(env, 'FLOWDROP_CLICKHOUSE_COLLECTION');
-      return openServerTable(url, source, { engine: await openServerEngine({ url }), collection, clock, log });
+      return openServerTable(url, source, { engine: await openServerEngine({ url }), clock, log });
     },
     async openCatalog(target) {
       const token = readSecret(env, 'FLOWDROP_CATALOG_TOKEN', cwd);

@@ -104,7 +104,7 @@ async function publish(counts: DayCounts, restate: boolean): Promise<void> {
   const stage = await openStage(engine, job, date, ORIGIN);
   const deps = { engine, store, source: { url: ORIGIN }, log: createSilentLog(), version: 'bench' };
   const { status } = await sealDate(deps, job, stage, {
-    file: draftStaged({ engine, store }, job, stage, path),
+    file: draftStaged(engine, job, stage, path),
     query: buildPage(job, wholeDay(date), 'open'),
     ...{ lookbackEdge: '', counted: sumCounts(counts), counts, requests: 0, startedAtMs: 0, sealedAtMs: 0 },
     ...{ rowLimit: PAGE_ROWS, restate },

@@ -29,7 +29,6 @@ export interface StreamOptions extends StatementOptions {
 export interface StreamingEngine extends Engine {
   /** Runs one query; the stream's bytes are its result in `format`. @throws EngineFault before the first byte */
   stream(sql: string, format: string, options?: StreamOptions): Promise<Readable>;
-  command(sql: string, options?: StreamOptions): Promise<void>;
   rows<Row extends object>(sql: string, options?: StreamOptions): Promise<readonly Row[]>;
 }
 
@@ -49,10 +48,8 @@ class ServerEngine implements StreamingEngine {
     this.#client = client;
   }
 
-  async command(sql: string, options: StreamOptions = {}): Promise<void> {
-    await this.#named(options, async (named) => {
-      await guard(() => this.#client.command({ query: sql, ...named }), options.signal);
-    });
+  async command(sql: string, options: StatementOptions = {}): Promise<void> {
+    await guard(() => this.#client.command({ query: sql, ...bound(options) }), options.signal);
   }
 
   async rows<Row extends object>(sql: string, options: StreamOptions = {}): Promise<readonly Row[]> {

@@ -53,7 +53,7 @@ export async function sealDegraded(context: DegradedContext, job: SqlJob, date: 
   const windows = await stage.windows();
   const startedAtMs = believedNow(context);
   return await sealDate(context, job, stage, {
-    file: draftStaged(context, job, stage, state.drop(date)),
+    file: draftStaged(context.engine, job, stage, state.drop(date)),
     query: buildPage(job, wholeDay(date), context.limits.dayEdges),
     lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
     counted: await readLastCount(state.counts(date)),

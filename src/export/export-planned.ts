@@ -4,10 +4,8 @@
  */
 import { rm } from 'node:fs/promises';
 import { assertNotAborted, isFault } from '../core/errors.ts';
-import { inParallel } from '../core/side-by-side.ts';
 import type { Finished } from '../ledger/finish.ts';
 import type { HeldDate } from '../plan/witness.ts';
-import { countApart } from '../source/server-table.ts';
 import type { DateResult, RunResult } from '../state/run-result.ts';
 import { isStoreChange } from '../store/identity.ts';
 import { API_DOWN_CODES } from './api-down.ts';
@@ -25,7 +23,7 @@ export interface ExportedDates {
   readonly audits?: RunResult['audits'];
 }
 
-/** The planned dates, in their order: one after the other, or as many at a time as the job allows its server. */
+/** The planned dates, one after the other. */
 export async function exportPlanned(
   context: ExportContext,
   plan: RunPlan,
@@ -35,32 +33,17 @@ export async function exportPlanned(
   const results = [...listUnfinished(finished, planned, (error) => describeFault(error, context.redact))];
   const held = [...plan.held];
   const open = new Map(plan.open);
-  let isDown = false;
-  const outcomes = await inParallel(plan.dates, context.opened.job.drop.parallel, async (one) => {
-    // Every window has used up its retries: the other dates would wait for the same API.
-    if (isDown) return undefined;
+  for (const one of plan.dates) {
     // Limits found while exporting are kept even when the date fails.
-    const result = await runDate(apart(context), one, sealed.has(one.date), plan).finally(() => saveLimits(context));
-    isDown ||= 'error' in result && result.error !== undefined && API_DOWN_CODES.has(result.error.code);
-    return result;
-  });
-  for (const [index, { date }] of plan.dates.entries()) {
-    const result = outcomes[index];
-    if (result === undefined) continue;
-    if ('settlesAtMs' in result) open.set(date, result.settlesAtMs);
-    else if ('held' in result) held.push({ date, reason: result.held });
+    const result = await runDate(context, one, sealed.has(one.date), plan).finally(() => saveLimits(context));
+    if ('settlesAtMs' in result) open.set(one.date, result.settlesAtMs);
+    else if ('held' in result) held.push({ date: one.date, reason: result.held });
     else results.push(result);
+    // Every window has used up its retries: the other dates would wait for the same API.
+    if ('error' in result && result.error !== undefined && API_DOWN_CODES.has(result.error.code)) break;
   }
   await discardOldFiles(context, results);
   return { results, held, open };
-}
-
-/** With statistics of its own, where dates are exported at the same time. */
-function apart(context: ExportContext): ExportContext {
-  const { opened } = context;
-  if (opened.kind !== 'table') return context;
-  const source = countApart(opened.source);
-  return { ...context, source, opened: { ...opened, source } };
 }
 
 async function runDate(

@@ -7,14 +7,13 @@ import { rm } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
 import { digestOf } from '../ledger/decision.ts';
 import { fetchFile } from '../ledger/history.ts';
-import { fileKey } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
 import { draftAgain } from '../seal/mend.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import type { Store } from '../store/store.ts';
 import { joinReasons } from './bad-rows.ts';
-import { type DraftFile, sealedCopy } from './draft-file.ts';
+import { sealedCopy } from './draft-file.ts';
 
 interface HoldDeps {
   readonly store: Store;
@@ -22,8 +21,8 @@ interface HoldDeps {
 }
 
 interface HoldInput {
-  /** Of the new rows, which are not published. */
-  readonly file: DraftFile;
+  /** Of the file with the new rows, which are not published. */
+  readonly path: string;
   readonly doubt: string;
   readonly sealedAtMs: number;
   readonly isAudit: boolean;
@@ -43,25 +42,24 @@ const NO_CHANGES = { added: 0, removed: 0, altered: 0, columns_added: [], column
 export async function holdSealed(
   { store, signal }: HoldDeps,
   sealed: Manifest,
-  { file, doubt, sealedAtMs, isAudit }: HoldInput,
+  { path, doubt, sealedAtMs, isAudit }: HoldInput,
 ): Promise<HeldDate | undefined> {
   if (sealed.held !== undefined) return { manifest: sealed, status: 'unchanged', doubt };
-  const { dataset, date } = sealed;
   const [drop, ...beside] = sealed.files;
-  const paths = new Map(beside.map(({ filename }) => [filename, `${file.path}.held.${filename}`]));
+  const paths = new Map(beside.map(({ filename }) => [filename, `${path}.held.${filename}`]));
   try {
     for (const one of beside) {
       if (!(await fetchFile(store, sealed, one, paths.get(one.filename) ?? '', signal))) return undefined;
     }
     const pathOf = (name: string | null | undefined) => paths.get(name ?? '');
-    const sha256 = digestOf(drop);
-    if (file.stored === undefined && (await hashFile(sealedCopy(file.path))) !== sha256) return undefined;
-    const stored = file.stored && { key: fileKey(dataset, date, drop.filename), sizeBytes: drop.size, sha256 };
+    if ((await hashFile(sealedCopy(path))) !== digestOf(drop)) return undefined;
     const { manifest, won } = await publishDrop(
       store,
       {
-        ...{ drop: sealedCopy(file.path), stored, summary: pathOf(sealed.summary) },
-        ...{ counts: pathOf(sealed.counts), quarantine: pathOf(sealed.quarantine?.filename) },
+        drop: sealedCopy(path),
+        summary: pathOf(sealed.summary),
+        counts: pathOf(sealed.counts),
+        quarantine: pathOf(sealed.quarantine?.filename),
       },
       {
         ...draftAgain(sealed, sealedAtMs),

@@ -1,5 +1,7 @@
 /** Restating a sealed date: compares the new file with the sealed one before anything is published. */
 import { rm } from 'node:fs/promises';
+import type { Engine } from '../engine/engine.ts';
+import { parquetFile } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import type { Job } from '../job/job.ts';
 import { fetchFile } from '../ledger/history.ts';
@@ -10,11 +12,12 @@ import { type ComparedFile, compareFiles, isUnchanged, matchTrades } from '../se
 import type { DropChanges } from '../state/row-changes.ts';
 import type { Store } from '../store/store.ts';
 import { judgeChange } from './doubtful-change.ts';
-import type { DraftFile } from './draft-file.ts';
+import { sealedCopy } from './draft-file.ts';
 import { withLaterDrops } from './later-drops.ts';
 import { judgeSum } from './trades/withdrawn.ts';
 
 interface RestateDeps {
+  readonly engine: Engine;
   readonly store: Store;
   readonly signal?: AbortSignal | undefined;
 }
@@ -28,27 +31,26 @@ interface SealedComparison {
   readonly doubt: string | undefined;
 }
 
-/** @param file the new file @param kept its rows that the source no longer has */
+/** @param path of the new file @param kept its rows that the source no longer has */
 export async function compareWithSealed(
   deps: RestateDeps,
   job: Job,
   sealed: Manifest,
   draft: ManifestDraft,
-  file: DraftFile,
+  path: string,
   kept: number,
 ): Promise<SealedComparison> {
-  const found = await file.findSealed(sealed);
+  const { engine, store, signal } = deps;
+  const copy = sealedCopy(path);
   // Without the sealed rows only their number is known.
-  if (found === undefined) return { unchanged: false, changes: null, doubt: judgeRows(job, sealed, draft) };
-  const sides = {
-    before: { from: found, rows: sealed.rows, columns: namesOf(sealed.schema), times: timesOf(sealed.schema) },
-    after: { from: file.from, rows: draft.rows, columns: namesOf(draft.schema), times: timesOf(draft.schema) },
-  };
+  if (!(await fetchFile(store, sealed, sealed.files[0], copy, signal)))
+    return { unchanged: false, changes: null, doubt: judgeRows(job, sealed, draft) };
+  const sides = { before: describeSide(copy, sealed), after: describeSide(path, draft) };
   const hasIds = namesOf(draft.schema).includes('id') && namesOf(sealed.schema).includes('id');
-  const plain = await compareFiles(file.engine, sides.before, sides.after, hasIds ? ['id'] : job.drop.sort);
+  const plain = await compareFiles(engine, sides.before, sides.after, hasIds ? ['id'] : job.drop.sort);
   const { changes, doubt } =
     hasIds && isSameSelection(job, draft, sealed)
-      ? await judgeTrades(deps, sealed, file, sides, plain, kept)
+      ? await judgeTrades(deps, sealed, path, sides, plain, kept)
       : { changes: plain, doubt: judgeRows(job, sealed, draft) };
   // The same rows with other types, in another order, or now complete, make a new revision.
   const sameForm =
@@ -57,7 +59,7 @@ export async function compareWithSealed(
     describeLack(draft) === describeLack(sealed);
   if (!sameForm || !isUnchanged(changes)) return { unchanged: false, changes, doubt };
   // A missing or damaged file beside the drop comes back with a new revision.
-  const isWhole = await areWhole(deps, sealed, `${file.path}.beside`);
+  const isWhole = await areWhole(deps, sealed, `${path}.beside`);
   return { unchanged: isWhole, changes: isWhole ? changes : null, doubt };
 }
 
@@ -88,7 +90,7 @@ interface Sides {
 async function judgeTrades(
   deps: RestateDeps,
   sealed: Manifest,
-  file: DraftFile,
+  path: string,
   sides: Sides,
   plain: DropChanges,
   kept: number,
@@ -96,25 +98,24 @@ async function judgeTrades(
   const matched =
     plain.added === 0
       ? { rekeyed: 0, repeated: 0, shared: 0 }
-      : await matchTrades(file.engine, sides.before, sides.after);
+      : await matchTrades(deps.engine, sides.before, sides.after);
   const rekeyed = Math.min(matched.rekeyed, plain.added, plain.removed);
   const [added, removed] = [plain.added - rekeyed, plain.removed - rekeyed];
   const changes = { ...plain, added, removed, ...(rekeyed > 0 ? { rekeyed } : {}) };
   const had = sealed.rows;
   let lost = removed + kept;
-  // A server reads no files of this machine.
-  if (judgeSum(had, lost) !== undefined && file.stored === undefined)
-    lost -= await countMoved(deps, sealed, file, sides);
+  if (judgeSum(had, lost) !== undefined) lost -= await countMoved(deps, sealed, path, sides);
   const repeated = Math.min(matched.repeated, added);
   return { changes, doubt: judgeChange({ ...matched, repeated, had, lost, added }) };
 }
 
-async function countMoved(deps: RestateDeps, sealed: Manifest, file: DraftFile, sides: Sides): Promise<number> {
-  return await withLaterDrops(deps, sealed, sealed.sealed_at, file.path, async (elsewhere) => {
+async function countMoved(deps: RestateDeps, sealed: Manifest, path: string, sides: Sides): Promise<number> {
+  const { engine } = deps;
+  return await withLaterDrops(deps, sealed, sealed.sealed_at, path, async (elsewhere) => {
     let moved = 0;
-    for (const pass of elsewhere === undefined ? [] : await listPasses(file.engine, sides.before.from, 'id')) {
+    for (const pass of elsewhere === undefined ? [] : await listPasses(engine, sides.before.from, 'id')) {
       const idsOf = (table: string) => `(SELECT id FROM ${table} WHERE ${pass})`;
-      const [found] = await file.engine.rows<{ n: number }>(
+      const [found] = await engine.rows<{ n: number }>(
         `SELECT count() AS n FROM ${sides.before.from} WHERE ${pass} AND id NOT IN ${idsOf(sides.after.from)} AND id IN ${idsOf(elsewhere ?? '')}`,
       );
       moved += Number(found?.n ?? 0);
@@ -142,8 +143,9 @@ function describeLack(manifest: ManifestDraft): string {
   return JSON.stringify([condition, bad ?? null, windows]);
 }
 
-function timesOf(schema: Manifest['schema']): readonly string[] {
-  return namesOf(schema.filter(({ type }) => type.includes('TIMESTAMP')));
+function describeSide(path: string, { rows, schema }: ManifestDraft): ComparedFile {
+  const times = namesOf(schema.filter(({ type }) => type.includes('TIMESTAMP')));
+  return { from: parquetFile(path), rows, columns: namesOf(schema), times };
 }
 
 function namesOf(schema: Manifest['schema']): readonly string[] {

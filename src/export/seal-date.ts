@@ -7,7 +7,7 @@ import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
-import { quoteIdentifier } from '../engine/literal.ts';
+import { parquetFile, quoteIdentifier } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
 import { describeCheck } from '../ledger/doubts.ts';
 import { assignFieldIds } from '../ledger/field-ids.ts';
@@ -18,9 +18,10 @@ import { readValidManifest } from '../ledger/sealed-dates.ts';
 import type { CountTotals, DayCounts } from '../plan/counts.ts';
 import { writeCounts } from '../seal/counts-file.ts';
 import { type DropColumn, listDropColumns } from '../seal/drop-columns.ts';
+import { writeFooter } from '../seal/footer.ts';
 import { assertChecks, runChecks } from '../seal/run-checks.ts';
-import { hasSummary } from '../seal/summary.ts';
-import type { VerifiedFile } from '../seal/verify-file.ts';
+import { hasSummary, writeSummary } from '../seal/summary.ts';
+import { type VerifiedFile, verifyParquet } from '../seal/verify-file.ts';
 import type { Quarantine } from '../stage/quarantine.ts';
 import type { Stage } from '../stage/stage.ts';
 import type { DropChanges } from '../state/row-changes.ts';
@@ -131,8 +132,7 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
     if (input.counts !== undefined) await writeCounts(deps.engine, countsPath, input.counts);
     const counts = input.counts && countsPath;
     const sealed = input.restate ? await readValidManifest(store, draft.dataset, draft.date) : undefined;
-    const comparison =
-      sealed && (await compareWithSealed(deps, job, sealed, draft, input.file, input.audit?.kept ?? 0));
+    const comparison = sealed && (await compareWithSealed(deps, job, sealed, draft, path, input.audit?.kept ?? 0));
     const doubt = deps.acceptedBy === undefined ? comparison?.doubt : undefined;
     const held = sealed && doubt && comparison?.changes && (await hold(deps, job, sealed, doubt, input));
     if (sealed && (held || (comparison?.unchanged && doubt === undefined))) {
@@ -143,7 +143,7 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
     const changed = comparison?.changes && describeOrigin(deps, input, comparison.changes, comparison.doubt);
     const { manifest, won } = await publishDrop(
       store,
-      { drop: path, stored: input.file.stored, summary, counts, quarantine },
+      { drop: path, summary, counts, quarantine },
       { ...asDoubtful(draft, doubt), ...(comparison ? { changes: changed ?? null } : {}) },
       { supersedes: sealed, signal },
     );
@@ -166,7 +166,12 @@ async function hold(deps: SealDeps, job: Job, sealed: Manifest, doubt: string, i
   const isAudit = input.audit !== undefined;
   const reason = `${doubt}. If its rows are right: flowdrop backfill ${job.name} --from ${date} --to ${date} --accept-change`;
   deps.log.warn({ event: 'change-doubted', date, reason }, `${date}: the source's rows are not taken over: ${reason}`);
-  return await holdSealed(deps, sealed, { file: input.file, doubt: reason, sealedAtMs: input.sealedAtMs, isAudit });
+  return await holdSealed(deps, sealed, {
+    path: input.file.path,
+    doubt: reason,
+    sealedAtMs: input.sealedAtMs,
+    isAudit,
+  });
 }
 
 /** Rows in place of sealed ones that are lost, if they are doubtful. */
@@ -210,8 +215,9 @@ async function writeDrop(
   input: SealInput,
   summaryPath: string,
 ): Promise<WrittenDrop> {
-  const { source } = deps;
-  const { file: draftFile, counted, degradedReason } = input;
+  const { engine, source } = deps;
+  const { counted, degradedReason } = input;
+  const { path } = input.file;
   const totals = await stage.totals();
   const quarantine = await stage.quarantine();
   await assertFewBadRows(job, stage, counted?.rows ?? totals.rows + quarantine.rows, quarantine);
@@ -224,7 +230,7 @@ async function writeDrop(
   }
   const windows = await stage.pages();
   const step = createSteps(deps.log, stage.date);
-  const expected = await draftFile.write(columns, duplicates);
+  const expected = await input.file.write(columns, duplicates);
   step('write');
   const keyValues = {
     'flowdrop.job': job.name,
@@ -235,18 +241,18 @@ async function writeDrop(
   };
   const names = columns.map(({ name }) => name);
   const fieldIds = await assignFieldIds(deps.store, job.drop.dataset, names);
-  await draftFile.complete({ columns, fieldIds, sort: job.drop.sort, keyValues });
+  await writeFooter(path, { columns, fieldIds, sort: job.drop.sort, keyValues });
   step('footer');
   const asksRepeats = duplicates > 0 && job.checks.some(({ check }) => check === 'unique-id');
   const repeats = asksRepeats ? await stage.countRepeats('version') : 0;
   const withSummary = hasSummary(job, columns);
   const computeOnFile = async () => {
     const onFile = job.checks.filter((check) => check.check !== 'baseline');
-    const checks = await runChecks(draftFile.engine, draftFile.from, onFile, stage.date, repeats);
-    return { checks, times: await readTimeRange(draftFile, columns) };
+    const checks = await runChecks(engine, parquetFile(path), onFile, stage.date, repeats);
+    return { checks, times: await readTimeRange(engine, path, columns) };
   };
-  const verifying = draftFile.verify(columns, expected);
-  const computing = sideBySide(computeOnFile(), withSummary ? draftFile.summarize(summaryPath) : NOTHING);
+  const verifying = verifyParquet(engine, path, columns, expected);
+  const computing = sideBySide(computeOnFile(), withSummary ? writeSummary(engine, path, summaryPath) : NOTHING);
   const [file, [{ checks, times }]] = await sideBySide(verifying, computing);
   step('verify');
   if (degradedReason === undefined || input.recount !== undefined) {
@@ -367,12 +373,12 @@ function assertCounted(
   });
 }
 
-async function readTimeRange({ engine, from }: DraftFile, columns: readonly DropColumn[]) {
+async function readTimeRange(engine: Engine, path: string, columns: readonly DropColumn[]) {
   const time = columns.find((column) => column.type === 'wall');
   if (!time) return { min_time: null, max_time: null };
   const name = quoteIdentifier(time.name);
   const [range] = await engine.rows<{ n: number; first: string; last: string }>(
-    `SELECT count() AS n, substring(toString(min(${name})), 1, 19) AS first, substring(toString(max(${name})), 1, 19) AS last FROM ${from}`,
+    `SELECT count() AS n, substring(toString(min(${name})), 1, 19) AS first, substring(toString(max(${name})), 1, 19) AS last FROM ${parquetFile(path)}`,
   );
   return range && Number(range.n) > 0
     ? { min_time: range.first, max_time: range.last }

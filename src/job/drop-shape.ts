@@ -5,12 +5,7 @@ import { identifierSchema, nameSchema } from './plain-shape.ts';
 
 export const DROP_DEFAULTS = {
   compression: 'zstd',
-  write: 'worker',
-  parallel: 1,
 } as const;
-
-/** The server sorts as many dates in its memory and on its disk. */
-const MAX_PARALLEL = 16;
 
 const s3Schema = z
   .strictObject({
@@ -87,20 +82,6 @@ export const dropSchema = z.strictObject({
     .optional()
     .describe(
       `Compression of new drops. \`snappy\` or \`gzip\` for readers without Zstandard; their files are larger. Default: ${DROP_DEFAULTS.compression}.`,
-    ),
-  write: z
-    .enum(['worker', 'server'])
-    .optional()
-    .describe(
-      `Who writes the files. \`server\`: the ClickHouse server of \`api: clickhouse\` writes them into the S3 store itself, so that no row passes this machine; it needs a named collection, FLOWDROP_CLICKHOUSE_COLLECTION. Default: ${DROP_DEFAULTS.write}.`,
-    ),
-  parallel: z
-    .int()
-    .min(1)
-    .max(MAX_PARALLEL)
-    .optional()
-    .describe(
-      `Most dates that the server writes at the same time; only with \`write: server\`. Default: ${DROP_DEFAULTS.parallel}.`,
     ),
   s3: s3Schema.optional().describe('How objects are written to S3.'),
 });

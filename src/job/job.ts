@@ -119,10 +119,6 @@ export interface JobDrop {
   readonly sort: readonly string[];
   /** Codec of the pages of new drops. */
   readonly compression: 'zstd' | 'snappy' | 'gzip';
-  /** Who writes the files of dates: this machine, or the server that the rows are read from. */
-  readonly write: 'worker' | 'server';
-  /** Most dates that the server writes at the same time; 1 if it does not write. */
-  readonly parallel: number;
   /** How objects are written if the store is S3. */
   readonly s3: ObjectOptions;
 }

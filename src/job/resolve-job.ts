@@ -15,7 +15,6 @@ import {
   type JobCatalog,
   type JobCheck,
   type JobColumn,
-  type JobDrop,
   type JobSchedule,
   type JobSource,
   type SnapshotApi,
@@ -72,8 +71,6 @@ export function resolveJob(file: string, folder: string, written: JobFile): Job 
       catalog: resolveCatalog(written.drop),
       sort,
       compression: written.drop.compression ?? DROP_DEFAULTS.compression,
-      write: resolveWriter(source, written.drop),
-      parallel: resolveParallel(written.drop),
       s3: resolveObjectOptions(written.drop.s3),
     },
     rows: {
@@ -106,28 +103,6 @@ function withNulls(source: JobSource, sort: readonly string[]): JobSource {
   if (source.kind === 'snapshots') return source;
   const keys = source.kind === 'aggregate' ? [source.timeColumn, ...source.splitColumns] : [];
   return { ...source, columns: allowNulls(source.columns, [...sort, ...keys]) };
-}
-
-/** Only a server that has the rows can write them, and only where it reaches the store. */
-function resolveWriter({ kind }: JobSource, { write = DROP_DEFAULTS.write, to }: JobFile['drop']): JobDrop['write'] {
-  if (write === 'worker') return write;
-  if (kind !== 'table') throw new ResolveFault(['drop', 'write'], 'may be server only with `api: clickhouse`');
-  if (!isS3Location(to)) {
-    throw new ResolveFault(
-      ['drop', 'write'],
-      'may be server only with `to: s3://...`: no server writes to a directory',
-    );
-  }
-  return write;
-}
-
-/** The worker's disk and engine hold one date at a time. */
-function resolveParallel({ write, parallel = DROP_DEFAULTS.parallel }: JobFile['drop']): number {
-  if (parallel === 1 || write === 'server') return parallel;
-  throw new ResolveFault(
-    ['drop', 'parallel'],
-    'is only allowed with `write: server`: a worker writes one date at a time',
-  );
 }
 
 /** Only rows that the API counts can be compared. */

@@ -208,11 +208,6 @@ export function sealingFileKey(dataset: string, date: string, revision: number, 
   return `${sealingPrefix(dataset, date, revision)}${sha256}.parquet`;
 }
 
-/** A file that a server is writing. @param attempt identifies it, so that a killed attempt is never continued */
-export function sealingAttemptKey(dataset: string, date: string, revision: number, attempt: string): string {
-  return `${sealingPrefix(dataset, date, revision)}${attempt}.parquet`;
-}
-
 /** The decision which files become the drop: a complete manifest, written once. */
 export function sealingDecisionKey(dataset: string, date: string, revision: number): string {
   return `${sealingPrefix(dataset, date, revision)}decision.json`;

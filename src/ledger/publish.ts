@@ -42,19 +42,9 @@ export const PARQUET_CONTENT_TYPE = 'application/vnd.apache.parquet';
 const NDJSON_CONTENT_TYPE = 'application/x-ndjson';
 const JSON_CONTENT = { contentType: 'application/json' } as const;
 
-/** A drop's file that is in the store already. */
-export interface StoredFile {
-  readonly key: string;
-  readonly sizeBytes: number;
-  /** Of its bytes in the store, hexadecimal. */
-  readonly sha256: string;
-}
-
 /** Files of a date: paths on this disk. */
 interface DropFiles {
   readonly drop: string;
-  /** In place of the file at `drop`, which then only names files in transit. */
-  readonly stored?: StoredFile | undefined;
   readonly summary?: string | undefined;
   readonly counts?: string | undefined;
   readonly quarantine?: string | undefined;
@@ -106,10 +96,9 @@ export async function publishDrop(
     files: contents.map(({ file }) => file) as [ManifestFile, ...ManifestFile[]],
     supersedes: supersedes?.revision ?? null,
   });
-  for (const { file, source } of contents) {
+  for (const { file, path } of contents) {
     const key = sealingFileKey(dataset, date, revision, digestOf(file));
-    if ('key' in source) await store.copy(source.key, key);
-    else await store.put(key, source, { contentType: contentTypeOf(file), signal });
+    await store.put(key, { path }, { contentType: contentTypeOf(file), signal });
   }
   const manifest = assertOwn(store, draft, await decide(store, ours, files.drop));
   await cleanUp(store, dataset, date, revision);
@@ -247,20 +236,18 @@ export async function cleanUp(store: Store, dataset: string, date: string, revis
 
 interface DescribedFile {
   readonly file: ManifestFile;
-  readonly source: { readonly path: string } | StoredFile;
+  readonly path: string;
 }
 
 /** The drop first. */
 async function describeFiles(files: DropFiles, dropName: string): Promise<readonly DescribedFile[]> {
   const describe = async (path: string, filename: string): Promise<DescribedFile> => ({
     file: { filename, size: (await stat(path)).size, hash: `sha256:${await hashFile(path)}` },
-    source: { path },
+    path,
   });
-  const { drop, stored, summary, counts, quarantine } = files;
+  const { drop, summary, counts, quarantine } = files;
   return await Promise.all([
-    stored === undefined
-      ? describe(drop, dropName)
-      : { file: { filename: dropName, size: stored.sizeBytes, hash: `sha256:${stored.sha256}` }, source: stored },
+    describe(drop, dropName),
     ...(summary === undefined ? [] : [describe(summary, SUMMARY_FILENAME)]),
     ...(counts === undefined ? [] : [describe(counts, COUNTS_FILENAME)]),
     ...(quarantine === undefined ? [] : [describe(quarantine, QUARANTINE_FILENAME)]),

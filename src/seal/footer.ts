@@ -26,62 +26,11 @@ const TAIL_BYTES = 8;
 const WHOLE_BOUNDS = Number.POSITIVE_INFINITY;
 const MAGIC = Buffer.from('PAR1');
 
-/** What follows the last page. */
-export interface RewrittenTail {
-  /** Where it begins in the file. */
-  readonly start: number;
-  readonly bytes: Uint8Array;
-}
-
-/** The end of a file as the engine wrote it. */
-interface Ending {
-  /** Where the last page ends, and all that is rewritten begins. */
-  readonly tailStart: number;
-  /** What stays of the tail. */
-  readonly kept: ReturnType<typeof dropBloomFilters>;
-}
-
-function findEnding(metadata: FileMetaData, footerStart: number): Ending {
-  const tailStart = Math.min(footerStart, findTailStart(metadata) || footerStart);
-  const tail = { offset: tailStart, length: footerStart - tailStart };
-  return { tailStart, kept: dropBloomFilters(metadata, tail, BLOOM_COLUMNS) };
-}
-
-/**
- * Brings the footer of a file that is elsewhere to this disk, and what `writeFooter` keeps of its tail: a file of the same
- * size with a hole in place of the pages.
- * @param read bytes of the file @throws Fault `SEAL_UNVERIFIED` if it has no footer; the errors of `read`
- */
-export async function fetchFooter(
-  path: string,
-  sizeBytes: number,
-  read: (offset: number, length: number) => Promise<Uint8Array>,
-): Promise<void> {
-  if (sizeBytes < MAGIC.length + TAIL_BYTES) throw notWhole(path, `it has ${sizeBytes} bytes`);
-  const file = await open(path, 'w');
-  try {
-    const fetch = async (offset: number, length: number) => {
-      const bytes = await read(offset, length);
-      await file.write(bytes, 0, bytes.length, offset);
-      return Buffer.from(bytes);
-    };
-    const ending = await fetch(sizeBytes - TAIL_BYTES, TAIL_BYTES);
-    const footerBytes = ending.readUInt32LE(0);
-    const footerStart = sizeBytes - TAIL_BYTES - footerBytes;
-    if (!ending.subarray(4).equals(MAGIC) || footerStart < MAGIC.length) throw notWhole(path, 'it has no footer');
-    await fetch(footerStart, footerBytes);
-    const { kept } = findEnding(await readFooter(path), footerStart);
-    for (const { offset, length } of kept.pieces) await fetch(offset, length);
-  } finally {
-    await file.close();
-  }
-}
-
 /**
  * Rewrites the footer in place. The file must not be published yet: a crash here leaves it unreadable.
  * @throws Fault `SEAL_UNVERIFIED` if the engine left an incomplete file, as on a full disk, which it may not report
  */
-export async function writeFooter(path: string, notes: FooterNotes): Promise<RewrittenTail> {
+export async function writeFooter(path: string, notes: FooterNotes): Promise<void> {
   const { ByteWriter } = await import('hyparquet-writer');
   const { writeMetadata } = await import('hyparquet-writer/src/metadata.js');
   const metadata = await readFooter(path);
@@ -91,14 +40,15 @@ export async function writeFooter(path: string, notes: FooterNotes): Promise<Rew
     const ending = Buffer.alloc(TAIL_BYTES);
     await file.read(ending, 0, TAIL_BYTES, size - TAIL_BYTES);
     const footerStart = size - TAIL_BYTES - ending.readUInt32LE(0);
-    const { tailStart, kept } = findEnding(metadata, footerStart);
+    const tailStart = Math.min(footerStart, findTailStart(metadata) || footerStart);
+    const tail = { offset: tailStart, length: footerStart - tailStart };
+    const kept = dropBloomFilters(metadata, tail, BLOOM_COLUMNS);
     const writer = new ByteWriter();
     writeMetadata(writer, completeMetadata(kept.metadata, notes), WHOLE_BOUNDS);
     const rewritten = Buffer.concat([await readPieces(file, path, kept.pieces), Buffer.from(writer.getBytes()), MAGIC]);
     await file.write(rewritten, 0, rewritten.length, tailStart);
     await file.truncate(tailStart + rewritten.length);
     await file.sync();
-    return { start: tailStart, bytes: rewritten };
   } finally {
     await file.close();
   }
@@ -117,7 +67,7 @@ async function readPieces(file: FileHandle, path: string, pieces: readonly Piece
 }
 
 /** @throws Fault `SEAL_UNVERIFIED` */
-export async function readFooter(path: string): Promise<FileMetaData> {
+async function readFooter(path: string): Promise<FileMetaData> {
   const { asyncBufferFromFile, parquetMetadataAsync } = await import('hyparquet');
   try {
     return await parquetMetadataAsync(await asyncBufferFromFile(path));

@@ -27,7 +27,7 @@ import {
 import type { DayShape } from './baseline.ts';
 import type { DropColumn } from './drop-columns.ts';
 import { writeFooter } from './footer.ts';
-import { READ_BACK_SETTINGS, SUMMARY_SETTINGS } from './write-parquet.ts';
+import { COMPRESSION, READ_BACK_SETTINGS } from './write-parquet.ts';
 
 /** Column, its SQL, and its meaning; a number of the report has its own in `NUMBERS`. */
 type Measures = readonly (readonly [name: string, sql: string, meaning?: string])[];
@@ -158,15 +158,10 @@ const UNITS: Readonly<Record<string, string>> = {
 export async function writeSummary(engine: Engine, dropPath: string, path: string): Promise<void> {
   await rm(path, { force: true });
   await engine.command(
-    `${selectSummary(parquetFile(dropPath))} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${formatSettings({ ...READ_BACK_SETTINGS, ...SUMMARY_SETTINGS, max_threads: 1 })}`,
+    `${selectSummary(parquetFile(dropPath))} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${formatSettings({ ...READ_BACK_SETTINGS, output_format_parquet_compression_method: COMPRESSION, max_threads: 1 })}`,
     // One core computes it, while the file is verified.
     { beside: true },
   );
-  await finishSummary(path);
-}
-
-/** Completes a summary that the engine has written. @throws Fault `SEAL_UNVERIFIED` */
-export async function finishSummary(path: string): Promise<void> {
   await writeFooter(path, { columns: [], sort: SUMMARY_SORT, keyValues: {} });
 }
 
@@ -247,7 +242,7 @@ export async function readShape(
  * is known when it is compared with its open interest.
  * @param file the drop, as SQL reads it @returns a query for the rows of the summary, in its order
  */
-export function selectSummary(file: string): string {
+function selectSummary(file: string): string {
   // Grouping by a hash of the key takes half the time.
   const records = `SELECT * REPLACE (${KNOWN_PREMIUM} AS premium), ${buildFate(file, '_row_number')} AS fate, ${SERIES_HASH} AS series_hash, ${HALF_HOUR} AS half_hour FROM ${file}`;
   const measures = [...SUMS, ...TIMES.map(({ name, sql }): Measures[number] => [name, sql])];

@@ -7,7 +7,6 @@
 import type { FileMetaData, SchemaElement } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
-import { parquetFile } from '../engine/literal.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import type { DropColumn } from './drop-columns.ts';
 import { describeStatistics, listRowGroupOffsets } from './file-statistics.ts';
@@ -32,14 +31,14 @@ export async function verifyParquet(
   // In parallel: the engine has its own threads. Its finding is reported first.
   const reading = readIndependently(path);
   reading.catch(() => undefined);
-  assertChecksum(path, await checksumParquet(engine, parquetFile(path), columns), expected);
+  assertChecksum(path, await checksumParquet(engine, path, columns), expected);
   const file = await reading;
   assertForm(path, file, columns, expected);
   return file;
 }
 
 /** @throws Fault `SEAL_UNVERIFIED` if the file, as SQL reads it, has other values than were to be written */
-export function assertChecksum(
+function assertChecksum(
   path: string,
   found: Awaited<ReturnType<typeof checksumParquet>>,
   expected: DropChecksum,
@@ -56,7 +55,7 @@ export function assertChecksum(
 }
 
 /** @throws Fault `SEAL_UNVERIFIED` if the independent reader finds other rows or columns */
-export function assertForm(
+function assertForm(
   path: string,
   file: VerifiedFile,
   columns: readonly DropColumn[],
@@ -102,15 +101,10 @@ export async function readIndependently(path: string): Promise<VerifiedFile> {
     }
     from = to;
   }
-  return describeFile(metadata);
-}
-
-/** What the footer says. */
-export function describeFile(metadata: FileMetaData): VerifiedFile {
   return {
     rows: Number(metadata.num_rows),
-    rowGroups: metadata.row_groups.length,
-    schema: describeSchema(metadata),
+    rowGroups: groups,
+    schema,
     rowGroupOffsets: listRowGroupOffsets(metadata),
     statistics: describeStatistics(metadata),
   };

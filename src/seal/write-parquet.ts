@@ -5,7 +5,7 @@
 import { rm } from 'node:fs/promises';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine, StatementOptions } from '../engine/engine.ts';
-import { type EngineSettings, formatSettings, quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { type EngineSettings, formatSettings, parquetFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { HAS_ID, versionKeySql, withRepeatedIds } from '../engine/repeated-ids.ts';
 import type { Job } from '../job/job.ts';
 import { convertColumn, type DropColumn, TIME_DIGITS, typeColumn } from './drop-columns.ts';
@@ -107,11 +107,6 @@ export async function writeParquet(
   });
 }
 
-/** Settings to write a summary. */
-export const SUMMARY_SETTINGS: EngineSettings = {
-  output_format_parquet_compression_method: COMPRESSION,
-};
-
 /** Settings to read a file back: by default the engine decodes many row groups ahead. */
 export const READ_BACK_SETTINGS: Readonly<Record<string, number>> = {
   input_format_parquet_memory_high_watermark: 32 * 1024 * 1024,
@@ -123,17 +118,13 @@ interface FileChecksum extends DropChecksum {
   readonly bad: number;
 }
 
-/**
- * Checksum of a written file, read back through the engine.
- * @param from the file as SQL reads it @param settings to read it
- */
+/** Checksum of a written file, read back through the engine. */
 export async function checksumParquet(
-  engine: Pick<Engine, 'rows'>,
-  from: string,
+  engine: Engine,
+  path: string,
   columns: readonly DropColumn[],
-  settings: EngineSettings = READ_BACK_SETTINGS,
 ): Promise<FileChecksum> {
-  const select = `SELECT * FROM ${from} ${formatSettings(settings)}`;
+  const select = `SELECT * FROM ${parquetFile(path)} ${formatSettings(READ_BACK_SETTINGS)}`;
   const list = (type: DropColumn['type']) =>
     columns.filter((column) => column.type === type).map(({ name }) => `assumeNotNull(${quoteIdentifier(name)})`);
   const texts = list('string').map((value) => `NOT isValidUTF8(${value})`);

@@ -43,7 +43,6 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_MAIL_FROM: 'plain',
   FLOWDROP_S3_PATH_STYLE: 'plain',
   FLOWDROP_CLICKHOUSE_URL: 'secret',
-  FLOWDROP_CLICKHOUSE_COLLECTION: 'plain',
   FLOWDROP_CLICKHOUSE_ADMIN_URL: 'secret',
   FLOWDROP_QUERY_ENGINE_URL: 'secret',
   FLOWDROP_QUERY_ENGINE_COLLECTION: 'plain',

@@ -29,7 +29,6 @@ export const DEFAULTS = {
   FLOWDROP_STATUS_ACTIONS: 'on',
   FLOWDROP_RUN_HISTORY_DAYS: '90',
   FLOWDROP_QUERY_ENGINE_COLLECTION: 'flowdrop',
-  FLOWDROP_CLICKHOUSE_COLLECTION: 'flowdrop',
 } as const;
 
 /** The shortest webhook path that counts as a secret: those of chat tools have 40 characters and more. */

@@ -3,24 +3,21 @@
  * to disk with backpressure; no row becomes a JavaScript object. The features of the server and the table are queried,
  * never inferred from a version.
  */
-import { randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { type Clock, elapsedMs } from '../core/clock.ts';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { keepKnown, readCapabilities } from '../engine/capabilities.ts';
-import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
+import type { StatementOptions } from '../engine/engine.ts';
 import { type EngineSettings, quoteIdentifier } from '../engine/literal.ts';
-import { createCollection, grantCollection } from '../engine/named-s3.ts';
-import type { StreamingEngine, StreamOptions } from '../engine/server.ts';
+import type { StreamingEngine } from '../engine/server.ts';
 import type { ServerSource } from '../job/job.ts';
 import { createServerClock } from './server-clock.ts';
 import type { SourceStats } from './source.ts';
 
 interface ServerTableDeps {
   readonly engine: StreamingEngine;
-  readonly collection: string;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -40,16 +37,9 @@ export interface ServerTable {
   /** Queries the server once. @throws Fault `SERVER_TOO_OLD`, `TABLE_UNFIT` (usage) that names the missing columns */
   describe(signal?: AbortSignal): Promise<TableShape>;
   /** Returns the rows of a query with a small result. @throws EngineFault */
-  rows<Row extends object>(sql: string, options?: StreamOptions): Promise<readonly Row[]>;
-  /**
-   * Lets the server run a statement that writes; when the signal is aborted, it is also killed there.
-   * @throws EngineFault; Fault `SERVER_COLLECTION`, `SERVER_RIGHTS`
-   */
-  run(sql: string, signal?: AbortSignal): Promise<void>;
+  rows<Row extends object>(sql: string, options?: StatementOptions): Promise<readonly Row[]>;
   /** Streams the result of a query, encoded by the server, into a file. @throws EngineFault, Fault `DOWNLOAD_BROKEN` */
   download(sql: string, format: string, path: string, signal?: AbortSignal): Promise<void>;
-  /** Named collection of the server with the address and the credentials of the store. */
-  readonly collection: string;
   /** The server's clock, measured when the table was described. */
   serverNow(): number;
   /** Whether the server's time has been read. */
@@ -65,7 +55,7 @@ const NEEDED_FUNCTIONS = ['toDate32', 'accurateCast', 'fromUnixTimestamp64Milli'
 
 /** @param address `http(s)://user:password@host:port/database` */
 export function openServerTable(address: string, source: ServerSource, deps: ServerTableDeps): ServerTable {
-  const { engine, collection, clock, log } = deps;
+  const { engine, clock, log } = deps;
   const stats: SourceStats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 };
   const serverClock = createServerClock(clock, 0);
   let shape: Promise<TableShape> | undefined;
@@ -74,10 +64,10 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
     stats.requests += 1;
     log.debug({ event: 'statement', sql }, 'a statement');
   };
-  const rows = async <Row extends object>(sql: string, { signal, settings }: StreamOptions = {}) => {
+  const rows = async <Row extends object>(sql: string, { signal }: StatementOptions = {}) => {
     begin(sql, signal);
     try {
-      return await engine.rows<Row>(sql, { signal, settings });
+      return await engine.rows<Row>(sql, { signal });
     } catch (cause) {
       assertNotAborted(signal);
       throw cause;
@@ -103,16 +93,6 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
       return shape;
     },
     rows,
-    collection,
-    async run(sql, signal) {
-      begin(sql, signal);
-      try {
-        await engine.command(sql, { signal, queryId: `flowdrop-${randomUUID()}` });
-      } catch (cause) {
-        assertNotAborted(signal);
-        throw describeWriteFailure(cause, collection);
-      }
-    },
     async download(sql, format, path, signal) {
       begin(sql, signal);
       const stream = await engine.stream(sql, format, { signal });
@@ -133,27 +113,6 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
     tellsTime: serverClock.isTold,
     intervalMs: () => 0,
     close: () => engine.close(),
-  };
-}
-
-/** The same table with statistics of its own, for one of several dates at a time; its statements also count in those of `table`. */
-export function countApart(table: ServerTable): ServerTable {
-  const stats: SourceStats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 };
-  return {
-    ...table,
-    stats,
-    rows(sql, options) {
-      stats.requests += 1;
-      return table.rows(sql, options);
-    },
-    run(sql, signal) {
-      stats.requests += 1;
-      return table.run(sql, signal);
-    },
-    download(sql, format, path, signal) {
-      stats.requests += 1;
-      return table.download(sql, format, path, signal);
-    },
   };
 }
 
@@ -186,24 +145,6 @@ function assertColumns(source: ServerSource, types: ReadonlyMap<string, string>)
     `${source.table} has no column ${missing.join(', ')}; its columns are ${[...types.keys()].join(', ')}`,
     { kind: 'usage', hint: 'Name the columns of this table in the job: `source.columns`, and `source.types`.' },
   );
-}
-
-function describeWriteFailure(cause: unknown, collection: string): unknown {
-  if (!(cause instanceof EngineFault)) return cause;
-  if (cause.clickhouseCode === CLICKHOUSE_CODES.NAMED_COLLECTION_DOESNT_EXIST) {
-    return new Fault('SERVER_COLLECTION', `the server has no named collection ${collection}`, {
-      kind: 'usage',
-      hint: `Create it there, with a key that may read and write: ${createCollection(collection, "'https://...'")}; the url is the address of the store, with its prefix and a / at the end. FLOWDROP_CLICKHOUSE_COLLECTION names another one.`,
-    });
-  }
-  if (cause.clickhouseCode === CLICKHOUSE_CODES.ACCESS_DENIED) {
-    return new Fault('SERVER_RIGHTS', "the server's user lacks a right", {
-      kind: 'usage',
-      cause,
-      hint: `It needs, for example: ${grantCollection(collection)}. It may not be readonly.`,
-    });
-  }
-  return cause;
 }
 
 function withoutUser(address: string): string {

@@ -11,10 +11,10 @@ import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
 import { DOCTOR_PREFIX, SEALING_PREFIX, TEMPORARIES_PREFIX } from './key-kind.ts';
 import { assertLinkSeconds } from './link.ts';
-import { readLocal, readPiece, readSmall, readWithTail } from './local-file.ts';
+import { readLocal, readSmall } from './local-file.ts';
 import { assertKey, assertPrefix, compareKeys, isPlainlyOrdered, isTemporaryName } from './object-key.ts';
 import type { ListedObject, ObjectBody, ObjectInfo, Store } from './store.ts';
-import { assertSmall, attempt } from './store-fault.ts';
+import { attempt } from './store-fault.ts';
 import { makeDurableFolder, removeStaleTemporaries, writeWholeFile } from './whole-file.ts';
 
 /** System errors for a missing file. `EISDIR`: the name is a folder, so there is no such object. */
@@ -99,12 +99,6 @@ class DirectoryStore implements Store {
     return written !== undefined;
   }
 
-  async read(key: string, offset: number, length: number): Promise<Uint8Array | undefined> {
-    const path = this.#path(key);
-    assertSmall(path, length);
-    return await attemptLocal('read', path, undefined, () => ifPresent(readPiece(path, offset, length)));
-  }
-
   async download(key: string, path: string, signal?: AbortSignal): Promise<boolean> {
     const info = await this.head(key);
     if (info === undefined) return false;
@@ -136,18 +130,6 @@ class DirectoryStore implements Store {
       const { size } = await stat(source);
       await writeWholeFile(path, readLocal(source), { expectedBytes: size, temporaries: this.#temporaries });
       return size;
-    });
-    return { key: to, sizeBytes };
-  }
-
-  async copyWithTail(from: string, to: string, keptBytes: number, tail: Uint8Array): Promise<ObjectInfo> {
-    const source = this.#path(from);
-    const expectedBytes = keptBytes + tail.length;
-    const sizeBytes = await this.#write('copy', to, undefined, async (path) => {
-      await stat(source);
-      const body = readWithTail(source, keptBytes, tail);
-      await writeWholeFile(path, body, { expectedBytes, temporaries: this.#temporaries });
-      return expectedBytes;
     });
     return { key: to, sizeBytes };
   }

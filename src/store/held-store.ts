@@ -55,10 +55,6 @@ class HeldStore implements Store {
     return await this.#write(() => this.#store.putIfAbsent(key, bytes, options));
   }
 
-  async read(key: string, offset: number, length: number): Promise<Uint8Array | undefined> {
-    return await this.#believe(await this.#store.read(key, offset, length));
-  }
-
   async download(key: string, path: string, signal?: AbortSignal): Promise<boolean> {
     const isThere = await this.#store.download(key, path, signal);
     if (!isThere) await this.#assertSame();
@@ -87,10 +83,6 @@ class HeldStore implements Store {
 
   async copy(from: string, to: string): Promise<ObjectInfo> {
     return await this.#write(() => this.#store.copy(from, to));
-  }
-
-  async copyWithTail(from: string, to: string, keptBytes: number, tail: Uint8Array): Promise<ObjectInfo> {
-    return await this.#write(() => this.#store.copyWithTail(from, to, keptBytes, tail));
   }
 
   async remove(key: string): Promise<void> {

@@ -1,7 +1,7 @@
 /** Reading local files: whole, in pieces, as streams. Writing them whole: `whole-file.ts`. */
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { assertSmall } from './store-fault.ts';
 
 /** Bytes per read when copying a file: large enough that the number of system calls does not matter. */
@@ -13,16 +13,6 @@ export async function readSmall(path: string): Promise<Uint8Array> {
   try {
     assertSmall(path, (await file.stat()).size);
     return await file.readFile();
-  } finally {
-    await file.close();
-  }
-}
-
-/** @throws RangeError if the file ends before */
-export async function readPiece(path: string, offset: number, length: number): Promise<Uint8Array> {
-  const file = await open(path, 'r');
-  try {
-    return await readFrom(file, offset, length);
   } finally {
     await file.close();
   }
@@ -41,13 +31,4 @@ export async function readFrom(file: FileHandle, offset: number, length: number)
 
 export function readLocal(path: string, signal?: AbortSignal): Readable {
   return createReadStream(path, { highWaterMark: COPY_CHUNK_BYTES, signal });
-}
-
-/** The first `keptBytes` of the file, and then `tail`. */
-export function readWithTail(path: string, keptBytes: number, tail: Uint8Array): Readable {
-  return Readable.from(join());
-  async function* join(): AsyncIterable<Uint8Array> {
-    if (keptBytes > 0) yield* createReadStream(path, { highWaterMark: COPY_CHUNK_BYTES, end: keptBytes - 1 });
-    yield tail;
-  }
 }

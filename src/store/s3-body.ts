@@ -1,6 +1,7 @@
 /** Bodies of S3 objects: limited in time, counted, and their connection always closed. */
 import { addAbortSignal, Readable } from 'node:stream';
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import type { ObjectAddress } from './s3-confirm.ts';
 import { isAbsent, readS3Failure } from './s3-fault.ts';
 
 /** A slower body counts as stalled. */
@@ -12,17 +13,10 @@ const BROKEN_BODY = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'TimeoutError', 'ABORT_
 /** The SDK retries requests, but not bodies that break off. */
 const MAX_READS = 3;
 
-/** `Range` as in the header; absent: the whole object. */
-interface ReadAddress {
-  readonly Bucket: string;
-  readonly Key: string;
-  readonly Range?: string;
-}
-
 /** Passes the body and its length to `use`, again if it breaks off; `undefined` if there is no such object. */
 export async function readBody<T>(
   client: S3Client,
-  address: ReadAddress,
+  address: ObjectAddress,
   signal: AbortSignal | undefined,
   use: (body: Readable, sizeBytes: number) => Promise<T>,
 ): Promise<T | undefined> {
@@ -37,7 +31,7 @@ export async function readBody<T>(
 
 async function readOnce<T>(
   client: S3Client,
-  address: ReadAddress,
+  address: ObjectAddress,
   signal: AbortSignal | undefined,
   use: (body: Readable, sizeBytes: number) => Promise<T>,
 ): Promise<T | undefined> {

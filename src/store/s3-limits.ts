@@ -8,8 +8,6 @@ export interface S3Limits {
   readonly putBytes: number;
   /** S3 requires at least 5 MiB; 8 MiB can be resent within a second or two when a connection breaks. */
   readonly partBytes: number;
-  /** S3 takes no smaller part, except as the last one. */
-  readonly minPartBytes: number;
   /** Up to this size, one CopyObject: S3's limit. */
   readonly copyBytes: number;
   /** Parts can be large, because no byte passes through this machine: a copy of 100 GiB is two hundred requests. */
@@ -21,7 +19,6 @@ export interface S3Limits {
 export const S3_LIMITS: S3Limits = {
   putBytes: 16 * MIB,
   partBytes: 8 * MIB,
-  minPartBytes: 5 * MIB,
   copyBytes: 5 * 1024 * MIB,
   copyPartBytes: 512 * MIB,
   requestTimeoutMs: 120_000,

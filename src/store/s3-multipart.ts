@@ -75,27 +75,6 @@ export class MultipartUploader {
     await this.#run(target, head, parts, send, undefined);
   }
 
-  /**
-   * The first `source.sizeBytes` bytes of the source, copied inside the service, and then `tail`. The parts have about the
-   * same size: all but the last must have 5 MiB.
-   */
-  async copyWithTail(
-    target: ObjectAddress,
-    head: ObjectHead,
-    source: CopySource,
-    tail: Uint8Array,
-    partBytes: number,
-  ): Promise<void> {
-    const { sizeBytes } = source;
-    const copied = planParts(sizeBytes, Math.ceil(sizeBytes / Math.ceil(sizeBytes / partBytes)));
-    const parts = [...copied, { number: copied.length + 1, start: sizeBytes, sizeBytes: tail.length }];
-    const send = async (upload: Upload, part: UploadPart) =>
-      part.start < sizeBytes
-        ? await this.#copyPart(upload, part, source, false)
-        : await this.#sendBytes(upload, part, tail);
-    await this.#run(target, head, parts, send, undefined);
-  }
-
   /** Removes the parts of failed uploads. If a removal fails, the next call retries it. */
   async removeUnfinished(): Promise<void> {
     for (const upload of [...this.#unfinished]) {
@@ -127,10 +106,7 @@ export class MultipartUploader {
   }
 
   async #sendPart(upload: Upload, part: UploadPart, file: FileHandle): Promise<StoredPart> {
-    return await this.#sendBytes(upload, part, await readFrom(file, part.start, part.sizeBytes));
-  }
-
-  async #sendBytes(upload: Upload, part: UploadPart, bytes: Uint8Array): Promise<StoredPart> {
+    const bytes = await readFrom(file, part.start, part.sizeBytes);
     const md5 = createHash('md5').update(bytes).digest();
     const { ETag } = await this.#client.send(
       new UploadPartCommand({

@@ -136,11 +136,6 @@ class S3Store implements Store {
     });
   }
 
-  async read(key: string, offset: number, length: number): Promise<Uint8Array | undefined> {
-    assertSmall(`${this.url}/${key}`, length);
-    return await this.#attempt('read', key, undefined, () => this.#readRange(key, offset, length));
-  }
-
   async download(key: string, path: string, signal?: AbortSignal): Promise<boolean> {
     return await this.#attempt('download', key, signal, async (input) => {
       const written = await readBody(this.#client, input, signal, (body, expectedBytes) =>
@@ -197,7 +192,7 @@ class S3Store implements Store {
 
   async copy(from: string, to: string): Promise<ObjectInfo> {
     assertKey(from);
-    const address = this.#sourceOf(from);
+    const address = [this.#bucket, ...`${this.#root}${from}`.split('/')].map(encodeURIComponent).join('/');
     return await this.#attempt('copy', to, undefined, async (input) => {
       await this.#uploader.removeUnfinished();
       const source = await this.#client.send(new HeadObjectCommand({ ...input, Key: this.#root + from }));
@@ -207,28 +202,6 @@ class S3Store implements Store {
           return;
         const head = { ...this.#buildHead(to, ContentType), ...(Metadata === undefined ? {} : { Metadata }) };
         await this.#uploader.copy(input, head, { address, etag, sizeBytes }, this.#limits.copyPartBytes);
-      });
-      return { key: to, sizeBytes };
-    });
-  }
-
-  async copyWithTail(from: string, to: string, keptBytes: number, tail: Uint8Array): Promise<ObjectInfo> {
-    assertKey(from);
-    const sizeBytes = keptBytes + tail.length;
-    return await this.#attempt('copy', to, undefined, async (input) => {
-      await this.#uploader.removeUnfinished();
-      const found = await this.#client.send(new HeadObjectCommand({ ...input, Key: this.#root + from }));
-      const { ETag: etag, ContentType, ContentLength = 0 } = found;
-      if (ContentLength < keptBytes) throw new RangeError(`${from} has ${ContentLength} bytes, not ${keptBytes}`);
-      const head = this.#buildHead(to, ContentType);
-      await writeKept(async () => {
-        if (keptBytes >= this.#limits.minPartBytes) {
-          const source = { address: this.#sourceOf(from), etag, sizeBytes: keptBytes };
-          await this.#uploader.copyWithTail(input, head, source, tail, this.#limits.copyPartBytes);
-        } else {
-          const kept = keptBytes === 0 ? undefined : await this.#readRange(from, 0, keptBytes);
-          await this.#putBytes(input, head, Buffer.concat([kept ?? new Uint8Array(), tail]), undefined);
-        }
       });
       return { key: to, sizeBytes };
     });
@@ -264,21 +237,6 @@ class S3Store implements Store {
   #buildHead(key: string, contentType: string | undefined): ObjectHead {
     const settings = buildWriteSettings(this.#objects, key);
     return contentType === undefined ? settings : { ...settings, ContentType: contentType };
-  }
-
-  /** The address of a source of copies, in the form of the header. */
-  #sourceOf(key: string): string {
-    return [this.#bucket, ...`${this.#root}${key}`.split('/')].map(encodeURIComponent).join('/');
-  }
-
-  /** `undefined` if there is no object. @throws RangeError if it ends before */
-  async #readRange(key: string, offset: number, length: number): Promise<Uint8Array | undefined> {
-    const Range = `bytes=${offset}-${offset + length - 1}`;
-    const input = { Bucket: this.#bucket, Key: this.#root + key, Range };
-    const bytes = await readBody(this.#client, input, undefined, async (body) => Buffer.concat(await body.toArray()));
-    if (bytes !== undefined && bytes.length !== length)
-      throw new RangeError(`${key} has no ${length} bytes at ${offset}`);
-    return bytes;
   }
 
   async #putBytes(

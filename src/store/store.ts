@@ -70,11 +70,6 @@ export interface Store {
    * @throws StoreFault
    */
   putIfAbsent(key: string, bytes: Uint8Array, options?: PutOptions): Promise<boolean>;
-  /**
-   * Some bytes of the object, or `undefined` if there is no object.
-   * @throws StoreFault, also if the object ends before; Fault `OBJECT_TOO_LARGE` for more than `MAX_GET_BYTES`
-   */
-  read(key: string, offset: number, length: number): Promise<Uint8Array | undefined>;
   /** Copies the object into a local file, whole or not at all; `false` if there is no such object. */
   download(key: string, path: string, signal?: AbortSignal): Promise<boolean>;
   /**
@@ -92,12 +87,6 @@ export interface Store {
    * @returns `to` as it is in the store now @throws StoreFault, also if `from` is missing
    */
   copy(from: string, to: string): Promise<ObjectInfo>;
-  /**
-   * Makes `to` of the first `keptBytes` of `from` and of `tail`, replacing `to`, and confirms it. Inside the store where it
-   * can: S3 takes pieces below 5 MiB only through this machine.
-   * @returns `to` as it is in the store now @throws StoreFault, also if `from` is missing or shorter
-   */
-  copyWithTail(from: string, to: string, keptBytes: number, tail: Uint8Array): Promise<ObjectInfo>;
   /**
    * Removes the object. Idempotent: a missing object is not an error. Not confirmed: nothing is derived from an
    * absence, and the next run removes leftovers of a failed removal.

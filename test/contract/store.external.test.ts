@@ -324,50 +324,6 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
       expect(await store.head('c/never')).toBeUndefined();
     });
 
-    test('a piece of an object is read alone, and one that reaches beyond it is a fault', async () => {
-      await putText('piece', '0123456789');
-      const text = async (offset: number, length: number) =>
-        Buffer.from((await store.read('piece', offset, length)) ?? []).toString();
-      expect([await text(0, 1), await text(3, 4), await text(9, 1)]).toEqual(['0', '3456', '9']);
-      for (const [offset, length] of [
-        [8, 3],
-        [10, 1],
-      ] as const) {
-        await expect(store.read('piece', offset, length)).rejects.toMatchObject({ code: 'STORE_FAILED' });
-      }
-      expect(await store.read('no-piece', 0, 1)).toBeUndefined();
-      await expect(store.read('piece', 0, 64_000_001)).rejects.toMatchObject({ code: 'OBJECT_TOO_LARGE' });
-    });
-
-    test.each([0, 1, 5 * 1024 * 1024 - 1, 5 * 1024 * 1024, 11_000_000])(
-      'a copy keeps %d bytes and has another tail',
-      async (kept) => {
-        const bytes = randomBytes(11_000_000);
-        const tail = randomBytes(70_000);
-        await store.put('t/from', { bytes });
-        await putText('t/to', 'to be replaced');
-        const sizeBytes = kept + tail.length;
-        expect(await store.copyWithTail('t/from', 't/to', kept, tail)).toEqual({ key: 't/to', sizeBytes });
-        const found = await store.get('t/to');
-        expect(hash(found ?? new Uint8Array())).toBe(hash(Buffer.concat([bytes.subarray(0, kept), tail])));
-        expect((await store.head('t/from'))?.sizeBytes).toBe(bytes.length);
-      },
-      30_000,
-    );
-
-    test('a copy with a tail of a missing or shorter object is a fault, and leaves nothing', async () => {
-      await putText('t/short', 'short');
-      for (const [from, kept] of [
-        ['nowhere', 0],
-        ['nowhere', 10],
-        ['t/short', 6],
-      ] as const) {
-        const copying = store.copyWithTail(from, 't/never', kept, Buffer.from('tail'));
-        await expect(copying).rejects.toMatchObject({ code: 'STORE_FAILED' });
-      }
-      expect(await store.head('t/never')).toBeUndefined();
-    });
-
     test('remove is idempotent', async () => {
       await putText('r/gone', 'x');
       await store.remove('r/gone');
@@ -413,9 +369,6 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
       await expect(store.download(key, join(base, 'no'))).rejects.toMatchObject(fault);
       await expect(store.copy(key, 'ok')).rejects.toMatchObject(fault);
       await expect(store.copy('ok', key)).rejects.toMatchObject(fault);
-      await expect(store.read(key, 0, 1)).rejects.toMatchObject(fault);
-      await expect(store.copyWithTail(key, 'ok', 1, new Uint8Array())).rejects.toMatchObject(fault);
-      await expect(store.copyWithTail('ok', key, 1, new Uint8Array())).rejects.toMatchObject(fault);
       await expect(store.remove(key)).rejects.toMatchObject(fault);
       await expect(store.link(key, 60)).rejects.toMatchObject(fault);
     });
@@ -458,9 +411,6 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
         },
         'a copy': async (key: string) => {
           expect(await lossy.store.copy('from', key)).toEqual({ key, sizeBytes: 'a copy'.length });
-        },
-        'a copy with a tail': async (key: string) => {
-          await lossy.store.copyWithTail('from', key, 'a copy'.length, Buffer.from(' with a tail'));
         },
       } as const;
       const names = Object.keys(write) as (keyof typeof write)[];

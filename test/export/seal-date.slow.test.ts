@@ -87,7 +87,7 @@ async function seal(
   const stage = await stageRows(job, rows);
   const ids = new Set(rows.map(({ id }) => id)).size;
   return await sealDate({ engine, store, source, log, version: '1.2.3' }, job, stage, {
-    file: draftStaged({ engine, store }, job, stage, join(folder, 'drops', `${DATE}.parquet`)),
+    file: draftStaged(engine, job, stage, join(folder, 'drops', `${DATE}.parquet`)),
     counted: { rows: rows.length, ids },
     query: buildPage(job, wholeDay(DATE), 'open'),
     lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),

@@ -31,7 +31,6 @@ interface Files {
 
 const PARTS: Readonly<Record<string, Program | Files>> = {
   chaos: { script: 'test/chaos/main.ts', runs: 200 },
-  'server-drops': { script: 'test/chaos/server-drops-main.ts', runs: 200 },
   lives: { script: 'test/simulate/main.ts', runs: 300 },
   daemons: { script: 'test/daemon/main.ts', args: ['--ticks', '100', '--kills', '5'] },
   soak: { script: 'test/daemon/soak.ts', args: ['--hours', '24'] },

@@ -51,7 +51,7 @@ function countRequests(store: Store) {
   const counting: Store = {
     ...{ url: store.url, head: store.head, put: store.put, putIfAbsent: store.putIfAbsent, copy: store.copy },
     ...{ download: store.download, remove: store.remove, link: store.link, close: async () => undefined },
-    ...{ listFolders: store.listFolders, read: store.read, copyWithTail: store.copyWithTail },
+    listFolders: store.listFolders,
     get: async (key) => {
       counted.requests += 1;
       return await store.get(key);

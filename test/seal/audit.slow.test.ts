@@ -64,7 +64,7 @@ async function seal(count: number): Promise<Manifest> {
   const stage = await openStage(engine, job, DATE, source.url);
   await stage.put(windowAt(0), createPage(Array.from({ length: count }, (_, k) => createTrade(k))));
   const { manifest } = await sealDate({ engine, store, source, log: createSilentLog(), version: '1' }, job, stage, {
-    file: draftStaged({ engine, store }, job, stage, join(folder, 'drop.parquet')),
+    file: draftStaged(engine, job, stage, join(folder, 'drop.parquet')),
     query: buildPage(job, wholeDay(DATE), 'open'),
     lookbackEdge: '2026-11-04 12:00:00',
     counted: { rows: count, ids: count },

@@ -146,8 +146,6 @@ export class Fate {
       download: (key, path, signal) => touch('download', false, () => store.download(key, path, signal)),
       list: (prefix) => listInOneStep(touch, store, prefix),
       listFolders: (prefix) => touch('list', false, () => store.listFolders(prefix)),
-      read: (key, offset, length) => touch('get', false, () => store.read(key, offset, length)),
-      copyWithTail: (from, to, kept, tail) => touch('copy', true, () => store.copyWithTail(from, to, kept, tail)),
       copy: (from, to) => touch('copy', true, () => store.copy(from, to)),
       remove: (key) => touch('remove', true, () => store.remove(key)),
       link: (key, seconds) => store.link(key, seconds),

@@ -103,7 +103,7 @@ export async function repairDate(
     const kept = isKeeping ? gone + fetched.keptBefore : 0;
     const { completed } = fetched;
     const result = await sealDate(context, job, stage, {
-      file: draftStaged(deps, job, stage, path),
+      file: draftStaged(deps.engine, job, stage, path),
       query: buildPage(job, wholeDay(date), limits.dayEdges),
       lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
       counted: completed,

@@ -1,25 +1,22 @@
 /**
- * One date of a ClickHouse server's table: counted, streamed as a Parquet file from the server to this disk, or written into
- * the store by the server, and sealed.
+ * One date of a ClickHouse server's table: counted, streamed as a Parquet file from the server to this disk, and sealed.
  * Invariant: the published file has the server's own count and checksum, and another reader than its writer confirms it.
  * Nothing is staged: an interrupted date is streamed again.
  */
 import { Fault } from '../../core/errors.ts';
 import { formatSettings } from '../../engine/literal.ts';
-import { readValidManifest } from '../../ledger/sealed-dates.ts';
 import { readIndependently } from '../../seal/verify-file.ts';
 import { encodingOf, readChecksum } from '../../seal/write-parquet.ts';
 import { NO_QUARANTINE } from '../../stage/quarantine.ts';
 import type { ExampleId } from '../../stage/window-conflicts.ts';
 import { mostRepeated, repeatedFault } from '../bound-repeats.ts';
 import { believedNow, explainHold } from '../clocks.ts';
-import { draftOnDisk, type WriteRows } from '../draft-file.ts';
+import type { WriteRows } from '../draft-file.ts';
 import type { ExportContext } from '../export-context.ts';
 import type { PlannedDate } from '../export-plan.ts';
 import type { ExportedDate, HeldBack } from '../exported.ts';
 import type { OpenedSource } from '../job-source.ts';
 import { type SealedRows, sealDate } from '../seal-date.ts';
-import { draftOnServer } from './server-draft.ts';
 import { STATEMENTS_A_DATE } from './table-plan.ts';
 import { buildTableCounts, buildTableExamples, buildTableQuery, buildTableRepeats } from './table-statement.ts';
 
@@ -65,30 +62,19 @@ export async function exportTable(
   const query = buildTableQuery(job.source, shape.types, job.drop.sort, date, counts.trades < counts.rows);
   const settings = formatSettings(shape.keepKnown({ ...encodingOf(job.drop.compression), ...SERVER_SETTINGS }));
   const path = state.drop(date);
-  const checksum: WriteRows = async (columns) => {
-    const expected = await readChecksum({ rows: (sql) => source.rows(sql, ask) }, query.select, columns);
+  const write: WriteRows = async (columns) => {
+    await source.download(`${query.sorted} ${settings}`, 'Parquet', path, signal);
+    // A truncated file has no footer: an interrupted stream, not a bug.
+    await readIndependently(path);
+    const expected = await readChecksum(source, query.select, columns, ask);
     onEvent({ kind: 'page', date, window: job.source.table, rows: expected.rows });
     onEvent({ kind: 'phase', date, phase: 'sealing' });
     assertUnchanged(date, counts.trades, expected.rows);
     return expected;
   };
-  const sql = `${query.sorted} ${settings}`;
-  const download: WriteRows = async (columns, duplicates) => {
-    await source.download(sql, 'Parquet', path, signal);
-    // A truncated file has no footer: an interrupted stream, not a bug.
-    await readIndependently(path);
-    return await checksum(columns, duplicates);
-  };
-  const draft = async () => {
-    const { dataset } = job.drop;
-    const revision = ((await readValidManifest(context.store, dataset, date))?.revision ?? 0) + 1;
-    const deps = { store: context.store, source, keepKnown: shape.keepKnown, signal };
-    return draftOnServer(deps, { dataset, date, revision, path }, { sql, checksum });
-  };
-  const written = job.drop.write === 'server' ? await draft() : undefined;
   const rows = { ...rowsOf(date, job.source.table, counts), countRepeats: countBeyond };
-  const sealing = sealDate(context, job, rows, {
-    file: written ?? draftOnDisk(context, path, download),
+  const published = await sealDate(context, job, rows, {
+    file: { path, write },
     query: query.sorted,
     lookbackEdge: '',
     counted: counts,
@@ -98,11 +84,7 @@ export async function exportTable(
     restate,
     rowLimit: NO_ROW_LIMIT,
   });
-  try {
-    return { published: await sealing, missing: [] };
-  } finally {
-    await written?.discard();
-  }
+  return { published, missing: [] };
 }
 
 /** The server's rows take the place of a stage. */

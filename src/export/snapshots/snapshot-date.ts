@@ -49,7 +49,7 @@ export async function exportSnapshots(
   if (held !== undefined) return { held };
   onEvent({ kind: 'phase', date, phase: 'sealing' });
   const published = await sealDate(context, job, stage, {
-    file: draftStaged(context, job, stage, state.drop(date)),
+    file: draftStaged(context.engine, job, stage, state.drop(date)),
     query: describeRequest(job, date),
     // A chain without contracts is a valid answer; an unknown symbol is a gap.
     ...(fetched.missing.length === 0 ? {} : { degradedReason: describeMissing(fetched.missing) }),

@@ -21,12 +21,12 @@ interface WrittenFile {
 export class EarlyFile {
   readonly #job: Job;
   readonly #stage: SealedRows;
-  readonly #draft: Pick<DraftFile, 'path' | 'write'>;
+  readonly #draft: DraftFile;
   #control = new AbortController();
   #written: Promise<WrittenFile | undefined> | undefined;
 
   /** @param draft writes what is staged */
-  constructor(job: Job, stage: SealedRows, draft: Pick<DraftFile, 'path' | 'write'>) {
+  constructor(job: Job, stage: SealedRows, draft: DraftFile) {
     this.#job = job;
     this.#stage = stage;
     this.#draft = draft;

@@ -74,7 +74,7 @@ export async function exportTrades(
     staged: staged.reduce((sum, window) => sum + window.rows, 0),
     pages: planned.groups === undefined ? Math.ceil(rows / limits.rowLimit) : planned.pages,
   });
-  const draft = draftStaged(context, job, stage, state.drop(date));
+  const draft = draftStaged(context.engine, job, stage, state.drop(date));
   const early = new EarlyFile(job, stage, draft);
   try {
     return await completeAndSeal();
