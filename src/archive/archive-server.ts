@@ -8,15 +8,11 @@ import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { describeError, Fault, isFault } from '../core/errors.ts';
 import { type Capabilities, keepKnown, readCapabilities } from '../engine/capabilities.ts';
-import type { Engine, StatementOptions } from '../engine/engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
-import { hashObject } from '../engine/hash-object.ts';
 import { type EngineSettings, formatSettings, quoteIdentifier } from '../engine/literal.ts';
 import { createCollection, grantCollection } from '../engine/named-s3.ts';
 import type { StreamingEngine } from '../engine/server.ts';
 import { listSubqueryNames, listTokens } from '../guard/canonical-text.ts';
-import { fileKey } from '../ledger/layout.ts';
-import type { ManifestFile } from '../ledger/manifest.ts';
 import type { S3Access, StoreAccess } from '../store/access.ts';
 import { nameServerFiles, type SealedFile, type ServerFiles } from './drop-files.ts';
 import { assertSize } from './drops.ts';
@@ -83,20 +79,10 @@ export class ArchiveServer {
     this.#capabilities = capabilities;
   }
 
-  /** The settings without which an answer differs from the embedded engine's, as far as the server has them. */
-  get settings(): EngineSettings {
-    return keepKnown({ ...READ_SETTINGS, ...OWN_SETTINGS }, this.#capabilities);
-  }
-
   /** Runs one query for a small result. @throws Fault, EngineFault */
   async rows<Row extends object>(sql: string): Promise<readonly Row[]> {
-    return await this.ask<Row>(`${sql} ${this.#formatSettings({})}`, {});
-  }
-
-  /** The same for a query that has its settings; with a signal it is also killed on the server. @throws Fault, EngineFault */
-  async ask<Row extends object>(sql: string, { params, signal }: StatementOptions): Promise<readonly Row[]> {
     try {
-      return await this.#options.engine.rows<Row>(sql, { params, signal, queryId: createQueryId() });
+      return await this.#options.engine.rows<Row>(`${sql} ${this.#formatSettings({})}`, { queryId: createQueryId() });
     } catch (error) {
       throw describeServerFailure(error, this.#access, this.#options);
     }
@@ -116,39 +102,21 @@ export class ArchiveServer {
     }
   }
 
-  /**
-   * Whether the server reads a file of a date with the bytes of its manifest; of its size, if it cannot hash the file.
-   * @throws Fault `ENGINE_COLLECTION`; EngineFault
-   */
-  async holds(dataset: string, file: SealedFile, sealed: ManifestFile, signal: AbortSignal): Promise<boolean> {
-    const found = await this.rows<{ path: string; size: number | string }>(this.files.sizesSql(dataset, [file]));
-    const sizes = new Map(found.map(({ path, size }) => [path, Number(size)]));
-    if (this.#sizeOf(this.files.of(dataset, 'drops').pathOf(file), sizes) !== sealed.size) return false;
-    const key = fileKey(dataset, file.date, file.filename);
-    const { collection } = this.#options;
-    const engine: Pick<Engine, 'rows'> = { rows: async (sql, options) => await this.ask(sql, { ...options, signal }) };
-    const hash = await hashObject(engine, { key, collection, sizeBytes: sealed.size });
-    return hash === undefined || sealed.hash === `sha256:${hash}`;
-  }
-
   #assertFile(
     { date, filename }: SealedFile,
     path: string,
     touched: ShownView['touched'],
     sizes: ReadonlyMap<string, number>,
   ): void {
-    const size = this.#sizeOf(path, sizes);
+    const size = sizes.get(path);
+    if (size === undefined) {
+      const [other = 'nothing'] = sizes.keys();
+      throw new Fault('ENGINE_COLLECTION', `the server reads ${other} where the store has ${path}`, {
+        hint: `Set the url of the named collection ${this.#options.collection} to ${addressOf(this.#access)}.`,
+      });
+    }
     const sealed = touched.find((manifest) => manifest.date === date)?.files.find((one) => one.filename === filename);
     if (sealed !== undefined) assertSize(date, sealed, new Map([[filename, size]]));
-  }
-
-  #sizeOf(path: string, sizes: ReadonlyMap<string, number>): number {
-    const size = sizes.get(path);
-    if (size !== undefined) return size;
-    const [other = 'nothing'] = sizes.keys();
-    throw new Fault('ENGINE_COLLECTION', `the server reads ${other} where the store has ${path}`, {
-      hint: `Set the url of the named collection ${this.#options.collection} to ${addressOf(this.#access)}.`,
-    });
   }
 
   /** Writes the answer to a file that does not exist yet. */

@@ -203,10 +203,6 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
         'address',
         'mail or preview for this address only, even if it has received the report or is not a recipient',
       ),
-      engine: text(
-        'url',
-        'ClickHouse server that computes the report from the drops in S3; default: FLOWDROP_QUERY_ENGINE_URL, or this machine',
-      ),
       show: flag('print the mailed page from the archive; send nothing', {
         conflicts: ['preview', 'only'],
       }),

@@ -27,10 +27,9 @@ interface ReportFlags {
   readonly show?: boolean | undefined;
   readonly report?: string | undefined;
   readonly revision?: string | undefined;
-  readonly engine?: string | undefined;
 }
 
-type ReportCli = RunCli & Pick<CliContext, 'cwd' | 'archive'>;
+type ReportCli = RunCli & Pick<CliContext, 'cwd'>;
 
 export async function report(
   cli: ReportCli,
@@ -57,8 +56,7 @@ export async function report(
     return await withDeliverContext(
       createRunDeps(cli),
       job,
-      async (context) =>
-        await withServer(cli, job, options, context, (own) => preview(cli, globals, own, job, folder, { date, only })),
+      async (context) => await preview(cli, globals, context, job, folder, { date, only }),
     );
   }
   const args = ['report', job.name, ...(date ? ['--date', date] : []), ...(only ? ['--only', only] : [])];
@@ -68,12 +66,7 @@ export async function report(
     job,
     { command: 'report', args },
     async (deps) =>
-      await withDeliverContext(
-        deps,
-        job,
-        async (context) =>
-          await withServer(cli, job, options, context, (own) => deliverReports(own, job, { date, only })),
-      ),
+      await withDeliverContext(deps, job, async (context) => await deliverReports(context, job, { date, only })),
     (mailed) => ({ outcome: mailed.some(hasFailed) ? 'failed' : 'done', deliveries: mailed }),
   );
   await announce(createRunDeps(cli), job, undefined);
@@ -81,24 +74,6 @@ export async function report(
   else if (deliveries.length === 0) cli.terminal.out('Nothing is sealed yet, so there is nothing to report on.\n');
   else cli.terminal.out(`${deliveries.flatMap(describeDelivery).join('\n')}\n`);
   return deliveries.some(hasFailed) ? EXIT_CODES.failed : undefined;
-}
-
-/** Lets the server compute the reports, if there is one. @throws Fault of `openReportServer` */
-async function withServer<T>(
-  { archive, signal }: ReportCli,
-  { drop: { to } }: Job,
-  { engine: url }: ReportFlags,
-  context: DeliverContext,
-  act: (context: DeliverContext) => Promise<T>,
-): Promise<T> {
-  const options = await archive.openServer(url);
-  if (options === undefined) return await act(context);
-  try {
-    const { openReportServer } = await import('../deliver/report-server.ts');
-    return await act({ ...context, server: await openReportServer(await archive.readAccess(to), options, signal) });
-  } finally {
-    await options.engine.close();
-  }
 }
 
 /** With `--json`, prints the model of each report; for a digest, the models of its sealed datasets. */

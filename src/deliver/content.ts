@@ -1,6 +1,6 @@
 /**
- * The data of a date's report, fetched to this machine unless a server reads it, and the models built from it. Invariant: only sealed objects
- * with the bytes of their manifests are read. Models differ only by watchlist, so each watchlist is computed once.
+ * The data of a date's report, fetched to this machine, and the models built from it. Invariant: only sealed objects with
+ * the bytes of their manifests are read. Models differ only by watchlist, so each watchlist is computed once.
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,12 +9,12 @@ import { readConditionDocument } from '../ledger/condition-file.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { listSealedDates, readManifest, readValidManifest } from '../ledger/sealed-dates.ts';
 import type { DigestPart } from '../report/digest.ts';
+import { buildFlowReport } from '../report/flow-report.ts';
 import type { FlowReport } from '../report/model.ts';
 import { CHAIN_COLUMNS } from '../report/query/exposure.ts';
 import { MEAN_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
 import type { DeliverContext } from './delivery.ts';
 import { describeDrop, fetchDrop, fetchSealed } from './local-drop.ts';
-import { buildReport } from './report-model.ts';
 
 export interface ReportContent {
   readonly manifest: Manifest;
@@ -85,8 +85,8 @@ export async function fetchParts(
       parts.push({ title: dataset, pending: date });
       continue;
     }
-    const place = isOwn ? context.state.drop(date) : localPath(context, dataset, date);
-    const path = await fetchDrop(context, sealed, place);
+    const path = isOwn ? context.state.drop(date) : localPath(context, dataset, date);
+    await fetchDrop(context, sealed, path);
     const before = await fetchSummaries(context, dataset, date);
     const { entries } = await readConditionDocument(context.store, dataset);
     const known = [...entries.values()].filter((other) => other.date < date && other.condition !== 'empty');
@@ -129,7 +129,7 @@ async function buildParts(
       continue;
     }
     const { title, manifest, path, before, known, marketStructure, chain, keepsExpiring } = file;
-    const report = await buildReport(context, describeDrop(context.store.url, manifest, path), {
+    const report = await buildFlowReport(context.engine, describeDrop(context.store.url, manifest, path), {
       ...{
         symbols,
         before,
@@ -144,7 +144,6 @@ async function buildParts(
     });
     parts.push({ title, report });
   }
-  await context.server?.assertUnchanged();
   return parts;
 }
 
@@ -167,7 +166,8 @@ async function fetchBeside(
   // A dataset that only has the default name may be anything.
   const isFit = isNamed || CHAIN_COLUMNS.every((name) => manifest?.schema.some((column) => column.name === name));
   if (manifest !== undefined && isFit) {
-    const path = await fetchDrop(context, manifest, localPath(context, manifest.dataset, date));
+    const path = localPath(context, manifest.dataset, date);
+    await fetchDrop(context, manifest, path);
     const { location, condition } = describeDrop(context.store.url, manifest, path);
     return { path, location, isDegraded: condition === 'degraded' };
   }
@@ -204,8 +204,8 @@ async function fetchSummary(
   const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
   // Drops with their own columns, and those of older versions, have none.
   if (manifest === undefined || file === undefined) return undefined;
-  const path = await fetchSealed(context, manifest, file, localPath(context, dataset, `${date}-summary`));
-  if (path === undefined) return leaveOut('the summary does not match its manifest');
+  const path = localPath(context, dataset, `${date}-summary`);
+  if (!(await fetchSealed(context, manifest, file, path))) return leaveOut('the summary does not match its manifest');
   return { path, isDegraded: manifest.condition === 'degraded' };
 }
 

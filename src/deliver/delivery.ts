@@ -7,7 +7,6 @@ import type { Mailer } from '../mail/mailer.ts';
 import type { JobState } from '../state/job-state.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
 import type { Store } from '../store/store.ts';
-import type { ReportServer } from './report-server.ts';
 
 export interface DeliveredRecipient {
   readonly to: string;
@@ -53,8 +52,6 @@ export interface DeliverOptions {
 /** What delivery needs. No source, because it reads only sealed data. */
 export interface DeliverContext {
   readonly engine: Engine;
-  /** Computes the reports in the place of `engine`, without fetching their files. */
-  readonly server?: ReportServer | undefined;
   readonly store: Store;
   readonly mailer: Mailer;
   readonly mailFrom: string;

@@ -33,21 +33,16 @@ export async function findDrop(
   );
 }
 
-/**
- * The drop's file: on this machine the one just sealed, or a fresh copy of the object; with a server the object. Its bytes
- * always match the manifest.
- * @param path where it is, or will be, on this machine @returns the path by which it is read
- */
+/** Brings the drop's file to `path`, unless it is there already, as after a run. Its bytes always match the manifest. */
 export async function fetchDrop(
-  context: Pick<DeliverContext, 'store' | 'server' | 'signal'>,
+  context: Pick<DeliverContext, 'store' | 'signal'>,
   manifest: Manifest,
   path: string,
-): Promise<string> {
+): Promise<void> {
   const [file] = manifest.files;
-  const kept = context.server ? undefined : await hashFile(path).catch(() => undefined);
-  if (kept !== undefined && file.hash === `sha256:${kept}`) return path;
-  const found = await fetchSealed(context, manifest, file, path);
-  if (found !== undefined) return found;
+  const kept = await hashFile(path).catch(() => undefined);
+  if (kept !== undefined && file.hash === `sha256:${kept}`) return;
+  if (await fetchSealed(context, manifest, file, path)) return;
   const next = await readSuccessor(context.store, manifest);
   if (next) {
     throw new Fault('DROP_RESTATING', `${manifest.date} is being replaced by revision ${next.revision}`, {
@@ -59,16 +54,15 @@ export async function fetchDrop(
   });
 }
 
-/** A file of a date, ready to be read; `undefined` if its bytes are not those of the manifest. @returns as `fetchDrop` */
+/** Brings a file of a date to `path`; `false` if its bytes are not those of the manifest. */
 export async function fetchSealed(
-  { server, store, signal }: Pick<DeliverContext, 'store' | 'server' | 'signal'>,
+  { store, signal }: Pick<DeliverContext, 'store' | 'signal'>,
   manifest: Manifest,
   file: ManifestFile,
   path: string,
-): Promise<string | undefined> {
-  if (server) return await server.find(manifest, file);
+): Promise<boolean> {
   await makeFolder(dirname(path));
-  return (await fetchFile(store, manifest, file, path, signal)) ? path : undefined;
+  return await fetchFile(store, manifest, file, path, signal);
 }
 
 export function describeDrop(storeUrl: string, manifest: Manifest, path: string): SealedDrop {

@@ -1,5 +1,5 @@
 /**
- * Objects of an S3 store as a ClickHouse server reads and writes them: by a named collection that the server has, so that no
+ * Objects of an S3 store as a ClickHouse server reads them: by a named collection that the server has, so that no
  * text has a credential. The collection's `url` is the store's address, with its prefix and a `/` at the end. Pure.
  */
 import { Fault } from '../core/errors.ts';
@@ -7,8 +7,8 @@ import { quoteIdentifier, quoteString } from './literal.ts';
 
 interface NamedObjects {
   readonly collection: string;
-  /** ClickHouse's name of the format; `One` reads no byte, `RawBLOB` the whole object as one value. */
-  readonly format: 'Parquet' | 'One' | 'RawBLOB';
+  /** ClickHouse's name of the format; `One` reads no byte. */
+  readonly format: 'Parquet' | 'One';
   /** Columns with their types; absent: those of the objects. */
   readonly structure?: string | undefined;
   /** A cluster of the server, whose nodes then read together. */

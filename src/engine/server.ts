@@ -21,8 +21,6 @@ export interface ServerOptions {
 export interface StreamOptions extends StatementOptions {
   /** Names the query on the server; when the signal is aborted, the query is also killed there. */
   readonly queryId?: string | undefined;
-  /** Settings of this statement alone. */
-  readonly settings?: EngineSettings | undefined;
 }
 
 /** Only a server can do this: stream a result larger than memory, encoded by the server. */
@@ -123,9 +121,8 @@ class ServerEngine implements StreamingEngine {
   }
 }
 
-function bound(options: StreamOptions) {
+function bound(options: StatementOptions) {
   return {
-    ...(options.settings ? { clickhouse_settings: { ...options.settings } } : {}),
     ...(options.params ? { query_params: { ...options.params } } : {}),
     ...(options.signal ? { abort_signal: options.signal } : {}),
   };

@@ -6,7 +6,7 @@
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { Fault } from '../core/errors.ts';
 import type { Engine, SqlParams, StatementOptions } from '../engine/engine.ts';
-import { type EngineSettings, formatSettings, parquetFile } from '../engine/literal.ts';
+import { formatSettings, parquetFile } from '../engine/literal.ts';
 import type { SealedDrop } from './model.ts';
 import { COUNTED_COLUMNS, KNOWN_PREMIUM, PREMIUM_COLUMNS } from './records.ts';
 
@@ -19,25 +19,10 @@ const REQUIRED: readonly string[] = [
   ]),
 ];
 
-/** How the engine reads the files of a report: this machine's files, or objects of the store that a server reads. */
-export interface ReportFiles {
-  /** Table function over the Parquet file at `path`. @param structure columns with their types; absent: the file's own */
-  table(path: string, structure?: string): string;
-  readonly settings: EngineSettings;
-}
-
-/** The engine of this process, over local files. */
-export const LOCAL_FILES: ReportFiles = {
-  table: parquetFile,
-  settings: {},
-};
-
 /** The input of all queries: a table of the drop's records, and the engine that reads it. */
 export interface DropSource {
   /** For the FROM clause: the whole file, or its counted records. */
   readonly table: string;
-  /** For the FROM clause: another file of the report. */
-  readonly tableOf: ReportFiles['table'];
   /**
    * Runs one query with a small result. NaN and infinities are texts: null would look like no value.
    * @throws EngineFault
@@ -49,12 +34,11 @@ export interface DropSource {
 export function openDropFile(
   engine: Pick<Engine, 'rows'>,
   drop: SealedDrop,
-  { files, ...options }: Pick<StatementOptions, 'signal' | 'beside'> & { readonly files: ReportFiles },
+  options: Pick<StatementOptions, 'signal' | 'beside'>,
 ): DropSource {
-  const settings = formatSettings({ ...files.settings, output_format_json_quote_denormals: 1 });
+  const settings = formatSettings({ output_format_json_quote_denormals: 1 });
   return {
-    table: files.table(drop.path),
-    tableOf: files.table,
+    table: parquetFile(drop.path),
     rows: async (sql, params) => await engine.rows(`${sql}\n${settings}`, { params, ...options }),
   };
 }

@@ -6,14 +6,7 @@
 import { Fault } from '../core/errors.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
-import {
-  assertColumns,
-  type DropSource,
-  keepRecords,
-  LOCAL_FILES,
-  openDropFile,
-  type ReportFiles,
-} from './drop-source.ts';
+import { assertColumns, type DropSource, keepRecords, openDropFile } from './drop-source.ts';
 import type { Drivers, Exposure, FlowReport, SealedDrop, ShownDrop, WatchedSymbol } from './model.ts';
 import { queryBiggestSweeps, queryBiggestTrades } from './query/biggest-trades.ts';
 import { queryDrivers } from './query/drivers.ts';
@@ -49,8 +42,6 @@ export interface FlowOptions {
     | { readonly path: string; readonly location: string; readonly isDegraded?: boolean }
     | null
     | undefined;
-  /** How the engine reads all these files, whose paths are then the engine's. Default: `LOCAL_FILES`. */
-  readonly files?: ReportFiles | undefined;
   /** Whether zero gamma counts contracts that expire this date. Default: it does. */
   readonly keepsExpiring?: boolean | undefined;
 }
@@ -66,8 +57,8 @@ export async function buildFlowReport(
 ): Promise<FlowReport> {
   const wanted = [...new Set(options.symbols)];
   const focus = wanted.slice(0, MAX_WATCHLIST);
-  const { signal, files = LOCAL_FILES } = options;
-  const file = openDropFile(engine, drop, { files, signal });
+  const { signal } = options;
+  const file = openDropFile(engine, drop, { signal });
   const columns = await assertColumns(file, drop);
   const { exclusions: left, condition, hasGaps, hasUnknownCodes } = await queryExclusions(file);
   assertSealedRows(drop, left.recorded.trades);
@@ -77,7 +68,7 @@ export async function buildFlowReport(
     unknownCodes: hasUnknownCodes ? await queryUnknownCodes(source) : [],
     sharedIds: drop.ids === undefined ? undefined : await querySharedIds(file, source),
   };
-  const beside = keepRecords(openDropFile(engine, drop, { files, signal, beside: true }), condition, hasGaps);
+  const beside = keepRecords(openDropFile(engine, drop, { signal, beside: true }), condition, hasGaps);
   const { date } = drop;
   const chain = options.chain ? await openChain(file, options.chain) : null;
   const measureExposure = async () =>

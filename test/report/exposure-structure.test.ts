@@ -8,7 +8,6 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
-import { LOCAL_FILES } from '../../src/report/drop-source.ts';
 import type { MarketStructureGex } from '../../src/report/model.ts';
 import { queryExposure } from '../../src/report/query/exposure.ts';
 import { compareStructure } from '../../src/report/query/exposure-structure.ts';
@@ -62,7 +61,6 @@ async function expose(marketStructure: string | null) {
   return await queryExposure(
     {
       table: `file(${quoteString(tradesPath)}, Parquet)`,
-      tableOf: LOCAL_FILES.table,
       rows: async (sql, params) => await engine.rows(sql, params ? { params } : {}),
     },
     { date: DATE, focus: ['SPY', 'DARK'], marketStructure },

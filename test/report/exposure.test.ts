@@ -12,7 +12,6 @@ import type { OptionContract } from '../../src/exposure/contract.ts';
 import { sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
 import { computeZeroGamma } from '../../src/exposure/zero-gamma.ts';
 import type { Amount } from '../../src/report/amount.ts';
-import { LOCAL_FILES } from '../../src/report/drop-source.ts';
 import type { Exposure, SymbolExposure } from '../../src/report/model.ts';
 import { type ExposureOptions, queryExposure } from '../../src/report/query/exposure.ts';
 import { hasSpxPage, readSpxPage, SPX_REFERENCE } from '../support/chain-page.ts';
@@ -53,7 +52,6 @@ async function expose(
   return await queryExposure(
     {
       table: view(`file(${quoteString(drop.path)}, Parquet)`),
-      tableOf: LOCAL_FILES.table,
       rows: async (sql, params) => await engine.rows(sql, params ? { params } : {}),
     },
     { date: DATE, focus: [], marketStructure: null, ...options },

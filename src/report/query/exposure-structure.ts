@@ -3,8 +3,10 @@
  * covers the series that traded, or the chain of the drop, at the end of the session. So the two differ. If they differ by much, an explanation
  * names possible reasons. It does not guess: it uses only numbers of the two drops.
  */
+
 import { Fault } from '../../core/errors.ts';
 import { formatCount, formatDecimal } from '../../core/units.ts';
+import { parquetFile } from '../../engine/literal.ts';
 import { MOVE } from '../../exposure/contract.ts';
 import type { Amount } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
@@ -46,7 +48,7 @@ export async function queryStructures(
   path: string,
   symbols: readonly string[],
 ): Promise<ReadonlyMap<string, StructureNumbers>> {
-  const table = source.tableOf(path);
+  const table = parquetFile(path);
   await assertStructureColumns(source, table);
   const rows = await source.rows<StructureRow>(
     `SELECT symbol, spot, call_gex, put_gex, formatDateTime(intraday_gex_as_of, '%H:%i', 'UTC') AS as_of

@@ -13,7 +13,9 @@
  * not trade (of symbols without a chain), adjusted contracts (`hasAdjustedRoot`), and symbols without a price. Invariant: rows never reach this module, only the bounded result of
  * `exposure-query.ts`.
  */
+
 import { Fault } from '../../core/errors.ts';
+import { parquetFile } from '../../engine/literal.ts';
 import { findSignChange, scaleGammaProfile } from '../../exposure/zero-gamma.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
@@ -93,7 +95,7 @@ export async function openChain(
   source: DropSource,
   { path, isDegraded }: { readonly path: string; readonly isDegraded?: boolean },
 ): Promise<NonNullable<ExposureScope['chain']>> {
-  const table = source.tableOf(path);
+  const table = parquetFile(path);
   const described = await source.rows<{ readonly name: string }>(`DESCRIBE TABLE ${table}`);
   const present = new Set(described.map(({ name }) => name));
   const missing = CHAIN_COLUMNS.filter((name) => !present.has(name));

@@ -7,7 +7,7 @@
  * A mean needs at least three sessions that have the number. The mean of a ratio or share is the mean of the sessions' values, not the ratio of their sums; a session without the
  * number (no calls, no premium) is left out of the mean.
  */
-import { quoteString } from '../../engine/literal.ts';
+import { parquetFile, quoteString } from '../../engine/literal.ts';
 import type { Amount, EngineNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import { FEWEST_IN_MEAN } from '../key-numbers.ts';
@@ -60,7 +60,7 @@ export async function queryHistory(source: DropSource, before: readonly PastSess
     past
       .map(
         (session, index) =>
-          `SELECT ${index} AS session, * FROM ${source.tableOf(session.path, SUMMARY)} WHERE symbol = ${quoteString(ALL)}`,
+          `SELECT ${index} AS session, * FROM ${parquetFile(session.path, SUMMARY)} WHERE symbol = ${quoteString(ALL)}`,
       )
       .join(' UNION ALL '),
   );
@@ -77,11 +77,11 @@ export async function queryHistory(source: DropSource, before: readonly PastSess
  * A query for the symbols of the sessions: `symbol`, `mean` premium (a session without the symbol counts as 0),
  * `previous` premium (of the session before), and the number of `sessions` in which it traded.
  */
-export function buildSymbolHistory({ tableOf }: DropSource, { sessions, previous }: History): string {
+export function buildSymbolHistory({ sessions, previous }: History): string {
   if (sessions.length === 0) return "SELECT '' AS symbol, 0. AS mean, 0. AS previous, 0 AS sessions WHERE 0";
   const parts = sessions.map(
     (session) =>
-      `SELECT symbol, if(isFinite(total_premium), total_premium, NULL) AS premium, trades, ${session === previous ? 1 : 0} AS is_previous FROM ${tableOf(session.path, SUMMARY)} WHERE symbol != ${quoteString(ALL)}`,
+      `SELECT symbol, if(isFinite(total_premium), total_premium, NULL) AS premium, trades, ${session === previous ? 1 : 0} AS is_previous FROM ${parquetFile(session.path, SUMMARY)} WHERE symbol != ${quoteString(ALL)}`,
   );
   // A session in which the symbol did not trade counts as 0; one with unknown premium is left out of the mean.
   return `SELECT symbol, sum(premium) / nullIf(${sessions.length} - countIf(isNull(premium)), 0) AS mean,

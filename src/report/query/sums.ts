@@ -151,7 +151,7 @@ WITH
       ${names.map((name) => `sum(cells.${name}) AS ${name}`).join(', ')}
     FROM cells GROUP BY GROUPING SETS ((), (symbol), (slot), (expiry), (money))
   ),
-  past AS (${buildSymbolHistory(source, history)}),
+  past AS (${buildSymbolHistory(history)}),
   placed AS (
     SELECT sums.*, past.mean AS mean, past.previous AS previous, past.sessions AS sessions,
       ${place('total_premium DESC')} AS place,
