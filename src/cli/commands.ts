@@ -277,20 +277,6 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     hasLog: true,
     load: async () => (await import('./verify.ts')).verify,
   }),
-  command({
-    name: 'upgrade',
-    group: 'data',
-    summary: 'move a store of an earlier version to the current layout',
-    argument: { syntax: '[store]', text: 'directory or s3://bucket/prefix' },
-    options: { job: text('job', 'the store of this job, with its S3 settings (encryption, storage class)') },
-    notes:
-      'Objects are copied inside the store, then the old names are removed. Stop the workers first. If it is killed, run it again.',
-    examples: [
-      ['flowdrop upgrade out/drops', ''],
-      ['flowdrop upgrade --job nightly-trades', ''],
-    ],
-    load: async () => (await import('./upgrade.ts')).upgrade,
-  }),
   command<readonly string[]>({
     name: 'gap',
     group: 'data',

@@ -15,7 +15,7 @@ const TRUST_MS: Readonly<Record<StorePlace['kind'], number>> = { directory: 0, s
 
 /**
  * Identifies the store and wraps it with checks. If `look` leaves it without an identity, it is returned unchanged.
- * @throws Fault `STORE_CHANGED`, `STORE_NEWER`, StoreFault
+ * @throws Fault `STORE_CHANGED`, `STORE_FORMAT`, StoreFault
  */
 export async function holdStore(store: Store, place: StorePlace, use: StoreUse, clock: Clock): Promise<Store> {
   const id = await identifyStore(store, place, use);

@@ -2,37 +2,32 @@
  * The identity of a store: `_flowdrop/store.json`, with an id that is written once, at the first write to the store. An
  * unmounted disk leaves its empty mount point, and a bucket can be recreated under its name: the id distinguishes them
  * from the original store. The state folder records the id of each place, so that a run that starts while the store is
- * away does not take the empty place for a new store. It also records that the store was seen to refuse a second write
+ * away does not take the empty place for a new store. An id is recorded once the store was seen to refuse a second write
  * of one object, on which sealing rests. Invariant: reading commands write no identity.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { writeFileAtomic } from '../core/atomic-file.ts';
-import { Fault, isFault } from '../core/errors.ts';
+import { Fault } from '../core/errors.ts';
 import { readJsonFile, tryParseJson } from '../core/json-file.ts';
 import { STORE_IDENTITY_KEY } from './key-kind.ts';
 import type { Store } from './store.ts';
 import { createUnfit } from './store-fault.ts';
 
-/** Format that this flowdrop writes; it stands for the layout of the whole store (`ledger/layout.ts`). */
+/** The only format that this flowdrop reads and writes; it stands for the layout of the whole store (`ledger/layout.ts`). */
 const FORMAT = 2;
-/** Objects of the first layout, which had no folder for records: a manifest or a receipt. */
-const FIRST_LAYOUT_KEY = /^(?:_reports\/)?[^/]+\/date=\d{4}-\d{2}-\d{2}\/(?:.+\/)?(?:manifest|receipt)\.json$/;
-/** Keys to inspect in a store that does not state its format. */
-const MAX_KEYS = 1000;
 
-const identitySchema = z.looseObject({ format: z.number().int().min(1), id: z.string().min(1) });
-const knownSchema = z.object({ store: z.string(), id: z.string().min(1), write_once: z.boolean().optional() });
+const identitySchema = z.looseObject({ format: z.number(), id: z.string().min(1) });
+const knownSchema = z.object({ store: z.string(), id: z.string().min(1) });
 
 /**
  * The purpose for which a store is opened.
  * - `look`: to read, or to test rights; the store may have no identity
  * - `run`: to seal and mail; a store without an identity gets one, unless this place is known to have had another
  * - `new`: as `run`, for an operator who has moved or emptied the store: the store that is there now is accepted
- * - `upgrade`: as `look`, and accepts the layout of an earlier version
  */
-export type StoreUse = 'look' | 'run' | 'new' | 'upgrade';
+export type StoreUse = 'look' | 'run' | 'new';
 
 /** The location of a store, and this machine's record of it. */
 export interface StorePlace {
@@ -45,23 +40,21 @@ export interface StorePlace {
 /**
  * Reads the identity of a store, and creates or records it as `use` allows.
  * @returns its id; `undefined` if it has none and needs none
- * @throws Fault `STORE_CHANGED`, `STORE_NEWER`, `STORE_OUTDATED`, `STORE_UNFIT`, StoreFault
+ * @throws Fault `STORE_CHANGED`, `STORE_FORMAT`, `STORE_UNFIT`, StoreFault
  */
 export async function identifyStore(store: Store, place: StorePlace, use: StoreUse): Promise<string | undefined> {
   const path = knownPath(place);
-  const record = await readJsonFile(path, knownSchema);
-  const known = record?.id;
+  const known = (await readJsonFile(path, knownSchema))?.id;
   const found = await readStoreId(store);
-  if (use !== 'upgrade') await assertLayout(store, found);
   const isKept = found.id !== undefined && (known === undefined || found.id === known);
   if (!isKept && use !== 'new' && (known !== undefined || found.text !== undefined)) {
     throw createStoreChange(store, place.kind, known, found);
   }
-  if (use === 'look' || use === 'upgrade') return found.id;
+  if (use === 'look') return found.id;
   const id = found.id ?? (await makeStoreId(store, place, found));
-  if (id !== known || !record?.write_once) {
+  if (id !== known) {
     await assertWriteOnce(store, id);
-    await writeFileAtomic(path, `${JSON.stringify({ store: store.url, id, write_once: true })}\n`);
+    await writeFileAtomic(path, `${JSON.stringify({ store: store.url, id })}\n`);
   }
   return id;
 }
@@ -85,67 +78,26 @@ export function isStoreChange(error: unknown): boolean {
   return error instanceof Fault && error.code === 'STORE_CHANGED';
 }
 
-/** Whether the store is in the layout that this version reads and writes. Costs a listing in a store without an identity. */
-export async function isCurrentLayout(store: Store): Promise<boolean> {
-  return await hasCurrentLayout(store, await readStoreId(store));
-}
-
-/** Notes in the store's identity that it has the current layout now. The id stays. @throws StoreFault */
-export async function markCurrentLayout(store: Store): Promise<void> {
-  const { id = randomUUID() } = await readStoreId(store);
-  await store.put(STORE_IDENTITY_KEY, { bytes: formatIdentity(id) }, { contentType: 'application/json' });
-}
-
-/** @throws Fault `STORE_OUTDATED` (usage), StoreFault */
-async function assertLayout(store: Store, found: FoundIdentity): Promise<void> {
-  if (await hasCurrentLayout(store, found)) return;
-  throw new Fault(
-    'STORE_OUTDATED',
-    `${store.url} has the layout of an earlier flowdrop (<dataset>/date=.../manifest.json); \`flowdrop upgrade ${store.url}\` moves it`,
-    { kind: 'usage', hint: 'It copies the objects inside the store to their new names, and keeps everything.' },
-  );
-}
-
-async function hasCurrentLayout(store: Store, { format, text }: FoundIdentity): Promise<boolean> {
-  // A file that cannot be read says nothing about the layout; who the store is, is judged elsewhere.
-  if (text !== undefined) return format === undefined || format >= FORMAT;
-  let seen = 0;
-  try {
-    for await (const { key } of store.list('')) {
-      if (FIRST_LAYOUT_KEY.test(key)) return false;
-      seen += 1;
-      if (seen >= MAX_KEYS) break;
-    }
-  } catch (error) {
-    // A store that cannot be listed fails where it is used, and says for what.
-    if (!isFault(error)) throw error;
-  }
-  return true;
-}
-
 interface FoundIdentity {
-  readonly format?: number | undefined;
   readonly id: string | undefined;
   /** The file's text; `undefined` if there is no file. */
   readonly text: string | undefined;
 }
 
-/** @throws Fault `STORE_NEWER`, StoreFault */
+/** @throws Fault `STORE_FORMAT`, StoreFault */
 export async function readStoreId(store: Store): Promise<FoundIdentity> {
   const bytes = await store.get(STORE_IDENTITY_KEY);
   if (bytes === undefined) return { id: undefined, text: undefined };
   const text = Buffer.from(bytes).toString('utf8');
   const { data } = identitySchema.safeParse(tryParseJson(text));
-  if (data && data.format > FORMAT) {
+  if (data && data.format !== FORMAT) {
     throw new Fault(
-      'STORE_NEWER',
-      `${store.url}/${STORE_IDENTITY_KEY} has format ${data.format}, this flowdrop knows ${FORMAT}`,
-      {
-        hint: 'A newer flowdrop has written to this store: install that version here.',
-      },
+      'STORE_FORMAT',
+      `${store.url}/${STORE_IDENTITY_KEY} has format ${data.format}, this flowdrop knows ${FORMAT} only`,
+      { hint: 'Another version of flowdrop has written to this store: install that version here.' },
     );
   }
-  return { format: data?.format, id: data?.id, text };
+  return { id: data?.id, text };
 }
 
 async function makeStoreId(store: Store, { kind }: StorePlace, found: FoundIdentity): Promise<string> {
