@@ -22,6 +22,7 @@ import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-r
 import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
 import { ALERT_NOW, createDelivery, createFailure, createOutcome, createResult } from '../support/alerts.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
+import { faultStore, hang } from '../support/fault-store.ts';
 import { REPO } from '../support/flowdrop.ts';
 import { createSilentLog } from '../support/log.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
@@ -96,51 +97,30 @@ function createContext(changes: Partial<AlertContext> = {}): AlertContext {
   };
 }
 
-/** A store that counts what is asked of it. */
-function createCounting(inner: Store): { readonly store: Store; readonly calls: string[] } {
-  const calls: string[] = [];
-  const store = new Proxy(inner, {
-    get(target, name, _receiver) {
-      const value: unknown = Reflect.get(target, name, target);
-      if (typeof value !== 'function') return value;
-      return (...given: readonly unknown[]) => {
-        calls.push(String(name));
-        return Reflect.apply(value, target, given) as unknown;
-      };
-    },
-  });
-  return { store, calls };
-}
-
 describe('a cause', () => {
   it('that nobody has costs one read of the store, and no connection', async () => {
-    const counting = createCounting(store);
+    const counting = faultStore(store);
     const openMailer = () => Promise.reject(new RangeError('there is nothing to mail'));
-    await sendAlerts(createContext({ store: counting.store, openMailer }), both, sealed);
-    expect(counting.calls).toEqual(['get']);
+    await sendAlerts(createContext({ store: counting, openMailer }), both, sealed);
+    expect(counting.calls).toEqual([`get ${alertsKey('nightly')}`]);
     expect(await listKeys(store)).toEqual([]);
     expect(posts()).toEqual([]);
   });
 
   it('of a job that tells nobody costs nothing', async () => {
-    const counting = createCounting(store);
+    const counting = faultStore(store);
     const silent = createJob('alerts: {webhook: false}');
-    await sendAlerts(createContext({ store: counting.store }), silent, missing);
-    await sendAlerts(createContext({ store: counting.store, webhook: undefined }), createJob(''), missing);
+    await sendAlerts(createContext({ store: counting }), silent, missing);
+    await sendAlerts(createContext({ store: counting, webhook: undefined }), createJob(''), missing);
     expect(counting.calls).toEqual([]);
     expect(posts()).toEqual([]);
   });
 
   it('is repeated under the same identity by the run after one that was killed between the mail and the note of it', async () => {
     // The process dies with the first write after a message has left.
-    const dying = new Proxy(store, {
-      get(target, name, _receiver) {
-        const value: unknown = Reflect.get(target, name, target);
-        if (typeof value !== 'function') return value;
-        if (name === 'put' && smtp.messages.length > mailsBefore) return () => new Promise(() => {});
-        return value.bind(target) as unknown;
-      },
-    });
+    const dying = faultStore(store, ({ isWrite }) =>
+      isWrite && smtp.messages.length > mailsBefore ? hang : undefined,
+    );
     const onlyMail = createJob(`alerts: {to: [${OPS}, ${SECOND}], webhook: false}`);
     // It never comes to its end.
     void sendAlerts(createContext({ store: dying }), onlyMail, missing);

@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { deliverReports } from '../../src/deliver/deliver.ts';
 import { manifestKey } from '../../src/ledger/layout.ts';
 import type { Store } from '../../src/store/store.ts';
+import { answer, at, faultStore, repeat } from '../support/fault-store.ts';
 import { createReportJob, type DeliveryBench, openDeliveryBench } from './bench.ts';
 import { sealDay } from './sealed-day.ts';
 
@@ -21,29 +22,13 @@ beforeEach(async () => {
 });
 afterEach(async () => await bench.close());
 
-/** The store with one method in place of its own. */
-const withMethod = <Name extends keyof Store>(name: Name, method: Store[Name]): Store =>
-  new Proxy(bench.store, {
-    get(store, asked) {
-      if (asked === name) return method;
-      const value: unknown = Reflect.get(store, asked);
-      return typeof value === 'function' ? value.bind(store) : value;
-    },
-  });
-
 const run = async (worker: string, store: Store = bench.store) =>
   await deliverReports({ ...bench.context(worker), store }, createReportJob());
 
 describe('a worker that slept since it read the manifest', () => {
   /** Sees the first revision at its first look, and the store as it is at the next. */
-  const sleeper = async () => {
-    const old = await bench.store.get(key);
-    let looks = 0;
-    return withMethod('get', async (asked) => {
-      looks += asked === key ? 1 : 0;
-      return asked === key && looks === 1 ? old : await bench.store.get(asked);
-    });
-  };
+  const sleeper = async () =>
+    faultStore(bench.store, at(new RegExp(`^get ${key}`), answer(await bench.store.get(key)), 1));
 
   it('mails nobody when another one has mailed the next revision', async () => {
     const first = await sealDay(bench.engine, bench.store, { date: DATE });
@@ -70,10 +55,7 @@ describe('a worker that slept since it read the manifest', () => {
 
 it('a claim that was sent twice, and answered as the second, is its own: the report is mailed', async () => {
   await sealDay(bench.engine, bench.store, { date: DATE });
-  const twice = withMethod('putIfAbsent', async (...args) => {
-    await bench.store.putIfAbsent(...args);
-    return await bench.store.putIfAbsent(...args);
-  });
+  const twice = faultStore(bench.store, at(/^putIfAbsent /, repeat));
   expect(await run('works', twice)).toMatchObject([{ leftToOther: false, recipients: [{ outcome: 'sent' }] }]);
   expect(await bench.arrived()).toHaveLength(1);
 });

@@ -15,6 +15,7 @@ import { MailFault } from '../../src/mail/mailer.ts';
 import type { Receipt } from '../../src/mail/receipt.ts';
 import { TEMPLATES } from '../report/drop-file.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
+import { Died, dieAt, faultStore } from '../support/fault-store.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
 import { STORES } from '../support/stores.ts';
 import { createReportJob, type DeliveryBench, openDeliveryBench } from './bench.ts';
@@ -477,12 +478,8 @@ describe('two workers', () => {
     const first = await seal(MONDAY);
     await run();
     await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
-    const context = bench.context('one');
-    const put = () => Promise.reject(new RangeError('killed'));
-    const store = new Proxy(context.store, {
-      get: (real, name) => (name === 'put' ? put : bind(Reflect.get(real, name), real)),
-    });
-    await expect(deliverReports({ ...context, store }, createReportJob())).rejects.toThrow('killed');
+    const store = faultStore(bench.store, dieAt(/^put /));
+    await expect(deliverReports({ ...bench.context('one'), store }, createReportJob())).rejects.toThrow(Died);
     await bench.arrived();
     const other = async () => await deliverReports(bench.context('other'), createReportJob());
     expect(await other()).toMatchObject([{ leftToOther: true, recipients: [] }]);
@@ -690,8 +687,4 @@ const PUT_OF_DEFAULT = { id: '2', put_call: 'PUT', premium: 800, sentiment: 'BEA
 
 function fail(): never {
   throw new Error('the job has no report');
-}
-
-function bind(value: unknown, object: object): unknown {
-  return typeof value === 'function' ? value.bind(object) : value;
 }

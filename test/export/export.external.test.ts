@@ -18,6 +18,7 @@ import { openStage } from '../../src/stage/engine-stage.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
+import { Died, dieAt, faultStore } from '../support/fault-store.ts';
 import { createDraft } from '../support/manifest.ts';
 import { createRunContext } from '../support/run-context.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
@@ -82,16 +83,9 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
     it('finishes what a worker that died had decided, without asking for its rows again', async () => {
       const path = join(folder, 'theirs');
       await writeFile(path, 'their bytes');
-      const dying: Store = Object.create(
-        { url: store.url },
-        Object.fromEntries(
-          (['get', 'head', 'put', 'putIfAbsent', 'list', 'remove'] as const).map((name) => [
-            name,
-            { value: (store[name] as (...given: unknown[]) => unknown).bind(store) },
-          ]),
-        ),
-      ) as Store; // It has no `copy`: there it dies.
-      await expect(publishDrop(dying, { drop: path }, createDraft())).rejects.toThrow(TypeError);
+      await expect(publishDrop(faultStore(store, dieAt(/^copy /)), { drop: path }, createDraft())).rejects.toThrow(
+        Died,
+      );
       expect(await readManifest(store, 'trades', DATE)).toBeUndefined();
       const { result } = await runExport(await createContext(), job);
       expect(result.dates).toEqual([]);

@@ -41,6 +41,7 @@ import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createRunFacts } from '../support/alerts.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
+import { Died, dieAt, faultStore } from '../support/fault-store.ts';
 import { createKeptLog, type KeptLog } from '../support/log.ts';
 import { createDraft } from '../support/manifest.ts';
 import { createRunContext } from '../support/run-context.ts';
@@ -100,10 +101,8 @@ const logged = (event: string) => kept.records.filter((record) => record['event'
 async function leaveDecision(date: string, bytes: string, supersedes?: Manifest): Promise<Manifest> {
   const path = join(folder, `left-${date}`);
   await writeFile(path, bytes);
-  const names = ['get', 'head', 'put', 'putIfAbsent', 'list', 'remove', 'download'] as const;
-  const calls = names.map((name) => [name, { value: (store[name] as (...given: unknown[]) => unknown).bind(store) }]);
-  const dying = Object.create({ url: store.url }, Object.fromEntries(calls)) as Store; // It has no `copy`.
-  await expect(publishDrop(dying, { drop: path }, createDraft({ date }), { supersedes })).rejects.toThrow(TypeError);
+  const dying = faultStore(store, dieAt(/^copy /));
+  await expect(publishDrop(dying, { drop: path }, createDraft({ date }), { supersedes })).rejects.toThrow(Died);
   const key = sealingDecisionKey('trades', date, (supersedes?.revision ?? 0) + 1);
   return parseManifest((await store.get(key)) ?? Buffer.from(''), key);
 }
@@ -356,20 +355,10 @@ describe('a sealed date whose object', () => {
 
   it('is whole is not read by a run, which asks the store for little else', async () => {
     await run();
-    const calls: string[] = [];
-    const counting = new Proxy(store, {
-      get: (target, name: keyof Store) => {
-        const member = target[name];
-        if (typeof member !== 'function') return member;
-        return (...given: unknown[]) => {
-          calls.push(`${name} ${String(given[0])}`);
-          return (member as (...args: unknown[]) => unknown).apply(target, given);
-        };
-      },
-    });
+    const counting = faultStore(store);
     await run({}, counting);
-    expect(calls.filter((call) => call.includes('trades.parquet'))).toEqual([]);
-    expect(calls.length).toBeLessThanOrEqual(26);
+    expect(counting.calls.filter((call) => call.includes('trades.parquet'))).toEqual([]);
+    expect(counting.calls.length).toBeLessThanOrEqual(26);
   });
 
   it('is being replaced by another worker is not taken for damaged', async () => {

@@ -18,6 +18,7 @@ import { type Conditions, findShortfall, noteRows, updateConditions } from '../.
 import { computeLookback, expiresAt, listSettled } from '../../src/plan/dates.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
+import { faultStore } from '../support/fault-store.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createSilentLog } from '../support/log.ts';
 import { createDraft } from '../support/manifest.ts';
@@ -48,24 +49,6 @@ async function seal(date: string, changes: Partial<ManifestDraft> & { revision?:
   });
   await store.put(dropKey('trades', date), { bytes: Buffer.from('x') });
   await store.put(manifestKey('trades', date), { bytes: formatManifest(manifest) });
-}
-
-/** The store, with what is read and written noted down. */
-function recordCalls(own: Store, calls: string[]): Store {
-  const record =
-    <Given extends [string, ...unknown[]], T>(name: string, act: (...given: Given) => Promise<T>) =>
-    async (...given: Given) => {
-      calls.push(`${name} ${given[0]}`);
-      return await act.apply(own, given);
-    };
-  return Object.create(
-    { url: own.url },
-    {
-      get: { value: record('get', own.get) },
-      put: { value: record('put', own.put) },
-      list: { value: own.list.bind(own) },
-    },
-  ) as Store;
 }
 
 interface Night {
@@ -149,16 +132,15 @@ describe('condition.json', () => {
   it('is written only when it says something else', async () => {
     await seal('2026-11-18');
     await run();
-    const own = store;
-    const calls: string[] = [];
-    store = recordCalls(own, calls);
+    const recorded = faultStore(store);
+    store = recorded;
+    const puts = () => recorded.calls.filter((call) => call.startsWith('put'));
     await run();
-    expect(calls.filter((call) => call.startsWith('put'))).toEqual([]);
+    expect(puts()).toEqual([]);
     await seal('2026-11-19');
-    calls.length = 0;
     await run();
-    expect(calls.filter((call) => call.startsWith('put'))).toEqual([`put ${conditionKey('trades')}`]);
-    store = own;
+    const sealed = [dropKey('trades', '2026-11-19'), manifestKey('trades', '2026-11-19')];
+    expect(puts()).toEqual([...sealed, conditionKey('trades')].map((key) => `put ${key}`));
   });
 
   it('tells the loss of a date that has rows on this disk, when nothing was ever sealed', async () => {
@@ -173,8 +155,7 @@ describe('condition.json', () => {
   it('names the dates whose rows were counted before they are fetched, and keeps what it says of others', async () => {
     await seal('2026-11-18');
     await run({ empty: ['2026-11-19'] });
-    const calls: string[] = [];
-    const recorded = recordCalls(store, calls);
+    const recorded = faultStore(store);
     const lookback = computeLookback(NOW + DAY_MS * 3);
     const planned = (date: string, rows: number) => ({
       ...{ date, rows, pages: 1, expiresAtMs: expiresAt(date) },
@@ -190,7 +171,7 @@ describe('condition.json', () => {
     const plan: RunPlan = { lookback, empty: new Set(), held: [], dates };
     const before = await document();
     for (let round = 0; round < 2; round += 1) await noteRows({ store: recorded, log: createSilentLog() }, job, plan);
-    expect(calls.filter((call) => call.startsWith('put'))).toEqual([`put ${conditionKey('trades')}`]);
+    expect(recorded.calls.filter((call) => call.startsWith('put'))).toEqual([`put ${conditionKey('trades')}`]);
     expect(await document()).toEqual([
       ...before,
       expect.objectContaining({ date: '2026-11-23', condition: 'pending' }),
@@ -271,12 +252,12 @@ describe('condition.json', () => {
   it('spares reading the manifests of long ago', async () => {
     for (const date of ['2026-09-01', '2026-09-02', '2026-11-19']) await seal(date);
     await run();
-    const own = store;
-    const calls: string[] = [];
-    store = recordCalls(own, calls);
+    const recorded = faultStore(store);
+    store = recorded;
     await run();
-    expect(calls).toEqual([`get ${conditionKey('trades')}`, `get ${manifestKey('trades', '2026-11-19')}`]);
-    store = own;
+    expect(recorded.calls.filter((call) => !call.startsWith('list'))).toEqual(
+      [conditionKey('trades'), manifestKey('trades', '2026-11-19')].map((key) => `get ${key}`),
+    );
   });
 
   it('that is broken is said, and made anew from the manifests', async () => {

@@ -22,6 +22,7 @@ import { type PublishResult, publishDrop } from '../../src/ledger/publish.ts';
 import { listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
+import { Died, dieAt, faultStore, wait } from '../support/fault-store.ts';
 import { createDraft } from '../support/manifest.ts';
 import { createRandom } from '../support/random.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
@@ -30,8 +31,7 @@ import { DATE } from '../support/trades.ts';
 
 /** Of each store; more by hand. */
 const SEEDS = 30;
-const METHODS = ['get', 'head', 'put', 'putIfAbsent', 'copy', 'remove', 'download', 'list'] as const;
-/** More calls than publishing a revision has. */
+/** About as many calls as publishing a revision has. */
 const CALLS = 45;
 
 let folder: string;
@@ -39,36 +39,6 @@ beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'flowdrop-publish-'));
 });
 afterEach(async () => await rm(folder, { recursive: true, force: true }));
-
-class Died extends RangeError {}
-
-/** The store as one worker sees it: each call waits for its turn, and `turn` may end the worker instead. */
-function steppedStore(store: Store, turn: () => Promise<void>): Store {
-  const steps = METHODS.map((name) => {
-    const call = (...given: unknown[]) => (store[name] as (...args: unknown[]) => unknown).apply(store, given);
-    const value =
-      name === 'list'
-        ? async function* (...given: unknown[]) {
-            await turn();
-            yield* call(...given) as AsyncIterable<unknown>;
-          }
-        : async (...given: unknown[]) => {
-            await turn();
-            return await call(...given);
-          };
-    return [name, { value }];
-  });
-  return Object.create({ url: store.url }, Object.fromEntries(steps)) as Store;
-}
-
-/** A worker that dies before its call number `calls`. */
-function dyingStore(store: Store, calls: number): Store {
-  let made = 0;
-  return steppedStore(store, async () => {
-    made += 1;
-    if (made > calls) throw new Died();
-  });
-}
 
 /** One of two workers: before each call it may let the other make some calls, up to all of them; it may die instead. */
 class Worker {
@@ -222,8 +192,7 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
     });
 
     it('is never that of another worker whose decision names bytes that are not there', async () => {
-      const decided = await publish(dyingStore(store, 4), 'theirs').catch((error: unknown) => error);
-      expect(decided).toBeInstanceOf(Died);
+      await expect(publish(faultStore(store, dieAt(5)), 'theirs')).rejects.toThrow(Died);
       for (const key of await listKeys(store, '_flowdrop/sealing/')) {
         if (key.endsWith('.parquet')) await store.put(key, { bytes: Buffer.from('THEIRS') });
       }
@@ -234,14 +203,12 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
 
     it('of a worker that died at any call is finished by the next run, or was never begun', async () => {
       const outcomes = new Set<string>();
-      for (let calls = 1; calls < CALLS; calls += step) {
+      for (let call = 1, died = true; died; call += step) {
         for (const key of await listKeys(store)) await store.remove(key);
         const first = await publish(store, 'one', undefined, 'sum one');
-        const dying = publish(dyingStore(store, calls), 'two', first.manifest, 'sum two');
-        const died = await dying.then(
-          () => false,
-          (error) => error instanceof Died,
-        );
+        const dying = faultStore(store, dieAt(call));
+        await publish(dying, 'two', first.manifest, 'sum two').catch((error) => expect(error).toBeInstanceOf(Died));
+        died = dying.calls.length >= call;
         await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
         const manifest = await readManifest(store, 'trades', DATE);
         await expectWhole(store, manifest);
@@ -275,12 +242,8 @@ describe.each(['the first revision', 'a restatement'])('two workers at once, %s'
         ['first', 'second'].map(async (name, index) => {
           const [own, other] = index === 0 ? workers : ([workers[1], workers[0]] as const);
           try {
-            const result = await publish(
-              steppedStore(store, () => own.turn(other)),
-              name,
-              before,
-              `sum of the ${name}`,
-            );
+            const stepped = faultStore(store, () => wait(() => own.turn(other)));
+            const result = await publish(stepped, name, before, `sum of the ${name}`);
             seen.push(result.manifest.files[0].hash);
           } finally {
             own.hasEnded = true;

@@ -21,6 +21,7 @@ import { JobState } from '../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
+import { faultStore } from '../support/fault-store.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { createDraft } from '../support/manifest.ts';
 
@@ -44,30 +45,6 @@ beforeAll(async () => {
   ({ path: root, remove } = await makeFolder());
 });
 afterAll(async () => await remove());
-
-/** Counts what is asked of a store; a listing is one request for up to 1,000 keys, as with S3. */
-function countRequests(store: Store) {
-  const counted = { requests: 0 };
-  const counting: Store = {
-    ...{ url: store.url, head: store.head, put: store.put, putIfAbsent: store.putIfAbsent, copy: store.copy },
-    ...{ download: store.download, remove: store.remove, link: store.link, close: async () => undefined },
-    listFolders: store.listFolders,
-    get: async (key) => {
-      counted.requests += 1;
-      return await store.get(key);
-    },
-    async *list(prefix, after) {
-      let keys = 0;
-      for await (const object of store.list(prefix, after)) {
-        if (keys % 1000 === 0) counted.requests += 1;
-        keys += 1;
-        yield object;
-      }
-      if (keys === 0) counted.requests += 1;
-    },
-  };
-  return { counting, counted };
-}
 
 async function makeStore(name: string, dates: readonly string[]): Promise<Store> {
   const store = await openDirectoryStore(join(root, name));
@@ -100,7 +77,7 @@ describe('the status document', () => {
     const all = listSessions('2025-11-01', '2026-11-19');
     const costs: number[] = [];
     for (const count of [15, 250]) {
-      const { counting, counted } = countRequests(await makeStore(`cost-${count}`, all.slice(-count)));
+      const counting = faultStore(await makeStore(`cost-${count}`, all.slice(-count)));
       const { document } = await readStatus(
         deps('cost', async () => counting),
         JOB,
@@ -108,7 +85,7 @@ describe('the status document', () => {
       expect(document.dates).toHaveLength(count);
       expect(document.dates.every(({ rows, revision }) => rows === 1_000 && revision === 1)).toBe(true);
       expect(statusSchema.safeParse(document).success).toBe(true);
-      costs.push(counted.requests);
+      costs.push(counting.calls.length);
     }
     expect(costs).toEqual([5, 5]);
   });
@@ -195,7 +172,7 @@ describe('the status document', () => {
     await seal('2026-11-18', { rows: 1_001, revision: 2 });
     await seal('2026-11-16', { rows: 999, revision: 1 });
     await store.put(manifestKey('trades', '2026-11-13'), { bytes: Buffer.from('{ damaged') });
-    const { counting, counted } = countRequests(store);
+    const counting = faultStore(store);
     const { document } = await readStatus(
       deps('step', async () => counting),
       JOB,
@@ -207,7 +184,7 @@ describe('the status document', () => {
       ['2026-11-18', 'available', 1_001, 2],
       ['2026-11-19', 'available', 1_000, 1],
     ]);
-    expect(counted.requests).toBe(5 + 3);
+    expect(counting.calls).toHaveLength(5 + 3);
   });
 
   it('does not take a fault of the program for one of the store', async () => {

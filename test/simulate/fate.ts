@@ -8,8 +8,8 @@ import { assertNotAborted } from '../../src/core/errors.ts';
 import type { Engine, StatementOptions } from '../../src/engine/engine.ts';
 import type { Mailer } from '../../src/mail/mailer.ts';
 import type { Source } from '../../src/source/source.ts';
-import type { ListedObject, Store } from '../../src/store/store.ts';
-import { StoreFault } from '../../src/store/store-fault.ts';
+import type { Store } from '../../src/store/store.ts';
+import { faultStore, loseAnswer, refuse } from '../support/fault-store.ts';
 
 export type StoreTrouble =
   /** Fails, and nothing was done. */
@@ -124,46 +124,21 @@ export class Fate {
   }
 
   store(store: Store): Store {
-    const touch = <T>(name: string, isWrite: boolean, act: () => Promise<T>) =>
-      this.step('store', async () => {
-        this.#operations += 1;
-        const { operation = Number.POSITIVE_INFINITY, how } = this.#trouble.store ?? {};
-        const number = this.#operations;
-        const isLasting = how === 'store-away' || (how === 'store-full' && isWrite);
-        const isHit = isLasting ? number >= operation : number === operation && how !== 'store-full';
-        if (how === undefined || !isHit) return await act();
-        this.#faults.push(how);
-        if (how === 'store-lost-answer') await act();
-        const code = how === 'store-full' ? 'ENOSPC: no space left on device' : 'EIO: i/o error';
-        throw new StoreFault(name, store.url, new Error(code));
-      });
-    return {
-      url: store.url,
-      get: (key) => touch('get', false, () => store.get(key)),
-      head: (key) => touch('head', false, () => store.head(key)),
-      put: (key, body, options) => touch('put', true, () => store.put(key, body, options)),
-      putIfAbsent: (key, bytes, options) => touch('put', true, () => store.putIfAbsent(key, bytes, options)),
-      download: (key, path, signal) => touch('download', false, () => store.download(key, path, signal)),
-      list: (prefix) => listInOneStep(touch, store, prefix),
-      listFolders: (prefix) => touch('list', false, () => store.listFolders(prefix)),
-      copy: (from, to) => touch('copy', true, () => store.copy(from, to)),
-      remove: (key) => touch('remove', true, () => store.remove(key)),
-      link: (key, seconds) => store.link(key, seconds),
-      close: () => store.close(),
-    };
+    return faultStore(
+      store,
+      () => (act, call) =>
+        this.step('store', async () => {
+          this.#operations += 1;
+          const { operation = Number.POSITIVE_INFINITY, how } = this.#trouble.store ?? {};
+          const number = this.#operations;
+          const isLasting = how === 'store-away' || (how === 'store-full' && call.isWrite);
+          const isHit = isLasting ? number >= operation : number === operation && how !== 'store-full';
+          if (how === undefined || !isHit) return await act();
+          this.#faults.push(how);
+          return await (how === 'store-lost-answer' ? loseAnswer : refuse)(act, call);
+        }),
+    );
   }
-}
-
-async function* listInOneStep(
-  touch: <T>(name: string, isWrite: boolean, act: () => Promise<T>) => Promise<T>,
-  store: Store,
-  prefix: string,
-): ReturnType<Store['list']> {
-  yield* await touch('list', false, async () => {
-    const listed: ListedObject[] = [];
-    for await (const object of store.list(prefix)) listed.push(object);
-    return listed;
-  });
 }
 
 function never(): Promise<never> {

@@ -29,6 +29,7 @@ import {
 } from '../../../src/ledger/layout.ts';
 import { openDirectoryStore } from '../../../src/store/directory.ts';
 import type { Store } from '../../../src/store/store.ts';
+import { at, faultStore, wait } from '../../support/fault-store.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
 import { listKeys, readText } from '../../support/store-keys.ts';
 import { DATASET, recordDays, sealDay, type TableDay } from '../../support/table-days.ts';
@@ -210,20 +211,16 @@ describe('two workers', () => {
   it('a worker that wakes up long after cannot take the table back', async () => {
     await seal({ date: MONDAY, rows: 20 });
     await commit();
-    const asleep = await openDirectoryStore(store.url);
-    const { putIfAbsent } = asleep;
-    asleep.putIfAbsent = async (key, bytes, options) => {
-      if (!key.endsWith('.metadata.json')) return await putIfAbsent.call(asleep, key, bytes, options);
-      // Meanwhile others commit so often that its number is free again.
-      asleep.putIfAbsent = putIfAbsent;
+    // Meanwhile others commit so often that its number is free again.
+    const others = async () => {
       await seal({ date: MONDAY, rows: 21 });
       await commit();
       const { version = 0, metadata } = (await readTable(store, DATASET)) ?? {};
       if (!metadata) throw new Error('there is no table');
       for (let more = 1; more <= KEPT_VERSIONS; more += 1)
         await writeTableVersion(store, DATASET, { version: version + more, metadata });
-      return await putIfAbsent.call(asleep, key, bytes, options);
     };
+    const asleep = faultStore(store, at(/^putIfAbsent .*\.metadata\.json$/, wait(others), 1));
     await seal({ date: TUESDAY, rows: 50 });
     await commitTable(asleep, DATASET, NOW);
     expect(await readByClickHouse()).toEqual({
