@@ -3,7 +3,7 @@
  * record of which pages went through whole.
  */
 import type { Fault, SeenRequest } from '../support/fault-plan.ts';
-import { startFaultProxy } from '../support/fault-proxy.ts';
+import { describeFault, isOwnAnswer, startFaultProxy } from '../support/fault-proxy.ts';
 import type { RunClock } from './clock.ts';
 import type { Trouble } from './trouble.ts';
 
@@ -35,12 +35,6 @@ function isHarmless(fault: Fault): boolean {
   return ['delay', 'drip', 'informational'].includes(fault.kind);
 }
 
-/** Faults for which the service is not asked. */
-function isUnasked(fault: Fault): boolean {
-  if (fault.kind === 'reset') return fault.at === 'request';
-  return ['stall', 'refuse', 'endless', 'status', 'redirect'].includes(fault.kind);
-}
-
 /** @param clock what time it really is at the service */
 export async function openApi(target: string, clock: RunClock): Promise<ApiWatch> {
   const proxy = await startFaultProxy(target);
@@ -56,12 +50,12 @@ export async function openApi(target: string, clock: RunClock): Promise<ApiWatch
     },
     idleMs: () => performance.now() - asked,
     faults: () => [
-      ...proxy.injected.map(({ fault }) => (fault.kind === 'status' ? `status ${fault.status}` : fault.kind)),
+      ...proxy.injected.map(({ fault }) => describeFault(fault)),
       ...Array.from({ length: wrongDates }, () => 'wrong API clock'),
     ],
     brokenPages: () =>
       proxy.injected.filter(
-        ({ request, fault }) => isPage(seen.get(request)?.sql ?? '') && !isHarmless(fault) && !isUnasked(fault),
+        ({ request, fault }) => isPage(seen.get(request)?.sql ?? '') && !isHarmless(fault) && !isOwnAnswer(fault),
       ).length,
     trouble(trouble) {
       asked = performance.now();
@@ -73,19 +67,11 @@ export async function openApi(target: string, clock: RunClock): Promise<ApiWatch
         const isWrong = apiClock && (number - first) % apiClock.every === 0;
         return new Date(clock.now() + (isWrong ? apiClock.offsetMs : 0)).toUTCString();
       });
-      // One rule a fault, because a rule's fault is fixed; the first rule only looks.
-      const numbers = Array.from({ length: 2_000 }, (_, at) => at + 1);
-      const faults = numbers.flatMap((number) => {
-        const fault = trouble.api(number);
-        return fault ? [{ number: number + first, fault }] : [];
+      proxy.follow((request) => {
+        note(request);
+        const fault = trouble.api(request.number - first);
+        return fault && isAllowed(fault, request) ? fault : undefined;
       });
-      proxy.follow([
-        { on: (request) => note(request), fault: { kind: 'stall' } },
-        ...faults.map(({ number, fault }) => ({
-          on: (request: SeenRequest) => request.number === number && isAllowed(fault, request),
-          fault,
-        })),
-      ]);
     },
     onPage: (count, act) => {
       let pages = 0;
@@ -98,12 +84,10 @@ export async function openApi(target: string, clock: RunClock): Promise<ApiWatch
     close: () => proxy.close(),
   };
 
-  /** Matches nothing: it only keeps what was asked. */
-  function note(request: SeenRequest): false {
+  function note(request: SeenRequest): void {
     seen.set(request.number, request);
     asked = performance.now();
     if (isPage(request.sql)) for (const listener of pageListeners) listener();
-    return false;
   }
 
   function isAllowed(fault: Fault, request: SeenRequest): boolean {

@@ -13,12 +13,12 @@ import {
   paginateListObjectsV2,
   S3Client,
 } from '@aws-sdk/client-s3';
+import { describeFault, startFaultProxy } from '../support/fault-proxy.ts';
 import { listFiles } from '../support/flowdrop.ts';
-import { startS3FaultProxy } from '../support/s3-fault-proxy.ts';
 import type { S3Server } from '../support/s3-server.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 import type { Scenario } from './scenario.ts';
-import type { Trouble } from './trouble.ts';
+import { NO_TROUBLE, type Trouble } from './trouble.ts';
 
 export interface Place {
   /** `drop.to` of the job. */
@@ -109,8 +109,6 @@ async function openDirectory(folder: string): Promise<Place> {
 }
 
 async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes: boolean): Promise<Place> {
-  let trouble: Trouble | undefined;
-  let first = 0;
   const listeners = new Set<() => void>();
   const client = new S3Client({
     endpoint: server.endpoint,
@@ -119,11 +117,13 @@ async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes
     credentials: { accessKeyId: server.accessKeyId, secretAccessKey: server.secretAccessKey },
   });
   const bucket = { Bucket: server.bucket };
-  const http = await startS3FaultProxy(server.endpoint, (number, method, path, headers) => {
-    for (const listener of listeners) listener();
-    const isCopy = headers['x-amz-copy-source'] !== undefined;
-    return trouble?.s3({ number: number - first, method, path, isCopy });
-  });
+  const http = await startFaultProxy(server.endpoint);
+  const follow = ({ s3 }: Trouble, first = http.requests) =>
+    http.follow((request) => {
+      for (const listener of listeners) listener();
+      return s3(request.number - first, request);
+    });
+  follow(NO_TROUBLE);
   const { hostname, port } = new URL(http.url);
   const tcp = await startTcpProxy({ host: hostname, port: Number(port) });
   const listObjects = async () => {
@@ -146,12 +146,11 @@ async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes
       FLOWDROP_S3_PATH_STYLE: String(server.pathStyle),
     },
     faults: () => [
-      ...http.injected.map(({ kind }) => kind),
-      ...Array.from({ length: tcp.faults }, () => 's3-broken-connection'),
+      ...http.injected.map(({ fault }) => `s3 ${describeFault(fault)}`),
+      ...Array.from({ length: tcp.faults }, () => 's3 broken connection'),
     ],
     trouble(next) {
-      trouble = next;
-      first = http.requests;
+      follow(next);
       tcp.heal();
       if (next.bytes) tcp.breakWith({ ...next.bytes, lasting: false });
     },

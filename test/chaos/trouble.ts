@@ -3,9 +3,8 @@
  * the one before, and after `TROUBLED_ATTEMPTS` there is none, so that every run comes to its end. Each kind draws from
  * numbers of its own: the same seed gives the same faults of a kind whatever else is drawn.
  */
-import { createFaultChoice, type Fault, type FaultKind } from '../support/fault-plan.ts';
+import { drawFault, type Fault, type FaultKind, type SeenRequest } from '../support/fault-plan.ts';
 import { createRandom } from '../support/random.ts';
-import type { S3Fault } from '../support/s3-fault-proxy.ts';
 import type { MailFault } from './mail.ts';
 import { type Alteration, DOUBTED_MOVES, type Lag, LIFE_MOVES, MOVES, type Move } from './rows.ts';
 import { KINDS, type Kind, type Scenario } from './scenario.ts';
@@ -36,15 +35,6 @@ export type Moment =
 /** A clock that is wrong by so much; `garbage` is no date at all. */
 export type ApiClock = { readonly offsetMs: number; readonly every: number } | { readonly garbage: string };
 
-export interface S3Request {
-  /** 1 for the first of the attempt. */
-  readonly number: number;
-  readonly method: string;
-  /** With its query. */
-  readonly path: string;
-  readonly isCopy: boolean;
-}
-
 export interface Trouble {
   readonly isCalm?: true;
   /** Whether nothing but rows that move is drawn for the run. */
@@ -58,7 +48,8 @@ export interface Trouble {
   readonly apiClock: ApiClock | undefined;
   /** How far each worker's own clock is off. */
   readonly ownClockMs: readonly number[];
-  readonly s3: (request: S3Request) => S3Fault | undefined;
+  /** As `api`, of the S3 server. */
+  readonly s3: (number: number, request: SeenRequest) => Fault | undefined;
   /** Connections to the S3 server break after so many bytes of requests or answers, once. */
   readonly bytes: { readonly direction: 'request' | 'answer'; readonly afterBytes: number } | undefined;
   /** One of the objects, by its place among them, is gone before the attempt begins. */
@@ -145,7 +136,7 @@ export function drawPlan(scenario: Scenario, seed: number, only?: readonly Kind[
       lag: failover ?? lag,
       apiClock: draw<Trouble['apiClock']>('api-clock', undefined, (random) => drawApiClock(random, often(random))),
       ownClockMs: draw<readonly number[]>('own-clock', [], (random) => drawOwnClocks(random, often(random))),
-      s3: (request) => lies(request) ?? answers(request),
+      s3: (number, request) => lies(number, request) ?? answers(number, request),
       bytes: draw<Trouble['bytes']>('s3-bytes', undefined, (random) => drawBreak(random, scenario, attempt)),
       loses: draw<Trouble['loses']>('store-loses', undefined, (random) => drawLoss(random, attempt)),
       unmount: draw<Trouble['unmount']>('unmount', undefined, (random) => drawMoment(random, often(random), scenario)),
@@ -188,7 +179,7 @@ const API_KINDS = [
   'shorten',
   'duplicate',
   'status',
-  'content-type',
+  'header',
   'stall',
   'refuse',
   'redirect',
@@ -217,7 +208,6 @@ function drawApiFaults(random: () => number, kinds: readonly FaultKind[], streng
   const rates = Object.fromEntries(
     kinds.map((kind) => [kind, (total / kinds.length) * (RARE.has(kind) ? RARE_SHARE : 1)]),
   );
-  const choose = createFaultChoice({ seed, rates });
   const final = createRandom(seed + 1);
   const finals = new Map<number, Fault>();
   // Drawn beforehand, so that a request's fault depends on its number alone.
@@ -226,7 +216,7 @@ function drawApiFaults(random: () => number, kinds: readonly FaultKind[], streng
       finals.set(number, { kind: 'status', status: pick(final, FINAL_STATUSES), body: 'api' });
   }
   return (number) => {
-    const fault = finals.get(number) ?? choose({ number, method: 'POST', path: '', body: '', sql: '' });
+    const fault = finals.get(number) ?? drawFault({ seed, rates }, number);
     return fault && soften(fault);
   };
 }
@@ -296,16 +286,16 @@ const S3_RATE = 0.25;
 function drawS3Faults(random: () => number, strength: number): Trouble['s3'] {
   const seed = seedOf(random);
   const rate = random() * S3_RATE * strength;
-  return ({ number }) => {
+  return (number) => {
     const draw = createRandom(Math.imul(seed, 0x9e3779b1) + Math.imul(number, 0x85ebca6b));
     if (draw() >= rate) return undefined;
-    return pick<S3Fault>(draw, [
-      { kind: 's3-reset' },
-      { kind: 's3-lost-answer' },
-      { kind: 's3-cut-upload', share: draw() },
-      { kind: 's3-cut-download', share: draw() },
-      { kind: 's3-error', status: draw() < 0.5 ? 500 : 503 },
-      { kind: 's3-slow', ms: Math.ceil(draw() * 200) },
+    return pick<Fault>(draw, [
+      { kind: 'reset', at: 'request' },
+      { kind: 'reset', at: 'answer' },
+      { kind: 'reset', at: 'upload' },
+      { kind: 'truncate', how: 'length', share: draw() },
+      { kind: 'status', status: draw() < 0.5 ? 500 : 503, body: 'xml' },
+      { kind: 'delay', before: 'head', ms: Math.ceil(draw() * 200) },
     ]);
   };
 }
@@ -323,13 +313,14 @@ function drawLies(random: () => number, strength: number): Trouble['s3'] {
   const seed = seedOf(random);
   const rate = (0.3 + 0.7 * random()) * LIE_RATE * strength;
   let puts = 0;
-  return ({ method, path, isCopy }) => {
+  return (_, { method, path, headers }) => {
     if (method !== 'PUT' || path.includes('uploadId=')) return undefined;
     puts += 1;
+    const isCopy = headers['x-amz-copy-source'] !== undefined;
     const draw = createRandom(Math.imul(seed, 0x9e3779b1) + Math.imul(puts, 0x85ebca6b));
     if (draw() >= (isCopy ? rate * 2 : rate)) return undefined;
-    if (isCopy && draw() < 0.7) return { kind: 's3-odd-answer', body: pick(draw, COPY_LIES) };
-    return { kind: 's3-not-kept' };
+    if (isCopy && draw() < 0.7) return { kind: 'status', status: 200, body: { text: pick(draw, COPY_LIES) } };
+    return { kind: 'not-kept' };
   };
 }
 

@@ -12,7 +12,7 @@ import { openDirectoryStore } from '../../src/store/directory.ts';
 import { isTemporaryName } from '../../src/store/object-key.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import { MAX_GET_BYTES, type Store } from '../../src/store/store.ts';
-import { startS3FaultProxy } from '../support/s3-fault-proxy.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
 import { type S3Server, startS3, useS3Credentials } from '../support/s3-server.ts';
 
 const s3 = await startS3();
@@ -81,18 +81,11 @@ async function openLossyDirectory(root: string): Promise<LossyStore> {
 
 /** The service answers as if it had stored what came. */
 async function openLossyS3({ bucket, endpoint, pathStyle, region }: S3Server): Promise<LossyStore> {
-  let losses = 0;
-  const proxy = await startS3FaultProxy(endpoint, (_, method) => {
-    if (method !== 'PUT' || losses === 0) return undefined;
-    losses -= 1;
-    return { kind: 's3-not-kept' };
-  });
+  const proxy = await startFaultProxy(endpoint);
   const store = await openS3Store({ bucket, prefix: `lossy/${randomUUID()}`, endpoint: proxy.url, pathStyle, region });
   return {
     store,
-    lose(times) {
-      losses = times;
-    },
+    lose: (times) => proxy.follow([{ on: ({ method }) => method === 'PUT', fault: { kind: 'not-kept' }, times }]),
     async close() {
       await store.close();
       await proxy.close();

@@ -11,7 +11,7 @@ import type { Manifest } from '../../src/ledger/manifest.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import type { FaultPlan, SeenRequest } from '../support/fault-plan.ts';
-import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
 import {
   type Finished,
   flowdrop,
@@ -214,18 +214,17 @@ describe.each(['chain', 'market-structure'] as const)('a job of %s', (api) => {
       const seen: string[] = [];
       const note = (request: SeenRequest) => {
         seen.push(symbolOf(request));
-        return false;
+        return undefined;
       };
-      const proxy = await startFaultProxy(service.url, [
-        { on: note, fault: { kind: 'stall' } },
-        { on: (request) => /NVDA/.test(request.body + request.path), fault: { kind: 'stall' } },
-      ]);
+      const proxy = await startFaultProxy(service.url, (request) =>
+        /NVDA/.test(request.body + request.path) ? { kind: 'stall' } : note(request),
+      );
       try {
         const job = await writeSnapshotJob(api, SYMBOLS);
         const killed = await backfill(job, proxy.url, { onStart: (child) => killWhenStaged(child, 3) });
         expect(killed.code, killed.stderr).toBeNull();
         expect(await listFiles(join(folder.path, 'out'))).toEqual(['drops/_flowdrop/store.json']);
-        proxy.follow([{ on: note, fault: { kind: 'stall' } }]);
+        proxy.follow(note);
         seen.length = 0;
         const resumed = await backfill(job, proxy.url);
         expect(resumed.code, resumed.stderr).toBe(0);
@@ -303,9 +302,9 @@ describe('dates that the API has nothing of', () => {
       const note = ({ body }: SeenRequest) => {
         const { symbol, date } = JSON.parse(body) as { symbol: string; date?: string };
         if (date !== undefined) seen.push(`${date} ${symbol}`);
-        return false;
+        return undefined;
       };
-      const proxy = await startFaultProxy(service.url, [{ on: note, fault: { kind: 'stall' } }]);
+      const proxy = await startFaultProxy(service.url, note);
       const asked = async (...args: readonly string[]) => {
         seen.length = 0;
         const env = { ...service.env, ...SLOWLY, FLOWDROP_API_URL: proxy.url, FLOWDROP_API_KEY: newKey() };
@@ -348,9 +347,9 @@ describe('a chain that is too large for one answer', () => {
         const { date, put_call, strike_min, strike_max, expiration_date } = JSON.parse(request.body) as Row;
         // The contracts of one expiration are a sample of the strikes, not the chain.
         if (date !== undefined) seen.push(JSON.stringify([put_call, strike_min, strike_max, expiration_date]));
-        return false;
+        return undefined;
       };
-      const proxy: FaultProxy = await startFaultProxy(narrow.url, [{ on: note, fault: { kind: 'stall' } }]);
+      const proxy = await startFaultProxy(narrow.url, note);
       try {
         const job = await writeSnapshotJob('chain', ['SPX']);
         const killed = await backfill(job, proxy.url, {

@@ -18,7 +18,7 @@ import type { SqlJob } from '../../src/job/job.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
 import type { MailFault } from '../chaos/mail.ts';
 import { createRow, LIFE_MOVES, type Move, type Spread, type TableRow } from '../chaos/rows.ts';
-import { createFaultChoice, type Fault, type FaultKind } from '../support/fault-plan.ts';
+import { drawFault, type Fault, type FaultKind } from '../support/fault-plan.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createRandom } from '../support/random.ts';
 import type { StoreTrouble } from './fate.ts';
@@ -96,7 +96,7 @@ const API_KINDS = [
   'shorten',
   'duplicate',
   'status',
-  'content-type',
+  'header',
   'close-delimited',
 ] as const;
 const STORE_TROUBLES = ['store-refuses', 'store-lost-answer', 'store-full', 'store-away'] as const;
@@ -269,8 +269,8 @@ function drawRunTrouble(random: () => number, drawMove: () => RowMove): DrawnTro
     if (!kinds.has('api')) return undefined;
     const drawn: readonly FaultKind[] = Array.from({ length: 1 + below(3) }, () => pick(API_KINDS));
     const rates = Object.fromEntries(drawn.map((kind) => [kind, FAULT_RATE / drawn.length]));
-    const choose = createFaultChoice({ seed: below(2 ** 31), rates });
-    return (number) => choose({ number, method: 'POST', path: '', body: '', sql: '' });
+    const seed = below(2 ** 31);
+    return (number) => drawFault({ seed, rates }, number);
   }
 
   function drawMail(): DrawnTrouble['mail'] {

@@ -27,7 +27,7 @@ import { type Front, startFront } from '../chaos/front.ts';
 import { type MailFault, type MailServer, startMailServer } from '../chaos/mail.ts';
 import { createFakeClock, FAKE_START } from '../support/fake-clock.ts';
 import type { Fault } from '../support/fault-plan.ts';
-import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
+import { describeFault, type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { KEY } from '../support/flowdrop.ts';
 import { createKeptLog } from '../support/log.ts';
 import { createPacer } from '../support/pacer.ts';
@@ -161,16 +161,10 @@ export class World {
         request += 1;
         await onRequest(request);
       });
-    const faults = Array.from({ length: MAX_REQUESTS }, (_, at) => at + 1).flatMap((number) => {
-      const fault = api(number);
-      return fault === undefined ? [] : [{ on: number + first, fault }];
-    });
-    this.#proxy.follow(faults);
+    this.#proxy.follow(({ number }) => api(number - first));
     this.mail.trouble(mail);
     return () => [
-      ...this.#proxy.injected
-        .slice(injected)
-        .map(({ fault }) => (fault.kind === 'status' ? `status ${fault.status}` : fault.kind)),
+      ...this.#proxy.injected.slice(injected).map(({ fault }) => describeFault(fault)),
       ...this.mail.faults.slice(mailFaults),
     ];
   }
@@ -183,9 +177,6 @@ export class World {
     return this.#proxy.url;
   }
 }
-
-/** Requests of a run that may have faults. */
-const MAX_REQUESTS = 300;
 
 export interface LifeOptions {
   readonly startMs: number;

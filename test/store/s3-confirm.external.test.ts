@@ -4,7 +4,6 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import type { IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -14,8 +13,9 @@ import { publishDrop } from '../../src/ledger/publish.ts';
 import { readManifest } from '../../src/ledger/sealed-dates.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
+import type { Fault, SeenRequest } from '../support/fault-plan.ts';
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { createDraft } from '../support/manifest.ts';
-import { type S3Fault, type S3FaultProxy, startS3FaultProxy } from '../support/s3-fault-proxy.ts';
 import { startS3, useS3Credentials } from '../support/s3-server.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
 import { DATE } from '../support/trades.ts';
@@ -39,33 +39,26 @@ const ODD_BODIES = [
 ] as const;
 
 const WRITES = {
-  copy: (method: string, _url: string, headers: IncomingHttpHeaders) =>
-    method === 'PUT' && headers['x-amz-copy-source'] !== undefined,
-  begin: (method: string, url: string) => method === 'POST' && /[?&]uploads/.test(url),
-  part: (method: string, url: string) => method === 'PUT' && url.includes('partNumber='),
-  completion: (method: string, url: string) => method === 'POST' && url.includes('uploadId='),
-  manifest: (method: string, url: string) => method === 'PUT' && url.includes('/manifest.json'),
-  decision: (method: string, url: string) => method === 'PUT' && url.includes('/decision.json'),
+  copy: ({ method, headers }: SeenRequest) => method === 'PUT' && headers['x-amz-copy-source'] !== undefined,
+  begin: ({ method, path }: SeenRequest) => method === 'POST' && /[?&]uploads/.test(path),
+  part: ({ method, path }: SeenRequest) => method === 'PUT' && path.includes('partNumber='),
+  completion: ({ method, path }: SeenRequest) => method === 'POST' && path.includes('uploadId='),
+  manifest: ({ method, path }: SeenRequest) => method === 'PUT' && path.includes('/manifest.json'),
+  decision: ({ method, path }: SeenRequest) => method === 'PUT' && path.includes('/decision.json'),
 } as const;
 
 // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
 describe.skipIf(server === undefined)('a service that says it has written, and has not', () => {
   let base: string;
-  let proxy: S3FaultProxy;
+  let proxy: FaultProxy;
   let store: Store;
   let direct: Store;
-  /** What is done to a kind of request, so many times. */
-  let plan: { write: keyof typeof WRITES; fault: S3Fault; times: number } | undefined;
 
   beforeAll(async () => {
     if (server === undefined) return;
     useS3Credentials(server);
     base = await mkdtemp(join(tmpdir(), 'flowdrop-s3-confirm-'));
-    proxy = await startS3FaultProxy(server.endpoint, (_number, method, url, headers) => {
-      if (plan === undefined || plan.times === 0 || !WRITES[plan.write](method, url, headers)) return undefined;
-      plan.times -= 1;
-      return plan.fault;
-    });
+    proxy = await startFaultProxy(server.endpoint);
   });
 
   afterAll(async () => {
@@ -82,23 +75,23 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
   });
 
   afterEach(async () => {
-    plan = undefined;
+    proxy?.follow([]);
     await store?.close();
     await direct?.close();
   });
 
-  const lie = (write: keyof typeof WRITES, fault: S3Fault, times = Number.POSITIVE_INFINITY) => {
-    plan = { write, fault, times };
-  };
+  const lie = (write: keyof typeof WRITES, fault: Fault, times = Number.POSITIVE_INFINITY) =>
+    proxy.follow([{ on: WRITES[write], fault, times }]);
+  const say = (text: string) => ({ kind: 'status', status: 200, body: { text } }) as const;
 
   test.each(ODD_BODIES)('a copy answered by 200 with %s is repeated, and fails when it stays so', async (_, body) => {
     await direct.put('from', { bytes: Buffer.from('the day') });
     // Of the same size: a look at the size alone would take it for the copy.
     await direct.put('to', { bytes: Buffer.from('another') });
-    lie('copy', { kind: 's3-odd-answer', body });
+    lie('copy', say(body));
     await expect(store.copy('from', 'to')).rejects.toMatchObject(FAULT);
     expect([await readText(direct, 'from'), await readText(direct, 'to')]).toEqual(['the day', 'another']);
-    lie('copy', { kind: 's3-odd-answer', body }, 1);
+    lie('copy', say(body), 1);
     expect(await store.copy('from', 'to')).toEqual({ key: 'to', sizeBytes: 7 });
     expect(await readText(direct, 'to')).toBe('the day');
   });
@@ -109,10 +102,10 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
       const path = join(base, 'large');
       await writeFile(path, randomBytes(11 * MIB));
       await direct.put('a', { bytes: Buffer.from('previous') });
-      lie(write, { kind: 's3-odd-answer', body: `${ERROR}\n` });
+      lie(write, say(`${ERROR}\n`));
       await expect(store.put('a', { path })).rejects.toMatchObject(FAULT);
       expect(await readText(direct, 'a')).toBe('previous');
-      lie(write, { kind: 's3-odd-answer', body: `${ERROR}\n` }, 1);
+      lie(write, say(`${ERROR}\n`), 1);
       await store.put('a', { path });
       expect(await direct.head('a')).toEqual({ key: 'a', sizeBytes: 11 * MIB });
     },
@@ -121,10 +114,10 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
   test('an upload in parts whose completion is acknowledged and not done is sent again, and fails when it stays so', async () => {
     const path = join(base, 'large');
     await writeFile(path, randomBytes(11 * MIB));
-    lie('completion', { kind: 's3-not-kept' }, 1);
+    lie('completion', { kind: 'not-kept' }, 1);
     await store.put('a', { path });
     expect(await direct.head('a')).toEqual({ key: 'a', sizeBytes: 11 * MIB });
-    lie('completion', { kind: 's3-not-kept' });
+    lie('completion', { kind: 'not-kept' });
     await expect(store.put('b', { path })).rejects.toMatchObject(FAULT);
     expect(await direct.head('b')).toBeUndefined();
   });
@@ -136,16 +129,16 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
   };
 
   test.each([
-    ['copy that is answered with an error', 'copy', { kind: 's3-odd-answer', body: `${ERROR}\n` }],
-    ['copy that is not kept', 'copy', { kind: 's3-not-kept' }],
-    ['manifest that is answered with an error', 'manifest', { kind: 's3-odd-answer', body: ERROR }],
-    ['manifest that is not kept', 'manifest', { kind: 's3-not-kept' }],
+    ['copy that is answered with an error', 'copy', say(`${ERROR}\n`)],
+    ['copy that is not kept', 'copy', { kind: 'not-kept' }],
+    ['manifest that is answered with an error', 'manifest', say(ERROR)],
+    ['manifest that is not kept', 'manifest', { kind: 'not-kept' }],
   ] as const)('after a %s nothing of the seal is removed, and the next run seals', async (_, write, fault) => {
     lie(write, fault);
     await expect(publish('the day')).rejects.toMatchObject(FAULT);
     expect(await readManifest(direct, 'trades', DATE)).toBeUndefined();
     expect(await listKeys(direct, sealingPrefix('trades'))).toHaveLength(2);
-    plan = undefined;
+    proxy.follow([]);
     const { published } = await finishSealing(store, 'trades', { scratch: join(base, 'scratch'), nowMs: Date.now() });
     expect(published).toHaveLength(1);
     expect(await readText(direct, dropKey('trades', DATE))).toBe('the day');
@@ -153,10 +146,10 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
   });
 
   test('a decision that is acknowledged and not kept publishes nothing', async () => {
-    lie('decision', { kind: 's3-not-kept' });
+    lie('decision', { kind: 'not-kept' });
     await expect(publish('the day')).rejects.toMatchObject(FAULT);
     expect(await listKeys(direct, 'trades/')).toEqual([]);
-    plan = undefined;
+    proxy.follow([]);
     expect((await publish('the day')).won).toBe(true);
     expect(await readText(direct, dropKey('trades', DATE))).toBe('the day');
   });

@@ -21,7 +21,8 @@ import { openS3Store, type S3Surroundings } from '../../src/store/s3.ts';
 import type { S3Options } from '../../src/store/s3-client.ts';
 import { removeLeftovers } from '../../src/store/s3-leftovers.ts';
 import type { Store } from '../../src/store/store.ts';
-import { type HttpRecorder, startHttpRecorder } from '../support/http-recorder.ts';
+import type { SeenRequest } from '../support/fault-plan.ts';
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { startS3, useS3Credentials } from '../support/s3-server.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 
@@ -37,7 +38,8 @@ const SMALL = { putBytes: 6 * MIB, partBytes: 5 * MIB };
 describe.skipIf(server === undefined)('s3 objects in parts', () => {
   let base: string;
   let large: string;
-  let recorder: HttpRecorder;
+  let proxy: FaultProxy;
+  let requests: SeenRequest[];
   let client: S3Client;
   let prefix: string;
   const stores: Store[] = [];
@@ -48,25 +50,34 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     base = await mkdtemp(join(tmpdir(), 'flowdrop-s3-parts-'));
     large = join(base, 'large');
     await writeFile(large, randomBytes(LARGE_BYTES));
-    recorder = await startHttpRecorder(server.endpoint);
+    proxy = await startFaultProxy(server.endpoint);
     client = new S3Client({ endpoint: server.endpoint, forcePathStyle: server.pathStyle, region: server.region });
   });
 
   afterAll(async () => {
     client?.destroy();
-    await recorder?.close();
+    await proxy?.close();
     if (base) await rm(base, { recursive: true, force: true });
   });
 
   beforeEach(() => {
     prefix = `parts/${randomUUID()}`;
-    recorder.requests.length = 0;
-    recorder.before = async () => {};
+    before(async () => {});
   });
 
   afterEach(async () => {
     for (const store of stores.splice(0)) await store.close();
   });
+
+  /** What happens before a request is passed on; all are kept. */
+  function before(act: (request: SeenRequest) => Promise<void>): void {
+    requests = [];
+    proxy?.follow(async (request) => {
+      requests.push(request);
+      await act(request);
+      return undefined;
+    });
+  }
 
   function describeStore(endpoint = server?.endpoint ?? ''): S3Options {
     if (server === undefined) throw new Error('skipped');
@@ -74,7 +85,7 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     return { bucket, prefix, endpoint, pathStyle, region };
   }
 
-  async function open(surroundings: S3Surroundings = {}, endpoint = recorder.url): Promise<Store> {
+  async function open(surroundings: S3Surroundings = {}, endpoint = proxy.url): Promise<Store> {
     const limits = { ...SMALL, ...surroundings.limits };
     const store = await openS3Store(describeStore(endpoint), { ...surroundings, limits });
     stores.push(store);
@@ -98,9 +109,9 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     const direct = await open({}, server?.endpoint);
     for (const damaged of [randomBytes(LARGE_BYTES), Buffer.from('short')]) {
       // As if the service had damaged it: between the completion and the comparison it becomes another object.
-      recorder.before = async ({ method }) => {
+      before(async ({ method }) => {
         if (method === 'HEAD') await direct.put('a', { bytes: damaged });
-      };
+      });
       await expect(store.put('a', { path: large })).rejects.toMatchObject({
         code: 'STORE_FAILED',
         message: expect.stringContaining('the object was removed'),
@@ -115,11 +126,11 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     const store = await open();
     const direct = await open({}, server?.endpoint);
     let removals = 0;
-    recorder.before = async ({ method }) => {
+    before(async ({ method }) => {
       if (method !== 'HEAD' || removals > 0) return;
       removals += 1;
       await direct.remove('a');
-    };
+    });
     await store.put('a', { path: large });
     expect(removals).toBe(1);
     await expectContent(store, 'a');
@@ -130,9 +141,9 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     const shrinking = join(base, 'shrinking');
     await writeFile(shrinking, randomBytes(LARGE_BYTES));
     const store = await open();
-    recorder.before = async ({ url }) => {
-      if (url.includes('uploads')) await truncate(shrinking, 6 * MIB);
-    };
+    before(async ({ path }) => {
+      if (path.includes('uploads')) await truncate(shrinking, 6 * MIB);
+    });
     await expect(store.put('a', { path: shrinking })).rejects.toMatchObject({
       code: 'STORE_FAILED',
       message: expect.stringContaining('shorter'),
@@ -144,9 +155,9 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
   test('a copy above the limit of one request is made in parts, and keeps bytes and content type', async () => {
     const store = await open({ limits: { copyBytes: 7 * MIB, copyPartBytes: 5 * MIB } });
     await store.put('from é/a b', { path: large }, { contentType: 'text/x-drop' });
-    recorder.requests.length = 0;
+    requests.length = 0;
     await store.copy('from é/a b', 'to');
-    const ranges = recorder.requests.flatMap(({ headers }) => headers['x-amz-copy-source-range'] ?? []);
+    const ranges = requests.flatMap(({ headers }) => headers['x-amz-copy-source-range'] ?? []);
     expect(ranges.toSorted()).toEqual([
       `bytes=0-${5 * MIB - 1}`,
       `bytes=${10 * MIB}-${LARGE_BYTES - 1}`,
@@ -164,9 +175,9 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     const store = await open({ limits: { copyBytes: 7 * MIB, copyPartBytes: 5 * MIB } });
     const direct = await open({}, server?.endpoint);
     await store.put('from', { path: large });
-    recorder.before = async ({ url }) => {
-      if (url.includes('uploads')) await direct.remove('from');
-    };
+    before(async ({ path }) => {
+      if (path.includes('uploads')) await direct.remove('from');
+    });
     await expect(store.copy('from', 'to')).rejects.toMatchObject({ code: 'STORE_FAILED' });
     expect(await direct.head('to')).toBeUndefined();
     expect(await listUploads()).toEqual([]);
@@ -175,28 +186,28 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
   test('a copy up to the limit of one request is one request, between looks at source and target', async () => {
     const store = await open();
     await store.put('from', { path: large });
-    recorder.requests.length = 0;
+    requests.length = 0;
     await store.copy('from', 'to');
-    expect(recorder.requests.map(({ method }) => method)).toEqual(['HEAD', 'PUT', 'HEAD']);
+    expect(requests.map(({ method }) => method)).toEqual(['HEAD', 'PUT', 'HEAD']);
     await expectContent(store, 'to');
   });
 
   /** Kills a process in the middle of an upload: its connection stands still there until it is dead. */
   async function leaveParts(key: string): Promise<void> {
     const { hostname, port } = new URL(server?.endpoint ?? '');
-    const proxy = await startTcpProxy({ host: hostname, port: Number(port) });
+    const wire = await startTcpProxy({ host: hostname, port: Number(port) });
     const path = join(base, 'larger');
     await writeFile(path, randomBytes(40 * MIB));
-    proxy.breakWith({ direction: 'request', afterBytes: 30 * MIB, lasting: true, how: 'stall' });
-    const options = JSON.stringify(describeStore(`http://127.0.0.1:${proxy.port}`));
+    wire.breakWith({ direction: 'request', afterBytes: 30 * MIB, lasting: true, how: 'stall' });
+    const options = JSON.stringify(describeStore(`http://127.0.0.1:${wire.port}`));
     const child: ChildProcess = spawn(process.execPath, ['--import', 'tsx', PUT_FILE, options, key, path], {
       stdio: 'ignore',
     });
     const ended = once(child, 'exit');
-    await vi.waitFor(() => expect(proxy.faults).toBeGreaterThan(0), { timeout: 20_000 });
+    await vi.waitFor(() => expect(wire.faults).toBeGreaterThan(0), { timeout: 20_000 });
     child.kill('SIGKILL');
     expect(await ended).toEqual([null, 'SIGKILL']);
-    await proxy.close();
+    await wire.close();
     expect(await listUploads()).toContain(`${prefix}/${key}`);
   }
 
@@ -241,18 +252,18 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     const store = await open();
     await store.head('a');
     for (const key of ['a', 'b', 'c']) await store.put(key, { bytes: Buffer.from(key) });
-    const listings = recorder.requests.filter(({ method, url }) => method === 'GET' && url.includes('uploads'));
+    const listings = requests.filter(({ method, path }) => method === 'GET' && path.includes('uploads'));
     expect(listings).toHaveLength(1);
-    expect(listings[0]?.url).toContain(`prefix=${encodeURIComponent(`${prefix}/`)}&`);
+    expect(listings[0]?.path).toContain(`prefix=${encodeURIComponent(`${prefix}/`)}&`);
   });
 
   test('a right to list uploads that is missing fails nothing and is noted', async () => {
     const notes: string[] = [];
     const store = await open({ note: (text) => notes.push(text) });
     // A header that was not signed makes the server answer 403, as it does when the right is missing.
-    recorder.before = async ({ method, url, headers }) => {
-      if (method === 'GET' && url.includes('uploads')) headers['x-amz-date'] = '20200101T000000Z';
-    };
+    before(async ({ method, path, headers }) => {
+      if (method === 'GET' && path.includes('uploads')) headers['x-amz-date'] = '20200101T000000Z';
+    });
     await store.put('a', { bytes: Buffer.from('x') });
     expect(await store.head('a')).toEqual({ key: 'a', sizeBytes: 1 });
     expect(notes).toEqual([expect.stringContaining('could not be listed')]);

@@ -12,7 +12,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { openS3Store, type S3Surroundings } from '../../src/store/s3.ts';
 import { buildWriteSettings } from '../../src/store/s3-write-settings.ts';
 import type { ObjectOptions, Store } from '../../src/store/store.ts';
-import { type HttpRecorder, type RecordedRequest, startHttpRecorder } from '../support/http-recorder.ts';
+import type { Fault, SeenRequest } from '../support/fault-plan.ts';
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { S3_KMS_KEY, S3_STORAGE_CLASS, startS3, useS3Credentials } from '../support/s3-server.ts';
 
 const { server } = await startS3();
@@ -57,7 +58,8 @@ describe('the parameters of a writing request', () => {
 // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
 describe.skipIf(server === undefined)('s3 write settings', () => {
   let base: string;
-  let recorder: HttpRecorder;
+  let proxy: FaultProxy;
+  let requests: SeenRequest[];
   let client: S3Client;
   let prefix: string;
   const stores: Store[] = [];
@@ -67,32 +69,40 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
     useS3Credentials(server);
     base = await mkdtemp(join(tmpdir(), 'flowdrop-s3-settings-'));
     await writeFile(join(base, 'large'), randomBytes(11 * MIB));
-    recorder = await startHttpRecorder(server.endpoint);
+    proxy = await startFaultProxy(server.endpoint);
     client = new S3Client({ endpoint: server.endpoint, forcePathStyle: server.pathStyle, region: server.region });
   });
 
   afterAll(async () => {
     client?.destroy();
-    await recorder?.close();
+    await proxy?.close();
     if (base) await rm(base, { recursive: true, force: true });
   });
 
   beforeEach(() => {
     prefix = `settings/${randomUUID()}`;
-    recorder.requests.length = 0;
-    recorder.answerHeaders = {};
+    answerAll(undefined);
   });
 
   afterEach(async () => {
     for (const store of stores.splice(0)) await store.close();
   });
 
+  /** What is done to every answer; all requests are kept. */
+  function answerAll(fault: Fault | undefined): void {
+    requests = [];
+    proxy?.follow((request) => {
+      requests.push(request);
+      return fault;
+    });
+  }
+
   async function open(objects: ObjectOptions, limits: S3Surroundings['limits'] = {}): Promise<Store> {
     if (server === undefined) throw new Error('skipped');
     const { bucket, pathStyle, region } = server;
     const small = { putBytes: 6 * MIB, partBytes: 5 * MIB, ...limits };
     const store = await openS3Store(
-      { bucket, prefix, endpoint: recorder.url, pathStyle, region, objects },
+      { bucket, prefix, endpoint: proxy.url, pathStyle, region, objects },
       { limits: small },
     );
     stores.push(store);
@@ -106,11 +116,11 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
     return Object.fromEntries(TagSet.map(({ Key = '', Value }) => [Key, Value]));
   };
   /** The request that makes the object: everything but parts, tags of parts and the completion. */
-  const findMaking = (key: string): RecordedRequest | undefined =>
-    recorder.requests.find(
-      ({ method, url }) =>
-        decodeURIComponent(url).includes(`/${prefix}/${key}?`) &&
-        (method === 'PUT' ? !url.includes('partNumber=') : method === 'POST' && url.includes('uploads')),
+  const findMaking = (key: string): SeenRequest | undefined =>
+    requests.find(
+      ({ method, path }) =>
+        decodeURIComponent(path).includes(`/${prefix}/${key}?`) &&
+        (method === 'PUT' ? !path.includes('partNumber=') : method === 'POST' && path.includes('uploads')),
     );
 
   /** One object by each way of writing: one request, a conditional one, in parts, a copy, a copy in parts. */
@@ -132,8 +142,8 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
     }
     const copy = findMaking('copied/small.parquet')?.headers;
     expect(copy).toMatchObject({ 'x-amz-tagging-directive': 'REPLACE' });
-    expect(findMaking('copied/large.parquet')?.url).toContain('uploads');
-    expect(recorder.requests.filter(({ headers }) => headers['x-amz-copy-source-range'])).toHaveLength(2);
+    expect(findMaking('copied/large.parquet')?.path).toContain('uploads');
+    expect(requests.filter(({ headers }) => headers['x-amz-copy-source-range'])).toHaveLength(2);
   });
 
   test('storage class, tags, ACL and content type are on the objects', async () => {
@@ -183,12 +193,12 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
     for (const key of ['small', 'once', 'large', 'copy']) expect(await plain.head(key), key).toBeUndefined();
     for (const key of ['small', 'once', 'large', 'copy'])
       expect(findMaking(key)?.headers['x-amz-server-side-encryption'], key).toBe('AES256');
-    const parts = recorder.requests.filter(({ url }) => url.includes('partNumber='));
+    const parts = requests.filter(({ path }) => path.includes('partNumber='));
     expect(parts).toEqual([]);
   });
 
   test('SSE-S3 is asked for in every way of writing, and taken when the service says so', async () => {
-    recorder.answerHeaders = { 'x-amz-server-side-encryption': 'AES256' };
+    answerAll({ kind: 'header', name: 'x-amz-server-side-encryption', value: 'AES256' });
     const objects = { encryption: 'sse-s3' } as const;
     const keys = await writeAll(await open(objects), await open(objects, { copyBytes: MIB, copyPartBytes: 6 * MIB }));
     for (const key of keys) expect(findMaking(key)?.headers['x-amz-server-side-encryption'], key).toBe('AES256');
@@ -196,7 +206,7 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
 
   test('every body goes with its MD5', async () => {
     await writeAll(await open({}), await open({}));
-    const bodies = recorder.requests.filter(({ method, headers }) => method === 'PUT' && !headers['x-amz-copy-source']);
+    const bodies = requests.filter(({ method, headers }) => method === 'PUT' && !headers['x-amz-copy-source']);
     expect(bodies.map(({ headers }) => headers['content-md5'])).toEqual(bodies.map(() => expect.stringMatching(/==$/)));
     expect(bodies).toHaveLength(5);
   });

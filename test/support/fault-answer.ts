@@ -2,14 +2,15 @@
  * Broken answers as values: what the fault proxy sends instead of what the service said. Pure; `fault-proxy.ts` decides
  * when, and does what only a connection can do (resets, early ends, stalls).
  */
+import { createHash } from 'node:crypto';
 import { STATUS_CODES } from 'node:http';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import type { Fault } from './fault-plan.ts';
+import type { Fault, SeenRequest } from './fault-plan.ts';
 import { createRandom } from './random.ts';
 
 export interface WholeAnswer {
   readonly status: number;
-  /** Lower-case names; no length, no connection headers. */
+  /** Lower-case names; no connection headers, and no length but that of an answer to HEAD. */
   readonly headers: Readonly<Record<string, string | string[]>>;
   readonly body: Buffer;
 }
@@ -22,8 +23,8 @@ export function breakAnswer(fault: Fault, answer: WholeAnswer): WholeAnswer | un
       return { ...answer, body: cut(body, fault.share) };
     case 'duplicate':
       return { ...answer, body: Buffer.concat([body, body]) };
-    case 'content-type':
-      return { ...answer, headers: { ...headers, 'content-type': fault.value } };
+    case 'header':
+      return { ...answer, headers: { ...headers, [fault.name]: fault.value } };
     case 'date':
       return { ...answer, headers: moveDate(headers, fault) };
     case 'garble':
@@ -70,27 +71,42 @@ export function buildStatusAnswer(fault: Extract<Fault, { kind: 'status' | 'redi
         ? String(retryAfter.seconds)
         : new Date(Date.parse(date) + retryAfter.seconds * 1000).toUTCString(),
   };
-  const type = { api: 'application/json; charset=utf-8', html: 'text/html', empty: undefined }[fault.body];
-  return {
-    status,
-    headers: { date, ...(type ? { 'content-type': type } : {}), ...wait },
-    body: Buffer.from(STATUS_BODIES[fault.body](fault)),
-  };
+  const { type, text } =
+    typeof fault.body === 'string' ? STATUS_BODIES[fault.body](fault) : { type: undefined, text: fault.body.text };
+  return { status, headers: { date, ...(type ? { 'content-type': type } : {}), ...wait }, body: Buffer.from(text) };
+}
+
+/** A success with the MD5 of what came, in the form of each writing request of S3. */
+export function buildKeptAnswer({ method, headers, bytes }: SeenRequest): WholeAnswer {
+  const tag = `"${createHash('md5').update(bytes).digest('hex')}"`;
+  const result = `<ETag>${tag}</ETag>`;
+  const isCopy = headers['x-amz-copy-source'] !== undefined;
+  const completed = `<CompleteMultipartUploadResult><Key>x</Key>${result}</CompleteMultipartUploadResult>`;
+  const text = isCopy ? `<CopyObjectResult>${result}</CopyObjectResult>` : method === 'POST' ? completed : '';
+  return { status: 200, headers: { etag: tag }, body: Buffer.from(text) };
 }
 
 type StatusFault = Extract<Fault, { kind: 'status' }>;
 
 const STATUS_BODIES = {
-  api: ({ status, code, reason }: StatusFault) =>
-    JSON.stringify({
+  api: ({ status, code, reason }: StatusFault) => ({
+    type: 'application/json; charset=utf-8',
+    text: JSON.stringify({
       status: 'ERROR',
       errorCode: code ?? ERROR_CODES[status] ?? 'INTERNAL_ERROR',
       ...(reason === undefined ? {} : { reason }),
       errorMsg: 'a fault',
     }),
-  html: ({ status }: StatusFault) =>
-    `<html>\r\n<head><title>${status} ${STATUS_CODES[status]}</title></head>\r\n<body>gateway</body>\r\n</html>\r\n`,
-  empty: () => '',
+  }),
+  xml: ({ status }: StatusFault) => ({
+    type: 'application/xml',
+    text: `<?xml version="1.0" encoding="UTF-8"?><Error><Code>${status === 503 ? 'SlowDown' : 'InternalError'}</Code><Message>a fault</Message></Error>`,
+  }),
+  html: ({ status }: StatusFault) => ({
+    type: 'text/html',
+    text: `<html>\r\n<head><title>${status} ${STATUS_CODES[status]}</title></head>\r\n<body>gateway</body>\r\n</html>\r\n`,
+  }),
+  empty: () => ({ type: undefined, text: '' }),
 };
 
 const ERROR_CODES: Readonly<Record<number, string>> = {

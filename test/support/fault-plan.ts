@@ -1,7 +1,9 @@
 /**
- * What the fault proxy does to which request: faults as data, scripted or drawn from a seed. Pure; `fault-proxy.ts` acts.
+ * What the fault proxy does to which request, of the API or of S3: faults as data, scripted or drawn from a seed. Pure;
+ * `fault-proxy.ts` acts.
  * Invariant: the fault of a request is a function of the plan and of that request alone, so a seed repeats a failure.
  */
+import type { IncomingHttpHeaders } from 'node:http';
 import { createRandom } from './random.ts';
 
 export type Fault =
@@ -9,8 +11,11 @@ export type Fault =
   | { readonly kind: 'delay'; readonly before: 'head' | 'body'; readonly ms: number }
   /** The body in small pieces. */
   | { readonly kind: 'drip'; readonly bytes: number; readonly everyMs: number }
-  /** RST: before the service is asked, after it answered, after the head, or in the middle of the body. */
-  | { readonly kind: 'reset'; readonly at: 'request' | 'answer' | 'head' | 'body' }
+  /**
+   * RST: before the service is asked, when it has half of the request's body, after it answered, after the head, or in the
+   * middle of the body.
+   */
+  | { readonly kind: 'reset'; readonly at: 'request' | 'upload' | 'answer' | 'head' | 'body' }
   /**
    * The first `share` (0 to 1) of the body's bytes. `length`: a clean close short of Content-Length; `chunked`: a clean
    * close without the final chunk; `consistent`: as if that were all.
@@ -39,11 +44,11 @@ export type Fault =
   | { readonly kind: 'count'; readonly list: 'counts' | 'ids' | 'cells'; readonly value: string }
   /** The body twice. */
   | { readonly kind: 'duplicate' }
-  /** An answer of the proxy's own: as the API writes errors, as a load balancer does, or with no body. */
+  /** An answer of the proxy's own: as the API or S3 writes errors, as a load balancer does, with no body, or with any. */
   | {
       readonly kind: 'status';
       readonly status: number;
-      readonly body: 'api' | 'html' | 'empty';
+      readonly body: 'api' | 'xml' | 'html' | 'empty' | { readonly text: string };
       /** `errorCode` of the API's body. Default: the one that belongs to the status most often. */
       readonly code?: string;
       /** Its `reason`. Default: none. */
@@ -51,7 +56,10 @@ export type Fault =
       /** Retry-After: seconds, as a number or as an HTTP date on the service's clock. Default: no such header. */
       readonly retryAfter?: { readonly seconds: number; readonly as: 'number' | 'date' };
     }
-  | { readonly kind: 'content-type'; readonly value: string }
+  /** What S3 answers to a write that it has done; the service is not asked. */
+  | { readonly kind: 'not-kept' }
+  /** A header of the answer, with another value or added. */
+  | { readonly kind: 'header'; readonly name: string; readonly value: string }
   /** What the `Date` header says: another time, another text, or nothing (`null`); and how old the answer calls itself. */
   | { readonly kind: 'date'; readonly shiftMs?: number; readonly text?: string | null; readonly ageSeconds?: number }
   /** A 200 whose rows never end. */
@@ -76,6 +84,8 @@ export interface SeenRequest {
   readonly number: number;
   readonly method: string;
   readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly bytes: Buffer;
   readonly body: string;
   /** The member `sql` of a JSON or form body; empty without one. */
   readonly sql: string;
@@ -98,7 +108,10 @@ export interface RandomPlan {
   readonly rates: Partial<Readonly<Record<FaultKind, number>>>;
 }
 
-export type FaultPlan = ScriptedPlan | RandomPlan;
+/** Asked once a request, in order of arrival. The request waits for a promise. */
+export type FaultChoice = (request: SeenRequest) => Fault | undefined | Promise<Fault | undefined>;
+
+export type FaultPlan = ScriptedPlan | RandomPlan | FaultChoice;
 
 /** How the worker asks for a page of trades. */
 const PAGE = /^SELECT id,/;
@@ -115,7 +128,8 @@ export function holdFrom(number: number, pattern: RegExp = PAGE): ScriptedPlan {
 }
 
 /** Chooses the fault of a request; keeps count of rules with `times`. */
-export function createFaultChoice(plan: FaultPlan): (request: SeenRequest) => Fault | undefined {
+export function createFaultChoice(plan: FaultPlan): FaultChoice {
+  if (typeof plan === 'function') return plan;
   if ('seed' in plan) {
     assertRates(plan);
     return ({ number }) => drawFault(plan, number);
@@ -158,7 +172,7 @@ function assertRates({ rates }: RandomPlan): void {
 }
 
 /** Each request has a stream of its own: what others drew does not matter. */
-function drawFault({ seed, rates }: RandomPlan, number: number): Fault | undefined {
+export function drawFault({ seed, rates }: RandomPlan, number: number): Fault | undefined {
   const random = createRandom(Math.imul(seed, 0x9e3779b1) + Math.imul(number, 0x85ebca6b));
   let left = random();
   for (const [kind, rate] of Object.entries(rates) as [FaultKind, number][]) {
@@ -200,8 +214,10 @@ const DRAWS: { readonly [Kind in FaultKind]: (random: Random) => Extract<Fault, 
     if (as === undefined) return { kind: 'status', status, body };
     return { kind: 'status', status, body, retryAfter: { seconds: 1 + Math.floor(random() * 20), as } };
   },
-  'content-type': (random) => ({
-    kind: 'content-type',
+  'not-kept': () => ({ kind: 'not-kept' }),
+  header: (random) => ({
+    kind: 'header',
+    name: 'content-type',
     value: pick(random, ['text/html', 'application/octet-stream', 'application/json; charset=utf-16', '']),
   }),
   date: (random) => ({ kind: 'date', shiftMs: Math.round((random() - 0.5) * 172_800_000) }),

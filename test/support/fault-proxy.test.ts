@@ -2,12 +2,14 @@
  * Every fault of the proxy as bytes on a socket, in front of a plain HTTP server. How the worker takes these faults is
  * tested in `source/faults.test.ts`.
  */
+import { createHash } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
   createFaultChoice,
+  drawFault,
   type Fault,
   type FaultKind,
   type FaultPlan,
@@ -37,8 +39,10 @@ beforeEach(async () => {
   upstream = createServer((request, response) => {
     request.resume().on('end', () => {
       const encoding = isGzipped ? { 'content-encoding': 'gzip' } : {};
-      response.writeHead(200, { date: DATE, 'content-type': 'application/json', 'x-own': 'kept', ...encoding });
-      response.end(isGzipped ? gzipSync(PAGE) : PAGE);
+      const page = isGzipped ? gzipSync(PAGE) : Buffer.from(PAGE);
+      const own = { 'content-type': 'application/json', 'content-length': page.length, 'x-own': 'kept' };
+      response.writeHead(200, { date: DATE, ...own, ...encoding });
+      response.end(page);
     });
   });
   await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
@@ -96,6 +100,11 @@ describe('the fault proxy', () => {
     expect(proxy).toMatchObject({ requests: 1, reached: 1, injected: [] });
   });
 
+  test('passes the length of an answer to HEAD', async () => {
+    const { headers } = await fetch(proxy.url, { method: 'HEAD' });
+    expect(headers.get('content-length')).toBe(String(PAGE.length));
+  });
+
   test.each(['head', 'body'] as const)('delays the %s', async (before) => {
     const { arrivals, ...reply } = await askWith({ kind: 'delay', before, ms: 60 });
     expect(text({ ...reply, arrivals })).toBe(PAGE);
@@ -112,13 +121,14 @@ describe('the fault proxy', () => {
 
   test.each([
     ['request', 0, 0],
+    ['upload', 0, 0],
     ['answer', 0, 1],
     ['head', 0, 1],
     ['body', Math.floor(PAGE.length / 2), 1],
   ] as const)('resets the connection at the %s', async (at, bytes, reached) => {
     const reply = await askWith({ kind: 'reset', at });
     expect(reply.ended).toBe('reset');
-    expect(reply.head === '').toBe(at === 'request' || at === 'answer');
+    expect(reply.head === '').toBe(at !== 'head' && at !== 'body');
     expect(reply.body).toHaveLength(bytes);
     expect(proxy.reached).toBe(reached);
   });
@@ -196,15 +206,17 @@ describe('the fault proxy', () => {
   });
 
   test.each([429, 500, 502, 503, 504])(
-    'answers %i as the API, as a load balancer, and with nothing',
+    'answers %i as the API, as a load balancer, as S3, and with nothing',
     async (status) => {
       proxy.follow([
         { on: 1, fault: { kind: 'status', status, body: 'api' } },
         { on: 2, fault: { kind: 'status', status, body: 'html' } },
         { on: 3, fault: { kind: 'status', status, body: 'empty' } },
+        { on: 4, fault: { kind: 'status', status, body: 'xml' } },
       ]);
-      const [api, html, empty] = [await ask(), await ask(), await ask()];
-      expect([api, html, empty].map((reply) => Number(reply.status.split(' ')[1]))).toEqual([status, status, status]);
+      const [api, html, empty, xml] = [await ask(), await ask(), await ask(), await ask()];
+      for (const reply of [api, html, empty, xml]) expect(reply.status.split(' ')[1]).toBe(String(status));
+      expect(text(xml)).toMatch(/^<\?xml .*<Error><Code>\w+<\/Code>/);
       expect(JSON.parse(text(api))).toMatchObject({ status: 'ERROR', errorCode: expect.any(String) });
       expect(html.head).toContain('content-type: text/html');
       expect(text(html)).toContain('<html>');
@@ -234,8 +246,21 @@ describe('the fault proxy', () => {
     expect(none.head).not.toContain('retry-after');
   });
 
+  test('says that a write is kept, with the MD5 of what came, and does not pass it on', async () => {
+    const reply = await askWith({ kind: 'not-kept' });
+    const tag = createHash('md5').update('{"sql":"SELECT 1"}').digest('hex');
+    expect(reply.head).toContain(`etag: "${tag}"`);
+    expect(text(reply)).toContain(`<ETag>"${tag}"</ETag>`);
+    expect(proxy.reached).toBe(0);
+  });
+
+  test('answers with any text', async () => {
+    const body = { text: '<CopyObjectResult>' };
+    expect(text(await askWith({ kind: 'status', status: 200, body }))).toBe(body.text);
+  });
+
   test('changes the content type only', async () => {
-    const reply = await askWith({ kind: 'content-type', value: 'text/html' });
+    const reply = await askWith({ kind: 'header', name: 'content-type', value: 'text/html' });
     expect(reply.head).toContain('content-type: text/html');
     expect(text(reply)).toBe(PAGE);
   });
@@ -307,7 +332,9 @@ describe('the fault proxy', () => {
 });
 
 describe('a fault plan', () => {
-  const request = (number: number, sql = ''): SeenRequest => ({ number, method: 'POST', path: '/sql', body: '', sql });
+  const request = (number: number, sql = ''): SeenRequest => ({
+    ...{ number, method: 'POST', path: '/sql', headers: {}, bytes: Buffer.alloc(0), body: '', sql },
+  });
   const fault: Fault = { kind: 'duplicate' };
   const chosen = (plan: FaultPlan, requests: readonly SeenRequest[]) => {
     const choose = createFaultChoice(plan);
@@ -337,8 +364,7 @@ describe('a fault plan', () => {
   const kinds: readonly FaultKind[] = ['reset', 'truncate', 'garble', 'status', 'delay'];
   const rates = Object.fromEntries(kinds.map((kind) => [kind, 0.1]));
   const draw = (seed: number) => {
-    const choose = createFaultChoice({ seed, rates });
-    return Array.from({ length: 2000 }, (_, i) => choose(request(i + 1)));
+    return Array.from({ length: 2000 }, (_, i) => drawFault({ seed, rates }, i + 1));
   };
 
   test('drawn from a seed is the same each time, and another from another seed', () => {

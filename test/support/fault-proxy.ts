@@ -1,11 +1,12 @@
 /**
- * An HTTP proxy on loopback that does to chosen requests and answers what networks, gateways and overloaded servers do, so
- * that production code needs no fault switches. `fault-plan.ts` says what to which request, `fault-answer.ts` how a broken
+ * An HTTP proxy on loopback, before the API or an S3 server, that does to chosen requests and answers what networks, gateways
+ * and overloaded servers do, so that production code needs no fault switches. `fault-plan.ts` says what to which request, `fault-answer.ts` how a broken
  * answer reads; `tcp-proxy.ts` breaks connections of any protocol by bytes. Invariant: what is in `injected` was done, and
  * everything else passes unchanged, status, end-to-end headers and body.
  */
 import { EventEmitter, once, setMaxListeners } from 'node:events';
 import {
+  type ClientRequest,
   createServer,
   type IncomingHttpHeaders,
   type IncomingMessage,
@@ -16,8 +17,8 @@ import {
 import type { AddressInfo, Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { breakAnswer, buildStatusAnswer, cut, type WholeAnswer } from './fault-answer.ts';
-import { createFaultChoice, type Fault, type FaultPlan, readSql } from './fault-plan.ts';
+import { breakAnswer, buildKeptAnswer, buildStatusAnswer, cut, type WholeAnswer } from './fault-answer.ts';
+import { createFaultChoice, type Fault, type FaultPlan, readSql, type SeenRequest } from './fault-plan.ts';
 
 export interface Injection {
   /** Number of the request at the proxy, from 1. */
@@ -108,16 +109,24 @@ export async function startFaultProxy(
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     requests += 1;
     const number = requests;
-    const body = await buffer(request);
-    const text = body.toString('utf8');
-    const { method = '', url: path = '' } = request;
-    const fault = choose({ number, method, path, body: text, sql: readSql(text) });
+    const bytes = await buffer(request);
+    const { method = '', url: path = '', headers } = request;
+    const seen: SeenRequest = {
+      ...{ number, method, path, headers, bytes },
+      get body() {
+        return bytes.toString('utf8');
+      },
+      get sql() {
+        return readSql(this.body);
+      },
+    };
+    const fault = await choose(seen);
     const note = () => {
       if (fault) injected.push({ request: number, fault });
     };
     if (fault && isOwnAnswer(fault)) {
       note();
-      return await answerAlone(fault, request.socket, response, readDate(number));
+      return await answerAlone(fault, seen, response);
     }
     if (fault?.kind === 'hold') {
       note();
@@ -126,7 +135,7 @@ export async function startFaultProxy(
       if (request.socket.destroyed) return;
     }
     reached += 1;
-    const answer = redate(await forward(request, body), readDate(number));
+    const answer = redate(await forward(seen), readDate(number));
     const { date } = answer.headers;
     if (typeof date === 'string') serviceDate = date;
     const broken = fault && breakAnswer(fault, answer);
@@ -145,16 +154,13 @@ export async function startFaultProxy(
     }
   }
 
-  async function answerAlone(
-    fault: OwnAnswer,
-    socket: Socket,
-    response: ServerResponse,
-    date: string | undefined,
-  ): Promise<void> {
+  async function answerAlone(fault: OwnAnswer, seen: SeenRequest, response: ServerResponse): Promise<void> {
+    const { socket } = response.req;
     switch (fault.kind) {
       case 'stall':
         return;
       case 'reset':
+        if (fault.at === 'upload') await sendHalf(seen);
         socket.resetAndDestroy();
         return;
       case 'refuse':
@@ -167,22 +173,41 @@ export async function startFaultProxy(
         return await sendEndless(response);
       case 'status':
       case 'redirect':
-        return sendWhole(buildStatusAnswer(fault, date ?? serviceDate ?? new Date().toUTCString()), response);
+        return sendWhole(
+          buildStatusAnswer(fault, readDate(seen.number) ?? serviceDate ?? new Date().toUTCString()),
+          response,
+        );
+      case 'not-kept':
+        return sendWhole(buildKeptAnswer(seen), response);
       default:
         fault satisfies never;
     }
   }
 
-  async function forward(request: IncomingMessage, body: Buffer): Promise<WholeAnswer> {
-    const outgoing = startRequest(new URL(request.url ?? '/', target), {
-      agent: false,
-      ...(request.method ? { method: request.method } : {}),
-      headers: { ...endToEnd(request.headers), 'content-length': String(body.length) },
-      signal: closing.signal,
+  /** The host too goes on as it came: signatures cover it. */
+  function startForward({ method, path, headers, bytes }: SeenRequest): ClientRequest {
+    return startRequest(new URL(path, target), {
+      ...{ agent: false, method, signal: closing.signal },
+      headers: { ...endToEnd(headers), 'content-length': String(bytes.length) },
     });
-    outgoing.end(body);
+  }
+
+  async function forward(seen: SeenRequest): Promise<WholeAnswer> {
+    const outgoing = startForward(seen);
+    outgoing.end(seen.bytes);
     const [answer] = (await once(outgoing, 'response')) as [IncomingMessage];
-    return { status: answer.statusCode ?? 0, headers: endToEnd(answer.headers), body: await buffer(answer) };
+    const headers = endToEnd(answer.headers);
+    const length = answer.headers['content-length'];
+    if (seen.method === 'HEAD' && length !== undefined) headers['content-length'] = length;
+    return { status: answer.statusCode ?? 0, headers, body: await buffer(answer) };
+  }
+
+  async function sendHalf(seen: SeenRequest): Promise<void> {
+    const outgoing = startForward(seen);
+    // Its own end of the connection reports the break, which is meant.
+    outgoing.on('error', () => {});
+    await write(outgoing, cut(seen.bytes, 0.5));
+    outgoing.destroy();
   }
 
   return {
@@ -219,12 +244,17 @@ function redate(answer: WholeAnswer, date: string | undefined): WholeAnswer {
 
 /** Faults for which the service is not asked. */
 type OwnAnswer =
-  | Extract<Fault, { kind: 'stall' | 'refuse' | 'endless' | 'status' | 'redirect' }>
-  | (Extract<Fault, { kind: 'reset' }> & { readonly at: 'request' });
+  | Extract<Fault, { kind: 'stall' | 'refuse' | 'endless' | 'status' | 'redirect' | 'not-kept' }>
+  | (Extract<Fault, { kind: 'reset' }> & { readonly at: 'request' | 'upload' });
 
-function isOwnAnswer(fault: Fault): fault is OwnAnswer {
-  if (fault.kind === 'reset') return fault.at === 'request';
-  return ['stall', 'refuse', 'endless', 'status', 'redirect'].includes(fault.kind);
+export function isOwnAnswer(fault: Fault): fault is OwnAnswer {
+  if (fault.kind === 'reset') return fault.at === 'request' || fault.at === 'upload';
+  return ['stall', 'refuse', 'endless', 'status', 'redirect', 'not-kept'].includes(fault.kind);
+}
+
+/** A fault in a word or two, for tallies. */
+export function describeFault(fault: Fault): string {
+  return fault.kind === 'status' ? `status ${fault.status}` : fault.kind;
 }
 
 /** Faults of how an answer is sent, not of what it says. */
@@ -294,9 +324,9 @@ function sendWhole(answer: WholeAnswer, response: ServerResponse): void {
 
 /** Without a length the body goes in chunks. */
 function sendHead({ status, headers }: WholeAnswer, response: ServerResponse, lengthBytes: number | undefined): void {
-  const length = lengthBytes === undefined ? {} : { 'content-length': String(lengthBytes) };
+  const hasLength = lengthBytes !== undefined && status !== 204;
   response.sendDate = false;
-  response.writeHead(status, { ...headers, ...length });
+  response.writeHead(status, { ...(hasLength ? { 'content-length': String(lengthBytes) } : {}), ...headers });
   response.flushHeaders();
 }
 
@@ -313,7 +343,7 @@ async function sendEndless(response: ServerResponse): Promise<void> {
 }
 
 /** Resolves when the bytes are with the operating system. */
-function write(stream: ServerResponse | Socket, bytes: Buffer | string): Promise<void> {
+function write(stream: ServerResponse | ClientRequest | Socket, bytes: Buffer | string): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(bytes, (error) => (error ? reject(error) : resolve()));
   });
