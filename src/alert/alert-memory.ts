@@ -1,30 +1,24 @@
 /**
- * Remembers which alerts were sent, and which events are owed: `_flowdrop/alerts/<job>.json` in the store, so that another worker does
- * not send them again.
- * A store has no compare-and-swap. So a write applies our changes since the last write to what the store holds by then.
- * If two workers write at the same moment, the later write wins, and an alert may be sent twice. Such a moment could
- * also lose a cause that no later run finds again; for these, the exit code of `flowdrop alert` reports that someone
- * was not notified. While the store cannot be written, which is itself a cause, a file in the state directory remembers
- * instead. It moves into the store when the store is back.
+ * Remembers which alerts were sent, and which events are owed: a document of the store, so that no other worker sends
+ * them again. While the store cannot be read or written, which is itself a cause, a file in the state directory
+ * remembers instead. It moves into the store when the store is back.
  */
 import { rm } from 'node:fs/promises';
 import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
-import { alertsKey } from '../ledger/layout.ts';
+import { alertsPrefix } from '../ledger/layout.ts';
+import { Document } from '../store/document.ts';
 import type { Store } from '../store/store.ts';
-import { type AlertState, alertStateSchema, applyChanges, createAlertState } from './open-causes.ts';
-import { joinEvents, type OwedEvents, sumOwed } from './open-events.ts';
+import { type AlertState, alertStateSchema, createAlertState } from './open-causes.ts';
+import { type OwedEvents, sumOwed } from './open-events.ts';
 
 export interface AlertMemory {
-  readonly state: AlertState;
-  /** Merges in what another worker has written since: it may have notified someone. Never throws. */
-  refresh(state: AlertState): Promise<AlertState>;
-  /**
-   * Writes the state if it differs from the last one read or written. Never throws: an unrecorded alert is sent again.
-   */
-  write(state: AlertState): Promise<void>;
+  /** As it is now, with what other workers have changed since. Never throws: then it is what was known last. */
+  read(): Promise<AlertState>;
+  /** Changes it. Never throws: an unrecorded alert is sent again. */
+  update(change: (state: AlertState) => AlertState): Promise<AlertState>;
 }
 
 interface AlertMemoryDeps {
@@ -35,63 +29,48 @@ interface AlertMemoryDeps {
   readonly log: Log;
 }
 
-/** Reads one object of the store, and the local file if it exists. */
-export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promise<AlertMemory> {
-  const { store, path, log } = deps;
-  let isStoreDown = store === undefined;
-  const stored = await readStored(store, job, log).catch((error: unknown) => {
+export async function openAlertMemory({ store, path, log }: AlertMemoryDeps, job: string): Promise<AlertMemory> {
+  let document = store && openDocument(store, job, log);
+  let local = parseState(await readFileIfExists(path), job, log);
+  let known = local ?? createAlertState(job);
+  const join = (stored: AlertState = createAlertState(job)): AlertState =>
+    local ? { ...stored, alerts: { ...stored.alerts, ...local.alerts } } : stored;
+  const forgetStore = (event: string, error: unknown, what: string) => {
     const reason = describeError(error);
-    log.warn({ event: 'alerts-unread', reason }, `the store cannot say which alerts were sent: ${reason}`);
-    isStoreDown = true;
-    return undefined;
-  });
-  const local = parseState(await readFileIfExists(path), job, log);
-  const alerts = { ...stored?.alerts, ...local?.alerts };
-  const events = joinEvents(stored?.events, local?.events);
-  const state = { ...createAlertState(job), alerts, events };
-  /** The state that our changes are compared with. */
-  let base: AlertState = { ...createAlertState(job), alerts: { ...stored?.alerts }, events: stored?.events };
-  /** The text in the store; empty while the local file must still be moved there. */
-  let written = local && !isStoreDown ? '' : encode(state);
+    log.warn({ event, reason }, `${what}: ${reason}`);
+    document = undefined;
+  };
   return {
-    state,
-    async refresh(ours) {
-      if (!store || isStoreDown) return ours;
+    async read() {
       try {
-        const now = await readStored(store, job, log);
-        if (!now) return ours;
-        const merged = applyChanges(now, base, ours);
-        base = now;
-        written = encode(now);
-        return merged;
-      } catch {
-        // The due alerts are known; sending them twice does less harm than not sending them.
-        return ours;
+        const found = await document?.read();
+        if (found) known = join(found.value);
+      } catch (error) {
+        forgetStore('alerts-unread', error, 'the store cannot say which alerts were sent');
       }
+      return known;
     },
-    async write(next) {
-      const text = encode(next);
-      if (text === written) return;
-      written = text;
-      const before = base;
-      base = next;
+    async update(change) {
       try {
-        if (store && !isStoreDown) {
-          const now = await readStored(store, job, log);
-          const merged = now ? applyChanges(now, before, next) : next;
-          await store.put(alertsKey(job), { bytes: Buffer.from(encode(merged)) }, { contentType: 'application/json' });
+        const written = await document?.update((stored) => {
+          known = change(join(stored));
+          const isNothing = stored === undefined && isSame(known, createAlertState(job));
+          return isNothing ? undefined : known;
+        });
+        if (written) {
           if (local) await rm(path, { force: true });
-          return;
+          local = undefined;
+          return known;
         }
       } catch (error) {
-        const reason = describeError(error);
-        log.warn(
-          { event: 'alerts-unwritten', reason },
-          `sent alerts are recorded on this machine, not in the store: ${reason}`,
-        );
+        forgetStore('alerts-unwritten', error, 'sent alerts are recorded on this machine, not in the store');
       }
+      const before = known;
+      known = change(known);
+      if (isSame(known, before)) return known;
+      local = known;
       try {
-        await writeFileAtomic(path, text);
+        await writeFileAtomic(path, encode(known));
       } catch (error) {
         // Neither store nor disk can be written: sending twice is better than silence.
         const reason = describeError(error);
@@ -100,23 +79,24 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
           `sent alerts could not be recorded and will be sent again: ${reason}`,
         );
       }
+      return known;
     },
   };
 }
 
 /** The owed events of a job, for a status. Never writes; an unreadable record owes nothing. @throws StoreFault */
-export async function readOwedEvents(
-  { store, path }: { readonly store: Store; readonly path: string },
-  job: Job,
-): Promise<OwedEvents | null> {
-  const stored = await readStored(store, job.name);
-  const local = parseState(await readFileIfExists(path), job.name);
-  return sumOwed(joinEvents(stored?.events, local?.events), job);
+export async function readOwedEvents(store: Store, job: Job): Promise<OwedEvents | null> {
+  const { value } = await openDocument(store, job.name).read();
+  return sumOwed(value?.events, job);
 }
 
-async function readStored(store: Store | undefined, job: string, log?: Log): Promise<AlertState | undefined> {
-  const bytes = await store?.get(alertsKey(job));
-  return parseState(bytes && Buffer.from(bytes).toString('utf8'), job, log);
+function openDocument(store: Store, job: string, log?: Log): Document<AlertState> {
+  return new Document(store, {
+    prefix: alertsPrefix(job),
+    suffix: '.json',
+    parse: (bytes) => parseState(Buffer.from(bytes).toString('utf8'), job, log),
+    format: (state) => Buffer.from(encode(state)),
+  });
 }
 
 /** Starts anew if the text is unreadable: sending again does less harm than sending nothing. */
@@ -132,6 +112,10 @@ function parseState(text: string | undefined, job: string, log?: Log): AlertStat
     );
     return undefined;
   }
+}
+
+function isSame(a: AlertState, b: AlertState): boolean {
+  return encode(a) === encode(b);
 }
 
 function encode(state: AlertState): string {

@@ -98,14 +98,15 @@ async function tellAll(
   const { redact } = context;
   const subject = { job: job.name, dataset: job.drop.dataset, isExpiring: facts.isExpiring, redact };
   const causes = listCauses(facts);
-  let state = noteCauses(memory.state, causes, facts, (cause) => describeCause(cause, subject));
-  await memory.write(state);
+  let state = await memory.update((before) =>
+    noteCauses(before, causes, facts, (cause) => describeCause(cause, subject)),
+  );
   const channel = openChannel(context, job);
   try {
     for (const target of targets) {
       if (countDue(listDue(state, target)) === 0) continue;
       // Sending takes time, and this process may have slept: another worker may have notified this target.
-      state = await memory.refresh(state);
+      state = await memory.read();
       const due = listDue(state, target);
       if (countDue(due) === 0) continue;
       let file: string | undefined;
@@ -122,13 +123,14 @@ async function tellAll(
         file === undefined ? `alert sent to ${target}` : `alert for ${target} written to the outbox: ${file}`,
       );
       summary.sent.push({ target, ...due, file });
-      state = noteSent(state, target, due, clock.now());
-      await memory.write(state);
+      state = await memory.update((now) => noteSent(now, target, due, clock.now()));
     }
   } finally {
     await channel.close();
   }
-  await memory.write(closeDone(state, targets));
+  // Of most runs it changes nothing.
+  if (JSON.stringify(closeDone(state, targets)) !== JSON.stringify(state))
+    await memory.update((now) => closeDone(now, targets));
   return unread === undefined ? null : redact(unread);
 }
 

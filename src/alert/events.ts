@@ -55,17 +55,19 @@ const MAX_POSTING_MS = 120_000;
 export async function beginEvents(context: EventContext, job: Job): Promise<void> {
   await attempt(context, async () => {
     const isBegun = ({ events }: AlertState) => events !== undefined && listNewPosts(context, events).length === 0;
-    if (isBegun((await openMemory(context, job)).state)) return;
-    const seen = await listHappenings(context, job, undefined);
-    // Read again: what another worker seals after its own beginning must not count as known.
     const memory = await openMemory(context, job);
-    if (isBegun(memory.state)) return;
-    const before = memory.state.events;
-    const posts = listNewPosts(context, before);
-    const isNew = ({ subject }: Happening) =>
-      before === undefined || posts.some((post) => subject.startsWith(`${post.subject}/`));
-    const known = seen.map(({ happening }) => happening).filter(isNew);
-    await memory.write({ ...memory.state, events: noteEvents(before ?? NO_EVENTS, [...known, ...posts], [], []) });
+    if (isBegun(await memory.read())) return;
+    const seen = await listHappenings(context, job, undefined);
+    await memory.update((state) => {
+      // What another worker seals after its own beginning must not count as known.
+      if (isBegun(state)) return state;
+      const before = state.events;
+      const posts = listNewPosts(context, before);
+      const isNew = ({ subject }: Happening) =>
+        before === undefined || posts.some((post) => subject.startsWith(`${post.subject}/`));
+      const known = seen.map(({ happening }) => happening).filter(isNew);
+      return { ...state, events: noteEvents(before ?? NO_EVENTS, [...known, ...posts], [], []) };
+    });
   });
 }
 
@@ -82,22 +84,26 @@ export async function postEvents(
   await attempt(context, async () => {
     const seen = await listHappenings(context, job, conditions);
     const memory = await openMemory(context, job);
-    const before = memory.state.events;
+    const before = (await memory.read()).events;
     // Without a beginning: it is not known what is new.
     if (before === undefined) return;
-    const news = seen.filter(({ happening }) => isNews(before, happening) && isWanted(context, before, happening));
-    const noted: Happening[] = [];
-    const events: CloudEvent[] = [];
-    for (const { happening, build } of news) {
+    const built: { readonly happening: Happening; readonly events: readonly CloudEvent[] }[] = [];
+    for (const { happening, build } of seen) {
+      if (!isNews(before, happening) || !isWanted(context, before, happening)) continue;
       // One damaged manifest must not hold back the events of all other dates.
       await attempt(context, async () => {
-        events.push(...(await build(before.noted[happening.subject] ?? 0)));
-        noted.push(happening);
+        built.push({ happening, events: await build(before.noted[happening.subject] ?? 0) });
       });
     }
-    const owed = noteEvents(before, noted, events, [...job.events, 'report.posted']);
-    await memory.write({ ...memory.state, events: owed });
-    summary = await postOwed(context, memory, { ...memory.state, events: owed }, job);
+    const noted = await memory.update((state) => {
+      const events = state.events ?? before;
+      // Another worker may have noted some in the meantime.
+      const news = built.filter(({ happening }) => isNews(events, happening));
+      const happenings = news.map(({ happening }) => happening);
+      const owed = news.flatMap((each) => each.events);
+      return { ...state, events: noteEvents(events, happenings, owed, [...job.events, 'report.posted']) };
+    });
+    summary = await postOwed(context, memory, noted, job);
   });
   return summary;
 }
@@ -132,29 +138,30 @@ async function postOwed(
   const away = new Set<Webhook>();
   let state = noted;
   let posted = 0;
-  for (const event of listOwed(noted.events ?? NO_EVENTS)) {
+  for (const { id } of listOwed(noted.events ?? NO_EVENTS)) {
     if (clock.now() > deadlineMs) break;
+    // Another worker may have posted it in the meantime.
+    state = await memory.read();
+    const event = state.events?.owed[id];
+    if (event === undefined) continue;
     const target = findTarget(targets, event);
     if (target !== undefined && away.has(target)) continue;
-    // Another worker may have posted it in the meantime.
-    state = await memory.refresh(state);
-    const { events } = state;
-    if (events?.owed[event.id] === undefined) continue;
     if (target === undefined) {
       // Without an address it waits for one, unless its report is no longer posted.
-      if (isAbandoned(job, event)) state = { ...state, events: notePosted(events, event.id) };
+      if (isAbandoned(job, event)) await change((events) => notePosted(events, id));
       continue;
     }
     const failure = await postOne(context, target, event);
     if (failure === undefined) posted += 1;
     else if (failure.isAway) away.add(target);
     const since = new Date(clock.now()).toISOString();
-    const next = failure ? noteFailing(events, event.id, { since, ...failure }) : notePosted(events, event.id);
-    state = { ...state, events: next };
-    await memory.write(state);
+    await change((events) => (failure ? noteFailing(events, id, { since, ...failure }) : notePosted(events, id)));
   }
-  await memory.write(state);
   return { posted, owed: sumOwed(state.events, job) };
+
+  async function change(act: (events: EventState) => EventState): Promise<void> {
+    state = await memory.update((now) => (now.events ? { ...now, events: act(now.events) } : now));
+  }
 }
 
 function findTarget({ events, posts }: EventTargets, event: CloudEvent): Webhook | undefined {

@@ -5,8 +5,7 @@
 import { z } from 'zod';
 import type { AlertWords } from './alert-text.ts';
 import { CAUSE_KINDS, type Cause, judgeCause } from './causes.ts';
-import { isSame, mergeRecords } from './merge-records.ts';
-import { type EventState, eventStateSchema, mergeEvents } from './open-events.ts';
+import { eventStateSchema } from './open-events.ts';
 import type { RunFacts } from './run-facts.ts';
 
 const entrySchema = z.object({
@@ -37,13 +36,7 @@ export const alertStateSchema = z.object({
 });
 
 export type AlertEntry = Readonly<z.infer<typeof entrySchema>>;
-
-export interface AlertState {
-  readonly version: 1;
-  readonly job: string;
-  readonly alerts: Readonly<Record<string, AlertEntry>>;
-  readonly events?: EventState | undefined;
-}
+export type AlertState = Readonly<z.infer<typeof alertStateSchema>>;
 
 /** Causes that no run can re-check (such as a recipient removed from the list) end after this time. */
 const STALE_MS = 30 * 86_400_000;
@@ -94,26 +87,6 @@ function settle(entry: AlertEntry, facts: RunFacts, found: readonly string[]): A
   const verdict = judgeCause(entry, facts, found);
   if (verdict === 'over') return undefined;
   return verdict === 'recovered' ? { ...entry, status: 'recovered' } : entry;
-}
-
-/**
- * Applies our changes from `before` to `after` to what another worker has written since. If both changed an entry, ours
- * wins, plus the targets that the other worker notified. If we forgot an entry that the other worker changed, it stays.
- */
-export function applyChanges(now: AlertState, before: AlertState, after: AlertState): AlertState {
-  const alerts = mergeRecords(now.alerts, before.alerts, after.alerts, mergeEntry);
-  return { ...after, alerts, events: mergeEvents(now.events, before.events, after.events) };
-}
-
-function mergeEntry(
-  theirs: AlertEntry | undefined,
-  base: AlertEntry | undefined,
-  ours: AlertEntry | undefined,
-): AlertEntry | undefined {
-  if (!ours) return isSame(theirs, base) ? undefined : theirs;
-  if (theirs?.first_seen !== ours.first_seen) return ours;
-  const sent = ours.status === 'open' && theirs.status === 'recovered' ? ours.sent : { ...theirs.sent, ...ours.sent };
-  return { ...ours, sent, recovery_sent: { ...theirs.recovery_sent, ...ours.recovery_sent } };
 }
 
 export interface DueAlerts {

@@ -7,28 +7,17 @@ import { z } from 'zod';
 import type { Job } from '../job/job.ts';
 import { identifyReport } from '../job/job-report.ts';
 import { type CloudEvent, type CloudEventType, cloudEventSchema, isPostOf } from './cloud-event.ts';
-import { mergeRecords } from './merge-records.ts';
 
 export const eventStateSchema = z.object({
   /** The latest noted revision of each subject (see `Happening`). It grows by one line a date, as `condition.json`. */
   noted: z.record(z.string(), z.number().int()),
   /** By id: not yet accepted by the receiver. */
   owed: z.record(z.string(), cloudEventSchema),
-  /** Owed events that were tried: since when they fail, and why at last. Absent in records of older versions. */
+  /** Owed events that were tried: since when they fail, and why at last. */
   failing: z.record(z.string(), z.object({ since: z.iso.datetime(), reason: z.string() })).optional(),
 });
 
-export interface EventState {
-  readonly noted: Readonly<Record<string, number>>;
-  readonly owed: Readonly<Record<string, CloudEvent>>;
-  readonly failing?: Readonly<Record<string, FailingEvent>> | undefined;
-}
-
-export interface FailingEvent {
-  /** ISO 8601 in UTC. */
-  readonly since: string;
-  readonly reason: string;
-}
+export type EventState = Readonly<z.infer<typeof eventStateSchema>>;
 
 /** The owed events in short, for people. */
 export interface OwedEvents {
@@ -80,7 +69,11 @@ export function notePosted(state: EventState, id: string): EventState {
 }
 
 /** Notes that an owed event did not get through. A longer outage changes nothing, so that it costs no writes. */
-export function noteFailing(state: EventState, id: string, { since, reason }: FailingEvent): EventState {
+export function noteFailing(
+  state: EventState,
+  id: string,
+  { since, reason }: NonNullable<EventState['failing']>[string],
+): EventState {
   const known = state.failing?.[id];
   if (known?.reason === reason) return state;
   return { ...state, failing: { ...state.failing, [id]: { since: known?.since ?? since, reason } } };
@@ -99,28 +92,4 @@ export function sumOwed(state: EventState | undefined, job: Job): OwedEvents | n
   if (first === undefined) return null;
   const reason = owed.map(({ id }) => state?.failing?.[id]?.reason).find((one) => one !== undefined) ?? null;
   return { count: owed.length, since: first.time, reason };
-}
-
-/** Two records of the same job, of unknown order: what either owes is owed. */
-export function joinEvents(a: EventState | undefined, b: EventState | undefined): EventState | undefined {
-  return mergeEvents(a, NO_EVENTS, b);
-}
-
-/** Applies our changes from `before` to `after` to what another worker has written since. */
-export function mergeEvents(
-  now: EventState | undefined,
-  before: EventState | undefined,
-  after: EventState | undefined,
-): EventState | undefined {
-  if (now === undefined || after === undefined) return after ?? now;
-  const owed = mergeRecords(now.owed, before?.owed ?? {}, after.owed, (_theirs, _base, ours) => ours);
-  const failing = mergeRecords(now.failing ?? {}, before?.failing ?? {}, after.failing ?? {}, (_, __, ours) => ours);
-  const left = Object.entries(failing).filter(([id]) => owed[id] !== undefined);
-  return {
-    noted: mergeRecords(now.noted, before?.noted ?? {}, after.noted, (theirs = 0, _, ours = 0) =>
-      Math.max(theirs, ours),
-    ),
-    owed,
-    ...(left.length > 0 ? { failing: Object.fromEntries(left) } : {}),
-  };
 }

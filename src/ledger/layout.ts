@@ -20,7 +20,7 @@
  *     _flowdrop/sealing/<dataset>/session=2026-11-19/rev=1/...        only while a date is being sealed
  *     _flowdrop/sealing/<dataset>/set-aside/session=2026-11-19/rev=1/<hash>/...   a failed decision, for the operator
  *     _flowdrop/doctor/...                                            only while `flowdrop doctor` tests its rights
- *     _flowdrop/alerts/<job>.json                                     alerts that were sent, and what is still open
+ *     _flowdrop/alerts/<job>/v<N>.json                                alerts that were sent, and what is still open
  *     _flowdrop/reports/<job>/session=2026-11-19/<report>/receipt.json
  *     _flowdrop/reports/<job>/session=2026-11-19/<report>/claim=1.json    the receipt of the first process that mailed
  *     _flowdrop/reports/<job>/session=2026-11-19/<report>/rev=1/report.html, report.eml, report.json    the mailed report
@@ -111,17 +111,8 @@ export function acceptedPrefix(dataset: string): string {
 }
 
 /** The field ids of a dataset's columns: each version adds columns to the one before. */
-export function fieldsKey(dataset: string, version: number): string {
-  return `${fieldsPrefix(dataset)}${version}.json`;
-}
-
 export function fieldsPrefix(dataset: string): string {
   return `${recordsPrefix(dataset)}fields/v`;
-}
-
-export function parseFieldsVersion(dataset: string, key: string): number | undefined {
-  const version = matchBelow(fieldsPrefix(dataset), key, /^(?<version>[1-9]\d{0,5})\.json$/)?.['version'];
-  return version === undefined ? undefined : Number(version);
 }
 
 /** The folder of a dataset's Iceberg table: its metadata, no rows. */
@@ -148,15 +139,11 @@ export function tableVersionsPrefix(dataset: string): string {
   return `${tableMetadataPrefix(dataset)}v`;
 }
 
-export function parseTableVersion(dataset: string, key: string): number | undefined {
-  const groups = matchBelow(tableVersionsPrefix(dataset), key, /^(?<version>[1-9]\d{0,8})\.metadata\.json$/);
-  return groups === undefined ? undefined : Number(groups['version']);
-}
-
 /** The dataset of a version of a table's metadata; `undefined` for any other object. */
 export function parseTableDataset(key: string): string | undefined {
   const [, dataset] = /^([^/]+)\//.exec(key.startsWith(RECORDS_PREFIX) ? key.slice(RECORDS_PREFIX.length) : '') ?? [];
-  return dataset !== undefined && parseTableVersion(dataset, key) !== undefined ? dataset : undefined;
+  if (dataset === undefined || !key.startsWith(tableVersionsPrefix(dataset))) return undefined;
+  return /^[1-9]\d{0,8}\.metadata\.json$/.test(key.slice(tableVersionsPrefix(dataset).length)) ? dataset : undefined;
 }
 
 export function tableHintKey(dataset: string): string {
@@ -185,7 +172,7 @@ export function parseDatasetKey(
   | { readonly kind: 'condition' | 'fields' | 'table' }
   | undefined {
   if (key === conditionKey(dataset)) return { kind: 'condition' };
-  if (parseFieldsVersion(dataset, key) !== undefined) return { kind: 'fields' };
+  if (matchBelow(fieldsPrefix(dataset), key, /^[1-9]\d{0,8}\.json$/)) return { kind: 'fields' };
   if (key.startsWith(tablePrefix(dataset))) return { kind: 'table' };
   const accepted = matchBelow(acceptedPrefix(dataset), key, /^(?<date>\d{4}-\d{2}-\d{2})\.json$/);
   if (accepted) return { kind: 'accepted', date: accepted['date'] ?? '' };
@@ -294,7 +281,7 @@ export function parseReportCopyKey(
   return { date, report, revision: Number(revision), filename };
 }
 
-/** The operator alerts of a job that were sent. */
-export function alertsKey(job: string): string {
-  return `${RECORDS_PREFIX}alerts/${job}.json`;
+/** Versions of what operators and receivers of a job were told. */
+export function alertsPrefix(job: string): string {
+  return `${RECORDS_PREFIX}alerts/${job}/v`;
 }

@@ -202,7 +202,7 @@ interface StoreReading extends Pick<JobStatus, 'store' | 'dates' | 'reports' | '
 }
 
 async function readStore(
-  { openStore, stateDir }: StatusDeps,
+  { openStore }: StatusDeps,
   job: Job,
   known: KnownDates | undefined,
   { lookback, ...options }: StatusOptions & { readonly lookback: LookbackRange },
@@ -210,11 +210,10 @@ async function readStore(
   const store = await openStore(job.drop.to, { objects: job.drop.s3 });
   try {
     const { dataset } = job.drop;
-    const path = new JobState(stateDir, job.name).alerts;
     const [{ entries, fault, since }, reports, owed] = await Promise.all([
       readConditions(store, dataset, options),
       listArchive(store, job.name, MAX_REPORTS),
-      readOwedEvents({ store, path }, job),
+      readOwedEvents(store, job),
     ]);
     const sealed = await readSealedFacts(store, dataset, entries, since);
     const conditions = joinConditions({ sealed, entries, known, since }, lookback);

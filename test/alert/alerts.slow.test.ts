@@ -13,7 +13,7 @@ import type { AlertPayload } from '../../src/alert/webhook-payload.ts';
 import { Fault } from '../../src/core/errors.ts';
 import type { Job } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import { alertsKey, conditionKey } from '../../src/ledger/layout.ts';
+import { alertsPrefix, conditionKey } from '../../src/ledger/layout.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { createWebhook } from '../../src/mail/webhook.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -78,6 +78,11 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
+/** The newest version of what is remembered. */
+const readMemory = async () => {
+  const newest = (await listKeys(store)).filter((key) => key.startsWith(alertsPrefix('nightly'))).length;
+  return (await readText(store, `${alertsPrefix('nightly')}${newest}.json`)) ?? '';
+};
 const posts = () => receiver.posts.slice(postsBefore);
 const documents = () => posts().map(({ body }) => JSON.parse(body) as AlertPayload);
 const mails = async () =>
@@ -98,11 +103,11 @@ function createContext(changes: Partial<AlertContext> = {}): AlertContext {
 }
 
 describe('a cause', () => {
-  it('that nobody has costs one read of the store, and no connection', async () => {
+  it('that nobody has costs one listing of the store, and no connection', async () => {
     const counting = faultStore(store);
     const openMailer = () => Promise.reject(new RangeError('there is nothing to mail'));
     await sendAlerts(createContext({ store: counting, openMailer }), both, sealed);
-    expect(counting.calls).toEqual([`get ${alertsKey('nightly')}`]);
+    expect(counting.calls).toEqual([`list ${alertsPrefix('nightly')}`]);
     expect(await listKeys(store)).toEqual([]);
     expect(posts()).toEqual([]);
   });
@@ -172,7 +177,7 @@ describe('a cause', () => {
   });
 
   it('is sent although its memory is damaged', async () => {
-    await store.put(alertsKey('nightly'), { bytes: Buffer.from('{"version": 9') });
+    await store.put(`${alertsPrefix('nightly')}1.json`, { bytes: Buffer.from('{"version": 9') });
     await sendAlerts(createContext(), both, missing);
     await sendAlerts(createContext(), both, missing);
     expect(await mails()).toHaveLength(2);
@@ -181,7 +186,7 @@ describe('a cause', () => {
   it('is kept with who was sent it when, in the shape that the documentation gives', async () => {
     await sendAlerts(createContext(), both, missing);
     const at = new Date(clock.now()).toISOString();
-    expect(JSON.parse((await readText(store, '_flowdrop/alerts/nightly.json')) ?? '')).toEqual({
+    expect(JSON.parse(await readMemory())).toEqual({
       version: 1,
       job: 'nightly',
       alerts: {
@@ -331,7 +336,7 @@ describe('an alert', () => {
       both,
       createOutcome({ result: undefined, deliveries: undefined, failure }),
     );
-    const all = JSON.stringify([await mails(), documents(), await readText(store, alertsKey('nightly'))]);
+    const all = JSON.stringify([await mails(), documents(), await readMemory()]);
     expect(all).toContain('[secret]');
     expect(all).not.toContain('cus_4711');
   });

@@ -120,7 +120,7 @@ describe('a run', () => {
       ...receiver.posts.slice(postsBefore).map(({ body }) => body),
     ].join();
     for (const secret of [WRONG_KEY, HOOK_PATH, WEBHOOK_SECRET]) expect(all).not.toContain(secret);
-    expect(files).toContain('drops/_flowdrop/alerts/nightly.json');
+    expect(files).toContain('drops/_flowdrop/alerts/nightly/v1.json');
   });
 
   it('that is killed when a post has left, before it is noted, is followed by one that repeats it under its identity', async () => {

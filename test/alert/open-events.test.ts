@@ -1,10 +1,9 @@
-/** Owed events when two workers change one record. Whole runs: `events.slow.test.ts`. */
+/** What is owed of a job's events. Whole runs: `events.slow.test.ts`. */
 import { expect, it } from 'vitest';
 import { buildLossEvent } from '../../src/alert/cloud-event.ts';
 import {
   isNews,
   listOwed,
-  mergeEvents,
   NO_EVENTS,
   noteEvents,
   noteFailing,
@@ -24,28 +23,11 @@ const b = lossOf('2026-11-06', '2026-11-21T05:00:00.000Z');
 const note = (state: typeof NO_EVENTS, { happening, event }: typeof a) =>
   noteEvents(state, [happening], [event], EVENT_TYPES);
 
-it('an event that the other worker noted meanwhile stays owed, and one that we posted does not', () => {
-  const before = note(NO_EVENTS, a);
-  const ours = notePosted(before, a.event.id);
-  const merged = mergeEvents(note(before, b), before, ours);
-  expect(Object.keys(merged?.owed ?? {})).toEqual([b.event.id]);
-  expect([a, b].map(({ happening }) => merged && isNews(merged, happening))).toEqual([false, false]);
-});
-
-it('an event that the other worker posted is not owed again', () => {
-  const before = note(NO_EVENTS, a);
-  const merged = mergeEvents(notePosted(before, a.event.id), before, note(before, b));
-  expect(Object.keys(merged?.owed ?? {})).toEqual([b.event.id]);
-});
-
-it('a later revision that one worker noted is not forgotten by the other', () => {
-  const at = (revision: number) => noteEvents(NO_EVENTS, [{ subject: 'drop/2026-11-20', revision }], [], EVENT_TYPES);
-  for (const [now, ours] of [
-    [2, 3],
-    [3, 2],
-  ] as const) {
-    expect(mergeEvents(at(now), at(1), at(ours))?.noted).toEqual({ 'drop/2026-11-20': 3 });
-  }
+it('a noted event is owed until it is posted, and is no news then', () => {
+  const owed = note(note(NO_EVENTS, a), b);
+  const left = notePosted(owed, a.event.id);
+  expect(Object.keys(left.owed)).toEqual([b.event.id]);
+  expect([a, b].map(({ happening }) => isNews(left, happening))).toEqual([false, false]);
 });
 
 it('owed events are posted in the order in which they happened, and only those that the job chose', () => {
@@ -62,8 +44,5 @@ it('what does not get through is summed up with its reason, which a longer outag
   const failing = noteFailing(owed, a.event.id, { since: '2026-11-21T06:00:00.000Z', reason: 'HTTP 500' });
   expect(sumOwed(failing, job)).toEqual({ count: 2, since: a.event.time, reason: 'HTTP 500' });
   expect(noteFailing(failing, a.event.id, { since: '2026-11-22T06:00:00.000Z', reason: 'HTTP 500' })).toBe(failing);
-  // The other worker posted it meanwhile.
-  const merged = mergeEvents(notePosted(owed, a.event.id), owed, failing);
-  expect(merged && sumOwed(merged, job)).toEqual({ count: 1, since: b.event.time, reason: null });
   expect(sumOwed(notePosted(notePosted(failing, a.event.id), b.event.id), job)).toBeNull();
 });

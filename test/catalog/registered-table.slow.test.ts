@@ -11,10 +11,11 @@ import { openRestCatalog } from '../../src/catalog/rest-catalog.ts';
 import type { JobCatalog } from '../../src/job/job.ts';
 import { commitTable } from '../../src/ledger/iceberg/commit-table.ts';
 import { rebuildTable } from '../../src/ledger/iceberg/rebuild-table.ts';
-import { KEPT_VERSIONS, locateTable, readTable, writeTableVersion } from '../../src/ledger/iceberg/table-log.ts';
+import { locateTable, openTableLog, readTable } from '../../src/ledger/iceberg/table-log.ts';
 import type { TableMetadata } from '../../src/ledger/iceberg/table-metadata.ts';
 import { manifestKey, tableMetadataPrefix, tableVersionKey } from '../../src/ledger/layout.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
+import { KEPT_VERSIONS } from '../../src/store/document.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type Finished, flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
@@ -240,10 +241,10 @@ describe('a table in a catalog', () => {
     await seal(day(2));
     await update();
     for (let number = 3; number <= 20; number += 1) await seal(day(number));
-    const { version = 0, metadata } = (await readTable(store, DATASET)) ?? {};
-    if (!metadata) throw new Error('there is no table');
-    for (let more = 1; more <= KEPT_VERSIONS; more += 1)
-      await writeTableVersion(store, DATASET, { version: version + more, metadata });
+    const log = openTableLog(store, DATASET);
+    const { value } = await log.read();
+    if (!value) throw new Error('there is no table');
+    for (let more = 1; more <= KEPT_VERSIONS; more += 1) await log.replace(value);
     // What it was given is still there, although that version of the store is not.
     expect(await store.get(tableVersionKey(DATASET, 1))).toBeUndefined();
     expect((await load(target.namespace))?.snapshots).toHaveLength(1);

@@ -17,7 +17,7 @@ import { sealDegraded } from '../../src/export/degraded.ts';
 import { draftStaged } from '../../src/export/draft-file.ts';
 import { type SealInput, type SealResult, sealDate } from '../../src/export/seal-date.ts';
 import type { SqlJob } from '../../src/job/job.ts';
-import { dropKey, fieldsKey, historyKey, manifestKey } from '../../src/ledger/layout.ts';
+import { dropKey, fieldsPrefix, historyKey, manifestKey } from '../../src/ledger/layout.ts';
 import { hashManifest } from '../../src/ledger/manifest.ts';
 import { readManifest } from '../../src/ledger/sealed-dates.ts';
 import { computeLookback } from '../../src/plan/dates.ts';
@@ -236,7 +236,7 @@ describe('a sealed date', () => {
         await expect(sealing).rejects.toMatchObject({ code: 'CHECK_FAILED', message: expect.stringMatching(says) });
         await expect(sealing).rejects.toMatchObject({ hint: expect.stringContaining('trades.yaml') });
         // Columns keep their ids, whatever becomes of the date.
-        expect(await listKeys(store)).toEqual([fieldsKey('trades', 1)]);
+        expect(await listKeys(store)).toEqual([`${fieldsPrefix('trades')}1.json`]);
         expect(await listStages(engine)).toEqual([DATE]);
       },
     );

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import { assignFieldIds } from '../../src/ledger/field-ids.ts';
-import { fieldsKey, manifestKey } from '../../src/ledger/layout.ts';
+import { fieldsPrefix, manifestKey } from '../../src/ledger/layout.ts';
 import { formatManifest, signManifest } from '../../src/ledger/manifest.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -46,8 +46,8 @@ it('a document that is lost or damaged is made again from sealed drops and older
   const files = [{ filename: 'trades.parquet', size: 1, hash: 'sha256:0' }] as const;
   const manifest = signManifest({ ...draft, schema, revision: 1, supersedes: null, files: [...files] });
   await store.put(manifestKey('trades', draft.date), { bytes: formatManifest(manifest) });
-  await store.put(fieldsKey('trades', 2), { bytes: Buffer.from('{') });
+  await store.put(`${fieldsPrefix('trades')}2.json`, { bytes: Buffer.from('{') });
   expect(await assign('iv')).toEqual({ id: 1, symbol: 2, venue: 3, iv: 4 });
-  for (const version of [1, 2, 3]) await store.remove(fieldsKey('trades', version));
+  for (const version of [1, 2, 3]) await store.remove(`${fieldsPrefix('trades')}${version}.json`);
   expect(await assign('next')).toEqual({ id: 1, venue: 3, next: 4 });
 });

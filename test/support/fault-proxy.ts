@@ -1,8 +1,8 @@
 /**
- * An HTTP proxy on loopback, before the API or an S3 server, that does to chosen requests and answers what networks, gateways
- * and overloaded servers do, so that production code needs no fault switches. `fault-plan.ts` says what to which request, `fault-answer.ts` how a broken
- * answer reads; `tcp-proxy.ts` breaks connections of any protocol by bytes. Invariant: what is in `injected` was done, and
- * everything else passes unchanged, status, end-to-end headers and body.
+ * An HTTP proxy on loopback, before the API or an S3 server, that does to chosen requests and answers what networks,
+ * gateways and overloaded servers do, so that production code needs no fault switches. `fault-plan.ts` says what to which
+ * request, `fault-answer.ts` how a broken answer reads; `tcp-proxy.ts` breaks connections of any protocol by bytes.
+ * Invariant: what is in `injected` was done, and everything else passes unchanged, status, end-to-end headers and body.
  */
 import { EventEmitter, once, setMaxListeners } from 'node:events';
 import {

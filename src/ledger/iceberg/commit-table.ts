@@ -3,19 +3,16 @@
  * overwrite, a date that is no longer sealed a delete. Invariant: the table is derived. It is committed after the
  * manifests, each snapshot once, and a commit that was killed or lost to another worker is made by the next one.
  */
-import { Fault, isFault } from '../../core/errors.ts';
+import { isFault } from '../../core/errors.ts';
 import type { Store } from '../../store/store.ts';
 import { readConditionDocument } from '../condition-file.ts';
-import { manifestKey, tablePrefix } from '../layout.ts';
+import { manifestKey } from '../layout.ts';
 import type { Manifest } from '../manifest.ts';
 import { dropKeyOf, readValidManifest } from '../sealed-dates.ts';
-import { locateTable, readHint, readTable, settleHint, writeTableVersion } from './table-log.ts';
+import { locateTable, openTableLog, readHint, settleHint } from './table-log.ts';
 import { createMetadata, listTableDates, type TableDate, type TableMetadata } from './table-metadata.ts';
 import { listTableFields } from './table-schema.ts';
 import { GrowingTable, type TableChange } from './table-snapshots.ts';
-
-/** Each is lost to another worker that commits at the same moment. */
-const MAX_TRIES = 20;
 
 export interface TableCommit {
   /** The version that is in the store now; 0 without a table. */
@@ -28,28 +25,21 @@ export interface TableCommit {
 
 /**
  * Costs a listing and three reads when there is nothing to do. The dates are those of `condition.json`, so call it after
- * that is written. @throws StoreFault; Fault `TABLE_DAMAGED`, `TABLE_BUSY`
+ * that is written. @throws StoreFault; Fault `TABLE_DAMAGED`, `DOCUMENT_BUSY`
  */
 export async function commitTable(store: Store, dataset: string, nowMs: number): Promise<TableCommit> {
   const unfit = new Map<string, string>();
-  for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-    const found = await readTable(store, dataset);
-    const changes = await findChanges(store, dataset, found?.metadata, nowMs);
-    if (changes.length === 0) {
-      if (found && (await readHint(store, dataset)) !== found.version) await settleHint(store, dataset, found.version);
-      return { version: found?.version ?? 0, dates: [], unfit };
-    }
-    const grown = await growTable(store, dataset, found?.metadata, changes);
+  let dates: readonly string[] = [];
+  const { version } = await openTableLog(store, dataset).update(async (before) => {
+    const grown = await growTable(store, dataset, before, await findChanges(store, dataset, before, nowMs));
     for (const [date, reason] of grown.unfit) unfit.set(date, reason);
-    if (grown.dates.length === 0 || grown.metadata === undefined)
-      return { version: found?.version ?? 0, dates: [], unfit };
-    const version = (found?.version ?? 0) + 1;
-    if (await writeTableVersion(store, dataset, { version, metadata: grown.metadata }))
-      return { version, dates: grown.dates, unfit };
-  }
-  throw new Fault('TABLE_BUSY', `${store.url}/${tablePrefix(dataset)}: other workers keep committing`, {
-    hint: 'The drops are sealed; the next run commits them to the table.',
+    dates = grown.dates;
+    return dates.length === 0 ? undefined : grown.metadata;
   });
+  // Needed also when nothing is committed: a worker may have been killed between the two.
+  if (version > 0 && (dates.length > 0 || (await readHint(store, dataset)) !== version))
+    await settleHint(store, dataset, version);
+  return { version, dates, unfit };
 }
 
 export interface GrownTable {

@@ -3,7 +3,6 @@
  * which they were sealed, as the next version. Needed when metadata was lost or damaged, or when a directory store was
  * moved to another path. Drops and manifests are only read.
  */
-import { Fault } from '../../core/errors.ts';
 import type { Store } from '../../store/store.ts';
 import {
   dropKey,
@@ -17,7 +16,7 @@ import {
 import { type Manifest, readSigned } from '../manifest.ts';
 import { listSealedDates, readValidManifest } from '../sealed-dates.ts';
 import { growTable } from './commit-table.ts';
-import { keyOf, listTableVersions, writeTableVersion } from './table-log.ts';
+import { keyOf, openTableLog, settleHint } from './table-log.ts';
 import { readManifestList, type TableChange } from './table-snapshots.ts';
 
 /** A commit that is under way has files that nothing names yet; none takes a day. */
@@ -33,7 +32,7 @@ export interface RebuiltTable {
   readonly removed: number;
 }
 
-/** @throws StoreFault; Fault `TABLE_BUSY` */
+/** @throws StoreFault; Fault `DOCUMENT_BUSY` */
 export async function rebuildTable(store: Store, dataset: string, nowMs: number): Promise<RebuiltTable> {
   const left = new Map<string, string>();
   const changes: { readonly manifest: Manifest; readonly change: TableChange }[] = [];
@@ -62,12 +61,8 @@ export async function rebuildTable(store: Store, dataset: string, nowMs: number)
   );
   for (const [date, reason] of grown.unfit) left.set(date, reason);
   if (grown.metadata === undefined) return { version: 0, snapshots: 0, left, removed: 0 };
-  const version = ((await listTableVersions(store, dataset)).at(-1) ?? 0) + 1;
-  if (!(await writeTableVersion(store, dataset, { version, metadata: grown.metadata }))) {
-    throw new Fault('TABLE_BUSY', `another worker has just committed to the table of ${store.url}/${dataset}`, {
-      hint: 'Repeat the command when no run of the job is active.',
-    });
-  }
+  const version = await openTableLog(store, dataset).replace(grown.metadata);
+  await settleHint(store, dataset, version);
   const removed = await removeUnnamed(store, dataset, grown.metadata, nowMs);
   return { version, snapshots: grown.metadata.snapshots.length, left, removed };
 }

@@ -1,29 +1,11 @@
-/**
- * The versions of a table's metadata in the store. Invariant: a version is written once (the store decides who writes
- * it), the newest is the one with the highest number, and `version-hint.text` follows.
- */
+/** The versions of a table's metadata in the store, as a `Document`; `version-hint.text` follows the newest. */
 import { isFault } from '../../core/errors.ts';
+import { Document } from '../../store/document.ts';
 import { RECORDS_PREFIX } from '../../store/key-kind.ts';
 import type { Store } from '../../store/store.ts';
-import {
-  parseTableDataset,
-  parseTableVersion,
-  tableHintKey,
-  tablePrefix,
-  tableVersionKey,
-  tableVersionsPrefix,
-} from '../layout.ts';
+import { parseTableDataset, tableHintKey, tablePrefix, tableVersionsPrefix } from '../layout.ts';
 import { damagedTable } from './table-avro.ts';
 import { formatMetadata, parseMetadata, type TableMetadata } from './table-metadata.ts';
-
-/**
- * Older ones are removed after a commit: a slow reader may still be at one of these while a backfill seals date after date.
- * Iceberg's own default (`write.metadata.previous-versions-max`, https://iceberg.apache.org/docs/latest/configuration/).
- */
-export const KEPT_VERSIONS = 100;
-
-/** Of reading the newest version. */
-const MAX_TRIES = 10;
 
 /** Of writing the hint. */
 const MAX_HINTS = 3;
@@ -59,49 +41,19 @@ export async function listTables(store: Store): Promise<readonly string[]> {
   return [...datasets].sort();
 }
 
-/** Numbers of the versions, ascending. */
-export async function listTableVersions(store: Store, dataset: string): Promise<readonly number[]> {
-  const versions: number[] = [];
-  for await (const { key } of store.list(tableVersionsPrefix(dataset))) {
-    const version = parseTableVersion(dataset, key);
-    if (version !== undefined) versions.push(version);
-  }
-  return versions.sort((a, b) => a - b);
+export function openTableLog(store: Store, dataset: string): Document<TableMetadata> {
+  return new Document(store, {
+    prefix: tableVersionsPrefix(dataset),
+    suffix: '.metadata.json',
+    parse: parseMetadata,
+    format: formatMetadata,
+  });
 }
 
 /** The newest version, or `undefined` if there is no table. @throws Fault `TABLE_DAMAGED` */
 export async function readTable(store: Store, dataset: string): Promise<TableVersion | undefined> {
-  for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-    const version = (await listTableVersions(store, dataset)).at(-1);
-    if (version === undefined) return undefined;
-    const key = tableVersionKey(dataset, version);
-    const bytes = await store.get(key);
-    // Removed since it was listed: then there are newer ones.
-    if (bytes !== undefined) return { version, metadata: parseMetadata(bytes, `${store.url}/${key}`) };
-  }
-  throw damagedTable(`${store.url}/${tableVersionsPrefix(dataset)}*: the newest version is listed but cannot be read`);
-}
-
-/**
- * Writes a version. @returns whether it is ours: another worker may have written it first, or have gone on so far that
- * an old number was free again
- */
-export async function writeTableVersion(
-  store: Store,
-  dataset: string,
-  { version, metadata }: TableVersion,
-): Promise<boolean> {
-  const key = tableVersionKey(dataset, version);
-  if (!(await store.putIfAbsent(key, formatMetadata(metadata), { contentType: 'application/json' }))) return false;
-  const versions = await listTableVersions(store, dataset);
-  const newest = versions.at(-1) ?? version;
-  if (newest - version >= KEPT_VERSIONS) {
-    await store.remove(key);
-    return false;
-  }
-  await settleHint(store, dataset, newest);
-  for (const old of versions) if (newest - old >= KEPT_VERSIONS) await store.remove(tableVersionKey(dataset, old));
-  return true;
+  const { version, value } = await openTableLog(store, dataset).read();
+  return value && { version, metadata: value };
 }
 
 /** Number in `version-hint.text`, by which some readers find the newest version. */
@@ -111,14 +63,13 @@ export async function readHint(store: Store, dataset: string): Promise<number | 
 }
 
 /**
- * Lets the hint name the newest version. Needed also when nothing is committed: a worker may have been killed between
- * the two. Whoever writes it looks again afterwards, so the last one writes the newest.
+ * Lets the hint name the newest version. Whoever writes it looks again afterwards, so the last one writes the newest.
  */
 export async function settleHint(store: Store, dataset: string, known: number): Promise<void> {
   let newest = known;
   for (let hints = 1; hints <= MAX_HINTS; hints += 1) {
     const isWritten = await writeHint(store, dataset, newest, hints === MAX_HINTS);
-    const latest = (await listTableVersions(store, dataset)).at(-1) ?? newest;
+    const latest = (await openTableLog(store, dataset).listVersions()).at(-1) ?? newest;
     if (isWritten && latest === newest) return;
     newest = latest;
   }

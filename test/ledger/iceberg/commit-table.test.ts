@@ -11,13 +11,7 @@ import type { Engine } from '../../../src/engine/engine.ts';
 import { auditTable } from '../../../src/ledger/iceberg/audit-table.ts';
 import { commitTable } from '../../../src/ledger/iceberg/commit-table.ts';
 import { rebuildTable } from '../../../src/ledger/iceberg/rebuild-table.ts';
-import {
-  KEPT_VERSIONS,
-  keyOf,
-  listTableVersions,
-  readTable,
-  writeTableVersion,
-} from '../../../src/ledger/iceberg/table-log.ts';
+import { keyOf, openTableLog, readTable } from '../../../src/ledger/iceberg/table-log.ts';
 import { listTableDates } from '../../../src/ledger/iceberg/table-metadata.ts';
 import {
   dropsPrefix,
@@ -28,6 +22,7 @@ import {
   tableVersionKey,
 } from '../../../src/ledger/layout.ts';
 import { openDirectoryStore } from '../../../src/store/directory.ts';
+import { KEPT_VERSIONS } from '../../../src/store/document.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { at, faultStore, wait } from '../../support/fault-store.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
@@ -215,10 +210,10 @@ describe('two workers', () => {
     const others = async () => {
       await seal({ date: MONDAY, rows: 21 });
       await commit();
-      const { version = 0, metadata } = (await readTable(store, DATASET)) ?? {};
-      if (!metadata) throw new Error('there is no table');
-      for (let more = 1; more <= KEPT_VERSIONS; more += 1)
-        await writeTableVersion(store, DATASET, { version: version + more, metadata });
+      const log = openTableLog(store, DATASET);
+      const { value } = await log.read();
+      if (!value) throw new Error('there is no table');
+      for (let more = 1; more <= KEPT_VERSIONS; more += 1) await log.replace(value);
     };
     const asleep = faultStore(store, at(/^putIfAbsent .*\.metadata\.json$/, wait(others), 1));
     await seal({ date: TUESDAY, rows: 50 });
@@ -227,7 +222,7 @@ describe('two workers', () => {
       [MONDAY]: expected(21, 2),
       [TUESDAY]: expected(50, 1),
     });
-    expect((await listTableVersions(store, DATASET)).length).toBeLessThanOrEqual(KEPT_VERSIONS);
+    expect((await openTableLog(store, DATASET).listVersions()).length).toBeLessThanOrEqual(KEPT_VERSIONS);
     expect((await auditTable(store, DATASET, new Map())).findings).toEqual([]);
   });
 });

@@ -47,7 +47,7 @@ async function sealAndCommit(
     return (await commitTable(dying, DATASET, Date.now())).dates;
   } catch (error) {
     // The other worker was just at the same date, or wrote the conditions at the same moment.
-    const isOther = isFault(error) && ['SEALING_BROKEN', 'MANIFEST_INVALID', 'TABLE_BUSY'].includes(error.code);
+    const isOther = isFault(error) && ['SEALING_BROKEN', 'MANIFEST_INVALID', 'DOCUMENT_BUSY'].includes(error.code);
     const isExpected = error instanceof Died || isOther;
     if (!isExpected && !String(error).includes('condition.json failed: the file has different bytes')) throw error;
     return [];

@@ -1,0 +1,133 @@
+/**
+ * One document of a store that several workers change. Its newest version is the object with the highest number below a
+ * prefix; a change reads it and writes the next number, which only one worker can create. On a store whose `putIfAbsent`
+ * is real (a run opens no other), this guarantees:
+ * - two writers: both changes are in the document, the second upon the first
+ * - a kill at any step: the document is as before the change, or as after it
+ * - an answer that is late or lost: the change is made, or made once more upon itself; so it must say what shall be
+ * - a number that is free again, because its version was removed long ago, is not taken for a new one
+ * It does not order changes of different documents, and keeps only the newest versions.
+ */
+import { Fault } from '../core/errors.ts';
+import type { Store } from './store.ts';
+
+/** Each is lost to another worker that changes the document at the same moment. */
+const MAX_TRIES = 20;
+
+/**
+ * Kept for readers that are slow, and writers that were asleep.
+ * Iceberg's default (`write.metadata.previous-versions-max`, https://iceberg.apache.org/docs/latest/configuration/).
+ */
+export const KEPT_VERSIONS = 100;
+
+export interface DocumentKind<T> {
+  /** Keys are this, the number, and `suffix`. */
+  readonly prefix: string;
+  readonly suffix: string;
+  /** @returns `undefined` for a damaged text, which then counts as none @throws Fault where it must not */
+  parse(bytes: Uint8Array, where: string): T | undefined;
+  format(value: T): Uint8Array;
+}
+
+export interface DocumentVersion<T> {
+  /** 0 before the first. */
+  readonly version: number;
+  readonly value: T | undefined;
+}
+
+export class Document<T> {
+  readonly #store: Store;
+  readonly #kind: DocumentKind<T>;
+
+  constructor(store: Store, kind: DocumentKind<T>) {
+    this.#store = store;
+    this.#kind = kind;
+  }
+
+  keyOf(version: number): string {
+    return `${this.#kind.prefix}${version}${this.#kind.suffix}`;
+  }
+
+  /** Numbers of the versions in the store, ascending. */
+  async listVersions(): Promise<readonly number[]> {
+    const { prefix, suffix } = this.#kind;
+    const versions: number[] = [];
+    for await (const { key } of this.#store.list(prefix)) {
+      const number = key.slice(prefix.length, key.length - suffix.length);
+      if (key.endsWith(suffix) && /^[1-9]\d{0,8}$/.test(number)) versions.push(Number(number));
+    }
+    return versions.sort((a, b) => a - b);
+  }
+
+  /** Costs a listing and a read. @throws StoreFault; Fault `DOCUMENT_BUSY`, and of `parse` */
+  async read(): Promise<DocumentVersion<T>> {
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+      const version = (await this.listVersions()).at(-1);
+      if (version === undefined) return { version: 0, value: undefined };
+      const bytes = await this.#store.get(this.keyOf(version));
+      // Removed since it was listed: then there are newer ones.
+      if (bytes !== undefined) return { version, value: this.#parse(version, bytes) };
+    }
+    throw this.#busy();
+  }
+
+  /** One version; `undefined` if it is gone or damaged. */
+  async readVersion(version: number): Promise<T | undefined> {
+    const bytes = await this.#store.get(this.keyOf(version));
+    return bytes && this.#parse(version, bytes);
+  }
+
+  /**
+   * Makes a change, again and again until no other worker comes in between. Nothing is written if it changes nothing.
+   * @param change of the newest value (`undefined`: there is none); returns `undefined` for no change
+   * @throws StoreFault; Fault `DOCUMENT_BUSY`, and of `parse` and `change`
+   */
+  async update(change: (before: T | undefined) => T | undefined | Promise<T | undefined>): Promise<DocumentVersion<T>> {
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+      const before = await this.read();
+      const value = await change(before.value);
+      if (value === undefined || this.#isSame(value, before.value)) return before;
+      const after = { version: before.version + 1, value };
+      if (await this.#write(after)) return after;
+    }
+    throw this.#busy();
+  }
+
+  /** Writes this as the newest version, whatever is there. @throws StoreFault; Fault `DOCUMENT_BUSY` */
+  async replace(value: T): Promise<number> {
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+      const version = ((await this.listVersions()).at(-1) ?? 0) + 1;
+      if (await this.#write({ version, value })) return version;
+    }
+    throw this.#busy();
+  }
+
+  async #write({ version, value }: { readonly version: number; readonly value: T }): Promise<boolean> {
+    const key = this.keyOf(version);
+    const bytes = this.#kind.format(value);
+    if (!(await this.#store.putIfAbsent(key, bytes, { contentType: 'application/json' }))) return false;
+    const versions = await this.listVersions();
+    const newest = versions.at(-1) ?? version;
+    if (newest - version >= KEPT_VERSIONS) {
+      await this.#store.remove(key);
+      return false;
+    }
+    for (const old of versions) if (newest - old >= KEPT_VERSIONS) await this.#store.remove(this.keyOf(old));
+    return true;
+  }
+
+  #isSame(value: T, before: T | undefined): boolean {
+    const { format } = this.#kind;
+    return before !== undefined && Buffer.compare(format(value), format(before)) === 0;
+  }
+
+  #parse(version: number, bytes: Uint8Array): T | undefined {
+    return this.#kind.parse(bytes, `${this.#store.url}/${this.keyOf(version)}`);
+  }
+
+  #busy(): Fault {
+    return new Fault('DOCUMENT_BUSY', `${this.#store.url}/${this.#kind.prefix}*: other workers keep changing it`, {
+      hint: 'Nothing is lost: run the same command again.',
+    });
+  }
+}
