@@ -98,8 +98,11 @@ function printNames(): void {
   const spreads = sum([...texts.values()].map((text) => [...text.matchAll(/\.\.\.\([^()]*\? \{\} : \{/g)].length));
   const conditional = sum([...texts.values()].map((text) => [...text.matchAll(/\? \{[^{}]*\} : \{\}\)/g)].length));
   console.log(`conditional spreads: ${spreads + conditional}`);
-  const bags = types.filter(({ name }) => /(Deps|Parts|Options)$/.test(name)).length;
-  console.log(`exported bags (Deps, Parts, Options): ${bags}\n`);
+  const count = (pattern: RegExp) => sum([...texts.values()].map((text) => [...text.matchAll(pattern)].length));
+  const bags = count(/^(?:export )?(?:interface|type) \w*(?:Deps|Context|Options|Input|Parts|Facts)\b/gm);
+  console.log(`types named Deps, Context, Options, Input, Parts or Facts: ${bags}`);
+  console.log(`interfaces: ${count(/^(?:export )?interface /gm)}, of a schema: ${count(/z\.infer</g)} types`);
+  console.log(`catch blocks: ${count(/\} catch\b/g)}, .catch calls: ${count(/\.catch\(/g)}\n`);
 }
 
 function printImporters(): void {

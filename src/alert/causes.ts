@@ -98,7 +98,7 @@ function listFailures(facts: RunFacts): readonly Cause[] {
     if (API_DOWN_CODES.has(code)) causes.push(createCause(facts, 'run-failed', code, { code, said, hint }));
     else causes.push(createCause(facts, 'date-failed', `${date}/${code}`, { date, code, said, hint }));
   }
-  const conflict = result?.clocks?.conflict ?? null;
+  const conflict = result?.clocks.conflict ?? null;
   // Dates held back by a clock conflict share one cause. A date whose session end the source does not show has its own.
   if (conflict !== null)
     causes.push(createCause(facts, 'clocks-differ', '', { said: describeClocks(facts, conflict) }));
@@ -184,7 +184,7 @@ export function judgeCause(
       return condition === undefined || (condition === 'pending' && !failsOtherwise) ? 'open' : 'over';
     }
     case 'clocks-differ':
-      return facts.result?.clocks?.conflict === null ? 'recovered' : 'open';
+      return facts.result?.clocks.conflict === null ? 'recovered' : 'open';
     case 'date-held':
     case 'date-missing':
     case 'gap-expires-soon':

@@ -25,10 +25,6 @@ interface OpenTablesContext {
   openDrops(dataset: string): Promise<DatasetDrops>;
 }
 
-/** Summaries without these columns count other records: see `seal/summary.ts`. */
-const SUMMARY_MARKS: readonly string[] = ['recorded_trades', 'unpriced_trades'];
-const OLD_SUMMARY = 'a date has a summary from an earlier version, which counted different records: query its trades';
-
 /** @throws Fault `ARCHIVE_EMPTY`, `NO_TRADES`, `NO_SUMMARY`, `DATASET_UNCLEAR` (usage), StoreFault, EngineFault */
 export async function openTables(
   tables: readonly ArchiveTable[],
@@ -115,11 +111,7 @@ export class OpenTable {
       return summary === undefined ? [] : [{ date: manifest.date, filename: summary.filename }];
     });
     // The row of all symbols would double every sum.
-    const conditions = [
-      `throwIf(${SUMMARY_MARKS.map((name) => `isNull(${name})`).join(' OR ')}, '${OLD_SUMMARY}') = 0`,
-      "symbol != ''",
-    ];
-    return { name: this.name, files, columns, shown, conditions };
+    return { name: this.name, files, columns, shown, conditions: ["symbol != ''"] };
   }
 }
 
@@ -198,18 +190,16 @@ async function readSummaryColumns(
 ): Promise<readonly ArchiveColumn[]> {
   const [manifest] = newest;
   const summary = manifest && drops.summaryOf(manifest);
-  const described =
-    manifest && summary
-      ? await engine.rows<{ readonly name: string; readonly type: string }>(
-          `DESCRIBE TABLE ${files.of(drops.dataset, 'summaries').fileSql({ date: manifest.date, filename: summary.filename })}`,
-        )
-      : [];
-  if (!SUMMARY_MARKS.every((mark) => described.some(({ name }) => name === mark))) {
+  if (manifest === undefined || summary === undefined) {
     throw new Fault('NO_SUMMARY', `the drops of ${drops.dataset} have no summaries`, {
       kind: 'usage',
       hint: `Only single trades have them. Read the drops: FROM ${drops.dataset.replaceAll(/[-.]/g, '_')}.`,
     });
   }
+  const of = { date: manifest.date, filename: summary.filename };
+  const described = await engine.rows<{ readonly name: string; readonly type: string }>(
+    `DESCRIBE TABLE ${files.of(drops.dataset, 'summaries').fileSql(of)}`,
+  );
   const date = listColumns([], types);
   const rest = described.map(({ name, type }): ArchiveColumn => {
     // A summary that lacks a column must not show 0.

@@ -123,7 +123,7 @@ function describeManifest(manifest: Manifest, entry: ConditionEntry | undefined)
     quarantined: manifest.quarantine?.rows ?? 0,
     kept: manifest.kept ?? 0,
     doubts: entry?.doubts ?? [],
-    checks: (manifest.checks ?? []).map(({ check, column, passed, on_failure, found, allowed }) => {
+    checks: manifest.checks.map(({ check, column, passed, on_failure, found, allowed }) => {
       return { check, column: column ?? null, passed, on_failure, found, allowed };
     }),
     files: manifest.files.map(({ filename, size, hash }) => ({ filename, size, hash })),
@@ -131,7 +131,7 @@ function describeManifest(manifest: Manifest, entry: ConditionEntry | undefined)
     query: { sql: manifest.query.sql, entry_point: manifest.query.entry_point },
     windows: manifest.windows.slice(0, MAX_WINDOWS).map(({ window, rows: count }) => ({ window, rows: count })),
     windows_total: manifest.windows.length,
-    has_summary: typeof manifest.summary === 'string',
+    has_summary: manifest.summary !== null,
   };
 }
 

@@ -21,9 +21,9 @@ export const datedSchema = z.object({
   /** ISO instant at which the date begins to leave the lookback; null when it is sealed or never expires. */
   begins_to_expire: z.string().nullable(),
   /** What is wrong with the object in the store, in words. */
-  damage: z.string().nullish(),
-  /** Who accepted the gap, when and why; absent in documents of older versions. */
-  accepted: z.object({ by: z.string(), at: z.string(), reason: z.string() }).nullish(),
+  damage: z.string().nullable(),
+  /** Who accepted the gap, when and why. */
+  accepted: z.object({ by: z.string(), at: z.string(), reason: z.string() }).nullable(),
 });
 
 /** One job in the output of `flowdrop --json status`, which is a list of jobs. */
@@ -37,11 +37,11 @@ export const statusSchema = z
     last_success: z.string().nullable(),
     next_run: z.string().nullable(),
     /** How far the running session is staged. */
-    staged: z.object({ date: z.string(), through: z.string(), rows: z.number() }).nullish(),
+    staged: z.object({ date: z.string(), through: z.string(), rows: z.number() }).nullable(),
     /** Mailed reports in the store's archive, newest date first. */
     reports: z.array(z.object({ date: z.string(), report: z.string(), revision: z.number() })),
-    /** Events that their receivers have not accepted; absent in documents of older versions. */
-    owed_events: z.object({ count: z.number(), since: z.string(), reason: z.string().nullable() }).nullish(),
+    /** Events that their receivers have not accepted. */
+    owed_events: z.object({ count: z.number(), since: z.string(), reason: z.string().nullable() }).nullable(),
     /** Why the store could not be read, if so; `dates` is then the last known state. */
     fault: z.string().nullable(),
   })

@@ -85,7 +85,7 @@ export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }:
       good.set(file, { text, job });
       return { job, path: keptOf(file), fault: fault.message };
     } catch {
-      // The copy is of an older version, or clashes with another file, so report the fault of the file itself.
+      // The copy clashes with another file, so report the fault of the file itself.
       return fault;
     }
   };

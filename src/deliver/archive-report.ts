@@ -70,7 +70,7 @@ export async function readArchivedParts(
   for (const key of keys.sort((a, b) => Number(b === usual) - Number(a === usual))) {
     const bytes = await context.store.get(key);
     try {
-      // Our own document; if another version wrote it differently, it fails later, when a number is read.
+      // Our own document; one that lacks a number fails when that is read.
       return JSON.parse(Buffer.from(bytes ?? []).toString('utf8')) as readonly DigestPart[];
     } catch (error) {
       const reason = describeError(error);

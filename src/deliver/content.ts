@@ -202,7 +202,7 @@ async function fetchSummary(
   };
   const manifest = await readValidManifest(context.store, dataset, date, ({ message }) => leaveOut(message));
   const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
-  // Drops with their own columns, and those of older versions, have none.
+  // Drops with their own columns have none.
   if (manifest === undefined || file === undefined) return undefined;
   const path = localPath(context, dataset, `${date}-summary`);
   if (!(await fetchSealed(context, manifest, file, path))) return leaveOut('the summary does not match its manifest');

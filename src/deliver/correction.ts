@@ -40,7 +40,7 @@ function readChanges(before: FlowReport, after: FlowReport, threshold: number): 
   try {
     return listChanges(before, after, threshold);
   } catch (error) {
-    // The copy is from another version and lacks a number: it cannot be compared.
+    // The copy lacks a number: it cannot be compared.
     if (error instanceof TypeError) return undefined;
     throw error;
   }

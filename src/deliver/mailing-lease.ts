@@ -25,8 +25,6 @@ export const LEASE_MS = 120_000;
 export const RENEWAL_MS = 15_000;
 /** A process gives up its own lease this much earlier: the server may need the time to receive the end of a message. */
 const MARGIN_MS = 2 * RENEWAL_MS;
-/** Older claims named only their process, without the receipt; stores still have them for mailed dates. */
-const OLD_CLAIM = /^\s*\{"worker":"[^"]*","at":"[^"]*"\}\s*$/;
 
 const JSON_TYPE = { contentType: 'application/json' };
 
@@ -251,9 +249,8 @@ async function readClaim({ store }: TurnContext, place: ReceiptPlace, number: nu
   const { job, date, report } = place;
   const claimAt = claimKey(job, date, report, number);
   const claim = number === 0 ? undefined : await store.get(claimAt);
-  const isReceipt = claim !== undefined && !OLD_CLAIM.test(Buffer.from(claim).toString('utf8'));
-  const key = isReceipt ? claimAt : receiptKey(job, date, report);
-  const bytes = isReceipt ? claim : await store.get(key);
+  const key = claim === undefined ? receiptKey(job, date, report) : claimAt;
+  const bytes = claim ?? (await store.get(key));
   return { number, receipt: bytes && parseReceipt(bytes, { job, date, where: `${store.url}/${key}` }) };
 }
 

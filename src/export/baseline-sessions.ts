@@ -46,7 +46,6 @@ export async function compareWithBaseline(
   const most = Math.max(...checks.map(({ sessions }) => sessions));
   const past = await readPast(deps, job, day.date, most, dirname(summaryPath));
   const today = await readShape(deps.engine, day, summaryPath);
-  if (today === undefined) return [];
   return checks.map((check) => judgeBaseline(check, today, past.slice(0, check.sessions), deps.calendar));
 }
 
@@ -80,8 +79,7 @@ async function readPast(
         );
         continue;
       }
-      const shape = await readShape(engine, manifest, path);
-      if (shape !== undefined) past.push(shape);
+      past.push(await readShape(engine, manifest, path));
     }
   } finally {
     await rm(path, { force: true });

@@ -40,7 +40,7 @@ interface DraftFacts {
 }
 
 export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
-  const schema = [...facts.file.schema];
+  const { schema } = facts.file;
   return {
     manifest_version: MANIFEST_VERSION,
     job_id: job.name,

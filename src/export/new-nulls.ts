@@ -37,13 +37,13 @@ export async function findNewNulls(
   day: NullCounts & { readonly nulls: readonly { readonly column: string; readonly rows: number }[] },
   known: readonly (string | undefined)[],
 ): Promise<readonly CheckResult[]> {
-  const names = (day.statistics ?? []).map(({ column }) => column);
+  const names = day.statistics.map(({ column }) => column);
   let columns = names.filter((name) => shareOf(day, name) > MOST && !known.includes(name));
   const past: NullCounts[] = [];
   for (const date of previousSessions(day.date, REACH + 1, deps.calendar).toReversed()) {
     if (columns.length === 0 || past.length === SESSIONS) break;
     const manifest = date === day.date ? undefined : await readManifestIfValid(deps, job, date);
-    if (manifest?.statistics === undefined || manifest.rows === 0) continue;
+    if (manifest === undefined || manifest.rows === 0) continue;
     past.push(manifest);
     columns = columns.filter((name) => shareOf(manifest, name) <= WHOLE);
   }
@@ -65,7 +65,7 @@ export async function findNewNulls(
   ];
 }
 
-function shareOf({ rows, statistics = [] }: NullCounts, name: string): number {
+function shareOf({ rows, statistics }: NullCounts, name: string): number {
   return rows === 0 ? 0 : (statistics.find(({ column }) => column === name)?.nulls ?? 0) / rows;
 }
 

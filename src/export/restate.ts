@@ -144,8 +144,7 @@ function describeLack(manifest: ManifestDraft): string {
 }
 
 function describeSide(path: string, { rows, schema }: ManifestDraft): ComparedFile {
-  const times = namesOf(schema.filter(({ type }) => type.includes('TIMESTAMP')));
-  return { from: parquetFile(path), rows, columns: namesOf(schema), times };
+  return { from: parquetFile(path), rows, columns: namesOf(schema) };
 }
 
 function namesOf(schema: Manifest['schema']): readonly string[] {

@@ -290,7 +290,7 @@ async function writeDrop(
     rowLimit: input.rowLimit,
     version: deps.version,
   });
-  return { draft, checks: draft.checks ?? [] };
+  return { draft, checks: draft.checks };
 }
 
 /** Also of the rows that came from the sealed drop: nulls as the file has them, converted values as many as were counted. */

@@ -21,11 +21,11 @@ const entrySchema = z.looseObject({
   last_modified_date: z.string().nullable(),
   revision: z.number().int().nullable(),
   rows: z.number().int().nullable(),
-  /** Size of the drop in bytes, according to its manifest; absent in documents of earlier versions. */
-  size: z.number().int().nullable().optional(),
+  /** Size of the drop in bytes, according to its manifest; null for an unsealed date. */
+  size: z.number().int().nullable(),
   /** Name of the drop's file; absent for `<dataset>.parquet`. */
   filename: z.string().optional(),
-  /** Size in bytes of each file beside the drop, by name; absent for an unsealed date, and in earlier versions. */
+  /** Size in bytes of each file beside the drop, by name; absent for an unsealed date. */
   beside: z.record(z.string(), z.number().int()).optional(),
   /**
    * What is wrong with the date's files in the store, in words; only for damaged dates. Their condition is `degraded`.

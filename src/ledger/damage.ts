@@ -20,8 +20,8 @@ export interface Damage {
 
 /**
  * What is wrong with a date's files; `undefined` when nothing is.
- * @param expected sizes from an earlier reading of the manifest, unknown ones are not checked: as long as the listing shows
- *   them, nothing is asked. Absent: the manifest is read
+ * @param expected sizes from an earlier reading of the manifest: as long as the listing shows them, nothing is asked.
+ *   Absent: the manifest is read
  * @throws StoreFault
  */
 export async function findDamage(
@@ -51,14 +51,9 @@ export async function findDamage(
 }
 
 /** Whether the listing of a date matches the known sizes. */
-export function isAsExpected(
-  dataset: string,
-  { drops, beside }: SealedDate,
-  expected: KnownSizes | undefined,
-): boolean {
-  const sizeBytes = drops.get(expected?.filename ?? dropFilename(dataset));
-  if (sizeBytes === undefined || sizeBytes !== (expected?.size ?? sizeBytes)) return false;
-  return Object.entries(expected?.beside ?? {}).every(([name, size]) => beside.get(name) === size);
+export function isAsExpected(dataset: string, { drops, beside }: SealedDate, expected: KnownSizes): boolean {
+  if (drops.get(expected.filename ?? dropFilename(dataset)) !== expected.size) return false;
+  return Object.entries(expected.beside ?? {}).every(([name, size]) => beside.get(name) === size);
 }
 
 interface WrongFile {

@@ -16,7 +16,7 @@ type FoundDecision =
   /** Damaged, edited, or belonging to another place; `reason` in words. */
   | { readonly kind: 'broken'; readonly reason: string; readonly bytes: Uint8Array };
 
-/** Costs a request. A readable decision of a later version counts as whole, because its files are checked anyway. */
+/** Costs a request. */
 export async function readDecision(
   store: Store,
   dataset: string,

@@ -8,7 +8,7 @@ import type { CheckResult, Manifest } from './manifest.ts';
 const MAX_SAID = 5;
 
 /** Failed checks of a sealed date, one sentence each without a full stop; empty if all passed. */
-export function listDoubts({ checks = [] }: Pick<Manifest, 'checks'>): readonly string[] {
+export function listDoubts({ checks }: Pick<Manifest, 'checks'>): readonly string[] {
   return checks.flatMap((result) => {
     if (result.passed) return [];
     const { findings, found } = result;

@@ -42,7 +42,7 @@ async function recallIds(store: Store, dataset: string, document: Document<Field
   const ids = new Map<string, number>();
   for (const date of await listSealedDates(store, dataset)) {
     const manifest = await readValidManifest(store, dataset, date);
-    for (const { name, field_id: id } of manifest?.schema ?? []) if (id !== undefined) ids.set(name, id);
+    for (const { name, field_id: id } of manifest?.schema ?? []) ids.set(name, id);
   }
   for (const version of await document.listVersions()) {
     for (const [name, id] of (await document.readVersion(version)) ?? []) ids.set(name, id);

@@ -1,7 +1,6 @@
 /**
  * The manifest of a drop. It is written last, so a date is sealed exactly when it has one. Field names follow
  * Databento's `manifest.json` where it has them (`job_id`, `files[].filename, size, hash`). Unknown members are kept.
- * Manifests of version 1, which lack the optional members, can still be read.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
@@ -10,10 +9,8 @@ import { SEALED_CONDITIONS } from '../plan/conditions.ts';
 import { changesSchema } from '../state/row-changes.ts';
 import { MAX_REVISION } from './layout.ts';
 
-/** Version 2 added `manifest_hash`, which reveals edits, and the facts about a restatement. */
+/** The only version that is written and read. */
 export const MANIFEST_VERSION = 3;
-/** From this version on, a manifest contains its own hash. */
-const SIGNED_SINCE_VERSION = 2;
 
 const revisionSchema = z.int().positive().max(MAX_REVISION);
 
@@ -94,7 +91,7 @@ const statisticsSchema = z.looseObject({
 });
 
 export const manifestSchema = z.looseObject({
-  manifest_version: z.int().positive(),
+  manifest_version: z.literal(MANIFEST_VERSION, `this flowdrop reads version ${MANIFEST_VERSION} only`),
   job_id: z.string(),
   dataset: z.string(),
   date: z.string(),
@@ -112,7 +109,7 @@ export const manifestSchema = z.looseObject({
   rows: z.int().nonnegative(),
   /** Row count of the source when the date was sealed; null when the source could no longer be asked. */
   source_rows: z.int().nonnegative().nullable(),
-  /** What the last count at the source proved about the rows; absent without a count, and in older manifests. */
+  /** What the last count at the source proved about the rows; absent without a count. */
   recount: recountSchema.optional(),
   /** Rows left out because another row has the same trade: the row with the newest `updated_timestamp` stays. */
   duplicates: z.int().nonnegative(),
@@ -126,8 +123,8 @@ export const manifestSchema = z.looseObject({
       name: z.string(),
       type: z.string(),
       nullable: z.boolean(),
-      /** Stable in all drops of the dataset; absent in drops of version 2. */
-      field_id: z.int().positive().optional(),
+      /** Stable in all drops of the dataset. */
+      field_id: z.int().positive(),
     }),
   ),
   schema_hash: z.string(),
@@ -136,10 +133,10 @@ export const manifestSchema = z.looseObject({
   sort: z.array(z.string()),
   compression: z.string(),
   row_groups: z.int().nonnegative(),
-  /** Where each row group begins in the file, bytes; absent in manifests of earlier versions. */
-  row_group_offsets: z.array(z.int().nonnegative()).optional(),
-  /** In the order of `schema`; absent in manifests of earlier versions. */
-  statistics: z.array(statisticsSchema).optional(),
+  /** Where each row group begins in the file, bytes. */
+  row_group_offsets: z.array(z.int().nonnegative()),
+  /** In the order of `schema`. */
+  statistics: z.array(statisticsSchema),
   /** Invalid rows, stored beside the drop; absent when there are none. */
   quarantine: quarantineSchema.optional(),
   /** Values that were converted; absent when there are none. */
@@ -150,7 +147,7 @@ export const manifestSchema = z.looseObject({
    */
   nulls: z.array(nullsSchema).optional(),
   /** Results of the job's checks on these rows. */
-  checks: z.array(checkResultSchema).optional(),
+  checks: z.array(checkResultSchema),
   /** Rows that the source no longer had when an audit restated the date, and that it kept; absent when there are none. */
   kept: z.int().positive().optional(),
   /**
@@ -158,11 +155,8 @@ export const manifestSchema = z.looseObject({
    */
   held: z.string().optional(),
   /** Name of the file with the daily aggregates; null when the rows are not single trades. */
-  summary: z.string().nullable().optional(),
-  /**
-   * Name of the file with the source's counts by cell, which audits compare; absent without a count at the source, and in
-   * drops of earlier versions.
-   */
+  summary: z.string().nullable(),
+  /** Name of the file with the source's counts by cell, which audits compare; absent without a count at the source. */
   counts: z.string().optional(),
   /** The job's condition `where`: the drop has only rows that meet it. Absent without one. */
   filter: z.string().optional(),
@@ -184,7 +178,7 @@ export const manifestSchema = z.looseObject({
   /** Differences from the replaced revision; null when its object could not be read. */
   changes: changesSchema.nullable().optional(),
   /** SHA-256 over the canonical JSON of all other members, so that every edit is found. */
-  manifest_hash: z.string().optional(),
+  manifest_hash: z.string(),
 });
 
 /** The members that this version knows. Unknown members are kept, but no code may depend on them. */
@@ -226,14 +220,13 @@ export function readSigned(
 ): { readonly manifest: Manifest | undefined; readonly findings: readonly string[] } {
   try {
     const manifest = parseManifest(bytes, where);
-    const { dataset, date, revision, manifest_version: version, manifest_hash: says } = manifest;
+    const { dataset, date, revision, manifest_hash: says } = manifest;
     const hash = hashManifest(JSON.parse(Buffer.from(bytes).toString('utf8')) as object);
-    const isWhole = says === hash || (says === undefined && version < SIGNED_SINCE_VERSION);
     const isOfPlace = dataset === place.dataset && date === place.date && revision === (place.revision ?? revision);
     return {
       manifest,
       findings: [
-        ...(isWhole ? [] : [`${where} was edited: its hash is ${hash}, it says ${says ?? 'nothing'}`]),
+        ...(says === hash ? [] : [`${where} was edited: its hash is ${hash}, it says ${says}`]),
         ...(isOfPlace ? [] : [`${where} is the manifest of ${dataset} ${date} revision ${revision}`]),
       ],
     };

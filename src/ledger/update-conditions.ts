@@ -180,12 +180,10 @@ async function readSealed(
   return sealed;
 }
 
-/**
- * Whether the entry of a sealed date can be trusted: it is complete, without damage, and its files have the same sizes.
- */
+/** Whether the entry of a sealed date can be trusted: it is without damage, and its files have the same sizes. */
 function isCurrent(dataset: string, entry: ConditionEntry, found: SealedDate): boolean {
-  const { revision, beside, damage } = entry;
-  return revision !== null && beside !== undefined && damage === undefined && isAsExpected(dataset, found, entry);
+  const { revision, damage } = entry;
+  return revision !== null && damage === undefined && isAsExpected(dataset, found, entry);
 }
 
 /** A damaged manifest makes its date degraded instead of failing the run. */

@@ -34,8 +34,7 @@ const heldSchema = z.object({
 });
 
 const receiptSchema = z.object({
-  /** 2 added `waiting`, `failed`, `skipped`, `mailed_before` and `by_hand`. */
-  version: z.union([z.literal(1), z.literal(2)]),
+  version: z.literal(2),
   report: z.string().min(1),
   job: z.string().min(1),
   date: z.iso.date(),
@@ -90,7 +89,7 @@ export function openReceipt(identity: ReceiptIdentity, before: Receipt | undefin
   const byHand = isByHand && (before === undefined || before.by_hand === true) ? { by_hand: true } : {};
   if (before?.revision === revision) {
     const { by_hand: _, ...kept } = before;
-    return { ...kept, version: 2, worker, ...byHand };
+    return { ...kept, worker, ...byHand };
   }
   const mailed = listMailed(before);
   return {

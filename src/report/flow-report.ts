@@ -129,7 +129,7 @@ export async function buildFlowReport(
         hasGaps,
         chain: chainLocation,
         structure: structureLocation,
-        pastDates: history.sessions.map((session) => session.date),
+        pastDates: history.map((session) => session.date),
       },
       exposure: hasWholeSymbols(drop.filter)
         ? { date, keepsExpiring: options.keepsExpiring ?? true, focus: exposure.focus.map(({ symbol }) => symbol) }

@@ -68,14 +68,12 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
   const lost: string[] = [];
   const unrecorded = new Map<number, LostRevision>();
   await makeFolder(folder);
-  let next: Manifest | undefined = manifest;
   for (let revision = manifest.revision - 1; revision > 0; revision -= 1) {
-    const audited = await auditRevision(deps, manifest, { revision, keys: keys.get(revision) ?? [], next });
+    const audited = await auditRevision(deps, manifest, revision, keys.get(revision) ?? []);
     const { damage } = audited;
     findings.unshift(audited.findings);
     if (audited.lost) lost.unshift(describeLost(revision, audited.lost));
     if (damage) unrecorded.set(revision, damage);
-    next = audited.manifest;
     keys.delete(revision);
   }
   // The first step of a restatement that is in progress, or whose decision the store lost: the next one continues it.
@@ -97,15 +95,7 @@ async function isFirstStep(store: Store, manifest: Manifest): Promise<boolean> {
   return findings.length === 0 && found?.manifest_hash === manifest.manifest_hash;
 }
 
-interface ReplacedRevision {
-  readonly revision: number;
-  readonly keys: readonly string[];
-  /** The manifest that replaced it; `undefined` if it cannot be read. */
-  readonly next: Manifest | undefined;
-}
-
 interface RevisionAudit {
-  readonly manifest: Manifest | undefined;
   readonly findings: readonly string[];
   /** What is on record as lost. */
   readonly lost: LostRevision | undefined;
@@ -116,18 +106,19 @@ interface RevisionAudit {
 async function auditRevision(
   deps: AuditDeps,
   current: Manifest,
-  { revision, keys, next }: ReplacedRevision,
+  revision: number,
+  keys: readonly string[],
 ): Promise<RevisionAudit> {
   const { store, folder } = deps;
   const { dataset, date } = current;
   const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
-  const onRecord = await readLost(store, dataset, date, revision);
+  const lost = await readLost(store, dataset, date, revision);
   const bytes = await store.get(manifestAt);
   const of = { dataset, date, revision };
   const { manifest, findings } = bytes ? readSigned(bytes, manifestAt, of) : { manifest: undefined, findings: [] };
-  if (onRecord?.files === null) return { manifest, findings: [], lost: onRecord, damage: undefined };
+  if (lost?.files === null) return { findings: [], lost, damage: undefined };
   const gone = (reason: string, wrong: readonly string[]): RevisionAudit => {
-    return { manifest, findings: wrong, lost: onRecord, damage: { files: null, reason } };
+    return { findings: wrong, lost, damage: { files: null, reason } };
   };
   if (!bytes) {
     const missing = `${manifestAt} is missing: revision ${revision} was replaced, and its history is gone`;
@@ -138,10 +129,6 @@ async function auditRevision(
   const names = manifest.files.map(({ filename }) => filename);
   const known = new Set([...names, MANIFEST_FILENAME, LOST_FILENAME].map((name) => prefix + name));
   const wrong = keys.filter((key) => !known.has(key)).map((key) => `${key} does not belong to revision ${revision}`);
-  // Earlier versions wrote no record: the replacing manifest alone says that nothing could be kept.
-  const before = next?.changes === null ? names.filter((name) => !keys.includes(prefix + name)) : [];
-  const replaced = { files: before, reason: `missing or damaged when revision ${revision + 1} replaced it` };
-  const lost = onRecord ?? (before.length > 0 ? replaced : undefined);
   const spoilt: string[] = [];
   const path = join(folder, 'history.parquet');
   try {
@@ -156,7 +143,7 @@ async function auditRevision(
   }
   const all = [...(lost?.files ?? []), ...spoilt];
   const damage = spoilt.length === 0 ? undefined : { files: all, reason: 'missing or damaged in the history' };
-  return { manifest, findings: wrong, lost, damage };
+  return { findings: wrong, lost, damage };
 }
 
 /**

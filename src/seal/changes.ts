@@ -6,7 +6,6 @@ import type { Engine } from '../engine/engine.ts';
 import { formatSettings, quoteIdentifier } from '../engine/literal.ts';
 import { tradeContent } from '../engine/trade-content.ts';
 import type { DropChanges } from '../state/row-changes.ts';
-import { TIME_DIGITS } from './drop-columns.ts';
 import { READ_BACK_SETTINGS } from './write-parquet.ts';
 
 export interface ComparedFile {
@@ -15,8 +14,6 @@ export interface ComparedFile {
   /** 0: the file is not read, because the engine finds no columns in a file without rows. */
   readonly rows: number;
   readonly columns: readonly string[];
-  /** Columns with timestamps, which another version may have written with other digits. */
-  readonly times?: readonly string[] | undefined;
 }
 
 /** Rows of both files per pass: the engine takes up to 150 bytes for each. */
@@ -35,7 +32,7 @@ export async function compareFiles(
   const sums = { added: 0, removed: 0, altered: 0 };
   for (let pass = 0; pass < passes; pass += 1) {
     const side = (file: ComparedFile, sign: number) =>
-      `SELECT ${hashColumns(keys.length === 0 ? shared : keys, file)} AS k, ${hashColumns(shared, file)} AS h, toInt64(${sign}) AS sign FROM ${file.from} WHERE k % ${passes} = ${pass}`;
+      `SELECT ${hashColumns(keys.length === 0 ? shared : keys)} AS k, ${hashColumns(shared)} AS h, toInt64(${sign}) AS sign FROM ${file.from} WHERE k % ${passes} = ${pass}`;
     const sides = [...(before.rows > 0 ? [side(before, -1)] : []), ...(after.rows > 0 ? [side(after, 1)] : [])];
     if (sides.length === 0) break;
     const rows = `SELECT k, h, sum(sign) AS n FROM (${sides.join(' UNION ALL ')}) GROUP BY k, h HAVING n != 0`;
@@ -76,7 +73,7 @@ export async function matchTrades(
   const sums = { rekeyed: 0, repeated: 0, shared: 0 };
   for (let pass = 0; pass < passes; pass += 1) {
     const side = (file: ComparedFile, had: 0 | 1) =>
-      `SELECT ${tradeContent(names, (name) => timedValue(name, file))} AS c, cityHash64(id) AS k, ${had} AS had FROM ${file.from} WHERE c % ${passes} = ${pass}`;
+      `SELECT ${tradeContent(names)} AS c, cityHash64(id) AS k, ${had} AS had FROM ${file.from} WHERE c % ${passes} = ${pass}`;
     const byId = `SELECT c, countIf(had = 1) AS h, countIf(had = 0) AS n FROM (${side(before, 1)} UNION ALL ${side(after, 0)}) GROUP BY c, k`;
     const byTrade = `SELECT sum(h) AS total, sum(least(h, n)) AS stay, total - stay AS gone, sum(n) - stay AS fresh, least(gone, fresh) AS moved FROM (${byId}) GROUP BY c`;
     const [found] = await engine.rows<Record<keyof typeof sums, number>>(
@@ -93,11 +90,6 @@ export function isUnchanged(changes: DropChanges): boolean {
 }
 
 /** Null and empty text are different values. */
-function hashColumns(names: readonly string[], file: ComparedFile): string {
-  return `cityHash64(${names.map((name) => `ifNull(toString(${timedValue(name, file)}), '\\0')`).join(', ')})`;
-}
-
-function timedValue(name: string, { times = [] }: Pick<ComparedFile, 'times'>): string {
-  const value = quoteIdentifier(name);
-  return times.includes(name) ? `toDateTime64(${value}, ${TIME_DIGITS}, 'UTC')` : value;
+function hashColumns(names: readonly string[]): string {
+  return `cityHash64(${names.map((name) => `ifNull(toString(${quoteIdentifier(name)}), '\\0')`).join(', ')})`;
 }

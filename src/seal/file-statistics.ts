@@ -5,7 +5,7 @@
 import type { FileMetaData, Statistics } from 'hyparquet';
 import type { Manifest } from '../ledger/manifest.ts';
 
-type ColumnStatistics = NonNullable<Manifest['statistics']>[number];
+type ColumnStatistics = Manifest['statistics'][number];
 
 /** Bounds of longer texts take more room than they save work. */
 const MAX_BOUND_CHARACTERS = 64;

@@ -54,7 +54,7 @@ export function assertChecks(job: Pick<Job, 'file'>, date: string, results: read
   });
 }
 
-/** Rebuilds the check of a result, to run it again; `undefined` if this version does not know it. */
+/** Rebuilds the check of a result, to run it again; `undefined` if the file alone does not answer it. */
 export function checkOf(result: CheckResult): FileCheck | undefined {
   const onFailure = result.on_failure;
   switch (result.check) {

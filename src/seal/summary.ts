@@ -203,20 +203,18 @@ function isOther(a: number | null | undefined, b: number | null | undefined): bo
 }
 
 /**
- * The day of a summary as the check `baseline` compares it; `undefined` if the summary does not tell when symbols traded.
- * @param path of the summary @throws EngineFault
+ * The day of a summary as the check `baseline` compares it. @param path of the summary @throws EngineFault
  */
 export async function readShape(
   engine: Engine,
-  { date, rows, statistics = [] }: Pick<Manifest, 'date' | 'rows' | 'statistics'>,
+  { date, rows, statistics }: Pick<Manifest, 'date' | 'rows' | 'statistics'>,
   path: string,
-): Promise<DayShape | undefined> {
+): Promise<DayShape> {
   const names = ['trades', 'total_premium', ...TIMES.map(({ name }) => name)];
   const structure = ['symbol String', ...names.map((name) => `${name} Nullable(Float64)`)].join(', ');
   const found = await engine.rows<{ symbol: string } & Readonly<Record<string, number | null>>>(
     `SELECT * FROM ${parquetFile(path, structure)}`,
   );
-  if (found.some((row) => row['expirations'] === null)) return undefined;
   const read = (value: number | null | undefined) => value ?? 0;
   return {
     date,

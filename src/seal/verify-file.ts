@@ -16,9 +16,9 @@ import { checksumParquet, type DropChecksum } from './write-parquet.ts';
 export interface VerifiedFile {
   readonly rows: number;
   readonly rowGroups: number;
-  readonly schema: readonly { readonly name: string; readonly type: string; readonly nullable: boolean }[];
+  readonly schema: Manifest['schema'];
   readonly rowGroupOffsets: readonly number[];
-  readonly statistics: NonNullable<Manifest['statistics']>;
+  readonly statistics: Manifest['statistics'];
 }
 
 /** @throws Fault `SEAL_UNVERIFIED` if either reader disagrees; then nothing may be published */
@@ -110,17 +110,17 @@ export async function readIndependently(path: string): Promise<VerifiedFile> {
   };
 }
 
-/** The columns as written in a manifest. */
-export function describeSchema(metadata: FileMetaData): VerifiedFile['schema'] {
+/** The columns as written in a manifest; 0 where `writeFooter` has not given a field id yet. */
+export function describeSchema(metadata: FileMetaData): Manifest['schema'] {
   return metadata.schema.slice(1).map((element) => ({
     name: element.name,
     type: describeType(element),
     nullable: element.repetition_type === 'OPTIONAL',
-    field_id: element.field_id,
+    field_id: element.field_id ?? 0,
   }));
 }
 
-/** A column's type in Parquet's terms: `BYTE_ARRAY/STRING`, `INT64/TIMESTAMP(MILLIS,utc=false)`. */
+/** A column's type in Parquet's terms: `BYTE_ARRAY/STRING`, `INT64/TIMESTAMP(MICROS,utc=false)`. */
 function describeType(element: SchemaElement): string {
   const logical = element.logical_type;
   if (logical?.type === 'TIMESTAMP') return `${element.type}/TIMESTAMP(${logical.unit},utc=${logical.isAdjustedToUTC})`;

@@ -68,7 +68,7 @@ const limitsSchema = z.object({
   /** Axis along which a narrower query scans less; `null` while no query was too broad. */
   axis: z.enum(['time', 'symbol']).nullable(),
   /** `closed` if the server refuses windows without a first or last second; see `plan/window-condition.ts`. */
-  day_edges: z.enum(['open', 'closed']).default('open'),
+  day_edges: z.enum(['open', 'closed']),
   /** Rows of the last date that was fully counted; `null` before the first. */
   date_rows: rowsSchema.max(MAX_DATE_ROWS).nullable(),
   /** Most rows of a count that passed, and fewest of one that was refused; `null` while none was refused. */
@@ -81,11 +81,11 @@ const limitsSchema = z.object({
    * The proof that recounts can give, by the columns hashed for it; absent: the strongest. See
    * `export/trades/recount-proof.ts`.
    */
-  recount_proofs: z.record(z.string(), z.enum(PROOFS)).default({}),
-  group_counts: z.enum(GROUP_COUNTS).default('joined'),
-  chain_sizes: chainSizesSchema.default(NO_CHAIN_SIZES),
+  recount_proofs: z.record(z.string(), z.enum(PROOFS)),
+  group_counts: z.enum(GROUP_COUNTS),
+  chain_sizes: chainSizesSchema,
   /** Contracts by strike (thousandths) of chains that are too large for one answer, as of the last date. */
-  chain_strikes: z.record(z.string(), z.array(z.tuple([z.int().min(0), rowsOfChain()]))).default({}),
+  chain_strikes: z.record(z.string(), z.array(z.tuple([z.int().min(0), rowsOfChain()]))),
   /** Mean size of a row in transfer, before compression. */
   row_bytes: z.number().positive().max(MAX_ROW_BYTES),
   /** Mean duration of the last answers. */

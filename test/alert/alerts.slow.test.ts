@@ -210,6 +210,7 @@ describe('a cause', () => {
       last_modified_date: null,
       revision: null,
       rows: null,
+      size: null,
     });
     const known = [entry('2026-11-05', 'available'), entry('2026-11-06', 'pending')];
     await store.put(conditionKey('trades'), { bytes: Buffer.from(JSON.stringify(known)) });

@@ -75,6 +75,7 @@ describe('flowdrop alert', () => {
       last_modified_date: null,
       revision: null,
       rows: null,
+      size: null,
     });
     // It may be a holiday: the override makes it a session.
     await writeFile(join(cwd, 'calendar.yaml'), soon ? `open: [${soon}]\n` : '{}\n');
@@ -145,7 +146,7 @@ describe('flowdrop alert', () => {
     expect(stderr).not.toContain('alert sent to ops@example.com');
   });
 
-  const pending = { condition: 'pending', last_modified_date: null, revision: null, rows: null };
+  const pending = { condition: 'pending', last_modified_date: null, revision: null, rows: null, size: null };
   it.each([
     // Links that lead to themselves: the store is there, its memory of alerts too, and what is to be read is not.
     ['condition.json', 'ELOOP', (path: string) => symlink(path, path)],

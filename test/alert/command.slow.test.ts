@@ -150,7 +150,7 @@ describe('a run', () => {
     await writeFile(
       join(cwd, 'drops', '_flowdrop', 'trades', 'condition.json'),
       JSON.stringify([
-        { date: '2026-11-18', condition: 'pending', last_modified_date: null, revision: null, rows: null },
+        { date: '2026-11-18', condition: 'pending', last_modified_date: null, revision: null, rows: null, size: null },
       ]),
     );
     expect((await run(['run', 'nightly'])).code).toBe(3);

@@ -154,7 +154,14 @@ describe('events', () => {
     }
     // A date that another worker has seen before it expired.
     const known = await readJson<object[]>(conditionFile());
-    const gap = { date: '2026-11-05', condition: 'pending', last_modified_date: null, revision: null, rows: null };
+    const gap = {
+      date: '2026-11-05',
+      condition: 'pending',
+      last_modified_date: null,
+      revision: null,
+      rows: null,
+      size: null,
+    };
     await writeFile(conditionFile(), JSON.stringify([gap, ...known]));
     for (const _ of [1, 2]) await run(['run', 'nightly', '--no-report']);
     expect(events().slice(2)).toMatchObject([

@@ -67,11 +67,12 @@ export async function buildDay(engine: Engine, day: Day, folder: string): Promis
     const columns = listDropColumns(job.source.columns, await stage.extraFields());
     const path = join(folder, `${randomUUID()}.parquet`);
     const sum = await writeParquet(engine, job, { table: stage.table, duplicates: 0 }, columns, path);
-    await writeFooter(path, { columns, sort: job.drop.sort, keyValues: {} });
+    const fieldIds = new Map(columns.map(({ name }, at) => [name, at + 1]));
+    await writeFooter(path, { columns, fieldIds, sort: job.drop.sort, keyValues: {} });
     const { rows, rowGroups, schema } = await verifyParquet(engine, path, columns, sum);
     const draft = createDraft({
       ...{ date, condition, rows, source_rows: rows, min_time: min, max_time: max, row_groups: rowGroups },
-      ...{ schema: [...schema], schema_hash: hashSchema([...schema]), sort: [...job.drop.sort] },
+      ...{ schema, schema_hash: hashSchema(schema), sort: [...job.drop.sort] },
     });
     return { path, draft };
   } finally {

@@ -142,7 +142,7 @@ async function readRecord(): Promise<readonly string[]> {
 async function addLostDate(): Promise<string> {
   const path = join(place.cwd, 'drops', '_flowdrop', 'trades', 'condition.json');
   const entries = JSON.parse(await readFile(path, 'utf8')) as readonly { readonly date: string }[];
-  const lost = { condition: 'expired', last_modified_date: null, revision: null, rows: null };
+  const lost = { condition: 'expired', last_modified_date: null, revision: null, rows: null, size: null };
   await writeFile(path, JSON.stringify([{ date: LOST, ...lost }, ...entries]));
   return entries.at(-1)?.date ?? '';
 }

@@ -246,10 +246,11 @@ function recordEnd(job: string, id: string, code: number | 'SIGKILL', held: read
 function buildStatus(file: string, pending: Readonly<Record<string, readonly string[]>>): StatusDocument {
   const job = file.replace(/^.*\/|\.yaml$/g, '');
   return statusSchema.parse({
-    ...{ job, dataset: job, store: 'drops', last_success: null, next_run: null },
+    ...{ job, dataset: job, store: 'drops', last_success: null, next_run: null, staged: null, owed_events: null },
     dates: (pending[job] ?? []).map((at) => {
       const date = at.slice(0, 10);
-      return { date, condition: 'pending' as const, rows: null, revision: null, begins_to_expire: at };
+      const unsealed = { condition: 'pending', rows: null, revision: null, damage: null, accepted: null } as const;
+      return { date, ...unsealed, begins_to_expire: at };
     }),
     reports: [],
     fault: null,

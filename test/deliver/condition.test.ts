@@ -179,7 +179,7 @@ describe('a restatement', () => {
     ]);
   });
 
-  it('cannot be told without the earlier report, or with one of another version', () => {
+  it('cannot be told without the earlier report, or with one that lacks numbers', () => {
     expect(compareReports(undefined, [createReport()], 0.01)).toBeUndefined();
     expect(compareReports([createReport({ dataset: 'other' })], [createReport()], 0.01)).toBeUndefined();
     const old = { drop: { dataset: 'trades' } } as unknown as FlowReport;

@@ -145,7 +145,7 @@ describe('the dates that a run reports on', () => {
     await seal(MONDAY);
     await run();
     await arrivedDates();
-    const entry = { last_modified_date: null, revision: null, rows: null };
+    const entry = { last_modified_date: null, revision: null, rows: null, size: null };
     const entries = [MONDAY, TUESDAY, WEDNESDAY].map((date) => ({
       ...{ date, ...entry },
       condition: date === MONDAY ? 'available' : 'pending',
@@ -158,7 +158,14 @@ describe('the dates that a run reports on', () => {
 
   it('are late also when the newer session that is over could not be sealed', async () => {
     await seal(MONDAY);
-    const entry = { date: TUESDAY, condition: 'pending', last_modified_date: null, revision: null, rows: null };
+    const entry = {
+      date: TUESDAY,
+      condition: 'pending',
+      last_modified_date: null,
+      revision: null,
+      rows: null,
+      size: null,
+    };
     await bench.store.put(conditionKey('trades'), { bytes: Buffer.from(JSON.stringify([entry])) });
     expect(await run()).toMatchObject([
       { date: TUESDAY, pending: true, recipients: [] },

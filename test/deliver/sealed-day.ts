@@ -35,7 +35,9 @@ export async function sealDay(engine: Engine, store: Store, day: SealedDay): Pro
     const draft = createDraft({
       ...{ job_id: dataset, dataset, date, rows: rows.length, source_rows: rows.length, min_time, max_time },
       ...{ summary: 'summary.parquet', condition },
-      ...(columns && { schema: columns.map((name) => ({ name, type: 'double' as const, nullable: true })) }),
+      ...(columns && {
+        schema: columns.map((name, at) => ({ name, type: 'double', nullable: true, field_id: at + 1 })),
+      }),
     });
     const published = await publishDrop(store, { drop: path, summary }, draft, { supersedes });
     return published.manifest;

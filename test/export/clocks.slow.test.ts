@@ -168,7 +168,7 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
     ...{ sealed, result, kind: judgeRun(result), requests: proxy.requests - before },
     held: (result.held ?? []).map((held) => held.date),
     reasons: (result.held ?? []).map(({ reason }) => reason).join('\n'),
-    conflict: result.clocks?.conflict,
+    conflict: result.clocks.conflict,
   };
 }
 

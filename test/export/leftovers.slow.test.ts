@@ -422,19 +422,6 @@ describe('a sealed date whose summary', () => {
     expect(await readFile(summaryPath(EXPIRED))).toEqual(await readFile(summaryPath(DATE)));
   });
 
-  it('is gone is noticed where condition.json is of a version that did not know of it', async () => {
-    await run();
-    await sealExpired();
-    await run();
-    const text = String(await readText(store, conditionKey('trades')));
-    await store.put(conditionKey('trades'), { bytes: Buffer.from(text.replaceAll(/,"beside":\{[^}]*\}/g, '')) });
-    await rm(summaryPath(EXPIRED));
-    expect(await run()).toMatchObject({
-      damaged: { [EXPIRED]: expect.stringContaining('summary.parquet is missing') },
-    });
-    expect(await run()).toMatchObject({ damaged: {}, conditions: { [EXPIRED]: 'available' } });
-  });
-
   it('was of another version of the engine is sealed with its drop as the next revision', async () => {
     await run();
     const { manifest_hash: _, ...draft } = (await readManifest(store, 'trades', DATE)) as Manifest; // It was sealed.

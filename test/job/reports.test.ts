@@ -329,7 +329,7 @@ describe('what tells a report from others', () => {
       flow('symbols: [QQQ, SPY]\nattach: [csv]\non_empty: skip\nonly_when: [{ number: premium, above: 1 }]'),
     );
     expect(edited).toBe(plain);
-    // As receipts of earlier versions have it: nobody is mailed again after an update.
+    // As receipts in the store have it: nobody is mailed again after an update.
     expect(plain).toBe('flow-e154845f');
   });
 

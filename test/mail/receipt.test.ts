@@ -102,11 +102,6 @@ describe('the receipt of the next revision', () => {
       expect(openReceipt({ ...IDENTITY, revision }, first, true).by_hand).toBeUndefined();
     }
   });
-
-  test('of version 1 is read as it is', () => {
-    const old = { ...first, version: 1 };
-    expect(parseReceipt(Buffer.from(JSON.stringify(old)), AT)).toEqual(old);
-  });
 });
 
 describe('pending recipients', () => {

@@ -7,12 +7,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { quoteString } from '../../src/engine/literal.ts';
 import { buildFlowReport } from '../../src/report/flow-report.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import type { PastSession } from '../../src/report/query/past-sessions.ts';
 import { buildFlowView, type FlowView } from '../../src/report/text/mail-view.ts';
-import { buildSentences, sayCallShare, sayNoHistory, sayUnusual } from '../../src/report/text/sentences.ts';
+import { buildSentences, sayCallShare, sayUnusual } from '../../src/report/text/sentences.ts';
 import { buildPreview, buildSubject } from '../../src/report/text/subject.ts';
 import { writeSummary } from '../../src/seal/summary.ts';
 import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
@@ -42,17 +41,6 @@ async function summarise(date: string, trades: readonly Trade[]): Promise<PastSe
   const { path: drop } = await writeDrop(engine, folder.path, name, trades);
   const path = join(folder.path, `${name}.summary.parquet`);
   await writeSummary(engine, drop, path);
-  return { date, path };
-}
-
-/** What a version before the counted records wrote: the mark column is missing. */
-async function summariseAsBefore(date: string, trades: readonly Trade[]): Promise<PastSession> {
-  const { path: today } = await summarise(date, trades);
-  const path = today.replace('.summary.', '.old-summary.');
-  await engine.command(
-    `INSERT INTO FUNCTION file(${quoteString(path)}, Parquet)
-     SELECT * EXCEPT (recorded_trades, recorded_premium) FROM file(${quoteString(today)}, Parquet)`,
-  );
   return { date, path };
 }
 
@@ -113,14 +101,6 @@ describe('a past that is not whole', () => {
     const view = show(model);
     expect(view.premiumChanges).toEqual(['+200% vs Nov 18 (degraded)', '+100% vs 3-session mean']);
     expect(view.pastNote).toBe('Degraded, so some trades may be missing: Nov 18.');
-  });
-
-  it('is not denied where only the newest summary cannot be compared with', async () => {
-    const day = session(1e6, 1e6);
-    const before = [await summariseAsBefore('2026-11-18', day), await summarise('2026-11-17', day)];
-    const model = await report(day, before);
-    expect(model.comparison).toMatchObject({ previousDate: null, meanDates: ['2026-11-17'] });
-    expect(sayNoHistory(model)).toBeNull();
   });
 });
 

@@ -1,10 +1,10 @@
 /** Drafts of manifests, for tests of what happens to them. */
-import type { ManifestDraft } from '../../src/ledger/manifest.ts';
+import { MANIFEST_VERSION, type ManifestDraft } from '../../src/ledger/manifest.ts';
 import { DATE } from './trades.ts';
 
 export function createDraft(changes: Partial<ManifestDraft> = {}): ManifestDraft {
   return {
-    manifest_version: 2,
+    manifest_version: MANIFEST_VERSION,
     job_id: 'trades',
     dataset: 'trades',
     date: DATE,
@@ -20,6 +20,8 @@ export function createDraft(changes: Partial<ManifestDraft> = {}): ManifestDraft
     sort: [],
     compression: 'zstd',
     row_groups: 1,
+    row_group_offsets: [],
+    statistics: [],
     checks: [],
     summary: null,
     query: { sql: 'SELECT 1', entry_point: 'historical', url: 'http://localhost' },

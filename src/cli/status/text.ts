@@ -102,7 +102,7 @@ function describeDates(view: StatusView): readonly string[] {
   ];
 }
 
-/** The table of earlier versions, for users who search it. */
+/** A line for each date, for users who search it. */
 function formatList(dates: readonly DateStatus[], nowMs: number): string {
   return formatTable(
     [{ title: 'date' }, { title: 'condition' }, { title: 'rows', align: 'right' }, { title: 'begins to expire' }],

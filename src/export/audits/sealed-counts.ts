@@ -62,7 +62,7 @@ export async function readSealedCounts(
   }
 }
 
-/** Another version may hash other columns: such hashes say nothing about the values. */
+/** A job whose columns were changed hashes others: such hashes say nothing about the values. */
 function haveSameColumns({ source }: SqlJob, { recount }: Manifest): boolean {
   const hashed = listHashedColumns(source, bestProof(source)) ?? [];
   return recount?.columns.join() === hashed.map(({ name }) => name).join();

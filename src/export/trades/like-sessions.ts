@@ -80,7 +80,7 @@ export class LikeSessions {
     // What is held for its new rows has its old ones, which were complete.
     const isHeldWhole = manifest.held !== undefined && manifest.held === manifest.degraded_reason;
     if (manifest.condition !== 'available' && !isHeldWhole) return undefined;
-    if (manifest.checks?.some(({ check, passed }) => check === SESSION_END_CHECK && !passed)) return undefined;
+    if (manifest.checks.some(({ check, passed }) => check === SESSION_END_CHECK && !passed)) return undefined;
     const { engine, calendar } = this.#deps;
     const lastSecond = lastTradeSecond(date, calendar);
     const times = await this.#withFile(manifest, manifest.counts, async (path) => {

@@ -30,8 +30,8 @@ const TABLE_TYPES: Readonly<Record<string, TableType>> = {
 export function listTableFields(manifest: Pick<Manifest, 'date' | 'schema'>): readonly TableField[] {
   return manifest.schema.map(({ name, type, field_id: id }) => {
     const tableType = TABLE_TYPES[type];
-    if (tableType !== undefined && id !== undefined) return { id, name, required: false, type: tableType };
-    throw unfit(manifest, `its column "${name}" has ${id === undefined ? 'no field id' : `the type ${type}`}`);
+    if (tableType !== undefined) return { id, name, required: false, type: tableType };
+    throw unfit(manifest, `its column "${name}" has the type ${type}`);
   });
 }
 

@@ -235,11 +235,9 @@ function describeFile(
   path: string,
 ): { readonly file: DataFile; readonly metadata: TableMetadata } {
   const { statistics, row_group_offsets: offsets } = manifest;
-  if (statistics === undefined || offsets === undefined)
-    throw unfit(manifest, 'it was sealed by an earlier version, which wrote no statistics');
   const fields = mergeTableFields(currentFields(before), manifest);
   const { metadata, orderId } = withSortOrder(withFields(before, fields), manifest.sort);
-  const ids = new Map(manifest.schema.map(({ name, field_id: id }) => [name, id ?? 0]));
+  const ids = new Map(manifest.schema.map(({ name, field_id: id }) => [name, id]));
   const types = new Map(fields.map(({ id, type }) => [id, type]));
   const columns = statistics.map((one) => ({ ...one, key: ids.get(one.column) ?? 0 }));
   const bounds = (end: 'lower' | 'upper') =>
@@ -315,6 +313,6 @@ function summarize(
     ...Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, String(value)])),
     'flowdrop.date': change.kind === 'put' ? change.manifest.date : change.date,
     'flowdrop.revision': String(change.kind === 'put' ? change.manifest.revision : change.revision),
-    'flowdrop.manifest-hash': (change.kind === 'put' && change.manifest.manifest_hash) || '',
+    'flowdrop.manifest-hash': change.kind === 'put' ? change.manifest.manifest_hash : '',
   };
 }

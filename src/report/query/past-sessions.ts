@@ -1,8 +1,7 @@
 /**
  * Compares a day with the sessions before it: each key number, the same number of the session before, and its mean over
  * up to five sessions. It reads the summaries beside the sessions' drops, some kilobytes per session, never the drops
- * themselves. Invariant: columns are read by name; a summary of an older definition, whose sums include cancel messages
- * and late reports, is not compared with a day that leaves them out.
+ * themselves. Columns are read by name.
  *
  * A mean needs at least three sessions that have the number. The mean of a ratio or share is the mean of the sessions' values, not the ratio of their sums; a session without the
  * number (no calls, no premium) is left out of the mean.
@@ -21,16 +20,8 @@ export const MEAN_SESSIONS = 5;
 /** Symbol of the summary row for all symbols. */
 const ALL = '';
 
-/** Column that only summaries of counted records have. */
-const MARK = 'recorded_trades';
-
-/** Column of summaries that count all codes of sweeps; sweeps of the others are not compared. */
-const SWEEP_MARK = 'sweep_trades';
-
-/** Columns read from a summary; one that the file lacks is null. */
-const COLUMNS: readonly string[] = [...SUMMARY_COLUMNS, MARK, SWEEP_MARK];
-/** The same with their types. */
-const SUMMARY = ['symbol String', ...COLUMNS.map((name) => `${name} Nullable(Float64)`)].join(', ');
+/** Columns read from a summary, with their types. */
+const SUMMARY = ['symbol String', ...SUMMARY_COLUMNS.map((name) => `${name} Nullable(Float64)`)].join(', ');
 
 export interface PastSession {
   readonly date: string;
@@ -40,22 +31,18 @@ export interface PastSession {
   readonly isDegraded?: boolean;
 }
 
-/** A session that is fit for comparison, with its key numbers. */
-interface ComparableSession extends PastSession {
+/** A session with its key numbers. */
+export interface ComparableSession extends PastSession {
   readonly numbers: Readonly<Record<Compared, Amount>>;
 }
 
-export interface History {
-  /** Newest first. */
-  readonly sessions: readonly ComparableSession[];
-  /** The session before the date; null if there is none, or it is not fit for comparison. */
-  readonly previous: ComparableSession | null;
-}
-
-/** @param before newest first; only the first `MEAN_SESSIONS` are used */
-export async function queryHistory(source: DropSource, before: readonly PastSession[]): Promise<History> {
+/** @param before newest first; only the first `MEAN_SESSIONS` are used @returns the same, in that order */
+export async function queryHistory(
+  source: DropSource,
+  before: readonly PastSession[],
+): Promise<readonly ComparableSession[]> {
   const past = before.slice(0, MEAN_SESSIONS);
-  if (past.length === 0) return { sessions: [], previous: null };
+  if (past.length === 0) return [];
   const rows = await source.rows<Readonly<Record<string, EngineNumber>>>(
     past
       .map(
@@ -64,24 +51,21 @@ export async function queryHistory(source: DropSource, before: readonly PastSess
       )
       .join(' UNION ALL '),
   );
-  const sessions = past.flatMap((session, index) => {
+  return past.flatMap((session, index) => {
     const row = rows.find((candidate) => candidate['session'] === index);
-    if (row === undefined || row[MARK] === null) return [];
-    const known = row[SWEEP_MARK] === null ? { ...row, sweep_premium: null } : row;
-    return [{ ...session, numbers: readSummary(known) }];
+    return row === undefined ? [] : [{ ...session, numbers: readSummary(row) }];
   });
-  return { sessions, previous: sessions.find(({ date }) => date === past[0]?.date) ?? null };
 }
 
 /**
  * A query for the symbols of the sessions: `symbol`, `mean` premium (a session without the symbol counts as 0),
  * `previous` premium (of the session before), and the number of `sessions` in which it traded.
  */
-export function buildSymbolHistory({ sessions, previous }: History): string {
+export function buildSymbolHistory(sessions: readonly ComparableSession[]): string {
   if (sessions.length === 0) return "SELECT '' AS symbol, 0. AS mean, 0. AS previous, 0 AS sessions WHERE 0";
   const parts = sessions.map(
-    (session) =>
-      `SELECT symbol, if(isFinite(total_premium), total_premium, NULL) AS premium, trades, ${session === previous ? 1 : 0} AS is_previous FROM ${parquetFile(session.path, SUMMARY)} WHERE symbol != ${quoteString(ALL)}`,
+    (session, index) =>
+      `SELECT symbol, if(isFinite(total_premium), total_premium, NULL) AS premium, trades, ${index === 0 ? 1 : 0} AS is_previous FROM ${parquetFile(session.path, SUMMARY)} WHERE symbol != ${quoteString(ALL)}`,
   );
   // A session in which the symbol did not trade counts as 0; one with unknown premium is left out of the mean.
   return `SELECT symbol, sum(premium) / nullIf(${sessions.length} - countIf(isNull(premium)), 0) AS mean,
@@ -96,9 +80,10 @@ export function buildSymbolHistory({ sessions, previous }: History): string {
 export function buildComparison(
   headline: Premium,
   volumeAboveOpenInterest: Amount,
-  { sessions, previous }: History,
+  sessions: readonly ComparableSession[],
   known: readonly string[],
 ): Comparison {
+  const [previous] = sessions;
   const meanDates = sessions.map(({ date }) => date);
   const oldest = meanDates.at(-1);
   const latest = readKeyNumbers(headline, volumeAboveOpenInterest);

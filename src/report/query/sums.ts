@@ -17,7 +17,7 @@ import {
 } from '../number-values.ts';
 import { DIRECTION_KEYS, type Premium, type PremiumPart } from '../numbers.ts';
 import { HALF_HOUR, IS_ZERO_DTE } from '../records.ts';
-import { buildSymbolHistory, type History } from './past-sessions.ts';
+import { buildSymbolHistory, type ComparableSession } from './past-sessions.ts';
 
 /** Symbols in the table of the largest: few enough to read at a glance, and to fit a chart on a phone. */
 export const TOP_SYMBOLS = 10;
@@ -101,12 +101,12 @@ export interface Sums {
 export async function querySums(
   source: DropSource,
   focus: readonly string[],
-  history: History,
+  history: readonly ComparableSession[],
   hasGaps: boolean,
 ): Promise<Sums> {
   const rows = await source.rows<SumRow>(buildQuery(source, history, hasGaps), { focus });
   const along = (which: keyof typeof ALONG) => rows.filter((row) => row.along === ALONG[which]);
-  const hasPrevious = history.previous !== null;
+  const hasPrevious = history.length > 0;
   const symbols = along('symbol').map((row): SymbolSums => {
     const flow = { symbol: row.symbol, place: row.place, ...readPremium(row) };
     return { row, flow, unusual: compareWithPast(row, flow, hasPrevious) };
@@ -135,7 +135,7 @@ export async function querySums(
   };
 }
 
-function buildQuery(source: DropSource, history: History, hasGaps: boolean): string {
+function buildQuery(source: DropSource, history: readonly ComparableSession[], hasGaps: boolean): string {
   const { table } = source;
   const names = listPremiumColumns(hasGaps).map(([name]) => name);
   const lean = 'ifNull(bullish_premium, 0) - ifNull(bearish_premium, 0)';

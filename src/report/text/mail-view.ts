@@ -106,7 +106,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     keyNumbers: buildChangeRows(comparison, MAIL_NUMBERS),
     sessions: nameSessions(comparison, drop.date),
     hasMean: hasMean(comparison),
-    hasHistory: comparison.previousDate !== null || comparison.meanDates.length > 0,
+    hasHistory: comparison.previousDate !== null,
     keyNote: KEY_NOTE,
     // Empty if no past session is degraded.
     pastNote: describePast(comparison, drop.date),

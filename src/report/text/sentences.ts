@@ -284,7 +284,7 @@ export function sayZeroDte({ headline }: FlowReport): Sentence | null {
 
 /** Says that there are no earlier sessions; for a day with little else to say. */
 export function sayNoHistory({ comparison }: FlowReport): Sentence | null {
-  return comparison.previousDate === null && comparison.meanDates.length === 0
+  return comparison.previousDate === null
     ? { text: 'There is no earlier sealed session to compare with.', weight: 0 }
     : null;
 }

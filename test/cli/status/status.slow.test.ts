@@ -194,6 +194,7 @@ it('losses and gaps of condition.json are told by a worker with an empty disk', 
     last_modified_date: null,
     revision: null,
     rows: null,
+    size: null,
   });
   await mkdir(join(cwd, 'drops', '_flowdrop', 'trades'), { recursive: true });
   await writeFile(

@@ -15,6 +15,7 @@ import {
   HOSTILE,
   IDLE,
   makeBadDay,
+  makeDate,
   makeGoodDay,
   makeHostileDay,
   makeJob,
@@ -256,7 +257,7 @@ describe('the server of the daemon', () => {
     ['2026-11-23', 'week'],
     ['2026-11-20', '2 weeks'],
   ])('says of how many weeks it has conditions, since %s of the last %s', async (date, span) => {
-    const dates = [{ date, condition: 'available' as const, rows: 7, revision: 0, begins_to_expire: null }];
+    const dates = [makeDate(date)];
     const status = { document: makeStatus('nightly', { dates }), readAtMs: NOW };
     await start(() => makeView([makeJob('nightly', { status })]));
     expect((await get('/jobs/nightly')).body).toContain(`>Conditions of the last ${span}</caption>`);
@@ -397,13 +398,11 @@ describe('the server of the daemon', () => {
   });
 
   it('shows texts that mean harm as texts, and a page of many jobs and dates in bounded size', async () => {
-    const dates = Array.from({ length: 4_000 }, (_, index) => ({
-      date: new Date(Date.parse('2015-12-14') + index * 86_400_000).toISOString().slice(0, 10),
-      condition: 'pending' as const,
-      rows: null,
-      revision: null,
-      begins_to_expire: '2026-12-01T05:00:00.000Z',
-    }));
+    const pending = { condition: 'pending', rows: null, revision: null } as const;
+    const dates = Array.from({ length: 4_000 }, (_, index) => {
+      const date = new Date(Date.parse('2015-12-14') + index * 86_400_000).toISOString().slice(0, 10);
+      return makeDate(date, { ...pending, begins_to_expire: '2026-12-01T05:00:00.000Z' });
+    });
     const jobs = Array.from({ length: 80 }, (_, index) =>
       makeJob(`${HOSTILE}-${index}`, { status: { document: makeStatus('job', { dates }), readAtMs: NOW } }),
     );
@@ -419,9 +418,7 @@ describe('the server of the daemon', () => {
   });
 
   it('draws 50 jobs with ten years of dates each in less than 100 ms', async () => {
-    const dates = listSessions('2016-11-21', '2026-11-20').map((date) => {
-      return { date, condition: 'available' as const, rows: 7, revision: 1, begins_to_expire: null };
-    });
+    const dates = listSessions('2016-11-21', '2026-11-20').map((date) => makeDate(date));
     const jobs = Array.from({ length: 50 }, (_, index) =>
       makeJob(`job-${index}`, { status: { document: makeStatus(`job-${index}`, { dates }), readAtMs: NOW } }),
     );

@@ -83,16 +83,17 @@ export function makeDrop(job: string, date: string, changes: Partial<DropDocumen
 
 type DateStatus = StatusDocument['dates'][number];
 
+/** A sealed date, but for the changes. */
+export function makeDate(date: string, changes: Partial<DateStatus> = {}): DateStatus {
+  const sealed = { condition: 'available', rows: 7, revision: 0, begins_to_expire: null } as const;
+  return { date, ...sealed, damage: null, accepted: null, ...changes };
+}
+
 /** Sealed sessions since September, but for the changes. */
 export function makeDates(changes: Readonly<Record<string, Partial<DateStatus>>> = {}): readonly DateStatus[] {
-  return listSessions('2026-09-08', LAST_SESSION).map((date, index) => ({
-    date,
-    condition: 'available',
-    rows: 7_900_000 + ((index * 137_911) % 900_000),
-    revision: 0,
-    begins_to_expire: null,
-    ...changes[date],
-  }));
+  return listSessions('2026-09-08', LAST_SESSION).map((date, index) =>
+    makeDate(date, { rows: 7_900_000 + ((index * 137_911) % 900_000), ...changes[date] }),
+  );
 }
 
 export function makeStatus(job: string, changes: Partial<StatusDocument> = {}): StatusDocument {
@@ -103,6 +104,8 @@ export function makeStatus(job: string, changes: Partial<StatusDocument> = {}): 
     dates: [...makeDates()],
     last_success: '2026-11-19T23:40:02.000Z',
     next_run: '2026-11-23T23:00:00.000Z',
+    staged: null,
+    owed_events: null,
     reports: listSessions('2026-10-12', LAST_SESSION)
       .toReversed()
       .map((date, index) => ({ date, report: 'flow', revision: index === 3 ? 1 : 0 })),
