@@ -94,6 +94,7 @@ function openDocument(store: Store, job: string, log?: Log): Document<AlertState
   return new Document(store, {
     prefix: alertsPrefix(job),
     suffix: '.json',
+    kept: 10,
     parse: (bytes) => parseState(Buffer.from(bytes).toString('utf8'), job, log),
     format: (state) => Buffer.from(encode(state)),
   });

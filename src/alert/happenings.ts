@@ -5,13 +5,14 @@
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { isFault } from '../core/errors.ts';
+import { openReceiptLog } from '../deliver/receipt-log.ts';
 import type { Job, JobReport } from '../job/job.ts';
 import { identifyReport } from '../job/job-report.ts';
 import { readConditionDocument } from '../ledger/condition-file.ts';
-import { historyKey, MANIFEST_FILENAME, receiptKey } from '../ledger/layout.ts';
+import { historyKey, MANIFEST_FILENAME } from '../ledger/layout.ts';
 import { type Manifest, readSigned } from '../ledger/manifest.ts';
 import { readManifest } from '../ledger/sealed-dates.ts';
-import { formatRecipientKey, parseReceipt } from '../mail/receipt.ts';
+import { formatRecipientKey } from '../mail/receipt.ts';
 import type { Condition } from '../plan/conditions.ts';
 import { readStoreId } from '../store/identity.ts';
 import type { Store } from '../store/store.ts';
@@ -145,9 +146,7 @@ async function readMailed(
   date: string,
 ): Promise<{ readonly revision: number; readonly sent: SentReport } | undefined> {
   const id = identifyReport(report);
-  const key = receiptKey(job.name, date, id);
-  const bytes = await store.get(key);
-  const receipt = bytes && parseReceipt(bytes, { job: job.name, date, where: `${store.url}/${key}` });
+  const { value: receipt } = await openReceiptLog(store, { job: job.name, date, report: id }).read();
   if (!receipt) return undefined;
   // A test mail to somebody else is not the report.
   const addresses = report.to.map(({ address }) => formatRecipientKey(address));

@@ -24,11 +24,12 @@ import { readArchivedReports } from './archive-report.ts';
 import { isWaiting, listReports, openContent } from './content.ts';
 import { compareReports } from './correction.ts';
 import type { DeliverContext, Delivery } from './delivery.ts';
-import { listRecipients, readReceipt } from './due-dates.ts';
+import { listRecipients } from './due-dates.ts';
 import { findReasonToSkip, listUncomputable } from './mail-condition.ts';
 import { type MailedReport, prepareMails, type Reader } from './mailed-report.ts';
 import { isTakenOver, takeTurn } from './mailing-lease.ts';
 import { type Ledger, noteAll, sendAll } from './mails.ts';
+import { openReceiptLog } from './receipt-log.ts';
 
 interface DateTask {
   readonly job: Job;
@@ -47,7 +48,8 @@ interface DateTask {
 export async function deliverDate(context: DeliverContext, task: DateTask): Promise<Delivery> {
   const { job, report, id, manifest, late, past, byHand, only } = task;
   const { date, revision } = manifest;
-  const before = await readReceipt(context, job, date, id);
+  const place = { job: job.name, date, report: id };
+  const { value: before } = await openReceiptLog(context.store, place).read();
   const listDue = (receipt: Receipt | undefined) => listReaders(report, receipt, revision, past, only);
   const readers = listDue(before);
   const delivery = {
@@ -66,7 +68,6 @@ export async function deliverDate(context: DeliverContext, task: DateTask): Prom
   );
   const worker = await readWorker(context.state.worker);
   const identity = { report: report.template, job: job.name, date, revision, worker };
-  const place = { job: job.name, date, report: id };
   const turn = await takeTurn(context, place, worker, (current) => {
     const due = listDue(current).map(({ address }) => address);
     const isOutdated = current !== undefined && current.revision > Math.max(revision, known);

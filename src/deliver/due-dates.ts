@@ -9,12 +9,13 @@ import { addDays } from '../calendar/wall-clock.ts';
 import { isFault } from '../core/errors.ts';
 import type { Job, JobReport } from '../job/job.ts';
 import { readConditionDocument } from '../ledger/condition-file.ts';
-import { parseReceiptDate, receiptKey, reportsPrefix } from '../ledger/layout.ts';
+import { parseReceiptDate, reportsPrefix } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { listSealedDates } from '../ledger/sealed-dates.ts';
-import { isKnownRecipient, parseReceipt, type Receipt } from '../mail/receipt.ts';
+import { isKnownRecipient, type Receipt } from '../mail/receipt.ts';
 import type { DeliverContext } from './delivery.ts';
 import { findDrop } from './local-drop.ts';
+import { openReceiptLog } from './receipt-log.ts';
 
 export interface DueDate {
   readonly date: string;
@@ -85,18 +86,6 @@ function isLate(date: string, sealed: readonly string[], pending: readonly strin
   return [...sealed, ...pending].some((other) => other > date);
 }
 
-export async function readReceipt(
-  context: DeliverContext,
-  job: Job,
-  date: string,
-  id: string,
-): Promise<Receipt | undefined> {
-  const { store } = context;
-  const key = receiptKey(job.name, date, id);
-  const bytes = await store.get(key);
-  return bytes && parseReceipt(bytes, { job: job.name, date, where: `${store.url}/${key}` });
-}
-
 /** Recipients of a date. For a past date that a run reported on: only those who were recipients then. */
 export function listRecipients(report: JobReport, receipt: Receipt | undefined, past: boolean): JobReport['to'] {
   if (!past || receipt === undefined || receipt.by_hand === true) return report.to;
@@ -116,7 +105,7 @@ async function findFirstDate(context: DeliverContext, job: Job, id: string): Pro
 /** A receipt that cannot be read counts as one of a run: its own date fails, and the others are mailed. */
 async function isOfRun(context: DeliverContext, job: Job, date: string, id: string): Promise<boolean> {
   try {
-    const receipt = await readReceipt(context, job, date, id);
+    const { value: receipt } = await openReceiptLog(context.store, { job: job.name, date, report: id }).read();
     return receipt !== undefined && receipt.by_hand !== true;
   } catch (error) {
     if (!isFault(error) || !UNREADABLE_CODES.includes(error.code)) throw error;

@@ -1,12 +1,10 @@
 /**
- * Decides which process mails a report: one at a time, even if one sleeps and wakes up later. A store has no
- * compare-and-swap, so each turn has a number, and its claim is an object that can be created only once. Only the
- * process that created a claim rewrites it: nothing reads what a process that fell behind still writes.
+ * Decides which process mails a report: one at a time, even if one sleeps and wakes up later. Who holds the receipt, a
+ * `Document`, writes its next version; who takes it over writes one with its own name.
  *
  * Invariants:
- * - Nothing is mailed after a higher claim was seen. A process that takes over first creates its claim, then reads the
- * last claim's receipt. A process that mails first writes the recipient, then looks for a higher claim. So one of the
- * two sees the other.
+ * - Nothing is mailed after another process has written a version. A process that mails first writes the recipient, then
+ * looks for a higher version; one that takes over first writes its version, upon what the last holder wrote.
  * - Durations are measured by the clock of the process that waits. Times from another clock only show whether waiting
  * is worthwhile.
  *
@@ -15,9 +13,10 @@
  */
 import { randomUUID } from 'node:crypto';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
-import { claimKey, claimsPrefix, parseClaimTurn, receiptKey } from '../ledger/layout.ts';
-import { encodeReceipt, parseReceipt, type Receipt } from '../mail/receipt.ts';
+import type { Receipt } from '../mail/receipt.ts';
+import type { Document, DocumentVersion } from '../store/document.ts';
 import type { DeliverContext } from './delivery.ts';
+import { openReceiptLog, type ReceiptPlace } from './receipt-log.ts';
 
 /** A process that has not renewed its lease for this long counts as dead. */
 export const LEASE_MS = 120_000;
@@ -25,16 +24,6 @@ export const LEASE_MS = 120_000;
 export const RENEWAL_MS = 15_000;
 /** A process gives up its own lease this much earlier: the server may need the time to receive the end of a message. */
 const MARGIN_MS = 2 * RENEWAL_MS;
-
-const JSON_TYPE = { contentType: 'application/json' };
-
-/** Place of a receipt in the store. */
-interface ReceiptPlace {
-  readonly job: string;
-  readonly date: string;
-  /** Distinguishes the report from the job's others. */
-  readonly report: string;
-}
 
 type TurnContext = Pick<DeliverContext, 'store' | 'clock' | 'log' | 'signal'>;
 
@@ -49,27 +38,27 @@ export class MailingLease {
   readonly context: TurnContext;
   /** The receipt as last written, or as being written. */
   receipt: Receipt;
-  readonly #place: ReceiptPlace;
+  readonly #document: Document<Receipt>;
   readonly #by: string;
   readonly #stop = new AbortController();
-  #number: number;
+  #version: number;
   /** When the last write that renewed the lease started. */
   #renewed: Instant;
   #writing: Promise<unknown> = Promise.resolve();
   #isLost = false;
 
-  /** Created by `takeTurn`. @param renewed when its claim was started */
+  /** Created by `takeTurn`. @param renewed when its first version was started */
   constructor(
     context: TurnContext,
-    place: ReceiptPlace,
-    claim: { readonly receipt: Receipt; readonly number: number; readonly by: string; readonly renewed: Instant },
+    document: Document<Receipt>,
+    taken: { readonly receipt: Receipt; readonly version: number; readonly by: string; readonly renewed: Instant },
   ) {
     this.context = context;
-    this.#place = place;
-    this.receipt = claim.receipt;
-    this.#number = claim.number;
-    this.#by = claim.by;
-    this.#renewed = claim.renewed;
+    this.#document = document;
+    this.receipt = taken.receipt;
+    this.#version = taken.version;
+    this.#by = taken.by;
+    this.#renewed = taken.renewed;
     void this.#renew();
   }
 
@@ -80,33 +69,23 @@ export class MailingLease {
   }
 
   /**
-   * Checks at the last moment before mailing that it is still this process's turn. An expired lease is claimed again if
-   * no other process has it. @throws StoreFault; Fault `MAIL_TAKEN_OVER`
+   * Checks at the last moment before mailing that it is still this process's turn. An expired lease is renewed if no
+   * other process has it. @throws StoreFault; Fault `MAIL_TAKEN_OVER`
    */
   async confirm(): Promise<void> {
     do {
       if (this.#isOverdue()) await this.#inOrder(async () => await this.#put());
-      const { job, date, report } = this.#place;
-      if (await this.context.store.head(claimKey(job, date, report, this.#number + 1))) throw this.#lose();
+      if ((await this.#document.listVersions()).at(-1) !== this.#version) throw this.#lose();
       // The check takes time, and this process may have slept in between.
     } while (this.#isOverdue());
   }
 
-  /**
-   * Ends the turn, and writes the receipt to where readers look first. Never throws: the claim already has what
-   * matters.
-   */
+  /** Ends the turn, so that others may take theirs. Never throws: the receipt already has what matters. */
   async end(): Promise<void> {
     this.#stop.abort();
     if (this.#isLost) return;
-    const { store } = this.context;
-    const { job, date, report } = this.#place;
-    try {
-      await this.#inOrder(async () => await this.#put(null));
-      await store.put(receiptKey(job, date, report), { bytes: this.#encode(null) }, JSON_TYPE);
-    } catch {
-      // Each entry was written when it happened. The next process finds it in the claim, after one lease at the latest.
-    }
+    // Each entry was written when it happened. The next process goes on from there, after one lease at the latest.
+    await this.#inOrder(async () => await this.#put(null)).catch(() => undefined);
   }
 
   async #renew(): Promise<void> {
@@ -132,24 +111,12 @@ export class MailingLease {
   async #put(held?: null): Promise<void> {
     if (this.#isLost) throw this.#lose();
     const begun = readInstant(this.context.clock);
-    const { store } = this.context;
-    const { job, date, report } = this.#place;
-    if (this.#isOverdue()) {
-      // Another process may be taking over right now: only a new claim shows who has the turn.
-      const next = claimKey(job, date, report, this.#number + 1);
-      if (!(await makeClaim(store, next, this.#encode(held, this.#number + 1)))) throw this.#lose();
-      this.#number += 1;
-    } else {
-      await store.put(claimKey(job, date, report, this.#number), { bytes: this.#encode(held) }, JSON_TYPE);
-    }
-    this.#renewed = begun;
-  }
-
-  #encode(held?: null, turn = this.#number): Uint8Array {
     const { held: _, ...receipt } = this.receipt;
-    return encodeReceipt(
-      held === null ? { ...receipt, turn } : hold({ ...receipt, turn }, this.#by, this.context.clock.now()),
-    );
+    const value = held === null ? receipt : hold(receipt, this.#by, this.context.clock.now());
+    const next = { version: this.#version + 1, value };
+    if (!(await this.#document.write(next))) throw this.#lose();
+    this.#version = next.version;
+    this.#renewed = begun;
   }
 
   #isOverdue(): boolean {
@@ -180,45 +147,37 @@ export async function takeTurn(
   prepare: (current: Receipt | undefined) => Receipt | undefined,
 ): Promise<MailingLease | 'other' | 'nothing'> {
   const { store, clock } = context;
-  const { job, date, report } = place;
-  const last = await readNewest(context, place);
-  let receipt = prepare(last.receipt);
-  if (receipt === undefined) return 'nothing';
-  const { held } = last.receipt ?? {};
+  const document = openReceiptLog(store, place);
+  const last = await document.read();
+  if (prepare(last.value) === undefined) return 'nothing';
+  const held = last.value?.held;
   // An earlier process of this worker is dead: two of them cannot open its state folder.
-  const isOther = held !== undefined && last.receipt?.worker !== worker;
-  if (isOther && (await isAtWork(context, place, last, held.at))) return 'other';
-  const renewed = readInstant(clock);
-  const number = last.number + 1;
+  const isOther = held !== undefined && last.value?.worker !== worker;
+  if (isOther && (await isAtWork(context, place, document, last, held.at))) return 'other';
   const by = randomUUID();
-  const claim = encodeReceipt(hold({ ...receipt, turn: number }, by, clock.now()));
-  if (!(await makeClaim(store, claimKey(job, date, report, number), claim))) return 'other';
-  if (held !== undefined) {
-    // What the holder wrote before this claim counts. After anything it writes later, it mails nothing more.
-    receipt = prepare((await readClaim(context, place, last.number)).receipt) ?? receipt;
-  }
-  // For processes that look for what is due: they do not read claims.
-  await store.put(receiptKey(job, date, report), { bytes: encodeReceipt({ ...receipt, turn: number }) }, JSON_TYPE);
-  return new MailingLease(context, place, { receipt, number, by, renewed });
-}
-
-/**
- * Creates a claim that does not exist yet. No two have the same bytes, because each names its process: an existing
- * claim with our bytes is ours, even if the answer said otherwise. If a proxy sent the request twice, the answer is
- * that of the second one.
- */
-async function makeClaim(store: TurnContext['store'], key: string, claim: Uint8Array): Promise<boolean> {
-  if (await store.putIfAbsent(key, claim, JSON_TYPE)) return true;
-  const made = await store.get(key);
-  return made !== undefined && Buffer.compare(made, claim) === 0;
+  let renewed = readInstant(clock);
+  const { version, value } = await document.update((now) => {
+    renewed = readInstant(clock);
+    // Another process has taken its turn in the meantime.
+    if (now?.held !== undefined && now.held.by !== held?.by) return undefined;
+    // What the last holder wrote before this version counts. After anything it writes later, it mails nothing more.
+    const receipt = prepare(now);
+    return receipt && hold(receipt, by, clock.now());
+  });
+  if (value?.held?.by === by) return new MailingLease(context, document, { receipt: value, version, by, renewed });
+  return value?.held === undefined ? 'nothing' : 'other';
 }
 
 /** Whether the process that holds the receipt is alive. It gets a whole lease to renew, unless it has just done so. */
-async function isAtWork(context: TurnContext, place: ReceiptPlace, last: Newest, heldAt: string): Promise<boolean> {
-  const { clock, log, signal } = context;
+async function isAtWork(
+  { clock, log, signal }: TurnContext,
+  { date }: ReceiptPlace,
+  document: Document<Receipt>,
+  last: DocumentVersion<Receipt>,
+  heldAt: string,
+): Promise<boolean> {
   // Two clocks may differ by more than this; then only waiting shows it.
   if (Math.abs(clock.now() - Date.parse(heldAt)) < LEASE_MS) return true;
-  const { date } = place;
   log.info(
     { event: 'mail-watched', date, since: heldAt },
     `${date}: checking whether another worker is still mailing it`,
@@ -227,31 +186,7 @@ async function isAtWork(context: TurnContext, place: ReceiptPlace, last: Newest,
     assertNotAborted(signal);
     throw cause;
   });
-  const now = await readNewest(context, place);
-  return now.number !== last.number || now.receipt?.held?.at !== heldAt;
-}
-
-interface Newest {
-  /** Number of the highest claim; 0 if there is none. */
-  readonly number: number;
-  readonly receipt: Receipt | undefined;
-}
-
-/** What the last mailing process wrote. Costs a listing and a read. @throws Fault `RECEIPT_INVALID` */
-async function readNewest(context: TurnContext, place: ReceiptPlace): Promise<Newest> {
-  const prefix = claimsPrefix(place.job, place.date, place.report);
-  let number = 0;
-  for await (const { key } of context.store.list(prefix)) number = Math.max(number, parseClaimTurn(prefix, key));
-  return await readClaim(context, place, number);
-}
-
-async function readClaim({ store }: TurnContext, place: ReceiptPlace, number: number): Promise<Newest> {
-  const { job, date, report } = place;
-  const claimAt = claimKey(job, date, report, number);
-  const claim = number === 0 ? undefined : await store.get(claimAt);
-  const key = claim === undefined ? receiptKey(job, date, report) : claimAt;
-  const bytes = claim ?? (await store.get(key));
-  return { number, receipt: bytes && parseReceipt(bytes, { job, date, where: `${store.url}/${key}` }) };
+  return (await document.read()).version !== last.version;
 }
 
 /** Two clocks: one never jumps, the other keeps running while the machine sleeps. */

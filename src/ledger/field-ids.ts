@@ -22,6 +22,7 @@ export async function assignFieldIds(store: Store, dataset: string, names: reado
   const document = new Document<FieldIds>(store, {
     prefix: fieldsPrefix(dataset),
     suffix: '.json',
+    kept: 100,
     parse: (bytes) => {
       const { data } = fieldsSchema.safeParse(tryParseJson(Buffer.from(bytes).toString('utf8')));
       return data && new Map(Object.entries(data.fields));

@@ -21,8 +21,7 @@
  *     _flowdrop/sealing/<dataset>/set-aside/session=2026-11-19/rev=1/<hash>/...   a failed decision, for the operator
  *     _flowdrop/doctor/...                                            only while `flowdrop doctor` tests its rights
  *     _flowdrop/alerts/<job>/v<N>.json                                alerts that were sent, and what is still open
- *     _flowdrop/reports/<job>/session=2026-11-19/<report>/receipt.json
- *     _flowdrop/reports/<job>/session=2026-11-19/<report>/claim=1.json    the receipt of the first process that mailed
+ *     _flowdrop/reports/<job>/session=2026-11-19/<report>/receipt/v<N>.json    who has the report, and who is mailing it
  *     _flowdrop/reports/<job>/session=2026-11-19/<report>/rev=1/report.html, report.eml, report.json    the mailed report
  *
  * No dataset has a column `session`: pandas and pyarrow refuse a partition key that is also a column.
@@ -227,34 +226,17 @@ export function parseSealingKey(
 }
 
 /**
- * The recipients who have received the report of a date.
+ * Versions of the receipt of a report of a date: who has received it, and who is mailing it.
  * @param report identifies the report within the job, independent of the order in the job file
  */
-export function receiptKey(job: string, date: string, report: string): string {
-  return `${reportsPrefix(job)}session=${date}/${report}/receipt.json`;
-}
-
-/** The receipt as written by the n-th process that mailed: created once, and changed only by that process. */
-export function claimKey(job: string, date: string, report: string, turn: number): string {
-  return `${claimsPrefix(job, date, report)}${turn}.json`;
-}
-
-/** All claims for a report of a date. */
-export function claimsPrefix(job: string, date: string, report: string): string {
-  return `${reportsPrefix(job)}session=${date}/${report}/claim=`;
-}
-
-/** The number of a claim; 0 for any other object. */
-export function parseClaimTurn(prefix: string, key: string): number {
-  const digits =
-    key.startsWith(prefix) && /^(?<turn>[1-9]\d{0,8})\.json$/.exec(key.slice(prefix.length))?.groups?.['turn'];
-  return digits ? Number(digits) : 0;
+export function receiptPrefix(job: string, date: string, report: string): string {
+  return `${reportsPrefix(job)}session=${date}/${report}/receipt/v`;
 }
 
 /** The date of a receipt's key, or `undefined` for any other object. */
 export function parseReceiptDate(job: string, report: string, key: string): string | undefined {
   const date = key.slice(reportsPrefix(job).length + 'session='.length).slice(0, 10);
-  return key === receiptKey(job, date, report) ? date : undefined;
+  return key.startsWith(receiptPrefix(job, date, report)) ? date : undefined;
 }
 
 /** All reports of a job. */

@@ -23,7 +23,7 @@ const recipientSchema = z.object({
   detail: z.string(),
 });
 
-/** Revisions and claims of a receipt. More than a million, about the minutes in two years, means a damaged file. */
+/** Revisions. More than a million, about the minutes in two years, means a damaged file. */
 const countSchema = z.int().positive().max(1_000_000);
 
 const heldSchema = z.object({
@@ -34,7 +34,6 @@ const heldSchema = z.object({
 });
 
 const receiptSchema = z.object({
-  version: z.literal(2),
   report: z.string().min(1),
   job: z.string().min(1),
   date: z.iso.date(),
@@ -49,8 +48,6 @@ const receiptSchema = z.object({
   mailed_before: z.record(z.string(), countSchema).optional(),
   /** An operator chose the date: it does not count as the first date that runs reported on. */
   by_hand: z.boolean().optional(),
-  /** Number of the claim under which it was written; each mailing process takes the next number. */
-  turn: countSchema.optional(),
 });
 
 export type RecipientReceipt = Readonly<z.infer<typeof recipientSchema>>;
@@ -93,7 +90,7 @@ export function openReceipt(identity: ReceiptIdentity, before: Receipt | undefin
   }
   const mailed = listMailed(before);
   return {
-    ...{ version: 2, report, job, date, revision, worker, recipients: listOwed(before) },
+    ...{ report, job, date, revision, worker, recipients: listOwed(before) },
     ...(Object.keys(mailed).length > 0 ? { mailed_before: mailed } : {}),
     ...byHand,
   };

@@ -14,16 +14,12 @@ import type { Store } from './store.ts';
 /** Each is lost to another worker that changes the document at the same moment. */
 const MAX_TRIES = 20;
 
-/**
- * Kept for readers that are slow, and writers that were asleep.
- * Iceberg's default (`write.metadata.previous-versions-max`, https://iceberg.apache.org/docs/latest/configuration/).
- */
-export const KEPT_VERSIONS = 100;
-
 export interface DocumentKind<T> {
   /** Keys are this, the number, and `suffix`. */
   readonly prefix: string;
   readonly suffix: string;
+  /** Newest versions that are kept, for readers that are slow: at least 2, and the same for every writer. */
+  readonly kept: number;
   /** @returns `undefined` for a damaged text, which then counts as none @throws Fault where it must not */
   parse(bytes: Uint8Array, where: string): T | undefined;
   format(value: T): Uint8Array;
@@ -88,7 +84,7 @@ export class Document<T> {
       const value = await change(before.value);
       if (value === undefined || this.#isSame(value, before.value)) return before;
       const after = { version: before.version + 1, value };
-      if (await this.#write(after)) return after;
+      if (await this.write(after)) return after;
     }
     throw this.#busy();
   }
@@ -97,22 +93,31 @@ export class Document<T> {
   async replace(value: T): Promise<number> {
     for (let tries = 0; tries < MAX_TRIES; tries += 1) {
       const version = ((await this.listVersions()).at(-1) ?? 0) + 1;
-      if (await this.#write({ version, value })) return version;
+      if (await this.write({ version, value })) return version;
     }
     throw this.#busy();
   }
 
-  async #write({ version, value }: { readonly version: number; readonly value: T }): Promise<boolean> {
+  /**
+   * Writes a version upon the one before.
+   * @returns whether it is the document's: another worker may have written it first, or have gone on so far that its
+   * number was free again
+   */
+  async write({ version, value }: { readonly version: number; readonly value: T }): Promise<boolean> {
     const key = this.keyOf(version);
     const bytes = this.#kind.format(value);
-    if (!(await this.#store.putIfAbsent(key, bytes, { contentType: 'application/json' }))) return false;
+    if (!(await this.#store.putIfAbsent(key, bytes, { contentType: 'application/json' }))) {
+      // A request that was sent twice on its way is answered as the second: the same bytes are ours.
+      const there = await this.#store.get(key);
+      if (there === undefined || Buffer.compare(there, bytes) !== 0) return false;
+    }
     const versions = await this.listVersions();
     const newest = versions.at(-1) ?? version;
-    if (newest - version >= KEPT_VERSIONS) {
+    if (newest - version >= this.#kind.kept) {
       await this.#store.remove(key);
       return false;
     }
-    for (const old of versions) if (newest - old >= KEPT_VERSIONS) await this.#store.remove(this.keyOf(old));
+    for (const old of versions) if (newest - old >= this.#kind.kept) await this.#store.remove(this.keyOf(old));
     return true;
   }
 

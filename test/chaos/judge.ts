@@ -257,7 +257,7 @@ function judgeMails({ mail, attempts, place, problems, losses }: Run, dates: rea
     // The store went away between a mail and its receipt.
     place.faults().filter((fault) => fault === 'unmounted').length +
     // Without its receipt nobody knows that a mail was taken, by none of its recipients.
-    losses.filter((loss) => loss === 'lost receipt.json').length * RECIPIENTS.length;
+    losses.filter((loss) => loss.startsWith('lost receipt/')).length * RECIPIENTS.length;
   let repeated = 0;
   for (const to of RECIPIENTS) {
     const got = mail.taken.filter((taken) => taken.to === to);

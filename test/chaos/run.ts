@@ -234,7 +234,8 @@ async function loseObject({ place, losses }: Run, { loses }: Trouble): Promise<v
   const lost = names[Math.floor(loses * names.length)];
   if (lost === undefined) return;
   await place.remove(lost);
-  losses.push(`lost ${lost.replace(/[0-9a-f]{16,}/, 'HASH').replace(/.*\//, '')}`);
+  const [name] = /[^/]+\/v\d+\.json$|[^/]+$/.exec(lost) ?? [lost];
+  losses.push(`lost ${name.replace(/[0-9a-f]{16,}/, 'HASH')}`);
 }
 
 /** @returns its attempt, and that of the worker that took over while it slept */

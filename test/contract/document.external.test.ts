@@ -3,7 +3,7 @@
  * calls, an answer that is lost or late, a writer that wakes up long after.
  */
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
-import { Document, KEPT_VERSIONS } from '../../src/store/document.ts';
+import { Document } from '../../src/store/document.ts';
 import type { Store } from '../../src/store/store.ts';
 import { at, Died, dieAt, faultStore, loseAnswer, repeat, wait } from '../support/fault-store.ts';
 import { makeFolder } from '../support/flowdrop.ts';
@@ -14,10 +14,13 @@ afterAll(async () => await folder.remove());
 
 type Names = readonly string[];
 
+const KEPT_VERSIONS = 12;
+
 const open = (store: Store) =>
   new Document<Names>(store, {
     prefix: '_flowdrop/test/names/v',
     suffix: '.json',
+    kept: KEPT_VERSIONS,
     parse: (bytes) => (bytes.length > 2 ? (JSON.parse(Buffer.from(bytes).toString('utf8')) as Names) : undefined),
     format: (names) => Buffer.from(JSON.stringify(names)),
   });

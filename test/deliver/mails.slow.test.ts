@@ -9,7 +9,7 @@ import { RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
 import { backoffMs } from '../../src/deliver/mails.ts';
 import type { Receipt } from '../../src/mail/receipt.ts';
 import { buildReply } from '../mail/smtp-receiver.ts';
-import { listKeys, readText } from '../support/store-keys.ts';
+import { listKeys, pickNewest, readText } from '../support/store-keys.ts';
 import { createReportJob, type DeliveryBench, openDeliveryBench } from './bench.ts';
 import { sealDay } from './sealed-day.ts';
 
@@ -33,7 +33,7 @@ async function run(): Promise<Record<string, string>> {
 
 const received = () => bench.receiver.messages.map(({ to }) => to);
 const receipt = async () => {
-  const key = (await listKeys(bench.store, '_flowdrop/reports/')).find((name) => name.endsWith('receipt.json')) ?? '';
+  const [key = ''] = pickNewest(await listKeys(bench.store, '_flowdrop/reports/'));
   const { recipients } = JSON.parse((await readText(bench.store, key)) ?? '{}') as Receipt;
   return Object.fromEntries(Object.entries(recipients).map(([to, { status }]) => [to, status]));
 };

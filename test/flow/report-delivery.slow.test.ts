@@ -12,6 +12,7 @@ import { startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, listFiles, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
+import { pickNewest } from '../support/store-keys.ts';
 
 const TO = ['a@example.com', 'b@example.com', 'c@example.com', 'd@example.com'] as const;
 
@@ -111,8 +112,8 @@ it('a broken receipt fails its own date, by name, and the next date is mailed', 
   const dates = (await listFiles(join(store, 'trades'))).map((file) => file.slice('session='.length).slice(0, 10));
   const [first = '', second = ''] = [...new Set(dates)].toSorted();
   expect((await flowdrop(['report', job, '--date', first], { cwd, env: own })).code).toBe(0);
-  const [receipt = ''] = (await listFiles(store)).filter((file) => file.endsWith('receipt.json'));
-  await writeFile(join(store, receipt), '{"version": 2');
+  const [receipt = ''] = pickNewest((await listFiles(store)).filter((file) => file.includes('/receipt/')));
+  await writeFile(join(store, receipt), '{"report": "');
   const { code, stdout, stderr } = await flowdrop(['run', job], { cwd, env: own });
   expect(code, stderr).toBe(1);
   expect(stdout + stderr).toContain(`${receipt} is not a receipt`);

@@ -224,7 +224,9 @@ describe('the page of a mailed report', () => {
     await archive(store, '2026-11-19', 'flow-1', 1, 'report.html');
     await archive(store, '2026-11-19', 'flow-1', 2, 'report-0a1b2c3d.html');
     await archive(store, '2026-11-19', 'flow-1', 2, 'report.html');
-    await store.put('_flowdrop/reports/nightly/session=2026-11-20/flow-1/receipt.json', { bytes: Buffer.from('{}') });
+    await store.put('_flowdrop/reports/nightly/session=2026-11-20/flow-1/receipt/v1.json', {
+      bytes: Buffer.from('{}'),
+    });
     const read = async (choice: Parameters<typeof readArchivedPage>[2]) =>
       (await readArchivedPage(store, 'nightly', choice)).html;
     expect(await read({})).toBe('<p>2026-11-19 flow-1 2 report.html</p>');

@@ -11,3 +11,13 @@ export async function readText(store: Store, key: string): Promise<string | unde
   const bytes = await store.get(key);
   return bytes && Buffer.from(bytes).toString('utf8');
 }
+
+/** Of these keys, those of each document's newest version. */
+export function pickNewest(keys: readonly string[]): readonly string[] {
+  const newest = new Map<string, number>();
+  for (const key of keys) {
+    const [, prefix = '', number] = /^(.*\/v)(\d+)\.json$/.exec(key) ?? [];
+    if (number !== undefined) newest.set(prefix, Math.max(newest.get(prefix) ?? 0, Number(number)));
+  }
+  return [...newest].map(([prefix, number]) => `${prefix}${number}.json`);
+}

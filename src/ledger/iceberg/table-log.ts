@@ -7,6 +7,12 @@ import { parseTableDataset, tableHintKey, tablePrefix, tableVersionsPrefix } fro
 import { damagedTable } from './table-avro.ts';
 import { formatMetadata, parseMetadata, type TableMetadata } from './table-metadata.ts';
 
+/**
+ * A slow reader may still be at one of these while a backfill seals date after date.
+ * Iceberg's own default (`write.metadata.previous-versions-max`, https://iceberg.apache.org/docs/latest/configuration/).
+ */
+export const KEPT_VERSIONS = 100;
+
 /** Of writing the hint. */
 const MAX_HINTS = 3;
 
@@ -45,6 +51,7 @@ export function openTableLog(store: Store, dataset: string): Document<TableMetad
   return new Document(store, {
     prefix: tableVersionsPrefix(dataset),
     suffix: '.metadata.json',
+    kept: KEPT_VERSIONS,
     parse: parseMetadata,
     format: formatMetadata,
   });

@@ -11,7 +11,7 @@ import type { Engine } from '../../../src/engine/engine.ts';
 import { auditTable } from '../../../src/ledger/iceberg/audit-table.ts';
 import { commitTable } from '../../../src/ledger/iceberg/commit-table.ts';
 import { rebuildTable } from '../../../src/ledger/iceberg/rebuild-table.ts';
-import { keyOf, openTableLog, readTable } from '../../../src/ledger/iceberg/table-log.ts';
+import { KEPT_VERSIONS, keyOf, openTableLog, readTable } from '../../../src/ledger/iceberg/table-log.ts';
 import { listTableDates } from '../../../src/ledger/iceberg/table-metadata.ts';
 import {
   dropsPrefix,
@@ -22,7 +22,6 @@ import {
   tableVersionKey,
 } from '../../../src/ledger/layout.ts';
 import { openDirectoryStore } from '../../../src/store/directory.ts';
-import { KEPT_VERSIONS } from '../../../src/store/document.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { at, faultStore, wait } from '../../support/fault-store.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
