@@ -12,7 +12,7 @@ import { conditionKey, dropKey, manifestKey } from '../src/ledger/layout.ts';
 import { JobState } from '../src/state/job-state.ts';
 import { RunHistory } from '../src/state/run-history.ts';
 import type { RunRecord } from '../src/state/run-record.ts';
-import { type DaemonProcess, startDaemon, waitFor } from '../test/support/moved-daemon.ts';
+import { type DaemonProcess, startDaemon, waitFor } from '../test/support/daemon.ts';
 import { readResidentMb } from '../test/support/processes.ts';
 import { median, type RunBench, say } from './support/bench.ts';
 import { atMost } from './support/goal.ts';
@@ -39,7 +39,7 @@ export const benchDaemon: RunBench = async ({ note }) =>
     say(`daemon: ${JOBS} jobs, ${SESSIONS} sessions, ${sessions[0]} to ${sessions.at(-1)} ...`);
     await makeStore(join(folder, 'drops'), sessions);
     for (const name of names) await makeJob(folder, name, sessions, nowMs);
-    const daemon = await startDaemon(folder, { env: {} }, { FLOWDROP_STATE_DIR: join(folder, 'state') });
+    const daemon = await startDaemon(folder, { FLOWDROP_STATE_DIR: join(folder, 'state') });
     try {
       const started = await readResidentMb(daemon.pid);
       const isRead = async () => (await countRead(daemon)) === JOBS;

@@ -21,7 +21,7 @@ import type { Store } from '../../src/store/store.ts';
 import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
 import { ALERT_NOW, createDelivery, createFailure, createOutcome, createResult } from '../support/alerts.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { faultStore, hang } from '../support/fault-store.ts';
 import { REPO } from '../support/flowdrop.ts';
 import { createSilentLog } from '../support/log.ts';
@@ -62,7 +62,7 @@ const sealed = createOutcome({
 
 let folder: string;
 let store: Store;
-let clock: ReturnType<typeof createFakeClock>;
+let clock: FakeClock;
 let mailsBefore: number;
 let postsBefore: number;
 beforeEach(async () => {

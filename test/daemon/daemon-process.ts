@@ -1,23 +1,19 @@
 /** `flowdrop start` as a process of its own, for the tests that look at what reaches the disk and other processes. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import type { ChildProcess } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, vi } from 'vitest';
+import { type LogLine, spawnDaemon } from '../support/daemon.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
-import { listFiles, MAIN, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
 import { listChildren, readEnvironment } from '../support/processes.ts';
-import { hasEnded } from '../support/server-process.ts';
-
-export type Line = Readonly<Record<string, unknown>>;
 
 export interface DaemonProcess {
   readonly child: ChildProcess;
   /** Its log so far. */
-  readonly lines: readonly Line[];
+  readonly lines: readonly LogLine[];
   /** Waits until so many lines of this event with these fields have come, and answers with the last of them. */
-  until(event: string, which?: Line, count?: number): Promise<Line>;
+  until(event: string, which?: LogLine, count?: number): Promise<LogLine>;
   /** Ends it in order unless it has ended. */
   end(): Promise<void>;
 }
@@ -26,12 +22,7 @@ export interface DaemonProcess {
 const PATIENCE_MS = 90_000;
 
 export function startDaemonProcess(cwd: string, env: Readonly<Record<string, string>>): DaemonProcess {
-  const child = spawn(process.execPath, [MAIN, '--jobs', '.', 'start'], {
-    cwd,
-    env: { PATH: process.env['PATH'], FLOWDROP_STATUS_ADDRESS: '127.0.0.1:0', ...env },
-  });
-  const lines: Line[] = [];
-  createInterface({ input: child.stderr }).on('line', (line) => lines.push(JSON.parse(line) as Line));
+  const { child, lines, stop } = spawnDaemon(cwd, env);
   return {
     child,
     lines,
@@ -44,14 +35,9 @@ export function startDaemonProcess(cwd: string, env: Readonly<Record<string, str
         timeout: PATIENCE_MS,
         interval: 50,
       });
-      return matching().at(-1) as Line;
+      return matching().at(-1) as LogLine;
     },
-    async end() {
-      if (hasEnded(child)) return;
-      const exit = once(child, 'exit');
-      child.kill('SIGTERM');
-      await exit;
-    },
+    end: stop,
   };
 }
 

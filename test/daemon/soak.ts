@@ -8,10 +8,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { parseWallClock } from '../../src/calendar/wall-clock.ts';
+import { startDaemon } from '../support/daemon.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
-import { startDaemon } from '../support/moved-daemon.ts';
 import { readResidentMb } from '../support/processes.ts';
 
 const JOBS = ['first', 'second', 'third', 'fourth'];
@@ -47,7 +47,7 @@ const env = {
   FLOWDROP_API_URL: 'http://127.0.0.1:9',
   FLOWDROP_MAX_RUNS: '4',
 };
-const daemon = await startDaemon(folder.path, clock, env);
+const daemon = await startDaemon(folder.path, { ...clock.env, ...env });
 try {
   // The tick that it missed, then each one.
   await daemon.until(JOBS.length, 'finished');

@@ -4,10 +4,10 @@ import { parseWallClock } from '../../src/calendar/wall-clock.ts';
 import { closeTables } from '../chaos/table.ts';
 import { createRow, createStagedDay, LIMIT } from '../flow/staged-day.ts';
 import { useCleanups } from '../support/cleanups.ts';
+import { startDaemon, waitFor } from '../support/daemon.ts';
 import { isPage } from '../support/engine-source.ts';
 import { startFaultProxy } from '../support/fault-proxy.ts';
 import { writeJob } from '../support/jobs.ts';
-import { startDaemon, waitFor } from '../support/moved-daemon.ts';
 
 const { cleanups, folder } = useCleanups();
 cleanups.push(closeTables);
@@ -17,7 +17,7 @@ it('a daemon that starts at noon stages what is there, goes on by itself, and se
   const day = await createStagedDay(await folder(), { date: '2026-11-19', rows: 6_000, schedule });
   cleanups.push(() => day.close());
   await day.moveTo('12:00');
-  const daemon = await startDaemon(day.cwd, day.clock, { ...day.env, FLOWDROP_LOG_LEVEL: 'debug' });
+  const daemon = await startDaemon(day.cwd, { ...day.env, FLOWDROP_LOG_LEVEL: 'debug' });
   cleanups.push(() => daemon.stop());
   // No earlier tick is caught up: the source has no sealed session before today's.
   await daemon.untilIdle();
@@ -67,7 +67,7 @@ it('staging gives way to a date of another job that expires tonight; after an ho
   cleanups.push(() => proxy.close());
   await day.moveTo('12:00');
   const env = { ...day.env, FLOWDROP_API_URL: proxy.url, FLOWDROP_PORTAL_URL: proxy.url, FLOWDROP_LOG_LEVEL: 'debug' };
-  const daemon = await startDaemon(day.cwd, day.clock, env);
+  const daemon = await startDaemon(day.cwd, env);
   cleanups.push(() => daemon.stop());
   const pages = () =>
     day.front.answered.filter(({ sql }) => isPage(sql)).map(({ sql }) => (sql.includes(EXPIRING) ? EXPIRING : SESSION));

@@ -15,7 +15,7 @@ import { JobState } from '../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { createSilentLog } from '../support/log.ts';
 import { makePlainTemplates } from '../support/plain-templates.ts';
 
@@ -23,7 +23,7 @@ export interface DeliveryBench {
   readonly engine: Engine;
   readonly store: Store;
   readonly receiver: SmtpReceiver;
-  readonly clock: ReturnType<typeof createFakeClock>;
+  readonly clock: FakeClock;
   /** For a worker of this name; each has a state directory of its own. Its mails have plain HTML. */
   context(worker?: string): DeliverContext;
   /** `to subject` of everything that arrived since the last call. */
@@ -44,7 +44,7 @@ export async function openDeliveryBench(
   const store = await openDirectoryStore(join(folder, 'store'));
   const receiver = await startSmtpReceiver(options);
   const mailer = openSmtpMailer({ url: `smtp://127.0.0.1:${receiver.port}?tls=${tls}`, timeoutMs: 2_000 });
-  const clock = createFakeClock(RENEWAL_MS);
+  const clock = createFakeClock({ waiting: [RENEWAL_MS] });
   let seen = 0;
   const mails = async () =>
     await Promise.all(

@@ -401,7 +401,7 @@ describe('readers', () => {
   it('are left to another worker that is mailing them, and mailed when it has been silent for a lease', async () => {
     await seal(MONDAY);
     const context = bench.context();
-    const silent = createFakeClock(RENEWAL_MS);
+    const silent = createFakeClock({ waiting: [RENEWAL_MS] });
     await new Promise<void>((begun) => {
       const send = () => {
         begun();

@@ -24,6 +24,7 @@ import { JobState } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { EVENING, KEY, startTestService, type TestService } from '../service/running-service.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
 import { createSilentLog } from '../support/log.ts';
 import { createPacer } from '../support/pacer.ts';
 import { createJob } from '../support/trades.ts';
@@ -56,13 +57,7 @@ beforeEach(async () => {
 
 /** A clock on which waiting takes no time, so that the budget's pace costs none. */
 function createParts() {
-  let now = Date.parse(EVENING);
-  const clock = {
-    now: () => now,
-    sleep: async (ms: number) => {
-      now += ms;
-    },
-  };
+  const clock = createFakeClock({ startMs: Date.parse(EVENING) });
   const real = createPacer(clock, { requestsPerSecond: 1000 });
   const pacer: Pacer = {
     ...real,

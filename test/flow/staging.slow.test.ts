@@ -6,9 +6,9 @@ import type { ChildProcess } from 'node:child_process';
 import { afterAll, describe, expect, it } from 'vitest';
 import { closeTables } from '../chaos/table.ts';
 import { useCleanups } from '../support/cleanups.ts';
+import { waitFor } from '../support/daemon.ts';
 import { isPage } from '../support/engine-source.ts';
 import { flowdrop } from '../support/flowdrop.ts';
-import { waitFor } from '../support/moved-daemon.ts';
 import { createRow, createStagedDay, listTimes, type StagedDay } from './staged-day.ts';
 
 const DATE = '2026-11-19';

@@ -5,9 +5,9 @@
 import { expect, vi } from 'vitest';
 import { isSession } from '../../src/calendar/session.ts';
 import { addDays, parseWallClock } from '../../src/calendar/wall-clock.ts';
+import { type DaemonProcess, type LogLine, startDaemon } from '../support/daemon.ts';
 import { startService } from '../support/flowdrop.ts';
 import type { MovedClock } from '../support/moved-clock.ts';
-import { type DaemonProcess, type LogLine, startDaemon } from '../support/moved-daemon.ts';
 
 export interface WeekPlan {
   readonly from: string;
@@ -65,7 +65,7 @@ export async function liveThrough(plan: WeekPlan, parts: WeekParts): Promise<Wee
   const visits: Visit[] = [];
   let sealedAtKill: readonly string[] = [];
   const start = async (): Promise<DaemonProcess> => {
-    const started = await startDaemon(parts.cwd, clock, parts.env);
+    const started = await startDaemon(parts.cwd, { ...clock.env, ...parts.env });
     daemons.push(started);
     return started;
   };

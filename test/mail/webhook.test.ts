@@ -8,7 +8,7 @@ import { createServer } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { isFault } from '../../src/core/errors.ts';
 import { createWebhook } from '../../src/mail/webhook.ts';
-import { createFakeClock, FAKE_START } from '../support/fake-clock.ts';
+import { createFakeClock, FAKE_START, type FakeClock } from '../support/fake-clock.ts';
 import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from './webhook-receiver.ts';
 
 const DOCUMENT = { id: '0123456789abcdef', version: 1 };
@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(async () => await receiver.close());
 
-let clock: ReturnType<typeof createFakeClock>;
+let clock: FakeClock;
 let before: number;
 beforeEach(() => {
   clock = createFakeClock();

@@ -12,8 +12,8 @@ import type { Browser, Page } from 'playwright-core';
 import type { ReportLink, RunSummary } from '../../src/daemon/web/api-shape.ts';
 import { openBrowser } from '../support/browser.ts';
 import { setup } from '../support/build.ts';
+import { type DaemonProcess, startDaemon, waitFor } from '../support/daemon.ts';
 import { makeFolder, REPO, startService } from '../support/flowdrop.ts';
-import { type DaemonProcess, startDaemon, waitFor } from '../support/moved-daemon.ts';
 
 const DOCS = join(REPO, 'docs');
 /** One to report on, one before it, and a mean of five sessions. */
@@ -49,7 +49,7 @@ const service = await startService(SESSIONS);
 try {
   for (const name of JOBS) await copyFile(join(REPO, 'jobs', `${name}.yaml`), join(folder.path, `${name}.yaml`));
   await writeFile(join(folder.path, 'zero-dte.yaml'), FAILING);
-  const daemon = await startDaemon(folder.path, { env: {} }, service.env);
+  const daemon = await startDaemon(folder.path, service.env);
   try {
     // What is missed at its start is caught up.
     const isDone = () => daemon.of('finished').length > JOBS.length;

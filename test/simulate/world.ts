@@ -25,7 +25,7 @@ import { holdStore } from '../../src/store/held-store.ts';
 import { isPage } from '../chaos/api.ts';
 import { type Front, startFront } from '../chaos/front.ts';
 import { type MailFault, type MailServer, startMailServer } from '../chaos/mail.ts';
-import { createFakeClock, FAKE_START } from '../support/fake-clock.ts';
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import type { Fault } from '../support/fault-plan.ts';
 import { describeFault, type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { KEY } from '../support/flowdrop.ts';
@@ -141,8 +141,7 @@ export class World {
   /** A new life: nothing is left of the one before. */
   async begin(options: LifeOptions): Promise<Life> {
     for (const date of await listStages(this.engine)) await discardStages(this.engine, date);
-    const clock = createFakeClock(PROGRESS_MS, RENEWAL_MS);
-    clock.advance(options.startMs - FAKE_START);
+    const clock = createFakeClock({ startMs: options.startMs, waiting: [PROGRESS_MS, RENEWAL_MS] });
     this.#limits.rowLimit = options.rowLimit;
     this.#proxy.dateBy(() => new Date(clock.now()).toUTCString());
     const folder = await mkdtemp(join(this.folder, 'life-'));
@@ -188,14 +187,11 @@ export interface LifeOptions {
 export class Life {
   readonly #world: World;
   readonly #options: LifeOptions;
-  readonly #clock: ReturnType<typeof createFakeClock>;
+  readonly #clock: FakeClock;
   readonly folder: string;
   #runs = 0;
 
-  constructor(
-    world: World,
-    { clock, folder, ...options }: LifeOptions & { clock: ReturnType<typeof createFakeClock>; folder: string },
-  ) {
+  constructor(world: World, { clock, folder, ...options }: LifeOptions & { clock: FakeClock; folder: string }) {
     this.#world = world;
     this.#options = options;
     this.#clock = clock;

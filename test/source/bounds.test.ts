@@ -9,6 +9,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createLog } from '../../src/core/log.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { SourceFault } from '../../src/source/source.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
 import { createPacer } from '../support/pacer.ts';
 
 const KEY = 'cus_test_key_1';
@@ -58,13 +59,7 @@ async function ask(
   url: string,
   { tries = TRIES, ...limits }: { readonly maxAnswerBytes?: number; readonly tries?: number } = {},
 ): Promise<SourceFault> {
-  let now = Date.parse('2026-11-19T23:15:00Z');
-  const clock = {
-    now: () => now,
-    sleep: async (ms: number) => {
-      now += ms;
-    },
-  };
+  const clock = createFakeClock();
   const log = createLog({ level: 'silent', pretty: false, secrets: [KEY], write: () => {} });
   const pacer = createPacer(clock, { requestsPerSecond: 1 });
   const options = { url, apiKey: KEY, expectsMeta: tries > 1, clockOffsetMs: 0, ...limits };

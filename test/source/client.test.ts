@@ -9,7 +9,7 @@ import { createLog } from '../../src/core/log.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import type { Pacer } from '../../src/source/pacer.ts';
 import type { Source } from '../../src/source/source.ts';
-import { createFakeClock, FAKE_START } from '../support/fake-clock.ts';
+import { createFakeClock, FAKE_START, type FakeClock } from '../support/fake-clock.ts';
 import { createPacer } from '../support/pacer.ts';
 
 const KEY = 'apikey_0123456789abcdef';
@@ -36,7 +36,7 @@ describe('the client', () => {
   let server: Server;
   let queue: Handler[];
   let bodies: string[];
-  let clock: ReturnType<typeof createFakeClock>;
+  let clock: FakeClock;
   let source: Source;
   let lines: string[];
 

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
 import { BUDGETS, type BudgetName, paceOf } from '../../src/source/pace/budget.ts';
 import { createCellPacer, MAX_RETRY_AFTER_MS, openPacer, type Pacer } from '../../src/source/pacer.ts';
-import { createFakeClock, createVirtualClock } from '../support/fake-clock.ts';
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { createMemoryCell, createPacer } from '../support/pacer.ts';
 import { createRandom } from '../support/random.ts';
@@ -49,7 +49,7 @@ describe('the pace', () => {
   });
 
   test('is kept full when answers take two and a half seconds and several are in flight', async () => {
-    const clock = createVirtualClock();
+    const clock = createFakeClock({ waiting: 'all' });
     const pacer = createPacer(clock, { requestsPerSecond: 1 });
     const starts: number[] = [];
     const ask = async () => {
@@ -84,7 +84,7 @@ describe('the pace', () => {
   });
 
   test('lets an aborted caller go at once, from behind a sleeping one too, without spending its turn', async () => {
-    const clock = createVirtualClock();
+    const clock = createFakeClock({ waiting: 'all' });
     const pacer = createPacer(clock, { requestsPerSecond: 1 });
     const began = clock.now();
     await pacer.acquire();
@@ -225,7 +225,7 @@ describe('a 429', () => {
  */
 async function askJitteryServer(seed: number, jitterMs: number) {
   const random = createRandom(seed);
-  const clock = createVirtualClock();
+  const clock = createFakeClock({ waiting: 'all' });
   const pacer = createPacer(clock, { requestsPerSecond: 1 });
   const starts: number[] = [];
   let lastArrival = Number.NEGATIVE_INFINITY;
@@ -256,7 +256,7 @@ describe('turns between processes', () => {
 
   /** Each starter is a process of its own before one budget. @returns their names in the order of the starts */
   async function order(starters: readonly Starter[]): Promise<readonly string[]> {
-    const clock = createVirtualClock();
+    const clock = createFakeClock({ waiting: 'all' });
     const cell = createMemoryCell(clock);
     const pace = paceOf(BUDGETS.historical, MAX_RETRY_AFTER_MS);
     const starts: { readonly name: string; readonly at: number }[] = [];
@@ -312,7 +312,7 @@ describe('turns between processes', () => {
   });
 
   test('of one process go to its urgent requests before those that wait longer', async () => {
-    const clock = createVirtualClock();
+    const clock = createFakeClock({ waiting: 'all' });
     const pacer = createPacer(clock, { requestsPerSecond: 1 });
     const order: string[] = [];
     const take = async (name: string, urgent: boolean) => {
@@ -327,7 +327,7 @@ describe('turns between processes', () => {
 
 describe('a budget in a folder', () => {
   let folder: Awaited<ReturnType<typeof makeFolder>>;
-  let clock: ReturnType<typeof createFakeClock>;
+  let clock: FakeClock;
   beforeEach(async () => {
     folder = await makeFolder();
     clock = createFakeClock();
@@ -466,11 +466,11 @@ describe('a budget in a folder', () => {
   });
 
   test('loses one slot to a reservation that nobody uses', async () => {
-    const virtual = createVirtualClock();
+    const virtual = createFakeClock({ waiting: 'all' });
     const stateDir = folder.path;
     const openVirtual = () => openPacer('historical', { clock: virtual, stateDir, apiKey: KEY });
     // Its process is killed while it sleeps.
-    const dead = createVirtualClock();
+    const dead = createFakeClock({ waiting: 'all' });
     dead.set(virtual.now());
     const [alive, killed] = [
       await openVirtual(),

@@ -7,11 +7,11 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Clock } from '../../src/core/clock.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import { createChainClient } from '../../src/source/chain.ts';
 import { createMarketStructureClient } from '../../src/source/market-structure.ts';
 import type { SnapshotClient } from '../../src/source/snapshot.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
 import { createSilentLog } from '../support/log.ts';
 import { createPacer } from '../support/pacer.ts';
 
@@ -36,12 +36,10 @@ let seen: Seen[];
 let replies: Reply[];
 let chain: SnapshotClient;
 let structure: SnapshotClient;
-let slept: number[];
 
 beforeEach(async () => {
   seen = [];
   replies = [];
-  slept = [];
   server = createServer(async (request: IncomingMessage, response) => {
     const { method = '', url = '', headers } = request;
     seen.push({ method, url, authorization: headers.authorization, body: await text(request) });
@@ -57,14 +55,7 @@ beforeEach(async () => {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo; // A listening TCP server has an address with a port.
-  let now = Date.parse(`${DAY}T23:00:00Z`);
-  const clock: Clock = {
-    now: () => now,
-    sleep: async (ms) => {
-      slept.push(ms);
-      now += ms;
-    },
-  };
+  const clock = createFakeClock({ startMs: Date.parse(`${DAY}T23:00:00Z`) });
   const url = `http://127.0.0.1:${port}/snapshots`;
   const deps = { clock, pacer: createPacer(clock, { requestsPerSecond: 1 }), log: createSilentLog() };
   const options = { url, apiKey: KEY, clockOffsetMs: 0 };

@@ -1,9 +1,8 @@
-/** `flowdrop start`, usually under a moved clock: its log, its children and its end. */
+/** `flowdrop start` as a process: its log, its children and its end. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { MAIN } from './flowdrop.ts';
-import type { MovedClock } from './moved-clock.ts';
 import { listChildren } from './processes.ts';
 import { hasEnded } from './server-process.ts';
 
@@ -35,22 +34,18 @@ const POLL_MS = 20;
 /** Between two children there is a moment without one, which lasts longer on a machine under load. */
 const IDLE_LOOKS = 15;
 
-export async function startDaemon(
-  cwd: string,
-  clock: Pick<MovedClock, 'env'>,
-  env: Readonly<Record<string, string>>,
-): Promise<DaemonProcess> {
-  const child = spawn(process.execPath, [MAIN, '--jobs', '.', 'start'], {
-    cwd,
-    env: {
-      ...{ PATH: process.env['PATH'], HOME: cwd, TZ: 'Pacific/Auckland', FLOWDROP_STATUS_ADDRESS: '127.0.0.1:0' },
-      ...clock.env,
-      ...env,
-    },
-  });
-  const pid = child.pid ?? 0; // It has one, for it speaks below.
+export function spawnDaemon(cwd: string, env: Readonly<Record<string, string>>) {
+  const own = { PATH: process.env['PATH'], HOME: cwd, TZ: 'Pacific/Auckland', FLOWDROP_STATUS_ADDRESS: '127.0.0.1:0' };
+  const child = spawn(process.execPath, [MAIN, '--jobs', '.', 'start'], { cwd, env: { ...own, ...env } });
   const lines: LogLine[] = [];
   createInterface({ input: child.stderr }).on('line', (line) => lines.push(parseLine(line)));
+  return { child, lines, stop: () => stop(child) };
+}
+
+/** Resolves when it has its status page. */
+export async function startDaemon(cwd: string, env: Readonly<Record<string, string>>): Promise<DaemonProcess> {
+  const { child, lines, stop } = spawnDaemon(cwd, env);
+  const pid = child.pid ?? 0; // It has one, for it speaks below.
   const of = (...events: readonly string[]) => lines.filter(({ event }) => events.includes(String(event)));
   const until = async (count: number, ...events: readonly string[]) => {
     const isThere = () => of(...events).length >= count;
@@ -82,7 +77,7 @@ export async function startDaemon(
       child.kill('SIGKILL');
       await ended;
     },
-    stop: () => stop(child),
+    stop,
   };
 }
 
