@@ -18,7 +18,7 @@ export interface ServerOptions {
   readonly settings?: EngineSettings;
 }
 
-export interface StreamOptions extends StatementOptions {
+interface StreamOptions extends StatementOptions {
   /** Names the query on the server; when the signal is aborted, the query is also killed there. */
   readonly queryId?: string | undefined;
 }

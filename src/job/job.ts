@@ -107,7 +107,7 @@ export interface JobColumn {
   readonly description: string;
 }
 
-export interface JobDrop {
+interface JobDrop {
   /** `s3://bucket/prefix` or a directory, as written in the job file. */
   readonly to: string;
   readonly dataset: string;

@@ -10,7 +10,7 @@ import { Fault } from '../core/errors.ts';
 import { BLOOM_COLUMNS, dropBloomFilters, findTailStart, type Piece } from './bloom-filter.ts';
 import type { DropColumn } from './drop-columns.ts';
 
-export interface FooterNotes {
+interface FooterNotes {
   readonly columns: readonly DropColumn[];
   /** By column name; columns without one get none. */
   readonly fieldIds?: ReadonlyMap<string, number> | undefined;
