@@ -33,7 +33,6 @@ import {
   readVersion,
   readWebhook,
   sourceUrl,
-  splitUrls,
 } from './settings/settings.ts';
 import { listUnknown, reportSettings } from './settings/settings-report.ts';
 import { readHistoryDays, readPublicUrl, readStatusSettings } from './settings/status-settings.ts';
@@ -92,7 +91,7 @@ export function createComposition(input: ComposeInput): Composition {
       readS3Defaults: () => readS3Defaults(env),
       readRedisUrl: () => readSecret(env, 'FLOWDROP_REDIS_URL', cwd) || undefined,
       readClickhouse: () => ({
-        urls: splitUrls(readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd) ?? ''),
+        url: readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd) || undefined,
         adminUrl: readSecret(env, 'FLOWDROP_CLICKHOUSE_ADMIN_URL', cwd) || undefined,
       }),
     },

@@ -3,7 +3,6 @@
  * the choice of files stay here; what is sent reads exactly the sealed files. Invariant: before a statement is sent, the
  * server has found each of these files with the size of its manifest, and no text has a credential of the store.
  */
-import { randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { describeError, Fault, isFault } from '../core/errors.ts';
@@ -82,7 +81,7 @@ export class ArchiveServer {
   /** Runs one query for a small result. @throws Fault, EngineFault */
   async rows<Row extends object>(sql: string): Promise<readonly Row[]> {
     try {
-      return await this.#options.engine.rows<Row>(`${sql} ${this.#formatSettings({})}`, { queryId: createQueryId() });
+      return await this.#options.engine.rows<Row>(`${sql} ${this.#formatSettings({})}`);
     } catch (error) {
       throw describeServerFailure(error, this.#access, this.#options);
     }
@@ -123,10 +122,7 @@ export class ArchiveServer {
   async write(sql: string, format: OutputFormat, path: string, signal: AbortSignal): Promise<void> {
     const { name, settings } = describeFormat(format);
     try {
-      const stream = await this.#options.engine.stream(`${sql} ${this.#formatSettings(settings)}`, name, {
-        signal,
-        queryId: createQueryId(),
-      });
+      const stream = await this.#options.engine.stream(`${sql} ${this.#formatSettings(settings)}`, name, { signal });
       await pipeline(stream, createWriteStream(path, { flags: 'wx' }), { signal });
     } catch (error) {
       if (!signal.aborted && !isFault(error)) {
@@ -163,10 +159,6 @@ export function nameTables(sql: string, shown: readonly ShownView[]): string {
   if (solid[0]?.text !== 'WITH') return `WITH ${tables} ${sql}`;
   const head = solid[1]?.text === 'RECURSIVE' ? 'WITH RECURSIVE' : 'WITH';
   return `${head} ${tables}, ${sql.trimStart().slice(head.length)}`;
-}
-
-function createQueryId(): string {
-  return `flowdrop-${randomUUID()}`;
 }
 
 /** Where the objects of the store are, as a named collection states it. */

@@ -377,9 +377,9 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       key: each('key', `accepted key, beginning with cus_ or apikey_; repeatable (default: ${LOCAL_KEY})`),
       keyFile: text('file', 'hashed keys with entitlements, as `flowdrop key` writes them; reloaded when it changes'),
       secureCookies: flag('send session cookies over TLS only, for a service behind a TLS proxy'),
-      clickhouseUrl: each(
+      clickhouseUrl: text(
         'url',
-        'a ClickHouse server instead of the embedded engine, repeatable for the nodes of a cluster; set FLOWDROP_CLICKHOUSE_URL instead to hide the password',
+        'a ClickHouse server instead of the embedded engine; set FLOWDROP_CLICKHOUSE_URL instead to hide the password',
       ),
       cluster: text('name', 'cluster of that server on which to create the tables, with FLOWDROP_CLICKHOUSE_ADMIN_URL'),
       order: choice('column', ['time', 'symbol'], 'sort column of the table'),

@@ -70,8 +70,8 @@ interface ServiceOpeners {
   readS3Defaults(): Readonly<Record<string, string>>;
   /** Redis through which services share budgets and sessions; `undefined` without `FLOWDROP_REDIS_URL`. */
   readRedisUrl(): string | undefined;
-  /** URLs of a ClickHouse server or of nodes of a cluster: for the service's own user, and for an administrator. */
-  readClickhouse(): { readonly urls: readonly string[]; readonly adminUrl: string | undefined };
+  /** URLs of a ClickHouse server: for the service's own user, and for an administrator. */
+  readClickhouse(): { readonly url: string | undefined; readonly adminUrl: string | undefined };
 }
 
 /** What daemons need, and what jobs need that several daemons share. */

@@ -17,7 +17,7 @@ import { assertDirectory } from './store-directory.ts';
 interface ServeFlags extends Partial<Omit<ServiceOptions, 'generateSessions' | 'keys'>>, Partial<ArchivePlace> {
   readonly generate?: number;
   readonly key?: readonly string[];
-  readonly clickhouseUrl?: readonly string[];
+  readonly clickhouseUrl?: string;
   readonly cluster?: string;
   readonly catalog?: string;
 }
@@ -55,10 +55,10 @@ export async function serve(cli: ServeCli, { options }: CommandCall<undefined, S
   }
   const place = await readPlace(cli.cwd, options);
   const { adminUrl, ...server } = engines.readClickhouse();
-  const urls = place === undefined ? (clickhouseUrl ?? server.urls) : [];
-  if (cluster !== undefined && urls.length === 0) throw usage('--cluster needs --clickhouse-url');
-  const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : ''));
-  const secrets = [...key, ...passwords].filter((secret) => secret !== '');
+  const url = place === undefined ? (clickhouseUrl ?? server.url) : undefined;
+  if (cluster !== undefined && url === undefined) throw usage('--cluster needs --clickhouse-url');
+  const password = url !== undefined && URL.canParse(url) ? new URL(url).password : '';
+  const secrets = [...key, password].filter((secret) => secret !== '');
   const log = await openers.openLog({ isService: true, secrets });
   const command = workerCommand(self);
   const concurrency = given.concurrency ?? SERVICE_DEFAULTS.concurrency;
@@ -80,7 +80,7 @@ export async function serve(cli: ServeCli, { options }: CommandCall<undefined, S
       openBackend:
         place &&
         (async (parts) => (await import('./serve-archive.ts')).openArchiveBackend(cli, place, concurrency, parts)),
-      clickhouse: urls.length === 0 ? undefined : { urls, adminUrl, cluster },
+      clickhouse: url === undefined ? undefined : { url, adminUrl, cluster },
       redisUrl: engines.readRedisUrl(),
       clock: openers.clock,
       log,

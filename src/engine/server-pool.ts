@@ -1,104 +1,82 @@
 /**
- * Many callers on a ClickHouse server or cluster, over HTTP. Invariant: at most `size` statements run at the same time,
- * and an aborted statement is ended on the server before its slot is released.
+ * Many callers on a ClickHouse server, over HTTP. Invariant: at most `size` statements run at the same time, and an
+ * aborted statement is ended on the server before its slot is released.
  *
- * Three things end it: the closed connection, which newer servers watch
- * (`cancel_http_readonly_queries_on_client_close`); KILL QUERY with the statement's own id, for older ones; and, if
- * neither reaches the server, its own time limit.
+ * Three things end it: the closed connection, which the server watches
+ * (`cancel_http_readonly_queries_on_client_close`); KILL QUERY with the statement's own id; and, if neither reaches the
+ * server, its own time limit.
  *
- * An error after a 200 is impossible, because the server keeps the result until the statement has ended
- * (`wait_end_of_query`); results above `RESULT_MEMORY_BYTES` go to its disk. The alternative would be to send at once
- * and to look for the exception at the body's end. Then we would have to keep the whole result here, since nothing may
- * be passed on before success is known; the server's threads would be freed only as fast as the caller reads; and older
- * servers write that end differently.
+ * The server keeps a result until the statement has ended; above `RESULT_MEMORY_BYTES` on its disk. The alternative
+ * would be to look for an exception at the end of the result. Then we would have to keep the whole result here, since
+ * nothing may be passed on before success is known, and the server's threads would be freed only as fast as the caller
+ * reads.
  */
-import { type Capabilities, keepKnown } from './capabilities.ts';
+import type { Readable } from 'node:stream';
+import { describeError } from '../core/errors.ts';
+import { type Capabilities, keepKnown, readCapabilities } from './capabilities.ts';
 import { EngineFault } from './engine-fault.ts';
 import { FairSlots, type TurnLimits } from './fair-slots.ts';
 import type { EngineSettings } from './literal.ts';
 import type { EnginePool, PooledEngine, PoolRequest } from './pool.ts';
-import { ServerNodes } from './server-nodes.ts';
-import { ServerStatements } from './server-statements.ts';
+import { openServerEngine, type StreamingEngine, type StreamOptions } from './server.ts';
 
 export interface ServerPoolOptions extends TurnLimits {
-  /**
-   * `http(s)://user:password@host:port/database`, one for each node of a cluster that may be asked. A statement goes to
-   * the one that runs the fewest, and to another one if that is lost.
-   */
-  readonly urls: readonly string[];
+  /** `http(s)://user:password@host:port/database`. */
+  readonly url: string;
   /**
    * Settings sent with every statement, given the names of the settings that the server knows; unknown ones are left
    * out. Old servers obey `max_memory_usage` and `max_result_rows` only here, not in a SETTINGS clause. Default: none.
    */
   readonly settings?: (known: ReadonlySet<string>) => EngineSettings;
-  /** Throws if a node must not be used: asked at the start, and again before a lost node is used. Default: none. */
-  readonly check?: (engine: PooledEngine, capabilities: Capabilities, node: string) => Promise<void>;
-  /** Called when a node (`host:port`) is lost, with the reason, and when it is used again. Default: nothing. */
-  readonly onNode?: (node: string, lost: Error | undefined) => void;
 }
 
 export interface ServerPool extends EnginePool {
-  /** What all nodes had when the pool was opened. */
+  /** What the server had when the pool was opened. */
   readonly capabilities: Capabilities;
 }
 
 /** Bytes of a result that the server keeps in memory; an answer of 10,000 trade records has about 7 MB. */
 const RESULT_MEMORY_BYTES = 16_000_000;
-/**
- * A node that waits for another one, which has hung, gives up after this much silence, seconds; a node that works reports
- * its progress several times a second. Without it, it would wait for minutes.
- */
-const NODE_SILENCE_SECONDS = 5;
-/** A replica that lags by more than this, seconds, is not read while another lags less. The default is 300. */
-const MAX_LAG_SECONDS = 10;
+/** A server that does not answer in this time is not there. */
+const OPEN_MS = 10_000;
 
 /**
- * Opens the pool and reads the capabilities of its nodes. One that cannot be used counts as lost, if there is another.
- * @throws EngineFault if no node is reachable and takes the user; or what `check` throws, if no node passes it
+ * Opens the pool and reads the capabilities of the server.
+ * @throws Fault `SERVER_URL_INVALID` (kind `usage`), EngineFault if the server is not reachable or refuses the user
  */
 export async function openServerPool(options: ServerPoolOptions): Promise<ServerPool> {
-  // Of use only where another node can be asked instead.
-  const between =
-    options.urls.length === 1
-      ? {}
-      : {
-          receive_timeout: NODE_SILENCE_SECONDS,
-          send_timeout: NODE_SILENCE_SECONDS,
-          max_replica_delay_for_distributed_queries: MAX_LAG_SECONDS,
-        };
-  const nodes = await ServerNodes.open({
-    urls: options.urls,
-    // One statement per slot, as many KILLs, and a ping.
-    maxConnections: 2 * options.size + 1,
-    settings: (settings) => ({
+  // One statement per slot, and as many KILLs.
+  const server = await openServerEngine({ url: options.url, maxConnections: 2 * options.size });
+  try {
+    const signal = AbortSignal.timeout(OPEN_MS);
+    const capabilities = await readCapabilities({ rows: (sql) => server.rows(sql, { signal }) });
+    const settings = { cancel_http_readonly_queries_on_client_close: 1, ...options.settings?.(capabilities.settings) };
+    return new HttpPool(server, capabilities, options, {
       buffer_size: RESULT_MEMORY_BYTES,
-      ...keepKnown(
-        { cancel_http_readonly_queries_on_client_close: 1, ...between, ...options.settings?.(settings) },
-        { settings },
-      ),
-    }),
-    check: options.check ?? (async () => {}),
-    onNode: options.onNode ?? (() => {}),
-  });
-  return new HttpPool(nodes, options);
+      ...keepKnown(settings, capabilities),
+    });
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
 }
 
 class HttpPool implements ServerPool {
   readonly kind = 'server';
   readonly size: number;
-  readonly #nodes: ServerNodes;
+  readonly capabilities: Capabilities;
+  readonly #server: StreamingEngine;
+  readonly #settings: EngineSettings;
   readonly #turns: FairSlots;
   /** Running tasks, by the function that aborts each. */
   readonly #running = new Map<(reason: unknown) => void, Promise<unknown>>();
 
-  constructor(nodes: ServerNodes, limits: TurnLimits) {
-    this.#nodes = nodes;
+  constructor(server: StreamingEngine, capabilities: Capabilities, limits: TurnLimits, settings: EngineSettings) {
     this.size = limits.size;
+    this.capabilities = capabilities;
+    this.#server = server;
+    this.#settings = settings;
     this.#turns = new FairSlots(limits);
-  }
-
-  get capabilities(): Capabilities {
-    return this.#nodes.capabilities;
   }
 
   get running(): number {
@@ -109,14 +87,14 @@ class HttpPool implements ServerPool {
     return this.#turns.waiting;
   }
 
-  async use<T>(request: PoolRequest, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
+  async use<T>(request: PoolRequest, act: (engine: PooledEngine) => Promise<T>): Promise<T> {
     const turn = await this.#turns.take(request.owner, request.signal);
     let give: (reason: unknown) => void = () => {};
     const given = new Promise<never>((_resolve, reject) => {
       give = reject;
     });
     const abort = () => give(request.signal.reason);
-    const running = this.#run(given, task).finally(() => {
+    const running = this.#run(given, act).finally(() => {
       turn.release();
       this.#running.delete(give);
     });
@@ -135,16 +113,73 @@ class HttpPool implements ServerPool {
     this.#turns.close();
     for (const give of this.#running.keys()) give(new EngineFault(0, 'the engines are closed'));
     await Promise.allSettled(this.#running.values());
-    await this.#nodes.close();
+    await this.#server.close();
   }
 
   /** Returns the task's result, or throws the abort reason; in either case no statement is left on the server. */
-  async #run<T>(given: Promise<never>, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
-    const engine = new ServerStatements(this.#nodes);
+  async #run<T>(given: Promise<never>, act: (engine: PooledEngine) => Promise<T>): Promise<T> {
+    const task = new ServerTask(this.#server, this.#settings);
     try {
-      return await Promise.race([task(engine), given]);
+      return await Promise.race([act(task), given]);
     } finally {
-      await engine.end();
+      await task.end();
     }
+  }
+}
+
+/** The statements of one task, one after another. */
+class ServerTask implements PooledEngine {
+  readonly state: object;
+  readonly #server: StreamingEngine;
+  readonly #options: StreamOptions;
+  readonly #over = new AbortController();
+  /** Resolves when all statements so far have ended. */
+  #last: Promise<unknown> = Promise.resolve();
+  /** Results that were not read to their end. */
+  readonly #results = new Set<Readable>();
+
+  constructor(server: StreamingEngine, settings: EngineSettings) {
+    // All tasks share the state of the server.
+    this.state = server;
+    this.#server = server;
+    this.#options = { settings, signal: this.#over.signal };
+  }
+
+  async rows<Row extends object>(sql: string): Promise<readonly Row[]> {
+    return await this.#inTurn(() => this.#server.rows<Row>(sql, this.#options));
+  }
+
+  async command(sql: string): Promise<void> {
+    await this.#inTurn(() => this.#server.command(sql, this.#options));
+  }
+
+  async stream(sql: string, format: string): Promise<AsyncIterable<Uint8Array>> {
+    const result = await this.#inTurn(() => this.#server.stream(sql, format, this.#options));
+    this.#results.add(result);
+    return this.#read(result);
+  }
+
+  /** Ends the running statement. None begins afterwards. */
+  async end(): Promise<void> {
+    this.#over.abort(new EngineFault(0, 'the task of this engine is over'));
+    for (const result of this.#results) result.destroy();
+    await this.#last;
+  }
+
+  async *#read(result: Readable): AsyncGenerator<Uint8Array> {
+    try {
+      yield* result;
+    } catch (cause) {
+      throw new EngineFault(0, `the result broke off: ${describeError(cause)}`, cause);
+    } finally {
+      this.#results.delete(result);
+      result.destroy();
+    }
+  }
+
+  async #inTurn<T>(send: () => Promise<T>): Promise<T> {
+    const turn = this.#last.then(send);
+    this.#last = turn.catch(() => {});
+    return await turn;
   }
 }

@@ -263,11 +263,6 @@ export function assertAwsKeys(env: Environment): void {
   }
 }
 
-/** Several URLs in one setting, separated by commas. A comma inside one, as in a password, does not end it. */
-export function splitUrls(text: string): readonly string[] {
-  return text === '' ? [] : text.split(/\s*,\s*(?=https?:\/\/)/);
-}
-
 /** Values that must never be shown. A secret that cannot be read now is reported when it is needed. */
 export function listSecrets(env: Environment, cwd: string): readonly string[] {
   const read = (name: string) => {
@@ -280,7 +275,7 @@ export function listSecrets(env: Environment, cwd: string): readonly string[] {
   const urls = [
     ...['FLOWDROP_SMTP_URL', 'FLOWDROP_CLICKHOUSE_URL', 'FLOWDROP_CLICKHOUSE_ADMIN_URL'],
     ...['FLOWDROP_REDIS_URL', 'FLOWDROP_QUERY_ENGINE_URL', ...Object.values(WEBHOOKS).map(([url]) => url)],
-  ].flatMap((name) => splitUrls(read(name)));
+  ].map(read);
   // A value that is no URL may be a password as a whole.
   const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : url));
   const aws = [env['AWS_SECRET_ACCESS_KEY'] ?? '', env['AWS_SESSION_TOKEN'] ?? ''];

@@ -23,7 +23,7 @@ describe.skipIf(server === undefined)('the pool over a real server', () => {
   let pool: ServerPool;
 
   const open = (settings: Readonly<Record<string, string | number>> = {}, url = server?.readerUrl ?? '') =>
-    openServerPool({ urls: [url], size: 2, maxWaiting: 5, settings: () => settings });
+    openServerPool({ url, size: 2, maxWaiting: 5, settings: () => settings });
 
   beforeAll(async () => {
     if (server === undefined) throw new Error(reason);
@@ -160,7 +160,7 @@ describe.skipIf(server === undefined)('the pool over a real server', () => {
 test.each(['', 'localhost:8123', 'ftp://user:secret@host/'])(
   'the address %j is refused, and not shown',
   async (url) => {
-    const opening = openServerPool({ urls: [url], size: 1, maxWaiting: 1 });
+    const opening = openServerPool({ url, size: 1, maxWaiting: 1 });
     await expect(opening).rejects.toMatchObject({
       code: 'SERVER_URL_INVALID',
       kind: 'usage',

@@ -63,7 +63,6 @@ const PARTS: Readonly<Record<string, Program | Files>> = {
   },
   catalog: { files: ['test/catalog/registered-table.slow.test.ts'] },
   cluster: { files: ['test/nightly/cluster.nightly.test.ts'] },
-  crowd: { files: ['test/nightly/crowd.nightly.test.ts'] },
   helm: { files: ['test/nightly/helm.nightly.test.ts'] },
   notebook: { files: ['test/nightly/notebook.nightly.test.ts'] },
   site: { files: ['test/nightly/site.nightly.test.ts'] },

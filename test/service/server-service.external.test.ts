@@ -31,7 +31,7 @@ describe.skipIf(server === undefined)('the service over a server', () => {
     const { readerUrl: url, adminUrl } = server;
     return await startTestService(
       { asOf: EVENING, rowLimit: ROW_LIMIT, ...overrides },
-      { clickhouse: { urls: [url], adminUrl } },
+      { clickhouse: { url, adminUrl } },
     );
   };
 

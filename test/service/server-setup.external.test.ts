@@ -81,7 +81,7 @@ describe.skipIf(server === undefined)('an old server, over the wire', () => {
     if (server === undefined) throw new Error(reason);
     admin = await openServerEngine({ url: server.adminUrl });
     await admin.command('CREATE DATABASE flowdrop');
-    pool = await openServerPool({ urls: [server.readerUrl], size: 2, maxWaiting: 5 });
+    pool = await openServerPool({ url: server.readerUrl, size: 2, maxWaiting: 5 });
   });
 
   afterAll(async () => {
@@ -172,7 +172,7 @@ describe.skipIf(server === undefined)('an old server, over the wire', () => {
       hint: expect.stringContaining('readonly'),
     });
     const own = await openServerPool({
-      urls: [server?.adminUrl.replace(/default$/, 'flowdrop') ?? ''],
+      url: server?.adminUrl.replace(/default$/, 'flowdrop') ?? '',
       size: 1,
       maxWaiting: 1,
     });

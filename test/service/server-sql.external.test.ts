@@ -88,7 +88,7 @@ describe.skipIf(server === undefined)('the API’s SQL on a server', () => {
       );
     }
     await embedded.command('USE flowdrop');
-    pool = await openServerPool({ urls: [server.readerUrl], size: 2, maxWaiting: 5 });
+    pool = await openServerPool({ url: server.readerUrl, size: 2, maxWaiting: 5 });
   });
 
   afterAll(async () => {

@@ -1,16 +1,15 @@
 /**
  * A real cluster for the tests: two shards of two replicas, each one of Debian's ClickHouse servers, and Debian's
  * ZooKeeper, all on loopback and in temporary folders. Each test file has one of its own and stops it. It shows
- * replication, `ON CLUSTER`, `Distributed` and the loss of a node; Keeper and a network it does not.
+ * replication, `ON CLUSTER` and `Distributed`; Keeper and a network it does not.
  */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { type LaunchedServer, launchClickHouse } from './clickhouse-server.ts';
 import { type ServerStart, startExternal } from './external.ts';
 import { findFreePort, findObstacle, hasEnded, killServer } from './server-process.ts';
@@ -18,25 +17,9 @@ import { findFreePort, findObstacle, hasEnded, killServer } from './server-proce
 /** The cluster's name in the configuration of every node. */
 export const CLUSTER = 'main';
 
-export interface ClusterNode {
-  readonly shard: string;
-  readonly replica: string;
-  readonly adminUrl: string;
-  readonly readerUrl: string;
-  /** Ends it by SIGKILL, as a machine that fails. */
-  kill(): Promise<void>;
-  /** Hangs it (SIGSTOP): its connections stay open, and nothing answers. `resume` lets it go on. */
-  hang(): void;
-  resume(): void;
-  /** Starts it again. @param isEmpty without anything it had, as a machine whose disk was replaced */
-  start(isEmpty?: boolean): Promise<void>;
-}
-
 export interface ClickHouseCluster {
   /** Two shards of two replicas: 1a, 1b, 2a, 2b. */
-  readonly nodes: readonly [ClusterNode, ClusterNode, ClusterNode, ClusterNode];
-  /** What an operator does about a replica that lost its disk: `SYSTEM DROP REPLICA`, where the server has it. */
-  forget(node: ClusterNode): Promise<void>;
+  readonly nodes: readonly [LaunchedServer, LaunchedServer, LaunchedServer, LaunchedServer];
   stop(): Promise<void>;
 }
 
@@ -52,8 +35,6 @@ const PLACES = [
   ['2', 'a'],
   ['2', 'b'],
 ] as const;
-/** As docs/service.md says: with it a node connects to another one, which may hang. */
-const PROFILE = '<receive_timeout>5</receive_timeout>';
 /** Installing takes the most of it. */
 const START_TIMEOUT_MS = 240_000;
 /** Between two tries to reach a server that starts. */
@@ -94,21 +75,19 @@ async function start(options: ClusterOptions): Promise<ClickHouseCluster> {
     const ports: NodePorts[] = [];
     for (const _place of PLACES)
       ports.push({ http: await findFreePort(), tcp: await findFreePort(), interserver: await findFreePort() });
-    const nodes: RunningNode[] = [];
-    for (const [index, [shard, replica]] of PLACES.entries()) {
+    const launch = async ([shard, replica]: (typeof PLACES)[number], index: number) => {
       const own = ports[index] as NodePorts;
       const macros = options.macros?.(shard, replica) ?? macrosXml(shard, replica);
-      const node = new RunningNode(join(folder, `${shard}${replica}`), shard, replica, own.http, [
-        clusterXml(ports, keeper),
-        portsXml(own),
-        macros,
-      ]);
-      ends.push(() => node.kill());
-      nodes.push(node);
-    }
-    await Promise.all(nodes.map((node) => node.start()));
-    const forget = async ({ shard, replica }: ClusterNode) => await forgetReplica(keeper, shard, replica);
-    return { nodes: nodes as unknown as ClickHouseCluster['nodes'], forget, stop };
+      const place = join(folder, `${shard}${replica}`);
+      await mkdir(place);
+      return await launchClickHouse(place, own.http, [clusterXml(ports, keeper), portsXml(own), macros].join('\n'));
+    };
+    const launched = await Promise.allSettled(PLACES.map(launch));
+    const nodes = launched.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    for (const node of nodes) ends.push(() => node.kill());
+    const failed = launched.find((one) => one.status === 'rejected');
+    if (failed) throw failed.reason;
+    return { nodes: nodes as unknown as ClickHouseCluster['nodes'], stop };
   } catch (error) {
     await stop();
     throw error;
@@ -119,48 +98,6 @@ interface NodePorts {
   readonly http: number;
   readonly tcp: number;
   readonly interserver: number;
-}
-
-class RunningNode implements ClusterNode {
-  readonly shard: string;
-  readonly replica: string;
-  readonly adminUrl: string;
-  readonly readerUrl: string;
-  readonly #folder: string;
-  readonly #port: number;
-  readonly #more: readonly string[];
-  #server: LaunchedServer | undefined;
-
-  constructor(folder: string, shard: string, replica: string, port: number, more: readonly string[]) {
-    this.shard = shard;
-    this.replica = replica;
-    this.#folder = folder;
-    this.#port = port;
-    this.#more = more;
-    this.adminUrl = `http://admin:@127.0.0.1:${port}/default`;
-    this.readerUrl = `http://flowdrop:change-me@127.0.0.1:${port}/flowdrop`;
-  }
-
-  async start(isEmpty = false): Promise<void> {
-    if (isEmpty) await rm(this.#folder, { recursive: true, force: true });
-    await mkdir(this.#folder, { recursive: true });
-    this.#server = await launchClickHouse(this.#folder, this.#port, {
-      more: this.#more.join('\n'),
-      profile: PROFILE,
-    });
-  }
-
-  hang(): void {
-    this.#server?.child.kill('SIGSTOP');
-  }
-
-  resume(): void {
-    this.#server?.child.kill('SIGCONT');
-  }
-
-  async kill(): Promise<void> {
-    if (this.#server) await killServer(this.#server.child);
-  }
 }
 
 export function macrosXml(shard: string, replica: string): string {
@@ -213,17 +150,4 @@ async function serves(port: number): Promise<boolean> {
   } finally {
     socket.destroy();
   }
-}
-
-/** Old servers have no statement for it. */
-async function forgetReplica(keeper: number, shard: string, replica: string): Promise<void> {
-  const ask = async (...words: readonly string[]) =>
-    await promisify(execFile)('java', [
-      ...['-cp', '/usr/share/java/zookeeper.jar', 'org.apache.zookeeper.ZooKeeperMain'],
-      ...['-server', `127.0.0.1:${keeper}`, ...words],
-    ]);
-  const root = `/clickhouse/tables/${shard}/flowdrop_data`;
-  const { stdout } = await ask('ls', root);
-  const [, names = ''] = /^\[(.*)\]$/m.exec(stdout) ?? [];
-  for (const table of names.split(', ')) await ask('deleteall', `${root}/${table}/replicas/${replica}`);
 }

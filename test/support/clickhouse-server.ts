@@ -71,26 +71,14 @@ async function findOrStart(): Promise<ServerStart<ClickHouseServer>> {
 }
 
 export interface LaunchedServer extends Omit<ClickHouseServer, 'stop'> {
-  readonly child: ChildProcess;
   kill(): Promise<void>;
 }
 
-interface LaunchOptions {
-  /** Further elements of its configuration. */
-  readonly more?: string;
-  /** Elements of its default profile. */
-  readonly profile?: string;
-}
-
-/** Runs a server on a folder, which stays. */
-export async function launchClickHouse(
-  folder: string,
-  port: number,
-  { more = '', profile = '' }: LaunchOptions = {},
-): Promise<LaunchedServer> {
+/** Runs a server on a folder, which stays. @param more further elements of its configuration */
+export async function launchClickHouse(folder: string, port: number, more = ''): Promise<LaunchedServer> {
   const users = join(folder, 'reader.xml');
   const extra = join(folder, 'more.xml');
-  await writeFile(users, (await readUsersXml()).replace('<default></default>', `<default>${profile}</default>`));
+  await writeFile(users, await readUsersXml());
   await writeFile(extra, more);
   const child = spawn(SCRIPT, [folder, String(port), users, extra], { stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';
@@ -107,7 +95,6 @@ export async function launchClickHouse(
     version: version.trim(),
     adminUrl: `http://admin:@${address}/default`,
     readerUrl: `http://flowdrop:change-me@${address}/flowdrop`,
-    child,
     kill: () => killServer(child),
   };
 }

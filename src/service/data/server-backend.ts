@@ -1,5 +1,5 @@
 /**
- * The backend over a ClickHouse server or cluster. Callers' queries run there as a user that may only read the views; a
+ * The backend over a ClickHouse server, or a cluster behind one address. Callers' queries run there as a user that may only read the views; a
  * local engine process parses them first, so the guard is the same everywhere. With an administrator URL, the service
  * also creates the databases and views and loads files; without one it uses the existing ones. It checks the server in
  * both cases.
@@ -8,12 +8,12 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { EARLIEST_DATE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
-import { describeError, Fault } from '../../core/errors.ts';
+import { Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../../engine/engine-fault.ts';
-import { type EngineSettings, formatSettings } from '../../engine/literal.ts';
-import type { EnginePool } from '../../engine/pool.ts';
+import { formatSettings } from '../../engine/literal.ts';
+import type { EnginePool, PoolRequest } from '../../engine/pool.ts';
 import type { ServerPool } from '../../engine/server-pool.ts';
 import { openParser } from '../../guard/parser.ts';
 import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
@@ -24,18 +24,17 @@ import type { ServiceOptions } from '../options.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
 import { loadChainFile } from './chain-file.ts';
 import { CHAIN_COLUMNS } from './chain-table.ts';
-import { openClusterAdmin, setUpCluster } from './cluster-setup.ts';
 import { checkServer, type ServerReport } from './server-check.ts';
 import { loadServerFile } from './server-load.ts';
-import { SERVER_TABLES, type ServerPlan, setUpServer } from './server-setup.ts';
+import { CLUSTER_SETTINGS, SERVER_TABLES, type ServerPlan, setUpServer } from './server-setup.ts';
 import { granularityFor, listSortColumns, STORED_TABLES } from './stored-tables.ts';
 
 /** Warn when the server's clock, which the views follow, is off by more than this, seconds. */
 const CLOCK_WARNING_SECONDS = 5;
 
 export interface ServerPlaces {
-  /** URLs of the service's own user: one server, or nodes of a cluster. */
-  readonly urls: readonly string[];
+  /** URL of the service's own user. */
+  readonly url: string;
   /** URL of an administrator. */
   readonly adminUrl?: string | undefined;
   /** Cluster that the administrator sets up; default: one server. */
@@ -64,24 +63,16 @@ export async function openServerBackend(options: ServiceOptions, parts: ServerBa
     });
     closers.push(() => parserPool.close());
     if (parts.adminUrl !== undefined) await makeReady(parts.adminUrl, parserPool, options, parts);
-    const reports = new Map<string, ServerReport>();
     const pool = await parts.openServerPool({
-      urls: parts.urls,
+      url: parts.url,
       size: options.concurrency,
       maxWaiting: MAX_WAITING,
       settings: (known) => addressSettings(options.rowLimit, known),
-      check: async (engine, capabilities, node) => {
-        const report = await checkServer(engine, capabilities);
-        if (!reports.has(node)) logReport(report, node, parts.log);
-        reports.set(node, report);
-      },
-      onNode: (node, lost) => {
-        if (lost === undefined) parts.log.info({ event: 'server-node-back', node }, 'a node is used again');
-        else parts.log.warn({ event: 'server-node-lost', node, reason: describeError(lost) }, 'a node is not used');
-      },
     });
     closers.push(() => pool.close());
-    const dataset = await openDataset(pool, [...reports.values()], options);
+    const report = await pool.use(atStart(), (engine) => checkServer(engine, pool.capabilities));
+    logReport(report, parts.log);
+    const dataset = await openDataset(pool, report, options);
     return {
       pool,
       parser: openParser(parserPool),
@@ -127,16 +118,9 @@ async function makeReady(
   options: ServiceOptions,
   { clock, log, cluster, openServer }: ServerBackendParts,
 ): Promise<void> {
-  const open = (settings: EngineSettings) => openServer({ url, settings });
-  const admin = cluster === undefined ? await open({}) : await openClusterAdmin(open);
+  const admin = await openServer({ url, settings: cluster === undefined ? {} : CLUSTER_SETTINGS });
   try {
-    const plan = planServer(options, clock);
-    if (cluster === undefined) await setUpServer(admin, plan);
-    else {
-      const onAway = (cause: EngineFault) =>
-        log.warn({ event: 'server-node-lost', reason: describeError(cause) }, 'a node gets its tables when it is back');
-      await setUpCluster(admin, { ...plan, cluster }, { open, onAway });
-    }
+    await setUpServer(admin, planServer(options, clock, cluster));
     const { load, read } = SERVER_TABLES;
     for (const file of options.data) {
       await loadServerFile(admin, file, load);
@@ -175,7 +159,7 @@ function explainOldServer(cause: unknown): never {
 
 /** The file is on this machine: the local engine reads it and its rows are sent. Chains are small. */
 function readHere(local: EnginePool, admin: Engine, table: string): LoadTarget {
-  const request = { owner: 'loader', signal: new AbortController().signal };
+  const request = atStart();
   return {
     scratch: '',
     // The target's columns are given by position, but rows as objects need its column names.
@@ -190,8 +174,9 @@ function readHere(local: EnginePool, admin: Engine, table: string): LoadTarget {
   };
 }
 
-function planServer(options: ServiceOptions, clock: Clock): ServerPlan {
+function planServer(options: ServiceOptions, clock: Clock, cluster: string | undefined): ServerPlan {
   return {
+    cluster,
     earliest: options.earliest ?? EARLIEST_DATE,
     offsetSeconds: options.asOf === undefined ? 0 : (clock.now() - systemClock.now()) / 1_000,
     order: options.order,
@@ -203,24 +188,24 @@ function planServer(options: ServiceOptions, clock: Clock): ServerPlan {
   };
 }
 
-function logReport(report: ServerReport, node: string, log: Log): void {
-  for (const warning of report.warnings) log.warn({ event: 'server-unlike', node }, warning);
+function logReport(report: ServerReport, log: Log): void {
+  for (const warning of report.warnings) log.warn({ event: 'server-unlike' }, warning);
   const apartSeconds = Math.abs(report.presentMs - systemClock.now()) / 1_000;
   if (apartSeconds <= CLOCK_WARNING_SECONDS) return;
   log.warn(
-    { event: 'server-clock-apart', node, apartSeconds },
+    { event: 'server-clock-apart', apartSeconds },
     "the server's clock, which delay and lookback follow, differs",
   );
 }
 
 async function openDataset(
   pool: ServerPool,
-  reports: readonly ServerReport[],
+  report: ServerReport,
   options: ServiceOptions,
 ): Promise<Dataset & SnapshotDataset> {
   return {
     tables: SERVER_TABLES.read,
-    databases: [...new Set([...reports.flatMap(({ databases }) => databases), ...SERVER_TABLES.databases])],
+    databases: [...new Set([...report.databases, ...SERVER_TABLES.databases])],
     rows: await countRows(pool),
     lookbackDays: LOOKBACK_DAYS,
     stream: (engine, { text, settings, format }) => engine.stream(`${text} ${formatSettings(settings)}`, format),
@@ -234,8 +219,11 @@ async function openDataset(
 
 /** Counts the visible trades; `null` when that fails, e.g. because there are more than the user may read at once. */
 async function countRows(pool: EnginePool): Promise<number | null> {
-  const request = { owner: 'start', signal: new AbortController().signal };
   const sql = `SELECT count() AS rows FROM ${SERVER_TABLES.read.trades}`;
-  const counted = await pool.use(request, (engine) => engine.rows<{ rows: number }>(sql)).catch(() => undefined);
+  const counted = await pool.use(atStart(), (engine) => engine.rows<{ rows: number }>(sql)).catch(() => undefined);
   return counted?.[0] === undefined ? null : Number(counted[0].rows);
+}
+
+function atStart(): PoolRequest {
+  return { owner: 'start', signal: new AbortController().signal };
 }

@@ -3,7 +3,7 @@
  * views, the only one that this user sees. Invariant: the bounds of the views (delay, lookback, earliest date) follow
  * the SERVER's clock, so hidden rows stay hidden for every caller and every query. The statements are a plan for all
  * servers since version 18.16; running them twice has the same effect as once. It creates no users: `docs/service.md`
- * has the SQL for them. What a cluster must have is in `cluster-setup.ts`.
+ * has the SQL for them.
  */
 
 import { answerType } from '../../api-contract/engine-type.ts';
@@ -14,8 +14,10 @@ import {
   TABLES,
 } from '../../api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
+import { describeError, Fault } from '../../core/errors.ts';
 import { isAtLeast, readCapabilities } from '../../engine/capabilities.ts';
 import type { Engine } from '../../engine/engine.ts';
+import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import { listSortColumns, type TradeOrder } from './stored-tables.ts';
 
@@ -80,23 +82,82 @@ export const DEFINER_VERSION = [24, 2] as const;
 /** Where ClickHouse Keeper or ZooKeeper has what replicas share; the usual place. */
 const KEEPER_ROOT = '/clickhouse/tables';
 /** What the name of a table on each node ends with. */
-export const LOCAL = '_local';
+const LOCAL = '_local';
+
+/**
+ * For the administrator of a cluster. Rows reach their shards before the statement ends, and all statements use the same
+ * replica of a shard, in the order of the configuration, and none that lags: a load finds the rows of the load before.
+ */
+export const CLUSTER_SETTINGS = {
+  insert_distributed_sync: 1,
+  load_balancing: 'in_order',
+  max_replica_delay_for_distributed_queries: 1,
+  fallback_to_stale_replicas_for_distributed_queries: 0,
+  // Seconds until every node has run a statement.
+  distributed_ddl_task_timeout: 30,
+} as const;
 
 /**
  * Creates missing databases and tables, and recreates the views; `SERVER_TABLES` has their names.
- * @param admin an engine whose user may create databases, tables and views
- * @param run runs the statements that create something. Default: `admin`
- * @throws EngineFault
+ * @param admin an engine whose user may create databases, tables and views; over a cluster, with `CLUSTER_SETTINGS`
+ * @throws EngineFault; over a cluster Fault `CLUSTER_NOT_READY` (kind `usage`)
  */
-export async function setUpServer(
-  admin: Engine,
-  plan: ServerPlan,
-  run = (statement: string) => admin.command(statement),
-): Promise<void> {
-  const { version } = await readCapabilities(admin);
-  for (const statement of planTables(plan, version)) await run(statement);
-  await fillFirstTimes(admin);
-  for (const statement of planViews(plan, version)) await run(statement);
+export async function setUpServer(admin: Engine, plan: ServerPlan): Promise<void> {
+  const { cluster } = plan;
+  try {
+    if (cluster !== undefined) {
+      await assertMacros(admin, cluster);
+      await assertOwnTables(admin);
+    }
+    const { version } = await readCapabilities(admin);
+    for (const statement of planTables(plan, version)) await admin.command(statement);
+    await fillFirstTimes(admin);
+    for (const statement of planViews(plan, version)) await admin.command(statement);
+  } catch (cause) {
+    if (cluster === undefined || !(cause instanceof EngineFault)) throw cause;
+    throw notReady(`the tables cannot be created on cluster ${cluster}: ${describeError(cause)}`, cause);
+  }
+}
+
+/** The macros decide which tables are replicas of each other: if two shards had the same, each row would be read twice. */
+async function assertMacros(admin: Engine, cluster: string): Promise<void> {
+  const clusters = await admin.rows<{ name: string; shards: number }>(
+    'SELECT cluster AS name, max(shard_num) AS shards FROM system.clusters GROUP BY cluster ORDER BY cluster',
+  );
+  const own = clusters.find(({ name }) => name === cluster);
+  if (own === undefined) {
+    const names = clusters.map(({ name }) => name).join(', ') || 'none';
+    throw notReady(`the server knows no cluster ${cluster}; its clusters are ${names}`);
+  }
+  const [found] = await admin.rows<{ shards: number }>(
+    `SELECT uniqExact(substitution) AS shards FROM cluster(${quoteString(cluster)}, system.macros) WHERE macro = 'shard'`,
+  );
+  if (Number(found?.shards) === Number(own.shards)) return;
+  throw notReady(
+    `${cluster} has ${own.shards} shards, but its nodes have ${found?.shards} values of the macro {shard}`,
+  );
+}
+
+/** A table of the same name that is not over ours would be read and filled past them. */
+async function assertOwnTables(admin: Engine): Promise<void> {
+  const [found] = await admin.rows<{ engine: string; definition: string }>(
+    `SELECT engine, engine_full AS definition FROM system.tables
+     WHERE database = ${quoteString(SERVER_DATABASES.data)} AND name = 'trades'`,
+  );
+  if (found === undefined || (found.engine === 'Distributed' && found.definition.includes(`trades${LOCAL}`))) return;
+  const { trades } = SERVER_TABLES.load;
+  throw new Fault('CLUSTER_NOT_READY', `${trades} exists and is not the service's: its engine is ${found.engine}`, {
+    kind: 'usage',
+    hint: 'With tables of your own leave --cluster out. Otherwise rename the table, start again, and insert its rows into the new one.',
+  });
+}
+
+function notReady(message: string, cause?: EngineFault): Fault {
+  return new Fault('CLUSTER_NOT_READY', message, {
+    kind: 'usage',
+    cause,
+    hint: 'Every node must run, and its configuration needs the cluster in <remote_servers>, <zookeeper>, <distributed_ddl>, and <macros><shard>1</shard><replica>a</replica></macros> with its own values. See "Over a cluster" in docs/service.md.',
+  });
 }
 
 /** The materialized view sees only rows inserted after its creation; this adds the rows of an older table once. */
