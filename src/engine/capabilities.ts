@@ -1,6 +1,6 @@
 /**
- * The features of a ClickHouse server of any age, and the rights of its user. Invariant: the server itself is queried,
- * its version decides nothing, so builds and forks with fewer or more settings and functions are recognised.
+ * The features of a ClickHouse server, and the rights of its user. Invariant: the server itself is queried, so builds
+ * and forks with fewer or more settings and functions are recognized.
  */
 import { EngineFault } from './engine-fault.ts';
 
@@ -36,10 +36,14 @@ export async function readCapabilities(engine: RowReader): Promise<Capabilities>
   };
 }
 
-/** Whether `version` is at least `major.minor`. */
-export function isAtLeast(version: string, major: number, minor: number): boolean {
-  const [ownMajor = 0, ownMinor = 0] = version.split('.').map(Number);
-  return ownMajor > major || (ownMajor === major && ownMinor >= minor);
+/** The first version in which a view can have the rights of its owner, and the oldest that is supported. */
+export const OLDEST_VERSION = '24.2';
+
+/** Whether a server is older than `OLDEST_VERSION`, such as the one of the tests, 18.16. */
+export function isTooOld(version: string): boolean {
+  const [oldestMajor = 0, oldestMinor = 0] = OLDEST_VERSION.split('.').map(Number);
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  return major < oldestMajor || (major === oldestMajor && minor < oldestMinor);
 }
 
 /** Keeps only the settings that the server knows. */

@@ -23,11 +23,6 @@ import { openServerEngine, type StreamingEngine, type StreamOptions } from './se
 export interface ServerPoolOptions extends TurnLimits {
   /** `http(s)://user:password@host:port/database`. */
   readonly url: string;
-  /**
-   * Settings sent with every statement, given the names of the settings that the server knows; unknown ones are left
-   * out. Old servers obey `max_memory_usage` and `max_result_rows` only here, not in a SETTINGS clause. Default: none.
-   */
-  readonly settings?: (known: ReadonlySet<string>) => EngineSettings;
 }
 
 export interface ServerPool extends EnginePool {
@@ -50,11 +45,8 @@ export async function openServerPool(options: ServerPoolOptions): Promise<Server
   try {
     const signal = AbortSignal.timeout(OPEN_MS);
     const capabilities = await readCapabilities({ rows: (sql) => server.rows(sql, { signal }) });
-    const settings = { cancel_http_readonly_queries_on_client_close: 1, ...options.settings?.(capabilities.settings) };
-    return new HttpPool(server, capabilities, options, {
-      buffer_size: RESULT_MEMORY_BYTES,
-      ...keepKnown(settings, capabilities),
-    });
+    const settings = keepKnown({ cancel_http_readonly_queries_on_client_close: 1 }, capabilities);
+    return new HttpPool(server, capabilities, options, { buffer_size: RESULT_MEMORY_BYTES, ...settings });
   } catch (error) {
     await server.close();
     throw error;

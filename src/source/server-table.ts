@@ -1,14 +1,13 @@
 /**
  * A table of a ClickHouse server, as jobs read it. Invariant: the server encodes rows as a finished file, which streams
- * to disk with backpressure; no row becomes a JavaScript object. The features of the server and the table are queried,
- * never inferred from a version.
+ * to disk with backpressure; no row becomes a JavaScript object.
  */
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { type Clock, elapsedMs } from '../core/clock.ts';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import { keepKnown, readCapabilities } from '../engine/capabilities.ts';
+import { isTooOld, keepKnown, OLDEST_VERSION, readCapabilities } from '../engine/capabilities.ts';
 import type { StatementOptions } from '../engine/engine.ts';
 import { type EngineSettings, quoteIdentifier } from '../engine/literal.ts';
 import type { StreamingEngine } from '../engine/server.ts';
@@ -49,10 +48,6 @@ export interface ServerTable {
   close(): Promise<void>;
 }
 
-/** Without these the server cannot write Parquet, or not with the drop's row group size and compression. */
-const NEEDED_SETTINGS = ['output_format_parquet_row_group_size', 'output_format_parquet_compression_method'] as const;
-const NEEDED_FUNCTIONS = ['toDate32', 'accurateCast', 'fromUnixTimestamp64Milli', 'parseDateTime64BestEffort'] as const;
-
 /** @param address `http(s)://user:password@host:port/database` */
 export function openServerTable(address: string, source: ServerSource, deps: ServerTableDeps): ServerTable {
   const { engine, clock, log } = deps;
@@ -77,7 +72,7 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
     assertNotAborted(signal);
     const ask = { signal };
     const capabilities = await readCapabilities({ rows: (sql) => rows(sql, ask) });
-    assertModern(capabilities.version, capabilities.settings, capabilities.functions);
+    assertModern(capabilities.version);
     const [now] = await rows<{ ms: number }>('SELECT toUnixTimestamp(now()) * 1000 AS ms', ask);
     if (now) serverClock.note({ serverMs: Number(now.ms), ownMs: clock.now(), elapsedMs: elapsedMs(clock) });
     const found = await rows<{ name: string; type: string }>(`DESCRIBE TABLE ${quoteTable(source.table)}`, ask);
@@ -121,18 +116,14 @@ export function quoteTable(table: string): string {
   return table.split('.').map(quoteIdentifier).join('.');
 }
 
-function assertModern(version: string, settings: ReadonlySet<string>, functions: readonly string[]): void {
-  const lacking = [
-    ...NEEDED_SETTINGS.filter((name) => !settings.has(name)),
-    ...NEEDED_FUNCTIONS.filter((name) => !functions.includes(name)),
-  ];
-  if (lacking.length === 0) return;
+function assertModern(version: string): void {
+  if (!isTooOld(version)) return;
   throw new Fault(
     'SERVER_TOO_OLD',
-    `the ClickHouse server ${version} cannot write a drop: it has no ${lacking.join(', ')}`,
+    `the ClickHouse server has version ${version}; allowed is ${OLDEST_VERSION} or newer`,
     {
       kind: 'usage',
-      hint: 'Set FLOWDROP_CLICKHOUSE_URL to a newer server (23.3 or later).',
+      hint: 'Set FLOWDROP_CLICKHOUSE_URL to a newer server.',
     },
   );
 }

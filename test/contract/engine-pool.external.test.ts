@@ -30,8 +30,7 @@ describe.skipIf(server === undefined)('over the wire', () => {
     await admin.close();
     return {
       millionRows: 'million',
-      // The documented profile would end the endless queries of the contract too soon.
-      open: (limits) => openServerPool({ url: server.readerUrl, settings: () => ({ max_rows_to_read: 0 }), ...limits }),
+      open: (limits) => openServerPool({ url: server.readerUrl, ...limits }),
     };
   });
 });

@@ -14,8 +14,8 @@ export interface PoolUnderTest {
   readonly millionRows: string;
 }
 
-/** Runs until it is stopped. */
-const ENDLESS = 'SELECT sum(number) FROM system.numbers';
+/** Runs until it is stopped, whatever its user may read by default. */
+const ENDLESS = 'SELECT sum(number) FROM system.numbers SETTINGS max_rows_to_read = 0';
 const QUICK = 'SELECT 1 AS one';
 const ONE = [{ one: 1 }];
 /** Rows of about a thousand bytes. */
@@ -97,7 +97,7 @@ export function describePool(name: string, prepare: () => Promise<PoolUnderTest>
       ['an unknown column', 'SELECT no_such_column FROM system.one', 47],
       ['an unknown function', 'SELECT no_such_function(1)', 46],
       ['a text that is not SQL', 'SELEC 1', 62],
-      ['a run longer than allowed', `${ENDLESS} SETTINGS max_execution_time = 1, timeout_overflow_mode = 'throw'`, 159],
+      ['a run longer than allowed', `${ENDLESS}, max_execution_time = 1, timeout_overflow_mode = 'throw'`, 159],
     ])('%s keeps the number of ClickHouse, and the engine answers again', async (_name, sql, code) => {
       await pool.use(request(), async (engine) => {
         const asking = engine.rows(sql);

@@ -50,17 +50,6 @@ describe.skipIf(server === undefined)('the service over a server', () => {
     if (folder) await rm(folder, { recursive: true, force: true });
   });
 
-  test('sessions are generated, or refused with what to do on a server that does not know the SQL', async () => {
-    const opening = open({ generateSessions: 1, generateRows: 100 });
-    const fault = await opening.then(
-      async (started) => await started.stop(),
-      (error: unknown) => error,
-    );
-    if (fault !== undefined) {
-      expect(fault).toMatchObject({ code: 'SERVER_TOO_OLD', kind: 'usage', hint: expect.stringContaining('--data') });
-    }
-  });
-
   test('rows come with the envelope, and those beyond the limit are dropped and told', async () => {
     const one = await service.ask('SELECT id, size, strike FROM rawoptiontrades ORDER BY time, id LIMIT 1');
     expect([one.status, one.body.data.length, one.body.meta.truncated]).toEqual([200, 1, false]);

@@ -1,15 +1,14 @@
 /**
- * A real ClickHouse server for the tests: Debian's, which `clickhouse-start.sh` installs (as root on Debian) and runs, with
- * the reader that docs/service.md gives to operators of old servers. Each test file has one of its own, in a temporary
+ * A real ClickHouse server for the tests: Debian's, which `clickhouse-start.sh` installs (as root on Debian) and runs. It
+ * is older than what flowdrop supports, and has its reader from `clickhouse-users.xml`. Each test file has one of its own, in a temporary
  * folder, on loopback, and stops it. Invariant: in CI there is no way without one.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type ServerStart, startExternal } from './external.ts';
-import { REPO } from './flowdrop.ts';
 import { findFreePort, findObstacle, hasEnded, killServer } from './server-process.ts';
 
 export interface ClickHouseServer {
@@ -45,14 +44,6 @@ export function announceServerSkips(
   return skips;
 }
 
-/** The users.xml of docs/service.md. */
-export async function readUsersXml(): Promise<string> {
-  const text = await readFile(join(REPO, 'docs/service.md'), 'utf8');
-  const [, xml] = /```xml server check\n(.*?)```/s.exec(text) ?? [];
-  if (xml === undefined) throw new Error('docs/service.md has no xml block');
-  return xml;
-}
-
 async function findOrStart(): Promise<ServerStart<ClickHouseServer>> {
   const reason = await findObstacle('clickhouse-start.sh', '/usr/sbin/clickhouse-server', 'clickhouse-server');
   if (reason !== undefined) return { server: undefined, reason };
@@ -76,11 +67,7 @@ export interface LaunchedServer extends Omit<ClickHouseServer, 'stop'> {
 
 /** Runs a server on a folder, which stays. @param more further elements of its configuration */
 export async function launchClickHouse(folder: string, port: number, more = ''): Promise<LaunchedServer> {
-  const users = join(folder, 'reader.xml');
-  const extra = join(folder, 'more.xml');
-  await writeFile(users, await readUsersXml());
-  await writeFile(extra, more);
-  const child = spawn(SCRIPT, [folder, String(port), users, extra], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(SCRIPT, [folder, String(port), more], { stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';
   child.stderr.on('data', (data: Buffer) => {
     said += data.toString();

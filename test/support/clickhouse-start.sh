@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # Runs Debian's clickhouse-server (old, but real) in the foreground on 127.0.0.1 only, until it is killed.
-#   clickhouse-start.sh DATA_DIR HTTP_PORT READER_XML [MORE_XML]
-# READER_XML is the users.xml that docs/service.md gives to operators; an administrator without a password is added to it.
-# MORE_XML is added to the configuration: ports and cluster of a node.
+#   clickhouse-start.sh DATA_DIR HTTP_PORT [MORE]
+# MORE is added to the configuration: ports and cluster of a node. Its users are in clickhouse-users.xml.
 # Installs the package when it is missing (as root). The server ends with the process that started this script.
 set -euo pipefail
 umask 022
-[ $# -eq 3 ] || [ $# -eq 4 ] || { echo "usage: $0 DATA_DIR HTTP_PORT READER_XML [MORE_XML]" >&2; exit 2; }
-D=$(realpath -m -- "$1") PORT=$2 READER=$(realpath -- "$3") MORE=${4:+$(cat -- "$4")}
+[ $# -eq 2 ] || [ $# -eq 3 ] || { echo "usage: $0 DATA_DIR HTTP_PORT [MORE]" >&2; exit 2; }
+D=$(realpath -m -- "$1") PORT=$2 MORE=${3:-} HERE=$(realpath -- "$(dirname -- "$0")")
 mkdir -p "$D"/{data,tmp,files,log}
 
-"$(dirname -- "$0")/install.sh" clickhouse-server
+"$HERE/install.sh" clickhouse-server
 
 cat >"$D/config.xml" <<C
 <?xml version="1.0"?>
@@ -23,13 +22,10 @@ cat >"$D/config.xml" <<C
   <user_files_path>$D/files/</user_files_path>
   <mark_cache_size>67108864</mark_cache_size>
   <timezone>Asia/Tokyo</timezone><!-- Neither ours nor the exchange's: nothing may depend on it. -->
-  <users_config>users.xml</users_config>
+  <users_config>$HERE/clickhouse-users.xml</users_config>
   <default_profile>default</default_profile>
   <default_database>default</default_database>
   $MORE
 </yandex>
 C
-admin='<admin><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></admin>'
-sed "s|<users>|<users>$admin|" "$READER" >"$D/users.xml"
-
 exec setpriv --pdeathsig KILL clickhouse-server --config-file="$D/config.xml"

@@ -11,7 +11,6 @@ import { type Clock, systemClock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Engine } from '../../engine/engine.ts';
-import { CLICKHOUSE_CODES, EngineFault } from '../../engine/engine-fault.ts';
 import { formatSettings } from '../../engine/literal.ts';
 import type { EnginePool, PoolRequest } from '../../engine/pool.ts';
 import type { ServerPool } from '../../engine/server-pool.ts';
@@ -19,7 +18,7 @@ import { openParser } from '../../guard/parser.ts';
 import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
 import type { Dataset, LoadTarget, SnapshotDataset } from '../dataset.ts';
 import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
-import { addressSettings, MAX_RESULT_BYTES } from '../historical/query-runner.ts';
+import { MAX_RESULT_BYTES } from '../historical/query-runner.ts';
 import type { ServiceOptions } from '../options.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
 import { loadChainFile } from './chain-file.ts';
@@ -67,7 +66,6 @@ export async function openServerBackend(options: ServiceOptions, parts: ServerBa
       url: parts.url,
       size: options.concurrency,
       maxWaiting: MAX_WAITING,
-      settings: (known) => addressSettings(options.rowLimit, known),
     });
     closers.push(() => pool.close());
     const report = await pool.use(atStart(), (engine) => checkServer(engine, pool.capabilities));
@@ -87,11 +85,6 @@ export async function openServerBackend(options: ServiceOptions, parts: ServerBa
     throw error;
   }
 }
-
-const OLD_SERVER_CODES: ReadonlySet<number> = new Set([
-  CLICKHOUSE_CODES.UNKNOWN_FUNCTION,
-  CLICKHOUSE_CODES.SYNTAX_ERROR,
-]);
 
 function assertPossible(options: ServiceOptions, { adminUrl, cluster }: ServerBackendParts): void {
   if (options.dataDir !== undefined) throw refuse('dataDir', options.dataDir, 'nothing: the server keeps the data');
@@ -134,27 +127,13 @@ async function makeReady(
       const insertSql = (select: string) => `INSERT INTO ${load.trades} ${select}`;
       const target = { engine: admin, scratch: load.incoming, insertSql };
       const { seed, generateRows: rows = usualRows(date, seed) } = options;
-      await generateSession({ date, rows, seed }, target).catch(explainOldServer);
+      await generateSession({ date, rows, seed }, target);
       log.info({ event: 'generated', date, rows }, `generated ${date}`);
     }
     for (const file of options.chain) await loadChainFile(file, readHere(local, admin, read.chains));
   } finally {
     await admin.close();
   }
-}
-
-/** The generator's SQL is of newer servers than those that can be read. */
-function explainOldServer(cause: unknown): never {
-  if (!(cause instanceof EngineFault) || !OLD_SERVER_CODES.has(cause.clickhouseCode)) throw cause;
-  throw new Fault(
-    'SERVER_TOO_OLD',
-    'this ClickHouse server is too old to generate sessions: it does not know the SQL that generates them',
-    {
-      kind: 'usage',
-      cause,
-      hint: 'Load trades from files with --data, or leave --clickhouse-url out: the embedded engine can generate them.',
-    },
-  );
 }
 
 /** The file is on this machine: the local engine reads it and its rows are sent. Chains are small. */

@@ -7,11 +7,10 @@
 import { TABLES } from '../../api-contract/published-limits.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
-import { type Capabilities, isAtLeast } from '../../engine/capabilities.ts';
+import { type Capabilities, isTooOld, OLDEST_VERSION } from '../../engine/capabilities.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { PooledEngine } from '../../engine/pool.ts';
-import { DEFINER_VERSION } from './server-setup.ts';
 
 type Asker = Pick<PooledEngine, 'command' | 'rows'>;
 
@@ -66,7 +65,7 @@ export async function checkServer(engine: Asker, capabilities: Capabilities): Pr
 }
 
 function assertReadOnlyLevel({ readonly }: Capabilities): void {
-  const remedy = 'ALTER SETTINGS PROFILE flowdrop_reader SETTINGS readonly = 2 (in users.xml: <readonly>2</readonly>)';
+  const remedy = 'ALTER SETTINGS PROFILE flowdrop_reader SETTINGS readonly = 2';
   if (readonly === 0) throw notReady("the service's user may write: its setting `readonly` is 0", remedy);
   if (readonly === 1)
     throw notReady("the service cannot limit its queries: its user's setting `readonly` is 1, not 2", remedy);
@@ -113,11 +112,16 @@ async function assertRefused(engine: Asker, database: string): Promise<void> {
 async function listWarnings(engine: Asker, { version }: Capabilities, database: string): Promise<readonly string[]> {
   const seen = await engine.rows<{ database: string }>('SELECT DISTINCT database FROM system.tables ORDER BY database');
   const others = seen.map((row) => row.database).filter((name) => name !== database && !SYSTEM_DATABASES.test(name));
-  if (others.length === 0) return [];
-  const why = isAtLeast(version, ...DEFINER_VERSION)
-    ? 'views with SQL SECURITY DEFINER need no such right: REVOKE it'
-    : `on ClickHouse ${version} its views need that right, so only the guard keeps such queries out`;
-  return [`the service's user can read ${others.join(', ')} beside ${database}: ${why}`];
+  return [
+    ...(isTooOld(version)
+      ? [`the server has ClickHouse ${version}; ${OLDEST_VERSION} is the oldest that is supported`]
+      : []),
+    ...(others.length === 0
+      ? []
+      : [
+          `the service's user can read ${others.join(', ')} beside ${database}, which its views do not need: REVOKE it`,
+        ]),
+  ];
 }
 
 function notReady(message: string, remedy: string): Fault {

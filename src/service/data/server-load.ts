@@ -27,9 +27,8 @@ interface LoadPlaces {
  */
 const BATCH_BYTES = 16_000_000;
 /**
- * Ignore columns that the record does not have. Parse numbers exactly, so that 7.94 stays 7.94: without
- * `precise_float_parsing` servers use a fast parser whose last digit may be wrong; servers that do not know the setting
- * always do.
+ * Ignore columns that the record does not have. Parse numbers exactly, so that 7.94 stays 7.94: the fast parser's last
+ * digit may be wrong.
  */
 const INSERT_SETTINGS = { input_format_skip_unknown_fields: 1, precise_float_parsing: 1 };
 /** A longer line cannot be a trade record. */
@@ -46,11 +45,8 @@ export async function loadServerFile(engine: Engine, file: string, places: LoadP
   await engine.command(`DROP TABLE IF EXISTS ${incoming}`);
   await engine.command(`CREATE TABLE ${incoming} AS ${trades} ENGINE = MergeTree ORDER BY (date, time, id)`);
   try {
-    const server = await readCapabilities(engine);
-    // Old servers read CSV columns in the table's order and skip the header.
-    const isOrdered = format === 'CSVWithNames' && !server.settings.has('input_format_with_names_use_header');
-    const settings = keepKnown(INSERT_SETTINGS, server);
-    await insertBatches(engine, file, { format, table: incoming, isOrdered, settings });
+    const settings = keepKnown(INSERT_SETTINGS, await readCapabilities(engine));
+    await insertBatches(engine, file, { format, table: incoming, settings });
     const [nameless] = await engine.rows<{ n: number }>(`SELECT count() AS n FROM ${incoming} WHERE id = ''`);
     if (Number(nameless?.n) > 0) throw invalid(`${file}: ${nameless?.n} rows have an empty id; each must have its own`);
     // Only this server has the incoming rows; GLOBAL sends their dates to the shards, where the trades have some.
@@ -71,8 +67,6 @@ export async function loadServerFile(engine: Engine, file: string, places: LoadP
 interface BatchTarget extends Pick<InsertRequest, 'settings'> {
   readonly format: InsertRequest['format'];
   readonly table: string;
-  /** Whether the file must have exactly the record's columns, in the same order. */
-  readonly isOrdered: boolean;
 }
 
 async function insertBatches(engine: Engine, file: string, target: BatchTarget): Promise<void> {
@@ -86,7 +80,6 @@ async function insertBatches(engine: Engine, file: string, target: BatchTarget):
       header = batch.subarray(0, batch.indexOf(0x0a) + 1);
       const names = isCsv ? parseCsvNames(header) : parseJsonNames(file, header);
       assertColumns(file, names);
-      if (target.isOrdered) assertOrder(file, names);
     }
     const payload = isCsv && !isFirst ? Buffer.concat([header, batch]) : batch;
     await engine.insert({ table, format, payload, settings });
@@ -105,12 +98,6 @@ function assertColumns(file: string, present: readonly string[]): void {
   if (missing.length === 0) return;
   const wanted = TRADE_COLUMNS.map(({ name }) => name).join(', ');
   throw invalid(`${file}: rows lack ${missing.join(', ')}; they have ${present.join(', ')}; required: ${wanted}`);
-}
-
-function assertOrder(file: string, names: readonly string[]): void {
-  const wanted = TRADE_COLUMNS.map(({ name }) => name).join(', ');
-  if (names.join(', ') === wanted) return;
-  throw invalid(`${file}: this old ClickHouse server takes CSV columns in one order only: ${wanted}`);
 }
 
 function parseJsonNames(file: string, line: Uint8Array): readonly string[] {

@@ -1,8 +1,8 @@
 /**
  * Sets up a ClickHouse server for the service: a data database that the service's user never names, and a database of
  * views, the only one that this user sees. Invariant: the bounds of the views (delay, lookback, earliest date) follow
- * the SERVER's clock, so hidden rows stay hidden for every caller and every query. The statements are a plan for all
- * servers since version 18.16; running them twice has the same effect as once. It creates no users: `docs/service.md`
+ * the SERVER's clock, so hidden rows stay hidden for every caller and every query. Running the statements
+ * twice has the same effect as once. It creates no users: `docs/service.md`
  * has the SQL for them.
  */
 
@@ -15,7 +15,7 @@ import {
 } from '../../api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
-import { isAtLeast, readCapabilities } from '../../engine/capabilities.ts';
+import { isTooOld, readCapabilities } from '../../engine/capabilities.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
@@ -31,7 +31,7 @@ const SERVER_DATABASES = {
 /** An additional table that the service's user may read completely. */
 interface VisibleTable {
   readonly name: string;
-  /** ClickHouse types; dictionary encoding is left out on servers without it. */
+  /** ClickHouse types. */
   readonly columns: readonly { readonly name: string; readonly type: string }[];
   /** Columns of the sort key. */
   readonly order: readonly string[];
@@ -72,12 +72,8 @@ export const SERVER_TABLES: ServerTables = {
 
 const [ALL_TRADES, LATEST_TRADES] = TABLES;
 
-/** From this version servers store texts with few distinct values as a dictionary. */
-const DICTIONARY_VERSION = [20, 1] as const;
-/** From this version servers replace a view in one step. */
-const REPLACE_VERSION = [20, 1] as const;
-/** From this version servers run a view with its creator's rights, so that its reader needs none on the data. */
-export const DEFINER_VERSION = [24, 2] as const;
+/** The reader of a view needs no right on the data. */
+const SECURITY = ' DEFINER = CURRENT_USER SQL SECURITY DEFINER';
 
 /** Where ClickHouse Keeper or ZooKeeper has what replicas share; the usual place. */
 const KEEPER_ROOT = '/clickhouse/tables';
@@ -110,9 +106,9 @@ export async function setUpServer(admin: Engine, plan: ServerPlan): Promise<void
       await assertOwnTables(admin);
     }
     const { version } = await readCapabilities(admin);
-    for (const statement of planTables(plan, version)) await admin.command(statement);
+    const statements = planStatements(plan);
+    for (const sql of isTooOld(version) ? statements.flatMap(toOldSql) : statements) await admin.command(sql);
     await fillFirstTimes(admin);
-    for (const statement of planViews(plan, version)) await admin.command(statement);
   } catch (cause) {
     if (cluster === undefined || !(cause instanceof EngineFault)) throw cause;
     throw notReady(`the tables cannot be created on cluster ${cluster}: ${describeError(cause)}`, cause);
@@ -170,11 +166,20 @@ async function fillFirstTimes(admin: Engine): Promise<void> {
   );
 }
 
-/** Statements that create missing databases and tables. */
-export function planTables(plan: ServerPlan, version: string): readonly string[] {
+/** Statements that create missing databases and tables, and create or replace the views. */
+export function planStatements(plan: ServerPlan): readonly string[] {
+  return [...planTables(plan), ...planViews(plan)];
+}
+
+/** A statement as the server of the tests knows it, 18.16: without dictionaries, and without replacing and rights of views. */
+function toOldSql(statement: string): readonly string[] {
+  const sql = statement.replaceAll(/LowCardinality\((\w+)\)/g, '$1').replace(SECURITY, '');
+  const [, view] = /^CREATE OR REPLACE VIEW (\S+( ON CLUSTER \S+)?) AS/.exec(sql) ?? [];
+  return view === undefined ? [sql] : [`DROP TABLE IF EXISTS ${view}`, sql.replace(' OR REPLACE', '')];
+}
+
+function planTables(plan: ServerPlan): readonly string[] {
   const { data, visible } = SERVER_DATABASES;
-  const type = (name: string) =>
-    isAtLeast(version, ...DICTIONARY_VERSION) ? name : name.replace(/LowCardinality\((\w+)\)/, '$1');
   const on = onCluster(plan);
   const stored = plan.cluster === undefined ? '' : LOCAL;
   return [
@@ -182,7 +187,7 @@ export function planTables(plan: ServerPlan, version: string): readonly string[]
     `CREATE DATABASE IF NOT EXISTS ${visible}${on}`,
     ...planTable(plan, {
       ...{ database: data, name: 'trades', shardBy: 'id' },
-      columns: TRADE_COLUMNS.map((column) => `${quoteIdentifier(column.name)} ${type(answerType(column))}`),
+      columns: TRADE_COLUMNS.map((column) => `${quoteIdentifier(column.name)} ${answerType(column)}`),
       engine: 'MergeTree',
       rest: `PARTITION BY substring(date, 1, 7) ORDER BY (${listSortColumns('trades', plan.order).join(', ')})
      SETTINGS index_granularity = ${plan.granularity}`,
@@ -199,7 +204,7 @@ export function planTables(plan: ServerPlan, version: string): readonly string[]
     ...plan.tables.flatMap((table) =>
       planTable(plan, {
         ...{ database: visible, name: table.name, shardBy: table.order[0] ?? '' },
-        columns: table.columns.map((column) => `${quoteIdentifier(column.name)} ${type(column.type)}`),
+        columns: table.columns.map((column) => `${quoteIdentifier(column.name)} ${column.type}`),
         engine: 'MergeTree',
         rest: `ORDER BY (${table.order.map(quoteIdentifier).join(', ')})`,
       }),
@@ -239,8 +244,7 @@ function onCluster({ cluster }: ServerPlan): string {
   return cluster === undefined ? '' : ` ON CLUSTER ${quoteString(cluster)}`;
 }
 
-/** Statements that create or replace the views. */
-export function planViews(plan: ServerPlan, version: string): readonly string[] {
+function planViews(plan: ServerPlan): readonly string[] {
   const { data, visible } = SERVER_DATABASES;
   const columns = TRADE_COLUMNS.map((column) => quoteIdentifier(column.name)).join(', ');
   // Fractions of a second are rounded so that both bounds hide more rows, never fewer.
@@ -264,19 +268,12 @@ export function planViews(plan: ServerPlan, version: string): readonly string[] 
       `SELECT ${columns} FROM ${visible}.${ALL_TRADES} WHERE date = (SELECT max(date) FROM ${visible}.dates)`,
     ],
   ] as const;
-  const security = isAtLeast(version, ...DEFINER_VERSION) ? ' DEFINER = CURRENT_USER SQL SECURITY DEFINER' : '';
   const on = onCluster(plan);
-  if (isAtLeast(version, ...REPLACE_VERSION))
-    return bodies.map(([name, body]) => `CREATE OR REPLACE VIEW ${visible}.${name}${on}${security} AS ${body}`);
-  return bodies.flatMap(([name, body]) => [
-    `DROP TABLE IF EXISTS ${visible}.${name}${on}`,
-    `CREATE VIEW ${visible}.${name}${on} AS ${body}`,
-  ]);
+  return bodies.map(([name, body]) => `CREATE OR REPLACE VIEW ${visible}.${name}${on}${SECURITY} AS ${body}`);
 }
 
 /**
- * SQL of the exchange's wall clock, `seconds` from the server's present. It uses whole seconds and `toString` of a
- * zoned time: old servers have no `now64`, and their `formatDateTime` ignores the value's time zone.
+ * SQL of the exchange's wall clock, `seconds` from the server's present.
  */
 function boundSql(seconds: number): string {
   return `toString(toTimeZone(now() + toInt32(${seconds}), ${quoteString(EXCHANGE_TIME_ZONE)}))`;

@@ -123,7 +123,7 @@ function limitSettings(rowLimit: number, scanLimit: number, known: ReadonlySet<s
     timeout_overflow_mode: 'throw',
     max_memory_usage: MAX_MEMORY_BYTES,
     max_result_bytes: MAX_RESULT_BYTES,
-    result_overflow_mode: hasLimit(known) ? 'throw' : 'break',
+    result_overflow_mode: 'throw',
     output_format_json_validate_utf8: 1,
     output_format_json_quote_64bit_integers: 0,
     session_timezone: 'UTC',
@@ -138,17 +138,4 @@ export function settingsSql(rowLimit: number, scanLimit: number): string {
 
 function keepKnown(settings: EngineSettings, known: ReadonlySet<string> | undefined): EngineSettings {
   return Object.fromEntries(Object.entries(settings).filter(([name]) => known === undefined || known.has(name)));
-}
-
-/**
- * Limits that old servers accept only in the request URL. Servers without the setting `limit` stop at about this many
- * result rows instead; `RowStream` cuts the rows beyond the limit.
- */
-export function addressSettings(rowLimit: number, known: ReadonlySet<string>): EngineSettings {
-  if (hasLimit(known)) return {};
-  return { max_memory_usage: MAX_MEMORY_BYTES, max_result_rows: rowLimit + 1, result_overflow_mode: 'break' };
-}
-
-function hasLimit(known: ReadonlySet<string> | undefined): boolean {
-  return known === undefined || known.has('limit');
 }
