@@ -68,7 +68,7 @@ interface ServiceOpeners {
   openServerPool(options: ServerPoolOptions): Promise<ServerPool>;
   /** Where clients of a catalog find an S3 store, in the words of Iceberg's clients; no credentials. */
   readS3Defaults(): Readonly<Record<string, string>>;
-  /** Redis through which services share budgets and sessions; `undefined` without `FLOWDROP_REDIS_URL`. */
+  /** Redis through which services share the budgets of keys; `undefined` without `FLOWDROP_REDIS_URL`. */
   readRedisUrl(): string | undefined;
   /** URLs of a ClickHouse server: for the service's own user, and for an administrator. */
   readClickhouse(): { readonly url: string | undefined; readonly adminUrl: string | undefined };

@@ -11,8 +11,7 @@ import type { Log } from '../core/log.ts';
 import { openGuard } from '../guard/guard.ts';
 import { Gate } from './access/gate.ts';
 import { openKeys } from './access/key-source.ts';
-import { createLogin, SESSION_SECONDS, Sessions } from './access/login-session.ts';
-import type { SharedAccess } from './access/shared-access.ts';
+import { createLogin, Sessions } from './access/login-session.ts';
 import type { Backend, EngineOpeners } from './backend.ts';
 import { openLocalBackend } from './data/local-backend.ts';
 import { openServerBackend, type ServerPlaces } from './data/server-backend.ts';
@@ -55,7 +54,7 @@ export interface ServiceParts extends EngineOpeners {
   readonly version: string;
   /** Opens data that is not the service's own. Default: none. */
   readonly openBackend?: ((parts: BackendParts) => Promise<Backend>) | undefined;
-  /** Redis through which services share budgets and sessions. Default: this service counts by itself. */
+  /** Redis through which services share the budgets of keys. Default: this service counts by itself. */
   readonly redisUrl?: string | undefined;
   /** A ClickHouse server or cluster. Default: the embedded engine. */
   readonly clickhouse?: ServerPlaces | undefined;
@@ -78,10 +77,13 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
   try {
     const keys = await openKeys(options, clock, log);
     closers.push(keys.close);
-    const shared = parts.redisUrl === undefined ? undefined : await openShared(parts.redisUrl);
+    const shared =
+      // Loaded only where services share.
+      parts.redisUrl === undefined
+        ? undefined
+        : await (await import('./access/shared-pace.ts')).openSharedPace(parts.redisUrl);
     if (shared) closers.push(shared.close);
-    const secret = await shared?.readSecret();
-    const gate = new Gate(clock, keys.ring, options, shared?.openPace);
+    const gate = new Gate(clock, keys.ring, options, shared?.open);
     const metrics = new ServiceMetrics({ version: parts.version });
     const onRestart = () => metrics.countEngineRestart();
     const backend = await openBackend(options, { ...parts, clock, onRestart });
@@ -99,12 +101,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const { lookbackDays } = dataset;
     const entry = { gate, runner, limits: { rowLimit, trialRowLimit, lookbackDays } };
     const historical = createHistorical(entry);
-    const secure = options.secureCookies;
-    const sessions = new Sessions(clock, keys.ring, {
-      lifetimeSeconds: SESSION_SECONDS,
-      secure,
-      ...(secret && { secret }),
-    });
+    const sessions = new Sessions(clock, keys.ring, { secure: options.secureCookies });
     const login = createLogin({ gate, sessions, fail: historical.fail });
     const readSession = (header: string | undefined) => sessions.read(header);
     const snapshots = openSnapshots(options, backend, { gate, clock, metrics });
@@ -135,11 +132,6 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     await close();
     throw error;
   }
-}
-
-/** Loaded only where services share. */
-async function openShared(url: string): Promise<SharedAccess> {
-  return await (await import('./access/shared-access.ts')).openSharedAccess(url);
 }
 
 async function openBackend(options: ServiceOptions, parts: ServiceParts & BackendParts): Promise<Backend> {

@@ -2,7 +2,7 @@
  * Sessions: a signed cookie replaces the key, so that a browser or a script need not store the key. The cookie holds
  * the caller's id and its expiry, signed with HMAC-SHA-256; the service stores nothing. Invariant: a session has the
  * present rights of its key. It is invalid once the key is removed, it expires, or the service restarts (the secret is
- * random per start, unless services share one through Redis). Logging out clears the cookie; a copy of it stays valid until it expires.
+ * random per start). Logging out clears the cookie; a copy of it stays valid until it expires.
  */
 import { randomBytes } from 'node:crypto';
 import { fastifyCookie, Signer } from '@fastify/cookie';
@@ -21,9 +21,6 @@ export const SESSION_SECONDS = 8 * 60 * 60;
 const SECRET_BYTES = 32;
 
 interface SessionOptions {
-  /** Secret that signs the cookies, 32 random bytes. Default: a new one, so that a restart ends every session. */
-  readonly secret?: Buffer;
-  readonly lifetimeSeconds: number;
   /** Whether callers use TLS only: browsers then never send the cookie over an unencrypted connection. */
   readonly secure: boolean;
 }
@@ -32,21 +29,19 @@ export class Sessions {
   readonly #clock: Clock;
   readonly #keys: KeyRing;
   readonly #signer: Signer;
-  readonly #lifetimeSeconds: number;
   readonly #attributes: { httpOnly: true; sameSite: 'strict'; path: '/'; secure: boolean };
 
   constructor(clock: Clock, keys: KeyRing, options: SessionOptions) {
     this.#clock = clock;
     this.#keys = keys;
-    this.#signer = new Signer(options.secret ?? randomBytes(SECRET_BYTES));
-    this.#lifetimeSeconds = options.lifetimeSeconds;
+    this.#signer = new Signer(randomBytes(SECRET_BYTES));
     this.#attributes = { httpOnly: true, sameSite: 'strict', path: '/', secure: options.secure };
   }
 
   /** The Set-Cookie header value that opens a session. */
   create(caller: Caller): string {
     const value = this.#signer.sign(`${caller.id}.${this.expiresAtMs()}`);
-    return fastifyCookie.serialize(SESSION_COOKIE, value, { ...this.#attributes, maxAge: this.#lifetimeSeconds });
+    return fastifyCookie.serialize(SESSION_COOKIE, value, { ...this.#attributes, maxAge: SESSION_SECONDS });
   }
 
   /** The Set-Cookie header value that removes the cookie. */
@@ -56,7 +51,7 @@ export class Sessions {
 
   /** Expiry of a session opened now, milliseconds since the Unix epoch. */
   expiresAtMs(): number {
-    return this.#clock.now() + this.#lifetimeSeconds * 1000;
+    return this.#clock.now() + SESSION_SECONDS * 1000;
   }
 
   /** The caller id of a Cookie header; `undefined` if the cookie is not ours or expired, or its key was removed. */

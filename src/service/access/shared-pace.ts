@@ -1,9 +1,7 @@
 /**
- * What several services behind one address share through Redis (6 or newer): the budget of each key, and the secret that
- * signs sessions. Invariant: the time is the Redis server's, and a budget changes in one step there, so together the
+ * The budgets of keys that several services behind one address share through Redis (6 or newer). Invariant: the time is the Redis server's, and a budget changes in one step there, so together the
  * services admit no more than one would. While Redis is down nobody is admitted (500), because nobody could be counted.
  */
-import { randomBytes } from 'node:crypto';
 import { describeError, Fault } from '../../core/errors.ts';
 import { readRedisAddress } from '../../core/redis-address.ts';
 import { createPromptRedis } from '../../core/redis-client.ts';
@@ -12,7 +10,6 @@ import type { Budget } from './gate.ts';
 import { computePace, type Pace, type PaceOptions } from './pace.ts';
 
 const KEY_PREFIX = 'flowdrop:serve';
-const SECRET_BYTES = 32;
 
 /**
  * The generic cell rate algorithm of `KeyPace`. A due time beyond what admission can set is of a clock that was set back.
@@ -30,15 +27,13 @@ redis.call('SET', KEYS[1], string.format('%.3f', due + interval), 'PX', math.cei
 return 0
 `;
 
-export interface SharedAccess {
-  openPace(budget: Budget, pace: PaceOptions): Pace;
-  /** Signs the sessions of all services; made by the first one. @throws Fault `SERVICE_REDIS_FAILED` */
-  readSecret(): Promise<Buffer>;
+export interface SharedPace {
+  open(budget: Budget, pace: PaceOptions): Pace;
   close(): Promise<void>;
 }
 
 /** Connects. @throws Fault `SETTING_INVALID` (usage), `SERVICE_REDIS_FAILED` */
-export async function openSharedAccess(url: string): Promise<SharedAccess> {
+export async function openSharedPace(url: string): Promise<SharedPace> {
   const address = readRedisAddress(url);
   // Prompt, because a request waits for it.
   const redis = createPromptRedis(url);
@@ -49,7 +44,7 @@ export async function openSharedAccess(url: string): Promise<SharedAccess> {
     } catch (cause) {
       throw new Fault(
         'SERVICE_REDIS_FAILED',
-        `Redis at ${address}, which shares key budgets and sessions between services, cannot be used: ${describeError(redis.connectionError ?? cause)}`,
+        `Redis at ${address}, which shares key budgets between services, cannot be used: ${describeError(redis.connectionError ?? cause)}`,
         {
           cause,
           hint: 'Check FLOWDROP_REDIS_URL and the server. Without this setting, each service counts only its own requests.',
@@ -65,7 +60,7 @@ export async function openSharedAccess(url: string): Promise<SharedAccess> {
     throw error;
   }
   return {
-    openPace: (budget, pace) => {
+    open: (budget, pace) => {
       const { intervalMs, toleranceMs } = computePace(pace);
       return {
         async admit(id) {
@@ -78,15 +73,6 @@ export async function openSharedAccess(url: string): Promise<SharedAccess> {
         },
       };
     },
-    readSecret: () =>
-      use(async () => {
-        const name = `${KEY_PREFIX}:session-secret`;
-        await client.set(name, randomBytes(SECRET_BYTES).toString('hex'), 'NX');
-        const secret = Buffer.from((await client.get(name)) ?? '', 'hex');
-        // With a shorter one, anybody could sign a session.
-        if (secret.length !== SECRET_BYTES) throw new RangeError(`${name} is not a secret of ${SECRET_BYTES} bytes`);
-        return secret;
-      }),
     close,
   };
 }

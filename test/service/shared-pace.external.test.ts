@@ -1,9 +1,8 @@
 /**
- * Two services behind one address that share a real Redis: together they admit no more than one would, a session of one is
- * valid at the other, and without Redis nobody is admitted.
+ * Two services behind one address that share a real Redis: together they admit no more than one would, and without Redis
+ * nobody is admitted.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { KEY, startService, type TestService } from '../support/flowdrop.ts';
@@ -21,12 +20,12 @@ let services: readonly TestService[] = [];
 /** In `describe`, it is there. */
 const redis = server as RedisServer;
 
-async function ask({ url }: TestService, body: object, cookie?: string): Promise<Response> {
+async function ask({ url }: TestService, apiKey: string): Promise<Response> {
   const sql = "SELECT count() AS n FROM RawOptionTrades WHERE symbol = 'SPY'";
   return await fetch(url + HISTORICAL_PATH, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', ...(cookie && { cookie }) },
-    body: JSON.stringify({ sql, ...body }),
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ sql, api_key: apiKey }),
   });
 }
 
@@ -54,7 +53,7 @@ describe.skipIf(server === undefined)(`services that share Redis${reason === und
       const key = at % 2 === 0 ? KEY : OTHER_KEY;
       for (let call = at; performance.now() < from + LOAD_MS; call += 1) {
         const service = services[call % services.length] as TestService;
-        const status = await statusOf(await ask(service, { api_key: key }));
+        const status = await statusOf(await ask(service, key));
         statuses.add(status);
         if (status === 200) admitted.set(key, (admitted.get(key) ?? 0) + 1);
         // Not in step, so that a budget is asked for all the time.
@@ -73,41 +72,14 @@ describe.skipIf(server === undefined)(`services that share Redis${reason === und
     for (const { requests } of services) expect(requests.some(({ status }) => status === 200)).toBe(true);
   }, 60_000);
 
-  it('take the session of each other', async () => {
-    const [first, second] = services as readonly [TestService, TestService];
-    const opened = await fetch(`${first.url}/api/session`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ api_key: KEY }),
-    });
-    const cookie = opened.headers.get('set-cookie')?.split(';')[0] ?? '';
-    expect(await statusOf(opened)).toBe(200);
-    await delay(1_000);
-    expect(await statusOf(await ask(second, {}, cookie))).toBe(200);
-    expect(await statusOf(await ask(second, {}, `${cookie}x`))).toBe(401);
-  });
-
   it('admit nobody while Redis is down, and go on when it is back', async () => {
     const [first] = services as readonly [TestService];
     await redis.kill();
-    const refused = await ask(first, { api_key: KEY });
+    const refused = await ask(first, KEY);
     expect(refused.status).toBe(500);
     expect(await refused.json()).toMatchObject({ errorCode: 'INTERNAL_ERROR' });
     await redis.revive();
-    await expect
-      .poll(async () => await statusOf(await ask(first, { api_key: KEY })), { timeout: 20_000, interval: 300 })
-      .toBe(200);
-  }, 40_000);
-
-  it('do not start with a session secret that is none', async () => {
-    const client = new Redis(redis.url);
-    for (const secret of ['', 'zz', 'ab12']) {
-      await client.set('flowdrop:serve:session-secret', secret);
-      const started = startService(ARGS, { FLOWDROP_REDIS_URL: redis.url });
-      await expect(started).rejects.toThrow(/SERVICE_REDIS_FAILED.*session-secret is not a secret of 32 bytes/s);
-    }
-    await client.del('flowdrop:serve:session-secret');
-    client.disconnect();
+    await expect.poll(async () => await statusOf(await ask(first, KEY)), { timeout: 20_000, interval: 300 }).toBe(200);
   }, 40_000);
 
   it('do not start without the Redis of their setting', async () => {
