@@ -124,7 +124,6 @@ async function startEngine(session: Session, parts: Omit<EngineParts, 'mark'>): 
 }
 
 class EmbeddedEngine implements Engine {
-  readonly kind = 'embedded';
   readonly #session: Session;
   readonly #parts: EngineParts;
   /** For statements that run beside the others, one after another; opened by the first. */

@@ -35,7 +35,6 @@ export interface InsertRequest {
 }
 
 export interface Engine {
-  readonly kind: 'embedded' | 'server';
   /** Runs one statement that returns no rows. @throws EngineFault */
   command(sql: string, options?: StatementOptions): Promise<void>;
   /** Runs one query and returns its rows as objects. Safe 64-bit integers become numbers. @throws EngineFault */

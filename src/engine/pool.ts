@@ -30,7 +30,6 @@ export interface PoolRequest {
 }
 
 export interface EnginePool {
-  readonly kind: 'embedded' | 'server';
   /** Engines that can work concurrently. */
   readonly size: number;
   /** Engines in use. */

@@ -54,7 +54,6 @@ export async function openServerPool(options: ServerPoolOptions): Promise<Server
 }
 
 class HttpPool implements ServerPool {
-  readonly kind = 'server';
   readonly size: number;
   readonly capabilities: Capabilities;
   readonly #server: StreamingEngine;

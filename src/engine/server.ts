@@ -33,6 +33,8 @@ export interface StreamingEngine extends Engine {
   /** Runs one query; the stream's bytes are its result in `format`. @throws EngineFault before the first byte */
   stream(sql: string, format: string, options?: StreamOptions): Promise<Readable>;
   rows<Row extends object>(sql: string, options?: StreamOptions): Promise<readonly Row[]>;
+  /** Runs an `INSERT INTO ... FORMAT ...` with the bytes of its rows. @throws EngineFault */
+  send(sql: string, rows: Readable, options?: StreamOptions): Promise<void>;
 }
 
 /**
@@ -74,7 +76,6 @@ export async function openServerEngine(options: ServerOptions): Promise<Streamin
 type Answer = Awaited<ReturnType<ClickHouseClient['exec']>>;
 
 class ServerEngine implements StreamingEngine {
-  readonly kind = 'server';
   readonly #client: ClickHouseClient;
 
   constructor(client: ClickHouseClient) {
@@ -107,11 +108,16 @@ class ServerEngine implements StreamingEngine {
     return await readTable((await this.format(sql, 'ArrowStream', options)).bytes);
   }
 
-  async insert({ table, format, payload, settings }: InsertRequest): Promise<void> {
+  async send(sql: string, rows: Readable, options: StreamOptions = {}): Promise<void> {
     // Not the client's own insert: that takes rows as objects, and ours are bytes.
+    await this.#run(sql, { ...options, values: rows }, ({ stream }) => buffer(stream));
+  }
+
+  async insert({ table, format, payload, settings }: InsertRequest): Promise<void> {
     const name = table.split('.').map(quoteIdentifier).join('.');
-    const values = Readable.from([payload], { objectMode: false });
-    await this.#run(`INSERT INTO ${name} FORMAT ${format}`, { settings, values }, ({ stream }) => buffer(stream));
+    await this.send(`INSERT INTO ${name} FORMAT ${format}`, Readable.from([payload], { objectMode: false }), {
+      settings,
+    });
   }
 
   async close(): Promise<void> {

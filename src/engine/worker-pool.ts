@@ -42,7 +42,6 @@ export async function openWorkerPool(options: WorkerPoolOptions): Promise<Engine
 }
 
 class WorkerPool implements EnginePool {
-  readonly kind = 'embedded';
   readonly size: number;
   readonly #options: WorkerPoolOptions;
   readonly #turns: FairSlots;

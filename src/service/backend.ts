@@ -2,10 +2,9 @@
  * Contract of a backend: where the service's data is and what runs its queries. This part differs between the embedded
  * engine, a ClickHouse server, and an archive that the composition brings.
  */
-import type { Engine } from '../engine/engine.ts';
 import type { EngineSettings } from '../engine/literal.ts';
 import type { EnginePool } from '../engine/pool.ts';
-import type { ServerOptions } from '../engine/server.ts';
+import type { ServerOptions, StreamingEngine } from '../engine/server.ts';
 import type { ServerPool, ServerPoolOptions } from '../engine/server-pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { Parser } from '../guard/parser.ts';
@@ -22,7 +21,7 @@ export interface EngineOpeners {
   /** Engine processes on this machine. */
   openWorkers(options: Omit<WorkerPoolOptions, 'command'>): Promise<EnginePool>;
   /** A ClickHouse server, for an administrator's statements. */
-  openServer(options: ServerOptions): Promise<Engine>;
+  openServer(options: ServerOptions): Promise<StreamingEngine>;
   /** A ClickHouse server, for callers' queries. */
   openServerPool(options: ServerPoolOptions): Promise<ServerPool>;
 }

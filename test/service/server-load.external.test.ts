@@ -1,6 +1,7 @@
 /**
- * Trades from files into a real server: all of a file or none, in batches, and files that are refused. Where lines end is
- * in `lines.test.ts`; the embedded engine's own way is in `load.slow.test.ts`.
+ * Trades into a server: all of a file or none, files that are refused, and generated sessions. The servers are Debian's,
+ * which is real, and one of today (the embedded engine behind its HTTP interface). The embedded engine's own way is in
+ * `load.slow.test.ts`.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,38 +9,75 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
+import { systemClock } from '../../src/core/clock.ts';
 import { readCapabilities } from '../../src/engine/capabilities.ts';
-import type { Engine, InsertRequest } from '../../src/engine/engine.ts';
-import { openServerEngine } from '../../src/engine/server.ts';
-import { loadServerFile } from '../../src/service/data/server-load.ts';
+import type { EnginePool } from '../../src/engine/pool.ts';
+import { openServerEngine, type StreamingEngine } from '../../src/engine/server.ts';
+import { openWorkerPool } from '../../src/engine/worker-pool.ts';
+import { loadServer } from '../../src/service/data/server-load.ts';
 import { SERVER_TABLES, setUpServer } from '../../src/service/data/server-setup.ts';
+import { SERVICE_DEFAULTS, type ServiceOptions } from '../../src/service/options.ts';
+import { startClickHouseFront } from '../support/clickhouse-front.ts';
 import { announceServerSkips, startClickHouse } from '../support/clickhouse-server.ts';
+import { WORKER_COMMAND } from '../support/engine-workers.ts';
+import { createSilentLog } from '../support/log.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';
 
 const { server, reason } = await startClickHouse();
 
 const ORDER = 'CSV columns in another order are taken by name';
-const skips = announceServerSkips(server, { [ORDER]: 'it skips the header' });
+const SESSION = 'a session is generated once';
+const skips = announceServerSkips(server, {
+  [ORDER]: 'it skips the header',
+  [SESSION]: 'it does not know the SQL that generates it',
+});
 
 const NAMES = TRADE_COLUMNS.map(({ name }) => name);
-const { trades } = SERVER_TABLES.load;
+const { trades } = SERVER_TABLES;
+
+const SERVERS = [
+  {
+    name: 'an old server',
+    isMissing: server === undefined,
+    skips,
+    start: async () => {
+      if (server === undefined) throw new Error(reason);
+      return { url: server.adminUrl, stop: server.stop };
+    },
+  },
+  {
+    name: 'a server of today',
+    isMissing: false,
+    skips: {},
+    start: async () => {
+      const { url, close: stop } = await startClickHouseFront();
+      return { url, stop };
+    },
+  },
+];
 
 // Skipped only where no server can be had, which `support/clickhouse-server.ts` says aloud; CI never skips it.
-describe.skipIf(server === undefined)('loading into a server', () => {
-  let admin: Engine;
+describe.each(SERVERS)('loading into $name', ({ isMissing, skips, start }) => {
+  if (isMissing) return test.skip('nothing');
+  let admin: StreamingEngine;
+  let local: EnginePool;
+  let stop: (() => Promise<void>) | undefined;
   let folder: string;
 
   beforeAll(async () => {
-    if (server === undefined) throw new Error(reason);
     folder = await mkdtemp(join(tmpdir(), 'flowdrop-server-load-'));
-    admin = await openServerEngine({ url: server.adminUrl });
+    const started = await start();
+    stop = started.stop;
+    admin = await openServerEngine({ url: started.url });
+    local = await openWorkerPool({
+      ...{ command: WORKER_COMMAND, folder: join(folder, 'local'), size: 1, maxWaiting: 1, maxResultBytes: 1e6 },
+    });
     isExact = (await readCapabilities(admin)).settings.has('precise_float_parsing');
     await setUpServer(admin, {
       earliest: '2025-02-28',
       offsetSeconds: 0,
       order: 'time',
       granularity: 8192,
-      tables: [],
     });
   });
 
@@ -48,8 +86,9 @@ describe.skipIf(server === undefined)('loading into a server', () => {
   });
 
   afterAll(async () => {
+    await local?.close();
     await admin?.close();
-    await server?.stop();
+    await stop?.();
     if (folder) await rm(folder, { recursive: true, force: true });
   });
 
@@ -58,7 +97,9 @@ describe.skipIf(server === undefined)('loading into a server', () => {
     await writeFile(path, content);
     return path;
   };
-  const load = (file: string, engine: Engine = admin) => loadServerFile(engine, file, SERVER_TABLES.load);
+  const loadAs = (options: Partial<ServiceOptions>) =>
+    loadServer({ ...SERVICE_DEFAULTS, ...options }, { admin, local, clock: systemClock, log: createSilentLog() });
+  const load = (file: string) => loadAs({ data: [file] });
   let isExact = false;
   /** Servers without the setting read 7.94 as 7.9399999999999995. */
   const asRead = (value: unknown) => (typeof value === 'number' && !isExact ? Number(value.toPrecision(14)) : value);
@@ -97,27 +138,21 @@ describe.skipIf(server === undefined)('loading into a server', () => {
     expect(await loaded()).toEqual(sorted);
   });
 
-  test('a long file is sent in batches of bounded size', async () => {
-    const sizes: number[] = [];
-    const watched: Engine = {
-      ...bind(admin),
-      insert: async (request: InsertRequest) => {
-        sizes.push(request.payload.length);
-        await admin.insert(request);
-      },
-    };
+  test('a long file arrives whole', async () => {
     const many = Array.from({ length: 60_000 }, (_, k) => JSON.stringify(createTrade(k))).join('\n');
-    await load(await write('many.ndjson.gz', gzipSync(many, { level: 1 })), watched);
+    await load(await write('many.ndjson.gz', gzipSync(many, { level: 1 })));
     expect(await count()).toBe(60_000);
-    expect(sizes.length).toBeGreaterThan(2);
-    expect(Math.max(...sizes)).toBeLessThan(17_000_000);
   });
 
   test('of a file with one bad row far behind nothing is loaded', async () => {
     const lines = Array.from({ length: 30_000 }, (_, k) => JSON.stringify(createTrade(k)));
     lines.push('{"id": broken');
     const file = await write('bad.ndjson', lines.join('\n'));
-    await expect(load(file)).rejects.toMatchObject({ code: 'DATA_UNREADABLE', kind: 'usage' });
+    await expect(load(file)).rejects.toMatchObject({
+      code: 'DATA_UNREADABLE',
+      kind: 'usage',
+      message: expect.stringMatching(/bad\.ndjson: the rows cannot be read as JSONEachRow: .*pars/is),
+    });
     expect(await count()).toBe(0);
     expect(await incoming()).toEqual([]);
   });
@@ -146,10 +181,19 @@ describe.skipIf(server === undefined)('loading into a server', () => {
     expect(await loaded()).toEqual(sorted);
   });
 
+  test.skipIf(SESSION in skips)(SESSION, async () => {
+    for (const generateRows of [2_000, 3_000]) {
+      await loadAs({ generateSessions: 1, generateRows });
+      expect(await count()).toBe(2_000);
+    }
+    expect(await incoming()).toEqual([]);
+  });
+
   test.each([
     ['no such file', 'missing.ndjson', undefined, 'DATA_UNREADABLE'],
     ['another format', 'trades.parquet', 'PAR1', 'DATA_INVALID'],
-    ['no JSON', 'text.ndjson', 'id symbol\n', 'DATA_INVALID'],
+    ['no JSON', 'text.ndjson', 'id symbol\n', 'DATA_UNREADABLE'],
+    ['an empty file', 'empty.ndjson', '', 'DATA_UNREADABLE'],
     ['a broken archive', 'broken.ndjson.gz', 'not gzip', 'DATA_UNREADABLE'],
     ['a cut archive', 'cut.ndjson.gz', gzipSync(ndjson(rows)).subarray(0, 900), 'DATA_UNREADABLE'],
   ])('%s is refused', async (_what, name, content, code) => {
@@ -158,21 +202,4 @@ describe.skipIf(server === undefined)('loading into a server', () => {
     expect(await count()).toBe(0);
     expect(await incoming()).toEqual([]);
   });
-
-  test('an empty file has no rows', async () => {
-    await load(await write('empty.ndjson', ''));
-    expect(await count()).toBe(0);
-  });
 });
-
-function bind(engine: Engine): Engine {
-  return {
-    kind: engine.kind,
-    command: (sql, options) => engine.command(sql, options),
-    rows: (sql, options) => engine.rows(sql, options),
-    format: (sql, format, options) => engine.format(sql, format, options),
-    columns: (sql, options) => engine.columns(sql, options),
-    insert: (request) => engine.insert(request),
-    close: () => engine.close(),
-  };
-}

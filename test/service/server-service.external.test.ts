@@ -155,7 +155,7 @@ describe.skipIf(server === undefined)('the service over a server', () => {
 
   test('nobody can insert through the service, and its own user cannot either', async () => {
     const reader = await openServerEngine({ url: server?.readerUrl ?? '' });
-    await expect(reader.command(`TRUNCATE TABLE ${SERVER_TABLES.load.trades}`)).rejects.toMatchObject({
+    await expect(reader.command(`TRUNCATE TABLE ${SERVER_TABLES.trades}`)).rejects.toMatchObject({
       clickhouseCode: 164,
     });
     await reader.close();

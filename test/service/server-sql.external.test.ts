@@ -14,7 +14,7 @@ import { announceServerSkips, startClickHouse } from '../support/clickhouse-serv
 
 const { server, reason } = await startClickHouse();
 
-const PLAN: ServerPlan = { earliest: '2025-02-28', offsetSeconds: 0, order: 'time', granularity: 8192, tables: [] };
+const PLAN: ServerPlan = { earliest: '2025-02-28', offsetSeconds: 0, order: 'time', granularity: 8192 };
 
 const QUERIES: Readonly<Record<string, string>> = {
   'whole records': 'SELECT * FROM RawOptionTrades ORDER BY id LIMIT 3',
@@ -82,7 +82,7 @@ describe.skipIf(server === undefined)('the API’s SQL on a server', () => {
       // The same wall clock on both, so that every answer can be compared.
       const at = `toString(toDateTime('${present?.text}', 'UTC') - age, 'UTC')`;
       await engine.command(
-        `INSERT INTO ${SERVER_TABLES.load.trades} (id, symbol, put_call, premium, size, date, time)
+        `INSERT INTO ${SERVER_TABLES.trades} (id, symbol, put_call, premium, size, date, time)
          SELECT id, symbol, put_call, premium, size, substring(at, 1, 10), at
          FROM (SELECT *, ${at} AS at FROM flowdrop_data.given)`,
       );

@@ -97,7 +97,6 @@ export async function openBench(): Promise<Bench> {
     stream: () => Promise.reject(new RangeError('not used by snapshots')),
   };
   const pool: EnginePool = {
-    kind: 'embedded',
     size: 1,
     running: 0,
     waiting: 0,

@@ -10,7 +10,7 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine, FormattedResult } from '../../src/engine/engine.ts';
+import type { Engine, FormattedResult, InsertRequest } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 
@@ -92,7 +92,10 @@ async function answer(
   response: ServerResponse,
 ): Promise<void> {
   const { searchParams } = new URL(request.url ?? '/', 'http://front');
-  const text = (searchParams.get('query') ?? '') + (await buffer(request)).toString('utf8');
+  const query = searchParams.get('query') ?? '';
+  const body = await buffer(request);
+  const [, table, rowFormat] = /^INSERT INTO (\S+) FORMAT (JSONEachRow|CSVWithNames)$/.exec(query) ?? [];
+  const text = table === undefined ? query + body.toString('utf8') : query;
   const [, sql = text, format = 'TabSeparated'] = /^([\s\S]*?)\s+FORMAT\s+(\w+)\s*$/i.exec(text) ?? [];
   statements.push(text);
   if (!isAllowed(request)) return fail(response, 516, 'Code: 516. DB::Exception: reader: Authentication failed');
@@ -103,7 +106,9 @@ async function answer(
     const { bytes, rows } = await takeTurn(async () => {
       try {
         for (const [name, value] of settings) await engine.command(`SET ${name} = ${quoteValue(value)}`);
-        return await run(engine, sql, format);
+        if (table === undefined) return await run(engine, sql, format);
+        await engine.insert({ table, format: rowFormat as InsertRequest['format'], payload: body });
+        return { bytes: new Uint8Array(), rows: 0 };
       } finally {
         // A server keeps them for one statement only.
         for (const [name] of settings) await engine.command(`SET ${name} = DEFAULT`);

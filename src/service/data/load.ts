@@ -7,7 +7,7 @@
 import { TRADE_COLUMNS, type TradeColumn } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { localFile, quoteIdentifier } from '../../engine/literal.ts';
-import type { LoadTarget } from '../dataset.ts';
+import type { LoadTarget, StatementRunner } from '../dataset.ts';
 import { DATA_FILES, findFile, readFormat } from './data-file.ts';
 
 interface FileColumn {
@@ -21,14 +21,30 @@ interface FileColumn {
  */
 export async function loadFile(file: string, target: LoadTarget): Promise<void> {
   const format = readFormat(file, DATA_FILES);
-  const path = await findFile(file);
-  try {
-    const columns = await target.engine.rows<FileColumn>(`DESCRIBE TABLE ${localFile(path, format)}`);
-    assertColumns(file, columns);
+  await readRecords(file, format, target.engine, async (path, columns) => {
     // Read text formats with the types of the record: guessed types would turn a wall clock time into an instant.
     const typed = localFile(path, format, format === 'Parquet' ? undefined : readStructure());
     const values = TRADE_COLUMNS.map((column) => valueSql(column, format === 'Parquet' ? columns : []));
     await target.engine.command(target.insertSql(`SELECT ${values.join(', ')} FROM ${typed}`));
+  });
+}
+
+/**
+ * Calls `insert` for a file with all columns of the record.
+ * @param local an engine of this machine, which has the file
+ * @throws Fault as `loadFile`, for whatever `insert` throws too
+ */
+export async function readRecords(
+  file: string,
+  format: string,
+  local: Pick<StatementRunner, 'rows'>,
+  insert: (path: string, columns: readonly FileColumn[]) => Promise<void>,
+): Promise<void> {
+  const path = await findFile(file);
+  try {
+    const columns = await local.rows<FileColumn>(`DESCRIBE TABLE ${localFile(path, format)}`);
+    assertColumns(file, columns);
+    await insert(path, columns);
   } catch (cause) {
     if (cause instanceof Fault && cause.code === 'DATA_INVALID') throw cause;
     throw new Fault('DATA_UNREADABLE', `${file}: the rows cannot be read as ${format}: ${describeError(cause)}`, {

@@ -3,26 +3,18 @@
  * changes nothing; the service does not start if its user could write, or could not be limited. A fault names what is
  * missing and the SQL that creates it; `docs/service.md` has the complete SQL.
  */
-
 import { TABLES } from '../../api-contract/published-limits.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { type Capabilities, isTooOld, OLDEST_VERSION } from '../../engine/capabilities.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import type { PooledEngine } from '../../engine/pool.ts';
-
-type Asker = Pick<PooledEngine, 'command' | 'rows'>;
+import type { StatementRunner } from '../dataset.ts';
 
 export interface ServerReport {
-  /** The database that contains the views. */
-  readonly database: string;
   /** Databases that the user can see; no query may name them. */
   readonly databases: readonly string[];
-  /**
-   * The server's clock at the time of the check, ms since the epoch, whole seconds. The views follow this clock, not
-   * ours.
-   */
+  /** The server's clock at the time of the check, ms since the epoch, whole seconds. The views follow it, not ours. */
   readonly presentMs: number;
   /** Reduced safety, for the log. */
   readonly warnings: readonly string[];
@@ -35,26 +27,38 @@ const CONSTRAINT_CODE = 452;
 /** Databases that every server has and that hold no data. */
 const SYSTEM_DATABASES = /^(system|information_schema)$/i;
 
-const SEE = 'See "Over a ClickHouse server" in docs/service.md.';
-
 /**
  * @param capabilities those of the server, for the service's user
  * @throws Fault `SERVER_NOT_READY` (kind `usage`)
  */
-export async function checkServer(engine: Asker, capabilities: Capabilities): Promise<ServerReport> {
-  assertReadOnlyLevel(capabilities);
+export async function checkServer(engine: StatementRunner, capabilities: Capabilities): Promise<ServerReport> {
+  const { readonly: level, version } = capabilities;
+  if (level !== 2) {
+    const why =
+      level === 0
+        ? "the service's user may write: its setting `readonly` is 0"
+        : "the service cannot limit its queries: its user's setting `readonly` is 1, not 2";
+    throw notReady(why, 'ALTER SETTINGS PROFILE flowdrop_reader SETTINGS readonly = 2');
+  }
   try {
     const [current] = await engine.rows<{ name: string; seconds: number }>(
       'SELECT currentDatabase() AS name, toUnixTimestamp(now()) AS seconds',
     );
-    const database = current?.name ?? '';
-    const presentMs = (current?.seconds ?? 0) * 1000;
-    for (const table of TABLES) await assertColumns(engine, database, table);
-    await assertRefused(engine, database);
-    const databases = (await engine.rows<{ name: string }>('SELECT name FROM system.databases')).map(
-      ({ name }) => name,
+    const own = current?.name ?? '';
+    for (const table of TABLES) await assertColumns(engine, own, table);
+    await assertRefused(engine, own);
+    const all = await engine.rows<{ name: string }>('SELECT name FROM system.databases');
+    const seen = await engine.rows<{ name: string }>(
+      'SELECT DISTINCT database AS name FROM system.tables ORDER BY name',
     );
-    return { database, databases, presentMs, warnings: await listWarnings(engine, capabilities, database) };
+    const others = seen.map(({ name }) => name).filter((name) => name !== own && !SYSTEM_DATABASES.test(name));
+    const warnings = [
+      ...(isTooOld(version) ? [`it has ClickHouse ${version}; ${OLDEST_VERSION} is the oldest that is supported`] : []),
+      ...(others.length > 0
+        ? [`the service's user can read ${others.join(', ')} beside ${own}, which its views do not need: REVOKE it`]
+        : []),
+    ];
+    return { databases: all.map(({ name }) => name), presentMs: (current?.seconds ?? 0) * 1000, warnings };
   } catch (cause) {
     if (!(cause instanceof EngineFault) || cause.clickhouseCode !== CONSTRAINT_CODE) throw cause;
     throw notReady(
@@ -64,14 +68,7 @@ export async function checkServer(engine: Asker, capabilities: Capabilities): Pr
   }
 }
 
-function assertReadOnlyLevel({ readonly }: Capabilities): void {
-  const remedy = 'ALTER SETTINGS PROFILE flowdrop_reader SETTINGS readonly = 2';
-  if (readonly === 0) throw notReady("the service's user may write: its setting `readonly` is 0", remedy);
-  if (readonly === 1)
-    throw notReady("the service cannot limit its queries: its user's setting `readonly` is 1, not 2", remedy);
-}
-
-async function assertColumns(engine: Asker, database: string, table: string): Promise<void> {
+async function assertColumns(engine: StatementRunner, database: string, table: string): Promise<void> {
   const columns = await engine.rows<{ name: string; type: string }>(
     `SELECT name, type FROM system.columns
      WHERE database = ${quoteString(database)} AND table = ${quoteString(table)}`,
@@ -97,7 +94,7 @@ function isType(type: string | undefined, { wire }: TradeColumn): boolean {
 }
 
 /** Tries an INSERT that changes nothing even if it is allowed: it selects no rows, and views store none. */
-async function assertRefused(engine: Asker, database: string): Promise<void> {
+async function assertRefused(engine: StatementRunner, database: string): Promise<void> {
   const view = `${quoteIdentifier(database)}.${TABLES[0]}`;
   const refused = await engine.command(`INSERT INTO ${view} (id) SELECT '' FROM system.one WHERE 0`).then(
     () => false,
@@ -109,21 +106,7 @@ async function assertRefused(engine: Asker, database: string): Promise<void> {
   if (!refused) throw notReady("the service's user may insert", 'REVOKE ALL ON *.* FROM flowdrop');
 }
 
-async function listWarnings(engine: Asker, { version }: Capabilities, database: string): Promise<readonly string[]> {
-  const seen = await engine.rows<{ database: string }>('SELECT DISTINCT database FROM system.tables ORDER BY database');
-  const others = seen.map((row) => row.database).filter((name) => name !== database && !SYSTEM_DATABASES.test(name));
-  return [
-    ...(isTooOld(version)
-      ? [`the server has ClickHouse ${version}; ${OLDEST_VERSION} is the oldest that is supported`]
-      : []),
-    ...(others.length === 0
-      ? []
-      : [
-          `the service's user can read ${others.join(', ')} beside ${database}, which its views do not need: REVOKE it`,
-        ]),
-  ];
-}
-
 function notReady(message: string, remedy: string): Fault {
-  return new Fault('SERVER_NOT_READY', message, { kind: 'usage', hint: `${remedy}. ${SEE}` });
+  const hint = `${remedy}. See "Over a ClickHouse server" in docs/service.md.`;
+  return new Fault('SERVER_NOT_READY', message, { kind: 'usage', hint });
 }

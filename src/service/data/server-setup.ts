@@ -1,11 +1,12 @@
 /**
  * Sets up a ClickHouse server for the service: a data database that the service's user never names, and a database of
  * views, the only one that this user sees. Invariant: the bounds of the views (delay, lookback, earliest date) follow
- * the SERVER's clock, so hidden rows stay hidden for every caller and every query. Running the statements
- * twice has the same effect as once. It creates no users: `docs/service.md`
- * has the SQL for them.
+ * the SERVER's clock, so hidden rows stay hidden for every caller and every query. Running the statements twice has the
+ * same effect as once. It creates no users: `docs/service.md` has the SQL for them.
+ *
+ * On a cluster each table is a Distributed one over a replicated table on each node, which has the rows of its shard: all
+ * else keeps its names.
  */
-
 import { answerType } from '../../api-contract/engine-type.ts';
 import {
   EXCHANGE_TIME_ZONE,
@@ -19,23 +20,8 @@ import { isTooOld, readCapabilities } from '../../engine/capabilities.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import { CHAIN_COLUMNS, CHAIN_SORT } from './chain-table.ts';
 import { listSortColumns, type TradeOrder } from './stored-tables.ts';
-
-const SERVER_DATABASES = {
-  /** The trades themselves. */
-  data: 'flowdrop_data',
-  /** The views, and the tables that may be read completely. The URL of the service's user names this database. */
-  visible: 'flowdrop',
-} as const;
-
-/** An additional table that the service's user may read completely. */
-interface VisibleTable {
-  readonly name: string;
-  /** ClickHouse types. */
-  readonly columns: readonly { readonly name: string; readonly type: string }[];
-  /** Columns of the sort key. */
-  readonly order: readonly string[];
-}
 
 export interface ServerPlan {
   /** First visible date, YYYY-MM-DD. */
@@ -46,35 +32,32 @@ export interface ServerPlan {
   readonly order: TradeOrder;
   /** Rows per granule: ClickHouse's default of 8192, or fewer for a small scan limit. */
   readonly granularity: number;
-  readonly tables: readonly VisibleTable[];
-  /**
-   * Cluster on which everything is created. Each table is then a Distributed one over a replicated table on each node,
-   * which has the rows of its shard: all else keeps its names. Default: the one server.
-   */
+  /** Cluster on which everything is created. Default: the one server. */
   readonly cluster?: string | undefined;
 }
 
-interface ServerTables {
-  /** For an administrator: quoted names of the table to insert into, and of a temporary table. */
-  readonly load: { readonly trades: string; readonly incoming: string };
-  /** For the service's user: tables and views that it may read; hidden rows are already excluded. */
-  readonly read: { readonly trades: string; readonly chains: string; readonly dates: string };
-  /** Names that no query may contain. */
-  readonly databases: readonly string[];
-}
+const [ALL_TRADES, LATEST_TRADES] = TABLES;
+/** The trades themselves. */
+const DATA = 'flowdrop_data';
+/** The views, and the tables that may be read completely. The URL of the service's user names this database. */
+const VISIBLE = 'flowdrop';
+/** Names that no query may contain. */
+export const SERVER_DATABASES = [DATA, VISIBLE] as const;
 
 /** Names of all tables, whether or not they exist yet. */
-export const SERVER_TABLES: ServerTables = {
-  load: { trades: 'flowdrop_data.trades', incoming: 'flowdrop_data.incoming' },
-  read: { trades: `flowdrop.${TABLES[0]}`, chains: 'flowdrop.chains', dates: 'flowdrop.dates' },
-  databases: ['flowdrop_data', 'flowdrop'],
-};
-
-const [ALL_TRADES, LATEST_TRADES] = TABLES;
+export const SERVER_TABLES = {
+  /** For an administrator: the table to insert into, and two temporary ones. */
+  trades: `${DATA}.trades`,
+  incoming: `${DATA}.incoming`,
+  scratch: `${DATA}.scratch`,
+  /** For the service's user: hidden rows are already excluded. */
+  visibleTrades: `${VISIBLE}.${ALL_TRADES}`,
+  chains: `${VISIBLE}.chains`,
+  dates: `${VISIBLE}.dates`,
+} as const;
 
 /** The reader of a view needs no right on the data. */
 const SECURITY = ' DEFINER = CURRENT_USER SQL SECURITY DEFINER';
-
 /** Where ClickHouse Keeper or ZooKeeper has what replicas share; the usual place. */
 const KEEPER_ROOT = '/clickhouse/tables';
 /** What the name of a table on each node ends with. */
@@ -137,11 +120,10 @@ async function assertMacros(admin: Engine, cluster: string): Promise<void> {
 /** A table of the same name that is not over ours would be read and filled past them. */
 async function assertOwnTables(admin: Engine): Promise<void> {
   const [found] = await admin.rows<{ engine: string; definition: string }>(
-    `SELECT engine, engine_full AS definition FROM system.tables
-     WHERE database = ${quoteString(SERVER_DATABASES.data)} AND name = 'trades'`,
+    `SELECT engine, engine_full AS definition FROM system.tables WHERE database = '${DATA}' AND name = 'trades'`,
   );
   if (found === undefined || (found.engine === 'Distributed' && found.definition.includes(`trades${LOCAL}`))) return;
-  const { trades } = SERVER_TABLES.load;
+  const { trades } = SERVER_TABLES;
   throw new Fault('CLUSTER_NOT_READY', `${trades} exists and is not the service's: its engine is ${found.engine}`, {
     kind: 'usage',
     hint: 'With tables of your own leave --cluster out. Otherwise rename the table, start again, and insert its rows into the new one.',
@@ -158,17 +140,11 @@ function notReady(message: string, cause?: EngineFault): Fault {
 
 /** The materialized view sees only rows inserted after its creation; this adds the rows of an older table once. */
 async function fillFirstTimes(admin: Engine): Promise<void> {
-  const { data } = SERVER_DATABASES;
-  const [known] = await admin.rows<{ dates: number }>(`SELECT count() AS dates FROM ${data}.first_times`);
+  const [known] = await admin.rows<{ dates: number }>(`SELECT count() AS dates FROM ${DATA}.first_times`);
   if (Number(known?.dates) > 0) return;
   await admin.command(
-    `INSERT INTO ${data}.first_times SELECT date, minState(time) AS first_time FROM ${data}.trades GROUP BY date`,
+    `INSERT INTO ${DATA}.first_times SELECT date, minState(time) AS first_time FROM ${DATA}.trades GROUP BY date`,
   );
-}
-
-/** Statements that create missing databases and tables, and create or replace the views. */
-export function planStatements(plan: ServerPlan): readonly string[] {
-  return [...planTables(plan), ...planViews(plan)];
 }
 
 /** A statement as the server of the tests knows it, 18.16: without dictionaries, and without replacing and rights of views. */
@@ -178,103 +154,70 @@ function toOldSql(statement: string): readonly string[] {
   return view === undefined ? [sql] : [`DROP TABLE IF EXISTS ${view}`, sql.replace(' OR REPLACE', '')];
 }
 
-function planTables(plan: ServerPlan): readonly string[] {
-  const { data, visible } = SERVER_DATABASES;
-  const on = onCluster(plan);
-  const stored = plan.cluster === undefined ? '' : LOCAL;
+/** Statements that create missing databases and tables, and create or replace the views. */
+export function planStatements(plan: ServerPlan): readonly string[] {
+  const { cluster, earliest, granularity, offsetSeconds, order } = plan;
+  const on = cluster === undefined ? '' : ` ON CLUSTER ${quoteString(cluster)}`;
+  const local = cluster === undefined ? '' : LOCAL;
+  /** @param shardBy column whose values decide the shard of a row */
+  const table = (name: string, shardBy: string, columns: readonly string[], engine: string, rest: string) => {
+    const list = `(${columns.join(', ')})`;
+    if (cluster === undefined) return [`CREATE TABLE IF NOT EXISTS ${name} ${list} ENGINE = ${engine} ${rest}`];
+    const own = `${name.split('.')[1]}${LOCAL}`;
+    return [
+      `CREATE TABLE IF NOT EXISTS ${DATA}.${own}${on} ${list}
+       ENGINE = Replicated${engine}('${KEEPER_ROOT}/{shard}/${DATA}/${own}', '{replica}') ${rest}`,
+      `CREATE TABLE IF NOT EXISTS ${name}${on} ${list}
+       ENGINE = Distributed(${quoteString(cluster)}, '${DATA}', '${own}', cityHash64(${shardBy}))`,
+    ];
+  };
+  const view = (name: string, select: string) =>
+    `CREATE OR REPLACE VIEW ${VISIBLE}.${name}${on}${SECURITY} AS ${select}`;
+  const trades = TRADE_COLUMNS.map((column) => `${quoteIdentifier(column.name)} ${answerType(column)}`);
+  const names = TRADE_COLUMNS.map(({ name }) => quoteIdentifier(name)).join(', ');
+  const chains = CHAIN_COLUMNS.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
+  // Fractions of a second are rounded so that both bounds hide more rows, never fewer.
+  const newest = boundSql(Math.floor(offsetSeconds) - MINIMUM_DATA_DELAY_MINUTES * 60);
+  const oldest = boundSql(Math.ceil(offsetSeconds) - LOOKBACK_DAYS * 86_400);
+  const first = `date >= ${quoteString(earliest)}`;
   return [
-    `CREATE DATABASE IF NOT EXISTS ${data}${on}`,
-    `CREATE DATABASE IF NOT EXISTS ${visible}${on}`,
-    ...planTable(plan, {
-      ...{ database: data, name: 'trades', shardBy: 'id' },
-      columns: TRADE_COLUMNS.map((column) => `${quoteIdentifier(column.name)} ${answerType(column)}`),
-      engine: 'MergeTree',
-      rest: `PARTITION BY substring(date, 1, 7) ORDER BY (${listSortColumns('trades', plan.order).join(', ')})
-     SETTINGS index_granularity = ${plan.granularity}`,
-    }),
+    `CREATE DATABASE IF NOT EXISTS ${DATA}${on}`,
+    `CREATE DATABASE IF NOT EXISTS ${VISIBLE}${on}`,
+    ...table(
+      `${DATA}.trades`,
+      'id',
+      trades,
+      'MergeTree',
+      `PARTITION BY substring(date, 1, 7) ORDER BY (${listSortColumns('trades', order).join(', ')})
+       SETTINGS index_granularity = ${granularity}`,
+    ),
     // Each query of the latest view needs the latest date: this table finds it without reading trades.
-    ...planTable(plan, {
-      ...{ database: data, name: 'first_times', shardBy: 'date' },
-      columns: ['date String', 'first_time AggregateFunction(min, String)'],
-      engine: 'AggregatingMergeTree',
-      rest: 'ORDER BY date',
-    }),
-    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${data}.first_times_feed${on} TO ${data}.first_times${stored} AS
-     SELECT date, minState(time) AS first_time FROM ${data}.trades${stored} GROUP BY date`,
-    ...plan.tables.flatMap((table) =>
-      planTable(plan, {
-        ...{ database: visible, name: table.name, shardBy: table.order[0] ?? '' },
-        columns: table.columns.map((column) => `${quoteIdentifier(column.name)} ${column.type}`),
-        engine: 'MergeTree',
-        rest: `ORDER BY (${table.order.map(quoteIdentifier).join(', ')})`,
-      }),
+    ...table(
+      `${DATA}.first_times`,
+      'date',
+      ['date String', 'first_time AggregateFunction(min, String)'],
+      'AggregatingMergeTree',
+      'ORDER BY date',
+    ),
+    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${DATA}.first_times_feed${on} TO ${DATA}.first_times${local} AS
+     SELECT date, minState(time) AS first_time FROM ${DATA}.trades${local} GROUP BY date`,
+    ...table(SERVER_TABLES.chains, 'symbol', chains, 'MergeTree', `ORDER BY (${CHAIN_SORT.join(', ')})`),
+    view(ALL_TRADES, `SELECT ${names} FROM ${DATA}.trades WHERE time <= ${newest} AND time >= ${oldest} AND ${first}`),
+    // One row for each date with visible trades.
+    view(
+      'dates',
+      `SELECT date, first AS first_time FROM (
+         SELECT date, minMerge(first_time) AS first FROM ${DATA}.first_times GROUP BY date)
+       WHERE first <= ${newest} AND date >= substring(${oldest}, 1, 10) AND ${first}`,
+    ),
+    view(
+      LATEST_TRADES,
+      `SELECT ${names} FROM ${VISIBLE}.${ALL_TRADES} WHERE date = (SELECT max(date) FROM ${VISIBLE}.dates)`,
     ),
   ];
 }
 
-interface TablePlan {
-  readonly database: string;
-  readonly name: string;
-  /** Column whose values decide the shard of a row. */
-  readonly shardBy: string;
-  readonly columns: readonly string[];
-  readonly engine: string;
-  /** What follows the engine. */
-  readonly rest: string;
-}
-
-function planTable(plan: ServerPlan, table: TablePlan): readonly string[] {
-  const { database, engine, rest } = table;
-  const name = `${database}.${quoteIdentifier(table.name)}`;
-  const columns = `(${table.columns.join(', ')})`;
-  if (plan.cluster === undefined) return [`CREATE TABLE IF NOT EXISTS ${name} ${columns} ENGINE = ${engine} ${rest}`];
-  const { data } = SERVER_DATABASES;
-  const local = `${table.name}${LOCAL}`;
-  const place = `${KEEPER_ROOT}/{shard}/${data}/${local}`;
-  const on = onCluster(plan);
-  return [
-    `CREATE TABLE IF NOT EXISTS ${data}.${quoteIdentifier(local)}${on} ${columns}
-     ENGINE = Replicated${engine}(${quoteString(place)}, '{replica}') ${rest}`,
-    `CREATE TABLE IF NOT EXISTS ${name}${on} ${columns} ENGINE = Distributed(
-     ${[plan.cluster, data, local].map(quoteString).join(', ')}, cityHash64(${quoteIdentifier(table.shardBy)}))`,
-  ];
-}
-
-function onCluster({ cluster }: ServerPlan): string {
-  return cluster === undefined ? '' : ` ON CLUSTER ${quoteString(cluster)}`;
-}
-
-function planViews(plan: ServerPlan): readonly string[] {
-  const { data, visible } = SERVER_DATABASES;
-  const columns = TRADE_COLUMNS.map((column) => quoteIdentifier(column.name)).join(', ');
-  // Fractions of a second are rounded so that both bounds hide more rows, never fewer.
-  const newest = boundSql(Math.floor(plan.offsetSeconds) - MINIMUM_DATA_DELAY_MINUTES * 60);
-  const oldest = boundSql(Math.ceil(plan.offsetSeconds) - LOOKBACK_DAYS * 86_400);
-  const bodies = [
-    [
-      ALL_TRADES,
-      `SELECT ${columns} FROM ${data}.trades
-     WHERE time <= ${newest} AND time >= ${oldest} AND date >= ${quoteString(plan.earliest)}`,
-    ],
-    [
-      // Columns `date` and `first_time`: one row for each date with visible trades.
-      'dates',
-      `SELECT date, first AS first_time FROM (
-       SELECT date, minMerge(first_time) AS first FROM ${data}.first_times GROUP BY date)
-     WHERE first <= ${newest} AND date >= substring(${oldest}, 1, 10) AND date >= ${quoteString(plan.earliest)}`,
-    ],
-    [
-      LATEST_TRADES,
-      `SELECT ${columns} FROM ${visible}.${ALL_TRADES} WHERE date = (SELECT max(date) FROM ${visible}.dates)`,
-    ],
-  ] as const;
-  const on = onCluster(plan);
-  return bodies.map(([name, body]) => `CREATE OR REPLACE VIEW ${visible}.${name}${on}${SECURITY} AS ${body}`);
-}
-
-/**
- * SQL of the exchange's wall clock, `seconds` from the server's present.
- */
+/** SQL of the exchange's wall clock, `seconds` from the server's present. */
 function boundSql(seconds: number): string {
   return `toString(toTimeZone(now() + toInt32(${seconds}), ${quoteString(EXCHANGE_TIME_ZONE)}))`;
 }
