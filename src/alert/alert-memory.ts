@@ -35,18 +35,15 @@ export async function openAlertMemory({ store, path, log }: AlertMemoryDeps, job
   let known = local ?? createAlertState(job);
   const join = (stored: AlertState = createAlertState(job)): AlertState =>
     local ? { ...stored, alerts: { ...stored.alerts, ...local.alerts } } : stored;
-  const forgetStore = (event: string, error: unknown, what: string) => {
-    const reason = describeError(error);
-    log.warn({ event, reason }, `${what}: ${reason}`);
-    document = undefined;
-  };
   return {
     async read() {
       try {
         const found = await document?.read();
         if (found) known = join(found.value);
       } catch (error) {
-        forgetStore('alerts-unread', error, 'the store cannot say which alerts were sent');
+        const reason = describeError(error);
+        log.warn({ event: 'alerts-unread', reason }, `the store cannot say which alerts were sent: ${reason}`);
+        document = undefined;
       }
       return known;
     },
@@ -63,7 +60,12 @@ export async function openAlertMemory({ store, path, log }: AlertMemoryDeps, job
           return known;
         }
       } catch (error) {
-        forgetStore('alerts-unwritten', error, 'sent alerts are recorded on this machine, not in the store');
+        const reason = describeError(error);
+        log.warn(
+          { event: 'alerts-unwritten', reason },
+          `sent alerts are recorded on this machine, not in the store: ${reason}`,
+        );
+        document = undefined;
       }
       const before = known;
       known = change(known);

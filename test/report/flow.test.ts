@@ -299,18 +299,6 @@ describe('a comparison', () => {
     expect(alone.comparison.missingDates).toEqual([]);
   });
 
-  it('leaves out a summary of an older definition, whose sums have cancelled trades in them', async () => {
-    const [newer, older] = [await summarise('2026-11-17', 700), await summarise('2026-11-16', 900)];
-    const path = join(folder.path, 'older.summary.parquet');
-    await engine.command(
-      `SELECT symbol, trades, contracts, total_premium, call_premium FROM file('${older.path}') INTO OUTFILE '${path}' FORMAT Parquet`,
-    );
-    const old = { date: '2026-11-18', path };
-    const { comparison } = await build('third', [createTrade()], { before: [old, newer] });
-    expect(comparison).toMatchObject({ previousDate: null, meanDates: ['2026-11-17'] });
-    expect(comparison.changes.total).toEqual({ latest: 1250, previous: null, mean: null });
-  });
-
   it('of ratios leaves out a session that has none', async () => {
     const none = await writeDrop(engine, folder.path, 'none', []);
     const path = join(folder.path, 'none.summary.parquet');
