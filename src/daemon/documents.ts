@@ -6,6 +6,7 @@
  */
 import { z } from 'zod';
 import { CONDITIONS, type Condition, isSealed } from '../plan/conditions.ts';
+import { dateStatusSchema, jobStatusSchema } from '../state/status-document.ts';
 
 /** Weeks whose dates the daemon keeps one by one. Of a dataset of ten years, the older dates are only counted. */
 export const KEPT_WEEKS = 53;
@@ -13,38 +14,20 @@ export const KEPT_WEEKS = 53;
 const conditionSchema = z.enum(CONDITIONS);
 
 /** A date of a dataset. */
-export const datedSchema = z.object({
-  date: z.string(),
-  condition: conditionSchema,
-  rows: z.number().nullable(),
-  revision: z.number().nullable(),
-  /** ISO instant at which the date begins to leave the lookback; null when it is sealed or never expires. */
-  begins_to_expire: z.string().nullable(),
-  /** What is wrong with the object in the store, in words. */
-  damage: z.string().nullable(),
-  /** Who accepted the gap, when and why. */
-  accepted: z.object({ by: z.string(), at: z.string(), reason: z.string() }).nullable(),
+export const datedSchema = dateStatusSchema.pick({
+  date: true,
+  condition: true,
+  rows: true,
+  revision: true,
+  begins_to_expire: true,
+  damage: true,
+  accepted: true,
 });
 
 /** One job in the output of `flowdrop --json status`, which is a list of jobs. */
-export const statusSchema = z
-  .object({
-    job: z.string(),
-    dataset: z.string(),
-    store: z.string(),
-    dates: z.array(datedSchema),
-    /** When a run last ended without problems. */
-    last_success: z.string().nullable(),
-    next_run: z.string().nullable(),
-    /** How far the running session is staged. */
-    staged: z.object({ date: z.string(), through: z.string(), rows: z.number() }).nullable(),
-    /** Mailed reports in the store's archive, newest date first. */
-    reports: z.array(z.object({ date: z.string(), report: z.string(), revision: z.number() })),
-    /** Events that their receivers have not accepted. */
-    owed_events: z.object({ count: z.number(), since: z.string(), reason: z.string().nullable() }).nullable(),
-    /** Why the store could not be read, if so; `dates` is then the last known state. */
-    fault: z.string().nullable(),
-  })
+export const statusSchema = jobStatusSchema
+  .omit({ last_run: true, last_backfill: true, running: true })
+  .extend({ dates: z.array(datedSchema) })
   .transform(({ dates, ...status }) => ({
     ...status,
     /** Those of the last `KEPT_WEEKS`, and older ones that are not sealed. */

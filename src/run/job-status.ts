@@ -5,11 +5,10 @@
  */
 import { createTask } from 'node-cron';
 import { readOwedEvents } from '../alert/alert-memory.ts';
-import type { OwedEvents } from '../alert/open-events.ts';
 import type { CalendarOverride } from '../calendar/session.ts';
 import { addDays, formatSecond } from '../calendar/wall-clock.ts';
 import { describeError, isFault } from '../core/errors.ts';
-import { type ArchivedReport, listArchive } from '../deliver/archived-pages.ts';
+import { listArchive } from '../deliver/archived-pages.ts';
 import type { Job } from '../job/job.ts';
 import {
   type ConditionEntry,
@@ -22,13 +21,13 @@ import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/cond
 import { expiresAt, type LookbackRange } from '../plan/dates.ts';
 import { expires, lookbackOf } from '../plan/lookback.ts';
 import type { AcceptedGap } from '../state/accepted-gap.ts';
-import type { AuditRecord } from '../state/audit-record.ts';
 import { JobState, limitsPath } from '../state/job-state.ts';
 import type { KnownDates } from '../state/known-dates.ts';
 import { ApiLimits } from '../state/limits.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { isEndedRun, type RunRecord } from '../state/run-record.ts';
 import type { Staging } from '../state/staging.ts';
+import type { DateStatus, JobStatus } from '../state/status-document.ts';
 import type { Store } from '../store/store.ts';
 import type { Openers } from './openers.ts';
 
@@ -37,53 +36,6 @@ const MAX_REPORTS = 60;
 
 /** An earlier backfill is no news. */
 const SEARCHED_RUNS = 50;
-
-export interface DateStatus {
-  readonly date: string;
-  readonly condition: Condition;
-  readonly rows: number | null;
-  readonly revision: number | null;
-  /** Null unless the date is open and can expire. */
-  readonly begins_to_expire: string | null;
-  /** What is wrong with the object in the store, in words; null if no damage is known. */
-  readonly damage: string | null;
-  /** Why a sealed date is degraded, if known. */
-  readonly degraded_reason?: string | undefined;
-  /** Failed checks of a sealed date, in words; absent if all passed. */
-  readonly doubts?: readonly string[] | undefined;
-  /** Values by column that are null because they could not be read, or although the contract has none. */
-  readonly nulls?: Readonly<Record<string, number>> | undefined;
-  /** The last comparison of the sealed revision with the source; absent before the first. */
-  readonly audit?: AuditRecord | undefined;
-  /** Who accepted the gap, when and why; null if nobody did. */
-  readonly accepted: AcceptedGap | null;
-  /** Why the last attempt of this machine to export it failed; absent if it did not, or the date is available. */
-  readonly failed?: RunRecord['dates'][number]['error'];
-}
-
-/** The document of a job that `flowdrop --json status` prints; the daemon's `documents.ts` reads it. */
-interface JobStatus {
-  readonly job: string;
-  readonly dataset: string;
-  readonly store: string;
-  readonly dates: readonly DateStatus[];
-  /** The last run that ended, however it did; null if none is on record. */
-  readonly last_run: RunRecord | null;
-  /** The last backfill of chosen dates. */
-  readonly last_backfill: RunRecord | null;
-  /** When a run last ended without any problem, reports included. */
-  readonly last_success: string | null;
-  readonly next_run: string | null;
-  readonly running: RunRecord | null;
-  /** How far the running session is staged; null if none is. */
-  readonly staged: { readonly date: string; readonly through: string; readonly rows: number } | null;
-  /** Newest date first. */
-  readonly reports: readonly ArchivedReport[];
-  /** Events and summaries that their receivers have not accepted; null: none, or unknown. */
-  readonly owed_events: OwedEvents | null;
-  /** Why the store could not be read; `dates` is then what the last run knew. */
-  readonly fault: string | null;
-}
 
 /** Everything that is shown about a job; the caller only formats it. */
 export interface StatusReading {

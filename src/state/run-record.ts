@@ -16,7 +16,7 @@ const RUN_REASONS = ['scheduled', 'catch-up', 'retry', 'take-over', 'gap', 'stag
 /** `died`: its process ended without a word. `timed-out`: the daemon stopped it, because it took too long. */
 const RUN_OUTCOMES = ['done', 'failed', 'usage', 'incomplete', 'active', 'interrupted', 'died', 'timed-out'] as const;
 
-const errorSchema = z.object({ code: z.string(), message: z.string(), hint: z.string().optional() });
+export const errorSchema = z.object({ code: z.string(), message: z.string(), hint: z.string().optional() });
 
 /** How far an active run is. */
 const progressSchema = z.object({

@@ -4,7 +4,7 @@
  */
 import { formatSpan } from '../../core/date-text.ts';
 import { formatCount } from '../../core/units.ts';
-import type { DateStatus } from '../../run/job-status.ts';
+import type { DateStatus } from '../../state/status-document.ts';
 import type { Style } from '../terminal/color.ts';
 import { formatTable } from '../terminal/text-table.ts';
 import { escapeText } from '../terminal/text-width.ts';
