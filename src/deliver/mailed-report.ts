@@ -2,6 +2,8 @@
  * A report as mails: recipients with the same watchlist, time zone and correction share one rendering, one set of
  * attachments and one copy in the store. The copy is stored before the first of them is mailed.
  */
+
+import { reportPath } from '../core/report-page.ts';
 import type { Job, JobReport, ReportRecipient } from '../job/job.ts';
 import { dropKeyOf } from '../ledger/sealed-dates.ts';
 import { domainOf } from '../mail/domains.ts';
@@ -11,10 +13,10 @@ import { buildMessageId } from '../mail/receipt.ts';
 import type { DigestPart } from '../report/digest.ts';
 import { renderFullReport } from '../report/full-report.ts';
 import type { RenderedReport, RenderOptions } from '../report/render.ts';
-import { type ArchivePlace, archiveReport } from './archive-report.ts';
+import type { FullReportPlace } from '../report/text/mail-view.ts';
+import { type ArchivePlace, archiveReport, pageKeyOf } from './archive-report.ts';
 import { listReports, type ReportContent } from './content.ts';
 import type { DeliverContext } from './delivery.ts';
-import { attachFullReport, linkFullReport } from './full-report-place.ts';
 import type { Outgoing } from './mails.ts';
 import { readLook } from './report-look.ts';
 import { attachReport, renderReport } from './report-model.ts';
@@ -153,4 +155,29 @@ async function linkDrop(
   if (linkSeconds === null) return null;
   const link = await context.store.link(key, linkSeconds);
   return link === undefined ? null : { url: link.url, expiresAt: link.expiresAt.toISOString() };
+}
+
+interface FullReportCopy {
+  readonly place: ArchivePlace;
+  /** Empty for the usual edition; the status page shows no other. */
+  readonly variant: string;
+}
+
+/** A link to the full report; `undefined`: it has to be attached. */
+async function linkFullReport(
+  { publicUrl, store }: DeliverContext,
+  { linkSeconds }: JobReport,
+  { place, variant }: FullReportCopy,
+): Promise<FullReportPlace | undefined> {
+  if (publicUrl !== undefined && variant === '')
+    return { url: `${publicUrl}${reportPath(place.job, place)}`, expiresAt: null };
+  if (linkSeconds === null) return undefined;
+  const link = await store.link(pageKeyOf(place, variant), linkSeconds);
+  return link && { url: link.url, expiresAt: link.expiresAt.toISOString() };
+}
+
+/** The page as a file of the mail. */
+function attachFullReport({ job, date }: ArchivePlace, page: string): MailAttachment {
+  const filename = `${job}-${date}-full-report.html`.replace(/[^\w.-]/g, '_');
+  return { filename, contentType: 'text/html; charset=utf-8', bytes: Buffer.from(page) };
 }

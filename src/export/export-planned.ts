@@ -11,10 +11,12 @@ import { isStoreChange } from '../store/identity.ts';
 import { API_DOWN_CODES } from './api-down.ts';
 import { findConflict } from './clocks.ts';
 import type { ExportContext } from './export-context.ts';
-import { exportDate } from './export-date.ts';
 import type { PlannedDate, RunPlan } from './export-plan.ts';
-import { describeSealedDate, type HeldBack, type OpenDate } from './exported.ts';
+import { describeSealedDate, type ExportOutcome, type HeldBack, type OpenDate } from './exported.ts';
 import { describeFault, listUnfinished } from './leftovers.ts';
+import { exportTable } from './server-table/table-date.ts';
+import { exportSnapshots } from './snapshots/snapshot-date.ts';
+import { exportTrades } from './trades/trades.ts';
 
 export interface ExportedDates {
   readonly results: readonly DateResult[];
@@ -98,4 +100,28 @@ export async function saveLimits(context: ExportContext): Promise<void> {
   limits.clockOffsetMs = findConflict(context) === undefined ? source.serverNow() - clock.now() : 0;
   limits.answerMs = source.stats.answerMs || limits.answerMs;
   await limits.save();
+}
+
+/**
+ * @param restate whether the date is sealed already
+ * @param plan that the date is of
+ * @throws Fault when the date cannot be sealed; staged rows are kept
+ */
+async function exportDate(
+  context: ExportContext,
+  planned: PlannedDate,
+  restate: boolean,
+  plan: RunPlan,
+): Promise<ExportOutcome> {
+  const { opened } = context;
+  switch (opened.kind) {
+    case 'sql':
+      return await exportTrades(context, opened, planned, restate, plan);
+    case 'snapshots':
+      return await exportSnapshots(context, opened, planned, restate);
+    case 'table':
+      return await exportTable(context, opened, planned, restate);
+    default:
+      return opened satisfies never;
+  }
 }

@@ -1,17 +1,15 @@
 /** Restating a sealed date: compares the new file with the sealed one before anything is published. */
 import { rm } from 'node:fs/promises';
+import { formatCount } from '../core/units.ts';
 import type { Engine } from '../engine/engine.ts';
 import { parquetFile } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import type { Job } from '../job/job.ts';
 import { fetchFile } from '../ledger/history.ts';
-
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
-import { type ComparedFile, compareFiles, isUnchanged, matchTrades } from '../seal/changes.ts';
-
+import { type ComparedFile, compareFiles, isUnchanged, type MatchedTrades, matchTrades } from '../seal/changes.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import type { Store } from '../store/store.ts';
-import { judgeChange } from './doubtful-change.ts';
 import { sealedCopy } from './draft-file.ts';
 import { withLaterDrops } from './later-drops.ts';
 import { judgeSum } from './trades/withdrawn.ts';
@@ -149,4 +147,36 @@ function describeSide(path: string, { rows, schema }: ManifestDraft): ComparedFi
 
 function namesOf(schema: Manifest['schema']): readonly string[] {
   return schema.map(({ name }) => name);
+}
+
+/**
+ * Prints can be equal in contract, time, price and size, so late rows may repeat some: these always may, like the few rows that
+ * may always be withdrawn.
+ */
+const MAX_REPEATED_ROWS = 10;
+/**
+ * Of more new rows, the share that may repeat a trade. A late row does so as often as the date's own rows repeat each other,
+ * and up to three times as often if all come from its busiest seconds. In a double load nearly all do.
+ */
+const MAX_REPEATED_SHARE = 0.1;
+const BUSY_FACTOR = 3;
+
+interface FoundChange extends MatchedTrades {
+  /** Rows of the sealed date. */
+  readonly had: number;
+  /** Of these, the rows whose trade is gone from the date, and is in no other. */
+  readonly lost: number;
+  /** New rows, without trades that have another id now. */
+  readonly added: number;
+}
+
+/** Why the change is not believed, in words; `undefined` if it is. */
+function judgeChange({ had, lost, added, repeated, shared }: FoundChange): string | undefined {
+  if (judgeSum(had, lost) !== undefined) {
+    return `${formatCount(lost)} of ${formatCount(had)} sealed rows are gone at the source, too many for a withdrawal`;
+  }
+  const natural = had === 0 ? 0 : shared / had;
+  const share = Math.min(Math.max(MAX_REPEATED_SHARE, natural * BUSY_FACTOR), (1 + natural) / 2);
+  if (repeated <= MAX_REPEATED_ROWS || repeated <= added * share) return undefined;
+  return `${formatCount(repeated)} of ${formatCount(added)} new rows have contract, time, price and size of a row that stays: the source has loaded trades twice`;
 }

@@ -1,6 +1,6 @@
 /** What the page of a drop says of how to read it, for the newest drop of a job's run. */
 import type { DropDetail } from '../../src/daemon/web/api-shape.ts';
-import { listSnippets } from '../../src/daemon/web/read-snippet.ts';
+import { listSnippets } from '../../src/daemon/web/drop-page.ts';
 import { flowdrop, type RunOptions } from './flowdrop.ts';
 
 /** Texts by the name of the reader. @param args that lead to the job files @throws when nothing is sealed */

@@ -2,9 +2,13 @@
  * Answers what is posted: forms of a page with their token, documents of a program with its access. Invariant: a form
  * without the token of its login, or from a page of another site, does nothing.
  */
+
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
 import type { z } from 'zod';
 import type { HeardRequest } from '../../core/http-listener.ts';
 import { tryParseJson } from '../../core/json-file.ts';
+import { parseHostHeader } from '../../core/listen-address.ts';
 import { formatCount } from '../../core/units.ts';
 import { ActionLog } from '../../state/action-log.ts';
 import type { DaemonView } from '../job-view.ts';
@@ -14,7 +18,6 @@ import { Actions } from './actions.ts';
 import { answerJson, answerPage, type PageAnswer } from './answer.ts';
 import { refuse } from './api-answer.ts';
 import { type ActionAnswer, type ActionFields, actionFieldsSchema, actionRequestSchema } from './api-shape.ts';
-import { FormTokens, isForeign } from './form-token.ts';
 import { html, type Markup } from './html.ts';
 import type { Access } from './page-access.ts';
 import { renderNotice } from './page-frame.ts';
@@ -146,4 +149,53 @@ ${canStart ? renderConfirm(chosen, `backfill ${job} ${chosen['mode'] ? `--${chos
 <p>${job !== undefined && html`<a href="${date === undefined ? jobPath(job) : dropPath(job, date)}">Back to ${job}${date !== undefined && `, ${date}`}</a> · `}<a href="/">Overview</a></p>`;
   const title = action === 'price' && outcome === 'done' ? 'The price' : TITLES[outcome];
   return renderNotice(title, [text], more);
+}
+
+/** A page may stay open over a day's work. */
+const LIFETIME_MS = 12 * 3_600_000;
+/** Used tokens to remember; whoever acts more often waits until they are old. */
+const MAX_USED = 10_000;
+
+class FormTokens {
+  readonly #secret = randomBytes(32);
+  /** Used nonces with the end of their tokens. */
+  readonly #used = new Map<string, number>();
+
+  /** @param session what the caller showed */
+  issue(session: string, nowMs: number): string {
+    const head = `${nowMs + LIFETIME_MS}.${randomBytes(12).toString('base64url')}`;
+    return `${head}.${this.#sign(head, session)}`;
+  }
+
+  /** Uses it up, if it is right. */
+  take(token: string, session: string, nowMs: number): 'right' | 'wrong' | 'used' {
+    const [, head = '', expires = '', nonce = '', signature = ''] =
+      /^((\d{1,15})\.([\w-]{16}))\.([\w-]{43})$/.exec(token) ?? [];
+    const isSigned = head !== '' && isSame(signature, this.#sign(head, session));
+    if (!isSigned || Number(expires) <= nowMs) return 'wrong';
+    if (this.#used.has(nonce)) return 'used';
+    for (const [old, endMs] of this.#used) if (endMs <= nowMs) this.#used.delete(old);
+    if (this.#used.size >= MAX_USED) return 'wrong';
+    this.#used.set(nonce, Number(expires));
+    return 'right';
+  }
+
+  #sign(head: string, session: string): string {
+    return createHmac('sha256', this.#secret).update(`${head} ${session}`).digest('base64url');
+  }
+}
+
+/** Whether a browser says that the request comes from a page of another site. Without any word of it the token decides. */
+function isForeign(headers: IncomingHttpHeaders): boolean {
+  const site = headers['sec-fetch-site'];
+  // Browsers send it to trustworthy addresses only, and no page can change it.
+  if (site !== undefined) return site !== 'same-origin';
+  const { origin } = headers;
+  if (origin === undefined) return false;
+  return !URL.canParse(origin) || new URL(origin).hostname.replace(/^\[|\]$/g, '') !== parseHostHeader(headers.host);
+}
+
+/** Both are digests of one length. */
+function isSame(a: string, b: string): boolean {
+  return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
 }

@@ -1,8 +1,22 @@
 /** Answers the JSON API: each address with its document, everything else with an error in one shape. */
+
+import { z } from 'zod';
 import { answerJson, type PageAnswer } from './answer.ts';
-import { describeApi } from './api-description.ts';
 import type { ApiReader } from './api-reader.ts';
-import { runQuerySchema } from './api-shape.ts';
+import {
+  actionAnswerSchema,
+  actionLogSchema,
+  actionRequestSchema,
+  dropDetailSchema,
+  errorSchema,
+  jobSchema,
+  jobsSchema,
+  logSchema,
+  reportsSchema,
+  runQuerySchema,
+  runSchema,
+  runsSchema,
+} from './api-shape.ts';
 import { splitPath } from './page-path.ts';
 
 /** For reading. @param path begins with `/api/` */
@@ -44,4 +58,122 @@ function answerFound(document: unknown, what: string): PageAnswer {
 
 export function refuse(status: number, code: string, message: string): PageAnswer {
   return answerJson(status, { error: { code, message } });
+}
+
+interface Operation {
+  readonly summary: string;
+  readonly answer: z.ZodType;
+  readonly query?: Readonly<Record<string, string>>;
+}
+
+/** What can be read, by address; `{job}` and the like are parts of it. */
+const OPERATIONS: Readonly<Record<string, Operation>> = {
+  '/api/jobs': { summary: 'All jobs, with problems and the last sessions of each', answer: jobsSchema },
+  '/api/jobs/{job}': { summary: 'One job: all dates, last runs, reports, progress', answer: jobSchema },
+  '/api/runs': {
+    summary: 'Runs of this machine, newest first',
+    answer: runsSchema,
+    query: {
+      job: 'only of this job',
+      command: 'only of this command',
+      outcome: 'only with this outcome, or `running`',
+      before: '`next` of an answer: older runs',
+      limit: 'maximum number of runs, 1 to 500',
+    },
+  },
+  '/api/runs/{job}/{run}': { summary: 'One run with its windows', answer: runSchema },
+  '/api/runs/{job}/{run}/log': {
+    summary: 'The last lines of a log',
+    answer: logSchema,
+    query: { level: 'minimum level: info, warn, error', text: 'only lines that contain this text' },
+  },
+  '/api/drops/{job}/{date}': {
+    summary: 'One drop: manifest, revisions, checks, audit',
+    answer: dropDetailSchema,
+    query: { rows: '1: also the first rows, and sums by symbol' },
+  },
+  '/api/reports': {
+    summary: 'Archived reports, newest first',
+    answer: reportsSchema,
+    query: { job: 'only of this job', from: 'first date', to: 'last date' },
+  },
+  '/api/actions': { summary: 'What was done on the page, newest first', answer: actionLogSchema },
+};
+
+/** @param version of the program */
+function describeApi(version: string): unknown {
+  const paths = Object.entries(OPERATIONS).map(([path, operation]) => [path, describePath(path, operation)]);
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'flowdrop',
+      version,
+      description:
+        'What the daemon shows and does. Fields may be added; none is renamed or removed. With FLOWDROP_STATUS_TOKEN each request needs it as a bearer token.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    security: [{ token: [] }, {}],
+    paths: Object.fromEntries(paths),
+    components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+  };
+}
+
+function describePath(path: string, { summary, answer, query = {} }: Operation) {
+  const parts = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => parameter(name ?? '', 'path', `the ${name}`));
+  const queries = Object.entries(query).map(([name, text]) => parameter(name, 'query', text));
+  const get = {
+    ...{ summary, operationId: nameOperation('read', path), parameters: [...parts, ...queries] },
+    responses: { 200: describeAnswer('the document', answer), ...FAILURES },
+  };
+  if (path !== '/api/actions') return { get };
+  const post = {
+    summary: 'Does what a command does: a run, a backfill, a stop. For programs; pages have forms',
+    operationId: 'act',
+    requestBody: {
+      required: true,
+      content: { 'application/json': { schema: toSchema(actionRequestSchema, 'input') } },
+    },
+    responses: {
+      ...FAILURES,
+      202: describeAnswer('started, or done', actionAnswerSchema),
+      409: describeAnswer('refused, with the reason', actionAnswerSchema),
+      413: describeAnswer('the body is too large', errorSchema),
+      415: describeAnswer('the body is not JSON', errorSchema),
+      502: describeAnswer('it failed, with the reason', actionAnswerSchema),
+    },
+  };
+  return { get, post };
+}
+
+const FAILURES = {
+  400: describeAnswer('a parameter is wrong', errorSchema),
+  401: describeAnswer('the token is missing or wrong', errorSchema),
+  403: describeAnswer('not allowed', errorSchema),
+  404: describeAnswer('not found', errorSchema),
+};
+
+function describeAnswer(description: string, schema: z.ZodType) {
+  return { description, content: { 'application/json': { schema: toSchema(schema) } } };
+}
+
+function parameter(name: string, place: 'path' | 'query', description: string) {
+  const known = Object.entries(runQuerySchema.shape).find(([key]) => key === name && place === 'query')?.[1];
+  const schema = known ? toSchema(known, 'input') : { type: 'string' };
+  return { name, in: place, description, required: place === 'path', schema };
+}
+
+function toSchema(schema: z.ZodType, io: 'input' | 'output' = 'output') {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io });
+  return rest;
+}
+
+function nameOperation(verb: string, path: string): string {
+  const words = path
+    .replace('/api/', '')
+    .split(/[/{}]+/)
+    .filter(Boolean);
+  return [verb, ...words]
+    .map((word, index) => (index === 0 ? word : word.charAt(0).toUpperCase() + word.slice(1)))
+    .join('');
 }

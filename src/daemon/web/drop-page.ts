@@ -1,5 +1,4 @@
 /** The page of one drop: its manifest in words, revisions, checks, audit, first rows, sums, and how to read it. Pure. */
-
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatWeekDate } from '../../core/date-text.ts';
 import { formatBytes, formatCount } from '../../core/units.ts';
@@ -12,7 +11,6 @@ import { html, type Markup, renderTime } from './html.ts';
 import type { PageContext } from './page-context.ts';
 import { renderFrame } from './page-frame.ts';
 import { dropFilePath, dropPath, jobPath } from './page-path.ts';
-import { listSnippets } from './read-snippet.ts';
 import { nameKind } from './report-list.ts';
 
 type Manifest = NonNullable<DropDetail['drop']['manifest']>;
@@ -123,4 +121,34 @@ function formatValue(value: unknown): string {
 
 function renderSnippets(drop: DropDetail['drop']): Markup {
   return html`<section aria-labelledby="read-title"><h2 id="read-title">Read it</h2>${listSnippets(drop).map(([name, text], index) => html`<details data-key="read/${name}"${index === 0 && html` open`}><summary>${name}</summary><pre class="snippet" tabindex="0">${text}</pre></details>`)}</section>`;
+}
+
+const SECRET = `CREATE SECRET (TYPE s3, KEY_ID 'AKIA...', SECRET '...', REGION 'us-east-1');\n`;
+
+/** Pairs of a reader's name and a text to paste; none for a date that is not sealed. */
+export function listSnippets({
+  job,
+  location,
+  dataset,
+  date,
+}: Pick<DropDetail['drop'], 'job' | 'location' | 'dataset' | 'date'>): readonly (readonly [string, string])[] {
+  if (location === null) return [];
+  const isRemote = location.startsWith('s3://');
+  const sql = quote(location);
+  const python = JSON.stringify(location);
+  const table = isRemote ? `s3(${sql}, 'AKIA...', '...', 'Parquet')` : `file(${sql}, 'Parquet')`;
+  // Backquotes mean something to a shell, too.
+  const name = /^[A-Za-z_]\w*$/.test(dataset) ? dataset : `\\\`${dataset}\\\``;
+  return [
+    ['DuckDB', `${isRemote ? SECRET : ''}SELECT * FROM read_parquet(${sql}) LIMIT 10;`],
+    ['pandas', `import pandas as pd\ntrades = pd.read_parquet(${python})\nprint(trades)`],
+    ['Polars', `import polars as pl\ntrades = pl.scan_parquet(${python})\nprint(trades.collect())`],
+    ['ClickHouse', `SELECT * FROM ${table} LIMIT 10;`],
+    ['flowdrop', `flowdrop query "SELECT * FROM ${name} WHERE date = '${date}' LIMIT 10" --job ${job}`],
+  ];
+}
+
+/** As text of SQL. */
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
 }

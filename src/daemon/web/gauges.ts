@@ -1,12 +1,12 @@
 /** Metrics of the current state: each is set again from the view, and a removed job leaves no series. */
 import { statfs } from 'node:fs/promises';
 import { Gauge, type Registry } from 'prom-client';
-import type { CalendarOverride } from '../../calendar/session.ts';
+import { type CalendarOverride, isSession } from '../../calendar/session.ts';
+import { addDays, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { CONDITIONS } from '../../plan/conditions.ts';
 import { isEndedRun } from '../../state/run-record.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
 import { listGaps, parseInstant } from './date-gap.ts';
-import { measureSessionTimeMs } from './session-time.ts';
 
 interface Moment {
   readonly nowMs: number;
@@ -147,4 +147,23 @@ export function createGauges(registry: Registry, calendar: CalendarOverride, sta
 
 function toSeconds(atMs: number | undefined): number | undefined {
   return atMs === undefined ? undefined : atMs / 1000;
+}
+
+/** Bounds the loop: no caller needs to distinguish longer times. */
+const MAX_DAYS = 60;
+
+/**
+ * The part of the time between two instants that is on session dates, from midnight to midnight in the exchange's time
+ * zone. From Friday evening to Monday evening it is a day, as on any other evening.
+ */
+export function measureSessionTimeMs(fromMs: number, toMs: number, calendar: CalendarOverride): number {
+  const startMs = Math.max(fromMs, toMs - MAX_DAYS * 86_400_000);
+  let sumMs = 0;
+  const last = formatWallDate(toMs);
+  for (let date = formatWallDate(startMs); date <= last; date = addDays(date, 1)) {
+    if (!isSession(date, calendar)) continue;
+    const beginMs = Math.max(startMs, parseWallClock(date, 0));
+    sumMs += Math.max(0, Math.min(toMs, parseWallClock(addDays(date, 1), 0)) - beginMs);
+  }
+  return sumMs;
 }

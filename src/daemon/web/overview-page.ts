@@ -2,10 +2,9 @@
  * The first page: what is wrong in one sentence each with what helps, then one row a job. A pure function of the API's
  * document and the time. Reading works without scripts; sorting and filtering need one.
  */
-
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatRelative, formatSpan, formatTime, formatWeekDate } from '../../core/date-text.ts';
-import { formatCount } from '../../core/units.ts';
+import { formatCount, formatShortCount } from '../../core/units.ts';
 import { renderActionForm, renderHelp } from './action-form.ts';
 import { JOB_STATES, type JobStateWord, type JobSummary, type JobsDocument, type Problem } from './api-shape.ts';
 import { renderShape, SHAPES } from './condition-calendar.ts';
@@ -15,7 +14,6 @@ import type { PageContext } from './page-context.ts';
 import { renderFrame } from './page-frame.ts';
 import { dropPath, jobPath, runPath } from './page-path.ts';
 import { CALM_MS, LIVE_MS } from './page-script.ts';
-import { renderSparkLine } from './spark-line.ts';
 
 /** Jobs in the table; use the API for a daemon with more. */
 const SHOWN_JOBS = 500;
@@ -141,4 +139,28 @@ function renderNext(
 
 function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}
+
+const WIDTH = 90;
+const HEIGHT = 24;
+const EDGE = 2;
+
+/** @param values oldest first; null: a gap in the line */
+function renderSparkLine(values: readonly (number | null)[]): Markup {
+  const known = values.filter((value) => value !== null);
+  if (known.length < 2) return html`<span class="quiet">none yet</span>`;
+  const most = Math.max(...known, 1);
+  const x = (index: number) => EDGE + (index * (WIDTH - 2 * EDGE)) / Math.max(1, values.length - 1);
+  // From zero: a line that exaggerates small changes alarms without a reason.
+  const y = (value: number) => HEIGHT - EDGE - (value * (HEIGHT - 2 * EDGE)) / most;
+  let [path, area] = ['', ''];
+  for (const [index, value] of values.entries()) {
+    if (value === null) continue;
+    const [isStart, isEnd] = [index === 0 || values[index - 1] === null, (values[index + 1] ?? null) === null];
+    const point = `${x(index).toFixed(1)} ${y(value).toFixed(1)}`;
+    path += `${isStart ? 'M' : 'L'}${point}`;
+    area += `${isStart ? `M${x(index).toFixed(1)} ${HEIGHT}` : ''}L${point}${isEnd ? `V${HEIGHT}Z` : ''}`;
+  }
+  const last = known.at(-1) ?? 0;
+  return html`<span class="spark"><svg viewBox="0 0 ${WIDTH} ${HEIGHT}" aria-hidden="true" focusable="false"><path class="area" d="${area}"/><path d="${path}"/></svg><span class="unseen">Rows of the last sessions, from ${formatShortCount(Math.min(...known))} to ${formatShortCount(most)}; the last: </span>${formatShortCount(last)}</span>`;
 }

@@ -1,4 +1,4 @@
-/** Addresses of the pages: only this module and `report-path.ts` build them. Invariant: each part is encoded. */
+/** Addresses of the pages: only this module and `core/report-page.ts` build them. Invariant: each part is encoded. */
 
 export function jobPath(job: string): string {
   return `/jobs/${encodeURIComponent(job)}`;

@@ -6,6 +6,7 @@ import { createReadStream } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { describeError, isFault } from '../../core/errors.ts';
 import type { HeardRequest } from '../../core/http-listener.ts';
+import { REPORT_PREFIX, type ReportName, reportPath } from '../../core/report-page.ts';
 import type { DaemonView } from '../job-view.ts';
 import { ActionDesk } from './action-answer.ts';
 import { findAction } from './action-path.ts';
@@ -21,7 +22,6 @@ import { renderOverview } from './overview-page.ts';
 import type { PageContext } from './page-context.ts';
 import { renderNotice, renderPassage, TOKEN_FORM } from './page-frame.ts';
 import { splitPath } from './page-path.ts';
-import { findReport, isReportPath } from './report-path.ts';
 import { renderReportsPage } from './reports-page.ts';
 import { LOG_LEVELS, renderRunPage, renderRunsPage } from './run-page.ts';
 import type { SiteOptions } from './site-options.ts';
@@ -239,4 +239,20 @@ function withoutEmpty<T extends object>(choice: T): Partial<T> {
 function splitOnce(text: string, separator: string): readonly string[] {
   const index = text.indexOf(separator);
   return index < 0 ? [text] : [text.slice(0, index), text.slice(index + 1)];
+}
+
+function isReportPath(path: string): boolean {
+  return path.startsWith(REPORT_PREFIX);
+}
+
+/**
+ * The report at a path. The path is compared with those of all listed reports, so that no other text, in any encoding,
+ * reaches the archive.
+ */
+function findReport(view: DaemonView, path: string): (ReportName & { readonly job: string }) | undefined {
+  for (const { name: job, status } of view.jobs) {
+    const found = status?.document.reports.find((report) => reportPath(job, report) === path);
+    if (found) return { job, date: found.date, report: found.report, revision: found.revision };
+  }
+  return undefined;
 }

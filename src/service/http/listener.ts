@@ -3,17 +3,17 @@
  * service's clock and a request id, and has one line in the log. The endpoints decide what the answers contain;
  * `http-app.ts` sets sizes, times and compression.
  */
+
+import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../../core/clock.ts';
 import { describeError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { AnswerLog, type Served } from './answer-log.ts';
-import { ApiFailure, internalError, invalidRequest } from './api-failure.ts';
-import { answerInTime } from './deadline.ts';
+import { ApiFailure, internalError, invalidRequest, queryTimeout } from './api-failure.ts';
 import type { Call, Endpoint, EndpointAnswer } from './endpoint.ts';
 import { createHttpApp, WRITE_AHEAD_BYTES } from './http-app.ts';
-import { findRefusal } from './refused-request.ts';
 
 interface ListenerOptions {
   readonly endpoints: readonly [Endpoint, ...Endpoint[]];
@@ -115,4 +115,75 @@ function toFailure(error: unknown): ApiFailure {
     return invalidRequest('The request body must be JSON or form-encoded, and not longer than 512 kB.');
   }
   return internalError(error);
+}
+
+interface RefusedRequest {
+  /** The endpoint whose error format the answer uses. */
+  readonly endpoint: Endpoint;
+  readonly failure: ApiFailure;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** @param url the request target as received, with or without a query */
+function findRefusal(endpoints: readonly [Endpoint, ...Endpoint[]], method: string, url: string): RefusedRequest {
+  const path = url.split('?')[0] ?? '';
+  const here = endpoints.filter((endpoint) => matchesPath(endpoint.operation.path, path));
+  const meant = here.find((endpoint) => endpoint.operation.method === method);
+  if (meant) return { endpoint: meant, failure: invalidRequest('The address is not valid.'), headers: {} };
+  const [endpoint] = here;
+  if (!endpoint) {
+    const failure = new ApiFailure(404, 'INVALID_REQUEST', 'There is nothing at this address.');
+    return { endpoint: endpoints[0], failure, headers: {} };
+  }
+  const allow = here.map(({ operation }) => operation.method).join(', ');
+  const failure = new ApiFailure(405, 'METHOD_NOT_ALLOWED', `Only ${allow} is allowed here.`);
+  return { endpoint, failure, headers: { allow } };
+}
+
+/** Whether a path matches the endpoint's pattern; `:name` stands for one segment. */
+function matchesPath(pattern: string, path: string): boolean {
+  const [wanted, given] = [pattern.split('/'), path.split('/')];
+  return wanted.length === given.length && wanted.every((part, at) => part.startsWith(':') || part === given[at]);
+}
+
+/** Longer than the engine's own time limit; some statements do not check that limit. */
+const BEGIN_MS = 45_000;
+/** Enough for the largest answer over a slow line; a slower reader would hold memory that others need. */
+const END_MS = 600_000;
+
+/**
+ * @param answer starts the call, with a signal
+ * @throws what `answer` throws, ApiFailure QUERY_TIMEOUT, or an error when the caller is gone
+ */
+async function answerInTime(
+  raw: ServerResponse,
+  clock: Clock,
+  answer: (signal: AbortSignal) => Promise<EndpointAnswer>,
+): Promise<EndpointAnswer> {
+  const closed = new AbortController();
+  const call = new AbortController();
+  raw.once('close', () => {
+    closed.abort();
+    if (!raw.writableFinished) call.abort(new CallerGone());
+  });
+  const begun = new AbortController();
+  const late = new Promise<never>((_resolve, reject) => {
+    call.signal.addEventListener('abort', () => reject(call.signal.reason), { once: true });
+  });
+  after(clock, BEGIN_MS, AbortSignal.any([begun.signal, closed.signal]), () => call.abort(queryTimeout()));
+  after(clock, END_MS, closed.signal, () => raw.destroy());
+  try {
+    return await Promise.race([answer(call.signal), late]);
+  } finally {
+    begun.abort();
+  }
+}
+
+/** Abort reason of a call whose caller has disconnected. */
+class CallerGone extends RangeError {
+  override readonly name = 'CallerGone';
+}
+
+function after(clock: Clock, ms: number, unless: AbortSignal, act: () => void): void {
+  clock.sleep(ms, unless).then(act, () => {}); // The call ended first.
 }

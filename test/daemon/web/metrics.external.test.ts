@@ -14,7 +14,7 @@ import { parse } from 'yaml';
 import { NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
 import { DaemonMetrics } from '../../../src/daemon/web/daemon-metrics.ts';
-import { measureSessionTimeMs } from '../../../src/daemon/web/session-time.ts';
+import { measureSessionTimeMs } from '../../../src/daemon/web/gauges.ts';
 import { isMissing } from '../../support/external.ts';
 import { REPO } from '../../support/flowdrop.ts';
 import { findObstacle } from '../../support/server-process.ts';
