@@ -19,7 +19,12 @@ const WAYS: Readonly<Record<string, readonly string[]>> = {
     ...['job/parse.ts', 'job/resolve-job.ts', 'job/job.ts'],
     ...['run/run-job.ts', 'run/run-context.ts', 'export/export.ts'],
     ...['export/planner.ts', 'export/export-plan.ts', 'export/trades/probe.ts', 'plan/statement.ts', 'plan/counts.ts'],
-    ...['export/export-planned.ts', 'export/trades/trades.ts', 'export/trades/complete-date.ts', 'export/trades/fetch.ts'],
+    ...[
+      'export/export-planned.ts',
+      'export/trades/trades.ts',
+      'export/trades/complete-date.ts',
+      'export/trades/fetch.ts',
+    ],
     ...['export/trades/windows.ts', 'plan/pack.ts', 'export/work-queue.ts', 'export/trades/truncation.ts'],
     ...['stage/engine-stage.ts', 'stage/intake.ts', 'export/trades/recount-proof.ts'],
     ...['export/seal-date.ts', 'seal/write-parquet.ts', 'seal/verify-file.ts', 'export/draft.ts', 'ledger/publish.ts'],

@@ -4,7 +4,7 @@
  * remembers instead. It moves into the store when the store is back.
  */
 import { rm } from 'node:fs/promises';
-import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
@@ -72,7 +72,7 @@ export async function openAlertMemory({ store, path, log }: AlertMemoryDeps, job
       if (isSame(known, before)) return known;
       local = known;
       try {
-        await writeFileAtomic(path, encode(known));
+        await writeWholeFile(path, encode(known));
       } catch (error) {
         // Neither store nor disk can be written: sending twice is better than silence.
         const reason = describeError(error);

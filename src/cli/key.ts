@@ -4,7 +4,7 @@
  */
 import { chmod, realpath, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { hasErrorCode, readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import { hasErrorCode, readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
 import { appendEntry, describeEntry, renderEntry } from '../service/access/key-entry.ts';
 import { isKeyName, NAME_RULE } from '../service/access/key-file.ts';
@@ -45,7 +45,7 @@ async function rewriteFile(path: string, edit: (text: string | undefined) => str
     const text = await readFileIfExists(path);
     const target = text === undefined ? path : await realpath(path);
     const mode = text === undefined ? undefined : (await stat(target)).mode;
-    await writeFileAtomic(target, edit(text));
+    await writeWholeFile(target, edit(text));
     if (mode !== undefined) await chmod(target, mode);
   } catch (cause) {
     if (!hasErrorCode(cause, 'EACCES', 'EPERM', 'EISDIR', 'EROFS', 'ENOSPC', 'EEXIST', 'ENOTDIR')) throw cause;

@@ -3,7 +3,7 @@
  * or prints what was mailed.
  */
 import { join, resolve } from 'node:path';
-import { writeFileAtomic } from '../core/atomic-file.ts';
+import { writeWholeFile } from '../core/atomic-file.ts';
 import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { readArchivedPage } from '../deliver/archived-pages.ts';
 import { deliverReports, previewReport } from '../deliver/deliver.ts';
@@ -117,7 +117,7 @@ async function writePreview(
     [`${path}-full.html`, page],
     ...attachments.map(({ filename, bytes }) => [`${path}-${filename}`, bytes] as const),
   ];
-  for (const [file, content] of files) await writeFileAtomic(file, content);
+  for (const [file, content] of files) await writeWholeFile(file, content);
   return files.map(([file]) => file);
 }
 

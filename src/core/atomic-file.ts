@@ -1,45 +1,188 @@
 /**
- * Durable small files. Invariant: a reader sees the old content or the new, never a mix. Each write goes to a temp file
- * in the same folder, then fsync, rename, fsync of the folder.
+ * Files that appear whole or not at all: a reader sees the old content or the new, never a mix. Invariant: bytes go to a
+ * temporary file, are counted and synced, and only then renamed; then the folder is synced.
  */
 import { randomBytes } from 'node:crypto';
-import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import {
+  copyFile,
+  type FileHandle,
+  link,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
 import { makeFolder } from './folder.ts';
 
-/** Writes `content` to `path` atomically and creates its folder. */
-export async function writeFileAtomic(path: string, content: string | Uint8Array): Promise<void> {
-  const folder = dirname(path);
-  await makeFolder(folder);
-  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
-  try {
-    const file = await open(temporary, 'wx');
-    try {
-      await file.writeFile(content);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(temporary, path);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
-  await syncFolder(folder);
+const TEMPORARY_NAME = /^\.flowdrop-[0-9a-f]{16}\.tmp$/;
+
+export function isTemporaryName(name: string): boolean {
+  return TEMPORARY_NAME.test(name);
 }
 
-/** A write takes seconds at most, so an older temp file belongs to a killed process. */
-const STALE_AFTER_MS = 24 * 3_600_000;
-const TEMPORARY = /\.[0-9a-f]{12}\.tmp$/;
+interface WholeFileOptions {
+  /** Keep an existing file unchanged. */
+  readonly exclusive?: boolean;
+  /** If the body has another length, it is an error, and no file appears. */
+  readonly expectedBytes?: number;
+  /** Where the temporary file is. Default: the folder of the file, where readers of the folder may come across it. */
+  readonly temporaries?: string;
+}
 
-/** Removes temp files that killed processes left in a folder, once they are a day old. */
-export async function removeTemporaries(folder: string, nowMs: number): Promise<void> {
-  // All errors are ignorable: a leftover costs a few bytes, and the next call tries again.
-  const names = await readdir(folder).catch(() => []);
-  for (const name of names.filter((one) => TEMPORARY.test(one))) {
-    const path = join(folder, name);
-    const found = await stat(path).catch(() => undefined);
-    if (found && nowMs - found.mtimeMs > STALE_AFTER_MS) await rm(path, { force: true }).catch(() => undefined);
+/**
+ * Writes `body` to `path`, creating its folders. Resolves to `false` if `exclusive` is set and the file exists. To
+ * abort, destroy the stream: the temporary file is removed and the stream's error is thrown.
+ */
+export async function writeWholeFile(
+  path: string,
+  body: string | Uint8Array | Readable,
+  options: WholeFileOptions = {},
+): Promise<boolean> {
+  const folder = dirname(path);
+  const temporaries = options.temporaries ?? folder;
+  const temporary = join(temporaries, `.flowdrop-${randomBytes(8).toString('hex')}.tmp`);
+  // A stream that fails before it is read would end the process; reading it below throws the same error.
+  if (body instanceof Readable) body.on('error', () => {});
+  try {
+    const file = await inFolder(temporaries, () => open(temporary, 'wx'));
+    await writeDurably(file, body, options.expectedBytes);
+    const publish = options.exclusive ? giveFreeName : giveName;
+    const isWritten = await inFolder(folder, () => onSameDisk(temporary, folder, (ready) => publish(ready, path)));
+    if (isWritten) await syncIfPresent(folder);
+    return isWritten;
+  } finally {
+    if (body instanceof Readable) body.destroy();
+    await removeIfPresent(temporary);
+  }
+}
+
+/** A write takes minutes at most: older files were left by a killed process. */
+const STALE_AFTER_MS = 24 * 3_600_000;
+
+/**
+ * Removes temporary files that killed processes left in a folder and, unless `isDeep` is false, its subfolders. Files that cannot be read or
+ * removed wait for the next time: they cost space, not correctness, because they are hidden. Links are not followed.
+ * @param nowMs by the file system's clock
+ */
+export async function removeStaleTemporaries(folder: string, nowMs: number, isDeep = true): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true }).catch(() => [])) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory() && isDeep) await removeStaleTemporaries(path, nowMs);
+    else if (isTemporaryName(entry.name)) {
+      const age = await stat(path).then(
+        ({ mtimeMs }) => nowMs - mtimeMs,
+        // Its writer has just renamed it.
+        () => 0,
+      );
+      if (age > STALE_AFTER_MS) await rm(path, { force: true }).catch(() => undefined);
+    }
+  }
+}
+
+/** A try fails if a worker removed the folder while it was empty; each worker does so once a date. */
+const MAX_OPEN_TRIES = 10;
+
+/** Makes a file in a folder, which is created if it is missing. Then it is not empty, so no worker removes it. */
+async function inFolder<T>(folder: string, make: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await makeDurableFolder(folder);
+      return await make();
+    } catch (error) {
+      // `EEXIST`: the folder existed when it was to be created, and was gone at the next look.
+      if (!hasErrorCode(error, 'ENOENT', 'EEXIST') || attempt === MAX_OPEN_TRIES) throw error;
+    }
+  }
+}
+
+/** Another worker may have removed the published file and its folder: then there is nothing to sync. */
+async function syncIfPresent(folder: string): Promise<void> {
+  await syncFolder(folder).catch((error: unknown) => {
+    if (!hasErrorCode(error, 'ENOENT')) throw error;
+  });
+}
+
+async function writeDurably(
+  file: FileHandle,
+  body: string | Uint8Array | Readable,
+  expectedBytes: number | undefined,
+): Promise<void> {
+  try {
+    if (body instanceof Readable) for await (const chunk of body) await file.appendFile(chunk);
+    else await file.writeFile(body);
+    const { size } = await file.stat();
+    if (expectedBytes !== undefined && size !== expectedBytes) {
+      throw new RangeError(`${size} bytes arrived, ${expectedBytes} were announced`);
+    }
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** A folder may lie on another disk, by a link of the operator's: then the file is copied there first. */
+async function onSameDisk<T>(temporary: string, folder: string, publish: (path: string) => Promise<T>): Promise<T> {
+  try {
+    return await publish(temporary);
+  } catch (error) {
+    if (!hasErrorCode(error, 'EXDEV')) throw error;
+  }
+  const copied = join(folder, basename(temporary));
+  try {
+    await copyFile(temporary, copied);
+    const file = await open(copied, 'r+');
+    await file.sync().finally(() => file.close());
+    return await publish(copied);
+  } finally {
+    await removeIfPresent(copied);
+  }
+}
+
+async function giveName(temporary: string, path: string): Promise<true> {
+  await rename(temporary, path);
+  return true;
+}
+
+async function giveFreeName(temporary: string, path: string): Promise<boolean> {
+  try {
+    await link(temporary, path);
+    return true;
+  } catch (error) {
+    if (!hasErrorCode(error, 'EEXIST')) throw error;
+    // A network file system may repeat a link whose answer was lost, and then finds its own: two names prove it.
+    return await hasTwoNames(temporary);
+  }
+}
+
+async function hasTwoNames(path: string): Promise<boolean> {
+  const file = await open(path, 'r');
+  try {
+    return (await file.stat()).nlink === 2;
+  } finally {
+    await file.close();
+  }
+}
+
+/** If the folder could not be made, it has no temporary file, and that failure has already been thrown. */
+async function removeIfPresent(path: string): Promise<void> {
+  await rm(path, { force: true }).catch((error: unknown) => {
+    if (!hasErrorCode(error, 'ENOTDIR')) throw error;
+  });
+}
+
+/** Creates missing folders and syncs each in its parent: otherwise a power cut could lose a file that was synced. */
+export async function makeDurableFolder(folder: string): Promise<void> {
+  const outermost = await makeFolder(folder);
+  if (outermost === undefined) return;
+  const end = dirname(outermost);
+  for (let parent = dirname(folder); ; parent = dirname(parent)) {
+    await syncFolder(parent);
+    if (parent === end) return;
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
-import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
@@ -95,7 +95,7 @@ export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }:
         [join(keptDir, ORIGIN_FILE), resolve(folder)],
         [keptOf(file), text],
       ] as const) {
-        if ((await readFileIfExists(path)) !== content) await writeFileAtomic(path, content);
+        if ((await readFileIfExists(path)) !== content) await writeWholeFile(path, content);
       }
     } catch (error) {
       log.error({ event: 'keep-failed', file, reason: describeError(error) }, `${file} could not be kept`);

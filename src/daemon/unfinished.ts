@@ -7,7 +7,7 @@
 import { rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { z } from 'zod';
-import { writeFileAtomic } from '../core/atomic-file.ts';
+import { writeWholeFile } from '../core/atomic-file.ts';
 import { describeError } from '../core/errors.ts';
 import { readJsonFile } from '../core/json-file.ts';
 import type { Log } from '../core/log.ts';
@@ -65,7 +65,7 @@ function createJobNote<T>({ pathOf, encode, schema, log }: JobNoteOptions<T>): J
   return {
     async note(job, fact) {
       const text = `${JSON.stringify(encode(fact))}\n`;
-      await writeFileAtomic(pathOf(job), text).catch((error: unknown) => warn(job, error));
+      await writeWholeFile(pathOf(job), text).catch((error: unknown) => warn(job, error));
     },
     async forget(job) {
       await rm(pathOf(job), { force: true }).catch((error: unknown) => warn(job, error));

@@ -6,7 +6,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import type { Job, JobReport, ReportRecipient } from '../job/job.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { readManifest } from '../ledger/sealed-dates.ts';
@@ -221,7 +221,7 @@ function createComparison(
 async function readWorker(path: string): Promise<string> {
   const kept = await readFileIfExists(path);
   const made = kept ? kept.trim() : randomUUID();
-  if (!kept) await writeFileAtomic(path, made);
+  if (!kept) await writeWholeFile(path, made);
   const { dev, ino } = await stat(path);
   const place = createHash('sha256')
     .update(JSON.stringify([hostname(), dev, ino]))

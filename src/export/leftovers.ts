@@ -5,7 +5,7 @@
  */
 import { readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { removeTemporaries } from '../core/atomic-file.ts';
+import { removeStaleTemporaries } from '../core/atomic-file.ts';
 import { assertNotAborted, describeError, type Fault, isFault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Job } from '../job/job.ts';
@@ -61,7 +61,7 @@ export async function removeLocalLeftovers(
     if (name !== kept) await rm(join(state.drops, name), { recursive: true, force: true });
   }
   for (const folder of [dirname(state.known.path), dirname(state.counts('').path)])
-    await removeTemporaries(folder, clock.now());
+    await removeStaleTemporaries(folder, clock.now(), false);
 }
 
 /**

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { hasErrorCode, writeFileAtomic } from '../core/atomic-file.ts';
+import { hasErrorCode, writeWholeFile } from '../core/atomic-file.ts';
 import { describeError } from '../core/errors.ts';
 import { buildEml } from './eml.ts';
 import { embedImages } from './mail-page.ts';
@@ -41,8 +41,8 @@ export function openOutboxMailer(options: OutboxOptions): Mailer {
       await confirm?.();
       try {
         await assertSame();
-        await writeFileAtomic(`${path}.html`, embedImages(message.html, message.images));
-        await writeFileAtomic(`${path}.eml`, eml);
+        await writeWholeFile(`${path}.html`, embedImages(message.html, message.images));
+        await writeWholeFile(`${path}.eml`, eml);
         seen = await assertSame();
       } catch (cause) {
         throw new MailFault('settings', `mail: ${path}.eml was not written: ${describeError(cause)}`, {

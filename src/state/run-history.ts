@@ -7,7 +7,7 @@
 import { appendFile, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pid, ppid } from 'node:process';
-import { readFileIfExists, replaceFile, writeFileAtomic } from '../core/atomic-file.ts';
+import { readFileIfExists, replaceFile, writeWholeFile } from '../core/atomic-file.ts';
 import { makeFolder } from '../core/folder.ts';
 import { readJsonFile, tryParseJson } from '../core/json-file.ts';
 import { isProcessAlive, readProcessStart } from '../core/liveness.ts';
@@ -79,7 +79,7 @@ export class RunHistory {
 
   /** Writes the record. @throws the system error when the disk cannot be written */
   async write(entry: RunRecord): Promise<void> {
-    await writeFileAtomic(this.files(entry.id, isStaging(entry)).entry, `${JSON.stringify(entry)}\n`);
+    await writeWholeFile(this.files(entry.id, isStaging(entry)).entry, `${JSON.stringify(entry)}\n`);
   }
 
   /** Writes how far an active run is, without waiting for the disk. @throws the system error */

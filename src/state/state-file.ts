@@ -4,7 +4,7 @@
  */
 import { rm } from 'node:fs/promises';
 import type { z } from 'zod';
-import { writeFileAtomic } from '../core/atomic-file.ts';
+import { writeWholeFile } from '../core/atomic-file.ts';
 import { readJsonFile } from '../core/json-file.ts';
 
 export class StateFile<T> {
@@ -23,7 +23,7 @@ export class StateFile<T> {
 
   /** @throws the system error when the disk cannot be written */
   async write(value: T): Promise<void> {
-    await writeFileAtomic(this.path, `${JSON.stringify(value, undefined, 2)}\n`);
+    await writeWholeFile(this.path, `${JSON.stringify(value, undefined, 2)}\n`);
   }
 
   /** Writes the result of `change`, if it differs. @param empty the document if the file is absent */

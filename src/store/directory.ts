@@ -7,15 +7,21 @@
 import type { Dirent } from 'node:fs';
 import { readdir, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
+import {
+  hasErrorCode,
+  isTemporaryName,
+  makeDurableFolder,
+  removeStaleTemporaries,
+  syncFolder,
+  writeWholeFile,
+} from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
 import { DOCTOR_PREFIX, SEALING_PREFIX, TEMPORARIES_PREFIX } from './key-kind.ts';
 import { assertLinkSeconds } from './link.ts';
 import { readLocal, readSmall } from './local-file.ts';
-import { assertKey, assertPrefix, compareKeys, isPlainlyOrdered, isTemporaryName } from './object-key.ts';
+import { assertKey, assertPrefix, compareKeys, isPlainlyOrdered } from './object-key.ts';
 import type { ListedObject, ObjectBody, ObjectInfo, Store } from './store.ts';
 import { attempt } from './store-fault.ts';
-import { makeDurableFolder, removeStaleTemporaries, writeWholeFile } from './whole-file.ts';
 
 /** System errors for a missing file. `EISDIR`: the name is a folder, so there is no such object. */
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR'] as const;

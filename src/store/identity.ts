@@ -8,7 +8,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { writeFileAtomic } from '../core/atomic-file.ts';
+import { writeWholeFile } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
 import { readJsonFile, tryParseJson } from '../core/json-file.ts';
 import { STORE_IDENTITY_KEY } from './key-kind.ts';
@@ -54,7 +54,7 @@ export async function identifyStore(store: Store, place: StorePlace, use: StoreU
   const id = found.id ?? (await makeStoreId(store, place, found));
   if (id !== known) {
     await assertWriteOnce(store, id);
-    await writeFileAtomic(path, `${JSON.stringify({ store: store.url, id })}\n`);
+    await writeWholeFile(path, `${JSON.stringify({ store: store.url, id })}\n`);
   }
   return id;
 }

@@ -2,6 +2,7 @@
  * The rules for keys. Invariant: a valid key means the same object in a directory and in S3, stays inside the store's
  * root, and appears in listings. Pure; for the layout of keys see `ledger/layout.ts`.
  */
+import { isTemporaryName } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
 
 /** S3 allows 1,024 bytes of UTF-8 for prefix and key together. */
@@ -12,8 +13,6 @@ const MAX_SEGMENT_BYTES = 255;
 const FORBIDDEN_CHARACTERS = /[\p{Cc}\p{Cs}\\]/u;
 /** Half of a character above U+FFFF. */
 const FIRST_SURROGATE = 0xd800;
-/** Unfinished files. Only flowdrop uses such names, so listings can skip them. */
-const TEMPORARY_NAME = /^\.flowdrop-[0-9a-f]{16}\.tmp$/;
 
 /** @throws Fault `KEY_INVALID` (usage) */
 export function assertKey(key: string): void {
@@ -26,15 +25,6 @@ export function assertPrefix(prefix: string): void {
   assertCharacters(prefix);
   const complete = prefix.split('/').slice(0, -1);
   for (const segment of complete) assertSegment(prefix, segment);
-}
-
-export function isTemporaryName(name: string): boolean {
-  return TEMPORARY_NAME.test(name);
-}
-
-/** @param token 16 hexadecimal digits, unique to the write */
-export function buildTemporaryName(token: string): string {
-  return `.flowdrop-${token}.tmp`;
 }
 
 /**

@@ -17,6 +17,7 @@ import {
   paginateListObjectsV2,
   type S3Client,
 } from '@aws-sdk/client-s3';
+import { writeWholeFile } from '../core/atomic-file.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
 import { assertLinkSeconds, type ObjectLink } from './link.ts';
 import { assertKey, assertPrefix } from './object-key.ts';
@@ -30,7 +31,6 @@ import { type CopySource, MultipartUploader, type ObjectHead } from './s3-multip
 import { assertEncrypted, buildWriteSettings } from './s3-write-settings.ts';
 import type { ListedObject, ObjectBody, ObjectInfo, ObjectOptions, PutOptions, Store } from './store.ts';
 import { assertSmall } from './store-fault.ts';
-import { writeWholeFile } from './whole-file.ts';
 
 export interface S3Surroundings {
   readonly clock?: Clock;

@@ -8,8 +8,8 @@ import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/pro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { isTemporaryName } from '../../src/core/atomic-file.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
-import { isTemporaryName } from '../../src/store/object-key.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import { MAX_GET_BYTES, type Store } from '../../src/store/store.ts';
 import { startFaultProxy } from '../support/fault-proxy.ts';

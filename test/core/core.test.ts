@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { hasErrorCode, readFileIfExists, writeFileAtomic } from '../../src/core/atomic-file.ts';
+import { hasErrorCode, readFileIfExists, writeWholeFile } from '../../src/core/atomic-file.ts';
 import { assertNotAborted, describeError, EXIT_CODES, Fault } from '../../src/core/errors.ts';
 import { createLog } from '../../src/core/log.ts';
 import { createRedactor } from '../../src/core/redact.ts';
@@ -28,8 +28,8 @@ describe('an atomic file', () => {
 
   test('is written into folders that are not there yet, and replaces the old content whole', async () => {
     const path = join(folder, 'a/b/c.json');
-    await writeFileAtomic(path, 'a long first content');
-    await writeFileAtomic(path, 'short');
+    await writeWholeFile(path, 'a long first content');
+    await writeWholeFile(path, 'short');
     expect(await readFile(path, 'utf8')).toBe('short');
     expect(await readdir(join(folder, 'a/b'))).toEqual(['c.json']);
   });
@@ -38,7 +38,7 @@ describe('an atomic file', () => {
     const path = join(folder, 'taken');
     await mkdir(path);
     await writeFile(join(path, 'inside'), 'kept');
-    await expect(writeFileAtomic(path, 'new')).rejects.toThrow();
+    await expect(writeWholeFile(path, 'new')).rejects.toThrow();
     expect(await readdir(folder)).toEqual(['taken']);
     expect(await readFile(join(path, 'inside'), 'utf8')).toBe('kept');
   });
@@ -46,7 +46,7 @@ describe('an atomic file', () => {
   test('of many writers at once holds the content of one of them', async () => {
     const path = join(folder, 'raced');
     const contents = Array.from({ length: 20 }, (_, i) => String(i).repeat(10_000));
-    await Promise.all(contents.map((content) => writeFileAtomic(path, content)));
+    await Promise.all(contents.map((content) => writeWholeFile(path, content)));
     expect(contents).toContain(await readFile(path, 'utf8'));
     expect(await readdir(folder)).toEqual(['raced']);
   });

@@ -5,8 +5,8 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { isTemporaryName } from '../../src/core/atomic-file.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
-import { isTemporaryName } from '../../src/store/object-key.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { readInput, readWithDuckDb } from '../support/drop.ts';
 import {

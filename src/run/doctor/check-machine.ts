@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto';
 import { rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { hasErrorCode, writeFileAtomic } from '../../core/atomic-file.ts';
+import { hasErrorCode, writeWholeFile } from '../../core/atomic-file.ts';
 import { describeError, Fault, isFault } from '../../core/errors.ts';
 import { makeFolder } from '../../core/folder.ts';
 import { NEEDED_FILES, planEngineMemory, RAISE_FILES_HINT } from '../../core/machine.ts';
@@ -25,7 +25,7 @@ export async function checkStateDirectory(path: string): Promise<readonly Findin
     const made = await makeFolder(path);
     const file = join(path, `doctor-${randomUUID()}`);
     try {
-      await writeFileAtomic(file, 'flowdrop doctor\n');
+      await writeWholeFile(file, 'flowdrop doctor\n');
     } finally {
       await rm(file, { force: true });
     }

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { z } from 'zod';
-import { readFileIfExists, writeFileAtomic } from '../../core/atomic-file.ts';
+import { readFileIfExists, writeWholeFile } from '../../core/atomic-file.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 
 const sourceSchema = z.object({
@@ -47,5 +47,5 @@ export async function readCatalog(folder: string): Promise<Catalog | undefined> 
 }
 
 export async function writeCatalog(folder: string, catalog: Catalog): Promise<void> {
-  await writeFileAtomic(join(folder, CATALOG_FILE), `${JSON.stringify(catalog, null, 2)}\n`);
+  await writeWholeFile(join(folder, CATALOG_FILE), `${JSON.stringify(catalog, null, 2)}\n`);
 }
