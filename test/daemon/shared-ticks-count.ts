@@ -8,6 +8,7 @@ import PostalMime from 'postal-mime';
 import { queryDuckDb } from '../support/drop.ts';
 import { listFiles, readJson } from '../support/flowdrop.ts';
 import type { RedisServer } from '../support/redis-server.ts';
+import { pickNewest } from '../support/store-keys.ts';
 import { listRuns, ROWS_A_SESSION, type SharedTicks } from './shared-ticks.ts';
 import { formatTick } from './shared-ticks-plan.ts';
 
@@ -48,7 +49,7 @@ export async function countSharedTicks(lived: SharedTicks, redis: RedisServer): 
   );
   const expectedRows = dates.length * ROWS_A_SESSION;
   const archived = files.filter((file) => /^_flowdrop\/reports\/.*\/rev=\d+\/report\.html$/.test(file));
-  const receipts = files.filter((file) => /^_flowdrop\/reports\/.*\/receipt\.json$/.test(file));
+  const receipts = pickNewest(files.filter((file) => file.startsWith('_flowdrop/reports/')));
   const mails = await Promise.all(mail.messages.map(({ source }) => PostalMime.parse(source)));
   const mailed = mails.map(({ subject }) => /\d{4}-\d\d-\d\d/.exec(subject ?? '')?.[0] ?? '').toSorted();
   const memory = await readRedis(redis);
