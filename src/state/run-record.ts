@@ -91,6 +91,11 @@ export function whyFailed({ error, dates }: Pick<RunRecord, 'error' | 'dates'>):
   return error ?? dates.find((date) => date.error)?.error ?? null;
 }
 
+/** When it ended; while it is active, the last sign of it. */
+export function endOf({ finished_at: end, updated_at: last }: Pick<RunRecord, 'finished_at' | 'updated_at'>): string {
+  return end ?? last;
+}
+
 /** Dates that a run sealed, and their rows. */
 export function sumSealed({ dates }: Pick<RunRecord, 'dates'>): { readonly dates: number; readonly rows: number } {
   const sealed = dates.filter(({ status }) => status === 'sealed');

@@ -3,7 +3,7 @@
  * condition has its own sign, so that it can be read without colors.
  */
 import { type CalendarOverride, isSession } from '../../calendar/session.ts';
-import { addDays, weekday } from '../../calendar/wall-clock.ts';
+import { addDays, mondayOf, weekday } from '../../calendar/wall-clock.ts';
 import { formatCount } from '../../core/units.ts';
 import type { Condition } from '../../plan/conditions.ts';
 import type { DateStatus } from '../../state/status-document.ts';
@@ -64,11 +64,6 @@ function listWeeks(dates: readonly DateStatus[]): readonly string[] {
   if (first === undefined || last === undefined) return weeks;
   for (let week = mondayOf(first); week <= last; week = addDays(week, 7)) weeks.push(week);
   return weeks;
-}
-
-/** The Monday of the date's week; a week ends with the weekend. */
-export function mondayOf(date: string): string {
-  return addDays(date, -((weekday(date) + 6) % 7));
 }
 
 function isWeekday(date: string): boolean {

@@ -4,11 +4,12 @@
  */
 import { formatSpan } from '../../core/date-text.ts';
 import { formatCount } from '../../core/units.ts';
+import { endOf } from '../../state/run-record.ts';
 import type { DateStatus } from '../../state/status-document.ts';
 import type { Style } from '../terminal/color.ts';
 import { formatTable } from '../terminal/text-table.ts';
 import { escapeText } from '../terminal/text-width.ts';
-import { describeOutcome, describeOwed, describeRunning, endOf, findGaps, type StatusView } from './text.ts';
+import { describeOutcome, describeOwed, describeRunning, findGaps, type StatusView } from './text.ts';
 
 /** Up to so many jobs, each is shown with its calendar. */
 export const MOST_CALENDARS = 5;

@@ -5,19 +5,19 @@
 
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
-import { addDays, weekday } from '../../calendar/wall-clock.ts';
+import { addDays, mondayOf, weekday } from '../../calendar/wall-clock.ts';
 import { formatInstant, formatSpan } from '../../core/date-text.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
 import { isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
 import type { StatusReading } from '../../run/job-status.ts';
 import { describeAccepted } from '../../state/accepted-gap.ts';
-import { type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
+import { endOf, type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
 import type { DateStatus } from '../../state/status-document.ts';
 import type { Style } from '../terminal/color.ts';
 import { formatTable } from '../terminal/text-table.ts';
 import { cutText, escapeText } from '../terminal/text-width.ts';
-import { formatHeatMap, listClosedDays, mondayOf } from './heat-map.ts';
+import { formatHeatMap, listClosedDays } from './heat-map.ts';
 
 /** Older dates are summed up in one line: they rarely change, and a screen is small. */
 export const SHOWN_WEEKS = 8;
@@ -317,11 +317,6 @@ function describeFinished(run: RunRecord, { nowMs, style }: StatusView): string 
 
 export function describeOutcome(outcome: RunRecord['outcome']): string {
   return outcome === null ? 'running' : OUTCOMES[outcome];
-}
-
-/** When it ended; for a run without an end, the last sign of it. */
-export function endOf({ finished_at: end, updated_at: last }: RunRecord): string {
-  return end ?? last;
 }
 
 function describeAgo(at: string, { nowMs }: Pick<StatusView, 'nowMs'>): string {

@@ -6,7 +6,7 @@
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { nameHoliday } from '../../calendar/holidays.ts';
 import { type CalendarOverride, isHalfDay, isSession } from '../../calendar/session.ts';
-import { addDays, formatWallDate, weekday } from '../../calendar/wall-clock.ts';
+import { addDays, formatWallDate, mondayOf, weekday } from '../../calendar/wall-clock.ts';
 import { formatDate, formatInstant, formatShortDay, formatWeekDate } from '../../core/date-text.ts';
 import { formatCount } from '../../core/units.ts';
 import { CONDITIONS, type Condition } from '../../plan/conditions.ts';
@@ -164,10 +164,6 @@ function tell(weeks: readonly string[], dates: ReadonlyMap<string, DateStatus>):
     return count > 0 ? [`${count} ${condition}`] : [];
   });
   return `${weeks.length} week${weeks.length === 1 ? '' : 's'}, ${counts.join(', ')}`;
-}
-
-function mondayOf(date: string): string {
-  return addDays(date, -((weekday(date) + 6) % 7));
 }
 
 /** `Nov 2`; with the year if the day is in the first week of January. */

@@ -5,7 +5,7 @@
  */
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import type { CalendarOverride } from '../../calendar/session.ts';
-import { type RunRecord, sumSealed } from '../../state/run-record.ts';
+import { endOf, type RunRecord, sumSealed } from '../../state/run-record.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
 import { findLastSuccess } from './describe-job.ts';
 import { createGauges } from './gauges.ts';
@@ -77,7 +77,7 @@ export class DaemonMetrics {
       for (const run of ended) {
         if (known?.has(run.id)) continue;
         // An earlier daemon counted the runs before this start: counting them again would look like an increase.
-        if (endOf(run) >= view.startedAtMs) this.#count(job.name, run);
+        if (Date.parse(endOf(run)) >= view.startedAtMs) this.#count(job.name, run);
       }
       this.#noteSuccess(job);
       counted.set(job.name, new Set(ended.map(({ id }) => id)));
@@ -128,7 +128,7 @@ export class DaemonMetrics {
 
   #count(job: string, run: RunRecord): void {
     this.#runs.inc({ job, outcome: run.outcome ?? 'died' });
-    this.#seconds.observe({ job }, Math.max(0, endOf(run) - Date.parse(run.started_at)) / 1000);
+    this.#seconds.observe({ job }, Math.max(0, Date.parse(endOf(run)) - Date.parse(run.started_at)) / 1000);
     this.#rows.inc({ job }, sumSealed(run).rows);
     this.#bytes.inc({ job }, Math.max(0, run.bytes));
     this.#requests.inc({ job }, Math.max(0, run.requests));
@@ -136,9 +136,4 @@ export class DaemonMetrics {
     this.#splits.inc({ job }, Math.max(0, run.splits));
     this.#retries.inc({ job }, Math.max(0, run.retries));
   }
-}
-
-/** In milliseconds since the epoch. */
-function endOf({ finished_at: end, updated_at: last }: RunRecord): number {
-  return Date.parse(end ?? last);
 }

@@ -2,7 +2,7 @@
 import { type CalendarOverride, listSessions } from '../../calendar/session.ts';
 import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
 import { reportPath } from '../../core/report-page.ts';
-import { isEndedRun, type RunRecord, whyFailed } from '../../state/run-record.ts';
+import { endOf, isEndedRun, type RunRecord, whyFailed } from '../../state/run-record.ts';
 import type { StatusDocument } from '../documents.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
 import type { JobDocument, JobStateWord, JobSummary, JobsDocument, ReportLink, RunSummary } from './api-shape.ts';
@@ -75,7 +75,7 @@ function summarizeJob(job: JobView, nowMs: number, calendar: CalendarOverride): 
       ? {
           id: last.id,
           outcome: last.outcome,
-          finished_at: last.finished_at ?? last.updated_at,
+          finished_at: endOf(last),
           error: whyFailed(last)?.code ?? null,
         }
       : null,

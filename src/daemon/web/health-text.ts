@@ -6,7 +6,7 @@
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
 import { formatRelative, formatSpan } from '../../core/date-text.ts';
-import { isEndedRun, type RunOutcome, type RunRecord, whyFailed } from '../../state/run-record.ts';
+import { endOf, isEndedRun, type RunOutcome, type RunRecord, whyFailed } from '../../state/run-record.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
 import type { Problem } from './api-shape.ts';
 import { type Gap, listGaps } from './date-gap.ts';
@@ -68,7 +68,7 @@ function tellLastRun(job: JobView, nowMs: number): readonly Problem[] {
   const last = job.runs.find(isEndedRun);
   if (!last?.outcome || !isFailed(last.outcome)) return [];
   const why = whyFailed(last)?.code ?? OUTCOME_WORDS[last.outcome];
-  const text = `The last run of ${name} failed ${formatRelative(Date.parse(last.finished_at ?? last.updated_at), nowMs)}: ${why}`;
+  const text = `The last run of ${name} failed ${formatRelative(Date.parse(endOf(last)), nowMs)}: ${why}`;
   return [problem('wrong', text, { job: name, help: job.running ? null : 'retry', run: last.id })];
 }
 
