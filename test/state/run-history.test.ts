@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { ppid } from 'node:process';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readProcessStart } from '../../src/core/liveness.ts';
+import { createRunId } from '../../src/core/run-id.ts';
 import { RunIndex } from '../../src/daemon/run-index.ts';
 import { RunHistory } from '../../src/state/run-history.ts';
 import type { RunWindow } from '../../src/state/run-record.ts';
@@ -41,6 +42,15 @@ describe('a run that is remembered', () => {
       ['airflow_7', null],
       ['20261123T183000Z-abc', null],
     ]);
+  });
+
+  it('comes after another of the same second that began before it', async () => {
+    const [later, earlier] = [
+      await begin(createRunId(NOW + 900), NOW + 900),
+      await begin(createRunId(NOW + 89), NOW + 89),
+    ];
+    expect(await history.listIds()).toEqual([later.id, earlier.id]);
+    expect(await history.find(() => true)).toMatchObject({ id: later.id });
   });
 
   it('has died when its process is gone, also if another process has its number now', async () => {
