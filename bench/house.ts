@@ -13,41 +13,38 @@ const SMALL_LINES = 40;
 /** A module may have this share of all lines; the service, a product of its own, more. */
 const MODULE_SHARE = 1 / 8;
 
-/** Files that one opens, in order, to follow something through the program. */
-const WAYS: Readonly<Record<string, readonly string[]>> = {
-  'a window, from job file to manifest': [
-    ...['job/parse.ts', 'job/resolve-job.ts', 'job/job.ts'],
-    ...['run/run-job.ts', 'run/run-context.ts', 'export/export.ts'],
-    ...['export/planner.ts', 'export/export-plan.ts', 'export/trades/probe.ts', 'plan/statement.ts', 'plan/counts.ts'],
-    ...[
-      'export/export-planned.ts',
-      'export/trades/trades.ts',
-      'export/trades/complete-date.ts',
-      'export/trades/fetch.ts',
+/** Where something enters the program, and the files that do something to it on its way, as few as tell the way. */
+const WAYS: Readonly<Record<string, { readonly from: readonly string[]; readonly through: readonly string[] }>> = {
+  'a window, from job file to manifest': {
+    from: ['job/parse.ts', 'run/run-job.ts'],
+    through: [
+      ...['export/export.ts', 'export/export-plan.ts', 'plan/statement.ts', 'plan/counts.ts'],
+      ...['export/export-planned.ts', 'export/trades/complete-date.ts', 'export/trades/fetch.ts', 'plan/pack.ts'],
+      ...['stage/intake.ts', 'export/trades/recount-proof.ts', 'export/seal-date.ts', 'seal/write-parquet.ts'],
+      ...['seal/verify-file.ts', 'ledger/publish.ts', 'ledger/manifest.ts'],
     ],
-    ...['export/trades/windows.ts', 'plan/pack.ts', 'export/work-queue.ts', 'export/trades/truncation.ts'],
-    ...['stage/engine-stage.ts', 'stage/intake.ts', 'export/trades/recount-proof.ts'],
-    ...['export/seal-date.ts', 'seal/write-parquet.ts', 'seal/verify-file.ts', 'export/draft.ts', 'ledger/publish.ts'],
-    'ledger/manifest.ts',
-  ],
-  'a number, from Parquet to the HTML of the mail': [
-    ...['report/flow-report.ts', 'report/drop-source.ts', 'report/records.ts', 'report/query/sums.ts'],
-    ...['report/numbers.ts', 'report/number-values.ts', 'report/model.ts', 'report/key-numbers.ts'],
-    ...['report/report-tables.ts', 'report/text/mail-view.ts', 'report/render.ts', 'report/template.ts'],
-  ],
-  'a request, from socket to rows': [
-    ...['service/http/http-app.ts', 'service/http/listener.ts', 'service/http/endpoint.ts'],
-    ...['service/historical/historical.ts', 'service/access/gate.ts', 'service/access/keys.ts'],
-    ...['service/access/pace.ts', 'service/historical/query-runner.ts', 'service/sql/admitted.ts', 'guard/guard.ts'],
-    ...['engine/worker-pool.ts', 'engine/worker-process.ts', 'engine/worker-task.ts', 'engine/worker-socket.ts'],
-    ...['engine/worker.ts', 'engine/embedded.ts', 'service/historical/piece-queue.ts'],
-    'service/historical/row-stream.ts',
-  ],
+  },
+  'a number, from Parquet to the HTML of the mail': {
+    from: ['deliver/deliver-date.ts'],
+    through: [
+      ...['report/drop-source.ts', 'report/query/sums.ts', 'report/numbers.ts', 'report/key-numbers.ts'],
+      ...['report/text/mail-view.ts', 'report/template.ts'],
+    ],
+  },
+  'a request, from socket to rows': {
+    from: ['main.ts'],
+    through: [
+      ...['cli/serve.ts', 'service/http/listener.ts', 'service/historical/historical.ts', 'service/access/keys.ts'],
+      ...['service/access/pace.ts', 'service/historical/query-runner.ts', 'guard/guard.ts', 'engine/worker-pool.ts'],
+      'service/historical/row-stream.ts',
+    ],
+  },
 };
 
 interface Import {
   readonly from: string;
   readonly to: string;
+  readonly isType: boolean;
 }
 
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
@@ -64,7 +61,7 @@ printModules();
 printNames();
 printImporters();
 printFunctions();
-for (const [what, way] of Object.entries(WAYS)) printWay(what, way);
+for (const [what, { from, through }] of Object.entries(WAYS)) printWay(what, from, through);
 
 function printModules(): void {
   const modules = new Map<string, string[]>();
@@ -127,17 +124,32 @@ function printFunctions(): void {
   console.log();
 }
 
-function printWay(what: string, way: readonly string[]): void {
-  const lost = way.filter((file) => !texts.has(file));
-  if (lost.length > 0) throw new RangeError(`${what}: there is no ${lost.join(', ')}`);
-  console.log(`${what}: ${way.length} files\n  ${way.join('\n  ')}\n`);
+/** The shortest ways by imports of values, each from what is on the way already to the next file. */
+function printWay(what: string, from: readonly string[], through: readonly string[]): void {
+  const way = new Set(from);
+  for (const file of through) for (const step of findPath(way, file)) way.add(step);
+  console.log(`${what}: at least ${way.size} files\n  ${[...way].join('\n  ')}\n`);
+}
+
+function findPath(starts: ReadonlySet<string>, end: string): readonly string[] {
+  const before = new Map<string, string | undefined>([...starts].map((start) => [start, undefined]));
+  for (const file of before.keys()) {
+    for (const { from: importer, to, isType } of imports) {
+      if (importer === file && !isType && !before.has(to)) before.set(to, file);
+    }
+  }
+  if (!before.has(end)) throw new RangeError(`${end} is not reached from ${[...starts].join(', ')}`);
+  const steps: string[] = [];
+  for (let at: string | undefined = end; at !== undefined; at = before.get(at)) steps.unshift(at);
+  return steps;
 }
 
 function listImports(file: string): readonly Import[] {
   const text = texts.get(file) ?? '';
-  return [...text.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)].map((match) => ({
+  return [...text.matchAll(/(?:(import type )[^;]*?)?(?:from|import\()\s*'(\.[^']+)'/g)].map((match) => ({
     from: file,
-    to: join(dirname(file), match[1] ?? ''),
+    to: join(dirname(file), match[2] ?? ''),
+    isType: match[1] !== undefined,
   }));
 }
 
