@@ -504,7 +504,7 @@ describe('local files of workers that were killed', () => {
     for (const name of [`${EXPIRED}.parquet`, `${DATE}.parquet.summary`, 'finish.history', `${DATE}.parquet.sealed`]) {
       await writeFile(join(state.drops, name), 'x');
     }
-    const [old, young] = ['failures.json.0123456789ab.tmp', 'failures.json.ba9876543210.tmp'];
+    const [old, young] = ['.flowdrop-0123456789abcdef.tmp', '.flowdrop-fedcba9876543210.tmp'];
     for (const name of [old, young]) await writeFile(join(state.drops, '..', name), 'x');
     await utimes(join(state.drops, '..', old), OLD, OLD);
     await utimes(join(state.drops, '..', young), OLD + 120, OLD + 120);
