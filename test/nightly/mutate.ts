@@ -113,7 +113,7 @@ function listFaults(file: string): readonly Fault[] {
   const faults: Fault[] = [];
   const add = (kind: string, from: number, to: number, replacement: string) => {
     const line = text.slice(0, from).split('\n').length;
-    const was = text.slice(from, to).replaceAll(/\s+/g, ' ').slice(0, 60);
+    const was = text.slice(from, to).replaceAll(/\s+/g, ' ').trim().slice(0, 60);
     faults.push({ file, line, kind, was, source: text.slice(0, from) + replacement + text.slice(to) });
   };
   walk(parseAst(text, { lang: 'ts' }) as unknown as Node, (node) => {
