@@ -263,7 +263,7 @@ export function parseReportCopyKey(
   return { date, report, revision: Number(revision), filename };
 }
 
-/** Versions of what operators and receivers of a job were told. */
+/** A job's alerts and events, sent and not yet sent: the keys of the document begin with this. */
 export function alertsPrefix(job: string): string {
   return `${RECORDS_PREFIX}alerts/${job}/v`;
 }

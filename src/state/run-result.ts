@@ -39,7 +39,7 @@ const namedSchema = z.object({
 
 const heldSchema = z.object({ date: z.string(), reason: z.string() });
 
-export const runResultSchema = z.object({
+const runResultSchema = z.object({
   job: z.string(),
   run_id: z.string(),
   dataset: z.string(),
