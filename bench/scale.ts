@@ -10,9 +10,10 @@ import { basename, dirname, join } from 'node:path';
 import { previousSessions } from '../src/calendar/session.ts';
 import { formatTable } from '../src/cli/terminal/text-table.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
-import { describeSealed, readConditionDocument, writeConditionDocument } from '../src/ledger/condition-file.ts';
+import { describeSealed } from '../src/ledger/condition-file.ts';
 import { commitTable } from '../src/ledger/iceberg/commit-table.ts';
 import { conditionKey, dropKey, fileKey, manifestKey, tableDropFilename, tablePrefix } from '../src/ledger/layout.ts';
+import { Ledger } from '../src/ledger/ledger.ts';
 import { formatManifest, type Manifest, signManifest } from '../src/ledger/manifest.ts';
 import { openDirectoryStore } from '../src/store/directory.ts';
 import type { Store } from '../src/store/store.ts';
@@ -160,7 +161,8 @@ async function makeLedger(
     await writeFile(join(store.url, manifestKey(dataset, date)), formatManifest({ date, ...manifest }));
   }
   const entries = manifests.map((manifest) => describeSealed(manifest));
-  await writeConditionDocument(store, dataset, entries, await readConditionDocument(store, dataset));
+  const ledger = new Ledger(store, dataset);
+  await ledger.writeConditions(entries, await ledger.conditions());
 }
 
 /** A table takes only files whose rows have the date of their session. */
@@ -238,7 +240,7 @@ async function measureCommits(store: Store, datasets: readonly string[], sample:
     const entries = before.map((entry) => (entry.date === again.date ? describeSealed(again) : entry));
     await store.put(conditionKey(dataset), { bytes: Buffer.from(JSON.stringify(entries)) });
     const began = performance.now();
-    const { dates, unfit } = await commitTable(store, dataset, Date.now());
+    const { dates, unfit } = await commitTable(new Ledger(store, dataset), Date.now());
     if (dates.length !== 1)
       throw new Error(`the commit to ${dataset} added ${dates.length} dates: ${[...unfit.values()].join()}`);
     costs.push({ ms: performance.now() - began, mb: Number.NaN });

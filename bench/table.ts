@@ -7,12 +7,13 @@ import { join } from 'node:path';
 import { previousSessions } from '../src/calendar/session.ts';
 import { formatTable } from '../src/cli/terminal/text-table.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
-import { describeSealed, readConditionDocument, writeConditionDocument } from '../src/ledger/condition-file.ts';
+import { describeSealed } from '../src/ledger/condition-file.ts';
 import { commitTable } from '../src/ledger/iceberg/commit-table.ts';
 import { keyOf, readTable } from '../src/ledger/iceberg/table-log.ts';
 import { currentSnapshot } from '../src/ledger/iceberg/table-metadata.ts';
 import { readManifestList } from '../src/ledger/iceberg/table-snapshots.ts';
 import { manifestKey, tableVersionKey } from '../src/ledger/layout.ts';
+import { Ledger } from '../src/ledger/ledger.ts';
 import { formatManifest, type Manifest } from '../src/ledger/manifest.ts';
 import { openDirectoryStore } from '../src/store/directory.ts';
 import type { Store } from '../src/store/store.ts';
@@ -75,9 +76,9 @@ async function record(store: Store, dates: readonly string[], sample: Manifest, 
     await store.put(manifestKey(DATASET, date), { bytes: formatManifest(manifest) });
     entries.push(describeSealed(manifest));
   }
-  const before = await readConditionDocument(store, DATASET);
+  const before = await new Ledger(store, DATASET).conditions();
   const all = new Map([...before.entries, ...entries.map((entry) => [entry.date, entry] as const)]);
-  await writeConditionDocument(store, DATASET, [...all.values()], before);
+  await new Ledger(store, DATASET).writeConditions([...all.values()], before);
 }
 
 async function commit(store: Store): Promise<Commit> {
@@ -92,7 +93,7 @@ async function commit(store: Store): Promise<Commit> {
   });
   const began = performance.now();
   const used = process.cpuUsage();
-  await commitTable(counting, DATASET, Date.now());
+  await commitTable(new Ledger(counting, DATASET), Date.now());
   const { user, system } = process.cpuUsage(used);
   return { seconds: (performance.now() - began) / 1000, cpuSeconds: (user + system) / 1_000_000, requests };
 }

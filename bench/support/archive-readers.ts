@@ -14,7 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { openArchive } from '../../src/archive/archive.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../src/core/machine.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
-import { readManifestOf } from '../../src/ledger/restating.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import type { StoreAccess } from '../../src/store/access.ts';
 import type { Store } from '../../src/store/store.ts';
 import { WORKER_COMMAND } from '../../test/support/engine-workers.ts';
@@ -96,7 +96,7 @@ export async function openFlowdropReader(place: ArchivePlace, lastSession: strin
   const others = listChildren();
   const archive = await openArchive({
     ...{ store, access, datasets: [YEAR_DATASET], types: 'typed' as const, lastSession, folder },
-    readManifest: (dataset, date, drops) => readManifestOf(store, dataset, date, drops),
+    readManifest: (dataset, date, drops) => new Ledger(store, dataset).manifestOf(date, drops),
     maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
     signal: new AbortController().signal,
     openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),

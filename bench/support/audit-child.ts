@@ -9,8 +9,7 @@ import { DAY_END, DAY_START, wholeDay } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { draftStaged } from '../../src/export/draft-file.ts';
 import { sealDate } from '../../src/export/seal-date.ts';
-import { fetchFile } from '../../src/ledger/history.ts';
-import { readManifest } from '../../src/ledger/sealed-dates.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { type DayCounts, sumCounts } from '../../src/plan/counts.ts';
 import { planRepair } from '../../src/plan/moved-windows.ts';
 import { listHashedColumns } from '../../src/plan/proof.ts';
@@ -70,10 +69,10 @@ async function seal(): Promise<void> {
 }
 
 async function repair(): Promise<void> {
-  const manifest = await readManifest(store, job.drop.dataset, date);
+  const manifest = await new Ledger(store, job.drop.dataset).manifest(date);
   if (manifest === undefined) throw new Error(`${date} is not sealed`);
   const drop = { path: `${path}.audited`, extraFields: manifest.extra_columns, symbols: [] };
-  await fetchFile(store, manifest, manifest.files[0], drop.path);
+  await new Ledger(store, manifest.dataset).fetchFile(manifest.date, manifest.files[0], drop.path);
   const rows = readSealedRows(job, drop);
   const cells = JSON.parse(await readFile(cellsPath, 'utf8')) as DayCounts; // Written by the step before.
   const [largest] = cells.toSorted((one, other) => other.rows - one.rows);
@@ -102,7 +101,13 @@ async function repair(): Promise<void> {
 async function publish(counts: DayCounts, restate: boolean): Promise<void> {
   note('count');
   const stage = await openStage(engine, job, date, ORIGIN);
-  const deps = { engine, store, source: { url: ORIGIN }, log: createSilentLog(), version: 'bench' };
+  const deps = {
+    engine,
+    ledger: new Ledger(store, job.drop.dataset),
+    source: { url: ORIGIN },
+    log: createSilentLog(),
+    version: 'bench',
+  };
   const { status } = await sealDate(deps, job, stage, {
     file: draftStaged(engine, job, stage, path),
     query: buildPage(job, wholeDay(date), 'open'),

@@ -1,8 +1,9 @@
 /** Ledgers of any size: manifests made from that of one real run, with the row groups and bounds of a large session. */
+
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { type Manifest, signManifest } from '../../src/ledger/manifest.ts';
-import { listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
 import type { Store } from '../../src/store/store.ts';
 import { KEY, runJson, withService } from './product.ts';
 
@@ -19,8 +20,8 @@ export async function sealSample(folder: string, store: Store): Promise<Manifest
     const env = { FLOWDROP_API_URL: url, FLOWDROP_API_KEY: KEY, FLOWDROP_LOG_LEVEL: 'warn' };
     await runJson(folder, ['run', job, '--no-report'], { ...env, FLOWDROP_CLOCK: 'source' });
   });
-  const [date = ''] = await listSealedDates(store, SAMPLE_DATASET);
-  const manifest = await readManifest(store, SAMPLE_DATASET, date);
+  const [date = ''] = await new Ledger(store, SAMPLE_DATASET).dates();
+  const manifest = await new Ledger(store, SAMPLE_DATASET).manifest(date);
   if (manifest === undefined) throw new Error('the sample was not sealed');
   return manifest;
 }

@@ -12,6 +12,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { formatSettings, quoteString } from '../../src/engine/literal.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { assignFieldIds } from '../../src/ledger/field-ids.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { hashSchema, MANIFEST_VERSION } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
 import { listDropColumns, typeColumn } from '../../src/seal/drop-columns.ts';
@@ -46,7 +47,7 @@ async function sealSession(engine: Engine, store: Store, job: SqlJob, date: stri
   const path = join(scratch, `${date}.parquet`);
   await writeRows(engine, date, path, `SELECT ${columns.map(typeColumn).join(', ')} FROM`, sort);
   const names = columns.map(({ name }) => name);
-  const fieldIds = await assignFieldIds(store, YEAR_DATASET, names);
+  const fieldIds = await assignFieldIds(new Ledger(store, YEAR_DATASET), names);
   await writeFooter(path, { columns, fieldIds, sort, keyValues: {} });
   const { metadata } = await openParquet(path);
   const schema = [...describeSchema(metadata)];
@@ -57,7 +58,7 @@ async function sealSession(engine: Engine, store: Store, job: SqlJob, date: stri
     ...{ schema, schema_hash: hashSchema(schema), row_groups: metadata.row_groups.length },
     ...{ row_group_offsets: listRowGroupOffsets(metadata), statistics: describeStatistics(metadata) },
   });
-  await publishDrop(store, { drop: path }, draft);
+  await publishDrop(new Ledger(store, draft.dataset), { drop: path }, draft);
   await rm(path);
 }
 

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { listSessions } from '../../src/calendar/session.ts';
 import { addDays } from '../../src/calendar/wall-clock.ts';
-import { listSealed } from '../../src/ledger/sealed-dates.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { say } from './bench.ts';
 
@@ -51,7 +51,7 @@ export async function makeYear({ sessions, rows }: YearSize, place = tmpdir()): 
   await mkdir(folder, { recursive: true });
   const store = await openDirectoryStore(folder);
   try {
-    const sealed = new Set((await listSealed(store, YEAR_DATASET)).map(({ date }) => date));
+    const sealed = new Set((await new Ledger(store, YEAR_DATASET).list()).map(({ date }) => date));
     const missing = dates.filter((date) => !sealed.has(date));
     if (missing.length > 0) say(`archive: making ${missing.length} sessions of ${rows} rows in ${folder} ...`);
     const processes = Math.min(availableParallelism(), missing.length);
@@ -60,7 +60,7 @@ export async function makeYear({ sessions, rows }: YearSize, place = tmpdir()): 
         makePart({ folder, rows, dates: missing.filter((_date, index) => index % processes === turn) }),
       ),
     );
-    const drops = (await listSealed(store, YEAR_DATASET)).flatMap((found) => [...found.drops.values()]);
+    const drops = (await new Ledger(store, YEAR_DATASET).list()).flatMap((found) => [...found.drops.values()]);
     return { sessions, rows, folder, dates, sizeBytes: drops.reduce((sum, size) => sum + size, 0) };
   } finally {
     await store.close();

@@ -6,9 +6,8 @@
 import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
 import { EVENT_TYPES } from '../job/job.ts';
-import { historyKey } from '../ledger/layout.ts';
+import { dropKeyOf, historyKey } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { dropKeyOf } from '../ledger/sealed-dates.ts';
 
 /** The job's choice are the first four; a report's summary goes to the address that the report names. */
 export const CLOUD_EVENT_TYPES = [...EVENT_TYPES, 'report.posted'] as const;

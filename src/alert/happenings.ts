@@ -8,10 +8,9 @@ import { isFault } from '../core/errors.ts';
 import { openReceiptLog } from '../deliver/receipt-log.ts';
 import type { Job, JobReport } from '../job/job.ts';
 import { identifyReport } from '../job/job-report.ts';
-import { readConditionDocument } from '../ledger/condition-file.ts';
 import { historyKey, MANIFEST_FILENAME } from '../ledger/layout.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import { type Manifest, readSigned } from '../ledger/manifest.ts';
-import { readManifest } from '../ledger/sealed-dates.ts';
 import { formatRecipientKey } from '../mail/receipt.ts';
 import type { Condition } from '../plan/conditions.ts';
 import { readStoreId } from '../store/identity.ts';
@@ -54,7 +53,7 @@ export async function listHappenings(
   const origin = { storeId: id, storeUrl: store.url, job: job.name, dataset };
   const nowMs = clock.now();
   const conditions = known ?? Object.fromEntries((await readKnownConditions(context, job, nowMs)).conditions);
-  const { entries } = await readConditionDocument(store, dataset);
+  const { entries } = await new Ledger(store, dataset).conditions();
   const sealed = [...entries.values()].flatMap(({ date, revision }) => (revision === null ? [] : [{ date, revision }]));
   const lost = Object.keys(conditions).filter((date) => conditions[date] === 'expired');
   const at = new Date(nowMs).toISOString();
@@ -83,7 +82,7 @@ async function buildDropEvents(
   { date, revision, noted }: { readonly date: string; readonly revision: number; readonly noted: number },
 ): Promise<readonly CloudEvent[]> {
   const events: CloudEvent[] = [];
-  const newest = await readManifest(store, origin.dataset, date);
+  const newest = await new Ledger(store, origin.dataset).manifest(date);
   for (let one = noted + 1; one <= revision; one += 1) {
     const isReplaced = newest?.revision !== one;
     const manifest = isReplaced ? await readKept(store, origin.dataset, date, one) : newest;
@@ -176,7 +175,7 @@ async function readManifestOf(
   date: string,
   revision: number,
 ): Promise<Manifest | undefined> {
-  const newest = await readManifest(store, dataset, date);
+  const newest = await new Ledger(store, dataset).manifest(date);
   return newest?.revision === revision ? newest : await readKept(store, dataset, date, revision);
 }
 

@@ -7,10 +7,8 @@ import type { CalendarOverride } from '../calendar/session.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
-import { readAcceptedGaps } from '../ledger/acceptance.ts';
-import { type ConditionDocument, readConditionDocument } from '../ledger/condition-file.ts';
-import { listSealedDates } from '../ledger/sealed-dates.ts';
-import { readManifestIfValid } from '../ledger/update-conditions.ts';
+import type { ConditionDocument } from '../ledger/condition-file.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import { type Condition, deriveConditions, isSealed, type SealedCondition } from '../plan/conditions.ts';
 import { lookbackOf } from '../plan/lookback.ts';
 import type { Store } from '../store/store.ts';
@@ -38,7 +36,7 @@ export async function readKnownConditions(deps: DerivedDeps, job: Job, nowMs: nu
   if (!store) return { ...NONE, unread: undefined };
   try {
     const conditions = await deriveFromStore({ ...deps, store }, job, nowMs);
-    const accepted = await readAcceptedGaps(store, job.drop.dataset, conditions);
+    const accepted = await new Ledger(store, job.drop.dataset).acceptedGaps(conditions);
     return { conditions, accepted: new Set(accepted.keys()), unread: undefined };
   } catch (error) {
     const reason = describeError(error);
@@ -53,7 +51,8 @@ async function deriveFromStore(
   job: Job,
   nowMs: number,
 ): Promise<ReadonlyMap<string, Condition>> {
-  const document = await readConditionDocument(store, job.drop.dataset);
+  const ledger = new Ledger(store, job.drop.dataset);
+  const document = await ledger.conditions();
   if (document.fault !== undefined) {
     throw new Fault('CONDITION_INVALID', `condition.json is invalid: ${document.fault}`);
   }
@@ -67,7 +66,7 @@ async function deriveFromStore(
   const conditions = derive(sealed);
   if ([...conditions.values()].every(isSealed)) return conditions;
   // A run that was killed after sealing a date did not record it.
-  return derive(await addUnwritten({ store, log }, job, sealed));
+  return derive(await addUnwritten(ledger, log, sealed));
 }
 
 function listSealed({ entries }: ConditionDocument): ReadonlyMap<string, SealedCondition> {
@@ -79,13 +78,17 @@ function listSealed({ entries }: ConditionDocument): ReadonlyMap<string, SealedC
 }
 
 async function addUnwritten(
-  deps: { readonly store: Store; readonly log: Log },
-  job: Job,
+  ledger: Ledger,
+  log: Log,
   known: ReadonlyMap<string, SealedCondition>,
 ): Promise<ReadonlyMap<string, SealedCondition>> {
   const sealed = new Map(known);
-  for (const date of await listSealedDates(deps.store, job.drop.dataset)) {
-    if (!sealed.has(date)) sealed.set(date, (await readManifestIfValid(deps, job, date))?.condition ?? 'degraded');
+  for (const date of await ledger.dates()) {
+    if (sealed.has(date)) continue;
+    const manifest = await ledger.validManifest(date, ({ message: reason }) => {
+      log.error({ event: 'manifest-invalid', date, reason }, `${date}: ${reason}`);
+    });
+    sealed.set(date, manifest?.condition ?? 'degraded');
   }
   return sealed;
 }

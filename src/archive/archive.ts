@@ -16,7 +16,7 @@ import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { listTokens } from '../guard/canonical-text.ts';
 import { type Guard, openGuard } from '../guard/guard.ts';
 import { openParser } from '../guard/parser.ts';
-import { readConditionDocument } from '../ledger/condition-file.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import type { StoreAccess } from '../store/access.ts';
 import type { Store } from '../store/store.ts';
 import type { AnswerTypes } from './archive-column.ts';
@@ -242,7 +242,7 @@ export class Archive {
     return await Promise.all(
       describeCoverage(shown, { lastSession, calendar, isNamed: listNamed(admitted) }).map(async (one) => {
         if (one.missing.length === 0) return one;
-        const { entries } = await readConditionDocument(this.#options.store, one.dataset);
+        const { entries } = await new Ledger(this.#options.store, one.dataset).conditions();
         return { ...one, missing: one.missing.filter((date) => entries.get(date)?.condition !== 'empty') };
       }),
     );

@@ -4,13 +4,12 @@
  * the manifest, the statement is refused with that date before anything is computed.
  */
 import { Fault } from '../core/errors.ts';
-
+import type { SealedDate } from '../ledger/ledger.ts';
 import type { Manifest, ManifestFile } from '../ledger/manifest.ts';
-import type { SealedDate } from '../ledger/sealed-dates.ts';
 import type { Store } from '../store/store.ts';
 
 /**
- * Reads the manifest of a sealed date, given the sizes of its files with rows; see `ledger/restating.ts`.
+ * Reads the manifest of a sealed date, given the sizes of its files with rows; see `Ledger.manifestOf`.
  * @throws Fault `MANIFEST_INVALID`
  */
 export type ReadManifest = (

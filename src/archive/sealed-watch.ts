@@ -4,8 +4,8 @@
  * So whatever was read meanwhile is one sealed revision of it. It takes no lock: writers never wait for readers.
  */
 import { type Clock, elapsedMs } from '../core/clock.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { listSealed } from '../ledger/sealed-dates.ts';
 import type { Store } from '../store/store.ts';
 import { DatasetDrops, type ReadManifest } from './drops.ts';
 
@@ -55,7 +55,7 @@ export class SealedWatch {
       const now = await this.list();
       return dates.every((date) => now.versionOf(date) === set.versionOf(date));
     }
-    const looks = await Promise.all(dates.map((date) => listSealed(store, dataset, date)));
+    const looks = await Promise.all(dates.map((date) => new Ledger(store, dataset).list(date)));
     const isUnchanged = dates.every((date, k) => looks[k]?.[0]?.version === set.versionOf(date));
     // What the other callers read is old too.
     if (!isUnchanged) this.#last = undefined;
@@ -88,7 +88,7 @@ export class SealedWatch {
 
   async #read(): Promise<SealedSet> {
     const { store, dataset } = this.#parts;
-    const sealed = await listSealed(store, dataset);
+    const sealed = await new Ledger(store, dataset).list();
     const versions = new Map(sealed.map(({ date, version }) => [date, version]));
     for (const date of this.#manifests.keys()) if (!versions.has(date)) this.#manifests.delete(date);
     const read: ReadManifest = async (_dataset, date, drops) =>

@@ -13,12 +13,10 @@ import { Fault } from '../core/errors.ts';
 import { formatBytes, formatCount } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
-import { type ConditionEntry, readConditionDocument } from '../ledger/condition-file.ts';
-import { fetchFile } from '../ledger/history.ts';
+import type { ConditionEntry } from '../ledger/condition-file.ts';
 import { fileKey, historyKey, MANIFEST_FILENAME } from '../ledger/layout.ts';
-import { describeLost, readLost } from '../ledger/lost-revision.ts';
+import { describeLost, Ledger } from '../ledger/ledger.ts';
 import { type Manifest, readSigned } from '../ledger/manifest.ts';
-import { readManifest } from '../ledger/sealed-dates.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
 import type { Store } from '../store/store.ts';
 import type { ActionResult, CommandCall } from './command.ts';
@@ -53,7 +51,7 @@ export async function drop(
   await assertDirectory(cli.cwd, job.drop.to, 'Run the job first, or check `drop.to` in the job file.');
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
   try {
-    const manifest = await readManifest(store, job.drop.dataset, date);
+    const manifest = await new Ledger(store, job.drop.dataset).manifest(date);
     if (options.file) {
       await sendFile(cli, store, manifest, date);
       return undefined;
@@ -80,7 +78,7 @@ async function sendFile(
   const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
   try {
     const path = join(folder, 'drop');
-    if (!(await fetchFile(store, manifest, manifest.files[0], path, signal))) {
+    if (!(await new Ledger(store, manifest.dataset).fetchFile(manifest.date, manifest.files[0], path, signal))) {
       throw new Fault('DROP_DAMAGED', `the file of ${date} is missing, or differs from its manifest`, {
         hint: `flowdrop verify JOB --date ${date}`,
       });
@@ -95,7 +93,7 @@ async function sendFile(
 
 async function describeDrop(store: Store, job: Job, date: string, manifest: Manifest | undefined) {
   const { dataset } = job.drop;
-  const entry = (await readConditionDocument(store, dataset)).entries.get(date);
+  const entry = (await new Ledger(store, dataset).conditions()).entries.get(date);
   return {
     job: job.name,
     dataset,
@@ -143,7 +141,7 @@ async function listRevisions(store: Store, sealed: Manifest): Promise<readonly R
   for (let revision = sealed.revision - 1; revision >= oldest; revision -= 1) {
     const key = historyKey(dataset, date, revision, MANIFEST_FILENAME);
     const bytes = await store.get(key);
-    const lost = await readLost(store, dataset, date, revision);
+    const lost = await new Ledger(store, dataset).lost(date, revision);
     const words = lost ? describeLost(revision, lost) : bytes ? null : `revision ${revision} was not kept`;
     const read = bytes && readSigned(bytes, key, { dataset, date, revision });
     const manifest = read?.findings.length === 0 ? read.manifest : undefined;

@@ -5,8 +5,7 @@
 import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
-import { writeAcceptedGap } from '../ledger/acceptance.ts';
-import { readConditionDocument, writeConditionDocument } from '../ledger/condition-file.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import { readStatus } from '../run/job-status.ts';
 import { type AcceptedGap, describeAccepted, isAcceptable } from '../state/accepted-gap.ts';
 import type { DateStatus } from '../state/status-document.ts';
@@ -95,15 +94,13 @@ function checkGap(
 
 /** The record first: `condition.json` repeats it at once, and every run does so again. */
 async function acceptGap({ openers }: GapCli, job: Job, date: string, accepted: AcceptedGap): Promise<void> {
-  const { dataset } = job.drop;
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3, use: 'run' });
+  const ledger = new Ledger(store, job.drop.dataset);
   try {
-    await writeAcceptedGap(store, dataset, date, accepted);
-    const document = await readConditionDocument(store, dataset);
+    await ledger.acceptGap(date, accepted);
+    const document = await ledger.conditions();
     const entries = [...document.entries.values()];
-    await writeConditionDocument(
-      store,
-      dataset,
+    await ledger.writeConditions(
       entries.map((entry) => (entry.date === date ? { ...entry, accepted } : entry)),
       document,
     );

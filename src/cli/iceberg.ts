@@ -8,6 +8,7 @@ import type { Job, JobCatalog } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { rebuildTable } from '../ledger/iceberg/rebuild-table.ts';
 import { locateTable } from '../ledger/iceberg/table-log.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import type { Store } from '../store/store.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext } from './context.ts';
@@ -33,7 +34,7 @@ export async function iceberg(
   const { dataset } = job.drop;
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3, use: 'run' });
   try {
-    const { version, snapshots, left, removed } = await rebuildTable(store, dataset, openers.clock.now());
+    const { version, snapshots, left, removed } = await rebuildTable(new Ledger(store, dataset), openers.clock.now());
     const catalog = job.drop.catalog === null ? null : await updateCatalogOf(cli, store, job.drop, job.drop.catalog);
     if (globals.json) {
       const found = { dataset, version, snapshots, left: Object.fromEntries(left), removed, catalog };

@@ -2,6 +2,7 @@
  * `flowdrop plan [JOB]`: which dates, how many rows, requests and seconds, and what expires before its turn. Without a
  * job: all jobs of the folder, one after the other if they share a budget. Changes nothing.
  */
+
 import type { DateRange } from '../calendar/date-range.ts';
 import { EXIT_CODES, isFault } from '../core/errors.ts';
 import { type BackfillMode, selectDates } from '../export/date-selection.ts';
@@ -11,6 +12,7 @@ import { readSelectionFacts } from '../export/selection-facts.ts';
 import { countSpans } from '../export/trades/scan.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import { priceDates } from '../plan/price.ts';
 import { openJobSource } from '../run/open-source.ts';
 import { JobState } from '../state/job-state.ts';
@@ -96,7 +98,10 @@ async function planJob(
   const { source } = opened;
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
   try {
-    const facts = await readSelectionFacts(store, job, new JobState(openers.stateDir, job.name));
+    const facts = await readSelectionFacts(
+      new Ledger(store, job.drop.dataset),
+      new JobState(openers.stateDir, job.name),
+    );
     const calendar = await openers.readCalendar();
     const planned = await planDates(
       opened,

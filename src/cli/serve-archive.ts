@@ -8,7 +8,7 @@ import { LIVE_SETTINGS, openLiveArchive } from '../archive/live-archive.ts';
 import { systemClock } from '../core/clock.ts';
 import { makeFolder } from '../core/folder.ts';
 import { openParser } from '../guard/parser.ts';
-import { readManifestOf } from '../ledger/restating.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import { type Backend, MAX_WAITING } from '../service/backend.ts';
 import { MAX_RESULT_BYTES } from '../service/historical/query-runner.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service/service-folder.ts';
@@ -52,7 +52,7 @@ export async function openArchiveBackend(
     const archive = await openLiveArchive({
       store,
       dataset: name,
-      readManifest: (dataset, date, drops) => readManifestOf(store, dataset, date, drops),
+      readManifest: (dataset, date, drops) => new Ledger(store, dataset).manifestOf(date, drops),
       readAccess: () => archiveOpeners.readAccess(to),
       folder,
       clock: systemClock,

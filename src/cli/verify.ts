@@ -11,7 +11,7 @@ import { compareWithSource } from '../export/recount-date.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { auditTable } from '../ledger/iceberg/audit-table.ts';
-import { listSealedDates } from '../ledger/sealed-dates.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import { openJobSource } from '../run/open-source.ts';
 import type { AuditedDate, Repairs } from '../run/repair.ts';
 import { recordRun } from '../run/run-recorder.ts';
@@ -109,7 +109,7 @@ async function withAudit<Result>(
   const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
   const engine = await openers.openEngine({ signal });
   try {
-    return await action({ store, engine, folder, signal });
+    return await action({ ledger: new Ledger(store, job.drop.dataset), engine, folder, signal });
   } finally {
     await engine.close();
     await rm(folder, { recursive: true, force: true });
@@ -136,12 +136,12 @@ interface Audited {
 }
 
 async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promise<Audited> {
-  const { dataset } = job.drop;
-  const dates = only === undefined ? await listSealedDates(deps.store, dataset) : [only];
+  const { ledger } = deps;
+  const dates = only === undefined ? await ledger.dates() : [only];
   const results: VerifyResult[] = [];
   const audited = new Map<string, AuditedDate>();
   for (const date of dates) {
-    const { manifest, rows, findings, isDamaged, restating } = await auditDrop(deps, dataset, date);
+    const { manifest, rows, findings, isDamaged, restating } = await auditDrop(deps, date);
     const history = manifest && (await auditHistory(deps, manifest));
     audited.set(date, { manifest, isDamaged, unrecorded: history?.unrecorded ?? new Map() });
     const degraded = manifest?.condition === 'degraded' ? (manifest.degraded_reason ?? 'incomplete') : null;
@@ -150,11 +150,11 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
   }
   if (only !== undefined) return { results, dates: audited, wrongConditions: false };
   const manifests = new Map([...audited].map(([date, { manifest }]) => [date, manifest]));
-  const conditions = await auditConditions(deps.store, dataset, manifests);
-  const foreign = await findForeignKeys(deps.store, dataset, dates);
-  const table = job.drop.table === null ? undefined : await auditTable(deps.store, dataset, manifests);
+  const conditions = await auditConditions(ledger, manifests);
+  const foreign = await findForeignKeys(ledger, dates);
+  const table = job.drop.table === null ? undefined : await auditTable(ledger, manifests);
   const behind = (table?.behind ?? []).map((what) => `${what}; the next run commits it`);
-  const leftovers = [...(await listLeftovers(deps.store, dataset)), ...behind];
+  const leftovers = [...(await listLeftovers(ledger)), ...behind];
   const rows = results.reduce((sum, result) => sum + result.rows, 0);
   const findings = [...foreign, ...conditions, ...(table?.findings ?? [])];
   const steps = [

@@ -5,9 +5,8 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Job, JobReport } from '../job/job.ts';
-import { readConditionDocument } from '../ledger/condition-file.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { listSealedDates, readManifest, readValidManifest } from '../ledger/sealed-dates.ts';
 import type { DigestPart } from '../report/digest.ts';
 import { buildFlowReport } from '../report/flow-report.ts';
 import type { FlowReport } from '../report/model.ts';
@@ -80,7 +79,7 @@ export async function fetchParts(
   const parts: PartFiles[] = [];
   for (const dataset of datasets) {
     const isOwn = dataset === job.drop.dataset;
-    const sealed = isOwn ? manifest : await readManifest(context.store, dataset, date);
+    const sealed = isOwn ? manifest : await new Ledger(context.store, dataset).manifest(date);
     if (sealed === undefined) {
       parts.push({ title: dataset, pending: date });
       continue;
@@ -88,7 +87,7 @@ export async function fetchParts(
     const path = isOwn ? context.state.drop(date) : localPath(context, dataset, date);
     await fetchDrop(context, sealed, path);
     const before = await fetchSummaries(context, dataset, date);
-    const { entries } = await readConditionDocument(context.store, dataset);
+    const { entries } = await new Ledger(context.store, dataset).conditions();
     const known = [...entries.values()].filter((other) => other.date < date && other.condition !== 'empty');
     const beside = { marketStructure: structures, chain, keepsExpiring };
     parts.push({ title: dataset, manifest: sealed, path, before, known: known.map((other) => other.date), ...beside });
@@ -108,8 +107,8 @@ export async function isWaiting(
 ): Promise<boolean> {
   if (report.template !== 'digest') return false;
   for (const dataset of report.datasets) {
-    if (dataset === job.drop.dataset || (await readManifest(store, dataset, date)) !== undefined) continue;
-    const { entries } = await readConditionDocument(store, dataset);
+    if (dataset === job.drop.dataset || (await new Ledger(store, dataset).manifest(date)) !== undefined) continue;
+    const { entries } = await new Ledger(store, dataset).conditions();
     const condition = entries.get(date)?.condition;
     if (condition !== 'missing' && condition !== 'empty' && condition !== 'expired') return true;
   }
@@ -162,7 +161,7 @@ async function fetchBeside(
 ): Promise<BesideFile | null> {
   if (wanted === null) return null;
   const { dataset, isNamed } = wanted;
-  const manifest = await readManifest(context.store, dataset, date);
+  const manifest = await new Ledger(context.store, dataset).manifest(date);
   // A dataset that only has the default name may be anything.
   const isFit = isNamed || CHAIN_COLUMNS.every((name) => manifest?.schema.some((column) => column.name === name));
   if (manifest !== undefined && isFit) {
@@ -180,7 +179,7 @@ async function fetchBeside(
 
 /** Leaves out an earlier day that cannot be read; the report itself does not depend on earlier days. */
 async function fetchSummaries(context: DeliverContext, dataset: string, date: string): Promise<readonly PastSession[]> {
-  const sealed = await listSealedDates(context.store, dataset);
+  const sealed = await new Ledger(context.store, dataset).dates();
   const earlier = sealed.filter((other) => other < date).slice(-MEAN_SESSIONS);
   const found: PastSession[] = [];
   for (const other of earlier.reverse()) {
@@ -200,7 +199,7 @@ async function fetchSummary(
     context.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
     return undefined;
   };
-  const manifest = await readValidManifest(context.store, dataset, date, ({ message }) => leaveOut(message));
+  const manifest = await new Ledger(context.store, dataset).validManifest(date, ({ message }) => leaveOut(message));
   const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
   // Drops with their own columns have none.
   if (manifest === undefined || file === undefined) return undefined;

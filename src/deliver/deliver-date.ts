@@ -9,7 +9,6 @@ import { hostname } from 'node:os';
 import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import type { Job, JobReport, ReportRecipient } from '../job/job.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { readManifest } from '../ledger/sealed-dates.ts';
 import { assertAllowedRecipients } from '../mail/domains.ts';
 import {
   claimRecipients,
@@ -28,7 +27,7 @@ import { listRecipients } from './due-dates.ts';
 import { findReasonToSkip, listUncomputable } from './mail-condition.ts';
 import { type MailedReport, prepareMails, type Reader } from './mailed-report.ts';
 import { isTakenOver, takeTurn } from './mailing-lease.ts';
-import { type Ledger, noteAll, sendAll } from './mails.ts';
+import { type MailTurn, noteAll, sendAll } from './mails.ts';
 import { openReceiptLog } from './receipt-log.ts';
 
 interface DateTask {
@@ -88,30 +87,30 @@ export async function deliverDate(context: DeliverContext, task: DateTask): Prom
 }
 
 async function mailDate(
-  ledger: Ledger,
+  mailing: MailTurn,
   { job, report, id, manifest, late, only }: DateTask,
   readers: readonly ReportRecipient[],
   delivery: Delivery,
 ): Promise<Delivery> {
-  const { context } = ledger;
+  const { context } = mailing;
   const content = openContent(context, job, report, manifest);
   const models = listReports(await content.parts(readers[0]?.symbols ?? report.symbols));
   if (models.length === 0) return { ...delivery, pending: true };
   const mailed: MailedReport = { job, report, id, content, late };
   const chosen =
     only === undefined
-      ? await chooseReaders(ledger, mailed, readers, models)
+      ? await chooseReaders(mailing, mailed, readers, models)
       : wholeReport(readers, findReasonToSkip(report, models));
   const { skipped } = chosen;
   if (chosen.readers.length === 0) return { ...delivery, skipped };
   const { outgoing, subject } = await prepareMails(context, mailed, chosen.readers);
-  const { recipients, isTakenOver } = await sendAll(ledger, outgoing);
+  const { recipients, isTakenOver } = await sendAll(mailing, outgoing);
   return { ...delivery, skipped, subject, recipients, leftToOther: isTakenOver };
 }
 
 /** Whether this process fell behind: it slept since it read the manifest, and another one mailed a later revision. */
-async function isReplaced({ store }: DeliverContext, { dataset, date, revision }: Manifest): Promise<boolean> {
-  return (await readManifest(store, dataset, date))?.revision !== revision;
+async function isReplaced({ ledger }: DeliverContext, { date, revision }: Manifest): Promise<boolean> {
+  return (await ledger.manifest(date))?.revision !== revision;
 }
 
 /** The recipient with this address. An unknown address gets the job's watchlist and the first recipient's time zone. */
@@ -153,7 +152,7 @@ function wholeReport(recipients: readonly ReportRecipient[], reason: string | un
  * day is worth a mail. Those left out are recorded, and not considered again.
  */
 async function chooseReaders(
-  ledger: Ledger,
+  mailing: MailTurn,
   mailed: MailedReport,
   recipients: readonly ReportRecipient[],
   models: ReturnType<typeof listReports>,
@@ -167,15 +166,15 @@ async function chooseReaders(
   if (numbers.length > 0 && reason === undefined) {
     const { date } = mailed.content.manifest;
     const list = numbers.join(', ');
-    ledger.context.log.warn(
+    mailing.context.log.warn(
       { event: 'condition-uncomputable', date, numbers },
       `${date}: mailed although only_when asks for ${list}, which cannot be computed`,
     );
   }
-  const changesSince = createComparison(ledger, mailed, models);
+  const changesSince = createComparison(mailing, mailed, models);
   for (const recipient of recipients) {
     const { address } = recipient;
-    const from = findMailedBefore(ledger.turn.receipt, address);
+    const from = findMailedBefore(mailing.turn.receipt, address);
     if (from === undefined) {
       if (reason === undefined) readers.push({ recipient, correction: null });
       else skip(address, reason);
@@ -188,7 +187,7 @@ async function chooseReaders(
   }
   for (const [why, addresses] of leftOut) {
     await noteAll(
-      ledger,
+      mailing,
       addresses.map((to) => ({ to, messageId: '' })),
       'skipped',
       why,
@@ -199,7 +198,7 @@ async function chooseReaders(
 
 /** Returns the changes since an earlier revision; reads each revision once. */
 function createComparison(
-  ledger: Ledger,
+  mailing: MailTurn,
   { job, id, report, content }: MailedReport,
   models: ReturnType<typeof listReports>,
 ) {
@@ -207,7 +206,7 @@ function createComparison(
   return async (revision: number): Promise<ReturnType<typeof compareReports>> => {
     if (!known.has(revision)) {
       const place = { job: job.name, date: content.manifest.date, report: id, revision };
-      const before = await readArchivedReports(ledger.context, place);
+      const before = await readArchivedReports(mailing.context, place);
       known.set(revision, compareReports(before, models, report.correctionThreshold));
     }
     return known.get(revision);

@@ -6,7 +6,6 @@ import { rm } from 'node:fs/promises';
 import { assertNotAborted, isFault } from '../core/errors.ts';
 import type { Job, JobReport } from '../job/job.ts';
 import { identifyReport } from '../job/job-report.ts';
-import { readManifest } from '../ledger/sealed-dates.ts';
 import { assertAllowedRecipients } from '../mail/domains.ts';
 import { buildEml } from '../mail/eml.ts';
 import { parseAddress } from '../mail/message.ts';
@@ -95,7 +94,7 @@ async function deliverReport(
   }));
   for (const day of due) {
     const delivery = await tryDate(context, day, report, async () => {
-      const manifest = await readManifest(context.store, job.drop.dataset, day.date);
+      const manifest = await context.ledger.manifest(day.date);
       // It was sealed when the dates were listed; manifests are never removed.
       return manifest && (await deliverDate(context, { ...task, ...day, manifest }));
     });

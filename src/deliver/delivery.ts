@@ -3,6 +3,7 @@ import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Mailer } from '../mail/mailer.ts';
 import type { JobState } from '../state/job-state.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
@@ -53,6 +54,8 @@ export interface DeliverOptions {
 export interface DeliverContext {
   readonly engine: Engine;
   readonly store: Store;
+  /** Of the job's own dataset. */
+  readonly ledger: Ledger;
   readonly mailer: Mailer;
   readonly mailFrom: string;
   readonly clock: Clock;

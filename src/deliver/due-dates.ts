@@ -8,10 +8,8 @@ import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { isFault } from '../core/errors.ts';
 import type { Job, JobReport } from '../job/job.ts';
-import { readConditionDocument } from '../ledger/condition-file.ts';
 import { parseReceiptDate, reportsPrefix } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { listSealedDates } from '../ledger/sealed-dates.ts';
 import { isKnownRecipient, type Receipt } from '../mail/receipt.ts';
 import type { DeliverContext } from './delivery.ts';
 import { findDrop } from './local-drop.ts';
@@ -74,9 +72,9 @@ interface Sessions {
   readonly pending: readonly string[];
 }
 
-async function readSessions(context: DeliverContext, job: Job): Promise<Sessions> {
-  const sealed = await listSealedDates(context.store, job.drop.dataset);
-  const { entries } = await readConditionDocument(context.store, job.drop.dataset);
+async function readSessions(context: DeliverContext, _job: Job): Promise<Sessions> {
+  const sealed = await context.ledger.dates();
+  const { entries } = await context.ledger.conditions();
   const pending = [...entries.values()].filter(({ condition }) => condition === 'pending').map(({ date }) => date);
   return { sealed, pending: pending.filter((date) => !sealed.includes(date)) };
 }

@@ -7,22 +7,21 @@ import { hashFile } from '../core/file-hash.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Job } from '../job/job.ts';
 import { listDoubts } from '../ledger/doubts.ts';
-import { fetchFile } from '../ledger/history.ts';
+import { dropKeyOf } from '../ledger/layout.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import type { Manifest, ManifestFile } from '../ledger/manifest.ts';
-import { readSuccessor } from '../ledger/restating.ts';
-import { dropKeyOf, listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
 import type { SealedDrop } from '../report/model.ts';
 import type { DeliverContext } from './delivery.ts';
 
 /** The manifest to report on. Without a date: the newest sealed one, or `undefined` if nothing is sealed yet. */
 export async function findDrop(
-  context: Pick<DeliverContext, 'store'>,
+  { ledger }: Pick<DeliverContext, 'ledger'>,
   job: Job,
   date: string | undefined,
 ): Promise<Manifest | undefined> {
-  const wanted = date ?? (await listSealedDates(context.store, job.drop.dataset)).at(-1);
+  const wanted = date ?? (await ledger.dates()).at(-1);
   if (wanted === undefined) return undefined;
-  const manifest = await readManifest(context.store, job.drop.dataset, wanted);
+  const manifest = await ledger.manifest(wanted);
   if (manifest) return manifest;
   throw new Fault(
     'REPORT_PENDING',
@@ -43,7 +42,7 @@ export async function fetchDrop(
   const kept = await hashFile(path).catch(() => undefined);
   if (kept !== undefined && file.hash === `sha256:${kept}`) return;
   if (await fetchSealed(context, manifest, file, path)) return;
-  const next = await readSuccessor(context.store, manifest);
+  const next = await new Ledger(context.store, manifest.dataset).successor(manifest);
   if (next) {
     throw new Fault('DROP_RESTATING', `${manifest.date} is being replaced by revision ${next.revision}`, {
       hint: `Try again in a minute. If nothing changes, the run that began it has died: \`flowdrop run ${manifest.job_id}\` finishes it.`,
@@ -62,7 +61,7 @@ export async function fetchSealed(
   path: string,
 ): Promise<boolean> {
   await makeFolder(dirname(path));
-  return await fetchFile(store, manifest, file, path, signal);
+  return await new Ledger(store, manifest.dataset).fetchFile(manifest.date, file, path, signal);
 }
 
 export function describeDrop(storeUrl: string, manifest: Manifest, path: string): SealedDrop {

@@ -5,7 +5,7 @@
 
 import { reportPath } from '../core/report-page.ts';
 import type { Job, JobReport, ReportRecipient } from '../job/job.ts';
-import { dropKeyOf } from '../ledger/sealed-dates.ts';
+import { dropKeyOf } from '../ledger/layout.ts';
 import { domainOf } from '../mail/domains.ts';
 import { buildEml } from '../mail/eml.ts';
 import type { MailAttachment, MailMessage } from '../mail/mailer.ts';

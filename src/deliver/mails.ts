@@ -10,7 +10,7 @@ import type { DeliverContext, DeliveredRecipient } from './delivery.ts';
 import { isTakenOver, type MailingLease } from './mailing-lease.ts';
 
 /** The context, and the turn in which it mails; the turn has the receipt, which is written entry by entry. */
-export interface Ledger {
+export interface MailTurn {
   readonly context: DeliverContext;
   readonly turn: MailingLease;
 }
@@ -47,19 +47,19 @@ export interface Sent {
  * @param random in [0, 1), for the jitter @throws StoreFault, Fault `INTERRUPTED`
  */
 export async function sendAll(
-  ledger: Ledger,
+  mailing: MailTurn,
   outgoing: readonly Outgoing[],
   random: () => number = Math.random,
 ): Promise<Sent> {
   const results = new Map<string, DeliveredRecipient>();
-  const { log } = ledger.context;
+  const { log } = mailing.context;
   try {
-    await sendRounds(ledger, outgoing, results, random);
+    await sendRounds(mailing, outgoing, results, random);
     const untried = { outcome: 'failed', detail: 'was not tried' } as const;
     return { recipients: outgoing.map(({ to }) => results.get(to) ?? { to, ...untried }), isTakenOver: false };
   } catch (error) {
     if (!isTakenOver(error)) throw error;
-    const { date } = ledger.turn.receipt;
+    const { date } = mailing.turn.receipt;
     log.warn({ event: 'mail-taken-over', date }, `${date}: another worker has taken over, and mails the rest`);
     const settled = outgoing.flatMap(({ to }) => results.get(to) ?? []).filter(({ outcome }) => outcome !== 'failed');
     return { recipients: settled, isTakenOver: true };
@@ -67,14 +67,14 @@ export async function sendAll(
 }
 
 async function sendRounds(
-  ledger: Ledger,
+  mailing: MailTurn,
   outgoing: readonly Outgoing[],
   results: Map<string, DeliveredRecipient>,
   random: () => number,
 ): Promise<void> {
-  const { clock, signal, mailer } = ledger.context;
+  const { clock, signal, mailer } = mailing.context;
   let patienceMs = mailer.patienceMs ?? DEFAULT_PATIENCE_MS;
-  let left = await sendRound(ledger, outgoing, results);
+  let left = await sendRound(mailing, outgoing, results);
   for (let retry = 1; left.length > 0; retry += 1) {
     const waitMs = backoffMs(retry, random);
     patienceMs -= waitMs;
@@ -83,15 +83,15 @@ async function sendRounds(
       assertNotAborted(signal);
       throw cause;
     });
-    left = await sendRound(ledger, left, results);
+    left = await sendRound(mailing, left, results);
   }
   for (const { to, messageId } of outgoing) {
     const result = results.get(to);
     // To other workers, an undelivered message must not look as if it were still being sent.
     if (!left.some((other) => other.to === to)) continue;
     const detail = result?.detail ?? '';
-    await note(ledger, to, 'failed', messageId, detail);
-    ledger.context.log.error(
+    await note(mailing, to, 'failed', messageId, detail);
+    mailing.context.log.error(
       { event: 'mail-failed', fate: 'unreachable', to, reason: detail },
       `mail to ${to} failed: ${detail}`,
     );
@@ -105,15 +105,15 @@ export function backoffMs(retry: number, random: () => number): number {
 
 /** @returns the messages that the next round retries */
 async function sendRound(
-  ledger: Ledger,
+  mailing: MailTurn,
   outgoing: readonly Outgoing[],
   results: Map<string, DeliveredRecipient>,
 ): Promise<readonly Outgoing[]> {
   const again: Outgoing[] = [];
   let silences = 0;
   for (const [index, next] of outgoing.entries()) {
-    assertNotAborted(ledger.context.signal);
-    const attempt = await sendOne(ledger, next, results);
+    assertNotAborted(mailing.context.signal);
+    const attempt = await sendOne(mailing, next, results);
     const { fate } = attempt;
     silences = fate === 'unreachable' || fate === 'unknown' ? silences + 1 : 0;
     if (fate === 'later' || fate === 'unreachable') again.push(next);
@@ -122,7 +122,7 @@ async function sendRound(
       // A server that rejects the settings rejects every message.
       for (const { to } of rest) results.set(to, { ...attempt.result, to });
       for (const other of [...again, next, ...rest]) {
-        await note(ledger, other.to, 'failed', other.messageId, results.get(other.to)?.detail ?? '');
+        await note(mailing, other.to, 'failed', other.messageId, results.get(other.to)?.detail ?? '');
       }
       return [];
     }
@@ -137,13 +137,13 @@ async function sendRound(
 type Fate = MailFault['fate'] | 'answered';
 
 async function sendOne(
-  ledger: Ledger,
+  mailing: MailTurn,
   { to, messageId, build }: Outgoing,
   results: Map<string, DeliveredRecipient>,
 ): Promise<{ readonly result: DeliveredRecipient; readonly fate: Fate }> {
-  const { context, turn } = ledger;
+  const { context, turn } = mailing;
   const { date } = turn.receipt;
-  await note(ledger, to, 'sending', messageId, '');
+  await note(mailing, to, 'sending', messageId, '');
   try {
     const answer = await context.mailer.send(build(), { confirm: async () => await turn.confirm() });
     const { status, detail } = answer;
@@ -151,7 +151,7 @@ async function sendOne(
     const result = { to, outcome: status, detail, ...written };
     // The outcome holds, even if the write below fails.
     results.set(to, result);
-    await note(ledger, to, status, messageId, detail);
+    await note(mailing, to, status, messageId, detail);
     context.onEvent({ kind: 'mailed', date, to, outcome: status, ...written });
     return { result, fate: 'answered' };
   } catch (error) {
@@ -174,23 +174,23 @@ async function sendOne(
 
 /** Records the status of a recipient in the store. @throws StoreFault */
 export async function note(
-  ledger: Ledger,
+  mailing: MailTurn,
   to: string,
   status: RecipientReceipt['status'],
   messageId: string,
   detail: string,
 ): Promise<void> {
-  await noteAll(ledger, [{ to, messageId }], status, detail);
+  await noteAll(mailing, [{ to, messageId }], status, detail);
 }
 
 /** Records the status of several recipients in one write. @throws StoreFault */
 export async function noteAll(
-  ledger: Ledger,
+  mailing: MailTurn,
   recipients: readonly { readonly to: string; readonly messageId: string }[],
   status: RecipientReceipt['status'],
   detail: string,
 ): Promise<void> {
-  const { turn, context } = ledger;
+  const { turn, context } = mailing;
   const at = new Date(context.clock.now()).toISOString();
   await turn.write(
     recipients.reduce(

@@ -11,17 +11,15 @@ import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { BaselineCheck, Job } from '../job/job.ts';
 import { fileKey } from '../ledger/layout.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { CheckResult, Manifest } from '../ledger/manifest.ts';
-import { listSealedDates } from '../ledger/sealed-dates.ts';
-import { readManifestIfValid } from '../ledger/update-conditions.ts';
 import { fetchAndHash } from '../seal/audit.ts';
 import { type DayShape, judgeBaseline } from '../seal/baseline.ts';
 import { readShape } from '../seal/summary.ts';
-import type { Store } from '../store/store.ts';
 
 interface BaselineDeps {
   readonly engine: Engine;
-  readonly store: Store;
+  readonly ledger: Ledger;
   readonly log: Log;
   readonly calendar?: CalendarOverride | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -44,29 +42,23 @@ export async function compareWithBaseline(
   const checks = job.checks.filter((check): check is BaselineCheck => check.check === 'baseline');
   if (checks.length === 0) return [];
   const most = Math.max(...checks.map(({ sessions }) => sessions));
-  const past = await readPast(deps, job, day.date, most, dirname(summaryPath));
+  const past = await readPast(deps, day.date, most, dirname(summaryPath));
   const today = await readShape(deps.engine, day, summaryPath);
   return checks.map((check) => judgeBaseline(check, today, past.slice(0, check.sessions), deps.calendar));
 }
 
 /** Newest first. */
-async function readPast(
-  deps: BaselineDeps,
-  job: Job,
-  date: string,
-  count: number,
-  folder: string,
-): Promise<readonly DayShape[]> {
-  const { engine, store, calendar } = deps;
+async function readPast(deps: BaselineDeps, date: string, count: number, folder: string): Promise<readonly DayShape[]> {
+  const { engine, ledger, calendar } = deps;
   const [earliest = date] = previousSessions(date, count * REACH + 1, calendar);
-  const sealed = await listSealedDates(store, job.drop.dataset);
+  const sealed = await ledger.dates();
   const before = sealed.filter((other) => other < date && other >= earliest && !isHalfDay(other, calendar)).reverse();
   const past: DayShape[] = [];
   const path = join(folder, 'baseline.parquet');
   try {
     for (const other of before) {
       if (past.length === count) break;
-      const manifest = await readManifestIfValid(deps, job, other);
+      const manifest = await ledger.validManifest(other);
       const summary = manifest?.files.find(({ filename }) => filename === manifest.summary);
       if (manifest?.condition !== 'available' || summary === undefined) continue;
       const key = fileKey(manifest.dataset, other, summary.filename);

@@ -6,7 +6,6 @@
 import { type DateRange, isInRange } from '../calendar/date-range.ts';
 import { describeError, Fault, isFault } from '../core/errors.ts';
 import type { SqlJob } from '../job/job.ts';
-import { listSealedDates } from '../ledger/sealed-dates.ts';
 import { lookbackOf } from '../plan/lookback.ts';
 import type { Source } from '../source/source.ts';
 import { listStages } from '../stage/list.ts';
@@ -28,7 +27,7 @@ export async function sealStaged(
   await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, ask);
   // If any clock still calls the date complete, it can be exported and has not expired.
   const { firstWhole, edge } = lookbackOf(job, earliestNow(context));
-  const sealed = new Set(await listSealedDates(context.store, job.drop.dataset));
+  const sealed = new Set(await context.ledger.dates());
   const dates = (await listStages(context.engine)).filter(
     (date) => date < firstWhole && !sealed.has(date) && isInRange(date, range),
   );

@@ -7,7 +7,6 @@ import { formatWindow, wholeDay } from '../calendar/window.ts';
 import { Fault } from '../core/errors.ts';
 import { quoteString } from '../engine/literal.ts';
 import type { SqlJob } from '../job/job.ts';
-import { readManifest } from '../ledger/sealed-dates.ts';
 import { type DayCounts, sumCounts } from '../plan/counts.ts';
 import { computeLookback } from '../plan/dates.ts';
 import { buildPage } from '../plan/statement.ts';
@@ -21,7 +20,7 @@ import { type SealResult, sealDate } from './seal-date.ts';
 
 type DegradedContext = Pick<
   ExportContext,
-  'engine' | 'store' | 'source' | 'log' | 'clock' | 'clockRule' | 'state' | 'limits' | 'version' | 'signal'
+  'engine' | 'ledger' | 'source' | 'log' | 'clock' | 'clockRule' | 'state' | 'limits' | 'version' | 'signal'
 >;
 
 /**
@@ -40,7 +39,7 @@ export async function sealDegraded(context: DegradedContext, job: SqlJob, date: 
       },
     );
   }
-  const sealed = await readManifest(context.store, job.drop.dataset, date);
+  const sealed = await context.ledger.manifest(date);
   if (sealed) {
     throw refusal('DATE_SEALED', `${date} is sealed already, revision ${sealed.revision}, ${sealed.condition}`, {
       hint: 'Only a complete export replaces a sealed date.',

@@ -4,10 +4,10 @@ import type { RestCatalog } from '../catalog/rest-catalog.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { JobState } from '../state/job-state.ts';
 import type { ApiLimits } from '../state/limits.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
-import type { Store } from '../store/store.ts';
 import type { ClockRule } from './clocks.ts';
 import type { OpenedSource, SourceFacts } from './job-source.ts';
 
@@ -18,7 +18,8 @@ export interface ExportContext {
   readonly source: SourceFacts;
   readonly opened: OpenedSource;
   readonly engine: Engine;
-  readonly store: Store;
+  /** Of the job's dataset. */
+  readonly ledger: Ledger;
   /** The catalog that also has the job's table. */
   readonly catalog?: RestCatalog | undefined;
   readonly clock: Clock;

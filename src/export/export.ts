@@ -7,13 +7,7 @@ import { type DateRange, isInRange } from '../calendar/date-range.ts';
 import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import type { Finished } from '../ledger/finish.ts';
-import {
-  type Conditions,
-  findShortfall,
-  noteRows,
-  readManifestIfValid,
-  updateConditions,
-} from '../ledger/update-conditions.ts';
+import { type Conditions, findShortfall, noteRows, updateConditions } from '../ledger/update-conditions.ts';
 import { expiresAt } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
 import type { HeldDate } from '../plan/witness.ts';
@@ -73,7 +67,7 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   const like = opened.kind === 'sql' ? new LikeSessions(context, opened.job, start.sealed) : undefined;
   const plan = await planDates(opened, { ...context, like }, start.selection);
   await saveLimits(context);
-  await noteRows(context, job, withHeld(plan));
+  await noteRows(context.ledger, context.log, job, withHeld(plan));
   onEvent(describePlan(plan));
   const exported = await exportPlanned(context, plan, start);
   const known = await withUnmatched(context, withoutMissing(plan, exported.results), start.before?.conditions);
@@ -116,9 +110,9 @@ interface ExportStart {
 
 /** Finishes the work of killed workers, lists what is sealed, and selects the dates. */
 async function prepareExport(context: ExportContext, job: Job, options: RunOptions): Promise<ExportStart> {
-  const finished = await finishLeftovers(context, job);
+  const finished = await finishLeftovers(context);
   const setAside = finished.setAside.map(({ date }) => date);
-  const found = await readSelectionFacts(context.store, job, context.state, setAside);
+  const found = await readSelectionFacts(context.ledger, context.state, setAside);
   const facts = await mendDerived(context, job, found, setAside);
   const { sealed } = facts;
   reportDamage(context, facts.damaged);
@@ -188,7 +182,7 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
   logHeld(context, held, clocks);
   const staged = await listStages(context.engine, { withRows: true });
   const memory = { before: start.before, staged, range, audits };
-  const found = await updateConditions(context, job, withHeld(known), memory);
+  const found = await updateConditions(context.ledger, context.log, withHeld(known), memory);
   const { lostBefore, knownBefore, conditions: concluded } = end.before ?? found;
   // A condition that the audits have changed is news.
   const isKnown = (date: string) => concluded.get(date) === found.conditions.get(date);
@@ -200,7 +194,7 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
     job: job.name,
     run_id: context.runId,
     dataset: job.drop.dataset,
-    store: context.store.url,
+    store: context.ledger.store.url,
     started_at: new Date(startedAtMs).toISOString(),
     finished_at: new Date(context.clock.now()).toISOString(),
     server_time: new Date(source.serverNow()).toISOString(),
@@ -274,11 +268,11 @@ function logHeld({ log }: ExportContext, held: readonly HeldDate[], { conflict, 
 async function assertOwnDataset(context: ExportContext, job: Job, sealed: ReadonlySet<string>): Promise<void> {
   const newest = [...sealed].sort().at(-1);
   if (newest === undefined) return;
-  const owner = (await readManifestIfValid(context, job, newest))?.job_id;
+  const owner = (await context.ledger.validManifest(newest))?.job_id;
   if (owner === undefined || owner === job.name) return;
   throw new Fault(
     'DATASET_TAKEN',
-    `${context.store.url}/${job.drop.dataset} belongs to the job "${owner}", not to "${job.name}"`,
+    `${context.ledger.store.url}/${job.drop.dataset} belongs to the job "${owner}", not to "${job.name}"`,
     {
       kind: 'usage',
       hint: 'Give this job its own dataset (drop.dataset), or its old name back.',

@@ -5,18 +5,16 @@
  */
 import { rm } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
-import { digestOf } from '../ledger/decision.ts';
-import { fetchFile } from '../ledger/history.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
 import { draftAgain } from '../seal/mend.ts';
 import type { DropChanges } from '../state/row-changes.ts';
-import type { Store } from '../store/store.ts';
 import { joinReasons } from './bad-rows.ts';
 import { sealedCopy } from './draft-file.ts';
 
 interface HoldDeps {
-  readonly store: Store;
+  readonly ledger: Ledger;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -40,7 +38,7 @@ const NO_CHANGES = { added: 0, removed: 0, altered: 0, columns_added: [], column
 
 /** @returns `undefined` if the sealed revision is not whole: then its rows cannot be sealed again @throws StoreFault */
 export async function holdSealed(
-  { store, signal }: HoldDeps,
+  { ledger, signal }: HoldDeps,
   sealed: Manifest,
   { path, doubt, sealedAtMs, isAudit }: HoldInput,
 ): Promise<HeldDate | undefined> {
@@ -49,12 +47,12 @@ export async function holdSealed(
   const paths = new Map(beside.map(({ filename }) => [filename, `${path}.held.${filename}`]));
   try {
     for (const one of beside) {
-      if (!(await fetchFile(store, sealed, one, paths.get(one.filename) ?? '', signal))) return undefined;
+      if (!(await ledger.fetchFile(sealed.date, one, paths.get(one.filename) ?? '', signal))) return undefined;
     }
     const pathOf = (name: string | null | undefined) => paths.get(name ?? '');
-    if ((await hashFile(sealedCopy(path))) !== digestOf(drop)) return undefined;
+    if (`sha256:${await hashFile(sealedCopy(path))}` !== drop.hash) return undefined;
     const { manifest, won } = await publishDrop(
-      store,
+      ledger,
       {
         drop: sealedCopy(path),
         summary: pathOf(sealed.summary),

@@ -6,15 +6,7 @@ import { rm } from 'node:fs/promises';
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { parquetFile } from '../engine/literal.ts';
-import { fetchFile } from '../ledger/history.ts';
-import type { Manifest } from '../ledger/manifest.ts';
-import { listSealedDates, readValidManifest } from '../ledger/sealed-dates.ts';
-import type { Store } from '../store/store.ts';
-
-interface LaterDeps {
-  readonly store: Store;
-  readonly signal?: AbortSignal | undefined;
-}
+import type { Ledger } from '../ledger/ledger.ts';
 
 /**
  * Calls `use` with a table of the ids of these drops; `undefined` if there are none.
@@ -23,25 +15,26 @@ interface LaterDeps {
  * @throws StoreFault
  */
 export async function withLaterDrops<Result>(
-  { store, signal }: LaterDeps,
-  { dataset, date }: Pick<Manifest, 'dataset' | 'date'>,
+  ledger: Ledger,
+  date: string,
   since: string,
   path: string,
   use: (ids: string | undefined) => Promise<Result>,
+  signal?: AbortSignal,
 ): Promise<Result> {
   const copies: string[] = [];
   const ids: string[] = [];
   // The source has no dates further apart.
   const [from, to] = [addDays(date, -LOOKBACK_DAYS), addDays(date, LOOKBACK_DAYS)];
   try {
-    for (const other of await listSealedDates(store, dataset)) {
+    for (const other of await ledger.dates()) {
       if (other === date || other < from || other > to) continue;
-      const manifest = await readValidManifest(store, dataset, other);
+      const manifest = await ledger.validManifest(other);
       if (manifest === undefined || manifest.rows === 0 || manifest.sealed_at < since) continue;
       if (!manifest.schema.some(({ name }) => name === 'id')) continue;
       const copy = `${path}.${other}`;
       copies.push(copy);
-      const isThere = await fetchFile(store, manifest, manifest.files[0], copy, signal);
+      const isThere = await ledger.fetchFile(other, manifest.files[0], copy, signal);
       if (isThere) ids.push(`SELECT id FROM ${parquetFile(copy)}`);
     }
     return await use(ids.length === 0 ? undefined : `(${ids.join(' UNION ALL ')})`);

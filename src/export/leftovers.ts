@@ -22,10 +22,10 @@ import type { StoreFacts } from './selection-facts.ts';
 const MAX_MENDED = 30;
 
 /** @throws StoreFault when the store cannot even be listed */
-export async function finishLeftovers(context: ExportContext, { drop }: Job): Promise<Finished> {
-  const { store, state, clock, log } = context;
+export async function finishLeftovers(context: ExportContext): Promise<Finished> {
+  const { ledger, state, clock, log } = context;
   const options = { scratch: join(state.drops, 'finish'), nowMs: clock.now() };
-  const finished = await finishSealing(store, drop.dataset, options);
+  const finished = await finishSealing(ledger, options);
   for (const { date, revision, reason, prefix } of finished.setAside) {
     log.warn(
       { event: 'decision-set-aside', date, revision, reason, prefix },
@@ -76,14 +76,14 @@ export async function mendDerived(
   facts: StoreFacts,
   setAside: readonly string[],
 ): Promise<StoreFacts> {
-  const { store, engine, state, clock, log, signal } = context;
+  const { ledger, engine, state, clock, log, signal } = context;
   const mendable = new Map([...facts.damaged].filter(([, { filenames }]) => isMendable(filenames)));
   const dates = [...mendable].map(([date]) => date).sort();
   const mended = new Set<string>();
   for (const date of dates.slice(-MAX_MENDED).reverse()) {
     try {
       assertNotAborted(signal);
-      const deps = { store, engine, scratch: join(state.drops, 'mend'), nowMs: clock.now(), signal };
+      const deps = { ledger, engine, scratch: join(state.drops, 'mend'), nowMs: clock.now(), signal };
       await makeFolder(state.drops);
       const how = await mendFiles(deps, job, date);
       if (how === 'not-mended') continue;

@@ -4,16 +4,13 @@
  * has no earlier session, unless its nulls are values that could not be read or that the contract does not allow.
  */
 import { type CalendarOverride, previousSessions } from '../calendar/session.ts';
-import type { Log } from '../core/log.ts';
 import { formatCount } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { CheckResult, Manifest } from '../ledger/manifest.ts';
-import { readManifestIfValid } from '../ledger/update-conditions.ts';
-import type { Store } from '../store/store.ts';
 
 interface NullDeps {
-  readonly store: Store;
-  readonly log: Log;
+  readonly ledger: Ledger;
   readonly calendar?: CalendarOverride | undefined;
 }
 
@@ -33,7 +30,7 @@ const REACH = 5;
  */
 export async function findNewNulls(
   deps: NullDeps,
-  job: Job,
+  _job: Job,
   day: NullCounts & { readonly nulls: readonly { readonly column: string; readonly rows: number }[] },
   known: readonly (string | undefined)[],
 ): Promise<readonly CheckResult[]> {
@@ -42,7 +39,7 @@ export async function findNewNulls(
   const past: NullCounts[] = [];
   for (const date of previousSessions(day.date, REACH + 1, deps.calendar).toReversed()) {
     if (columns.length === 0 || past.length === SESSIONS) break;
-    const manifest = date === day.date ? undefined : await readManifestIfValid(deps, job, date);
+    const manifest = date === day.date ? undefined : await deps.ledger.validManifest(date);
     if (manifest === undefined || manifest.rows === 0) continue;
     past.push(manifest);
     columns = columns.filter((name) => shareOf(manifest, name) <= WHOLE);

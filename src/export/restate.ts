@@ -1,22 +1,22 @@
 /** Restating a sealed date: compares the new file with the sealed one before anything is published. */
+
 import { rm } from 'node:fs/promises';
 import { formatCount } from '../core/units.ts';
 import type { Engine } from '../engine/engine.ts';
 import { parquetFile } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import type { Job } from '../job/job.ts';
-import { fetchFile } from '../ledger/history.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { type ComparedFile, compareFiles, isUnchanged, type MatchedTrades, matchTrades } from '../seal/changes.ts';
 import type { DropChanges } from '../state/row-changes.ts';
-import type { Store } from '../store/store.ts';
 import { sealedCopy } from './draft-file.ts';
 import { withLaterDrops } from './later-drops.ts';
 import { judgeSum } from './trades/withdrawn.ts';
 
 interface RestateDeps {
   readonly engine: Engine;
-  readonly store: Store;
+  readonly ledger: Ledger;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -38,10 +38,10 @@ export async function compareWithSealed(
   path: string,
   kept: number,
 ): Promise<SealedComparison> {
-  const { engine, store, signal } = deps;
+  const { engine, ledger, signal } = deps;
   const copy = sealedCopy(path);
   // Without the sealed rows only their number is known.
-  if (!(await fetchFile(store, sealed, sealed.files[0], copy, signal)))
+  if (!(await ledger.fetchFile(sealed.date, sealed.files[0], copy, signal)))
     return { unchanged: false, changes: null, doubt: judgeRows(job, sealed, draft) };
   const sides = { before: describeSide(copy, sealed), after: describeSide(path, draft) };
   const hasIds = namesOf(draft.schema).includes('id') && namesOf(sealed.schema).includes('id');
@@ -108,8 +108,8 @@ async function judgeTrades(
 }
 
 async function countMoved(deps: RestateDeps, sealed: Manifest, path: string, sides: Sides): Promise<number> {
-  const { engine } = deps;
-  return await withLaterDrops(deps, sealed, sealed.sealed_at, path, async (elsewhere) => {
+  const { engine, ledger, signal } = deps;
+  const countIn = async (elsewhere: string | undefined) => {
     let moved = 0;
     for (const pass of elsewhere === undefined ? [] : await listPasses(engine, sides.before.from, 'id')) {
       const idsOf = (table: string) => `(SELECT id FROM ${table} WHERE ${pass})`;
@@ -119,13 +119,14 @@ async function countMoved(deps: RestateDeps, sealed: Manifest, path: string, sid
       moved += Number(found?.n ?? 0);
     }
     return moved;
-  });
+  };
+  return await withLaterDrops(ledger, sealed.date, sealed.sealed_at, path, countIn, signal);
 }
 
-async function areWhole({ store, signal }: RestateDeps, sealed: Manifest, path: string): Promise<boolean> {
+async function areWhole({ ledger, signal }: RestateDeps, sealed: Manifest, path: string): Promise<boolean> {
   const [, ...beside] = sealed.files;
   try {
-    for (const file of beside) if (!(await fetchFile(store, sealed, file, path, signal))) return false;
+    for (const file of beside) if (!(await ledger.fetchFile(sealed.date, file, path, signal))) return false;
     return true;
   } finally {
     await rm(path, { force: true });

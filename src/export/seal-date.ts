@@ -1,4 +1,5 @@
 /** Seals a staged date: write the Parquet file and its footer, read it back, check it, summarize it, publish, drop the stage. */
+
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { CalendarOverride } from '../calendar/session.ts';
@@ -12,9 +13,9 @@ import type { Job } from '../job/job.ts';
 import { describeCheck } from '../ledger/doubts.ts';
 import { assignFieldIds } from '../ledger/field-ids.ts';
 import { COUNTS_FILENAME, SUMMARY_FILENAME } from '../ledger/layout.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { CheckResult, Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
-import { readValidManifest } from '../ledger/sealed-dates.ts';
 import type { CountTotals, DayCounts } from '../plan/counts.ts';
 import { writeCounts } from '../seal/counts-file.ts';
 import { type DropColumn, listDropColumns } from '../seal/drop-columns.ts';
@@ -25,20 +26,17 @@ import { type VerifiedFile, verifyParquet } from '../seal/verify-file.ts';
 import type { Quarantine } from '../stage/quarantine.ts';
 import type { Stage } from '../stage/stage.ts';
 import type { DropChanges } from '../state/row-changes.ts';
-import type { Store } from '../store/store.ts';
 import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts';
 import { compareWithBaseline } from './baseline-sessions.ts';
 import { describeJob, draftManifest } from './draft.ts';
-
 import { type DraftFile, sealedCopy } from './draft-file.ts';
 import { holdSealed } from './hold.ts';
 import { findNewNulls } from './new-nulls.ts';
-
 import { compareWithSealed } from './restate.ts';
 
 interface SealDeps {
   readonly engine: Engine;
-  readonly store: Store;
+  readonly ledger: Ledger;
   /** Where the rows came from. */
   readonly source: { readonly url: string };
   readonly log: Log;
@@ -116,7 +114,7 @@ const NOTHING = Promise.resolve();
 
 /** @throws Fault `SEAL_UNVERIFIED`, `SEAL_INCOMPLETE`, `CHECK_FAILED`, StoreFault, EngineFault; the stage is kept */
 export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, input: SealInput): Promise<SealResult> {
-  const { store, signal } = deps;
+  const { ledger, signal } = deps;
   const { path } = input.file;
   const summaryPath = `${path}.summary`;
   const countsPath = `${path}.counts`;
@@ -131,7 +129,7 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
     if (quarantine !== undefined) await stage.writeQuarantine(quarantine);
     if (input.counts !== undefined) await writeCounts(deps.engine, countsPath, input.counts);
     const counts = input.counts && countsPath;
-    const sealed = input.restate ? await readValidManifest(store, draft.dataset, draft.date) : undefined;
+    const sealed = input.restate ? await ledger.validManifest(draft.date) : undefined;
     const comparison = sealed && (await compareWithSealed(deps, job, sealed, draft, path, input.audit?.kept ?? 0));
     const doubt = deps.acceptedBy === undefined ? comparison?.doubt : undefined;
     const held = sealed && doubt && comparison?.changes && (await hold(deps, job, sealed, doubt, input));
@@ -142,7 +140,7 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
     }
     const changed = comparison?.changes && describeOrigin(deps, input, comparison.changes, comparison.doubt);
     const { manifest, won } = await publishDrop(
-      store,
+      ledger,
       { drop: path, summary, counts, quarantine },
       { ...asDoubtful(draft, doubt), ...(comparison ? { changes: changed ?? null } : {}) },
       { supersedes: sealed, signal },
@@ -240,7 +238,7 @@ async function writeDrop(
     'flowdrop.query': input.query,
   };
   const names = columns.map(({ name }) => name);
-  const fieldIds = await assignFieldIds(deps.store, job.drop.dataset, names);
+  const fieldIds = await assignFieldIds(deps.ledger, names);
   await writeFooter(path, { columns, fieldIds, sort: job.drop.sort, keyValues });
   step('footer');
   const asksRepeats = duplicates > 0 && job.checks.some(({ check }) => check === 'unique-id');

@@ -1,13 +1,11 @@
 /** Inputs of the date selection: the store's listing, and failures of earlier runs. */
+
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { inParallel } from '../core/side-by-side.ts';
-import type { Job } from '../job/job.ts';
-import { readConditionDocument } from '../ledger/condition-file.ts';
 import { type Damage, findDamage } from '../ledger/damage.ts';
-import { listSealed } from '../ledger/sealed-dates.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { JobState } from '../state/job-state.ts';
-import type { Store } from '../store/store.ts';
 import type { SelectionFacts } from './date-selection.ts';
 
 /** Manifests read at the same time. */
@@ -20,14 +18,12 @@ export interface StoreFacts extends SelectionFacts {
 
 /** Inputs of the date selection. @param setAside dates with a revision that was decided but cannot be published */
 export async function readSelectionFacts(
-  store: Store,
-  job: Job,
+  ledger: Ledger,
   state: Pick<JobState, 'failures' | 'unavailable'>,
   setAside: readonly string[] = [],
 ): Promise<StoreFacts> {
-  const { dataset } = job.drop;
-  const { entries } = await readConditionDocument(store, dataset);
-  const found = await listSealed(store, dataset);
+  const { entries } = await ledger.conditions();
+  const found = await ledger.list();
   const sealed = new Set(found.map(({ date }) => date));
   const newest = found.at(-1)?.date;
   // Manifests of dates that the source may still have are read, so that a damaged one is replaced in time.
@@ -36,7 +32,7 @@ export async function readSelectionFacts(
     const entry = entries.get(one.date);
     const isKnown = entry !== undefined && entry.revision !== null && entry.damage === undefined;
     const expected = isKnown && recent !== undefined && one.date < recent ? entry : undefined;
-    return await findDamage(store, dataset, one, expected);
+    return await findDamage(ledger, one, expected);
   });
   const damaged = new Map<string, Damage>();
   for (const [index, damage] of damages.entries())

@@ -13,10 +13,10 @@ import type { ExportContext } from './export-context.ts';
 /** Call it after the conditions are written. @throws Fault of kind `interrupted`, `STORE_CHANGED` */
 export async function updateTable(context: ExportContext, job: Job): Promise<void> {
   if (job.drop.table === null) return;
-  const { store, log, clock, catalog, signal } = context;
+  const { ledger, log, clock, catalog, signal } = context;
   const { dataset } = job.drop;
   try {
-    const { version, dates, unfit } = await commitTable(store, dataset, clock.now());
+    const { version, dates, unfit } = await commitTable(ledger, clock.now());
     for (const [date, reason] of unfit) log.warn({ event: 'table-unfit', dataset, date, reason }, reason);
     if (dates.length > 0)
       log.info(
@@ -34,7 +34,7 @@ export async function updateTable(context: ExportContext, job: Job): Promise<voi
   if (catalog === undefined) return;
   const { place } = catalog;
   try {
-    const done = await updateCatalog(store, dataset, catalog, signal);
+    const done = await updateCatalog(ledger.store, dataset, catalog, signal);
     if (done === 'none' || done === 'current') return;
     log.info({ event: 'catalog-committed', dataset, place, done }, `${dataset}: ${done} in the catalog ${place}`);
   } catch (error) {

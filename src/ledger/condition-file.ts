@@ -1,7 +1,7 @@
 /**
  * `condition.json` of a dataset: one line per known session date, modelled on Databento's `condition.json` (`date`,
- * `condition`, `last_modified_date`), plus the sealed revision and its rows. This module handles text and objects only;
- * `ledger/update-conditions.ts` decides the condition of each date.
+ * `condition`, `last_modified_date`), plus the sealed revision and its rows. This module knows the text only;
+ * `update-conditions.ts` decides the condition of each date.
  */
 import { z } from 'zod';
 import { addDays } from '../calendar/wall-clock.ts';
@@ -9,9 +9,8 @@ import { tryParseJson } from '../core/json-file.ts';
 import { CONDITIONS } from '../plan/conditions.ts';
 import { acceptedGapSchema } from '../state/accepted-gap.ts';
 import { auditRecordSchema } from '../state/audit-record.ts';
-import type { Store } from '../store/store.ts';
 import { listDoubts, sumNulls } from './doubts.ts';
-import { conditionKey, dropFilename } from './layout.ts';
+import { dropFilename } from './layout.ts';
 import type { Manifest } from './manifest.ts';
 
 const entrySchema = z.looseObject({
@@ -43,7 +42,7 @@ const entrySchema = z.looseObject({
   accepted: acceptedGapSchema.optional(),
 });
 
-/** How `formatEntries` begins the line of an entry, up to its date, and goes on for most of them. */
+/** How `formatConditions` begins the line of an entry, up to its date, and goes on for most of them. */
 const LINE_START = '  {"date":"';
 const DATE_END = LINE_START.length + 'YYYY-MM-DD'.length;
 const AVAILABLE = '","condition":"available"';
@@ -62,10 +61,6 @@ export interface ConditionDocument {
   readonly fault: string | undefined;
 }
 
-export async function readConditionDocument(store: Store, dataset: string): Promise<ConditionDocument> {
-  return parseDocument(await readText(store, dataset));
-}
-
 export interface RecentConditions extends Pick<ConditionDocument, 'entries' | 'fault'> {
   /** The first recent date; `undefined`: all entries are read. */
   readonly since: string | undefined;
@@ -75,25 +70,20 @@ export interface RecentConditions extends Pick<ConditionDocument, 'entries' | 'f
  * The entries of the last weeks up to the newest date, and of earlier dates only those that are not `available`: a
  * hundred datasets of ten years have 250,000 entries. A document with other lines than ours is read whole.
  */
-export async function readRecentConditions(store: Store, dataset: string, weeks: number): Promise<RecentConditions> {
-  const text = await readText(store, dataset);
+export function parseRecentConditions(text: string | undefined, weeks: number): RecentConditions {
   const lines = text === undefined ? [] : text.split('\n').slice(1, -2);
   const newest = lines.at(-1)?.slice(LINE_START.length, DATE_END);
   if (newest === undefined || !lines.every((line) => line.startsWith(LINE_START)))
-    return { ...parseDocument(text), since: undefined };
+    return { ...parseConditions(text), since: undefined };
   const since = addDays(newest, -7 * weeks);
   // The lines are in the order of their dates.
   const earlier = lines.findLastIndex((line) => line.slice(LINE_START.length, DATE_END) < since);
   const read = lines.filter((line, index) => index > earlier || !line.startsWith(AVAILABLE, DATE_END));
-  return { ...parseDocument(`[${read.join('').replace(/,$/, '')}]`), since };
+  return { ...parseConditions(`[${read.join('').replace(/,$/, '')}]`), since };
 }
 
-async function readText(store: Store, dataset: string): Promise<string | undefined> {
-  const bytes = await store.get(conditionKey(dataset));
-  return bytes && Buffer.from(bytes).toString('utf8');
-}
-
-function parseDocument(text: string | undefined): ConditionDocument {
+/** @param text `undefined`: there is no document */
+export function parseConditions(text: string | undefined): ConditionDocument {
   if (text === undefined) return { entries: new Map(), text: '', fault: undefined };
   const parsed = z.array(entrySchema).safeParse(tryParseJson(text));
   if (!parsed.success) {
@@ -102,19 +92,6 @@ function parseDocument(text: string | undefined): ConditionDocument {
     return { entries: new Map(), text, fault: z.prettifyError(first).replaceAll('\n', ' ') };
   }
   return { entries: new Map(parsed.data.map((entry) => [entry.date, entry])), text, fault: undefined };
-}
-
-/** Writes the document if it differs from the one that was read. @returns whether it was written */
-export async function writeConditionDocument(
-  store: Store,
-  dataset: string,
-  entries: readonly ConditionEntry[],
-  before: ConditionDocument,
-): Promise<boolean> {
-  const text = formatEntries(entries);
-  if (text === before.text || (before.text === '' && entries.length === 0)) return false;
-  await store.put(conditionKey(dataset), { bytes: Buffer.from(text) }, { contentType: 'application/json' });
-  return true;
 }
 
 /** Known sizes of a date's files. */
@@ -150,7 +127,7 @@ export function describeUnsealed(date: string, condition: ConditionEntry['condit
 }
 
 /** One entry a line, so that a change to one date changes one line. */
-function formatEntries(entries: readonly ConditionEntry[]): string {
+export function formatConditions(entries: readonly ConditionEntry[]): string {
   const lines = [...entries].sort((a, b) => (a.date < b.date ? -1 : 1)).map((entry) => `  ${JSON.stringify(entry)}`);
   return lines.length === 0 ? '[]\n' : `[\n${lines.join(',\n')}\n]\n`;
 }

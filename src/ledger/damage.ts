@@ -4,12 +4,10 @@
  * Invariant: it never reports a date that another worker is just replacing. `audit.ts` compares the hashes of files, not
  * this module.
  */
-import type { Store } from '../store/store.ts';
 import { type KnownSizes, sizesOf } from './condition-file.ts';
 import { dropFilename, fileKey, MANIFEST_FILENAME } from './layout.ts';
+import type { Ledger, SealedDate } from './ledger.ts';
 import type { Manifest, ManifestFile } from './manifest.ts';
-import { readSuccessor } from './restating.ts';
-import { readValidManifest, type SealedDate } from './sealed-dates.ts';
 
 export interface Damage {
   /** What is wrong, in words. */
@@ -25,23 +23,23 @@ export interface Damage {
  * @throws StoreFault
  */
 export async function findDamage(
-  store: Store,
-  dataset: string,
+  ledger: Ledger,
   found: SealedDate,
   expected?: KnownSizes,
 ): Promise<Damage | undefined> {
+  const { store, dataset } = ledger;
   if (expected !== undefined && isAsExpected(dataset, found, expected)) return undefined;
   // Both the listing and the expected sizes may be outdated by now, so ask for everything again.
   let invalid: Damage | undefined;
-  const manifest = await readValidManifest(store, dataset, found.date, ({ message }) => {
+  const manifest = await ledger.validManifest(found.date, ({ message }) => {
     invalid = { reason: message, filenames: [MANIFEST_FILENAME] };
   });
   if (manifest === undefined || isAsExpected(dataset, found, sizesOf(manifest))) return invalid;
-  const wrong = await findWrong(store, manifest);
+  const wrong = await findWrong(ledger, manifest);
   if (wrong.length === 0) return undefined;
-  const next = await readSuccessor(store, manifest);
+  const next = await ledger.successor(manifest);
   if (next !== undefined && wrong.every((file) => isBeingReplaced(file, next))) return undefined;
-  if ((await readValidManifest(store, dataset, found.date))?.revision !== manifest.revision) return undefined;
+  if ((await ledger.validManifest(found.date))?.revision !== manifest.revision) return undefined;
   const reasons = wrong.map(({ key, file, sizeBytes }) =>
     sizeBytes === undefined
       ? `${store.url}/${key} is missing`
@@ -64,10 +62,7 @@ interface WrongFile {
 }
 
 /** Files of a manifest that are missing or have another size. Costs one request a file. */
-async function findWrong(
-  store: Store,
-  { dataset, date, files }: Pick<Manifest, 'dataset' | 'date' | 'files'>,
-): Promise<readonly WrongFile[]> {
+async function findWrong({ store, dataset }: Ledger, { date, files }: Manifest): Promise<readonly WrongFile[]> {
   const wrong: WrongFile[] = [];
   for (const file of files) {
     const key = fileKey(dataset, date, file.filename);

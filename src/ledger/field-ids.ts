@@ -6,9 +6,8 @@
 import { z } from 'zod';
 import { tryParseJson } from '../core/json-file.ts';
 import { Document } from '../store/document.ts';
-import type { Store } from '../store/store.ts';
 import { fieldsPrefix } from './layout.ts';
-import { listSealedDates, readValidManifest } from './sealed-dates.ts';
+import type { Ledger } from './ledger.ts';
 
 const fieldsSchema = z.object({ fields: z.record(z.string(), z.int().positive()) });
 
@@ -18,9 +17,9 @@ export type FieldIds = ReadonlyMap<string, number>;
  * Reads the ids, and assigns new ones to names that have none, in the order of `names`. Costs a listing and a read.
  * @throws StoreFault; Fault `DOCUMENT_BUSY` if other workers keep adding columns
  */
-export async function assignFieldIds(store: Store, dataset: string, names: readonly string[]): Promise<FieldIds> {
-  const document = new Document<FieldIds>(store, {
-    prefix: fieldsPrefix(dataset),
+export async function assignFieldIds(ledger: Ledger, names: readonly string[]): Promise<FieldIds> {
+  const document = new Document<FieldIds>(ledger.store, {
+    prefix: fieldsPrefix(ledger.dataset),
     suffix: '.json',
     kept: 100,
     parse: (bytes) => {
@@ -30,7 +29,7 @@ export async function assignFieldIds(store: Store, dataset: string, names: reado
     format: (ids) => Buffer.from(`${JSON.stringify({ fields: Object.fromEntries(ids) }, undefined, 2)}\n`),
   });
   const { value } = await document.update(async (before) => {
-    const ids = before ?? (await recallIds(store, dataset, document));
+    const ids = before ?? (await recallIds(ledger, document));
     const missing = names.filter((name) => !ids.has(name));
     const first = Math.max(0, ...ids.values()) + 1;
     return new Map([...ids, ...missing.map((name, index) => [name, first + index] as const)]);
@@ -39,10 +38,10 @@ export async function assignFieldIds(store: Store, dataset: string, names: reado
 }
 
 /** The document is lost or damaged: sealed drops and its older versions have the ids too. */
-async function recallIds(store: Store, dataset: string, document: Document<FieldIds>): Promise<FieldIds> {
+async function recallIds(ledger: Ledger, document: Document<FieldIds>): Promise<FieldIds> {
   const ids = new Map<string, number>();
-  for (const date of await listSealedDates(store, dataset)) {
-    const manifest = await readValidManifest(store, dataset, date);
+  for (const date of await ledger.dates()) {
+    const manifest = await ledger.validManifest(date);
     for (const { name, field_id: id } of manifest?.schema ?? []) ids.set(name, id);
   }
   for (const version of await document.listVersions()) {

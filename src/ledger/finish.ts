@@ -5,14 +5,14 @@
  * deleted: one that is set aside stays readable, with the files beside it. Not prevented: a worker pauses between its
  * last check of a decision and the removal, and another worker seals the date meanwhile.
  */
+import { createHash } from 'node:crypto';
 import { type Fault, isFault } from '../core/errors.ts';
-import type { ListedObject, Store } from '../store/store.ts';
-import { digestDecision, readDecision } from './decision.ts';
+import type { ListedObject } from '../store/store.ts';
 import { takeBack } from './history.ts';
 import { parseSealingKey, sealingDecisionKey, sealingPrefix, setAsidePrefix } from './layout.ts';
+import type { Ledger } from './ledger.ts';
 import type { Manifest } from './manifest.ts';
 import { carryOut, cleanUp } from './publish.ts';
-import { readManifest } from './sealed-dates.ts';
 
 /** No seal takes a day, and a clock that is off by hours, here or in the store, does no harm. */
 const STALE_AFTER_MS = 24 * 3_600_000;
@@ -48,7 +48,8 @@ export interface Finished {
 type Group = RevisionPlace & { readonly objects: ListedObject[] };
 
 /** Costs one listing when there is nothing to do. @throws StoreFault when the listing fails */
-export async function finishSealing(store: Store, dataset: string, options: FinishOptions): Promise<Finished> {
+export async function finishSealing(ledger: Ledger, options: FinishOptions): Promise<Finished> {
+  const { store, dataset } = ledger;
   const groups = new Map<string, Group>();
   for await (const object of store.list(sealingPrefix(dataset))) {
     const place = parseSealingKey(dataset, object.key);
@@ -61,7 +62,7 @@ export async function finishSealing(store: Store, dataset: string, options: Fini
   const finished: Notes = { published: [], setAside: [], failed: [], removed: [] };
   for (const group of groups.values()) {
     try {
-      await finishRevision(store, dataset, group, options, finished);
+      await finishRevision(ledger, group, options, finished);
     } catch (error) {
       if (!isFault(error) || error.kind === 'interrupted') throw error;
       finished.failed.push({ date: group.date, revision: group.revision, error });
@@ -82,17 +83,17 @@ interface Notes {
  * @throws StoreFault; Fault `MANIFEST_INVALID` when the sealed manifest is damaged, because it cannot show what is done
  */
 async function finishRevision(
-  store: Store,
-  dataset: string,
+  ledger: Ledger,
   group: Group,
   { scratch, nowMs }: FinishOptions,
   notes: Notes,
 ): Promise<void> {
+  const { store } = ledger;
   const { date, revision, objects } = group;
   // Read the decision before the ledger: see `decide` in publish.ts.
-  const found = await readDecision(store, dataset, date, revision);
-  const current = await readManifest(store, dataset, date);
-  if (current && current.revision >= revision) return await cleanUp(store, dataset, date, revision);
+  const found = await ledger.decision(date, revision);
+  const current = await ledger.manifest(date);
+  if (current && current.revision >= revision) return await cleanUp(ledger, date, revision);
   if (found.kind === 'none') {
     // Another worker may be about to decide, so keep files that are younger than a day.
     const stale = objects.filter(({ modifiedAtMs }) => nowMs - modifiedAtMs > STALE_AFTER_MS);
@@ -101,8 +102,8 @@ async function finishRevision(
     return;
   }
   const setAside = async (reason: string) => {
-    const prefix = await moveAside(store, dataset, group, found.bytes, reason);
-    if (current) await takeBack(store, current, scratch);
+    const prefix = await moveAside(ledger, group, found.bytes, reason);
+    if (current) await takeBack(ledger, current, scratch);
     notes.setAside.push({ date, revision, reason, prefix: `${store.url}/${prefix}` });
   };
   if (found.kind === 'broken') return await setAside(found.reason);
@@ -112,10 +113,10 @@ async function finishRevision(
       `it must replace revision ${decided.supersedes ?? 0}, but ${current ? `revision ${current.revision}` : 'none'} is sealed`,
     );
   }
-  const outcome = await carryOut(store, decided, current, scratch);
+  const outcome = await carryOut(ledger, decided, current, scratch);
   if (outcome.kind === 'lost') return await setAside(outcome.reason);
   notes.published.push(outcome.manifest);
-  await cleanUp(store, dataset, date, revision);
+  await cleanUp(ledger, date, revision);
 }
 
 /**
@@ -124,8 +125,7 @@ async function finishRevision(
  * @returns the prefix of the copies
  */
 async function moveAside(
-  store: Store,
-  dataset: string,
+  { store, dataset }: Ledger,
   { date, revision, objects }: Group,
   decision: Uint8Array,
   reason: string,
@@ -142,4 +142,9 @@ async function moveAside(
   const now = await store.get(decisionKey);
   if (now !== undefined && Buffer.compare(now, decision) === 0) await store.remove(decisionKey);
   return prefix;
+}
+
+/** Distinguishes a decision from others for the same revision. */
+function digestDecision(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex').slice(0, 16);
 }

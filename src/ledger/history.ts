@@ -1,13 +1,11 @@
 /**
  * The history of a date: the files of a replaced revision, saved before its object is overwritten. Invariant: a file in
  * the history matches its manifest, what could not be saved is on record as lost, and the manifest is written last. The
- * bytes are downloaded and checked on the way,
- * because another worker may overwrite the object at any moment: a copy inside the store could save the new revision
+ * bytes are downloaded and checked on the way, because another worker may overwrite the object at any moment: a copy inside the store could save the new revision
  * under the old one's name.
  */
 import { rm } from 'node:fs/promises';
 import { isFault } from '../core/errors.ts';
-import { hashFile } from '../core/file-hash.ts';
 import type { Store } from '../store/store.ts';
 import {
   dropsPrefix,
@@ -19,12 +17,13 @@ import {
   parseDatasetKey,
   recordsPrefix,
 } from './layout.ts';
-import { writeLost } from './lost-revision.ts';
-import { formatManifest, type Manifest, type ManifestFile, readSigned } from './manifest.ts';
+import type { Ledger } from './ledger.ts';
+import { formatManifest, type Manifest, readSigned } from './manifest.ts';
 
 /** Idempotent, and safe while other workers do the same. @param scratch local path, removed afterwards */
-export async function keepHistory(store: Store, manifest: Manifest, scratch: string): Promise<void> {
-  const { dataset, date, revision } = manifest;
+export async function keepHistory(ledger: Ledger, manifest: Manifest, scratch: string): Promise<void> {
+  const { store, dataset } = ledger;
+  const { date, revision } = manifest;
   const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
   // A damaged manifest proves nothing, so the history is written again.
   const kept = await store.get(manifestAt);
@@ -33,14 +32,14 @@ export async function keepHistory(store: Store, manifest: Manifest, scratch: str
     const lost: string[] = [];
     for (const file of manifest.files) {
       const key = historyKey(dataset, date, revision, file.filename);
-      if (await fetchFile(store, manifest, file, scratch)) await store.put(key, { path: scratch });
+      if (await ledger.fetchFile(date, file, scratch)) await store.put(key, { path: scratch });
       // If a file does not match the manifest, it is either damaged, and wrong as history, or the new revision's. In
       // the second case another worker saved the old file before it overwrote it.
-      else if (!(await hasHash(store, key, file, scratch))) lost.push(file.filename);
+      else if (!(await ledger.fetchObject(key, file, scratch))) lost.push(file.filename);
     }
     if (lost.length > 0) {
       const reason = `missing or damaged when revision ${revision + 1} replaced it`;
-      await writeLost(store, dataset, date, revision, { files: lost, reason });
+      await ledger.noteLost(date, revision, { files: lost, reason });
     }
   } finally {
     await rm(scratch, { force: true });
@@ -53,7 +52,8 @@ export async function keepHistory(store: Store, manifest: Manifest, scratch: str
  * @param newest the newest revision in the history
  * @returns the revision that is replaced: `newest` when a killed worker has kept it already
  */
-export async function keepDamaged(store: Store, dataset: string, date: string, newest: number): Promise<number> {
+export async function keepDamaged(ledger: Ledger, date: string, newest: number): Promise<number> {
+  const { store, dataset } = ledger;
   const keptAt = historyKey(dataset, date, newest, MANIFEST_FILENAME);
   const manifestAt = manifestKey(dataset, date);
   const [damaged, kept] = [await readSmall(store, manifestAt), await readSmall(store, keptAt)];
@@ -65,7 +65,7 @@ export async function keepDamaged(store: Store, dataset: string, date: string, n
   for (const key of keys)
     await store.copy(key, historyKey(dataset, date, revision, key.slice(key.lastIndexOf('/') + 1)));
   const reason = `its manifest was edited or damaged when revision ${revision + 1} replaced it`;
-  await writeLost(store, dataset, date, revision, { files: null, reason });
+  await ledger.noteLost(date, revision, { files: null, reason });
   return revision;
 }
 
@@ -80,7 +80,7 @@ async function readSmall(store: Store, key: string): Promise<Uint8Array | undefi
 }
 
 /** The newest revision in the history of a date; 0 when there is none. */
-export async function findNewestKept(store: Store, dataset: string, date: string): Promise<number> {
+export async function findNewestKept({ store, dataset }: Ledger, date: string): Promise<number> {
   let newest = 0;
   for await (const { key } of store.list(historyPrefix(dataset, date))) {
     const place = parseDatasetKey(dataset, key);
@@ -94,17 +94,18 @@ export async function findNewestKept(store: Store, dataset: string, date: string
  * that were already overwritten. If that is impossible, the history stays, because it may be the only copy. Costs a
  * listing when there is no history. @param scratch local path, removed afterwards
  */
-export async function takeBack(store: Store, manifest: Manifest, scratch: string): Promise<void> {
-  const { dataset, date, revision } = manifest;
+export async function takeBack(ledger: Ledger, manifest: Manifest, scratch: string): Promise<void> {
+  const { store, dataset } = ledger;
+  const { date, revision } = manifest;
   const folder = historyKey(dataset, date, revision, '');
   const keys: string[] = [];
   for await (const { key } of store.list(folder)) keys.push(key);
   if (keys.length === 0) return;
   try {
     for (const file of manifest.files) {
-      if (await fetchFile(store, manifest, file, scratch)) continue;
+      if (await ledger.fetchFile(date, file, scratch)) continue;
       const key = folder + file.filename;
-      if (!(await hasHash(store, key, file, scratch))) return;
+      if (!(await ledger.fetchObject(key, file, scratch))) return;
       await store.copy(key, fileKey(dataset, date, file.filename));
     }
   } finally {
@@ -113,26 +114,4 @@ export async function takeBack(store: Store, manifest: Manifest, scratch: string
   // Remove the manifest first: without it, the revision does not count as saved.
   const manifestAt = folder + MANIFEST_FILENAME;
   for (const key of [manifestAt, ...keys.filter((one) => one !== manifestAt)]) await store.remove(key);
-}
-
-/** Downloads a file of a sealed date; `false` when it is missing or differs from its manifest. */
-export async function fetchFile(
-  store: Store,
-  manifest: Pick<Manifest, 'dataset' | 'date'>,
-  file: ManifestFile,
-  path: string,
-  signal?: AbortSignal,
-): Promise<boolean> {
-  return await hasHash(store, fileKey(manifest.dataset, manifest.date, file.filename), file, path, signal);
-}
-
-/** Downloads an object; `false` when it is missing or is not this file. */
-async function hasHash(
-  store: Store,
-  key: string,
-  file: ManifestFile,
-  path: string,
-  signal?: AbortSignal,
-): Promise<boolean> {
-  return (await store.download(key, path, signal)) && file.hash === `sha256:${await hashFile(path)}`;
 }

@@ -61,6 +61,19 @@ export function dropKey(dataset: string, date: string, filename: string = dropFi
   return fileKey(dataset, date, filename);
 }
 
+/** The object with the rows of a manifest. */
+export function dropKeyOf({
+  dataset,
+  date,
+  files: [{ filename }],
+}: {
+  readonly dataset: string;
+  readonly date: string;
+  readonly files: readonly [{ readonly filename: string }, ...unknown[]];
+}): string {
+  return dropKey(dataset, date, filename);
+}
+
 /** The file of a revision in a table, which readers of older snapshots still read when the next one is sealed. */
 export function tableDropFilename(dataset: string, revision: number): string {
   return revision === 1 ? dropFilename(dataset) : `${dataset}.r${revision}.parquet`;

@@ -15,11 +15,10 @@
  * writes of step 4 readers see the new object beside the old manifest, because two keys cannot be replaced at once. Not
  * prevented: a worker pauses in step 4, and others seal a further revision meanwhile.
  */
-import { stat } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import { Fault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
 import type { Store } from '../store/store.ts';
-import { digestOf, locateFiles, readDecision } from './decision.ts';
 import { findNewestKept, keepDamaged, keepHistory } from './history.ts';
 import {
   COUNTS_FILENAME,
@@ -35,8 +34,8 @@ import {
   tableDropFilename,
   tableVersionsPrefix,
 } from './layout.ts';
+import type { Ledger } from './ledger.ts';
 import { formatManifest, type Manifest, type ManifestDraft, type ManifestFile, signManifest } from './manifest.ts';
-import { readValidManifest } from './sealed-dates.ts';
 
 export const PARQUET_CONTENT_TYPE = 'application/vnd.apache.parquet';
 const NDJSON_CONTENT_TYPE = 'application/x-ndjson';
@@ -69,23 +68,24 @@ export interface PublishResult {
  * @throws StoreFault, Fault `SEALING_BROKEN`
  */
 export async function publishDrop(
-  store: Store,
+  ledger: Ledger,
   files: DropFiles,
   draft: ManifestDraft,
   options: PublishOptions = {},
 ): Promise<PublishResult> {
-  const { dataset, date } = draft;
+  const { store, dataset } = ledger;
+  const { date } = draft;
   const { supersedes, signal } = options;
   // A lost manifest had a revision too: the revisions that it replaced are still in the history. List the history
   // before reading the manifest: if another worker adds to it during a restatement, the manifest exists.
-  const kept = supersedes?.revision ?? (await findNewestKept(store, dataset, date));
+  const kept = supersedes?.revision ?? (await findNewestKept(ledger, date));
   let isDamaged = false;
-  const sealed = await readValidManifest(store, dataset, date, () => {
+  const sealed = await ledger.validManifest(date, () => {
     isDamaged = true;
   });
   if (sealed && !isSame(sealed, supersedes)) return { manifest: assertOwn(store, draft, sealed), won: false };
   if (sealed === undefined && supersedes) throw broken(store, draft, 'the manifest of the revision to replace is gone');
-  const replaced = isDamaged ? await keepDamaged(store, dataset, date, kept) : kept;
+  const replaced = isDamaged ? await keepDamaged(ledger, date, kept) : kept;
   const revision = replaced + 1;
   if (draft.table === undefined && replaced > 0) await assertNoTable(store, dataset);
   const filename = draft.table === undefined ? dropFilename(dataset) : tableDropFilename(dataset, revision);
@@ -100,8 +100,8 @@ export async function publishDrop(
     const key = sealingFileKey(dataset, date, revision, digestOf(file));
     await store.put(key, { path }, { contentType: contentTypeOf(file), signal });
   }
-  const manifest = assertOwn(store, draft, await decide(store, ours, files.drop));
-  await cleanUp(store, dataset, date, revision);
+  const manifest = assertOwn(store, draft, await decide(ledger, ours, files.drop));
+  await cleanUp(ledger, date, revision);
   return { manifest, won: manifest.files[0].hash === ours.files[0].hash };
 }
 
@@ -135,21 +135,22 @@ async function assertNoTable(store: Store, dataset: string): Promise<void> {
 }
 
 /** Steps 2 to 4. Returns the manifest of the revision, ours or another worker's. */
-async function decide(store: Store, ours: Manifest, scratch: string): Promise<Manifest> {
-  const { dataset, date, revision } = ours;
+async function decide(ledger: Ledger, ours: Manifest, scratch: string): Promise<Manifest> {
+  const { store, dataset } = ledger;
+  const { date, revision } = ours;
   const won = await store.putIfAbsent(sealingDecisionKey(dataset, date, revision), formatManifest(ours), JSON_CONTENT);
-  const found = won ? undefined : await readDecision(store, dataset, date, revision);
+  const found = won ? undefined : await ledger.decision(date, revision);
   // A decision is removed only after the manifest of its revision is published, or when it cannot be carried out. So if
   // the decision is read before the ledger, and the ledger has no manifest of the revision, that decision counts. A
   // decision that was made after the manifest was published is void.
-  const current = await readValidManifest(store, dataset, date);
+  const current = await ledger.validManifest(date);
   if (current && current.revision >= revision) return current;
-  if (found === undefined) return await publishDecided(store, ours, ours.files, current, scratch);
+  if (found === undefined) return await publishDecided(ledger, ours, ours.files, current, scratch);
   if (found.kind === 'none') {
     throw broken(store, ours, 'the decision of another worker is gone, and so is its manifest');
   }
   if (found.kind === 'broken') throw broken(store, ours, found.reason);
-  const published = await carryOut(store, found.decided, current, scratch);
+  const published = await carryOut(ledger, found.decided, current, scratch);
   if (published.kind === 'lost') throw broken(store, ours, published.reason);
   return published.manifest;
 }
@@ -164,32 +165,79 @@ type CarriedOut =
  * @param current the sealed manifest, read after the decision
  */
 export async function carryOut(
-  store: Store,
+  ledger: Ledger,
   decided: Manifest,
   current: Manifest | undefined,
   scratch: string,
 ): Promise<CarriedOut> {
-  const located = await locateFiles(store, decided, `${scratch}.decided`);
+  const located = await locateFiles(ledger, decided, `${scratch}.decided`);
   if (located.kind === 'whole') {
-    const manifest = await publishDecided(store, decided, located.toCopy, current, scratch);
+    const manifest = await publishDecided(ledger, decided, located.toCopy, current, scratch);
     return { kind: 'published', manifest };
   }
   // Files are also removed once the manifest is published: then nothing is lost.
-  const manifest = await readPublished(store, decided);
+  const manifest = await readPublished(ledger, decided);
   return manifest === undefined ? located : { kind: 'published', manifest };
+}
+
+type LocatedFiles =
+  /** Files that must still be copied to the partition; the others are already there. */
+  | { readonly kind: 'whole'; readonly toCopy: readonly ManifestFile[] }
+  | { readonly kind: 'lost'; readonly reason: string };
+
+/**
+ * Finds the decided files and compares the size and hash of each. A worker that died halfway may have copied some.
+ * @param scratch local path, removed afterwards
+ */
+async function locateFiles(ledger: Ledger, decided: Manifest, scratch: string): Promise<LocatedFiles> {
+  const { store, dataset } = ledger;
+  const { date, revision } = decided;
+  const toCopy: ManifestFile[] = [];
+  try {
+    for (const file of decided.files) {
+      const key = sealingFileKey(dataset, date, revision, digestOf(file));
+      const found = await holds(store, key, file, scratch);
+      if (found === 'same') toCopy.push(file);
+      else if ((await holds(store, fileKey(dataset, date, file.filename), file, scratch)) !== 'same') {
+        const reason = `${store.url}/${key}, which is to become ${file.filename}, ${found === 'none' ? 'is missing' : 'differs from its hash in the decision'}`;
+        return { kind: 'lost', reason };
+      }
+    }
+    return { kind: 'whole', toCopy };
+  } finally {
+    await rm(scratch, { force: true });
+  }
+}
+
+async function holds(
+  store: Store,
+  key: string,
+  { size, hash }: ManifestFile,
+  scratch: string,
+): Promise<'same' | 'other' | 'none'> {
+  const info = await store.head(key);
+  if (info === undefined) return 'none';
+  if (info.sizeBytes !== size) return 'other';
+  if (!(await store.download(key, scratch))) return 'none';
+  return hash === `sha256:${await hashFile(scratch)}` ? 'same' : 'other';
+}
+
+function digestOf(file: ManifestFile): string {
+  return file.hash.replace('sha256:', '');
 }
 
 /** Steps 3 and 4 for the decided files; several workers may do this at once. */
 async function publishDecided(
-  store: Store,
+  ledger: Ledger,
   decided: Manifest,
   toCopy: readonly ManifestFile[],
   current: Manifest | undefined,
   scratch: string,
 ): Promise<Manifest> {
-  const { dataset, date, revision } = decided;
+  const { store, dataset } = ledger;
+  const { date, revision } = decided;
   try {
-    if (current) await keepHistory(store, current, `${scratch}.history`);
+    if (current) await keepHistory(ledger, current, `${scratch}.history`);
     for (const file of toCopy) {
       const from = sealingFileKey(dataset, date, revision, digestOf(file));
       const { sizeBytes } = await store.copy(from, fileKey(dataset, date, file.filename));
@@ -201,7 +249,7 @@ async function publishDecided(
     }
   } catch (error) {
     // If another worker has finished and cleaned up, the manifest exists.
-    const published = await readPublished(store, decided);
+    const published = await readPublished(ledger, decided);
     if (published) return published;
     throw error;
   }
@@ -211,15 +259,15 @@ async function publishDecided(
   for (const { filename } of current?.files ?? []) {
     if (!isKept(filename)) await store.remove(fileKey(dataset, date, filename));
   }
-  const published = await readPublished(store, decided);
+  const published = await readPublished(ledger, decided);
   if (published) return published;
   await store.put(manifestKey(dataset, date), { bytes: formatManifest(decided) }, JSON_CONTENT);
   return decided;
 }
 
 /** The published manifest, if it is of the decided revision or a later one. */
-async function readPublished(store: Store, { dataset, date, revision }: Manifest): Promise<Manifest | undefined> {
-  const published = await readValidManifest(store, dataset, date);
+async function readPublished(ledger: Ledger, { date, revision }: Manifest): Promise<Manifest | undefined> {
+  const published = await ledger.validManifest(date);
   return published && published.revision >= revision ? published : undefined;
 }
 
@@ -228,7 +276,7 @@ function isSame(sealed: Manifest, expected: Manifest | undefined): boolean {
 }
 
 /** After the manifest of the revision is published, no worker needs these objects. */
-export async function cleanUp(store: Store, dataset: string, date: string, revision: number): Promise<void> {
+export async function cleanUp({ store, dataset }: Ledger, date: string, revision: number): Promise<void> {
   const keys: string[] = [];
   for await (const { key } of store.list(sealingPrefix(dataset, date, revision))) keys.push(key);
   for (const key of keys) await store.remove(key);

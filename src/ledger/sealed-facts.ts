@@ -7,7 +7,6 @@
 import { inParallel } from '../core/side-by-side.ts';
 import { isSealed, type SealedCondition } from '../plan/conditions.ts';
 import type { AuditRecord } from '../state/audit-record.ts';
-import type { Store } from '../store/store.ts';
 import type { ConditionEntry } from './condition-file.ts';
 import { listDoubts, sumNulls } from './doubts.ts';
 import {
@@ -19,7 +18,7 @@ import {
   recordsPrefix,
   sealedPrefix,
 } from './layout.ts';
-import { readValidManifest } from './sealed-dates.ts';
+import type { Ledger } from './ledger.ts';
 
 export interface SealedFacts {
   readonly condition: SealedCondition;
@@ -48,12 +47,12 @@ const READ_AT_ONCE = 8;
  * @throws StoreFault
  */
 export async function readSealedFacts(
-  store: Store,
-  dataset: string,
+  ledger: Ledger,
   entries: ReadonlyMap<string, ConditionEntry>,
   since?: string,
 ): Promise<ReadonlyMap<string, SealedFacts>> {
-  const { sealed, replaced, objects } = await listRevisions(store, dataset, since);
+  const { store, dataset } = ledger;
+  const { sealed, replaced, objects } = await listRevisions(ledger, since);
   const facts = new Map<string, SealedFacts>();
   for (const entry of entries.values()) {
     const known = since !== undefined && entry.date < since ? recall(entry) : undefined;
@@ -66,7 +65,7 @@ export async function readSealedFacts(
     else unknown.push(date);
   }
   await inParallel(unknown, READ_AT_ONCE, async (date) => {
-    facts.set(date, await readManifestFacts(store, dataset, date));
+    facts.set(date, await readManifestFacts(ledger, date));
   });
   for (const [date, { rows, revision, filename }] of facts) {
     if (since !== undefined && date < since) continue;
@@ -78,7 +77,7 @@ export async function readSealedFacts(
 }
 
 /** Dates with a manifest, the newest replaced revision of each, and the keys of all objects with rows. */
-async function listRevisions(store: Store, dataset: string, since?: string) {
+async function listRevisions({ store, dataset }: Ledger, since?: string) {
   const sealed: string[] = [];
   const replaced = new Map<string, number>();
   const objects = new Set<string>();
@@ -112,9 +111,9 @@ function recall(entry: ConditionEntry): SealedFacts | undefined {
 }
 
 /** A damaged manifest makes its date degraded. */
-async function readManifestFacts(store: Store, dataset: string, date: string): Promise<SealedFacts> {
+async function readManifestFacts(ledger: Ledger, date: string): Promise<SealedFacts> {
   let damage: string | undefined;
-  const manifest = await readValidManifest(store, dataset, date, ({ message }) => {
+  const manifest = await ledger.validManifest(date, ({ message }) => {
     damage = message;
   });
   return manifest === undefined

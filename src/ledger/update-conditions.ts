@@ -18,20 +18,15 @@ import { expires } from '../plan/lookback.ts';
 import type { AuditRecord } from '../state/audit-record.ts';
 import type { KnownDates as RememberedDates } from '../state/known-dates.ts';
 import { isStoreChange } from '../store/identity.ts';
-import type { Store } from '../store/store.ts';
-import { readAcceptedGaps } from './acceptance.ts';
 import {
   type ConditionDocument,
   type ConditionEntry,
   describeSealed,
   describeUnsealed,
-  readConditionDocument,
   sizesOf,
-  writeConditionDocument,
 } from './condition-file.ts';
 import { findDamage, isAsExpected } from './damage.ts';
-import type { Manifest } from './manifest.ts';
-import { listSealed, readValidManifest, type SealedDate } from './sealed-dates.ts';
+import type { Ledger, SealedDate } from './ledger.ts';
 
 export interface Conditions {
   readonly conditions: ReadonlyMap<string, Condition>;
@@ -43,11 +38,6 @@ export interface Conditions {
   readonly accepted: ReadonlySet<string>;
   /** Dates that an earlier run left in the condition that they have. */
   readonly knownBefore: ReadonlySet<string>;
-}
-
-interface ConditionDeps {
-  readonly store: Store;
-  readonly log: Log;
 }
 
 /** What the source showed about dates, as far as the run asked. */
@@ -78,21 +68,21 @@ export interface KnownDates {
  * other runs before they expire, even a worker with an empty disk knows that they are lost. If this write fails, the
  * end of the run writes them.
  */
-export async function noteRows(deps: ConditionDeps, job: Job, { dates, lookback }: SeenDates): Promise<void> {
-  const { dataset } = job.drop;
+export async function noteRows(ledger: Ledger, log: Log, job: Job, { dates, lookback }: SeenDates): Promise<void> {
+  const { dataset } = ledger;
   if (!expires(job.source)) return;
   try {
-    const document = await readConditionDocument(deps.store, dataset);
+    const document = await ledger.conditions();
     const news = dates
       // An uncounted date may have no rows, and a date that is not a session has no condition.
       .filter(({ date, counts = [] }) => counts.length > 0 && isSession(date, lookback.calendar))
       .filter(({ date }) => !document.entries.has(date))
       .map(({ date }) => describeUnsealed(date, 'pending'));
     if (document.fault !== undefined || news.length === 0) return;
-    await writeConditionDocument(deps.store, dataset, [...document.entries.values(), ...news], document);
+    await ledger.writeConditions([...document.entries.values(), ...news], document);
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
-    deps.log.warn(
+    log.warn(
       { event: 'conditions-unwritten', dataset, reason: error.message },
       `${dataset}: its conditions were not written: ${error.message}`,
     );
@@ -101,20 +91,17 @@ export async function noteRows(deps: ConditionDeps, job: Job, { dates, lookback 
 
 /** Computes the conditions and writes them to `condition.json` if they changed. */
 export async function updateConditions(
-  deps: ConditionDeps,
-  job: Job,
+  ledger: Ledger,
+  log: Log,
   plan: SeenDates,
   { before, staged, range, audits = {} }: KnownDates,
 ): Promise<Conditions> {
-  const { dataset } = job.drop;
-  const document = await readConditionDocument(deps.store, dataset);
+  const { dataset } = ledger;
+  const document = await ledger.conditions();
   const reason = document.fault;
   if (reason !== undefined)
-    deps.log.warn(
-      { event: 'conditions-invalid', dataset, reason },
-      `${dataset}: its conditions are rebuilt: ${reason}`,
-    );
-  const sealed = await readSealed(deps, job, plan, document);
+    log.warn({ event: 'conditions-invalid', dataset, reason }, `${dataset}: its conditions are rebuilt: ${reason}`);
+  const sealed = await readSealed(ledger, log, plan, document);
   const recorded = new Map<string, Condition>(staged.map((date) => [date, 'pending']));
   for (const [date, condition] of Object.entries(before?.conditions ?? {})) recorded.set(date, condition);
   const lostBefore = new Set(
@@ -132,7 +119,7 @@ export async function updateConditions(
     lookback: plan.lookback,
     shown: { dates: plan.dates.map(({ date }) => date), empty: plan.empty, unmatched: plan.unmatched, range },
   });
-  const accepted = await readAcceptedGaps(deps.store, dataset, conditions);
+  const accepted = await ledger.acceptedGaps(conditions);
   const entries = [...conditions].map(([date, condition]) => {
     const entry = sealed.get(date) ?? describeUnsealed(date, condition);
     const audit = audits[date] ?? document.entries.get(date)?.audit;
@@ -140,7 +127,7 @@ export async function updateConditions(
     const isCurrent = audit !== undefined && audit.revision === entry.revision;
     return { ...entry, audit: isCurrent ? audit : undefined, accepted: accepted.get(date) };
   });
-  await writeConditionDocument(deps.store, dataset, entries, document);
+  await ledger.writeConditions(entries, document);
   return {
     conditions,
     lostBefore,
@@ -153,12 +140,12 @@ export async function updateConditions(
 }
 
 /**
- * Entries of the sealed dates. Reading a manifest costs a request, so those of old dates are read only if the entry is
+ * Entries of the sealed dates; a damaged manifest makes its date degraded. Reading a manifest costs a request, so those of old dates are read only if the entry is
  * unknown or the listing shows a different object.
  */
 async function readSealed(
-  deps: ConditionDeps,
-  job: Job,
+  ledger: Ledger,
+  log: Log,
   plan: SeenDates,
   document: ConditionDocument,
 ): Promise<ReadonlyMap<string, ConditionEntry>> {
@@ -166,14 +153,16 @@ async function readSealed(
   // whose update of the document was lost in a race.
   const changeable = addDays(plan.lookback.clipped, -LOOKBACK_DAYS);
   const sealed = new Map<string, ConditionEntry>();
-  const { dataset } = job.drop;
-  for (const found of await listSealed(deps.store, dataset)) {
+  const { dataset } = ledger;
+  for (const found of await ledger.list()) {
     const { date } = found;
     const kept = date < changeable ? document.entries.get(date) : undefined;
     if (kept && isCurrent(dataset, kept, found)) sealed.set(date, kept);
     else {
-      const manifest = await readManifestIfValid(deps, job, date);
-      const damage = (await findDamage(deps.store, dataset, found, manifest && sizesOf(manifest)))?.reason;
+      const manifest = await ledger.validManifest(date, ({ message: reason }) => {
+        log.error({ event: 'manifest-invalid', date, reason }, `${date}: ${reason}`);
+      });
+      const damage = (await findDamage(ledger, found, manifest && sizesOf(manifest)))?.reason;
       sealed.set(date, manifest ? describeSealed(manifest, damage) : { ...describeUnsealed(date, 'degraded'), damage });
     }
   }
@@ -184,13 +173,6 @@ async function readSealed(
 function isCurrent(dataset: string, entry: ConditionEntry, found: SealedDate): boolean {
   const { revision, damage } = entry;
   return revision !== null && damage === undefined && isAsExpected(dataset, found, entry);
-}
-
-/** A damaged manifest makes its date degraded instead of failing the run. */
-export async function readManifestIfValid(deps: ConditionDeps, job: Job, date: string): Promise<Manifest | undefined> {
-  return await readValidManifest(deps.store, job.drop.dataset, date, ({ message: reason }) => {
-    deps.log.error({ event: 'manifest-invalid', date, reason }, `${date}: ${reason}`);
-  });
 }
 
 interface Shortfall {

@@ -10,12 +10,8 @@ import { addDays, formatSecond } from '../calendar/wall-clock.ts';
 import { describeError, isFault } from '../core/errors.ts';
 import { listArchive } from '../deliver/archived-pages.ts';
 import type { Job } from '../job/job.ts';
-import {
-  type ConditionEntry,
-  type RecentConditions,
-  readConditionDocument,
-  readRecentConditions,
-} from '../ledger/condition-file.ts';
+import type { ConditionEntry, RecentConditions } from '../ledger/condition-file.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import { readSealedFacts, type SealedFacts } from '../ledger/sealed-facts.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/conditions.ts';
 import { expiresAt, type LookbackRange } from '../plan/dates.ts';
@@ -167,7 +163,7 @@ async function readStore(
       listArchive(store, job.name, MAX_REPORTS),
       readOwedEvents(store, job),
     ]);
-    const sealed = await readSealedFacts(store, dataset, entries, since);
+    const sealed = await readSealedFacts(new Ledger(store, dataset), entries, since);
     const conditions = joinConditions({ sealed, entries, known, since }, lookback);
     const dates = [...conditions].map(([date, condition]) =>
       describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
@@ -183,8 +179,8 @@ async function readConditions(
   dataset: string,
   { recentWeeks, brief = false }: StatusOptions,
 ): Promise<RecentConditions> {
-  if (recentWeeks !== undefined && brief) return await readRecentConditions(store, dataset, recentWeeks);
-  const document = await readConditionDocument(store, dataset);
+  if (recentWeeks !== undefined && brief) return await new Ledger(store, dataset).recentConditions(recentWeeks);
+  const document = await new Ledger(store, dataset).conditions();
   const newest = [...document.entries.keys()].sort().at(-1);
   const since = recentWeeks === undefined || newest === undefined ? undefined : addDays(newest, -7 * recentWeeks);
   return { ...document, since };

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { isFault } from '../core/errors.ts';
 import { runExport } from '../export/export.ts';
 import type { Job } from '../job/job.ts';
-import { type LostRevision, writeLost } from '../ledger/lost-revision.ts';
+import type { LostRevision } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { mendFiles } from '../seal/mend.ts';
@@ -42,18 +42,17 @@ export async function repairInStore(
   repairs: Repairs,
   nowMs: number,
 ): Promise<readonly string[]> {
-  const { store, engine, folder, signal } = deps;
-  const { dataset } = job.drop;
+  const { ledger, engine, folder, signal } = deps;
   const left: string[] = [];
   for (const [date, { manifest, isDamaged, unrecorded }] of dates) {
     for (const [revision, lost] of unrecorded) {
-      await writeLost(store, dataset, date, revision, lost);
+      await ledger.noteLost(date, revision, lost);
       note(repairs, date, `revision ${revision} recorded as lost`);
     }
     if (!isDamaged) continue;
-    const mending = { store, engine, scratch: join(folder, 'mend'), nowMs, signal };
+    const mending = { ledger, engine, scratch: join(folder, 'mend'), nowMs, signal };
     const how = manifest === undefined ? 'not-mended' : await mendFiles(mending, job, date);
-    if ((await auditDrop(deps, dataset, date)).isDamaged) left.push(date);
+    if ((await auditDrop(deps, date)).isDamaged) left.push(date);
     else if (how !== 'not-mended') note(repairs, date, 'its files beside the drop were rebuilt');
   }
   return left;

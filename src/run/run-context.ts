@@ -12,6 +12,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { ExportContext } from '../export/export-context.ts';
 import { closeSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import { SourceFault, type SourceStats } from '../source/source.ts';
 import { JobState } from '../state/job-state.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
@@ -153,6 +154,7 @@ export async function withDeliverContext<T>(
     return await action({
       engine,
       store,
+      ledger: new Ledger(store, job.drop.dataset),
       mailer,
       mailFrom: deps.mailFrom,
       clock: deps.clock,

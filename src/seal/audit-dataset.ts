@@ -5,7 +5,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolder } from '../core/folder.ts';
-import { describeSealed, readConditionDocument } from '../ledger/condition-file.ts';
+import { describeSealed } from '../ledger/condition-file.ts';
 import {
   conditionKey,
   dropsPrefix,
@@ -18,16 +18,13 @@ import {
   recordsPrefix,
   sealingPrefix,
 } from '../ledger/layout.ts';
-import { describeLost, type LostRevision, readLost } from '../ledger/lost-revision.ts';
+import { describeLost, type Ledger, type LostRevision } from '../ledger/ledger.ts';
 import { type Manifest, readSigned } from '../ledger/manifest.ts';
-import { readSuccessor } from '../ledger/restating.ts';
-import type { Store } from '../store/store.ts';
 import { type AuditDeps, fetchAndHash } from './audit.ts';
 
 /** Objects of the dataset that belong to no sealed date or kept revision, except `condition.json`. */
 export async function findForeignKeys(
-  store: Store,
-  dataset: string,
+  { store, dataset }: Ledger,
   sealed: readonly string[],
 ): Promise<readonly string[]> {
   const dates = new Set(sealed);
@@ -56,8 +53,9 @@ interface HistoryAudit {
  * for what is on record as lost.
  */
 export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise<HistoryAudit> {
-  const { store, folder } = deps;
-  const { dataset, date } = manifest;
+  const { ledger, folder } = deps;
+  const { store, dataset } = ledger;
+  const { date } = manifest;
   const keys = new Map<number, string[]>();
   for await (const { key } of store.list(historyPrefix(dataset, date))) {
     const part = parseDatasetKey(dataset, key);
@@ -77,7 +75,7 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
     keys.delete(revision);
   }
   // The first step of a restatement that is in progress, or whose decision the store lost: the next one continues it.
-  if (keys.has(manifest.revision) && (await isFirstStep(store, manifest))) keys.delete(manifest.revision);
+  if (keys.has(manifest.revision) && (await isFirstStep(ledger, manifest))) keys.delete(manifest.revision);
   for (const found of keys.values()) {
     findings.push(found.map((key) => `${key} belongs to no replaced revision; the sealed one is ${manifest.revision}`));
   }
@@ -85,10 +83,10 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
 }
 
 /** Whether what the history has of the sealed revision is a copy of it, kept by a worker that was about to replace it. */
-async function isFirstStep(store: Store, manifest: Manifest): Promise<boolean> {
-  if (await readSuccessor(store, manifest)) return true;
+async function isFirstStep(ledger: Ledger, manifest: Manifest): Promise<boolean> {
+  if (await ledger.successor(manifest)) return true;
   const manifestAt = historyKey(manifest.dataset, manifest.date, manifest.revision, MANIFEST_FILENAME);
-  const kept = await store.get(manifestAt);
+  const kept = await ledger.store.get(manifestAt);
   // Without a manifest nothing counts as kept.
   if (kept === undefined) return true;
   const { manifest: found, findings } = readSigned(kept, manifestAt, manifest);
@@ -109,10 +107,11 @@ async function auditRevision(
   revision: number,
   keys: readonly string[],
 ): Promise<RevisionAudit> {
-  const { store, folder } = deps;
-  const { dataset, date } = current;
+  const { ledger, folder } = deps;
+  const { store, dataset } = ledger;
+  const { date } = current;
   const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
-  const lost = await readLost(store, dataset, date, revision);
+  const lost = await ledger.lost(date, revision);
   const bytes = await store.get(manifestAt);
   const of = { dataset, date, revision };
   const { manifest, findings } = bytes ? readSigned(bytes, manifestAt, of) : { manifest: undefined, findings: [] };
@@ -150,7 +149,7 @@ async function auditRevision(
  * Describes the objects under `sealing/` of the dataset: decisions set aside, and the unfinished work of a worker.
  * None of them damages sealed dates.
  */
-export async function listLeftovers(store: Store, dataset: string): Promise<readonly string[]> {
+export async function listLeftovers({ store, dataset }: Ledger): Promise<readonly string[]> {
   const found = new Map<string, { readonly keys: string[]; readonly date: string; readonly isSetAside: boolean }>();
   for await (const { key } of store.list(sealingPrefix(dataset))) {
     const place = parseSealingKey(dataset, key);
@@ -170,12 +169,11 @@ export async function listLeftovers(store: Store, dataset: string): Promise<read
 
 /** Compares `condition.json` with the manifests of all sealed dates. */
 export async function auditConditions(
-  store: Store,
-  dataset: string,
+  ledger: Ledger,
   manifests: ReadonlyMap<string, Manifest | undefined>,
 ): Promise<readonly string[]> {
-  const key = conditionKey(dataset);
-  const { entries, text, fault } = await readConditionDocument(store, dataset);
+  const key = conditionKey(ledger.dataset);
+  const { entries, text, fault } = await ledger.conditions();
   if (fault !== undefined) return [`${key} is invalid: ${fault}`];
   if (text === '') return manifests.size === 0 ? [] : [`${key} is missing; the next run writes it`];
   const findings: string[] = [];

@@ -22,8 +22,8 @@ import {
   SUMMARY_FILENAME,
   tableDropFilename,
 } from '../ledger/layout.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { type CheckResult, hashSchema, type Manifest, type ManifestFile, readSigned } from '../ledger/manifest.ts';
-import { readSuccessor } from '../ledger/restating.ts';
 import type { Store } from '../store/store.ts';
 import { compareCounts } from './counts-file.ts';
 import { type ReadBack, readBack } from './read-back.ts';
@@ -31,7 +31,7 @@ import { checkOf, runChecks } from './run-checks.ts';
 import { compareSummary } from './summary.ts';
 
 export interface AuditDeps {
-  readonly store: Store;
+  readonly ledger: Ledger;
   /** Recomputes the summary and the checks. */
   readonly engine: Engine;
   /** Local folder for copies of the objects during the audit. */
@@ -54,8 +54,9 @@ interface AuditResult {
 
 const LINE_FEED = 0x0a;
 
-export async function auditDrop(deps: AuditDeps, dataset: string, date: string): Promise<AuditResult> {
-  const { store } = deps;
+export async function auditDrop(deps: AuditDeps, date: string): Promise<AuditResult> {
+  const { ledger } = deps;
+  const { store, dataset } = ledger;
   const key = manifestKey(dataset, date);
   const bytes = await store.get(key);
   if (!bytes) return describe(undefined, ['there is no manifest: the date is not sealed'], false);
@@ -64,7 +65,7 @@ export async function auditDrop(deps: AuditDeps, dataset: string, date: string):
   if (!manifest || faults.length > 0) return describe(undefined, faults, true);
   const wrong = await auditFiles(deps, manifest);
   const foreign = await findForeignObjects(store, [manifest]);
-  const next = wrong.length + foreign.length > 0 ? await readSuccessor(store, manifest) : undefined;
+  const next = wrong.length + foreign.length > 0 ? await ledger.successor(manifest) : undefined;
   if (next === undefined) return describe(manifest, [...wrong, ...foreign], wrong.length > 0);
   const left = await findStrangeFiles(deps, manifest, next);
   return { ...describe(manifest, left, false), restating: next.revision };
@@ -76,7 +77,8 @@ export async function auditDrop(deps: AuditDeps, dataset: string, date: string):
 
 /** During a replacement: finds files that match neither the old nor the new revision. */
 async function findStrangeFiles(deps: AuditDeps, manifest: Manifest, next: Manifest): Promise<readonly string[]> {
-  const { folder, store } = deps;
+  const { folder } = deps;
+  const { store } = deps.ledger;
   const keyOf = ({ filename }: ManifestFile) => fileKey(manifest.dataset, manifest.date, filename);
   const path = join(folder, 'restated');
   const findings: string[] = [];
@@ -172,7 +174,7 @@ function compareNames(manifest: Manifest): readonly string[] {
 
 /** Copies an object to `path` and describes what is wrong with it. */
 export async function fetchAndHash(
-  { store, signal }: Pick<AuditDeps, 'store' | 'signal'>,
+  { ledger: { store }, signal }: Pick<AuditDeps, 'ledger' | 'signal'>,
   key: string,
   file: ManifestFile,
   path: string,

@@ -8,15 +8,13 @@ import { rm, stat } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
-import { fetchFile } from '../ledger/history.ts';
 import { COUNTS_FILENAME, fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { PARQUET_CONTENT_TYPE, publishDrop } from '../ledger/publish.ts';
-import { readManifest } from '../ledger/sealed-dates.ts';
 import type { DayCounts } from '../plan/counts.ts';
 import { countStaged, secondKey } from '../stage/count.ts';
 import { readSealedRows } from '../stage/sealed-rows.ts';
-import type { Store } from '../store/store.ts';
 import { compareCounts, writeCounts } from './counts-file.ts';
 import { writeSummary } from './summary.ts';
 
@@ -24,7 +22,7 @@ import { writeSummary } from './summary.ts';
 const MENDABLE: readonly string[] = [SUMMARY_FILENAME, COUNTS_FILENAME];
 
 interface MendDeps {
-  readonly store: Store;
+  readonly ledger: Ledger;
   readonly engine: Engine;
   /** Local path; files whose names begin with it are removed afterwards. */
   readonly scratch: string;
@@ -45,8 +43,8 @@ export function isMendable(filenames: readonly string[]): boolean {
 
 /** @throws StoreFault, EngineFault; Fault `MANIFEST_INVALID`, `SEALING_BROKEN` */
 export async function mendFiles(deps: MendDeps, job: Job, date: string): Promise<Mended> {
-  const { store, engine, scratch, signal } = deps;
-  const { dataset } = job.drop;
+  const { ledger, engine, scratch, signal } = deps;
+  const { store, dataset } = ledger;
   const paths = {
     drop: scratch,
     summary: `${scratch}.summary`,
@@ -55,11 +53,11 @@ export async function mendFiles(deps: MendDeps, job: Job, date: string): Promise
     stored: `${scratch}.stored`,
   };
   try {
-    const manifest = await readManifest(store, dataset, date);
+    const manifest = await ledger.manifest(date);
     if (manifest === undefined) return 'not-mended';
     const find = (name: string | undefined | null) => manifest.files.find(({ filename }) => filename === name);
     const [summary, counts, quarantine] = [manifest.summary, manifest.counts, manifest.quarantine?.filename].map(find);
-    if (!(await fetchFile(store, manifest, manifest.files[0], paths.drop, signal))) return 'not-mended';
+    if (!(await ledger.fetchFile(date, manifest.files[0], paths.drop, signal))) return 'not-mended';
     if (summary) await writeSummary(engine, paths.drop, paths.summary);
     const hasCounts = counts !== undefined && (await rebuildCounts(engine, job, manifest, paths));
     const rebuilt = [
@@ -72,10 +70,9 @@ export async function mendFiles(deps: MendDeps, job: Job, date: string): Promise
       (await stat(path)).size !== file.size;
     const missing: typeof rebuilt = [];
     // What the store has may be damaged, too.
-    for (const one of rebuilt)
-      if (!(await fetchFile(store, manifest, one.file, paths.stored, signal))) missing.push(one);
+    for (const one of rebuilt) if (!(await ledger.fetchFile(date, one.file, paths.stored, signal))) missing.push(one);
     if ((await Promise.all(missing.map(differs))).includes(true)) {
-      if (quarantine && !(await fetchFile(store, manifest, quarantine, paths.quarantine, signal))) return 'not-mended';
+      if (quarantine && !(await ledger.fetchFile(date, quarantine, paths.quarantine, signal))) return 'not-mended';
       const files = {
         drop: paths.drop,
         summary: summary && paths.summary,
@@ -83,11 +80,14 @@ export async function mendFiles(deps: MendDeps, job: Job, date: string): Promise
         quarantine: quarantine && paths.quarantine,
       };
       const draft = { ...draftAgain(manifest, deps.nowMs), counts: hasCounts ? COUNTS_FILENAME : undefined };
-      const { won } = await publishDrop(store, files, draft, { supersedes: manifest, signal });
+      const { won } = await publishDrop(ledger, files, draft, {
+        supersedes: manifest,
+        signal,
+      });
       return won ? 'resealed' : 'not-mended';
     }
     // A later revision has its own files.
-    if ((await readManifest(store, dataset, date))?.revision !== manifest.revision) return 'not-mended';
+    if ((await ledger.manifest(date))?.revision !== manifest.revision) return 'not-mended';
     for (const { file, path } of missing) {
       const key = fileKey(dataset, date, file.filename);
       await store.put(key, { path }, { contentType: PARQUET_CONTENT_TYPE, signal });

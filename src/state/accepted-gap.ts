@@ -1,7 +1,7 @@
 /**
  * A gap that a person acknowledged: who, when and why. It stays visible, but raises no alert and fails no run. Invariant:
  * it counts only while the date has the condition that was accepted, so that a new problem of the date is news again.
- * `ledger/acceptance.ts` keeps it.
+ * The ledger keeps it.
  */
 
 import { z } from 'zod';

@@ -10,9 +10,9 @@ import { asyncBufferFromFile, parquetMetadataAsync } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { hashSchema } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
-import { readManifest } from '../../src/ledger/sealed-dates.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { queryDuckDb } from '../support/drop.ts';
@@ -311,8 +311,8 @@ describe('a dataset whose columns change', () => {
       return { name, type: suffix === undefined ? type : `${type}/${suffix}`, nullable: true, field_id: at + 1 };
     });
     const draft = createDraft({ dataset: 'odd-set', date, schema, schema_hash: hashSchema(schema), rows: 1, table });
-    const supersedes = await readManifest(store, 'odd-set', date);
-    await publishDrop(store, { drop: path, summary: undefined }, draft, { supersedes });
+    const supersedes = await new Ledger(store, 'odd-set').manifest(date);
+    await publishDrop(new Ledger(store, draft.dataset), { drop: path, summary: undefined }, draft, { supersedes });
   }
 
   async function writeRow(select: string): Promise<string> {
@@ -325,7 +325,7 @@ describe('a dataset whose columns change', () => {
     const select = "'SPY' AS symbol, 5.0 AS total_premium";
     const publish = async (date: string, summary?: string) =>
       await publishDrop(
-        store,
+        new Ledger(store, 'sums'),
         { drop: await writeRow(select), summary: summary && (await writeRow(summary)) },
         createDraft({ dataset: 'sums', date, summary: summary === undefined ? null : 'summary.parquet' }),
       );

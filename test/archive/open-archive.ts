@@ -1,4 +1,5 @@
 /** A really opened archive for tests: over a directory or S3, with an engine process of its own. */
+
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,7 +11,7 @@ import { NO_COST, type ReadCost } from '../../src/archive/cost.ts';
 import type { Coverage } from '../../src/archive/coverage.ts';
 import type { OutputFormat } from '../../src/archive/output-format.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
-import { readManifestOf } from '../../src/ledger/restating.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import type { StoreAccess } from '../../src/store/access.ts';
 import type { Store } from '../../src/store/store.ts';
 import { WORKER_COMMAND } from '../support/engine-workers.ts';
@@ -60,7 +61,7 @@ export async function openTestArchive(
     datasets: [dataset, ...(given.others ?? [])],
     trades: dataset,
     types: given.types ?? 'typed',
-    readManifest: (name, date, drops) => readManifestOf(store, name, date, drops),
+    readManifest: (name, date, drops) => new Ledger(store, name).manifestOf(date, drops),
     lastSession: given.lastSession ?? '2026-11-19',
     folder,
     maxMemoryBytes: MAX_MEMORY_BYTES,

@@ -1,9 +1,11 @@
 /** Sealed dates for the archive's tests: staged, written, completed, verified and published as a run does it. */
+
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Engine } from '../../src/engine/engine.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { hashSchema, type Manifest, type ManifestDraft } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
 import { listDropColumns } from '../../src/seal/drop-columns.ts';
@@ -43,7 +45,12 @@ export async function publishDay(engine: Engine, store: Store, day: Day, superse
 }
 
 export async function publishBuilt(store: Store, { path, draft }: BuiltDay, supersedes?: Manifest): Promise<Manifest> {
-  const { manifest, won } = await publishDrop(store, { drop: path, summary: undefined }, draft, { supersedes });
+  const { manifest, won } = await publishDrop(
+    new Ledger(store, draft.dataset),
+    { drop: path, summary: undefined },
+    draft,
+    { supersedes },
+  );
   if (!won) throw new Error(`${draft.date} was not published`);
   return manifest;
 }

@@ -12,7 +12,8 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TableMetadata } from '../../src/ledger/iceberg/table-metadata.ts';
-import { dropKeyOf, listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
+import { dropKeyOf } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -202,8 +203,8 @@ describe.each(CASES.filter(({ isMissing }) => !isMissing))(
       const store = await openStore();
       try {
         const sums: Record<string, readonly [number, number]> = {};
-        for (const date of await listSealedDates(store, 'trades')) {
-          const manifest = await readManifest(store, 'trades', date);
+        for (const date of await new Ledger(store, 'trades').dates()) {
+          const manifest = await new Ledger(store, 'trades').manifest(date);
           const path = join(cwd, 'sealed.parquet');
           if (!manifest || !(await store.download(dropKeyOf(manifest), path))) throw new Error(`no file of ${date}`);
           const [row] = await queryDuckDb(

@@ -12,6 +12,7 @@ import { commitTable } from '../../src/ledger/iceberg/commit-table.ts';
 import { readTable } from '../../src/ledger/iceberg/table-log.ts';
 import type { TableMetadata } from '../../src/ledger/iceberg/table-metadata.ts';
 import { tableMetadataPrefix, tableVersionKey } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type CatalogProcess, startCatalogProcess } from '../support/catalog-process.ts';
@@ -40,7 +41,7 @@ afterAll(async () => {
 async function seal(date: string): Promise<void> {
   await sealDay(store, { date, rows: 100 }, join(folder, 'scratch.parquet'));
   await recordDays(store);
-  await commitTable(store, DATASET, NOW);
+  await commitTable(new Ledger(store, DATASET), NOW);
 }
 
 interface Answer {

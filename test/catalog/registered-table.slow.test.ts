@@ -14,6 +14,7 @@ import { rebuildTable } from '../../src/ledger/iceberg/rebuild-table.ts';
 import { KEPT_VERSIONS, locateTable, openTableLog, readTable } from '../../src/ledger/iceberg/table-log.ts';
 import type { TableMetadata } from '../../src/ledger/iceberg/table-metadata.ts';
 import { manifestKey, tableMetadataPrefix, tableVersionKey } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type Finished, flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
@@ -206,7 +207,7 @@ describe('a table in a catalog', () => {
   const seal = async (...days: readonly TableDay[]) => {
     for (const day of days) await sealDay(store, day, join(folder, 'scratch.parquet'));
     await recordDays(store);
-    await commitTable(store, DATASET, NOW);
+    await commitTable(new Ledger(store, DATASET), NOW);
   };
   const update = async () => await updateCatalog(store, DATASET, openRestCatalog(target, {}));
   const day = (number: number, more: Partial<TableDay> = {}): TableDay => {
@@ -276,7 +277,7 @@ describe('a table in a catalog', () => {
     await update();
     expect(idsOf(await load(target.namespace))).toHaveLength(3);
     // A rebuilt table knows nothing of a date that is no longer sealed.
-    await rebuildTable(store, DATASET, NOW);
+    await rebuildTable(new Ledger(store, DATASET), NOW);
     expect(await update()).toBe('replaced');
     expect(idsOf(await load(target.namespace))).toHaveLength(1);
     await expectSame(store, target.namespace);
@@ -363,7 +364,7 @@ describe('a table in a catalog', () => {
     const other = await openDirectoryStore(join(folder, 'other'));
     await sealDay(other, day(3), join(folder, 'scratch.parquet'));
     await recordDays(other);
-    await commitTable(other, DATASET, NOW);
+    await commitTable(new Ledger(other, DATASET), NOW);
     const refused = updateCatalog(other, DATASET, openRestCatalog(target, {}));
     await expect(refused).rejects.toMatchObject({ code: 'CATALOG_CONFLICT' });
     await expectSame(store, target.namespace);
@@ -412,7 +413,7 @@ describe.runIf(IS_NIGHTLY)('a table on S3 in a catalog', () => {
       const seal = async (date: string, rows: number) => {
         await sealDay(store, { date, rows }, scratch);
         await recordDays(store);
-        await commitTable(store, DATASET, NOW);
+        await commitTable(new Ledger(store, DATASET), NOW);
       };
       await seal('2026-11-19', 50);
       expect(await updateCatalog(store, DATASET, catalog)).toBe('registered');

@@ -12,8 +12,9 @@ import { compressors } from 'hyparquet-compressors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
+import { dropKeyOf } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
-import { dropKeyOf, listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -111,8 +112,8 @@ describe.each([s3 ? 'S3' : 'a directory'])('the folder of a dataset in %s', (nam
   /** What the sealed files say, each read by itself. */
   async function readTruth(): Promise<Answer> {
     const truth: Record<string, readonly [number, number]> = {};
-    for (const date of await listSealedDates(store, 'trades')) {
-      const manifest = await readManifest(store, 'trades', date);
+    for (const date of await new Ledger(store, 'trades').dates()) {
+      const manifest = await new Ledger(store, 'trades').manifest(date);
       const path = join(cwd, 'sealed.parquet');
       if (!manifest || !(await store.download(dropKeyOf(manifest), path))) throw new Error(`${date} is not sealed`);
       const [sums] = await queryDuckDb(
@@ -214,8 +215,13 @@ describe.skipIf(python.isMissing)('the folder of a dataset, while a date is rest
     const store = await openDirectoryStore(join(cwd, 'store'));
     await mkdir(join(cwd, 'work'), { recursive: true });
     const publish = async (date: string, n: number) => {
-      const supersedes = await readManifest(store, 'trades', date);
-      await publishDrop(store, { drop: await writeRevision(date, n) }, { ...createDraft({}), date }, { supersedes });
+      const supersedes = await new Ledger(store, 'trades').manifest(date);
+      await publishDrop(
+        new Ledger(store, 'trades'),
+        { drop: await writeRevision(date, n) },
+        { ...createDraft({}), date },
+        { supersedes },
+      );
     };
     await publish(OTHER, 7);
     await publish(DATE, 1);

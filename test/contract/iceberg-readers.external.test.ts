@@ -10,9 +10,9 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { readTable } from '../../src/ledger/iceberg/table-log.ts';
 import type { TableSnapshot } from '../../src/ledger/iceberg/table-metadata.ts';
-import { historyKey } from '../../src/ledger/layout.ts';
+import { dropKeyOf, historyKey } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
-import { dropKeyOf, listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -76,7 +76,7 @@ beforeAll(async () => {
   } else table = { to: 'drops', env: {}, store: await openDirectoryStore(join(cwd, 'drops')) };
   await run(['run'], COLUMNS, ['--generate-rows', '2000']);
   // The last two dates again, with other rows, and with a column that the job has got meanwhile.
-  const [, second = '', third = ''] = await listSealedDates(table.store, 'trades');
+  const [, second = '', third = ''] = await new Ledger(table.store, 'trades').dates();
   const words = ['backfill', '--all', '--from', second, '--to', third];
   await run(words, `${COLUMNS}, exchange`, ['--generate-rows', '2500', '--seed', '7']);
 }, 300_000);
@@ -92,8 +92,8 @@ const readSnapshots = async (store: Store): Promise<readonly TableSnapshot[]> =>
 /** All revisions in the order in which they were sealed, by the ledger alone. */
 async function listRevisions(store: Store): Promise<readonly { readonly manifest: Manifest; readonly key: string }[]> {
   const revisions: { readonly manifest: Manifest; readonly key: string }[] = [];
-  for (const date of await listSealedDates(store, 'trades')) {
-    const manifest = await readManifest(store, 'trades', date);
+  for (const date of await new Ledger(store, 'trades').dates()) {
+    const manifest = await new Ledger(store, 'trades').manifest(date);
     if (manifest === undefined) throw new Error(`${date} is not sealed`);
     revisions.push({ manifest, key: dropKeyOf(manifest) });
     for (let revision = manifest.revision - 1; revision > 0; revision -= 1) {

@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { commitTable } from '../../src/ledger/iceberg/commit-table.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { makeFolder } from '../support/flowdrop.ts';
@@ -59,7 +60,7 @@ afterEach(async () => await folder.remove());
 const seal = async (date: string, rows: number) => {
   await sealDay(store, { date, rows }, join(cwd, 'scratch.parquet'));
   await recordDays(store);
-  await commitTable(store, DATASET, Date.now());
+  await commitTable(new Ledger(store, DATASET), Date.now());
 };
 
 /** A revision as `sealDay` writes it: its own number of rows, its own sum. */

@@ -1,4 +1,5 @@
 /** What the tests of delivery run on: a real engine, a store in a directory, a real SMTP server, and a clock that jumps. */
+
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +11,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Job } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -53,6 +55,7 @@ export async function openDeliveryBench(
   return {
     ...{ engine, store, receiver, clock, mails },
     context: (worker = 'worker') => ({
+      ledger: new Ledger(store, 'trades'),
       ...{ engine, store, mailer, clock, mailFrom: 'flow@example.com', log: createSilentLog() },
       ...{
         redact: (text: string) => text,

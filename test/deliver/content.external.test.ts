@@ -2,6 +2,7 @@
  * What delivery brings to this machine for a report, and hands to it: earlier summaries, market structure, the datasets of
  * a digest, links, attachments. On a real engine and both stores; what the report makes of it is tested in `test/report`.
  */
+
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,6 +15,7 @@ import type { DeliverContext } from '../../src/deliver/delivery.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { dropKey, recordsPrefix } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { CHAIN_COLUMNS } from '../../src/report/query/exposure.ts';
 import { JobState } from '../../src/state/job-state.ts';
@@ -38,6 +40,7 @@ const context = (): DeliverContext => ({
   ...{
     engine,
     store,
+    ledger: new Ledger(store, 'trades'),
     log,
     clock: createFakeClock(),
     mailFrom: 'flow@example.com',

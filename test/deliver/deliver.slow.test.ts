@@ -9,8 +9,9 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { deliverReports, previewReport } from '../../src/deliver/deliver.ts';
 import type { DeliverContext } from '../../src/deliver/delivery.ts';
 import { LEASE_MS, RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
-import { describeUnsealed, readConditionDocument, writeConditionDocument } from '../../src/ledger/condition-file.ts';
+import { describeUnsealed } from '../../src/ledger/condition-file.ts';
 import { conditionKey, dropKey } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { MailFault } from '../../src/mail/mailer.ts';
 import type { Receipt } from '../../src/mail/receipt.ts';
 import { TEMPLATES } from '../report/drop-file.ts';
@@ -613,7 +614,8 @@ describe('a digest', () => {
   it.each(['missing', 'empty', 'expired'] as const)('waits for no date that is %s, and says so', async (condition) => {
     await seal(MONDAY);
     const entries = [describeUnsealed(MONDAY, condition)];
-    await writeConditionDocument(bench.store, 'index', entries, await readConditionDocument(bench.store, 'index'));
+    const ledger = new Ledger(bench.store, 'index');
+    await ledger.writeConditions(entries, await ledger.conditions());
     await run(digest);
     const [mail] = await bench.mails();
     expect(mail?.text).toMatch(/index/);

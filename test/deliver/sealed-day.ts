@@ -1,8 +1,10 @@
 /** Sealed dates for the tests of delivery: a few trades as a drop with its summary, published as a run does it. */
+
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Engine } from '../../src/engine/engine.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
 import { writeSummary } from '../../src/seal/summary.ts';
@@ -39,7 +41,9 @@ export async function sealDay(engine: Engine, store: Store, day: SealedDay): Pro
         schema: columns.map((name, at) => ({ name, type: 'double', nullable: true, field_id: at + 1 })),
       }),
     });
-    const published = await publishDrop(store, { drop: path, summary }, draft, { supersedes });
+    const published = await publishDrop(new Ledger(store, draft.dataset), { drop: path, summary }, draft, {
+      supersedes,
+    });
     return published.manifest;
   } finally {
     await rm(folder, { recursive: true, force: true });

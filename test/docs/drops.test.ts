@@ -5,7 +5,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
-import { readConditionDocument } from '../../src/ledger/condition-file.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { hashManifest, manifestSchema, parseManifest } from '../../src/ledger/manifest.ts';
 import { ROW_GROUP_ROWS } from '../../src/seal/write-parquet.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -34,7 +34,7 @@ describe('the page of drops', () => {
     try {
       await mkdir(join(path, '_flowdrop', 'trades'), { recursive: true });
       await writeFile(join(path, '_flowdrop', 'trades', 'condition.json'), findBlock('json condition check'));
-      const { entries, fault } = await readConditionDocument(await openDirectoryStore(path), 'trades');
+      const { entries, fault } = await new Ledger(await openDirectoryStore(path), 'trades').conditions();
       expect(fault).toBeUndefined();
       expect(entries.size).toBe(3);
       const members = new Set([...entries.values()].flatMap((entry) => Object.keys(entry)));

@@ -15,8 +15,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { type RunOptions, runExport } from '../../src/export/export.ts';
 import type { SqlJob } from '../../src/job/job.ts';
-import { readConditionDocument } from '../../src/ledger/condition-file.ts';
-import { listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import type { RunContext } from '../../src/run/run-context.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
@@ -138,6 +137,7 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
   const store = await openDirectoryStore(join(folder, 'out'));
   const context: RunContext = {
     ...{ runId: 'run-1', source, opened: { kind: 'sql', job, source }, engine, store, mailFrom: '', clock },
+    ledger: new Ledger(store, job.drop.dataset),
     ...{
       log: createSilentLog(),
       redact: (text) => text,
@@ -155,9 +155,9 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
     ...{ calendar: CALENDAR, limits, state: new JobState(folder, job.name), clockRule: rest.clockRule },
   };
   const { result } = await runExport(context, job, options);
-  const sealed = await listSealedDates(store, 'trades');
+  const sealed = await new Ledger(store, 'trades').dates();
   for (const one of sealed) {
-    const manifest = await readManifest(store, 'trades', one);
+    const manifest = await new Ledger(store, 'trades').manifest(one);
     // What is not over at the service, or not whole, can be in no drop.
     expect(one > CLIPPED && (asOf === EVENING || one < TODAY), `${one} as of ${asOf}`).toBe(true);
     if (job === TRADES) expect(manifest?.rows, `rows of ${one}`).toBe(SECONDS.length);
@@ -320,7 +320,7 @@ describe('both clocks are wrong together', () => {
     const options = { range: { from: TODAY, to: TODAY } };
     const run = await runUnder({ asOf: NOON, ownMs: 5 * HOUR, date: { shiftMs: 5 * HOUR }, options });
     expect(run).toMatchObject({ held: [TODAY], sealed: [] });
-    const { entries } = await readConditionDocument(await openDirectoryStore(join(folder, 'out')), 'trades');
+    const { entries } = await new Ledger(await openDirectoryStore(join(folder, 'out')), 'trades').conditions();
     expect([...entries.values()]).toMatchObject([{ date: TODAY, condition: 'pending' }]);
   });
 });

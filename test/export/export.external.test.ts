@@ -11,8 +11,8 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { sealDegraded } from '../../src/export/degraded.ts';
 import { runExport } from '../../src/export/export.ts';
 import { conditionKey } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
-import { readManifest } from '../../src/ledger/sealed-dates.ts';
 import type { RunContext } from '../../src/run/run-context.ts';
 import { openStage } from '../../src/stage/engine-stage.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
@@ -83,10 +83,10 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
     it('finishes what a worker that died had decided, without asking for its rows again', async () => {
       const path = join(folder, 'theirs');
       await writeFile(path, 'their bytes');
-      await expect(publishDrop(faultStore(store, dieAt(/^copy /)), { drop: path }, createDraft())).rejects.toThrow(
-        Died,
-      );
-      expect(await readManifest(store, 'trades', DATE)).toBeUndefined();
+      await expect(
+        publishDrop(new Ledger(faultStore(store, dieAt(/^copy /)), 'trades'), { drop: path }, createDraft()),
+      ).rejects.toThrow(Died);
+      expect(await new Ledger(store, 'trades').manifest(DATE)).toBeUndefined();
       const { result } = await runExport(await createContext(), job);
       expect(result.dates).toEqual([]);
       expect(await readText(store, `trades/session=${DATE}/trades.parquet`)).toBe('their bytes');

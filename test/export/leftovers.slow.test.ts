@@ -27,9 +27,9 @@ import {
   sealingDecisionKey,
   sealingPrefix,
 } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { formatManifest, type Manifest, parseManifest, signManifest } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
-import { readManifest } from '../../src/ledger/sealed-dates.ts';
 import { readStatus } from '../../src/run/job-status.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
 import { auditConditions, auditHistory, listLeftovers } from '../../src/seal/audit-dataset.ts';
@@ -59,6 +59,7 @@ let folder: string;
 let root: string;
 let engine: Engine;
 let store: Store;
+const ledger = () => new Ledger(store, 'trades');
 let source: EngineSource;
 let kept: KeptLog;
 
@@ -102,7 +103,11 @@ async function leaveDecision(date: string, bytes: string, supersedes?: Manifest)
   const path = join(folder, `left-${date}`);
   await writeFile(path, bytes);
   const dying = faultStore(store, dieAt(/^copy /));
-  await expect(publishDrop(dying, { drop: path }, createDraft({ date }), { supersedes })).rejects.toThrow(Died);
+  await expect(
+    publishDrop(new Ledger(dying, 'trades'), { drop: path }, createDraft({ date }), {
+      supersedes,
+    }),
+  ).rejects.toThrow(Died);
   const key = sealingDecisionKey('trades', date, (supersedes?.revision ?? 0) + 1);
   return parseManifest((await store.get(key)) ?? Buffer.from(''), key);
 }
@@ -113,10 +118,10 @@ const filesOf = async (date: string, revision = 1) =>
 
 /** What `verify` says of a date and what is around it. */
 async function verify(date: string): Promise<readonly string[]> {
-  const deps = { store, engine, folder: join(folder, 'verify') };
-  const { findings, manifest } = await auditDrop(deps, 'trades', date);
+  const deps = { ledger: ledger(), engine, folder: join(folder, 'verify') };
+  const { findings, manifest } = await auditDrop(deps, date);
   const history = manifest ? (await auditHistory(deps, manifest)).findings : [];
-  return [...findings, ...history, ...(await auditConditions(store, 'trades', new Map([[date, manifest]])))].filter(
+  return [...findings, ...history, ...(await auditConditions(ledger(), new Map([[date, manifest]])))].filter(
     (finding) => finding.includes(date),
   );
 }
@@ -184,7 +189,7 @@ describe('a decision that cannot be carried out', () => {
     const decision = left.find((key) => key.endsWith('/decision.json')) ?? '';
     expect(await readText(store, decision)).toBe(broken);
     expect(logged('decision-set-aside')).toEqual([expect.objectContaining({ level: 40, date: DATE, revision: 1 })]);
-    expect(await listLeftovers(store, 'trades')).toEqual([expect.stringContaining('was set aside')]);
+    expect(await listLeftovers(ledger())).toEqual([expect.stringContaining('was set aside')]);
     // The next run has nothing more to do with it.
     expect(statuses(await run())).toEqual([]);
     expect(await listKeys(store, '_flowdrop/sealing/')).toEqual(left);
@@ -194,7 +199,7 @@ describe('a decision that cannot be carried out', () => {
     await leaveDecision(OTHER, 'their bytes');
     for (const key of await filesOf(OTHER)) await rm(join(root, key));
     expect(statuses(await run({ range: { from: DATE, to: DATE } }))).toEqual([[DATE, 'sealed', 1]]);
-    expect(await readManifest(store, 'trades', OTHER)).toBeUndefined();
+    expect(await ledger().manifest(OTHER)).toBeUndefined();
     expect(statuses(await run())).toEqual([[OTHER, 'sealed', 1]]);
   });
 
@@ -214,39 +219,43 @@ describe('a decision that cannot be carried out', () => {
     await store.copy(file, dropKey('trades', DATE));
     await store.remove(file);
     await run({ range: { from: OTHER, to: OTHER } });
-    expect(await readManifest(store, 'trades', DATE)).toEqual(decided);
+    expect(await ledger().manifest(DATE)).toEqual(decided);
     expect(await readText(store, dropKey('trades', DATE))).toBe('their bytes');
   });
 
   it('for a restatement leaves the sealed revision as it is, and the date is compared with the source again', async () => {
     await run();
-    const sealed = await readManifest(store, 'trades', DATE);
+    const sealed = await ledger().manifest(DATE);
     await leaveDecision(DATE, 'their bytes', sealed);
     for (const key of await filesOf(DATE, 2)) await rm(join(root, key));
     expect(statuses(await run())).toEqual([[DATE, 'unchanged', 1]]);
-    expect(await readManifest(store, 'trades', DATE)).toEqual(sealed);
+    expect(await ledger().manifest(DATE)).toEqual(sealed);
     expect(await verify(DATE)).toEqual([]);
   });
 
   it('for a restatement that had begun to replace the object puts the sealed one back', async () => {
     await run();
-    const sealed = await readManifest(store, 'trades', DATE);
+    const sealed = await ledger().manifest(DATE);
     await leaveDecision(DATE, 'their bytes', sealed);
     await writeFile(join(root, dropKey('trades', DATE)), 'their');
     for (const key of await filesOf(DATE, 2)) await rm(join(root, key));
     expect(statuses(await run())).toEqual([[DATE, 'unchanged', 1]]);
-    expect(await readManifest(store, 'trades', DATE)).toEqual(sealed);
+    expect(await ledger().manifest(DATE)).toEqual(sealed);
     expect(await verify(DATE)).toEqual([]);
   });
 
   it('of a revision that nothing is there to be replaced by is never published', async () => {
     await run();
-    await leaveDecision(DATE, 'their bytes', await readManifest(store, 'trades', DATE));
+    await leaveDecision(DATE, 'their bytes', await ledger().manifest(DATE));
     await store.remove(manifestKey('trades', DATE));
     // Above the first one, which the history has.
     expect(statuses(await run())).toEqual([[DATE, 'sealed', 2]]);
     expect(statuses(await run())).toEqual([]);
-    expect(await readManifest(store, 'trades', DATE)).toMatchObject({ revision: 2, rows: ROWS, supersedes: null });
+    expect(await ledger().manifest(DATE)).toMatchObject({
+      revision: 2,
+      rows: ROWS,
+      supersedes: null,
+    });
     expect(await verify(DATE)).toEqual([]);
   });
 
@@ -266,7 +275,7 @@ describe('a decision that cannot be carried out', () => {
 
   it('is void where the sealed manifest is damaged: the date is sealed anew', async () => {
     await run({ range: { from: DATE, to: DATE } });
-    await leaveDecision(DATE, 'their bytes', await readManifest(store, 'trades', DATE));
+    await leaveDecision(DATE, 'their bytes', await ledger().manifest(DATE));
     await writeFile(join(root, manifestKey('trades', DATE)), '{');
     const result = await run();
     expect(statuses(result)).toEqual([
@@ -281,7 +290,7 @@ describe('a decision that cannot be carried out', () => {
 
 it('a damaged manifest in the history is written again when its revision is replaced', async () => {
   await run();
-  const first = await readManifest(store, 'trades', DATE);
+  const first = await ledger().manifest(DATE);
   await leaveDecision(DATE, 'their bytes', first);
   await store.put(historyKey('trades', DATE, 1, 'manifest.json'), { bytes: Buffer.from('{') });
   await run();
@@ -303,14 +312,14 @@ describe('a sealed date whose object', () => {
     expect(result).toMatchObject({ damaged: {}, gaps: [], lost: [] });
     expect(judgeRun(result)).toBeUndefined();
     expect(logged('drop-damaged')).toEqual([expect.objectContaining({ level: 50, date: DATE })]);
-    expect(await readManifest(store, 'trades', DATE)).toMatchObject({ revision: 2, changes: null });
+    expect(await ledger().manifest(DATE)).toMatchObject({ revision: 2, changes: null });
     expect(await verify(DATE)).toEqual([]);
     expect(statuses(await run())).toEqual([]);
   });
 
   it('is gone is told by every run and by status when the source has it no more, and never called available', async () => {
     await run();
-    const manifest = await readManifest(store, 'trades', DATE);
+    const manifest = await ledger().manifest(DATE);
     const { manifest_hash: _, ...draft } = manifest as Manifest; // It was sealed above.
     const expired = formatManifest(signManifest({ ...draft, date: EXPIRED }));
     await store.put(manifestKey('trades', EXPIRED), { bytes: expired });
@@ -363,12 +372,12 @@ describe('a sealed date whose object', () => {
 
   it('is being replaced by another worker is not taken for damaged', async () => {
     await run();
-    const sealed = await readManifest(store, 'trades', DATE);
+    const sealed = await ledger().manifest(DATE);
     await leaveDecision(DATE, 'their bytes', sealed);
     const [file = ''] = await filesOf(DATE, 2);
     await store.copy(file, dropKey('trades', DATE));
     const { readSelectionFacts } = await import('../../src/export/selection-facts.ts');
-    const { damaged } = await readSelectionFacts(store, job, new JobState(folder, job.name));
+    const { damaged } = await readSelectionFacts(ledger(), new JobState(folder, job.name));
     expect(damaged).toEqual(new Map());
   });
 });
@@ -385,7 +394,7 @@ describe('a sealed date whose summary', () => {
     '%s has it rebuilt from the drop by the next run, byte for byte, without a request',
     async (_, damage) => {
       await run();
-      const sealed = await readManifest(store, 'trades', DATE);
+      const sealed = await ledger().manifest(DATE);
       const before = await readFile(summaryPath(DATE));
       await damage(summaryPath(DATE));
       const result = await run();
@@ -395,7 +404,7 @@ describe('a sealed date whose summary', () => {
       expect(logged('summary-rebuilt')).toEqual([expect.objectContaining({ level: 40, date: DATE, how: 'restored' })]);
       expect(logged('drop-damaged')).toEqual([]);
       expect(await readFile(summaryPath(DATE))).toEqual(before);
-      expect(await readManifest(store, 'trades', DATE)).toEqual(sealed);
+      expect(await ledger().manifest(DATE)).toEqual(sealed);
       expect(await verify(DATE)).toEqual([]);
       await run();
       expect(logged('summary-rebuilt')).toEqual([]);
@@ -404,7 +413,7 @@ describe('a sealed date whose summary', () => {
 
   /** A date that has left the lookback, sealed as `DATE` was. */
   async function sealExpired(): Promise<void> {
-    const { manifest_hash: _, ...draft } = (await readManifest(store, 'trades', DATE)) as Manifest; // It was sealed.
+    const { manifest_hash: _, ...draft } = (await ledger().manifest(DATE)) as Manifest; // It was sealed.
     for (const { filename } of draft.files)
       await store.copy(fileKey('trades', DATE, filename), fileKey('trades', EXPIRED, filename));
     await store.put(manifestKey('trades', EXPIRED), {
@@ -424,7 +433,7 @@ describe('a sealed date whose summary', () => {
 
   it('was of another version of the engine is sealed with its drop as the next revision', async () => {
     await run();
-    const { manifest_hash: _, ...draft } = (await readManifest(store, 'trades', DATE)) as Manifest; // It was sealed.
+    const { manifest_hash: _, ...draft } = (await ledger().manifest(DATE)) as Manifest; // It was sealed.
     const [drop, ...others] = draft.files;
     const older = others.map((file) => ({ ...file, hash: `sha256:${'0'.repeat(64)}` }));
     const sealed = signManifest({ ...draft, files: [drop, ...older] });
@@ -434,7 +443,7 @@ describe('a sealed date whose summary', () => {
     expect(statuses(result)).toEqual([]);
     expect(source.pages()).toEqual([]);
     expect(logged('summary-rebuilt')).toEqual([expect.objectContaining({ date: DATE, how: 'resealed' })]);
-    expect(await readManifest(store, 'trades', DATE)).toMatchObject({
+    expect(await ledger().manifest(DATE)).toMatchObject({
       ...{ revision: 2, supersedes: 1, changes: null, rows: ROWS, condition: 'available' },
       files: draft.files,
     });
@@ -486,7 +495,7 @@ describe('files under _flowdrop/sealing/ that no decision names', () => {
     for (const name of ['0a.parquet', '0b.parquet']) await writeFile(join(place, name), 'rows');
     await utimes(join(place, '0a.parquet'), OLD, OLD);
     await utimes(join(place, '0b.parquet'), OLD + 120, OLD + 120);
-    expect(await listLeftovers(store, 'trades')).toEqual([expect.stringContaining('2 file(s)')]);
+    expect(await listLeftovers(ledger())).toEqual([expect.stringContaining('2 file(s)')]);
     await run();
     expect(await readdir(place)).toEqual(['0b.parquet']);
     expect(logged('leftovers-removed')).toHaveLength(1);

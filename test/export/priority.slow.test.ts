@@ -2,6 +2,7 @@
  * Who asks the shared budget in a hurry: exports of each kind of the API's dates, over a really running service, through a
  * pacer that notes what it was asked. What the pacer makes of it is tested in `test/source`.
  */
+
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,6 +15,7 @@ import { exportSnapshots } from '../../src/export/snapshots/snapshot-date.ts';
 import { exportTrades } from '../../src/export/trades/trades.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
 import type { RunContext } from '../../src/run/run-context.ts';
 import { createChainClient } from '../../src/source/chain.ts';
@@ -73,8 +75,10 @@ async function createContext(
   { clock, log }: ReturnType<typeof createParts>,
   url: string,
 ): Promise<Omit<RunContext, 'opened' | 'source'>> {
+  const store = await openDirectoryStore(join(folder, 'out'));
   return {
-    ...{ runId: 'run-1', engine, store: await openDirectoryStore(join(folder, 'out')), mailFrom: '', log, clock },
+    ledger: new Ledger(store, 'trades'),
+    ...{ runId: 'run-1', engine, store, mailFrom: '', log, clock },
     ...{ redact: (text) => text, onEvent: () => undefined, version: '1', templatesDir: '', publicUrl: undefined },
     mailer: {
       url: '',

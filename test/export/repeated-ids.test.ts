@@ -11,7 +11,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { runExport } from '../../src/export/export.ts';
 import { compareWithSource } from '../../src/export/recount-date.ts';
 import { dropKey } from '../../src/ledger/layout.ts';
-import { readManifest } from '../../src/ledger/sealed-dates.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
 import { discardStages } from '../../src/stage/list.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
@@ -36,6 +36,7 @@ const job = parseSqlJob(
 let folder: string;
 let engine: Engine;
 let store: Store;
+const ledger = () => new Ledger(store, 'trades');
 let kept: KeptLog;
 
 beforeAll(async () => {
@@ -66,7 +67,7 @@ const read = async (what: string) =>
 
 /** What `verify --deep` says. */
 async function verifyDeep(): Promise<readonly string[]> {
-  const { findings, manifest } = await auditDrop({ store, engine, folder: join(folder, 'verify') }, 'trades', DATE);
+  const { findings, manifest } = await auditDrop({ ledger: ledger(), engine, folder: join(folder, 'verify') }, DATE);
   if (manifest === undefined) return findings;
   const source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   const { limits, clock } = await createRunContext({ job, engine, store, source, folder });
@@ -92,7 +93,7 @@ describe('a day whose rows', () => {
         },
       }),
     ]);
-    expect(await readManifest(store, 'trades', DATE)).toBeUndefined();
+    expect(await ledger().manifest(DATE)).toBeUndefined();
   });
 
   it('share a few ids with other trades of one stamp keeps all of those, and of versions of a trade the newest', async () => {
@@ -114,7 +115,7 @@ describe('a day whose rows', () => {
     ];
     const { dates } = await run([...DAY, ...shared, ...withoutId, ofShared, ...corrected]);
     expect(dates).toEqual([expect.objectContaining({ status: 'sealed', rows: ROWS + 6 })]);
-    expect(await readManifest(store, 'trades', DATE)).toMatchObject({
+    expect(await ledger().manifest(DATE)).toMatchObject({
       ...{ rows: ROWS + 6, source_rows: ROWS + 11, duplicates: 5, ids: ROWS + 1 },
     });
     expect(await read("count(*) FILTER (id = '') AS n")).toEqual([{ n: '3' }]);
@@ -127,7 +128,7 @@ describe('a day whose rows', () => {
       expect([k, await read(where)]).toEqual([k, [{ prices: [777] }]]);
     }
     // The check sees them in the file: an audit, which has the file alone, agrees.
-    expect((await readManifest(store, 'trades', DATE))?.checks).toMatchObject([{ check: 'unique-id', found: 5 }]);
+    expect((await ledger().manifest(DATE))?.checks).toMatchObject([{ check: 'unique-id', found: 5 }]);
     expect(kept.records).toContainEqual(expect.objectContaining({ event: 'ids-shared', level: 40, rows: 5 }));
     expect(await verifyDeep()).toEqual([]);
   });
@@ -147,13 +148,17 @@ describe('a day whose rows', () => {
     const same = others.map((other) => createTrade(5, { ...plain, ...other }));
     await run([...DAY.filter((_, k) => k !== 5), createTrade(5, plain), ...same]);
     // But for the price, each is another contract.
-    expect(await readManifest(store, 'trades', DATE)).toMatchObject({ rows: ROWS + 3, duplicates: 1, ids: ROWS });
+    expect(await ledger().manifest(DATE)).toMatchObject({
+      rows: ROWS + 3,
+      duplicates: 1,
+      ids: ROWS,
+    });
     expect(await verifyDeep()).toEqual([]);
   });
 
   it('come twice, every column of them, are sealed once', async () => {
     await run([...DAY, ...DAY]);
-    const manifest = await readManifest(store, 'trades', DATE);
+    const manifest = await ledger().manifest(DATE);
     expect(manifest).toMatchObject({ rows: ROWS, source_rows: 2 * ROWS, duplicates: ROWS });
     expect(manifest?.ids).toBeUndefined();
     expect(await verifyDeep()).toEqual([]);

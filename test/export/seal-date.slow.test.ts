@@ -18,8 +18,8 @@ import { draftStaged } from '../../src/export/draft-file.ts';
 import { type SealInput, type SealResult, sealDate } from '../../src/export/seal-date.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { dropKey, fieldsPrefix, historyKey, manifestKey } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { hashManifest } from '../../src/ledger/manifest.ts';
-import { readManifest } from '../../src/ledger/sealed-dates.ts';
 import { computeLookback } from '../../src/plan/dates.ts';
 import { buildPage } from '../../src/plan/statement.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
@@ -49,6 +49,7 @@ const DAY = Array.from({ length: ROWS }, (_, k) => trade(k));
 let folder: string;
 let engine: Engine;
 let store: Store;
+const ledger = () => new Ledger(store, 'trades');
 const warned: Record<string, unknown>[] = [];
 const log = pino({ level: 'warn' }, { write: (line: string) => void warned.push(JSON.parse(line)) });
 
@@ -86,7 +87,7 @@ async function seal(
   const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs: NOW });
   const stage = await stageRows(job, rows);
   const ids = new Set(rows.map(({ id }) => id)).size;
-  return await sealDate({ engine, store, source, log, version: '1.2.3' }, job, stage, {
+  return await sealDate({ engine, ledger: ledger(), source, log, version: '1.2.3' }, job, stage, {
     file: draftStaged(engine, job, stage, join(folder, 'drops', `${DATE}.parquet`)),
     counted: { rows: rows.length, ids },
     query: buildPage(job, wholeDay(DATE), 'open'),
@@ -115,7 +116,7 @@ describe('a sealed date', () => {
     });
     expect(manifest).not.toHaveProperty('changes');
     expect(manifest.files.map(({ filename }) => filename)).toEqual(['trades.parquet', 'summary.parquet']);
-    expect(await readManifest(store, 'trades', DATE)).toEqual(manifest);
+    expect(await ledger().manifest(DATE)).toEqual(manifest);
     expect(manifest.manifest_hash).toBe(hashManifest(manifest));
     expect(await listStages(engine)).toEqual([]);
   });
@@ -154,7 +155,7 @@ describe('a sealed date', () => {
     const changes = { added: 1, removed: 3, altered: 2, columns_added: [], columns_removed: [] };
     expect(second).toMatchObject({ status: 'sealed', changes });
     expect(second.manifest).toMatchObject({ revision: 2, supersedes: 1, rows: ROWS - 2, changes });
-    expect(await readManifest(store, 'trades', DATE)).toEqual(second.manifest);
+    expect(await ledger().manifest(DATE)).toEqual(second.manifest);
     const kept = JSON.parse((await readText(store, historyKey('trades', DATE, 1, 'manifest.json'))) ?? '');
     expect(kept).toEqual(first.manifest);
     expect(await readText(store, historyKey('trades', DATE, 1, 'trades.parquet'))).toBe(object);
@@ -185,7 +186,7 @@ describe('a sealed date', () => {
 
   it('that was degraded is restated by a complete export, also of the same rows', async () => {
     await seal(DAY, { degradedReason: 'half of it', counted: undefined });
-    expect(await readManifest(store, 'trades', DATE)).toMatchObject({
+    expect(await ledger().manifest(DATE)).toMatchObject({
       ...{ condition: 'degraded', degraded_reason: 'half of it', source_rows: null },
     });
     const second = await seal(DAY, { restate: true });
@@ -271,7 +272,9 @@ describe('a sealed date', () => {
       const job = createJob('checks: [{check: unique-id, on_failure: warn}]');
       const { manifest } = await seal([...DAY, trade(9), trade(9)], {}, job);
       expect(manifest).toMatchObject({ duplicates: 2, checks: [{ passed: false, found: 2 }] });
-      expect(await auditDrop({ store, engine, folder }, 'trades', DATE)).toMatchObject({ findings: [] });
+      expect(await auditDrop({ ledger: ledger(), engine, folder }, DATE)).toMatchObject({
+        findings: [],
+      });
     });
 
     it('that all hold has their results in the manifest', async () => {
@@ -294,7 +297,11 @@ describe('a sealed date', () => {
       const limits = await new ApiLimits('none.json', '', nowMs).load();
       const clock = { now: () => nowMs, sleep: async () => {} };
       const state = new JobState(folder, 'trades');
-      return await sealDegraded({ engine, store, source, log, clock, state, limits, version: '1' }, job, DATE);
+      return await sealDegraded(
+        { engine, ledger: ledger(), source, log, clock, state, limits, version: '1' },
+        job,
+        DATE,
+      );
     };
 
     it('is refused while it can still be had whole', async () => {

@@ -10,10 +10,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { DateRange } from '../../src/calendar/date-range.ts';
 import { listSessions } from '../../src/calendar/session.ts';
 import type { RunPlan } from '../../src/export/export-plan.ts';
-import { writeAcceptedGap } from '../../src/ledger/acceptance.ts';
 import { conditionKey, dropKey, manifestKey } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { formatManifest, type ManifestDraft, signManifest } from '../../src/ledger/manifest.ts';
-import { listSealedDates } from '../../src/ledger/sealed-dates.ts';
 import { type Conditions, findShortfall, noteRows, updateConditions } from '../../src/ledger/update-conditions.ts';
 import { computeLookback, expiresAt, listSettled } from '../../src/plan/dates.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -68,7 +67,7 @@ async function run(
   night: Night = {},
 ): Promise<Pick<Conditions, 'conditions' | 'damaged'> & ReturnType<typeof findShortfall>> {
   const lookback = computeLookback(night.nowMs ?? NOW);
-  const sealed = new Set(await listSealedDates(store, 'trades'));
+  const sealed = new Set(await new Ledger(store, 'trades').dates());
   const asked = listSettled(lookback).filter(
     (date) => !sealed.has(date) && (!night.range || (date >= night.range.from && date <= night.range.to)),
   );
@@ -81,7 +80,7 @@ async function run(
     held: [],
     dates: dates.map((date) => ({ date, counts: [], rows: 1, pages: 1, expiresAtMs: expiresAt(date) })),
   };
-  const found = await updateConditions({ store, log: createSilentLog() }, night.of ?? job, plan, {
+  const found = await updateConditions(new Ledger(store, job.drop.dataset), createSilentLog(), plan, {
     staged: night.staged ?? [],
     range: night.range,
   });
@@ -170,7 +169,8 @@ describe('condition.json', () => {
     ];
     const plan: RunPlan = { lookback, empty: new Set(), held: [], dates };
     const before = await document();
-    for (let round = 0; round < 2; round += 1) await noteRows({ store: recorded, log: createSilentLog() }, job, plan);
+    for (let round = 0; round < 2; round += 1)
+      await noteRows(new Ledger(recorded, job.drop.dataset), createSilentLog(), job, plan);
     expect(recorded.calls.filter((call) => call.startsWith('put'))).toEqual([`put ${conditionKey('trades')}`]);
     expect(await document()).toEqual([
       ...before,
@@ -214,7 +214,7 @@ describe('condition.json', () => {
     await seal('2026-11-16', { rows: 42 });
     await run({ empty: ['2026-11-17'] });
     const gap = { condition: 'missing', reason: 'outage', by: 'alice', at: '2026-11-18T10:00:00.000Z' } as const;
-    await writeAcceptedGap(store, 'trades', '2026-11-17', gap);
+    await new Ledger(store, 'trades').acceptGap('2026-11-17', gap);
     const accepted = await run({ empty: ['2026-11-17'] });
     expect(accepted).toMatchObject({ gaps: [], new_gaps: [], lost: [], accepted: ['2026-11-17'] });
     expect((await document()).find(({ date }) => date === '2026-11-17')).toMatchObject({

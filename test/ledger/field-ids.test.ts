@@ -1,8 +1,10 @@
 /** Field ids of a dataset's columns over days, job edits, lost documents and two workers, in a directory store. */
+
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import { assignFieldIds } from '../../src/ledger/field-ids.ts';
 import { fieldsPrefix, manifestKey } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { formatManifest, signManifest } from '../../src/ledger/manifest.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -16,7 +18,8 @@ beforeEach(async () => {
   return remove;
 });
 
-const assign = async (...names: readonly string[]) => Object.fromEntries(await assignFieldIds(store, 'trades', names));
+const assign = async (...names: readonly string[]) =>
+  Object.fromEntries(await assignFieldIds(new Ledger(store, 'trades'), names));
 
 it('a column keeps its id, in whatever order columns come later, and a new one gets the next', async () => {
   expect(await assign('id', 'symbol')).toEqual({ id: 1, symbol: 2 });
@@ -28,7 +31,10 @@ it('a column keeps its id, in whatever order columns come later, and a new one g
 
 it('workers that add columns at the same moment give no id twice', async () => {
   const found = await Promise.all(
-    Array.from({ length: 12 }, async (_, worker) => await assignFieldIds(store, 'trades', ['id', `c${worker}`])),
+    Array.from(
+      { length: 12 },
+      async (_, worker) => await assignFieldIds(new Ledger(store, 'trades'), ['id', `c${worker}`]),
+    ),
   );
   const last = await assign('id');
   expect(new Set(Object.values(last)).size).toBe(13);

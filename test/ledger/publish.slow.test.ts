@@ -17,9 +17,9 @@ import {
   recordsPrefix,
   sealingDecisionKey,
 } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { hashManifest, type Manifest, parseManifest } from '../../src/ledger/manifest.ts';
 import { type PublishResult, publishDrop } from '../../src/ledger/publish.ts';
-import { listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { Died, dieAt, faultStore, wait } from '../support/fault-store.ts';
@@ -72,7 +72,7 @@ async function publish(store: Store, content: string, supersedes?: Manifest, sum
   if (summary !== undefined) await writeFile(`${path}.summary`, summary);
   const files = { drop: path, ...(summary === undefined ? {} : { summary: `${path}.summary` }) };
   const draft = createDraft(summary === undefined ? {} : { summary: 'summary.parquet' });
-  return await publishDrop(store, files, draft, { supersedes });
+  return await publishDrop(new Ledger(store, draft.dataset), files, draft, { supersedes });
 }
 
 const sha256 = (text: string | undefined) =>
@@ -109,6 +109,7 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
   const step = name === 'S3' ? 6 : 1;
   describe.skipIf(isMissing)('a revision', () => {
     let store: Store;
+    const ledger = () => new Ledger(store, 'trades');
     beforeEach(async () => {
       store = await open(folder);
     });
@@ -125,7 +126,7 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
       expect(await listKeys(store)).toEqual(
         ['manifest.json', 'summary.parquet', 'trades.parquet'].map((name) => fileKey('trades', DATE, name)),
       );
-      expect(await readManifest(store, 'trades', DATE)).toEqual(manifest);
+      expect(await ledger().manifest(DATE)).toEqual(manifest);
     });
 
     it('that is sealed is not replaced by a worker that does not restate it', async () => {
@@ -139,12 +140,12 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
       const second = await publish(store, 'two', first.manifest, 'sum two');
       expect(second.manifest).toMatchObject({ revision: 2, supersedes: 1 });
       const third = await publish(store, 'three', second.manifest, 'sum three');
-      await expectWhole(store, await readManifest(store, 'trades', DATE));
-      expect((await readManifest(store, 'trades', DATE))?.revision).toBe(3);
+      await expectWhole(store, await ledger().manifest(DATE));
+      expect((await ledger().manifest(DATE))?.revision).toBe(3);
       await expectHistory(store, 1, 'one');
       await expectHistory(store, 2, 'two');
       expect(third.won).toBe(true);
-      expect(await listSealedDates(store, 'trades')).toEqual([DATE]);
+      expect(await ledger().dates()).toEqual([DATE]);
       expect(await listKeys(store, '_flowdrop/sealing/')).toEqual([]);
     });
 
@@ -170,8 +171,10 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
       const theirs = { ...createDraft({}), job_id: 'other' };
       const path = join(folder, 'theirs.parquet');
       await writeFile(path, 'two');
-      await expect(publishDrop(store, { drop: path }, theirs)).rejects.toMatchObject({ code: 'DATASET_TAKEN' });
-      expect(await readManifest(store, 'trades', DATE)).toEqual(manifest);
+      await expect(publishDrop(new Ledger(store, theirs.dataset), { drop: path }, theirs)).rejects.toMatchObject({
+        code: 'DATASET_TAKEN',
+      });
+      expect(await ledger().manifest(DATE)).toEqual(manifest);
     });
 
     it('that restates another one than is sealed now changes nothing', async () => {
@@ -188,7 +191,7 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
       expect(await listKeys(store, '_flowdrop/trades/history/')).toEqual(
         ['lost.json', 'manifest.json'].map((name) => historyKey('trades', DATE, 1, name)),
       );
-      await expectWhole(store, await readManifest(store, 'trades', DATE));
+      await expectWhole(store, await ledger().manifest(DATE));
     });
 
     it('is never that of another worker whose decision names bytes that are not there', async () => {
@@ -198,7 +201,7 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
       }
       expect(await listKeys(store, '_flowdrop/sealing/')).toContain(sealingDecisionKey('trades', DATE, 1));
       await expect(publish(store, 'ours')).rejects.toMatchObject({ code: 'SEALING_BROKEN' });
-      expect(await readManifest(store, 'trades', DATE)).toBeUndefined();
+      expect(await ledger().manifest(DATE)).toBeUndefined();
     });
 
     it('of a worker that died at any call is finished by the next run, or was never begun', async () => {
@@ -209,17 +212,17 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
         const dying = faultStore(store, dieAt(call));
         await publish(dying, 'two', first.manifest, 'sum two').catch((error) => expect(error).toBeInstanceOf(Died));
         died = dying.calls.length >= call;
-        await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
-        const manifest = await readManifest(store, 'trades', DATE);
+        await finishSealing(ledger(), { scratch: join(folder, 'scratch'), nowMs: Date.now() });
+        const manifest = await ledger().manifest(DATE);
         await expectWhole(store, manifest);
         if (manifest?.revision === 2) await expectHistory(store, 1, 'one');
         outcomes.add(`${died ? 'died' : 'lived'} ${manifest?.revision}`);
         // Whatever was left over, the next one to restate the date gets through.
         await publish(store, 'three', manifest, 'sum three');
-        const after = await readManifest(store, 'trades', DATE);
+        const after = await ledger().manifest(DATE);
         expect(after?.revision).toBe((manifest?.revision ?? 0) + 1);
         await expectWhole(store, after);
-        await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
+        await finishSealing(ledger(), { scratch: join(folder, 'scratch'), nowMs: Date.now() });
         expect(await listKeys(store, `${'_flowdrop/sealing/trades/'}`)).toEqual([]);
       }
       expect([...outcomes].sort()).toEqual(['died 1', 'died 2', 'lived 2']);
@@ -251,14 +254,14 @@ describe.each(['the first revision', 'a restatement'])('two workers at once, %s'
         }),
       );
       for (const result of results) if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(Died);
-      const manifest = await readManifest(store, 'trades', DATE);
+      const manifest = await new Ledger(store, 'trades').manifest(DATE);
       await expectWhole(store, manifest);
       expect(manifest?.revision).toBe(restates ? 2 : 1);
       expect(new Set([...seen, manifest?.files[0].hash]).size).toBe(1);
       if (restates) await expectHistory(store, 1, 'old');
       // Nothing is left over, unless a worker died with it; the next run takes that away.
       if (dieAt === Number.POSITIVE_INFINITY) expect(await listKeys(store, '_flowdrop/sealing/')).toEqual([]);
-      await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
+      await finishSealing(new Ledger(store, 'trades'), { scratch: join(folder, 'scratch'), nowMs: Date.now() });
       const left = await listKeys(store, '_flowdrop/sealing/');
       expect(left.filter((key) => key === sealingDecisionKey('trades', DATE, restates ? 2 : 1))).toEqual([]);
     },

@@ -1,4 +1,5 @@
 /** What status reads of a store: how much it asks, what it believes, and what it says when the store cannot be read. */
+
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -6,7 +7,7 @@ import { listSessions, NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { statusSchema } from '../../src/daemon/documents.ts';
 import { readArchivedPage } from '../../src/deliver/archived-pages.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import { describeSealed, describeUnsealed, writeConditionDocument } from '../../src/ledger/condition-file.ts';
+import { describeSealed, describeUnsealed } from '../../src/ledger/condition-file.ts';
 import {
   conditionKey,
   dropFilename,
@@ -15,6 +16,7 @@ import {
   manifestKey,
   reportCopyPrefix,
 } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { signManifest } from '../../src/ledger/manifest.ts';
 import { readStatus } from '../../src/run/job-status.ts';
 import { JobState } from '../../src/state/job-state.ts';
@@ -54,9 +56,7 @@ async function makeStore(name: string, dates: readonly string[]): Promise<Store>
     await store.put(dropKey('trades', manifest.date), { bytes: Buffer.from('rows') });
   }
   const before = { entries: new Map(), text: '', fault: undefined };
-  await writeConditionDocument(
-    store,
-    'trades',
+  await new Ledger(store, 'trades').writeConditions(
     manifests.map((manifest) => describeSealed(manifest)),
     before,
   );
@@ -122,7 +122,7 @@ describe('the status document', () => {
           : describeSealed(createManifest(date)),
     );
     const before = { entries: new Map(), text: '', fault: undefined };
-    await writeConditionDocument(store, 'trades', entries, before);
+    await new Ledger(store, 'trades').writeConditions(entries, before);
     await store.remove(manifestKey('trades', '2026-09-02'));
     await store.remove(dropKey('trades', '2026-11-18'));
     // The last run also knew the older dates.

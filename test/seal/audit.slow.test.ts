@@ -12,7 +12,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { draftStaged } from '../../src/export/draft-file.ts';
 import { sealDate } from '../../src/export/seal-date.ts';
-import { describeSealed, readConditionDocument, writeConditionDocument } from '../../src/ledger/condition-file.ts';
+import { describeSealed } from '../../src/ledger/condition-file.ts';
 import {
   conditionKey,
   dropKey,
@@ -21,8 +21,8 @@ import {
   recordsPrefix,
   sealingDecisionKey,
 } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { formatManifest, type Manifest, signManifest } from '../../src/ledger/manifest.ts';
-import { readManifest } from '../../src/ledger/sealed-dates.ts';
 import { buildPage } from '../../src/plan/statement.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys } from '../../src/seal/audit-dataset.ts';
@@ -48,6 +48,7 @@ const job = parseSqlJob(
 let folder: string;
 let engine: Engine;
 let store: Store;
+const ledger = () => new Ledger(store, 'trades');
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'flowdrop-audit-'));
@@ -63,17 +64,22 @@ async function seal(count: number): Promise<Manifest> {
   const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs: NOW });
   const stage = await openStage(engine, job, DATE, source.url);
   await stage.put(windowAt(0), createPage(Array.from({ length: count }, (_, k) => createTrade(k))));
-  const { manifest } = await sealDate({ engine, store, source, log: createSilentLog(), version: '1' }, job, stage, {
-    file: draftStaged(engine, job, stage, join(folder, 'drop.parquet')),
-    query: buildPage(job, wholeDay(DATE), 'open'),
-    lookbackEdge: '2026-11-04 12:00:00',
-    counted: { rows: count, ids: count },
-    ...{ requests: 1, startedAtMs: NOW, sealedAtMs: NOW, rowLimit: 10_000, restate: true },
-  });
+  const { manifest } = await sealDate(
+    { engine, ledger: ledger(), source, log: createSilentLog(), version: '1' },
+    job,
+    stage,
+    {
+      file: draftStaged(engine, job, stage, join(folder, 'drop.parquet')),
+      query: buildPage(job, wholeDay(DATE), 'open'),
+      lookbackEdge: '2026-11-04 12:00:00',
+      counted: { rows: count, ids: count },
+      ...{ requests: 1, startedAtMs: NOW, sealedAtMs: NOW, rowLimit: 10_000, restate: true },
+    },
+  );
   return manifest;
 }
 
-const audit = async () => (await auditDrop({ store, engine, folder: join(folder, 'audit') }, 'trades', DATE)).findings;
+const audit = async () => (await auditDrop({ ledger: ledger(), engine, folder: join(folder, 'audit') }, DATE)).findings;
 
 async function put(key: string, content: Uint8Array | string | undefined): Promise<void> {
   await store.put(key, { bytes: typeof content === 'string' ? Buffer.from(content) : (content ?? Buffer.alloc(0)) });
@@ -95,7 +101,7 @@ async function edit(change: (manifest: Record<string, unknown>) => void): Promis
 
 /** The manifest edited by somebody who knows how to sign it. */
 async function forge(change: Partial<Manifest>): Promise<void> {
-  const manifest = await readManifest(store, 'trades', DATE);
+  const manifest = await ledger().manifest(DATE);
   if (!manifest) throw new Error('there is no manifest');
   const { manifest_hash: _, ...rest } = { ...manifest, ...change };
   await put(MANIFEST, formatManifest(signManifest(rest)));
@@ -269,12 +275,12 @@ describe('an audit', () => {
     await put(historyKey('trades', DATE, 1, 'more.parquet'), 'x');
     await put(historyKey('trades', DATE, 5, 'trades.parquet'), 'x');
     expect(await audit()).toEqual([`${foreign[0]} does not belong to the drop`]);
-    const around = await findForeignKeys(store, 'trades', [DATE]);
+    const around = await findForeignKeys(ledger(), [DATE]);
     expect(around).toEqual([
       `${foreign[1]} does not belong to the dataset`,
       `${foreign[2]} belongs to a date that is not sealed`,
     ]);
-    expect((await auditHistory({ store, engine, folder }, manifest)).findings).toEqual([
+    expect((await auditHistory({ ledger: ledger(), engine, folder }, manifest)).findings).toEqual([
       expect.stringMatching(/rev=1\/more.parquet does not belong to revision 1/),
       expect.stringMatching(/rev=5\/trades.parquet belongs to no replaced revision/),
     ]);
@@ -282,7 +288,7 @@ describe('an audit', () => {
 
   it('does not take a copy of the sealed revision for damage, whose successor was never decided', async () => {
     const manifest = await seal(200);
-    const findings = async () => (await auditHistory({ store, engine, folder }, manifest)).findings.join();
+    const findings = async () => (await auditHistory({ ledger: ledger(), engine, folder }, manifest)).findings.join();
     const [object, record] = ['trades.parquet', 'manifest.json'].map((name) => historyKey('trades', DATE, 1, name));
     // As a worker leaves it that died in the middle of keeping it, and after.
     await put(object ?? '', await store.get(OBJECT));
@@ -296,7 +302,7 @@ describe('an audit', () => {
   it('finds what is wrong in the history: a flipped byte, an edit, a missing object, no history at all', async () => {
     await seal(200);
     const manifest = await seal(201);
-    const findings = async () => (await auditHistory({ store, engine, folder }, manifest)).findings.join();
+    const findings = async () => (await auditHistory({ ledger: ledger(), engine, folder }, manifest)).findings.join();
     expect(await findings()).toBe('');
     const file = historyKey('trades', DATE, 1, 'trades.parquet');
     const kept = await store.get(file);
@@ -316,10 +322,10 @@ describe('an audit', () => {
   it('finds that condition.json is missing, broken, or says something else than the manifests', async () => {
     const manifest = await seal(200);
     const manifests = new Map([[DATE, manifest]]);
-    const findings = async () => (await auditConditions(store, 'trades', manifests)).join();
+    const findings = async () => (await auditConditions(ledger(), manifests)).join();
     expect(await findings()).toMatch(/is missing/);
     const write = async (...entries: ReturnType<typeof describeSealed>[]) =>
-      await writeConditionDocument(store, 'trades', entries, await readConditionDocument(store, 'trades'));
+      await ledger().writeConditions(entries, await ledger().conditions());
     const right = describeSealed(manifest);
     await write(right);
     expect(await findings()).toBe('');
@@ -346,7 +352,7 @@ describe('an audit', () => {
     // As a worker leaves it that died before its last write, and before its last but one.
     await put(sealingDecisionKey('trades', DATE, 2), formatManifest(second));
     await put(MANIFEST, files.get(MANIFEST));
-    const full = async () => await auditDrop({ store, engine, folder: join(folder, 'audit') }, 'trades', DATE);
+    const full = async () => await auditDrop({ ledger: ledger(), engine, folder: join(folder, 'audit') }, DATE);
     expect(await full()).toMatchObject({ findings: [], restating: 2, rows: first.rows });
     await put(SUMMARY, files.get(SUMMARY));
     expect(await full()).toMatchObject({ findings: [], restating: 2 });

@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { finishSealing } from '../../src/ledger/finish.ts';
 import { dropKey, manifestKey, sealingPrefix } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
-import { readManifest } from '../../src/ledger/sealed-dates.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { Fault, SeenRequest } from '../support/fault-plan.ts';
@@ -125,7 +125,7 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
   const publish = async (content: string) => {
     const path = join(base, `drop-${randomUUID()}`);
     await writeFile(path, content);
-    return await publishDrop(store, { drop: path }, createDraft());
+    return await publishDrop(new Ledger(store, 'trades'), { drop: path }, createDraft());
   };
 
   test.each([
@@ -136,10 +136,13 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
   ] as const)('after a %s nothing of the seal is removed, and the next run seals', async (_, write, fault) => {
     lie(write, fault);
     await expect(publish('the day')).rejects.toMatchObject(FAULT);
-    expect(await readManifest(direct, 'trades', DATE)).toBeUndefined();
+    expect(await new Ledger(direct, 'trades').manifest(DATE)).toBeUndefined();
     expect(await listKeys(direct, sealingPrefix('trades'))).toHaveLength(2);
     proxy.follow([]);
-    const { published } = await finishSealing(store, 'trades', { scratch: join(base, 'scratch'), nowMs: Date.now() });
+    const { published } = await finishSealing(new Ledger(store, 'trades'), {
+      scratch: join(base, 'scratch'),
+      nowMs: Date.now(),
+    });
     expect(published).toHaveLength(1);
     expect(await readText(direct, dropKey('trades', DATE))).toBe('the day');
     expect(await listKeys(direct)).toEqual([manifestKey('trades', DATE), dropKey('trades', DATE)]);

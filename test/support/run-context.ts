@@ -1,8 +1,10 @@
 /** What a run in one process needs: a real engine that is source and stage, a real store, and nobody to mail to. */
+
 import { join } from 'node:path';
 import type { Log } from '../../src/core/log.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { SqlJob } from '../../src/job/job.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import type { RunContext } from '../../src/run/run-context.ts';
 import type { Source } from '../../src/source/source.ts';
 import { JobState } from '../../src/state/job-state.ts';
@@ -27,6 +29,7 @@ export async function createRunContext(parts: RunParts): Promise<RunContext> {
   return {
     runId: 'run-1',
     ...{ opened: { kind: 'sql', job, source }, source, engine, store, log },
+    ledger: new Ledger(store, job.drop.dataset),
     mailer: { url: '', send: refuse, verify: refuse, close: async () => {} },
     mailFrom: '',
     clock: { now: () => source.serverNow(), sleep: async () => {} },

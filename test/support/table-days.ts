@@ -5,11 +5,11 @@
 import { rm } from 'node:fs/promises';
 import { asyncBufferFromFile, parquetMetadataAsync, type SchemaElement } from 'hyparquet';
 import { parquetWriteFile } from 'hyparquet-writer';
-import { describeSealed, readConditionDocument, writeConditionDocument } from '../../src/ledger/condition-file.ts';
+import { describeSealed } from '../../src/ledger/condition-file.ts';
 import { assignFieldIds } from '../../src/ledger/field-ids.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import { hashSchema, MANIFEST_VERSION, type Manifest } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
-import { listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
 import type { DropColumn } from '../../src/seal/drop-columns.ts';
 import { describeStatistics, listRowGroupOffsets } from '../../src/seal/file-statistics.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
@@ -33,7 +33,7 @@ export interface TableDay {
 /** Seals the next revision of a day. @param scratch local path of the file */
 export async function sealDay(store: Store, day: TableDay, scratch: string): Promise<Manifest> {
   const { date, rows, hasVenue = false, rowDate = date, table = 'iceberg' } = day;
-  const sealed = await readManifest(store, DATASET, date);
+  const sealed = await new Ledger(store, DATASET).manifest(date);
   const revision = (sealed?.revision ?? 0) + 1;
   const numbers = Array.from({ length: rows }, (_, index) => index);
   const noon = Date.parse(`${rowDate}T12:00:00Z`);
@@ -62,7 +62,7 @@ export async function sealDay(store: Store, day: TableDay, scratch: string): Pro
     ...{ name, nullable: false, hasNulls: false, emptyIsNull: false, description: name },
     type: name === 'time' ? 'wall' : name === 'date' ? 'date' : name === 'premium' ? 'double' : 'string',
   }));
-  const fieldIds = await assignFieldIds(store, DATASET, names);
+  const fieldIds = await assignFieldIds(new Ledger(store, DATASET), names);
   await writeFooter(scratch, { columns, fieldIds, sort: ['id'], keyValues: {} });
   const metadata = await parquetMetadataAsync(await asyncBufferFromFile(scratch));
   const described = [...describeSchema(metadata)];
@@ -80,7 +80,9 @@ export async function sealDay(store: Store, day: TableDay, scratch: string): Pro
     statistics: describeStatistics(metadata),
     sealed_at: new Date(Date.parse(`${date}T22:00:00Z`) + revision * 60_000).toISOString(),
   });
-  const { manifest } = await publishDrop(store, { drop: scratch }, draft, { supersedes: sealed });
+  const { manifest } = await publishDrop(new Ledger(store, draft.dataset), { drop: scratch }, draft, {
+    supersedes: sealed,
+  });
   await rm(scratch, { force: true });
   return manifest;
 }
@@ -94,15 +96,13 @@ function typeOf(name: string): Pick<SchemaElement, 'type' | 'converted_type' | '
 
 /** Writes the conditions of what is sealed, as the end of a run does. */
 export async function recordDays(store: Store): Promise<readonly Manifest[]> {
-  const before = await readConditionDocument(store, DATASET);
+  const before = await new Ledger(store, DATASET).conditions();
   const manifests: Manifest[] = [];
-  for (const date of await listSealedDates(store, DATASET)) {
-    const manifest = await readManifest(store, DATASET, date);
+  for (const date of await new Ledger(store, DATASET).dates()) {
+    const manifest = await new Ledger(store, DATASET).manifest(date);
     if (manifest) manifests.push(manifest);
   }
-  await writeConditionDocument(
-    store,
-    DATASET,
+  await new Ledger(store, DATASET).writeConditions(
     manifests.map((manifest) => describeSealed(manifest)),
     before,
   );

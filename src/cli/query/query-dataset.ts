@@ -6,7 +6,7 @@ import { Fault } from '../../core/errors.ts';
 import { findNearest } from '../../core/nearest.ts';
 import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
-import { listDatasets } from '../../ledger/sealed-dates.ts';
+import { listDatasets } from '../../ledger/ledger.ts';
 import type { Store } from '../../store/store.ts';
 import { assertDirectory } from '../store-directory.ts';
 

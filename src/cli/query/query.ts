@@ -1,4 +1,5 @@
 /** `flowdrop query "SQL"`: SQL over the sealed drops of a store. */
+
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +11,7 @@ import { previousSessions } from '../../calendar/session.ts';
 import { Fault } from '../../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
 import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
-import { readManifestOf } from '../../ledger/restating.ts';
+import { Ledger } from '../../ledger/ledger.ts';
 import { computeLookback } from '../../plan/dates.ts';
 import type { ActionResult, CommandCall } from '../command.ts';
 import type { CliContext } from '../context.ts';
@@ -104,7 +105,7 @@ async function withArchive(
         datasets: await listReadable(store, place),
         trades: place.trades,
         types,
-        readManifest: (dataset, date, drops) => readManifestOf(store, dataset, date, drops),
+        readManifest: (dataset, date, drops) => new Ledger(store, dataset).manifestOf(date, drops),
         lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
         calendar,
         folder,

@@ -9,7 +9,6 @@ import { compareBounds, wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import type { HashedColumn } from '../../engine/row-hash.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { fetchFile } from '../../ledger/history.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
 import {
   type CellCount,
@@ -69,7 +68,7 @@ export async function repairDate(
   moved: DayCounts | undefined,
   since: string,
 ): Promise<RepairResult> {
-  const { engine, state, signal, store, limits } = context;
+  const { engine, state, signal, ledger, limits } = context;
   const { manifest } = sealed;
   const { date } = manifest;
   const source = hurry(calm, expiresAt(date));
@@ -84,7 +83,7 @@ export async function repairDate(
   };
   const stage = await openStage(engine, job, date, source.url, { rows: sumCounts(now).rows, isEmpty: true });
   try {
-    if (!(await fetchFile(store, manifest, manifest.files[0], drop.path, signal))) {
+    if (!(await ledger.fetchFile(date, manifest.files[0], drop.path, signal))) {
       throw new Fault(
         'DROP_LOST',
         `${date}: ${manifest.files[0].filename} is missing in the store, or has other bytes`,
@@ -148,7 +147,7 @@ async function keepGone(deps: RepairDeps, stage: Stage, { sealed, now, drop }: M
   const isLosing = findLoss(sealed.before, now) !== undefined || (sealed.manifest.kept ?? 0) > 0;
   if (!isLosing) return await stage.keepGone(drop, plan);
   const keep = async (elsewhere: string | undefined) => await stage.keepGone(drop, plan, elsewhere);
-  return await withLaterDrops(deps, sealed.manifest, since, drop.path, keep);
+  return await withLaterDrops(deps.ledger, sealed.manifest.date, since, drop.path, keep, deps.signal);
 }
 
 /** Cells of which the drop keeps rows that the source does not have: they are looked at again, because these may be of another date now. */

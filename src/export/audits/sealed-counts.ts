@@ -9,9 +9,7 @@ import { wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { fetchFile } from '../../ledger/history.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
-import { readManifest } from '../../ledger/sealed-dates.ts';
 import { type DayCounts, sumCounts } from '../../plan/counts.ts';
 import { findMoved } from '../../plan/moved-windows.ts';
 import { bestProof, listHashedColumns } from '../../plan/proof.ts';
@@ -28,11 +26,11 @@ export interface SealedCounts {
 
 /** The manifest of a date; why the date cannot be compared, in words, if it cannot. @throws StoreFault; Fault `MANIFEST_INVALID` */
 export async function readComparable(
-  { store, source }: Pick<ExportContext, 'store' | 'source'>,
+  { ledger, source }: Pick<ExportContext, 'ledger' | 'source'>,
   job: SqlJob,
   date: string,
 ): Promise<Manifest | string> {
-  const manifest = await readManifest(store, job.drop.dataset, date);
+  const manifest = await ledger.manifest(date);
   if (manifest?.counts === undefined) return 'it was sealed without counts of the source';
   const { query } = manifest;
   const sent = (['open', 'closed'] as const).map((edges) => buildPage(job, wholeDay(date), edges));
@@ -42,7 +40,7 @@ export async function readComparable(
 
 /** The source's counts when the date was sealed. @throws StoreFault; Fault `COUNTS_LOST` */
 export async function readSealedCounts(
-  { store, engine, state, signal }: ExportContext,
+  { ledger, engine, state, signal }: ExportContext,
   job: SqlJob,
   manifest: Manifest,
 ): Promise<DayCounts> {
@@ -50,7 +48,7 @@ export async function readSealedCounts(
   const path = `${state.drop(date)}.counts`;
   try {
     const file = manifest.files.find(({ filename }) => filename === manifest.counts);
-    if (file === undefined || !(await fetchFile(store, manifest, file, path, signal))) {
+    if (file === undefined || !(await ledger.fetchFile(date, file, path, signal))) {
       throw new Fault('COUNTS_LOST', `${date}: ${manifest.counts} is missing in the store, or has other bytes`, {
         hint: 'The next run repairs it.',
       });

@@ -8,7 +8,6 @@
 import { assertNotAborted, describeError, isFault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { readConditionDocument } from '../../ledger/condition-file.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
 import type { DayCounts } from '../../plan/counts.ts';
 import { expiresAt, firstSecondOf, leavesAt } from '../../plan/dates.ts';
@@ -92,7 +91,7 @@ export async function auditSealed(
       else sealed.set(date, read);
     });
   }
-  const { entries } = await readConditionDocument(context.store, job.drop.dataset);
+  const { entries } = await context.ledger.conditions();
   const counts = new SourceCounts(context, source, job, [...sealed.keys()]);
   let isDown = false;
   const compare = async (each: SealedCounts, now: DayCounts) => {

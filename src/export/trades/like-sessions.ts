@@ -7,11 +7,9 @@ import { dirname } from 'node:path';
 import { isHalfDay, previousSessions } from '../../calendar/session.ts';
 import { makeFolder } from '../../core/folder.ts';
 import { parquetFile } from '../../engine/literal.ts';
-import type { Job, SqlJob } from '../../job/job.ts';
-import { fetchFile } from '../../ledger/history.ts';
+import type { SqlJob } from '../../job/job.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
-import { listSealedDates } from '../../ledger/sealed-dates.ts';
-import { readManifestIfValid } from '../../ledger/update-conditions.ts';
 import { lastTradeSecond } from '../../plan/session-end.ts';
 import { type LikeSession, shapeTimes } from '../../plan/session-habit.ts';
 import { readShape } from '../../seal/summary.ts';
@@ -25,11 +23,10 @@ const REACH = 15;
 /** The check that a sealed date failed which may have lacked its end. */
 export const SESSION_END_CHECK = 'session-end';
 
-type LikeDeps = Pick<ExportContext, 'store' | 'engine' | 'log' | 'state' | 'calendar' | 'signal'>;
+type LikeDeps = Pick<ExportContext, 'ledger' | 'engine' | 'state' | 'calendar' | 'signal'>;
 
 export class LikeSessions {
   readonly #deps: LikeDeps;
-  readonly #job: SqlJob;
   /** As manifests name it. */
   readonly #filter: string | undefined;
   readonly #sealed: Set<string>;
@@ -38,7 +35,6 @@ export class LikeSessions {
   /** @param sealed dates that have a manifest */
   constructor(deps: LikeDeps, job: SqlJob, sealed: ReadonlySet<string>) {
     this.#deps = deps;
-    this.#job = job;
     this.#filter = ('where' in job.source && job.source.where) || undefined;
     this.#sealed = new Set(sealed);
   }
@@ -75,7 +71,7 @@ export class LikeSessions {
 
   /** @returns `undefined` for a session that is no measure: incomplete, in doubt itself, or of other rows */
   async #read(date: string): Promise<LikeSession | undefined> {
-    const manifest = await readManifestIfValid(this.#deps, this.#job, date);
+    const manifest = await this.#deps.ledger.validManifest(date);
     if (manifest === undefined || manifest.filter !== this.#filter) return undefined;
     // What is held for its new rows has its old ones, which were complete.
     const isHeldWhole = manifest.held !== undefined && manifest.held === manifest.degraded_reason;
@@ -104,11 +100,11 @@ export class LikeSessions {
   ): Promise<T | undefined> {
     const file = manifest.files.find(({ filename }) => filename === name);
     if (file === undefined) return undefined;
-    const { store, state, signal } = this.#deps;
+    const { ledger, state, signal } = this.#deps;
     const path = `${state.drop(manifest.date)}.like-${file.filename}`;
     await makeFolder(dirname(path));
     try {
-      return (await fetchFile(store, manifest, file, path, signal)) ? await act(path) : undefined;
+      return (await ledger.fetchFile(manifest.date, file, path, signal)) ? await act(path) : undefined;
     } finally {
       await rm(path, { force: true });
     }
@@ -116,17 +112,13 @@ export class LikeSessions {
 }
 
 /** Manifests of the complete dates nearest to a date, on either side. */
-export async function readNeighbours(
-  deps: Pick<ExportContext, 'store' | 'log'>,
-  job: Job,
-  date: string,
-): Promise<readonly Manifest[]> {
+export async function readNeighbours(ledger: Ledger, date: string): Promise<readonly Manifest[]> {
   const apart = (other: string) => Math.abs(Date.parse(other) - Date.parse(date));
-  const sealed = await listSealedDates(deps.store, job.drop.dataset);
+  const sealed = await ledger.dates();
   const nearest = sealed.filter((other) => other !== date).sort((a, b) => apart(a) - apart(b));
   const found: Manifest[] = [];
   for (const other of nearest.slice(0, LIKE_SESSIONS)) {
-    const manifest = await readManifestIfValid(deps, job, other);
+    const manifest = await ledger.validManifest(other);
     if (manifest?.condition === 'available') found.push(manifest);
   }
   return found;

@@ -7,7 +7,6 @@ import { wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import type { SqlJob } from '../../job/job.ts';
 import type { CheckResult, Manifest } from '../../ledger/manifest.ts';
-import { readManifestIfValid } from '../../ledger/update-conditions.ts';
 import { sumCounts } from '../../plan/counts.ts';
 import { computeLookback, explainClip, firstSecondOf, isAtEdge, leavesAt } from '../../plan/dates.ts';
 import type { Lack } from '../../plan/session-habit.ts';
@@ -97,7 +96,7 @@ export async function exportTrades(
     if (late !== undefined) return { held: late };
     const lack = context.clockRule === 'source' ? undefined : await findLack(context, job, stage, ends);
     if (lack !== undefined && ends?.isOver(date) === false) return { held: describeLack(lack) };
-    const clip = await explainClipped(context, job, date, restate, source.lookbackDays?.());
+    const clip = await explainClipped(context, date, restate, source.lookbackDays?.());
     onEvent({ kind: 'phase', date, phase: 'sealing' });
     const published = await sealDate(context, job, stage, {
       file: { ...draft, write: (columns, duplicates) => early.write(columns, duplicates) },
@@ -162,7 +161,6 @@ function asCheck({ sessions, ...finding }: Lack & { readonly sessions: string[] 
  */
 async function explainClipped(
   context: ExportContext,
-  job: SqlJob,
   date: string,
   restate: boolean,
   shownDays: number | undefined,
@@ -171,8 +169,8 @@ async function explainClipped(
   const days = Math.min(shownDays ?? LOOKBACK_DAYS, LOOKBACK_DAYS);
   assertStillWhole(date, nowMs, shownDays);
   if (!isAtEdge(date, nowMs, days)) return undefined;
-  const own = restate ? await readManifestIfValid(context, job, date) : undefined;
-  const around = own?.condition === 'available' ? [own, own, own] : await readNeighbours(context, job, date);
+  const own = restate ? await context.ledger.validManifest(date) : undefined;
+  const around = own?.condition === 'available' ? [own, own, own] : await readNeighbours(context.ledger, date);
   const reason = explainClip(date, nowMs, around.map(firstSecondOf), days);
   if (reason !== undefined && own !== undefined) assertStillWhole(date, nowMs, shownDays, 0);
   return reason;

@@ -4,9 +4,9 @@
  */
 import { isFault } from '../../core/errors.ts';
 import type { Store } from '../../store/store.ts';
-import { dropsPrefix, recordsPrefix, tableMetadataPrefix } from '../layout.ts';
+import { dropKeyOf, dropsPrefix, historyPrefix, tableMetadataPrefix } from '../layout.ts';
+import type { Ledger } from '../ledger.ts';
 import type { Manifest } from '../manifest.ts';
-import { dropKeyOf } from '../sealed-dates.ts';
 import type { ManifestEntry } from './table-avro.ts';
 import { keyOf, readHint, readTable } from './table-log.ts';
 import { currentSnapshot } from './table-metadata.ts';
@@ -21,8 +21,7 @@ export interface TableAudit {
 
 /** @param manifests of all sealed dates; `undefined` where it is damaged, which is reported elsewhere */
 export async function auditTable(
-  store: Store,
-  dataset: string,
+  { store, dataset }: Ledger,
   manifests: ReadonlyMap<string, Manifest | undefined>,
 ): Promise<TableAudit> {
   try {
@@ -30,7 +29,7 @@ export async function auditTable(
     if (found === undefined)
       return { findings: [], behind: manifests.size === 0 ? [] : ['there is no Iceberg table yet'] };
     const sizes = new Map<string, number>();
-    for (const prefix of [tableMetadataPrefix(dataset), dropsPrefix(dataset), historyPrefixOfAll(dataset)])
+    for (const prefix of [tableMetadataPrefix(dataset), dropsPrefix(dataset), historyPrefix(dataset)])
       for await (const { key, sizeBytes } of store.list(prefix)) sizes.set(key, sizeBytes);
     const findings: string[] = [];
     const current = currentSnapshot(found.metadata);
@@ -80,8 +79,4 @@ function compareDates(
   for (const key of rows.keys())
     if (isKnown && !expected.has(key)) behind.push(`the Iceberg table has ${key}, which is not sealed`);
   return behind;
-}
-
-function historyPrefixOfAll(dataset: string): string {
-  return `${recordsPrefix(dataset)}history/`;
 }

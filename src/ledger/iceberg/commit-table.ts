@@ -4,11 +4,9 @@
  * manifests, each snapshot once, and a commit that was killed or lost to another worker is made by the next one.
  */
 import { isFault } from '../../core/errors.ts';
-import type { Store } from '../../store/store.ts';
-import { readConditionDocument } from '../condition-file.ts';
-import { manifestKey } from '../layout.ts';
+import { dropKeyOf, manifestKey } from '../layout.ts';
+import type { Ledger } from '../ledger.ts';
 import type { Manifest } from '../manifest.ts';
-import { dropKeyOf, readValidManifest } from '../sealed-dates.ts';
 import { locateTable, openTableLog, readHint, settleHint } from './table-log.ts';
 import { createMetadata, listTableDates, type TableDate, type TableMetadata } from './table-metadata.ts';
 import { listTableFields } from './table-schema.ts';
@@ -27,11 +25,12 @@ export interface TableCommit {
  * Costs a listing and three reads when there is nothing to do. The dates are those of `condition.json`, so call it after
  * that is written. @throws StoreFault; Fault `TABLE_DAMAGED`, `DOCUMENT_BUSY`
  */
-export async function commitTable(store: Store, dataset: string, nowMs: number): Promise<TableCommit> {
+export async function commitTable(ledger: Ledger, nowMs: number): Promise<TableCommit> {
+  const { store, dataset } = ledger;
   const unfit = new Map<string, string>();
   let dates: readonly string[] = [];
   const { version } = await openTableLog(store, dataset).update(async (before) => {
-    const grown = await growTable(store, dataset, before, await findChanges(store, dataset, before, nowMs));
+    const grown = await growTable(ledger, before, await findChanges(ledger, before, nowMs));
     for (const [date, reason] of grown.unfit) unfit.set(date, reason);
     dates = grown.dates;
     return dates.length === 0 ? undefined : grown.metadata;
@@ -51,8 +50,7 @@ export interface GrownTable {
 
 /** Adds a snapshot for each change, in memory and in files that nothing names yet. */
 export async function growTable(
-  store: Store,
-  dataset: string,
+  { store, dataset }: Ledger,
   before: TableMetadata | undefined,
   changes: readonly TableChange[],
 ): Promise<GrownTable> {
@@ -80,12 +78,11 @@ export async function growTable(
 
 /** What the table lacks, in the order in which it was sealed. */
 async function findChanges(
-  store: Store,
-  dataset: string,
+  ledger: Ledger,
   metadata: TableMetadata | undefined,
   nowMs: number,
 ): Promise<readonly TableChange[]> {
-  const { entries } = await readConditionDocument(store, dataset);
+  const { entries } = await ledger.conditions();
   const inTable = metadata === undefined ? new Map<string, TableDate>() : listTableDates(metadata);
   const toPut: Manifest[] = [];
   for (const { date, revision, rows, size } of entries.values()) {
@@ -93,14 +90,14 @@ async function findChanges(
     const known = inTable.get(date);
     if (known?.revision === revision && known.rows === rows && known.sizeBytes === size) continue;
     // A damaged one is reported by the run; the table keeps what it has of the date.
-    const manifest = await readValidManifest(store, dataset, date);
+    const manifest = await ledger.validManifest(date);
     if (manifest && manifest.manifest_hash !== known?.manifestHash) toPut.push(manifest);
   }
   const removed: TableChange[] = [];
   for (const [date, { revision }] of inTable) {
     if ((entries.get(date)?.revision ?? null) !== null) continue;
     // The document may be outdated: what counts is whether the date has a manifest.
-    if ((await store.head(manifestKey(dataset, date))) === undefined)
+    if ((await ledger.store.head(manifestKey(ledger.dataset, date))) === undefined)
       removed.push({ kind: 'remove', date, revision, atMs: nowMs });
   }
   const sealed = toPut.sort((a, b) => compareTexts(a.sealed_at, b.sealed_at) || compareTexts(a.date, b.date));

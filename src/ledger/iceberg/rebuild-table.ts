@@ -13,8 +13,8 @@ import {
   parseDatasetKey,
   tableMetadataPrefix,
 } from '../layout.ts';
+import type { Ledger } from '../ledger.ts';
 import { type Manifest, readSigned } from '../manifest.ts';
-import { listSealedDates, readValidManifest } from '../sealed-dates.ts';
 import { growTable } from './commit-table.ts';
 import { keyOf, openTableLog, settleHint } from './table-log.ts';
 import { readManifestList, type TableChange } from './table-snapshots.ts';
@@ -33,13 +33,14 @@ export interface RebuiltTable {
 }
 
 /** @throws StoreFault; Fault `DOCUMENT_BUSY` */
-export async function rebuildTable(store: Store, dataset: string, nowMs: number): Promise<RebuiltTable> {
+export async function rebuildTable(ledger: Ledger, nowMs: number): Promise<RebuiltTable> {
+  const { store, dataset } = ledger;
   const left = new Map<string, string>();
   const changes: { readonly manifest: Manifest; readonly change: TableChange }[] = [];
   const files = await listSizes(store, dropsPrefix(dataset));
-  for (const date of await listSealedDates(store, dataset)) {
-    const sealed = await readValidManifest(store, dataset, date, ({ message }) => left.set(date, message));
-    const replaced = await readReplaced(store, dataset, date, sealed?.revision ?? 0);
+  for (const date of await ledger.dates()) {
+    const sealed = await ledger.validManifest(date, ({ message }) => left.set(date, message));
+    const replaced = await readReplaced(ledger, date, sealed?.revision ?? 0);
     const taken = new Set<string>();
     for (const manifest of [...(sealed ? [sealed] : []), ...replaced]) {
       const [file] = manifest.files;
@@ -54,8 +55,7 @@ export async function rebuildTable(store: Store, dataset: string, nowMs: number)
   }
   changes.sort((a, b) => compareSealed(a.manifest, b.manifest));
   const grown = await growTable(
-    store,
-    dataset,
+    ledger,
     undefined,
     changes.map(({ change }) => change),
   );
@@ -68,7 +68,7 @@ export async function rebuildTable(store: Store, dataset: string, nowMs: number)
 }
 
 /** Of a date, newest first. Revisions whose manifest is damaged are left out; `verify` reports them. */
-async function readReplaced(store: Store, dataset: string, date: string, sealed: number): Promise<readonly Manifest[]> {
+async function readReplaced({ store, dataset }: Ledger, date: string, sealed: number): Promise<readonly Manifest[]> {
   const manifests: Manifest[] = [];
   for await (const { key } of store.list(historyPrefix(dataset, date))) {
     const place = parseDatasetKey(dataset, key);

@@ -6,7 +6,7 @@ import { stat, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { formatBytes } from '../../core/units.ts';
 import type { Job } from '../../job/job.ts';
-import { readConditionDocument } from '../../ledger/condition-file.ts';
+import { Ledger } from '../../ledger/ledger.ts';
 import type { Store } from '../../store/store.ts';
 import { type Finding, ok } from './finding.ts';
 
@@ -38,7 +38,7 @@ export const OUTBOX_NIGHT_BYTES = 20_000_000;
 
 /** @param store absent: a guess @throws StoreFault */
 export async function estimateNight({ source, drop }: Job, store?: Store): Promise<NightNeed> {
-  const entries = store && (await readConditionDocument(store, drop.dataset)).entries;
+  const entries = store && (await new Ledger(store, drop.dataset).conditions()).entries;
   const newest = [...(entries?.values() ?? [])].slice(-DATES_LOOKED_AT);
   const sizes = newest.flatMap(({ size }) => (size ? [size] : []));
   const isStaged = source.kind === 'rows' || source.kind === 'aggregate';

@@ -1,4 +1,5 @@
 /** Days that are sealed and audited run by run, in one process: a real engine that is the source's table and the stage. */
+
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,10 +9,10 @@ import type { Engine } from '../../../src/engine/engine.ts';
 import { runExport } from '../../../src/export/export.ts';
 import { compareWithSource } from '../../../src/export/recount-date.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
-import { type ConditionEntry, readConditionDocument } from '../../../src/ledger/condition-file.ts';
+import type { ConditionEntry } from '../../../src/ledger/condition-file.ts';
 import { dropKey } from '../../../src/ledger/layout.ts';
+import { Ledger } from '../../../src/ledger/ledger.ts';
 import type { Manifest } from '../../../src/ledger/manifest.ts';
-import { readManifest } from '../../../src/ledger/sealed-dates.ts';
 import { auditDrop } from '../../../src/seal/audit.ts';
 import { auditHistory } from '../../../src/seal/audit-dataset.ts';
 import { discardStages, listStages } from '../../../src/stage/list.ts';
@@ -80,7 +81,7 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
   let source: EngineSource;
   let before = 0;
   let job = jobOf({});
-  const manifest = async (date: string) => await readManifest(store, job.drop.dataset, date);
+  const manifest = async (date: string) => await new Ledger(store, job.drop.dataset).manifest(date);
   const rows = async (date: string) => await readWithDuckDb(join(folder, 'store', dropKey(job.drop.dataset, date)));
   return {
     engine,
@@ -140,7 +141,7 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
       id: `${date}-${String(row['id'])}`,
     }),
     manifest,
-    entry: async (date) => (await readConditionDocument(store, job.drop.dataset)).entries.get(date),
+    entry: async (date) => (await new Ledger(store, job.drop.dataset).conditions()).entries.get(date),
     rows,
     async expectEqual(date, vanished = []) {
       const names = job.source.columns.map(({ name }) => `\`${name}\``).join(', ');
@@ -153,8 +154,8 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
       expect(found.filter(isVanished)).toHaveLength(vanished.length);
     },
     async verify(date) {
-      const deps = { store, engine, folder: join(folder, 'verify') };
-      const { findings, manifest: read } = await auditDrop(deps, job.drop.dataset, date);
+      const deps = { ledger: new Ledger(store, job.drop.dataset), engine, folder: join(folder, 'verify') };
+      const { findings, manifest: read } = await auditDrop(deps, date);
       if (read === undefined) return findings;
       const { limits, clock } = await createRunContext({ job, engine, store, source, folder });
       const deep = await compareWithSource({ limits, clock, clockRule: 'source' }, { kind: 'sql', job, source }, read);

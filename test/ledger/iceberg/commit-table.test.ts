@@ -21,6 +21,7 @@ import {
   tablePrefix,
   tableVersionKey,
 } from '../../../src/ledger/layout.ts';
+import { Ledger } from '../../../src/ledger/ledger.ts';
 import { openDirectoryStore } from '../../../src/store/directory.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { at, faultStore, wait } from '../../support/fault-store.ts';
@@ -60,7 +61,7 @@ const seal = async (...days: readonly TableDay[]) => {
   for (const day of days) await sealDay(store, day, scratch);
   return await recordDays(store);
 };
-const commit = async () => await commitTable(store, DATASET, NOW);
+const commit = async () => await commitTable(new Ledger(store, DATASET), NOW);
 
 /** Rows and premium of each date, as ClickHouse reads the table. */
 async function readByClickHouse(snapshot?: number): Promise<Readonly<Record<string, string>>> {
@@ -116,7 +117,9 @@ describe('a table', () => {
     await commit();
     await store.put(tableHintKey(DATASET), { bytes: Buffer.from('0') });
     const manifests = new Map((await recordDays(store)).map((manifest) => [manifest.date, manifest]));
-    expect((await auditTable(store, DATASET, manifests)).behind).toEqual(['version-hint.text names version 0, not 1']);
+    expect((await auditTable(new Ledger(store, DATASET), manifests)).behind).toEqual([
+      'version-hint.text names version 0, not 1',
+    ]);
     expect((await commit()).dates).toEqual([]);
     expect(await readText(store, tableHintKey(DATASET))).toBe('1');
   });
@@ -185,7 +188,7 @@ describe('a table', () => {
     await seal({ date: MONDAY, rows: 80 });
     await commit();
     expect(await readByClickHouse()).toEqual({ [MONDAY]: expected(80, 3) });
-    const { snapshots: count } = await rebuildTable(store, DATASET, NOW);
+    const { snapshots: count } = await rebuildTable(new Ledger(store, DATASET), NOW);
     expect(count).toBe(3);
     const [first, second] = await snapshots();
     expect(await readByClickHouse(first?.['snapshot-id'])).toEqual({ [MONDAY]: expected(100, 1) });
@@ -216,20 +219,23 @@ describe('two workers', () => {
     };
     const asleep = faultStore(store, at(/^putIfAbsent .*\.metadata\.json$/, wait(others), 1));
     await seal({ date: TUESDAY, rows: 50 });
-    await commitTable(asleep, DATASET, NOW);
+    await commitTable(new Ledger(asleep, DATASET), NOW);
     expect(await readByClickHouse()).toEqual({
       [MONDAY]: expected(21, 2),
       [TUESDAY]: expected(50, 1),
     });
     expect((await openTableLog(store, DATASET).listVersions()).length).toBeLessThanOrEqual(KEPT_VERSIONS);
-    expect((await auditTable(store, DATASET, new Map())).findings).toEqual([]);
+    expect((await auditTable(new Ledger(store, DATASET), new Map())).findings).toEqual([]);
   });
 });
 
 describe('verify and rebuild', () => {
   const audit = async () => {
     const manifests = await recordDays(store);
-    return await auditTable(store, DATASET, new Map(manifests.map((manifest) => [manifest.date, manifest])));
+    return await auditTable(
+      new Ledger(store, DATASET),
+      new Map(manifests.map((manifest) => [manifest.date, manifest])),
+    );
   };
 
   it('find nothing in a whole table, and name what it lacks', async () => {
@@ -257,7 +263,7 @@ describe('verify and rebuild', () => {
       await spoil();
       const { findings, behind } = await audit();
       expect([...findings, ...behind].join()).toMatch(/rebuild|no Iceberg table/);
-      const rebuilt = await rebuildTable(store, DATASET, NOW);
+      const rebuilt = await rebuildTable(new Ledger(store, DATASET), NOW);
       expect(rebuilt).toMatchObject({ snapshots: 3, left: new Map() });
       expect(await audit()).toEqual({ findings: [], behind: [] });
       const again = await readTable(store, DATASET);

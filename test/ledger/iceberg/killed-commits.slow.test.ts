@@ -15,6 +15,7 @@ import { keyOf, readTable } from '../../../src/ledger/iceberg/table-log.ts';
 import { listTableDates, type TableMetadata } from '../../../src/ledger/iceberg/table-metadata.ts';
 import { isLive, readManifestList, readTableManifest } from '../../../src/ledger/iceberg/table-snapshots.ts';
 import { dropsPrefix, tablePrefix } from '../../../src/ledger/layout.ts';
+import { Ledger } from '../../../src/ledger/ledger.ts';
 import { openDirectoryStore } from '../../../src/store/directory.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { Died, dieAt, faultStore } from '../../support/fault-store.ts';
@@ -44,7 +45,7 @@ async function sealAndCommit(
   try {
     await sealDay(store, { date, rows: 1 + Math.floor(random() * 50), hasVenue: random() < 0.3 }, scratch);
     await recordDays(store);
-    return (await commitTable(dying, DATASET, Date.now())).dates;
+    return (await commitTable(new Ledger(dying, DATASET), Date.now())).dates;
   } catch (error) {
     // The other worker was just at the same date, or wrote the conditions at the same moment.
     const isOther = isFault(error) && ['SEALING_BROKEN', 'MANIFEST_INVALID', 'DOCUMENT_BUSY'].includes(error.code);
@@ -62,7 +63,7 @@ async function dieAtEachCall(store: Store, scratch: string, random: () => number
     if (dying.calls.length < call && dates.length > 0) return call - 1;
     if (dying.calls.length >= call) call += 1;
     // Otherwise the dates to commit would be ever more.
-    await commitTable(store, DATASET, Date.now());
+    await commitTable(new Ledger(store, DATASET), Date.now());
   }
 }
 
@@ -103,9 +104,9 @@ it('workers that die in their commits leave every snapshot whole, and the table 
   };
   await Promise.all([work(1), work(2)]);
   const manifests = await recordDays(store);
-  await commitTable(store, DATASET, Date.now());
+  await commitTable(new Ledger(store, DATASET), Date.now());
   const byDate = new Map(manifests.map((manifest) => [manifest.date, manifest]));
-  expect(await auditTable(store, DATASET, byDate), `seed ${SEED}`).toEqual({ findings: [], behind: [] });
+  expect(await auditTable(new Ledger(store, DATASET), byDate), `seed ${SEED}`).toEqual({ findings: [], behind: [] });
   const committed = await readTable(store, DATASET);
   if (committed === undefined) throw new Error('there is no table');
   const { snapshots } = committed.metadata;
@@ -137,9 +138,9 @@ it('workers that die in their commits leave every snapshot whole, and the table 
     const expected = Object.fromEntries(manifests.map(({ date, rows }) => [date, rows]));
     expect(await readRows()).toEqual(expected);
     await expectWhole(committed.metadata);
-    const { left } = await rebuildTable(store, DATASET, Date.now());
+    const { left } = await rebuildTable(new Ledger(store, DATASET), Date.now());
     expect([...left]).toEqual([]);
-    expect(await auditTable(store, DATASET, byDate)).toEqual({ findings: [], behind: [] });
+    expect(await auditTable(new Ledger(store, DATASET), byDate)).toEqual({ findings: [], behind: [] });
     expect(await readRows()).toEqual(expected);
     const rebuilt = (await readTable(store, DATASET))?.metadata;
     if (rebuilt === undefined) throw new Error('there is no table');

@@ -1,0 +1,265 @@
+/**
+ * All that the store has on record of one dataset's dates: which are sealed, by what manifest and with which files; what is
+ * decided to be sealed next; the condition of each date; gaps that a person accepted; revisions that are lost. Invariant: a
+ * manifest or a decision that it returns is unaltered and of its place. Nothing is remembered between two calls, because
+ * other workers write too. `publish.ts` seals a revision, `finish.ts` finishes what a dead worker began, and
+ * `update-conditions.ts` decides what the conditions are.
+ */
+import { z } from 'zod';
+import { type Fault, isFault } from '../core/errors.ts';
+import { hashFile } from '../core/file-hash.ts';
+import { tryParseJson } from '../core/json-file.ts';
+import type { Condition } from '../plan/conditions.ts';
+import { type AcceptedGap, acceptedGapSchema, isAcceptable } from '../state/accepted-gap.ts';
+import { RECORDS_PREFIX, RESERVED_DATASETS } from '../store/key-kind.ts';
+import type { Store } from '../store/store.ts';
+import {
+  type ConditionDocument,
+  type ConditionEntry,
+  formatConditions,
+  parseConditions,
+  parseRecentConditions,
+  type RecentConditions,
+} from './condition-file.ts';
+import {
+  acceptedKey,
+  acceptedPrefix,
+  conditionKey,
+  dropsPrefix,
+  fileKey,
+  historyKey,
+  LOST_FILENAME,
+  manifestKey,
+  parseDatasetKey,
+  recordsPrefix,
+  sealedPrefix,
+  sealingDecisionKey,
+} from './layout.ts';
+import { invalidManifest, type Manifest, type ManifestFile, readSigned } from './manifest.ts';
+
+/** A date with a manifest, as found in a listing. */
+export interface SealedDate {
+  readonly date: string;
+  /** Sizes in bytes of the files with rows, by name: one, and in a table those of replaced revisions too. */
+  readonly drops: ReadonlyMap<string, number>;
+  /** Sizes in bytes of the files beside it, by name: the summary, the quarantine. */
+  readonly beside: ReadonlyMap<string, number>;
+  /** Opaque text that changes whenever the manifest or a file with rows is replaced. */
+  readonly version: string;
+}
+
+/** The complete manifest that is to be published next, written once. */
+type FoundDecision =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'whole'; readonly decided: Manifest; readonly bytes: Uint8Array }
+  /** Damaged, edited, or belonging to another place; `reason` in words. */
+  | { readonly kind: 'broken'; readonly reason: string; readonly bytes: Uint8Array };
+
+const lostRevisionSchema = z.looseObject({
+  /** Names of the lost files; `null`: all of it, its manifest included. */
+  files: z.array(z.string()).nullable(),
+  /** Why, in words. */
+  reason: z.string(),
+});
+
+/** That a replaced revision can no longer be read, or not all of it: a loss that is on record is no new damage. */
+export type LostRevision = Pick<z.infer<typeof lostRevisionSchema>, 'files' | 'reason'>;
+
+/** `revision 1 is lost (trades.parquet): it was damaged when revision 2 replaced it`. */
+export function describeLost(revision: number, { files, reason }: LostRevision): string {
+  return `revision ${revision} is lost${files === null ? '' : ` (${files.join(', ')})`}: ${reason}`;
+}
+
+/** Names of the datasets of a store. Some may have no sealed date yet. */
+export async function listDatasets(store: Store): Promise<readonly string[]> {
+  const folders = await store.listFolders(RECORDS_PREFIX);
+  return folders.filter((name) => !RESERVED_DATASETS.includes(name));
+}
+
+/** Each call asks the store, and throws StoreFault. */
+export class Ledger {
+  readonly store: Store;
+  readonly dataset: string;
+
+  constructor(store: Store, dataset: string) {
+    this.store = store;
+    this.dataset = dataset;
+  }
+
+  /**
+   * Sealed dates, ascending. Costs two listings; reads no object.
+   * @param only the only date to look for, which makes the listings short
+   */
+  async list(only?: string): Promise<readonly SealedDate[]> {
+    const { store, dataset } = this;
+    const dates: string[] = [];
+    const versions = new Map<string, string>();
+    const addVersion = (date: string, version: string) => versions.set(date, `${versions.get(date) ?? ''}${version}\n`);
+    const beside = new Map<string, Map<string, number>>();
+    const records = only === undefined ? sealedPrefix(dataset) : recordsPrefix(dataset, only);
+    for await (const { key, sizeBytes, version } of store.list(records)) {
+      const place = parseDatasetKey(dataset, key);
+      if (place?.kind !== 'record') continue;
+      const { date } = place;
+      if (key === manifestKey(dataset, date)) {
+        dates.push(date);
+        addVersion(date, version);
+      } else beside.set(date, (beside.get(date) ?? new Map()).set(key.slice(key.lastIndexOf('/') + 1), sizeBytes));
+    }
+    // Listed after the manifests: a date that is sealed in between is not listed without its object.
+    const drops = new Map<string, Map<string, number>>();
+    if (dates.length > 0) {
+      for await (const { key, sizeBytes, version } of store.list(dropsPrefix(dataset, only))) {
+        const place = parseDatasetKey(dataset, key);
+        if (place?.kind !== 'drop') continue;
+        const { date } = place;
+        addVersion(date, version);
+        drops.set(date, (drops.get(date) ?? new Map()).set(key.slice(key.lastIndexOf('/') + 1), sizeBytes));
+      }
+    }
+    return dates.sort().map((date) => {
+      return {
+        date,
+        drops: drops.get(date) ?? new Map(),
+        beside: beside.get(date) ?? new Map(),
+        version: versions.get(date) ?? '',
+      };
+    });
+  }
+
+  /** Sealed dates, ascending. */
+  async dates(): Promise<readonly string[]> {
+    return (await this.list()).map(({ date }) => date);
+  }
+
+  /** `undefined` when the date is not sealed. @throws Fault `MANIFEST_INVALID` */
+  async manifest(date: string): Promise<Manifest | undefined> {
+    const { store, dataset } = this;
+    const key = manifestKey(dataset, date);
+    try {
+      const bytes = await store.get(key);
+      if (bytes === undefined) return undefined;
+      const { manifest, findings } = readSigned(bytes, `${store.url}/${key}`, { dataset, date });
+      if (findings.length > 0) throw invalidManifest(findings.join('; '));
+      return manifest;
+    } catch (error) {
+      throw isFault(error) && error.code === 'OBJECT_TOO_LARGE' ? invalidManifest(error.message, error) : error;
+    }
+  }
+
+  /** Like `manifest`, but a damaged one counts as none. @param note is called with what is wrong */
+  async validManifest(date: string, note: (fault: Fault) => void = () => {}): Promise<Manifest | undefined> {
+    try {
+      return await this.manifest(date);
+    } catch (error) {
+      if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
+      note(error);
+      return undefined;
+    }
+  }
+
+  /**
+   * The manifest of a date whose files with rows have these sizes: the published one, or the next one if that matches
+   * instead, because between the last two writes of a restatement the new object lies beside the old manifest. If neither
+   * matches, the published one: then its file is damaged.
+   * @throws Fault `MANIFEST_INVALID`
+   */
+  async manifestOf(date: string, drops: ReadonlyMap<string, number>): Promise<Manifest | undefined> {
+    const manifest = await this.manifest(date);
+    const isThere = ({ files: [file] }: Manifest) => drops.get(file.filename) === file.size;
+    if (manifest === undefined || isThere(manifest)) return manifest;
+    const next = await this.successor(manifest);
+    return next !== undefined && isThere(next) ? next : manifest;
+  }
+
+  /** The manifest that is decided to replace this one but not published yet; else `undefined`. */
+  async successor({ date, revision }: Manifest): Promise<Manifest | undefined> {
+    const found = await this.decision(date, revision + 1);
+    // A broken decision is never published.
+    return found.kind === 'whole' ? found.decided : undefined;
+  }
+
+  async decision(date: string, revision: number): Promise<FoundDecision> {
+    const { store, dataset } = this;
+    const key = sealingDecisionKey(dataset, date, revision);
+    const bytes = await store.get(key);
+    if (bytes === undefined) return { kind: 'none' };
+    const { manifest: decided, findings } = readSigned(bytes, `${store.url}/${key}`, { dataset, date, revision });
+    if (decided === undefined || findings.length > 0) return { kind: 'broken', reason: findings.join('; '), bytes };
+    if (decided.supersedes === (revision === 1 ? null : revision - 1)) return { kind: 'whole', decided, bytes };
+    const reason = `${store.url}/${key} is a decision in place of revision ${decided.supersedes ?? 'none'}`;
+    return { kind: 'broken', reason, bytes };
+  }
+
+  /** Downloads a file of a sealed date; `false` when it is missing or differs from its manifest. */
+  async fetchFile(date: string, file: ManifestFile, path: string, signal?: AbortSignal): Promise<boolean> {
+    return await this.fetchObject(fileKey(this.dataset, date, file.filename), file, path, signal);
+  }
+
+  /** Downloads an object; `false` when it is missing or is not this file. */
+  async fetchObject(key: string, file: ManifestFile, path: string, signal?: AbortSignal): Promise<boolean> {
+    return (await this.store.download(key, path, signal)) && file.hash === `sha256:${await hashFile(path)}`;
+  }
+
+  async conditions(): Promise<ConditionDocument> {
+    return parseConditions(await this.#conditionText());
+  }
+
+  /** See `parseRecentConditions`. */
+  async recentConditions(weeks: number): Promise<RecentConditions> {
+    return parseRecentConditions(await this.#conditionText(), weeks);
+  }
+
+  /** Writes the document if it differs from the one that was read. */
+  async writeConditions(entries: readonly ConditionEntry[], before: ConditionDocument): Promise<void> {
+    const text = formatConditions(entries);
+    if (text === before.text || (before.text === '' && entries.length === 0)) return;
+    await this.#putJson(conditionKey(this.dataset), text);
+  }
+
+  /**
+   * The accepted gaps among these dates; their own objects are the record, which `condition.json` repeats for readers. Costs
+   * no request if no date has a condition that can be accepted. An invalid record counts as none: the gap is then reported
+   * again.
+   */
+  async acceptedGaps(conditions: ReadonlyMap<string, Condition>): Promise<ReadonlyMap<string, AcceptedGap>> {
+    const accepted = new Map<string, AcceptedGap>();
+    if (![...conditions.values()].some(isAcceptable)) return accepted;
+    for await (const { key } of this.store.list(acceptedPrefix(this.dataset))) {
+      const place = parseDatasetKey(this.dataset, key);
+      if (place?.kind !== 'accepted' || !isAcceptable(conditions.get(place.date))) continue;
+      const gap = acceptedGapSchema.safeParse(await this.#getJson(key)).data;
+      if (gap && gap.condition === conditions.get(place.date)) accepted.set(place.date, gap);
+    }
+    return accepted;
+  }
+
+  async acceptGap(date: string, gap: AcceptedGap): Promise<void> {
+    await this.#putJson(acceptedKey(this.dataset, date), `${JSON.stringify(gap, undefined, 2)}\n`);
+  }
+
+  /** `undefined` without a record, and for one that cannot be read: then the damage is reported again. */
+  async lost(date: string, revision: number): Promise<LostRevision | undefined> {
+    const key = historyKey(this.dataset, date, revision, LOST_FILENAME);
+    return lostRevisionSchema.safeParse(await this.#getJson(key)).data;
+  }
+
+  async noteLost(date: string, revision: number, lost: LostRevision): Promise<void> {
+    const key = historyKey(this.dataset, date, revision, LOST_FILENAME);
+    await this.#putJson(key, `${JSON.stringify(lost, undefined, 2)}\n`);
+  }
+
+  async #conditionText(): Promise<string | undefined> {
+    const bytes = await this.store.get(conditionKey(this.dataset));
+    return bytes && Buffer.from(bytes).toString('utf8');
+  }
+
+  async #getJson(key: string): Promise<unknown> {
+    const bytes = await this.store.get(key);
+    return bytes && tryParseJson(Buffer.from(bytes).toString('utf8'));
+  }
+
+  async #putJson(key: string, text: string): Promise<void> {
+    await this.store.put(key, { bytes: Buffer.from(text) }, { contentType: 'application/json' });
+  }
+}
