@@ -88,7 +88,7 @@ async function main(): Promise<void> {
   readEnvFile();
   // Imported here, so that a missing package is reported like every other failure.
   const { runProgram } = await import('./cli/program.ts');
-  const { createComposition } = await import('./compose.ts');
+  const { createOpeners } = await import('./openers.ts');
   const { createLineKeeper } = await import('./cli/terminal/drawn-line.ts');
   const cwd = process.cwd();
   const entry = fileURLToPath(import.meta.url);
@@ -97,7 +97,7 @@ async function main(): Promise<void> {
   const keeper = createLineKeeper();
   const writeOut = (output: string) => void process.stdout.write(output);
   const writeErr = keeper.above((output) => process.stderr.write(output));
-  const composition = createComposition({
+  const openers = createOpeners({
     env: process.env,
     cwd,
     packageDir: resolve(fileURLToPath(new URL('..', import.meta.url))),
@@ -105,7 +105,7 @@ async function main(): Promise<void> {
     interactive,
     debug,
   });
-  redact = composition.openers.redact;
+  redact = openers.redact;
   process.exitCode = await runProgram(process.argv.slice(2), {
     terminal: {
       out: process.stdout.isTTY ? keeper.above(writeOut) : writeOut,
@@ -132,7 +132,7 @@ async function main(): Promise<void> {
       },
       inIsTerminal: isatty(0),
     },
-    ...composition,
+    openers,
     self: { executable: process.execPath, args: [...process.execArgv, entry], env: process.env },
     signal: controller.signal,
     onHangup: (listener) => void process.on('SIGHUP', listener),

@@ -19,11 +19,11 @@ const TABLES_OF_DATA: readonly string[] = ['cli/commands.ts', 'report/numbers.ts
  */
 const LAYERS: readonly (readonly string[])[] = [
   ['main.ts'],
-  ['compose.ts'],
   ['cli'],
   ['daemon', 'run'],
   ['alert'],
   ['export', 'deliver'],
+  ['openers.ts'],
   ['seal', 'archive', 'catalog'],
   ['ledger'],
   ['state'],
@@ -43,7 +43,7 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
   service: ['guard', 'exposure', 'engine', 'calendar', 'api-contract', 'core'],
   // It starts runs as children, so it needs what describes a job, and no part that does the work.
   daemon: ['state', 'plan', 'job', 'calendar', 'api-contract', 'core'],
-  'main.ts': ['cli', 'compose.ts', 'core'],
+  'main.ts': ['cli', 'openers.ts', 'core'],
 };
 
 const NOT_OF_THE_WORKER = 'service';

@@ -27,8 +27,10 @@ interface DemoFlags {
   readonly sessions: string;
 }
 
+type DemoCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
+
 export async function demo(
-  { terminal, self, shippedJob, cwd, signal }: Pick<CliContext, 'cwd' | 'self' | 'shippedJob' | 'signal' | 'terminal'>,
+  { terminal, self, openers: { shippedJob }, cwd, signal }: DemoCli,
   { options }: CommandCall<undefined, DemoFlags>,
 ): ActionResult {
   const out = join(cwd, DEMO_FOLDER);

@@ -35,7 +35,7 @@ import type { CliContext, GlobalOptions } from './context.ts';
 import { assertShareable } from './shared-schedule.ts';
 import { hangText } from './terminal/text-width.ts';
 
-type DoctorCli = Pick<CliContext, 'cwd' | 'daemon' | 'doctor' | 'openers' | 'shippedJob' | 'signal' | 'terminal'>;
+type DoctorCli = Pick<CliContext, 'cwd' | 'openers' | 'signal' | 'terminal'>;
 
 export async function doctor(cli: DoctorCli, { globals, argument }: CommandCall<string | undefined>): ActionResult {
   const findings: Finding[] = [];
@@ -60,8 +60,8 @@ async function* examineAll(
   globals: GlobalOptions,
   reference: string | undefined,
 ): AsyncIterable<readonly Finding[]> {
-  const { openers, daemon, doctor: probes } = cli;
-  yield checkSettings(probes.reportSettings());
+  const { openers } = cli;
+  yield checkSettings(openers.reportSettings());
   const envFile = join(cli.cwd, '.env');
   yield checkSecrecy(envFile, (await stat(envFile).catch(() => undefined))?.mode);
   yield await tryCheck('calendar', async () => {
@@ -72,16 +72,16 @@ async function* examineAll(
   const { jobs, found } = await readJobs(cli, globals, reference);
   yield found;
   // Without a job, the shipped one still tests the key.
-  for (const job of pickSources(jobs.length > 0 ? jobs : [await readJob(cli.shippedJob, globals.jobs)]))
+  for (const job of pickSources(jobs.length > 0 ? jobs : [await readJob(openers.shippedJob, globals.jobs)]))
     yield await examineSource(cli, job);
   for (const job of jobs) {
     yield await tryCheck('redis', async () => {
-      assertShareable(job, daemon.hasRedis());
+      assertShareable(job, openers.readRedisUrl() !== undefined);
       return [];
     });
   }
   yield await tryCheck('redis', async () => {
-    const seen = await probes.checkRedis();
+    const seen = await openers.checkRedis();
     return seen === undefined ? [] : [ok('redis', seen)];
   });
   for (const job of pickStores(jobs)) yield await examineStore(cli, job);
@@ -149,13 +149,13 @@ async function examineSource({ openers, signal }: DoctorCli, job: Job): Promise<
 }
 
 async function examineStore(cli: DoctorCli, { drop }: Job): Promise<readonly Finding[]> {
-  const { openers, doctor: probes, cwd, signal } = cli;
+  const { openers, cwd, signal } = cli;
   return await tryCheck('store', async () => {
     const folder = await makeTrialFolder(cwd, drop.to);
     try {
       const store = await openers.openStore(drop.to, { objects: drop.s3 });
       try {
-        const tryUpload = (key: string) => probes.tryUpload(drop.to, drop.s3, key, signal);
+        const tryUpload = (key: string) => openers.tryUpload(drop.to, drop.s3, key, signal);
         return await checkStore({ name: 'store', store, tryUpload });
       } finally {
         await store.close();
@@ -167,9 +167,9 @@ async function examineStore(cli: DoctorCli, { drop }: Job): Promise<readonly Fin
 }
 
 /** Addresses that get nothing, because mail goes to the outbox. Those of the shipped jobs are examples. */
-function countUnreached({ cwd, doctor: probes, shippedJob }: DoctorCli, jobs: readonly Job[]): number {
-  if (probes.findOutbox() === undefined) return 0;
-  const own = jobs.filter(({ file }) => dirname(resolve(cwd, file)) !== dirname(shippedJob));
+function countUnreached({ cwd, openers }: DoctorCli, jobs: readonly Job[]): number {
+  if (openers.findOutbox() === undefined) return 0;
+  const own = jobs.filter(({ file }) => dirname(resolve(cwd, file)) !== dirname(openers.shippedJob));
   const addresses = own.flatMap(({ reports, alerts }) => [
     ...reports.flatMap(({ to }) => to.map(({ address }) => address)),
     ...alerts.to,
@@ -178,9 +178,9 @@ function countUnreached({ cwd, doctor: probes, shippedJob }: DoctorCli, jobs: re
 }
 
 /** After the stores: one that cannot be read has its own finding, and needs room for a guess. */
-async function examineRoom({ cwd, doctor: probes, openers }: DoctorCli, jobs: readonly Job[]) {
+async function examineRoom({ cwd, openers }: DoctorCli, jobs: readonly Job[]) {
   return await tryCheck('disk', async () => {
-    const outbox = probes.findOutbox();
+    const outbox = openers.findOutbox();
     const places: WrittenPlace[] = outbox ? [{ what: 'mail', path: outbox, bytes: OUTBOX_NIGHT_BYTES }] : [];
     let isGuess = jobs.length === 0;
     for (const job of jobs) {

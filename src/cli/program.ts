@@ -16,7 +16,7 @@ import { describeFailure } from './terminal/failure-text.ts';
 /** @returns the exit code */
 export async function runProgram(argv: readonly string[], given: CliContext): Promise<number> {
   const { openers } = given;
-  const terminal = maskTerminal(given.terminal, given.maskValues);
+  const terminal = maskTerminal(given.terminal, openers.maskValues);
   const context = { ...given, terminal };
   let exitCode = 0;
   let command: CommandSpec | undefined;
@@ -47,7 +47,7 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
     if (!isHelp(error)) terminal.err(`${failure.text}${runId === undefined ? '' : `  run: ${runId}\n`}`);
     return failure.exitCode;
   } finally {
-    await given.close();
+    await openers.close();
   }
 }
 
@@ -67,9 +67,9 @@ async function explain(error: CommanderError, argv: readonly string[], { jobs }:
 }
 
 /** A misspelled setting has no effect, which nobody would notice. `doctor` lists all settings itself. */
-async function warnOfUnknown({ doctor, openers }: CliContext, command: CommandSpec) {
+async function warnOfUnknown({ openers }: CliContext, command: CommandSpec) {
   if (command.group === undefined || command.name === 'doctor') return;
-  for (const { name, meant } of doctor.reportUnknown()) {
+  for (const { name, meant } of openers.reportUnknown()) {
     const text = `${name} is set, but is not a setting${meant === undefined ? '' : `; did you mean ${meant}?`}`;
     (await openers.openLog()).warn({ event: 'setting-unknown', name, meant }, text);
   }

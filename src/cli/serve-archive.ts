@@ -17,8 +17,8 @@ import type { CliContext } from './context.ts';
 import { workerCommand } from './engine-worker.ts';
 import { listReadable } from './query/query-dataset.ts';
 
-interface ArchiveCli extends Pick<CliContext, 'archive' | 'self'> {
-  readonly openers: Pick<CliContext['openers'], 'openStore'>;
+interface ArchiveCli extends Pick<CliContext, 'self'> {
+  readonly openers: Pick<CliContext['openers'], 'openStore' | 'openWorkers' | 'readAccess'>;
 }
 
 export interface ArchivePlace {
@@ -32,7 +32,7 @@ export interface ArchivePlace {
  * @throws Fault `DATASET_UNKNOWN`, `ARCHIVE_EMPTY`, `NO_TRADES`, `ARCHIVE_LOCATION_INVALID` (usage), `DROP_DAMAGED`, StoreFault
  */
 export async function openArchiveBackend(
-  { archive: archiveOpeners, openers, self }: ArchiveCli,
+  { openers, self }: ArchiveCli,
   { store: to, dataset: name }: ArchivePlace,
   concurrency: number,
   { log, onRestart }: BackendParts,
@@ -53,14 +53,14 @@ export async function openArchiveBackend(
       store,
       dataset: name,
       readManifest: (dataset, date, drops) => new Ledger(store, dataset).manifestOf(date, drops),
-      readAccess: () => archiveOpeners.readAccess(to),
+      readAccess: () => openers.readAccess(to),
       folder,
       clock: systemClock,
     });
     const limits = { maxWaiting: MAX_WAITING, maxResultBytes: MAX_RESULT_BYTES, onRestart };
     const open = async (part: string, size: number) => {
       const command = workerCommand(self);
-      const pool = await archiveOpeners.openWorkers({ ...limits, command, folder: join(temporary, part), size });
+      const pool = await openers.openWorkers({ ...limits, command, folder: join(temporary, part), size });
       closers.push(() => pool.close());
       return pool;
     };

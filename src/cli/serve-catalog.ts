@@ -25,7 +25,7 @@ const DEFAULT_PORT = 8181;
 
 /** @throws Fault `SERVICE_OPTION_INVALID`, `KEY_INVALID` (kind `usage`), `LISTEN_FAILED`, StoreFault */
 export async function serveCatalog(
-  { openers, service, terminal, signal }: Pick<CliContext, 'openers' | 'service' | 'signal' | 'terminal'>,
+  { openers, terminal, signal }: Pick<CliContext, 'openers' | 'signal' | 'terminal'>,
   options: CatalogFlags,
 ): Promise<void> {
   const { catalog, key = [], keyFile, host = SERVICE_DEFAULTS.host, port = DEFAULT_PORT } = options;
@@ -46,7 +46,7 @@ export async function serveCatalog(
       address: { host, port },
       identify: keys && ((token) => nameReader(keys.ring.identify(token))),
       wrongKeys: new KeyPace(clock, WRONG_KEY_PACE),
-      clientDefaults: store.url.startsWith('s3://') ? service.readS3Defaults() : {},
+      clientDefaults: store.url.startsWith('s3://') ? openers.readS3Defaults() : {},
       log,
       clock,
     });

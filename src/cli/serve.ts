@@ -44,17 +44,17 @@ const OTHER_DATA = [
 /** Scan limit of an archive: more rows than there are. */
 const NO_SCAN_LIMIT = Number.MAX_SAFE_INTEGER;
 
-type ServeCli = Pick<CliContext, 'archive' | 'cwd' | 'openers' | 'self' | 'service' | 'signal' | 'terminal'>;
+type ServeCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
 
 export async function serve(cli: ServeCli, { options }: CommandCall<undefined, ServeFlags>): ActionResult {
-  const { openers, service: engines, terminal, signal, self } = cli;
+  const { openers, terminal, signal, self } = cli;
   const { generate, key = [], clickhouseUrl, cluster, store, dataset, catalog, ...given } = options;
   if (catalog !== undefined) {
     await (await import('./serve-catalog.ts')).serveCatalog(cli, { ...options, catalog });
     return undefined;
   }
   const place = await readPlace(cli.cwd, options);
-  const { adminUrl, ...server } = engines.readClickhouse();
+  const { adminUrl, ...server } = openers.readClickhouse();
   const url = place === undefined ? (clickhouseUrl ?? server.url) : undefined;
   if (cluster !== undefined && url === undefined) throw usage('--cluster needs --clickhouse-url');
   const password = url !== undefined && URL.canParse(url) ? new URL(url).password : '';
@@ -74,14 +74,14 @@ export async function serve(cli: ServeCli, { options }: CommandCall<undefined, S
       keys: key.length > 0 || given.keyFile !== undefined ? key : [LOCAL_KEY],
     },
     {
-      openWorkers: (workers) => engines.openWorkers({ ...workers, command }),
-      openServer: engines.openServer,
-      openServerPool: engines.openServerPool,
+      openWorkers: (workers) => openers.openWorkers({ ...workers, command }),
+      openServer: openers.openServer,
+      openServerPool: openers.openServerPool,
       openBackend:
         place &&
         (async (parts) => (await import('./serve-archive.ts')).openArchiveBackend(cli, place, concurrency, parts)),
       clickhouse: url === undefined ? undefined : { url, adminUrl, cluster },
-      redisUrl: engines.readRedisUrl(),
+      redisUrl: openers.readRedisUrl(),
       clock: openers.clock,
       log,
       version: openers.version,

@@ -32,10 +32,10 @@ import { assertShareable } from './shared-schedule.ts';
  */
 const SMALL_NEW_SPACE = '--semi-space-growth-factor=1';
 
-type StartCli = Pick<CliContext, 'cwd' | 'daemon' | 'onHangup' | 'openers' | 'self' | 'signal'>;
+type StartCli = Pick<CliContext, 'cwd' | 'onHangup' | 'openers' | 'self' | 'signal'>;
 
 export async function start(cli: StartCli, { globals }: CommandCall): ActionResult {
-  const { openers, daemon: daemonOpeners, signal } = cli;
+  const { openers, signal } = cli;
   // Before anything is announced: the wrong folder is a mistake of the caller.
   await listJobFiles(globals.jobs);
   setFlagsFromString(SMALL_NEW_SPACE);
@@ -44,9 +44,9 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
   // Set first: a SIGHUP before the jobs are read must do nothing, not end the process.
   cli.onHangup(() => onHangup());
   const id = `${hostname()}-${randomBytes(4).toString('hex')}`;
-  const settings = daemonOpeners.readStatusSettings();
+  const settings = openers.readStatusSettings();
   let opened: Awaited<ReturnType<typeof openDaemon>> | undefined;
-  const coordinator = await daemonOpeners.openCoordinator(id, (job) => opened?.daemon.storeOf(job) ?? '');
+  const coordinator = await openCoordinator(openers, id, (job) => opened?.daemon.storeOf(job) ?? '');
   try {
     opened = await openDaemon(cli, globals, {
       ...{ log, id, coordinator },
@@ -71,6 +71,18 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
   return undefined;
 }
 
+/** Shares schedules with other daemons; `undefined` without a Redis. @param storeOf `drop.to` of a job, as in its file */
+export async function openCoordinator(
+  { readRedisUrl, addressOf }: StartCli['openers'],
+  daemonId: string,
+  storeOf: (job: string) => string,
+): Promise<Coordinator | undefined> {
+  const url = readRedisUrl();
+  if (url === undefined) return undefined;
+  const { openRedisCoordinator } = await import('../daemon/redis-coordinator.ts');
+  return openRedisCoordinator({ url, daemonId, storeOf: (job) => addressOf(storeOf(job)) });
+}
+
 interface Opened {
   readonly log: Log;
   readonly id: string;
@@ -80,7 +92,7 @@ interface Opened {
 
 async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened) {
   const { log, id, coordinator } = opened;
-  const { openers, daemon: daemonOpeners, self } = cli;
+  const { openers, self } = cli;
   const { clock, stateDir } = openers;
   await assertStateFolder(stateDir);
   const historyDays = openers.readHistoryDays();
@@ -92,7 +104,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
   });
   const hasWebhook = (await openers.openWebhook('alert')) !== undefined;
   const hasEvents = (await openers.openWebhook('event')) !== undefined;
-  const assertUsable = (job: Job) => assertShareable(job, daemonOpeners.hasRedis());
+  const assertUsable = (job: Job) => assertShareable(job, openers.readRedisUrl() !== undefined);
   const commands = createChildCommands(commandOf, clock);
   const checkSql = async ({ source }: Job, path: string) => {
     if (findCustomSql(source)) await commands.checkJob(path);
@@ -105,7 +117,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
       log,
       version: openers.version,
       id,
-      maxRuns: daemonOpeners.readMaxRuns(),
+      maxRuns: openers.readMaxRuns(),
       commands,
       unfinished,
       unsent,

@@ -6,8 +6,8 @@ import { type AlertSummary, listTargets, sendAlerts } from '../alert/alerts.ts';
 import type { RunOutcome } from '../alert/run-facts.ts';
 import { readFailure } from '../core/failure.ts';
 import type { Job } from '../job/job.ts';
+import type { Openers } from '../openers.ts';
 import { JobState } from '../state/job-state.ts';
-import type { Openers } from './openers.ts';
 
 type AlertDeps = Pick<
   Openers,

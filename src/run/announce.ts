@@ -7,10 +7,10 @@ import { readFailure } from '../core/failure.ts';
 import type { Job } from '../job/job.ts';
 import { identifyReport } from '../job/job-report.ts';
 import type { Webhook } from '../mail/webhook.ts';
+import type { Openers } from '../openers.ts';
 import { JobState } from '../state/job-state.ts';
 import type { RunResult } from '../state/run-result.ts';
 import type { Store } from '../store/store.ts';
-import type { Openers } from './openers.ts';
 
 type EventDeps = Pick<
   Openers,

@@ -9,14 +9,14 @@ import { Refusal } from '../guard/refusal.ts';
 import type { WindowedSql } from '../guard/windowed-sql.ts';
 import type { Job, JobSource } from '../job/job.ts';
 import { ResolveFault } from '../job/resolve-fault.ts';
-import type { SourceOpeners } from './openers.ts';
+import type { Openers } from '../openers.ts';
 
 /**
  * @param engine the one that is open in this process, if any: there cannot be two
  * @returns the source with its SQL ready for requests @throws Fault `JOB_INVALID` with file, line and key
  */
 export async function readSourceSql(
-  openers: Pick<SourceOpeners, 'openEngine'>,
+  openers: Pick<Openers, 'openEngine'>,
   { file, source }: Job,
   engine?: Engine,
 ): Promise<JobSource> {
@@ -31,7 +31,7 @@ interface SelectedSource {
 
 /** As `readSourceSql`, with the columns that the SQL selects. */
 export async function readSelected(
-  openers: Pick<SourceOpeners, 'openEngine'>,
+  openers: Pick<Openers, 'openEngine'>,
   { file, source }: Pick<Job, 'file' | 'source'>,
   engine?: Engine,
 ): Promise<SelectedSource> {

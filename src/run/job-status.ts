@@ -13,6 +13,7 @@ import type { Job } from '../job/job.ts';
 import type { ConditionEntry, RecentConditions } from '../ledger/condition-file.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { readSealedFacts, type SealedFacts } from '../ledger/sealed-facts.ts';
+import type { Openers } from '../openers.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/conditions.ts';
 import { expiresAt, type LookbackRange } from '../plan/dates.ts';
 import { expires, lookbackOf } from '../plan/lookback.ts';
@@ -25,7 +26,6 @@ import { isEndedRun, type RunRecord } from '../state/run-record.ts';
 import type { Staging } from '../state/staging.ts';
 import type { DateStatus, JobStatus } from '../state/status-document.ts';
 import type { Store } from '../store/store.ts';
-import type { Openers } from './openers.ts';
 
 /** About a quarter's sessions; older copies are in the store under their dates. */
 const MAX_REPORTS = 60;

@@ -3,10 +3,10 @@ import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { OpenedSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
+import type { Openers } from '../openers.ts';
 import { limitsPath } from '../state/job-state.ts';
 import { ApiLimits } from '../state/limits.ts';
 import { readSourceSql } from './job-sql.ts';
-import type { SourceOpeners } from './openers.ts';
 
 export interface OpenJobSource {
   readonly opened: OpenedSource;
@@ -19,12 +19,7 @@ export interface OpenJobSource {
  * @param engine the one that is open in this process, if any, to check that SQL
  * @throws Fault `JOB_INVALID`, `SETTING_MISSING`, `SETTING_INVALID`
  */
-export async function openJobSource(
-  openers: SourceOpeners,
-  job: Job,
-  log: Log,
-  engine?: Engine,
-): Promise<OpenJobSource> {
+export async function openJobSource(openers: Openers, job: Job, log: Log, engine?: Engine): Promise<OpenJobSource> {
   const source = await readSourceSql(openers, job, engine);
   const load = async (url: string, key: string) => {
     const path = limitsPath(openers.stateDir, url, key, job.source);

@@ -13,6 +13,7 @@ import type { ExportContext } from '../export/export-context.ts';
 import { closeSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
+import type { Openers } from '../openers.ts';
 import { SourceFault, type SourceStats } from '../source/source.ts';
 import { JobState } from '../state/job-state.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
@@ -21,7 +22,6 @@ import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
 import { RunTotals } from '../state/totals.ts';
 import { findCustomSql } from './job-sql.ts';
 import { type OpenJobSource, openJobSource } from './open-source.ts';
-import type { Openers } from './openers.ts';
 
 /** What a run needs to export, and to deliver what it sealed. */
 export interface RunContext extends ExportContext, DeliverContext {}

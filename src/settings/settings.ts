@@ -1,6 +1,6 @@
 /**
  * Settings: reads the environment; an error names the variable, the value and the allowed values. Secrets may come from
- * files and never appear in a message. `compose.ts` turns settings into concrete parts.
+ * files and never appear in a message. `openers.ts` turns settings into concrete parts.
  */
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';

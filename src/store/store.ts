@@ -5,7 +5,7 @@
  * then remove the original. If a store accepts a write but loses it, the write fails.
  * Implementations: `directory.ts` and `s3.ts`; both pass the suite in `test/contract/store.external.test.ts`.
  * `held-store.ts` adds identity checks to either. A new kind of store also needs a place in `location.ts` (the address in
- * a job file), `access.ts` (how the archive's engine reads it), `compose.ts` (opening it) and `settings/settings.ts`
+ * a job file), `access.ts` (how the archive's engine reads it), `openers.ts` (opening it) and `settings/settings.ts`
  * (its secrets).
  */
 import type { ObjectLink } from './link.ts';

@@ -24,8 +24,7 @@ export async function startArchiveService(
 ): Promise<TestService> {
   const concurrency = overrides.concurrency ?? 2;
   const cli = {
-    archive: { openWorkers: openWorkerPool, readAccess: async () => access, openServer: async () => undefined },
-    openers: { openStore: open },
+    openers: { openStore: open, openWorkers: openWorkerPool, readAccess: async () => access },
     self: { executable: execPath, args: [MAIN], env: { PATH: '/usr/bin:/bin' } },
   };
   return await startTestService(

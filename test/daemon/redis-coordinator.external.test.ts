@@ -7,10 +7,11 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { createTask } from 'node-cron';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createComposition } from '../../src/compose.ts';
+import { openCoordinator } from '../../src/cli/start.ts';
 import type { Coordinator, Tick } from '../../src/daemon/coordinator.ts';
 import { TAKE_OVER_SCRIPT } from '../../src/daemon/coordinator-scripts.ts';
 import { openRedisCoordinator, type RedisCoordinatorOptions } from '../../src/daemon/redis-coordinator.ts';
+import { createOpeners } from '../../src/openers.ts';
 import { createRedisCell } from '../../src/source/pace/redis-cell.ts';
 import { UNUSED } from '../../src/source/pace/reservations.ts';
 import { makeFolder, REPO } from '../support/flowdrop.ts';
@@ -348,14 +349,11 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
 
 describe('the composition', () => {
   const compose = async (env: Record<string, string>, to: string, cwd = REPO) =>
-    await createComposition({
-      env,
-      cwd,
-      packageDir: REPO,
-      writeErr: () => undefined,
-      interactive: false,
-      debug: false,
-    }).daemon.openCoordinator('daemon', () => to);
+    await openCoordinator(
+      createOpeners({ env, cwd, packageDir: REPO, writeErr: () => undefined, interactive: false, debug: false }),
+      'daemon',
+      () => to,
+    );
 
   test('has a coordinator where FLOWDROP_REDIS_URL is set, and connects only when it is asked', async () => {
     expect(await compose({}, 'drops')).toBeUndefined();

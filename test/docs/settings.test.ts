@@ -10,9 +10,9 @@ import { listCodes, listRows, readPage } from '../support/pages.ts';
 const page = readPage('docs/settings.md');
 const rows = new Map(listRows(page).map((row) => [listCodes(row[0] ?? '')[0] ?? '', row]));
 
-/** Names that the composition and the settings read, without the `_FILE` form. */
+/** Names that `openers.ts` and the settings read, without the `_FILE` form. */
 const read = new Set(
-  ['compose.ts', ...readdirSync(join(REPO, 'src', 'settings')).map((name) => `settings/${name}`)]
+  ['openers.ts', ...readdirSync(join(REPO, 'src', 'settings')).map((name) => `settings/${name}`)]
     .flatMap((name) => [...readFileSync(join(REPO, 'src', name), 'utf8').matchAll(/FLOWDROP_[A-Z0-9_]+[A-Z0-9]/g)])
     .map(([name]) => name.replace(/_FILE$/, ''))
     // A setting that ends so by its own name.

@@ -18,7 +18,7 @@ afterAll(async () => await rm(cwd, { recursive: true, force: true }));
 
 describe('the report of the settings', () => {
   it('knows every one that the code reads', () => {
-    const sources = ['settings/settings.ts', 'compose.ts']
+    const sources = ['settings/settings.ts', 'openers.ts']
       .map((file) => readFileSync(join(REPO, 'src', file), 'utf8'))
       .join();
     const read = new Set([...sources.matchAll(/FLOWDROP_[A-Z0-9_]+/g)].map(([name]) => name));

@@ -14,6 +14,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import type { StagedAhead } from '../../src/export/trades/ahead.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
+import { createOpeners } from '../../src/openers.ts';
 import type { FinishedRun } from '../../src/run/finished-run.ts';
 import type { RunDeps } from '../../src/run/run-context.ts';
 import { runJob } from '../../src/run/run-job.ts';
@@ -28,7 +29,7 @@ import { type MailFault, type MailServer, startMailServer } from '../chaos/mail.
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import type { Fault } from '../support/fault-plan.ts';
 import { describeFault, type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
-import { KEY } from '../support/flowdrop.ts';
+import { KEY, REPO } from '../support/flowdrop.ts';
 import { createKeptLog } from '../support/log.ts';
 import { createPacer } from '../support/pacer.ts';
 import { makePlainTemplates } from '../support/plain-templates.ts';
@@ -269,23 +270,19 @@ export class Life {
     /** Of what waits for nothing but time. */
     const hurried = { now: () => clock.now(), sleep: async (ms: number) => clock.advance(ms) };
     const stateDir = join(this.folder, 'state');
-    const unused = () => Promise.reject(new RangeError('no simulated life has one'));
     const url = (api: string) => this.#world.url + (api === 'portal' ? PORTAL_PATH : HISTORICAL_PATH);
+    const surroundings = { env: {}, cwd: this.folder, packageDir: REPO, writeErr: () => undefined };
     return {
+      ...createOpeners({ ...surroundings, interactive: false, debug: false }),
       clock,
       stateDir,
       runId: `run-${this.#runs}`,
       version: '1',
       templatesDir: this.#world.templates,
-      readPublicUrl: () => undefined,
       mailFrom: 'flowdrop@example.com',
       signal: fate.signal,
-      readClockRule: () => 'checked',
-      readKeyFingerprint: () => 'key',
-      redact: (text) => text,
       openLog: async () => log,
       keepLog: () => undefined,
-      readHistoryDays: () => 90,
       sourceUrl: url,
       openEngine: async () => fate.engine(this.#world.engine),
       async openStore(_to, { use = 'look' } = {}) {
@@ -307,12 +304,8 @@ export class Life {
         opened.push(mailer);
         return fate.mailer(mailer);
       },
-      openWebhook: async () => undefined,
       readCalendar: async () => calendar,
       showProgress: () => ({ onEvent: () => undefined, stop: () => undefined }),
-      openSnapshots: unused,
-      openTable: unused,
-      openCatalog: unused,
     };
   }
 }

@@ -9,8 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createComposition } from '../../src/compose.ts';
-import type { SqlAccess } from '../../src/run/openers.ts';
+import { createOpeners, type SqlAccess } from '../../src/openers.ts';
 import { makeFolder, REPO } from '../support/flowdrop.ts';
 import { createSilentLog } from '../support/log.ts';
 
@@ -39,7 +38,7 @@ afterAll(async () => {
 async function askWith(env: Readonly<Record<string, string>>, access: SqlAccess): Promise<string | undefined> {
   // A listening TCP server has an address with a port.
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const { openers, close } = createComposition({
+  const openers = createOpeners({
     env: { FLOWDROP_API_URL: url, FLOWDROP_PORTAL_URL: url, ...env },
     ...{ cwd: folder.path, packageDir: REPO, writeErr: () => undefined, interactive: false, debug: false },
   });
@@ -47,7 +46,7 @@ async function askWith(env: Readonly<Record<string, string>>, access: SqlAccess)
     await (await openers.openSource(access, createSilentLog(), 0)).ask('SELECT 1');
     return seen.at(-1);
   } finally {
-    await close();
+    await openers.close();
   }
 }
 
@@ -90,7 +89,7 @@ test('a key that is named and not set is asked for by its setting, and is no sec
 
 test('every key is masked in messages', () => {
   const env = { ...MAIN, FLOWDROP_PORTAL_KEY: 'apikey_portal_1', FLOWDROP_KEY_DESK: 'cus_desk_4711' };
-  const { openers } = createComposition({
+  const openers = createOpeners({
     ...{ env, cwd: folder.path, packageDir: REPO, writeErr: () => undefined, interactive: false, debug: false },
   });
   expect(openers.redact('cus_main_4711 apikey_portal_1 cus_desk_4711')).toBe('[secret] [secret] [secret]');

@@ -6,8 +6,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createComposition } from '../../src/compose.ts';
 import { systemClock } from '../../src/core/clock.ts';
+import { createOpeners } from '../../src/openers.ts';
 import { BUDGETS, paceOf } from '../../src/source/pace/budget.ts';
 import { createRedisCell } from '../../src/source/pace/redis-cell.ts';
 import { createCellPacer, MAX_RETRY_AFTER_MS, type Pacer } from '../../src/source/pacer.ts';
@@ -199,7 +199,7 @@ describe.skipIf(reason !== undefined)('a budget in Redis', () => {
 
 describe('FLOWDROP_REDIS_URL', () => {
   const compose = (env: Record<string, string>) =>
-    createComposition({
+    createOpeners({
       env: { FLOWDROP_API_KEY: 'key_4711', FLOWDROP_API_URL: 'http://127.0.0.1:9', ...env },
       cwd: folder.path,
       packageDir: REPO,
@@ -211,8 +211,8 @@ describe('FLOWDROP_REDIS_URL', () => {
   test('at which nobody answers is a fault in seconds, without its password, and nothing is sent', async () => {
     const port = await findFreePort();
     await writeFile(join(folder.path, 'redis-url'), `redis://:secret-4711@127.0.0.1:${port}\n`);
-    const composition = compose({ FLOWDROP_REDIS_URL_FILE: 'redis-url' });
-    const source = await composition.openers.openSource({ api: 'historical', key: null }, createSilentLog(), 0);
+    const openers = compose({ FLOWDROP_REDIS_URL_FILE: 'redis-url' });
+    const source = await openers.openSource({ api: 'historical', key: null }, createSilentLog(), 0);
     const fault = await source.ask('SELECT 1').catch((error: unknown) => error);
     expect(fault).toMatchObject({
       code: 'PACE_REDIS_FAILED',
@@ -221,15 +221,15 @@ describe('FLOWDROP_REDIS_URL', () => {
     });
     expect(String(fault)).not.toContain('secret-4711');
     expect(source.stats.requests).toBe(0);
-    expect(composition.openers.redact('x secret-4711 y')).toBe('x [secret] y');
-    await composition.close();
+    expect(openers.redact('x secret-4711 y')).toBe('x [secret] y');
+    await openers.close();
   });
 
   test.each(['http://:secret-4711@127.0.0.1', '127.0.0.1:6379#secret-4711', 'redis://', 'redis:secret-4711'])(
     'is refused when it is %s, and not repeated',
     async (value) => {
-      const composition = compose({ FLOWDROP_REDIS_URL: value });
-      const fault = await composition.openers
+      const openers = compose({ FLOWDROP_REDIS_URL: value });
+      const fault = await openers
         .openSource({ api: 'historical', key: null }, createSilentLog(), 0)
         .catch((error: unknown) => error);
       expect(fault).toMatchObject({ code: 'SETTING_INVALID', message: expect.stringContaining('FLOWDROP_REDIS_URL') });

@@ -14,7 +14,7 @@ import { openAsker } from './questions.ts';
 import { tryConnection } from './try-connection.ts';
 import { assertAbsent, writeNew } from './write.ts';
 
-type AddCli = Pick<CliContext, 'cwd' | 'self' | 'shippedJob' | 'signal' | 'terminal'>;
+type AddCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
 
 interface AddFlags {
   readonly add: string;
@@ -43,7 +43,7 @@ export async function addJob(
   const kind = flags.kind ?? (await askKind(cli, flags));
   const place = to ?? (await readCommonPlace(jobsFolder)) ?? INIT_DEFAULTS.to;
   const choice = { name, kind, to: place, recipients, symbols: symbols.map((symbol) => symbol.toUpperCase()) };
-  const text = await buildAddedJob(dirname(cli.shippedJob), choice);
+  const text = await buildAddedJob(dirname(cli.openers.shippedJob), choice);
   await assertUsable(path, text, jobsFolder);
   const kept = await writeNew([{ path, text }], flags.force === true);
   const show = (file: string) => relative(cli.cwd, file) || file;

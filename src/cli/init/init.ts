@@ -35,7 +35,7 @@ interface InitFlags {
   readonly offline?: boolean | undefined;
 }
 
-type InitCli = Pick<CliContext, 'cwd' | 'self' | 'shippedJob' | 'signal' | 'terminal'>;
+type InitCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
 
 export async function init(
   cli: InitCli,

@@ -29,7 +29,7 @@ interface QueryFlags extends DatasetFlags, OutputFlags {
   readonly engine?: string | undefined;
 }
 
-type QueryCli = Pick<CliContext, 'archive' | 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
+type QueryCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
 
 export async function query(
   cli: QueryCli,
@@ -85,14 +85,14 @@ interface ArchivePlace {
 }
 
 async function withArchive(
-  { archive: archiveOpeners, openers, signal, self }: QueryCli,
+  { openers, signal, self }: QueryCli,
   { place, types, engine }: ArchivePlace,
   act: (archive: Archive, folder: string) => ActionResult,
 ): ActionResult {
-  const server = await archiveOpeners.openServer(engine);
+  const server = await openers.openQueryServer(engine);
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-query-')));
   // The engine's process starts while the store is opened and listed.
-  const workers = archiveOpeners.openWorkers({ ...describeWorkers(folder), command: workerCommand(self) });
+  const workers = openers.openWorkers({ ...describeWorkers(folder), command: workerCommand(self) });
   workers.catch(() => {}); // `openArchive` reports it, unless something else failed before.
   try {
     const store = await openers.openStore(place.to);
@@ -101,7 +101,7 @@ async function withArchive(
       const { lastSettled, firstWhole } = computeLookback(openers.clock.now(), calendar);
       const archive = await openArchive({
         store,
-        access: await archiveOpeners.readAccess(place.to),
+        access: await openers.readAccess(place.to),
         datasets: await listReadable(store, place),
         trades: place.trades,
         types,
