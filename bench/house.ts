@@ -16,7 +16,7 @@ const MODULE_SHARE = 1 / 8;
 /** Where something enters the program, and the files that do something to it on its way, as few as tell the way. */
 const WAYS: Readonly<Record<string, { readonly from: readonly string[]; readonly through: readonly string[] }>> = {
   'a window, from job file to manifest': {
-    from: ['job/parse.ts', 'run/run-job.ts'],
+    from: ['job/parse.ts', 'export/run-job.ts'],
     through: [
       ...['export/export.ts', 'export/export-plan.ts', 'plan/statement.ts', 'plan/counts.ts'],
       ...['export/export-planned.ts', 'export/trades/complete-date.ts', 'export/trades/fetch.ts', 'plan/pack.ts'],

@@ -20,9 +20,10 @@ const TABLES_OF_DATA: readonly string[] = ['cli/commands.ts', 'report/numbers.ts
 const LAYERS: readonly (readonly string[])[] = [
   ['main.ts'],
   ['cli'],
-  ['daemon', 'run'],
+  ['daemon', 'export'],
   ['alert'],
-  ['export', 'deliver'],
+  ['deliver'],
+  ['run'],
   ['openers.ts'],
   ['seal', 'archive', 'catalog'],
   ['ledger'],

@@ -6,9 +6,9 @@
 
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
-import { API_DOWN_CODES } from '../export/api-down.ts';
 import { isSealed } from '../plan/conditions.ts';
 import { computeLookback, expiresAt } from '../plan/dates.ts';
+import { API_DOWN_CODES } from '../source/source.ts';
 import { isInVain } from '../state/run-result.ts';
 import type { RunFacts } from './run-facts.ts';
 

@@ -1,7 +1,7 @@
 /** What a run knows at its end that operators may need to know: the input of `causes.ts`. Pure. */
 import { isFault } from '../core/errors.ts';
-import type { Delivery } from '../deliver/delivery.ts';
 import type { Condition } from '../plan/conditions.ts';
+import type { Delivery } from '../state/delivery.ts';
 import type { RunResult } from '../state/run-result.ts';
 
 type WatchedCommand = 'run' | 'backfill' | 'alert';

@@ -4,12 +4,12 @@
  * nothing. It also posts the events that are owed.
  */
 import { assertNotAborted, EXIT_CODES, isFault } from '../core/errors.ts';
+import { alertOperators } from '../export/alert-operators.ts';
+import { announce } from '../export/announce.ts';
 import type { Job } from '../job/job.ts';
 import { readJob, readJobAddressee } from '../job/job-folder.ts';
-import { alertOperators } from '../run/alert-operators.ts';
-import { announce } from '../run/announce.ts';
 import type { ActionResult, CommandCall } from './command.ts';
-import { createRunDeps, type RunCli } from './run-output.ts';
+import { createRunEnv, type RunCli } from './run-output.ts';
 
 interface AlertFlags {
   readonly died?: string | undefined;
@@ -22,7 +22,7 @@ export async function alert(
 ): ActionResult {
   const { died, broken } = options;
   const job = await readAddressee(argument, globals.jobs, broken !== undefined);
-  const summary = await alertOperators(createRunDeps(cli), job, {
+  const summary = await alertOperators(createRunEnv(cli), job, {
     command: 'alert',
     withReports: false,
     died,
@@ -30,7 +30,7 @@ export async function alert(
     // A call about a dead run may use the last valid copy of the file.
     isJobFileRead: died === undefined && broken === undefined,
   });
-  const events = await announce(createRunDeps(cli), job, undefined);
+  const events = await announce(createRunEnv(cli), job, undefined);
   assertNotAborted(cli.signal);
   const { sent, unsent, unread, isWhole } = summary;
   if (globals.json) {

@@ -6,12 +6,12 @@
 import type { DateRange } from '../calendar/date-range.ts';
 import { Fault } from '../core/errors.ts';
 import type { BackfillMode } from '../export/date-selection.ts';
+import { runJob } from '../export/run-job.ts';
 import { readJob } from '../job/job-folder.ts';
-import { runJob } from '../run/run-job.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import { printPlan } from './plan.ts';
 import { parseRange } from './range.ts';
-import { createRunDeps, printRun, type RunCli } from './run-output.ts';
+import { createRunEnv, printRun, type RunCli } from './run-output.ts';
 import { nameUser } from './user-name.ts';
 
 interface BackfillFlags {
@@ -35,7 +35,7 @@ export async function backfill(
   const acceptedBy = options.acceptChange ? nameUser() : undefined;
   if (acceptedBy !== undefined && (range === undefined || range.from !== range.to)) throw tooManyDates(job.name, range);
   if (options.dryRun) return await printPlan(cli, globals, job, { mode, range });
-  const finished = await runJob(createRunDeps(cli), job, {
+  const finished = await runJob(createRunEnv(cli), job, {
     command: 'backfill',
     dates: options.sealDegraded ? { mode: 'staged', range } : { mode, range, acceptedBy },
     withReports: false,

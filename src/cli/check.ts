@@ -2,12 +2,11 @@
 
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import { EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
-import { closeSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { buildPage } from '../plan/statement.ts';
 import { locateRefusedSql, readSelected } from '../run/job-sql.ts';
-import { openJobSource } from '../run/open-source.ts';
+import { closeSource, openJobSource } from '../run/open-source.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createStyle, type Style } from './terminal/color.ts';

@@ -86,7 +86,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop doctor nightly-trades', 'what one job needs'],
       [`flowdrop --json doctor | jq '.checks[] | select(.status != "ok")'`, 'only what is wrong'],
     ],
-    load: async () => (await import('./doctor.ts')).doctor,
+    load: async () => (await import('./doctor/doctor.ts')).doctor,
   }),
   command({
     name: 'check',

@@ -6,12 +6,12 @@ import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import { readStatus } from '../run/job-status.ts';
 import { type AcceptedGap, describeAccepted, isAcceptable } from '../state/accepted-gap.ts';
 import type { DateStatus } from '../state/status-document.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext } from './context.ts';
 import { assertDate } from './range.ts';
+import { readStatus } from './status/job-status.ts';
 import { formatTable } from './terminal/text-table.ts';
 import { nameUser } from './user-name.ts';
 

@@ -6,7 +6,6 @@
 import type { DateRange } from '../calendar/date-range.ts';
 import { EXIT_CODES, isFault } from '../core/errors.ts';
 import { type BackfillMode, selectDates } from '../export/date-selection.ts';
-import { closeSource } from '../export/job-source.ts';
 import { planDates } from '../export/planner.ts';
 import { readSelectionFacts } from '../export/selection-facts.ts';
 import { countSpans } from '../export/trades/scan.ts';
@@ -14,7 +13,7 @@ import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { priceDates } from '../plan/price.ts';
-import { openJobSource } from '../run/open-source.ts';
+import { closeSource, openJobSource } from '../run/open-source.ts';
 import { JobState } from '../state/job-state.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';

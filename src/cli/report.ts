@@ -6,19 +6,21 @@ import { join, resolve } from 'node:path';
 import { writeWholeFile } from '../core/atomic-file.ts';
 import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { readArchivedPage } from '../deliver/archived-pages.ts';
+import type { DeliverOptions } from '../deliver/deliver.ts';
 import { deliverReports, previewReport } from '../deliver/deliver.ts';
-import { type DeliverContext, type DeliverOptions, hasFailed } from '../deliver/delivery.ts';
 import type { Edition } from '../deliver/mailed-report.ts';
+import { announce, beginAnnouncing } from '../export/announce.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { embedImages } from '../mail/mail-page.ts';
-import { announce, beginAnnouncing } from '../run/announce.ts';
-import { withDeliverContext } from '../run/run-context.ts';
+import type { Run } from '../run/run.ts';
+import { withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
+import { hasFailed } from '../state/delivery.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { assertDate } from './range.ts';
-import { createRunDeps, describeDelivery, type RunCli } from './run-output.ts';
+import { createRunEnv, describeDelivery, type RunCli } from './run-output.ts';
 
 interface ReportFlags {
   readonly date?: string | undefined;
@@ -53,23 +55,22 @@ export async function report(
   }
   if (options.preview !== undefined) {
     const folder = options.preview;
-    return await withDeliverContext(
-      createRunDeps(cli),
+    return await withRun(
+      createRunEnv(cli),
       job,
       async (context) => await preview(cli, globals, context, job, folder, { date, only }),
     );
   }
   const args = ['report', job.name, ...(date ? ['--date', date] : []), ...(only ? ['--only', only] : [])];
-  await beginAnnouncing(createRunDeps(cli), job);
+  await beginAnnouncing(createRunEnv(cli), job);
   const deliveries = await recordRun(
-    createRunDeps(cli),
+    createRunEnv(cli),
     job,
     { command: 'report', args },
-    async (deps) =>
-      await withDeliverContext(deps, job, async (context) => await deliverReports(context, job, { date, only })),
+    async (deps) => await withRun(deps, job, async (context) => await deliverReports(context, job, { date, only })),
     (mailed) => ({ outcome: mailed.some(hasFailed) ? 'failed' : 'done', deliveries: mailed }),
   );
-  await announce(createRunDeps(cli), job, undefined);
+  await announce(createRunEnv(cli), job, undefined);
   if (globals.json) cli.terminal.out(`${JSON.stringify(deliveries, undefined, 2)}\n`);
   else if (deliveries.length === 0) cli.terminal.out('Nothing is sealed yet, so there is nothing to report on.\n');
   else cli.terminal.out(`${deliveries.flatMap(describeDelivery).join('\n')}\n`);
@@ -80,7 +81,7 @@ export async function report(
 async function preview(
   cli: ReportCli,
   globals: GlobalOptions,
-  context: DeliverContext,
+  context: Run,
   job: Job,
   folder: string,
   chosen: DeliverOptions,

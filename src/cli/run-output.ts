@@ -4,9 +4,9 @@ import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
-import type { Delivery } from '../deliver/delivery.ts';
-import type { FinishedRun } from '../run/finished-run.ts';
-import type { RunDeps } from '../run/run-context.ts';
+import type { FinishedRun } from '../export/finished-run.ts';
+import type { RunEnv } from '../run/run.ts';
+import type { Delivery } from '../state/delivery.ts';
 import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createProgress } from './terminal/show-progress.ts';
@@ -17,7 +17,7 @@ import { hangText } from './terminal/text-width.ts';
 export type RunCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
 
 /** What a run gets from the command line: its openers, its signal, and a progress line on the terminal. */
-export function createRunDeps({ openers, signal, terminal }: RunCli): RunDeps {
+export function createRunEnv({ openers, signal, terminal }: RunCli): RunEnv {
   return { ...openers, signal, showProgress: (input) => createProgress({ ...input, terminal }) };
 }
 

@@ -4,12 +4,12 @@
  */
 
 import { formatCount } from '../core/units.ts';
+import { runJob } from '../export/run-job.ts';
+import { stageJob } from '../export/stage-job.ts';
 import type { StagedAhead } from '../export/trades/ahead.ts';
 import { readJob } from '../job/job-folder.ts';
-import { runJob } from '../run/run-job.ts';
-import { stageJob } from '../run/stage-job.ts';
 import type { ActionResult, CommandCall } from './command.ts';
-import { createRunDeps, printRun, type RunCli } from './run-output.ts';
+import { createRunEnv, printRun, type RunCli } from './run-output.ts';
 
 interface RunFlags {
   readonly report: boolean;
@@ -20,13 +20,13 @@ interface RunFlags {
 export async function run(cli: RunCli, { globals, argument, options }: CommandCall<string, RunFlags>): ActionResult {
   const job = await readJob(argument, globals.jobs);
   if (options.stage) {
-    const staged = await stageJob(createRunDeps(cli), job);
+    const staged = await stageJob(createRunEnv(cli), job);
     cli.terminal.out(
       globals.json ? `${JSON.stringify({ job: job.name, ...staged }, undefined, 2)}\n` : describe(staged),
     );
     return 0;
   }
-  const finished = await runJob(createRunDeps(cli), job, {
+  const finished = await runJob(createRunEnv(cli), job, {
     command: 'run',
     withReports: options.report,
     isNewStore: options.newStore,

@@ -6,14 +6,13 @@ import { rm } from 'node:fs/promises';
 import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
 import type { Engine } from '../engine/engine.ts';
-import { closeSource } from '../export/job-source.ts';
 import { compareWithSource } from '../export/recount-date.ts';
+import type { AuditedDate, Repairs } from '../export/repair.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { auditTable } from '../ledger/iceberg/audit-table.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import { openJobSource } from '../run/open-source.ts';
-import type { AuditedDate, Repairs } from '../run/repair.ts';
+import { closeSource, openJobSource } from '../run/open-source.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
@@ -21,7 +20,7 @@ import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { assertDate } from './range.ts';
-import { createRunDeps, type RunCli } from './run-output.ts';
+import { createRunEnv, type RunCli } from './run-output.ts';
 import { assertDirectory } from './store-directory.ts';
 
 interface VerifyFlags {
@@ -74,7 +73,7 @@ export async function verify(
   await assertDirectory(cli.cwd, job.drop.to, 'Run the job first, or check `drop.to` in the job file.');
   await assertStateFolder(cli.openers.stateDir);
   const results = await recordRun(
-    createRunDeps(cli),
+    createRunEnv(cli),
     job,
     { command: 'verify', args: ['verify', job.name, ...listOptions(options)] },
     async () => await verifyDrops(cli, job, options),
@@ -119,13 +118,13 @@ async function withAudit<Result>(
 
 async function repair(cli: VerifyCli, job: Job, only: string | undefined, repairs: Repairs): Promise<void> {
   // It loads all that a run needs.
-  const { repairFromSource, repairInStore } = await import('../run/repair.ts');
+  const { repairFromSource, repairInStore } = await import('../export/repair.ts');
   const found = await withAudit(cli, job, async (deps) => {
     const { dates, wrongConditions } = await audit(deps, job, only);
     const left = await repairInStore(deps, job, dates, repairs, cli.openers.clock.now());
     return { left, isOutdated: wrongConditions || repairs.done.size > 0 };
   });
-  if (found.left.length > 0 || found.isOutdated) await repairFromSource(createRunDeps(cli), job, found.left, repairs);
+  if (found.left.length > 0 || found.isOutdated) await repairFromSource(createRunEnv(cli), job, found.left, repairs);
 }
 
 interface Audited {

@@ -12,7 +12,7 @@ import { buildFlowReport } from '../report/flow-report.ts';
 import type { FlowReport } from '../report/model.ts';
 import { CHAIN_COLUMNS } from '../report/query/exposure.ts';
 import { MEAN_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
-import type { DeliverContext } from './delivery.ts';
+import type { Run } from '../run/run.ts';
 import { describeDrop, fetchDrop, fetchSealed } from './local-drop.ts';
 
 export interface ReportContent {
@@ -21,15 +21,15 @@ export interface ReportContent {
   parts(symbols: readonly string[]): Promise<readonly DigestPart[]>;
 }
 
-export function openContent(context: DeliverContext, job: Job, report: JobReport, manifest: Manifest): ReportContent {
+export function openContent(run: Run, job: Job, report: JobReport, manifest: Manifest): ReportContent {
   const made = new Map<string, Promise<readonly DigestPart[]>>();
   let files: Promise<readonly PartFiles[]> | undefined;
   return {
     manifest,
     async parts(symbols) {
-      files ??= fetchParts(context, job, report, manifest);
+      files ??= fetchParts(run, job, report, manifest);
       const key = JSON.stringify(symbols);
-      const parts = made.get(key) ?? buildParts(context, job, await files, symbols);
+      const parts = made.get(key) ?? buildParts(run, job, await files, symbols);
       made.set(key, parts);
       return await parts;
     },
@@ -42,8 +42,8 @@ export function listReports(parts: readonly DigestPart[]): readonly FlowReport[]
 }
 
 /** Removes the files that were fetched only for reports. */
-export async function discardContent(context: Pick<DeliverContext, 'state'>): Promise<void> {
-  await rm(folderOf(context), { recursive: true, force: true });
+export async function discardContent(run: Pick<Run, 'state'>): Promise<void> {
+  await rm(folderOf(run), { recursive: true, force: true });
 }
 
 type PartFiles =
@@ -62,32 +62,28 @@ type PartFiles =
 
 /** Fetches the files of the report. @throws Fault `DROP_DAMAGED`; StoreFault */
 export async function fetchParts(
-  context: DeliverContext,
+  run: Run,
   job: Job,
   report: JobReport,
   manifest: Manifest,
 ): Promise<readonly PartFiles[]> {
   const { date } = manifest;
   const { marketStructure: structure, chain: chains, keepsExpiring } = report;
-  const structures = await fetchBeside(
-    context,
-    structure === null ? null : { dataset: structure, isNamed: true },
-    date,
-  );
-  const chain = await fetchBeside(context, chains, date);
+  const structures = await fetchBeside(run, structure === null ? null : { dataset: structure, isNamed: true }, date);
+  const chain = await fetchBeside(run, chains, date);
   const datasets = report.template === 'digest' ? report.datasets : [manifest.dataset];
   const parts: PartFiles[] = [];
   for (const dataset of datasets) {
     const isOwn = dataset === job.drop.dataset;
-    const sealed = isOwn ? manifest : await new Ledger(context.store, dataset).manifest(date);
+    const sealed = isOwn ? manifest : await new Ledger(run.store, dataset).manifest(date);
     if (sealed === undefined) {
       parts.push({ title: dataset, pending: date });
       continue;
     }
-    const path = isOwn ? context.state.drop(date) : localPath(context, dataset, date);
-    await fetchDrop(context, sealed, path);
-    const before = await fetchSummaries(context, dataset, date);
-    const { entries } = await new Ledger(context.store, dataset).conditions();
+    const path = isOwn ? run.state.drop(date) : localPath(run, dataset, date);
+    await fetchDrop(run, sealed, path);
+    const before = await fetchSummaries(run, dataset, date);
+    const { entries } = await new Ledger(run.store, dataset).conditions();
     const known = [...entries.values()].filter((other) => other.date < date && other.condition !== 'empty');
     const beside = { marketStructure: structures, chain, keepsExpiring };
     parts.push({ title: dataset, manifest: sealed, path, before, known: known.map((other) => other.date), ...beside });
@@ -100,7 +96,7 @@ export async function fetchParts(
  * be missing, empty or expired never will be, so the digest goes out and says so.
  */
 export async function isWaiting(
-  { store }: Pick<DeliverContext, 'store'>,
+  { store }: Pick<Run, 'store'>,
   job: Job,
   report: JobReport,
   date: string,
@@ -116,7 +112,7 @@ export async function isWaiting(
 }
 
 async function buildParts(
-  context: DeliverContext,
+  run: Run,
   job: Job,
   files: readonly PartFiles[],
   symbols: readonly string[],
@@ -128,7 +124,7 @@ async function buildParts(
       continue;
     }
     const { title, manifest, path, before, known, marketStructure, chain, keepsExpiring } = file;
-    const report = await buildFlowReport(context.engine, describeDrop(context.store.url, manifest, path), {
+    const report = await buildFlowReport(run.engine, describeDrop(run.store.url, manifest, path), {
       ...{
         symbols,
         before,
@@ -137,9 +133,9 @@ async function buildParts(
         chain,
         keepsExpiring,
         job: job.name,
-        now: new Date(context.clock.now()),
+        now: new Date(run.clock.now()),
       },
-      signal: context.signal,
+      signal: run.signal,
     });
     parts.push({ title, report });
   }
@@ -155,63 +151,59 @@ interface BesideFile {
 
 /** The drop of another dataset for this date. A missing one is logged if the job names the dataset. */
 async function fetchBeside(
-  context: DeliverContext,
+  run: Run,
   wanted: { readonly dataset: string; readonly isNamed: boolean } | null,
   date: string,
 ): Promise<BesideFile | null> {
   if (wanted === null) return null;
   const { dataset, isNamed } = wanted;
-  const manifest = await new Ledger(context.store, dataset).manifest(date);
+  const manifest = await new Ledger(run.store, dataset).manifest(date);
   // A dataset that only has the default name may be anything.
   const isFit = isNamed || CHAIN_COLUMNS.every((name) => manifest?.schema.some((column) => column.name === name));
   if (manifest !== undefined && isFit) {
-    const path = localPath(context, manifest.dataset, date);
-    await fetchDrop(context, manifest, path);
-    const { location, condition } = describeDrop(context.store.url, manifest, path);
+    const path = localPath(run, manifest.dataset, date);
+    await fetchDrop(run, manifest, path);
+    const { location, condition } = describeDrop(run.store.url, manifest, path);
     return { path, location, isDegraded: condition === 'degraded' };
   }
   if (!isNamed) return null;
   // The report does without, because its readers would not miss the other dataset. But the operator asked for it.
   const reason = `the drop of ${dataset} is not sealed`;
-  context.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
+  run.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
   return null;
 }
 
 /** Leaves out an earlier day that cannot be read; the report itself does not depend on earlier days. */
-async function fetchSummaries(context: DeliverContext, dataset: string, date: string): Promise<readonly PastSession[]> {
-  const sealed = await new Ledger(context.store, dataset).dates();
+async function fetchSummaries(run: Run, dataset: string, date: string): Promise<readonly PastSession[]> {
+  const sealed = await new Ledger(run.store, dataset).dates();
   const earlier = sealed.filter((other) => other < date).slice(-MEAN_SESSIONS);
   const found: PastSession[] = [];
   for (const other of earlier.reverse()) {
-    const summary = await fetchSummary(context, dataset, other);
+    const summary = await fetchSummary(run, dataset, other);
     if (summary !== undefined) found.push({ date: other, ...summary });
   }
   return found;
 }
 
 /** `undefined` if there is none to compare with. */
-async function fetchSummary(
-  context: DeliverContext,
-  dataset: string,
-  date: string,
-): Promise<Omit<PastSession, 'date'> | undefined> {
+async function fetchSummary(run: Run, dataset: string, date: string): Promise<Omit<PastSession, 'date'> | undefined> {
   const leaveOut = (reason: string) => {
-    context.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
+    run.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
     return undefined;
   };
-  const manifest = await new Ledger(context.store, dataset).validManifest(date, ({ message }) => leaveOut(message));
+  const manifest = await new Ledger(run.store, dataset).validManifest(date, ({ message }) => leaveOut(message));
   const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
   // Drops with their own columns have none.
   if (manifest === undefined || file === undefined) return undefined;
-  const path = localPath(context, dataset, `${date}-summary`);
-  if (!(await fetchSealed(context, manifest, file, path))) return leaveOut('the summary does not match its manifest');
+  const path = localPath(run, dataset, `${date}-summary`);
+  if (!(await fetchSealed(run, manifest, file, path))) return leaveOut('the summary does not match its manifest');
   return { path, isDegraded: manifest.condition === 'degraded' };
 }
 
-function folderOf({ state }: Pick<DeliverContext, 'state'>): string {
+function folderOf({ state }: Pick<Run, 'state'>): string {
   return join(state.drops, 'report');
 }
 
-function localPath(context: Pick<DeliverContext, 'state'>, dataset: string, name: string): string {
-  return join(folderOf(context), `${dataset}-${name}.parquet`);
+function localPath(run: Pick<Run, 'state'>, dataset: string, name: string): string {
+  return join(folderOf(run), `${dataset}-${name}.parquet`);
 }

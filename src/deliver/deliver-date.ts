@@ -19,10 +19,11 @@ import {
   pendingRecipients,
   type Receipt,
 } from '../mail/receipt.ts';
+import type { Run } from '../run/run.ts';
+import type { Delivery } from '../state/delivery.ts';
 import { readArchivedReports } from './archive-report.ts';
 import { isWaiting, listReports, openContent } from './content.ts';
 import { compareReports } from './correction.ts';
-import type { DeliverContext, Delivery } from './delivery.ts';
 import { listRecipients } from './due-dates.ts';
 import { findReasonToSkip, listUncomputable } from './mail-condition.ts';
 import { type MailedReport, prepareMails, type Reader } from './mailed-report.ts';
@@ -44,11 +45,11 @@ interface DateTask {
   readonly only: string | undefined;
 }
 
-export async function deliverDate(context: DeliverContext, task: DateTask): Promise<Delivery> {
+export async function deliverDate(run: Run, task: DateTask): Promise<Delivery> {
   const { job, report, id, manifest, late, past, byHand, only } = task;
   const { date, revision } = manifest;
   const place = { job: job.name, date, report: id };
-  const { value: before } = await openReceiptLog(context.store, place).read();
+  const { value: before } = await openReceiptLog(run.store, place).read();
   const listDue = (receipt: Receipt | undefined) => listReaders(report, receipt, revision, past, only);
   const readers = listDue(before);
   const delivery = {
@@ -58,26 +59,26 @@ export async function deliverDate(context: DeliverContext, task: DateTask): Prom
   if (readers.length === 0) return delivery;
   const known = before?.revision ?? 0;
   // If the date was exported anew from revision 1 on, the store still has this manifest: then go on.
-  if (known > revision && (await isReplaced(context, manifest))) return { ...delivery, leftToOther: true };
+  if (known > revision && (await isReplaced(run, manifest))) return { ...delivery, leftToOther: true };
   const isAsked = byHand || only !== undefined;
-  if (!isAsked && (await isWaiting(context, job, report, date))) return { ...delivery, pending: true };
+  if (!isAsked && (await isWaiting(run, job, report, date))) return { ...delivery, pending: true };
   assertAllowedRecipients(
-    context.mailer,
+    run.mailer,
     readers.map(({ address }) => address),
   );
-  const worker = await readWorker(context.state.worker);
+  const worker = await readWorker(run.state.worker);
   const identity = { report: report.template, job: job.name, date, revision, worker };
-  const turn = await takeTurn(context, place, worker, (current) => {
+  const turn = await takeTurn(run, place, worker, (current) => {
     const due = listDue(current).map(({ address }) => address);
     const isOutdated = current !== undefined && current.revision > Math.max(revision, known);
     if (due.length === 0 || isOutdated) return undefined;
-    return claimRecipients(openReceipt(identity, current, isAsked), due, new Date(context.clock.now()).toISOString());
+    return claimRecipients(openReceipt(identity, current, isAsked), due, new Date(run.clock.now()).toISOString());
   });
   if (turn === 'other') return { ...delivery, leftToOther: true };
   if (turn === 'nothing') return delivery;
   try {
     const due = only === undefined ? listDue(turn.receipt) : readers;
-    return await mailDate({ context, turn }, task, due, delivery);
+    return await mailDate({ run, turn }, task, due, delivery);
   } catch (error) {
     if (isTakenOver(error)) return { ...delivery, leftToOther: true };
     throw error;
@@ -92,8 +93,8 @@ async function mailDate(
   readers: readonly ReportRecipient[],
   delivery: Delivery,
 ): Promise<Delivery> {
-  const { context } = mailing;
-  const content = openContent(context, job, report, manifest);
+  const { run } = mailing;
+  const content = openContent(run, job, report, manifest);
   const models = listReports(await content.parts(readers[0]?.symbols ?? report.symbols));
   if (models.length === 0) return { ...delivery, pending: true };
   const mailed: MailedReport = { job, report, id, content, late };
@@ -103,13 +104,13 @@ async function mailDate(
       : wholeReport(readers, findReasonToSkip(report, models));
   const { skipped } = chosen;
   if (chosen.readers.length === 0) return { ...delivery, skipped };
-  const { outgoing, subject } = await prepareMails(context, mailed, chosen.readers);
+  const { outgoing, subject } = await prepareMails(run, mailed, chosen.readers);
   const { recipients, isTakenOver } = await sendAll(mailing, outgoing);
   return { ...delivery, skipped, subject, recipients, leftToOther: isTakenOver };
 }
 
 /** Whether this process fell behind: it slept since it read the manifest, and another one mailed a later revision. */
-async function isReplaced({ ledger }: DeliverContext, { date, revision }: Manifest): Promise<boolean> {
+async function isReplaced({ ledger }: Run, { date, revision }: Manifest): Promise<boolean> {
   return (await ledger.manifest(date))?.revision !== revision;
 }
 
@@ -166,7 +167,7 @@ async function chooseReaders(
   if (numbers.length > 0 && reason === undefined) {
     const { date } = mailed.content.manifest;
     const list = numbers.join(', ');
-    mailing.context.log.warn(
+    mailing.run.log.warn(
       { event: 'condition-uncomputable', date, numbers },
       `${date}: mailed although only_when asks for ${list}, which cannot be computed`,
     );
@@ -206,7 +207,7 @@ function createComparison(
   return async (revision: number): Promise<ReturnType<typeof compareReports>> => {
     if (!known.has(revision)) {
       const place = { job: job.name, date: content.manifest.date, report: id, revision };
-      const before = await readArchivedReports(mailing.context, place);
+      const before = await readArchivedReports(mailing.run, place);
       known.set(revision, compareReports(before, models, report.correctionThreshold));
     }
     return known.get(revision);

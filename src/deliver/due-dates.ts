@@ -11,7 +11,7 @@ import type { Job, JobReport } from '../job/job.ts';
 import { parseReceiptDate, reportsPrefix } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { isKnownRecipient, type Receipt } from '../mail/receipt.ts';
-import type { DeliverContext } from './delivery.ts';
+import type { Run } from '../run/run.ts';
 import { findDrop } from './local-drop.ts';
 import { openReceiptLog } from './receipt-log.ts';
 
@@ -34,15 +34,10 @@ interface DueDates {
  * The dates that a run must report on. Costs a listing and the receipts of the lookback.
  * @param wanted only these; default: all that are due
  */
-export async function listDueDates(
-  context: DeliverContext,
-  job: Job,
-  id: string,
-  wanted?: ReadonlySet<string>,
-): Promise<DueDates> {
-  const { sealed, pending } = await readSessions(context, job);
+export async function listDueDates(run: Run, job: Job, id: string, wanted?: ReadonlySet<string>): Promise<DueDates> {
+  const { sealed, pending } = await readSessions(run, job);
   const newest = sealed.at(-1);
-  const from = (await findFirstDate(context, job, id)) ?? newest;
+  const from = (await findFirstDate(run, job, id)) ?? newest;
   const oldest = newest === undefined ? undefined : addDays(newest, -LOOKBACK_DAYS);
   const isWanted = (date: string) => wanted === undefined || wanted.has(date);
   const isDue = (date: string) =>
@@ -55,13 +50,13 @@ export async function listDueDates(
 
 /** The date that the operator chose, or the newest one. @throws Fault `REPORT_PENDING` */
 export async function chooseDate(
-  context: DeliverContext,
+  run: Run,
   job: Job,
   date: string | undefined,
 ): Promise<(DueDate & { readonly manifest: Manifest }) | undefined> {
-  const manifest = await findDrop(context, job, date);
+  const manifest = await findDrop(run, job, date);
   if (manifest === undefined) return undefined;
-  const { sealed, pending } = await readSessions(context, job);
+  const { sealed, pending } = await readSessions(run, job);
   return { date: manifest.date, late: isLate(manifest.date, sealed, pending), past: false, manifest };
 }
 
@@ -72,9 +67,9 @@ interface Sessions {
   readonly pending: readonly string[];
 }
 
-async function readSessions(context: DeliverContext, _job: Job): Promise<Sessions> {
-  const sealed = await context.ledger.dates();
-  const { entries } = await context.ledger.conditions();
+async function readSessions(run: Run, _job: Job): Promise<Sessions> {
+  const sealed = await run.ledger.dates();
+  const { entries } = await run.ledger.conditions();
   const pending = [...entries.values()].filter(({ condition }) => condition === 'pending').map(({ date }) => date);
   return { sealed, pending: pending.filter((date) => !sealed.includes(date)) };
 }
@@ -91,19 +86,19 @@ export function listRecipients(report: JobReport, receipt: Receipt | undefined, 
 }
 
 /** The first date that a run reported on. Keys are sorted by date, so it is found early. */
-async function findFirstDate(context: DeliverContext, job: Job, id: string): Promise<string | undefined> {
-  for await (const { key } of context.store.list(reportsPrefix(job.name))) {
+async function findFirstDate(run: Run, job: Job, id: string): Promise<string | undefined> {
+  for await (const { key } of run.store.list(reportsPrefix(job.name))) {
     const date = parseReceiptDate(job.name, id, key);
     if (date === undefined) continue;
-    if (await isOfRun(context, job, date, id)) return date;
+    if (await isOfRun(run, job, date, id)) return date;
   }
   return undefined;
 }
 
 /** A receipt that cannot be read counts as one of a run: its own date fails, and the others are mailed. */
-async function isOfRun(context: DeliverContext, job: Job, date: string, id: string): Promise<boolean> {
+async function isOfRun(run: Run, job: Job, date: string, id: string): Promise<boolean> {
   try {
-    const { value: receipt } = await openReceiptLog(context.store, { job: job.name, date, report: id }).read();
+    const { value: receipt } = await openReceiptLog(run.store, { job: job.name, date, report: id }).read();
     return receipt !== undefined && receipt.by_hand !== true;
   } catch (error) {
     if (!isFault(error) || !UNREADABLE_CODES.includes(error.code)) throw error;

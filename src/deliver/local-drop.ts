@@ -11,11 +11,11 @@ import { dropKeyOf } from '../ledger/layout.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Manifest, ManifestFile } from '../ledger/manifest.ts';
 import type { SealedDrop } from '../report/model.ts';
-import type { DeliverContext } from './delivery.ts';
+import type { Run } from '../run/run.ts';
 
 /** The manifest to report on. Without a date: the newest sealed one, or `undefined` if nothing is sealed yet. */
 export async function findDrop(
-  { ledger }: Pick<DeliverContext, 'ledger'>,
+  { ledger }: Pick<Run, 'ledger'>,
   job: Job,
   date: string | undefined,
 ): Promise<Manifest | undefined> {
@@ -34,7 +34,7 @@ export async function findDrop(
 
 /** Brings the drop's file to `path`, unless it is there already, as after a run. Its bytes always match the manifest. */
 export async function fetchDrop(
-  context: Pick<DeliverContext, 'store' | 'signal'>,
+  context: Pick<Run, 'store' | 'signal'>,
   manifest: Manifest,
   path: string,
 ): Promise<void> {
@@ -55,7 +55,7 @@ export async function fetchDrop(
 
 /** Brings a file of a date to `path`; `false` if its bytes are not those of the manifest. */
 export async function fetchSealed(
-  { store, signal }: Pick<DeliverContext, 'store' | 'signal'>,
+  { store, signal }: Pick<Run, 'store' | 'signal'>,
   manifest: Manifest,
   file: ManifestFile,
   path: string,

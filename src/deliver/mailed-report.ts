@@ -14,9 +14,9 @@ import type { DigestPart } from '../report/digest.ts';
 import { renderFullReport } from '../report/full-report.ts';
 import type { RenderedReport, RenderOptions } from '../report/render.ts';
 import type { FullReportPlace } from '../report/text/mail-view.ts';
+import type { Run } from '../run/run.ts';
 import { type ArchivePlace, archiveReport, pageKeyOf } from './archive-report.ts';
 import { listReports, type ReportContent } from './content.ts';
-import type { DeliverContext } from './delivery.ts';
 import type { Outgoing } from './mails.ts';
 import { readLook } from './report-look.ts';
 import { attachReport, renderReport } from './report-model.ts';
@@ -47,7 +47,7 @@ export interface Edition {
 
 /** Renders and archives the editions of these readers. @returns the mails in the readers' order; a subject to show */
 export async function prepareMails(
-  context: DeliverContext,
+  run: Run,
   mailed: MailedReport,
   readers: readonly Reader[],
 ): Promise<{ readonly outgoing: readonly Outgoing[]; readonly subject: string }> {
@@ -55,44 +55,41 @@ export async function prepareMails(
   for (const reader of readers) {
     const variant = describeVariant(mailed.report, reader);
     if (editions.has(variant)) continue;
-    const edition = await buildEdition(context, mailed, reader);
+    const edition = await buildEdition(run, mailed, reader);
     editions.set(variant, edition);
     // Before the mail: everything that a reader receives must also be in the store.
-    const eml = await buildEml(buildMail(context, mailed, edition, reader.recipient.address));
-    await archiveReport(context, placeOf(mailed), { ...edition, variant, eml });
+    const eml = await buildEml(buildMail(run, mailed, edition, reader.recipient.address));
+    await archiveReport(run, placeOf(mailed), { ...edition, variant, eml });
   }
   const outgoing = readers.flatMap((reader) => {
     const edition = editions.get(describeVariant(mailed.report, reader));
     if (edition === undefined) return [];
     const to = reader.recipient.address;
-    return [{ to, messageId: messageIdOf(context, mailed, to), build: () => buildMail(context, mailed, edition, to) }];
+    return [{ to, messageId: messageIdOf(run, mailed, to), build: () => buildMail(run, mailed, edition, to) }];
   });
   return { outgoing, subject: [...editions.values()][0]?.rendered.subject ?? '' };
 }
 
 /** What a recipient receives, with attachments. */
-export async function buildEdition(context: DeliverContext, mailed: MailedReport, reader: Reader): Promise<Edition> {
+export async function buildEdition(run: Run, mailed: MailedReport, reader: Reader): Promise<Edition> {
   const { report, content, late } = mailed;
   const { recipient, correction } = reader;
   const parts = await content.parts(recipient.symbols ?? report.symbols);
   const options = {
     // Every correction is late, so it is not marked as late.
     ...{
-      templatesDir: context.templatesDir,
+      templatesDir: run.templatesDir,
       look: await readLook(report.look),
       timezone: recipient.timezone,
       correction,
       late: late && correction === null,
     },
-    link: await linkDrop(context, report, dropKeyOf(content.manifest)),
+    link: await linkDrop(run, report, dropKeyOf(content.manifest)),
   };
   const page = await renderFullReport(parts, options);
-  const { full, attachments, leftOut } = await attachAll(context, mailed, reader, { parts, page });
+  const { full, attachments, leftOut } = await attachAll(run, mailed, reader, { parts, page });
   if (leftOut.length > 0)
-    context.log.warn(
-      { event: 'attachment-left-out', leftOut },
-      'attachments were left out: the mail would be too large',
-    );
+    run.log.warn({ event: 'attachment-left-out', leftOut }, 'attachments were left out: the mail would be too large');
   return {
     parts,
     page,
@@ -103,14 +100,14 @@ export async function buildEdition(context: DeliverContext, mailed: MailedReport
 
 /** The files of the mail: those that the job asks for, and the full report where no link leads to it and no PDF is it. */
 async function attachAll(
-  context: DeliverContext,
+  run: Run,
   mailed: MailedReport,
   reader: Reader,
   { parts, page }: Pick<Edition, 'parts' | 'page'>,
 ): Promise<Pick<Edition, 'attachments'> & Required<Pick<RenderOptions, 'full' | 'leftOut'>>> {
   const { report } = mailed;
   const place = placeOf(mailed);
-  const link = await linkFullReport(context, report, { place, variant: describeVariant(report, reader) });
+  const link = await linkFullReport(run, report, { place, variant: describeVariant(report, reader) });
   const own = link === undefined && !report.attach.includes('pdf') ? [attachFullReport(place, page)] : [];
   const asked = await attachReport(listReports(parts), report, reader.recipient.timezone, own);
   const pages = asked.attachments.filter(({ filename }) => /\.(html|pdf)$/.test(filename));
@@ -123,20 +120,20 @@ function placeOf({ job, id, content }: MailedReport): ArchivePlace {
   return { job: job.name, date, report: id, revision };
 }
 
-export function buildMail(context: DeliverContext, mailed: MailedReport, edition: Edition, to: string): MailMessage {
+export function buildMail(run: Run, mailed: MailedReport, edition: Edition, to: string): MailMessage {
   const { subject, html, text, images } = edition.rendered;
   return {
-    ...{ from: context.mailFrom, to, subject, html, text, images },
+    ...{ from: run.mailFrom, to, subject, html, text, images },
     attachments: edition.attachments,
     listUnsubscribe: mailed.report.unsubscribe,
-    messageId: messageIdOf(context, mailed, to),
-    date: new Date(context.clock.now()),
+    messageId: messageIdOf(run, mailed, to),
+    date: new Date(run.clock.now()),
   };
 }
 
-function messageIdOf(context: DeliverContext, { job, id, content }: MailedReport, recipient: string): string {
+function messageIdOf(run: Run, { job, id, content }: MailedReport, recipient: string): string {
   const { date, revision } = content.manifest;
-  const domain = domainOf(context.mailFrom);
+  const domain = domainOf(run.mailFrom);
   return buildMessageId({ report: id, job: job.name, date, revision, recipient, domain });
 }
 
@@ -147,13 +144,9 @@ function describeVariant(report: JobReport, { recipient, correction }: Reader): 
   return isUsual ? '' : JSON.stringify([symbols, timezone, correction?.fromRevision ?? null]);
 }
 
-async function linkDrop(
-  context: DeliverContext,
-  { linkSeconds }: JobReport,
-  key: string,
-): Promise<RenderOptions['link']> {
+async function linkDrop(run: Run, { linkSeconds }: JobReport, key: string): Promise<RenderOptions['link']> {
   if (linkSeconds === null) return null;
-  const link = await context.store.link(key, linkSeconds);
+  const link = await run.store.link(key, linkSeconds);
   return link === undefined ? null : { url: link.url, expiresAt: link.expiresAt.toISOString() };
 }
 
@@ -165,7 +158,7 @@ interface FullReportCopy {
 
 /** A link to the full report; `undefined`: it has to be attached. */
 async function linkFullReport(
-  { publicUrl, store }: DeliverContext,
+  { publicUrl, store }: Run,
   { linkSeconds }: JobReport,
   { place, variant }: FullReportCopy,
 ): Promise<FullReportPlace | undefined> {

@@ -14,8 +14,8 @@
 import { randomUUID } from 'node:crypto';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import type { Receipt } from '../mail/receipt.ts';
+import type { Run } from '../run/run.ts';
 import type { Document, DocumentVersion } from '../store/document.ts';
-import type { DeliverContext } from './delivery.ts';
 import { openReceiptLog, type ReceiptPlace } from './receipt-log.ts';
 
 /** A process that has not renewed its lease for this long counts as dead. */
@@ -25,7 +25,7 @@ export const RENEWAL_MS = 15_000;
 /** A process gives up its own lease this much earlier: the server may need the time to receive the end of a message. */
 const MARGIN_MS = 2 * RENEWAL_MS;
 
-type TurnContext = Pick<DeliverContext, 'store' | 'clock' | 'log' | 'signal'>;
+type MailingRun = Pick<Run, 'store' | 'clock' | 'log' | 'signal'>;
 
 export function isTakenOver(error: unknown): boolean {
   return isFault(error) && error.code === TAKEN_OVER;
@@ -35,7 +35,7 @@ const TAKEN_OVER = 'MAIL_TAKEN_OVER';
 
 /** One process's turn, while it lasts. */
 export class MailingLease {
-  readonly context: TurnContext;
+  readonly run: MailingRun;
   /** The receipt as last written, or as being written. */
   receipt: Receipt;
   readonly #document: Document<Receipt>;
@@ -49,11 +49,11 @@ export class MailingLease {
 
   /** Created by `takeTurn`. @param renewed when its first version was started */
   constructor(
-    context: TurnContext,
+    run: MailingRun,
     document: Document<Receipt>,
     taken: { readonly receipt: Receipt; readonly version: number; readonly by: string; readonly renewed: Instant },
   ) {
-    this.context = context;
+    this.run = run;
     this.#document = document;
     this.receipt = taken.receipt;
     this.#version = taken.version;
@@ -92,7 +92,7 @@ export class MailingLease {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       try {
-        await this.context.clock.sleep(RENEWAL_MS, signal);
+        await this.run.clock.sleep(RENEWAL_MS, signal);
         await this.#inOrder(async () => await this.#put());
       } catch {
         // The turn ended or was lost; or the store is down. If that lasts, the lease expires, and `confirm` finds out.
@@ -110,9 +110,9 @@ export class MailingLease {
   /** @param held null to let other processes take over */
   async #put(held?: null): Promise<void> {
     if (this.#isLost) throw this.#lose();
-    const begun = readInstant(this.context.clock);
+    const begun = readInstant(this.run.clock);
     const { held: _, ...receipt } = this.receipt;
-    const value = held === null ? receipt : hold(receipt, this.#by, this.context.clock.now());
+    const value = held === null ? receipt : hold(receipt, this.#by, this.run.clock.now());
     const next = { version: this.#version + 1, value };
     if (!(await this.#document.write(next))) throw this.#lose();
     this.#version = next.version;
@@ -120,7 +120,7 @@ export class MailingLease {
   }
 
   #isOverdue(): boolean {
-    return elapsedMs(this.#renewed, readInstant(this.context.clock)) > LEASE_MS - MARGIN_MS;
+    return elapsedMs(this.#renewed, readInstant(this.run.clock)) > LEASE_MS - MARGIN_MS;
   }
 
   #lose(): Fault {
@@ -141,19 +141,19 @@ function hold(receipt: Receipt, by: string, nowMs: number): Receipt {
  * @throws StoreFault; Fault `RECEIPT_INVALID`, `INTERRUPTED`
  */
 export async function takeTurn(
-  context: TurnContext,
+  run: MailingRun,
   place: ReceiptPlace,
   worker: string,
   prepare: (current: Receipt | undefined) => Receipt | undefined,
 ): Promise<MailingLease | 'other' | 'nothing'> {
-  const { store, clock } = context;
+  const { store, clock } = run;
   const document = openReceiptLog(store, place);
   const last = await document.read();
   if (prepare(last.value) === undefined) return 'nothing';
   const held = last.value?.held;
   // An earlier process of this worker is dead: two of them cannot open its state folder.
   const isOther = held !== undefined && last.value?.worker !== worker;
-  if (isOther && (await isAtWork(context, place, document, last, held.at))) return 'other';
+  if (isOther && (await isAtWork(run, place, document, last, held.at))) return 'other';
   const by = randomUUID();
   let renewed = readInstant(clock);
   const { version, value } = await document.update((now) => {
@@ -164,13 +164,13 @@ export async function takeTurn(
     const receipt = prepare(now);
     return receipt && hold(receipt, by, clock.now());
   });
-  if (value?.held?.by === by) return new MailingLease(context, document, { receipt: value, version, by, renewed });
+  if (value?.held?.by === by) return new MailingLease(run, document, { receipt: value, version, by, renewed });
   return value?.held === undefined ? 'nothing' : 'other';
 }
 
 /** Whether the process that holds the receipt is alive. It gets a whole lease to renew, unless it has just done so. */
 async function isAtWork(
-  { clock, log, signal }: TurnContext,
+  { clock, log, signal }: MailingRun,
   { date }: ReceiptPlace,
   document: Document<Receipt>,
   last: DocumentVersion<Receipt>,
@@ -195,7 +195,7 @@ interface Instant {
   readonly wallMs: number;
 }
 
-function readInstant(clock: TurnContext['clock']): Instant {
+function readInstant(clock: MailingRun['clock']): Instant {
   return { steadyMs: performance.now(), wallMs: clock.now() };
 }
 

@@ -6,12 +6,13 @@
 import { assertNotAborted } from '../core/errors.ts';
 import { MailFault, type MailMessage } from '../mail/mailer.ts';
 import { type RecipientReceipt, recordRecipient } from '../mail/receipt.ts';
-import type { DeliverContext, DeliveredRecipient } from './delivery.ts';
+import type { Run } from '../run/run.ts';
+import type { DeliveredRecipient } from '../state/delivery.ts';
 import { isTakenOver, type MailingLease } from './mailing-lease.ts';
 
 /** The context, and the turn in which it mails; the turn has the receipt, which is written entry by entry. */
 export interface MailTurn {
-  readonly context: DeliverContext;
+  readonly run: Run;
   readonly turn: MailingLease;
 }
 
@@ -52,7 +53,7 @@ export async function sendAll(
   random: () => number = Math.random,
 ): Promise<Sent> {
   const results = new Map<string, DeliveredRecipient>();
-  const { log } = mailing.context;
+  const { log } = mailing.run;
   try {
     await sendRounds(mailing, outgoing, results, random);
     const untried = { outcome: 'failed', detail: 'was not tried' } as const;
@@ -72,7 +73,7 @@ async function sendRounds(
   results: Map<string, DeliveredRecipient>,
   random: () => number,
 ): Promise<void> {
-  const { clock, signal, mailer } = mailing.context;
+  const { clock, signal, mailer } = mailing.run;
   let patienceMs = mailer.patienceMs ?? DEFAULT_PATIENCE_MS;
   let left = await sendRound(mailing, outgoing, results);
   for (let retry = 1; left.length > 0; retry += 1) {
@@ -91,7 +92,7 @@ async function sendRounds(
     if (!left.some((other) => other.to === to)) continue;
     const detail = result?.detail ?? '';
     await note(mailing, to, 'failed', messageId, detail);
-    mailing.context.log.error(
+    mailing.run.log.error(
       { event: 'mail-failed', fate: 'unreachable', to, reason: detail },
       `mail to ${to} failed: ${detail}`,
     );
@@ -112,7 +113,7 @@ async function sendRound(
   const again: Outgoing[] = [];
   let silences = 0;
   for (const [index, next] of outgoing.entries()) {
-    assertNotAborted(mailing.context.signal);
+    assertNotAborted(mailing.run.signal);
     const attempt = await sendOne(mailing, next, results);
     const { fate } = attempt;
     silences = fate === 'unreachable' || fate === 'unknown' ? silences + 1 : 0;
@@ -141,18 +142,18 @@ async function sendOne(
   { to, messageId, build }: Outgoing,
   results: Map<string, DeliveredRecipient>,
 ): Promise<{ readonly result: DeliveredRecipient; readonly fate: Fate }> {
-  const { context, turn } = mailing;
+  const { run, turn } = mailing;
   const { date } = turn.receipt;
   await note(mailing, to, 'sending', messageId, '');
   try {
-    const answer = await context.mailer.send(build(), { confirm: async () => await turn.confirm() });
+    const answer = await run.mailer.send(build(), { confirm: async () => await turn.confirm() });
     const { status, detail } = answer;
     const written = 'file' in answer ? { file: answer.file } : {};
     const result = { to, outcome: status, detail, ...written };
     // The outcome holds, even if the write below fails.
     results.set(to, result);
     await note(mailing, to, status, messageId, detail);
-    context.onEvent({ kind: 'mailed', date, to, outcome: status, ...written });
+    run.onEvent({ kind: 'mailed', date, to, outcome: status, ...written });
     return { result, fate: 'answered' };
   } catch (error) {
     if (!(error instanceof MailFault)) throw error;
@@ -160,12 +161,12 @@ async function sendOne(
     const isPutOff = error.fate === 'later' || error.fate === 'unreachable';
     const entry = { code: error.code, fate: error.fate, to, reason: error.message };
     if (isPutOff)
-      context.log.warn(
+      run.log.warn(
         { event: 'mail-put-off', ...entry },
         `mail to ${to} was deferred and will be retried: ${error.message}`,
       );
-    else context.log.error({ event: 'mail-failed', ...entry }, `mail to ${to} failed: ${error.message}`);
-    context.onEvent({ kind: 'mailed', date, to, outcome: 'failed' });
+    else run.log.error({ event: 'mail-failed', ...entry }, `mail to ${to} failed: ${error.message}`);
+    run.onEvent({ kind: 'mailed', date, to, outcome: 'failed' });
     const result = { to, outcome: 'failed' as const, detail: [error.message, error.hint].filter(Boolean).join(' ') };
     results.set(to, result);
     return { result, fate: error.fate };
@@ -190,8 +191,8 @@ export async function noteAll(
   status: RecipientReceipt['status'],
   detail: string,
 ): Promise<void> {
-  const { turn, context } = mailing;
-  const at = new Date(context.clock.now()).toISOString();
+  const { turn, run } = mailing;
+  const at = new Date(run.clock.now()).toISOString();
   await turn.write(
     recipients.reduce(
       (receipt, { to, messageId }) => recordRecipient(receipt, to, { status, at, message_id: messageId, detail }),

@@ -6,24 +6,16 @@
 
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { type CalendarOverride, isHalfDay, previousSessions } from '../calendar/session.ts';
-import type { Log } from '../core/log.ts';
-import type { Engine } from '../engine/engine.ts';
+import { isHalfDay, previousSessions } from '../calendar/session.ts';
 import type { BaselineCheck, Job } from '../job/job.ts';
 import { fileKey } from '../ledger/layout.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import type { CheckResult, Manifest } from '../ledger/manifest.ts';
+import type { ExportRun } from '../run/run.ts';
 import { fetchAndHash } from '../seal/audit.ts';
 import { type DayShape, judgeBaseline } from '../seal/baseline.ts';
 import { readShape } from '../seal/summary.ts';
 
-interface BaselineDeps {
-  readonly engine: Engine;
-  readonly ledger: Ledger;
-  readonly log: Log;
-  readonly calendar?: CalendarOverride | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
+type PastRun = Pick<ExportRun, 'engine' | 'ledger' | 'log' | 'calendar' | 'signal'>;
 
 /** Sessions before the date among which those to compare with are looked for, for each one wanted. */
 const REACH = 3;
@@ -34,7 +26,7 @@ const REACH = 3;
  * @returns one result for each such check of the job
  */
 export async function compareWithBaseline(
-  deps: BaselineDeps,
+  deps: PastRun,
   job: Job,
   day: Pick<Manifest, 'date' | 'rows' | 'statistics'>,
   summaryPath: string,
@@ -48,7 +40,7 @@ export async function compareWithBaseline(
 }
 
 /** Newest first. */
-async function readPast(deps: BaselineDeps, date: string, count: number, folder: string): Promise<readonly DayShape[]> {
+async function readPast(deps: PastRun, date: string, count: number, folder: string): Promise<readonly DayShape[]> {
   const { engine, ledger, calendar } = deps;
   const [earliest = date] = previousSessions(date, count * REACH + 1, calendar);
   const sealed = await ledger.dates();

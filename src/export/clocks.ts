@@ -3,7 +3,7 @@ import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Job } from '../job/job.ts';
 import { compareWitnesses, explainContest, type Witnesses } from '../plan/witness.ts';
-import type { SourceFacts } from './job-source.ts';
+import type { SourceFacts } from '../run/open-source.ts';
 
 /**
  * - `checked`: a date is exported only when all clocks agree that it is over and still complete

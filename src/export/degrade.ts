@@ -4,31 +4,31 @@
  */
 
 import { type DateRange, isInRange } from '../calendar/date-range.ts';
-import { describeError, Fault, isFault } from '../core/errors.ts';
+import { describeError, Fault } from '../core/errors.ts';
 import type { SqlJob } from '../job/job.ts';
 import { lookbackOf } from '../plan/lookback.ts';
+import type { ExportRun } from '../run/run.ts';
 import type { Source } from '../source/source.ts';
 import { listStages } from '../stage/list.ts';
 import type { DateResult } from '../state/run-result.ts';
-import { isStoreChange } from '../store/identity.ts';
+import { attempt } from '../store/identity.ts';
 import { earliestNow } from './clocks.ts';
 import { sealDegraded } from './degraded.ts';
-import type { ExportContext } from './export-context.ts';
 
 /** @throws Fault `NOTHING_STAGED` (usage) when there is no such date in the range */
 export async function sealStaged(
-  context: ExportContext,
+  run: ExportRun,
   job: SqlJob,
   source: Source,
   range: DateRange | undefined,
 ): Promise<readonly DateResult[]> {
   // Until the API has answered once, this machine's clock stands for its clock.
-  const ask = { testMode: true, signal: context.signal };
+  const ask = { testMode: true, signal: run.signal };
   await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, ask);
   // If any clock still calls the date complete, it can be exported and has not expired.
-  const { firstWhole, edge } = lookbackOf(job, earliestNow(context));
-  const sealed = new Set(await context.ledger.dates());
-  const dates = (await listStages(context.engine)).filter(
+  const { firstWhole, edge } = lookbackOf(job, earliestNow(run));
+  const sealed = new Set(await run.ledger.dates());
+  const dates = (await listStages(run.engine)).filter(
     (date) => date < firstWhole && !sealed.has(date) && isInRange(date, range),
   );
   if (dates.length === 0) {
@@ -39,16 +39,17 @@ export async function sealStaged(
   }
   const results: DateResult[] = [];
   for (const date of dates) {
-    try {
-      const { manifest, status } = await sealDegraded({ ...context, source }, job, date);
+    const seal = async (): Promise<DateResult> => {
+      const { manifest, status } = await sealDegraded({ ...run, source }, job, date);
       const [{ size }] = manifest.files;
-      results.push({ date, status, rows: manifest.rows, requests: 0, size, revision: manifest.revision });
-    } catch (error) {
-      if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
+      return { date, status, rows: manifest.rows, requests: 0, size, revision: manifest.revision };
+    };
+    const fail = (error: Fault): DateResult => {
       const hint = error.hint === undefined ? {} : { hint: error.hint };
       const fault = { code: error.code, message: describeError(error), ...hint };
-      results.push({ date, status: 'failed', rows: 0, requests: 0, error: fault });
-    }
+      return { date, status: 'failed', rows: 0, requests: 0, error: fault };
+    };
+    results.push(await attempt(seal, fail));
   }
   return results;
 }

@@ -10,16 +10,16 @@ import type { SqlJob } from '../job/job.ts';
 import { type DayCounts, sumCounts } from '../plan/counts.ts';
 import { computeLookback } from '../plan/dates.ts';
 import { buildPage } from '../plan/statement.ts';
+import type { ExportRun } from '../run/run.ts';
 import { openStage } from '../stage/engine-stage.ts';
 import { stageTableName } from '../stage/stage-table.ts';
 import type { StateFile } from '../state/state-file.ts';
 import { believedNow, earliestNow } from './clocks.ts';
 import { draftStaged } from './draft-file.ts';
-import type { ExportContext } from './export-context.ts';
 import { type SealResult, sealDate } from './seal-date.ts';
 
-type DegradedContext = Pick<
-  ExportContext,
+type StagedRun = Pick<
+  ExportRun,
   'engine' | 'ledger' | 'source' | 'log' | 'clock' | 'clockRule' | 'state' | 'limits' | 'version' | 'signal'
 >;
 
@@ -27,7 +27,7 @@ type DegradedContext = Pick<
  * Seals what is staged of an expired or clipped date as `degraded`.
  * @throws Fault (usage) `DATE_WHOLE` for a date that can still be exported, `DATE_SEALED`, `NOTHING_STAGED`; and those of `sealDate`
  */
-export async function sealDegraded(context: DegradedContext, job: SqlJob, date: string): Promise<SealResult> {
+export async function sealDegraded(context: StagedRun, job: SqlJob, date: string): Promise<SealResult> {
   const { engine, source, state } = context;
   const { firstWhole, edge } = computeLookback(earliestNow(context));
   if (date >= firstWhole) {
@@ -65,7 +65,7 @@ export async function sealDegraded(context: DegradedContext, job: SqlJob, date: 
 }
 
 /** Checked before the stage is opened: opening drops rows staged by another query, and here they may be all there is. */
-async function assertStaged({ engine, source }: DegradedContext, job: SqlJob, date: string): Promise<void> {
+async function assertStaged({ engine, source }: StagedRun, job: SqlJob, date: string): Promise<void> {
   const name = stageTableName(job, date, source.url);
   const found = await engine.rows(
     `SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = ${quoteString(name)}`,

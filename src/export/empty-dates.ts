@@ -7,30 +7,30 @@ import { describeError, isFault } from '../core/errors.ts';
 import type { ServerSource, SqlSource } from '../job/job.ts';
 import type { Condition } from '../plan/conditions.ts';
 import { buildDatesWithRows } from '../plan/statement.ts';
+import type { ExportRun } from '../run/run.ts';
 import { SourceFault } from '../source/source.ts';
 import { doClocksAgree } from './clocks.ts';
-import type { ExportContext } from './export-context.ts';
 import type { RunPlan } from './export-plan.ts';
 import { buildTableDates } from './server-table/table-statement.ts';
 import { isRefusal } from './trades/session-ends.ts';
 
 /** @param before conditions that the last run left */
 export async function withUnmatched(
-  context: ExportContext,
+  run: ExportRun,
   plan: RunPlan,
   before: Readonly<Record<string, Condition>> = {},
 ): Promise<RunPlan> {
-  const { opened, log } = context;
+  const { opened, log } = run;
   if (opened.kind === 'snapshots' || !canLeaveOut(opened.job.source)) return plan;
   const dates = [...plan.empty].sort();
   const fresh = dates.filter((date) => before[date] !== 'empty');
   const unmatched = new Set(dates.filter((date) => before[date] === 'empty'));
   let unknown: readonly string[] = [];
   try {
-    const present = fresh.length === 0 ? [] : await listPresent(context, fresh);
+    const present = fresh.length === 0 ? [] : await listPresent(run, fresh);
     const newest = [...present, ...plan.dates.map(({ date }) => date)].sort().at(-1) ?? '';
     for (const date of present) {
-      if (date < newest || (await isOver(context, plan, date))) unmatched.add(date);
+      if (date < newest || (await isOver(run, plan, date))) unmatched.add(date);
       else unknown = [...unknown, date];
     }
   } catch (error) {
@@ -50,8 +50,8 @@ function canLeaveOut(source: SqlSource | ServerSource): boolean {
 }
 
 /** Dates of which the table has rows, whatever the job's condition. */
-async function listPresent(context: ExportContext, dates: readonly string[]): Promise<readonly string[]> {
-  const { opened, signal } = context;
+async function listPresent(run: ExportRun, dates: readonly string[]): Promise<readonly string[]> {
+  const { opened, signal } = run;
   if (opened.kind === 'table') {
     const { types } = await opened.source.describe(signal);
     const all = buildTableDates({ ...opened.job.source, where: '' }, types, dates[0] ?? '', dates.at(-1) ?? '');
@@ -71,8 +71,8 @@ async function listPresent(context: ExportContext, dates: readonly string[]): Pr
 }
 
 /** Whether the source shows that its newest date is over; of a server's own table the next run asks again. */
-async function isOver(context: ExportContext, { ends }: RunPlan, date: string): Promise<boolean> {
-  const { opened, signal } = context;
-  if (ends === undefined || opened.kind !== 'sql' || context.clockRule === 'source') return true;
-  return (await ends.explain({ source: opened.source, signal }, date, date, doClocksAgree(context))) === undefined;
+async function isOver(run: ExportRun, { ends }: RunPlan, date: string): Promise<boolean> {
+  const { opened, signal } = run;
+  if (ends === undefined || opened.kind !== 'sql' || run.clockRule === 'source') return true;
+  return (await ends.explain({ source: opened.source, signal }, date, date, doClocksAgree(run))) === undefined;
 }

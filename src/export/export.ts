@@ -11,18 +11,18 @@ import { type Conditions, findShortfall, noteRows, updateConditions } from '../l
 import { expiresAt } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
 import type { HeldDate } from '../plan/witness.ts';
+import type { ExportRun } from '../run/run.ts';
+import { API_DOWN_CODES } from '../source/source.ts';
 import { discardStages, listStages } from '../stage/list.ts';
 import { addFailures } from '../state/failures.ts';
 import type { KnownDates } from '../state/known-dates.ts';
 import type { OnRunEvent, RunEvent } from '../state/run-events.ts';
 import type { DateResult, RunResult } from '../state/run-result.ts';
 import { addUnavailable } from '../state/unavailable.ts';
-import { API_DOWN_CODES } from './api-down.ts';
 import { type Audited, auditSealed } from './audits/source-audit.ts';
 import { type ClockReading, readClocks } from './clocks.ts';
 import { type BackfillMode, type DateSelection, selectDates } from './date-selection.ts';
 import { withUnmatched } from './empty-dates.ts';
-import type { ExportContext } from './export-context.ts';
 import { type RunPlan, withHeld } from './export-plan.ts';
 import { discardOldFiles, type ExportedDates, exportPlanned, saveLimits } from './export-planned.ts';
 import { finishLeftovers, mendDerived, removeLocalLeftovers, reportDamage } from './leftovers.ts';
@@ -53,39 +53,39 @@ export interface ExportedJob {
 }
 
 /** Runs the export part of a job. Reports are sent by `deliver`. @throws Fault when nothing could be started at all */
-export async function runExport(given: ExportContext, job: Job, options: RunOptions = {}): Promise<ExportedJob> {
+export async function runExport(given: ExportRun, job: Job, options: RunOptions = {}): Promise<ExportedJob> {
   let splits = 0;
   const onEvent: OnRunEvent = (event) => {
     if (event.kind === 'split') splits += 1;
     given.onEvent(event);
   };
-  const context = { ...given, onEvent };
-  const startedAtMs = context.clock.now();
+  const run = { ...given, onEvent };
+  const startedAtMs = run.clock.now();
   onEvent({ kind: 'phase', date: '', phase: 'planning' });
-  const start = await prepareExport(context, job, options);
-  const { opened } = context;
-  const like = opened.kind === 'sql' ? new LikeSessions(context, opened.job, start.sealed) : undefined;
-  const plan = await planDates(opened, { ...context, like }, start.selection);
-  await saveLimits(context);
-  await noteRows(context.ledger, context.log, job, withHeld(plan));
+  const start = await prepareExport(run, job, options);
+  const { opened } = run;
+  const like = opened.kind === 'sql' ? new LikeSessions(run, opened.job, start.sealed) : undefined;
+  const plan = await planDates(opened, { ...run, like }, start.selection);
+  await saveLimits(run);
+  await noteRows(run.ledger, run.log, job, withHeld(plan));
   onEvent(describePlan(plan));
-  const exported = await exportPlanned(context, plan, start);
-  const known = await withUnmatched(context, withoutMissing(plan, exported.results), start.before?.conditions);
+  const exported = await exportPlanned(run, plan, start);
+  const known = await withUnmatched(run, withoutMissing(plan, exported.results), start.before?.conditions);
   const end = { options, start, plan: known, startedAtMs };
-  const { result, updated } = await concludeExport(context, job, { ...end, exported, splits });
-  await recordResult(context, result, exported.results, plan);
+  const { result, updated } = await concludeExport(run, job, { ...end, exported, splits });
+  await recordResult(run, result, exported.results, plan);
   if (isByHand(options) || exported.results.some(({ error }) => error && API_DOWN_CODES.has(error.code))) {
     return { result };
   }
   const audit = async () => {
-    const { audits, results } = await auditOthers(context, start, exported.results);
+    const { audits, results } = await auditOthers(run, start, exported.results);
     if (Object.keys(audits).length === 0 && results.length === 0) return result;
     const all = { ...exported, results: [...exported.results, ...results], audits };
-    const concluded = await concludeExport(context, job, {
+    const concluded = await concludeExport(run, job, {
       ...{ ...end, exported: all, splits, before: updated },
       isTableCurrent: results.length === 0,
     });
-    await recordResult(context, concluded.result, results, plan);
+    await recordResult(run, concluded.result, results, plan);
     return concluded.result;
   };
   return { result, audit };
@@ -109,19 +109,19 @@ interface ExportStart {
 }
 
 /** Finishes the work of killed workers, lists what is sealed, and selects the dates. */
-async function prepareExport(context: ExportContext, job: Job, options: RunOptions): Promise<ExportStart> {
-  const finished = await finishLeftovers(context);
+async function prepareExport(run: ExportRun, job: Job, options: RunOptions): Promise<ExportStart> {
+  const finished = await finishLeftovers(run);
   const setAside = finished.setAside.map(({ date }) => date);
-  const found = await readSelectionFacts(context.ledger, context.state, setAside);
-  const facts = await mendDerived(context, job, found, setAside);
+  const found = await readSelectionFacts(run.ledger, run.state, setAside);
+  const facts = await mendDerived(run, job, found, setAside);
   const { sealed } = facts;
-  reportDamage(context, facts.damaged);
-  await removeLocalLeftovers(context, [...sealed].sort().at(-1));
-  await assertOwnDataset(context, job, sealed);
-  const before = await context.state.known.read();
+  reportDamage(run, facts.damaged);
+  await removeLocalLeftovers(run, [...sealed].sort().at(-1));
+  await assertOwnDataset(run, job, sealed);
+  const before = await run.state.known.read();
   const notBeforeMs = before ? Date.parse(before.at) : undefined;
   const selection = selectDates(options.mode ?? 'unsealed', facts, options.range, notBeforeMs);
-  await discardSealedStages(context, selection, sealed);
+  await discardSealedStages(run, selection, sealed);
   return { finished, sealed, damaged: new Set(facts.damaged.keys()), selection, before };
 }
 
@@ -137,17 +137,17 @@ function describePlan({ dates }: RunPlan): RunEvent {
 
 /** Compares the sealed dates that this run did not export with the source. */
 async function auditOthers(
-  context: ExportContext,
+  run: ExportRun,
   { sealed, damaged }: ExportStart,
   exported: readonly DateResult[],
 ): Promise<Audited> {
   const done = new Set(exported.map(({ date }) => date));
   const dates = [...sealed].filter((date) => !done.has(date) && !damaged.has(date));
   // Limits found while auditing are kept as well.
-  const audited = await auditSealed(context, context.opened, dates, exported).finally(() => saveLimits(context));
+  const audited = await auditSealed(run, run.opened, dates, exported).finally(() => saveLimits(run));
   const all = [...exported, ...audited.results];
   await discardOldFiles(
-    context,
+    run,
     all.toSorted((a, b) => (a.date < b.date ? -1 : 1)),
   );
   return audited;
@@ -172,31 +172,31 @@ interface ConcludedExport {
 }
 
 /** Updates the conditions and returns the result of the export. */
-async function concludeExport(context: ExportContext, job: Job, end: ExportEnd): Promise<ConcludedExport> {
-  const { source, limits } = context;
+async function concludeExport(run: ExportRun, job: Job, end: ExportEnd): Promise<ConcludedExport> {
+  const { source, limits } = run;
   const { start, plan, startedAtMs, splits } = end;
   const { results, held, open, audits = {} } = end.exported;
   const { range } = end.options;
   const known = { ...plan, held };
-  const clocks = readClocks(context, plan.ends?.rowMs());
-  logHeld(context, held, clocks);
-  const staged = await listStages(context.engine, { withRows: true });
+  const clocks = readClocks(run, plan.ends?.rowMs());
+  logHeld(run, held, clocks);
+  const staged = await listStages(run.engine, { withRows: true });
   const memory = { before: start.before, staged, range, audits };
-  const found = await updateConditions(context.ledger, context.log, withHeld(known), memory);
+  const found = await updateConditions(run.ledger, run.log, withHeld(known), memory);
   const { lostBefore, knownBefore, conditions: concluded } = end.before ?? found;
   // A condition that the audits have changed is news.
   const isKnown = (date: string) => concluded.get(date) === found.conditions.get(date);
   const updated = { ...found, lostBefore, knownBefore: new Set([...knownBefore].filter(isKnown)) };
   const { conditions, damaged } = updated;
-  if (!end.isTableCurrent) await updateTable(context, job);
+  if (!end.isTableCurrent) await updateTable(run, job);
   const pending = [...conditions].filter(([, condition]) => condition === 'pending' && expires(job.source));
   const result: RunResult = {
     job: job.name,
-    run_id: context.runId,
+    run_id: run.runId,
     dataset: job.drop.dataset,
-    store: context.ledger.store.url,
+    store: run.ledger.store.url,
     started_at: new Date(startedAtMs).toISOString(),
-    finished_at: new Date(context.clock.now()).toISOString(),
+    finished_at: new Date(run.clock.now()).toISOString(),
     server_time: new Date(source.serverNow()).toISOString(),
     requests: source.stats.requests,
     retries: source.stats.retries,
@@ -204,7 +204,7 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
     splits,
     bytes: source.stats.bytes,
     row_limit: limits.rowLimit,
-    dates: context.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : [...results],
+    dates: run.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : [...results],
     audits,
     held,
     open: Object.fromEntries([...open].map(([date, atMs]) => [date, new Date(atMs).toISOString()])),
@@ -220,21 +220,21 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
 
 /** Saves the result on this machine for `status` and the next run. */
 async function recordResult(
-  context: ExportContext,
+  run: ExportRun,
   result: RunResult,
   results: readonly DateResult[],
   plan: RunPlan,
 ): Promise<void> {
-  const { state } = context;
+  const { state } = run;
   await state.failures.change({}, (before) => addFailures(before, results, result.finished_at));
-  await noteMissing(context, results, plan, result.server_time);
+  await noteMissing(run, results, plan, result.server_time);
   const { finished_at: at, store, conditions } = result;
   await state.known.write({ at, store, conditions });
 }
 
 /** For snapshots only: where rows can be counted, one request covers all dates. */
 async function noteMissing(
-  { opened, source, state }: ExportContext,
+  { opened, source, state }: ExportRun,
   results: readonly DateResult[],
   { lookback }: RunPlan,
   askedAt: string,
@@ -256,7 +256,7 @@ function withoutMissing(plan: RunPlan, results: readonly DateResult[]): RunPlan 
 }
 
 /** Reports a wrong clock even if no date was held back this time: the next run may hold one back. */
-function logHeld({ log }: ExportContext, held: readonly HeldDate[], { conflict, server, own }: ClockReading): void {
+function logHeld({ log }: ExportRun, held: readonly HeldDate[], { conflict, server, own }: ClockReading): void {
   if (conflict !== null)
     log.warn({ event: 'clocks-differ', server, own, reason: conflict }, `clocks differ: ${conflict}`);
   for (const { date, reason } of held) {
@@ -265,14 +265,14 @@ function logHeld({ log }: ExportContext, held: readonly HeldDate[], { conflict, 
 }
 
 /** Two jobs with one dataset would each treat the other's dates as sealed. */
-async function assertOwnDataset(context: ExportContext, job: Job, sealed: ReadonlySet<string>): Promise<void> {
+async function assertOwnDataset(run: ExportRun, job: Job, sealed: ReadonlySet<string>): Promise<void> {
   const newest = [...sealed].sort().at(-1);
   if (newest === undefined) return;
-  const owner = (await context.ledger.validManifest(newest))?.job_id;
+  const owner = (await run.ledger.validManifest(newest))?.job_id;
   if (owner === undefined || owner === job.name) return;
   throw new Fault(
     'DATASET_TAKEN',
-    `${context.ledger.store.url}/${job.drop.dataset} belongs to the job "${owner}", not to "${job.name}"`,
+    `${run.ledger.store.url}/${job.drop.dataset} belongs to the job "${owner}", not to "${job.name}"`,
     {
       kind: 'usage',
       hint: 'Give this job its own dataset (drop.dataset), or its old name back.',
@@ -282,7 +282,7 @@ async function assertOwnDataset(context: ExportContext, job: Job, sealed: Readon
 
 /** A run that was killed after the manifest leaves a stage that is not needed, unless the date is to be restated. */
 async function discardSealedStages(
-  { engine }: ExportContext,
+  { engine }: ExportRun,
   selection: DateSelection,
   sealed: ReadonlySet<string>,
 ): Promise<void> {

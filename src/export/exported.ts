@@ -1,8 +1,8 @@
 /** The outcome of exporting one date. */
 import { listDoubts } from '../ledger/doubts.ts';
 import type { Manifest } from '../ledger/manifest.ts';
+import type { ExportRun } from '../run/run.ts';
 import type { DateResult } from '../state/run-result.ts';
-import type { ExportContext } from './export-context.ts';
 import type { SealResult } from './seal-date.ts';
 
 export interface ExportedDate {
@@ -27,7 +27,7 @@ export type ExportOutcome = ExportedDate | HeldBack | OpenDate;
 
 /** The record of a sealed date, after its event. */
 export function describeSealedDate(
-  { onEvent }: Pick<ExportContext, 'onEvent'>,
+  { onEvent }: Pick<ExportRun, 'onEvent'>,
   { manifest, status, changes }: SealResult,
   requests: number,
 ): DateResult {

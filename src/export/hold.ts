@@ -3,20 +3,16 @@
  * `degraded`. So every reader of the drop knows, operators are alerted, and no mailed number changes. The date is released
  * by the next restatement that is not doubtful.
  */
+
 import { rm } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
+import type { ExportRun } from '../run/run.ts';
 import { draftAgain } from '../seal/mend.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import { joinReasons } from './bad-rows.ts';
 import { sealedCopy } from './draft-file.ts';
-
-interface HoldDeps {
-  readonly ledger: Ledger;
-  readonly signal?: AbortSignal | undefined;
-}
 
 interface HoldInput {
   /** Of the file with the new rows, which are not published. */
@@ -38,7 +34,7 @@ const NO_CHANGES = { added: 0, removed: 0, altered: 0, columns_added: [], column
 
 /** @returns `undefined` if the sealed revision is not whole: then its rows cannot be sealed again @throws StoreFault */
 export async function holdSealed(
-  { ledger, signal }: HoldDeps,
+  { ledger, signal }: Pick<ExportRun, 'ledger' | 'signal'>,
   sealed: Manifest,
   { path, doubt, sealedAtMs, isAudit }: HoldInput,
 ): Promise<HeldDate | undefined> {

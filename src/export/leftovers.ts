@@ -6,24 +6,24 @@
 import { readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { removeStaleTemporaries } from '../core/atomic-file.ts';
-import { assertNotAborted, describeError, type Fault, isFault } from '../core/errors.ts';
+import { assertNotAborted, describeError, type Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Job } from '../job/job.ts';
 import type { Damage } from '../ledger/damage.ts';
 import { type Finished, finishSealing } from '../ledger/finish.ts';
+import type { ExportRun } from '../run/run.ts';
 import { isMendable, mendFiles } from '../seal/mend.ts';
 import { clearSpools } from '../stage/intake.ts';
 import type { DateResult } from '../state/run-result.ts';
-import { isStoreChange } from '../store/identity.ts';
-import type { ExportContext } from './export-context.ts';
+import { attempt } from '../store/identity.ts';
 import type { StoreFacts } from './selection-facts.ts';
 
 /** Each takes a download of its drop, and expiring dates must not wait longer. The next runs do the rest. */
 const MAX_MENDED = 30;
 
 /** @throws StoreFault when the store cannot even be listed */
-export async function finishLeftovers(context: ExportContext): Promise<Finished> {
-  const { ledger, state, clock, log } = context;
+export async function finishLeftovers(run: ExportRun): Promise<Finished> {
+  const { ledger, state, clock, log } = run;
   const options = { scratch: join(state.drops, 'finish'), nowMs: clock.now() };
   const finished = await finishSealing(ledger, options);
   for (const { date, revision, reason, prefix } of finished.setAside) {
@@ -52,7 +52,7 @@ export async function finishLeftovers(context: ExportContext): Promise<Finished>
  * writes here. @param newest sealed date: its drop is kept for the report
  */
 export async function removeLocalLeftovers(
-  { state, engine, clock }: Pick<ExportContext, 'state' | 'engine' | 'clock'>,
+  { state, engine, clock }: Pick<ExportRun, 'state' | 'engine' | 'clock'>,
   newest: string | undefined,
 ): Promise<void> {
   await clearSpools(engine);
@@ -71,22 +71,22 @@ export async function removeLocalLeftovers(
  * @throws StoreFault when the store's identity has changed
  */
 export async function mendDerived(
-  context: ExportContext,
+  run: ExportRun,
   job: Job,
   facts: StoreFacts,
   setAside: readonly string[],
 ): Promise<StoreFacts> {
-  const { ledger, engine, state, clock, log, signal } = context;
+  const { ledger, engine, state, clock, log, signal } = run;
   const mendable = new Map([...facts.damaged].filter(([, { filenames }]) => isMendable(filenames)));
   const dates = [...mendable].map(([date]) => date).sort();
   const mended = new Set<string>();
   for (const date of dates.slice(-MAX_MENDED).reverse()) {
-    try {
+    const mend = async () => {
       assertNotAborted(signal);
       const deps = { ledger, engine, scratch: join(state.drops, 'mend'), nowMs: clock.now(), signal };
       await makeFolder(state.drops);
       const how = await mendFiles(deps, job, date);
-      if (how === 'not-mended') continue;
+      if (how === 'not-mended') return;
       mended.add(date);
       const files = mendable.get(date)?.filenames ?? [];
       const as =
@@ -95,13 +95,13 @@ export async function mendDerived(
         { event: 'summary-rebuilt', date, how, files },
         `${date}: ${files.join(', ')} was missing in the store; it was rebuilt from the drop, ${as}`,
       );
-    } catch (error) {
-      if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
+    };
+    await attempt(mend, (error) =>
       log.warn(
         { event: 'summary-not-rebuilt', date, code: error.code, reason: error.message },
         `${date}: its files beside the drop could not be rebuilt: ${error.message}`,
-      );
-    }
+      ),
+    );
   }
   return {
     ...facts,
@@ -111,7 +111,7 @@ export async function mendDerived(
 }
 
 /** Reports sealed dates whose files differ from their manifest. */
-export function reportDamage({ log }: Pick<ExportContext, 'log'>, damaged: ReadonlyMap<string, Damage>): void {
+export function reportDamage({ log }: Pick<ExportRun, 'log'>, damaged: ReadonlyMap<string, Damage>): void {
   for (const [date, { reason }] of damaged) {
     log.error(
       { event: 'drop-damaged', date, reason },
@@ -132,7 +132,7 @@ export function listUnfinished(
 }
 
 /** @param redact masks secrets: an answer may repeat the key */
-export function describeFault(error: Fault, redact: ExportContext['redact']): NonNullable<DateResult['error']> {
+export function describeFault(error: Fault, redact: ExportRun['redact']): NonNullable<DateResult['error']> {
   return {
     code: error.code,
     message: redact(describeError(error)),

@@ -3,16 +3,12 @@
  * of every job, in the manifest as the check `new-nulls`. A column that has often been null is no finding, nor is one that
  * has no earlier session, unless its nulls are values that could not be read or that the contract does not allow.
  */
-import { type CalendarOverride, previousSessions } from '../calendar/session.ts';
+
+import { previousSessions } from '../calendar/session.ts';
 import { formatCount } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import type { CheckResult, Manifest } from '../ledger/manifest.ts';
-
-interface NullDeps {
-  readonly ledger: Ledger;
-  readonly calendar?: CalendarOverride | undefined;
-}
+import type { ExportRun } from '../run/run.ts';
 
 type NullCounts = Pick<Manifest, 'date' | 'rows' | 'statistics'>;
 
@@ -29,7 +25,7 @@ const REACH = 5;
  * @throws StoreFault
  */
 export async function findNewNulls(
-  deps: NullDeps,
+  deps: Pick<ExportRun, 'ledger' | 'calendar'>,
   _job: Job,
   day: NullCounts & { readonly nulls: readonly { readonly column: string; readonly rows: number }[] },
   known: readonly (string | undefined)[],

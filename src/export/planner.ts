@@ -1,11 +1,11 @@
 /** Plans the dates of a run, for every kind of job. */
 import type { CalendarOverride } from '../calendar/session.ts';
 import type { Log } from '../core/log.ts';
+import type { OpenedSource } from '../run/open-source.ts';
 import type { ApiLimits } from '../state/limits.ts';
 import type { ClockDeps } from './clocks.ts';
 import type { DateSelection } from './date-selection.ts';
 import { planRun, type RunPlan } from './export-plan.ts';
-import type { OpenedSource } from './job-source.ts';
 import { planTable } from './server-table/table-plan.ts';
 import { planSnapshots } from './snapshots/snapshot-plan.ts';
 import type { LikeSessions } from './trades/like-sessions.ts';

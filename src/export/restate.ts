@@ -2,23 +2,16 @@
 
 import { rm } from 'node:fs/promises';
 import { formatCount } from '../core/units.ts';
-import type { Engine } from '../engine/engine.ts';
 import { parquetFile } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import type { Job } from '../job/job.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
+import type { ExportRun } from '../run/run.ts';
 import { type ComparedFile, compareFiles, isUnchanged, type MatchedTrades, matchTrades } from '../seal/changes.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import { sealedCopy } from './draft-file.ts';
 import { withLaterDrops } from './later-drops.ts';
 import { judgeSum } from './trades/withdrawn.ts';
-
-interface RestateDeps {
-  readonly engine: Engine;
-  readonly ledger: Ledger;
-  readonly signal?: AbortSignal | undefined;
-}
 
 interface SealedComparison {
   /** Whether the new file equals the sealed one. */
@@ -31,7 +24,7 @@ interface SealedComparison {
 
 /** @param path of the new file @param kept its rows that the source no longer has */
 export async function compareWithSealed(
-  deps: RestateDeps,
+  deps: Pick<ExportRun, 'engine' | 'ledger' | 'signal'>,
   job: Job,
   sealed: Manifest,
   draft: ManifestDraft,
@@ -86,7 +79,7 @@ interface Sides {
 
 /** Trades under another id are neither added nor removed; nor is a row lost that is of another date now. */
 async function judgeTrades(
-  deps: RestateDeps,
+  deps: Pick<ExportRun, 'engine' | 'ledger' | 'signal'>,
   sealed: Manifest,
   path: string,
   sides: Sides,
@@ -107,7 +100,12 @@ async function judgeTrades(
   return { changes, doubt: judgeChange({ ...matched, repeated, had, lost, added }) };
 }
 
-async function countMoved(deps: RestateDeps, sealed: Manifest, path: string, sides: Sides): Promise<number> {
+async function countMoved(
+  deps: Pick<ExportRun, 'engine' | 'ledger' | 'signal'>,
+  sealed: Manifest,
+  path: string,
+  sides: Sides,
+): Promise<number> {
   const { engine, ledger, signal } = deps;
   const countIn = async (elsewhere: string | undefined) => {
     let moved = 0;
@@ -123,7 +121,11 @@ async function countMoved(deps: RestateDeps, sealed: Manifest, path: string, sid
   return await withLaterDrops(ledger, sealed.date, sealed.sealed_at, path, countIn, signal);
 }
 
-async function areWhole({ ledger, signal }: RestateDeps, sealed: Manifest, path: string): Promise<boolean> {
+async function areWhole(
+  { ledger, signal }: Pick<ExportRun, 'engine' | 'ledger' | 'signal'>,
+  sealed: Manifest,
+  path: string,
+): Promise<boolean> {
   const [, ...beside] = sealed.files;
   try {
     for (const file of beside) if (!(await ledger.fetchFile(sealed.date, file, path, signal))) return false;

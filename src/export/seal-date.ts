@@ -2,7 +2,6 @@
 
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { CalendarOverride } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
@@ -13,10 +12,10 @@ import type { Job } from '../job/job.ts';
 import { describeCheck } from '../ledger/doubts.ts';
 import { assignFieldIds } from '../ledger/field-ids.ts';
 import { COUNTS_FILENAME, SUMMARY_FILENAME } from '../ledger/layout.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import type { CheckResult, Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
 import type { CountTotals, DayCounts } from '../plan/counts.ts';
+import type { ExportRun } from '../run/run.ts';
 import { writeCounts } from '../seal/counts-file.ts';
 import { type DropColumn, listDropColumns } from '../seal/drop-columns.ts';
 import { writeFooter } from '../seal/footer.ts';
@@ -34,18 +33,10 @@ import { holdSealed } from './hold.ts';
 import { findNewNulls } from './new-nulls.ts';
 import { compareWithSealed } from './restate.ts';
 
-interface SealDeps {
-  readonly engine: Engine;
-  readonly ledger: Ledger;
-  /** Where the rows came from. */
-  readonly source: { readonly url: string };
-  readonly log: Log;
-  readonly calendar?: CalendarOverride | undefined;
-  readonly version: string;
-  readonly signal?: AbortSignal | undefined;
-  /** Who asked that the source's rows replace the sealed ones, however doubtful. */
-  readonly acceptedBy?: string | undefined;
-}
+/** `source`: where the rows came from. */
+type SealingRun = Pick<ExportRun, 'engine' | 'ledger' | 'log' | 'calendar' | 'version' | 'signal' | 'acceptedBy'> & {
+  readonly source: Pick<ExportRun['source'], 'url'>;
+};
 
 /** Complete rows: a stage, or its stand-in when rows are streamed. */
 export type SealedRows = Pick<
@@ -113,7 +104,7 @@ export interface SealResult {
 const NOTHING = Promise.resolve();
 
 /** @throws Fault `SEAL_UNVERIFIED`, `SEAL_INCOMPLETE`, `CHECK_FAILED`, StoreFault, EngineFault; the stage is kept */
-export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, input: SealInput): Promise<SealResult> {
+export async function sealDate(deps: SealingRun, job: Job, stage: SealedRows, input: SealInput): Promise<SealResult> {
   const { ledger, signal } = deps;
   const { path } = input.file;
   const summaryPath = `${path}.summary`;
@@ -159,7 +150,7 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
 }
 
 /** Holds the date with its sealed rows; `undefined` if these cannot be had. */
-async function hold(deps: SealDeps, job: Job, sealed: Manifest, doubt: string, input: SealInput) {
+async function hold(deps: SealingRun, job: Job, sealed: Manifest, doubt: string, input: SealInput) {
   const { date } = sealed;
   const isAudit = input.audit !== undefined;
   const reason = `${doubt}. If its rows are right: flowdrop backfill ${job.name} --from ${date} --to ${date} --accept-change`;
@@ -180,7 +171,7 @@ function asDoubtful(draft: ManifestDraft, doubt: string | undefined): ManifestDr
 
 /** The changes with who found or accepted them. */
 function describeOrigin(
-  { acceptedBy: by }: SealDeps,
+  { acceptedBy: by }: SealingRun,
   { audit }: SealInput,
   changes: DropChanges,
   doubt: string | undefined,
@@ -207,7 +198,7 @@ interface WrittenDrop {
 
 /** Writes file and summary, reads the file back and checks it. Nothing is published yet. */
 async function writeDrop(
-  deps: SealDeps,
+  deps: SealingRun,
   job: Job,
   stage: SealedRows,
   input: SealInput,

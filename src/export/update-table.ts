@@ -4,18 +4,17 @@
  */
 
 import { updateCatalog } from '../catalog/registered-table.ts';
-import { isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { commitTable } from '../ledger/iceberg/commit-table.ts';
-import { isStoreChange } from '../store/identity.ts';
-import type { ExportContext } from './export-context.ts';
+import type { ExportRun } from '../run/run.ts';
+import { attempt } from '../store/identity.ts';
 
 /** Call it after the conditions are written. @throws Fault of kind `interrupted`, `STORE_CHANGED` */
-export async function updateTable(context: ExportContext, job: Job): Promise<void> {
+export async function updateTable(run: ExportRun, job: Job): Promise<void> {
   if (job.drop.table === null) return;
-  const { ledger, log, clock, catalog, signal } = context;
-  const { dataset } = job.drop;
-  try {
+  const { ledger, log, clock, catalog, signal } = run;
+  const { dataset } = ledger;
+  const commit = async () => {
     const { version, dates, unfit } = await commitTable(ledger, clock.now());
     for (const [date, reason] of unfit) log.warn({ event: 'table-unfit', dataset, date, reason }, reason);
     if (dates.length > 0)
@@ -23,26 +22,24 @@ export async function updateTable(context: ExportContext, job: Job): Promise<voi
         { event: 'table-committed', dataset, version, dates },
         `${dataset}: version ${version} of its Iceberg table`,
       );
-  } catch (error) {
-    if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
-    const { message: reason, hint } = error;
+  };
+  await attempt(commit, ({ message: reason, hint }) =>
     log.warn(
       { event: 'table-uncommitted', dataset, reason, hint },
       `${dataset}: its Iceberg table was not updated, the next run tries again: ${reason}`,
-    );
-  }
+    ),
+  );
   if (catalog === undefined) return;
   const { place } = catalog;
-  try {
+  const register = async () => {
     const done = await updateCatalog(ledger.store, dataset, catalog, signal);
     if (done === 'none' || done === 'current') return;
     log.info({ event: 'catalog-committed', dataset, place, done }, `${dataset}: ${done} in the catalog ${place}`);
-  } catch (error) {
-    if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
-    const { message: reason, hint } = error;
+  };
+  await attempt(register, ({ message: reason, hint }) =>
     log.warn(
       { event: 'catalog-uncommitted', dataset, place, reason, hint },
       `${dataset}: the catalog was not updated, the next run tries again: ${reason}`,
-    );
-  }
+    ),
+  );
 }

@@ -8,7 +8,6 @@ import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { type DateRange, isInRange } from '../calendar/date-range.ts';
 import { isSession } from '../calendar/session.ts';
 import { addDays } from '../calendar/wall-clock.ts';
-import { isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import { type Condition, deriveConditions, isSealed } from '../plan/conditions.ts';
@@ -17,7 +16,7 @@ import type { LookbackRange } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
 import type { AuditRecord } from '../state/audit-record.ts';
 import type { KnownDates as RememberedDates } from '../state/known-dates.ts';
-import { isStoreChange } from '../store/identity.ts';
+import { attempt } from '../store/identity.ts';
 import {
   type ConditionDocument,
   type ConditionEntry,
@@ -71,7 +70,7 @@ export interface KnownDates {
 export async function noteRows(ledger: Ledger, log: Log, job: Job, { dates, lookback }: SeenDates): Promise<void> {
   const { dataset } = ledger;
   if (!expires(job.source)) return;
-  try {
+  const note = async () => {
     const document = await ledger.conditions();
     const news = dates
       // An uncounted date may have no rows, and a date that is not a session has no condition.
@@ -80,13 +79,13 @@ export async function noteRows(ledger: Ledger, log: Log, job: Job, { dates, look
       .map(({ date }) => describeUnsealed(date, 'pending'));
     if (document.fault !== undefined || news.length === 0) return;
     await ledger.writeConditions([...document.entries.values(), ...news], document);
-  } catch (error) {
-    if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
+  };
+  await attempt(note, ({ message: reason }) =>
     log.warn(
-      { event: 'conditions-unwritten', dataset, reason: error.message },
-      `${dataset}: its conditions were not written: ${error.message}`,
-    );
-  }
+      { event: 'conditions-unwritten', dataset, reason },
+      `${dataset}: its conditions were not written: ${reason}`,
+    ),
+  );
 }
 
 /** Computes the conditions and writes them to `condition.json` if they changed. */

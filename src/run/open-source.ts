@@ -1,12 +1,26 @@
 /** Opens the source of a job, of any kind, with the limits that earlier runs met. */
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { OpenedSource } from '../export/job-source.ts';
-import type { Job } from '../job/job.ts';
+import type { Job, ServerSource, SnapshotSource, SqlJob } from '../job/job.ts';
 import type { Openers } from '../openers.ts';
+import type { ServerTable } from '../source/server-table.ts';
+import type { SnapshotClient } from '../source/snapshot.ts';
+import type { Source } from '../source/source.ts';
 import { limitsPath } from '../state/job-state.ts';
 import { ApiLimits } from '../state/limits.ts';
 import { readSourceSql } from './job-sql.ts';
+
+export type SnapshotJob = Job<SnapshotSource>;
+export type TableJob = Job<ServerSource>;
+
+/** Its kind decides how dates are planned and exported. */
+export type OpenedSource =
+  | { readonly kind: 'sql'; readonly job: SqlJob; readonly source: Source }
+  | { readonly kind: 'snapshots'; readonly job: SnapshotJob; readonly source: SnapshotClient }
+  | { readonly kind: 'table'; readonly job: TableJob; readonly source: ServerTable };
+
+/** What every source reports about itself. */
+export type SourceFacts = Pick<Source, 'url' | 'stats' | 'serverNow' | 'tellsTime' | 'intervalMs'>;
 
 export interface OpenJobSource {
   readonly opened: OpenedSource;
@@ -44,4 +58,9 @@ export async function openJobSource(openers: Openers, job: Job, log: Log, engine
     default:
       return source satisfies never;
   }
+}
+
+/** Releases what the source holds. Idempotent. */
+export async function closeSource(opened: OpenedSource): Promise<void> {
+  if (opened.kind === 'table') await opened.source.close();
 }

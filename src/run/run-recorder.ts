@@ -5,13 +5,13 @@
  */
 import { isFault } from '../core/errors.ts';
 import { readFailure } from '../core/failure.ts';
-import type { Delivery } from '../deliver/delivery.ts';
 import type { Job } from '../job/job.ts';
+import type { Delivery } from '../state/delivery.ts';
 import type { RunEvent } from '../state/run-events.ts';
 import { MAX_WINDOWS, RunHistory } from '../state/run-history.ts';
 import type { RunCommand, RunOutcome, RunRecord, RunWindow } from '../state/run-record.ts';
 import type { RunResult } from '../state/run-result.ts';
-import type { ProgressInput, RunDeps } from './run-context.ts';
+import type { ProgressInput, RunEnv } from './run.ts';
 
 /** Rare enough for any disk, frequent enough for a page that shows the run live. */
 const WRITE_EVERY_MS = 1_000;
@@ -38,17 +38,17 @@ export interface RecordedEnd {
  * @throws what `action` throws
  */
 export async function recordRun<T>(
-  deps: RunDeps,
+  env: RunEnv,
   job: Job,
   recorded: Recorded,
-  action: (deps: RunDeps) => Promise<T>,
+  action: (env: RunEnv) => Promise<T>,
   judge: (value: T) => RecordedEnd,
 ): Promise<T> {
-  const recorder = await Recorder.begin(deps, job, recorded);
-  const watched: RunDeps = {
-    ...deps,
+  const recorder = await Recorder.begin(env, job, recorded);
+  const watched: RunEnv = {
+    ...env,
     showProgress: (input) => {
-      const shown = deps.showProgress(input);
+      const shown = env.showProgress(input);
       recorder.watch(input);
       return {
         onEvent(event) {
@@ -70,7 +70,7 @@ export async function recordRun<T>(
 }
 
 class Recorder {
-  readonly #deps: RunDeps;
+  readonly #env: RunEnv;
   readonly #history: RunHistory;
   readonly #ending = new AbortController();
   #record: RunRecord;
@@ -79,21 +79,21 @@ class Recorder {
   #noted = 0;
   #writing: Promise<void> = Promise.resolve();
 
-  private constructor(deps: RunDeps, history: RunHistory, record: RunRecord) {
-    this.#deps = deps;
+  private constructor(env: RunEnv, history: RunHistory, record: RunRecord) {
+    this.#env = env;
     this.#history = history;
     this.#record = record;
   }
 
-  static async begin(deps: RunDeps, { name: job }: Job, { command, args }: Recorded): Promise<Recorder> {
-    const { clock, runId, stateDir } = deps;
+  static async begin(env: RunEnv, { name: job }: Job, { command, args }: Recorded): Promise<Recorder> {
+    const { clock, runId, stateDir } = env;
     const history = new RunHistory(stateDir, job);
     const known = await history.adopt(runId);
-    if (known) return new Recorder(deps, history, known);
+    if (known) return new Recorder(env, history, known);
     const facts = { run_id: runId, job, command, args: [...args], reason: 'hand' as const };
-    const record = await history.begin(facts, clock.now(), deps.readHistoryDays());
-    deps.keepLog(history.logFile(record));
-    return new Recorder(deps, history, record);
+    const record = await history.begin(facts, clock.now(), env.readHistoryDays());
+    env.keepLog(history.logFile(record));
+    return new Recorder(env, history, record);
   }
 
   /** From now on, writes how far the run is. */
@@ -127,7 +127,7 @@ class Recorder {
       await this.#history.remove(this.#record).catch(() => undefined); // A leftover is removed by age.
       return;
     }
-    const { redact, clock } = this.#deps;
+    const { redact, clock } = this.#env;
     const now = new Date(clock.now()).toISOString();
     const dates = result?.dates.map(({ date, status, rows, requests, revision, error: failure }) => {
       return { date, status, rows, requests, revision, error: failure };
@@ -153,10 +153,10 @@ class Recorder {
   #describe(event: RunEvent): RunWindow | undefined {
     const { requests = 0, retries = 0, rateLimited = 0 } = this.#progress?.stats ?? {};
     const now = {
-      at: new Date(this.#deps.clock.now()).toISOString(),
+      at: new Date(this.#env.clock.now()).toISOString(),
       ...{ requests, retries, rate_limited: rateLimited, splits: this.#progress?.totals.read().splits ?? 0 },
     };
-    const { redact } = this.#deps;
+    const { redact } = this.#env;
     switch (event.kind) {
       case 'page':
         return { ...now, kind: 'page', date: event.date, window: event.window, rows: event.rows };
@@ -199,7 +199,7 @@ class Recorder {
   /** At once, then every second, even if nothing changed; the windows once more at the end. Never rejects. */
   async #keepWriting(): Promise<void> {
     const { signal } = this.#ending;
-    const { clock } = this.#deps;
+    const { clock } = this.#env;
     while (!signal.aborted) {
       const updated_at = new Date(clock.now()).toISOString();
       this.#record = { ...this.#record, ...this.#readTotals(), updated_at, progress: this.#describeProgress() };

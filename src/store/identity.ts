@@ -9,7 +9,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { writeWholeFile } from '../core/atomic-file.ts';
-import { Fault } from '../core/errors.ts';
+import { Fault, isFault } from '../core/errors.ts';
 import { readJsonFile, tryParseJson } from '../core/json-file.ts';
 import { STORE_IDENTITY_KEY } from './key-kind.ts';
 import type { Store } from './store.ts';
@@ -76,6 +76,19 @@ export async function assertSameStore(store: Store, kind: StorePlace['kind'], id
 /** Whether a failure means that the store was replaced: then nothing else in the run can succeed. */
 export function isStoreChange(error: unknown): boolean {
   return error instanceof Fault && error.code === 'STORE_CHANGED';
+}
+
+/**
+ * Does what may fail alone, and then goes on with what `onFault` gives: unless the run was stopped, or its store replaced,
+ * after which nothing else can succeed. An error that is no Fault is a mistake of the program, and is thrown too.
+ */
+export async function attempt<T>(action: () => Promise<T>, onFault: (fault: Fault) => T): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
+    return onFault(error);
+  }
 }
 
 interface FoundIdentity {

@@ -1,5 +1,6 @@
 /** What a process may have, and what is made of it. That runs heed it is tested in `test/flow/bounds.slow.test.ts`. */
 import { describe, expect, it } from 'vitest';
+import { checkLimits } from '../../src/cli/doctor/check-machine.ts';
 import {
   assertEnoughFiles,
   planEngineMemory,
@@ -7,7 +8,6 @@ import {
   readFileLimit,
   readMemoryBytes,
 } from '../../src/core/machine.ts';
-import { checkLimits } from '../../src/run/doctor/check-machine.ts';
 
 describe('the memory of the engine', () => {
   it.each([

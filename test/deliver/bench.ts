@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import PostalMime, { type Email } from 'postal-mime';
 import type { SMTPServerOptions } from 'smtp-server';
-import type { DeliverContext } from '../../src/deliver/delivery.ts';
 import { RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
@@ -13,6 +12,7 @@ import type { Job } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
+import type { Run } from '../../src/run/run.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -27,7 +27,7 @@ export interface DeliveryBench {
   readonly receiver: SmtpReceiver;
   readonly clock: FakeClock;
   /** For a worker of this name; each has a state directory of its own. Its mails have plain HTML. */
-  context(worker?: string): DeliverContext;
+  context(worker?: string): Run;
   /** `to subject` of everything that arrived since the last call. */
   arrived(): Promise<readonly string[]>;
   /** Everything that arrived, in full. */
@@ -55,6 +55,7 @@ export async function openDeliveryBench(
   return {
     ...{ engine, store, receiver, clock, mails },
     context: (worker = 'worker') => ({
+      runId: 'run-1',
       ledger: new Ledger(store, 'trades'),
       ...{ engine, store, mailer, clock, mailFrom: 'flow@example.com', log: createSilentLog() },
       ...{

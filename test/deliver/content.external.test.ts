@@ -11,13 +11,13 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { hashFile } from '../../src/core/file-hash.ts';
 import { discardContent, fetchParts } from '../../src/deliver/content.ts';
-import type { DeliverContext } from '../../src/deliver/delivery.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { dropKey, recordsPrefix } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { CHAIN_COLUMNS } from '../../src/report/query/exposure.ts';
+import type { Run } from '../../src/run/run.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
@@ -36,8 +36,9 @@ let manifest: Manifest;
 const warned: Record<string, unknown>[] = [];
 const log = pino({ level: 'warn' }, { write: (line: string) => void warned.push(JSON.parse(line)) });
 
-const context = (): DeliverContext => ({
+const context = (): Run => ({
   ...{
+    runId: 'run-1',
     engine,
     store,
     ledger: new Ledger(store, 'trades'),

@@ -7,13 +7,13 @@ import { pino } from 'pino';
 import PostalMime from 'postal-mime';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { deliverReports, previewReport } from '../../src/deliver/deliver.ts';
-import type { DeliverContext } from '../../src/deliver/delivery.ts';
 import { LEASE_MS, RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
 import { describeUnsealed } from '../../src/ledger/condition-file.ts';
 import { conditionKey, dropKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { MailFault } from '../../src/mail/mailer.ts';
 import type { Receipt } from '../../src/mail/receipt.ts';
+import type { Run } from '../../src/run/run.ts';
 import { TEMPLATES } from '../report/drop-file.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { Died, dieAt, faultStore } from '../support/fault-store.ts';
@@ -34,7 +34,7 @@ afterEach(async () => await bench.close());
 
 const seal = async (date: string, more: Partial<Parameters<typeof sealDay>[2]> = {}) =>
   await sealDay(bench.engine, bench.store, { date, ...more });
-const run = async (job = createReportJob(), own: Partial<DeliverContext> = {}) =>
+const run = async (job = createReportJob(), own: Partial<Run> = {}) =>
   await deliverReports({ ...bench.context(), ...own }, job);
 /** Where the mail itself counts. */
 const SHIPPED = { templatesDir: TEMPLATES };

@@ -16,7 +16,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { type RunOptions, runExport } from '../../src/export/export.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
-import type { RunContext } from '../../src/run/run-context.ts';
+import type { ExportRun } from '../../src/run/run.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
 import { JobState } from '../../src/state/job-state.ts';
@@ -135,7 +135,7 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
     { clock, pacer: createPacer(clock, { requestsPerSecond: 1_000_000 }), log: createSilentLog() },
   );
   const store = await openDirectoryStore(join(folder, 'out'));
-  const context: RunContext = {
+  const context: ExportRun = {
     ...{ runId: 'run-1', source, opened: { kind: 'sql', job, source }, engine, store, mailFrom: '', clock },
     ledger: new Ledger(store, job.drop.dataset),
     ...{

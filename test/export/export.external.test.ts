@@ -13,7 +13,7 @@ import { runExport } from '../../src/export/export.ts';
 import { conditionKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
-import type { RunContext } from '../../src/run/run-context.ts';
+import type { ExportRun } from '../../src/run/run.ts';
 import { openStage } from '../../src/stage/engine-stage.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -46,7 +46,7 @@ beforeAll(async () => {
 });
 afterAll(async () => await engine.close());
 
-async function createContext(): Promise<RunContext> {
+async function createContext(): Promise<ExportRun> {
   source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   return await createRunContext({ job, engine, store, source, folder });
 }

@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { describeCause } from '../../src/alert/alert-text.ts';
 import { listCauses } from '../../src/alert/causes.ts';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
+import { readStatus } from '../../src/cli/status/job-status.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { type RunOptions, runExport } from '../../src/export/export.ts';
@@ -30,7 +31,6 @@ import {
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { formatManifest, type Manifest, parseManifest, signManifest } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
-import { readStatus } from '../../src/run/job-status.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
 import { auditConditions, auditHistory, listLeftovers } from '../../src/seal/audit-dataset.ts';
 import { discardStages } from '../../src/stage/list.ts';

@@ -10,14 +10,14 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CHAIN_PATH, HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import type { SnapshotJob } from '../../src/export/job-source.ts';
 import { exportSnapshots } from '../../src/export/snapshots/snapshot-date.ts';
 import { exportTrades } from '../../src/export/trades/trades.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
-import type { RunContext } from '../../src/run/run-context.ts';
+import type { SnapshotJob } from '../../src/run/open-source.ts';
+import type { ExportRun } from '../../src/run/run.ts';
 import { createChainClient } from '../../src/source/chain.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { createMarketStructureClient } from '../../src/source/market-structure.ts';
@@ -74,7 +74,7 @@ function createParts() {
 async function createContext(
   { clock, log }: ReturnType<typeof createParts>,
   url: string,
-): Promise<Omit<RunContext, 'opened' | 'source'>> {
+): Promise<Omit<ExportRun, 'opened' | 'source'>> {
   const store = await openDirectoryStore(join(folder, 'out'));
   return {
     ledger: new Ledger(store, 'trades'),

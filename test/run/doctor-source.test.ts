@@ -1,6 +1,6 @@
 /** What `doctor` makes of the limits that an API tells of itself. The command is tested in `test/cli/doctor/doctor.slow.test.ts`. */
 import { expect, it } from 'vitest';
-import { checkSource } from '../../src/run/doctor/check-source.ts';
+import { checkSource } from '../../src/cli/doctor/check-source.ts';
 import type { Source } from '../../src/source/source.ts';
 import { createJob } from '../support/trades.ts';
 

@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../src/calendar/session.ts';
+import { readStatus } from '../../src/cli/status/job-status.ts';
 import { statusSchema } from '../../src/daemon/documents.ts';
 import { readArchivedPage } from '../../src/deliver/archived-pages.ts';
 import { parseJob } from '../../src/job/parse.ts';
@@ -18,7 +19,6 @@ import {
 } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { signManifest } from '../../src/ledger/manifest.ts';
-import { readStatus } from '../../src/run/job-status.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';

@@ -11,14 +11,14 @@ import type { CalendarOverride } from '../../src/calendar/session.ts';
 import { RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
+import type { FinishedRun } from '../../src/export/finished-run.ts';
+import { runJob } from '../../src/export/run-job.ts';
+import { stageJob } from '../../src/export/stage-job.ts';
 import type { StagedAhead } from '../../src/export/trades/ahead.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { createOpeners } from '../../src/openers.ts';
-import type { FinishedRun } from '../../src/run/finished-run.ts';
-import type { RunDeps } from '../../src/run/run-context.ts';
-import { runJob } from '../../src/run/run-job.ts';
-import { stageJob } from '../../src/run/stage-job.ts';
+import type { RunEnv } from '../../src/run/run.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -264,7 +264,7 @@ export class Life {
     log: ReturnType<typeof createKeptLog>['log'],
     { isMailDown = false }: RunTrouble,
     opened: { close(): Promise<void> }[],
-  ): RunDeps {
+  ): RunEnv {
     const { calendar } = this.#options;
     const clock = this.#clock;
     /** Of what waits for nothing but time. */

@@ -2,10 +2,10 @@
 import { describe, expect, it } from 'vitest';
 import type { DateRange } from '../../src/calendar/date-range.ts';
 import { type BackfillMode, type SelectionFacts, selectDates } from '../../src/export/date-selection.ts';
-import type { SnapshotJob } from '../../src/export/job-source.ts';
 import { planSnapshots } from '../../src/export/snapshots/snapshot-plan.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { settledAt } from '../../src/plan/dates.ts';
+import type { SnapshotJob } from '../../src/run/open-source.ts';
 import type { SnapshotClient } from '../../src/source/snapshot.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import type { DateResult } from '../../src/state/run-result.ts';

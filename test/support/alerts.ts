@@ -1,6 +1,6 @@
 /** Outcomes of runs, as `flowdrop run` notes them, for tests of what operators are told. */
 import type { RunFacts, RunOutcome } from '../../src/alert/run-facts.ts';
-import type { Delivery } from '../../src/deliver/delivery.ts';
+import type { Delivery } from '../../src/state/delivery.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
 
 /** A Friday evening after the close; the lookback begins on 2026-11-05, whole from the 6th on. */

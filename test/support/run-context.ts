@@ -5,7 +5,7 @@ import type { Log } from '../../src/core/log.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
-import type { RunContext } from '../../src/run/run-context.ts';
+import type { ExportRun } from '../../src/run/run.ts';
 import type { Source } from '../../src/source/source.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
@@ -23,7 +23,7 @@ export interface RunParts {
 }
 
 /** A context whose clock is the source's. */
-export async function createRunContext(parts: RunParts): Promise<RunContext> {
+export async function createRunContext(parts: RunParts): Promise<ExportRun> {
   const { job, engine, store, source, folder, log = createSilentLog() } = parts;
   const refuse = () => Promise.reject(new RangeError('an export mails nothing'));
   return {

@@ -5,12 +5,12 @@
 import { EXIT_CODES } from '../../core/errors.ts';
 import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
-import { readStatus, type StatusReading } from '../../run/job-status.ts';
 import type { ActionResult, CommandCall } from '../command.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
 import { createStyle } from '../terminal/color.ts';
 import { describeFailure, type FailureReport } from '../terminal/failure-text.ts';
 import { hangText } from '../terminal/text-width.ts';
+import { readStatus, type StatusReading } from './job-status.ts';
 import { describeOverview, MOST_CALENDARS, OVERVIEW_WEEKS } from './overview.ts';
 import { describeStatus, SHOWN_WEEKS } from './text.ts';
 

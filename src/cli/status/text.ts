@@ -10,7 +10,6 @@ import { formatInstant, formatSpan } from '../../core/date-text.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
 import { isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
-import type { StatusReading } from '../../run/job-status.ts';
 import { describeAccepted } from '../../state/accepted-gap.ts';
 import { endOf, type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
 import type { DateStatus } from '../../state/status-document.ts';
@@ -18,6 +17,7 @@ import type { Style } from '../terminal/color.ts';
 import { formatTable } from '../terminal/text-table.ts';
 import { cutText, escapeText } from '../terminal/text-width.ts';
 import { formatHeatMap, listClosedDays } from './heat-map.ts';
+import type { StatusReading } from './job-status.ts';
 
 /** Older dates are summed up in one line: they rarely change, and a screen is small. */
 export const SHOWN_WEEKS = 8;

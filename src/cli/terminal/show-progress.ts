@@ -4,7 +4,7 @@
 import { dirname } from 'node:path';
 import { SingleBar } from 'cli-progress';
 import { formatBytes, formatCount } from '../../core/units.ts';
-import type { Progress, ProgressInput } from '../../run/run-context.ts';
+import type { Progress, ProgressInput } from '../../run/run.ts';
 import type { RunEvent } from '../../state/run-events.ts';
 import type { Terminal } from '../context.ts';
 import { describeTotals, formatProgressLine } from './progress-line.ts';

@@ -23,6 +23,7 @@ import { computeLookback, expiresAt, firstSecondOf } from '../../plan/dates.ts';
 import { findMoved, listSymbols, planRepair, type RepairPlan, WHOLE_DATE } from '../../plan/moved-windows.ts';
 import { listHashedColumns } from '../../plan/proof.ts';
 import { buildPage } from '../../plan/statement.ts';
+import type { ExportRun } from '../../run/run.ts';
 import type { Source } from '../../source/source.ts';
 import { countStaged, secondKey } from '../../stage/count.ts';
 import { openStage } from '../../stage/engine-stage.ts';
@@ -31,7 +32,6 @@ import type { Stage } from '../../stage/stage.ts';
 import { forgetWhenBad } from '../bad-rows.ts';
 import { believedNow, latestNow } from '../clocks.ts';
 import { draftStaged } from '../draft-file.ts';
-import type { ExportContext } from '../export-context.ts';
 import { withLaterDrops } from '../later-drops.ts';
 import { hurry } from '../priority.ts';
 import { type SealResult, sealDate } from '../seal-date.ts';
@@ -50,7 +50,7 @@ interface RepairResult extends SealResult {
   readonly counts: DayCounts;
 }
 
-interface RepairDeps extends ExportContext {
+interface RepairDeps extends ExportRun {
   readonly source: Source;
 }
 
@@ -60,7 +60,7 @@ interface RepairDeps extends ExportContext {
  * @throws Fault; the sealed date stays as it is
  */
 export async function repairDate(
-  context: ExportContext,
+  run: ExportRun,
   calm: Source,
   job: SqlJob,
   sealed: SealedCounts,
@@ -68,12 +68,12 @@ export async function repairDate(
   moved: DayCounts | undefined,
   since: string,
 ): Promise<RepairResult> {
-  const { engine, state, signal, ledger, limits } = context;
+  const { engine, state, signal, ledger, limits } = run;
   const { manifest } = sealed;
   const { date } = manifest;
   const source = hurry(calm, expiresAt(date));
-  const deps = { ...context, source };
-  const startedAtMs = believedNow(context);
+  const deps = { ...run, source };
+  const startedAtMs = believedNow(run);
   const requestsBefore = source.stats.requests;
   const path = state.drop(date);
   const drop = {
@@ -98,10 +98,10 @@ export async function repairDate(
     const fetched = await forgetWhenBad(stage, () => fetchMoved(deps, job, stage, moves));
     const isKeeping = job.audit === 'repair' && job.source.kind === 'rows';
     const gone = isKeeping ? await keepGone(deps, stage, moves, fetched.plan, since) : 0;
-    assertStillWhole(date, latestNow(context), source.lookbackDays?.(), firstSecondOf(manifest));
+    assertStillWhole(date, latestNow(run), source.lookbackDays?.(), firstSecondOf(manifest));
     const kept = isKeeping ? gone + fetched.keptBefore : 0;
     const { completed } = fetched;
-    const result = await sealDate(context, job, stage, {
+    const result = await sealDate(run, job, stage, {
       file: draftStaged(deps.engine, job, stage, path),
       query: buildPage(job, wholeDay(date), limits.dayEdges),
       lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
@@ -111,7 +111,7 @@ export async function repairDate(
       audit: { kept, ...fetched.carried },
       requests: source.stats.requests - requestsBefore,
       startedAtMs,
-      sealedAtMs: believedNow(context),
+      sealedAtMs: believedNow(run),
       restate: true,
       rowLimit: limits.rowLimit,
     });

@@ -14,8 +14,8 @@ import { type DayCounts, sumCounts } from '../../plan/counts.ts';
 import { findMoved } from '../../plan/moved-windows.ts';
 import { bestProof, listHashedColumns } from '../../plan/proof.ts';
 import { buildPage } from '../../plan/statement.ts';
+import type { ExportRun } from '../../run/run.ts';
 import { readCounts } from '../../seal/counts-file.ts';
-import type { ExportContext } from '../export-context.ts';
 import { isBySymbol, mergeParts } from '../trades/withdrawn.ts';
 
 export interface SealedCounts {
@@ -26,7 +26,7 @@ export interface SealedCounts {
 
 /** The manifest of a date; why the date cannot be compared, in words, if it cannot. @throws StoreFault; Fault `MANIFEST_INVALID` */
 export async function readComparable(
-  { ledger, source }: Pick<ExportContext, 'ledger' | 'source'>,
+  { ledger, source }: Pick<ExportRun, 'ledger' | 'source'>,
   job: SqlJob,
   date: string,
 ): Promise<Manifest | string> {
@@ -40,7 +40,7 @@ export async function readComparable(
 
 /** The source's counts when the date was sealed. @throws StoreFault; Fault `COUNTS_LOST` */
 export async function readSealedCounts(
-  { ledger, engine, state, signal }: ExportContext,
+  { ledger, engine, state, signal }: ExportRun,
   job: SqlJob,
   manifest: Manifest,
 ): Promise<DayCounts> {

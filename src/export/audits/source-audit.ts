@@ -5,21 +5,21 @@
  * by the next run.
  */
 
-import { assertNotAborted, describeError, isFault } from '../../core/errors.ts';
+import { assertNotAborted, describeError } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
 import type { SqlJob } from '../../job/job.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
 import type { DayCounts } from '../../plan/counts.ts';
 import { expiresAt, firstSecondOf, leavesAt } from '../../plan/dates.ts';
+import type { OpenedSource } from '../../run/open-source.ts';
+import type { ExportRun } from '../../run/run.ts';
 import type { Source } from '../../source/source.ts';
+import { API_DOWN_CODES } from '../../source/source.ts';
 import type { AuditRecord } from '../../state/audit-record.ts';
 import type { DateResult } from '../../state/run-result.ts';
-import { isStoreChange } from '../../store/identity.ts';
-import { API_DOWN_CODES } from '../api-down.ts';
+import { attempt } from '../../store/identity.ts';
 import { findConflict, latestNow } from '../clocks.ts';
-import type { ExportContext } from '../export-context.ts';
 import { describeSealedDate } from '../exported.ts';
-import type { OpenedSource } from '../job-source.ts';
 import { probeDates, recountRows } from '../trades/probe.ts';
 import { countDatesAtOnce } from '../trades/scan.ts';
 import { findLoss } from '../trades/withdrawn.ts';
@@ -49,61 +49,61 @@ const NOTHING: Audited = { audits: {}, results: [] };
  * @throws Fault of kind `interrupted`, `STORE_CHANGED`
  */
 export async function auditSealed(
-  context: ExportContext,
+  run: ExportRun,
   opened: OpenedSource,
   dates: readonly string[],
   exported: readonly DateResult[] = [],
 ): Promise<Audited> {
   if (opened.kind !== 'sql' || opened.job.audit === 'off') return NOTHING;
   const { job, source } = opened;
-  const { log, onEvent } = context;
-  const whole = dates.filter((date) => latestNow(context) <= expiresAt(date, source.lookbackDays?.())).sort();
+  const { log, onEvent } = run;
+  const whole = dates.filter((date) => latestNow(run) <= expiresAt(date, source.lookbackDays?.())).sort();
   if (whole.length === 0) return NOTHING;
   onEvent({ kind: 'phase', date: '', phase: 'auditing' });
-  const conflict = findConflict(context);
+  const conflict = findConflict(run);
   const skipped = new Map<string, string>(conflict === undefined ? [] : whole.map((date) => [date, conflict]));
   const audits: Record<string, AuditRecord> = {};
   const results: DateResult[] = [];
   const failed = new Map<string, string>();
   const requestsBefore = source.stats.requests;
   const tryDate = async (date: string, act: () => Promise<void>): Promise<'down' | undefined> => {
-    try {
-      assertNotAborted(context.signal);
+    const compare = async (): Promise<'down' | undefined> => {
+      assertNotAborted(run.signal);
       await act();
       return undefined;
-    } catch (error) {
-      if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
-      const reason = context.redact(describeError(error));
+    };
+    return await attempt(compare, (error) => {
+      const reason = run.redact(describeError(error));
       failed.set(date, reason);
       log.warn(
         { event: 'audit-failed', date, code: error.code, reason },
         `${date}: it could not be compared with the source, the next run tries again: ${reason}`,
       );
       return API_DOWN_CODES.has(error.code) ? 'down' : undefined;
-    }
+    });
   };
   const sealed = new Map<string, Manifest>();
   for (const date of conflict === undefined ? whole : []) {
     await tryDate(date, async () => {
-      const read = await readComparable(context, job, date);
+      const read = await readComparable(run, job, date);
       if (typeof read === 'string') skipped.set(date, read);
-      else if (!isWhole(context, source, read)) skipped.set(date, CLIPPED);
+      else if (!isWhole(run, source, read)) skipped.set(date, CLIPPED);
       else sealed.set(date, read);
     });
   }
-  const { entries } = await context.ledger.conditions();
-  const counts = new SourceCounts(context, source, job, [...sealed.keys()]);
+  const { entries } = await run.ledger.conditions();
+  const counts = new SourceCounts(run, source, job, [...sealed.keys()]);
   let isDown = false;
   const compare = async (each: SealedCounts, now: DayCounts) => {
     const { date } = each.manifest;
     // Counting takes time, and a clipped date would look as if rows were gone.
-    if (!isWhole(context, source, each.manifest)) return void skipped.set(date, CLIPPED);
+    if (!isWhole(run, source, each.manifest)) return void skipped.set(date, CLIPPED);
     const last = entries.get(date)?.audit;
     // What a date sealed meanwhile has, or in this run, may have been of this one.
     const isLate = ({ date: other, sealed_at: at }: Manifest) => other !== date && at > (last?.audited_at ?? '');
     const isNow = ({ date: other, status }: DateResult) => other !== date && status === 'sealed';
     const isStale = isLosing(each, now) && ([...sealed.values()].some(isLate) || [...exported, ...results].some(isNow));
-    const audited = await auditDate(context, source, job, each, now, last, isStale);
+    const audited = await auditDate(run, source, job, each, now, last, isStale);
     if (audited.record !== undefined) audits[date] = audited.record;
     if (audited.restated !== undefined) results.push(audited.restated);
   };
@@ -112,7 +112,7 @@ export async function auditSealed(
   for (const [date, manifest] of sealed) {
     const state = await tryDate(date, async () => {
       const now = await counts.read(date);
-      const each = { manifest, before: await readSealedCounts(context, job, manifest) };
+      const each = { manifest, before: await readSealedCounts(run, job, manifest) };
       if (now.length > 0 && isLosing(each, now)) losing.push([each, now]);
       else await compare(each, now);
     });
@@ -149,8 +149,8 @@ function isLosing({ manifest, before }: SealedCounts, now: DayCounts): boolean {
 }
 
 /** Whether its first row is still visible, by the fastest clock and by the shortest lookback that the source has reported. */
-function isWhole(context: ExportContext, source: Source, manifest: Manifest): boolean {
-  return latestNow(context) <= leavesAt(manifest.date, firstSecondOf(manifest), source.lookbackDays?.());
+function isWhole(run: ExportRun, source: Source, manifest: Manifest): boolean {
+  return latestNow(run) <= leavesAt(manifest.date, firstSecondOf(manifest), source.lookbackDays?.());
 }
 
 function groupByReason(skipped: ReadonlyMap<string, string>): ReadonlyMap<string, readonly string[]> {
@@ -161,13 +161,13 @@ function groupByReason(skipped: ReadonlyMap<string, string>): ReadonlyMap<string
 
 /** The source's counts of sealed dates now, in as few requests as it allows. */
 class SourceCounts {
-  readonly #deps: ExportContext & { readonly source: Source };
+  readonly #deps: ExportRun & { readonly source: Source };
   readonly #job: SqlJob;
   #left: readonly string[];
   #counted = new Map<string, DayCounts>();
 
-  constructor(context: ExportContext, source: Source, job: SqlJob, dates: readonly string[]) {
-    this.#deps = { ...context, source };
+  constructor(run: ExportRun, source: Source, job: SqlJob, dates: readonly string[]) {
+    this.#deps = { ...run, source };
     this.#job = job;
     this.#left = dates;
   }
@@ -196,7 +196,7 @@ interface AuditedDate {
 }
 
 async function auditDate(
-  context: ExportContext,
+  run: ExportRun,
   source: Source,
   job: SqlJob,
   sealed: SealedCounts,
@@ -211,7 +211,7 @@ async function auditDate(
   const base = { audited_at: new Date(source.serverNow()).toISOString(), revision, rule, counts: hashCounts(now) };
   const judge = (reason: string | undefined, of = revision): AuditRecord => {
     if (reason === undefined) return { ...base, revision: of, result: 'equal' };
-    context.log.warn({ event: 'audit-differs', date, rule, reason }, `${date} differs from the source: ${reason}`);
+    run.log.warn({ event: 'audit-differs', date, rule, reason }, `${date} differs from the source: ${reason}`);
     return { ...base, revision: of, result: 'differs', reason };
   };
   const moved = findMovedCells(before, now);
@@ -230,16 +230,16 @@ async function auditDate(
   // Rows that an earlier audit kept were many, or kept by `repair`; they stay, too, until the date is exported again.
   const why = rule === 'mirror' ? (findLoss(before, now)?.tooMuch ?? earlier) : undefined;
   const allowed = why === undefined ? job : { ...job, audit: 'repair' as const };
-  context.log.info({ event: 'audit-repair', date, rule, reason }, `${date} is restated: ${reason}`);
+  run.log.info({ event: 'audit-repair', date, rule, reason }, `${date} is restated: ${reason}`);
   const since = last?.revision === revision ? last.audited_at : manifest.sealed_at;
-  const repaired = await repairDate(context, source, allowed, sealed, now, moved, since);
+  const repaired = await repairDate(run, source, allowed, sealed, now, moved, since);
   if (repaired.status === 'sealed-elsewhere') return { record: undefined };
   // What another replica answered meanwhile explains nothing of these counts: they are looked at again.
   const provedBy = findMovedCells(repaired.counts, now)?.length === 0 ? now : repaired.counts;
   const judged = judge(repaired.doubt ?? describeKept(repaired.kept, why), repaired.manifest.revision);
   const record = { ...judged, counts: hashCounts(provedBy) };
   if (repaired.status === 'unchanged') return { record };
-  return { record, restated: describeSealedDate(context, repaired, source.stats.requests - requestsBefore) };
+  return { record, restated: describeSealedDate(run, repaired, source.stats.requests - requestsBefore) };
 }
 
 /** Why `mirror` leaves rows that are gone, if an earlier audit left them. */

@@ -5,6 +5,8 @@
  */
 import { Fault } from '../../core/errors.ts';
 import { formatSettings } from '../../engine/literal.ts';
+import type { OpenedSource } from '../../run/open-source.ts';
+import type { ExportRun } from '../../run/run.ts';
 import { readIndependently } from '../../seal/verify-file.ts';
 import { encodingOf, readChecksum } from '../../seal/write-parquet.ts';
 import { NO_QUARANTINE } from '../../stage/quarantine.ts';
@@ -12,10 +14,8 @@ import type { ExampleId } from '../../stage/window-conflicts.ts';
 import { mostRepeated, repeatedFault } from '../bound-repeats.ts';
 import { believedNow, explainHold } from '../clocks.ts';
 import type { WriteRows } from '../draft-file.ts';
-import type { ExportContext } from '../export-context.ts';
 import type { PlannedDate } from '../export-plan.ts';
 import type { ExportedDate, HeldBack } from '../exported.ts';
-import type { OpenedSource } from '../job-source.ts';
 import { type SealedRows, sealDate } from '../seal-date.ts';
 import { STATEMENTS_A_DATE } from './table-plan.ts';
 import { buildTableCounts, buildTableExamples, buildTableQuery, buildTableRepeats } from './table-statement.ts';
@@ -29,14 +29,14 @@ const SERVER_SETTINGS = { output_format_parquet_string_as_string: 1, max_bytes_b
 
 /** @throws Fault */
 export async function exportTable(
-  context: ExportContext,
+  run: ExportRun,
   { source, job }: Opened,
   { date, rows: planned }: PlannedDate,
   restate: boolean,
 ): Promise<ExportedDate | HeldBack> {
-  const { onEvent, state, signal } = context;
+  const { onEvent, state, signal } = run;
   const requestsBefore = source.stats.requests;
-  const startedAtMs = believedNow(context);
+  const startedAtMs = believedNow(run);
   const shape = await source.describe(signal);
   onEvent({ kind: 'date', date, rows: planned, staged: 0, pages: STATEMENTS_A_DATE });
   const ask = { signal };
@@ -49,7 +49,7 @@ export async function exportTable(
   const [rowCount, ids] = [Number(counted?.n ?? 0), Number(counted?.u ?? 0)];
   const counts = { rows: rowCount, ids, trades: ids < rowCount ? rowCount - (await countBeyond('trade')) : rowCount };
   if (counts.rows === 0) return { published: undefined, missing: [] };
-  const held = explainHold(context, job, date, { isForgetting: false });
+  const held = explainHold(run, job, date, { isForgetting: false });
   if (held !== undefined) return { held };
   const shared = ids < rowCount ? rowCount - ids - (await countBeyond('key')) : 0;
   if (shared > mostRepeated(rowCount)) {
@@ -73,14 +73,14 @@ export async function exportTable(
     return expected;
   };
   const rows = { ...rowsOf(date, job.source.table, counts), countRepeats: countBeyond };
-  const published = await sealDate(context, job, rows, {
+  const published = await sealDate(run, job, rows, {
     file: { path, write },
     query: query.sorted,
     lookbackEdge: '',
     counted: counts,
     requests: source.stats.requests - requestsBefore + STATEMENTS_A_DATE - 1,
     startedAtMs,
-    sealedAtMs: believedNow(context),
+    sealedAtMs: believedNow(run),
     restate,
     rowLimit: NO_ROW_LIMIT,
   });

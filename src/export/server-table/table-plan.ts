@@ -8,11 +8,11 @@ import { settledAt } from '../../plan/dates.ts';
 import { assertNotFuture, lookbackOf } from '../../plan/lookback.ts';
 import { showsEnd } from '../../plan/session-end.ts';
 import { agreeOnDates } from '../../plan/witness.ts';
+import type { TableJob } from '../../run/open-source.ts';
 import type { ServerTable } from '../../source/server-table.ts';
 import { type ClockDeps, earliestNow, latestNow, readWitnesses } from '../clocks.ts';
 import type { DateSelection } from '../date-selection.ts';
 import type { RunPlan } from '../export-plan.ts';
-import type { TableJob } from '../job-source.ts';
 import { buildTableDates, buildTableLater, buildTableTail } from './table-statement.ts';
 
 interface TablePlanDeps extends ClockDeps {

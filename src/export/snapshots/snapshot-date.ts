@@ -5,13 +5,13 @@
  */
 import { formatWallClock } from '../../calendar/wall-clock.ts';
 import { computeLookback } from '../../plan/dates.ts';
+import type { OpenedSource, SnapshotJob } from '../../run/open-source.ts';
+import type { ExportRun } from '../../run/run.ts';
 import { openStage } from '../../stage/engine-stage.ts';
 import { believedNow, explainHold } from '../clocks.ts';
 import { draftStaged } from '../draft-file.ts';
-import type { ExportContext } from '../export-context.ts';
 import type { PlannedDate } from '../export-plan.ts';
 import type { ExportedDate, HeldBack } from '../exported.ts';
-import type { OpenedSource, SnapshotJob } from '../job-source.ts';
 import { hurrySnapshots } from '../priority.ts';
 import { sealDate } from '../seal-date.ts';
 import { fetchSnapshots } from './snapshots.ts';
@@ -24,15 +24,15 @@ const NO_CONTRACTS = 'NO_CONTRACTS';
 
 /** @throws Fault */
 export async function exportSnapshots(
-  context: ExportContext,
+  run: ExportRun,
   { source: calm, job }: Opened,
   { date, pages, expiresAtMs }: PlannedDate,
   restate: boolean,
 ): Promise<ExportedDate | HeldBack> {
-  const { engine, onEvent, state, limits, log, signal } = context;
+  const { engine, onEvent, state, limits, log, signal } = run;
   const source = hurrySnapshots(calm, expiresAtMs);
   const requestsBefore = source.stats.requests;
-  const startedAtMs = believedNow(context);
+  const startedAtMs = believedNow(run);
   const stage = await openStage(engine, job, date, source.url);
   const before = await stage.totals();
   onEvent({ kind: 'date', date, rows: undefined, staged: before.rows, pages });
@@ -45,11 +45,11 @@ export async function exportSnapshots(
   const missing = [...fetched.missing, ...empty];
   if (counted.rows === 0) return { published: undefined, missing };
   // The API's retention of snapshots is unknown: an answer proves that the date is available.
-  const held = explainHold(context, job, date, { isForgetting: false });
+  const held = explainHold(run, job, date, { isForgetting: false });
   if (held !== undefined) return { held };
   onEvent({ kind: 'phase', date, phase: 'sealing' });
-  const published = await sealDate(context, job, stage, {
-    file: draftStaged(context.engine, job, stage, state.drop(date)),
+  const published = await sealDate(run, job, stage, {
+    file: draftStaged(run.engine, job, stage, state.drop(date)),
     query: describeRequest(job, date),
     // A chain without contracts is a valid answer; an unknown symbol is a gap.
     ...(fetched.missing.length === 0 ? {} : { degradedReason: describeMissing(fetched.missing) }),
@@ -58,7 +58,7 @@ export async function exportSnapshots(
     counted,
     requests: source.stats.requests - requestsBefore,
     startedAtMs,
-    sealedAtMs: believedNow(context),
+    sealedAtMs: believedNow(run),
     restate,
     rowLimit: NO_ROW_LIMIT,
   });

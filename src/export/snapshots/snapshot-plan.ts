@@ -7,13 +7,13 @@ import { type CalendarOverride, listSessions } from '../../calendar/session.ts';
 import { expiresAt } from '../../plan/dates.ts';
 import { assertNotFuture } from '../../plan/lookback.ts';
 import { agreeOnDates } from '../../plan/witness.ts';
+import type { SnapshotJob } from '../../run/open-source.ts';
 import type { SnapshotClient } from '../../source/snapshot.ts';
 import type { ApiLimits } from '../../state/limits.ts';
 import { isUnavailable } from '../../state/unavailable.ts';
 import { type ClockDeps, latestNow, readWitnesses } from '../clocks.ts';
 import type { DateSelection } from '../date-selection.ts';
 import { type RunPlan, TRUSTED_OFFSET_MS } from '../export-plan.ts';
-import type { SnapshotJob } from '../job-source.ts';
 
 interface SnapshotPlanDeps extends ClockDeps {
   readonly source: SnapshotClient;

@@ -13,12 +13,12 @@ import { planAhead } from '../../plan/ahead.ts';
 import { settledAt } from '../../plan/dates.ts';
 import { listGaps, type PackedWindow } from '../../plan/pack.ts';
 import { buildPageEnds, parsePageEnds } from '../../plan/statement.ts';
+import type { ExportRun } from '../../run/run.ts';
 import { MAX_PAGE_ROWS, type Source, SourceFault } from '../../source/source.ts';
 import { openStage } from '../../stage/engine-stage.ts';
 import type { Stage } from '../../stage/stage.ts';
 import type { Staging } from '../../state/staging.ts';
 import { earliestNow } from '../clocks.ts';
-import type { ExportContext } from '../export-context.ts';
 import { fetchWindows } from './fetch.ts';
 import { assertFewPages } from './windows.ts';
 
@@ -46,26 +46,26 @@ export function assertStageable({ source, file }: Job): void {
 }
 
 /** @throws SourceFault; Fault when windows finally fail, after the others are staged */
-export async function stageAhead(context: ExportContext): Promise<StagedAhead> {
-  const { opened, clock, calendar, engine, limits, onEvent } = context;
+export async function stageAhead(run: ExportRun): Promise<StagedAhead> {
+  const { opened, clock, calendar, engine, limits, onEvent } = run;
   assertStageable(opened.job);
   if (opened.kind !== 'sql') throw new TypeError('single trades are read by SQL');
   const { source, job } = opened;
-  if (context.clockRule === 'source' && !source.tellsTime()) {
-    await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, { testMode: true, signal: context.signal });
+  if (run.clockRule === 'source' && !source.tellsTime()) {
+    await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, { testMode: true, signal: run.signal });
   }
   const requestsBefore = source.stats.requests;
   const none = (reason: string, date: string | null = null): StagedAhead => {
     return { date, through: null, rows: 0, pages: 0, requests: source.stats.requests - requestsBefore, reason };
   };
-  const nowMs = earliestNow(context);
+  const nowMs = earliestNow(run);
   const { date, second: visible } = readWall(nowMs - MINIMUM_DATA_DELAY_MINUTES * 60_000);
   if (!isSession(date, calendar)) return none(`${date} has no session`);
   if (nowMs >= settledAt(date, { settleSeconds: job.settleSeconds, calendar }))
     return none(`the session of ${date} is over: run without --stage exports it`);
   if (limits.axis === 'symbol') return none('the API finds rows by symbol, not by time', date);
   const stage = await openStage(engine, job, date, source.url);
-  const record = context.state.staging;
+  const record = run.state.staging;
   let known = await recall(await record.read(), stage);
   let pages = 0;
   let reason = 'no full page is expected yet';
@@ -83,7 +83,7 @@ export async function stageAhead(context: ExportContext): Promise<StagedAhead> {
       // Pages of an earlier call that failed or was killed: the row limit decides whether each is one page.
       const again = (isFirst ? holes : []).map((hole) => ({ date, ...hole, rows: limits.rowLimit, exact: false }));
       const to = planAhead(date, factsOf(known, limits), visible, calendar);
-      const found = to === undefined ? undefined : await findPages(context, source, job, { date, from: end, to });
+      const found = to === undefined ? undefined : await findPages(run, source, job, { date, from: end, to });
       if (found === 'refused') {
         reason = 'the API refuses to count so many rows at once';
         break;
@@ -94,7 +94,7 @@ export async function stageAhead(context: ExportContext): Promise<StagedAhead> {
       }
       const windows = [...again, ...(found?.windows ?? [])];
       if (windows.length === 0) break;
-      await fetchWindows({ ...context, source }, job, stage, windows);
+      await fetchWindows({ ...run, source }, job, stage, windows);
       pages += windows.length;
     }
   } finally {
@@ -137,7 +137,7 @@ async function readStaged(stage: Stage): Promise<{
   return { windows: { rows: all.reduce((sum, { rows }) => sum + rows, 0), pages: all.length }, end, holes };
 }
 
-function factsOf(known: Known, limits: ExportContext['limits']) {
+function factsOf(known: Known, limits: ExportRun['limits']) {
   return {
     seen: known.seen,
     staged: known.rows,
@@ -157,7 +157,7 @@ interface FoundPages {
 
 /** The full pages of a stretch, cut to the row. @returns `refused` where it is too broad for the server */
 async function findPages(
-  { limits, signal, log }: ExportContext,
+  { limits, signal, log }: ExportRun,
   source: Source,
   job: SqlJob,
   { date, from, to }: { readonly date: string; readonly from: Bound; readonly to: number },

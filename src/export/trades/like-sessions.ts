@@ -12,8 +12,8 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
 import { lastTradeSecond } from '../../plan/session-end.ts';
 import { type LikeSession, shapeTimes } from '../../plan/session-habit.ts';
+import type { ExportRun } from '../../run/run.ts';
 import { readShape } from '../../seal/summary.ts';
-import type { ExportContext } from '../export-context.ts';
 
 /** Sessions that are looked at: a habit is what most of them have. */
 const LIKE_SESSIONS = 5;
@@ -23,7 +23,7 @@ const REACH = 15;
 /** The check that a sealed date failed which may have lacked its end. */
 export const SESSION_END_CHECK = 'session-end';
 
-type LikeDeps = Pick<ExportContext, 'ledger' | 'engine' | 'state' | 'calendar' | 'signal'>;
+type LikeDeps = Pick<ExportRun, 'ledger' | 'engine' | 'state' | 'calendar' | 'signal'>;
 
 export class LikeSessions {
   readonly #deps: LikeDeps;

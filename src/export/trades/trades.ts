@@ -11,16 +11,16 @@ import { sumCounts } from '../../plan/counts.ts';
 import { computeLookback, explainClip, firstSecondOf, isAtEdge, leavesAt } from '../../plan/dates.ts';
 import type { Lack } from '../../plan/session-habit.ts';
 import { buildPage } from '../../plan/statement.ts';
+import type { OpenedSource } from '../../run/open-source.ts';
+import type { ExportRun } from '../../run/run.ts';
 import { secondKey } from '../../stage/count.ts';
 import { openStage } from '../../stage/engine-stage.ts';
 import type { Stage } from '../../stage/stage.ts';
 import { forgetWhenBad } from '../bad-rows.ts';
 import { believedNow, doClocksAgree, earliestNow, explainHold, findConflict, latestNow } from '../clocks.ts';
 import { draftStaged } from '../draft-file.ts';
-import type { ExportContext } from '../export-context.ts';
 import { MAX_SETTLE_WAIT_MS, type PlannedDate, type RunPlan, settlesAt } from '../export-plan.ts';
 import type { ExportOutcome } from '../exported.ts';
-import type { OpenedSource } from '../job-source.ts';
 import { hurry } from '../priority.ts';
 import { sealDate } from '../seal-date.ts';
 import { type CompletedDate, completeDate } from './complete-date.ts';
@@ -33,35 +33,35 @@ type Opened = Extract<OpenedSource, { kind: 'sql' }>;
 
 /** @throws Fault */
 export async function exportTrades(
-  context: ExportContext,
+  run: ExportRun,
   { source: calm, job }: Opened,
   planned: PlannedDate,
   restate: boolean,
   { ends, dates }: Pick<RunPlan, 'ends' | 'dates'>,
 ): Promise<ExportOutcome> {
-  const { engine, onEvent, state, limits } = context;
+  const { engine, onEvent, state, limits } = run;
   const { date } = planned;
   const source = hurry(calm, planned.expiresAtMs);
   const requestsBefore = source.stats.requests;
-  const startedAtMs = believedNow(context);
-  const deps = { ...context, source };
+  const startedAtMs = believedNow(run);
+  const deps = { ...run, source };
   const counts = planned.counts ?? (await probeRows(deps, job, date));
   if (counts.length === 0) return { published: undefined, missing: [] };
   ends?.note(date, counts);
-  const explain = () => explainHold(context, job, date, { rowMs: ends?.rowMs(), isForgetting: true });
+  const explain = () => explainHold(run, job, date, { rowMs: ends?.rowMs(), isForgetting: true });
   // A clock may have been set back since the plan was made: the date is still due.
   const contest = explain();
   if (contest !== undefined) return { held: contest };
-  const settlesAtMs = settlesAt(date, counts, { settleSeconds: job.settleSeconds, calendar: context.calendar });
-  const waitMs = settlesAtMs - earliestNow(context);
+  const settlesAtMs = settlesAt(date, counts, { settleSeconds: job.settleSeconds, calendar: run.calendar });
+  const waitMs = settlesAtMs - earliestNow(run);
   if (waitMs > MAX_SETTLE_WAIT_MS) return { settlesAtMs };
   // The recount finds the rows that come meanwhile.
-  if (waitMs > 0) await context.clock.sleep(waitMs, context.signal);
+  if (waitMs > 0) await run.clock.sleep(waitMs, run.signal);
   const unseen = await explainEnd(deps, ends, date, dates.at(-1)?.date ?? date);
   if (unseen !== undefined) return { held: unseen };
   if (limits.dayEdges === 'closed') {
     const reason = 'the API refuses windows without a time bound, so rows whose time has another date are left out';
-    context.log.warn({ event: 'edges-closed', date, reason }, `${date}: ${reason}`);
+    run.log.warn({ event: 'edges-closed', date, reason }, `${date}: ${reason}`);
   }
   const { rows } = sumCounts(counts);
   const stage = await openStage(engine, job, date, source.url, { rows });
@@ -73,7 +73,7 @@ export async function exportTrades(
     staged: staged.reduce((sum, window) => sum + window.rows, 0),
     pages: planned.groups === undefined ? Math.ceil(rows / limits.rowLimit) : planned.pages,
   });
-  const draft = draftStaged(context.engine, job, stage, state.drop(date));
+  const draft = draftStaged(run.engine, job, stage, state.drop(date));
   const early = new EarlyFile(job, stage, draft);
   try {
     return await completeAndSeal();
@@ -92,13 +92,13 @@ export async function exportTrades(
       return { published: undefined, missing: [] };
     }
     ends?.note(date, counted.counts);
-    const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
+    const late = findConflict(run, ends?.rowMs()) === undefined ? undefined : explain();
     if (late !== undefined) return { held: late };
-    const lack = context.clockRule === 'source' ? undefined : await findLack(context, job, stage, ends);
+    const lack = run.clockRule === 'source' ? undefined : await findLack(run, job, stage, ends);
     if (lack !== undefined && ends?.isOver(date) === false) return { held: describeLack(lack) };
-    const clip = await explainClipped(context, date, restate, source.lookbackDays?.());
+    const clip = await explainClipped(run, date, restate, source.lookbackDays?.());
     onEvent({ kind: 'phase', date, phase: 'sealing' });
-    const published = await sealDate(context, job, stage, {
+    const published = await sealDate(run, job, stage, {
       file: { ...draft, write: (columns, duplicates) => early.write(columns, duplicates) },
       query: buildPage(job, wholeDay(date), limits.dayEdges),
       lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
@@ -107,7 +107,7 @@ export async function exportTrades(
       counts: counted.counts,
       requests: source.stats.requests - requestsBefore,
       startedAtMs,
-      sealedAtMs: believedNow(context),
+      sealedAtMs: believedNow(run),
       restate,
       rowLimit: limits.rowLimit,
       degradedReason: clip,
@@ -126,7 +126,7 @@ export function describeRecount({ proof, idHash, valueHash, columns }: Completed
 
 /** Why the source does not show that the date is over; `undefined` when it does, or is not asked. */
 async function explainEnd(
-  deps: ExportContext & Pick<Opened, 'source'>,
+  deps: ExportRun & Pick<Opened, 'source'>,
   ends: SessionEnds | undefined,
   date: string,
   latest: string,
@@ -136,7 +136,7 @@ async function explainEnd(
 }
 
 /** What the date lacks beside like sessions. */
-async function findLack({ engine }: ExportContext, job: SqlJob, stage: Stage, ends: SessionEnds | undefined) {
+async function findLack({ engine }: ExportRun, job: SqlJob, stage: Stage, ends: SessionEnds | undefined) {
   const { date, table } = stage;
   return await ends?.findLack(date, async () => {
     const found = await engine.rows<{ readonly symbol: string; readonly n: number; readonly last: number }>(
@@ -160,17 +160,17 @@ function asCheck({ sessions, ...finding }: Lack & { readonly sessions: string[] 
  * @throws Fault `DATE_CLIPPED` when the opening has left too, or when a sealed date would be replaced by a part of it
  */
 async function explainClipped(
-  context: ExportContext,
+  run: ExportRun,
   date: string,
   restate: boolean,
   shownDays: number | undefined,
 ): Promise<string | undefined> {
-  const nowMs = latestNow(context);
+  const nowMs = latestNow(run);
   const days = Math.min(shownDays ?? LOOKBACK_DAYS, LOOKBACK_DAYS);
   assertStillWhole(date, nowMs, shownDays);
   if (!isAtEdge(date, nowMs, days)) return undefined;
-  const own = restate ? await context.ledger.validManifest(date) : undefined;
-  const around = own?.condition === 'available' ? [own, own, own] : await readNeighbours(context.ledger, date);
+  const own = restate ? await run.ledger.validManifest(date) : undefined;
+  const around = own?.condition === 'available' ? [own, own, own] : await readNeighbours(run.ledger, date);
   const reason = explainClip(date, nowMs, around.map(firstSecondOf), days);
   if (reason !== undefined && own !== undefined) assertStillWhole(date, nowMs, shownDays, 0);
   return reason;

@@ -5,16 +5,15 @@
  * with its reason.
  */
 import { join } from 'node:path';
-import { isFault } from '../core/errors.ts';
-import { runExport } from '../export/export.ts';
 import type { Job } from '../job/job.ts';
 import type { LostRevision } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
+import { type ExportRun, type RunEnv, withExportRun } from '../run/run.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { mendFiles } from '../seal/mend.ts';
 import type { DateResult } from '../state/run-result.ts';
-import { isStoreChange } from '../store/identity.ts';
-import { type RunContext, type RunDeps, withRunContext } from './run-context.ts';
+import { attempt } from '../store/identity.ts';
+import { runExport } from './export.ts';
 
 /** What an audit found of a date that a repair needs to know. */
 export interface AuditedDate {
@@ -60,33 +59,31 @@ export async function repairInStore(
 
 /** Exports the dates again, each by itself: a run of a range would take the dates between them too. */
 export async function repairFromSource(
-  deps: RunDeps,
+  env: RunEnv,
   job: Job,
   dates: readonly string[],
   repairs: Repairs,
 ): Promise<void> {
-  await withRunContext(deps, job, async (context) => {
+  await withExportRun(env, job, async (run) => {
     for (const date of dates) {
-      const found = await exportAgain(context, job, date);
+      const found = await exportAgain(run, job, date);
       if (found?.status === 'sealed') note(repairs, date, `sealed again as revision ${found.revision}`);
       else repairs.refused.set(date, found?.error?.message ?? 'the source no longer has rows for it');
     }
     // Derives `condition.json` from what is sealed now.
-    await runExport(context, job, { mode: 'none' });
+    await runExport(run, job, { mode: 'none' });
   });
 }
 
-async function exportAgain(context: RunContext, job: Job, date: string): Promise<DateResult | undefined> {
-  try {
-    const { result } = await runExport(context, job, { mode: 'all', range: { from: date, to: date } });
+async function exportAgain(run: ExportRun, job: Job, date: string): Promise<DateResult | undefined> {
+  const seal = async () => {
+    const { result } = await runExport(run, job, { mode: 'all', range: { from: date, to: date } });
     const { dates, held } = result;
     const reason = held.find((one) => one.date === date)?.reason;
     if (reason !== undefined) return describeFailed(date, 'DATE_HELD', `held back, ${reason}`);
     return dates.find((one) => one.date === date);
-  } catch (error) {
-    if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
-    return describeFailed(date, error.code, context.redact(error.message));
-  }
+  };
+  return await attempt(seal, ({ code, message }) => describeFailed(date, code, run.redact(message)));
 }
 
 function describeFailed(date: string, code: string, message: string): DateResult {

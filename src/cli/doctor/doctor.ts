@@ -2,11 +2,18 @@
 
 import { stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { EXIT_CODES } from '../core/errors.ts';
-import { readFileLimit, readMemoryBytes } from '../core/machine.ts';
-import { closeSource } from '../export/job-source.ts';
-import type { Job } from '../job/job.ts';
-import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
+import { EXIT_CODES } from '../../core/errors.ts';
+import { readFileLimit, readMemoryBytes } from '../../core/machine.ts';
+import type { Job } from '../../job/job.ts';
+import { assertDistinct, listJobFiles, readJob } from '../../job/job-folder.ts';
+import { readSourceSql } from '../../run/job-sql.ts';
+import { closeSource, openJobSource } from '../../run/open-source.ts';
+import { DOCTOR_PREFIX } from '../../store/key-kind.ts';
+import { parseLocation } from '../../store/location.ts';
+import type { ActionResult, CommandCall } from '../command.ts';
+import type { CliContext, GlobalOptions } from '../context.ts';
+import { assertShareable } from '../shared-schedule.ts';
+import { hangText } from '../terminal/text-width.ts';
 import {
   checkDrawing,
   checkEngine,
@@ -14,26 +21,12 @@ import {
   checkMail,
   checkStateDirectory,
   removeEmptyFolders,
-} from '../run/doctor/check-machine.ts';
-import {
-  checkRoom,
-  estimateNight,
-  type NightNeed,
-  OUTBOX_NIGHT_BYTES,
-  type WrittenPlace,
-} from '../run/doctor/check-room.ts';
-import { checkSecrecy, checkSettings } from '../run/doctor/check-settings.ts';
-import { checkSource } from '../run/doctor/check-source.ts';
-import { checkStore } from '../run/doctor/check-store.ts';
-import { type Finding, ok, tryCheck } from '../run/doctor/finding.ts';
-import { readSourceSql } from '../run/job-sql.ts';
-import { openJobSource } from '../run/open-source.ts';
-import { DOCTOR_PREFIX } from '../store/key-kind.ts';
-import { parseLocation } from '../store/location.ts';
-import type { ActionResult, CommandCall } from './command.ts';
-import type { CliContext, GlobalOptions } from './context.ts';
-import { assertShareable } from './shared-schedule.ts';
-import { hangText } from './terminal/text-width.ts';
+} from './check-machine.ts';
+import { checkRoom, estimateNight, type NightNeed, OUTBOX_NIGHT_BYTES, type WrittenPlace } from './check-room.ts';
+import { checkSecrecy, checkSettings } from './check-settings.ts';
+import { checkSource } from './check-source.ts';
+import { checkStore } from './check-store.ts';
+import { type Finding, ok, tryCheck } from './finding.ts';
 
 type DoctorCli = Pick<CliContext, 'cwd' | 'openers' | 'signal' | 'terminal'>;
 

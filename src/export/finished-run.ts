@@ -1,7 +1,7 @@
 /** What a run is asked to do, and its outcome: types only. */
-import type { Delivery } from '../deliver/delivery.ts';
-import type { RunOptions } from '../export/export.ts';
+import type { Delivery } from '../state/delivery.ts';
 import type { RunResult } from '../state/run-result.ts';
+import type { RunOptions } from './export.ts';
 
 export interface RunRequest {
   /** `run`: a tick of the schedule, everything unsealed; `backfill`: a date selection. */

@@ -6,35 +6,20 @@ import { type AlertSummary, listTargets, sendAlerts } from '../alert/alerts.ts';
 import type { RunOutcome } from '../alert/run-facts.ts';
 import { readFailure } from '../core/failure.ts';
 import type { Job } from '../job/job.ts';
-import type { Openers } from '../openers.ts';
+import type { RunEnv } from '../run/run.ts';
 import { JobState } from '../state/job-state.ts';
-
-type AlertDeps = Pick<
-  Openers,
-  | 'clock'
-  | 'runId'
-  | 'stateDir'
-  | 'templatesDir'
-  | 'mailFrom'
-  | 'redact'
-  | 'openLog'
-  | 'openStore'
-  | 'openMailer'
-  | 'openWebhook'
-  | 'readCalendar'
-> & { readonly signal: AbortSignal };
 
 const NOBODY: AlertSummary = { sent: [], unsent: [], unread: null, isWhole: true };
 
 /** Never throws: see `sendAlerts`. */
-export async function alertOperators(deps: AlertDeps, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
-  const { signal } = deps;
+export async function alertOperators(env: RunEnv, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
+  const { signal } = env;
   // The person who stopped the run knows, and unfinished work is no news.
   if (signal.aborted) return NOBODY;
-  const log = (await deps.openLog()).child({ job: job.name });
+  const log = (await env.openLog()).child({ job: job.name });
   let isHindered = false;
   const formatFailure = (error: unknown) => {
-    const { code, message } = readFailure(error, (text) => deps.redact(text));
+    const { code, message } = readFailure(error, (text) => env.redact(text));
     return `${code}: ${message}`;
   };
   const attempt = async <T>(what: string, open: () => Promise<T>): Promise<T | undefined> => {
@@ -47,21 +32,21 @@ export async function alertOperators(deps: AlertDeps, job: Job, outcome: RunOutc
       return undefined;
     }
   };
-  const webhook = job.alerts.webhook ? await attempt('webhook', () => deps.openWebhook('alert')) : undefined;
+  const webhook = job.alerts.webhook ? await attempt('webhook', () => env.openWebhook('alert')) : undefined;
   if (listTargets(job, webhook !== undefined).length === 0) return { ...NOBODY, isWhole: !isHindered };
-  const calendar = await attempt('calendar', () => deps.readCalendar());
-  const store = await attempt('store', () => deps.openStore(job.drop.to, { objects: job.drop.s3 }));
+  const calendar = await attempt('calendar', () => env.readCalendar());
+  const store = await attempt('store', () => env.openStore(job.drop.to, { objects: job.drop.s3 }));
   try {
     const summary = await sendAlerts(
       {
         ...{ store, webhook, log, signal, calendar },
-        run: deps.runId,
-        openMailer: () => deps.openMailer(),
-        mailFrom: deps.mailFrom,
-        clock: deps.clock,
-        redact: (text) => deps.redact(text),
-        templatesDir: deps.templatesDir,
-        statePath: new JobState(deps.stateDir, job.name).alerts,
+        run: env.runId,
+        openMailer: () => env.openMailer(),
+        mailFrom: env.mailFrom,
+        clock: env.clock,
+        redact: (text) => env.redact(text),
+        templatesDir: env.templatesDir,
+        statePath: new JobState(env.stateDir, job.name).alerts,
       },
       job,
       outcome,

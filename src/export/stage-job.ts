@@ -4,24 +4,24 @@
  */
 
 import { tellInterruption } from '../core/failure.ts';
-import { assertStageable, type StagedAhead, stageAhead } from '../export/trades/ahead.ts';
 import type { Job } from '../job/job.ts';
-import { type RunDeps, withRunContext } from './run-context.ts';
-import { recordRun } from './run-recorder.ts';
+import { type RunEnv, withExportRun } from '../run/run.ts';
+import { recordRun } from '../run/run-recorder.ts';
+import { assertStageable, type StagedAhead, stageAhead } from './trades/ahead.ts';
 
 /** @throws Fault `STAGE_UNFIT` (usage); `RUN_ACTIVE` (kind `active`) if a run of the job is active */
-export async function stageJob(deps: RunDeps, job: Job): Promise<StagedAhead> {
+export async function stageJob(env: RunEnv, job: Job): Promise<StagedAhead> {
   assertStageable(job);
-  const stage = async (watched: RunDeps) => {
+  const stage = async (watched: RunEnv) => {
     try {
-      return await withRunContext(watched, job, async (context) => {
+      return await withExportRun(watched, job, async (context) => {
         // Limits found meanwhile are kept even when a window fails.
         return await stageAhead(context).finally(() => context.limits.save());
       });
     } catch (error) {
-      throw tellInterruption(error, deps.signal);
+      throw tellInterruption(error, env.signal);
     }
   };
   const recorded = { command: 'stage', args: ['run', job.name, '--stage'] } as const;
-  return await recordRun(deps, job, recorded, stage, () => ({ outcome: 'done' }));
+  return await recordRun(env, job, recorded, stage, () => ({ outcome: 'done' }));
 }

@@ -7,22 +7,22 @@ import { isAlertWorthy, type RunFailure } from '../alert/run-facts.ts';
 import { Fault, isFault } from '../core/errors.ts';
 import { readFailure, tellInterruption } from '../core/failure.ts';
 import { assertMayMail, deliverReports } from '../deliver/deliver.ts';
-import { type Delivery, hasFailed } from '../deliver/delivery.ts';
-import { sealStaged } from '../export/degrade.ts';
-import { type ExportedJob, runExport } from '../export/export.ts';
 import type { Job } from '../job/job.ts';
+import type { ExportRun } from '../run/run.ts';
+import { type RunEnv, withExportRun } from '../run/run.ts';
+import { recordRun } from '../run/run-recorder.ts';
+import { type Delivery, hasFailed } from '../state/delivery.ts';
 import { judgeRun, type RunResult } from '../state/run-result.ts';
 import { alertOperators } from './alert-operators.ts';
 import { announce, beginAnnouncing } from './announce.ts';
+import { sealStaged } from './degrade.ts';
+import { type ExportedJob, runExport } from './export.ts';
 import type { FinishedRun, RunRequest } from './finished-run.ts';
-import type { RunContext } from './run-context.ts';
-import { type RunDeps, withRunContext } from './run-context.ts';
-import { recordRun } from './run-recorder.ts';
 
 /** Never throws: errors are in the outcome. */
-export async function runJob(deps: RunDeps, job: Job, request: RunRequest): Promise<FinishedRun> {
+export async function runJob(env: RunEnv, job: Job, request: RunRequest): Promise<FinishedRun> {
   return await recordRun(
-    deps,
+    env,
     job,
     { command: request.command, args: listArguments(job, request) },
     async (watched) => await runRecorded(watched, job, request),
@@ -32,44 +32,44 @@ export async function runJob(deps: RunDeps, job: Job, request: RunRequest): Prom
   );
 }
 
-async function runRecorded(deps: RunDeps, job: Job, request: RunRequest): Promise<FinishedRun> {
-  const finished = await exportAndDeliver(deps, job, request);
+async function runRecorded(env: RunEnv, job: Job, request: RunRequest): Promise<FinishedRun> {
+  const finished = await exportAndDeliver(env, job, request);
   // The job file is invalid and no request used it: this is not a run.
   if (isFault(finished.error) && finished.error.code === 'JOB_INVALID') return finished;
-  await alertOfRun(deps, job, request, finished);
+  await alertOfRun(env, job, request, finished);
   // Another run of the job is active, and posts its own.
-  if (!isFault(finished.error) || finished.error.kind !== 'active') await announce(deps, job, finished.result);
+  if (!isFault(finished.error) || finished.error.kind !== 'active') await announce(env, job, finished.result);
   return finished;
 }
 
-async function exportAndDeliver(deps: RunDeps, job: Job, request: RunRequest): Promise<FinishedRun> {
+async function exportAndDeliver(env: RunEnv, job: Job, request: RunRequest): Promise<FinishedRun> {
   let result: RunResult | undefined;
   let deliveries: readonly Delivery[] = [];
   let error: unknown;
   try {
-    await withRunContext(
-      deps,
+    await withExportRun(
+      env,
       job,
-      async (context) => {
-        await beginAnnouncing(deps, job, context.store);
-        if (request.withReports) assertMayMail(context, job);
-        const exported = await exportDates(context, job, request.dates);
+      async (run) => {
+        await beginAnnouncing(env, job, run.store);
+        if (request.withReports) assertMayMail(run, job);
+        const exported = await exportDates(run, job, request.dates);
         ({ result } = exported);
         try {
-          if (request.withReports) deliveries = await deliverReports(context, job);
+          if (request.withReports) deliveries = await deliverReports(run, job);
         } finally {
           // A report that cannot be made must not cost an expiring date its last audit.
           if (exported.audit) result = await exported.audit();
         }
         const restated = listRestated(exported.result, result);
         if (!request.withReports || restated.size === 0) return;
-        const corrections = await deliverReports(context, job, { restated });
+        const corrections = await deliverReports(run, job, { restated });
         deliveries = [...leaveOutRetried(deliveries, restated), ...corrections];
       },
       { isNewStore: request.isNewStore },
     );
   } catch (thrown) {
-    error = tellInterruption(thrown, deps.signal);
+    error = tellInterruption(thrown, env.signal);
   }
   const shortfall = (result && judgeRun(result)) ?? (deliveries.some(hasFailed) ? 'failed' : undefined);
   return { result, deliveries, error, shortfall };
@@ -90,28 +90,28 @@ function leaveOutRetried(deliveries: readonly Delivery[], restated: ReadonlySet<
   });
 }
 
-async function exportDates(context: RunContext, job: Job, dates: RunRequest['dates'] = {}): Promise<ExportedJob> {
-  if (dates.mode !== 'staged') return await runExport({ ...context, acceptedBy: dates.acceptedBy }, job, dates);
-  const { opened } = context;
+async function exportDates(run: ExportRun, job: Job, dates: RunRequest['dates'] = {}): Promise<ExportedJob> {
+  if (dates.mode !== 'staged') return await runExport({ ...run, acceptedBy: dates.acceptedBy }, job, dates);
+  const { opened } = run;
   if (opened.kind !== 'sql') {
     throw new Fault('NOTHING_STAGED', `${job.file}: only SQL exports are staged in parts`, {
       kind: 'usage',
     });
   }
-  const staged = await sealStaged(context, opened.job, opened.source, dates.range);
+  const staged = await sealStaged(run, opened.job, opened.source, dates.range);
   // Exports no date; writes the current conditions to the store.
-  const { result } = await runExport(context, job, { mode: 'none' });
+  const { result } = await runExport(run, job, { mode: 'none' });
   return { result: { ...result, dates: [...staged, ...result.dates] } };
 }
 
 async function alertOfRun(
-  deps: RunDeps,
+  env: RunEnv,
   job: Job,
   { command, withReports }: RunRequest,
   { result, deliveries, error }: FinishedRun,
 ): Promise<void> {
   if (error !== undefined && !isAlertWorthy(error)) return;
-  await alertOperators(deps, job, {
+  await alertOperators(env, job, {
     command,
     withReports,
     result,

@@ -11,13 +11,13 @@ import { wholeDay } from '../../calendar/window.ts';
 import type { Clock } from '../../core/clock.ts';
 import { formatCount } from '../../core/units.ts';
 import { type ClockRule, earliestNow, readWitnesses } from '../../export/clocks.ts';
-import type { OpenedSource } from '../../export/job-source.ts';
 import { isRefusal } from '../../export/trades/session-ends.ts';
 import { FEW_PAGE_ROWS } from '../../export/trades/windows.ts';
 import { lookbackOf } from '../../plan/lookback.ts';
 import { visibleSince } from '../../plan/session-end.ts';
 import { buildNewest, buildPage } from '../../plan/statement.ts';
 import { compareWitnesses, MAX_CLOCK_SKEW_MS } from '../../plan/witness.ts';
+import type { OpenedSource } from '../../run/open-source.ts';
 import { type Page, SourceFault } from '../../source/source.ts';
 import { type Finding, type FindingStatus, ok, tryCheck } from './finding.ts';
 

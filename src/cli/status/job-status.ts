@@ -4,28 +4,28 @@
  * manifest is read only where the two disagree. A store that cannot be read is reported in the status, not thrown.
  */
 import { createTask } from 'node-cron';
-import { readOwedEvents } from '../alert/alert-memory.ts';
-import type { CalendarOverride } from '../calendar/session.ts';
-import { addDays, formatSecond } from '../calendar/wall-clock.ts';
-import { describeError, isFault } from '../core/errors.ts';
-import { listArchive } from '../deliver/archived-pages.ts';
-import type { Job } from '../job/job.ts';
-import type { ConditionEntry, RecentConditions } from '../ledger/condition-file.ts';
-import { Ledger } from '../ledger/ledger.ts';
-import { readSealedFacts, type SealedFacts } from '../ledger/sealed-facts.ts';
-import type { Openers } from '../openers.ts';
-import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/conditions.ts';
-import { expiresAt, type LookbackRange } from '../plan/dates.ts';
-import { expires, lookbackOf } from '../plan/lookback.ts';
-import type { AcceptedGap } from '../state/accepted-gap.ts';
-import { JobState, limitsPath } from '../state/job-state.ts';
-import type { KnownDates } from '../state/known-dates.ts';
-import { ApiLimits } from '../state/limits.ts';
-import { RunHistory } from '../state/run-history.ts';
-import { isEndedRun, type RunRecord } from '../state/run-record.ts';
-import type { Staging } from '../state/staging.ts';
-import type { DateStatus, JobStatus } from '../state/status-document.ts';
-import type { Store } from '../store/store.ts';
+import { readOwedEvents } from '../../alert/alert-memory.ts';
+import type { CalendarOverride } from '../../calendar/session.ts';
+import { addDays, formatSecond } from '../../calendar/wall-clock.ts';
+import { describeError, isFault } from '../../core/errors.ts';
+import { listArchive } from '../../deliver/archived-pages.ts';
+import type { Job } from '../../job/job.ts';
+import type { ConditionEntry, RecentConditions } from '../../ledger/condition-file.ts';
+import { Ledger } from '../../ledger/ledger.ts';
+import { readSealedFacts, type SealedFacts } from '../../ledger/sealed-facts.ts';
+import type { Openers } from '../../openers.ts';
+import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
+import { expiresAt, type LookbackRange } from '../../plan/dates.ts';
+import { expires, lookbackOf } from '../../plan/lookback.ts';
+import type { AcceptedGap } from '../../state/accepted-gap.ts';
+import { JobState, limitsPath } from '../../state/job-state.ts';
+import type { KnownDates } from '../../state/known-dates.ts';
+import { ApiLimits } from '../../state/limits.ts';
+import { RunHistory } from '../../state/run-history.ts';
+import { isEndedRun, type RunRecord } from '../../state/run-record.ts';
+import type { Staging } from '../../state/staging.ts';
+import type { DateStatus, JobStatus } from '../../state/status-document.ts';
+import type { Store } from '../../store/store.ts';
 
 /** About a quarter's sessions; older copies are in the store under their dates. */
 const MAX_REPORTS = 60;

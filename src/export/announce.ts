@@ -7,33 +7,28 @@ import { readFailure } from '../core/failure.ts';
 import type { Job } from '../job/job.ts';
 import { identifyReport } from '../job/job-report.ts';
 import type { Webhook } from '../mail/webhook.ts';
-import type { Openers } from '../openers.ts';
+import type { RunEnv } from '../run/run.ts';
 import { JobState } from '../state/job-state.ts';
 import type { RunResult } from '../state/run-result.ts';
 import type { Store } from '../store/store.ts';
 
-type EventDeps = Pick<
-  Openers,
-  'clock' | 'stateDir' | 'redact' | 'openLog' | 'openStore' | 'openWebhook' | 'readCalendar' | 'readPublicUrl'
-> & { readonly signal: AbortSignal };
-
 const NOTHING: EventSummary = { posted: 0, owed: null };
 
 /** Before anything is sealed or mailed. */
-export async function beginAnnouncing(deps: EventDeps, job: Job, store?: Store): Promise<void> {
-  await withEvents(deps, job, store, undefined, async (context) => await beginEvents(context, job));
+export async function beginAnnouncing(env: RunEnv, job: Job, store?: Store): Promise<void> {
+  await withEvents(env, job, store, undefined, async (context) => await beginEvents(context, job));
 }
 
 /** At the end of a run, and between runs. Opens its own store: opening the run's may be what failed. */
-export async function announce(deps: EventDeps, job: Job, result: RunResult | undefined): Promise<EventSummary> {
-  if (deps.signal.aborted) return NOTHING;
+export async function announce(env: RunEnv, job: Job, result: RunResult | undefined): Promise<EventSummary> {
+  if (env.signal.aborted) return NOTHING;
   const post = async (context: EventContext) => await postEvents(context, job, result?.conditions);
-  return await withEvents(deps, job, undefined, NOTHING, post);
+  return await withEvents(env, job, undefined, NOTHING, post);
 }
 
 /** @param otherwise the answer without an address, or if the events failed */
 async function withEvents<T>(
-  deps: EventDeps,
+  env: RunEnv,
   job: Job,
   opened: Store | undefined,
   otherwise: T,
@@ -41,21 +36,21 @@ async function withEvents<T>(
 ): Promise<T> {
   let own: Store | undefined;
   try {
-    const targets = await openTargets(deps, job);
+    const targets = await openTargets(env, job);
     if (targets.events === undefined && targets.posts.size === 0) return otherwise;
-    const log = (await deps.openLog()).child({ job: job.name });
-    if (opened === undefined) own = await deps.openStore(job.drop.to, { objects: job.drop.s3 });
+    const log = (await env.openLog()).child({ job: job.name });
+    if (opened === undefined) own = await env.openStore(job.drop.to, { objects: job.drop.s3 });
     const store = opened ?? own;
     if (store === undefined) return otherwise;
-    const { clock, signal, stateDir } = deps;
+    const { clock, signal, stateDir } = env;
     const statePath = new JobState(stateDir, job.name).alerts;
-    const redact = (text: string) => deps.redact(text);
-    const [calendar, publicUrl] = [await deps.readCalendar(), deps.readPublicUrl()];
+    const redact = (text: string) => env.redact(text);
+    const [calendar, publicUrl] = [await env.readCalendar(), env.readPublicUrl()];
     return await action({ store, targets, log, clock, signal, statePath, redact, calendar, publicUrl });
   } catch (error) {
-    const { code, message } = readFailure(error, (text) => deps.redact(text));
+    const { code, message } = readFailure(error, (text) => env.redact(text));
     const reason = `${code}: ${message}`;
-    (await deps.openLog()).error({ event: 'events-failed', job: job.name, reason }, `the events failed: ${reason}`);
+    (await env.openLog()).error({ event: 'events-failed', job: job.name, reason }, `the events failed: ${reason}`);
     return otherwise;
   } finally {
     await own?.close().catch(() => undefined);
@@ -63,14 +58,14 @@ async function withEvents<T>(
 }
 
 /** One receiver for each address, so that what does not answer is tried once. */
-async function openTargets(deps: EventDeps, { events, reports }: Job): Promise<EventTargets> {
-  const shared = await deps.openWebhook('event');
+async function openTargets(env: RunEnv, { events, reports }: Job): Promise<EventTargets> {
+  const shared = await env.openWebhook('event');
   const opened = new Map<string, Webhook | undefined>([['events', shared]]);
   const posts = new Map<string, Webhook>();
   for (const report of reports) {
     const { post } = report;
     if (post === null) continue;
-    if (!opened.has(post)) opened.set(post, await deps.openWebhook('event', post));
+    if (!opened.has(post)) opened.set(post, await env.openWebhook('event', post));
     const target = opened.get(post);
     if (target) posts.set(identifyReport(report), target);
   }

@@ -1,30 +1,70 @@
-/** Opens what a job's command needs, and closes it in reverse order. */
+/** What a command holds while it works on a job: it opens all of it, and closes it in reverse order. */
 
 import { rename, rm } from 'node:fs/promises';
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
+import type { CalendarOverride } from '../calendar/session.ts';
+import type { RestCatalog } from '../catalog/rest-catalog.ts';
 import type { Clock } from '../core/clock.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { Fault, isFault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
-import type { DeliverContext } from '../deliver/delivery.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { ExportContext } from '../export/export-context.ts';
-import { closeSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
+import type { Mailer } from '../mail/mailer.ts';
 import type { Openers } from '../openers.ts';
 import { SourceFault, type SourceStats } from '../source/source.ts';
 import { JobState } from '../state/job-state.ts';
+import type { ApiLimits } from '../state/limits.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
 import { RunTotals } from '../state/totals.ts';
+import type { Store } from '../store/store.ts';
 import { findCustomSql } from './job-sql.ts';
-import { type OpenJobSource, openJobSource } from './open-source.ts';
+import { closeSource, type OpenedSource, type OpenJobSource, openJobSource, type SourceFacts } from './open-source.ts';
 
-/** What a run needs to export, and to deliver what it sealed. */
-export interface RunContext extends ExportContext, DeliverContext {}
+/** What every run has; it reads and writes only the state folder and the store. */
+export interface Run {
+  /** Identifies it in every log line and record of it. */
+  readonly runId: string;
+  readonly engine: Engine;
+  readonly store: Store;
+  /** Of the job's dataset. */
+  readonly ledger: Ledger;
+  readonly state: JobState;
+  readonly mailer: Mailer;
+  readonly mailFrom: string;
+  readonly clock: Clock;
+  /** Sessions that differ from the exchange's rules; without it the rules alone. */
+  readonly calendar?: CalendarOverride | undefined;
+  readonly log: Log;
+  /** Masks secrets in a message before it is kept: an answer may repeat the key. */
+  readonly redact: (text: string) => string;
+  readonly onEvent: OnRunEvent;
+  /** Folder of the MJML templates. */
+  readonly templatesDir: string;
+  /** Address of the status page for readers, without a slash at its end; `undefined` if they cannot reach it. */
+  readonly publicUrl: string | undefined;
+  readonly version: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A run that asks the job's source. */
+export interface ExportRun extends Run {
+  /** What the job's source reports about itself; `opened` sends the requests. */
+  readonly source: SourceFacts;
+  readonly opened: OpenedSource;
+  /** The catalog that also has the job's table. */
+  readonly catalog?: RestCatalog | undefined;
+  /** Which clocks must agree. Default: `checked`. */
+  readonly clockRule?: ReturnType<Openers['readClockRule']> | undefined;
+  /** Limits of this API, found by earlier runs and extended by this one. */
+  readonly limits: ApiLimits;
+  /** Who asked that the source's rows replace the sealed ones, however doubtful the change. */
+  readonly acceptedBy?: string | undefined;
+}
 
 /** The active run is among the newest of its job. */
 const RECENT_RUNS = 5;
@@ -48,13 +88,13 @@ export interface ProgressInput {
 }
 
 /** What a run needs from outside. */
-export interface RunDeps extends Openers {
+export interface RunEnv extends Openers {
   /** Aborted when the run is stopped. */
   readonly signal: AbortSignal;
   showProgress(input: ProgressInput): Progress;
 }
 
-interface ContextOptions {
+interface OpenOptions {
   /** Accept the store that is now at `drop.to` as the job's store from now on. Default: false. */
   readonly isNewStore?: boolean | undefined;
 }
@@ -63,28 +103,23 @@ interface ContextOptions {
  * For a run: with the source.
  * @throws Fault `STATE_UNUSABLE`, `STORE_CHANGED`; `RUN_ACTIVE` (kind `active`) if another run of the job is active
  */
-export async function withRunContext<T>(
-  deps: RunDeps,
+export async function withExportRun<T>(
+  env: RunEnv,
   job: Job,
-  action: (context: RunContext) => Promise<T>,
-  options: ContextOptions = {},
+  action: (run: ExportRun) => Promise<T>,
+  options: OpenOptions = {},
 ): Promise<T> {
-  const log = (await deps.openLog()).child({ job: job.name });
-  const calendar = await deps.readCalendar();
-  await assertStateFolder(deps.stateDir);
+  const log = (await env.openLog()).child({ job: job.name });
   // Opened first: a missing setting must not leave a store or an engine open.
-  const { opened, ...known } = await openRunSource(deps, job, log);
+  const { opened, ...known } = await openRunSource(env, job, log);
   try {
     const { source } = opened;
-    const { runId } = deps;
-    const clockRule = deps.readClockRule();
-    const catalog = job.drop.catalog === null ? undefined : await deps.openCatalog(job.drop.catalog);
-    return await withDeliverContext(
-      deps,
-      job,
-      (context) => action({ ...context, log, calendar, clockRule, catalog, source, opened, runId, ...known }),
-      { ...options, stats: source.stats },
-    );
+    const clockRule = env.readClockRule();
+    const catalog = job.drop.catalog === null ? undefined : await env.openCatalog(job.drop.catalog);
+    return await withRun(env, job, (run) => action({ ...run, clockRule, catalog, source, opened, ...known }), {
+      ...options,
+      stats: source.stats,
+    });
   } catch (error) {
     throw opened.source.tellsTime() ? tellDenial(error) : error;
   } finally {
@@ -102,13 +137,13 @@ function tellDenial(error: unknown): unknown {
 }
 
 /** A run writes only to the state folder and the store; so must the engine that reads its SQL. */
-async function openRunSource(deps: RunDeps, job: Job, log: Log): Promise<OpenJobSource> {
-  if (findCustomSql(job.source) === undefined) return await openJobSource(deps, job, log);
-  const path = await makeScratchFolder(deps.stateDir, deps.clock.now());
+async function openRunSource(env: RunEnv, job: Job, log: Log): Promise<OpenJobSource> {
+  if (findCustomSql(job.source) === undefined) return await openJobSource(env, job, log);
+  const path = await makeScratchFolder(env.stateDir, env.clock.now());
   try {
-    const engine = await deps.openEngine({ path, signal: deps.signal });
+    const engine = await env.openEngine({ path, signal: env.signal });
     try {
-      return await openJobSource(deps, job, log, engine);
+      return await openJobSource(env, job, log, engine);
     } finally {
       await engine.close();
     }
@@ -121,53 +156,56 @@ async function openRunSource(deps: RunDeps, job: Job, log: Log): Promise<OpenJob
  * For a report: without the source.
  * @throws Fault `STATE_UNUSABLE`, `RUN_ACTIVE`, `STORE_CHANGED`
  */
-export async function withDeliverContext<T>(
-  deps: RunDeps,
+export async function withRun<T>(
+  env: RunEnv,
   job: Job,
-  action: (context: DeliverContext) => Promise<T>,
+  action: (run: Run) => Promise<T>,
   {
     stats,
     isNewStore = false,
-  }: ContextOptions & {
+  }: OpenOptions & {
     /** Requests of a run. */
     readonly stats?: Readonly<SourceStats>;
   } = {},
 ): Promise<T> {
-  const { signal } = deps;
+  const { signal } = env;
   const closers: (() => Promise<void> | void)[] = [];
   try {
-    const log = (await deps.openLog()).child({ job: job.name });
-    await assertStateFolder(deps.stateDir);
-    const state = new JobState(deps.stateDir, job.name);
+    const log = (await env.openLog()).child({ job: job.name });
+    const calendar = await env.readCalendar();
+    await assertStateFolder(env.stateDir);
+    const state = new JobState(env.stateDir, job.name);
     const use = isNewStore ? 'new' : 'run';
-    const store = await deps.openStore(job.drop.to, { objects: job.drop.s3, use });
+    const store = await env.openStore(job.drop.to, { objects: job.drop.s3, use });
     closers.push(() => store.close());
-    const mailer = await deps.openMailer();
+    const mailer = await env.openMailer();
     closers.push(() => mailer.close());
     await makeFolder(state.drops);
-    const engine = await openStateEngine(deps, job.name, state.engine, log);
+    const engine = await openStateEngine(env, job.name, state.engine, log);
     closers.push(() => engine.close());
-    const { clock } = deps;
+    const { clock } = env;
     const totals = new RunTotals(clock);
-    const progress = deps.showProgress({ log, clock, totals, stats: stats ?? NO_REQUESTS });
+    const progress = env.showProgress({ log, clock, totals, stats: stats ?? NO_REQUESTS });
     closers.push(() => progress.stop());
     return await action({
+      runId: env.runId,
+      calendar,
       engine,
       store,
       ledger: new Ledger(store, job.drop.dataset),
       mailer,
-      mailFrom: deps.mailFrom,
-      clock: deps.clock,
+      mailFrom: env.mailFrom,
+      clock,
       log,
-      redact: (text) => deps.redact(text),
+      redact: (text) => env.redact(text),
       onEvent: (event) => {
         totals.note(event);
         progress.onEvent(event);
       },
       state,
-      templatesDir: deps.templatesDir,
-      publicUrl: deps.readPublicUrl(),
-      version: deps.version,
+      templatesDir: env.templatesDir,
+      publicUrl: env.readPublicUrl(),
+      version: env.version,
       signal,
     });
   } finally {
@@ -180,11 +218,11 @@ export async function withDeliverContext<T>(
  * fetched again from the API, so the folder is moved aside and the work starts anew. If a new folder does not open
  * either, the disk is at fault, and the old folder is put back. @throws Fault `RUN_ACTIVE`, `ENGINE_UNAVAILABLE`
  */
-async function openStateEngine(deps: RunDeps, job: string, path: string, log: Log): Promise<Engine> {
+async function openStateEngine(env: RunEnv, job: string, path: string, log: Log): Promise<Engine> {
   try {
-    return await deps.openEngine({ path, signal: deps.signal });
+    return await env.openEngine({ path, signal: env.signal });
   } catch (error) {
-    if (isFault(error) && error.code === 'ENGINE_BUSY') throw await describeActiveRun(deps, job, error);
+    if (isFault(error) && error.code === 'ENGINE_BUSY') throw await describeActiveRun(env, job, error);
     if (!isFault(error) || error.code !== 'ENGINE_UNAVAILABLE') throw error;
     const aside = `${path}-broken`;
     try {
@@ -195,7 +233,7 @@ async function openStateEngine(deps: RunDeps, job: string, path: string, log: Lo
       throw error;
     }
     try {
-      const engine = await deps.openEngine({ path, signal: deps.signal });
+      const engine = await env.openEngine({ path, signal: env.signal });
       log.error(
         { event: 'stage-lost', reason: error.message, aside },
         `staged rows are fetched again: ${error.message}`,
@@ -210,7 +248,7 @@ async function openStateEngine(deps: RunDeps, job: string, path: string, log: Lo
 }
 
 /** Which run of the job has the engine, as far as this machine remembers it; else the fault as it came. */
-async function describeActiveRun({ stateDir, runId, clock }: RunDeps, job: string, busy: Fault): Promise<Fault> {
+async function describeActiveRun({ stateDir, runId, clock }: RunEnv, job: string, busy: Fault): Promise<Fault> {
   const recent = await new RunHistory(stateDir, job).list({ limit: RECENT_RUNS, withStages: true }).catch(() => []);
   const active = recent.find(({ run_id, finished_at, outcome }) => run_id !== runId && !finished_at && !outcome);
   if (active === undefined) return busy;
