@@ -44,7 +44,7 @@ export async function summarizeReport(
   place: ArchivePlace,
   occasion: Occasion,
 ): Promise<CloudEvent['data'] | undefined> {
-  const parts = await readArchivedParts(context, place);
+  const parts = await readArchivedParts(context.store, context.log, place);
   if (parts === undefined) return undefined;
   const options = createOptions(report, occasion);
   const { subject, views } = buildViews(report, parts, options);

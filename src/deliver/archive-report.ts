@@ -4,10 +4,12 @@
  */
 import { createHash } from 'node:crypto';
 import { describeError } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
 import { reportCopyPrefix } from '../ledger/layout.ts';
 import type { DigestPart } from '../report/digest.ts';
 import type { FlowReport } from '../report/model.ts';
 import type { Run } from '../run/run.ts';
+import type { Store } from '../store/store.ts';
 import { listReports } from './content.ts';
 
 export interface ArchivePlace {
@@ -30,7 +32,7 @@ interface ReportCopy {
 /** Idempotent: the same copy has the same keys. @throws StoreFault */
 export async function archiveReport(run: Run, place: ArchivePlace, copy: ReportCopy): Promise<void> {
   const put = async (extension: string, bytes: Uint8Array, contentType: string) =>
-    await run.store.put(copyKeyOf(place, copy.variant, extension), { bytes }, { contentType });
+    await run.ledger.store.put(copyKeyOf(place, copy.variant, extension), { bytes }, { contentType });
   await put('html', Buffer.from(copy.page), 'text/html; charset=utf-8');
   await put('eml', copy.eml, 'message/rfc822');
   await put('json', Buffer.from(`${JSON.stringify(copy.parts, undefined, 2)}\n`), 'application/json');
@@ -51,27 +53,28 @@ function copyKeyOf({ job, date, report, revision }: ArchivePlace, variant: strin
  * `undefined` if there is no readable copy: then nothing can be compared.
  */
 export async function readArchivedReports(run: Run, place: ArchivePlace): Promise<readonly FlowReport[] | undefined> {
-  const parts = await readArchivedParts(run, place);
+  const parts = await readArchivedParts(run.ledger.store, run.log, place);
   return parts && listReports(parts);
 }
 
 /** What was mailed for a revision, of the usual edition if there is a copy of it. `undefined` without a readable copy. */
 export async function readArchivedParts(
-  run: Pick<Run, 'store' | 'log'>,
+  store: Store,
+  log: Log,
   place: ArchivePlace,
 ): Promise<readonly DigestPart[] | undefined> {
   const prefix = reportCopyPrefix(place.job, place.date, place.report, place.revision);
   const keys: string[] = [];
-  for await (const { key } of run.store.list(prefix)) if (key.endsWith('.json')) keys.push(key);
+  for await (const { key } of store.list(prefix)) if (key.endsWith('.json')) keys.push(key);
   const usual = copyKeyOf(place, '', 'json');
   for (const key of keys.sort((a, b) => Number(b === usual) - Number(a === usual))) {
-    const bytes = await run.store.get(key);
+    const bytes = await store.get(key);
     try {
       // Our own document; one that lacks a number fails when that is read.
       return JSON.parse(Buffer.from(bytes ?? []).toString('utf8')) as readonly DigestPart[];
     } catch (error) {
       const reason = describeError(error);
-      run.log.warn({ event: 'report-copy-invalid', key, reason }, `${key} cannot be read: ${reason}`);
+      log.warn({ event: 'report-copy-invalid', key, reason }, `${key} cannot be read: ${reason}`);
     }
   }
   return undefined;

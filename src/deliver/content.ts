@@ -75,7 +75,7 @@ export async function fetchParts(
   const parts: PartFiles[] = [];
   for (const dataset of datasets) {
     const isOwn = dataset === job.drop.dataset;
-    const sealed = isOwn ? manifest : await new Ledger(run.store, dataset).manifest(date);
+    const sealed = isOwn ? manifest : await new Ledger(run.ledger.store, dataset).manifest(date);
     if (sealed === undefined) {
       parts.push({ title: dataset, pending: date });
       continue;
@@ -83,7 +83,7 @@ export async function fetchParts(
     const path = isOwn ? run.state.drop(date) : localPath(run, dataset, date);
     await fetchDrop(run, sealed, path);
     const before = await fetchSummaries(run, dataset, date);
-    const { entries } = await new Ledger(run.store, dataset).conditions();
+    const { entries } = await new Ledger(run.ledger.store, dataset).conditions();
     const known = [...entries.values()].filter((other) => other.date < date && other.condition !== 'empty');
     const beside = { marketStructure: structures, chain, keepsExpiring };
     parts.push({ title: dataset, manifest: sealed, path, before, known: known.map((other) => other.date), ...beside });
@@ -96,7 +96,7 @@ export async function fetchParts(
  * be missing, empty or expired never will be, so the digest goes out and says so.
  */
 export async function isWaiting(
-  { store }: Pick<Run, 'store'>,
+  { ledger: { store } }: Pick<Run, 'ledger'>,
   job: Job,
   report: JobReport,
   date: string,
@@ -124,7 +124,7 @@ async function buildParts(
       continue;
     }
     const { title, manifest, path, before, known, marketStructure, chain, keepsExpiring } = file;
-    const report = await buildFlowReport(run.engine, describeDrop(run.store.url, manifest, path), {
+    const report = await buildFlowReport(run.engine, describeDrop(run.ledger.store.url, manifest, path), {
       ...{
         symbols,
         before,
@@ -157,13 +157,13 @@ async function fetchBeside(
 ): Promise<BesideFile | null> {
   if (wanted === null) return null;
   const { dataset, isNamed } = wanted;
-  const manifest = await new Ledger(run.store, dataset).manifest(date);
+  const manifest = await new Ledger(run.ledger.store, dataset).manifest(date);
   // A dataset that only has the default name may be anything.
   const isFit = isNamed || CHAIN_COLUMNS.every((name) => manifest?.schema.some((column) => column.name === name));
   if (manifest !== undefined && isFit) {
     const path = localPath(run, manifest.dataset, date);
     await fetchDrop(run, manifest, path);
-    const { location, condition } = describeDrop(run.store.url, manifest, path);
+    const { location, condition } = describeDrop(run.ledger.store.url, manifest, path);
     return { path, location, isDegraded: condition === 'degraded' };
   }
   if (!isNamed) return null;
@@ -175,7 +175,7 @@ async function fetchBeside(
 
 /** Leaves out an earlier day that cannot be read; the report itself does not depend on earlier days. */
 async function fetchSummaries(run: Run, dataset: string, date: string): Promise<readonly PastSession[]> {
-  const sealed = await new Ledger(run.store, dataset).dates();
+  const sealed = await new Ledger(run.ledger.store, dataset).dates();
   const earlier = sealed.filter((other) => other < date).slice(-MEAN_SESSIONS);
   const found: PastSession[] = [];
   for (const other of earlier.reverse()) {
@@ -191,7 +191,7 @@ async function fetchSummary(run: Run, dataset: string, date: string): Promise<Om
     run.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
     return undefined;
   };
-  const manifest = await new Ledger(run.store, dataset).validManifest(date, ({ message }) => leaveOut(message));
+  const manifest = await new Ledger(run.ledger.store, dataset).validManifest(date, ({ message }) => leaveOut(message));
   const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
   // Drops with their own columns have none.
   if (manifest === undefined || file === undefined) return undefined;

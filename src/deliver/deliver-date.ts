@@ -49,7 +49,7 @@ export async function deliverDate(run: Run, task: DateTask): Promise<Delivery> {
   const { job, report, id, manifest, late, past, byHand, only } = task;
   const { date, revision } = manifest;
   const place = { job: job.name, date, report: id };
-  const { value: before } = await openReceiptLog(run.store, place).read();
+  const { value: before } = await openReceiptLog(run.ledger.store, place).read();
   const listDue = (receipt: Receipt | undefined) => listReaders(report, receipt, revision, past, only);
   const readers = listDue(before);
   const delivery = {

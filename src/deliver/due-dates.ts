@@ -87,7 +87,7 @@ export function listRecipients(report: JobReport, receipt: Receipt | undefined, 
 
 /** The first date that a run reported on. Keys are sorted by date, so it is found early. */
 async function findFirstDate(run: Run, job: Job, id: string): Promise<string | undefined> {
-  for await (const { key } of run.store.list(reportsPrefix(job.name))) {
+  for await (const { key } of run.ledger.store.list(reportsPrefix(job.name))) {
     const date = parseReceiptDate(job.name, id, key);
     if (date === undefined) continue;
     if (await isOfRun(run, job, date, id)) return date;
@@ -98,7 +98,7 @@ async function findFirstDate(run: Run, job: Job, id: string): Promise<string | u
 /** A receipt that cannot be read counts as one of a run: its own date fails, and the others are mailed. */
 async function isOfRun(run: Run, job: Job, date: string, id: string): Promise<boolean> {
   try {
-    const { value: receipt } = await openReceiptLog(run.store, { job: job.name, date, report: id }).read();
+    const { value: receipt } = await openReceiptLog(run.ledger.store, { job: job.name, date, report: id }).read();
     return receipt !== undefined && receipt.by_hand !== true;
   } catch (error) {
     if (!isFault(error) || !UNREADABLE_CODES.includes(error.code)) throw error;

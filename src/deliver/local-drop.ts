@@ -34,7 +34,7 @@ export async function findDrop(
 
 /** Brings the drop's file to `path`, unless it is there already, as after a run. Its bytes always match the manifest. */
 export async function fetchDrop(
-  context: Pick<Run, 'store' | 'signal'>,
+  context: Pick<Run, 'ledger' | 'signal'>,
   manifest: Manifest,
   path: string,
 ): Promise<void> {
@@ -42,20 +42,20 @@ export async function fetchDrop(
   const kept = await hashFile(path).catch(() => undefined);
   if (kept !== undefined && file.hash === `sha256:${kept}`) return;
   if (await fetchSealed(context, manifest, file, path)) return;
-  const next = await new Ledger(context.store, manifest.dataset).successor(manifest);
+  const next = await new Ledger(context.ledger.store, manifest.dataset).successor(manifest);
   if (next) {
     throw new Fault('DROP_RESTATING', `${manifest.date} is being replaced by revision ${next.revision}`, {
       hint: `Try again in a minute. If nothing changes, the run that began it has died: \`flowdrop run ${manifest.job_id}\` finishes it.`,
     });
   }
-  throw new Fault('DROP_DAMAGED', `${context.store.url}/${dropKeyOf(manifest)} does not match its manifest`, {
+  throw new Fault('DROP_DAMAGED', `${context.ledger.store.url}/${dropKeyOf(manifest)} does not match its manifest`, {
     hint: `Run \`flowdrop verify ${manifest.job_id} --date ${manifest.date}\`. No report is made from it.`,
   });
 }
 
 /** Brings a file of a date to `path`; `false` if its bytes are not those of the manifest. */
 export async function fetchSealed(
-  { store, signal }: Pick<Run, 'store' | 'signal'>,
+  { ledger: { store }, signal }: Pick<Run, 'ledger' | 'signal'>,
   manifest: Manifest,
   file: ManifestFile,
   path: string,

@@ -146,7 +146,7 @@ function describeVariant(report: JobReport, { recipient, correction }: Reader): 
 
 async function linkDrop(run: Run, { linkSeconds }: JobReport, key: string): Promise<RenderOptions['link']> {
   if (linkSeconds === null) return null;
-  const link = await run.store.link(key, linkSeconds);
+  const link = await run.ledger.store.link(key, linkSeconds);
   return link === undefined ? null : { url: link.url, expiresAt: link.expiresAt.toISOString() };
 }
 
@@ -158,7 +158,7 @@ interface FullReportCopy {
 
 /** A link to the full report; `undefined`: it has to be attached. */
 async function linkFullReport(
-  { publicUrl, store }: Run,
+  { publicUrl, ledger: { store } }: Run,
   { linkSeconds }: JobReport,
   { place, variant }: FullReportCopy,
 ): Promise<FullReportPlace | undefined> {

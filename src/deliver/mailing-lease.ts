@@ -25,7 +25,7 @@ export const RENEWAL_MS = 15_000;
 /** A process gives up its own lease this much earlier: the server may need the time to receive the end of a message. */
 const MARGIN_MS = 2 * RENEWAL_MS;
 
-type MailingRun = Pick<Run, 'store' | 'clock' | 'log' | 'signal'>;
+type MailingRun = Pick<Run, 'ledger' | 'clock' | 'log' | 'signal'>;
 
 export function isTakenOver(error: unknown): boolean {
   return isFault(error) && error.code === TAKEN_OVER;
@@ -146,8 +146,8 @@ export async function takeTurn(
   worker: string,
   prepare: (current: Receipt | undefined) => Receipt | undefined,
 ): Promise<MailingLease | 'other' | 'nothing'> {
-  const { store, clock } = run;
-  const document = openReceiptLog(store, place);
+  const { ledger, clock } = run;
+  const document = openReceiptLog(ledger.store, place);
   const last = await document.read();
   if (prepare(last.value) === undefined) return 'nothing';
   const held = last.value?.held;

@@ -51,7 +51,7 @@ async function exportAndDeliver(env: RunEnv, job: Job, request: RunRequest): Pro
       env,
       job,
       async (run) => {
-        await beginAnnouncing(env, job, run.store);
+        await beginAnnouncing(env, job, run.ledger.store);
         if (request.withReports) assertMayMail(run, job);
         const exported = await exportDates(run, job, request.dates);
         ({ result } = exported);

@@ -21,7 +21,6 @@ import type { OnRunEvent } from '../state/run-events.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
 import { RunTotals } from '../state/totals.ts';
-import type { Store } from '../store/store.ts';
 import { findCustomSql } from './job-sql.ts';
 import { closeSource, type OpenedSource, type OpenJobSource, openJobSource, type SourceFacts } from './open-source.ts';
 
@@ -30,8 +29,7 @@ export interface Run {
   /** Identifies it in every log line and record of it. */
   readonly runId: string;
   readonly engine: Engine;
-  readonly store: Store;
-  /** Of the job's dataset. */
+  /** Of the job's dataset; its store is the run's. */
   readonly ledger: Ledger;
   readonly state: JobState;
   readonly mailer: Mailer;
@@ -191,7 +189,6 @@ export async function withRun<T>(
       runId: env.runId,
       calendar,
       engine,
-      store,
       ledger: new Ledger(store, job.drop.dataset),
       mailer,
       mailFrom: env.mailFrom,

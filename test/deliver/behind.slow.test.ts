@@ -2,11 +2,13 @@
  * Workers that fall behind, and requests that something in between sends twice: nobody is mailed what a later revision has
  * replaced, and a report is not left to nobody. Workers that sleep after they took their turn are in `deliver.slow.test.ts`.
  */
+
 import { copyFile, mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { deliverReports } from '../../src/deliver/deliver.ts';
 import { manifestKey } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
 import type { Store } from '../../src/store/store.ts';
 import { answer, at, faultStore, repeat } from '../support/fault-store.ts';
 import { createReportJob, type DeliveryBench, openDeliveryBench } from './bench.ts';
@@ -23,7 +25,7 @@ beforeEach(async () => {
 afterEach(async () => await bench.close());
 
 const run = async (worker: string, store: Store = bench.store) =>
-  await deliverReports({ ...bench.context(worker), store }, createReportJob());
+  await deliverReports({ ...bench.context(worker), ledger: new Ledger(store, 'trades') }, createReportJob());
 
 describe('a worker that slept since it read the manifest', () => {
   /** Sees the first revision at its first look, and the store as it is at the next. */

@@ -57,7 +57,7 @@ export async function openDeliveryBench(
     context: (worker = 'worker') => ({
       runId: 'run-1',
       ledger: new Ledger(store, 'trades'),
-      ...{ engine, store, mailer, clock, mailFrom: 'flow@example.com', log: createSilentLog() },
+      ...{ engine, mailer, clock, mailFrom: 'flow@example.com', log: createSilentLog() },
       ...{
         redact: (text: string) => text,
         onEvent: () => undefined,

@@ -40,7 +40,6 @@ const context = (): Run => ({
   ...{
     runId: 'run-1',
     engine,
-    store,
     ledger: new Ledger(store, 'trades'),
     log,
     clock: createFakeClock(),

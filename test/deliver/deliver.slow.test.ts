@@ -485,7 +485,9 @@ describe('two workers', () => {
     await run();
     await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
     const store = faultStore(bench.store, dieAt(/^put /));
-    await expect(deliverReports({ ...bench.context('one'), store }, createReportJob())).rejects.toThrow(Died);
+    await expect(
+      deliverReports({ ...bench.context('one'), ledger: new Ledger(store, 'trades') }, createReportJob()),
+    ).rejects.toThrow(Died);
     await bench.arrived();
     const other = async () => await deliverReports(bench.context('other'), createReportJob());
     expect(await other()).toMatchObject([{ leftToOther: true, recipients: [] }]);
@@ -570,10 +572,11 @@ describe.skipIf(STORES[1]?.isMissing)('a link to the drop, on a real S3 server',
     try {
       await sealDay(bench.engine, store, { date: MONDAY });
       const events: unknown[] = [];
-      const context = { ...bench.context(), ...SHIPPED, store, log, onEvent: (event: unknown) => events.push(event) };
+      const context = { ...bench.context(), ...SHIPPED, log, onEvent: (event: unknown) => events.push(event) };
+      const onS3 = { ...context, ledger: new Ledger(store, 'trades') };
       const job = createReportJob();
       const reports = job.reports.map((report) => ({ ...report, linkSeconds: 7200 }));
-      const deliveries = await deliverReports(context, { ...job, reports });
+      const deliveries = await deliverReports(onS3, { ...job, reports });
       const [mail] = await bench.mails();
       const url = /^Download of the file: (\S+)$/m.exec(mail?.text ?? '')?.[1] ?? fail();
       expect(mail?.html).toContain(url.replaceAll('&', '&amp;'));

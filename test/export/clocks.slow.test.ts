@@ -136,7 +136,7 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
   );
   const store = await openDirectoryStore(join(folder, 'out'));
   const context: ExportRun = {
-    ...{ runId: 'run-1', source, opened: { kind: 'sql', job, source }, engine, store, mailFrom: '', clock },
+    ...{ runId: 'run-1', source, opened: { kind: 'sql', job, source }, engine, mailFrom: '', clock },
     ledger: new Ledger(store, job.drop.dataset),
     ...{
       log: createSilentLog(),

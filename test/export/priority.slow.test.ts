@@ -78,7 +78,7 @@ async function createContext(
   const store = await openDirectoryStore(join(folder, 'out'));
   return {
     ledger: new Ledger(store, 'trades'),
-    ...{ runId: 'run-1', engine, store, mailFrom: '', log, clock },
+    ...{ runId: 'run-1', engine, mailFrom: '', log, clock },
     ...{ redact: (text) => text, onEvent: () => undefined, version: '1', templatesDir: '', publicUrl: undefined },
     mailer: {
       url: '',

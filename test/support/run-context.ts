@@ -28,7 +28,7 @@ export async function createRunContext(parts: RunParts): Promise<ExportRun> {
   const refuse = () => Promise.reject(new RangeError('an export mails nothing'));
   return {
     runId: 'run-1',
-    ...{ opened: { kind: 'sql', job, source }, source, engine, store, log },
+    ...{ opened: { kind: 'sql', job, source }, source, engine, log },
     ledger: new Ledger(store, job.drop.dataset),
     mailer: { url: '', send: refuse, verify: refuse, close: async () => {} },
     mailFrom: '',
