@@ -349,7 +349,7 @@ function createMailOpeners(env: Environment, cwd: string) {
     async openMailer(): Promise<Mailer> {
       const domains = env['FLOWDROP_MAIL_DOMAINS'];
       if (!domains) return await openAnyMailer();
-      const { parseMailDomains, restrictMailer } = await import('./mail/domains.ts');
+      const { parseMailDomains, restrictMailer } = await import('./mail/message.ts');
       const allowed = parseMailDomains(domains);
       return restrictMailer(await openAnyMailer(), allowed);
     },

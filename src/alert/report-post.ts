@@ -8,7 +8,6 @@ import { reportPath } from '../core/report-page.ts';
 import { type ArchivePlace, pageKeyOf, readArchivedParts } from '../deliver/archive-report.ts';
 import { listReports } from '../deliver/content.ts';
 import type { JobReport } from '../job/job.ts';
-import { buildDigestView, type DigestPart } from '../report/digest.ts';
 import { buildSessionChart } from '../report/draw/chart.ts';
 import { LIGHT } from '../report/draw/palette.ts';
 import { renderPicture } from '../report/draw/picture.ts';
@@ -17,7 +16,13 @@ import type { FlowReport } from '../report/model.ts';
 import { findNumber, readReportNumber } from '../report/number-values.ts';
 import { REPORT_NUMBERS } from '../report/numbers.ts';
 import { describeSession } from '../report/text/captions.ts';
-import { buildFlowView, type FlowView, type ViewOptions } from '../report/text/mail-view.ts';
+import {
+  buildDigestView,
+  buildFlowView,
+  type DigestPart,
+  type FlowView,
+  type ViewOptions,
+} from '../report/text/mail-view.ts';
 import type { Store } from '../store/store.ts';
 import { addressOf, type CloudEvent } from './cloud-event.ts';
 

@@ -12,7 +12,7 @@ import type { Edition } from '../deliver/mailed-report.ts';
 import { announce, beginAnnouncing } from '../export/announce.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
-import { embedImages } from '../mail/mail-page.ts';
+import { embedImages } from '../mail/message.ts';
 import type { Run } from '../run/run.ts';
 import { withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';

@@ -9,7 +9,7 @@ import { hostname } from 'node:os';
 import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import type { Job, JobReport, ReportRecipient } from '../job/job.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { assertAllowedRecipients } from '../mail/domains.ts';
+import { assertAllowedRecipients } from '../mail/message.ts';
 import {
   claimRecipients,
   countRecipients,

@@ -6,14 +6,12 @@
 import { reportPath } from '../core/report-page.ts';
 import type { Job, JobReport, ReportRecipient } from '../job/job.ts';
 import { dropKeyOf } from '../ledger/layout.ts';
-import { domainOf } from '../mail/domains.ts';
-import { buildEml } from '../mail/eml.ts';
 import type { MailAttachment, MailMessage } from '../mail/mailer.ts';
+import { buildEml, domainOf } from '../mail/message.ts';
 import { buildMessageId } from '../mail/receipt.ts';
-import type { DigestPart } from '../report/digest.ts';
-import { renderFullReport } from '../report/full-report.ts';
 import type { RenderedReport, RenderOptions } from '../report/render.ts';
-import type { FullReportPlace } from '../report/text/mail-view.ts';
+import { renderFullReport } from '../report/render.ts';
+import type { DigestPart, FullReportPlace } from '../report/text/mail-view.ts';
 import type { Run } from '../run/run.ts';
 import { type ArchivePlace, archiveReport, pageKeyOf } from './archive-report.ts';
 import { listReports, type ReportContent } from './content.ts';

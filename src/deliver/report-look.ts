@@ -6,13 +6,11 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeError, Fault } from '../core/errors.ts';
 import type { JobLook, JobReport } from '../job/job.ts';
-import type { DigestPart } from '../report/digest.ts';
-import { buildAccent } from '../report/draw/accent.ts';
-import { drawLogo, MAX_LOGO_BYTES } from '../report/draw/logo.ts';
-import { renderFullReport } from '../report/full-report.ts';
+import { buildAccent } from '../report/draw/palette.ts';
+import { drawLogo, MAX_LOGO_BYTES } from '../report/draw/picture.ts';
 import type { ReportLook } from '../report/look.ts';
 import type { FlowReport } from '../report/model.ts';
-import type { RenderOptions } from '../report/render.ts';
+import { type RenderOptions, renderFullReport } from '../report/render.ts';
 import {
   buildDoubtfulDay,
   buildEmptyDay,
@@ -21,6 +19,7 @@ import {
   SAMPLE_GEX,
   SAMPLE_MARKUP,
 } from '../report/sample-day.ts';
+import type { DigestPart } from '../report/text/mail-view.ts';
 import { renderReport } from './report-model.ts';
 
 /** The templates of operators' alerts, which no report has. */

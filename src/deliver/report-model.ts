@@ -3,10 +3,10 @@ import { Fault } from '../core/errors.ts';
 import type { JobReport } from '../job/job.ts';
 import type { MailAttachment } from '../mail/mailer.ts';
 import { buildAttachments } from '../report/attach/attach.ts';
-import type { DigestPart } from '../report/digest.ts';
 import type { FlowReport } from '../report/model.ts';
 import { type RenderedReport, type RenderOptions, renderDigest, renderFlowReport } from '../report/render.ts';
-import { fillWords } from '../report/text/own-words.ts';
+import type { DigestPart } from '../report/text/mail-view.ts';
+import { fillWords } from '../report/text/subject.ts';
 
 /** @param parts a flow report is one part @throws Fault `TEMPLATE_INVALID` (usage), `REPORT_PENDING` */
 export async function renderReport(

@@ -5,8 +5,7 @@
 import { isFault } from '../core/errors.ts';
 import { formatCount, formatDollars } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
-import type { BadRowCount } from '../stage/quarantine.ts';
-import { countAllowed, type Quarantine, tooManyBadRows } from '../stage/quarantine.ts';
+import { type BadRowCount, countAllowed, type Quarantine, tooManyBadRows } from '../stage/quarantine.ts';
 import type { Stage } from '../stage/stage.ts';
 
 /** Reasons in a message; the manifest has all. */

@@ -6,7 +6,6 @@
  * SqueezeMetrics' white paper "Gamma Exposure". Invariant: call sums are at least 0 and put sums at most 0: a gamma
  * that is unknown, or not above 0 (which no long option has), counts as 0.
  */
-import { MOVE, type OptionContract, SHARES_PER_CONTRACT } from './contract.ts';
 
 /** Dollars per 1% move: calls at least 0, puts at most 0, net their sum. */
 export interface GammaSums {
@@ -118,3 +117,24 @@ function readTally<Key>(tallies: Map<Key, Tally>, key: Key): Tally {
 function createTally(): Tally {
   return { call: 0, put: 0, callOpenInterest: 0, putOpenInterest: 0 };
 }
+
+/** One listed series: a root, an expiration, a strike, and call or put. */
+export interface OptionContract {
+  readonly putCall: 'CALL' | 'PUT';
+  /** Dollars. */
+  readonly strike: number;
+  /** YYYY-MM-DD. */
+  readonly expirationDate: string;
+  /** Implied volatility, annualized, 1 = 100%; null or 0 if unknown. */
+  readonly iv: number | null;
+  /** Change of delta per dollar of the underlying; null or 0 if unknown. */
+  readonly gamma: number | null;
+  /** Contracts. */
+  readonly openInterest: number;
+}
+
+/** Shares of the underlying per contract (OCC, standard contracts). */
+export const SHARES_PER_CONTRACT = 100;
+
+/** Exposures are stated for a 1% move of the underlying. */
+export const MOVE = 0.01;

@@ -7,8 +7,7 @@
  * two neighboring prices whose signs differ. Excluded: expired contracts, and those without an implied volatility or
  * open interest.
  */
-import { countYears } from './business-days.ts';
-import { MOVE, type OptionContract, SHARES_PER_CONTRACT } from './contract.ts';
+import { MOVE, type OptionContract, SHARES_PER_CONTRACT } from './gamma-exposure.ts';
 
 /** Height of the standard normal density at 0. */
 const NORMAL_PEAK = 1 / Math.sqrt(2 * Math.PI);
@@ -103,4 +102,30 @@ function sumTerms(terms: Float64Array, logPrice: number): number {
     sum += (terms[at] ?? 0) * Math.exp(-(d1 * d1) / 2);
   }
   return sum;
+}
+
+/** Business days per year, as in the reference. */
+export const BUSINESS_DAYS_PER_YEAR = 262;
+
+const DAY_MS = 86_400_000;
+export const DAYS_PER_WEEK = 7;
+export const WEEKDAYS = 5;
+/** A Monday in days since 1970-01-01; the first five of every seven days from it are weekdays. */
+export const FIRST_MONDAY = 4;
+
+/** Weekdays of `[from, to)`, dates as YYYY-MM-DD; 0 if `to` is not after `from`. */
+export function countBusinessDays(from: string, to: string): number {
+  return Math.max(0, countWeekdays(to) - countWeekdays(from));
+}
+
+/** Years from `date` to an expiration: business days / 262, at least one day. */
+export function countYears(date: string, expirationDate: string): number {
+  return Math.max(1, countBusinessDays(date, expirationDate)) / BUSINESS_DAYS_PER_YEAR;
+}
+
+/** Weekdays from the first Monday of 1970 to `date`, excluding `date`; negative before that Monday. */
+export function countWeekdays(date: string): number {
+  const days = Date.parse(`${date}T00:00:00Z`) / DAY_MS - FIRST_MONDAY;
+  const weeks = Math.floor(days / DAYS_PER_WEEK);
+  return weeks * WEEKDAYS + Math.min(days - weeks * DAYS_PER_WEEK, WEEKDAYS);
 }

@@ -2,10 +2,9 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { findNearest } from '../core/nearest.ts';
-import { COLOUR } from '../report/draw/accent.ts';
-import { SECTIONS } from '../report/section.ts';
-import { MAX_NOTE_LENGTH } from '../report/text/note.ts';
-import { listUnknownPlaceholders, PLACEHOLDER_NAMES } from '../report/text/own-words.ts';
+import { COLOUR } from '../report/draw/palette.ts';
+import { MAX_NOTE_LENGTH, SECTIONS } from '../report/look.ts';
+import { listUnknownPlaceholders, PLACEHOLDER_NAMES } from '../report/text/subject.ts';
 import type { JobLook } from './job.ts';
 import { assertOnce } from './trade-columns.ts';
 

@@ -1,11 +1,12 @@
 /**
  * The only place that turns our message into a MIME message. Invariant: both mailers produce the same bytes for the
- * same message, and no value can add a header or a recipient. Pure; it delivers nothing.
+ * same message, and no value can add a header or a recipient; with an allow-list of domains, no address outside it is
+ * mailed, whatever a job file says. Delivers nothing.
  */
 import { createHash } from 'node:crypto';
 import type { SendMailOptions } from 'nodemailer';
 import { Fault } from '../core/errors.ts';
-import type { MailMessage } from './mailer.ts';
+import type { InlineImage, Mailer, MailMessage } from './mailer.ts';
 
 const LOCAL_AND_DOMAIN = String.raw`[^\s<>()[\]\\,;:"@\p{Cc}]+@[^\s<>()[\]\\,;:"@\p{Cc}]+`;
 const NAME = String.raw`"(?:[^"\\\p{Cc}]|\\[^\p{Cc}])*"|[^"<>@,;:\\\p{Cc}]*`;
@@ -96,4 +97,72 @@ function unquote(name: string): string {
 
 function formatMessageId(messageId: string): string {
   return `<${messageId.replace(/[<>\s\p{Cc}]/gu, '')}>`;
+}
+
+const DOMAIN = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
+
+/** `example.com, desk.example.org`: exactly these, without their subdomains. @throws Fault `SETTING_INVALID` (usage) */
+export function parseMailDomains(text: string): readonly string[] {
+  const domains = text
+    .split(',')
+    .map((domain) => domain.trim().toLowerCase())
+    .filter((domain) => domain !== '');
+  const wrong = domains.find((domain) => !DOMAIN.test(domain));
+  if (wrong === undefined && domains.length > 0) return domains;
+  throw new Fault(
+    'SETTING_INVALID',
+    `FLOWDROP_MAIL_DOMAINS is ${JSON.stringify(text)}${wrong === undefined ? '' : `, and "${wrong}" is not a domain`}`,
+    { kind: 'usage', hint: 'Separate domains with commas: example.com,desk.example.org.' },
+  );
+}
+
+/** Restricts the mailer to these domains. */
+export function restrictMailer(mailer: Mailer, domains: readonly string[]): Mailer {
+  return {
+    ...mailer,
+    allowedDomains: domains,
+    async send(message, options) {
+      assertAllowedRecipients({ allowedDomains: domains }, [message.to]);
+      return await mailer.send(message, options);
+    },
+  };
+}
+
+/** @throws Fault `MAIL_DOMAIN_REFUSED` (usage) that names every refused address */
+export function assertAllowedRecipients(mailer: Pick<Mailer, 'allowedDomains'>, addresses: readonly string[]): void {
+  const allowed = mailer.allowedDomains;
+  if (allowed === undefined) return;
+  const refused = addresses.filter((address) => !allowed.includes(domainOf(address)));
+  if (refused.length === 0) return;
+  throw new Fault(
+    'MAIL_DOMAIN_REFUSED',
+    `no mail was sent: FLOWDROP_MAIL_DOMAINS does not allow ${refused.join(', ')}; allowed: ${allowed.join(', ')}`,
+    { kind: 'usage', hint: 'Take the address out of the job file, or add its domain to FLOWDROP_MAIL_DOMAINS.' },
+  );
+}
+
+/** The domain of an address with or without a name, in lower case. @throws Fault `MAIL_ADDRESS_INVALID` (usage) */
+export function domainOf(address: string): string {
+  const { address: bare } = parseAddress('to', address);
+  return bare.slice(bare.lastIndexOf('@') + 1).toLowerCase();
+}
+
+/** @throws Fault `MAIL_ADDRESS_INVALID` (usage) */
+export async function buildEml(message: MailMessage): Promise<Buffer> {
+  const { createTransport } = await import('nodemailer');
+  const transport = createTransport({ streamTransport: true, buffer: true, newline: 'windows' });
+  const { message: eml } = await transport.sendMail(buildMailOptions(message));
+  if (!Buffer.isBuffer(eml)) throw new TypeError('the message was not built in memory');
+  return eml;
+}
+
+const CID_REFERENCE = /cid:([^"'\s)>&]+)/g;
+
+/** Embeds the `cid:` images in the page, so that one file shows everything without a mail program. */
+export function embedImages(html: string, images: readonly InlineImage[]): string {
+  const byCid = new Map(images.map((image) => [image.cid, image]));
+  return html.replace(CID_REFERENCE, (reference, cid: string) => {
+    const image = byCid.get(cid);
+    return image === undefined ? reference : `data:image/png;base64,${Buffer.from(image.png).toString('base64')}`;
+  });
 }

@@ -9,9 +9,8 @@ import { access, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { hasErrorCode, writeWholeFile } from '../core/atomic-file.ts';
 import { describeError } from '../core/errors.ts';
-import { buildEml } from './eml.ts';
-import { embedImages } from './mail-page.ts';
 import { type Mailer, MailFault, type MailMessage, type MailOutcome, type SendOptions } from './mailer.ts';
+import { buildEml, embedImages } from './message.ts';
 
 interface OutboxOptions {
   /** Where the files go; the first message creates it. */

@@ -8,16 +8,13 @@ import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
 import { assertColumns, type DropSource, keepRecords, openDropFile } from './drop-source.ts';
 import type { Drivers, Exposure, FlowReport, SealedDrop, ShownDrop, WatchedSymbol } from './model.ts';
-import { queryBiggestSweeps, queryBiggestTrades } from './query/biggest-trades.ts';
-import { queryDrivers } from './query/drivers.ts';
-import { queryEarnings } from './query/earnings.ts';
 import { queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, openChain, queryExposure } from './query/exposure.ts';
 import type { ExposureScope } from './query/exposure-query.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums, type Sums } from './query/sums.ts';
-import { queryContracts } from './query/top-contracts.ts';
+import { queryBiggestSweeps, queryBiggestTrades, queryContracts, queryDrivers, queryEarnings } from './query/trades.ts';
 import { queryVolatility } from './query/volatility.ts';
 import { hasWholeSymbols } from './records.ts';
 

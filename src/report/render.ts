@@ -1,20 +1,42 @@
 /**
- * Renders the report as a mail: subject, HTML, text and the images that the HTML shows. Invariant: rendering computes
- * no number; the same model, templates and options give the same mail. It sends nothing; `mail/` does.
+ * Renders the report as a mail (subject, HTML, text and the images that the HTML shows) and as the full report: one HTML
+ * page that shows everything by itself, loads nothing, and reads well without its only script, which sorts tables.
+ * Invariant: rendering computes no number; the same model, templates and options give the same bytes.
  */
-import type { TopLevelSpec } from 'vega-lite';
+import { formatDay } from '../core/date-text.ts';
+import { SORT_SCRIPT } from '../core/report-page.ts';
 import type { InlineImage } from '../mail/mailer.ts';
-import { buildDigestView, type DigestPart } from './digest.ts';
-import { buildSessionChart, buildSymbolChart, SHOWN_WIDTH } from './draw/chart.ts';
-import { DARK, LIGHT, type Palette } from './draw/palette.ts';
-import { renderPicture } from './draw/picture.ts';
-import { buildStrikeChart } from './draw/strikes.ts';
-import { USUAL_LOOK } from './look.ts';
+import { listFigures, SHOWN_WIDTH } from './draw/chart.ts';
+import { DARK, declareColours, LIGHT, PAGE } from './draw/palette.ts';
+import { drawSvg, renderPicture } from './draw/picture.ts';
+import { CLOSING_SECTIONS, chooseSections, renderNote, USUAL_LOOK } from './look.ts';
 import type { FlowReport } from './model.ts';
-import { MAIL_TABLES } from './report-tables.ts';
-import { alignLeft, alignRight, renderHtmlTemplate, renderTextTemplate } from './template.ts';
-import { buildFlowView, type ViewOptions } from './text/mail-view.ts';
-import { renderNote } from './text/note.ts';
+import { FIRST_EXPIRATIONS, NEAR_STRIKES } from './query/exposure-query.ts';
+import { LEANING_SYMBOLS, TOP_SYMBOLS } from './query/sums.ts';
+import { EXPIRATIONS, NEAR_MONEY } from './query/volatility.ts';
+import { isText, printTable } from './report-table.ts';
+import { listTables, MAIL_TABLES } from './report-tables.ts';
+import { alignLeft, alignRight, renderHtmlTemplate, renderPageTemplate, renderTextTemplate } from './template.ts';
+import {
+  describeBasis,
+  describeEarnings,
+  describeParts,
+  describeSession,
+  describeSymbols,
+  describeVolumeAboveOpenInterest,
+  listConventions,
+  listStructureNotes,
+} from './text/captions.ts';
+import { cleanLabel, cleanLine, countOf, nameBucket } from './text/label.ts';
+import {
+  buildDigestView,
+  buildExclusionRows,
+  buildFlowView,
+  buildLook,
+  type DigestPart,
+  type ViewOptions,
+} from './text/mail-view.ts';
+import { describeGaps } from './text/subject.ts';
 
 export interface RenderOptions extends ViewOptions {
   /** The shipped templates; the look may have some of its own. */
@@ -72,25 +94,139 @@ function showLogo(html: string, { look }: RenderOptions): readonly InlineImage[]
 
 /** Draws only the images that the HTML references: others would appear as attachments. */
 async function drawCharts(report: FlowReport, html: string): Promise<readonly InlineImage[]> {
-  const { lead } = report.exposure;
-  const charts: readonly (readonly [string, string, (palette: Palette) => TopLevelSpec])[] = [
-    ['session', 'sentiment-through-the-day', (palette) => buildSessionChart(report.halfHours, palette)],
-    ['symbols', 'premium-by-symbol', (palette) => buildSymbolChart(report.topSymbols, palette)],
-    ...(lead === null
-      ? []
-      : [['strikes', 'gex-by-strike', (palette: Palette) => buildStrikeChart(lead, palette)] as const]),
-  ];
   const images: InlineImage[] = [];
-  for (const [name, filename, build] of charts) {
+  for (const { id, title, build } of listFigures(report)) {
     for (const [suffix, palette] of [
       ['', LIGHT],
       ['-dark', DARK],
     ] as const) {
-      const cid = `${name}${suffix}`;
+      const cid = `${id.replace('-chart', '')}${suffix}`;
       // Whole: `session` is also the beginning of `session-dark`.
       if (!html.includes(`cid:${cid}"`)) continue;
-      images.push({ cid, filename: `${filename}${suffix}.png`, png: await renderPicture(build(palette), SHOWN_WIDTH) });
+      const name = title.replace(/,.*/, '').toLowerCase().replaceAll(' ', '-');
+      const png = await renderPicture(build(palette), SHOWN_WIDTH);
+      images.push({ cid, filename: `${name}${suffix}.png`, png });
     }
   }
   return images;
+}
+
+/**
+ * Renders `full.eta` of the templates' folder: a report, or the parts of a digest one below the other.
+ * @throws Fault `TEMPLATE_INVALID` (kind `usage`)
+ */
+export async function renderFullReport(parts: readonly DigestPart[], options: RenderOptions): Promise<string> {
+  const { templatesDir, look = USUAL_LOOK } = options;
+  const views = await Promise.all(parts.map((part) => buildPart(part, options)));
+  const dates = parts.map((part) => ('report' in part ? part.report.drop.date : part.pending)).sort();
+  const date = dates.at(-1) ?? '';
+  const reports = parts.flatMap((part) => ('report' in part ? [part.report] : []));
+  return await renderPageTemplate({ shipped: templatesDir, own: look.templates }, 'full', {
+    day: formatDay(date),
+    parts: views,
+    ...buildLook(reports, date, options),
+    logoSource: look.logo && `data:image/png;base64,${Buffer.from(look.logo.png).toString('base64')}`,
+    note: await renderNote(look.note),
+    colours: { light: declareColours(LIGHT), dark: declareColours(DARK) },
+    script: SORT_SCRIPT,
+  });
+}
+
+/** Titles of the closing sections among the page's links. */
+const CLOSING_TITLES: Readonly<Record<(typeof CLOSING_SECTIONS)[number], string>> = {
+  'left-out': 'Counted and left out',
+  formulas: 'Formulas',
+  rebuild: 'Rebuild',
+};
+
+interface Block {
+  readonly kind: string;
+  readonly id: string;
+  readonly title: string;
+}
+
+async function buildPart(part: DigestPart, options: RenderOptions) {
+  const title = cleanLabel(part.title);
+  if (!('report' in part)) return { title, pending: formatDay(part.pending), flow: null, blocks: [] };
+  const { report } = part;
+  const flow = buildFullView(report, options);
+  const figures = report.headline.trades === 0 ? [] : listFigures(report);
+  // All sections after the summary, in their usual order.
+  const blocks: readonly Block[] = [
+    ...(await Promise.all(
+      figures.map(async ({ build, ...figure }) => ({ kind: 'figure', ...figure, svg: await drawSvg(build(PAGE)) })),
+    )),
+    ...flow.tables.map((table) => ({ kind: 'table', id: table.id, title: table.title, table })),
+    ...CLOSING_SECTIONS.map((id) => ({ kind: id, id, title: CLOSING_TITLES[id] })),
+  ];
+  const chosen = chooseSections(blocks, ({ id }) => id, options.look?.sections ?? null);
+  return { title, pending: '', flow, blocks: groupFigures(chosen) };
+}
+
+/** Figures that follow each other stand side by side. */
+function groupFigures(blocks: readonly Block[]) {
+  const groups: (Block & { readonly blocks: Block[] })[] = [];
+  for (const block of blocks) {
+    const last = groups.at(-1);
+    if (block.kind === 'figure' && last?.kind === 'figure') last.blocks.push(block);
+    else groups.push({ kind: block.kind, id: block.id, title: block.title, blocks: [block] });
+  }
+  return groups;
+}
+
+/** A longer table is folded. */
+const UNFOLDED_ROWS = 40;
+
+function buildFullView(report: FlowReport, options: ViewOptions) {
+  const { headline, exclusions, rebuildQueries } = report;
+  const notes = listNotes(report);
+  return {
+    ...buildFlowView(report, options),
+    tables: listTables(report).map((table) => {
+      const { columns, rows, cells } = printTable(table);
+      return {
+        id: table.name,
+        title: table.title,
+        note: notes[table.name] ?? '',
+        isLong: rows.length > UNFOLDED_ROWS,
+        columns: columns.map((column) => ({ head: column.heading ?? '', isText: isText(column) })),
+        // The text of each cell, and the value that the table is sorted by: empty for an unknown one, which stands last.
+        rows: rows.map((row, at) => row.map((text, place) => ({ text, value: String(cells[at]?.[place] ?? '') }))),
+      };
+    }),
+    exclusions: buildExclusionRows(headline, exclusions),
+    unmatchedCancels: exclusions.unmatchedCancels === 0 ? '' : countOf(exclusions.unmatchedCancels, 'cancel message'),
+    gaps: describeGaps(report),
+    chainLocation: cleanLine(report.chainLocation ?? ''),
+    structureLocation: cleanLine(report.structureLocation ?? ''),
+    conventions: listConventions(report),
+    queries: rebuildQueries.map(({ table, sql }) => ({ table: cleanLine(table), sql })),
+  };
+}
+
+/** What a table shows, in a sentence, by its name. */
+function listNotes(report: FlowReport): Readonly<Record<string, string>> {
+  const { headline, halfHours, topSymbols, symbolCount, expiries, moneyness, volumeAboveOpenInterest, exposure } =
+    report;
+  const titled = (parts: FlowReport['expiries'] | FlowReport['moneyness']) =>
+    parts.map((part) => ({ ...part, title: nameBucket(part.bucket) }));
+  return {
+    'key-numbers': describeVolumeAboveOpenInterest(volumeAboveOpenInterest, headline.total),
+    symbols: `${describeSymbols(topSymbols, symbolCount, headline.total)} Listed: the ${TOP_SYMBOLS} largest, the ${LEANING_SYMBOLS} most bullish and most bearish, and the watchlist.`,
+    'half-hours': describeSession(halfHours, headline.total),
+    expirations: describeParts(titled(expiries), headline.total),
+    moneyness: describeParts(titled(moneyness), headline.total),
+    'biggest-trades': 'Single records: an order that was filled in parts is listed part by part.',
+    contracts:
+      'Open interest is from the morning: if the volume is above it, at least part of the volume opened positions.',
+    volatility: `At the money is the strike nearest to the spot, within ${NEAR_MONEY * 100}% of it; the skew is the IV of the put of delta −0.25 less that of the call of delta 0.25; the move is one standard deviation, in dollars. The first ${EXPIRATIONS} expirations. ${describeBasis(exposure.focus, 'IV')}`,
+    'gex-by-strike': `The ${NEAR_STRIKES} strikes nearest to the spot. ${describeBasis(exposure.focus)}`,
+    'gex-by-expiration': `The share of gamma is what rolls off with the expiration. The first ${FIRST_EXPIRATIONS} expirations; later ones have the rest. ${describeBasis(exposure.focus)}`,
+    moved:
+      `By the difference between bullish and bearish premium. ${describeEarnings(report.earnings, report.drop.date)}`.trim(),
+    'biggest-sweeps': 'Single executions of orders that the exchange marks as intermarket sweeps.',
+    'unusual-symbols': 'Premium of this day against the mean of the symbol’s own last sessions.',
+    'gex-by-symbol': `GEX in dollars per 1% move, DEX in dollars of the underlying; calls +, puts −. Zero gamma and walls are computed for the watchlist, else for the lead symbol. ${describeBasis([...new Map([...exposure.focus, ...exposure.top].map((row) => [row.symbol, row])).values()])}`,
+    'market-structure': listStructureNotes(report.exposure).join(' '),
+  };
 }

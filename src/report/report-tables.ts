@@ -35,8 +35,7 @@ import {
   type MailTable,
   shown,
 } from './report-table.ts';
-import { toneOf } from './text/bar.ts';
-import { formatTimes, NONE, nameBasis, nameSymbol } from './text/label.ts';
+import { formatTimes, NONE, nameBasis, nameSymbol, toneOf } from './text/label.ts';
 
 /** @param focus the symbols whose strikes and expirations are listed */
 export function listTables(report: FlowReport, focus = report.exposure.focus): readonly AttachedTable[] {

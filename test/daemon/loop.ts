@@ -5,8 +5,7 @@
 import { Readable } from 'node:stream';
 import { pino } from 'pino';
 import { vi } from 'vitest';
-import type { CalendarOverride } from '../../src/calendar/session.ts';
-import { NO_OVERRIDE } from '../../src/calendar/session.ts';
+import { type CalendarOverride, NO_OVERRIDE } from '../../src/calendar/session.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Coordinator } from '../../src/daemon/coordinator.ts';
 import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';

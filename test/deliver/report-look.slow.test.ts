@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { checkLooks, readLook } from '../../src/deliver/report-look.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { renderFlowReport } from '../../src/report/render.ts';
-import { PLACEHOLDER_NAMES } from '../../src/report/text/own-words.ts';
+import { PLACEHOLDER_NAMES } from '../../src/report/text/subject.ts';
 import { OPTIONS } from '../report/days.ts';
 import { TEMPLATES } from '../report/drop-file.ts';
 import { createSvgLogo } from '../report/logos.ts';

@@ -1,7 +1,7 @@
 /** Time to expiration in business days. */
 import { describe, expect, test } from 'vitest';
 import { addDays, weekday } from '../../src/calendar/wall-clock.ts';
-import { countBusinessDays, countYears } from '../../src/exposure/business-days.ts';
+import { countBusinessDays, countYears } from '../../src/exposure/zero-gamma.ts';
 
 describe('business days', () => {
   test('are the weekdays from the first date on, the last not counted', () => {

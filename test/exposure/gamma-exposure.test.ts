@@ -4,8 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import { addDays, weekday } from '../../src/calendar/wall-clock.ts';
-import type { OptionContract } from '../../src/exposure/contract.ts';
-import { sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
+import { type OptionContract, sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
 import { buildGammaProfile, computeZeroGamma, findSignChange } from '../../src/exposure/zero-gamma.ts';
 import { hasSpxPage, readSpxPage, SPX_REFERENCE } from '../support/chain-page.ts';
 import { createRandom } from '../support/random.ts';

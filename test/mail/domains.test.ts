@@ -1,6 +1,6 @@
 /** Settings of mail, and the allow-list of recipients' domains. That delivery asks it first is in `test/deliver/deliver.slow.test.ts`. */
 import { describe, expect, test } from 'vitest';
-import { assertAllowedRecipients, parseMailDomains, restrictMailer } from '../../src/mail/domains.ts';
+import { assertAllowedRecipients, parseMailDomains, restrictMailer } from '../../src/mail/message.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { readMailPatienceMs } from '../../src/settings/settings.ts';
 import { buildMessage } from './fixture.ts';

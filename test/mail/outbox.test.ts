@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { embedImages } from '../../src/mail/mail-page.ts';
+import { embedImages } from '../../src/mail/message.ts';
 import { formatOutboxName, openOutboxMailer } from '../../src/mail/outbox.ts';
 import { buildMessage, PIXEL } from './fixture.ts';
 

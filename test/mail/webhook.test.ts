@@ -3,8 +3,7 @@
  * nothing secret is told. When it is called, and with which document: `test/alert/alerts.slow.test.ts`.
  */
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { isFault } from '../../src/core/errors.ts';
 import { createWebhook } from '../../src/mail/webhook.ts';

@@ -8,7 +8,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { embedImages } from '../../src/mail/mail-page.ts';
+import { embedImages } from '../../src/mail/message.ts';
 import { type RenderedReport, renderDigest, renderFlowReport } from '../../src/report/render.ts';
 import { openBrowser } from '../support/browser.ts';
 import { REPO } from '../support/flowdrop.ts';

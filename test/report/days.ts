@@ -1,7 +1,8 @@
 /** The fixed days that the mail is rendered for, looked at in a browser, and compared with `test/golden/`. */
-import type { DigestPart } from '../../src/report/digest.ts';
+
 import type { Comparison, FlowReport } from '../../src/report/model.ts';
 import type { RenderOptions } from '../../src/report/render.ts';
+import type { DigestPart } from '../../src/report/text/mail-view.ts';
 import { TEMPLATES } from './drop-file.ts';
 import {
   createComparison,

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { HtmlValidate } from 'html-validate';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { renderFullReport } from '../../src/report/full-report.ts';
+import { renderFullReport } from '../../src/report/render.ts';
 import { findBarriers } from '../daemon/web/barriers.ts';
 import { openBrowser } from '../support/browser.ts';
 import { REPO } from '../support/flowdrop.ts';

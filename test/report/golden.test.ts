@@ -5,9 +5,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { buildSessionChart, buildSymbolChart } from '../../src/report/draw/chart.ts';
+import { buildSessionChart, buildStrikeChart, buildSymbolChart } from '../../src/report/draw/chart.ts';
 import { LIGHT } from '../../src/report/draw/palette.ts';
-import { buildStrikeChart } from '../../src/report/draw/strikes.ts';
 import { renderDigest, renderFlowReport } from '../../src/report/render.ts';
 import { REPO } from '../support/flowdrop.ts';
 import { DIGEST, OPTIONS, pickDay } from './days.ts';

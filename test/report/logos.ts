@@ -1,5 +1,5 @@
 /** Pictures that stand for a company's logo, and a look with one. */
-import { drawLogo } from '../../src/report/draw/logo.ts';
+import { drawLogo } from '../../src/report/draw/picture.ts';
 import { type ReportLook, USUAL_LOOK } from '../../src/report/look.ts';
 
 /** A picture with a shape of two colours; without a size it has only its proportions. */

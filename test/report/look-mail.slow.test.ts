@@ -1,9 +1,8 @@
 /** Whole mails and pages in a job's own look. Its parts: `look.test.ts`; own templates: `report-look.slow.test.ts`. */
 import { describe, expect, it } from 'vitest';
-import { drawLogo } from '../../src/report/draw/logo.ts';
-import { renderFullReport } from '../../src/report/full-report.ts';
+import { drawLogo } from '../../src/report/draw/picture.ts';
 import { type ReportLook, USUAL_LOOK } from '../../src/report/look.ts';
-import { renderDigest, renderFlowReport } from '../../src/report/render.ts';
+import { renderDigest, renderFlowReport, renderFullReport } from '../../src/report/render.ts';
 import { buildSampleDay } from '../../src/report/sample-day.ts';
 import { DIGEST, OPTIONS, pickDay } from './days.ts';
 import { createSvgLogo } from './logos.ts';

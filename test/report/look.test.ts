@@ -3,17 +3,20 @@
  * nothing of it is markup. Whole mails and pages: `look-mail.slow.test.ts`; own templates: `report-look.slow.test.ts`.
  */
 import { describe, expect, it } from 'vitest';
-import { buildDigestView } from '../../src/report/digest.ts';
-import { buildAccent, contrastOf } from '../../src/report/draw/accent.ts';
-import { drawLogo } from '../../src/report/draw/logo.ts';
-import { DARK } from '../../src/report/draw/palette.ts';
-import { type ReportLook, USUAL_LOOK } from '../../src/report/look.ts';
+import { buildAccent, contrastOf, DARK } from '../../src/report/draw/palette.ts';
+import { drawLogo } from '../../src/report/draw/picture.ts';
+import {
+  CLOSING_SECTIONS,
+  cleanNote,
+  type ReportLook,
+  renderNote,
+  SECTIONS,
+  USUAL_LOOK,
+} from '../../src/report/look.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { listTables } from '../../src/report/report-tables.ts';
 import { buildSampleDay } from '../../src/report/sample-day.ts';
-import { CLOSING_SECTIONS, SECTIONS } from '../../src/report/section.ts';
-import { buildFlowView } from '../../src/report/text/mail-view.ts';
-import { cleanNote, renderNote } from '../../src/report/text/note.ts';
+import { buildDigestView, buildFlowView } from '../../src/report/text/mail-view.ts';
 import { DAYS, DIGEST, OPTIONS, pickDay } from './days.ts';
 import { createSvgLogo, JPEG_LOGO } from './logos.ts';
 import { createReport } from './model-fixture.ts';

@@ -1,11 +1,10 @@
 /** The charts: labels that do not cover each other, text that is drawn, and the edges of what can be drawn. */
 import { Resvg } from '@resvg/resvg-js';
 import { describe, expect, it } from 'vitest';
-import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from '../../src/report/draw/chart.ts';
+import { buildSessionChart, buildStrikeChart, buildSymbolChart, CHART_WIDTH } from '../../src/report/draw/chart.ts';
 import { type MarkerLevel, type PlacedMarker, placeMarkers } from '../../src/report/draw/marker.ts';
 import { LIGHT } from '../../src/report/draw/palette.ts';
 import { renderPicture } from '../../src/report/draw/picture.ts';
-import { buildStrikeChart } from '../../src/report/draw/strikes.ts';
 import { createRandom } from '../support/random.ts';
 import { createReport, createSymbolExposure, createSymbolFlow } from './model-fixture.ts';
 

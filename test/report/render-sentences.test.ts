@@ -5,7 +5,6 @@ import { FEWEST_IN_MEAN } from '../../src/report/key-numbers.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import {
   buildSentences,
-  describeDistance,
   sayCallShare,
   sayConcentration,
   sayDrivers,
@@ -231,14 +230,6 @@ describe('gamma', () => {
     );
     expect(say(-1, 2, -3)).toBeNull();
     expect(say(-1)).toBeNull();
-  });
-
-  it.each([
-    [601, 600, '0.2% above'],
-    [540, 600, '10% below'],
-    [600.1, 600, 'at'],
-  ])('a spot of %d is %s against zero gamma %d', (spot, level, text) => {
-    expect(describeDistance(spot, level)).toBe(text);
   });
 });
 

@@ -13,9 +13,7 @@ import { formatSignedDollars } from '../../src/core/units.ts';
 import { buildChangeRows, type ChangeRow, describeTotalChange, nameSessions } from '../../src/report/key-numbers.ts';
 import type { Change } from '../../src/report/model.ts';
 import { COMPARED, type Compared } from '../../src/report/numbers.ts';
-import { buildBar } from '../../src/report/text/bar.ts';
-import { describeEarnings, describeSession } from '../../src/report/text/captions.ts';
-import { formatStrike } from '../../src/report/text/exposure-text.ts';
+import { describeEarnings, describeSession, formatStrike } from '../../src/report/text/captions.ts';
 import {
   cleanCode,
   cleanLabel,
@@ -24,7 +22,7 @@ import {
   formatSignedPercent,
   nameContract,
 } from '../../src/report/text/label.ts';
-import { buildExclusionRows } from '../../src/report/text/row.ts';
+import { buildBar, buildExclusionRows } from '../../src/report/text/mail-view.ts';
 import { createComparison, createExclusions, createPremium } from './model-fixture.ts';
 
 const day = createPremium({ total: 1000 });

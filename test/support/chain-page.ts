@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
-import type { OptionContract } from '../../src/exposure/contract.ts';
+import type { OptionContract } from '../../src/exposure/gamma-exposure.ts';
 
 export const SPX_PAGE = fileURLToPath(new URL('../../../shared/data/spx-chain-2024-01-07.csv.gz', import.meta.url));
 export const hasSpxPage = existsSync(SPX_PAGE);

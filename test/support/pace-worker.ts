@@ -3,8 +3,7 @@
  * when each was decided, by its clock. Commands come on stdin, one JSON value a line; it ends with its input.
  */
 import { createInterface } from 'node:readline';
-import type { Clock } from '../../src/core/clock.ts';
-import { systemClock } from '../../src/core/clock.ts';
+import { type Clock, systemClock } from '../../src/core/clock.ts';
 import { isFault } from '../../src/core/errors.ts';
 import type { BudgetName } from '../../src/source/pace/budget.ts';
 import { openPacer, type Pacer } from '../../src/source/pacer.ts';

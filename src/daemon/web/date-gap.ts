@@ -3,8 +3,7 @@
  * has ended, because every date is pending between its close and the evening's run.
  */
 
-import type { CalendarOverride } from '../../calendar/session.ts';
-import { sessionCloseSecond } from '../../calendar/session.ts';
+import { type CalendarOverride, sessionCloseSecond } from '../../calendar/session.ts';
 import { parseWallClock } from '../../calendar/wall-clock.ts';
 import { settledAt } from '../../plan/dates.ts';
 import { isEndedRun } from '../../state/run-record.ts';

@@ -3,10 +3,11 @@
  * the files together never exceed the limit, and those left out are named, so that a reader knows that a missing file
  * was not forgotten.
  */
-import type { FlowReport } from '../model.ts';
+
+import type { SchemaElement } from 'hyparquet';
+import type { FlowReport, ShownDrop } from '../model.ts';
+import type { AttachedTable, Cell, Column, ColumnKind } from '../report-table.ts';
 import { listTables } from '../report-tables.ts';
-import { formatCsv } from './csv.ts';
-import { formatParquet } from './parquet-file.ts';
 import { formatPdf, type PdfLook } from './pdf.ts';
 
 export type AttachmentKind = 'csv' | 'parquet' | 'pdf';
@@ -93,4 +94,95 @@ async function buildFiles(
 /** `trades-2026-11-19-symbols.csv`: unique across dates and datasets, so one folder can hold many. */
 function nameFile({ drop }: FlowReport, name: string, extension: string): string {
   return `${drop.dataset}-${drop.date}-${name}.${extension}`.replace(/[^\w.-]/g, '_');
+}
+
+/**
+ * Where a spreadsheet would see the start of a formula: a formula character, plain or full width, at the start of a
+ * field (OWASP, "CSV Injection"). Also after a separator, because Excel splits at its own locale's separator, even
+ * inside quotes.
+ */
+const FORMULA = /(?<=^|[;,\t\r\n"'|]) *(?=[=+\-@\t\r＝＋－＠])/gu;
+
+/** Quotes are needed where RFC 4180 says so, and for other locales' separators. */
+const NEEDS_QUOTES = /[",;\t\r\n|]|^\s|\s$/;
+
+/** Invisible in a spreadsheet; some readers end the text there. */
+const NUL = /\0/g;
+
+/** Excel reads UTF-8 only after this mark; other readers skip it, or show it in the first column's name. */
+const BYTE_ORDER_MARK = '\ufeff';
+
+/** Writes the mark only if a character is not ASCII, so that plain tables have nothing before their header. */
+export function formatCsv({ columns, rows }: Pick<AttachedTable, 'columns' | 'rows'>): Uint8Array {
+  const lines = [columns.map(({ name }) => name), ...rows.map((row) => row.map(formatField))];
+  const text = lines.map((fields) => `${fields.join(',')}\r\n`).join('');
+  return Buffer.from(/^[\0-\x7f]*$/.test(text) ? text : BYTE_ORDER_MARK + text, 'utf8');
+}
+
+function formatField(cell: Cell): string {
+  if (cell === null) return '';
+  if (typeof cell === 'number') return Number.isFinite(cell) ? String(cell) : '';
+  if (typeof cell === 'boolean') return String(cell);
+  const text = disarm(cell.replace(NUL, ' '));
+  return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** After an apostrophe, a spreadsheet reads the rest as text; programs see it too, which is the lesser harm. */
+function disarm(text: string): string {
+  return text.replace(FORMULA, (blanks) => `'${blanks}`);
+}
+
+type ColumnType = Pick<SchemaElement, 'type' | 'converted_type'>;
+
+const TYPES: Readonly<Record<ColumnKind, ColumnType>> = {
+  text: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
+  code: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
+  bucket: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
+  contract: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
+  date: { type: 'INT32', converted_type: 'DATE' },
+  count: { type: 'INT64' },
+  flag: { type: 'BOOLEAN' },
+  dollars: { type: 'DOUBLE' },
+  price: { type: 'DOUBLE' },
+  fraction: { type: 'DOUBLE' },
+  points: { type: 'DOUBLE' },
+  ratio: { type: 'DOUBLE' },
+  measure: { type: 'DOUBLE' },
+};
+
+export async function formatParquet(table: AttachedTable, drop: ShownDrop): Promise<Uint8Array> {
+  const { parquetWriteBuffer } = await import('hyparquet-writer');
+  const { columns, rows } = table;
+  const schema: SchemaElement[] = [
+    { name: 'root', num_children: columns.length },
+    ...columns.map(({ name, kind }): SchemaElement => ({ name, repetition_type: 'OPTIONAL', ...TYPES[kind] })),
+  ];
+  const bytes = parquetWriteBuffer({
+    schema,
+    columnData: columns.map((column, index) => ({
+      name: column.name,
+      data: rows.map((row) => encode(row[index] ?? null, column)),
+    })),
+    createdBy: 'flowdrop',
+    kvMetadata: [
+      { key: 'flowdrop:table', value: table.name },
+      { key: 'flowdrop:dataset', value: drop.dataset },
+      { key: 'flowdrop:date', value: drop.date },
+      { key: 'flowdrop:revision', value: String(drop.revision) },
+      { key: 'flowdrop:drop_sha256', value: drop.sha256 },
+    ],
+  });
+  return new Uint8Array(bytes);
+}
+
+/** An invalid date or a number that is not finite becomes null; a count is rounded. */
+function encode(cell: Cell, { kind }: Column): Cell | bigint | Date {
+  if (kind === 'date') return typeof cell === 'string' && isDate(cell) ? new Date(`${cell}T00:00:00Z`) : null;
+  if (typeof cell !== 'number') return cell;
+  if (!Number.isFinite(cell)) return null;
+  return kind === 'count' ? BigInt(Math.round(cell)) : cell;
+}
+
+function isDate(text: string): boolean {
+  return !Number.isNaN(Date.parse(`${text}T00:00:00Z`));
 }

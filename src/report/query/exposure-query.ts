@@ -8,15 +8,15 @@
  */
 
 import { quoteString } from '../../engine/literal.ts';
+import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/gamma-exposure.ts';
 import {
   BUSINESS_DAYS_PER_YEAR,
   countWeekdays,
   DAYS_PER_WEEK,
   FIRST_MONDAY,
+  PRICE_LEVELS,
   WEEKDAYS,
-} from '../../exposure/business-days.ts';
-import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
-import { PRICE_LEVELS } from '../../exposure/zero-gamma.ts';
+} from '../../exposure/zero-gamma.ts';
 import type { EngineNumber } from '../amount.ts';
 import { hasAdjustedRoot, isSettledOn, SERIES_HASH, STRIKE } from '../records.ts';
 import { RECENT_RECORDS, SIGN, selectSeries, selectSpots } from './series-state.ts';
@@ -210,7 +210,7 @@ function selectDetails(date: string, keepsExpiring: boolean): string {
     ) GROUP BY symbol`;
 }
 
-/** `countYears` of `exposure/business-days.ts` over a column of dates. */
+/** `countYears` of `exposure/zero-gamma.ts` over a column of dates. */
 function yearsTo(column: string, date: string): string {
   const days = `(toInt32(${column}) - ${FIRST_MONDAY})`;
   const weekdays = `(intDiv(${days}, ${DAYS_PER_WEEK}) * ${WEEKDAYS} + least(${days} % ${DAYS_PER_WEEK}, ${WEEKDAYS}))`;

@@ -7,7 +7,7 @@
 import { Fault } from '../../core/errors.ts';
 import { formatCount, formatDecimal } from '../../core/units.ts';
 import { parquetFile } from '../../engine/literal.ts';
-import { MOVE } from '../../exposure/contract.ts';
+import { MOVE } from '../../exposure/gamma-exposure.ts';
 import type { Amount } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { MarketStructureGex, RankedExposure } from '../model.ts';

@@ -3,9 +3,15 @@
  * the report has one, the chain drop of its date. A second way to the numbers of `exposure-query.ts` and `volatility.ts`,
  * by the same conventions: joins and window functions in place of one pass. Pure.
  */
-import { BUSINESS_DAYS_PER_YEAR, countWeekdays, DAYS_PER_WEEK, WEEKDAYS } from '../../exposure/business-days.ts';
-import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
-import { PRICE_LEVELS } from '../../exposure/zero-gamma.ts';
+
+import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/gamma-exposure.ts';
+import {
+  BUSINESS_DAYS_PER_YEAR,
+  countWeekdays,
+  DAYS_PER_WEEK,
+  PRICE_LEVELS,
+  WEEKDAYS,
+} from '../../exposure/zero-gamma.ts';
 import { sumWhere } from '../number-values.ts';
 import {
   buildChainTable,
@@ -242,7 +248,7 @@ SELECT ours.symbol AS symbol, net_gex, intraday_gex, CASE WHEN ${larger} = 0 THE
 FROM ours INNER JOIN theirs ON ours.symbol = theirs.symbol WHERE age = 1 ORDER BY 1`;
 }
 
-/** Weekdays from a Monday to an expiration, as in `exposure/business-days.ts`. */
+/** Weekdays from a Monday to an expiration, as in `exposure/zero-gamma.ts`. */
 const WEEKDAYS_TO = `floor(date_diff('day', DATE '1970-01-05', expiration_date) / ${DAYS_PER_WEEK}) * ${WEEKDAYS} + least(date_diff('day', DATE '1970-01-05', expiration_date) % ${DAYS_PER_WEEK}, ${WEEKDAYS})`;
 
 /** Net exposure at each price of `PRICE_LEVELS`, and the straight line's zero between the first two of opposite sign. */

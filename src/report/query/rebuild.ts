@@ -15,17 +15,11 @@ import {
   sumWhere,
 } from '../number-values.ts';
 import { buildCountedTable, buildFatesQuery, CODES, IS_SWEEP, KNOWN_PREMIUM } from '../records.ts';
-import { BIGGEST_TRADES } from './biggest-trades.ts';
-import { buildDriversQuery } from './drivers.ts';
-import { buildEarningsQuery } from './earnings.ts';
 import { buildUnknown } from './exclusions.ts';
 import { buildSeriesTable } from './open-interest.ts';
 import { buildExposureQueries, type RebuiltExposure } from './rebuild-exposure.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './sums.ts';
-import { buildContractsQuery } from './top-contracts.ts';
-
-const TRADE_LIST =
-  'time, symbol, put_call, strike, expiration_date, size, price, premium, side, sentiment, underlying_price, oi, iv, option_activity_type, id';
+import { buildContractsQuery, buildDriversQuery, buildEarningsQuery, buildTradesQuery } from './trades.ts';
 
 export interface Rebuilt {
   /** If the file has nothing to leave out, the queries omit the rule. */
@@ -122,12 +116,6 @@ function buildSource(file: string, leavesOut: boolean, hasGaps: boolean): string
 /** The file under its own name, as a table. */
 function nameFile(location: string): string {
   return `"${location.slice(location.lastIndexOf('/') + 1).replaceAll('"', '""')}"`;
-}
-
-/** The largest premiums first. */
-function buildTradesQuery(counted: string, conditions: readonly string[]): string {
-  const where = conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`;
-  return `SELECT ${TRADE_LIST}\nFROM ${counted}${where} ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`;
 }
 
 function buildLeftOutQuery(file: string, hasGaps: boolean): string {

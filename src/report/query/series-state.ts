@@ -3,7 +3,7 @@
  * must not decide: a value that is 0 or a hundred times its neighbors in time replaces no other, and the price is a
  * median. `docs/formulas.md` has the definitions, `rebuild-exposure.ts` the same in window functions. Pure.
  */
-import { SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
+import { SHARES_PER_CONTRACT } from '../../exposure/gamma-exposure.ts';
 import { hasAdjustedRoot, IS_ODD_PART, isSettledOn, PAID_PART, readShares, SERIES_HASH, STRIKE } from '../records.ts';
 import { OPEN_INTEREST, TRADED_AT } from './open-interest.ts';
 

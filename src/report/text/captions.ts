@@ -1,10 +1,31 @@
-/** The finding of a chart or table in a sentence: its caption, and the text for readers who cannot see it. Pure. */
-
+/**
+ * The finding of a chart or table in a sentence: its caption, and the text for readers who cannot see it. Also what every
+ * report prints of formulas and conventions, so that readers can recompute and dispute each number. Pure.
+ */
 import { formatNearDay } from '../../core/date-text.ts';
-import { formatCount, formatDollars } from '../../core/units.ts';
+import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
 import { type Amount, clearLeanOf, leanOf, shareOf } from '../amount.ts';
-import type { Earnings, HalfHour, SymbolFlow, VolumeAboveOpenInterest } from '../model.ts';
-import { cleanLabel, formatPart, nameSymbol } from './label.ts';
+import type {
+  Earnings,
+  Exposure,
+  FlowReport,
+  HalfHour,
+  RankedExposure,
+  SymbolExposure,
+  SymbolFlow,
+  VolumeAboveOpenInterest,
+} from '../model.ts';
+import {
+  cleanLabel,
+  cleanLine,
+  countOf,
+  formatPart,
+  formatSignedPercent,
+  joinWords,
+  NONE,
+  nameBasis,
+  nameSymbol,
+} from './label.ts';
 import { describeLean } from './subject.ts';
 
 const UNKNOWN = 'The premium cannot be computed.';
@@ -78,4 +99,147 @@ function pickLargest<Part extends { readonly total: Amount }>(parts: readonly Pa
     (best, part) => (part.total !== null && (best === undefined || part.total > (best.total ?? 0)) ? part : best),
     undefined,
   );
+}
+
+/** The symbol of the first screen. */
+export function buildLead({ lead }: Exposure) {
+  if (lead === null) return null;
+  const { spot, zeroGamma } = lead;
+  return {
+    symbol: nameSymbol(lead.symbol),
+    netGex: spot === null ? NONE : formatSignedDollars(lead.netGex),
+    // What the exposure is of.
+    basis: nameBasis(lead),
+    spot: formatLevel(spot),
+    zeroGamma: formatLevel(zeroGamma),
+    // `0.9% above`; empty if spot or zero gamma is unknown.
+    distance: spot === null || zeroGamma === null ? '' : describeDistance(spot, zeroGamma),
+  };
+}
+
+/** What the exposure of these symbols is of: a chain has every contract, the records only those that traded. */
+export function describeBasis(symbols: readonly RankedExposure[], what = 'GEX'): string {
+  const name = (list: readonly RankedExposure[]) => joinWords(list.map(({ symbol }) => nameSymbol(symbol)));
+  const degraded = symbols.filter(({ isDegradedChain }) => isDegradedChain);
+  const whole = symbols.filter(({ isWholeChain, isDegradedChain }) => isWholeChain && !isDegradedChain);
+  const traded = symbols.filter(({ isWholeChain }) => !isWholeChain);
+  if (symbols.length === 0) return '';
+  if (degraded.length > 0) {
+    const groups = [
+      ['of a degraded chain, which may lack contracts', degraded],
+      ['of the whole chain', whole],
+      ['partial (traded contracts only)', traded],
+    ] as const;
+    const said = groups.flatMap(([basis, list]) => (list.length === 0 ? [] : [`${basis}: ${name(list)}`]));
+    return `${what} ${said.join('; ')}.`;
+  }
+  if (traded.length === 0) return `${what} is of the whole chain.`;
+  if (whole.length === 0) return `${what} is partial: traded contracts only.`;
+  return `${what} of the whole chain: ${name(whole)}; partial (traded contracts only): ${name(traded)}.`;
+}
+
+/** Describes the chart by strike. */
+export function describeStrikes(lead: SymbolExposure): string {
+  const { callWall, putWall } = lead;
+  const walls = [
+    ...(callWall === null ? [] : [`call wall at ${formatStrike(callWall)}`]),
+    ...(putWall === null ? [] : [`put wall at ${formatStrike(putWall)}`]),
+  ];
+  const spot = describeSpot(lead);
+  return `${walls.length === 0 ? 'No wall' : capitalize(walls.join(', '))} (${nameBasis(lead)}); ${spot}.`;
+}
+
+/** A strike as it is quoted: `600`, `182.5`. */
+export function formatStrike(strike: number): string {
+  return formatDecimal(strike, 2).replace(/\.?0+$/, '');
+}
+
+/** Explains why ours and the endpoint's figures differ; symbols with the same explanation share a note. */
+export function listStructureNotes({ focus }: Exposure): readonly string[] {
+  const symbols = new Map<string, string[]>();
+  for (const { symbol, marketStructure } of focus) {
+    const text = cleanLine(marketStructure?.explanation ?? '');
+    if (text !== '') symbols.set(text, [...(symbols.get(text) ?? []), nameSymbol(symbol)]);
+  }
+  return [...symbols].map(([text, names]) => `${joinWords(names)}: ${text}`);
+}
+
+function formatLevel(level: number | null): string {
+  return level === null ? NONE : formatDecimal(level);
+}
+
+function capitalize(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+}
+
+/** Short forms: `docs/formulas.md` has each in full, with its source. */
+export function listConventions(report: FlowReport) {
+  return [
+    {
+      term: 'Premium',
+      text: 'price x size x 100 dollars, as each trade record carries it; the sum over the counted records.',
+    },
+    {
+      term: 'Sentiment',
+      text: 'the record’s own field, an estimate from whether the trade executed at the bid or the ask; neutral is between the two, or without quotes. A trade without a known sentiment is in none of the three. Legs of spreads count by their own side.',
+    },
+    {
+      term: 'Net call, net put premium',
+      text: 'premium at or above the ask less premium at or below the bid, of calls and of puts.',
+    },
+    { term: 'Put/call', text: 'put premium over call premium, and put contracts over call contracts.' },
+    {
+      term: 'Volume above OI',
+      text: 'premium of the series whose volume of the day is above their open interest: positions that must be new, at least in part.',
+    },
+    {
+      term: 'GEX',
+      text: 'gamma x open interest x 100 x spot² x 0.01: dollars per 1% move; calls +, puts −, which assumes that dealers are long calls and short puts. Gamma and open interest are those of every contract of the symbol’s option chain if the store has the chain of that date, else the last known ones of each traded contract; spot is the median price of the symbol’s last records.',
+    },
+    {
+      term: 'DEX',
+      text: 'delta x open interest x 100 x spot: dollars of the underlying, a put’s delta being negative.',
+    },
+    {
+      term: 'Zero gamma, walls',
+      text: 'zero gamma is the spot at which net GEX would be 0; the call wall is the strike with the largest call GEX, the put wall the one with the most negative put GEX. Both are computed for the watchlist; without one, for the largest symbol.',
+    },
+    { term: 'Left out of GEX and DEX', text: describeGexGaps(report) },
+    { term: 'Trade times', text: 'the exchange’s wall clock (New York).' },
+  ];
+}
+
+function describeGexGaps({ exposure }: FlowReport): string {
+  const { total, unpricedSymbols, oddPrices } = exposure;
+  if (total.contracts === 0) return 'everything: no contract traded this day.';
+  const unpriced =
+    unpricedSymbols === 0 ? '' : `; ${countOf(unpricedSymbols, 'symbol')} without a price of the underlying`;
+  const odd =
+    oddPrices === undefined
+      ? ''
+      : `; the prices of the underlying of ${countOf(oddPrices.records, 'record')}, which are odd beside those before and after (${oddPrices.symbols.map(nameSymbol).join(', ')})`;
+  const unknown =
+    total.unknownContracts === 0
+      ? ''
+      : `; ${countOf(total.unknownContracts, 'contract')} without a gamma or an open interest`;
+  const adjusted =
+    total.adjustedContracts === 0
+      ? ''
+      : `; ${countOf(total.adjustedContracts, 'adjusted or mini contract')}, which ${total.adjustedContracts === 1 ? 'is' : 'are'} not 100 shares`;
+  return `every contract that did not trade this day, of symbols without a chain drop (counted: ${countOf(total.contracts, 'contract')})${unpriced}${adjusted}${unknown}${odd}.`;
+}
+
+/** `spot 601.50 is 0.9% above zero gamma 596.09`. */
+function describeSpot({ spot, zeroGamma }: SymbolExposure): string {
+  if (spot === null) return 'no record had a price of the underlying';
+  if (zeroGamma === null) return `spot ${formatDecimal(spot)}, no zero gamma`;
+  return `spot ${formatDecimal(spot)} is ${describeDistance(spot, zeroGamma)} zero gamma ${formatDecimal(zeroGamma)}`;
+}
+
+/** `0.9% above`, `1.2% below`, `at`. */
+function describeDistance(spot: number, level: number): string {
+  const distance = spot / level - 1;
+  const text = formatSignedPercent(Math.abs(distance)).replace('+', '');
+  if (text === '0%') return 'at';
+  return `${text} ${distance > 0 ? 'above' : 'below'}`;
 }

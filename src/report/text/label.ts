@@ -143,3 +143,11 @@ export function formatRatio(ratio: number | null): string {
 export function formatTimes(ratio: number): string {
   return `${formatDecimal(ratio, 1)} ×`;
 }
+
+export type Tone = 'bullish' | 'neutral' | 'bearish';
+
+/** The tone of bullish minus bearish premium. Not for GEX: its sign is not a direction. */
+export function toneOf(value: Amount): Tone {
+  if (value === null || isSameDollars(value, 0)) return 'neutral';
+  return value > 0 ? 'bullish' : 'bearish';
+}

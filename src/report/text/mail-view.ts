@@ -2,11 +2,10 @@
  * The report as the templates print it: every number is already a text, every text of the data already clean. Pure.
  * Designers change the templates; a change of what is printed starts here. The template engine does the escaping.
  */
-
 import { formatDay, formatInstant } from '../../core/date-text.ts';
-import { formatCount, formatDollars } from '../../core/units.ts';
-import { clearLeanOf } from '../amount.ts';
-import { buildAccent } from '../draw/accent.ts';
+import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
+import { type Amount, clearLeanOf, leanOf, shareOf } from '../amount.ts';
+import { buildAccent } from '../draw/palette.ts';
 import {
   buildChangeRows,
   describePast,
@@ -15,27 +14,36 @@ import {
   MAIL_NUMBERS,
   nameSessions,
 } from '../key-numbers.ts';
-import { type ReportLook, USUAL_LOOK } from '../look.ts';
-import type { FlowReport } from '../model.ts';
+import { chooseSections, cleanNote, MAIL_SECTIONS, type ReportLook, USUAL_LOOK } from '../look.ts';
+import type { Exclusions, FlowReport, Tally, WatchedSymbol } from '../model.ts';
+import type { Premium } from '../numbers.ts';
 import { printRows } from '../report-table.ts';
 import { DIGEST_SYMBOLS, MOVED } from '../report-tables.ts';
-import { chooseSections, MAIL_SECTIONS } from '../section.ts';
-import { buildBar, toneOf } from './bar.ts';
-import { describeEarnings, describeSession } from './captions.ts';
-import { buildLead, describeBasis, describeStrikes } from './exposure-text.ts';
-import { cleanLabel, cleanLine, countOf, formatRatio, formatWallClock } from './label.ts';
-import { cleanNote } from './note.ts';
-import { buildOwnSubject, fillWords } from './own-words.ts';
-import { buildWatchRow } from './row.ts';
+import { buildLead, describeBasis, describeEarnings, describeSession, describeStrikes } from './captions.ts';
+import {
+  cleanLabel,
+  cleanLine,
+  countOf,
+  formatPart,
+  formatRatio,
+  formatTimes,
+  formatWallClock,
+  isSameDollars,
+  NONE,
+  nameSymbol,
+  type Tone,
+  toneOf,
+} from './label.ts';
 import { buildSentences, nameDriver } from './sentences.ts';
-import { buildPreview, buildSubject, describeCalls, describeLean } from './subject.ts';
-
-export interface CorrectionView {
-  /** The mailed report cannot be compared, so the whole report is shown. */
-  readonly isWhole: boolean;
-  readonly fromRevision: string;
-  readonly changes: readonly { readonly name: string; readonly before: string; readonly after: string }[];
-}
+import {
+  buildDigestSubject,
+  buildOwnSubject,
+  buildPreview,
+  buildSubject,
+  describeCalls,
+  describeLean,
+  fillWords,
+} from './subject.ts';
 
 export type FullReportPlace = { readonly url: string; readonly expiresAt: string | null } | { readonly file: string };
 
@@ -166,11 +174,14 @@ function buildStamp({ drop }: FlowReport, timezone: string) {
 }
 
 /** The correction of a flow report or a digest. */
-export function buildCorrection({ correction }: Pick<ViewOptions, 'correction'>): CorrectionView | null {
+export function buildCorrection({ correction }: ViewOptions) {
   if (correction === null) return null;
   const changes = correction.changes.map(({ name, before, after }) => ({
-    ...{ name: cleanLabel(name), before: cleanLabel(before), after: cleanLabel(after) },
+    name: cleanLabel(name),
+    before: cleanLabel(before),
+    after: cleanLabel(after),
   }));
+  // Without changes, the mailed report cannot be compared, so the whole report is shown.
   return { isWhole: changes.length === 0, fromRevision: String(correction.fromRevision), changes };
 }
 
@@ -195,4 +206,114 @@ function buildLink({ link, timezone }: ViewOptions, date: string): ViewOptions['
 
 function isWebAddress(url: string): boolean {
   return /^https?:\/\//.test(url);
+}
+
+/** Bullish, neutral, bearish, in this order, with widths in whole percent: all 0 if the premium is 0 or unknown. */
+export function buildBar(premium: Premium) {
+  const bullish = toWidth(premium.bullish, premium.total);
+  const bearish = Math.min(toWidth(premium.bearish, premium.total), 100 - bullish);
+  const { total } = premium;
+  // Premium with an unknown sentiment is not part of the bar.
+  const coded = [premium.bullish, premium.neutral, premium.bearish].reduce<Amount>(
+    (sum, part) => (sum === null || part === null ? null : sum + part),
+    0,
+  );
+  const isWhole = total !== null && coded !== null && isSameDollars(coded, total);
+  const rest = 100 - bullish - bearish;
+  const neutral = total === null || total <= 0 ? 0 : isWhole ? rest : Math.min(rest, toWidth(premium.neutral, total));
+  const segment = (tone: Tone, name: string, width: number) => {
+    return {
+      tone,
+      name,
+      width,
+      dollars: formatDollars(premium[tone]),
+      share: formatPart(shareOf(premium[tone], total)),
+    };
+  };
+  return [
+    segment('bullish', 'Bullish', bullish),
+    segment('neutral', 'Neutral', neutral),
+    segment('bearish', 'Bearish', bearish),
+  ];
+}
+
+function toWidth(part: Amount, whole: Amount): number {
+  return Math.min(100, Math.max(0, Math.round((shareOf(part, whole) ?? 0) * 100)));
+}
+
+const FAR_RATIO = 2;
+
+export function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol) {
+  const priced = exposure !== null && exposure.spot !== null;
+  const lean = flow === null ? null : leanOf(flow);
+  const ratio = unusual?.ratio ?? 1;
+  return {
+    symbol: nameSymbol(symbol),
+    traded: flow !== null,
+    place: flow === null ? NONE : `#${formatCount(flow.place)}`,
+    premium: flow === null ? NONE : formatDollars(flow.total),
+    putCall: formatRatio(flow?.putCallByPremium ?? null),
+    // Bullish minus bearish premium with its sign; `tone` says which is larger.
+    lean: flow === null ? NONE : formatSignedDollars(lean),
+    tone: toneOf(lean),
+    gex: priced ? formatSignedDollars(exposure.netGex) : NONE,
+    zeroGamma: priced && exposure.zeroGamma !== null ? formatDecimal(exposure.zeroGamma) : NONE,
+    // `4.3 ×` its mean, if that is twice its mean or more, half of it or less: a smaller difference is noise.
+    unusual: ratio >= FAR_RATIO || ratio <= 1 / FAR_RATIO ? formatTimes(ratio) : '',
+  };
+}
+
+/** One row per kind of records left out, between the counted records and the total of the file. */
+export function buildExclusionRows(counted: Premium, left: Exclusions) {
+  const row = (name: string, { trades, premium }: Tally) => ({
+    name,
+    trades: formatCount(trades),
+    premium: formatDollars(premium),
+  });
+  return [
+    row('Counted above', { trades: counted.trades, premium: counted.total }),
+    row('Cancel messages', left.cancelMessages),
+    row('Prints they cancel', left.cancelledPrints),
+    row('Late reports', left.lateReports),
+    row('Recorded in the file', left.recorded),
+  ];
+}
+
+export type DigestPart =
+  | { readonly title: string; readonly report: FlowReport }
+  | {
+      readonly title: string;
+      /** The date that is not sealed yet. */
+      readonly pending: string;
+    };
+
+/** The digest: short reports of several datasets. A pending part has no numbers: nothing is computed from half a day. */
+export function buildDigestView(parts: readonly DigestPart[], options: ViewOptions) {
+  const reports = parts.flatMap((part) => ('report' in part ? [part.report] : []));
+  const dates = parts.map((part) => ('report' in part ? part.report.drop.date : part.pending)).sort();
+  const date = dates.at(-1) ?? '';
+  const views = parts.map((part) => buildPartView(part, options));
+  const pending = parts.length - reports.length;
+  const occasion = { late: options.late, corrected: options.correction !== null };
+  const { subject } = options.look ?? USUAL_LOOK;
+  return {
+    subject:
+      subject === null
+        ? buildDigestSubject(date, reports, pending, occasion)
+        : buildOwnSubject(subject, reports, { date, pending, occasion }),
+    ...buildLook(reports, date, options),
+    preview: views.map((view) => `${view.title}: ${view.flow === null ? 'pending' : view.flow.premium}`).join(', '),
+    date: cleanLabel(date),
+    day: formatDay(date),
+    late: options.late,
+    correction: buildCorrection(options),
+    parts: views,
+  };
+}
+
+function buildPartView(part: DigestPart, options: ViewOptions) {
+  const title = cleanLabel(part.title);
+  return 'report' in part
+    ? { title, pending: '', flow: buildFlowView(part.report, options) }
+    : { title, pending: formatDay(part.pending), flow: null };
 }

@@ -9,11 +9,10 @@ import { formatNearDay } from '../../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars } from '../../core/units.ts';
 import { clearLeanOf, shareOf } from '../amount.ts';
 import { listPastGaps, nameSessions } from '../key-numbers.ts';
-import type { BigTrade, Driver, FlowReport, SymbolExposure } from '../model.ts';
+import type { BigTrade, Driver, FlowReport } from '../model.ts';
 import { hasWholeSymbols } from '../records.ts';
-import { cleanLine, countOf, formatPart, formatSignedPercent, nameContract, nameSymbol } from './label.ts';
-import { describeGap } from './lacking.ts';
-import { describeLean } from './subject.ts';
+import { cleanLine, countOf, formatPart, nameContract, nameSymbol } from './label.ts';
+import { describeGap, describeLean } from './subject.ts';
 
 const SENTENCES = 3;
 
@@ -287,21 +286,6 @@ export function sayNoHistory({ comparison }: FlowReport): Sentence | null {
   return comparison.previousDate === null
     ? { text: 'There is no earlier sealed session to compare with.', weight: 0 }
     : null;
-}
-
-/** `spot 601.50 is 0.9% above zero gamma 596.09`. */
-export function describeSpot({ spot, zeroGamma }: SymbolExposure): string {
-  if (spot === null) return 'no record had a price of the underlying';
-  if (zeroGamma === null) return `spot ${formatDecimal(spot)}, no zero gamma`;
-  return `spot ${formatDecimal(spot)} is ${describeDistance(spot, zeroGamma)} zero gamma ${formatDecimal(zeroGamma)}`;
-}
-
-/** `0.9% above`, `1.2% below`, `at`. */
-export function describeDistance(spot: number, level: number): string {
-  const distance = spot / level - 1;
-  const text = formatSignedPercent(Math.abs(distance)).replace('+', '');
-  if (text === '0%') return 'at';
-  return `${text} ${distance > 0 ? 'above' : 'below'}`;
 }
 
 /** At equal weight, the earlier one is said first. */

@@ -3,12 +3,12 @@
  * and no text of a trade record gets here.
  */
 
+import { formatDay } from '../../core/date-text.ts';
 import { formatCount, formatDollars } from '../../core/units.ts';
 import { clearLeanOf, shareOf } from '../amount.ts';
-import type { FlowReport } from '../model.ts';
+import type { FlowReport, UnknownCodes } from '../model.ts';
 import type { Premium } from '../numbers.ts';
-import { countOf, formatPart, isSameDollars } from './label.ts';
-import { describeGap } from './lacking.ts';
+import { cleanCode, cleanLine, countOf, formatPart, isSameDollars, joinWords, nameSymbol } from './label.ts';
 
 /** Facts about the delivery, shown in the subject because they change how to read the numbers. */
 export interface Occasion {
@@ -106,4 +106,131 @@ export function describeCalls({ calls, total }: Premium): string {
 
 function toAscii(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, '');
+}
+
+/** Limit of named symbols. */
+const MAX_SYMBOLS = 5;
+
+/** How an unknown code in the column affects the trade, for readers. */
+const DECIDES: Readonly<Record<UnknownCodes['column'], string>> = {
+  put_call: 'neither calls nor puts',
+  sentiment: 'neither bullish, bearish nor neutral',
+  side: 'in no net premium',
+  option_activity_type: 'taken for trades of a single option',
+};
+
+/** Why the premium does not cover all trades: `3 of 2,295 trades have no premium`; empty if it does. */
+export function describeGap({ trades, total, unpriced }: Premium): string {
+  if (unpriced > 0) return `${formatCount(unpriced)} of ${countOf(trades, 'trade')} ${haveOf(unpriced)} no premium`;
+  return total === null ? 'the sum is too large' : '';
+}
+
+/** Sentences about what the day's numbers lack; none if they are complete. */
+export function describeGaps({ headline, exclusions, topSymbols }: FlowReport): readonly string[] {
+  const { trades, unpriced, unsized, total, contracts } = headline;
+  const lacking = topSymbols.filter((flow) => flow.unpriced > 0);
+  const named = lacking.slice(0, MAX_SYMBOLS).map((flow) => `${nameSymbol(flow.symbol)} ${formatCount(flow.unpriced)}`);
+  const symbols = named.length === 0 || unpriced === trades ? '' : ` Of the largest symbols: ${named.join(', ')}.`;
+  const of = countOf(trades, 'trade');
+  return [
+    ...(unpriced === 0
+      ? []
+      : [`${formatCount(unpriced)} of ${of} ${haveOf(unpriced)} no premium: ${describeSum(total)}.${symbols}`]),
+    ...(unpriced === 0 && total === null
+      ? ['The premium cannot be computed: the sum is beyond what a number can hold.']
+      : []),
+    ...(unsized === 0
+      ? []
+      : [`${formatCount(unsized)} of ${of} ${haveOf(unsized)} no size: ${describeSum(contracts)}.`]),
+    ...(unsized === 0 && contracts === null
+      ? ['The contracts cannot be computed: the sum is beyond what a number can hold.']
+      : []),
+    ...exclusions.unknownCodes.map(describeCodes),
+  ];
+}
+
+function describeSum(sum: number | null): string {
+  return sum === null ? 'the sums cannot be computed' : 'the sums leave them out';
+}
+
+/** `3 trades have an unknown side ("X" 2, none 1): in no net premium.` */
+function describeCodes({ column, trades, values }: UnknownCodes): string {
+  const named = values.map(({ value, trades: count }) => `${nameCode(value)} ${formatCount(count)}`);
+  const rest = trades - values.reduce((sum, { trades: count }) => sum + count, 0);
+  const all = [...named, ...(rest > 0 ? [`others ${formatCount(rest)}`] : [])];
+  return `${countOf(trades, 'trade')} ${haveOf(trades)} an unknown ${column} (${joinWords(all)}): ${DECIDES[column]}.`;
+}
+
+function nameCode(value: string | null): string {
+  if (value === null) return 'none';
+  return `"${cleanCode(value)}"`;
+}
+
+function haveOf(count: number): string {
+  return count === 1 ? 'has' : 'have';
+}
+
+/** How each is read; of a digest's datasets, one after the other. */
+const PLACEHOLDERS: Readonly<Record<string, (report: FlowReport) => string>> = {
+  date: ({ drop }) => drop.date,
+  day: ({ drop }) => formatDay(drop.date),
+  job: ({ job }) => job,
+  dataset: ({ drop }) => drop.dataset,
+  revision: ({ drop }) => String(drop.revision),
+  premium: describePremium,
+  sentiment: ({ headline }) => (headline.trades === 0 ? 'no trades' : describeLean(headline)),
+  trades: ({ headline }) => formatCount(headline.trades),
+};
+
+/** Facts of the report as a whole: a digest has one date, and names no dataset beside it. */
+const SHARED: readonly string[] = ['date', 'day', 'job', 'dataset'];
+
+export const PLACEHOLDER_NAMES: readonly string[] = Object.keys(PLACEHOLDERS);
+
+const PLACEHOLDER = /\{([^{}]*)\}/g;
+
+/** Names in braces that are no placeholder. */
+export function listUnknownPlaceholders(words: string): readonly string[] {
+  const names = [...words.matchAll(PLACEHOLDER)].map(([, name = '']) => name);
+  return names.filter((name) => !Object.hasOwn(PLACEHOLDERS, name));
+}
+
+/** @param reports at least one, unless every dataset of a digest is pending: then numbers read `pending` */
+export function fillWords(words: string, reports: readonly FlowReport[], date: string): string {
+  const filled = words.replace(PLACEHOLDER, (whole, name: string) => {
+    const read = PLACEHOLDERS[name];
+    if (read === undefined) return whole;
+    if (name === 'date') return date;
+    if (name === 'day') return formatDay(date);
+    const values = reports.map((report) => (SHARED.includes(name) ? read(report) : nameValue(reports, report, read)));
+    return values.length === 0 ? 'pending' : [...new Set(values)].join(', ');
+  });
+  return cleanLine(filled);
+}
+
+/** The own subject, on one line, behind its marks. */
+export function buildOwnSubject(
+  words: string,
+  reports: readonly FlowReport[],
+  { date, pending, occasion }: { readonly date: string; readonly pending: number; readonly occasion: Occasion },
+): string {
+  const marks = [
+    ...(occasion.corrected ? ['Correction:'] : []),
+    ...new Set(reports.flatMap(({ drop }) => listMarks(drop))),
+    ...(occasion.late ? ['[late]'] : []),
+    ...(pending > 0 ? [`[${pending} pending]`] : []),
+  ];
+  return [...marks, fillWords(words, reports, date)].join(' ');
+}
+
+function nameValue(reports: readonly FlowReport[], report: FlowReport, read: (report: FlowReport) => string): string {
+  return reports.length < 2 ? read(report) : `${report.drop.dataset} ${read(report)}`;
+}
+
+/** With the reason if trades are without a premium. */
+function describePremium({ headline }: FlowReport): string {
+  if (headline.trades === 0) return 'no trades';
+  const gap = describeGap(headline);
+  const premium = headline.total === null ? 'premium cannot be computed' : formatDollars(headline.total);
+  return gap === '' ? premium : `${premium} (${gap})`;
 }

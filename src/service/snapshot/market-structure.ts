@@ -12,8 +12,12 @@ import {
 } from '../../api-contract/market-structure.ts';
 import { isSettledAtOpen } from '../../calendar/am-settlement.ts';
 import { Fault } from '../../core/errors.ts';
-import type { OptionContract } from '../../exposure/contract.ts';
-import { type GammaExposure, type GammaSums, sumGammaExposure } from '../../exposure/gamma-exposure.ts';
+import {
+  type GammaExposure,
+  type GammaSums,
+  type OptionContract,
+  sumGammaExposure,
+} from '../../exposure/gamma-exposure.ts';
 import { computeZeroGamma } from '../../exposure/zero-gamma.ts';
 import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/api-failure.ts';
 import type { Call, Endpoint, EndpointAnswer } from '../http/endpoint.ts';

@@ -11,7 +11,7 @@ import type { ReportName } from '../../../src/core/report-page.ts';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
 import { jobPath } from '../../../src/daemon/web/page-path.ts';
 import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
-import { embedImages } from '../../../src/mail/mail-page.ts';
+import { embedImages } from '../../../src/mail/message.ts';
 import { renderFlowReport } from '../../../src/report/render.ts';
 import { pickDay } from '../../report/days.ts';
 import { openBrowser } from '../../support/browser.ts';

@@ -6,7 +6,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { formatCsv } from '../../../src/report/attach/csv.ts';
+import { formatCsv } from '../../../src/report/attach/attach.ts';
 import type { Cell } from '../../../src/report/report-table.ts';
 import { listTables } from '../../../src/report/report-tables.ts';
 import { queryDuckDb } from '../../support/drop.ts';

@@ -6,7 +6,7 @@ import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
 import { quoteString } from '../../../src/engine/literal.ts';
-import { formatParquet } from '../../../src/report/attach/parquet-file.ts';
+import { formatParquet } from '../../../src/report/attach/attach.ts';
 import type { AttachedTable, Cell } from '../../../src/report/report-table.ts';
 import { listTables } from '../../../src/report/report-tables.ts';
 import { queryDuckDb } from '../../support/drop.ts';
