@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import type { ChildCommand } from '../daemon/child-process.ts';
+import type { ChildCommand } from '../daemon/run-process.ts';
 
 export interface ChildRun {
   /** Exit code; rejects if the process could not be started. */

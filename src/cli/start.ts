@@ -6,15 +6,17 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
+import { z } from 'zod';
 import type { Log } from '../core/log.ts';
-import { createChildCommands } from '../daemon/child-commands.ts';
+import { Commands, readReport } from '../daemon/commands.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
-import { createDaemon, type Daemon } from '../daemon/daemon.ts';
+import { Daemon } from '../daemon/daemon.ts';
+import { dropSchema, priceSchema, rowsSchema } from '../daemon/documents.ts';
 import { watchFolder } from '../daemon/folder-watch.ts';
 import { createJobFiles } from '../daemon/job-files.ts';
+import type { Ask } from '../daemon/job-view.ts';
 import { RunIndex } from '../daemon/run-index.ts';
 import { startRunProcess } from '../daemon/run-process.ts';
-import { createUnfinished, createUnsent } from '../daemon/unfinished.ts';
 import { startWeb } from '../daemon/web/page-server.ts';
 import type { Job } from '../job/job.ts';
 import { listJobFiles } from '../job/job-folder.ts';
@@ -56,7 +58,7 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
     });
     const { daemon, ...reading } = opened;
     const { clock } = openers;
-    const shown = { view: daemon.view, onLook: daemon.look, log, clock, ...reading };
+    const shown = { view: () => daemon.view(), onLook: () => daemon.look(), log, clock, ...reading };
     const web = settings && (await startWeb({ ...settings, ...shown, calendar: await openers.readCalendar() }));
     const close = () => void web?.close();
     signal.addEventListener('abort', close, { once: true });
@@ -93,7 +95,7 @@ interface Opened {
 async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened) {
   const { log, id, coordinator } = opened;
   const { openers, self } = cli;
-  const { clock, stateDir } = openers;
+  const { clock, stateDir, version } = openers;
   await assertStateFolder(stateDir);
   const historyDays = openers.readHistoryDays();
   const commandOf = (args: readonly string[]) => ({
@@ -105,27 +107,14 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
   const hasWebhook = (await openers.openWebhook('alert')) !== undefined;
   const hasEvents = (await openers.openWebhook('event')) !== undefined;
   const assertUsable = (job: Job) => assertShareable(job, openers.readRedisUrl() !== undefined);
-  const commands = createChildCommands(commandOf, clock);
+  const commands = new Commands(commandOf, clock);
   const checkSql = async ({ source }: Job, path: string) => {
     if (findCustomSql(source)) await commands.checkJob(path);
   };
-  const unfinished = createUnfinished((job) => new JobState(stateDir, job).unfinished, log);
-  const unsent = createUnsent((job) => new JobState(stateDir, job).unsent, log);
-  const daemon: Daemon = createDaemon({
-    ...{
-      clock,
-      log,
-      version: openers.version,
-      id,
-      maxRuns: openers.readMaxRuns(),
-      commands,
-      unfinished,
-      unsent,
-      coordinator,
-    },
+  const daemon = new Daemon({
+    ...{ clock, log, version, id, commands, coordinator, maxRuns: openers.readMaxRuns() },
     files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, checkSql, log }),
-    lastRunAt: async ({ name }) => await new RunHistory(stateDir, name).lastRunAt(),
-    readCalendar: () => openers.readCalendar(),
+    readCalendar: openers.readCalendar,
     hasAlerts: ({ alerts, events, reports }) =>
       alerts.to.length > 0 ||
       (alerts.webhook && hasWebhook) ||
@@ -142,40 +131,35 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
       const logFile = history.logFile(entry);
       return await startRunProcess(commandOf(['--json', verb, path, ...options]), { runId, logFile, log });
     },
-    async recordEnd(job, { runId, outcome, error, signal }) {
-      const ended =
-        signal === undefined ? null : { code: 'ENDED_BY_SIGNAL', message: `The process was ended by ${signal}.` };
-      await new RunHistory(stateDir, job).settle(runId, { outcome, error: error ?? ended }, clock.now());
-    },
-    history: new RunIndex(stateDir),
-    readRecord: async (job, runId) => await new RunHistory(stateDir, job).read(runId),
+    notesOf: (job) => new JobState(stateDir, job),
+    runs: new RunIndex(stateDir),
     watchFiles(onChange, signal) {
       opened.onHangup(onChange);
       watchFolder(globals.jobs, onChange, { clock, log, signal });
     },
   });
-  // A job that is gone meanwhile: the command says so.
-  const pathOf = (job: string) => daemon.pathOf(job) ?? job;
+  const pathOf = (job: string) => daemon.pathOf(job);
   return {
     daemon,
     history: (job: string) => new RunHistory(stateDir, job),
     actionLog: actionLogOf(stateDir),
     stateDir,
     drops: {
-      readDrop: async (job: string, date: string) => await commands.readDrop(pathOf(job), date),
-      queryRows: async (job: string, sql: string) => await commands.queryRows(pathOf(job), sql),
-      streamDrop: (job: string, date: string) => commands.streamDrop(pathOf(job), date),
+      readDrop: async (job: string, date: string) => await commands.read(dropSchema, ['drop', pathOf(job), date]),
+      queryRows: async (job: string, sql: string) =>
+        await commands.read(rowsSchema, ['query', sql, '--job', pathOf(job)]),
+      streamDrop: (job: string, date: string) => commands.stream(['drop', pathOf(job), date, '--file']),
     },
     doer: {
-      ask: daemon.ask,
-      reload: daemon.reload,
-      price: async (job: string, options: readonly string[]) => await commands.priceBackfill(pathOf(job), options),
-      acceptGap: async (job: string, date: string, options: readonly string[]) =>
-        await commands.acceptGap(pathOf(job), date, options),
+      ask: async (ask: Ask) => daemon.ask(ask),
+      reload: async () => await daemon.reload(),
+      price: async (job: string, options: readonly string[]) =>
+        await commands.read(priceSchema, ['backfill', pathOf(job), ...options, '--dry-run']),
+      acceptGap: async (job: string, date: string, options: readonly string[]) => {
+        await commands.read(z.unknown(), ['gap', 'accept', pathOf(job), date, ...options]);
+      },
     },
-    async readReport(job: string, date: string, report: string, revision: number) {
-      const path = daemon.pathOf(job);
-      return path === undefined ? undefined : await commands.readReport(path, date, report, revision);
-    },
+    readReport: async (job: string, date: string, report: string, revision: number) =>
+      await readReport(commands, pathOf(job), { date, report, revision }),
   };
 }

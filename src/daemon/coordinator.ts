@@ -2,8 +2,6 @@
  * Decides which daemon runs a tick when several share a schedule. The contract; `redis-coordinator.ts` implements it.
  * Invariants: only one daemon gets a tick; if that daemon dies before it completes the tick, exactly one other gets it.
  */
-import type { RunCoordinator } from 'node-cron';
-
 export interface Tick {
   readonly job: string;
   /** Due time in milliseconds since the epoch, whole seconds. */
@@ -11,12 +9,7 @@ export interface Tick {
 }
 
 export interface Coordinator {
-  /** node-cron calls this before it fires a task of the job. */
-  forJob(job: string): RunCoordinator;
-  /**
-   * For ticks that node-cron did not fire (catch-up): `true` for one daemon only. Idempotent for the daemon that holds
-   * it.
-   */
+  /** `true` for one daemon only. Idempotent for the daemon that holds it. */
   claim(tick: Tick): Promise<boolean>;
   /** Keeps the claim during the run; call it every `RENEW_MS`. `false` when another daemon has taken the tick over. */
   renew(tick: Tick): Promise<boolean>;

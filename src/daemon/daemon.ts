@@ -1,278 +1,296 @@
 /**
- * The daemon's loop: passes events to `step.ts` and carries out the effects. It knows time, files and processes, but no
- * stages: all that it knows of a dataset comes from child processes.
+ * The daemon: its loops, its job files, and the view of it. It knows time, files and processes, but no stages: all that
+ * it knows of a dataset comes from child processes. `run-plan.ts` decides what runs when.
  */
-import { setMaxListeners } from 'node:events';
-import { MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/published-limits.ts';
-import { type CalendarOverride, isSession, OPEN_SECOND } from '../calendar/session.ts';
-import { formatSecond, formatWallClock, formatWallDate } from '../calendar/wall-clock.ts';
-import type { Clock } from '../core/clock.ts';
+import { basename } from 'node:path';
 import { describeError, Fault } from '../core/errors.ts';
-import type { Log } from '../core/log.ts';
-import { createRunId } from '../core/run-id.ts';
-import type { Job } from '../job/job.ts';
-import { settledAt } from '../plan/dates.ts';
-import type { RunRecord } from '../state/run-record.ts';
-import type { ChildCommands } from './child-commands.ts';
-import { type Coordinator, LEASE_MS, RENEW_MS } from './coordinator.ts';
-import { createEffects } from './effects.ts';
-import type { Ask, AskAnswer, DaemonEvent, Rules } from './event.ts';
-import type { FiledJob, JobFiles, JobFilesReading } from './job-files.ts';
-import type { DaemonView, EndedRun } from './job-view.ts';
-import type { RunIndex } from './run-index.ts';
-import type { RunProcess } from './run-process.ts';
-import { createState, type DaemonState, type DueRun, isBusy, isShared, viewJob } from './state.ts';
-import { BEAT_MS, step } from './step.ts';
-import { stopAll, untilAborted } from './stop.ts';
-import { createTimetable } from './timetable.ts';
-import type { Unfinished, Unsent } from './unfinished.ts';
+import type { Job, JobSchedule } from '../job/job.ts';
+import { formatJobReference } from '../job/job-folder.ts';
+import { LEASE_MS, RENEW_MS } from './coordinator.ts';
+import type { FiledJob, JobFilesReading } from './job-files.ts';
+import type { Ask, AskAnswer, DaemonView, JobView } from './job-view.ts';
+import { RunPlan } from './run-plan.ts';
+import { stopInTime } from './run-process.ts';
+import { createJob, type DaemonJob, DaemonState, isBusy, type Outside } from './state.ts';
+import { STATUS_SHOWN_MS } from './status.ts';
 
-interface DaemonDeps {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly version: string;
-  readonly id: string;
-  readonly maxRuns: number;
-  readonly files: JobFiles;
-  readonly commands: ChildCommands;
-  readonly unfinished: Unfinished;
-  /** Ends of runs that no operator alert has reported yet. */
-  readonly unsent: Unsent;
-  /** For shared schedules; always set if a job has one. */
-  readonly coordinator?: Coordinator | undefined;
-  /** Start of the job's last run on this machine, in milliseconds; `undefined` when it never ran here. */
-  readonly lastRunAt: (job: Job) => Promise<number | undefined>;
-  readonly readCalendar: () => Promise<CalendarOverride>;
-  readonly hasAlerts: (job: Job) => boolean;
-  readonly startRun: (filed: FiledJob, runId: string, due: Pick<DueRun, 'reason' | 'asked'>) => Promise<RunProcess>;
-  /** Completes the record of a run with what only its parent process knows. Never rejects. */
-  readonly recordEnd: (job: string, run: EndedRun) => Promise<void>;
-  /** What a run recorded so far; `undefined` if nothing. Never rejects. */
-  readonly readRecord: (job: string, runId: string) => Promise<RunRecord | undefined>;
-  /** The runs that this machine remembers. */
-  readonly history: Pick<RunIndex, 'of' | 'refresh'>;
-  /** Calls `onChange` when the job files may have changed. */
-  readonly watchFiles: (onChange: () => void, signal: AbortSignal) => void;
-}
-
-export interface Daemon {
-  /** Cheap, because probes call it. */
-  view(): DaemonView;
-  /** Someone views a page: refreshes the dataset statuses that children report, and the runs that are remembered. */
-  look(): Promise<void>;
-  /** Does what a person asks for, or says why not. Never rejects. */
-  ask(ask: Ask): Promise<AskAnswer>;
-  /** Reads the job files again. Never rejects: a failure is logged. */
-  reload(): Promise<void>;
-  /** The job's drop location as in its file; empty for an unknown job. */
-  storeOf(job: string): string;
-  /** Path of the job file for child processes; `undefined` for an unknown job. */
-  pathOf(job: string): string | undefined;
-  /**
-   * Runs until the signal aborts; then stops its children and returns in less than ten seconds. @throws Fault at start
-   */
-  run(signal: AbortSignal): Promise<void>;
-}
-
+/** How often to check the clock, missed ticks, retries and unsent alerts. */
+const BEAT_MS = 15_000;
+/** If the clock is off by more than this, it was set, or the machine slept. */
+const JUMP_MS = 5_000;
 const RELOAD_MS = 60_000;
 const PROGRESS_MS = 2_000;
 
-export function createDaemon(deps: DaemonDeps): Daemon {
-  const { clock, log, coordinator, commands, unfinished, unsent } = deps;
-  const startedAtMs = clock.now();
-  const stopping = new AbortController();
-  // Each timer adds a listener.
-  setMaxListeners(0, stopping.signal);
-  let calendar: CalendarOverride | undefined;
-  let state: DaemonState = createState(startedAtMs);
-  let reloading: Promise<unknown> = Promise.resolve();
-  /** Of what was asked in a step that has just been done. */
-  const answers = new Map<string, AskAnswer>();
+export class Daemon {
+  readonly #outside: Outside;
+  readonly #state: DaemonState;
+  readonly #plan: RunPlan;
+  readonly #startedAtMs: number;
+  /** Files without a known valid text. */
+  #unusable: readonly JobView[] = [];
+  #reloading: Promise<unknown> = Promise.resolve();
+  #beatAtMs: number;
 
-  const hasSession = (tickMs: number) => isSession(formatWallDate(tickMs), calendar);
-  /** Whether a session of today is visible in part, and cannot be sealed yet. */
-  const canStage = ({ settleSeconds }: Job, nowMs: number) => {
-    const visible = formatWallClock(nowMs - MINIMUM_DATA_DELAY_MINUTES * 60_000);
-    const date = visible.slice(0, 10);
-    if (!isSession(date, calendar) || visible < `${date} ${formatSecond(OPEN_SECOND)}`) return false;
-    return nowMs < settledAt(date, { settleSeconds, calendar });
-  };
-  const timetable = createTimetable({
-    ...{ clock, log, coordinator, isPreferred: hasSession },
-    onTick: (job, tickMs) => void dispatch({ kind: 'due', due: { job, tickMs, reason: 'scheduled' } }),
-    onLeft: (job) => void dispatch({ kind: 'left-to-another', job }),
-  });
-  const rules: Rules = {
-    maxRuns: deps.maxRuns,
-    newRunId: () => createRunId(clock.now()),
-    hasSession,
-    hasAlerts: deps.hasAlerts,
-    canStage,
-    nextTick: timetable.next,
-  };
-  const effects = createEffects({
-    ...{ clock, log, timetable, coordinator, commands, unfinished, unsent, signal: stopping.signal },
-    pathOf: (job) => state.jobs.get(job)?.filed.path ?? job,
-    readRecord: deps.readRecord,
-    async recordEnd(job, run) {
-      await deps.recordEnd(job, run);
-      await refreshRuns();
-    },
-    onAnswer: (id, answer) => answers.set(id, answer),
-    async startRun(due, runId) {
-      const { job } = due;
-      // The file may have become broken since the last read.
-      await reload();
-      const filed = state.jobs.get(job)?.filed;
-      if (!filed) throw new RangeError(`the job ${job} no longer exists`);
-      return await deps.startRun(filed, runId, due);
-    },
-    dispatch: (event) => void dispatch(event),
-  });
+  constructor(outside: Outside) {
+    this.#outside = outside;
+    this.#state = new DaemonState(outside);
+    this.#plan = new RunPlan(this.#state, () => this.reload());
+    this.#startedAtMs = this.#state.nowMs;
+    this.#beatAtMs = this.#startedAtMs;
+  }
 
-  /** Resolves when the effects that must be awaited are done. Never rejects. */
-  async function dispatch(event: DaemonEvent): Promise<void> {
-    const next = step(state, event, clock.now(), rules);
-    ({ state } = next);
-    await effects.carryOut(next.effects);
+  /** Cheap, because probes call it. */
+  view(): DaemonView {
+    const { nowMs, isStopping, jobs } = this.#state;
+    const views = [...[...jobs.values()].map((job) => this.#viewJob(job, nowMs)), ...this.#unusable];
+    return {
+      ...{ version: this.#outside.version, id: this.#outside.id, startedAtMs: this.#startedAtMs },
+      ...{ beatAtMs: this.#beatAtMs, isStopping },
+      jobs: views.sort((a, b) => (a.name < b.name ? -1 : 1)),
+    };
+  }
+
+  /** Someone views a page: refreshes the dataset statuses that children report, and the runs that are remembered. */
+  async look(): Promise<void> {
+    this.#plan.statuses.refreshOldest(STATUS_SHOWN_MS);
+    await this.#outside.runs.refresh(this.#state.jobs.keys());
+  }
+
+  /** Does what a person asks for, or says why not. */
+  ask(ask: Ask): AskAnswer {
+    return this.#plan.ask(ask);
+  }
+
+  /** Reads the job files again. Never rejects: a failure is logged. */
+  async reload(): Promise<void> {
+    try {
+      await this.#load();
+    } catch (error) {
+      const line = { event: 'reload-failed', reason: describeError(error) };
+      this.#outside.log.error(line, 'reload failed; the loaded job files stay in use');
+    }
+  }
+
+  /** The job's drop location as in its file; empty for an unknown job. */
+  storeOf(job: string): string {
+    return this.#state.jobs.get(job)?.filed.job.drop.to ?? '';
+  }
+
+  /** The job's file for child processes. */
+  pathOf(job: string): string {
+    // One that is gone meanwhile: the command says so.
+    return this.#state.jobs.get(job)?.filed.path ?? job;
+  }
+
+  /**
+   * Runs until the signal aborts; then stops its children and returns in less than ten seconds. @throws Fault at start
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log, commands, coordinator, runs, readCalendar, watchFiles } = this.#outside;
+    const { jobs, stopping } = this.#state;
+    this.#state.calendar = await readCalendar();
+    signal.addEventListener('abort', () => stopping.abort(), { once: true });
+    if (signal.aborted) stopping.abort();
+    // A stop must not wait for a Redis that does not answer.
+    const isLoaded = await Promise.race([this.#load().then(() => true), untilAborted(signal)]);
+    if (!isLoaded) return;
+    await runs.refresh(jobs.keys());
+    watchFiles(() => void this.reload(), stopping.signal);
+    void this.#repeat(BEAT_MS, 'beat', () => this.#beat());
+    void this.#repeat(RELOAD_MS, 'reload', () => this.reload());
+    void this.#repeat(PROGRESS_MS, 'readRecords', () => this.#readRecords());
+    if (coordinator) {
+      void this.#repeat(RENEW_MS, 'renewClaims', () => this.#renewClaims());
+      void this.#repeat(LEASE_MS / 2, 'takeOver', () => this.#takeOver());
+    }
+    for (const job of jobs.values()) void this.#plan.alerts.recall(job);
+    await untilAborted(signal);
+    const running = [...jobs.values()].filter(({ run }) => run?.phase === 'running').map(({ name }) => name);
+    log.info({ event: 'stopping', running }, 'stopping');
+    for (const job of jobs.values()) this.#plan.places.stop(job, 'asked');
+    const over = new AbortController();
+    const stopped = stopInTime([commands], clock, over.signal);
+    await Promise.all([this.#plan.places.untilIdle(), commands.untilIdle()]);
+    over.abort();
+    await stopped;
   }
 
   /** Loads are serialized, so that an older read cannot overwrite a newer one. A failed read changes nothing. */
-  async function load(): Promise<void> {
-    const read = async () => {
-      const reading = await deps.files.read();
-      if (state.jobs.size === 0 && state.unusable.length === 0) assertSome(reading);
-      // In parallel, because Redis may be slow to fail.
-      const fresh = reading.jobs.map(({ job }) => job).filter(isNew);
-      const lastRuns = await Promise.all(fresh.map(async (job) => [job.name, await readLastRun(job)] as const));
+  async #load(): Promise<void> {
+    const turn = this.#reloading.then(async () => {
+      const { jobs } = this.#state;
+      const reading = await this.#outside.files.read();
+      if (jobs.size === 0 && this.#unusable.length === 0) assertSome(reading);
+      // In parallel, because Redis may be slow to fail. A job that only gains a schedule is not new.
+      const fresh = reading.jobs.filter(({ job }) => job.schedule && (jobs.get(job.name)?.isRemoved ?? true));
+      const lastRuns = await Promise.all(
+        fresh.map(async ({ job }) => [job.name, await this.#readLastRun(job)] as const),
+      );
       // Stopped meanwhile: it would start children that nobody ends.
-      if (stopping.signal.aborted) return;
-      await dispatch({ kind: 'files-read', reading, lastRuns: new Map(lastRuns) });
-    };
-    const turn = reloading.then(read);
-    reloading = turn.catch(() => undefined); // The caller gets the error.
+      if (!this.#state.isStopping) this.#take(reading, new Map(lastRuns));
+    });
+    this.#reloading = turn.catch(() => undefined); // The caller gets the error.
     await turn;
   }
-  async function reload(): Promise<void> {
-    try {
-      await load();
-    } catch (error) {
-      log.error(
-        { event: 'reload-failed', reason: describeError(error) },
-        'reload failed; the loaded job files stay in use',
-      );
-    }
-  }
-  /** A job that only gains a schedule is not new: it is due from then on. */
-  function isNew({ name, schedule }: Job): boolean {
-    return schedule !== undefined && (state.jobs.get(name)?.isRemoved ?? true);
-  }
-  async function readLastRun(job: Job): Promise<number | undefined> {
-    const owedMs = await unfinished.read(job.name);
+
+  /** Newest instant up to which a new job is known to have run. */
+  async #readLastRun({ name, schedule }: Job): Promise<number | undefined> {
+    const { notesOf, runs, coordinator } = this.#outside;
+    // If the disk cannot be read, other sources decide.
+    const owed = await notesOf(name)
+      .unfinished.read()
+      .catch(() => undefined);
     // An unfinished tick is still owed, even if its run already wrote its record.
-    const here = owedMs === undefined ? await deps.lastRunAt(job) : owedMs - 1;
-    if (!job.schedule?.distributed) return here;
-    const anywhere = await coordinator?.lastTick(job.name).catch(() => undefined); // The claim decides later.
+    const here = owed ? Date.parse(owed.due_at) - 1 : await runs.lastRunAt(name);
+    if (!schedule?.distributed) return here;
+    const anywhere = await coordinator?.lastTick(name).catch(() => undefined); // The claim decides later.
     return here === undefined || (anywhere ?? 0) > here ? anywhere : here;
   }
 
-  async function refreshRuns(): Promise<void> {
-    await deps.history.refresh([...state.jobs.keys()]);
+  /** Applies the current job files: new, changed, broken, fixed or removed jobs. */
+  #take(reading: JobFilesReading, lastRuns: ReadonlyMap<string, number | undefined>): void {
+    const { jobs, nowMs } = this.#state;
+    const names = new Set(reading.jobs.map(({ job }) => job.name));
+    this.#unusable = reading.unusable.map(({ file, fault: { message } }) => {
+      const known = this.#unusable.find((view) => view.file === file)?.fault;
+      if (known?.message !== message) this.#logBroken(file, message, 'left out');
+      // A job need not be named after its file.
+      const name = names.has(formatJobReference(file)) ? basename(file) : formatJobReference(file);
+      return { name, file, settleSeconds: 0, runs: [], fault: { message, sinceMs: known?.sinceMs ?? nowMs } };
+    });
+    this.#plan.arrive(
+      reading.jobs.flatMap((filed) => {
+        const [job, missedMs] = this.#place(filed, lastRuns.get(filed.job.name));
+        return missedMs === undefined ? [] : [[job, missedMs] as const];
+      }),
+    );
+    for (const [name, job] of jobs) if (!names.has(name) && !job.isRemoved) this.#remove(job);
   }
-  async function beat(): Promise<void> {
-    await dispatch({ kind: 'beat', missed: timetable.findMissed() });
-    await dispatch({ kind: 'beat-over' });
+
+  /** @returns the job, and the tick that it missed */
+  #place(filed: FiledJob, lastMs: number | undefined): readonly [DaemonJob, number | undefined] {
+    const { name, schedule, file } = filed.job;
+    const known = this.#state.jobs.get(name);
+    const wasKnown = known !== undefined && !known.isRemoved;
+    const before = wasKnown ? known.filed.job.schedule : undefined;
+    const job = known ?? createJob(filed);
+    job.filed = filed;
+    job.isRemoved = false;
+    this.#state.jobs.set(name, job);
+    if (filed.fault === undefined) {
+      if (job.fault) this.#outside.log.info({ event: 'job-mended', job: name }, `${file} is valid again`);
+      job.fault = undefined;
+    } else {
+      if (job.fault?.message !== filed.fault) {
+        this.#logBroken(file, filed.fault, 'the last valid version stays in use');
+      }
+      job.fault = { message: filed.fault, sinceMs: job.fault?.sinceMs ?? this.#state.nowMs };
+    }
+    if (!known) this.#plan.statuses.refresh(job);
+    if (!schedule) job.ticks = undefined;
+    // A known job that only now gains a schedule is due from now on.
+    else if (!before) return [job, this.#plan.schedule(job, wasKnown ? this.#state.nowMs : lastMs)];
+    else if (!isSame(before, schedule)) this.#plan.reschedule(job);
+    return [job, undefined];
   }
-  async function readRecords(): Promise<void> {
-    for (const [job, { run }] of state.jobs) {
-      if (run?.phase !== 'running') continue;
-      await dispatch({ kind: 'record-read', job, record: (await deps.readRecord(job, run.runId)) ?? null });
+
+  #remove(job: DaemonJob): void {
+    const { run } = job;
+    job.ticks = undefined;
+    job.isRemoved = true;
+    this.#outside.log.info({ event: 'unscheduled', job: job.name }, `${job.name}: its file was removed`);
+    if (run && run.phase !== 'running') {
+      job.run = undefined;
+      this.#plan.settle(job, run.due);
+    }
+    this.#plan.dropRetry(job);
+    this.#plan.alerts.dropAll(job);
+    if (run?.phase !== 'running') this.#plan.forgetTick(job);
+    if (!isBusy(job)) this.#state.jobs.delete(job.name);
+  }
+
+  #logBroken(file: string, reason: string, consequence: string): void {
+    this.#outside.log.error({ event: 'job-broken', file, reason }, `${file} is broken, ${consequence}: ${reason}`);
+  }
+
+  async #beat(): Promise<void> {
+    const jumpMs = this.#state.nowMs - this.#beatAtMs - BEAT_MS;
+    if (Math.abs(jumpMs) > JUMP_MS) {
+      this.#outside.log.warn({ event: 'clock-jump', jumpMs }, 'the clock jumped; checking for missed runs');
+    }
+    await this.#plan.beat();
+    // The duration of the beat itself is not a clock jump.
+    this.#beatAtMs = this.#state.nowMs;
+  }
+
+  async #readRecords(): Promise<void> {
+    for (const { name, run } of this.#state.jobs.values()) {
+      if (run?.phase === 'running') run.record = (await this.#outside.runs.read(name, run.runId)) ?? null;
     }
   }
-  async function renewClaims(): Promise<void> {
-    const held = [...state.jobs].flatMap(([job, { heldTicks }]) => heldTicks.map((dueAtMs) => ({ job, dueAtMs })));
-    for (const tick of held) {
+
+  async #renewClaims(): Promise<void> {
+    const { coordinator, log } = this.#outside;
+    const held = [...this.#state.jobs.values()].flatMap((job) => [...job.heldTicks].map((ms) => [job, ms] as const));
+    for (const [job, dueAtMs] of held) {
       try {
-        if ((await coordinator?.renew(tick)) === false) await dispatch({ kind: 'claim-lost', tick });
+        if ((await coordinator?.renew({ job: job.name, dueAtMs })) === false) this.#plan.loseClaim(job, dueAtMs);
       } catch (error) {
         const reason = describeError(error);
-        log.warn({ event: 'renew-failed', job: tick.job, reason }, `${tick.job}: ${reason}`);
+        log.warn({ event: 'renew-failed', job: job.name, reason }, `${job.name}: ${reason}`);
       }
     }
   }
-  async function takeOver(): Promise<void> {
-    const names = [...state.jobs].filter(([, job]) => isShared(job) && !isBusy(job)).map(([name]) => name);
-    const taken = names.length > 0 ? await coordinator?.takeOver(names) : undefined;
-    for (const { job, dueAtMs } of taken ?? []) {
-      await dispatch({ kind: 'due', due: { job, tickMs: dueAtMs, reason: 'take-over' } });
+
+  async #takeOver(): Promise<void> {
+    const shared = [...this.#state.jobs.values()].filter((job) => job.filed.job.schedule?.distributed && !isBusy(job));
+    const names = shared.map(({ name }) => name);
+    const taken = names.length > 0 ? await this.#outside.coordinator?.takeOver(names) : undefined;
+    for (const { job: name, dueAtMs } of taken ?? []) {
+      const job = this.#state.jobs.get(name);
+      if (job) this.#plan.admit(job, { tickMs: dueAtMs, reason: 'take-over' });
     }
   }
+
   /** Repeats an action until the stop, one call at a time, whether or not it fails. */
-  async function repeat(everyMs: number, action: () => Promise<void>): Promise<void> {
-    const { signal } = stopping;
+  async #repeat(everyMs: number, what: string, action: () => Promise<void>): Promise<void> {
+    const { signal } = this.#state.stopping;
     while (!signal.aborted) {
-      await clock.sleep(everyMs, signal).catch(() => undefined); // The stop.
+      await this.#outside.clock.sleep(everyMs, signal).catch(() => undefined); // The stop.
       if (signal.aborted) return;
       await action().catch((error: unknown) => {
-        log.error({ event: 'loop-fault', what: action.name, reason: describeError(error) }, describeError(error));
+        const reason = describeError(error);
+        this.#outside.log.error({ event: 'loop-fault', what, reason }, reason);
       });
     }
   }
-  async function recallUnsent(job: string): Promise<void> {
-    const text = await unsent.read(job);
-    if (text !== undefined) await dispatch({ kind: 'unsent-found', job, text });
-  }
 
-  return {
-    pathOf: (job) => state.jobs.get(job)?.filed.path,
-    storeOf: (job) => state.jobs.get(job)?.filed.job.drop.to ?? '',
-    reload,
-    async ask(ask) {
-      const id = createRunId(clock.now());
-      await dispatch({ kind: 'asked', id, ask });
-      const answer = answers.get(id);
-      answers.delete(id);
-      return answer ?? { outcome: 'refused', text: 'The daemon did not answer.' };
-    },
-    async look() {
-      void dispatch({ kind: 'looked-at' });
-      await refreshRuns();
-    },
-    view() {
-      const { beatAtMs, isStopping, unusable } = state;
-      const known = [...state.jobs].map(([name, job]) => viewJob(job, timetable.next(name), deps.history.of(name)));
-      const jobs = [...known, ...unusable].sort((a, b) => (a.name < b.name ? -1 : 1));
-      return { version: deps.version, id: deps.id, startedAtMs, beatAtMs, isStopping, jobs };
-    },
-    async run(signal) {
-      calendar = await deps.readCalendar();
-      // A stop must not wait for a Redis that does not answer.
-      const isLoaded = await Promise.race([load().then(() => true), untilAborted(signal)]);
-      if (!isLoaded) {
-        stopping.abort();
-        timetable.stop();
-        return;
-      }
-      signal.addEventListener('abort', () => stopping.abort(), { once: true });
-      if (signal.aborted) stopping.abort();
-      await refreshRuns();
-      deps.watchFiles(() => void reload(), stopping.signal);
-      void repeat(BEAT_MS, beat);
-      void repeat(RELOAD_MS, reload);
-      void repeat(PROGRESS_MS, readRecords);
-      if (coordinator) {
-        void repeat(RENEW_MS, renewClaims);
-        void repeat(LEASE_MS / 2, takeOver);
-      }
-      for (const job of state.jobs.keys()) void recallUnsent(job);
-      await untilAborted(signal);
-      timetable.stop();
-      const running = [...state.jobs].filter(([, { run }]) => run?.phase === 'running').map(([name]) => name);
-      log.info({ event: 'stopping', running }, 'stopping');
-      await dispatch({ kind: 'stop' });
-      await stopAll([effects, commands], clock);
-    },
-  };
+  #viewJob(job: DaemonJob, nowMs: number): JobView {
+    const { run, filed } = job;
+    const { schedule, file, settleSeconds } = filed.job;
+    return {
+      ...{ name: job.name, file, settleSeconds },
+      schedule: schedule && { cron: schedule.cron, timezone: schedule.timezone, distributed: schedule.distributed },
+      nextRunAtMs: job.ticks?.next(nowMs),
+      retryAtMs: job.retry?.atMs,
+      waitingSinceMs: run?.phase === 'waiting' ? run.sinceMs : undefined,
+      running:
+        run?.phase === 'running'
+          ? { runId: run.runId, reason: run.due.reason, startedAtMs: run.startedAtMs, record: run.record }
+          : undefined,
+      runs: this.#outside.runs.of(job.name),
+      ...{ fault: job.fault, status: job.status, statusFault: job.statusFault },
+    };
+  }
+}
+
+async function untilAborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}
+
+function isSame(a: JobSchedule, b: JobSchedule): boolean {
+  return a.cron === b.cron && a.timezone === b.timezone && a.distributed === b.distributed;
 }
 
 /** @throws Fault (kind `usage`) when no job has a schedule, or when a job needs a setting that is missing */

@@ -123,11 +123,6 @@ export const priceSchema = z.object({
   total: z.object({ dates: z.number(), rows: z.number().nullable(), requests: z.number(), seconds: z.number() }),
 });
 
-/** What a command prints with `--json` when it fails. */
-export const errorSchema = z.object({
-  error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }),
-});
-
 export type StatusDocument = z.infer<typeof statusSchema>;
 export type DropDocument = z.infer<typeof dropSchema>;
 export type Rows = z.infer<typeof rowsSchema>;

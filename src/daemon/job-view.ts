@@ -1,8 +1,8 @@
 /**
- * The daemon's public view: input of the status page, `/healthz` and `/metrics`. Types only. The loop fills it, the web
- * part reads it, and neither knows the other.
+ * The daemon's public view, the input of the status page, `/healthz` and `/metrics`, and what the page may ask. Types
+ * only. The loop fills it, the web part reads it, and neither knows the other.
  */
-import type { RunOutcome, RunRecord } from '../state/run-record.ts';
+import type { RunCommand, RunRecord } from '../state/run-record.ts';
 import type { StatusDocument } from './documents.ts';
 
 /**
@@ -26,23 +26,23 @@ export interface DaemonView {
 export interface JobView {
   readonly name: string;
   readonly file: string;
-  readonly schedule: { readonly cron: string; readonly timezone: string; readonly distributed: boolean } | undefined;
+  readonly schedule?: { readonly cron: string; readonly timezone: string; readonly distributed: boolean } | undefined;
   /** How long after its last trades are visible a session may be sealed. */
   readonly settleSeconds: number;
   /** The next tick of the schedule; after a failed run, `retryAtMs` may be earlier. */
-  readonly nextRunAtMs: number | undefined;
-  readonly retryAtMs: number | undefined;
+  readonly nextRunAtMs?: number | undefined;
+  readonly retryAtMs?: number | undefined;
   /** When it began to wait for a free run place; milliseconds since the epoch. */
-  readonly waitingSinceMs: number | undefined;
-  readonly running: RunView | undefined;
+  readonly waitingSinceMs?: number | undefined;
+  readonly running?: RunView | undefined;
   /** Runs that this machine remembers, newest first, without staging; bounded. */
   readonly runs: readonly RunRecord[];
   /** Why the current job file is not used; the job continues unchanged. */
-  readonly fault: { readonly message: string; readonly sinceMs: number } | undefined;
+  readonly fault?: { readonly message: string; readonly sinceMs: number } | undefined;
   /** The last output of `flowdrop --json status`, and when it was read; `undefined` before the first. */
-  readonly status: { readonly document: StatusDocument; readonly readAtMs: number } | undefined;
+  readonly status?: { readonly document: StatusDocument; readonly readAtMs: number } | undefined;
   /** Why the last reading of the status failed, if it did. */
-  readonly statusFault: string | undefined;
+  readonly statusFault?: string | undefined;
 }
 
 export interface RunView {
@@ -53,19 +53,21 @@ export interface RunView {
   readonly record: RunRecord | null;
 }
 
-/** The end of a run as the daemon saw it. */
-export interface EndedRun {
-  readonly runId: string;
-  readonly reason: RunReason;
-  readonly finishedAtMs: number;
-  readonly outcome: RunOutcome;
-  /** Exit code; `undefined` when a signal ended the run or no process was started. */
-  readonly code: number | undefined;
-  readonly signal: string | undefined;
-  /** What the run itself recorded; `undefined` if it recorded no end. */
-  readonly record: RunRecord | undefined;
-  /** Its failure, if it failed. */
-  readonly error: RunRecord['error'];
-  /** Path of its log file. */
-  readonly logFile: string | undefined;
+/** A command of a job that a person asked for. */
+export interface AskedCommand {
+  readonly command: Exclude<RunCommand, 'stage'>;
+  /** What follows the job on the command line. */
+  readonly options: readonly string[];
+}
+
+export type Ask =
+  | ({ readonly kind: 'command'; readonly job: string } & AskedCommand)
+  /** The planned retry at once; without one a run. */
+  | { readonly kind: 'retry'; readonly job: string }
+  | { readonly kind: 'stop'; readonly job: string };
+
+export interface AskAnswer {
+  readonly outcome: 'started' | 'done' | 'refused';
+  /** One sentence. */
+  readonly text: string;
 }

@@ -27,8 +27,6 @@ const KEY_PREFIX = 'flowdrop:schedule';
 const PATIENCE_MS = 5_000;
 /** Enough to keep stores distinct. */
 const NAMESPACE_DIGITS = 24;
-/** End of node-cron's key: the task's name, then this. */
-const KEY_TIME = /:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/;
 
 export interface RedisCoordinatorOptions {
   readonly url: string;
@@ -106,12 +104,9 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
     ended.delete(id);
     held.delete(id);
   };
-  const claim = (tick: Tick) => hold(tick, keysOf(tick.job));
 
   return {
-    // No `onComplete`: node-cron calls it when the task's function returns, but the run may only have been queued.
-    forJob: (job) => ({ shouldRun: (key) => claim({ job, dueAtMs: parseDueTime(key) }) }),
-    claim,
+    claim: (tick) => hold(tick, keysOf(tick.job)),
     renew: (tick) => hold(tick, held.get(idOf(tick))?.keys ?? keysOf(tick.job)),
     // If it fails, it is repeated before the next take-over.
     complete: (tick) => end(idOf(tick), held.get(idOf(tick)) ?? { tick, keys: keysOf(tick.job) }),
@@ -201,11 +196,4 @@ function nameDueTime({ dueAtMs }: Tick): string {
     throw new RangeError(`a tick is due at ${dueAtMs}; needed are milliseconds since the epoch, whole seconds`);
   }
   return String(dueAtMs);
-}
-
-/** @throws RangeError when the format of node-cron's key differs from the version this was written for */
-function parseDueTime(key: string): number {
-  const time = Date.parse(KEY_TIME.exec(key)?.[1] ?? '');
-  if (Number.isNaN(time)) throw new RangeError(`node-cron asks for the tick ${JSON.stringify(key)}, which has no time`);
-  return time;
 }

@@ -1,14 +1,24 @@
 /**
- * What the daemon knows about each job: its file, ticks and run, its unsent alerts, and the dataset status from its
- * children. Data and simple queries only. Only `step.ts` derives a new state from an old one.
+ * What a daemon knows of each job and what all its parts use: the outside world, timers, and the notes that survive it.
+ * Invariant: a job's notes reach the disk in the order in which they were made. Only the parts of the loop change a job.
  */
-import type { RunCommand } from '../state/run-record.ts';
-import type { StatusDocument } from './documents.ts';
-import type { FiledJob } from './job-files.ts';
-import type { JobView, RunReason, RunView } from './job-view.ts';
+import { setMaxListeners } from 'node:events';
+import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
+import type { Clock } from '../core/clock.ts';
+import { describeError } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
+import type { Job } from '../job/job.ts';
+import type { StateFile } from '../state/state-file.ts';
+import type { Commands } from './commands.ts';
+import type { Coordinator } from './coordinator.ts';
+import type { FiledJob, JobFiles } from './job-files.ts';
+import type { AskedCommand, JobView, RunReason, RunView } from './job-view.ts';
+import type { RunIndex } from './run-index.ts';
+import type { RunProcess } from './run-process.ts';
+import type { Ticks } from './ticks.ts';
 
+/** A tick for this daemon to run, or what a person asked for. */
 export interface DueRun {
-  readonly job: string;
   readonly reason: RunReason;
   /** Due time of its tick, in milliseconds since the epoch. */
   readonly tickMs: number;
@@ -16,117 +26,75 @@ export interface DueRun {
   readonly asked?: AskedCommand | undefined;
 }
 
-/** A command of a job that a person asked for. */
-export interface AskedCommand {
-  readonly command: Exclude<RunCommand, 'stage'>;
-  /** What follows the job on the command line. */
-  readonly options: readonly string[];
-}
-
-export interface MissedTick {
-  readonly job: string;
-  readonly tickMs: number;
-}
-
-/** What a job does now; `undefined` for an idle job. */
-type JobRun =
-  /** Its tick is on a day without a session; its status decides whether dates are pending. */
-  | { readonly phase: 'deciding'; readonly due: DueRun }
-  /** Waits for a free run place. */
-  | { readonly phase: 'waiting'; readonly due: DueRun; readonly sinceMs: number }
-  | RunningRun;
-
 export interface RunningRun {
   readonly phase: 'running';
   readonly due: DueRun;
   readonly runId: string;
   readonly startedAtMs: number;
-  /** Its process exists, so it can be asked to stop. */
-  readonly isStarted: boolean;
-  /** Awake time of the machine since the start; system sleep and clock changes do not count. */
-  readonly workedMs: number;
+  /** Absent until its process exists, and can be asked to stop. */
+  process?: RunProcess;
+  /** Aborted when its process has ended. */
+  readonly over: AbortController;
   /** Why it was asked to stop, if it was. */
-  readonly stop: 'timeout' | 'asked' | undefined;
-  readonly logFile: string | undefined;
-  readonly record: RunView['record'];
+  stop: 'timeout' | 'asked' | undefined;
+  record: RunView['record'];
 }
 
 export type OwedCause = 'died' | 'broken';
 
 /** An operator alert, kept until it is sent or its cause is over. */
 export interface OwedAlert {
-  readonly text: string;
-  /** Since when; identifies it among alerts with the same cause. */
-  readonly owedAtMs: number;
-  readonly state: 'waiting' | 'sending' | 'sent';
-  readonly triedAtMs: number;
-  readonly waitMs: number;
-}
-
-/** The last status document of a job, and the next reading. */
-interface StatusTask {
-  readonly shown: JobView['status'];
-  readonly fault: string | undefined;
-  readonly triedAtMs: number;
-  /** `again`: the current reading may have begun too early, so another one must follow. */
-  readonly reading: 'none' | 'reading' | 'again';
+  text: string;
+  state: 'waiting' | 'sending' | 'sent';
+  triedAtMs: number;
+  waitMs: number;
 }
 
 export interface DaemonJob {
-  readonly filed: FiledJob;
-  readonly fault: JobView['fault'];
+  readonly name: string;
+  filed: FiledJob;
+  fault: JobView['fault'];
   /** The file is gone; its run may still be active. */
-  readonly isRemoved: boolean;
-  readonly run: JobRun | undefined;
+  isRemoved: boolean;
+  /** While its file has a schedule. */
+  ticks: Ticks | undefined;
+  /** Ticks up to here have been seen. */
+  seenMs: number;
+  /** The tick that a timer waits for. */
+  armedMs: number | undefined;
+  /** `deciding`: on a day without a session its status decides. `waiting`: for a free place. */
+  run:
+    | { readonly phase: 'deciding'; readonly due: DueRun }
+    | { readonly phase: 'waiting'; readonly due: DueRun; readonly sinceMs: number }
+    | RunningRun
+    | undefined;
   /** The newest tick that came during a run: it is due when that run ends. */
-  readonly next: DueRun | undefined;
-  readonly retry: { readonly atMs: number; readonly due: DueRun } | undefined;
+  next: DueRun | undefined;
+  retry: { readonly atMs: number; readonly due: DueRun } | undefined;
   /** A tick that could not be claimed while Redis was down. */
-  readonly owedTickMs: number | undefined;
+  owedTickMs: number | undefined;
   /** Ticks of a shared schedule that this daemon holds until they are settled. */
-  readonly heldTicks: readonly number[];
-  readonly alerts: Readonly<Record<OwedCause, OwedAlert | undefined>>;
+  readonly heldTicks: Set<number>;
+  readonly alerts: Record<OwedCause, OwedAlert | undefined>;
   /** When it last began to stage the running session. */
-  readonly stagedAtMs: number;
+  stagedAtMs: number;
   /** When gaps were last checked. */
-  readonly gapsAtMs: number;
-  readonly status: StatusTask;
+  gapsAtMs: number;
+  status: JobView['status'];
+  statusFault: string | undefined;
+  statusTriedAtMs: number;
+  /** `again`: the current reading may have begun too early, so another one must follow. */
+  reading: 'none' | 'reading' | 'again';
 }
 
-/** Ticks that were missed together; their order needs the statuses of their jobs. */
-export interface Arrival {
-  readonly id: number;
-  readonly ticks: readonly MissedTick[];
-  readonly unread: readonly string[];
-}
-
-export interface DaemonState {
-  readonly jobs: ReadonlyMap<string, DaemonJob>;
-  /** Files without a known valid text. */
-  readonly unusable: readonly JobView[];
-  readonly arrivals: readonly Arrival[];
-  readonly beatAtMs: number;
-  readonly isStopping: boolean;
-}
-
-export function createState(nowMs: number): DaemonState {
-  return { jobs: new Map(), unusable: [], arrivals: [], beatAtMs: nowMs, isStopping: false };
-}
-
-export function createJobState(filed: FiledJob): DaemonJob {
+export function createJob(filed: FiledJob): DaemonJob {
   return {
-    filed,
-    fault: undefined,
-    isRemoved: false,
-    run: undefined,
-    next: undefined,
-    retry: undefined,
-    owedTickMs: undefined,
-    heldTicks: [],
+    ...{ name: filed.job.name, filed, fault: undefined, isRemoved: false },
+    ...{ ticks: undefined, seenMs: 0, armedMs: undefined },
+    ...{ run: undefined, next: undefined, retry: undefined, owedTickMs: undefined, heldTicks: new Set() },
     alerts: { died: undefined, broken: undefined },
-    stagedAtMs: Number.NEGATIVE_INFINITY,
-    gapsAtMs: Number.NEGATIVE_INFINITY,
-    status: { shown: undefined, fault: undefined, triedAtMs: Number.NEGATIVE_INFINITY, reading: 'none' },
+    ...{ stagedAtMs: Number.NEGATIVE_INFINITY, gapsAtMs: Number.NEGATIVE_INFINITY },
+    ...{ status: undefined, statusFault: undefined, statusTriedAtMs: Number.NEGATIVE_INFINITY, reading: 'none' },
   };
 }
 
@@ -140,80 +108,74 @@ export function isStaging({ run }: DaemonJob): boolean {
   return run?.phase === 'running' && run.due.reason === 'stage';
 }
 
-export function isShared({ filed }: DaemonJob): boolean {
-  return filed.job.schedule?.distributed ?? false;
+/** Dates that are not sealed yet; `undefined` when the status is unknown. */
+export function pendingOf({ status }: DaemonJob) {
+  return status?.document.dates.filter(({ condition }) => condition === 'pending');
 }
 
-/** Time-out of the job's runs in its current file; infinite if there is none. */
-export function runTimeoutMs({ filed }: DaemonJob): number {
-  const seconds = filed.job.schedule?.timeoutSeconds ?? null;
-  return seconds === null ? Number.POSITIVE_INFINITY : seconds * 1000;
-}
+type NoteFile<T> = Pick<StateFile<T>, 'read' | 'write' | 'remove'>;
 
-/** When the first pending date begins to leave the lookback, in milliseconds; infinite when none does. */
-export function expiryOf(state: DaemonJob | undefined): number {
-  const expiries = (pendingOf(state) ?? []).map(({ begins_to_expire: at }) =>
-    at === null ? Number.NaN : Date.parse(at),
-  );
-  return Math.min(Number.POSITIVE_INFINITY, ...expiries.filter((ms) => !Number.isNaN(ms)));
-}
-
-/** Whether dates are pending; `undefined` when the status is unknown. */
-export function hasPending(state: DaemonJob): boolean | undefined {
-  const pending = pendingOf(state);
-  return pending && pending.length > 0;
-}
-
-function pendingOf(state: DaemonJob | undefined): StatusDocument['dates'] | undefined {
-  return state?.status.shown?.document.dates.filter(({ condition }) => condition === 'pending');
-}
-
-/**
- * @param nextRunAtMs next tick of its schedule
- * @param runs those that this machine remembers, newest first
- */
-export function viewJob(
-  { filed, run, ...state }: DaemonJob,
-  nextRunAtMs: number | undefined,
-  runs: JobView['runs'],
-): JobView {
-  const { name, file, schedule, settleSeconds } = filed.job;
-  const running = run?.phase === 'running' ? run : undefined;
-  return {
-    name,
-    file,
-    schedule: schedule && { cron: schedule.cron, timezone: schedule.timezone, distributed: schedule.distributed },
-    settleSeconds,
-    nextRunAtMs,
-    retryAtMs: state.retry?.atMs,
-    waitingSinceMs: run?.phase === 'waiting' ? run.sinceMs : undefined,
-    running: running && {
-      runId: running.runId,
-      reason: running.due.reason,
-      startedAtMs: running.startedAtMs,
-      record: running.record,
-    },
-    runs,
-    fault: state.fault,
-    status: state.status.shown,
-    statusFault: state.status.fault,
+/** What a daemon needs of the world around it. */
+export interface Outside {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly version: string;
+  readonly id: string;
+  readonly maxRuns: number;
+  readonly files: JobFiles;
+  readonly commands: Pick<Commands, 'read' | 'stop' | 'kill' | 'untilIdle'>;
+  /** For shared schedules; always set if a job has one. */
+  readonly coordinator?: Coordinator | undefined;
+  /** The runs that this machine remembers. */
+  readonly runs: Pick<RunIndex, keyof RunIndex>;
+  readonly startRun: (filed: FiledJob, runId: string, due: DueRun) => Promise<RunProcess>;
+  /** A job's tick that is not finished, and the end of a run that no alert has reported. */
+  readonly notesOf: (job: string) => {
+    readonly unfinished: NoteFile<{ due_at: string }>;
+    readonly unsent: NoteFile<{ died: string }>;
   };
+  readonly readCalendar: () => Promise<CalendarOverride>;
+  readonly hasAlerts: (job: Job) => boolean;
+  /** Calls `onChange` when the job files may have changed. */
+  readonly watchFiles: (onChange: () => void, signal: AbortSignal) => void;
 }
 
-/** The view of a file that was never valid: it has nothing to run. */
-export function viewUnusable(file: string, name: string, message: string, sinceMs: number): JobView {
-  return {
-    name,
-    file,
-    schedule: undefined,
-    settleSeconds: 0,
-    nextRunAtMs: undefined,
-    retryAtMs: undefined,
-    waitingSinceMs: undefined,
-    running: undefined,
-    runs: [],
-    fault: { message, sinceMs },
-    status: undefined,
-    statusFault: undefined,
-  };
+export class DaemonState {
+  readonly outside: Outside;
+  readonly jobs = new Map<string, DaemonJob>();
+  readonly stopping = new AbortController();
+  calendar: CalendarOverride = NO_OVERRIDE;
+  #notes: Promise<void> = Promise.resolve();
+
+  constructor(outside: Outside) {
+    this.outside = outside;
+    // Each timer adds a listener.
+    setMaxListeners(0, this.stopping.signal);
+  }
+
+  get nowMs(): number {
+    return this.outside.clock.now();
+  }
+
+  get isStopping(): boolean {
+    return this.stopping.signal.aborted;
+  }
+
+  /** Acts after a while, unless the daemon stops. */
+  later(ms: number, action: () => void): void {
+    this.outside.clock.sleep(ms, this.stopping.signal).then(action, () => undefined); // The stop.
+  }
+
+  /** Writes something about a job, after all that was noted before. */
+  note(job: string, write: () => Promise<void>): void {
+    this.#notes = this.#notes.then(write).catch((error: unknown) => {
+      const reason = describeError(error);
+      const text = `${job}: a note was not written, so a restart may not know about it: ${reason}`;
+      this.outside.log.warn({ event: 'note-unwritten', job, reason }, text);
+    });
+  }
+
+  async untilNoted(): Promise<void> {
+    await this.#notes;
+  }
 }

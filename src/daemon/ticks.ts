@@ -1,8 +1,7 @@
 /**
- * The ticks of a schedule as instants. node-cron fires them; this lists them, so that missed ticks are found and no
- * tick counts twice. When clocks change: in autumn a repeated time ticks only the first time, as in node-cron. In
- * spring a skipped time, which node-cron drops, ticks right after the jump, unless the schedule also ticks soon after
- * it. Nothing is started here.
+ * The ticks of a schedule as instants, so that missed ticks are found and no tick counts twice. When clocks change: in
+ * autumn a repeated time ticks only the first time, as in node-cron. In spring a skipped time, which node-cron drops,
+ * ticks right after the jump, unless the schedule also ticks soon after it. Nothing is started here.
  */
 import { createTask } from 'node-cron';
 import type { JobSchedule } from '../job/job.ts';
@@ -12,6 +11,10 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 /** Days whose answers are cached: a lookback, and the days of current ticks. */
 const LOOKED_BACK_DAYS = 32;
+/** Longer than from one 29 February to the next, also around a year like 2100. */
+const MAX_AHEAD_MS = 9 * 366 * DAY_MS;
+/** No jump of a clock is larger. */
+const NIGHT_MS = 2 * HOUR_MS;
 /** All sizes of clock changes: an hour, half an hour on Lord Howe Island, two hours at some stations. */
 const SHIFTS_MS = [30 * MINUTE_MS, 60 * MINUTE_MS, 120 * MINUTE_MS];
 /** No clock changes within such a block: today all zones change at full quarters of an hour, in UTC too. */
@@ -23,17 +26,19 @@ export interface Ticks {
    * @param accept filters ticks
    */
   newest(afterMs: number, throughMs: number, accept?: (tickMs: number) => boolean): number | undefined;
-  /** The first tick after now, by this machine's clock. */
+  /** The first tick after an instant; infinite if there is none within some years. */
   next(nowMs: number): number;
 }
 
 export function createTicks({ cron, timezone }: Pick<JobSchedule, 'cron' | 'timezone'>): Ticks {
   const wallOf = createWallClock(timezone);
-  const zoned = createTask(cron, () => undefined, { timezone });
-  const matches = createMatcher(cron);
+  const { matches, matchesDay } = createMatcher(cron);
+  let known: { readonly askedAtMs: number; readonly nextMs: number } | undefined;
 
-  const isTick = (ms: number, shown: number, shownBefore: number): boolean => {
+  const isTick = (ms: number): boolean => {
+    const shown = wallOf(ms);
     if (matches(shown)) return !SHIFTS_MS.some((shift) => wallOf(ms - shift) === shown);
+    const shownBefore = wallOf(ms - MINUTE_MS);
     const skippedMs = shown - shownBefore - MINUTE_MS;
     if (skippedMs <= 0) return false;
     const anyOf = (fromMs: number) => {
@@ -42,63 +47,45 @@ export function createTicks({ cron, timezone }: Pick<JobSchedule, 'cron' | 'time
     };
     return anyOf(shownBefore + MINUTE_MS) && !anyOf(shown);
   };
-  const newest: Ticks['newest'] = (afterMs, throughMs, accept = () => true) => {
-    let ms = floorToMinute(throughMs);
-    let shown = wallOf(ms);
-    for (; ms > afterMs; ms -= MINUTE_MS) {
-      const shownBefore = wallOf(ms - MINUTE_MS);
-      if (isTick(ms, shown, shownBefore) && accept(ms)) return ms;
-      shown = shownBefore;
+  const findNext = (nowMs: number): number => {
+    let ms = floorToMinute(nowMs) + MINUTE_MS;
+    while (ms < nowMs + MAX_AHEAD_MS) {
+      if (isTick(ms)) return ms;
+      // Stops short of the end of a day without ticks: clocks are changed at night.
+      const leftMs = DAY_MS - (wallOf(ms) % DAY_MS) - NIGHT_MS;
+      ms += leftMs > 0 && !matchesDay(wallOf(ms)) ? leftMs : MINUTE_MS;
     }
-    return undefined;
+    return Number.POSITIVE_INFINITY;
   };
-
-  let known: { readonly askedAtMs: number; readonly nextMs: number } | undefined;
-  const next = (nowMs: number): number => {
-    if (known && known.askedAtMs <= nowMs && nowMs < known.nextMs) return known.nextMs;
-    const [fired] = zoned.getNextRuns(1);
-    const firedMs = fired?.getTime() ?? Number.POSITIVE_INFINITY;
-    const jumpMs = findSpringTick(floorToMinute(nowMs), firedMs);
-    known = { askedAtMs: nowMs, nextMs: jumpMs ?? firedMs };
-    return known.nextMs;
+  return {
+    newest(afterMs, throughMs, accept = () => true) {
+      for (let ms = floorToMinute(throughMs); ms > afterMs; ms -= MINUTE_MS) if (isTick(ms) && accept(ms)) return ms;
+      return undefined;
+    },
+    next(nowMs) {
+      if (!known || nowMs < known.askedAtMs || nowMs >= known.nextMs) {
+        known = { askedAtMs: nowMs, nextMs: findNext(nowMs) };
+      }
+      return known.nextMs;
+    },
   };
-  /** A tick of a skipped time in `(fromMs, toMs)`: it can only be where the clock jumps. */
-  const findSpringTick = (fromMs: number, toMs: number): number | undefined => {
-    for (let at = fromMs; at < toMs; at += DAY_MS) {
-      const end = Math.min(at + DAY_MS, floorToMinute(toMs));
-      if (wallOf(end) - end <= wallOf(at) - at) continue;
-      const jump = findJump(at, end);
-      if (jump < toMs && isTick(jump, wallOf(jump), wallOf(jump - MINUTE_MS))) return jump;
-    }
-    return undefined;
-  };
-  /** The first minute of `(fromMs, toMs]` that has the offset of the last. */
-  const findJump = (fromMs: number, toMs: number): number => {
-    const offset = wallOf(toMs) - toMs;
-    let [before, after] = [fromMs, toMs];
-    while (after - before > MINUTE_MS) {
-      const middle = floorToMinute((before + after) / 2);
-      if (wallOf(middle) - middle === offset) after = middle;
-      else before = middle;
-    }
-    return after;
-  };
-  return { newest, next };
 }
 
 /**
  * Whether a schedule matches a wall-clock time, even one that the zone skips. Minute, hour and day are matched
  * separately and cached: the whole lookback has 21,600 minutes, and node-cron formats a date for each match.
  */
-function createMatcher(cron: string): (wallMs: number) => boolean {
+function createMatcher(cron: string) {
   const [minute = '*', hour = '*', ...day] = cron.trim().split(/\s+/);
   const ofMinute = createPartMatcher(`${minute} * * * *`, HOUR_MS / MINUTE_MS);
   const ofHour = createPartMatcher(`* ${hour} * * *`, DAY_MS / HOUR_MS);
   const ofDay = createPartMatcher(`* * ${day.join(' ')}`, LOOKED_BACK_DAYS);
-  return (wallMs) =>
+  const matchesDay = (wallMs: number) => ofDay(wallMs, Math.floor(wallMs / DAY_MS));
+  const matches = (wallMs: number) =>
     ofMinute(wallMs, (wallMs % HOUR_MS) / MINUTE_MS) &&
     ofHour(wallMs, Math.floor((wallMs % DAY_MS) / HOUR_MS)) &&
-    ofDay(wallMs, Math.floor(wallMs / DAY_MS));
+    matchesDay(wallMs);
+  return { matches, matchesDay };
 }
 
 /** Caches up to `maxKnown` answers. */

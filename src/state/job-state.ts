@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
+import { z } from 'zod';
 import type { JobSource } from '../job/job.ts';
 import { type DayCounts, dayCountsSchema } from '../plan/counts.ts';
 import { type Failures, failuresSchema } from './failures.ts';
@@ -32,10 +33,14 @@ export class JobState {
   /** The same of staging, so that it does not push out those of runs. */
   readonly stageRuns: string;
   readonly stageLogs: string;
-  /** Path: the daemon's unfinished tick. */
-  readonly unfinished: string;
-  /** Path: end of a daemon run that no operator alert has reported yet. */
-  readonly unsent: string;
+  /**
+   * The tick that the daemon has not finished: kept during its run and while a retry is planned. However the daemon ends
+   * in between, its next start finds that the tick is still owed; a record of the export does not prove that the reports
+   * were mailed.
+   */
+  readonly unfinished: StateFile<{ due_at: string }>;
+  /** The end of a daemon's run that no operator alert has reported yet, in words for operators. */
+  readonly unsent: StateFile<{ died: string }>;
   /** Path: this worker's identity, for others that share its store. */
   readonly worker: string;
   /** Folder of drops. */
@@ -54,8 +59,8 @@ export class JobState {
     this.logs = at('logs');
     this.stageRuns = at('stage-runs');
     this.stageLogs = at('stage-logs');
-    this.unfinished = at('unfinished.json');
-    this.unsent = at('unsent.json');
+    this.unfinished = new StateFile(at('unfinished.json'), z.object({ due_at: z.iso.datetime() }));
+    this.unsent = new StateFile(at('unsent.json'), z.object({ died: z.string() }));
     this.worker = at('worker');
     this.drops = at('drops');
   }

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { startChild } from '../../src/cli/child.ts';
 import { explainAbort } from '../../src/core/process-end.ts';
-import { startProcess } from '../../src/daemon/child-process.ts';
+import { startProcess } from '../../src/daemon/run-process.ts';
 
 const FILLS_MEMORY = 'const kept = []; for (;;) kept.push(new Array(1e5).fill(kept.length));';
 

@@ -2,18 +2,16 @@
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { Fault } from '../../src/core/errors.ts';
-import { createDaemon } from '../../src/daemon/daemon.ts';
+import { Daemon } from '../../src/daemon/daemon.ts';
 import { createJobFiles } from '../../src/daemon/job-files.ts';
 import { readJob } from '../../src/job/job-folder.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createSilentLog } from '../support/log.ts';
-import { makeStatus } from './web/views.ts';
+import { createOutside } from './loop.ts';
 
 const SCHEDULE = 'schedule:\n  cron: "0 12 * * *"';
 const log = createSilentLog();
@@ -29,12 +27,11 @@ afterEach(async () => {
   await remove();
 });
 
-const noNote = { note: async () => undefined, forget: async () => undefined, read: async () => undefined };
-
 async function start(lastRunAt: () => Promise<number> = async () => systemClock.now()) {
   let reload: () => void = () => undefined;
-  const daemon = createDaemon({
-    ...{ clock: systemClock, log, version: '1', id: 'test', maxRuns: 1, unfinished: noNote, unsent: noNote },
+  const outside = createOutside();
+  const daemon = new Daemon({
+    ...outside,
     files: createJobFiles({
       folder,
       keptDir: join(folder, 'kept'),
@@ -42,27 +39,7 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
       checkSql: async () => undefined,
       log,
     }),
-    commands: {
-      readStatus: async (file) => makeStatus(file),
-      sendAlert: async () => undefined,
-      checkJob: async () => undefined,
-      readReport: async () => undefined,
-      priceBackfill: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
-      acceptGap: async () => undefined,
-      readDrop: () => Promise.reject(new RangeError('no drop')),
-      queryRows: async () => [],
-      streamDrop: () => Readable.from([]),
-      stop: () => undefined,
-      kill: () => undefined,
-      untilIdle: async () => undefined,
-    },
-    lastRunAt,
-    readCalendar: async () => NO_OVERRIDE,
-    hasAlerts: () => false,
-    startRun: () => Promise.reject(new Error('nothing is due')),
-    readRecord: async () => undefined,
-    recordEnd: async () => undefined,
-    history: { of: () => [], refresh: async () => undefined },
+    runs: { ...outside.runs, lastRunAt },
     watchFiles: (onChange) => {
       reload = onChange;
     },

@@ -29,7 +29,6 @@ const runsOf = (name: string) =>
     ?.runs.map(({ outcome, reason }) => `${outcome} ${reason}`);
 
 const quiet: Coordinator = {
-  forJob: () => ({ shouldRun: () => true }),
   claim: async () => true,
   renew: async () => true,
   complete: async () => undefined,
@@ -87,7 +86,6 @@ describe('what is shared', () => {
       ...{ now: NOW, jobs: { a: SHARED }, lastRuns: { a: TODAY }, code: () => 0 },
       coordinator: {
         ...quiet,
-        forJob: () => ({ shouldRun: async () => (isAway ? await away() : true) }),
         claim: async () => (isAway ? await slowlyAway() : true),
       },
     });

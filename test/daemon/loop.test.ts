@@ -277,7 +277,7 @@ describe('a shared schedule', () => {
       }),
     });
     await pass(6 * HOUR);
-    expect(calls.filter((call) => !call.startsWith('renew'))).toEqual(['ask 22:30', 'complete 22:30']);
+    expect(calls.filter((call) => !call.startsWith('renew'))).toEqual(['claim 22:30', 'complete 22:30']);
     left = [{ job: 'a', dueAtMs: Date.parse(TODAY) }];
     await pass(MINUTE);
     const taken = calls.splice(0);
@@ -292,7 +292,7 @@ describe('a shared schedule', () => {
   it('leaves to another daemon what is not its own', async () => {
     const { pass, started } = await start({
       ...{ now: NOW, jobs, lastRuns: { a: TODAY } },
-      coordinator: { ...createCoordinator([], () => []), forJob: () => ({ shouldRun: () => false }) },
+      coordinator: { ...createCoordinator([], () => []), claim: async () => false },
     });
     await pass(6 * HOUR);
     expect(started).toEqual([]);
@@ -302,12 +302,6 @@ describe('a shared schedule', () => {
 function createCoordinator(calls: string[], takeOver: () => readonly Tick[]): Coordinator {
   const note = (what: string, ms: number) => void calls.push(`${what} ${new Date(ms).toISOString().slice(11, 16)}`);
   return {
-    forJob: () => ({
-      shouldRun(key) {
-        note('ask', Date.parse(key.slice(key.indexOf(':') + 1)));
-        return true;
-      },
-    }),
     async claim({ dueAtMs }) {
       note('claim', dueAtMs);
       return true;

@@ -1,20 +1,21 @@
 /**
  * A daemon with runs, documents and job files of the test's making under vitest's fake timers, so that nothing waits for a
- * disk while the clock moves; the loop itself and node-cron are real.
+ * disk while the clock moves; the loop itself is real.
  */
-import { Readable } from 'node:stream';
 import { pino } from 'pino';
 import { vi } from 'vitest';
 import { type CalendarOverride, NO_OVERRIDE } from '../../src/calendar/session.ts';
-import type { Clock } from '../../src/core/clock.ts';
+import { type Clock, systemClock } from '../../src/core/clock.ts';
 import type { Coordinator } from '../../src/daemon/coordinator.ts';
-import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
-import { type StatusDocument, statusSchema } from '../../src/daemon/documents.ts';
+import { Daemon } from '../../src/daemon/daemon.ts';
 import type { FiledJob } from '../../src/daemon/job-files.ts';
-import type { RunProcessEnd } from '../../src/daemon/run-process.ts';
+import type { RunEnd } from '../../src/daemon/run-process.ts';
+import type { Outside } from '../../src/daemon/state.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import type { RunRecord } from '../../src/state/run-record.ts';
+import { createSilentLog } from '../support/log.ts';
 import { createRunRecord } from '../support/run-record.ts';
+import { makeDate, makeStatus } from './web/views.ts';
 
 export const MINUTE = 60_000;
 export const HOUR = 60 * MINUTE;
@@ -24,6 +25,7 @@ export interface StartedRun {
   readonly job: string;
   readonly path: string;
   readonly runId: string;
+  readonly reason: RunRecord['reason'];
   readonly atMs: number;
   isStopped: boolean;
   end(code: number | 'SIGKILL'): void;
@@ -60,7 +62,9 @@ export interface TestOptions {
   /** Unsent crash alerts, as the disk has them. */
   readonly unsent?: Map<string, string>;
   /** Whether an alert cannot be sent now. */
-  readonly isAlertDown?: () => boolean;
+  readonly isAlertDown?: () => boolean | Promise<boolean>;
+  /** Whether runs record nothing of their end. */
+  readonly isSilent?: boolean;
   /** How a run ends that is asked to stop. Default: 130. */
   readonly stopWith?: 'SIGKILL' | 0 | 3;
   /** How long a status takes to be read. */
@@ -100,10 +104,10 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   const readFiles = (): readonly FiledJob[] =>
     [...files].map(([name, text]) => {
       const file = `jobs/${name}.yaml`;
-      if (text !== 'broken') good.set(name, text);
+      if (!text.startsWith('broken')) good.set(name, text);
       const job = parseJob(file, good.get(name) ?? '');
-      return text === 'broken'
-        ? { job, path: `kept/${name}.yaml`, fault: `${file} is broken` }
+      return text.startsWith('broken')
+        ? { job, path: `kept/${name}.yaml`, fault: `${file} is ${text}` }
         : { job, path: file, fault: undefined };
     });
   vi.useFakeTimers({
@@ -117,44 +121,30 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   const lines: Record<string, unknown>[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   let change: () => void = () => undefined;
-  const daemon = createDaemon({
-    ...{ clock, log, version: '1', id: 'test', maxRuns: options.maxRuns ?? 2 },
-    ...(options.coordinator ? { coordinator: options.coordinator } : {}),
+  const reasons = new Map<string, RunRecord['reason']>();
+  const daemon = new Daemon({
+    ...createOutside(),
+    ...{ clock, log, maxRuns: options.maxRuns ?? 2, coordinator: options.coordinator, hasAlerts: () => true },
     files: { read: async () => ({ jobs: readFiles(), unusable: [] }) },
-    commands: {
-      async readStatus(file) {
+    commands: answerCommands(async (verb, file, ...args) => {
+      if (verb === 'status') {
         const status = buildStatus(file, options.pending ?? {});
         statusReads.push(status.job);
         const ms = options.statusMs?.(status.job);
         if (ms !== undefined) await clock.sleep(ms);
-        return status;
-      },
-      async sendAlert(file, args) {
-        if (options.isAlertDown?.()) throw new Error('the mail server is away');
-        alerts.push({ file, args });
-      },
-      checkJob: async () => undefined,
-      readReport: async () => undefined,
-      priceBackfill: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
-      acceptGap: async () => undefined,
-      readDrop: () => Promise.reject(new RangeError('no drop')),
-      queryRows: async () => [],
-      streamDrop: () => Readable.from([]),
-      stop: () => undefined,
-      kill: () => undefined,
-      untilIdle: async () => undefined,
-    },
-    async lastRunAt({ name }) {
-      const last = options.lastRuns?.[name];
-      return last === undefined ? undefined : Date.parse(last);
-    },
+        return [status];
+      }
+      if (await options.isAlertDown?.()) throw new Error('the mail server is away');
+      alerts.push({ file, args });
+      return undefined;
+    }),
     readCalendar: async () => options.calendar ?? NO_OVERRIDE,
-    hasAlerts: () => true,
-    async startRun({ job, path }, runId) {
+    async startRun({ job, path }, runId, { reason }) {
       let end: (code: number | 'SIGKILL') => void = () => undefined;
-      const done = new Promise<RunProcessEnd>((resolve) => {
+      reasons.set(runId, reason);
+      const done = new Promise<RunEnd>((resolve) => {
         end = (code) => {
-          const record = recordEnd(job.name, runId, code, options.held ?? []);
+          const record = options.isSilent ? undefined : recordEnd(job.name, runId, code, options.held ?? []);
           if (record) records.set(runId, record);
           resolve({
             code: code === 'SIGKILL' ? undefined : code,
@@ -163,7 +153,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
           });
         };
       });
-      const run = { job: job.name, path, runId, atMs: Date.now(), isStopped: false, end };
+      const run = { job: job.name, path, runId, reason, atMs: Date.now(), isStopped: false, end };
       started.push(run);
       const code = options.code?.(job.name, started.length);
       if (code !== undefined) end(code);
@@ -173,33 +163,33 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       };
       return { logFile: undefined, done, stop, kill: stop };
     },
-    unfinished: {
-      async note(job, tickMs) {
-        unfinished.set(job, tickMs);
-      },
-      async forget(job) {
-        unfinished.delete(job);
-      },
-      read: async (job) => unfinished.get(job),
-    },
-    unsent: {
-      async note(job, text) {
-        unsent.set(job, text);
-      },
-      async forget(job) {
-        unsent.delete(job);
-      },
-      read: async (job) => unsent.get(job),
-    },
-    async recordEnd(job, { runId, reason, outcome }) {
-      const record = records.get(runId) ?? createRunRecord({ id: runId, job });
-      records.set(runId, { ...record, reason, outcome });
-    },
-    history: {
+    notesOf: (job) => ({
+      unfinished: noteIn(
+        unfinished,
+        job,
+        (ms) => ({ due_at: new Date(ms).toISOString() }),
+        ({ due_at }) => Date.parse(due_at),
+      ),
+      unsent: noteIn(
+        unsent,
+        job,
+        (died) => ({ died }),
+        ({ died }) => died,
+      ),
+    }),
+    runs: {
       of: (name) => [...records.values()].filter(({ job }) => job === name).toReversed(),
       refresh: async () => undefined,
+      read: async (_, runId) => records.get(runId),
+      async settle(job, runId, { outcome }) {
+        const record = records.get(runId) ?? createRunRecord({ id: runId, job });
+        records.set(runId, { ...record, reason: reasons.get(runId) ?? record.reason, outcome });
+      },
+      async lastRunAt(name) {
+        const last = options.lastRuns?.[name];
+        return last === undefined ? undefined : Date.parse(last);
+      },
     },
-    readRecord: async (_, runId) => records.get(runId),
     watchFiles: (onChange) => {
       change = onChange;
     },
@@ -228,6 +218,51 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   return test;
 }
 
+/** A world in which nothing happens. */
+export function createOutside(): Outside {
+  const note = { read: async () => undefined, write: async () => undefined, remove: async () => undefined };
+  return {
+    ...{ clock: systemClock, log: createSilentLog(), version: '1', id: 'test', maxRuns: 1 },
+    files: { read: async () => ({ jobs: [], unusable: [] }) },
+    commands: answerCommands(async (verb, file) => (verb === 'status' ? [makeStatus(file)] : undefined)),
+    runs: {
+      of: () => [],
+      refresh: async () => undefined,
+      read: async () => undefined,
+      settle: async () => undefined,
+      lastRunAt: async () => undefined,
+    },
+    startRun: () => Promise.reject(new Error('nothing is due')),
+    notesOf: () => ({ unfinished: note, unsent: note }),
+    readCalendar: async () => NO_OVERRIDE,
+    hasAlerts: () => false,
+    watchFiles: () => undefined,
+  };
+}
+
+/** Commands that print what is said here. */
+export function answerCommands(
+  answer: (verb: string, ...args: readonly string[]) => Promise<unknown>,
+): Outside['commands'] {
+  return {
+    read: async (schema, [verb, ...args]) => schema.parse(await answer(verb, ...args)),
+    stop: () => undefined,
+    kill: () => undefined,
+    untilIdle: async () => undefined,
+  };
+}
+
+function noteIn<T, D>(notes: Map<string, T>, job: string, encode: (value: T) => D, decode: (document: D) => T) {
+  return {
+    async read() {
+      const value = notes.get(job);
+      return value === undefined ? undefined : encode(value);
+    },
+    write: async (document: D) => void notes.set(job, decode(document)),
+    remove: async () => void notes.delete(job),
+  };
+}
+
 /** Lets everything go on that needs no time. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 10; turn += 1) await new Promise((resolve) => setImmediate(resolve));
@@ -242,16 +277,13 @@ function recordEnd(job: string, id: string, code: number | 'SIGKILL', held: read
   return createRunRecord({ id, job, outcome, error, has_open: held.length > 0 });
 }
 
-function buildStatus(file: string, pending: Readonly<Record<string, readonly string[]>>): StatusDocument {
+function buildStatus(file: string, pending: Readonly<Record<string, readonly string[]>>) {
   const job = file.replace(/^.*\/|\.yaml$/g, '');
-  return statusSchema.parse({
-    ...{ job, dataset: job, store: 'drops', last_success: null, next_run: null, staged: null, owed_events: null },
+  return makeStatus(job, {
+    ...{ dataset: job, store: 'drops', last_success: null, next_run: null, reports: [] },
     dates: (pending[job] ?? []).map((at) => {
-      const date = at.slice(0, 10);
-      const unsealed = { condition: 'pending', rows: null, revision: null, damage: null, accepted: null } as const;
-      return { date, ...unsealed, begins_to_expire: at };
+      const unsealed = { condition: 'pending', rows: null, revision: null } as const;
+      return makeDate(at.slice(0, 10), { ...unsealed, begins_to_expire: at });
     }),
-    reports: [],
-    fault: null,
   });
 }

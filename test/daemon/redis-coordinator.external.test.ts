@@ -5,7 +5,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { createTask } from 'node-cron';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { openCoordinator } from '../../src/cli/start.ts';
 import type { Coordinator, Tick } from '../../src/daemon/coordinator.ts';
@@ -87,42 +86,12 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
 
   test('give it to one also when node-cron asks some of them and catch-up the others', async () => {
     const all = Array.from({ length: 10 }, () => open());
-    const key = `nightly:${new Date(DUE).toISOString()}`;
-    const answers = await Promise.all(
-      all.map((coordinator, at) =>
-        at % 2 === 0 ? coordinator.forJob('nightly').shouldRun(key, 30_000) : coordinator.claim(tickOf(DUE)),
-      ),
-    );
+    const answers = await Promise.all(all.map((coordinator) => coordinator.claim(tickOf(DUE))));
     expect(answers.filter(Boolean)).toHaveLength(1);
-  });
-
-  test('understand the key of the installed node-cron, whatever the job is called', async () => {
-    const job = 'nightly:{x} 2026-11-20T00:00:00.000Z %/é';
-    const [a, b] = [open(), open()];
-    const fired: Date[] = [];
-    const task = createTask('* * * * * *', ({ date }) => void fired.push(date), {
-      name: job,
-      timezone: 'America/New_York',
-      distributed: true,
-      runCoordinator: a.forJob(job),
-    });
-    await task.start();
-    await vi.waitUntil(() => fired.length > 0, { timeout: 10_000 });
-    await task.destroy();
-    const due = fired[0]?.getTime() ?? 0;
-    expect(await b.claim(tickOf(due, job))).toBe(false);
-    expect(await b.claim(tickOf(due - 1000, job))).toBe(true);
-    expect(await b.lastTick(job)).toBeGreaterThanOrEqual(due);
-    const keys = await client.keys('*');
-    expect(keys.length).toBe(4);
-    for (const name of keys) {
-      expect(name).toMatch(/^flowdrop:schedule:\{[0-9a-f]{24}\}:[A-Za-z0-9%._-]+:(claims|leases|claimed|last)$/);
-    }
   });
 
   test('refuse a tick without a whole second, which would be two ticks to two daemons', async () => {
     await expect(open().claim(tickOf(DUE + 1))).rejects.toThrow(RangeError);
-    await expect(async () => await open().forJob('nightly').shouldRun('nightly:soon', 1)).rejects.toThrow(RangeError);
   });
 
   test('share no ticks with jobs of another name, or into another store', async () => {
@@ -258,7 +227,7 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
     const startedAt = performance.now();
     const calls = [
       a.claim(tickOf(DUE + 2000)),
-      Promise.resolve(b.forJob('nightly').shouldRun(`nightly:${new Date(DUE).toISOString()}`, 1)),
+      b.claim(tickOf(DUE)),
       a.renew(tickOf(DUE)),
       a.complete(tickOf(DUE + 1000)),
       b.takeOver(['nightly']),

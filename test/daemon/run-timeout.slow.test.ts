@@ -1,21 +1,19 @@
 /**
  * Runs that take too long, as real processes that do not listen, under a clock that the test moves. What becomes of the
- * job afterwards is in `loop-faults.slow.test.ts`; how a run's time is counted, in `step.test.ts`.
+ * job afterwards, and how a run's time is counted, is in `loop-faults.slow.test.ts`.
  */
 
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { RENEW_MS } from '../../src/daemon/coordinator.ts';
-import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
-import type { EndedRun } from '../../src/daemon/job-view.ts';
+import { Daemon } from '../../src/daemon/daemon.ts';
 import { startRunProcess } from '../../src/daemon/run-process.ts';
 import { parseJob } from '../../src/job/parse.ts';
+import type { RunRecord } from '../../src/state/run-record.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { createSilentLog } from '../support/log.ts';
-import { jobText } from './loop.ts';
+import { answerCommands, createOutside, jobText } from './loop.ts';
 import { makeStatus } from './web/views.ts';
 
 const DEAF = 'process.on("SIGTERM", () => {}); console.error("."); setInterval(() => {}, 1000)';
@@ -69,10 +67,10 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
   const clock = createHeldClock();
   const isShared = Object.keys(scripts).length === 1;
   const alerts: string[] = [];
-  const ends = new Map<string, EndedRun>();
-  const noNote = { note: async () => undefined, forget: async () => undefined, read: async () => undefined };
-  const daemon: Daemon = createDaemon({
-    ...{ clock, log, version: '1', id: 'test', maxRuns: 2, unfinished: noNote, unsent: noNote },
+  const ends = new Map<string, Pick<RunRecord, 'outcome' | 'error'>>();
+  const outside = createOutside();
+  const daemon = new Daemon({
+    ...{ ...outside, clock, log, maxRuns: 2, hasAlerts: () => true },
     files: {
       async read() {
         const jobs = Object.keys(scripts).map((name) => {
@@ -82,24 +80,12 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
         return { jobs, unusable: [] };
       },
     },
-    commands: {
-      readStatus: async (file) => makeStatus(file),
-      async sendAlert(file, [what = '']) {
-        alerts.push(`${file} ${what}`);
-      },
-      checkJob: async () => undefined,
-      readReport: async () => undefined,
-      priceBackfill: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
-      acceptGap: async () => undefined,
-      readDrop: () => Promise.reject(new RangeError('no drop')),
-      queryRows: async () => [],
-      streamDrop: () => Readable.from([]),
-      stop: () => undefined,
-      kill: () => undefined,
-      untilIdle: async () => undefined,
-    },
+    commands: answerCommands(async (verb, file, what = '') => {
+      if (verb === 'status') return [makeStatus(file)];
+      alerts.push(`${file} ${what}`);
+      return undefined;
+    }),
     coordinator: {
-      forJob: () => ({ shouldRun: () => true }),
       claim: async () => true,
       renew: async () => !isLost(),
       complete: async () => undefined,
@@ -107,9 +93,6 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
       lastTick: async () => undefined,
       close: async () => undefined,
     },
-    lastRunAt: async () => undefined,
-    readCalendar: async () => NO_OVERRIDE,
-    hasAlerts: () => true,
     async startRun({ job: { name } }, runId) {
       const command = {
         executable: process.execPath,
@@ -120,12 +103,12 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
       await mkdir(join(folder, name), { recursive: true });
       return await startRunProcess(command, { runId, logFile: join(folder, name, `${runId}.log`), log });
     },
-    readRecord: async () => undefined,
-    async recordEnd(job, run) {
-      ends.set(job, run);
+    runs: {
+      ...outside.runs,
+      async settle(job, _id, end) {
+        ends.set(job, end);
+      },
     },
-    history: { of: () => [], refresh: async () => undefined },
-    watchFiles: () => undefined,
   });
   const stopping = new AbortController();
   const running = daemon.run(stopping.signal);
@@ -164,12 +147,12 @@ describe('runs that hang', () => {
     expect(viewOf('quick')?.waitingSinceMs).toBeDefined();
     await vi.waitUntil(() => clock.count(TIMEOUT_MS) >= 2);
     clock.wake(TIMEOUT_MS);
-    expect(await untilEnded('listens')).toMatchObject({ outcome: 'timed-out', code: 130 });
+    expect(await untilEnded('listens')).toMatchObject({ outcome: 'timed-out' });
     expect(await untilEnded('quick')).toMatchObject({ outcome: 'done' });
     expect(viewOf('deaf')?.running).toBeDefined();
     expect(clock.wake(GRACE_MS)).toBe(1);
     expect(await untilEnded('deaf')).toMatchObject({
-      ...{ outcome: 'timed-out', signal: 'SIGKILL' },
+      outcome: 'timed-out',
       error: { code: 'RUN_TIMED_OUT', message: expect.stringContaining('1 min') },
     });
     await vi.waitUntil(() => alerts.filter((alert) => alert.endsWith('--died')).length === 2);
@@ -183,7 +166,7 @@ describe('runs that hang', () => {
     isLost = true;
     clock.wake(RENEW_MS);
     await vi.waitUntil(() => clock.wake(GRACE_MS) === 1);
-    expect(await untilEnded('deaf')).toMatchObject({ outcome: 'interrupted', error: null });
+    expect(await untilEnded('deaf')).toMatchObject({ outcome: 'interrupted', error: { code: 'ENDED_BY_SIGNAL' } });
     expect(alerts).toEqual([]);
   });
 });

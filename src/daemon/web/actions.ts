@@ -11,8 +11,7 @@ import type { ActionLog } from '../../state/action-log.ts';
 import type { RunHistory } from '../../state/run-history.ts';
 import { RUN_COMMANDS, type RunRecord } from '../../state/run-record.ts';
 import type { PriceDocument } from '../documents.ts';
-import type { Ask, AskAnswer } from '../event.ts';
-import type { DaemonView } from '../job-view.ts';
+import type { Ask, AskAnswer, DaemonView } from '../job-view.ts';
 import type { ActionName } from './action-path.ts';
 import { type ActionAnswer, type ActionFields, dateSchema } from './api-shape.ts';
 

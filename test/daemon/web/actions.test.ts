@@ -8,7 +8,7 @@ import { writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Ask } from '../../../src/daemon/event.ts';
+import type { Ask } from '../../../src/daemon/job-view.ts';
 import { ACTIONS } from '../../../src/daemon/web/action-path.ts';
 import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/page-server.ts';
 import { type ActionEntry, ActionLog } from '../../../src/state/action-log.ts';

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import { reportPath } from '../../../src/core/report-page.ts';
-import { type ChildCommands, createChildCommands } from '../../../src/daemon/child-commands.ts';
+import { Commands, readReport } from '../../../src/daemon/commands.ts';
 import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
 import { reportCopyPrefix, reportsPrefix } from '../../../src/ledger/layout.ts';
 import { flowdrop, MAIN, makeFolder } from '../../support/flowdrop.ts';
@@ -20,7 +20,7 @@ const PAGE = '<!doctype html><title>Flow "of" the day</title>';
 
 let cwd: string;
 let remove: () => Promise<void>;
-let commands: ChildCommands;
+let commands: Commands;
 let web: RunningWeb;
 let job: string;
 
@@ -32,14 +32,14 @@ beforeAll(async () => {
     env: { PATH: process.env['PATH'], FLOWDROP_STATE_DIR: join(cwd, 'state') },
     cwd,
   });
-  commands = createChildCommands(commandOf, systemClock);
+  commands = new Commands(commandOf, systemClock);
   const status = { document: makeStatus('nightly', { reports: [COPY] }), readAtMs: 0 };
   web = await startWeb({
     address: { host: '127.0.0.1', port: 0 },
     token: undefined,
     view: () => makeView([makeJob('nightly', { status })]),
     ...IDLE,
-    readReport: async (_job, date, report, revision) => await commands.readReport(job, date, report, revision),
+    readReport: async (_job, date, report, revision) => await readReport(commands, job, { date, report, revision }),
     log: createSilentLog(),
     clock: systemClock,
   });

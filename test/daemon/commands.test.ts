@@ -1,13 +1,14 @@
 /** Small commands of the daemon as real child processes, some of which hang. Their results are tested where they are used. */
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { z } from 'zod';
 import { systemClock } from '../../src/core/clock.ts';
-import { type ChildCommands, createChildCommands } from '../../src/daemon/child-commands.ts';
+import { Commands } from '../../src/daemon/commands.ts';
 import { makeStatus } from './web/views.ts';
 
 const HANGS = 'process.on("SIGTERM", () => {}); console.log("."); setInterval(() => {}, 1000)';
 const SAYS_STATUS = `console.log(${JSON.stringify(JSON.stringify([makeStatus('nightly')]))})`;
 
-let commands: ChildCommands | undefined;
+let commands: Commands | undefined;
 afterEach(async () => {
   commands?.stop();
   commands?.kill();
@@ -15,22 +16,22 @@ afterEach(async () => {
 });
 
 /** Each command is a script by the name of its job. */
-function create(scripts: Readonly<Record<string, string>>, clock = systemClock): ChildCommands {
+function create(scripts: Readonly<Record<string, string>>, clock = systemClock): Commands {
   const commandOf = (args: readonly string[]) => ({
     executable: process.execPath,
     args: ['-e', scripts[args.find((arg) => arg in scripts) ?? ''] ?? ''],
     env: { PATH: process.env['PATH'] },
     cwd: process.cwd(),
   });
-  commands = createChildCommands(commandOf, clock);
+  commands = new Commands(commandOf, clock);
   return commands;
 }
 
 describe('a mail server that hangs', () => {
   it('holds up no status', async () => {
-    const { sendAlert, readStatus } = create({ hangs: HANGS, nightly: SAYS_STATUS });
-    const alerts = [1, 2, 3].map(() => sendAlert('hangs', []).catch(() => undefined));
-    expect(await readStatus('nightly')).toMatchObject({ job: 'nightly' });
+    const created = create({ hangs: HANGS, nightly: SAYS_STATUS });
+    const alerts = [1, 2, 3].map(() => created.read(z.unknown(), ['alert', 'hangs']).catch(() => undefined));
+    expect(await created.read(z.unknown(), ['status', 'nightly'])).toMatchObject([{ job: 'nightly' }]);
     commands?.stop();
     commands?.kill();
     await Promise.all(alerts);
@@ -48,7 +49,8 @@ describe('a command that hangs', () => {
           signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
         }),
     };
-    const { readStatus } = create({ hangs: HANGS, nightly: SAYS_STATUS }, clock);
+    const created = create({ hangs: HANGS, nightly: SAYS_STATUS }, clock);
+    const readStatus = (file: string) => created.read(z.unknown(), ['status', file]);
     const hanging = [readStatus('hangs'), readStatus('hangs')].map((reading) => reading.catch(String));
     const waiting = readStatus('nightly');
     await vi.waitFor(() => expect(late).toHaveLength(2));
@@ -57,15 +59,15 @@ describe('a command that hangs', () => {
       expect.stringContaining('was ended by SIGKILL'),
       expect.stringContaining('was ended by SIGKILL'),
     ]);
-    expect(await waiting).toMatchObject({ job: 'nightly' });
+    expect(await waiting).toMatchObject([{ job: 'nightly' }]);
   });
 
   it('does not outlive the daemon, and nothing that waits behind it is started', async () => {
-    const { sendAlert, stop, kill, untilIdle } = create({ hangs: HANGS });
-    const alerts = [sendAlert('hangs', []), sendAlert('hangs', [])].map((sent) => sent.catch(String));
-    stop();
-    kill();
-    await untilIdle();
+    const created = create({ hangs: HANGS });
+    const alerts = [1, 2].map(() => created.read(z.unknown(), ['alert', 'hangs']).catch(String));
+    await vi.waitFor(() => created.stop());
+    created.kill();
+    await created.untilIdle();
     expect((await Promise.all(alerts)).join()).toMatch(/SIGKILL|stopping/);
     expect((await Promise.all(alerts))[1]).toContain('the daemon is stopping');
   });
@@ -75,13 +77,13 @@ describe('the check of a job file', () => {
   const says = (results: unknown) => `console.log(${JSON.stringify(JSON.stringify(results))}); process.exitCode = 2`;
 
   it('says why the file is refused, and nothing of what hindered the check itself', async () => {
-    const { checkJob } = create({
+    const created = create({
       good: says([{ job: 'good', ok: true, message: 'all is well' }]),
       bad: says([{ job: 'bad', ok: false, code: 'JOB_INVALID', message: 'bad.yaml:4: LIMIT' }]),
       away: says([{ job: 'away', ok: false, code: 'ENGINE_UNAVAILABLE', message: 'no library' }]),
       crashes: 'process.abort()',
     });
-    await expect(checkJob('bad')).rejects.toMatchObject({ code: 'JOB_INVALID', message: 'bad.yaml:4: LIMIT' });
-    for (const file of ['good', 'away', 'crashes']) await expect(checkJob(file)).resolves.toBeUndefined();
+    await expect(created.checkJob('bad')).rejects.toMatchObject({ code: 'JOB_INVALID', message: 'bad.yaml:4: LIMIT' });
+    for (const file of ['good', 'away', 'crashes']) await expect(created.checkJob(file)).resolves.toBeUndefined();
   });
 });

@@ -1,0 +1,387 @@
+/**
+ * Turns ticks, and what people ask for, into runs. Invariants: a tick is seen once, however the clock moves, and ends in
+ * a run, in a day without a session, or in a log line that says why not; of several missed ticks only the newest counts,
+ * and one with a session before others. A job has one run at a time, and a tick that comes during it waits for its end.
+ * A tick of a shared schedule is held until it is finished. What a person asks for goes the way of a tick, but is
+ * neither caught up, retried, claimed nor alerted. Nothing is started after the stop.
+ */
+import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
+import { isSession } from '../calendar/session.ts';
+import { formatWallDate } from '../calendar/wall-clock.ts';
+import { describeError } from '../core/errors.ts';
+import type { RunOutcome } from '../state/run-record.ts';
+import { Alerts } from './alerts.ts';
+import type { Tick } from './coordinator.ts';
+import type { Ask, AskAnswer } from './job-view.ts';
+import { type EndedRun, RunPlaces } from './run-places.ts';
+import { type DaemonJob, type DaemonState, type DueRun, isBusy, isStaging, pendingOf } from './state.ts';
+import { STATUS_IDLE_MS, Statuses } from './status.ts';
+import { createTicks } from './ticks.ts';
+
+/** A tick that was seen later than this was missed. */
+const ON_TIME_MS = 5_000;
+/** Timers wait no longer: between two beats none is needed, and a clock may be set. */
+const MAX_ALARM_MS = 30_000;
+const LOOKBACK_MS = LOOKBACK_DAYS * 86_400_000;
+/** If the clock is set back by more than this, it was wrong before, and what was seen is forgotten. NTP steps are smaller. */
+const WRONG_CLOCK_MS = 600_000;
+/** A beat notices a clock change within this time; ticks since then count as new. */
+const NOTICED_MS = 60_000;
+/** A status younger than this is good enough to decide whether dates are pending. */
+const STATUS_FRESH_MS = 60_000;
+/** How long missed ticks wait to be ordered: a store may hang. */
+const ORDER_PATIENCE_MS = 60_000;
+/** Outcomes that a retry may fix. It cannot fix a wrong job file or an incomplete date, but a held-back or open one. */
+const RETRIED: readonly RunOutcome[] = ['failed', 'died', 'timed-out', 'active'];
+
+/** Ticks that were missed together; their order needs the statuses of their jobs. */
+interface Arrival {
+  readonly ticks: readonly (readonly [DaemonJob, number])[];
+  readonly unread: Set<DaemonJob>;
+}
+
+export class RunPlan {
+  readonly statuses: Statuses;
+  readonly alerts: Alerts;
+  readonly places: RunPlaces;
+  readonly #state: DaemonState;
+  readonly #arrivals = new Set<Arrival>();
+
+  /** @param reload reads the job files again */
+  constructor(state: DaemonState, reload: () => Promise<void>) {
+    this.#state = state;
+    this.alerts = new Alerts(state);
+    this.statuses = new Statuses(state, (job) => this.#noteStatus(job));
+    this.places = new RunPlaces(state, reload, (job, ended) => this.#noteEnd(job, ended));
+  }
+
+  /**
+   * Plans the job by the schedule of its file.
+   * @param lastMs newest instant up to which the job is known to have run
+   * @returns the tick that was missed since then
+   */
+  schedule(job: DaemonJob, lastMs: number | undefined): number | undefined {
+    const { nowMs } = this.#state;
+    this.#setTicks(job);
+    // A record from the future comes from a wrong clock.
+    const isKnown = lastMs !== undefined && lastMs <= nowMs + WRONG_CLOCK_MS;
+    job.seenMs = Math.max(nowMs - LOOKBACK_MS, isKnown ? lastMs : 0);
+    const missedMs = this.#see(job);
+    this.#logSchedule(job, missedMs);
+    return missedMs;
+  }
+
+  /** Changes the schedule from the next tick on. */
+  reschedule(job: DaemonJob): void {
+    this.#setTicks(job);
+    job.seenMs = Math.max(job.seenMs, this.#state.nowMs);
+    this.#logSchedule(job, undefined);
+  }
+
+  /** Missed ticks of new jobs wait until the statuses of all these jobs are known: these show which job expires first. */
+  arrive(ticks: Arrival['ticks']): void {
+    if (ticks.length === 0) return;
+    const arrival = { ticks, unread: new Set(ticks.map(([job]) => job)) };
+    this.#arrivals.add(arrival);
+    // The status of a new job is already being read.
+    for (const [job] of ticks) if (job.reading === 'none') this.statuses.refresh(job);
+    this.#state.later(ORDER_PATIENCE_MS, () => this.#endArrival(arrival));
+  }
+
+  /** Looks for what is due. @returns when all ticks that were found are claimed */
+  async beat(): Promise<void> {
+    const { nowMs, jobs } = this.#state;
+    const claims: Promise<void>[] = [];
+    for (const job of jobs.values()) {
+      if (job.owedTickMs !== undefined) claims.push(this.#claim(job, job.owedTickMs));
+      claims.push(this.#look(job));
+    }
+    for (const job of jobs.values()) {
+      const { retry } = job;
+      if (retry && retry.atMs <= nowMs) {
+        job.retry = undefined;
+        this.admit(job, retry.due);
+      }
+      this.alerts.look(job);
+    }
+    if (this.#arrivals.size === 0) this.places.stage();
+    this.statuses.refreshOldest(STATUS_IDLE_MS);
+    await Promise.all(claims);
+  }
+
+  /** A tick for this daemon to run, or what a person asked for. */
+  admit(job: DaemonJob, due: DueRun): void {
+    const { tickMs, reason } = due;
+    if (this.#state.jobs.get(job.name) !== job || this.#state.isStopping) return;
+    if (due.asked) {
+      // It waited for staging to give way.
+      this.places.wait(job, due);
+      return;
+    }
+    const { schedule } = job.filed.job;
+    if (schedule?.distributed) job.heldTicks.add(tickMs);
+    // The schedule or its retries were removed from the file, so do not retry.
+    if (reason === 'retry' && (schedule?.retrySeconds ?? null) === null) {
+      this.#endTick(job, due);
+      return;
+    }
+    const isSure = reason === 'retry' || isSession(formatWallDate(tickMs), this.#state.calendar);
+    const deciding = job.run?.phase === 'deciding' ? job.run.due : undefined;
+    if (isBusy(job) || (deciding && !isSure)) {
+      if (isStaging(job)) {
+        this.#replaceStaging(job, due);
+        return;
+      }
+      // The tick that is already running, found again after its file was gone for a moment: it stays held.
+      if (job.run?.due.tickMs === tickMs) return;
+      const line = { event: 'overlap', job: job.name };
+      this.#state.outside.log.warn(line, `${job.name} is due, but its last run has not ended`);
+      if (isSure && reason !== 'retry') this.#keepNext(job, due);
+      else this.settle(job, due);
+      return;
+    }
+    if (reason !== 'retry') this.dropRetry(job);
+    // A tick that certainly runs replaces one that is still being decided.
+    if (deciding) this.settle(job, deciding);
+    if (isSure) {
+      this.places.wait(job, due);
+      return;
+    }
+    job.run = { phase: 'deciding', due };
+    const readAtMs = job.status?.readAtMs ?? Number.NEGATIVE_INFINITY;
+    if (Math.abs(this.#state.nowMs - readAtMs) > STATUS_FRESH_MS) this.statuses.refresh(job);
+    else this.#decide(job);
+  }
+
+  ask(ask: Ask): AskAnswer {
+    const job = this.#state.jobs.get(ask.job);
+    if (!job || job.isRemoved) return refuse(`${ask.job} is not a job of this daemon.`);
+    const { run, retry } = job;
+    if (ask.kind === 'stop') {
+      if (!run || run.phase === 'deciding') return refuse(`${job.name} has no run by this daemon to stop.`);
+      const wasRunning = run.phase === 'running';
+      this.places.stop(job, 'asked');
+      if (!wasRunning && !run.due.asked) this.#endTick(job, run.due);
+      const text = `The run of ${job.name} ${wasRunning ? 'was asked to stop' : 'no longer waits'}.`;
+      return { outcome: 'done', text };
+    }
+    const isRetry = ask.kind === 'retry' && retry !== undefined;
+    const canReplace = !isRetry && isStaging(job) && !job.next;
+    if (this.#state.isStopping) return refuse('The daemon is stopping.');
+    if (run && !canReplace) {
+      const phase = run.phase === 'running' ? 'is running' : 'is about to run';
+      return refuse(`${job.name} ${phase}: a job has one run at a time.`);
+    }
+    if (isRetry) {
+      job.retry = undefined;
+      this.admit(job, retry.due);
+      return { outcome: 'started', text: `The retry of ${job.name} begins now.` };
+    }
+    const asked = ask.kind === 'retry' ? { command: 'run' as const, options: [] } : ask;
+    const { command, options } = asked;
+    const due = { reason: 'asked', tickMs: this.#state.nowMs, asked: { command, options } } as const;
+    if (canReplace) this.#replaceStaging(job, due);
+    else this.places.wait(job, due);
+    return { outcome: 'started', text: `${command} of ${job.name} begins as soon as a slot is free.` };
+  }
+
+  /** Another daemon has taken over a tick that this one held. */
+  loseClaim(job: DaemonJob, tickMs: number): void {
+    // Ignore a tick that was settled while its renewal was in progress.
+    if (!job.heldTicks.delete(tickMs)) return;
+    const line = { event: 'claim-lost', job: job.name };
+    this.#state.outside.log.warn(line, `${job.name}: another daemon has taken over its run`);
+    if (job.retry?.due.tickMs === tickMs) job.retry = undefined;
+    else if (job.next?.tickMs === tickMs) job.next = undefined;
+    else if (job.run?.due.tickMs === tickMs) this.places.stop(job, 'asked');
+  }
+
+  dropRetry(job: DaemonJob): void {
+    const { retry } = job;
+    job.retry = undefined;
+    if (retry) this.settle(job, retry.due);
+  }
+
+  /** No daemon needs to run this tick any more. Does nothing if the tick is not held. */
+  settle(job: DaemonJob, { tickMs }: DueRun): void {
+    if (job.heldTicks.delete(tickMs)) void this.#complete({ job: job.name, dueAtMs: tickMs });
+  }
+
+  /** A restart need not catch up the job's tick. */
+  forgetTick({ name }: DaemonJob): void {
+    this.#state.note(name, () => this.#state.outside.notesOf(name).unfinished.remove());
+  }
+
+  #setTicks(job: DaemonJob): void {
+    const { schedule } = job.filed.job;
+    job.ticks = schedule && createTicks(schedule);
+    job.armedMs = undefined;
+  }
+
+  #logSchedule({ name, ticks }: DaemonJob, missedMs: number | undefined): void {
+    const tell = (ms: number | undefined) => (Number.isFinite(ms) ? new Date(ms ?? 0).toISOString() : undefined);
+    const [next, missed] = [tell(ticks?.next(this.#state.nowMs)), tell(missedMs)];
+    this.#state.outside.log.info({ event: 'scheduled', job: name, next, missed }, `${name}: next run ${next}`);
+  }
+
+  /** The newest tick that was not seen before; it counts as seen now. */
+  #see(job: DaemonJob): number | undefined {
+    const { nowMs } = this.#state;
+    if (job.seenMs > nowMs + WRONG_CLOCK_MS) job.seenMs = nowMs - NOTICED_MS;
+    const afterMs = Math.max(job.seenMs, nowMs - LOOKBACK_MS);
+    job.seenMs = Math.max(job.seenMs, nowMs);
+    const hasSession = (tickMs: number) => isSession(formatWallDate(tickMs), this.#state.calendar);
+    const tickMs = job.ticks?.newest(afterMs, nowMs, hasSession) ?? job.ticks?.newest(afterMs, nowMs);
+    this.#arm(job);
+    return tickMs;
+  }
+
+  /** Looks again when the next tick is due. */
+  #arm(job: DaemonJob): void {
+    const { nowMs } = this.#state;
+    const nextMs = job.ticks?.next(nowMs) ?? Number.POSITIVE_INFINITY;
+    if (nextMs - nowMs > MAX_ALARM_MS || nextMs === job.armedMs) return;
+    job.armedMs = nextMs;
+    this.#state.later(nextMs - nowMs, () => {
+      if (job.armedMs !== nextMs) return;
+      job.armedMs = undefined;
+      void this.#look(job);
+    });
+  }
+
+  async #look(job: DaemonJob): Promise<void> {
+    const tickMs = this.#see(job);
+    if (tickMs !== undefined) await this.#claim(job, tickMs);
+  }
+
+  /** Runs the tick, unless the schedule is shared, and another daemon has it. */
+  async #claim(job: DaemonJob, tickMs: number): Promise<void> {
+    const reason = this.#state.nowMs - tickMs <= ON_TIME_MS ? 'scheduled' : 'catch-up';
+    if (!job.filed.job.schedule?.distributed) {
+      job.owedTickMs = undefined;
+      this.admit(job, { tickMs, reason });
+      return;
+    }
+    const { coordinator, log } = this.#state.outside;
+    try {
+      const isMine = (await coordinator?.claim({ job: job.name, dueAtMs: tickMs })) ?? true;
+      if (job.owedTickMs === tickMs) job.owedTickMs = undefined;
+      if (isMine) this.admit(job, { tickMs, reason });
+      else this.dropRetry(job);
+    } catch (error) {
+      job.owedTickMs = Math.max(tickMs, job.owedTickMs ?? 0);
+      const failure = describeError(error);
+      log.error({ event: 'claim-failed', job: job.name, reason: failure }, `${job.name}: ${failure}`);
+    }
+  }
+
+  async #complete(tick: Tick): Promise<void> {
+    const { coordinator, log } = this.#state.outside;
+    try {
+      await coordinator?.complete(tick);
+    } catch (error) {
+      // The lease will expire, and another daemon runs the finished tick again, which costs a request.
+      const reason = describeError(error);
+      log.warn({ event: 'complete-failed', job: tick.job, reason }, `${tick.job}: ${reason}`);
+    }
+  }
+
+  #endArrival(arrival: Arrival): void {
+    if (!this.#arrivals.delete(arrival)) return;
+    for (const [job, tickMs] of arrival.ticks) void this.#claim(job, tickMs);
+  }
+
+  #noteStatus(job: DaemonJob): void {
+    this.#decide(job);
+    for (const arrival of [...this.#arrivals]) {
+      arrival.unread.delete(job);
+      if (arrival.unread.size === 0) this.#endArrival(arrival);
+    }
+  }
+
+  /** On a day without a session, only pending dates justify a process. The job's status has just been read. */
+  #decide(job: DaemonJob): void {
+    if (job.run?.phase !== 'deciding') return;
+    const { due } = job.run;
+    job.run = undefined;
+    // If the status is unknown, a run that finds nothing is cheaper than a lost date.
+    if (!job.isRemoved && pendingOf(job)?.length !== 0) {
+      this.places.wait(job, { ...due, reason: 'gap' });
+      return;
+    }
+    this.settle(job, due);
+    if (job.isRemoved) return;
+    const text = `${job.name}: no session on ${formatWallDate(due.tickMs)}`;
+    this.#state.outside.log.info({ event: 'no-session', job: job.name }, text);
+  }
+
+  #noteEnd(job: DaemonJob, ended: EndedRun): void {
+    const { due, outcome } = ended;
+    const { next } = job;
+    job.next = undefined;
+    const isTick = due.reason !== 'stage' && !due.asked;
+    if (this.#state.isStopping) {
+      // After a stop, another daemon takes over an interrupted run, or the next start catches it up; a completed one is
+      // over.
+      if (isTick && outcome === 'done') this.#endTick(job, due);
+      return;
+    }
+    if (job.isRemoved) {
+      if (isTick) this.#endTick(job, due);
+      if (next) this.settle(job, next);
+      if (!isBusy(job)) this.#state.jobs.delete(job.name);
+      return;
+    }
+    if (isTick) this.#endOfTick(job, ended, next !== undefined);
+    else if (due.asked?.command === 'run' && outcome === 'done') {
+      this.alerts.drop(job, 'died');
+      // It did what the retry was for.
+      if (job.retry) this.#endTick(job, job.retry.due);
+      job.retry = undefined;
+    }
+    if (due.reason !== 'stage') this.statuses.refresh(job);
+    if (next) this.admit(job, next);
+  }
+
+  /** @param hasNext a tick that came during the run serves as the retry */
+  #endOfTick(job: DaemonJob, { due, outcome, record, untold }: EndedRun, hasNext: boolean): void {
+    const { nowMs } = this.#state;
+    const seconds = job.filed.job.schedule?.retrySeconds ?? null;
+    const canRetry = seconds !== null && !hasNext && (RETRIED.includes(outcome) || record?.has_open);
+    const atMs = nowMs + (seconds ?? 0) * 1000;
+    if (canRetry && atMs < (job.ticks?.next(nowMs) ?? 0)) {
+      const at = new Date(atMs).toISOString();
+      job.retry = { atMs, due: { ...due, reason: 'retry' } };
+      const line = { event: 'retry-planned', job: job.name, at };
+      this.#state.outside.log.info(line, `${job.name}: next retry at ${at}`);
+    } else this.#endTick(job, due);
+    if (untold !== undefined) this.alerts.owe(job, 'died', untold);
+    // The run came to its end, so an earlier crash is over.
+    else if (outcome === 'done' || record?.error === null) this.alerts.drop(job, 'died');
+  }
+
+  /** The tick is finished: neither another daemon nor a restart needs to run it. */
+  #endTick(job: DaemonJob, due: DueRun): void {
+    this.forgetTick(job);
+    this.settle(job, due);
+  }
+
+  #replaceStaging(job: DaemonJob, due: DueRun): void {
+    this.#keepNext(job, due);
+    // There the staging is stopped.
+    this.#state.later(0, () => this.places.fill());
+  }
+
+  /** Keeps only the newest tick: one run exports everything that is not sealed. */
+  #keepNext(job: DaemonJob, due: DueRun): void {
+    const { next } = job;
+    const isNewest = next === undefined || next.tickMs <= due.tickMs;
+    if (isNewest) job.next = due;
+    const older = isNewest ? next : due;
+    if (older) this.settle(job, older);
+  }
+}
+
+function refuse(text: string): AskAnswer {
+  return { outcome: 'refused', text };
+}

@@ -1,0 +1,213 @@
+/**
+ * Where order or time matters in the daemon's loop: what a person asks for, readings of a status, runs that record no
+ * end, alerts that do not get through. Whole days are in `loop.test.ts` and `loop-faults.slow.test.ts`.
+ */
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { HOUR, jobText, MINUTE, settle, startDaemon, type TestDaemon, type TestOptions } from './loop.ts';
+
+let test: TestDaemon | undefined;
+const start = async (options: Partial<TestOptions> & { readonly schedule?: string }) => {
+  const { schedule = 'cron: "0 18,19 * * *", timezone: Etc/UTC, retry: 25m' } = options;
+  test = await startDaemon({ now: NOW, jobs: { a: schedule }, lastRuns: { a: TODAY }, maxRuns: 1, ...options });
+  return test;
+};
+afterEach(async () => {
+  await test?.stop();
+  test = undefined;
+});
+
+/** A Friday, 12:30 in New York. */
+const NOW = '2026-11-20T17:30:30Z';
+const TODAY = '2026-11-20T17:00:00Z';
+const run = { kind: 'command', job: 'a', command: 'run', options: [] } as const;
+const backfill = { ...run, command: 'backfill' } as const;
+const viewOf = () => test?.daemon.view().jobs[0];
+const reasons = () => test?.started.map(({ reason }) => reason);
+
+describe('what a person asks for', () => {
+  it('waits for a place as a tick does, and is refused while the job has a run', async () => {
+    const { daemon, pass } = await start({});
+    expect(daemon.ask(backfill).outcome).toBe('started');
+    expect(daemon.ask(run).outcome).toBe('refused');
+    expect(viewOf()?.waitingSinceMs).toBeDefined();
+    await pass(1_000);
+    expect(reasons()).toEqual(['asked']);
+    expect(daemon.ask(run).outcome).toBe('refused');
+  });
+
+  it('lets a tick that comes meanwhile run after it, and is neither retried nor alerted itself', async () => {
+    const { daemon, pass, started, alerts } = await start({ isSilent: true });
+    daemon.ask(run);
+    await pass(31 * MINUTE);
+    started[0]?.end(1);
+    await pass(1_000);
+    expect(viewOf()?.retryAtMs).toBeUndefined();
+    expect(alerts.filter(({ args }) => args[0] === '--died')).toEqual([]);
+    expect(reasons()).toEqual(['asked', 'scheduled']);
+  });
+
+  it('replaces the retry of a tick when it went well, and not when it was a backfill', async () => {
+    const unfinished = new Map<string, number>();
+    const { daemon, pass, started } = await start({ unfinished });
+    await pass(31 * MINUTE);
+    started[0]?.end(1);
+    for (const ask of [backfill, run]) {
+      await pass(1_000);
+      expect(viewOf()?.retryAtMs).toBeDefined();
+      expect(unfinished.has('a')).toBe(true);
+      expect(daemon.ask(ask).outcome).toBe('started');
+      await pass(1_000);
+      started.at(-1)?.end(0);
+    }
+    await pass(1_000);
+    expect([viewOf()?.retryAtMs, unfinished.has('a')]).toEqual([undefined, false]);
+    expect(started).toHaveLength(3);
+  });
+
+  it('retries at once what a retry was planned for, and stops what runs or waits', async () => {
+    const unfinished = new Map<string, number>();
+    const { daemon, pass, started } = await start({ unfinished });
+    expect(daemon.ask({ kind: 'stop', job: 'a' }).outcome).toBe('refused');
+    await pass(31 * MINUTE);
+    started[0]?.end(1);
+    await pass(1_000);
+    expect(daemon.ask({ kind: 'retry', job: 'a' }).outcome).toBe('started');
+    expect(viewOf()?.waitingSinceMs).toBeDefined();
+    expect(daemon.ask({ kind: 'stop', job: 'a' }).outcome).toBe('done');
+    await pass(1_000);
+    expect([viewOf()?.waitingSinceMs, unfinished.has('a'), started.length]).toEqual([undefined, false, 1]);
+    daemon.ask(run);
+    await pass(1_000);
+    expect(daemon.ask({ kind: 'stop', job: 'a' }).outcome).toBe('done');
+    expect(started[1]?.isStopped).toBe(true);
+  });
+
+  it('is refused for a job that is none, and once the daemon stops', async () => {
+    const { daemon, stop } = await start({});
+    expect(daemon.ask({ ...run, job: 'b' }).outcome).toBe('refused');
+    await stop();
+    test = undefined;
+    for (const ask of [run, { kind: 'retry', job: 'a' } as const]) expect(daemon.ask(ask).outcome).toBe('refused');
+  });
+});
+
+describe('the status of a job', () => {
+  it('is read again when a reading began before its tick, and once for all who ask meanwhile', async () => {
+    const pending: Record<string, readonly string[]> = { a: ['2026-12-04T14:30:00Z'] };
+    // Thanksgiving: the tick is 10 s after the start.
+    const { pass, statusReads, started } = await start({
+      ...{ now: '2026-11-26T17:59:50Z', lastRuns: { a: '2026-11-26T17:00:00Z' }, pending, statusMs: () => 30_000 },
+    });
+    await pass(15_000);
+    expect(statusReads).toHaveLength(1);
+    pending['a'] = [];
+    await pass(2 * MINUTE);
+    // What began before the tick decides nothing.
+    expect([statusReads.length, started.length]).toEqual([2, 0]);
+  });
+});
+
+describe('a run that recorded no end', () => {
+  it.each([
+    [0, 'done'],
+    [1, 'failed'],
+    [2, 'usage'],
+    [3, 'incomplete'],
+    [4, 'active'],
+    [130, 'interrupted'],
+    [7, 'died'],
+    ['SIGKILL', 'died'],
+  ] as const)('and has the exit code %s is %s', async (code, outcome) => {
+    const { pass } = await start({ isSilent: true, code: () => code });
+    await pass(31 * MINUTE);
+    expect(viewOf()?.runs.map((each) => each.outcome)).toEqual([outcome]);
+  });
+});
+
+describe('an alert that does not get through', () => {
+  const sent = (what: string) =>
+    test?.lines.filter((line) => line['event'] === 'alerting' && line['what'] === what).length;
+
+  it('is tried again ever more seldom, also by a clock that was set back, and once it is sent never again', async () => {
+    let isAlertDown = true;
+    const unsent = new Map([['a', 'was ended by SIGKILL']]);
+    const { pass } = await start({ unsent, schedule: 'cron: "0 12 1 1 *"', isAlertDown: () => isAlertDown });
+    // At once, and after 1, 3, 7, 15 and 31 minutes; then after 63, and each hour.
+    await pass(40 * MINUTE);
+    expect(sent('died')).toBe(6);
+    await pass(200 * MINUTE);
+    expect(sent('died')).toBe(9);
+    vi.setSystemTime(Date.now() - 365 * 24 * HOUR);
+    await pass(2 * MINUTE);
+    expect(sent('died')).toBe(10);
+    isAlertDown = false;
+    await pass(65 * MINUTE);
+    expect([sent('died'), unsent.size]).toEqual([11, 0]);
+    await pass(3 * HOUR);
+    expect(sent('died')).toBe(11);
+  });
+
+  it('of a file is sent with the fault that it has by then, once for as long as it is broken', async () => {
+    let isAlertDown = true;
+    const { files, change, pass, alerts } = await start({ isAlertDown: () => isAlertDown });
+    const write = async (text: string) => {
+      files.set('a', text);
+      change();
+      await settle();
+    };
+    const broken = () => alerts.filter(({ args }) => args[0] === '--broken').map(({ args }) => args[1]);
+    await write('broken in line 3');
+    await pass(30_000);
+    expect(sent('broken')).toBe(1);
+    await write('broken in line 4');
+    isAlertDown = false;
+    await pass(5 * MINUTE);
+    await write('broken in line 5');
+    await pass(20 * MINUTE);
+    expect(broken()).toEqual([expect.stringContaining('line 4')]);
+    await write(jobText('a', 'cron: "0 12 * * *"'));
+    await pass(MINUTE);
+    await write('broken in line 6');
+    await pass(MINUTE);
+    expect(broken()).toEqual([expect.stringContaining('line 4'), expect.stringContaining('line 6')]);
+  });
+
+  it('and is over before is not sent by what was begun for an earlier one', async () => {
+    const ends: ((isDown: boolean) => void)[] = [];
+    const unsent = new Map([['a', 'the first']]);
+    const { pass } = await start({
+      ...{
+        unsent,
+        isSilent: true,
+        schedule: 'cron: "*/10 * * * *"',
+        code: (_job, count) => (count === 1 ? 0 : 'SIGKILL'),
+      },
+      isAlertDown: () => new Promise((resolve) => ends.push(resolve)),
+    });
+    await pass(5 * MINUTE);
+    expect(unsent.size).toBe(0);
+    await pass(10 * MINUTE);
+    expect(unsent.get('a')).toContain('was ended by SIGKILL');
+    for (const end of ends.splice(0, 1)) end(false);
+    await pass(1_000);
+    expect(unsent.get('a')).toContain('was ended by SIGKILL');
+    for (const end of ends) end(false);
+    await pass(1_000);
+    expect(unsent.size).toBe(0);
+  });
+});
+
+describe('the time that a run may take', () => {
+  it('is what the job file says by now', async () => {
+    const { files, change, pass, started } = await start({
+      schedule: 'cron: "0 18 * * *", timezone: Etc/UTC, retry: off, timeout: off',
+    });
+    await pass(3 * HOUR);
+    files.set('a', jobText('a', 'cron: "0 18 * * *", timezone: Etc/UTC, retry: off, timeout: 4h'));
+    change();
+    await pass(HOUR);
+    expect(started.map(({ isStopped }) => isStopped)).toEqual([false]);
+    await pass(HOUR);
+    expect(started.map(({ isStopped }) => isStopped)).toEqual([true]);
+  });
+});
