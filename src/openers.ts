@@ -23,26 +23,25 @@ import type { ApiAccess, JobCatalog, ServerSource, SnapshotApi, SnapshotSource, 
 import type { Mailer } from './mail/mailer.ts';
 import type { Webhook, WebhookUse } from './mail/webhook.ts';
 import { readS3Defaults, s3Options } from './settings/s3-settings.ts';
+import { DEFAULTS, type Environment, listSecrets, listUnknown, readSecret } from './settings/setting-list.ts';
 import {
-  DEFAULTS,
-  type Environment,
-  listSecrets,
   readApiKey,
   readCalendar,
   readClockRule,
+  readHistoryDays,
   readIsLogPretty,
   readKey,
   readLevel,
   readMailPatienceMs,
   readMaxRuns,
+  readPublicUrl,
   readRate,
-  readSecret,
+  readStatusSettings,
   readVersion,
   readWebhook,
+  reportSettings,
   sourceUrl,
 } from './settings/settings.ts';
-import { listUnknown, reportSettings } from './settings/settings-report.ts';
-import { readHistoryDays, readPublicUrl, readStatusSettings } from './settings/status-settings.ts';
 import type { BudgetName } from './source/pace/budget.ts';
 import type { Pacer } from './source/pacer.ts';
 import type { ServerTable } from './source/server-table.ts';

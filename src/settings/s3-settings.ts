@@ -1,6 +1,7 @@
 /** How an S3 store is reached: the variables of the AWS tools, and `FLOWDROP_S3_PATH_STYLE`. */
 import type { S3Options } from '../store/s3-client.ts';
-import { assertAwsKeys, type Environment, readFlag } from './settings.ts';
+import type { Environment } from './setting-list.ts';
+import { assertAwsKeys, readFlag } from './settings.ts';
 
 export function s3Options(
   env: Environment,

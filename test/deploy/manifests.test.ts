@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { parseJob } from '../../src/job/parse.ts';
-import { reportSettings } from '../../src/settings/settings-report.ts';
+import { reportSettings } from '../../src/settings/settings.ts';
 import { flowdrop, makeFolder, REPO } from '../support/flowdrop.ts';
 import { checkTypes, findModel, isInstalled, KUBERNETES, parseObjects, podOf, readBase } from './kubernetes.ts';
 

@@ -15,7 +15,7 @@ import { parseCalendarOverride } from '../../src/calendar/override.ts';
 import { buildParser } from '../../src/cli/command-parser.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import { reportSettings } from '../../src/settings/settings-report.ts';
+import { reportSettings } from '../../src/settings/settings.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { flowdrop, makeFolder, REPO, startService, type TestService } from '../support/flowdrop.ts';
 import { listBlocks, listCodes, listCommands, PAGES, readPage } from '../support/pages.ts';

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { DEFAULTS } from '../../src/settings/settings.ts';
-import { reportSettings } from '../../src/settings/settings-report.ts';
+import { DEFAULTS } from '../../src/settings/setting-list.ts';
+import { reportSettings } from '../../src/settings/settings.ts';
 import { REPO } from '../support/flowdrop.ts';
 import { listCodes, listRows, readPage } from '../support/pages.ts';
 

@@ -1,16 +1,7 @@
 /** Doctor's checks of the settings: which are set, misspelled or invalid, and whether others can read the file. */
-import { describeError, type Fault } from '../../core/errors.ts';
+import { describeError } from '../../core/errors.ts';
+import type { SettingReport } from '../../settings/setting-list.ts';
 import { type Finding, ok } from './finding.ts';
-
-/** The settings in use, without secrets. */
-export interface SettingReport {
-  /** `NAME=value`; only `NAME` for a secret, `NAME (from a file)` for one that is read from a file. */
-  readonly set: readonly string[];
-  /** Names with our prefix that are no settings, each with the most likely intended name. */
-  readonly unknown: readonly { readonly name: string; readonly meant: string | undefined }[];
-  /** Settings that cannot be read or are invalid. */
-  readonly faults: readonly Fault[];
-}
 
 export function checkSettings({ set, unknown, faults }: SettingReport): readonly Finding[] {
   return [

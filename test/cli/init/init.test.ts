@@ -12,7 +12,7 @@ import {
 import { buildAddedJob, JOB_KIND_NAMES } from '../../../src/cli/init/job-kinds.ts';
 import { nameProgram } from '../../../src/cli/invocation.ts';
 import { parseJob } from '../../../src/job/parse.ts';
-import { reportSettings } from '../../../src/settings/settings-report.ts';
+import { reportSettings } from '../../../src/settings/settings.ts';
 import { flowdrop, KEY, listFiles, makeFolder, REPO, startService, type TestService } from '../../support/flowdrop.ts';
 
 const NOTHING: InitChoice = {
