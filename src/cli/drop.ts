@@ -17,6 +17,7 @@ import type { ConditionEntry } from '../ledger/condition-file.ts';
 import { fileKey, historyKey, MANIFEST_FILENAME } from '../ledger/layout.ts';
 import { describeLost, Ledger } from '../ledger/ledger.ts';
 import { type Manifest, readSigned } from '../ledger/manifest.ts';
+import type { DropDocument } from '../state/drop-document.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
 import type { Store } from '../store/store.ts';
 import type { ActionResult, CommandCall } from './command.ts';
@@ -91,7 +92,12 @@ async function sendFile(
   }
 }
 
-async function describeDrop(store: Store, job: Job, date: string, manifest: Manifest | undefined) {
+async function describeDrop(
+  store: Store,
+  job: Job,
+  date: string,
+  manifest: Manifest | undefined,
+): Promise<DropDocument> {
   const { dataset } = job.drop;
   const entry = (await new Ledger(store, dataset).conditions()).entries.get(date);
   return {
@@ -108,8 +114,6 @@ async function describeDrop(store: Store, job: Job, date: string, manifest: Mani
     revisions: manifest ? await listRevisions(store, manifest) : [],
   };
 }
-
-type DropDocument = Awaited<ReturnType<typeof describeDrop>>;
 
 function describeManifest(manifest: Manifest, entry: ConditionEntry | undefined) {
   const { revision, condition, degraded_reason, rows, source_rows, duplicates, min_time, max_time } = manifest;
@@ -134,9 +138,9 @@ function describeManifest(manifest: Manifest, entry: ConditionEntry | undefined)
 }
 
 /** Newest first; a revision whose manifest is gone is named. */
-async function listRevisions(store: Store, sealed: Manifest): Promise<readonly Revision[]> {
+async function listRevisions(store: Store, sealed: Manifest): Promise<DropDocument['revisions']> {
   const { dataset, date } = sealed;
-  const revisions: Revision[] = [describeRevision(sealed, null)];
+  const revisions = [describeRevision(sealed, null)];
   const oldest = Math.max(1, sealed.revision - MAX_REVISIONS + 1);
   for (let revision = sealed.revision - 1; revision >= oldest; revision -= 1) {
     const key = historyKey(dataset, date, revision, MANIFEST_FILENAME);
@@ -161,14 +165,7 @@ async function listRevisions(store: Store, sealed: Manifest): Promise<readonly R
   return revisions;
 }
 
-interface Revision {
-  readonly revision: number;
-  readonly rows: number | null;
-  readonly condition: Manifest['condition'] | null;
-  readonly sealed_at: string | null;
-  readonly changes: Manifest['changes'] | null;
-  readonly lost: string | null;
-}
+type Revision = DropDocument['revisions'][number];
 
 function describeRevision({ revision, rows, condition, sealed_at, changes }: Manifest, lost: string | null): Revision {
   return { revision, rows, condition, sealed_at, changes: changes ?? null, lost };

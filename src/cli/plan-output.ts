@@ -8,58 +8,9 @@ import { formatWallDate } from '../calendar/wall-clock.ts';
 import { formatDayTime, formatInstant, formatSpan, formatTime } from '../core/date-text.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { DatePrice } from '../plan/price.ts';
-import type { HeldDate } from '../plan/witness.ts';
+import type { PlanDate, PlanDocument, PlanTotal } from '../state/plan-document.ts';
 import { PLAIN_STYLE, type Style } from './terminal/color.ts';
 import { formatTable, type TableColumn } from './terminal/text-table.ts';
-
-interface PlanDate {
-  readonly date: string;
-  /** Null if not known beforehand. */
-  readonly rows: number | null;
-  /** Whether the row count is that of another date. */
-  readonly estimated: boolean;
-  readonly requests: number;
-  readonly seconds: number;
-  /** JSON bytes before compression; 0 if it is not JSON. */
-  readonly bytes: number;
-  /** When it would be done if the plan started now, one date after the other. */
-  readonly done_at: string;
-  readonly expires: string | null;
-  /** Share of the requests available before the date expires that are used once it is done; 1 is all. */
-  readonly share_of_budget: number | null;
-  readonly expires_before_turn: boolean;
-}
-
-interface PlanTotal {
-  readonly dates: number;
-  readonly rows: number | null;
-  readonly estimated: boolean;
-  readonly requests: number;
-  readonly seconds: number;
-  readonly bytes: number;
-  /** Null without dates. */
-  readonly done_at: string | null;
-  /** Share of the tightest date. */
-  readonly share_of_budget: number | null;
-  /** Number of dates that would expire before they are done. */
-  readonly too_late: number;
-}
-
-export interface PlanDocument {
-  readonly job: string;
-  readonly server_time: string;
-  /** Empty if nothing expires. */
-  readonly lookback_edge: string;
-  /** The first date that is still complete at the source; empty if nothing expires. */
-  readonly earliest_date: string;
-  readonly row_limit: number | null;
-  readonly sealed: number;
-  readonly dates: readonly PlanDate[];
-  readonly total: PlanTotal;
-  readonly without_rows: readonly string[];
-  /** Dates that may be due but would not be exported now, because not all time witnesses agree. */
-  readonly held: readonly HeldDate[];
-}
 
 /** A date for the document. @param nowMs when the plan starts */
 export function describeDate(price: DatePrice, nowMs: number): PlanDate {

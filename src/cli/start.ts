@@ -6,22 +6,19 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
-import { z } from 'zod';
 import type { Log } from '../core/log.ts';
-import { Commands, readReport } from '../daemon/commands.ts';
+import { Commands } from '../daemon/commands.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
 import { Daemon } from '../daemon/daemon.ts';
-import { dropSchema, priceSchema, rowsSchema } from '../daemon/documents.ts';
 import { watchFolder } from '../daemon/folder-watch.ts';
 import { createJobFiles } from '../daemon/job-files.ts';
-import type { Ask } from '../daemon/job-view.ts';
 import { RunIndex } from '../daemon/run-index.ts';
 import { startRunProcess } from '../daemon/run-process.ts';
 import { startWeb } from '../daemon/web/page-server.ts';
 import type { Job } from '../job/job.ts';
 import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
-import { actionLogOf, JobState, keptJobsOf } from '../state/job-state.ts';
+import { JobState, keptJobsOf } from '../state/job-state.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { assertStateFolder } from '../state/state-folder.ts';
 import type { ActionResult, CommandCall } from './command.ts';
@@ -56,10 +53,19 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
         onHangup = listener;
       },
     });
-    const { daemon, ...reading } = opened;
-    const { clock } = openers;
-    const shown = { view: () => daemon.view(), onLook: () => daemon.look(), log, clock, ...reading };
-    const web = settings && (await startWeb({ ...settings, ...shown, calendar: await openers.readCalendar() }));
+    const { daemon, commands } = opened;
+    const { clock, stateDir } = openers;
+    const calendar = await openers.readCalendar();
+    const web =
+      settings &&
+      (await startWeb({
+        ...{ ...settings, log, clock, stateDir, calendar, commands },
+        view: () => daemon.view(),
+        onLook: () => daemon.look(),
+        ask: (ask) => daemon.ask(ask),
+        reload: () => daemon.reload(),
+        pathOf: (job) => daemon.pathOf(job),
+      }));
     const close = () => void web?.close();
     signal.addEventListener('abort', close, { once: true });
     try {
@@ -138,28 +144,5 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
       watchFolder(globals.jobs, onChange, { clock, log, signal });
     },
   });
-  const pathOf = (job: string) => daemon.pathOf(job);
-  return {
-    daemon,
-    history: (job: string) => new RunHistory(stateDir, job),
-    actionLog: actionLogOf(stateDir),
-    stateDir,
-    drops: {
-      readDrop: async (job: string, date: string) => await commands.read(dropSchema, ['drop', pathOf(job), date]),
-      queryRows: async (job: string, sql: string) =>
-        await commands.read(rowsSchema, ['query', sql, '--job', pathOf(job)]),
-      streamDrop: (job: string, date: string) => commands.stream(['drop', pathOf(job), date, '--file']),
-    },
-    doer: {
-      ask: async (ask: Ask) => daemon.ask(ask),
-      reload: async () => await daemon.reload(),
-      price: async (job: string, options: readonly string[]) =>
-        await commands.read(priceSchema, ['backfill', pathOf(job), ...options, '--dry-run']),
-      acceptGap: async (job: string, date: string, options: readonly string[]) => {
-        await commands.read(z.unknown(), ['gap', 'accept', pathOf(job), date, ...options]);
-      },
-    },
-    readReport: async (job: string, date: string, report: string, revision: number) =>
-      await readReport(commands, pathOf(job), { date, report, revision }),
-  };
+  return { daemon, commands };
 }

@@ -10,19 +10,16 @@ import type { HeardRequest } from '../../core/http-listener.ts';
 import { tryParseJson } from '../../core/json-file.ts';
 import { parseHostHeader } from '../../core/listen-address.ts';
 import { formatCount } from '../../core/units.ts';
-import { ActionLog } from '../../state/action-log.ts';
-import type { DaemonView } from '../job-view.ts';
-import { renderConfirm } from './action-form.ts';
-import { type ActionName, TOKEN_SLOT } from './action-path.ts';
+import { renderConfirm, TOKEN_SLOT } from './action-form.ts';
 import { Actions } from './actions.ts';
 import { answerJson, answerPage, type PageAnswer } from './answer.ts';
 import { refuse } from './api-answer.ts';
 import { type ActionAnswer, type ActionFields, actionFieldsSchema, actionRequestSchema } from './api-shape.ts';
-import { html, type Markup } from './html.ts';
+import { html } from './html.ts';
 import type { Access } from './page-access.ts';
 import { renderNotice } from './page-frame.ts';
-import { dropPath, jobPath } from './page-path.ts';
-import type { SiteOptions } from './site-options.ts';
+import { type ActionName, dropPath, jobPath } from './page-path.ts';
+import type { WebOptions } from './web-options.ts';
 
 /** The largest form has a reason of 500 characters. */
 const MAX_BODY_BYTES = 16 * 1024;
@@ -32,13 +29,11 @@ export class ActionDesk {
   readonly #mayAct: boolean;
   readonly #tokens = new FormTokens();
   readonly #actions: Actions;
-  readonly #read: () => DaemonView;
 
-  constructor({ access, mayAct, doer, actionLog, history, clock, log, view }: SiteOptions) {
+  constructor(options: WebOptions, access: Access) {
     this.#access = access;
-    this.#mayAct = mayAct;
-    this.#read = view;
-    this.#actions = new Actions({ doer, actions: new ActionLog(actionLog), history, clock, log });
+    this.#mayAct = options.mayAct;
+    this.#actions = new Actions(options);
   }
 
   /** Gives a drawn page the token of this answer. */
@@ -74,7 +69,7 @@ export class ActionDesk {
     }
     const fields = actionFieldsSchema.safeParse(Object.fromEntries([...query, ...form]));
     if (!fields.success) return notice(400, 'Nothing was done', describeIssue(fields.error));
-    const outcome = await this.#actions.do(action, fields.data, this.#read(), this.#nameCaller(request));
+    const outcome = await this.#actions.do(action, fields.data, this.#nameCaller(request));
     const page = renderOutcome(action, fields.data, outcome);
     return answerPage(statusOf(outcome), this.fill(page, headers, nowMs));
   }
@@ -93,7 +88,7 @@ export class ActionDesk {
     const document = actionRequestSchema.safeParse(tryParseJson(body));
     if (!document.success) return refuse(400, 'BODY_INVALID', describeIssue(document.error));
     const { action, ...fields } = document.data;
-    const outcome = await this.#actions.do(action, fields, this.#read(), this.#nameCaller(request));
+    const outcome = await this.#actions.do(action, fields, this.#nameCaller(request));
     const status = statusOf(outcome);
     return answerJson(status === 200 ? 202 : status, outcome);
   }
@@ -118,16 +113,9 @@ function describeIssue({ issues: [issue] }: z.ZodError): string {
   return `${issue?.path.join('.') || 'The body'}: ${issue?.message}.`;
 }
 
-function notice(
-  status: number,
-  title: string,
-  text: string,
-  headers: Readonly<Record<string, string>> = {},
-): PageAnswer {
-  return answerPage(status, renderNotice(title, [text], BACK), headers);
+function notice(status: number, title: string, text: string, headers = {}): PageAnswer {
+  return answerPage(status, renderNotice(title, [text], html`<p><a href="/">To the overview</a></p>`), headers);
 }
-
-const BACK: Markup = html`<p><a href="/">To the overview</a></p>`;
 
 const TITLES: Readonly<Record<ActionAnswer['outcome'], string>> = {
   done: 'Done',
@@ -137,15 +125,12 @@ const TITLES: Readonly<Record<ActionAnswer['outcome'], string>> = {
 };
 
 function renderOutcome(action: ActionName, fields: ActionFields, { outcome, text, line, price }: ActionAnswer): string {
-  const { job, date } = fields;
-  const canStart = action === 'price' && price !== undefined && price.total.dates > 0;
+  const { job, date, from = '', to = '', mode = '' } = fields;
+  const canStart = price !== undefined && price.total.dates > 0;
   const late = price?.dates.filter(({ expires_before_turn: isLate }) => isLate).map((each) => each.date) ?? [];
-  const chosen = Object.fromEntries(
-    ['job', 'from', 'to', 'mode'].map((name) => [name, fields[name as 'job' | 'from' | 'to' | 'mode'] ?? '']),
-  );
   const more = html`${late.length > 0 && html`<p>Too late for ${late.join(', ')}: they expire before their turn.</p>`}
 ${price && price.dates.length > 0 && html`<ul class="dates">${price.dates.map((each) => html`<li>${each.date}: ${each.rows === null ? 'rows unknown' : `${formatCount(each.rows)} rows`}, ${formatCount(each.requests)} requests</li>`)}</ul>`}
-${canStart ? renderConfirm(chosen, `backfill ${job} ${chosen['mode'] ? `--${chosen['mode']} ` : ''}--from ${chosen['from']} --to ${chosen['to']}`) : line !== null && html`<p class="quiet small">The same: <code>flowdrop ${line}</code></p>`}
+${canStart ? renderConfirm({ job: job ?? '', from, to, mode }, line ?? '') : line !== null && html`<p class="quiet small">The same: <code>flowdrop ${line}</code></p>`}
 <p>${job !== undefined && html`<a href="${date === undefined ? jobPath(job) : dropPath(job, date)}">Back to ${job}${date !== undefined && `, ${date}`}</a> · `}<a href="/">Overview</a></p>`;
   const title = action === 'price' && outcome === 'done' ? 'The price' : TITLES[outcome];
   return renderNotice(title, [text], more);

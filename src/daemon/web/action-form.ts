@@ -1,13 +1,22 @@
 /**
- * Buttons and forms that act, each with the command line that does the same. Invariant: no form is inside a part that is
+ * Buttons and forms that act, each with the command line that does the same, and the page of what was done. Invariant: no form is inside a part that is
  * replaced while the page is open: buttons in such parts belong to the page's one form, which carries the token.
  */
+import { randomBytes } from 'node:crypto';
+import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
+import { formatInstant, formatRelative } from '../../core/date-text.ts';
+import type { ActionEntry } from '../../state/action-log.ts';
 import type { JobView } from '../job-view.ts';
-import { ACTION_FORM, type ActionName, actionPath, TOKEN_SLOT } from './action-path.ts';
 import type { Problem, RunSummary } from './api-shape.ts';
-import { html, type Markup } from './html.ts';
-import type { PageContext } from './page-context.ts';
-import { dropPath } from './page-path.ts';
+import { html, type Markup, renderTime } from './html.ts';
+import { type PageContext, renderFrame } from './page-frame.ts';
+import { type ActionName, actionPath, dropPath, jobPath } from './page-path.ts';
+
+/** The id of a page's form that its buttons belong to. */
+const ACTION_FORM = 'act';
+
+/** Stands in a drawn page for the token of each answer, which is new; nobody can guess it into a text of the page. */
+export const TOKEN_SLOT = `slot-${randomBytes(16).toString('hex')}`;
 
 /** The form that the buttons of a page belong to; once a page. */
 export function renderActionForm({ canAct }: PageContext): Markup {
@@ -81,4 +90,25 @@ function renderButton(action: ActionName, fields: Fields, words: string, isSmall
 
 function renderToken(): Markup {
   return html`<input type="hidden" name="token" value="${TOKEN_SLOT}">`;
+}
+
+const TONES: Readonly<Record<ActionEntry['outcome'], string>> = {
+  asked: 'fair',
+  done: 'good',
+  started: 'good',
+  refused: 'calm',
+  failed: 'bad',
+};
+
+/** @param actions newest first */
+export function renderActionsPage(actions: readonly ActionEntry[], { nowMs, canAct }: PageContext): string {
+  const rows = actions.map(({ at, who, action, job, line, outcome, text }) => {
+    const atMs = Date.parse(at);
+    return html`<li><p class="line"><span class="badge ${TONES[outcome]}">${outcome}</span> <b>${action}</b>${job !== null && html` <a href="${jobPath(job)}">${job}</a>`} <span class="quiet">${formatRelative(atMs, nowMs)}, ${renderTime(atMs, formatInstant(atMs, EXCHANGE_TIME_ZONE, nowMs))}, ${who}</span></p>
+<p class="quiet small">${outcome === 'asked' ? 'It started; how it ended is unknown.' : text}${line !== null && html` <code>flowdrop ${line}</code>`}</p></li>`;
+  });
+  const main = html`<section class="job" aria-labelledby="actions-title"><h1 id="actions-title">Actions</h1>
+<p class="quiet small">What people did on this page.${!canAct && ' It is read-only now: FLOWDROP_STATUS_ACTIONS is off.'}</p>
+${rows.length === 0 ? html`<p class="quiet">Nothing yet.</p>` : html`<ol class="runs">${rows}</ol>`}</section>`;
+  return renderFrame({ title: 'flowdrop: actions', path: '/actions', nowMs, main });
 }

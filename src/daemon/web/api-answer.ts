@@ -1,5 +1,4 @@
-/** Answers the JSON API: each address with its document, everything else with an error in one shape. */
-
+/** The JSON API: each address with its document and its description, everything else with an error in one shape. */
 import { z } from 'zod';
 import { answerJson, type PageAnswer } from './answer.ts';
 import type { ApiReader } from './api-reader.ts';
@@ -19,57 +18,28 @@ import {
 } from './api-shape.ts';
 import { splitPath } from './page-path.ts';
 
-/** For reading. @param path begins with `/api/` */
-export async function answerApi(api: ApiReader, path: string, query: URLSearchParams): Promise<PageAnswer> {
-  const [, first = '', job = '', id = '', last = '', ...more] = splitPath(path);
-  if (more.length > 0) return refuse(404, 'NOT_FOUND', 'there is no such address');
-  const words = Object.fromEntries([...query].filter(([, value]) => value !== ''));
-  switch ([first, job && 'job', id && 'id', last].join('/').replace(/\/+$/, '')) {
-    case 'openapi.json':
-      return answerJson(200, describeApi((await api.look()).version));
-    case 'jobs':
-      return answerJson(200, await api.jobs());
-    case 'jobs/job':
-      return answerFound((await api.job(job))?.document, 'job');
-    case 'runs': {
-      const asked = runQuerySchema.safeParse(words);
-      if (asked.success) return answerJson(200, await api.runs(asked.data));
-      const [issue] = asked.error.issues;
-      return refuse(400, 'PARAMETER_INVALID', `${issue?.path.join('.')}: ${issue?.message}`);
-    }
-    case 'runs/job/id':
-      return answerFound(await api.run(job, id), 'run');
-    case 'runs/job/id/log':
-      return answerFound(await api.log(job, id, words), 'run');
-    case 'drops/job/id':
-      return answerFound(await api.drop(job, id, words['rows'] === '1'), 'job or date');
-    case 'actions':
-      return answerJson(200, { actions: await api.actions() });
-    case 'reports':
-      return answerJson(200, { reports: await api.reports(words) });
-    default:
-      return refuse(404, 'NOT_FOUND', 'there is no such address; /api/openapi.json lists them');
-  }
-}
-
-function answerFound(document: unknown, what: string): PageAnswer {
-  return document === undefined ? refuse(404, 'NOT_FOUND', `there is no such ${what}`) : answerJson(200, document);
-}
-
-export function refuse(status: number, code: string, message: string): PageAnswer {
-  return answerJson(status, { error: { code, message } });
-}
+type Words = Readonly<Record<string, string>>;
 
 interface Operation {
   readonly summary: string;
   readonly answer: z.ZodType;
-  readonly query?: Readonly<Record<string, string>>;
+  readonly query?: Words;
+  /** `undefined` if there is none. @param parts those of the address, by name @throws z.ZodError, Fault */
+  read(api: ApiReader, parts: Words, query: Words): Promise<unknown>;
 }
 
 /** What can be read, by address; `{job}` and the like are parts of it. */
 const OPERATIONS: Readonly<Record<string, Operation>> = {
-  '/api/jobs': { summary: 'All jobs, with problems and the last sessions of each', answer: jobsSchema },
-  '/api/jobs/{job}': { summary: 'One job: all dates, last runs, reports, progress', answer: jobSchema },
+  '/api/jobs': {
+    summary: 'All jobs, with problems and the last sessions of each',
+    answer: jobsSchema,
+    read: (api) => api.jobs(),
+  },
+  '/api/jobs/{job}': {
+    summary: 'One job: all dates, last runs, reports, progress',
+    answer: jobSchema,
+    read: async (api, { job = '' }) => (await api.job(job))?.document,
+  },
   '/api/runs': {
     summary: 'Runs of this machine, newest first',
     answer: runsSchema,
@@ -80,25 +50,69 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
       before: '`next` of an answer: older runs',
       limit: 'maximum number of runs, 1 to 500',
     },
+    read: (api, _, query) => api.runs(runQuerySchema.parse(query)),
   },
-  '/api/runs/{job}/{run}': { summary: 'One run with its windows', answer: runSchema },
+  '/api/runs/{job}/{run}': {
+    summary: 'One run with its windows',
+    answer: runSchema,
+    read: (api, { job = '', run = '' }) => api.run(job, run),
+  },
   '/api/runs/{job}/{run}/log': {
     summary: 'The last lines of a log',
     answer: logSchema,
     query: { level: 'minimum level: info, warn, error', text: 'only lines that contain this text' },
+    read: (api, { job = '', run = '' }, query) => api.log(job, run, query),
   },
   '/api/drops/{job}/{date}': {
     summary: 'One drop: manifest, revisions, checks, audit',
     answer: dropDetailSchema,
     query: { rows: '1: also the first rows, and sums by symbol' },
+    read: (api, { job = '', date = '' }, { rows }) => api.drop(job, date, rows === '1'),
   },
   '/api/reports': {
     summary: 'Archived reports, newest first',
     answer: reportsSchema,
     query: { job: 'only of this job', from: 'first date', to: 'last date' },
+    read: async (api, _, query) => ({ reports: await api.reports(query) }),
   },
-  '/api/actions': { summary: 'What was done on the page, newest first', answer: actionLogSchema },
+  '/api/actions': {
+    summary: 'What was done on the page, newest first',
+    answer: actionLogSchema,
+    read: async (api) => ({ actions: await api.actions() }),
+  },
 };
+
+/** For reading. @param path begins with `/api/` @throws Fault */
+export async function answerApi(api: ApiReader, path: string, query: URLSearchParams): Promise<PageAnswer> {
+  if (path === '/api/openapi.json') return answerJson(200, describeApi((await api.look()).version));
+  const given = splitPath(path);
+  for (const [address, { read }] of Object.entries(OPERATIONS)) {
+    const parts = matchAddress(address.slice(1).split('/'), given);
+    if (!parts) continue;
+    try {
+      const document = await read(api, parts, Object.fromEntries([...query].filter(([, value]) => value !== '')));
+      return document === undefined
+        ? refuse(404, 'NOT_FOUND', 'there is none of that name')
+        : answerJson(200, document);
+    } catch (error) {
+      if (!(error instanceof z.ZodError)) throw error;
+      const [issue] = error.issues;
+      return refuse(400, 'PARAMETER_INVALID', `${issue?.path.join('.')}: ${issue?.message}`);
+    }
+  }
+  return refuse(404, 'NOT_FOUND', 'there is no such address; /api/openapi.json lists them');
+}
+
+/** The named parts; `undefined` if it is another address. */
+function matchAddress(names: readonly string[], given: readonly string[]): Words | undefined {
+  const isSame = names.every((name, at) => (name.startsWith('{') ? Boolean(given[at]) : name === given[at]));
+  if (!isSame || names.length !== given.length) return undefined;
+  return Object.fromEntries(names.map((name, at) => [name.replace(/[{}]/g, ''), given[at] ?? '']));
+}
+
+export function refuse(status: number, code: string, message: string): PageAnswer {
+  return answerJson(status, { error: { code, message } });
+}
 
 /** @param version of the program */
 function describeApi(version: string): unknown {
@@ -169,11 +183,6 @@ function toSchema(schema: z.ZodType, io: 'input' | 'output' = 'output') {
 }
 
 function nameOperation(verb: string, path: string): string {
-  const words = path
-    .replace('/api/', '')
-    .split(/[/{}]+/)
-    .filter(Boolean);
-  return [verb, ...words]
-    .map((word, index) => (index === 0 ? word : word.charAt(0).toUpperCase() + word.slice(1)))
-    .join('');
+  const words = path.replace('/api/', '').split(/[/{}]+/);
+  return verb + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
 }

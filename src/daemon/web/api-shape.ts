@@ -5,9 +5,11 @@
 import { z } from 'zod';
 import { CONDITIONS } from '../../plan/conditions.ts';
 import { actionEntrySchema } from '../../state/action-log.ts';
+import { dropSchema } from '../../state/drop-document.ts';
+import { planSchema } from '../../state/plan-document.ts';
 import { RUN_COMMANDS, runRecordSchema, runWindowSchema } from '../../state/run-record.ts';
-import { datedSchema, dropSchema, KEPT_WEEKS, priceSchema, rowsSchema } from '../documents.ts';
-import { ACTIONS } from './action-path.ts';
+import { datedSchema, KEPT_WEEKS } from '../documents.ts';
+import { ACTIONS } from './page-path.ts';
 
 const instant = z.iso.datetime();
 const conditionSchema = z.enum(CONDITIONS);
@@ -110,6 +112,16 @@ export const logSchema = z.object({
   size: z.number().meta({ description: 'bytes of the log' }),
   is_cut: z.boolean().meta({ description: 'only the end of the log was read' }),
 });
+
+/** What `flowdrop --json query` prints. */
+export const rowsSchema = z.array(z.record(z.string(), z.unknown()));
+
+export type Rows = z.infer<typeof rowsSchema>;
+
+/** What a backfill would cost. */
+export const priceSchema = planSchema.pick({ dates: true, total: true });
+
+export type PriceDocument = z.infer<typeof priceSchema>;
 
 export const dropDetailSchema = z.object({
   drop: dropSchema,

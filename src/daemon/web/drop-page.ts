@@ -3,15 +3,15 @@ import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatWeekDate } from '../../core/date-text.ts';
 import { formatBytes, formatCount } from '../../core/units.ts';
 import { describeAccepted, isAcceptable } from '../../state/accepted-gap.ts';
-import type { Rows } from '../documents.ts';
+
 import { renderActionForm, renderDropActions } from './action-form.ts';
-import type { DropDetail, ReportLink } from './api-shape.ts';
+import type { DropDetail, ReportLink, Rows } from './api-shape.ts';
 import { renderShape, SHAPES } from './condition-calendar.ts';
 import { html, type Markup, renderTime } from './html.ts';
-import type { PageContext } from './page-context.ts';
-import { renderFrame } from './page-frame.ts';
+
+import { type PageContext, renderFrame } from './page-frame.ts';
 import { dropFilePath, dropPath, jobPath } from './page-path.ts';
-import { nameKind } from './report-list.ts';
+import { nameKind } from './reports-page.ts';
 
 type Manifest = NonNullable<DropDetail['drop']['manifest']>;
 

@@ -10,11 +10,11 @@ import { renderCalendar, renderShape, SHAPES } from './condition-calendar.ts';
 import { listGaps } from './date-gap.ts';
 import { html, type Markup, renderTime } from './html.ts';
 import { renderProblems } from './overview-page.ts';
-import type { PageContext } from './page-context.ts';
-import { renderFrame } from './page-frame.ts';
+
+import { type PageContext, renderFrame } from './page-frame.ts';
 import { dropPath, jobPath, runPath } from './page-path.ts';
 import { CALM_MS, LIVE_MS } from './page-script.ts';
-import { renderReports } from './report-list.ts';
+import { renderReports } from './reports-page.ts';
 import { REASON_WORDS, renderProgress, renderRuns } from './run-list.ts';
 
 /** Gaps listed; the others are only counted. */

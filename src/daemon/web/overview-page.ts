@@ -10,8 +10,8 @@ import { JOB_STATES, type JobStateWord, type JobSummary, type JobsDocument, type
 import { renderShape, SHAPES } from './condition-calendar.ts';
 import { OUTCOME_WORDS } from './health-text.ts';
 import { html, type Markup, renderTime } from './html.ts';
-import type { PageContext } from './page-context.ts';
-import { renderFrame } from './page-frame.ts';
+
+import { type PageContext, renderFrame } from './page-frame.ts';
 import { dropPath, jobPath, runPath } from './page-path.ts';
 import { CALM_MS, LIVE_MS } from './page-script.ts';
 

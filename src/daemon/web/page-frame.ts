@@ -1,6 +1,7 @@
 /** What every page has: head, style, script, the way to the other pages; and short notices. Pure. */
 
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
+import type { CalendarOverride } from '../../calendar/session.ts';
 import { formatInstant } from '../../core/date-text.ts';
 import { html, type Markup, renderTime } from './html.ts';
 import { PAGE_SCRIPT } from './page-script.ts';
@@ -12,6 +13,14 @@ const SCRIPT_SLOT = '/*script*/';
 
 /** For browsers without scripts. */
 const RELOAD_SECONDS = 30;
+
+/** What all pages are drawn with. */
+export interface PageContext {
+  readonly nowMs: number;
+  readonly calendar: CalendarOverride;
+  /** Whether the page has buttons that act. */
+  readonly canAct: boolean;
+}
 
 interface PageParts {
   readonly title: string;

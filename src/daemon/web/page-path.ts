@@ -1,4 +1,7 @@
-/** Addresses of the pages: only this module and `core/report-page.ts` build them. Invariant: each part is encoded. */
+/**
+ * Addresses of the pages and of their actions: only this module and `core/report-page.ts` build them. Invariant: each
+ * part is encoded.
+ */
 
 export function jobPath(job: string): string {
   return `/jobs/${encodeURIComponent(job)}`;
@@ -15,6 +18,17 @@ export function dropPath(job: string, date: string): string {
 /** Of its Parquet file. */
 export function dropFilePath(job: string, date: string): string {
   return `${dropPath(job, date)}/file`;
+}
+
+export const ACTIONS = ['run', 'retry', 'stop', 'price', 'backfill', 'audit', 'accept', 'send', 'reload'] as const;
+
+export type ActionName = (typeof ACTIONS)[number];
+
+/** `/actions/run?job=nightly` */
+export function actionPath(action: ActionName, fields: Readonly<Record<string, string | undefined>> = {}): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(fields)) if (value !== undefined) query.set(name, value);
+  return `/actions/${action}${query.size > 0 ? `?${query}` : ''}`;
 }
 
 /** The parts of an address, decoded; none if one of them is not encoded as it must be: no page has such an address. */

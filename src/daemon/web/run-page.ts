@@ -6,8 +6,8 @@ import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
 import { renderActionForm, renderRunActions } from './action-form.ts';
 import type { LogDocument, RunDetail, RunSummary, RunsDocument } from './api-shape.ts';
 import { html, type Markup, renderTime } from './html.ts';
-import type { PageContext } from './page-context.ts';
-import { renderFrame } from './page-frame.ts';
+
+import { type PageContext, renderFrame } from './page-frame.ts';
 import { dropPath, jobPath, runPath } from './page-path.ts';
 import { CALM_MS, LIVE_MS } from './page-script.ts';
 import { REASON_WORDS, renderOutcome, renderProgress, renderRuns } from './run-list.ts';

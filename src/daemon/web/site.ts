@@ -7,34 +7,44 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { describeError, isFault } from '../../core/errors.ts';
 import type { HeardRequest } from '../../core/http-listener.ts';
 import { REPORT_PREFIX, type ReportName, reportPath } from '../../core/report-page.ts';
+import { readReport } from '../commands.ts';
 import type { DaemonView } from '../job-view.ts';
 import { ActionDesk } from './action-answer.ts';
-import { findAction } from './action-path.ts';
-import { renderActionsPage } from './actions-page.ts';
-import { answerFile, answerPage, answerReport, answerReportNotice, answerText, type PageAnswer } from './answer.ts';
+import { renderActionsPage } from './action-form.ts';
+import {
+  answerFile,
+  answerJson,
+  answerPage,
+  answerReport,
+  answerReportNotice,
+  answerText,
+  type PageAnswer,
+} from './answer.ts';
 import { answerApi, refuse } from './api-answer.ts';
 import { ApiReader } from './api-reader.ts';
-import { DaemonMetrics } from './daemon-metrics.ts';
 import { renderDropPage } from './drop-page.ts';
-import { answerHealth } from './health-answer.ts';
 import { renderJobPage } from './job-page.ts';
+import { DaemonMetrics } from './metrics.ts';
 import { renderOverview } from './overview-page.ts';
-import type { PageContext } from './page-context.ts';
-import { renderNotice, renderPassage, TOKEN_FORM } from './page-frame.ts';
-import { splitPath } from './page-path.ts';
+import type { Access } from './page-access.ts';
+import { type PageContext, renderNotice, renderPassage, TOKEN_FORM } from './page-frame.ts';
+import { ACTIONS, splitPath } from './page-path.ts';
 import { renderReportsPage } from './reports-page.ts';
 import { LOG_LEVELS, renderRunPage, renderRunsPage } from './run-page.ts';
-import type { SiteOptions } from './site-options.ts';
+import type { WebOptions } from './web-options.ts';
 
 /** A page younger than this is sent again. */
 const PAGE_LIFETIME_MS = 1_000;
 /** Reports read in parallel; each reading is a process. */
 const MAX_READING = 2;
+/** The loop beats every 15 seconds; without a beat for this long it is stuck. */
+const STALL_MS = 5 * 60_000;
 
 const NOTHING_HERE = renderNotice('Nothing here', ['The status page is at /, beside /healthz and /metrics.']);
 
 export class Site {
-  readonly #options: SiteOptions;
+  readonly #options: WebOptions;
+  readonly #access: Access;
   readonly #api: ApiReader;
   readonly #metrics: DaemonMetrics;
   readonly #desk: ActionDesk;
@@ -45,11 +55,12 @@ export class Site {
     bodies: new Map(),
   };
 
-  constructor(options: SiteOptions) {
+  constructor(options: WebOptions, access: Access) {
     this.#options = options;
+    this.#access = access;
     this.#api = new ApiReader(options);
     this.#metrics = new DaemonMetrics(options.calendar, options.stateDir);
-    this.#desk = new ActionDesk(options);
+    this.#desk = new ActionDesk(options, access);
   }
 
   /** Never rejects. */
@@ -57,35 +68,30 @@ export class Site {
     try {
       return await this.#route(request);
     } catch (error) {
+      const { log } = this.#options;
       const reason = describeError(error);
-      // A child command could not read the store: whoever looks may know why.
-      if (isFault(error)) {
-        this.#options.log.warn(
-          { event: 'page-unread', code: error.code, reason },
-          `a page could not be read: ${reason}`,
-        );
-        const isBusy = error.code === 'BUSY';
-        return request.target.startsWith('/api/')
-          ? refuse(isBusy ? 503 : 502, error.code, 'see page-unread in the log of the daemon')
-          : answerPage(
-              isBusy ? 503 : 502,
-              renderNotice(isBusy ? 'Busy' : 'It cannot be read', [
-                `${error.code}: see page-unread in the log of the daemon.`,
-              ]),
-            );
+      if (!isFault(error)) {
+        log.error({ event: 'page-failed', reason }, `a page failed: ${reason}`);
+        return answerPage(500, renderNotice('Something went wrong', ['See page-failed in the log of the daemon.']));
       }
-      this.#options.log.error({ event: 'page-failed', reason }, `a page failed: ${reason}`);
-      return answerPage(500, renderNotice('Something went wrong', ['See page-failed in the log of the daemon.']));
+      // A child command could not read the store: whoever looks may know why.
+      log.warn({ event: 'page-unread', code: error.code, reason }, `a page could not be read: ${reason}`);
+      const [status, title] = error.code === 'BUSY' ? [503, 'Busy'] : [502, 'It cannot be read'];
+      const where = 'see page-unread in the log of the daemon';
+      return request.target.startsWith('/api/')
+        ? refuse(status, error.code, where)
+        : answerPage(status, renderNotice(title, [`${error.code}: ${where}.`]));
     }
   }
 
   async #route(request: HeardRequest): Promise<PageAnswer> {
     const { target, headers } = request;
-    const { access, clock, view } = this.#options;
-    const [path = '/', query = ''] = splitOnce(target, '?');
+    const { clock, view } = this.#options;
+    const access = this.#access;
+    const [, path = '/', query = ''] = /^([^?]*)\??(.*)$/s.exec(target) ?? [];
     const parameters = new URLSearchParams(query);
     const isRead = request.method === 'GET' || request.method === 'HEAD';
-    const action = request.method === 'POST' ? findAction(path) : undefined;
+    const action = ACTIONS.find((each) => request.method === 'POST' && path === `/actions/${each}`);
     const isDocument = request.method === 'POST' && path === '/api/actions';
     if (!isRead && action === undefined && !isDocument) {
       const text = renderNotice('Read-only', ['Only GET and HEAD are allowed.']);
@@ -106,7 +112,7 @@ export class Site {
     if (action !== undefined) return await this.#desk.answerForm(action, parameters, request, nowMs);
     if (isDocument) return await this.#desk.answerDocument(request);
     if (path === '/metrics') return answerText(200, this.#metrics.contentType, await this.#metrics.text(view(), nowMs));
-    if (isReportPath(path)) return await this.#answerReport(path);
+    if (path.startsWith(REPORT_PREFIX)) return await this.#answerReport(path);
     if (path.startsWith('/api/')) return await answerApi(this.#api, path, parameters);
     const answer = await this.#answerPage(path, parameters, target);
     // A drawn page may be that of another login; its forms are bound to this one.
@@ -178,7 +184,7 @@ export class Site {
   }
 
   #login(shown: string, headers: IncomingHttpHeaders, nowMs: number): PageAnswer {
-    const cookie = this.#options.access.login(shown, headers, nowMs);
+    const cookie = this.#access.login(shown, headers, nowMs);
     if (cookie === undefined) return refuseStranger('Wrong token');
     const login = { 'set-cookie': cookie };
     const site = headers['sec-fetch-site'];
@@ -189,7 +195,7 @@ export class Site {
   }
 
   async #answerReport(path: string): Promise<PageAnswer> {
-    const { log, readReport, view } = this.#options;
+    const { log, commands, pathOf, view } = this.#options;
     const named = findReport(view(), path);
     if (!named) return answerReportNotice(404, NOTHING_HERE);
     let reading = this.#reading.get(path);
@@ -198,9 +204,7 @@ export class Site {
         const text = renderNotice('Busy', ['Other reports are being read; try again in a few seconds.']);
         return answerReportNotice(503, text, { 'retry-after': '5' });
       }
-      reading = readReport(named.job, named.date, named.report, named.revision).finally(() =>
-        this.#reading.delete(path),
-      );
+      reading = readReport(commands, pathOf(named.job), named).finally(() => this.#reading.delete(path));
       this.#reading.set(path, reading);
     }
     try {
@@ -236,15 +240,6 @@ function withoutEmpty<T extends object>(choice: T): Partial<T> {
   return Object.fromEntries(Object.entries(choice).filter(([, value]) => value !== '')) as Partial<T>;
 }
 
-function splitOnce(text: string, separator: string): readonly string[] {
-  const index = text.indexOf(separator);
-  return index < 0 ? [text] : [text.slice(0, index), text.slice(index + 1)];
-}
-
-function isReportPath(path: string): boolean {
-  return path.startsWith(REPORT_PREFIX);
-}
-
 /**
  * The report at a path. The path is compared with those of all listed reports, so that no other text, in any encoding,
  * reaches the archive.
@@ -255,4 +250,29 @@ function findReport(view: DaemonView, path: string): (ReportName & { readonly jo
     if (found) return { job, date: found.date, report: found.report, revision: found.revision };
   }
   return undefined;
+}
+
+/** Health for orchestrators. Needs no token, so it has counts and reasons, but no names. `undefined` for other addresses. */
+function answerHealth(path: string, read: () => DaemonView, nowMs: number): PageAnswer | undefined {
+  if (!/^\/healthz(\/live|\/ready)?$/.test(path)) return undefined;
+  const { isStopping, beatAtMs, jobs } = read();
+  // The process answers and its schedules advance. A changed clock looks the same until the next beat, which comes before
+  // orchestrators lose patience.
+  const isStalled = !isStopping && nowMs - beatAtMs > STALL_MS;
+  const live = toHealth(isStalled && `the schedule was not checked for ${STALL_MS / 60_000} minutes`);
+  // It starts runs, and has at least one job to run. A job with a broken file continues unchanged; one that was never
+  // valid has no schedule.
+  const canRun = jobs.some(({ schedule }) => schedule !== undefined);
+  const ready = toHealth(isStopping && 'the daemon is stopping', !canRun && 'no job can be run');
+  if (path === '/healthz') {
+    const ok = live.ok && ready.ok;
+    return answerJson(ok ? 200 : 503, { ok, live, ready });
+  }
+  const asked = path === '/healthz/live' ? live : ready;
+  return answerJson(asked.ok ? 200 : 503, asked);
+}
+
+function toHealth(...faults: readonly (string | false)[]) {
+  const reasons = faults.filter((fault) => fault !== false);
+  return { ok: reasons.length === 0, reasons };
 }

@@ -1,15 +1,10 @@
 /** The tables of `flowdrop plan`. What is planned and priced is tested in `plan` and `flow`. */
 import { describe, expect, it } from 'vitest';
-import {
-  describeDate,
-  describePlan,
-  describePlans,
-  type PlanDocument,
-  totalDates,
-} from '../../../src/cli/plan-output.ts';
+import { describeDate, describePlan, describePlans, totalDates } from '../../../src/cli/plan-output.ts';
 import { createStyle } from '../../../src/cli/terminal/color.ts';
 import { measureWidth } from '../../../src/cli/terminal/text-width.ts';
 import { priceDates } from '../../../src/plan/price.ts';
+import type { PlanDocument } from '../../../src/state/plan-document.ts';
 
 const NOW = Date.parse('2026-11-20T22:00:00Z');
 const HOUR_MS = 3_600_000;

@@ -8,19 +8,21 @@ import { writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { Ask } from '../../../src/daemon/job-view.ts';
-import { ACTIONS } from '../../../src/daemon/web/action-path.ts';
-import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/page-server.ts';
+import { ACTIONS } from '../../../src/daemon/web/page-path.ts';
+import { startWeb } from '../../../src/daemon/web/page-server.ts';
+import type { WebOptions } from '../../../src/daemon/web/web-options.ts';
 import { type ActionEntry, ActionLog } from '../../../src/state/action-log.ts';
+import { actionLogOf } from '../../../src/state/job-state.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
-import { createSilentLog } from '../../support/log.ts';
-import { HOSTILE, IDLE, makeBadDay, makeRun, NOW, TOKEN } from './views.ts';
+import { HOSTILE, IDLE, makeBadDay, makeCommands, makePrice, makeRun, NOW, TOKEN } from './views.ts';
 
 const JOB = 'nightly-trades';
 
 let folder: Awaited<ReturnType<typeof makeFolder>>;
-let web: RunningWeb;
+let web: HttpListener;
 let asked: unknown[];
 let now: number;
 beforeEach(async () => {
@@ -32,7 +34,7 @@ afterEach(async () => {
   await folder.remove();
 });
 
-const logPath = () => join(folder.path, 'actions.jsonl');
+const logPath = () => actionLogOf(folder.path);
 const listActions = async () => await new ActionLog(logPath()).list(100);
 
 async function start(changes: Partial<WebOptions> = {}): Promise<void> {
@@ -41,28 +43,23 @@ async function start(changes: Partial<WebOptions> = {}): Promise<void> {
     address: { host: '127.0.0.1', port: 0 },
     token: undefined,
     view: makeBadDay,
-    history: (job) => new RunHistory(folder.path, job),
-    readReport: async () => undefined,
-    actionLog: logPath(),
-    doer: {
-      async ask(ask: Ask) {
-        asked.push(ask);
-        return { outcome: 'started', text: 'It begins.' };
-      },
-      async price(job, options) {
+    stateDir: folder.path,
+    ask(ask: Ask) {
+      asked.push(ask);
+      return { outcome: 'started', text: 'It begins.' };
+    },
+    async reload() {
+      asked.push('reload');
+    },
+    commands: makeCommands({
+      backfill(job, options) {
         asked.push({ price: job, options });
-        const total = { dates: 2, rows: 1_000, requests: 4, seconds: 4 };
-        const date = { date: '2026-11-19', rows: 500, requests: 2, seconds: 2, expires_before_turn: true };
-        return { dates: [date], total };
+        return makePrice({ date: '2026-11-19', rows: 500 }, { date: '2026-11-20', rows: 500 });
       },
-      async acceptGap(job, date, options) {
+      gap(job, date, options) {
         asked.push({ accept: job, date, options });
       },
-      async reload() {
-        asked.push('reload');
-      },
-    },
-    log: createSilentLog(),
+    }),
     clock: { now: () => now, sleep: async () => {} },
     ...changes,
   });
@@ -188,12 +185,12 @@ describe('an action of a page', () => {
 
   it('that was refused or failed says why, and is recorded', async () => {
     await start({
-      doer: {
-        ...IDLE.doer,
-        async acceptGap() {
+      ask: IDLE.ask,
+      commands: makeCommands({
+        gap() {
           throw new Error(`NOT_A_GAP ${HOSTILE}`);
         },
-      },
+      }),
     });
     const refused = await post('/actions/run', { token: await readToken(), job: JOB });
     expect([refused.status, refused.body.includes('This daemon does nothing.')]).toEqual([409, true]);
@@ -209,7 +206,7 @@ describe('an action of a page', () => {
 
   it('is not done when it cannot be recorded', async () => {
     await writeFile(join(folder.path, 'file'), '');
-    await start({ actionLog: join(folder.path, 'file', 'actions.jsonl') });
+    await start({ stateDir: join(folder.path, 'file') });
     expect((await post('/actions/run', { token: await readToken(), job: JOB })).status).toBe(502);
     expect(asked).toEqual([]);
   });
@@ -392,7 +389,8 @@ describe('a program', () => {
 describe('the record of actions', () => {
   it('is bounded, and has an action whose end is not known as asked for', async () => {
     await start();
-    const log = new ActionLog(logPath());
+    const path = join(folder.path, 'actions.jsonl');
+    const log = new ActionLog(path);
     const entry = {
       at: new Date(NOW).toISOString(),
       who: 'w',
@@ -402,7 +400,7 @@ describe('the record of actions', () => {
       text: 'x'.repeat(900),
     };
     const ids = Array.from({ length: 1_500 }, (_, index) => `id-${index}`);
-    await writeFile(logPath(), ids.map((id) => `${JSON.stringify({ ...entry, id, outcome: 'done' })}\n`).join(''));
+    await writeFile(path, ids.map((id) => `${JSON.stringify({ ...entry, id, outcome: 'done' })}\n`).join(''));
     await log.append({ ...entry, id: 'cut', outcome: 'asked' });
     await log.append({ ...entry, id: 'next', outcome: 'asked' });
     await log.append({ ...entry, id: 'next', outcome: 'done' });

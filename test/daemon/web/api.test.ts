@@ -10,18 +10,18 @@ import { join } from 'node:path';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
+import type { HttpListener } from '../../../src/core/http-listener.ts';
+import { startWeb } from '../../../src/daemon/web/page-server.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import type { RunWindow } from '../../../src/state/run-record.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
-import { createSilentLog } from '../../support/log.ts';
 import { HOSTILE, IDLE, makeBadDay, makeHostileDay, makeRun, NOW } from './views.ts';
 
 const JOB = 'nightly-trades';
 
 let folder: Awaited<ReturnType<typeof makeFolder>>;
 let history: RunHistory;
-let web: RunningWeb | undefined;
+let web: HttpListener | undefined;
 beforeEach(async () => {
   folder = await makeFolder();
   history = new RunHistory(folder.path, JOB);
@@ -41,10 +41,7 @@ async function start(view = makeBadDay()): Promise<void> {
     token: undefined,
     view: () => view,
     ...IDLE,
-    history: (job) => new RunHistory(folder.path, job),
-    actionLog: join(folder.path, 'actions.jsonl'),
-    readReport: async () => undefined,
-    log: createSilentLog(),
+    stateDir: folder.path,
     clock: { now: () => NOW, sleep: async () => {} },
   });
 }

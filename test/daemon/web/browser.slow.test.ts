@@ -8,24 +8,27 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
 import { dropPath, jobPath, runPath } from '../../../src/daemon/web/page-path.ts';
-import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/page-server.ts';
+import { startWeb } from '../../../src/daemon/web/page-server.ts';
+import type { WebOptions } from '../../../src/daemon/web/web-options.ts';
 import { ActionLog } from '../../../src/state/action-log.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import type { RunRecord, RunWindow } from '../../../src/state/run-record.ts';
 import { openBrowser } from '../../support/browser.ts';
 import { makeFolder, REPO } from '../../support/flowdrop.ts';
-import { createSilentLog } from '../../support/log.ts';
 import { findBarriers, OVERFLOWS } from './barriers.ts';
 import {
   FAILED_RUN,
   HOSTILE,
   IDLE,
   makeBadDay,
+  makeCommands,
   makeDrop,
   makeGoodDay,
   makeHostileDay,
+  makePrice,
   makeRun,
   makeView,
   NOW,
@@ -44,7 +47,7 @@ const HOSTILE_RUN = makeRun(HOSTILE, 1, {
 let browser: Browser;
 /** What this machine remembers: runs and actions. */
 let memory: Awaited<ReturnType<typeof makeFolder>>;
-let web: RunningWeb;
+let web: HttpListener;
 let view: DaemonView;
 /** Goes on a little with every look, so that no page is a cached one. */
 let now = NOW;
@@ -96,17 +99,15 @@ async function rememberRun(run: RunRecord, text: string): Promise<void> {
   await writeFile(log, [...lines, text].join('\n'));
 }
 
-async function start(token: string | undefined, changes: Partial<WebOptions> = {}): Promise<RunningWeb> {
+async function start(token: string | undefined, changes: Partial<WebOptions> = {}): Promise<HttpListener> {
+  const report = `<!doctype html><html lang="en"><title>Flow</title><body style="color:#123456"><h1>Flow</h1><script>document.title='ran'</script><img src="http://192.0.2.1/x.png"></body></html>`;
   return await startWeb({
     address: { host: '127.0.0.1', port: 0 },
     token,
     view: () => view,
     ...IDLE,
-    history: (job) => new RunHistory(memory.path, job),
-    actionLog: join(memory.path, 'actions.jsonl'),
-    readReport: async () =>
-      `<!doctype html><html lang="en"><title>Flow</title><body style="color:#123456"><h1>Flow</h1><script>document.title='ran'</script><img src="http://192.0.2.1/x.png"></body></html>`,
-    log: createSilentLog(),
+    stateDir: memory.path,
+    commands: makeCommands({ report: async () => report }),
     clock: { now: () => (now += 1_100), sleep: async () => {} },
     ...changes,
   });
@@ -356,29 +357,23 @@ describe('the status page in a browser', () => {
 
   it('does what a person came for in four steps at most, by keyboard and on a phone', async () => {
     const asked: unknown[] = [];
-    const doer: WebOptions['doer'] = {
-      ...IDLE.doer,
-      async ask(ask) {
-        asked.push(ask);
-        return { outcome: 'started', text: 'It begins.' };
-      },
-      async price() {
-        return { dates: [], total: { dates: 2, rows: 9, requests: 4, seconds: 4 } };
-      },
-      async acceptGap(...gap) {
-        asked.push(gap);
-      },
-    };
     const day = makeBadDay();
     view = { ...day, jobs: day.jobs.map((job) => ({ ...job, running: undefined })) };
-    const drops: WebOptions['drops'] = {
-      ...IDLE.drops,
-      async readDrop(job, date) {
+    const commands = makeCommands({
+      backfill: () => makePrice({ date: '2026-11-18', rows: 5 }, { date: '2026-11-19', rows: 4 }),
+      gap: (...gap) => void asked.push(gap),
+      drop(job, date) {
         const unsealed = { condition: 'missing', manifest: null, location: null, revisions: [] } as const;
         return makeDrop(job, date, date === '2026-11-18' ? { ...unsealed, revisions: [] } : {});
       },
-    };
-    const acting = await start(undefined, { doer, drops, actionLog: join(memory.path, 'asked.jsonl') });
+    });
+    const acting = await start(undefined, {
+      commands,
+      ask(ask) {
+        asked.push(ask);
+        return { outcome: 'started', text: 'It begins.' };
+      },
+    });
     const context = await browser.newContext({ viewport: { width: 390, height: 800 }, acceptDownloads: true });
     const page = await context.newPage();
     const press = async (name: string | RegExp, role: 'button' | 'link' = 'button') =>

@@ -1,14 +1,14 @@
 /** Liveness of the daemon's server while others hold all the connections it has. What it answers: `site.test.ts`. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
+import type { HttpListener } from '../../../src/core/http-listener.ts';
+import { startWeb } from '../../../src/daemon/web/page-server.ts';
 import { type Crowd, gatherCrowd } from '../../support/crowd.ts';
-import { createSilentLog } from '../../support/log.ts';
 import { IDLE, makeGoodDay, NOW } from './views.ts';
 
 /** What orchestrators give a probe when nothing else is said. */
 const PROBE_MS = 1_000;
 
-let web: RunningWeb;
+let web: HttpListener;
 let crowd: Crowd;
 afterEach(async () => {
   crowd.close();
@@ -31,8 +31,6 @@ describe('liveness of the daemon is told within a second', () => {
       token: undefined,
       view: makeGoodDay,
       ...IDLE,
-      readReport: async () => undefined,
-      log: createSilentLog(),
       clock: { now: () => NOW, sleep: async () => {} },
     });
     crowd = await gatherCrowd(web.url, count, text);

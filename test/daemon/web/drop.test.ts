@@ -5,11 +5,11 @@
 import { Readable } from 'node:stream';
 import { afterEach, expect, it } from 'vitest';
 import { Fault } from '../../../src/core/errors.ts';
-import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/page-server.ts';
-import { createSilentLog } from '../../support/log.ts';
-import { HOSTILE, IDLE, makeBadDay, makeDrop, makeHostileDay, NOW } from './views.ts';
+import type { HttpListener } from '../../../src/core/http-listener.ts';
+import { startWeb } from '../../../src/daemon/web/page-server.ts';
+import { HOSTILE, IDLE, makeBadDay, makeCommands, makeDrop, makeHostileDay, NOW } from './views.ts';
 
-let web: RunningWeb;
+let web: HttpListener;
 let now = NOW;
 let asked: string[] = [];
 afterEach(async () => {
@@ -17,26 +17,23 @@ afterEach(async () => {
   asked = [];
 });
 
-async function start(drops: Partial<WebOptions['drops']> = {}, view = makeBadDay): Promise<void> {
+async function start(says: Parameters<typeof makeCommands>[0] = {}, view = makeBadDay): Promise<void> {
   web = await startWeb({
     ...IDLE,
     address: { host: '127.0.0.1', port: 0 },
     token: undefined,
     view,
-    readReport: async () => undefined,
-    drops: {
-      ...IDLE.drops,
-      async readDrop(job, date) {
+    commands: makeCommands({
+      drop(job, date) {
         asked.push(`drop ${job} ${date}`);
         return makeDrop(job, date);
       },
-      async queryRows(job, sql) {
+      query(sql, job) {
         asked.push(`${job}: ${sql}`);
         return [{ symbol: 'SPY', premium: 436, more: { a: 1 } }];
       },
-      ...drops,
-    },
-    log: createSilentLog(),
+      ...says,
+    }),
     clock: { now: () => (now += 1_100), sleep: async () => {} },
   });
 }
@@ -83,11 +80,11 @@ it('sends the file as it is read, with its size, and ends the connection when th
       throw new RangeError('the process ended');
     })(),
   );
-  await start({ streamDrop: () => broken });
+  await start({ stream: () => broken });
   await expect(get(`${PATH}/file`)).rejects.toThrow();
   await web.close();
   await start({
-    streamDrop() {
+    stream() {
       throw new Fault('BUSY', 'others');
     },
   });
@@ -96,20 +93,20 @@ it('sends the file as it is read, with its size, and ends the connection when th
 
 it('offers to accept a gap that a person may accept, and nothing of a date that is not sealed', async () => {
   const unsealed = { manifest: null, location: null, revisions: [], audit: null };
-  await start({ readDrop: async (job, date) => makeDrop(job, date, { ...unsealed, condition: 'expired' }) });
+  await start({ drop: (job, date) => makeDrop(job, date, { ...unsealed, condition: 'expired' }) });
   const { body } = await get(PATH);
   expect(body).toContain('action="/actions/accept"');
   expect(body).not.toContain('Download');
   expect((await get(`${PATH}/file`)).status).toBe(404);
   await web.close();
-  await start({ readDrop: async (job, date) => makeDrop(job, date, { ...unsealed, condition: 'pending' }) });
+  await start({ drop: (job, date) => makeDrop(job, date, { ...unsealed, condition: 'pending' }) });
   expect((await get(PATH)).body).not.toContain('action="/actions/accept"');
 });
 
 it('says that a store cannot be read, tells nothing of why, and asks again the next time', async () => {
   let isDown = true;
   await start({
-    async readDrop(job, date) {
+    async drop(job, date) {
       if (isDown) throw new Fault('STORE_UNREACHABLE', 's3://secret-place is away');
       return makeDrop(job, date);
     },
@@ -149,7 +146,7 @@ it('shows texts that mean harm as texts', async () => {
     windows: [{ window: HOSTILE, rows: 1 }],
   };
   const drop = { ...harm, dataset: `\`${HOSTILE}\\`, damage: HOSTILE, location: `s3://${HOSTILE}`, manifest };
-  await start({ readDrop: async () => drop, queryRows: async () => [{ [HOSTILE]: HOSTILE }] }, makeHostileDay);
+  await start({ drop: () => drop, query: () => [{ [HOSTILE]: HOSTILE }] }, makeHostileDay);
   const path = `/drops/${encodeURIComponent(HOSTILE)}/2026-11-20`;
   const { status, body } = await get(`${path}?rows=1`);
   expect([status, body.includes('<img'), body.match(/<script/g)?.length]).toEqual([200, false, 1]);

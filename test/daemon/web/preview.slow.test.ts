@@ -7,18 +7,18 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { ReportName } from '../../../src/core/report-page.ts';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
 import { jobPath } from '../../../src/daemon/web/page-path.ts';
-import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
+import { startWeb } from '../../../src/daemon/web/page-server.ts';
 import { embedImages } from '../../../src/mail/message.ts';
 import { renderFlowReport } from '../../../src/report/render.ts';
 import { pickDay } from '../../report/days.ts';
 import { openBrowser } from '../../support/browser.ts';
 import { REPO } from '../../support/flowdrop.ts';
-import { createSilentLog } from '../../support/log.ts';
 import { findBarriers, OVERFLOWS } from './barriers.ts';
-import { IDLE, makeGoodDay, makeJob, makeStatus, makeView, NOW, TOKEN } from './views.ts';
+import { IDLE, makeCommands, makeGoodDay, makeJob, makeStatus, makeView, NOW, TOKEN } from './views.ts';
 
 const SHOTS = join(REPO, 'test-results', 'status');
 /** Tries everything that a mail must not do here. */
@@ -29,7 +29,7 @@ const HARMFUL = `<!doctype html><html lang="en"><title>Harm</title><body><h1>Har
 
 let browser: Browser;
 let mail: string;
-let web: RunningWeb;
+let web: HttpListener;
 let page: Page;
 let view: DaemonView;
 let now = NOW;
@@ -71,11 +71,12 @@ async function look(shown: DaemonView, options: Looking = {}): Promise<void> {
     token,
     view: () => view,
     ...IDLE,
-    readReport: async (job, date, report, revision) => {
-      asked.push({ job, date, report, revision });
-      return await read();
-    },
-    log: createSilentLog(),
+    commands: makeCommands({
+      async report(job, date, report, revision) {
+        asked.push({ job, date, report, revision });
+        return await read();
+      },
+    }),
     // Goes on with every look, so that no page is a cached one.
     clock: { now: () => (now += 1_100), sleep: async () => {} },
   });

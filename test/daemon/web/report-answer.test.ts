@@ -6,13 +6,13 @@ import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
+import type { HttpListener } from '../../../src/core/http-listener.ts';
 import { reportPath } from '../../../src/core/report-page.ts';
-import { Commands, readReport } from '../../../src/daemon/commands.ts';
-import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
+import { Commands } from '../../../src/daemon/commands.ts';
+import { startWeb } from '../../../src/daemon/web/page-server.ts';
 import { reportCopyPrefix, reportsPrefix } from '../../../src/ledger/layout.ts';
 import { flowdrop, MAIN, makeFolder } from '../../support/flowdrop.ts';
 import { writeJob } from '../../support/jobs.ts';
-import { createSilentLog } from '../../support/log.ts';
 import { IDLE, makeJob, makeStatus, makeView } from './views.ts';
 
 const COPY = { date: '2026-11-20', report: 'flow-1a2b3c4d', revision: 1 };
@@ -21,7 +21,7 @@ const PAGE = '<!doctype html><title>Flow "of" the day</title>';
 let cwd: string;
 let remove: () => Promise<void>;
 let commands: Commands;
-let web: RunningWeb;
+let web: HttpListener;
 let job: string;
 
 beforeAll(async () => {
@@ -39,8 +39,8 @@ beforeAll(async () => {
     token: undefined,
     view: () => makeView([makeJob('nightly', { status })]),
     ...IDLE,
-    readReport: async (_job, date, report, revision) => await readReport(commands, job, { date, report, revision }),
-    log: createSilentLog(),
+    commands,
+    pathOf: () => job,
     clock: systemClock,
   });
 });

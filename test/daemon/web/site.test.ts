@@ -8,13 +8,15 @@ import { type IncomingHttpHeaders, request } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listSessions } from '../../../src/calendar/session.ts';
+import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
-import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/page-server.ts';
-import { createSilentLog } from '../../support/log.ts';
+import { startWeb } from '../../../src/daemon/web/page-server.ts';
+import type { WebOptions } from '../../../src/daemon/web/web-options.ts';
 import {
   HOSTILE,
   IDLE,
   makeBadDay,
+  makeCommands,
   makeDate,
   makeGoodDay,
   makeHostileDay,
@@ -26,7 +28,7 @@ import {
   TOKEN,
 } from './views.ts';
 
-let web: RunningWeb | undefined;
+let web: HttpListener | undefined;
 afterEach(async () => {
   await web?.close();
   web = undefined;
@@ -38,8 +40,6 @@ async function start(view: () => DaemonView = makeGoodDay, changes: Partial<WebO
     token: undefined,
     view,
     ...IDLE,
-    readReport: async () => undefined,
-    log: createSilentLog(),
     clock: { now: () => NOW, sleep: async () => {} },
     ...changes,
   });
@@ -172,8 +172,6 @@ describe('the server of the daemon', () => {
       token: undefined,
       view: makeGoodDay,
       ...IDLE,
-      readReport: async () => undefined,
-      log: createSilentLog(),
       clock: { now: () => NOW, sleep: async () => {} },
     });
     await expect(second).rejects.toMatchObject({
@@ -264,7 +262,9 @@ describe('the server of the daemon', () => {
   });
 
   it('lets nothing be framed but what stands at the address of a report, and that by itself only', async () => {
-    await start(makeGoodDay, { readReport: async (_job, date) => (date === '2026-11-20' ? 'report' : undefined) });
+    await start(makeGoodDay, {
+      commands: makeCommands({ report: async (_job, date) => (date === '2026-11-20' ? 'report' : undefined) }),
+    });
     const framing = async (path: string) => {
       const { status, headers } = await get(path);
       const policy = headers['content-security-policy']?.toString() ?? '';
@@ -321,10 +321,12 @@ describe('the server of the daemon', () => {
   it('reads a report only when the archive lists it, and never anything else', async () => {
     const asked: unknown[] = [];
     await start(makeGoodDay, {
-      readReport: async (...name) => {
-        asked.push(name);
-        return '<!doctype html><title>Flow</title>';
-      },
+      commands: makeCommands({
+        async report(...name) {
+          asked.push(name);
+          return '<!doctype html><title>Flow</title>';
+        },
+      }),
     });
     const good = await get('/reports/nightly-trades/2026-11-17/flow/1');
     expect([good.status, good.body]).toEqual([200, '<!doctype html><title>Flow</title>']);
@@ -350,7 +352,9 @@ describe('the server of the daemon', () => {
 
   it('reads a report of a strange name by the link that the page has', async () => {
     await start(makeHostileDay, {
-      readReport: async (job, _date, report) => (job === HOSTILE && report === HOSTILE ? 'found' : undefined),
+      commands: makeCommands({
+        report: async (job, _date, report) => (job === HOSTILE && report === HOSTILE ? 'found' : undefined),
+      }),
     });
     const link =
       /href="(\/reports\/[^"]+)"/
@@ -361,7 +365,9 @@ describe('the server of the daemon', () => {
 
   it('reads a report once for all who ask at the same time, and no more than two together', async () => {
     const reading: (() => void)[] = [];
-    await start(makeGoodDay, { readReport: () => new Promise((resolve) => reading.push(() => resolve('page'))) });
+    await start(makeGoodDay, {
+      commands: makeCommands({ report: () => new Promise((resolve) => reading.push(() => resolve('page'))) }),
+    });
     const path = (date: string) => `/reports/nightly-trades/${date}/flow/0`;
     const first = [get(path('2026-11-20')), get(path('2026-11-20')), get(path('2026-11-19'))];
     await expect.poll(() => reading.length).toBe(2);
@@ -377,9 +383,7 @@ describe('the server of the daemon', () => {
 
   it('says that a report cannot be read, and goes on', async () => {
     await start(makeGoodDay, {
-      readReport: async () => {
-        throw new Error('s3://secret-place is away');
-      },
+      commands: makeCommands({ report: () => Promise.reject(new Error('s3://secret-place is away')) }),
     });
     const { status, body } = await get('/reports/nightly-trades/2026-11-20/flow/0');
     expect(status).toBe(502);

@@ -1,31 +1,74 @@
 /** What a daemon may show, for the tests of its web part: a good day, a bad one, and one with texts that mean harm. */
 import { Readable } from 'node:stream';
-import { listSessions } from '../../../src/calendar/session.ts';
-import { type DropDocument, type StatusDocument, statusSchema } from '../../../src/daemon/documents.ts';
+import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
+import { Fault } from '../../../src/core/errors.ts';
+import { type StatusDocument, statusSchema } from '../../../src/daemon/documents.ts';
 import type { DaemonView, JobView } from '../../../src/daemon/job-view.ts';
-import type { WebOptions } from '../../../src/daemon/web/page-server.ts';
-import { RunHistory } from '../../../src/state/run-history.ts';
+import type { WebOptions } from '../../../src/daemon/web/web-options.ts';
+import type { DropDocument } from '../../../src/state/drop-document.ts';
 import type { RunRecord } from '../../../src/state/run-record.ts';
+import { createSilentLog } from '../../support/log.ts';
 
 /** A Monday afternoon in the week of Thanksgiving; New York has 13:30. */
 export const NOW = Date.parse('2026-11-23T18:30:00Z');
+/** What the commands print that the web part starts. */
+interface Says {
+  readonly drop: (job: string, date: string) => unknown;
+  readonly query: (sql: string, job: string) => unknown;
+  readonly report: (job: string, date: string, report: string, revision: number) => Promise<string | undefined>;
+  readonly backfill: (job: string, options: readonly string[]) => unknown;
+  readonly gap: (job: string, date: string, options: readonly string[]) => unknown;
+  readonly stream: () => Readable;
+}
+
+export function makeCommands(says: Partial<Says> = {}): WebOptions['commands'] {
+  const answer = async (verb: string, args: readonly string[]): Promise<unknown> => {
+    const [first = '', second = '', third = '', , report = '', , revision = ''] = args;
+    switch (verb) {
+      case 'drop':
+        return says.drop ? await says.drop(first, second) : makeDrop(first, second);
+      case 'query':
+        return says.query ? await says.query(first, third) : [{ symbol: 'SPY', premium: 436, earning_date: null }];
+      case 'report': {
+        const html = await says.report?.(first, third, report, Number(revision));
+        if (html === undefined) throw new Fault('REPORT_NOT_ARCHIVED', 'there is none');
+        return { html };
+      }
+      case 'backfill':
+        return await says.backfill?.(first, args.slice(1, -1));
+      default:
+        return await says.gap?.(second, third, args.slice(3));
+    }
+  };
+  return {
+    read: async (schema, [verb, ...args]) => schema.parse(await answer(verb, args)),
+    stream: says.stream ?? (() => Readable.from(['PAR1'])),
+  };
+}
+
+/** What a backfill of these dates would cost. */
+export function makePrice(...dates: readonly { readonly date: string; readonly rows: number }[]) {
+  const cost = { estimated: false, requests: 2, seconds: 2, bytes: 0, done_at: '2026-11-23T18:31:00.000Z' };
+  const late = { expires: null, share_of_budget: null, expires_before_turn: true };
+  const sum = { dates: dates.length, requests: 2 * dates.length, seconds: 2 * dates.length, too_late: dates.length };
+  const rows = dates.reduce((total, date) => total + date.rows, 0);
+  return {
+    dates: dates.map((date) => ({ ...date, ...cost, ...late })),
+    total: { ...cost, ...sum, rows, share_of_budget: null },
+  };
+}
+
 /** What the web part needs of a machine that remembers no run and does nothing. */
-export const IDLE: Pick<WebOptions, 'history' | 'mayAct' | 'doer' | 'actionLog' | 'drops' | 'stateDir'> = {
-  history: (job) => new RunHistory('/nonexistent', job),
+export const IDLE: Omit<WebOptions, 'address' | 'token' | 'view' | 'clock'> = {
+  onLook: async () => undefined,
   mayAct: true,
-  doer: {
-    ask: async () => ({ outcome: 'refused', text: 'This daemon does nothing.' }),
-    price: async () => ({ dates: [], total: { dates: 0, rows: 0, requests: 0, seconds: 0 } }),
-    acceptGap: async () => undefined,
-    reload: async () => undefined,
-  },
-  actionLog: '/nonexistent/actions.jsonl',
+  ask: () => ({ outcome: 'refused', text: 'This daemon does nothing.' }),
+  reload: async () => undefined,
+  pathOf: (job) => job,
+  commands: makeCommands(),
   stateDir: '/nonexistent',
-  drops: {
-    readDrop: async (job, date) => makeDrop(job, date),
-    queryRows: async () => [{ symbol: 'SPY', premium: 436, earning_date: null }],
-    streamDrop: () => Readable.from(['PAR1']),
-  },
+  calendar: NO_OVERRIDE,
+  log: createSilentLog(),
 };
 export const TOKEN = 'a-token-of-24-characters';
 export const HOSTILE = '<script>alert(1)</script>"\'><img src=x onerror=alert(2)>';

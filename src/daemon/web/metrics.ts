@@ -1,0 +1,276 @@
+/**
+ * The daemon's metrics for Prometheus: counters of the runs that ended, gauges of how it is now. Invariants: labels are
+ * job names and words of small fixed sets, so no external text becomes a series; a run is counted once, when it has
+ * ended. Counters start at 0 for every job, so that their first increase is visible, and are removed with the job.
+ */
+import { statfs } from 'node:fs/promises';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { type CalendarOverride, isSession } from '../../calendar/session.ts';
+import { addDays, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
+import { CONDITIONS } from '../../plan/conditions.ts';
+import { endOf, isEndedRun, type RunRecord, sumSealed } from '../../state/run-record.ts';
+import type { DaemonView, JobView } from '../job-view.ts';
+import { listGaps, parseInstant } from './date-gap.ts';
+import { findLastSuccess } from './describe-job.ts';
+import { OUTCOME_WORDS } from './health-text.ts';
+
+/** From a run with nothing to do, through a nightly export at one request a second, to a backfill of hours. */
+const RUN_SECONDS_BUCKETS = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800];
+
+/** An editor replaces a file within seconds. After this time nobody needs the last numbers of a removed job. */
+const GONE_GRACE_MS = 600_000;
+
+/** What each run adds to the counters of its job. */
+const RUN_COUNTERS: Readonly<Record<string, readonly [help: string, read: (run: RunRecord) => number]>> = {
+  flowdrop_rows_total: ['Rows of dates that finished runs sealed.', (run) => sumSealed(run).rows],
+  flowdrop_received_bytes_total: ['Bytes that finished runs received from the source.', ({ bytes }) => bytes],
+  flowdrop_requests_total: ['Requests of finished runs.', ({ requests }) => requests],
+  flowdrop_rate_limited_total: [
+    'Requests of finished runs that were answered with 429.',
+    ({ rate_limited: limited }) => limited,
+  ],
+  flowdrop_splits_total: ['Windows that finished runs had to split.', ({ splits }) => splits],
+  flowdrop_retries_total: ['Requests that finished runs sent again.', ({ retries }) => retries],
+};
+
+interface Moment {
+  readonly nowMs: number;
+  readonly startedAtMs: number;
+  readonly lastSuccessMs: number | undefined;
+  readonly calendar: CalendarOverride;
+}
+
+/** Gauges with one number per job; `undefined`: the job has no such number now. */
+const JOB_GAUGES: Readonly<
+  Record<string, readonly [help: string, read: (job: JobView, moment: Moment) => number | undefined]>
+> = {
+  flowdrop_gaps: [
+    'Unsealed dates, not counting the session that the next run is due for. Absent until the status is read.',
+    (job, { nowMs, calendar }) => (job.status ? listGaps(job, nowMs, calendar).length : undefined),
+  ],
+  flowdrop_next_expiry_seconds: [
+    'Time until the first gap begins to expire, at least 0. Absent without a gap.',
+    (job, { nowMs, calendar }) => {
+      const atMs = listGaps(job, nowMs, calendar)[0]?.expiresAtMs;
+      return atMs === undefined ? undefined : Math.max(0, atMs - nowMs) / 1000;
+    },
+  ],
+  flowdrop_last_success_timestamp_seconds: [
+    'End time of the last successful run. Absent if unknown.',
+    (_, { lastSuccessMs }) => toSeconds(lastSuccessMs),
+  ],
+  flowdrop_since_success_session_seconds: [
+    'Time since the last success, or since the daemon was started, counting session days only. Absent without a schedule.',
+    ({ schedule }, { nowMs, startedAtMs, lastSuccessMs, calendar }) =>
+      schedule && measureSessionTimeMs(lastSuccessMs ?? startedAtMs, nowMs, calendar) / 1000,
+  ],
+  flowdrop_last_run_timestamp_seconds: [
+    'End time of the last run with any outcome. Absent if unknown.',
+    ({ runs }) => toSeconds(parseInstant(runs.find(isEndedRun)?.finished_at ?? null)),
+  ],
+  flowdrop_next_run_timestamp_seconds: [
+    'When the next run is due, by schedule or as a retry. Absent without a schedule.',
+    ({ nextRunAtMs = Number.POSITIVE_INFINITY, retryAtMs = Number.POSITIVE_INFINITY }) =>
+      Math.min(nextRunAtMs, retryAtMs) / 1000,
+  ],
+  flowdrop_run_active: ['1 while a run is active.', ({ running }) => (running ? 1 : 0)],
+  flowdrop_run_waiting: [
+    '1 while a run waits for its turn.',
+    ({ waitingSinceMs }) => (waitingSinceMs === undefined ? 0 : 1),
+  ],
+  flowdrop_run_pace_requests_per_second: [
+    'Average requests per second of the active run since it started. Absent without a run.',
+    ({ running }) => {
+      const run = running?.record;
+      if (!run) return undefined;
+      const seconds = (Date.parse(run.updated_at) - Date.parse(run.started_at)) / 1000;
+      return seconds > 0 ? run.requests / seconds : undefined;
+    },
+  ],
+  flowdrop_run_progress_ratio: [
+    'Share of the rows of the date that the run has fetched. Absent without a run.',
+    ({ running }) => {
+      const { rows = 0, progress } = running?.record ?? {};
+      return progress && progress.total_rows > 0 ? Math.min(1, rows / progress.total_rows) : undefined;
+    },
+  ],
+  flowdrop_run_requests: [
+    'Requests of the active run. Absent without a run.',
+    ({ running }) => running?.record?.requests,
+  ],
+  flowdrop_run_rate_limited: [
+    'Requests of the active run that were answered with 429. Absent without a run.',
+    ({ running }) => running?.record?.rate_limited,
+  ],
+  flowdrop_events_owed: [
+    'Events that their receivers have not accepted. Absent until the status is read.',
+    ({ status }) => (status ? (status.document.owed_events?.count ?? 0) : undefined),
+  ],
+  flowdrop_job_file_fault: ['1 while the current job file is not in use.', ({ fault }) => (fault ? 1 : 0)],
+  flowdrop_status_fault: [
+    '1 while the status of the job cannot be read.',
+    ({ status, statusFault }) => (statusFault !== undefined || status?.document.fault ? 1 : 0),
+  ],
+  flowdrop_status_read_timestamp_seconds: [
+    'When the status of the job was last read. Absent until it is read.',
+    ({ status }) => toSeconds(status?.readAtMs),
+  ],
+};
+
+/** What was counted of a job. */
+interface Counted {
+  /** Only runs that the view still shows are kept: one that left the view never returns. */
+  ids: ReadonlySet<string>;
+  lastSuccessMs: number | undefined;
+  /** When it left the view, by the loop's time; absent while it is there. */
+  goneSinceMs?: number | undefined;
+}
+
+export class DaemonMetrics {
+  readonly contentType = Registry.PROMETHEUS_CONTENT_TYPE;
+  readonly #calendar: CalendarOverride;
+  readonly #registry = new Registry();
+  readonly #counters = Object.entries(RUN_COUNTERS).map(([name, [help, read]]) => ({
+    counter: new Counter({ name, help, labelNames: ['job'], registers: [this.#registry] }),
+    read,
+  }));
+  readonly #gauges = Object.entries(JOB_GAUGES).map(([name, [help, read]]) => ({
+    gauge: new Gauge({ name, help, labelNames: ['job'], registers: [this.#registry] }),
+    read,
+  }));
+  readonly #runs = new Counter({
+    name: 'flowdrop_runs_total',
+    help: 'Runs that have ended, by outcome.',
+    labelNames: ['job', 'outcome'],
+    registers: [this.#registry],
+  });
+  readonly #seconds = new Histogram({
+    name: 'flowdrop_run_duration_seconds',
+    help: 'How long runs took, whatever their outcome.',
+    labelNames: ['job'],
+    buckets: RUN_SECONDS_BUCKETS,
+    registers: [this.#registry],
+  });
+  readonly #dates = new Gauge({
+    name: 'flowdrop_dates',
+    help: 'Dates by condition. Absent until the status is read.',
+    labelNames: ['job', 'condition'],
+    registers: [this.#registry],
+  });
+  readonly #build = new Gauge({
+    name: 'flowdrop_build_info',
+    help: 'Always 1; the version is the label.',
+    labelNames: ['version'],
+    registers: [this.#registry],
+  });
+  readonly #jobs = new Gauge({ name: 'flowdrop_jobs', help: 'Jobs with a schedule.', registers: [this.#registry] });
+  readonly #counted = new Map<string, Counted>();
+
+  /** @param stateDir folder whose disk is measured */
+  constructor(calendar: CalendarOverride, stateDir: string) {
+    this.#calendar = calendar;
+    new Gauge({
+      name: 'flowdrop_state_free_bytes',
+      help: 'Free bytes of the disk of FLOWDROP_STATE_DIR. NaN if unknown.',
+      registers: [this.#registry],
+      async collect() {
+        const disk = await statfs(stateDir).catch(() => undefined);
+        this.set(disk ? disk.bavail * disk.bsize : Number.NaN);
+      },
+    });
+    collectDefaultMetrics({ register: this.#registry });
+  }
+
+  /** Counts the runs that ended since the last call. Call it before they leave the view. */
+  observe({ jobs, startedAtMs, beatAtMs }: DaemonView): void {
+    for (const job of jobs) {
+      const { name } = job;
+      const known = this.#counted.get(name) ?? this.#begin(name);
+      const ended = job.runs.filter(({ reason, outcome }) => reason !== 'hand' && outcome !== null);
+      // An earlier daemon counted the runs before this start: counting them again would look like an increase.
+      const isNew = (run: RunRecord) => !known.ids.has(run.id) && Date.parse(endOf(run)) >= startedAtMs;
+      for (const run of ended) if (isNew(run)) this.#count(name, run);
+      known.ids = new Set(ended.map(({ id }) => id));
+      // The last success in the view may be older than one that was already seen.
+      const successMs = Math.max(findLastSuccess(job) ?? 0, known.lastSuccessMs ?? 0);
+      known.lastSuccessMs = successMs || undefined;
+      known.goneSinceMs = undefined;
+    }
+    const names = new Set(jobs.map(({ name }) => name));
+    for (const [name, known] of this.#counted) {
+      if (names.has(name)) continue;
+      known.goneSinceMs ??= beatAtMs;
+      // A job whose file is being replaced disappears for a moment; it must not be counted again.
+      if (Math.abs(beatAtMs - known.goneSinceMs) >= GONE_GRACE_MS) this.#forget(name);
+    }
+  }
+
+  /** The text exposition format; send it with `contentType`. */
+  async text(view: DaemonView, nowMs: number): Promise<string> {
+    this.observe(view);
+    const { jobs, startedAtMs, version } = view;
+    this.#build.set({ version }, 1);
+    this.#jobs.set(jobs.filter(({ schedule }) => schedule).length);
+    // Each is set again from the view: a removed job leaves no series.
+    for (const { gauge, read } of this.#gauges) {
+      gauge.reset();
+      for (const job of jobs) {
+        const lastSuccessMs = this.#counted.get(job.name)?.lastSuccessMs;
+        const value = read(job, { nowMs, startedAtMs, lastSuccessMs, calendar: this.#calendar });
+        if (value !== undefined && Number.isFinite(value)) gauge.set({ job: job.name }, value);
+      }
+    }
+    this.#dates.reset();
+    for (const { name: job, status } of jobs) {
+      if (!status) continue;
+      for (const condition of CONDITIONS) this.#dates.set({ job, condition }, status.document.date_counts[condition]);
+    }
+    return await this.#registry.metrics();
+  }
+
+  #begin(job: string): Counted {
+    for (const { counter } of this.#counters) counter.inc({ job }, 0);
+    for (const outcome of Object.keys(OUTCOME_WORDS)) this.#runs.inc({ job, outcome }, 0);
+    this.#seconds.zero({ job });
+    const counted: Counted = { ids: new Set(), lastSuccessMs: undefined };
+    this.#counted.set(job, counted);
+    return counted;
+  }
+
+  /** Removes the series of a job: otherwise they would describe a job that no longer exists. */
+  #forget(job: string): void {
+    for (const { counter } of this.#counters) counter.remove({ job });
+    for (const outcome of Object.keys(OUTCOME_WORDS)) this.#runs.remove({ job, outcome });
+    this.#seconds.remove({ job });
+    this.#counted.delete(job);
+  }
+
+  #count(job: string, run: RunRecord): void {
+    this.#runs.inc({ job, outcome: run.outcome ?? 'died' });
+    this.#seconds.observe({ job }, Math.max(0, Date.parse(endOf(run)) - Date.parse(run.started_at)) / 1000);
+    for (const { counter, read } of this.#counters) counter.inc({ job }, Math.max(0, read(run)));
+  }
+}
+
+function toSeconds(atMs: number | undefined): number | undefined {
+  return atMs === undefined ? undefined : atMs / 1000;
+}
+
+/** Bounds the loop: no caller needs to distinguish longer times. */
+const MAX_DAYS = 60;
+
+/**
+ * The part of the time between two instants that is on session dates, from midnight to midnight in the exchange's time
+ * zone. From Friday evening to Monday evening it is a day, as on any other evening.
+ */
+export function measureSessionTimeMs(fromMs: number, toMs: number, calendar: CalendarOverride): number {
+  const startMs = Math.max(fromMs, toMs - MAX_DAYS * 86_400_000);
+  let sumMs = 0;
+  const last = formatWallDate(toMs);
+  for (let date = formatWallDate(startMs); date <= last; date = addDays(date, 1)) {
+    if (!isSession(date, calendar)) continue;
+    const beginMs = Math.max(startMs, parseWallClock(date, 0));
+    sumMs += Math.max(0, Math.min(toMs, parseWallClock(addDays(date, 1), 0)) - beginMs);
+  }
+  return sumMs;
+}
