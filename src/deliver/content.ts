@@ -9,7 +9,7 @@ import { Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { buildFlowReport } from '../report/flow-report.ts';
 import type { FlowReport } from '../report/model.ts';
-import { CHAIN_COLUMNS } from '../report/query/exposure.ts';
+import { CHAIN_COLUMNS } from '../report/query/exposure-sql.ts';
 import { MEAN_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
 import type { DigestPart } from '../report/text/mail-view.ts';
 import type { Run } from '../run/run.ts';

@@ -45,21 +45,9 @@ export function computeZeroGamma(spot: number, date: string, contracts: Iterable
  */
 export function buildGammaProfile(spot: number, date: string, contracts: Iterable<OptionContract>): GammaProfile {
   const terms = listTerms(date, contracts);
-  return scaleGammaProfile(
-    spot,
-    PRICE_LEVELS.map((level) => sumTerms(terms, Math.log(spot * level))),
-  );
-}
-
-/**
- * The profile from precomputed sums, for callers that sum elsewhere (the report does it in the engine).
- * @param sums at each of `PRICE_LEVELS` the signed sum of `OI x a x exp(-(a ln P + b)^2 / 2)`, as in
- * `buildGammaProfile`
- */
-export function scaleGammaProfile(spot: number, sums: readonly number[]): GammaProfile {
   const prices = Float64Array.from(PRICE_LEVELS, (level) => spot * level);
-  const netGex = prices.map((price, level) => (sums[level] ?? 0) * price * NORMAL_PEAK * SHARES_PER_CONTRACT * MOVE);
-  return { prices, netGex };
+  const dollars = NORMAL_PEAK * SHARES_PER_CONTRACT * MOVE;
+  return { prices, netGex: prices.map((price) => sumTerms(terms, Math.log(price)) * price * dollars) };
 }
 
 /**
@@ -111,7 +99,7 @@ const DAY_MS = 86_400_000;
 export const DAYS_PER_WEEK = 7;
 export const WEEKDAYS = 5;
 /** A Monday in days since 1970-01-01; the first five of every seven days from it are weekdays. */
-export const FIRST_MONDAY = 4;
+const FIRST_MONDAY = 4;
 
 /** Weekdays of `[from, to)`, dates as YYYY-MM-DD; 0 if `to` is not after `from`. */
 export function countBusinessDays(from: string, to: string): number {

@@ -28,11 +28,13 @@ export interface DropSource {
    * @throws EngineFault
    */
   rows<Row extends object>(sql: string, params?: SqlParams): Promise<readonly Row[]>;
+  /** Runs a statement without a result. @throws EngineFault */
+  command(sql: string): Promise<void>;
 }
 
 /** The whole file, including records that do not count. @param options `signal` ends the running query; `beside` as in `StatementOptions` */
 export function openDropFile(
-  engine: Pick<Engine, 'rows'>,
+  engine: Pick<Engine, 'rows' | 'command'>,
   drop: SealedDrop,
   options: Pick<StatementOptions, 'signal' | 'beside'>,
 ): DropSource {
@@ -40,6 +42,7 @@ export function openDropFile(
   return {
     table: parquetFile(drop.path),
     rows: async (sql, params) => await engine.rows(`${sql}\n${settings}`, { params, ...options }),
+    command: async (sql) => await engine.command(sql, options),
   };
 }
 

@@ -6,16 +6,14 @@
 import { Fault } from '../core/errors.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
-import { assertColumns, type DropSource, keepRecords, openDropFile } from './drop-source.ts';
+import { assertColumns, keepRecords, openDropFile } from './drop-source.ts';
 import type { Drivers, Exposure, FlowReport, SealedDrop, ShownDrop, WatchedSymbol } from './model.ts';
 import { queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
-import { NO_EXPOSURE, openChain, queryExposure } from './query/exposure.ts';
-import type { ExposureScope } from './query/exposure-query.ts';
+import { NO_EXPOSURE, queryExposure } from './query/exposure.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums, type Sums } from './query/sums.ts';
 import { queryBiggestSweeps, queryBiggestTrades, queryContracts, queryDrivers, queryEarnings } from './query/trades.ts';
-import { queryVolatility } from './query/volatility.ts';
 import { hasWholeSymbols } from './records.ts';
 
 /** More symbols would push the mail over the size at which Gmail clips it; the mail says how many are left out. */
@@ -48,7 +46,7 @@ export interface FlowOptions {
  * @throws Fault `REPORT_COLUMNS_MISSING`, `REPORT_DROP_DIFFERS` (the file is not the sealed one); EngineFault
  */
 export async function buildFlowReport(
-  engine: Pick<Engine, 'rows'>,
+  engine: Pick<Engine, 'rows' | 'command'>,
   drop: SealedDrop,
   options: FlowOptions,
 ): Promise<FlowReport> {
@@ -67,11 +65,15 @@ export async function buildFlowReport(
   };
   const beside = keepRecords(openDropFile(engine, drop, { signal, beside: true }), condition, hasGaps);
   const { date } = drop;
-  const chain = options.chain ? await openChain(file, options.chain) : null;
+  const keepsExpiring = options.keepsExpiring ?? true;
+  const chain = options.chain ?? null;
+  const isWhole = hasWholeSymbols(drop.filter);
   const measureExposure = async () =>
-    hasWholeSymbols(drop.filter)
-      ? await queryExposure(beside, { ...pickExposure(options), chain, date, focus })
-      : NO_EXPOSURE;
+    isWhole
+      ? await queryExposure(beside, {
+          ...{ date, keepsExpiring, focus, chain, marketStructure: options.marketStructure?.path ?? null },
+        })
+      : { exposure: NO_EXPOSURE, volatility: [] };
   const queryTrades = async () => {
     const history = await queryHistory(file, options.before);
     const sums = await querySums(source, focus, history, hasGaps);
@@ -86,10 +88,10 @@ export async function buildFlowReport(
       biggestSweeps: await queryBiggestSweeps(source),
     };
   };
-  const [trades, exposure] = await sideBySide(queryTrades(), measureExposure());
+  const [trades, { exposure, volatility }] = await sideBySide(queryTrades(), measureExposure());
   const { history, volumeAboveOpenInterest, drivers, earnings, topContracts, biggestTrades, biggestSweeps } = trades;
   const { symbols, ...sums } = trades.sums;
-  const chainLocation = options.chain?.location ?? null;
+  const chainLocation = chain?.location ?? null;
   const isCompared = exposure.focus.some(({ marketStructure }) => marketStructure !== null);
   const structureLocation = isCompared ? (options.marketStructure?.location ?? null) : null;
   return {
@@ -115,7 +117,7 @@ export async function buildFlowReport(
     biggestTrades,
     biggestSweeps,
     topContracts,
-    volatility: await measureVolatility(source, { date, chain }, exposure),
+    volatility,
     exposure,
     watchlist: focus.map((symbol) => watch(symbol, symbols, exposure)),
     watchlistLeftOut: wanted.length - focus.length,
@@ -128,9 +130,7 @@ export async function buildFlowReport(
         structure: structureLocation,
         pastDates: history.map((session) => session.date),
       },
-      exposure: hasWholeSymbols(drop.filter)
-        ? { date, keepsExpiring: options.keepsExpiring ?? true, focus: exposure.focus.map(({ symbol }) => symbol) }
-        : null,
+      exposure: isWhole ? { date, keepsExpiring, focus: exposure.focus.map(({ symbol }) => symbol) } : null,
       hasEarnings: columns.has('earning_date'),
     }),
   };
@@ -141,20 +141,6 @@ function listMovers({ top, bullish, bearish }: Drivers, { movers }: Sums): reado
   return [
     ...new Set([...top, ...[bullish ?? []].flat(), ...[bearish ?? []].flat(), ...movers].map(({ symbol }) => symbol)),
   ];
-}
-
-/** Of the symbols that have details. */
-async function measureVolatility(
-  source: DropSource,
-  scope: Pick<ExposureScope, 'date' | 'chain'>,
-  { focus }: Exposure,
-) {
-  const spots = new Map(focus.flatMap(({ symbol, spot }) => (spot === null ? [] : [[symbol, spot] as const])));
-  return await queryVolatility(source, scope, spots);
-}
-
-function pickExposure({ marketStructure, keepsExpiring }: FlowOptions) {
-  return { marketStructure: marketStructure?.path ?? null, keepsExpiring };
 }
 
 function watch(symbol: string, symbols: Sums['symbols'], exposure: Exposure): WatchedSymbol {

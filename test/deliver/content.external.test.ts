@@ -16,7 +16,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { dropKey, recordsPrefix } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
-import { CHAIN_COLUMNS } from '../../src/report/query/exposure.ts';
+import { CHAIN_COLUMNS } from '../../src/report/query/exposure-sql.ts';
 import type { Run } from '../../src/run/run.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import type { Store } from '../../src/store/store.ts';

@@ -58,13 +58,15 @@ async function compare(snapshots: readonly Snapshot[], symbol = 'SPY'): Promise<
 }
 
 async function expose(marketStructure: string | null) {
-  return await queryExposure(
+  const { exposure } = await queryExposure(
     {
       table: `file(${quoteString(tradesPath)}, Parquet)`,
       rows: async (sql, params) => await engine.rows(sql, params ? { params } : {}),
+      command: async (sql) => await engine.command(sql),
     },
-    { date: DATE, focus: ['SPY', 'DARK'], marketStructure },
+    { date: DATE, focus: ['SPY', 'DARK'], marketStructure, chain: null, keepsExpiring: true },
   );
+  return exposure;
 }
 
 /** A drop with all columns of the job, those that no number comes from null or empty. */

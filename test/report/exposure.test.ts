@@ -48,13 +48,15 @@ async function expose(
     `exposure-${files}`,
     trades as readonly object[] as readonly Trade[],
   );
-  return await queryExposure(
+  const { exposure } = await queryExposure(
     {
       table: view(`file(${quoteString(drop.path)}, Parquet)`),
       rows: async (sql, params) => await engine.rows(sql, params ? { params } : {}),
+      command: async (sql) => await engine.command(sql),
     },
-    { date: DATE, focus: [], marketStructure: null, ...options },
+    { date: DATE, focus: [], marketStructure: null, chain: null, keepsExpiring: true, ...options },
   );
+  return exposure;
 }
 
 /** What exposure is made of in a record, and that its computed numbers may be unknown. */

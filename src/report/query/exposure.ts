@@ -1,6 +1,6 @@
 /**
- * Gamma exposure (GEX) and delta exposure (DEX) in dollars: of a symbol's whole chain if a drop of the date has it, else of
- * the series that traded this date.
+ * Gamma exposure (GEX), delta exposure (DEX) and implied volatility: of a symbol's whole chain if a drop of the date has it,
+ * else of the series that traded this date.
  *
  * GEX of a series is `gamma x OI x 100 x S^2 x 0.01`, calls positive, puts negative: the dollars of the underlying that
  * dealers must trade per 1% move to stay hedged, under the naive assumption that dealers are long calls and short puts.
@@ -9,20 +9,32 @@
  * Futures, and Other Derivatives, ch. "The Greek Letters": delta). Its sign is delta's own, negative for a put
  * regardless of the holder: it makes no assumption about dealers.
  *
- * `series-state.ts` says which values of the day's records count, and what S is. `exposure/zero-gamma.ts` has the method for zero gamma. Left out: series that did
- * not trade (of symbols without a chain), adjusted contracts (`hasAdjustedRoot`), and symbols without a price. Invariant: rows never reach this module, only the bounded result of
- * `exposure-query.ts`.
+ * Left out: series that did not trade (of symbols without a chain), adjusted contracts, and symbols without a price.
+ * Invariant: rows never reach this module, only bounded results of the queries that readers get too (`exposure-sql.ts`).
  */
-
 import { Fault } from '../../core/errors.ts';
 import { parquetFile } from '../../engine/literal.ts';
-import { findSignChange, scaleGammaProfile } from '../../exposure/zero-gamma.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
-import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
-import { buildChainTable } from '../records.ts';
-import { buildExposureQuery, type ExposureRow, type ExposureScope, TOP_EXPOSURES } from './exposure-query.ts';
-import { compareStructure, queryStructures, type StructureNumbers } from './exposure-structure.ts';
+import type { ExpirationVolatility, Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
+import {
+  CHAIN_COLUMNS,
+  type ExposureScope,
+  RANKED,
+  selectExpirations,
+  selectSeries,
+  selectStrikes,
+  selectVolatility,
+  selectWalls,
+  selectZeroGamma,
+} from './exposure-sql.ts';
+import { compareStructure, queryStructures } from './exposure-structure.ts';
+import { SELECT_SPOTS, selectStates } from './series-state.ts';
+
+/** Symbols of the ranking: few enough to read at a glance. */
+const TOP_EXPOSURES = 10;
+/** Symbols with odd prices that are named. */
+const ODD_SYMBOLS = 5;
 
 /** Without a watchlist, the first of these with exposure stands for the market: not a symbol that is largest by accident. */
 const MARKET: readonly string[] = ['SPX', 'SPY'];
@@ -38,9 +50,7 @@ export const NO_EXPOSURE: Exposure = {
   lead: null,
 };
 
-export interface ExposureOptions {
-  /** Trading date, YYYY-MM-DD, from which time to expiration is counted. */
-  readonly date: string;
+export interface ExposureOptions extends ExposureScope {
   /**
    * Symbols to show with details, in this order; those that did not trade are left out. Empty: SPX or SPY, else the first
    * of the ranking.
@@ -48,141 +58,186 @@ export interface ExposureOptions {
   readonly focus: readonly string[];
   /** Local Parquet file of the market-structure drop of this date; null if none is sealed. */
   readonly marketStructure: string | null;
-  /** The chain drop of this date; null if none is sealed. */
-  readonly chain?: ExposureScope['chain'] | undefined;
-  /** Whether zero gamma counts contracts that expire this date, with a time of 1/262. Default: it does. */
-  readonly keepsExpiring?: boolean | undefined;
+  /** Local Parquet file of the chain drop of this date, and whether it may lack contracts; null if none is sealed. */
+  readonly chain: { readonly path: string; readonly isDegraded?: boolean } | null;
 }
 
-/** What exposure and volatility are computed from. */
-export const CHAIN_COLUMNS: readonly string[] = [
-  ...['symbol', 'option_symbol', 'expiration_date', 'put_call', 'strike'],
-  ...['open_interest', 'iv', 'delta', 'gamma'],
-];
+type Sides = Readonly<Record<'call_gex' | 'put_gex', EngineNumber>>;
+type SideSums = Sides & Readonly<Record<'call_dex' | 'put_dex', EngineNumber>>;
+type Counts = Readonly<Record<'contracts' | 'adjusted' | 'unknown', number>>;
+type SymbolRow = SideSums &
+  Counts & { readonly symbol: string; readonly spot: number } & Readonly<Record<'of_chain' | 'place', number>>;
+type TotalRow = SideSums & Counts & { readonly unpriced: number; readonly odd: number; readonly odd_symbols: string[] };
+interface Details {
+  readonly walls: Readonly<Record<'call_wall' | 'put_wall' | 'absolute_gamma_strike', number | null>> | undefined;
+  readonly zeroGamma: number | null;
+  readonly strikes: readonly (Sides & { readonly strike: number })[];
+  readonly expirations: readonly (Sides & { readonly expiration_date: string | null; readonly expirations: number })[];
+}
 
-/**
- * One pass over the counted records, and one over the market-structure drop.
- * @throws Fault `REPORT_COLUMNS_MISSING` for the market-structure drop; EngineFault
- */
-export async function queryExposure(source: DropSource, options: ExposureOptions): Promise<Exposure> {
-  const { date, marketStructure } = options;
-  const hasWatchlist = options.focus.length > 0;
-  const focus = hasWatchlist ? [...new Set(options.focus)] : MARKET;
-  const scope = { date, chain: options.chain ?? null, keepsExpiring: options.keepsExpiring ?? true };
-  const rows = await source.rows<ExposureRow>(buildExposureQuery(source.table, scope), { focus });
-  const bySymbol = new Map(rows.map((row) => [row.symbol, row]));
-  const watchedRows = focus.flatMap((symbol) => bySymbol.get(symbol) ?? []);
+/** Exposure, and the volatility of the symbols with details. @throws Fault `REPORT_COLUMNS_MISSING`; EngineFault */
+export async function queryExposure(
+  source: DropSource,
+  { date, keepsExpiring, chain, marketStructure, focus: wanted }: ExposureOptions,
+): Promise<{ readonly exposure: Exposure; readonly volatility: readonly ExpirationVolatility[] }> {
+  const chainTable = chain === null ? null : await openChain(source, chain.path);
+  await source.command(`CREATE OR REPLACE TEMPORARY TABLE states AS ${selectStates(source.table, date)}`);
+  await source.command(
+    `CREATE OR REPLACE TEMPORARY TABLE spots AS SELECT symbol, spot, odd_prices FROM (${SELECT_SPOTS})`,
+  );
+  await source.command(`CREATE OR REPLACE TEMPORARY TABLE series AS ${selectSeries(chainTable, date)}`);
+  await source.command('DROP TABLE states');
+  const hasWatchlist = wanted.length > 0;
+  const focus = hasWatchlist ? [...new Set(wanted)] : MARKET;
+  const rows = await source.rows<SymbolRow>(
+    `WITH ${RANKED}\nSELECT * FROM ranked WHERE place <= ${TOP_EXPOSURES} OR has({focus:Array(String)}, symbol) ORDER BY place`,
+    { focus },
+  );
+  const [total] = await source.rows<TotalRow>(
+    `WITH ${RANKED}\nSELECT ${['call_gex', 'put_gex', 'call_dex', 'put_dex', 'contracts', 'adjusted', 'unknown'].map((name) => `ifNull(sum(ranked.${name}), 0) AS ${name}`).join(', ')},
+       countIf(spot = 0) AS unpriced, sum(left_out_prices) AS odd, arraySlice(arraySort(groupArrayIf(symbol, left_out_prices > 0)), 1, ${ODD_SYMBOLS}) AS odd_symbols
+     FROM ranked`,
+  );
+  const watchedRows = focus.flatMap((symbol) => rows.filter((row) => row.symbol === symbol));
   const top = rows.filter(({ place, spot }) => place <= TOP_EXPOSURES && spot > 0);
   const shown = [...watchedRows, ...top.slice(0, 1)].map(({ symbol }) => symbol);
+  const detailsOf = await queryDetails(source, shown, { date, keepsExpiring });
   const structures = marketStructure === null ? undefined : await queryStructures(source, marketStructure, shown);
-  const isDegraded = options.chain?.isDegraded === true;
-  const describe = (row: ExposureRow) => describeSymbol(rankSymbol(row, isDegraded), row, structures?.get(row.symbol));
+  const isDegraded = chain?.isDegraded === true;
+  const describe = (row: SymbolRow): SymbolExposure => {
+    const ranked = rankSymbol(row, isDegraded);
+    const structure = structures?.get(row.symbol);
+    return {
+      ...ranked,
+      ...readDetails(detailsOf(row.symbol)),
+      marketStructure: structure && row.spot > 0 ? compareStructure(ranked, structure) : null,
+    };
+  };
   const watched = watchedRows.map(describe);
   const [first] = top.slice(0, 1).map(describe);
-  const lead = watched.find(hasExposure) ?? first ?? null;
-  return {
-    total: readTotal(rows[0]),
-    unpricedSymbols: rows[0]?.unpriced ?? 0,
-    oddPrices: readOddPrices(rows[0]),
+  const lead = watched.find(({ callGex, putGex }) => callGex !== 0 || putGex !== 0) ?? first ?? null;
+  const exposure = {
+    total: readTotal(total),
+    unpricedSymbols: total?.unpriced ?? 0,
+    // Absent without any.
+    oddPrices: total?.odd ? { records: total.odd, symbols: total.odd_symbols } : undefined,
     top: top.map((row) => rankSymbol(row, isDegraded)),
     focus: hasWatchlist ? watched : [lead ?? []].flat(),
     lead,
   };
+  const volatility = await queryVolatility(source, exposure, date);
+  await source.command('DROP TABLE series');
+  await source.command('DROP TABLE spots');
+  return { exposure, volatility };
 }
 
-/** @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the file is not a chain drop */
-export async function openChain(
-  source: DropSource,
-  { path, isDegraded }: { readonly path: string; readonly isDegraded?: boolean },
-): Promise<NonNullable<ExposureScope['chain']>> {
+/** @returns the chain drop, for a FROM clause @throws Fault `REPORT_COLUMNS_MISSING` (usage): the file is not a chain drop */
+async function openChain(source: DropSource, path: string): Promise<string> {
   const table = parquetFile(path);
   const described = await source.rows<{ readonly name: string }>(`DESCRIBE TABLE ${table}`);
-  const present = new Set(described.map(({ name }) => name));
-  const missing = CHAIN_COLUMNS.filter((name) => !present.has(name));
-  if (missing.length > 0)
-    throw new Fault(
-      'REPORT_COLUMNS_MISSING',
-      `the drop that the report takes the chain from has no column ${missing.join(', ')}`,
-      { kind: 'usage', hint: 'Name the dataset of a job whose source is `api: chain` in `chain`, or set it to off.' },
-    );
-  const rows = await source.rows<{ readonly symbol: string }>(`SELECT DISTINCT symbol FROM ${table} ORDER BY symbol`);
-  return { table: buildChainTable(table, CHAIN_COLUMNS), symbols: rows.map(({ symbol }) => symbol), isDegraded };
+  const missing = CHAIN_COLUMNS.filter((name) => described.every((column) => column.name !== name));
+  if (missing.length === 0) return table;
+  throw new Fault(
+    'REPORT_COLUMNS_MISSING',
+    `the drop that the report takes the chain from has no column ${missing.join(', ')}`,
+    { kind: 'usage', hint: 'Name the dataset of a job whose source is `api: chain` in `chain`, or set it to off.' },
+  );
 }
 
-function describeSymbol(
-  ranked: RankedExposure,
-  row: ExposureRow,
-  structure: StructureNumbers | undefined,
-): SymbolExposure {
+const IS_SHOWN = 'has({shown:Array(String)}, symbol)';
+
+async function queryDetails(
+  source: DropSource,
+  shown: readonly string[],
+  scope: ExposureScope,
+): Promise<(symbol: string) => Details> {
+  const run = async <Row extends object>(sql: string) =>
+    await source.rows<Row & { readonly symbol: string }>(`WITH ${sql}`, { shown });
+  const walls = await run<NonNullable<Details['walls']>>(selectWalls(IS_SHOWN));
+  const strikes = await run<Details['strikes'][number]>(selectStrikes(IS_SHOWN));
+  const expirations = await run<Details['expirations'][number]>(selectExpirations(IS_SHOWN));
+  const zeros = await run<{ readonly zero_gamma: number }>(selectZeroGamma(IS_SHOWN, scope));
+  return (symbol) => ({
+    walls: walls.find((row) => row.symbol === symbol),
+    zeroGamma: zeros.find((row) => row.symbol === symbol)?.zero_gamma ?? null,
+    strikes: strikes.filter((row) => row.symbol === symbol),
+    expirations: expirations.filter((row) => row.symbol === symbol),
+  });
+}
+
+function readDetails({ walls, zeroGamma, strikes, expirations }: Details) {
+  const later = expirations.find(({ expiration_date }) => expiration_date === null);
   return {
-    ...ranked,
-    zeroGamma: row.spot > 0 ? findZeroGamma(row.spot, row.profile) : null,
-    callWall: row.call_wall,
-    putWall: row.put_wall,
-    absoluteGammaStrike: row.absolute_gamma,
-    strikes: row.near_strikes.map(([strike, call, put]) => ({ strike, ...sumGex(call, put) })).sort(byStrike),
-    expirations: row.first_expirations.map(([expirationDate, call, put]) => ({ expirationDate, ...sumGex(call, put) })),
-    laterExpirations: { count: row.later_count, netGex: add(row.later_net, 0) },
-    marketStructure: structure && row.spot > 0 ? compareStructure(ranked, structure) : null,
+    zeroGamma,
+    callWall: walls?.call_wall ?? null,
+    putWall: walls?.put_wall ?? null,
+    absoluteGammaStrike: walls?.absolute_gamma_strike ?? null,
+    strikes: strikes.map((row) => ({ strike: row.strike, ...sumGex(row) })),
+    expirations: expirations.flatMap(({ expiration_date: expirationDate, ...row }) =>
+      expirationDate === null ? [] : [{ expirationDate, ...sumGex(row) }],
+    ),
+    laterExpirations: { count: later?.expirations ?? 0, netGex: later ? sumGex(later).netGex : 0 },
   };
 }
 
+interface VolatilityRow {
+  readonly symbol: string;
+  readonly expiration_date: string;
+  readonly days: number;
+  readonly at_the_money: EngineNumber;
+  readonly at_strike: EngineNumber;
+  readonly skew: EngineNumber;
+  readonly expected_move: EngineNumber;
+}
+
+async function queryVolatility(
+  source: DropSource,
+  { focus }: Exposure,
+  date: string,
+): Promise<readonly ExpirationVolatility[]> {
+  const shown = focus.map(({ symbol }) => symbol);
+  const rows = await source.rows<VolatilityRow>(`WITH ${selectVolatility(IS_SHOWN, date)}`, { shown });
+  return rows.map((row) => ({
+    symbol: row.symbol,
+    expirationDate: row.expiration_date,
+    days: row.days,
+    atTheMoney: readNumber(row.at_the_money),
+    strike: readNumber(row.at_strike),
+    skew: readNumber(row.skew),
+    expectedMove: readNumber(row.expected_move),
+  }));
+}
+
 /** @param isDegraded whether the chain drop may lack contracts */
-function rankSymbol(row: ExposureRow, isDegraded: boolean): RankedExposure {
+function rankSymbol(row: SymbolRow, isDegraded: boolean): RankedExposure {
   return {
     symbol: row.symbol,
     spot: row.spot > 0 ? row.spot : null,
-    ...sumGex(row.call_gex, row.put_gex),
-    ...sumDex(row.call_dex, row.put_dex),
-    contracts: row.series,
-    adjustedContracts: row.adjusted,
-    unknownContracts: row.unknown,
-    isWholeChain: row.is_chain === 1,
-    isDegradedChain: row.is_chain === 1 && isDegraded ? true : undefined,
+    ...readTotal(row),
+    isWholeChain: row.of_chain === 1,
+    isDegradedChain: row.of_chain === 1 && isDegraded ? true : undefined,
   };
 }
 
 /** Without any row, nothing traded. */
-function readTotal(row: ExposureRow | undefined): ExposureSums {
+function readTotal(row: (SideSums & Counts) | undefined): ExposureSums {
   return {
-    ...sumGex(row?.all_call_gex ?? 0, row?.all_put_gex ?? 0),
-    ...sumDex(row?.all_call_dex ?? 0, row?.all_put_dex ?? 0),
-    contracts: row?.all_series ?? 0,
-    adjustedContracts: row?.all_adjusted ?? 0,
-    unknownContracts: row?.all_unknown ?? 0,
+    ...sumGex(row ?? { call_gex: 0, put_gex: 0 }),
+    callDex: add(row?.call_dex ?? 0, 0),
+    putDex: add(row?.put_dex ?? 0, 0),
+    netDex: add(row?.call_dex ?? 0, row?.put_dex ?? 0),
+    contracts: row?.contracts ?? 0,
+    adjustedContracts: row?.adjusted ?? 0,
+    unknownContracts: row?.unknown ?? 0,
   };
 }
 
-/** Absent without any. */
-function readOddPrices(row: ExposureRow | undefined): Exposure['oddPrices'] {
-  const records = Number(row?.all_odd_prices ?? 0);
-  return records === 0 ? undefined : { records, symbols: row?.odd_symbols ?? [] };
-}
-
-/** Null if a sum of the profile is not finite: then the price of the sign change is unknown. */
-function findZeroGamma(spot: number, profile: readonly EngineNumber[]): number | null {
-  const sums = profile.map(readNumber).filter((sum) => sum !== null);
-  return sums.length < profile.length ? null : findSignChange(scaleGammaProfile(spot, sums));
-}
-
-function sumGex(call: EngineNumber, put: EngineNumber): Pick<ExposureSums, 'callGex' | 'putGex' | 'netGex'> {
-  return { callGex: add(call, 0), putGex: add(put, 0), netGex: add(call, put) };
-}
-
-function sumDex(call: EngineNumber, put: EngineNumber): Pick<ExposureSums, 'callDex' | 'putDex' | 'netDex'> {
-  return { callDex: add(call, 0), putDex: add(put, 0), netDex: add(call, put) };
+function sumGex({ call_gex, put_gex }: Sides): Pick<ExposureSums, 'callGex' | 'putGex' | 'netGex'> {
+  return { callGex: add(call_gex, 0), putGex: add(put_gex, 0), netGex: add(call_gex, put_gex) };
 }
 
 /** Null if either is unknown. Adding 0 turns a negative zero, which the engine's sums may be, into 0. */
 function add(a: EngineNumber, b: EngineNumber): Amount {
   const [left, right] = [readNumber(a), readNumber(b)];
   return left === null || right === null ? null : readNumber(left + right + 0);
-}
-
-function byStrike(a: { readonly strike: number }, b: { readonly strike: number }): number {
-  return a.strike - b.strike;
-}
-
-function hasExposure({ callGex, putGex }: SymbolExposure): boolean {
-  return callGex !== 0 || putGex !== 0;
 }

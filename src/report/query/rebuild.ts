@@ -16,8 +16,8 @@ import {
 } from '../number-values.ts';
 import { buildCountedTable, buildFatesQuery, CODES, IS_SWEEP, KNOWN_PREMIUM } from '../records.ts';
 import { buildUnknown } from './exclusions.ts';
+import { buildExposureQueries, type ExposureScope } from './exposure-sql.ts';
 import { buildSeriesTable } from './open-interest.ts';
-import { buildExposureQueries, type RebuiltExposure } from './rebuild-exposure.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './sums.ts';
 import { buildContractsQuery, buildDriversQuery, buildEarningsQuery, buildTradesQuery } from './trades.ts';
 
@@ -31,7 +31,7 @@ export interface Rebuilt {
   /** The same of the market-structure drop. */
   readonly structure: string | null;
   /** Null if the report has no exposure. */
-  readonly exposure: RebuiltExposure | null;
+  readonly exposure: (ExposureScope & { readonly focus: readonly string[] }) | null;
   /** The sessions that the day is compared with, newest first. */
   readonly pastDates: readonly string[];
   readonly hasEarnings: boolean;

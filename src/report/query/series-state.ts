@@ -1,22 +1,35 @@
 /**
- * The state of each series at the end of the day, and the price of each underlying, as SQL for ClickHouse. One record
- * must not decide: a value that is 0 or a hundred times its neighbors in time replaces no other, and the price is a
- * median. `docs/formulas.md` has the definitions, `rebuild-exposure.ts` the same in window functions. Pure.
+ * The state of each series at the end of the day (`states`), and the price of each underlying (`spots`), in two forms: for
+ * ClickHouse, in one pass over the records, and for readers, in window functions that DuckDB runs too. One record must not
+ * decide: a value that is 0 or a hundred times its neighbors in time replaces no other, and the price is a median.
+ * `docs/formulas.md` has the definitions. Pure.
  */
-import { SHARES_PER_CONTRACT } from '../../exposure/gamma-exposure.ts';
-import { hasAdjustedRoot, IS_ODD_PART, isSettledOn, PAID_PART, readShares, SERIES_HASH, STRIKE } from '../records.ts';
+import {
+  hasAdjustedRoot,
+  IS_CALL,
+  IS_ODD_PART,
+  IS_PUT,
+  isSettledOn,
+  PAID_PART,
+  ROOT,
+  readShares,
+  SERIES_HASH,
+  STRIKE,
+} from '../records.ts';
 import { OPEN_INTEREST, TRADED_AT } from './open-interest.ts';
 
-/** 1 for a call, -1 for a put, 0 if a record does not say. */
-export const SIGN = "ifNull((put_call = 'CALL') - (put_call = 'PUT'), 0)";
+/** The columns of `states` that identify a series. */
+export const STATE_KEY = 'symbol, contract_root, put_call, strike_price, expiration_date';
 
 /** Values that can be those of a long option. */
-export const KNOWN_GAMMA = 'ifNull(isFinite(gamma) AND gamma > 0, false)';
-export const KNOWN_IV = 'ifNull(isFinite(iv) AND iv > 0, false)';
-const KNOWN_DELTA = `ifNull(${SIGN} * delta > 0 AND ${SIGN} * delta <= 1, false)`;
+const KNOWN = [
+  ['gamma', 'isFinite(gamma) AND gamma > 0'],
+  ['iv', 'isFinite(iv) AND iv > 0'],
+  ['delta', `(${IS_CALL} AND delta > 0 AND delta <= 1 OR ${IS_PUT} AND delta < 0 AND delta >= -1)`],
+] as const;
 
-/** A last value this many times the two before it is odd. */
-export const ODD_FACTOR = 100;
+/** A last value this many times the two before it is odd: the one before it counts. */
+const ODD_FACTOR = 100;
 /** The last value, and its neighbors. */
 const LAST = 3;
 
@@ -27,93 +40,153 @@ const WORD = 64;
  * aggregate for `readLast`. Time and value are one number, because the engine sorts numbers many times faster than texts.
  * @param beside another column of the same records @param at when a record traded, as a number
  */
-export function selectLast(
-  column: string,
-  condition: string,
-  { count = LAST, beside = '', at = TRADED_AT } = {},
-): string {
+function selectLast(value: string, condition: string, { count = LAST, beside = '', at = TRADED_AT } = {}): string {
   const type = beside === '' ? 'toUInt128' : 'toUInt256';
-  const words = [column, ...(beside === '' ? [] : [beside])].map(
+  const words = [value, ...(beside === '' ? [] : [beside])].map(
     (name) => `reinterpretAsUInt64(ifNull(toFloat64(${name}), nan))`,
   );
   const number = [`bitNot(toUInt64(${at}))`, ...words]
     .map((word, place) => `bitShiftLeft(${type}(${word}), ${(words.length - place) * WORD})`)
     .reduce((left, right) => `bitOr(${left}, ${right})`);
-  return `groupArraySortedIf(${count})(${number}, ${condition})`;
+  return `groupArraySortedIf(${count})(${number}, ifNull(${condition}, false))`;
 }
 
 /** The values of numbers of `selectLast`. @param at 1 for those of its column if there is another beside it */
-export function readLast(numbers: string, at = 0): string {
+function readLast(numbers: string, at = 0): string {
   const number = at === 0 ? 'n' : `bitShiftRight(n, ${at * WORD})`;
   return `arrayMap(n -> reinterpretAsFloat64(toUInt64(${number})), ${numbers})`;
 }
 
 /** The place among the last values of the one that counts: 2 if the first is odd against the others. */
-export function placeOfLast(values: string): string {
+function placeOfLast(values: string): string {
   const exceeds = (place: number) => `abs(${values}[1]) >= ${ODD_FACTOR} * abs(${values}[${place}])`;
   return `if(length(${values}) > 1 AND ${exceeds(2)} AND ${exceeds(LAST)}, 2, 1)`;
 }
 
-/** One row per series. The group key is a hash of the contract, because grouping by its five parts takes twice as long. */
-export function selectSeries(table: string, date: string): string {
-  const known = [
-    ['gamma', 'gamma', KNOWN_GAMMA],
-    ['delta', 'abs(delta)', KNOWN_DELTA],
-    ['iv', 'iv', KNOWN_IV],
-  ] as const;
-  const last = (name: string) => `${name}s[${placeOfLast(`${name}s`)}]`;
+/**
+ * `states` for ClickHouse, with `last_prices` for `SELECT_SPOTS`. The group key is a hash of the contract, because grouping
+ * by its five parts takes twice as long.
+ */
+export function selectStates(table: string, date: string): string {
+  const last = (values: string, by = values) => `${values}[${placeOfLast(by)}]`;
   const contract = { symbol: 'root', option_symbol: 'contract', expiration_date: 'expires' };
-  return `SELECT series, root, k, expires, sign, shares, last_prices, is_adjusted, NOT is_adjusted AND (NOT has_gamma OR isNull(open_interest)) AS is_unknown,
-      ${known.map(([name]) => `${readLast(`last_${name}`)} AS ${name}s`).join(', ')},
-      if(is_adjusted OR ${isSettledOn(date, contract)}, 0, greatest(ifNull(open_interest, 0), 0) * shares / ${SHARES_PER_CONTRACT}) AS lots,
-      ${last('iv')} AS sigma, sign * lots * ${last('gamma')} AS gamma_lots, sign * lots * ${last('delta')} AS delta_lots
+  const [gamma, iv, delta] = KNOWN.map(([, condition]) => condition);
+  return `SELECT root AS symbol, contract_root, right AS put_call, k AS strike_price, expires AS expiration_date, last_prices,
+      toNullable(shares) AS shares, is_adjusted, ${isSettledOn(date, contract)} AS is_settled,
+      NOT is_adjusted AND (NOT has_gamma OR isNull(shown)) AS is_unknown, greatest(ifNull(shown, 0), 0) AS open_interest,
+      ${last('ivs')} AS sigma, ${last('iv_deltas', 'ivs')} AS iv_delta, ${last('gammas')} AS own_gamma, if(right = 'PUT', -1, 1) * ${last('deltas')} AS own_delta
     FROM (
-      SELECT ${SERIES_HASH} AS series, any(symbol) AS root, any(${STRIKE}) AS k, any(expiration_date) AS expires,
-        any(${SIGN}) AS sign, max(option_symbol) AS contract, max(ifNull(isFinite(gamma), 0)) AS has_gamma,
-        toFloat64(${OPEN_INTEREST}) AS open_interest,
+      SELECT any(symbol) AS root, any(${ROOT}) AS contract_root, any(${STRIKE}) AS k, any(expiration_date) AS expires, any(put_call) AS right,
+        max(option_symbol) AS contract, max(ifNull(isFinite(gamma), 0)) AS has_gamma, toFloat64(${OPEN_INTEREST}) AS shown,
         countIf(is_odd_part) AS odd, countIf(isNotNull(paid_part)) - odd AS usual,
         ${readShares('odd', 'usual', "arrayReduce('median', groupArrayIf(paid_part, is_odd_part))")} AS shares,
         shares = 0 OR ifNull(${hasAdjustedRoot('contract')}, 0) AS is_adjusted,
-        ${known.map(([name, value, condition]) => `${selectLast(value, condition)} AS last_${name}`).join(', ')},
+        ${selectLast('iv', iv ?? '', { beside: 'delta' })} AS last_iv, ${readLast('last_iv', 1)} AS ivs, ${readLast('last_iv')} AS iv_deltas,
+        ${readLast(selectLast('gamma', gamma ?? ''))} AS gammas, ${readLast(selectLast('abs(delta)', delta ?? ''))} AS deltas,
         ${selectLast('underlying_price', IS_PRICED, { count: RECENT_RECORDS, at: 'ranked_time' })} AS last_prices
-      FROM (SELECT *, ${PAID_PART} AS paid_part, ${IS_ODD_PART} AS is_odd_part, ${RANKED_TIME} AS ranked_time FROM ${table}) GROUP BY series
+      FROM (SELECT *, ${PAID_PART} AS paid_part, ${IS_ODD_PART} AS is_odd_part, ${RANKED_TIME} AS ranked_time FROM ${table}) GROUP BY ${SERIES_HASH}
     )`;
 }
 
-/** Records that the price of an underlying is computed from, at most. */
-export const SPOT_RECORDS = 11;
-/** Neighbors of a record in time, on each side, that it is compared with. */
-export const NEIGHBORS = 5;
-/** Records of a symbol that are looked at: those, and the neighbors before them. */
-export const RECENT_RECORDS = SPOT_RECORDS + NEIGHBORS;
-/** A price is odd if it is more than this many times most of its neighbors, or less than one part of as many. */
-export const ODD_PRICE = 2;
-export const SPOT_MINUTES = 5;
+/** `states` for readers. */
+export function buildStates(counted: string, date: string): string {
+  const places = KNOWN.map(
+    ([name, condition]) =>
+      `CASE WHEN ${condition} THEN sum(CASE WHEN ${condition} THEN 1 ELSE 0 END) OVER (PARTITION BY ${STATE_KEY} ORDER BY time DESC, abs(${name}), abs(delta) ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) END AS ${name}_place`,
+  );
+  // A put has only deltas below 0.
+  const values = [
+    ...KNOWN.map(([name]) => [name, name === 'delta' ? 'abs(delta)' : name, name] as const),
+    ['iv_delta', 'delta', 'iv'],
+  ] as const;
+  const lasts = values.flatMap(([name, value, by]) =>
+    [1, 2, 3].map((place) => `max(CASE WHEN ${by}_place = ${place} THEN ${value} END) AS ${name}${place}`),
+  );
+  const last = (name: string, by = name) =>
+    `CASE WHEN ${by}2 IS NOT NULL AND ${by}1 >= ${ODD_FACTOR} * ${by}2 AND ${by}1 >= ${ODD_FACTOR} * coalesce(${by}3, 0) THEN ${name}2 ELSE coalesce(${name}1, 0) END`;
+  return `
+states AS (
+  SELECT ${STATE_KEY}, shares, open_interest, is_adjusted, is_settled, CASE WHEN is_adjusted = 0 AND (has_gamma = 0 OR most IS NULL) THEN 1 ELSE 0 END AS is_unknown,
+    ${last('iv')} AS sigma, ${last('iv_delta', 'iv')} AS iv_delta, ${last('gamma')} AS own_gamma, (CASE WHEN ${IS_PUT} THEN -1 ELSE 1 END) * (${last('delta')}) AS own_delta
+  FROM (
+    SELECT *, CASE WHEN has_adjusted_root = 1 OR shares = 0 THEN 1 ELSE 0 END AS is_adjusted FROM (
+      SELECT ${STATE_KEY}, max(is_settled) AS is_settled, max(has_adjusted_root) AS has_adjusted_root, max(has_gamma) AS has_gamma,
+        max(oi) AS most, CASE WHEN max(oi) > 0 THEN max(CASE WHEN choice = 1 THEN oi END) ELSE 0 END AS open_interest,
+        ${readShares('sum(is_odd)', 'sum(is_usual)', 'median(odd_part)')} AS shares,
+        ${lasts.join(', ')}
+      FROM (
+        SELECT *, ${places.join(', ')},
+          row_number() OVER (PARTITION BY ${STATE_KEY} ORDER BY CASE WHEN oi > 0 THEN 0 ELSE 1 END, CASE WHEN times > 1 THEN 0 ELSE 1 END, time DESC, oi DESC) AS choice
+        FROM (
+          SELECT *, count(*) OVER (PARTITION BY ${STATE_KEY}, oi) AS times FROM (
+            SELECT symbol, ${ROOT} AS contract_root, put_call, ${STRIKE} AS strike_price, expiration_date, time, oi, gamma, delta, iv,
+              CASE WHEN isFinite(gamma) THEN 1 ELSE 0 END AS has_gamma, CASE WHEN ${isSettledOn(date)} THEN 1 ELSE 0 END AS is_settled,
+              CASE WHEN coalesce(${hasAdjustedRoot('option_symbol')}, false) THEN 1 ELSE 0 END AS has_adjusted_root,
+              CASE WHEN ${IS_ODD_PART} THEN 1 ELSE 0 END AS is_odd, CASE WHEN ${PAID_PART} IS NULL OR ${IS_ODD_PART} THEN 0 ELSE 1 END AS is_usual,
+              CASE WHEN ${IS_ODD_PART} THEN ${PAID_PART} END AS odd_part
+            FROM ${counted}
+          ) AS keyed
+        ) AS shown
+      ) AS placed GROUP BY ${STATE_KEY}
+    ) AS summed
+  ) AS known
+)`;
+}
 
-export const IS_PRICED = 'coalesce(underlying_price > 0 AND isFinite(underlying_price), false)';
+/** Records that the price of an underlying is computed from, at most. */
+const SPOT_RECORDS = 11;
+/** Neighbors of a record in time, on each side, that it is compared with. */
+const NEIGHBORS = 5;
+/** Records of a symbol that are looked at: those, and the neighbors before them. */
+const RECENT_RECORDS = SPOT_RECORDS + NEIGHBORS;
+/** A price is odd if it is more than this many times most of its neighbors, or less than one part of as many. */
+const ODD_PRICE = 2;
+const SPOT_MINUTES = 5;
+
+const IS_PRICED = 'coalesce(underlying_price > 0 AND isFinite(underlying_price), false)';
 /** Records of standard series come first; those of others count only for a symbol without such records. */
-export const PRICE_RANK = `CASE WHEN coalesce(${hasAdjustedRoot('option_symbol')}, false) THEN 2 WHEN ${IS_ODD_PART} THEN 1 ELSE 0 END`;
+const PRICE_RANK = `CASE WHEN coalesce(${hasAdjustedRoot('option_symbol')}, false) THEN 2 WHEN ${IS_ODD_PART} THEN 1 ELSE 0 END`;
 
 /** The rank is above all times: the last records of a symbol are those of the best rank first. */
 const RANK_BIT = 62;
 const RANKED_TIME = `toUInt64(${TRADED_AT}) + bitShiftLeft(toUInt64(3 - (${PRICE_RANK})), ${RANK_BIT})`;
 
-/**
- * The rows of a table with `price`, 0 without one, and how many of the symbol's last records are odd against their
- * neighbors. @param table one row for each symbol, with `last_prices` of its series @param names its other columns
- */
-export function selectSpots(table: string, names: string): string {
+/** `spots` for ClickHouse, from `states`: symbols with a price, and how many of their last records have an odd one. */
+export const SELECT_SPOTS = (() => {
   const from = `greatest(1, at - ${NEIGHBORS})`;
   const isFar = `arrayCount(p -> p > ${ODD_PRICE} * prices[at] OR p * ${ODD_PRICE} < prices[at], near)`;
   const rank = (number: string) => `bitShiftRight(${number}, ${WORD + RANK_BIT})`;
-  return `SELECT ${names}, arrayCount(o -> o, odd) AS odd_prices, arrayZip(times, prices) AS records,
+  return `SELECT symbol, arrayCount(o -> o, odd) AS odd_prices, arrayZip(times, prices) AS records,
       if(odd_prices = length(records), records, arrayFilter((r, o) -> NOT o, records, odd)) AS sound,
-      if(empty(records), 0, arrayReduce('median', arrayMap(r -> r.2, arrayFilter(r -> sound[1].1 - r.1 <= ${SPOT_MINUTES * 60_000}, arraySlice(sound, 1, ${SPOT_RECORDS}))))) AS spot
+      arrayReduce('median', arrayMap(r -> r.2, arrayFilter(r -> sound[1].1 - r.1 <= ${SPOT_MINUTES * 60_000}, arraySlice(sound, 1, ${SPOT_RECORDS})))) AS spot
     FROM (
-      SELECT ${names}, arrayFilter(n -> ${rank('n')} = ${rank('last_prices[1]')}, last_prices) AS numbers, ${readLast('numbers')} AS prices,
+      SELECT symbol, arrayFilter(n -> ${rank('n')} = ${rank('recent[1]')}, recent) AS numbers, ${readLast('numbers')} AS prices,
         arrayMap(n -> bitNot(toUInt64(bitShiftRight(n, ${WORD}))), numbers) AS times,
         arrayMap(at -> arraySlice(prices, ${from}, at + ${NEIGHBORS} + 1 - ${from}), arrayEnumerate(prices)) AS nears,
         arrayMap((at, near) -> length(near) > 2 AND 2 * ${isFar} > length(near) - 1, arrayEnumerate(prices), nears) AS odd
-      FROM ${table}
+      FROM (SELECT symbol, groupArraySortedArray(${RECENT_RECORDS})(last_prices) AS recent FROM states GROUP BY symbol) WHERE notEmpty(recent)
     )`;
+})();
+
+/** `spots` for readers. */
+export function buildSpots(counted: string): string {
+  return `
+recent AS (
+  SELECT symbol, time, underlying_price AS price, place FROM (
+    SELECT symbol, time, underlying_price, row_number() OVER (PARTITION BY symbol ORDER BY quality, time DESC, underlying_price) AS place, quality, min(quality) OVER (PARTITION BY symbol) AS best
+    FROM (SELECT symbol, time, underlying_price, ${PRICE_RANK} AS quality FROM ${counted} WHERE ${IS_PRICED}) AS priced
+  ) AS placed WHERE quality = best AND place <= ${RECENT_RECORDS}
+),
+judged AS (
+  SELECT own.symbol AS symbol, own.place AS place, min(own.time) AS time, min(own.price) AS price, CASE WHEN count(*) > 2 AND 2 * sum(CASE WHEN near.price > ${ODD_PRICE} * own.price OR near.price * ${ODD_PRICE} < own.price THEN 1 ELSE 0 END) > count(*) - 1 THEN 1 ELSE 0 END AS is_odd
+  FROM recent AS own INNER JOIN recent AS near ON own.symbol = near.symbol
+  WHERE near.place BETWEEN own.place - ${NEIGHBORS} AND own.place + ${NEIGHBORS} GROUP BY own.symbol, own.place
+),
+sound AS (
+  SELECT symbol, time, price, all_odd_prices, row_number() OVER (PARTITION BY symbol ORDER BY place) AS place, max(time) OVER (PARTITION BY symbol) AS latest
+  FROM (SELECT *, min(is_odd) OVER (PARTITION BY symbol) AS all_odd, sum(is_odd) OVER (PARTITION BY symbol) AS all_odd_prices FROM judged) AS marked WHERE is_odd = all_odd
+),
+spots AS (
+  SELECT symbol, median(price) AS spot, max(all_odd_prices) AS odd_prices FROM sound WHERE place <= ${SPOT_RECORDS} AND time >= latest - INTERVAL ${SPOT_MINUTES} MINUTE GROUP BY symbol
+)`;
 }
