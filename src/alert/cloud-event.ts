@@ -5,7 +5,7 @@
  */
 import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
-import { EVENT_TYPES } from '../job/job.ts';
+import { EVENT_TYPES } from '../job/shape.ts';
 import { dropKeyOf, historyKey } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 

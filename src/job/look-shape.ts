@@ -1,12 +1,10 @@
 /** How a report looks, as the user writes it in `reports`. A part of `report-shape.ts`. */
-import { join } from 'node:path';
 import { z } from 'zod';
 import { findNearest } from '../core/nearest.ts';
 import { COLOUR } from '../report/draw/palette.ts';
 import { MAX_NOTE_LENGTH, SECTIONS } from '../report/look.ts';
 import { listUnknownPlaceholders, PLACEHOLDER_NAMES } from '../report/text/subject.ts';
-import type { JobLook } from './job.ts';
-import { assertOnce } from './trade-columns.ts';
+import { orNull } from './plain-shape.ts';
 
 /** Mail programs cut longer subjects. */
 const MAX_WORDS_LENGTH = 120;
@@ -30,28 +28,20 @@ const pathSchema = z
   .regex(/\S/, 'a path')
   .regex(/^[^\p{Cc}]*$/u, 'a path without control characters');
 
-/** Keys of a report. */
+/** Keys of a report. `sections` is not for a digest, so it has no default. */
 export const lookShape = {
-  subject: wordsSchema
-    .optional()
-    .describe(
-      `Subject of the mail, with placeholders: ${PLACEHOLDER_NAMES.map((name) => `{${name}}`).join(', ')}. Marks such as [degraded] are put before it. Default: date, premium, share of calls, sentiment.`,
-    ),
-  title: wordsSchema
-    .optional()
-    .describe('Title of mail, full report and PDF, with the placeholders of `subject`. Default: OPTIONS FLOW.'),
-  logo: pathSchema
-    .optional()
-    .describe(
-      'Picture above the title: a PNG, JPEG or SVG file of at most 500 kB, beside the job file. Default: none.',
-    ),
-  accent: z
-    .string()
-    .regex(COLOUR, 'a color as "#rrggbb", in quotes')
-    .optional()
-    .describe(
-      'Color of links, the button and a line at the top; darkened or lightened where its contrast is too low. Default: blue.',
-    ),
+  subject: orNull(wordsSchema).describe(
+    `Subject of the mail, with placeholders: ${PLACEHOLDER_NAMES.map((name) => `{${name}}`).join(', ')}. Marks such as [degraded] are put before it. Default: date, premium, share of calls, sentiment.`,
+  ),
+  title: orNull(wordsSchema).describe(
+    'Title of mail, full report and PDF, with the placeholders of `subject`. Default: OPTIONS FLOW.',
+  ),
+  logo: orNull(pathSchema).describe(
+    'Picture above the title: a PNG, JPEG or SVG file of at most 500 kB, beside the job file. Default: none.',
+  ),
+  accent: orNull(z.string().regex(COLOUR, 'a color as "#rrggbb", in quotes')).describe(
+    'Color of links, the button and a line at the top; darkened or lightened where its contrast is too low. Default: blue.',
+  ),
   sections: z
     .array(z.enum(SECTIONS))
     .optional()
@@ -61,19 +51,9 @@ export const lookShape = {
   note: z
     .string()
     .max(MAX_NOTE_LENGTH, `at most ${MAX_NOTE_LENGTH} characters`)
-    .optional()
+    .default('')
     .describe('Text below the first screen, in Markdown without HTML and pictures. Default: none.'),
-  templates: pathSchema
-    .optional()
-    .describe('Folder beside the job file whose files replace the shipped templates of the same name. Default: none.'),
+  templates: orNull(pathSchema).describe(
+    'Folder beside the job file whose files replace the shipped templates of the same name. Default: none.',
+  ),
 } as const;
-
-type WrittenLook = z.infer<z.ZodObject<typeof lookShape>>;
-
-/** @param folder that paths are relative to @param path of the report's keys */
-export function resolveLook(written: WrittenLook, folder: string, path: readonly (string | number)[]): JobLook {
-  const { subject = null, title = null, accent = null, sections = null, note = '', logo, templates } = written;
-  assertOnce(sections ?? [], [...path, 'sections']);
-  const beside = (name: string | undefined) => (name === undefined ? null : join(folder, name));
-  return { subject, title, accent, sections, note, logo: beside(logo), templates: beside(templates) };
-}

@@ -249,8 +249,9 @@ function childSchema(schema: unknown, key: string | number): unknown {
 }
 
 function unwrap(schema: unknown): unknown {
-  let node = schema as { def?: { innerType?: unknown } };
-  while (node?.def?.innerType !== undefined) node = node.def.innerType as typeof node;
+  let node = schema as { def?: { innerType?: unknown; in?: unknown } };
+  for (let inner = node; inner !== undefined; inner = (node?.def?.innerType ?? node?.def?.in) as typeof node)
+    node = inner;
   return node;
 }
 

@@ -18,24 +18,50 @@ export const timezoneSchema = z.string().refine(isTimeZone, 'a time zone of the 
 const SIZE = /^(\d+(?:\.\d+)?) ?(B|kB|KB|MB|GB)$/;
 const SIZE_UNITS: Readonly<Record<string, number>> = { B: 1, kB: 1000, KB: 1000, MB: 1_000_000, GB: 1_000_000_000 };
 
-/** `5MB`: units are powers of 1,000, as in all output. */
-export const sizeSchema = z.string().regex(SIZE, 'a size with its unit: B, kB, MB or GB, e.g. 5MB');
-
-/** Bytes of a text that `sizeSchema` accepts. */
-export function parseSizeBytes(text: string): number {
-  const [, amount = '0', unit = 'B'] = SIZE.exec(text) ?? [];
-  return Math.floor(Number(amount) * (SIZE_UNITS[unit] ?? 1));
-}
+/** `5MB` as bytes: units are powers of 1,000, as in all output. */
+export const sizeSchema = z
+  .string()
+  .regex(SIZE, 'a size with its unit: B, kB, MB or GB, e.g. 5MB')
+  .transform((text) => {
+    const [, amount = '0', unit = 'B'] = SIZE.exec(text) ?? [];
+    return Math.floor(Number(amount) * (SIZE_UNITS[unit] ?? 1));
+  });
 
 const DURATION = /^([1-9]\d*) ?(m|h|d)$/;
 const DURATION_UNITS: Readonly<Record<string, number>> = { m: 60, h: 3600, d: 86_400 };
 
-export const durationSchema = z.string().regex(DURATION, 'a duration in minutes, hours or days: 90m, 12h or 7d');
+/** As seconds. */
+export const durationSchema = z
+  .string()
+  .regex(DURATION, 'a duration in minutes, hours or days: 90m, 12h or 7d')
+  .transform(toSeconds);
 
-/** Seconds of a text that `durationSchema` accepts. */
-export function parseDurationSeconds(text: string): number {
+/** As seconds; null: off. */
+export function durationOrOff(example: string) {
+  return z
+    .string()
+    .regex(/^(?:off|[1-9]\d* ?[mhd])$/, `a duration in minutes, hours or days (${example}), or off`)
+    .transform((text) => (text === 'off' ? null : toSeconds(text)));
+}
+
+function toSeconds(text: string): number {
   const [, amount = '0', unit = 'm'] = DURATION.exec(text) ?? [];
   return Number(amount) * (DURATION_UNITS[unit] ?? 1);
+}
+
+/** What may be left out, and is null then. */
+export function orNull<T extends z.ZodType>(schema: T) {
+  return schema.optional().transform((value) => value ?? null);
+}
+
+type Camel<Name> = Name extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : Name;
+
+/** Keys of a job file have underscores. */
+export function camelCase<T extends object>(section: T) {
+  const rename = (name: string) => name.replace(/_[a-z]/g, (pair) => pair.slice(1).toUpperCase());
+  return Object.fromEntries(Object.entries(section).map(([name, value]) => [rename(name), value])) as {
+    readonly [K in keyof T as Camel<K>]: T[K];
+  };
 }
 
 function isTimeZone(text: string): boolean {

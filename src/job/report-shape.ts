@@ -3,28 +3,12 @@ import { z } from 'zod';
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { REPORT_NUMBERS } from '../report/numbers.ts';
 import { lookShape } from './look-shape.ts';
-import {
-  addressSchema,
-  durationSchema,
-  nameSchema,
-  parseDurationSeconds,
-  parseSizeBytes,
-  sizeSchema,
-  timezoneSchema,
-} from './plain-shape.ts';
+import { addressSchema, durationSchema, nameSchema, orNull, sizeSchema, timezoneSchema } from './plain-shape.ts';
 
-export const REPORT_DEFAULTS = {
-  timezone: EXCHANGE_TIME_ZONE,
-  /** Many mail servers accept 10 MB per message, and base64 turns three bytes into four. */
-  attachLimit: '5MB',
-  onEmpty: 'note',
-  /** Dataset of the shipped job. */
-  chain: 'option-chain',
-  zeroGamma: 'keep-expiring',
-  /** 1%: a smaller change is rarely worth a second mail. */
-  correctAbove: 0.01,
-} as const;
-
+/** The dataset of the shipped job. */
+const USUAL_CHAIN = 'option-chain';
+/** Many mail servers accept 10 MB per message, and base64 turns three bytes into four. */
+const USUAL_ATTACH_BYTES = 5_000_000;
 /** The longest that a SigV4 signed link can be valid. */
 const MAX_LINK_SECONDS = 7 * 86_400;
 /** Hardly any mail server accepts a larger message. */
@@ -41,24 +25,23 @@ const watchlistSchema = z.array(
 const recipientSchema = z
   .strictObject({
     address: addressSchema.describe('Mail address of the recipient.'),
-    symbols: watchlistSchema.optional().describe("Watchlist of this recipient. Default: the report's."),
+    symbols: orNull(watchlistSchema).describe("Watchlist of this recipient. Default: the report's."),
     timezone: timezoneSchema
-      .optional()
-      .describe(`Time zone of instants for this recipient. Default: ${REPORT_DEFAULTS.timezone}.`),
+      .default(EXCHANGE_TIME_ZONE)
+      .describe(`Time zone of instants for this recipient. Default: ${EXCHANGE_TIME_ZONE}.`),
   })
   .describe('A recipient with a separate watchlist or time zone.');
 
 const conditionSchema = z
   .strictObject({
     number: z.enum(REPORT_NUMBERS).describe('Number of the report; shares and changes are fractions: 0.25 is 25%.'),
-    above: z.number().optional().describe('The number must be more than this.'),
-    below: z.number().optional().describe('The number must be less than this.'),
+    above: orNull(z.number()).describe('The number must be more than this.'),
+    below: orNull(z.number()).describe('The number must be less than this.'),
   })
   .superRefine(({ above, below }, context) => {
     const fail = (message: string) => context.addIssue({ code: 'custom', path: ['number'], message });
-    if (above === undefined && below === undefined) fail('needs `above`, `below` or both');
-    if (above !== undefined && below !== undefined && above >= below)
-      fail(`no number is above ${above} and below ${below}`);
+    if (above === null && below === null) fail('needs `above`, `below` or both');
+    if (above !== null && below !== null && above >= below) fail(`no number is above ${above} and below ${below}`);
   });
 
 /** An address that is a secret belongs into a setting. */
@@ -73,77 +56,78 @@ export const reportSchema = z
   .strictObject({
     template: z.enum(['flow', 'digest']).describe('`flow`: one dataset in full; `digest`: several datasets in short.'),
     to: z
-      .array(z.union([addressSchema, recipientSchema]))
+      .array(
+        z.union([addressSchema, recipientSchema]).transform((recipient) =>
+          // Instants are in the exchange's zone, and the watchlist is the report's.
+          typeof recipient === 'string'
+            ? { address: recipient, symbols: null, timezone: EXCHANGE_TIME_ZONE }
+            : recipient,
+        ),
+      )
       .nonempty()
       .describe('Recipients; each gets a separate mail.'),
-    symbols: watchlistSchema.optional().describe('Watchlist, shown in a separate table.'),
-    name: nameSchema
-      .optional()
-      .describe('Distinguishes two reports of this job with the same template and watchlist; needed only then.'),
+    symbols: watchlistSchema.default([]).describe('Watchlist, shown in a separate table.'),
+    name: orNull(nameSchema).describe(
+      'Distinguishes two reports of this job with the same template and watchlist; needed only then.',
+    ),
     datasets: z
       .array(nameSchema)
       .nonempty()
       .optional()
       .describe('For a digest: datasets of the same store, in display order.'),
-    market_structure: nameSchema
-      .optional()
-      .describe('Dataset of market-structure drops in the same store; its exposure is shown beside ours.'),
+    market_structure: orNull(nameSchema).describe(
+      'Dataset of market-structure drops in the same store; its exposure is shown beside ours.',
+    ),
     chain: z
       .union([nameSchema, z.literal('off')])
       .optional()
       .describe(
-        `Dataset of option chains in the same store: GEX, DEX, zero gamma and walls are then of the whole chain. \`off\`: of traded contracts only. Default: ${REPORT_DEFAULTS.chain}, if it is sealed.`,
+        `Dataset of option chains in the same store: GEX, DEX, zero gamma and walls are then of the whole chain. \`off\`: of traded contracts only. Default: ${USUAL_CHAIN}, if it is sealed.`,
       ),
     zero_gamma: z
       .enum(['keep-expiring', 'drop-expiring'])
-      .optional()
+      .default('keep-expiring')
       .describe(
-        `Whether zero gamma counts contracts that expire this date, with a time of 1/262 years. Default: ${REPORT_DEFAULTS.zeroGamma}.`,
+        'Whether zero gamma counts contracts that expire this date, with a time of 1/262 years. Default: keep-expiring.',
       ),
     attach: z
       .array(z.enum(['csv', 'parquet', 'pdf']))
       .optional()
       .describe('Attached files: the tables as CSV or Parquet, the report as PDF.'),
     attach_limit: sizeSchema
-      .refine((text) => parseSizeBytes(text) <= MAX_ATTACH_BYTES, 'at most 20MB: mail servers accept no more')
+      .refine((bytes) => bytes <= MAX_ATTACH_BYTES, 'at most 20MB: mail servers accept no more')
       .optional()
-      .describe(`Maximum total size of the attachments of a mail. Default: ${REPORT_DEFAULTS.attachLimit}.`),
+      .describe('Maximum total size of the attachments of a mail. Default: 5MB.'),
     link: z
       .strictObject({
         expires: durationSchema
-          .refine((text) => parseDurationSeconds(text) <= MAX_LINK_SECONDS, 'at most 7d, the longest that S3 allows')
+          .refine((seconds) => seconds <= MAX_LINK_SECONDS, 'at most 7d, the longest that S3 allows')
           .describe('How long the link is valid: 90m, 12h, at most 7d.'),
       })
       .optional()
       .describe('A signed link to the drop, in the mail; only for drops in S3.'),
     only_when: z
       .array(conditionSchema)
-      .optional()
+      .default([])
       .describe('Mail only if all of these conditions are met. Default: always.'),
     on_empty: z
       .enum(['note', 'skip'])
-      .optional()
-      .describe(`What to mail for a day without trades: a note, or nothing. Default: ${REPORT_DEFAULTS.onEmpty}.`),
+      .default('note')
+      .describe('What to mail for a day without trades: a note, or nothing. Default: note.'),
     correct_above: z
       .number()
       .min(0)
       .max(1)
-      .optional()
-      .describe(
-        `Relative change of a number above which a restated day is mailed again. Default: ${REPORT_DEFAULTS.correctAbove}.`,
-      ),
-    unsubscribe: z
-      .string()
-      .regex(/^(mailto:[^\s<>,@]+@[^\s<>,@]+|https:\/\/[^\s<>,/]+[^\s<>,]*)$/, 'a mailto: or https: address')
-      .optional()
-      .describe('Address of the List-Unsubscribe header: mailto: or https:.'),
+      // A smaller change is rarely worth a second mail.
+      .default(0.01)
+      .describe('Relative change of a number above which a restated day is mailed again. Default: 0.01.'),
+    unsubscribe: orNull(
+      z.string().regex(/^(mailto:[^\s<>,@]+@[^\s<>,@]+|https:\/\/[^\s<>,/]+[^\s<>,]*)$/, 'a mailto: or https: address'),
+    ).describe('Address of the List-Unsubscribe header: mailto: or https:.'),
     ...lookShape,
-    post: z
-      .union([z.literal('events'), postSchema])
-      .optional()
-      .describe(
-        'Where the summary of the mailed report is posted, with a picture: `events`: to FLOWDROP_EVENTS_URL; or another address without a secret. Default: nowhere.',
-      ),
+    post: orNull(z.union([z.literal('events'), postSchema])).describe(
+      'Where the summary of the mailed report is posted, with a picture: `events`: to FLOWDROP_EVENTS_URL; or another address without a secret. Default: nowhere.',
+    ),
   })
   .superRefine((report, context) => {
     const fail = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message });
@@ -154,7 +138,26 @@ export const reportSchema = z
     if (report.datasets === undefined) fail('datasets', 'which datasets to show');
     for (const key of ['attach', 'attach_limit', 'link', 'sections'] as const)
       if (report[key] !== undefined) fail(key, 'is only allowed with `template: flow`');
-  });
-
-/** What the user writes. */
-export type ReportFile = z.infer<typeof reportSchema>;
+  })
+  .transform(({ template, name, to, symbols, datasets = [], chain, attach = [], attach_limit, link, ...report }) => ({
+    ...{ template, name, to, symbols, datasets, attach },
+    marketStructure: report.market_structure,
+    /** Null: only traded contracts count. `isNamed`: the job names it. */
+    chain: chain === 'off' ? null : { dataset: chain ?? USUAL_CHAIN, isNamed: chain !== undefined },
+    /** Whether zero gamma counts contracts that expire on the date. */
+    keepsExpiring: report.zero_gamma === 'keep-expiring',
+    attachLimitBytes: attach_limit ?? USUAL_ATTACH_BYTES,
+    /** Lifetime of a link to the drop; null: no link. */
+    linkSeconds: link?.expires ?? null,
+    /** The report is mailed only if all of these hold. */
+    onlyWhen: report.only_when,
+    /** Whether a day without trades is mailed. */
+    onEmpty: report.on_empty === 'note' ? ('send' as const) : ('skip' as const),
+    correctionThreshold: report.correct_above,
+    unsubscribe: report.unsubscribe,
+    look: {
+      ...{ subject: report.subject, title: report.title, accent: report.accent, sections: report.sections ?? null },
+      ...{ note: report.note, logo: report.logo, templates: report.templates },
+    },
+    post: report.post,
+  }));

@@ -1,34 +1,33 @@
 /** Resolves the parsed job file to the job: fills in defaults and looks up columns in the contract. Pure. */
 
+import { join } from 'node:path';
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { GRAIN_SECONDS } from '../calendar/window.ts';
 import { isFault } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
 import { SUMMARIZED_COLUMNS } from '../report/records.ts';
 import { isS3Location, mayHoldSecret, parseLocation } from '../store/location.ts';
-import type { ObjectOptions } from '../store/store.ts';
-import { DROP_DEFAULTS } from './drop-shape.ts';
-import {
-  type AuditRule,
-  EVENT_TYPES,
-  type Job,
-  type JobCatalog,
-  type JobCheck,
-  type JobColumn,
-  type JobSchedule,
-  type JobSource,
-  type SnapshotApi,
-  type SnapshotSource,
-  type SqlApi,
-  type SqlSource,
+import type {
+  AuditRule,
+  Job,
+  JobCatalog,
+  JobCheck,
+  JobColumn,
+  JobSource,
+  SnapshotApi,
+  SnapshotSource,
+  SqlApi,
+  SqlSource,
 } from './job.ts';
-import { resolveReports } from './job-report.ts';
-import { parseDurationSeconds } from './plain-shape.ts';
+import { assertReportsDiffer } from './job-report.ts';
 import { ResolveFault } from './resolve-fault.ts';
 import { resolveServerSource } from './server-source.ts';
-import { JOB_DEFAULTS, type JobFile } from './shape.ts';
+import { type JobFile, SETTLE_SECONDS } from './shape.ts';
 import { SNAPSHOT_COLUMNS, SNAPSHOT_SORT } from './snapshot-columns.ts';
 import { allowNulls, assertOnce, customColumn, findTradeColumn, toJobColumn } from './trade-columns.ts';
+
+/** Where a job is usually aggregated, and how its rows are sorted. */
+const USUAL = { table: 'RawOptionTrades', timeColumn: 'time', sort: ['symbol', 'time', 'id'] } as const;
 
 /** Columns that the ledger itself needs in a job of single trades: identity and time. */
 const REQUIRED_COLUMNS = ['id', 'date', 'time'] as const;
@@ -55,35 +54,23 @@ export function resolveJob(file: string, folder: string, written: JobFile): Job 
       'is only allowed with `to: s3://...`; a directory has none of these settings',
     );
   }
-  (written.reports ?? []).forEach((report, index) => {
-    if (report.link === undefined || isS3Location(written.drop.to)) return;
-    throw new ResolveFault(['reports', index, 'link'], 'is only allowed with `to: s3://...`; a directory has no links');
-  });
-  assertReportable(source, written.reports);
+  assertReportable(source, written);
+  assertStageable(source, written.schedule);
+  const { partition: _, settle, ...rest } = written;
+  const beside = (path: string | null) => path && join(folder, path);
   return {
-    name: written.name,
+    ...rest,
     file,
     source,
-    drop: {
-      to: written.drop.to,
-      dataset: written.drop.dataset,
-      table: written.drop.table ?? null,
-      catalog: resolveCatalog(written.drop),
-      sort,
-      compression: written.drop.compression ?? DROP_DEFAULTS.compression,
-      s3: resolveObjectOptions(written.drop.s3),
-    },
-    rows: {
-      onBad: written.rows?.on_bad ?? JOB_DEFAULTS.onBad,
-      maxBad: written.rows?.max ?? JOB_DEFAULTS.maxBad,
-    },
-    checks: (written.checks ?? []).map((check, index) => resolveCheck(check, index, names)),
+    drop: { ...written.drop, catalog: resolveCatalog(written.drop), sort, s3: written.drop.s3 ?? {} },
+    checks: written.checks.map((check, index) => assertColumns(check, index, names)),
     audit: resolveAudit(source, written.audit),
-    settleSeconds: parseDurationSeconds(written.settle ?? defaultSettle(source)),
-    schedule: written.schedule && resolveSchedule(source, written.schedule),
-    reports: resolveReports(written.reports ?? [], folder),
-    alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
-    events: [...new Set(written.events ?? EVENT_TYPES)],
+    settleSeconds: settle ?? (isAudited(source) ? SETTLE_SECONDS.audited : SETTLE_SECONDS.unaudited),
+    schedule: written.schedule,
+    reports: written.reports.map((report) => ({
+      ...report,
+      look: { ...report.look, logo: beside(report.look.logo), templates: beside(report.look.templates) },
+    })),
   };
 }
 
@@ -106,65 +93,49 @@ function withNulls(source: JobSource, sort: readonly string[]): JobSource {
 }
 
 /** Only rows that the API counts can be compared. */
-function resolveAudit({ kind, api }: JobSource, written: JobFile['audit']): AuditRule {
-  if (kind === 'rows' || kind === 'aggregate') return written ?? JOB_DEFAULTS.audit;
+function isAudited({ kind }: JobSource): boolean {
+  return kind === 'rows' || kind === 'aggregate';
+}
+
+function resolveAudit(source: JobSource, written: JobFile['audit']): AuditRule {
+  if (isAudited(source)) return written ?? 'repair';
   if (written === undefined || written === 'off') return 'off';
-  throw new ResolveFault(['audit'], `is only allowed with \`api: historical\` or \`api: portal\`, not with \`${api}\``);
+  const reason = `is only allowed with \`api: historical\` or \`api: portal\`, not with \`${source.api}\``;
+  throw new ResolveFault(['audit'], reason);
 }
 
-/** A date of the API's trades can be sealed early, because audits repair it. */
-function defaultSettle({ kind }: JobSource): string {
-  return kind === 'rows' || kind === 'aggregate' ? JOB_DEFAULTS.settle : JOB_DEFAULTS.settleUnaudited;
-}
-
-function resolveSchedule(source: JobSource, written: NonNullable<JobFile['schedule']>): JobSchedule {
-  if (written.stage !== undefined && source.kind !== 'rows') {
+function assertStageable(source: JobSource, schedule: JobFile['schedule']): void {
+  if (!schedule?.stageSeconds) return;
+  const path = ['schedule', 'stage'];
+  if (source.kind !== 'rows') {
     const reason = 'is only allowed for single trades of `api: historical` or `api: portal`, without `grain`';
-    throw new ResolveFault(['schedule', 'stage'], reason);
+    throw new ResolveFault(path, reason);
   }
-  if (written.stage !== undefined && written.distributed) {
-    throw new ResolveFault(
-      ['schedule', 'stage'],
-      'is not allowed with `distributed: true`: what is staged is on one machine',
-    );
-  }
-  const retry = written.retry ?? JOB_DEFAULTS.retry;
-  const timeout = written.timeout ?? JOB_DEFAULTS.timeout;
-  return {
-    cron: written.cron,
-    timezone: written.timezone ?? JOB_DEFAULTS.timezone,
-    retrySeconds: retry === 'off' ? null : parseDurationSeconds(retry),
-    timeoutSeconds: timeout === 'off' ? null : parseDurationSeconds(timeout),
-    stageSeconds: written.stage === undefined ? null : parseDurationSeconds(written.stage),
-    distributed: written.distributed ?? false,
-  };
+  if (!schedule.distributed) return;
+  throw new ResolveFault(path, 'is not allowed with `distributed: true`: what is staged is on one machine');
 }
 
 /** Reports are built from single trades, and snapshots have none. */
-function assertReportable(source: JobSource, reports: JobFile['reports']): void {
-  if (source.kind !== 'snapshots' || reports === undefined || reports.length === 0) return;
-  throw new ResolveFault(['reports'], `a job with \`api: ${source.api}\` has no trades, so it has no report`);
+function assertReportable(source: JobSource, { reports, drop }: JobFile): void {
+  reports.forEach(({ linkSeconds }, index) => {
+    if (linkSeconds === null || isS3Location(drop.to)) return;
+    const reason = 'is only allowed with `to: s3://...`; a directory has no links';
+    throw new ResolveFault(['reports', index, 'link'], reason);
+  });
+  if (source.kind === 'snapshots' && reports.length > 0)
+    throw new ResolveFault(['reports'], `a job with \`api: ${source.api}\` has no trades, so it has no report`);
+  reports.forEach(({ attach, datasets, to, look }, index) => {
+    const addresses = to.map(({ address }) => address.toLowerCase());
+    for (const [key, names] of Object.entries({ attach, datasets, to: addresses, sections: look.sections ?? [] }))
+      assertOnce(names, ['reports', index, key]);
+  });
+  assertReportsDiffer(reports);
 }
-
-/** Catalogs and clients agree on these; a job rarely needs others. */
-const CATALOG_DEFAULTS = { namespace: 'flowdrop', scope: 'catalog' } as const;
 
 function resolveCatalog({ catalog, table, dataset }: JobFile['drop']): JobCatalog | null {
   if (catalog === undefined) return null;
-  if (table === undefined) throw new ResolveFault(['drop', 'catalog'], 'is only allowed with `table: iceberg`');
-  return {
-    uri: catalog.uri,
-    warehouse: catalog.warehouse ?? null,
-    namespace: catalog.namespace ?? CATALOG_DEFAULTS.namespace,
-    table: catalog.table ?? dataset,
-    oauthUri: catalog.oauth_uri ?? null,
-    scope: catalog.scope ?? CATALOG_DEFAULTS.scope,
-  };
-}
-
-function resolveObjectOptions(written: JobFile['drop']['s3']): ObjectOptions {
-  const { kms_key: kmsKey, storage_class: storageClass, encryption, tags, acl } = written ?? {};
-  return { encryption, kmsKey, storageClass, tags, acl };
+  if (table === null) throw new ResolveFault(['drop', 'catalog'], 'is only allowed with `table: iceberg`');
+  return { ...catalog, table: catalog.table ?? dataset };
 }
 
 function resolveSource(written: JobFile['source']): JobSource {
@@ -189,17 +160,17 @@ function resolveSnapshotSource(written: JobFile['source'], api: SnapshotApi): Sn
 }
 
 function resolveSqlSource(written: JobFile['source'], api: SqlApi): SqlSource {
-  const table = written.table ?? JOB_DEFAULTS.table;
+  const table = written.table ?? USUAL.table;
   const base = { api, key: written.key ?? null, table };
   if (written.sql === undefined) {
     const columns = resolveRowColumns(written.columns);
-    return { kind: 'rows', ...base, columns, where: written.where?.trim() ?? JOB_DEFAULTS.where, sql: '' };
+    return { kind: 'rows', ...base, columns, where: written.where?.trim() ?? '', sql: '' };
   }
   const sql = written.sql.trim();
   if (written.grain === undefined) {
     return { kind: 'rows', ...base, columns: resolveRowSqlColumns(written), where: '', sql };
   }
-  const timeColumn = written.time ?? JOB_DEFAULTS.timeColumn;
+  const timeColumn = written.time ?? USUAL.timeColumn;
   const split = written.split ?? [];
   return {
     kind: 'aggregate',
@@ -269,14 +240,12 @@ function resolveAggregateColumns(written: JobFile['source'], timeColumn: string)
 function defaultSort(source: JobSource): readonly string[] {
   if (source.kind === 'snapshots') return SNAPSHOT_SORT[source.api];
   const names = source.columns.map((column) => column.name);
-  const usual = JOB_DEFAULTS.sort.filter((name) => names.includes(name));
+  const usual = USUAL.sort.filter((name) => names.includes(name));
   // A server's table may have none of them, but it must have `date`.
   if (source.kind === 'table' && usual.length === 0) return ['date'];
   if (source.kind !== 'aggregate') return usual;
   return [...usual.filter((name) => name !== source.timeColumn), source.timeColumn];
 }
-
-type WrittenBaseline = Extract<NonNullable<JobFile['checks']>[number], { readonly check: 'baseline' }>;
 
 /** Columns that a check needs, besides those it names. */
 const NEEDED: Readonly<Record<JobCheck['check'], readonly string[]>> = {
@@ -290,12 +259,7 @@ const NEEDED: Readonly<Record<JobCheck['check'], readonly string[]>> = {
 };
 
 /** @param columns of the drop @throws ResolveFault if the check needs a column that the job does not export */
-function resolveCheck(
-  written: NonNullable<JobFile['checks']>[number],
-  index: number,
-  columns: readonly string[],
-): JobCheck {
-  const { on_failure: onFailure = written.check === 'baseline' ? 'warn' : JOB_DEFAULTS.onFailure, ...check } = written;
+function assertColumns(check: JobCheck, index: number, columns: readonly string[]): JobCheck {
   const needed = check.check === 'max-nulls' ? [check.column] : NEEDED[check.check];
   for (const name of needed) {
     if (columns.includes(name)) continue;
@@ -304,25 +268,5 @@ function resolveCheck(
       `needs the column "${name}", which this job does not export; its columns are ${columns.join(', ')}`,
     );
   }
-  if (check.check === 'baseline') return resolveBaseline(check, onFailure);
-  if (check.check !== 'premium') return { ...check, onFailure };
-  return { check: 'premium', tolerance: check.tolerance ?? JOB_DEFAULTS.premiumTolerance, onFailure };
-}
-
-function resolveBaseline(
-  { sessions, symbols, total, symbol, early, nulls, new_symbols: newSymbols }: Partial<WrittenBaseline>,
-  onFailure: JobCheck['onFailure'],
-): JobCheck {
-  const defaults = JOB_DEFAULTS.baseline;
-  return {
-    check: 'baseline',
-    onFailure,
-    sessions: sessions ?? defaults.sessions,
-    symbols: symbols ?? defaults.symbols,
-    total: total ?? defaults.total,
-    symbol: symbol ?? defaults.symbol,
-    earlySeconds: parseDurationSeconds(early ?? defaults.early),
-    nulls: nulls ?? defaults.nulls,
-    newSymbols: newSymbols ?? defaults.newSymbols,
-  };
+  return check;
 }

@@ -2,7 +2,7 @@
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import type { JobColumn, ServerSource } from './job.ts';
 import { ResolveFault } from './resolve-fault.ts';
-import { JOB_DEFAULTS, type JobFile } from './shape.ts';
+import type { JobFile } from './shape.ts';
 import { assertOnce, customColumn, findTradeColumn } from './trade-columns.ts';
 
 /** Column that holds the date. */
@@ -34,7 +34,7 @@ export function resolveServerSource(written: JobFile['source']): ServerSource {
     api: 'clickhouse',
     table,
     columns: names.map((name) => resolveColumn(name, types)),
-    where: written.where?.trim() ?? JOB_DEFAULTS.where,
+    where: written.where?.trim() ?? '',
   };
 }
 

@@ -6,43 +6,23 @@ import { validate as isCron } from 'node-cron';
 import { z } from 'zod';
 import { EXCHANGE_TIME_ZONE, TABLES } from '../api-contract/published-limits.ts';
 import { dropSchema } from './drop-shape.ts';
-import { EVENT_TYPES } from './job.ts';
-import { addressSchema, durationSchema, identifierSchema, nameSchema, timezoneSchema } from './plain-shape.ts';
-import { REPORT_DEFAULTS, reportSchema } from './report-shape.ts';
+import {
+  addressSchema,
+  camelCase,
+  durationOrOff,
+  durationSchema,
+  identifierSchema,
+  nameSchema,
+  orNull,
+  timezoneSchema,
+} from './plain-shape.ts';
+import { reportSchema } from './report-shape.ts';
 
-/** Defaults of a job file; CLI flags have no defaults of their own. */
-export const JOB_DEFAULTS = {
-  table: 'RawOptionTrades',
-  where: '',
-  timeColumn: 'time',
-  sort: ['symbol', 'time', 'id'],
-  timezone: EXCHANGE_TIME_ZONE,
-  /** Wait after a failed run: long enough for most network faults to pass, short enough for many retries in a night. */
-  retry: '15m',
-  /** Twice what the longest lookback takes at one request per second; leaves the morning for more retries. */
-  timeout: '8h',
-  onFailure: 'fail',
-  onBad: 'quarantine',
-  /** One in a thousand: a larger share is not just a few odd rows, and would distort the numbers. */
-  maxBad: 0.001,
-  audit: 'repair',
-  /** Early, because audits repair what comes later. */
-  settle: '1m',
-  /** Snapshots and server tables have no audit. */
-  settleUnaudited: '15m',
-  /** Prices have four decimals; premium is a float. */
-  premiumTolerance: 0.0001,
-  baseline: {
-    sessions: 5,
-    symbols: 50,
-    total: [0.5, 3],
-    symbol: [0.1, 10],
-    early: '10m',
-    nulls: 0.05,
-    newSymbols: 0.1,
-  },
-  report: REPORT_DEFAULTS,
-} as const;
+/** What programs can be notified of. `alert/cloud-event.ts` builds the documents. */
+export const EVENT_TYPES = ['drop.sealed', 'drop.restated', 'date.lost', 'report.sent'] as const;
+
+/** A date of the API's trades can be sealed early, because audits repair what comes later. */
+export const SETTLE_SECONDS = { audited: 60, unaudited: 15 * 60 } as const;
 
 const columnTypeSchema = z
   .enum(['string', 'int32', 'int64', 'double', 'date', 'wall', 'instant'])
@@ -134,7 +114,7 @@ const sourceSchema = z
 
 const onFailureSchema = z
   .enum(['warn', 'fail'])
-  .optional()
+  .default('fail')
   .describe('`fail`: the date is not sealed. `warn`: the date is sealed and the result is reported. Default: fail.');
 
 const rangeSchema = z
@@ -156,7 +136,7 @@ const checkSchema = z
     }),
     z.strictObject({
       check: z.literal('premium').describe('premium = price x size x 100 in every row.'),
-      tolerance: z.number().min(0).optional().describe('Maximum relative difference. Default: 0.0001.'),
+      tolerance: z.number().min(0).default(0.0001).describe('Maximum relative difference. Default: 0.0001.'),
       on_failure: onFailureSchema,
     }),
     z.strictObject({
@@ -169,43 +149,52 @@ const checkSchema = z
     }),
     z.strictObject({
       check: z.literal('baseline').describe('The date looks like the sessions before it.'),
-      sessions: z.int().min(3).max(20).optional().describe('Number of sessions in the median. Default: 5.'),
+      sessions: z.int().min(3).max(20).default(5).describe('Number of sessions in the median. Default: 5.'),
       symbols: z
         .int()
         .min(0)
         .max(1000)
-        .optional()
+        .default(50)
         .describe('Symbols with the most trades that are compared one by one. Default: 50.'),
-      total: rangeSchema.optional().describe('Allowed multiples of the median for the whole day. Default: [0.5, 3].'),
-      symbol: rangeSchema.optional().describe('Allowed multiples of the median for one symbol. Default: [0.1, 10].'),
+      total: rangeSchema
+        .default([0.5, 3])
+        .describe('Allowed multiples of the median for the whole day. Default: [0.5, 3].'),
+      symbol: rangeSchema
+        .default([0.1, 10])
+        .describe('Allowed multiples of the median for one symbol. Default: [0.1, 10].'),
       early: durationSchema
-        .optional()
+        .prefault('10m')
         .describe('How much earlier than usual the last trade of the day or of a symbol may be. Default: 10m.'),
       nulls: z
         .number()
         .min(0)
         .max(1)
-        .optional()
+        .default(0.05)
         .describe("Allowed rise of a column's share of nulls, 0 to 1. Default: 0.05."),
       new_symbols: z
         .number()
         .min(0)
         .max(1)
-        .optional()
+        .default(0.1)
         .describe('Allowed share of symbols that no earlier session has, 0 to 1. Default: 0.1.'),
       on_failure: z
         .enum(['warn', 'fail'])
-        .optional()
+        .default('warn')
         .describe('`warn`: the date is sealed and the result is reported. `fail`: it is not sealed. Default: warn.'),
     }),
   ])
+  .transform((check) => {
+    if (check.check !== 'baseline') return camelCase(check);
+    const { early: earlySeconds, ...rest } = check;
+    return { ...camelCase(rest), earlySeconds };
+  })
   .describe('Checks that a date must pass before it is sealed.');
 
 const rowsSchema = z
   .strictObject({
     on_bad: z
       .enum(['quarantine', 'fail'])
-      .optional()
+      .default('quarantine')
       .describe(
         'What to do with bad rows. A row is bad if a value can be stored neither exactly nor as null. `quarantine` keeps bad rows in a file beside the drop, which is then degraded; `fail` fails the date at the first one. Default: quarantine.',
       ),
@@ -221,7 +210,9 @@ const rowsSchema = z
   .superRefine((rows, context) => {
     if (rows.on_bad !== 'fail' || rows.max === undefined) return;
     context.addIssue({ code: 'custom', path: ['max'], message: 'is only allowed with `on_bad: quarantine`' });
-  });
+  })
+  // One in a thousand: a larger share is not just a few odd rows, and would distort the numbers.
+  .transform(({ on_bad: onBad, max: maxBad = 0.001 }) => ({ onBad, maxBad }));
 
 const cronSchema = z
   .string()
@@ -235,8 +226,8 @@ export const jobSchema = z.strictObject({
   source: sourceSchema.describe('What to read.'),
   partition: z.literal('date').optional().describe('Unit that is sealed. Always one trading date.'),
   drop: dropSchema.describe('Where and how drops are written.'),
-  rows: rowsSchema.optional().describe('What to do with bad rows.'),
-  checks: z.array(checkSchema).optional().describe('Checks that a date must pass before it is sealed.'),
+  rows: rowsSchema.prefault({}).describe('What to do with bad rows.'),
+  checks: z.array(checkSchema).default([]).describe('Checks that a date must pass before it is sealed.'),
   audit: z
     .enum(['repair', 'mirror', 'report', 'off'])
     .optional()
@@ -246,54 +237,60 @@ export const jobSchema = z.strictObject({
   settle: durationSchema
     .optional()
     .describe(
-      `How long after the session's last trades are visible (15 minutes after the close) a date may be sealed: 1m, 30m, 2h. \`audit\` adds rows that come later; set it longer if a date must not be restated. Default: ${JOB_DEFAULTS.settle} for SQL exports, ${JOB_DEFAULTS.settleUnaudited} for others.`,
+      `How long after the session's last trades are visible (15 minutes after the close) a date may be sealed: 1m, 30m, 2h. \`audit\` adds rows that come later; set it longer if a date must not be restated. Default: ${SETTLE_SECONDS.audited / 60}m for SQL exports, ${SETTLE_SECONDS.unaudited / 60}m for others.`,
     ),
   schedule: z
     .strictObject({
       cron: cronSchema.describe('When to run: a cron line of five fields.'),
-      timezone: timezoneSchema.optional().describe(`Time zone of the cron. Default: ${JOB_DEFAULTS.timezone}.`),
-      retry: z
-        .string()
-        .regex(/^(?:off|[1-9]\d* ?[mhd])$/, 'a duration in minutes, hours or days (15m, 2h, 1d), or off')
-        .optional()
+      timezone: timezoneSchema
+        .default(EXCHANGE_TIME_ZONE)
+        .describe(`Time zone of the cron. Default: ${EXCHANGE_TIME_ZONE}.`),
+      // Long enough for most network faults to pass, short enough for many retries in a night.
+      retry: durationOrOff('15m, 2h, 1d')
+        .prefault('15m')
+        .describe('Wait before a failed run is retried, until the next scheduled run: 15m, 2h, or off. Default: 15m.'),
+      // Twice what the longest lookback takes at one request per second; leaves the morning for more retries.
+      timeout: durationOrOff('90m, 8h, 1d')
+        .prefault('8h')
         .describe(
-          `Wait before a failed run is retried, until the next scheduled run: 15m, 2h, or off. Default: ${JOB_DEFAULTS.retry}.`,
+          'Maximum duration of a run: 90m, 8h, or off. Then the daemon stops it and it counts as failed; the next run continues from what is staged. Default: 8h.',
         ),
-      timeout: z
-        .string()
-        .regex(/^(?:off|[1-9]\d* ?[mhd])$/, 'a duration in minutes, hours or days (90m, 8h, 1d), or off')
-        .optional()
-        .describe(
-          `Maximum duration of a run: 90m, 8h, or off. Then the daemon stops it and it counts as failed; the next run continues from what is staged. Default: ${JOB_DEFAULTS.timeout}.`,
-        ),
-      stage: durationSchema
-        .optional()
-        .describe(
-          'How often the daemon stages the session while it runs: 5m. It fetches only full pages of what is visible; after the close the scheduled run fetches only the last minutes. Only for single trades. Default: off.',
-        ),
+      stage: orNull(durationSchema).describe(
+        'How often the daemon stages the session while it runs: 5m. It fetches only full pages of what is visible; after the close the scheduled run fetches only the last minutes. Only for single trades. Default: off.',
+      ),
       distributed: z
         .boolean()
-        .optional()
+        .default(false)
         .describe('Whether daemons on several machines share the schedule through FLOWDROP_REDIS_URL. Default: false.'),
     })
+    .transform(({ retry: retrySeconds, timeout: timeoutSeconds, stage: stageSeconds, ...schedule }) => ({
+      ...schedule,
+      retrySeconds,
+      timeoutSeconds,
+      stageSeconds,
+    }))
     .optional()
     .describe('When `flowdrop start` runs the job. Without a schedule, it runs only by hand.'),
-  reports: z.array(reportSchema).optional().describe('Reports mailed for the newest sealed date.'),
+  reports: z.array(reportSchema).default([]).describe('Reports mailed for the newest sealed date.'),
   alerts: z
     .strictObject({
       to: z.array(addressSchema).nonempty().optional().describe('Recipients of alerts, by mail.'),
       webhook: z
         .boolean()
-        .optional()
+        .default(true)
         .describe('Whether alerts are also posted to FLOWDROP_ALERT_WEBHOOK_URL, if it is set. Default: true.'),
     })
-    .optional()
+    .prefault({})
+    .transform(({ to = [], webhook }) => ({ to, webhook }))
     .describe('Operators who get alerts about failures, once per cause, and again when it is over.'),
   events: z
     .array(z.enum(EVENT_TYPES))
-    .optional()
+    .default([...EVENT_TYPES])
+    .transform((types) => [...new Set(types)])
     .describe('Events that are posted to FLOWDROP_EVENTS_URL, if it is set. Default: all; []: none.'),
 });
 
-/** What the user writes. */
-export type JobFile = z.infer<typeof jobSchema>;
+/** What the user wrote, with its defaults. `resolve-job.ts` adds what follows from several keys together. */
+export type JobFile = Immutable<z.output<typeof jobSchema>>;
+
+type Immutable<T> = T extends object ? { readonly [K in keyof T]: Immutable<T[K]> } : T;

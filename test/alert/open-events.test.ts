@@ -10,8 +10,8 @@ import {
   notePosted,
   sumOwed,
 } from '../../src/alert/open-events.ts';
-import { EVENT_TYPES } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
+import { EVENT_TYPES } from '../../src/job/shape.ts';
 
 const origin = { storeId: 'store', storeUrl: 's3://bucket', job: 'nightly', dataset: 'trades' };
 const lossOf = (date: string, time: string) => {

@@ -15,7 +15,7 @@ import {
 } from '../../src/alert/cloud-event.ts';
 import { MAX_PICTURE_BYTES } from '../../src/alert/report-post.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { EVENT_TYPES } from '../../src/job/job.ts';
+import { EVENT_TYPES } from '../../src/job/shape.ts';
 import { signManifest } from '../../src/ledger/manifest.ts';
 import { createWebhook } from '../../src/mail/webhook.ts';
 import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
