@@ -1,6 +1,6 @@
 /**
  * Contract of a backend: where the service's data is and what runs its queries. This part differs between the embedded
- * engine, a ClickHouse server, and an archive that the composition brings.
+ * engine, a ClickHouse server, and an archive that the command brings.
  */
 import type { EngineSettings } from '../engine/literal.ts';
 import type { EnginePool } from '../engine/pool.ts';

@@ -40,7 +40,7 @@ export interface RunningService {
   close(): Promise<void>;
 }
 
-/** What the service gives to a backend that the composition brings. */
+/** What the service gives to a backend that the command brings. */
 export interface BackendParts {
   readonly log: Log;
   /** To be called when an engine process has ended and will be replaced. */

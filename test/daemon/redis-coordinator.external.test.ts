@@ -316,7 +316,7 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
   });
 });
 
-describe('the composition', () => {
+describe('a daemon', () => {
   const compose = async (env: Record<string, string>, to: string, cwd = REPO) =>
     await openCoordinator(
       createOpeners({ env, cwd, packageDir: REPO, writeErr: () => undefined, interactive: false, debug: false }),

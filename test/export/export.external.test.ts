@@ -20,7 +20,7 @@ import type { Store } from '../../src/store/store.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
 import { Died, dieAt, faultStore } from '../support/fault-store.ts';
 import { createDraft } from '../support/manifest.ts';
-import { createRunContext } from '../support/run-context.ts';
+import { createRun } from '../support/run.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
 import { STORES } from '../support/stores.ts';
 import { createJob, createPage, createTrade, DATE, windowAt } from '../support/trades.ts';
@@ -48,7 +48,7 @@ afterAll(async () => await engine.close());
 
 async function createContext(): Promise<ExportRun> {
   source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
-  return await createRunContext({ job, engine, store, source, folder });
+  return await createRun({ job, engine, store, source, folder });
 }
 
 const conditions = async () =>

@@ -44,7 +44,7 @@ import { createEngineSource, createTradesTable, type EngineSource, insertTrades 
 import { Died, dieAt, faultStore } from '../support/fault-store.ts';
 import { createKeptLog, type KeptLog } from '../support/log.ts';
 import { createDraft } from '../support/manifest.ts';
-import { createRunContext } from '../support/run-context.ts';
+import { createRun } from '../support/run.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
 import { createJob, createTrade, DATE } from '../support/trades.ts';
 
@@ -90,7 +90,7 @@ afterEach(async () => {
 async function run(options: RunOptions = {}, own: Store = store, of: SqlJob = job): Promise<RunResult> {
   source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   kept = createKeptLog();
-  const context = await createRunContext({ job: of, engine, store: own, source, folder, log: kept.log });
+  const context = await createRun({ job: of, engine, store: own, source, folder, log: kept.log });
   const { result, audit } = await runExport(context, of, options);
   return (await audit?.()) ?? result;
 }

@@ -21,7 +21,7 @@ import { queryDuckDb } from '../support/drop.ts';
 import { createEngineSource, createTradesTable, insertTrades } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createKeptLog, type KeptLog } from '../support/log.ts';
-import { createRunContext } from '../support/run-context.ts';
+import { createRun } from '../support/run.ts';
 import { createTrade, DATE, type TradeRow } from '../support/trades.ts';
 
 const ROWS = 600;
@@ -58,7 +58,7 @@ async function run(rows: readonly TradeRow[]): Promise<RunResult> {
   await insertTrades(engine, rows);
   const source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   kept = createKeptLog();
-  const context = await createRunContext({ job, engine, store, source, folder, log: kept.log });
+  const context = await createRun({ job, engine, store, source, folder, log: kept.log });
   return (await runExport(context, job)).result;
 }
 
@@ -70,7 +70,7 @@ async function verifyDeep(): Promise<readonly string[]> {
   const { findings, manifest } = await auditDrop({ ledger: ledger(), engine, folder: join(folder, 'verify') }, DATE);
   if (manifest === undefined) return findings;
   const source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
-  const { limits, clock } = await createRunContext({ job, engine, store, source, folder });
+  const { limits, clock } = await createRun({ job, engine, store, source, folder });
   return [...findings, ...((await compareWithSource({ limits, clock }, { kind: 'sql', job, source }, manifest)) ?? [])];
 }
 

@@ -1,6 +1,6 @@
 /**
  * What `status` and `report --show` tell of real runs: one that goes on, one that was killed, one that is over. The shapes
- * are those that the daemon reads. What status reads of a store is tested in `test/run/status.test.ts`.
+ * are those that the daemon reads. What status reads of a store is tested in `test/cli/status/job-status.test.ts`.
  */
 import type { ChildProcess } from 'node:child_process';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
  * `flowdrop doctor` as a user runs it, against a real service, S3 server, mail server and Redis. Single rights of a store,
- * and disks without room, are in `test/run/doctor.external.test.ts`.
+ * and disks without room, are in `test/cli/doctor/doctor.external.test.ts`.
  */
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';

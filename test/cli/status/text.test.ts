@@ -1,6 +1,6 @@
 /**
  * What `flowdrop status` prints, from fixed documents, against goldens: plain, with colours, and months as blocks. Where
- * the documents come from is tested in `test/run/status.test.ts`.
+ * the documents come from is tested in `test/cli/status/job-status.test.ts`.
  */
 import { describe, expect, it } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';

@@ -23,7 +23,7 @@ import { type ApiRow, readWithDuckDb } from '../../support/drop.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
 import { createKeptLog } from '../../support/log.ts';
-import { createRunContext } from '../../support/run-context.ts';
+import { createRun } from '../../support/run.ts';
 import { DATE, type TradeRow } from '../../support/trades.ts';
 
 export const LIMIT = 100;
@@ -107,7 +107,7 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
       source = { ...asking, url: url ?? asking.url };
       before = 0;
       const kept = createKeptLog();
-      const context = await createRunContext({ job, engine, store, source, folder, log: kept.log });
+      const context = await createRun({ job, engine, store, source, folder, log: kept.log });
       await context.limits.load();
       try {
         const { result, audit } = await runExport(
@@ -157,7 +157,7 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
       const deps = { ledger: new Ledger(store, job.drop.dataset), engine, folder: join(folder, 'verify') };
       const { findings, manifest: read } = await auditDrop(deps, date);
       if (read === undefined) return findings;
-      const { limits, clock } = await createRunContext({ job, engine, store, source, folder });
+      const { limits, clock } = await createRun({ job, engine, store, source, folder });
       const deep = await compareWithSource({ limits, clock, clockRule: 'source' }, { kind: 'sql', job, source }, read);
       return [...findings, ...(await auditHistory(deps, read)).findings, ...(deep ?? [])];
     },

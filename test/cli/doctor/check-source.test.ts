@@ -1,8 +1,8 @@
 /** What `doctor` makes of the limits that an API tells of itself. The command is tested in `test/cli/doctor/doctor.slow.test.ts`. */
 import { expect, it } from 'vitest';
-import { checkSource } from '../../src/cli/doctor/check-source.ts';
-import type { Source } from '../../src/source/source.ts';
-import { createJob } from '../support/trades.ts';
+import { checkSource } from '../../../src/cli/doctor/check-source.ts';
+import type { Source } from '../../../src/source/source.ts';
+import { createJob } from '../../support/trades.ts';
 
 const NOW = Date.parse('2026-11-20T03:00:00Z');
 

@@ -17,14 +17,14 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { checkStateDirectory, removeEmptyFolders } from '../../src/cli/doctor/check-machine.ts';
-import { checkRoom } from '../../src/cli/doctor/check-room.ts';
-import { checkStore } from '../../src/cli/doctor/check-store.ts';
-import type { Finding } from '../../src/cli/doctor/finding.ts';
-import { openS3Store } from '../../src/store/s3.ts';
-import { tryS3Upload } from '../../src/store/s3-trial.ts';
-import { startS3, useS3Credentials } from '../support/s3-server.ts';
-import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
+import { checkStateDirectory, removeEmptyFolders } from '../../../src/cli/doctor/check-machine.ts';
+import { checkRoom } from '../../../src/cli/doctor/check-room.ts';
+import { checkStore } from '../../../src/cli/doctor/check-store.ts';
+import type { Finding } from '../../../src/cli/doctor/finding.ts';
+import { openS3Store } from '../../../src/store/s3.ts';
+import { tryS3Upload } from '../../../src/store/s3-trial.ts';
+import { startS3, useS3Credentials } from '../../support/s3-server.ts';
+import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../../support/small-disk.ts';
 
 const { server } = await startS3();
 const mountObstacle = await findMountObstacle();

@@ -3,12 +3,12 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { listSessions, NO_OVERRIDE } from '../../src/calendar/session.ts';
-import { readStatus } from '../../src/cli/status/job-status.ts';
-import { statusSchema } from '../../src/daemon/documents.ts';
-import { readArchivedPage } from '../../src/deliver/archived-pages.ts';
-import { parseJob } from '../../src/job/parse.ts';
-import { describeSealed, describeUnsealed } from '../../src/ledger/condition-file.ts';
+import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
+import { readStatus } from '../../../src/cli/status/job-status.ts';
+import { statusSchema } from '../../../src/daemon/documents.ts';
+import { readArchivedPage } from '../../../src/deliver/archived-pages.ts';
+import { parseJob } from '../../../src/job/parse.ts';
+import { describeSealed, describeUnsealed } from '../../../src/ledger/condition-file.ts';
 import {
   conditionKey,
   dropFilename,
@@ -16,16 +16,16 @@ import {
   historyKey,
   manifestKey,
   reportCopyPrefix,
-} from '../../src/ledger/layout.ts';
-import { Ledger } from '../../src/ledger/ledger.ts';
-import { signManifest } from '../../src/ledger/manifest.ts';
-import { JobState } from '../../src/state/job-state.ts';
-import { openDirectoryStore } from '../../src/store/directory.ts';
-import type { Store } from '../../src/store/store.ts';
-import { FAKE_START } from '../support/fake-clock.ts';
-import { faultStore } from '../support/fault-store.ts';
-import { makeFolder } from '../support/flowdrop.ts';
-import { createDraft } from '../support/manifest.ts';
+} from '../../../src/ledger/layout.ts';
+import { Ledger } from '../../../src/ledger/ledger.ts';
+import { signManifest } from '../../../src/ledger/manifest.ts';
+import { JobState } from '../../../src/state/job-state.ts';
+import { openDirectoryStore } from '../../../src/store/directory.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { FAKE_START } from '../../support/fake-clock.ts';
+import { faultStore } from '../../support/fault-store.ts';
+import { makeFolder } from '../../support/flowdrop.ts';
+import { createDraft } from '../../support/manifest.ts';
 
 const NOW = FAKE_START;
 

@@ -23,7 +23,7 @@ export interface RunParts {
 }
 
 /** A context whose clock is the source's. */
-export async function createRunContext(parts: RunParts): Promise<ExportRun> {
+export async function createRun(parts: RunParts): Promise<ExportRun> {
   const { job, engine, store, source, folder, log = createSilentLog() } = parts;
   const refuse = () => Promise.reject(new RangeError('an export mails nothing'));
   return {
