@@ -11,7 +11,7 @@ import { Commands } from '../daemon/commands.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
 import { Daemon } from '../daemon/daemon.ts';
 import { watchFolder } from '../daemon/folder-watch.ts';
-import { createJobFiles } from '../daemon/job-files.ts';
+import { createFilesReader } from '../daemon/job-files.ts';
 import { RunIndex } from '../daemon/run-index.ts';
 import { startRunProcess } from '../daemon/run-process.ts';
 import { startWeb } from '../daemon/web/page-server.ts';
@@ -119,7 +119,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
   };
   const daemon = new Daemon({
     ...{ clock, log, version, id, commands, coordinator, maxRuns: openers.readMaxRuns() },
-    files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, checkSql, log }),
+    readFiles: createFilesReader({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, checkSql, log }),
     readCalendar: openers.readCalendar,
     hasAlerts: ({ alerts, events, reports }) =>
       alerts.to.length > 0 ||
@@ -138,6 +138,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
       return await startRunProcess(commandOf(['--json', verb, path, ...options]), { runId, logFile, log });
     },
     notesOf: (job) => new JobState(stateDir, job),
+    historyOf: (job) => new RunHistory(stateDir, job),
     runs: new RunIndex(stateDir),
     watchFiles(onChange, signal) {
       opened.onHangup(onChange);

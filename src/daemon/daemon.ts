@@ -119,7 +119,7 @@ export class Daemon {
   async #load(): Promise<void> {
     const turn = this.#reloading.then(async () => {
       const { jobs } = this.#state;
-      const reading = await this.#outside.files.read();
+      const reading = await this.#outside.readFiles();
       if (jobs.size === 0 && this.#unusable.length === 0) assertSome(reading);
       // In parallel, because Redis may be slow to fail. A job that only gains a schedule is not new.
       const fresh = reading.jobs.filter(({ job }) => job.schedule && (jobs.get(job.name)?.isRemoved ?? true));
@@ -135,13 +135,13 @@ export class Daemon {
 
   /** Newest instant up to which a new job is known to have run. */
   async #readLastRun({ name, schedule }: Job): Promise<number | undefined> {
-    const { notesOf, runs, coordinator } = this.#outside;
+    const { notesOf, historyOf, coordinator } = this.#outside;
     // If the disk cannot be read, other sources decide.
     const owed = await notesOf(name)
       .unfinished.read()
       .catch(() => undefined);
     // An unfinished tick is still owed, even if its run already wrote its record.
-    const here = owed ? Date.parse(owed.due_at) - 1 : await runs.lastRunAt(name);
+    const here = owed ? Date.parse(owed.due_at) - 1 : await historyOf(name).lastRunAt();
     if (!schedule?.distributed) return here;
     const anywhere = await coordinator?.lastTick(name).catch(() => undefined); // The claim decides later.
     return here === undefined || (anywhere ?? 0) > here ? anywhere : here;
@@ -225,7 +225,7 @@ export class Daemon {
 
   async #readRecords(): Promise<void> {
     for (const { name, run } of this.#state.jobs.values()) {
-      if (run?.phase === 'running') run.record = (await this.#outside.runs.read(name, run.runId)) ?? null;
+      if (run?.phase === 'running') run.record = (await this.#outside.historyOf(name).read(run.runId)) ?? null;
     }
   }
 

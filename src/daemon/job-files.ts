@@ -42,14 +42,10 @@ interface JobFilesOptions {
   readonly log: Log;
 }
 
-export interface JobFiles {
-  /** @throws Fault `JOBS_MISSING` when the folder does not exist */
-  read(): Promise<JobFilesReading>;
-}
-
-export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }: JobFilesOptions): JobFiles {
-  /** Last valid text of each file, and its parsed job. */
-  const good = new Map<string, { readonly text: string; readonly job: Job }>();
+/** @returns reads the folder; it throws Fault `JOBS_MISSING` when there is none */
+export function createFilesReader({ folder, keptDir, assertUsable, checkSql, log }: JobFilesOptions) {
+  /** Last valid text of each file. */
+  const good = new Map<string, string>();
   const keptOf = (file: string) => join(keptDir, basename(file));
 
   const readOne = async (file: string, taken: readonly FiledJob[]): Promise<FiledJob | Fault> => {
@@ -62,12 +58,12 @@ export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }:
     let fault: Fault;
     try {
       const text = await readFile(file, 'utf8');
-      const known = good.get(file);
       const job = accept(text);
-      if (known?.text === text) return { job, path: file, fault: undefined };
-      await checkSql(job, file);
-      good.set(file, { text, job });
-      await keep(file, text);
+      if (good.get(file) !== text) {
+        await checkSql(job, file);
+        good.set(file, text);
+        await keep(file, text);
+      }
       return { job, path: file, fault: undefined };
     } catch (error) {
       fault = asFault(file, error);
@@ -75,14 +71,14 @@ export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }:
     // The daemon itself lacks a setting: at its start, an older copy must not hide that.
     if (fault.code === 'SETTING_MISSING' && !good.has(file)) return fault;
     try {
-      const known = good.get(file)?.text;
+      const known = good.get(file);
       const text = known ?? (await readFileIfExists(keptOf(file)));
       if (text === undefined) return fault;
       const job = accept(text);
       if (known === undefined) await checkSql(job, keptOf(file));
       // The disk may have been full when the copy was first written, and have space by now.
-      if (good.get(file)) await keep(file, text);
-      good.set(file, { text, job });
+      else await keep(file, text);
+      good.set(file, text);
       return { job, path: keptOf(file), fault: fault.message };
     } catch {
       // The copy clashes with another file, so report the fault of the file itself.
@@ -90,42 +86,36 @@ export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }:
     }
   };
   const keep = async (file: string, text: string): Promise<void> => {
+    const origin = [join(keptDir, ORIGIN_FILE), resolve(folder)] as const;
     try {
-      for (const [path, content] of [
-        [join(keptDir, ORIGIN_FILE), resolve(folder)],
-        [keptOf(file), text],
-      ] as const) {
+      for (const [path, content] of [origin, [keptOf(file), text] as const]) {
         if ((await readFileIfExists(path)) !== content) await writeWholeFile(path, content);
       }
     } catch (error) {
       log.error({ event: 'keep-failed', file, reason: describeError(error) }, `${file} could not be kept`);
     }
   };
-  return {
-    async read() {
-      const files = await listJobFiles(folder);
-      // If two files clash, the one known earlier wins.
-      const order = [...files].sort((a, b) => Number(good.has(b)) - Number(good.has(a)));
-      const jobs: FiledJob[] = [];
-      const unusable: { readonly file: string; readonly fault: Fault }[] = [];
-      for (const file of order) {
-        const found = await readOne(file, jobs);
-        if (found instanceof Fault) unusable.push({ file, fault: found });
-        else jobs.push(found);
-      }
-      await forgetRemoved(files);
-      return { jobs: jobs.sort((a, b) => (a.job.file < b.job.file ? -1 : 1)), unusable };
-    },
-  };
-
-  async function forgetRemoved(files: readonly string[]): Promise<void> {
-    for (const file of [...good.keys()]) if (!files.includes(file)) good.delete(file);
-    const names = files.map((file) => basename(file));
+  const forgetRemoved = async (files: readonly string[]): Promise<void> => {
+    for (const file of good.keys()) if (!files.includes(file)) good.delete(file);
+    const names = [ORIGIN_FILE, ...files.map((file) => basename(file))];
     await makeFolder(keptDir).catch(() => undefined); // A full disk is reported when the copy is written.
     const kept = await readdir(keptDir).catch(() => []);
-    for (const name of kept)
-      if (!names.includes(name) && name !== ORIGIN_FILE) await rm(join(keptDir, name), { force: true });
-  }
+    for (const name of kept) if (!names.includes(name)) await rm(join(keptDir, name), { force: true });
+  };
+  return async (): Promise<JobFilesReading> => {
+    const files = await listJobFiles(folder);
+    // If two files clash, the one known earlier wins.
+    const order = [...files].sort((a, b) => Number(good.has(b)) - Number(good.has(a)));
+    const jobs: FiledJob[] = [];
+    const unusable: { readonly file: string; readonly fault: Fault }[] = [];
+    for (const file of order) {
+      const found = await readOne(file, jobs);
+      if (found instanceof Fault) unusable.push({ file, fault: found });
+      else jobs.push(found);
+    }
+    await forgetRemoved(files);
+    return { jobs: jobs.sort((a, b) => (a.job.file < b.job.file ? -1 : 1)), unusable };
+  };
 }
 
 function asFault(file: string, error: unknown): Fault {

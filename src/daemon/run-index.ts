@@ -1,6 +1,6 @@
 /**
- * The runs that this machine remembers, for the daemon: the newest of each job are kept in memory. Invariant: a run is
- * read again only while it can change; a job's folder is listed only when it has changed.
+ * The newest remembered runs of each job, kept in memory for the page. Invariant: a run is read again only while it can
+ * change; a job's folder is listed only when it has changed.
  */
 import { stat } from 'node:fs/promises';
 import { JobState } from '../state/job-state.ts';
@@ -26,21 +26,6 @@ export class RunIndex {
   /** Newest first; empty before the first `refresh`. */
   of(job: string): readonly RunRecord[] {
     return this.#jobs.get(job)?.runs ?? [];
-  }
-
-  /** What a run recorded so far; `undefined` if nothing. Never rejects. */
-  async read(job: string, id: string): Promise<RunRecord | undefined> {
-    return await new RunHistory(this.#stateDir, job).read(id);
-  }
-
-  /** Completes the record of a run with what only its parent process knows. Never rejects. */
-  async settle(job: string, id: string, end: Pick<RunRecord, 'outcome' | 'error'>, nowMs: number): Promise<void> {
-    await new RunHistory(this.#stateDir, job).settle(id, end, nowMs);
-  }
-
-  /** Start of the job's last run on this machine, in milliseconds; `undefined` when it never ran here. */
-  async lastRunAt(job: string): Promise<number | undefined> {
-    return await new RunHistory(this.#stateDir, job).lastRunAt();
   }
 
   /** Reads what has changed, and forgets other jobs. Never rejects: what cannot be read is as it was. */

@@ -14,7 +14,7 @@ import { createRunId } from '../core/run-id.ts';
 import { formatDuration } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import { settledAt } from '../plan/dates.ts';
-import { type RunOutcome, type RunRecord, sumSealed, whyFailed } from '../state/run-record.ts';
+import { isFailed, type RunOutcome, type RunRecord, sumSealed, whyFailed } from '../state/run-record.ts';
 import { type RunEnd, stopInTime } from './run-process.ts';
 import { type DaemonJob, type DaemonState, type DueRun, isStaging, pendingOf, type RunningRun } from './state.ts';
 
@@ -44,17 +44,6 @@ const OUTCOMES: Readonly<Record<number, RunOutcome>> = {
   3: 'incomplete',
   4: 'active',
   130: 'interrupted',
-};
-
-const LOG_LEVELS: Readonly<Record<RunOutcome, 'info' | 'warn' | 'error'>> = {
-  done: 'info',
-  incomplete: 'warn',
-  interrupted: 'warn',
-  active: 'warn',
-  failed: 'error',
-  usage: 'error',
-  died: 'error',
-  'timed-out': 'error',
 };
 
 /** The end of a run as the daemon saw it. */
@@ -153,7 +142,7 @@ export class RunPlaces {
   }
 
   async #carryOut(job: DaemonJob, run: RunningRun): Promise<void> {
-    const { runs, startRun, notesOf, log } = this.#state.outside;
+    const { historyOf, startRun, notesOf, log } = this.#state.outside;
     const { runId, due } = run;
     const { reason, tickMs, asked } = due;
     let end: RunEnd;
@@ -178,7 +167,7 @@ export class RunPlaces {
       end = { code: undefined, signal: undefined, error: { code: 'START_FAILED', message } };
     }
     run.over.abort();
-    const record = await runs.read(job.name, runId);
+    const record = await historyOf(job.name).read(runId);
     // A killed run has recorded no end: this process does.
     this.#end(job, run, end, record?.outcome === null || record?.outcome === 'died' ? undefined : record);
   }
@@ -205,7 +194,7 @@ export class RunPlaces {
   }
 
   #end(job: DaemonJob, run: RunningRun, { code, signal, error: said }: RunEnd, record: RunRecord | undefined): void {
-    const { runs } = this.#state.outside;
+    const { runs, historyOf } = this.#state.outside;
     const { due, runId } = run;
     const came = record?.outcome ?? OUTCOMES[code ?? Number.NaN] ?? 'died';
     const isTimedOut = run.stop === 'timeout' && CUT_SHORT.has(came);
@@ -215,7 +204,7 @@ export class RunPlaces {
     const error = isTimedOut ? describeTimeout(timeoutOf(job)) : failed;
     const killed = signal ? { code: 'ENDED_BY_SIGNAL', message: `The process was ended by ${signal}.` } : null;
     this.#state.note(job.name, async () => {
-      await runs.settle(job.name, runId, { outcome, error: error ?? killed }, this.#state.nowMs);
+      await historyOf(job.name).settle(runId, { outcome, error: error ?? killed }, this.#state.nowMs);
       await runs.refresh(this.#state.jobs.keys());
     });
     job.run = undefined;
@@ -238,7 +227,7 @@ export class RunPlaces {
         logFile,
       };
       const text = `${job.name}: ${outcome}${error ? `: ${error.code}: ${error.message}` : ''}`;
-      this.#state.outside.log[LOG_LEVELS[outcome]](line, text);
+      this.#state.outside.log[outcome === 'done' ? 'info' : isFailed(outcome) ? 'error' : 'warn'](line, text);
     }
     this.#onEnd(job, { due, outcome, record, untold });
     this.fill();

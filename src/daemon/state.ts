@@ -8,10 +8,11 @@ import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
+import type { RunHistory } from '../state/run-history.ts';
 import type { StateFile } from '../state/state-file.ts';
 import type { Commands } from './commands.ts';
 import type { Coordinator } from './coordinator.ts';
-import type { FiledJob, JobFiles } from './job-files.ts';
+import type { FiledJob, JobFilesReading } from './job-files.ts';
 import type { AskedCommand, JobView, RunReason, RunView } from './job-view.ts';
 import type { RunIndex } from './run-index.ts';
 import type { RunProcess } from './run-process.ts';
@@ -122,11 +123,12 @@ export interface Outside {
   readonly version: string;
   readonly id: string;
   readonly maxRuns: number;
-  readonly files: JobFiles;
+  readonly readFiles: () => Promise<JobFilesReading>;
   readonly commands: Pick<Commands, 'read' | 'stop' | 'kill' | 'untilIdle'>;
   /** For shared schedules; always set if a job has one. */
   readonly coordinator?: Coordinator | undefined;
-  /** The runs that this machine remembers. */
+  /** The runs that this machine remembers, and the newest of them in memory. */
+  readonly historyOf: (job: string) => Pick<RunHistory, 'read' | 'settle' | 'lastRunAt'>;
   readonly runs: Pick<RunIndex, keyof RunIndex>;
   readonly startRun: (filed: FiledJob, runId: string, due: DueRun) => Promise<RunProcess>;
   /** A job's tick that is not finished, and the end of a run that no alert has reported. */

@@ -105,7 +105,8 @@ function createPartMatcher(cron: string, maxKnown: number): (wallMs: number, par
 
 /** The wall-clock time of the zone, as if it were UTC; to the minute. */
 function createWallClock(timeZone: string): (ms: number) => number {
-  const readWall = createWallReader(timeZone);
+  // It prints `2026-11-20 17:30`. Reading the zone's rules costs more than everything else.
+  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'short' });
   let blockMs = Number.NaN;
   let offsetMs = 0;
   return (ms) => {
@@ -113,28 +114,9 @@ function createWallClock(timeZone: string): (ms: number) => number {
     const block = Math.floor(atMs / OFFSET_BLOCK_MS) * OFFSET_BLOCK_MS;
     if (block !== blockMs) {
       blockMs = block;
-      offsetMs = readWall(block) - block;
+      offsetMs = Date.parse(`${format.format(block).replace(' ', 'T')}Z`) - block;
     }
     return atMs + offsetMs;
-  };
-}
-
-/** Reads the zone's rules, which costs more than everything else. */
-function createWallReader(timeZone: string): (ms: number) => number {
-  const format = new Intl.DateTimeFormat('en-CA', {
-    timeZone,
-    hourCycle: 'h23',
-    year: 'numeric',
-    month: '2-digit',
-    day: '2-digit',
-    hour: '2-digit',
-    minute: '2-digit',
-  });
-  return (ms) => {
-    const field: Record<string, number> = {};
-    for (const { type, value } of format.formatToParts(ms)) field[type] = Number(value);
-    const { year = 0, month = 1, day = 1, hour = 0, minute = 0 } = field;
-    return Date.UTC(year, month - 1, day, hour, minute);
   };
 }
 

@@ -86,6 +86,11 @@ export type RunRecord = z.infer<typeof runRecordSchema>;
 /** What a run ended with. */
 export type RunOutcome = NonNullable<RunRecord['outcome']>;
 
+/** Whether it ended in a way that a person should see. */
+export function isFailed(outcome: RunRecord['outcome']): boolean {
+  return outcome === 'failed' || outcome === 'usage' || outcome === 'died' || outcome === 'timed-out';
+}
+
 /** What stopped a run, or else what the first of its dates failed with. */
 export function whyFailed({ error, dates }: Pick<RunRecord, 'error' | 'dates'>): RunRecord['error'] {
   return error ?? dates.find((date) => date.error)?.error ?? null;

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Fault } from '../../src/core/errors.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
-import { createJobFiles } from '../../src/daemon/job-files.ts';
+import { createFilesReader } from '../../src/daemon/job-files.ts';
 import { readJob } from '../../src/job/job-folder.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
@@ -32,14 +32,14 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
   const outside = createOutside();
   const daemon = new Daemon({
     ...outside,
-    files: createJobFiles({
+    readFiles: createFilesReader({
       folder,
       keptDir: join(folder, 'kept'),
       assertUsable: () => undefined,
       checkSql: async () => undefined,
       log,
     }),
-    runs: { ...outside.runs, lastRunAt },
+    historyOf: (job) => ({ ...outside.historyOf(job), lastRunAt }),
     watchFiles: (onChange) => {
       reload = onChange;
     },
@@ -91,7 +91,7 @@ it('a text whose own SQL is refused does not take the place of the one before, a
     `  sql: SELECT id FROM RawOptionTrades WHERE ${condition}\n  types: { symbol: string }`;
   const checked: string[] = [];
   const open = () =>
-    createJobFiles({
+    createFilesReader({
       ...{ folder, keptDir: join(folder, 'kept'), assertUsable: () => undefined, log },
       async checkSql({ source }, path) {
         checked.push(path);
@@ -100,14 +100,14 @@ it('a text whose own SQL is refused does not take the place of the one before, a
       },
     });
   const file = await writeJob(folder, { name: 'own', schedule: SCHEDULE, source: sql('{window}') });
-  const files = open();
-  await files.read();
-  await files.read();
+  const read = open();
+  await read();
+  await read();
   expect(checked).toEqual([file]);
   await writeJob(folder, { name: 'own', schedule: SCHEDULE, source: sql('NOT {window}') });
   const kept = { path: join(folder, 'kept', 'own.yaml'), fault: 'NOT is refused' };
-  expect((await files.read()).jobs).toMatchObject([kept]);
-  expect((await open().read()).jobs).toMatchObject([kept]);
+  expect((await read()).jobs).toMatchObject([kept]);
+  expect((await open()()).jobs).toMatchObject([kept]);
 });
 
 it('the kept copy of a job names its logo and templates beside the job file, not beside the copy', async () => {
@@ -115,14 +115,14 @@ it('the kept copy of a job names its logo and templates beside the job file, not
   const report = 'reports: [{template: flow, to: [a@example.com], logo: brand/logo.svg, templates: brand}]';
   await writeFile(file, `name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: t}\n${report}\n`);
   const keptDir = join(folder, 'kept');
-  const files = createJobFiles({
+  const read = createFilesReader({
     ...{ folder, keptDir, assertUsable: () => undefined, checkSql: async () => undefined, log },
   });
-  await files.read();
+  await read();
   await writeFile(file, 'name: [');
   // Twice: what is no copy is removed by each reading.
   for (const _ of [1, 2]) {
-    const [job] = (await files.read()).jobs;
+    const [job] = (await read()).jobs;
     expect(job?.path).toBe(join(keptDir, 'nightly.yaml'));
     const { look } = (await readJob(job?.path ?? '', folder)).reports[0] ?? {};
     expect(look).toMatchObject({ logo: join(folder, 'brand/logo.svg'), templates: join(folder, 'brand') });

@@ -125,7 +125,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   const daemon = new Daemon({
     ...createOutside(),
     ...{ clock, log, maxRuns: options.maxRuns ?? 2, coordinator: options.coordinator, hasAlerts: () => true },
-    files: { read: async () => ({ jobs: readFiles(), unusable: [] }) },
+    readFiles: async () => ({ jobs: readFiles(), unusable: [] }),
     commands: answerCommands(async (verb, file, ...args) => {
       if (verb === 'status') {
         const status = buildStatus(file, options.pending ?? {});
@@ -177,18 +177,20 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
         ({ died }) => died,
       ),
     }),
-    runs: {
-      of: (name) => [...records.values()].filter(({ job }) => job === name).toReversed(),
-      refresh: async () => undefined,
-      read: async (_, runId) => records.get(runId),
-      async settle(job, runId, { outcome }) {
+    historyOf: (job) => ({
+      read: async (runId) => records.get(runId),
+      async settle(runId, { outcome }) {
         const record = records.get(runId) ?? createRunRecord({ id: runId, job });
         records.set(runId, { ...record, reason: reasons.get(runId) ?? record.reason, outcome });
       },
-      async lastRunAt(name) {
-        const last = options.lastRuns?.[name];
+      async lastRunAt() {
+        const last = options.lastRuns?.[job];
         return last === undefined ? undefined : Date.parse(last);
       },
+    }),
+    runs: {
+      of: (name) => [...records.values()].filter(({ job }) => job === name).toReversed(),
+      refresh: async () => undefined,
     },
     watchFiles: (onChange) => {
       change = onChange;
@@ -223,15 +225,14 @@ export function createOutside(): Outside {
   const note = { read: async () => undefined, write: async () => undefined, remove: async () => undefined };
   return {
     ...{ clock: systemClock, log: createSilentLog(), version: '1', id: 'test', maxRuns: 1 },
-    files: { read: async () => ({ jobs: [], unusable: [] }) },
+    readFiles: async () => ({ jobs: [], unusable: [] }),
     commands: answerCommands(async (verb, file) => (verb === 'status' ? [makeStatus(file)] : undefined)),
-    runs: {
-      of: () => [],
-      refresh: async () => undefined,
+    historyOf: () => ({
       read: async () => undefined,
       settle: async () => undefined,
       lastRunAt: async () => undefined,
-    },
+    }),
+    runs: { of: () => [], refresh: async () => undefined },
     startRun: () => Promise.reject(new Error('nothing is due')),
     notesOf: () => ({ unfinished: note, unsent: note }),
     readCalendar: async () => NO_OVERRIDE,

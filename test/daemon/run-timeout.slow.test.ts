@@ -71,14 +71,12 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
   const outside = createOutside();
   const daemon = new Daemon({
     ...{ ...outside, clock, log, maxRuns: 2, hasAlerts: () => true },
-    files: {
-      async read() {
-        const jobs = Object.keys(scripts).map((name) => {
-          const schedule = `cron: "0 12 * * 1-5", timeout: 1m, retry: off${isShared ? ', distributed: true' : ''}`;
-          return { job: parseJob(`${name}.yaml`, jobText(name, schedule)), path: name, fault: undefined };
-        });
-        return { jobs, unusable: [] };
-      },
+    async readFiles() {
+      const jobs = Object.keys(scripts).map((name) => {
+        const schedule = `cron: "0 12 * * 1-5", timeout: 1m, retry: off${isShared ? ', distributed: true' : ''}`;
+        return { job: parseJob(`${name}.yaml`, jobText(name, schedule)), path: name, fault: undefined };
+      });
+      return { jobs, unusable: [] };
     },
     commands: answerCommands(async (verb, file, what = '') => {
       if (verb === 'status') return [makeStatus(file)];
@@ -103,12 +101,12 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
       await mkdir(join(folder, name), { recursive: true });
       return await startRunProcess(command, { runId, logFile: join(folder, name, `${runId}.log`), log });
     },
-    runs: {
-      ...outside.runs,
-      async settle(job, _id, end) {
+    historyOf: (job) => ({
+      ...outside.historyOf(job),
+      async settle(_id, end) {
         ends.set(job, end);
       },
-    },
+    }),
   });
   const stopping = new AbortController();
   const running = daemon.run(stopping.signal);

@@ -3,7 +3,7 @@
  * without the token of its login, or from a page of another site, does nothing.
  */
 
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { z } from 'zod';
 import type { HeardRequest } from '../../core/http-listener.ts';
@@ -12,11 +12,11 @@ import { parseHostHeader } from '../../core/listen-address.ts';
 import { formatCount } from '../../core/units.ts';
 import { renderConfirm, TOKEN_SLOT } from './action-form.ts';
 import { Actions } from './actions.ts';
-import { answerJson, answerPage, type PageAnswer } from './answer.ts';
+import { answerJson, answerNotice, answerPage, type PageAnswer } from './answer.ts';
 import { refuse } from './api-answer.ts';
 import { type ActionAnswer, type ActionFields, actionFieldsSchema, actionRequestSchema } from './api-shape.ts';
 import { html } from './html.ts';
-import type { Access } from './page-access.ts';
+import { type Access, isSame } from './page-access.ts';
 import { renderNotice } from './page-frame.ts';
 import { type ActionName, dropPath, jobPath } from './page-path.ts';
 import type { WebOptions } from './web-options.ts';
@@ -60,15 +60,14 @@ export class ActionDesk {
     const form = new URLSearchParams(body);
     const { session } = this.#access.identify(headers);
     const token = this.#tokens.take(form.get('token') ?? '', session, nowMs);
-    if (token !== 'right') {
+    if (token === 'used') return nothing(409, 'This form was sent already. See what it did before you send another.');
+    if (token === 'wrong') {
       const why =
-        token === 'used'
-          ? 'This form was sent already. See what it did before you send another.'
-          : 'The page is too old, or from before the daemon was restarted. Open it again, and repeat what you did.';
-      return notice(token === 'used' ? 409 : 403, 'Nothing was done', why);
+        'The page is too old, or from before the daemon was restarted. Open it again, and repeat what you did.';
+      return nothing(403, why);
     }
     const fields = actionFieldsSchema.safeParse(Object.fromEntries([...query, ...form]));
-    if (!fields.success) return notice(400, 'Nothing was done', describeIssue(fields.error));
+    if (!fields.success) return nothing(400, describeIssue(fields.error));
     const outcome = await this.#actions.do(action, fields.data, this.#nameCaller(request));
     const page = renderOutcome(action, fields.data, outcome);
     return answerPage(statusOf(outcome), this.fill(page, headers, nowMs));
@@ -114,7 +113,11 @@ function describeIssue({ issues: [issue] }: z.ZodError): string {
 }
 
 function notice(status: number, title: string, text: string, headers = {}): PageAnswer {
-  return answerPage(status, renderNotice(title, [text], html`<p><a href="/">To the overview</a></p>`), headers);
+  return answerNotice(status, title, text, headers, html`<p><a href="/">To the overview</a></p>`);
+}
+
+function nothing(status: number, text: string): PageAnswer {
+  return notice(status, TITLES.refused, text);
 }
 
 const TITLES: Readonly<Record<ActionAnswer['outcome'], string>> = {
@@ -178,9 +181,4 @@ function isForeign(headers: IncomingHttpHeaders): boolean {
   const { origin } = headers;
   if (origin === undefined) return false;
   return !URL.canParse(origin) || new URL(origin).hostname.replace(/^\[|\]$/g, '') !== parseHostHeader(headers.host);
-}
-
-/** Both are digests of one length. */
-function isSame(a: string, b: string): boolean {
-  return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
 }

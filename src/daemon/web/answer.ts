@@ -6,6 +6,8 @@
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { SORT_SCRIPT } from '../../core/report-page.ts';
+import type { Markup } from './html.ts';
+import { renderNotice } from './page-frame.ts';
 import { PAGE_SCRIPT } from './page-script.ts';
 import { STYLE } from './style.ts';
 
@@ -13,7 +15,7 @@ export interface PageAnswer {
   readonly status: number;
   readonly type: string;
   readonly body: string | Readable;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 const HTML = 'text/html; charset=utf-8';
@@ -32,22 +34,20 @@ const PAGE_POLICY = [
 ].join('; ');
 
 /** Content that the status page may frame: it must not send anything, frame other content, or run another script. */
-const framedPolicy = (style: string, script?: string) =>
+const framedPolicy = (sandbox: string, ...sources: readonly string[]) =>
   [
-    script === undefined ? 'sandbox' : 'sandbox allow-scripts',
-    "default-src 'none'",
-    'img-src data:',
-    `style-src '${style}'`,
-    ...(script === undefined ? [] : [`script-src '${script}'`]),
-    "form-action 'none'",
-    "base-uri 'none'",
-    "frame-ancestors 'self'",
+    ...[sandbox, "default-src 'none'", 'img-src data:', ...sources],
+    ...["form-action 'none'", "base-uri 'none'", "frame-ancestors 'self'"],
   ].join('; ');
 
 /** An archived report: a page with its own styles, the script that sorts its tables, and no other rights. */
-const REPORT_POLICY = framedPolicy('unsafe-inline', hash(SORT_SCRIPT));
+const REPORT_POLICY = framedPolicy(
+  'sandbox allow-scripts',
+  "style-src 'unsafe-inline'",
+  `script-src '${hash(SORT_SCRIPT)}'`,
+);
 /** The notice shown instead of a report. */
-const REPORT_NOTICE_POLICY = framedPolicy(hash(STYLE));
+const REPORT_NOTICE_POLICY = framedPolicy('sandbox', `style-src '${hash(STYLE)}'`);
 
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
@@ -60,8 +60,15 @@ const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'x-frame-options': 'DENY',
 };
 
-export function answerPage(status: number, body: string, headers: Readonly<Record<string, string>> = {}): PageAnswer {
+type Headers = Readonly<Record<string, string>>;
+
+export function answerPage(status: number, body: string, headers: Headers = {}): PageAnswer {
   return { status, type: HTML, body, headers: { 'content-security-policy': PAGE_POLICY, ...headers } };
+}
+
+/** A page with one sentence, such as a refusal. @param more what to do next */
+export function answerNotice(status: number, title: string, text: string, headers: Headers = {}, more?: Markup) {
+  return answerPage(status, renderNotice(title, [text], more), headers);
 }
 
 export function answerReport(body: string): PageAnswer {
@@ -69,30 +76,18 @@ export function answerReport(body: string): PageAnswer {
 }
 
 /** A notice at the address of a report; a preview shows it too. */
-export function answerReportNotice(
-  status: number,
-  body: string,
-  headers: Readonly<Record<string, string>> = {},
-): PageAnswer {
-  return { status, type: HTML, body, headers: { ...frame(REPORT_NOTICE_POLICY), ...headers } };
+export function answerReportNotice(status: number, title: string, text: string, headers: Headers = {}): PageAnswer {
+  return answerNotice(status, title, text, { ...frame(REPORT_NOTICE_POLICY), ...headers });
 }
 
-export function answerJson(status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): PageAnswer {
+export function answerJson(status: number, value: unknown, headers: Headers = {}): PageAnswer {
   return { status, type: 'application/json; charset=utf-8', body: `${JSON.stringify(value)}\n`, headers };
 }
 
 /** A file to save, never to show. */
-export function answerFile(type: string, name: string, body: Readable): PageAnswer {
-  return {
-    status: 200,
-    type,
-    body,
-    headers: { 'content-disposition': `attachment; filename="${name.replace(/[^\w.-]/g, '_')}"` },
-  };
-}
-
-export function answerText(status: number, type: string, body: string): PageAnswer {
-  return { status, type, body };
+export function answerFile(type: string, name: string, body: Readable, headers: Headers = {}): PageAnswer {
+  const disposition = `attachment; filename="${name.replace(/[^\w.-]/g, '_')}"`;
+  return { status: 200, type, body, headers: { 'content-disposition': disposition, ...headers } };
 }
 
 /** All headers of an answer, except its length. */

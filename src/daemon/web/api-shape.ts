@@ -13,6 +13,7 @@ import { ACTIONS } from './page-path.ts';
 
 const instant = z.iso.datetime();
 const conditionSchema = z.enum(CONDITIONS);
+const outcomeSchema = runRecordSchema.shape.outcome.unwrap();
 
 /** What a job is now, the most urgent first. */
 export const JOB_STATES = ['broken', 'failed', 'unread', 'gaps', 'running', 'waiting', 'new', 'well'] as const;
@@ -51,9 +52,9 @@ export const jobSummarySchema = z.object({
   retry_at: instant.nullable(),
   last_success: instant.nullable(),
   last_run: z
-    .object({ id: z.string(), outcome: z.string(), finished_at: instant, error: z.string().nullable() })
+    .object({ id: z.string(), outcome: outcomeSchema, finished_at: instant, error: z.string().nullable() })
     .nullable(),
-  running: z.object({ id: z.string(), reason: z.string(), started_at: instant }).nullable(),
+  running: runRecordSchema.pick({ id: true, reason: true, started_at: true }).nullable(),
   gaps: z.number().nullable().meta({ description: 'null until the status is read' }),
   sessions: z.array(sessionSchema).meta({ description: 'the last sessions, oldest first' }),
   status_read_at: instant.nullable(),
@@ -149,7 +150,7 @@ export type ReportLink = z.infer<typeof reportSchema>;
 export const runQuerySchema = z.object({
   job: z.string().optional(),
   command: z.enum(RUN_COMMANDS).optional(),
-  outcome: z.enum(['running', ...runRecordSchema.shape.outcome.unwrap().options]).optional(),
+  outcome: z.enum(['running', ...outcomeSchema.options]).optional(),
   before: z.string().optional(),
   limit: z.coerce.number().int().min(1).max(500).optional(),
 });

@@ -2,12 +2,12 @@
 import { type CalendarOverride, listSessions } from '../../calendar/session.ts';
 import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
 import { reportPath } from '../../core/report-page.ts';
-import { endOf, isEndedRun, type RunRecord, whyFailed } from '../../state/run-record.ts';
+import { endOf, isEndedRun, isFailed, type RunRecord, whyFailed } from '../../state/run-record.ts';
 import type { StatusDocument } from '../documents.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
 import type { JobDocument, JobStateWord, JobSummary, JobsDocument, ReportLink, RunSummary } from './api-shape.ts';
 import { listGaps, parseInstant } from './date-gap.ts';
-import { isFailed, judge } from './health-text.ts';
+import { judge } from './health-text.ts';
 
 /** Three weeks: what a row of the overview has room for on a phone. */
 export const SHOWN_SESSIONS = 15;

@@ -6,7 +6,7 @@
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
 import { formatRelative, formatSpan } from '../../core/date-text.ts';
-import { endOf, isEndedRun, type RunOutcome, type RunRecord, whyFailed } from '../../state/run-record.ts';
+import { endOf, isEndedRun, isFailed, type RunOutcome, whyFailed } from '../../state/run-record.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
 import type { Problem } from './api-shape.ts';
 import { type Gap, listGaps } from './date-gap.ts';
@@ -67,7 +67,7 @@ function tellLastRun(job: JobView, nowMs: number): readonly Problem[] {
   const { name } = job;
   const last = job.runs.find(isEndedRun);
   if (!last?.outcome || !isFailed(last.outcome)) return [];
-  const why = whyFailed(last)?.code ?? OUTCOME_WORDS[last.outcome];
+  const why = whyFailed(last)?.code ?? OUTCOMES[last.outcome][0];
   const text = `The last run of ${name} failed ${formatRelative(Date.parse(endOf(last)), nowMs)}: ${why}`;
   return [problem('wrong', text, { job: name, help: job.running ? null : 'retry', run: last.id })];
 }
@@ -98,24 +98,18 @@ function tellFaults({ name, fault, status, statusFault }: JobView): readonly Pro
   ];
 }
 
-/** Whether a run ended in a way that a person should see. */
-export function isFailed(outcome: RunRecord['outcome']): boolean {
-  return outcome !== null && FAILED.has(outcome);
-}
-
-const FAILED: ReadonlySet<RunOutcome> = new Set(['failed', 'usage', 'died', 'timed-out']);
-
-/** Outcomes for people. */
-export const OUTCOME_WORDS: Readonly<Record<RunOutcome, string>> = {
-  done: 'done',
-  failed: 'failed',
-  usage: 'refused',
-  incomplete: 'incomplete',
-  active: 'another run was active',
-  interrupted: 'interrupted',
-  died: 'died',
-  'timed-out': 'timed out',
-};
+/** Outcomes for people, in words and by their look. */
+export const OUTCOMES: Readonly<Record<RunOutcome, readonly [words: string, tone: 'good' | 'fair' | 'bad' | 'calm']>> =
+  {
+    done: ['done', 'good'],
+    failed: ['failed', 'bad'],
+    usage: ['refused', 'bad'],
+    incomplete: ['incomplete', 'fair'],
+    active: ['another run was active', 'calm'],
+    interrupted: ['interrupted', 'fair'],
+    died: ['died', 'bad'],
+    'timed-out': ['timed out', 'bad'],
+  };
 
 function tellWell(jobs: readonly JobView[], nowMs: number): string {
   const read = jobs.filter(({ status }) => status !== undefined).length;

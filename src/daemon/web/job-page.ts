@@ -62,8 +62,7 @@ ${reason !== undefined && html`<div class="error"><p><b>The status cannot be rea
 
 function renderRunning({ name, running, active }: JobDocument, nowMs: number): Markup {
   if (!running) return html``;
-  const reason = REASON_WORDS[running.reason as keyof typeof REASON_WORDS] ?? running.reason;
-  return html`<div class="running"><p class="line"><a href="${runPath(name, running.id)}"><b>Running</b></a> ${reason}, for ${formatSpan(nowMs - Date.parse(running.started_at))}</p>
+  return html`<div class="running"><p class="line"><a href="${runPath(name, running.id)}"><b>Running</b></a> ${REASON_WORDS[running.reason]}, for ${formatSpan(nowMs - Date.parse(running.started_at))}</p>
 ${renderProgress(active)}</div>`;
 }
 

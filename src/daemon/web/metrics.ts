@@ -12,7 +12,7 @@ import { endOf, isEndedRun, type RunRecord, sumSealed } from '../../state/run-re
 import type { DaemonView, JobView } from '../job-view.ts';
 import { listGaps, parseInstant } from './date-gap.ts';
 import { findLastSuccess } from './describe-job.ts';
-import { OUTCOME_WORDS } from './health-text.ts';
+import { OUTCOMES } from './health-text.ts';
 
 /** From a run with nothing to do, through a nightly export at one request a second, to a backfill of hours. */
 const RUN_SECONDS_BUCKETS = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800];
@@ -230,7 +230,7 @@ export class DaemonMetrics {
 
   #begin(job: string): Counted {
     for (const { counter } of this.#counters) counter.inc({ job }, 0);
-    for (const outcome of Object.keys(OUTCOME_WORDS)) this.#runs.inc({ job, outcome }, 0);
+    for (const outcome of Object.keys(OUTCOMES)) this.#runs.inc({ job, outcome }, 0);
     this.#seconds.zero({ job });
     const counted: Counted = { ids: new Set(), lastSuccessMs: undefined };
     this.#counted.set(job, counted);
@@ -240,7 +240,7 @@ export class DaemonMetrics {
   /** Removes the series of a job: otherwise they would describe a job that no longer exists. */
   #forget(job: string): void {
     for (const { counter } of this.#counters) counter.remove({ job });
-    for (const outcome of Object.keys(OUTCOME_WORDS)) this.#runs.remove({ job, outcome });
+    for (const outcome of Object.keys(OUTCOMES)) this.#runs.remove({ job, outcome });
     this.#seconds.remove({ job });
     this.#counted.delete(job);
   }

@@ -8,7 +8,7 @@ import { formatCount, formatShortCount } from '../../core/units.ts';
 import { renderActionForm, renderHelp } from './action-form.ts';
 import { JOB_STATES, type JobStateWord, type JobSummary, type JobsDocument, type Problem } from './api-shape.ts';
 import { renderShape, SHAPES } from './condition-calendar.ts';
-import { OUTCOME_WORDS } from './health-text.ts';
+import { OUTCOMES } from './health-text.ts';
 import { html, type Markup, renderTime } from './html.ts';
 
 import { type PageContext, renderFrame } from './page-frame.ts';
@@ -118,7 +118,7 @@ function renderLast({ name, last_run: last, running }: JobSummary, { nowMs }: Pa
     return html`<a href="${runPath(name, running.id)}">running</a> <span class="quiet small">for ${formatSpan(nowMs - Date.parse(running.started_at))}</span>`;
   }
   if (!last) return html`<span class="quiet">none</span>`;
-  const words = last.error ?? OUTCOME_WORDS[last.outcome as keyof typeof OUTCOME_WORDS] ?? last.outcome;
+  const words = last.error ?? OUTCOMES[last.outcome][0];
   const what = html`<a href="${runPath(name, last.id)}">${words}</a>`;
   const atMs = Date.parse(last.finished_at);
   return html`${what} <span class="quiet small">${renderTime(atMs, formatRelative(atMs, nowMs))}</span>`;

@@ -13,62 +13,58 @@ const COOKIE = 'flowdrop_status';
 /** A month; then the token is needed again. */
 const LOGIN_SECONDS = 30 * 86_400;
 
-export interface Access {
+export class Access {
+  readonly #token: string | undefined;
+  readonly #hosts: ReadonlySet<string>;
+
+  /** @param hosts host names that local programs use to reach this server, without ports */
+  constructor(token: string | undefined, hosts: readonly string[]) {
+    this.#token = token;
+    this.#hosts = new Set(hosts.map((host) => host.toLowerCase()));
+  }
+
   /** Whether the `Host` of a request is allowed; always true with a token, which no other site's page can send. */
-  isKnownHost(headers: IncomingHttpHeaders): boolean;
+  isKnownHost({ host }: IncomingHttpHeaders): boolean {
+    return this.#token !== undefined || this.#hosts.has(parseHostHeader(host));
+  }
+
   /** Whether the request has the token, or none is needed. */
-  isAllowed(headers: IncomingHttpHeaders, nowMs: number): boolean;
+  isAllowed({ authorization = '', cookie = '' }: IncomingHttpHeaders, nowMs: number): boolean {
+    if (this.#token === undefined) return true;
+    const shown = /^bearer +(\S+)$/i.exec(authorization)?.[1];
+    if (shown !== undefined && isSame(shown, this.#token)) return true;
+    const [, expires = '', signature = ''] = /^(\d{1,12})\.([\w-]{43})$/.exec(readCookie(cookie)) ?? [];
+    return isSame(signature, sign(this.#token, expires)) && Number(expires) * 1000 > nowMs;
+  }
+
   /** What the caller showed, to bind a form to; and in words for the record of what was done. */
-  identify(headers: IncomingHttpHeaders): {
+  identify({ authorization, cookie = '', ...headers }: IncomingHttpHeaders): {
     readonly session: string;
     readonly words: string;
     readonly isProgram: boolean;
-  };
+  } {
+    if (this.#token === undefined) {
+      // No page of another site can leave out what a browser says of itself.
+      const isProgram = headers.origin === undefined && headers['sec-fetch-site'] === undefined;
+      return { session: '', words: 'this machine', isProgram };
+    }
+    return authorization === undefined
+      ? { session: readCookie(cookie), words: 'a login', isProgram: false }
+      : { session: '', words: 'the token', isProgram: true };
+  }
+
   /** Value of the `Set-Cookie` header for the right token; `undefined` for a wrong one. */
-  login(token: string, headers: IncomingHttpHeaders, nowMs: number): string | undefined;
+  login(shown: string, headers: IncomingHttpHeaders, nowMs: number): string | undefined {
+    if (this.#token === undefined || !isSame(shown, this.#token)) return undefined;
+    const expires = String(Math.floor(nowMs / 1000) + LOGIN_SECONDS);
+    // Behind a TLS proxy, browsers must send the cookie over TLS only.
+    const secure = headers['x-forwarded-proto'] === 'https' ? '; Secure' : '';
+    return `${COOKIE}=${expires}.${sign(this.#token, expires)}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Strict${secure}`;
+  }
 }
 
-/** @param hosts host names that local programs use to reach this server, without ports */
-export function createAccess(token: string | undefined, hosts: readonly string[]): Access {
-  if (token === undefined) {
-    const known = new Set(hosts.map((host) => host.toLowerCase()));
-    return {
-      isKnownHost: ({ host }) => known.has(parseHostHeader(host)),
-      isAllowed: () => true,
-      // No page of another site can leave out what a browser says of itself.
-      identify: (headers) => ({
-        session: '',
-        words: 'this machine',
-        isProgram: headers.origin === undefined && headers['sec-fetch-site'] === undefined,
-      }),
-      login: () => undefined,
-    };
-  }
-  const sign = (expires: string) =>
-    createHmac('sha256', token).update(`flowdrop status ${expires}`).digest('base64url');
-  const isSession = (cookie: string, nowMs: number) => {
-    const [, expires = '', signature = ''] = /^(\d{1,12})\.([\w-]{43})$/.exec(cookie) ?? [];
-    return isSame(signature, sign(expires)) && Number(expires) * 1000 > nowMs;
-  };
-  return {
-    isKnownHost: () => true,
-    isAllowed({ authorization = '', cookie = '' }, nowMs) {
-      const shown = /^bearer +(\S+)$/i.exec(authorization)?.[1];
-      return (shown !== undefined && isSame(shown, token)) || isSession(readCookie(cookie), nowMs);
-    },
-    identify({ authorization, cookie = '' }) {
-      return authorization === undefined
-        ? { session: readCookie(cookie), words: 'a login', isProgram: false }
-        : { session: '', words: 'the token', isProgram: true };
-    },
-    login(shown, headers, nowMs) {
-      if (!isSame(shown, token)) return undefined;
-      const expires = String(Math.floor(nowMs / 1000) + LOGIN_SECONDS);
-      // Behind a TLS proxy, browsers must send the cookie over TLS only.
-      const secure = headers['x-forwarded-proto'] === 'https' ? '; Secure' : '';
-      return `${COOKIE}=${expires}.${sign(expires)}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Strict${secure}`;
-    },
-  };
+function sign(token: string, expires: string): string {
+  return createHmac('sha256', token).update(`flowdrop status ${expires}`).digest('base64url');
 }
 
 function readCookie(header: string): string {
@@ -77,8 +73,8 @@ function readCookie(header: string): string {
   return pair?.trim().slice(prefix.length) ?? '';
 }
 
-/** Compares digests, because `timingSafeEqual` needs equal lengths. */
-function isSame(a: string, b: string): boolean {
+/** In constant time. Compares digests, because `timingSafeEqual` needs equal lengths. */
+export function isSame(a: string, b: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(a), digest(b));
 }

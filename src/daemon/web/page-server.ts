@@ -6,7 +6,7 @@ import { Fault } from '../../core/errors.ts';
 import { type HttpListener, listenHttp } from '../../core/http-listener.ts';
 import { formatListenAddress, isLoopback } from '../../core/listen-address.ts';
 import { headersOf } from './answer.ts';
-import { createAccess } from './page-access.ts';
+import { Access } from './page-access.ts';
 import { Site } from './site.ts';
 import type { WebOptions } from './web-options.ts';
 
@@ -19,7 +19,7 @@ export async function startWeb(options: WebOptions): Promise<HttpListener> {
       hint: 'Set FLOWDROP_STATUS_TOKEN, or listen on 127.0.0.1.',
     });
   }
-  const site = new Site(options, createAccess(token, ['localhost', '127.0.0.1', '::1', address.host]));
+  const site = new Site(options, new Access(token, ['localhost', '127.0.0.1', '::1', address.host]));
   const web = await listenHttp({
     address,
     answer: async (request) => {

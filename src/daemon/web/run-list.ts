@@ -1,9 +1,9 @@
 /** Runs as people read them: the active one with its progress, the ended ones as rows with a link to their page. Pure. */
 import { formatInstant, formatRelative, formatSpan } from '../../core/date-text.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
-import type { RunOutcome, RunRecord } from '../../state/run-record.ts';
+import type { RunRecord } from '../../state/run-record.ts';
 import type { RunSummary } from './api-shape.ts';
-import { OUTCOME_WORDS } from './health-text.ts';
+import { OUTCOMES } from './health-text.ts';
 import { html, type Markup, renderTime } from './html.ts';
 import { runPath } from './page-path.ts';
 
@@ -18,21 +18,10 @@ export const REASON_WORDS: Readonly<Record<RunRecord['reason'], string>> = {
   hand: 'by hand',
 };
 
-/** Visual style of each outcome. */
-const TONES: Readonly<Record<RunOutcome, 'good' | 'fair' | 'bad' | 'calm'>> = {
-  done: 'good',
-  incomplete: 'fair',
-  interrupted: 'fair',
-  failed: 'bad',
-  usage: 'bad',
-  died: 'bad',
-  'timed-out': 'bad',
-  active: 'calm',
-};
-
 export function renderOutcome(outcome: RunRecord['outcome']): Markup {
   if (outcome === null) return html`<span class="badge pending">running</span>`;
-  return html`<span class="badge ${TONES[outcome]}">${OUTCOME_WORDS[outcome]}</span>`;
+  const [words, tone] = OUTCOMES[outcome];
+  return html`<span class="badge ${tone}">${words}</span>`;
 }
 
 export function renderProgress(run: RunSummary | null): Markup {

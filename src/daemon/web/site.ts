@@ -14,10 +14,10 @@ import { renderActionsPage } from './action-form.ts';
 import {
   answerFile,
   answerJson,
+  answerNotice,
   answerPage,
   answerReport,
   answerReportNotice,
-  answerText,
   type PageAnswer,
 } from './answer.ts';
 import { answerApi, refuse } from './api-answer.ts';
@@ -27,7 +27,7 @@ import { renderJobPage } from './job-page.ts';
 import { DaemonMetrics } from './metrics.ts';
 import { renderOverview } from './overview-page.ts';
 import type { Access } from './page-access.ts';
-import { type PageContext, renderNotice, renderPassage, TOKEN_FORM } from './page-frame.ts';
+import { type PageContext, renderPassage, TOKEN_FORM } from './page-frame.ts';
 import { ACTIONS, splitPath } from './page-path.ts';
 import { renderReportsPage } from './reports-page.ts';
 import { LOG_LEVELS, renderRunPage, renderRunsPage } from './run-page.ts';
@@ -40,7 +40,9 @@ const MAX_READING = 2;
 /** The loop beats every 15 seconds; without a beat for this long it is stuck. */
 const STALL_MS = 5 * 60_000;
 
-const NOTHING_HERE = renderNotice('Nothing here', ['The status page is at /, beside /healthz and /metrics.']);
+const NOTHING_HERE = ['Nothing here', 'The status page is at /, beside /healthz and /metrics.'] as const;
+
+const CHALLENGE = { 'www-authenticate': 'Bearer realm="flowdrop"' } as const;
 
 export class Site {
   readonly #options: WebOptions;
@@ -72,7 +74,7 @@ export class Site {
       const reason = describeError(error);
       if (!isFault(error)) {
         log.error({ event: 'page-failed', reason }, `a page failed: ${reason}`);
-        return answerPage(500, renderNotice('Something went wrong', ['See page-failed in the log of the daemon.']));
+        return answerNotice(500, 'Something went wrong', 'See page-failed in the log of the daemon.');
       }
       // A child command could not read the store: whoever looks may know why.
       log.warn({ event: 'page-unread', code: error.code, reason }, `a page could not be read: ${reason}`);
@@ -80,7 +82,7 @@ export class Site {
       const where = 'see page-unread in the log of the daemon';
       return request.target.startsWith('/api/')
         ? refuse(status, error.code, where)
-        : answerPage(status, renderNotice(title, [`${error.code}: ${where}.`]));
+        : answerNotice(status, title, `${error.code}: ${where}.`);
     }
   }
 
@@ -94,15 +96,15 @@ export class Site {
     const action = ACTIONS.find((each) => request.method === 'POST' && path === `/actions/${each}`);
     const isDocument = request.method === 'POST' && path === '/api/actions';
     if (!isRead && action === undefined && !isDocument) {
-      const text = renderNotice('Read-only', ['Only GET and HEAD are allowed.']);
-      return answerPage(405, text, { allow: 'GET, HEAD', connection: 'close' });
+      const headers = { allow: 'GET, HEAD', connection: 'close' };
+      return answerNotice(405, 'Read-only', 'Only GET and HEAD are allowed.', headers);
     }
     const nowMs = clock.now();
     const health = answerHealth(path, view, nowMs);
     if (health) return health;
     if (!access.isKnownHost(headers)) {
       const ways = 'Open it as http://localhost or by its listen address; for other names set FLOWDROP_STATUS_TOKEN.';
-      return answerPage(421, renderNotice('Host name not allowed', [ways]));
+      return answerNotice(421, 'Host name not allowed', ways);
     }
     const shown = isRead && path === '/' ? parameters.get('token') : null;
     if (shown !== null && !access.isAllowed({}, nowMs)) return this.#login(shown, headers, nowMs);
@@ -111,7 +113,9 @@ export class Site {
     }
     if (action !== undefined) return await this.#desk.answerForm(action, parameters, request, nowMs);
     if (isDocument) return await this.#desk.answerDocument(request);
-    if (path === '/metrics') return answerText(200, this.#metrics.contentType, await this.#metrics.text(view(), nowMs));
+    if (path === '/metrics') {
+      return { status: 200, type: this.#metrics.contentType, body: await this.#metrics.text(view(), nowMs) };
+    }
     if (path.startsWith(REPORT_PREFIX)) return await this.#answerReport(path);
     if (path.startsWith('/api/')) return await answerApi(this.#api, path, parameters);
     const answer = await this.#answerPage(path, parameters, target);
@@ -123,15 +127,15 @@ export class Site {
     const parts = splitPath(path);
     if (parts.length === 4 && parts[0] === 'runs' && parts[3] === 'log') {
       const file = await this.#api.logFile(parts[1] ?? '', parts[2] ?? '');
-      if (file === undefined) return answerPage(404, NOTHING_HERE);
+      if (file === undefined) return answerNotice(404, ...NOTHING_HERE);
       return answerFile('text/plain; charset=utf-8', `${parts[2]}.log`, createReadStream(file));
     }
     if (parts.length === 4 && parts[0] === 'drops' && parts[3] === 'file') {
       const file = await this.#api.dropFile(parts[1] ?? '', parts[2] ?? '');
-      if (!file) return answerPage(404, NOTHING_HERE);
-      const answer = answerFile('application/vnd.apache.parquet', file.name, file.stream);
+      if (!file) return answerNotice(404, ...NOTHING_HERE);
       // So that a part is never taken for the whole.
-      return { ...answer, headers: { ...answer.headers, 'content-length': String(file.sizeBytes) } };
+      const length = { 'content-length': String(file.sizeBytes) };
+      return answerFile('application/vnd.apache.parquet', file.name, file.stream, length);
     }
     const nowMs = this.#options.clock.now();
     const isOld = nowMs < this.#pages.atMs || nowMs - this.#pages.atMs >= PAGE_LIFETIME_MS;
@@ -139,7 +143,7 @@ export class Site {
     const drawn = this.#pages.bodies.get(target) ?? this.#draw(parts, query, nowMs);
     this.#pages.bodies.set(target, drawn);
     const body = await drawn;
-    return body === undefined ? answerPage(404, NOTHING_HERE) : answerPage(200, body);
+    return body === undefined ? answerNotice(404, ...NOTHING_HERE) : answerPage(200, body);
   }
 
   /** `undefined` if there is no such page. */
@@ -197,39 +201,37 @@ export class Site {
   async #answerReport(path: string): Promise<PageAnswer> {
     const { log, commands, pathOf, view } = this.#options;
     const named = findReport(view(), path);
-    if (!named) return answerReportNotice(404, NOTHING_HERE);
+    if (!named) return answerReportNotice(404, ...NOTHING_HERE);
     let reading = this.#reading.get(path);
     if (!reading) {
       if (this.#reading.size >= MAX_READING) {
-        const text = renderNotice('Busy', ['Other reports are being read; try again in a few seconds.']);
-        return answerReportNotice(503, text, { 'retry-after': '5' });
+        const text = 'Other reports are being read; try again in a few seconds.';
+        return answerReportNotice(503, 'Busy', text, { 'retry-after': '5' });
       }
       reading = readReport(commands, pathOf(named.job), named).finally(() => this.#reading.delete(path));
       this.#reading.set(path, reading);
     }
     try {
       const body = await reading;
-      return body === undefined ? answerReportNotice(404, NOTHING_HERE) : answerReport(body);
+      return body === undefined ? answerReportNotice(404, ...NOTHING_HERE) : answerReport(body);
     } catch (error) {
       const { job, date } = named;
       const reason = describeError(error);
       log.warn({ event: 'report-unread', job, date, reason }, `${job} ${date}: the report cannot be read: ${reason}`);
-      const text = renderNotice('The report cannot be read', ['See report-unread in the log of the daemon.']);
-      return answerReportNotice(502, text);
+      return answerReportNotice(502, 'The report cannot be read', 'See report-unread in the log of the daemon.');
     }
   }
 }
 
 function refuseStranger(title: string): PageAnswer {
-  const ways = [
-    'This page needs the token in FLOWDROP_STATUS_TOKEN. In a browser, enter it once here or open /?token=...; a program sends it with every request as "Authorization: Bearer ...".',
-  ];
-  return answerPage(401, renderNotice(title, ways, TOKEN_FORM), { 'www-authenticate': 'Bearer realm="flowdrop"' });
+  const ways =
+    'This page needs the token in FLOWDROP_STATUS_TOKEN. In a browser, enter it once here or open /?token=...; a program sends it with every request as "Authorization: Bearer ...".';
+  return answerNotice(401, title, ways, CHALLENGE, TOKEN_FORM);
 }
 
 function refuseProgram(): PageAnswer {
   const refused = refuse(401, 'TOKEN_REQUIRED', 'send FLOWDROP_STATUS_TOKEN as "Authorization: Bearer ..."');
-  return { ...refused, headers: { 'www-authenticate': 'Bearer realm="flowdrop"' } };
+  return { ...refused, headers: CHALLENGE };
 }
 
 function listNames({ jobs }: DaemonView): readonly string[] {
