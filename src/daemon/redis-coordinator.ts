@@ -11,7 +11,6 @@
  * be claimed.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { describeError, Fault } from '../core/errors.ts';
@@ -151,16 +150,25 @@ function isLost({ status, stream }: Redis): boolean {
   return status === 'ready' ? !stream.writable : status !== 'end';
 }
 
-/** Connects if necessary. Rejects if the signal aborts first, a connection fails, or the client is closed. */
+/** Connects if necessary. Rejects if the signal aborts first or the client is closed. */
 async function untilReady(client: Redis, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   if (client.status === 'ready') return;
   if (client.status === 'end') throw new RangeError('the coordinator is closed');
   // Failures arrive as events, and the client retries.
   if (client.status === 'wait') client.connect().catch(() => undefined);
-  const over = new AbortController();
-  const either = { signal: AbortSignal.any([signal, over.signal]) };
-  await Promise.race([once(client, 'ready', either), once(client, 'end', either)]).finally(() => over.abort());
+  await new Promise<void>((resolve, reject) => {
+    const settle = () => {
+      client.off('ready', settle);
+      client.off('end', settle);
+      signal.removeEventListener('abort', settle);
+      if (client.status === 'ready') resolve();
+      else reject(signal.reason ?? new RangeError('the coordinator is closed'));
+    };
+    client.on('ready', settle);
+    client.on('end', settle);
+    signal.addEventListener('abort', settle);
+  });
 }
 
 interface HeldTick {
