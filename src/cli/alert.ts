@@ -8,18 +8,11 @@ import { alertOperators } from '../export/alert-operators.ts';
 import { announce } from '../export/announce.ts';
 import type { Job } from '../job/job.ts';
 import { readJob, readJobAddressee } from '../job/job-folder.ts';
-import type { ActionResult, CommandCall } from './command.ts';
+import type { ActionResult } from './command.ts';
+import type { Call } from './commands.ts';
 import { createRunEnv, type RunCli } from './run-output.ts';
 
-interface AlertFlags {
-  readonly died?: string | undefined;
-  readonly broken?: string | undefined;
-}
-
-export async function alert(
-  cli: RunCli,
-  { globals, argument, options }: CommandCall<string, AlertFlags>,
-): ActionResult {
+export async function alert(cli: RunCli, { globals, argument, options }: Call<'alert'>): ActionResult {
   const { died, broken } = options;
   const job = await readAddressee(argument, globals.jobs, broken !== undefined);
   const summary = await alertOperators(createRunEnv(cli), job, {

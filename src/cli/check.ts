@@ -7,7 +7,8 @@ import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { buildPage } from '../plan/statement.ts';
 import { locateRefusedSql, readSelected } from '../run/job-sql.ts';
 import { closeSource, openJobSource } from '../run/open-source.ts';
-import type { ActionResult, CommandCall } from './command.ts';
+import type { ActionResult } from './command.ts';
+import type { Call } from './commands.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createStyle, type Style } from './terminal/color.ts';
 import { describeFailure, type FailureReport } from './terminal/failure-text.ts';
@@ -29,10 +30,7 @@ interface CheckResult {
   readonly failure?: FailureReport['json']['error'];
 }
 
-export async function check(
-  cli: CheckCli,
-  { globals, argument, options }: CommandCall<readonly string[], { readonly live?: boolean | undefined }>,
-): ActionResult {
+export async function check(cli: CheckCli, { globals, argument, options }: Call<'check'>): ActionResult {
   const wanted = argument.length > 0 ? argument : await listJobFiles(globals.jobs);
   const results: CheckResult[] = [];
   const parsed: Job[] = [];

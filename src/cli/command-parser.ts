@@ -30,7 +30,7 @@ New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of 
 `;
 
 /** Runs a command. Its argument and options are those of its row. */
-type CallCommand = (command: CommandSpec, call: CommandCall<never, never>) => Promise<void>;
+type CallCommand = (command: (typeof COMMANDS)[number], call: CommandCall<unknown>) => Promise<void>;
 
 interface ParserOptions {
   readonly version: string;
@@ -67,7 +67,12 @@ function widthOf({ columns }: ParserOptions['terminal']): number {
   return Math.min(columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH);
 }
 
-function addCommand(parser: Command, spec: CommandSpec, call: CallCommand, readWidth: () => number): void {
+function addCommand(
+  parser: Command,
+  spec: (typeof COMMANDS)[number],
+  call: CallCommand,
+  readWidth: () => number,
+): void {
   const command = parser
     .command(spec.name, { hidden: spec.group === undefined })
     .description(spec.summary)
@@ -84,9 +89,7 @@ function addCommand(parser: Command, spec: CommandSpec, call: CallCommand, readW
   if (examples) command.addHelpText('after', () => `\nExamples:\n${formatExamples(examples, readWidth())}`);
   command.action(async () => {
     const globals = parser.opts<GlobalOptions>();
-    // Built from the row, whose type ties its options to its function.
-    const [argument] = command.processedArgs as never[];
-    await call(spec, { globals, argument: argument as never, options: command.opts() as never });
+    await call(spec, { globals, argument: command.processedArgs[0], options: command.opts() });
   });
 }
 
@@ -159,7 +162,7 @@ export function isHelp(error: unknown): boolean {
 
 /** `flowdrop help NAME` for an unknown command: the parser would print the whole help, and no error. */
 export function findUnknownTopic([first, topic]: readonly string[]): Fault | undefined {
-  const names = COMMANDS.map(({ name }) => name);
+  const names: readonly string[] = COMMANDS.map(({ name }) => name);
   if (first !== 'help' || topic === undefined || topic.startsWith('-') || names.includes(topic)) return undefined;
   const near = findNearest(topic, names);
   const hint = `${near ? `Did you mean ${near}? ` : ''}\`flowdrop --help\` lists the commands.`;

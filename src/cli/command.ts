@@ -1,27 +1,19 @@
 /**
- * The type of a row of the command table, and of the function behind it. The compiler ties them together: the options
- * of a row are exactly the options of its function. Nothing here depends on a parser.
+ * The shape of a row of the command table, and what a command receives by it: the types of a call follow from the row's
+ * argument and options. Nothing here depends on a parser.
  */
-import type { CliContext, GlobalOptions } from './context.ts';
-
-/** What follows the name of a command: nothing, one word, or several. */
-type CommandArgument = string | undefined | readonly string[];
+import type { GlobalOptions } from './context.ts';
 
 /** The parsed command line. */
-export interface CommandCall<A extends CommandArgument = undefined, O extends object = object> {
+export interface CommandCall<A = undefined, O extends object = object> {
   readonly globals: GlobalOptions;
+  /** What follows the name of the command: nothing, one word, or several. */
   readonly argument: A;
   readonly options: O;
 }
 
 /** The exit code; `undefined` means 0. */
 export type ActionResult = Promise<number | undefined>;
-
-/** Each action takes only the parts of the context that it uses. */
-type CommandAction<A extends CommandArgument, O extends object> = (
-  cli: CliContext,
-  call: CommandCall<A, O>,
-) => ActionResult;
 
 /** One option. `T`: the type of its value in the command. */
 export interface OptionSpec<T = unknown> {
@@ -38,45 +30,52 @@ export interface OptionSpec<T = unknown> {
   readonly conflicts?: readonly string[] | undefined;
 }
 
-/**
- * Keyed by the command's own name for it: `newStore` is `--new-store` on the command line. In the order of the help.
- */
-export type OptionTable<O extends object> = { readonly [K in keyof O]-?: OptionSpec<Exclude<O[K], undefined>> };
-
-type ArgumentSyntax<A extends CommandArgument> = [A] extends [undefined]
-  ? never
-  : [A] extends [string]
-    ? `<${string}>`
-    : [A] extends [string | undefined]
-      ? `[${string}]`
-      : `[${string}...]`;
-
-interface CommandRow<A extends CommandArgument, O extends object> {
-  readonly name: string;
+export interface CommandRow {
   /** Section of the help that lists it; without one it is not listed, because it is not for people. */
-  readonly group?: CommandGroup;
+  readonly group?: keyof typeof COMMAND_GROUPS;
   readonly summary: string;
   readonly argument?: {
-    readonly syntax: ArgumentSyntax<A>;
+    readonly syntax: `<${string}>` | `[${string}]`;
     readonly text: string;
     readonly choices?: readonly string[];
   };
-  readonly options: OptionTable<O>;
+  /**
+   * Keyed by the command's own name for it: `newStore` is `--new-store` on the command line. In the order of the help.
+   */
+  readonly options?: Readonly<Record<string, OptionSpec>>;
   /** Shown below the options. */
   readonly notes?: string;
   /** What to type, and what it does. */
   readonly examples?: readonly (readonly [typed: string, what: string])[];
   /** Whether it writes a log in which the run id leads to the lines of a failure. */
   readonly hasLog?: boolean;
-  /** Imports the command and its dependencies. */
-  load(): Promise<CommandAction<A, O>>;
 }
 
-/** A row of the table, for any argument and options. */
-export interface CommandSpec extends Omit<CommandRow<never, never>, 'argument' | 'options'> {
-  readonly argument?: { readonly syntax: string; readonly text: string; readonly choices?: readonly string[] };
-  readonly options: Readonly<Record<string, OptionSpec>>;
+export interface CommandSpec extends CommandRow {
+  readonly name: string;
+  readonly options: NonNullable<CommandRow['options']>;
 }
+
+type ArgumentOf<Row> = Row extends { readonly argument: { readonly syntax: infer Syntax } }
+  ? Syntax extends `<${string}>`
+    ? string
+    : Syntax extends `[${string}...]`
+      ? readonly string[]
+      : string | undefined
+  : undefined;
+
+/** Options that have a value in every call. */
+type Given = { readonly default: string } | { readonly isRequired: true } | { readonly isNegated: true };
+type ValueOf<Option> = Option extends OptionSpec<infer T> ? T : never;
+type ValuesOf<Options> = {
+  readonly [K in keyof Options as Options[K] extends Given ? K : never]: ValueOf<Options[K]>;
+} & { readonly [K in keyof Options as Options[K] extends Given ? never : K]?: ValueOf<Options[K]> };
+
+/** What the command of a row receives. */
+export type CallOf<Row> = CommandCall<
+  ArgumentOf<Row>,
+  Row extends { readonly options: infer Options } ? ValuesOf<Options> : object
+>;
 
 /** What each exit code means. The codes are those of `EXIT_CODES`, and 0. */
 export const EXIT_CODE_MEANINGS: readonly (readonly [code: number, meaning: string])[] = [
@@ -96,23 +95,18 @@ export const COMMAND_GROUPS = {
   service: 'The service:',
 } as const;
 
-type CommandGroup = keyof typeof COMMAND_GROUPS;
-
-/** Checks `options` against what the command takes; infers nothing from them. */
-export function command<A extends CommandArgument = undefined, O extends object = object>(
-  row: Omit<CommandRow<A, O>, 'options'> & { readonly options?: OptionTable<NoInfer<O>> },
-): CommandSpec {
-  return { ...row, options: row.options ?? {} };
-}
-
 type More = Partial<Pick<OptionSpec, 'default' | 'isRequired' | 'isNegated' | 'conflicts'>>;
 
-export function flag(text: string, more: More = {}): OptionSpec<boolean> {
-  return { kind: 'flag', value: '', text, ...more };
+export function flag<const M extends More = object>(text: string, more?: M): OptionSpec<boolean> & NoInfer<M> {
+  return { kind: 'flag', value: '', text, ...(more as NoInfer<M>) };
 }
 
-export function text(value: string, text: string, more: More = {}): OptionSpec<string> {
-  return { kind: 'text', value, text, ...more };
+export function text<const M extends More = object>(
+  value: string,
+  text: string,
+  more?: M,
+): OptionSpec<string> & NoInfer<M> {
+  return { kind: 'text', value, text, ...(more as NoInfer<M>) };
 }
 
 export function number(value: string, text: string): OptionSpec<number> {

@@ -1,15 +1,16 @@
 /**
- * The command table: what is typed, what the help says, and where the code is. The parser, the help, the completion and
+ * The command table: what is typed, and what the help says. The parser, the help, the completion and
  * the README's list follow this table. Invariant: a command is imported only when it is called, so that `--help` and a
- * key press of the completion load none.
+ * key press of the completion load none: `program.ts` does.
  */
-import { type CommandSpec, choice, command, each, flag, list, number, type OptionTable, text } from './command.ts';
-import type { GlobalOptions } from './context.ts';
+import { type CallOf, type CommandRow, type CommandSpec, choice, each, flag, list, number, text } from './command.ts';
 import { ENGINE_WORKER_COMMAND } from './engine-worker.ts';
-import { LOCAL_KEY } from './local-key.ts';
 
-/** Options of every command. */
-export const GLOBAL_OPTIONS: OptionTable<GlobalOptions> = {
+/** Default key of a service without keys. It is not secret: the service listens on the loopback by default. */
+export const LOCAL_KEY = 'cus_local';
+
+/** Options of every command; `GlobalOptions` is their type. */
+export const GLOBAL_OPTIONS = {
   json: flag('print one JSON document on stdout'),
   jobs: text('dir', 'folder of the job files', { default: 'jobs' }),
   debug: flag('log more, and print error stacks'),
@@ -19,9 +20,8 @@ export const GLOBAL_OPTIONS: OptionTable<GlobalOptions> = {
 export const JOB = { syntax: '<job>', text: 'job file, or its name in the jobs folder' } as const;
 
 /** In the order of the help. */
-export const COMMANDS: readonly CommandSpec[] = [
-  command({
-    name: 'demo',
+const TABLE = {
+  demo: {
     group: 'setUp',
     summary: 'run the shipped nightly job against a service with generated sessions, into ./out',
     options: {
@@ -32,10 +32,8 @@ export const COMMANDS: readonly CommandSpec[] = [
       ['flowdrop demo', 'three sessions, drops, a report: about a minute'],
       ['flowdrop demo --rows 5000 --sessions 1', 'the same in a few seconds'],
     ],
-    load: async () => (await import('./demo.ts')).demo,
-  }),
-  command({
-    name: 'init',
+  },
+  init: {
     group: 'setUp',
     summary: 'write a commented job file and a settings file, and test the connection',
     argument: { syntax: '[dir]', text: 'folder to write to (default: ".")' },
@@ -72,10 +70,8 @@ export const COMMANDS: readonly CommandSpec[] = [
       ],
       ['flowdrop init --add spx-chain --kind chain --symbols SPX', 'one more job, in this folder'],
     ],
-    load: async () => (await import('./init/init.ts')).init,
-  }),
-  command({
-    name: 'doctor',
+  },
+  doctor: {
     group: 'setUp',
     summary: 'test everything a run needs: settings, key, clock, store rights, mail, charts, disk, memory, engine',
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
@@ -86,10 +82,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop doctor nightly-trades', 'what one job needs'],
       [`flowdrop --json doctor | jq '.checks[] | select(.status != "ok")'`, 'only what is wrong'],
     ],
-    load: async () => (await import('./doctor/doctor.ts')).doctor,
-  }),
-  command({
-    name: 'check',
+  },
+  check: {
     group: 'setUp',
     summary: 'validate job files (default: all in the jobs folder)',
     argument: { syntax: '[job...]', text: 'job files, or their names in the jobs folder' },
@@ -103,20 +97,16 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop check jobs/nightly-trades.yaml', 'one file, wherever it is'],
       ['flowdrop check --live nightly-trades', 'also asks the API whether it accepts the query'],
     ],
-    load: async () => (await import('./check.ts')).check,
-  }),
-  command({
-    name: 'schema',
+  },
+  schema: {
     group: 'setUp',
     summary: 'print the JSON Schema of job files',
     examples: [
       ['flowdrop schema > job.schema.json', 'for an editor that checks YAML'],
       ["flowdrop schema | jq '.properties | keys'", 'the top-level keys'],
     ],
-    load: async () => (await import('./schema.ts')).schema,
-  }),
-  command({
-    name: 'completion',
+  },
+  completion: {
     group: 'setUp',
     summary: 'print a script that completes commands, flags and jobs in your shell',
     argument: { syntax: '<shell>', text: 'your shell', choices: ['bash', 'zsh', 'fish'] },
@@ -125,10 +115,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['source <(flowdrop completion zsh)', 'in ~/.zshrc, after compinit'],
       ['flowdrop completion fish | source', 'in ~/.config/fish/config.fish'],
     ],
-    load: async () => (await import('./completion/completion.ts')).completion,
-  }),
-  command({
-    name: 'plan',
+  },
+  plan: {
     group: 'daily',
     summary: 'print what a run would fetch, what it costs and what expires when; changes nothing',
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
@@ -137,10 +125,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop plan nightly-trades', 'one job, date by date'],
       ["flowdrop --json plan nightly-trades | jq '.total.seconds'", 'for a script'],
     ],
-    load: async () => (await import('./plan.ts')).plan,
-  }),
-  command({
-    name: 'run',
+  },
+  run: {
     group: 'daily',
     summary: 'export every unsealed date inside the lookback, soonest expiry first, then mail the reports',
     argument: JOB,
@@ -156,10 +142,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop --json run nightly-trades > result.json', 'the result as one document'],
     ],
     hasLog: true,
-    load: async () => (await import('./run.ts')).run,
-  }),
-  command({
-    name: 'backfill',
+  },
+  backfill: {
     group: 'daily',
     summary: 'export chosen dates; by default only unsealed ones',
     argument: JOB,
@@ -188,10 +172,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ],
     ],
     hasLog: true,
-    load: async () => (await import('./backfill.ts')).backfill,
-  }),
-  command({
-    name: 'report',
+  },
+  report: {
     group: 'daily',
     summary:
       'mail the reports of a sealed date to recipients who have not received them, preview them, or print what was mailed',
@@ -215,10 +197,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop report nightly-trades --date 2026-11-20 --only me@example.com', 'one date again, to one address'],
     ],
     hasLog: true,
-    load: async () => (await import('./report.ts')).report,
-  }),
-  command({
-    name: 'status',
+  },
+  status: {
     group: 'daily',
     summary: 'show what is sealed, what is missing and when it expires, and the current, last and next runs',
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
@@ -231,10 +211,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop status nightly-trades', 'one job'],
       ['flowdrop --json status nightly-trades', 'for a script'],
     ],
-    load: async () => (await import('./status/status.ts')).status,
-  }),
-  command({
-    name: 'runs',
+  },
+  runs: {
     group: 'daily',
     summary: 'list the runs of this machine, scheduled and manual, with outcome, requests and rows',
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
@@ -247,20 +225,16 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop runs nightly-trades --limit 100', 'more of one job'],
       ["flowdrop --json runs nightly-trades | jq '.[0].error'", 'why the last one failed'],
     ],
-    load: async () => (await import('./runs.ts')).runs,
-  }),
-  command({
-    name: 'start',
+  },
+  start: {
     group: 'daily',
     summary: 'run every scheduled job when it is due, each in its own process, until SIGTERM',
     examples: [
       ['flowdrop start', 'the jobs of ./jobs, until SIGTERM'],
       ['flowdrop --jobs /etc/flowdrop/jobs start', 'the jobs of another folder'],
     ],
-    load: async () => (await import('./start.ts')).start,
-  }),
-  command({
-    name: 'verify',
+  },
+  verify: {
     group: 'data',
     summary: 're-hash and re-read sealed drops and compare them with their manifests',
     argument: JOB,
@@ -275,10 +249,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop verify nightly-trades --deep', 'also compares with the source'],
     ],
     hasLog: true,
-    load: async () => (await import('./verify.ts')).verify,
-  }),
-  command<readonly string[]>({
-    name: 'gap',
+  },
+  gap: {
     group: 'data',
     summary: 'accept a gap that will not be filled: it stays visible, but raises no alerts; or list the gaps',
     argument: { syntax: '[action...]', text: '`accept JOB DATE` or `list JOB`' },
@@ -287,10 +259,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop gap list nightly-trades', 'gaps, and who accepted which'],
       ['flowdrop gap accept nightly-trades 2026-11-19 --reason "vendor outage"', 'no more alerts about it'],
     ],
-    load: async () => (await import('./gap.ts')).gap,
-  }),
-  command<readonly string[]>({
-    name: 'drop',
+  },
+  drop: {
     group: 'data',
     summary: 'show one drop: manifest, revisions and what changed, checks, audit; or write its file to stdout',
     argument: { syntax: '[job date...]', text: '`JOB DATE`' },
@@ -299,10 +269,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop drop nightly-trades 2026-11-20', 'what its manifest says'],
       ['flowdrop drop nightly-trades 2026-11-20 --file > day.parquet', 'its file, from any store'],
     ],
-    load: async () => (await import('./drop.ts')).drop,
-  }),
-  command<readonly string[]>({
-    name: 'iceberg',
+  },
+  iceberg: {
     group: 'data',
     summary: 'rebuild the Iceberg table of a job from the sealed dates',
     argument: { syntax: '[action...]', text: '`rebuild`, then the name of the job or the path of its file' },
@@ -310,10 +278,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop iceberg rebuild nightly-trades', 'after its metadata was lost, or its directory was moved'],
       ['flowdrop iceberg rebuild nightly-trades --json', 'the result as one JSON document'],
     ],
-    load: async () => (await import('./iceberg.ts')).iceberg,
-  }),
-  command({
-    name: 'query',
+  },
+  query: {
     group: 'data',
     summary: 'run SQL over all sealed drops of a store, without lookback or limits',
     argument: {
@@ -347,10 +313,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ],
       ['flowdrop query - --format csv < report.sql > report.csv', ''],
     ],
-    load: async () => (await import('./query/query.ts')).query,
-  }),
-  command({
-    name: 'serve',
+  },
+  serve: {
     group: 'service',
     summary:
       'serve the options data API over files, generated sessions, a ClickHouse server or your sealed drops; prints its addresses as one JSON line',
@@ -397,10 +361,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop serve --store s3://bucket/drops --dataset trades', 'every sealed date, for any client of the API'],
       ['flowdrop serve --catalog out/drops', 'Spark, PyIceberg and DuckDB attach to http://127.0.0.1:8181'],
     ],
-    load: async () => (await import('./serve.ts')).serve,
-  }),
-  command({
-    name: 'key',
+  },
+  key: {
     group: 'service',
     summary: 'create a key for serve; it is shown once; the key file stores only its hash',
     options: {
@@ -414,27 +376,15 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop key --name desk --file keys.yaml', 'a key for historical SQL'],
       ['flowdrop key --name trial --entitlement trialing', 'its entry is printed'],
     ],
-    load: async () => (await import('./key.ts')).key,
-  }),
-  command({
-    name: ENGINE_WORKER_COMMAND,
+  },
+  [ENGINE_WORKER_COMMAND]: {
     summary: 'one engine process of `serve` or `query`, connected by an inherited socket',
-    load: async () => {
-      const { runWorker } = await import('../engine/worker.ts');
-      return async () => await runWorker().then(() => undefined);
-    },
-  }),
-  command<readonly string[]>({
-    name: 'complete',
+  },
+  complete: {
     summary: 'possible next words, for the script of `completion`',
     argument: { syntax: '[word...]', text: 'what is typed after `flowdrop`' },
-    load: async () => {
-      const { complete } = await import('./completion/completion-words.ts');
-      return async (cli, call) => await complete(cli, call, { commands: COMMANDS, options: GLOBAL_OPTIONS });
-    },
-  }),
-  command({
-    name: 'alert',
+  },
+  alert: {
     summary: 'alert the operators of a job, without a run',
     argument: JOB,
     options: {
@@ -446,6 +396,14 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ["flowdrop alert nightly-trades --died 'killed by OOM'", 'a run that ended without a result'],
     ],
     hasLog: true,
-    load: async () => (await import('./alert.ts')).alert,
-  }),
-];
+  },
+} satisfies Readonly<Record<string, CommandRow>>;
+
+export type CommandName = keyof typeof TABLE;
+
+/** What the command of this name receives. */
+export type Call<Name extends CommandName> = CallOf<(typeof TABLE)[Name]>;
+
+export const COMMANDS: readonly (CommandSpec & { readonly name: CommandName })[] = Object.entries<CommandRow>(
+  TABLE,
+).map(([name, row]) => ({ name: name as CommandName, options: {}, ...row }));

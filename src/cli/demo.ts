@@ -12,26 +12,21 @@ import { USUAL_ROWS } from '../service/generate/generate.ts';
 import type { Delivery } from '../state/delivery.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { type ChildRun, startChild } from './child.ts';
-import type { ActionResult, CommandCall } from './command.ts';
+import type { ActionResult } from './command.ts';
+import { type Call, LOCAL_KEY } from './commands.ts';
 import type { CliContext, SelfCommand } from './context.ts';
 import { nameProgram } from './invocation.ts';
-import { LOCAL_KEY } from './local-key.ts';
 import { formatTable } from './terminal/text-table.ts';
 
 const DEMO_FOLDER = 'out';
 /** In the demo's folder: the state of your own jobs stays as it is. */
 const STATE_FOLDER = 'state';
 
-interface DemoFlags {
-  readonly rows?: number;
-  readonly sessions: string;
-}
-
 type DemoCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
 
 export async function demo(
   { terminal, self, openers: { shippedJob }, cwd, signal }: DemoCli,
-  { options }: CommandCall<undefined, DemoFlags>,
+  { options }: Call<'demo'>,
 ): ActionResult {
   const out = join(cwd, DEMO_FOLDER);
   const { sessions, rows } = options;

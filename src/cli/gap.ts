@@ -8,17 +8,13 @@ import { readJob } from '../job/job-folder.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { type AcceptedGap, describeAccepted, isAcceptable } from '../state/accepted-gap.ts';
 import type { DateStatus } from '../state/status-document.ts';
-import type { ActionResult, CommandCall } from './command.ts';
+import type { ActionResult } from './command.ts';
+import type { Call } from './commands.ts';
 import type { CliContext } from './context.ts';
 import { assertDate } from './range.ts';
 import { readStatus } from './status/job-status.ts';
 import { formatTable } from './terminal/text-table.ts';
 import { nameUser } from './user-name.ts';
-
-interface GapFlags {
-  readonly reason?: string | undefined;
-  readonly by?: string | undefined;
-}
 
 type GapCli = Pick<CliContext, 'openers' | 'terminal'>;
 
@@ -26,7 +22,7 @@ const USAGE = 'flowdrop gap accept JOB DATE --reason TEXT';
 
 export async function gap(
   cli: GapCli,
-  { globals, argument: [action, name, date, ...more], options }: CommandCall<readonly string[], GapFlags>,
+  { globals, argument: [action, name, date, ...more], options }: Call<'gap'>,
 ): ActionResult {
   const isList = action === 'list' && date === undefined;
   if ((!isList && action !== 'accept') || name === undefined || more.length > 0) {
@@ -68,7 +64,7 @@ function listGaps({ terminal }: GapCli, asJson: boolean | undefined, dates: read
 function checkGap(
   date: string,
   dates: readonly DateStatus[],
-  { reason = '', by }: GapFlags,
+  { reason = '', by }: Call<'gap'>['options'],
   nowMs: number,
 ): AcceptedGap {
   assertDate('DATE', date);

@@ -10,12 +10,13 @@ import { rebuildTable } from '../ledger/iceberg/rebuild-table.ts';
 import { locateTable } from '../ledger/iceberg/table-log.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Store } from '../store/store.ts';
-import type { ActionResult, CommandCall } from './command.ts';
+import type { ActionResult } from './command.ts';
+import type { Call } from './commands.ts';
 import type { CliContext } from './context.ts';
 
 export async function iceberg(
   cli: Pick<CliContext, 'openers' | 'terminal'>,
-  { globals, argument: [action, name, ...more] }: CommandCall<readonly string[]>,
+  { globals, argument: [action, name, ...more] }: Call<'iceberg'>,
 ): ActionResult {
   if (action !== 'rebuild' || name === undefined || more.length > 0) {
     throw new Fault('ARGUMENTS_INVALID', 'iceberg takes an action and a job; the only action is `rebuild`', {

@@ -8,21 +8,14 @@ import { hasErrorCode, readFileIfExists, writeWholeFile } from '../core/atomic-f
 import { Fault } from '../core/errors.ts';
 import { appendEntry, describeEntry, renderEntry } from '../service/access/key-entry.ts';
 import { isKeyName, NAME_RULE } from '../service/access/key-file.ts';
-import { buildEntry, createKey, type Entitlement, hashKey, type KeyPrefix } from '../service/access/keys.ts';
-import type { ActionResult, CommandCall } from './command.ts';
+import { buildEntry, createKey, hashKey } from '../service/access/keys.ts';
+import type { ActionResult } from './command.ts';
+import type { Call } from './commands.ts';
 import type { CliContext } from './context.ts';
-
-interface KeyFlags {
-  readonly name: string;
-  readonly entitlement?: Entitlement;
-  readonly realtime?: boolean;
-  readonly prefix?: KeyPrefix;
-  readonly file?: string;
-}
 
 export async function key(
   { terminal, cwd }: Pick<CliContext, 'cwd' | 'terminal'>,
-  { globals, options }: CommandCall<undefined, KeyFlags>,
+  { globals, options }: Call<'key'>,
 ): ActionResult {
   const { name, entitlement = 'active', realtime = false, prefix = 'cus', file } = options;
   if (!isKeyName(name)) throw new Fault('KEY_NAME_INVALID', `--name: ${NAME_RULE}`, { kind: 'usage' });

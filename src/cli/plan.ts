@@ -16,7 +16,8 @@ import { priceDates } from '../plan/price.ts';
 import { closeSource, openJobSource } from '../run/open-source.ts';
 import { JobState } from '../state/job-state.ts';
 import type { PlanDocument } from '../state/plan-document.ts';
-import type { ActionResult, CommandCall } from './command.ts';
+import type { ActionResult } from './command.ts';
+import type { Call } from './commands.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { describeDate, describePlan, describePlans, totalDates } from './plan-output.ts';
 import { createStyle } from './terminal/color.ts';
@@ -25,7 +26,7 @@ import { hangText } from './terminal/text-width.ts';
 
 type PlanCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
 
-export async function plan(cli: PlanCli, { globals, argument }: CommandCall<string | undefined>): ActionResult {
+export async function plan(cli: PlanCli, { globals, argument }: Call<'plan'>): ActionResult {
   if (argument === undefined) return await printPlans(cli, globals);
   return await printPlan(cli, globals, await readJob(argument, globals.jobs));
 }

@@ -6,12 +6,48 @@ import { CommanderError } from 'commander';
 import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { tellInterruption } from '../core/failure.ts';
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
-import type { CommandSpec } from './command.ts';
+import type { ActionResult, CommandSpec } from './command.ts';
 import { buildParser, findUnknownTopic, isHelp, readParserError } from './command-parser.ts';
-import { COMMANDS, JOB } from './commands.ts';
+import { type Call, COMMANDS, type CommandName, GLOBAL_OPTIONS, JOB } from './commands.ts';
 import type { CliContext, GlobalOptions, Terminal } from './context.ts';
+import { ENGINE_WORKER_COMMAND } from './engine-worker.ts';
 import { createStyle } from './terminal/color.ts';
 import { describeFailure } from './terminal/failure-text.ts';
+
+/** Imports a command and its dependencies, when it is called. */
+const ACTIONS: {
+  readonly [Name in CommandName]: () => Promise<(cli: CliContext, call: Call<Name>) => ActionResult>;
+} = {
+  demo: async () => (await import('./demo.ts')).demo,
+  init: async () => (await import('./init/init.ts')).init,
+  doctor: async () => (await import('./doctor/doctor.ts')).doctor,
+  check: async () => (await import('./check.ts')).check,
+  schema: async () => (await import('./schema.ts')).schema,
+  completion: async () => (await import('./completion/completion.ts')).completion,
+  plan: async () => (await import('./plan.ts')).plan,
+  run: async () => (await import('./run.ts')).run,
+  backfill: async () => (await import('./backfill.ts')).backfill,
+  report: async () => (await import('./report.ts')).report,
+  status: async () => (await import('./status/status.ts')).status,
+  runs: async () => (await import('./runs.ts')).runs,
+  start: async () => (await import('./start.ts')).start,
+  verify: async () => (await import('./verify.ts')).verify,
+  gap: async () => (await import('./gap.ts')).gap,
+  drop: async () => (await import('./drop.ts')).drop,
+  iceberg: async () => (await import('./iceberg.ts')).iceberg,
+  query: async () => (await import('./query/query.ts')).query,
+  serve: async () => (await import('./serve.ts')).serve,
+  key: async () => (await import('./key.ts')).key,
+  [ENGINE_WORKER_COMMAND]: async () => {
+    const { runWorker } = await import('../engine/worker.ts');
+    return async () => await runWorker().then(() => undefined);
+  },
+  complete: async () => {
+    const { complete } = await import('./completion/completion-words.ts');
+    return async (cli, call) => await complete(cli, call, { commands: COMMANDS, options: GLOBAL_OPTIONS });
+  },
+  alert: async () => (await import('./alert.ts')).alert,
+};
 
 /** @returns the exit code */
 export async function runProgram(argv: readonly string[], given: CliContext): Promise<number> {
@@ -23,8 +59,9 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
   const parser = buildParser({ version: openers.version, terminal }, async (called, call) => {
     command = called;
     await warnOfUnknown(context, called);
-    const act = await called.load();
-    exitCode = (await act(context, call)) ?? 0;
+    const act = await ACTIONS[called.name]();
+    // The parser built the call from the row of this name.
+    exitCode = (await act(context, call as never)) ?? 0;
   });
   try {
     const unknown = findUnknownTopic(argv);

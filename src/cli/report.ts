@@ -15,26 +15,15 @@ import { embedImages } from '../mail/message.ts';
 import { type Run, withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { hasFailed } from '../state/delivery.ts';
-import type { ActionResult, CommandCall } from './command.ts';
+import type { ActionResult } from './command.ts';
+import type { Call } from './commands.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { assertDate } from './range.ts';
 import { createRunEnv, describeDelivery, type RunCli } from './run-output.ts';
 
-interface ReportFlags {
-  readonly date?: string | undefined;
-  readonly preview?: string | undefined;
-  readonly only?: string | undefined;
-  readonly show?: boolean | undefined;
-  readonly report?: string | undefined;
-  readonly revision?: string | undefined;
-}
-
 type ReportCli = RunCli & Pick<CliContext, 'cwd'>;
 
-export async function report(
-  cli: ReportCli,
-  { globals, argument, options }: CommandCall<string, ReportFlags>,
-): ActionResult {
+export async function report(cli: ReportCli, { globals, argument, options }: Call<'report'>): ActionResult {
   const { date, only } = options;
   if (date !== undefined) assertDate('--date', date);
   const job = await readJob(argument, globals.jobs);
@@ -128,7 +117,7 @@ async function showReport(
   { openers, terminal }: ReportCli,
   globals: GlobalOptions,
   job: Job,
-  { date, report, revision }: ReportFlags,
+  { date, report, revision }: Call<'report'>['options'],
 ): ActionResult {
   const choice = { date, report, revision: revision === undefined ? undefined : parseRevision(revision) };
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });

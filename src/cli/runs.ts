@@ -10,25 +10,18 @@ import { formatCount, formatDuration } from '../core/units.ts';
 import { listJobFiles, readJob } from '../job/job-folder.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { type RunRecord, whyFailed } from '../state/run-record.ts';
-import type { ActionResult, CommandCall } from './command.ts';
+import type { ActionResult } from './command.ts';
+import type { Call } from './commands.ts';
 import type { CliContext } from './context.ts';
 import { formatTable } from './terminal/text-table.ts';
 import { measureWidth } from './terminal/text-width.ts';
-
-interface RunsFlags {
-  readonly limit?: number | undefined;
-  readonly stages?: boolean | undefined;
-}
 
 /** A screen. */
 const USUAL_LIMIT = 20;
 
 type RunsCli = Pick<CliContext, 'openers' | 'terminal'>;
 
-export async function runs(
-  { openers, terminal }: RunsCli,
-  { globals, argument, options }: CommandCall<string | undefined, RunsFlags>,
-): ActionResult {
+export async function runs({ openers, terminal }: RunsCli, { globals, argument, options }: Call<'runs'>): ActionResult {
   const { limit = USUAL_LIMIT, stages = false } = options;
   if (!Number.isInteger(limit) || limit < 1) {
     throw new Fault('LIMIT_INVALID', `--limit is ${limit}; allowed is a whole number of 1 or more`, { kind: 'usage' });

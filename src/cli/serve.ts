@@ -4,23 +4,15 @@
  */
 import { resolve } from 'node:path';
 import { Fault } from '../core/errors.ts';
-import { SERVICE_DEFAULTS, type ServiceOptions } from '../service/options.ts';
+import { SERVICE_DEFAULTS } from '../service/options.ts';
 import { startService } from '../service/start-service.ts';
-import type { ActionResult, CommandCall } from './command.ts';
+import type { ActionResult } from './command.ts';
+import type { Call } from './commands.ts';
+import { LOCAL_KEY } from './commands.ts';
 import type { CliContext } from './context.ts';
 import { workerCommand } from './engine-worker.ts';
-import { LOCAL_KEY } from './local-key.ts';
 import type { ArchivePlace } from './serve-archive.ts';
 import { assertDirectory } from './store-directory.ts';
-
-/** The service's options, some under other names on the command line. */
-interface ServeFlags extends Partial<Omit<ServiceOptions, 'generateSessions' | 'keys'>>, Partial<ArchivePlace> {
-  readonly generate?: number;
-  readonly key?: readonly string[];
-  readonly clickhouseUrl?: string;
-  readonly cluster?: string;
-  readonly catalog?: string;
-}
 
 /**
  * Flags for data of the service's own: an archive has its own dates, order and files. The engine does not count rows of
@@ -39,14 +31,14 @@ const OTHER_DATA = [
   'order',
   'clickhouseUrl',
   'cluster',
-] as const satisfies readonly (keyof ServeFlags)[];
+] as const satisfies readonly (keyof Call<'serve'>['options'])[];
 
 /** Scan limit of an archive: more rows than there are. */
 const NO_SCAN_LIMIT = Number.MAX_SAFE_INTEGER;
 
 type ServeCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
 
-export async function serve(cli: ServeCli, { options }: CommandCall<undefined, ServeFlags>): ActionResult {
+export async function serve(cli: ServeCli, { options }: Call<'serve'>): ActionResult {
   const { openers, terminal, signal, self } = cli;
   const { generate, key = [], clickhouseUrl, cluster, store, dataset, catalog, ...given } = options;
   if (catalog !== undefined) {
@@ -103,7 +95,7 @@ export async function serve(cli: ServeCli, { options }: CommandCall<undefined, S
  * The archive to serve; `undefined` without `--store`.
  * @throws Fault `USAGE`, `STORE_MISSING`, `LOCATION_INVALID` (usage)
  */
-async function readPlace(cwd: string, flags: ServeFlags): Promise<ArchivePlace | undefined> {
+async function readPlace(cwd: string, flags: Call<'serve'>['options']): Promise<ArchivePlace | undefined> {
   const { store, dataset } = flags;
   if (store === undefined && dataset === undefined) return undefined;
   if (store === undefined || dataset === undefined) throw usage('--store and --dataset go together');

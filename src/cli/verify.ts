@@ -17,17 +17,12 @@ import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
-import type { ActionResult, CommandCall } from './command.ts';
+import type { ActionResult } from './command.ts';
+import type { Call } from './commands.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { assertDate } from './range.ts';
 import { createRunEnv, type RunCli } from './run-output.ts';
 import { assertDirectory } from './store-directory.ts';
-
-interface VerifyFlags {
-  readonly date?: string | undefined;
-  readonly deep?: boolean | undefined;
-  readonly repair?: boolean | undefined;
-}
 
 interface VerifyResult {
   /** `null` for the dataset as a whole: foreign objects, `condition.json`. */
@@ -58,10 +53,7 @@ const PLAIN = {
 
 type VerifyCli = Pick<CliContext, 'cwd'> & RunCli;
 
-export async function verify(
-  cli: VerifyCli,
-  { globals, argument, options }: CommandCall<string, VerifyFlags>,
-): ActionResult {
+export async function verify(cli: VerifyCli, { globals, argument, options }: Call<'verify'>): ActionResult {
   if (options.date !== undefined) assertDate('--date', options.date);
   if (options.repair && options.deep) {
     throw new Fault('USAGE', '--repair and --deep cannot be given together', {
@@ -84,11 +76,15 @@ export async function verify(
   return results.some(({ restating }) => restating !== null) ? EXIT_CODES.incomplete : undefined;
 }
 
-function listOptions({ date, deep, repair }: VerifyFlags): readonly string[] {
+function listOptions({ date, deep, repair }: Call<'verify'>['options']): readonly string[] {
   return [...(date ? ['--date', date] : []), ...(deep ? ['--deep'] : []), ...(repair ? ['--repair'] : [])];
 }
 
-async function verifyDrops(cli: VerifyCli, job: Job, options: VerifyFlags): Promise<readonly VerifyResult[]> {
+async function verifyDrops(
+  cli: VerifyCli,
+  job: Job,
+  options: Call<'verify'>['options'],
+): Promise<readonly VerifyResult[]> {
   const repairs: Repairs = { done: new Map(), refused: new Map() };
   if (options.repair) await repair(cli, job, options.date, repairs);
   return await withAudit(cli, job, async (deps) => {

@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { LOCAL_KEY } from '../../src/cli/local-key.ts';
+import { LOCAL_KEY } from '../../src/cli/commands.ts';
 import { listFiles, MAIN, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
 import { listBlocks, listCommands } from '../support/pages.ts';
 

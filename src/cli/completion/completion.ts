@@ -3,7 +3,8 @@
  * `flowdrop complete` for the candidates, one per line with its description after a tab, and completes file names if
  * there is none.
  */
-import type { ActionResult, CommandCall } from '../command.ts';
+import type { ActionResult } from '../command.ts';
+import type { Call } from '../commands.ts';
 import type { CliContext } from '../context.ts';
 
 /** Also works in bash 3.2, the version on macOS: no `mapfile`, no `compopt`. */
@@ -52,7 +53,7 @@ const SCRIPTS: Readonly<Record<string, string>> = { bash: BASH, zsh: ZSH, fish: 
 
 export async function completion(
   { terminal }: Pick<CliContext, 'terminal'>,
-  { argument: shell }: CommandCall<string>,
+  { argument: shell }: Call<'completion'>,
 ): ActionResult {
   // The parser allows only these shells.
   terminal.out(SCRIPTS[shell] ?? '');

@@ -10,7 +10,8 @@ import { readSourceSql } from '../../run/job-sql.ts';
 import { closeSource, openJobSource } from '../../run/open-source.ts';
 import { DOCTOR_PREFIX } from '../../store/key-kind.ts';
 import { parseLocation } from '../../store/location.ts';
-import type { ActionResult, CommandCall } from '../command.ts';
+import type { ActionResult } from '../command.ts';
+import type { Call } from '../commands.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
 import { assertShareable } from '../shared-schedule.ts';
 import { hangText } from '../terminal/text-width.ts';
@@ -30,7 +31,7 @@ import { type Finding, ok, tryCheck } from './finding.ts';
 
 type DoctorCli = Pick<CliContext, 'cwd' | 'openers' | 'signal' | 'terminal'>;
 
-export async function doctor(cli: DoctorCli, { globals, argument }: CommandCall<string | undefined>): ActionResult {
+export async function doctor(cli: DoctorCli, { globals, argument }: Call<'doctor'>): ActionResult {
   const findings: Finding[] = [];
   for await (const found of examineAll(cli, globals, argument)) {
     findings.push(...found);

@@ -5,6 +5,7 @@
 import { dirname, join, relative } from 'node:path';
 import { Fault } from '../../core/errors.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
+import type { Call } from '../commands.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
 import { nameProgram } from '../invocation.ts';
 import { INIT_DEFAULTS } from './init-files.ts';
@@ -16,17 +17,7 @@ import { assertAbsent, writeNew } from './write.ts';
 
 type AddCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
 
-interface AddFlags {
-  readonly add: string;
-  readonly kind?: JobKind | undefined;
-  readonly to?: string | undefined;
-  readonly reportTo?: readonly string[] | undefined;
-  readonly symbols?: readonly string[] | undefined;
-  readonly ask?: boolean | undefined;
-  readonly yes?: boolean | undefined;
-  readonly force?: boolean | undefined;
-  readonly offline?: boolean | undefined;
-}
+type AddFlags = Call<'init'>['options'] & { readonly add: string };
 
 /** @returns the exit code @throws Fault `ANSWER_INVALID`, `FILE_EXISTS`, `JOB_INVALID` (usage) */
 export async function addJob(

@@ -7,40 +7,20 @@ import { join, relative, resolve } from 'node:path';
 import { Fault } from '../../core/errors.ts';
 import { parseSmtpUrl } from '../../mail/smtp-url.ts';
 import { parseLocation } from '../../store/location.ts';
-import type { ActionResult, CommandCall } from '../command.ts';
+import type { ActionResult } from '../command.ts';
+import type { Call } from '../commands.ts';
 import type { CliContext } from '../context.ts';
 import { nameProgram } from '../invocation.ts';
 import { addJob } from './add-job.ts';
 import { buildJobText, buildSettingsText, INIT_DEFAULTS, type InitChoice, quoteSetting } from './init-files.ts';
-import type { JobKind } from './job-kinds.ts';
 import { assertAllowed, assertUsable } from './job-rules.ts';
 import { openAsker, splitList } from './questions.ts';
 import { tryConnection } from './try-connection.ts';
 import { assertAbsent, hideFromGit, writeNew } from './write.ts';
 
-interface InitFlags {
-  readonly add?: string | undefined;
-  readonly kind?: JobKind | undefined;
-  readonly name?: string | undefined;
-  readonly apiUrl?: string | undefined;
-  readonly apiKeyFile?: string | undefined;
-  readonly to?: string | undefined;
-  readonly reportTo?: readonly string[] | undefined;
-  readonly symbols?: readonly string[] | undefined;
-  readonly smtpUrlFile?: string | undefined;
-  readonly mailFrom?: string | undefined;
-  readonly ask?: boolean | undefined;
-  readonly yes?: boolean | undefined;
-  readonly force?: boolean | undefined;
-  readonly offline?: boolean | undefined;
-}
-
 type InitCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
 
-export async function init(
-  cli: InitCli,
-  { globals, argument: dir = '.', options: flags }: CommandCall<string | undefined, InitFlags>,
-): ActionResult {
+export async function init(cli: InitCli, { globals, argument: dir = '.', options: flags }: Call<'init'>): ActionResult {
   const { terminal } = cli;
   const folder = resolve(cli.cwd, dir);
   if (flags.add !== undefined) return await addJob(cli, globals, folder, { ...flags, add: flags.add });
@@ -82,7 +62,7 @@ export async function init(
 }
 
 /** Flags first, then answers, then defaults. */
-async function choose(cli: InitCli, flags: InitFlags): Promise<InitChoice> {
+async function choose(cli: InitCli, flags: Call<'init'>['options']): Promise<InitChoice> {
   const asks = !flags.yes && (flags.ask === true || cli.terminal.inIsTerminal);
   const asker = asks ? openAsker(cli.terminal, cli.signal) : undefined;
   const ask: NonNullable<typeof asker>['ask'] = async (question) =>

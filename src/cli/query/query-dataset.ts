@@ -8,13 +8,8 @@ import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
 import { listDatasets } from '../../ledger/ledger.ts';
 import type { Store } from '../../store/store.ts';
+import type { Call } from '../commands.ts';
 import { assertDirectory } from '../store-directory.ts';
-
-export interface DatasetFlags {
-  readonly job?: string | undefined;
-  readonly fromStore?: string | undefined;
-  readonly dataset?: string | undefined;
-}
 
 export interface DatasetPlace {
   /** `s3://...` or a directory, as in a job file. */
@@ -31,7 +26,7 @@ const STORE_HINT = 'Run the job first, or name the store with --from-store LOCAT
 export async function findDataset(
   cwd: string,
   jobsFolder: string,
-  { job, fromStore, dataset }: DatasetFlags,
+  { job, fromStore, dataset }: Call<'query'>['options'],
 ): Promise<DatasetPlace> {
   if (job !== undefined && (fromStore !== undefined || dataset !== undefined))
     throw usage('--job names the store and the dataset: leave out --from-store and --dataset');

@@ -11,16 +11,10 @@ import { isBinary, MAX_TABLE_ROWS, type OutputFormat } from '../../archive/outpu
 import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
+import type { Call } from '../commands.ts';
 import type { CliContext } from '../context.ts';
 import { formatTable } from '../terminal/text-table.ts';
 import { measureWidth } from '../terminal/text-width.ts';
-
-export interface OutputFlags {
-  readonly format?: OutputFormat | undefined;
-  readonly out?: string | undefined;
-  readonly force?: boolean | undefined;
-  readonly vertical?: boolean | undefined;
-}
 
 export interface Output {
   readonly format: OutputFormat;
@@ -44,7 +38,7 @@ const BY_EXTENSION: Readonly<Record<string, OutputFormat>> = {
 /** @throws Fault `USAGE`, `OUT_EXISTS`, `OUT_FOLDER_MISSING`, `OUT_FAILED` (all usage) */
 export async function chooseOutput(
   cli: OutputCli,
-  { format: asked, out, force = false, vertical = false }: OutputFlags,
+  { format: asked, out, force = false, vertical = false }: Call<'query'>['options'],
   json: boolean,
 ): Promise<Output> {
   if (vertical && asked !== undefined && asked !== 'table')

@@ -13,28 +13,21 @@ import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
 import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
 import { Ledger } from '../../ledger/ledger.ts';
 import { computeLookback } from '../../plan/dates.ts';
-import type { ActionResult, CommandCall } from '../command.ts';
+import type { ActionResult } from '../command.ts';
+import type { Call } from '../commands.ts';
 import type { CliContext } from '../context.ts';
 import { workerCommand } from '../engine-worker.ts';
-import { type DatasetFlags, type DatasetPlace, findDataset, listReadable } from './query-dataset.ts';
-import { chooseOutput, type OutputFlags } from './query-output.ts';
+import { type DatasetPlace, findDataset, listReadable } from './query-dataset.ts';
+import { chooseOutput } from './query-output.ts';
 import { declareArrowWallClock } from './wall-clock-arrow.ts';
 import { declareParquetWallClock } from './wall-clock-parquet.ts';
 
 /** Most dates that are listed by name; the rest is counted. */
 const MAX_NAMED = 20;
 
-interface QueryFlags extends DatasetFlags, OutputFlags {
-  readonly apiTypes?: boolean | undefined;
-  readonly engine?: string | undefined;
-}
-
 type QueryCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
 
-export async function query(
-  cli: QueryCli,
-  { globals, argument, options }: CommandCall<string, QueryFlags>,
-): ActionResult {
+export async function query(cli: QueryCli, { globals, argument, options }: Call<'query'>): ActionResult {
   const { terminal, openers } = cli;
   const output = await chooseOutput(cli, options, globals.json === true);
   const sql = argument === '-' ? await terminal.readIn() : argument;

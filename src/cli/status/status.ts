@@ -5,7 +5,8 @@
 import { EXIT_CODES } from '../../core/errors.ts';
 import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
-import type { ActionResult, CommandCall } from '../command.ts';
+import type { ActionResult } from '../command.ts';
+import type { Call } from '../commands.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
 import { createStyle } from '../terminal/color.ts';
 import { describeFailure, type FailureReport } from '../terminal/failure-text.ts';
@@ -13,11 +14,6 @@ import { hangText } from '../terminal/text-width.ts';
 import { readStatus, type StatusReading } from './job-status.ts';
 import { describeOverview, MOST_CALENDARS, OVERVIEW_WEEKS } from './overview.ts';
 import { describeStatus, SHOWN_WEEKS } from './text.ts';
-
-interface StatusFlags {
-  readonly all?: boolean | undefined;
-  readonly list?: boolean | undefined;
-}
 
 /** For a stdout that is no terminal, or whose width is unknown. */
 const USUAL_COLUMNS = 80;
@@ -27,10 +23,7 @@ const READ_AT_ONCE = 8;
 
 type StatusCli = Pick<CliContext, 'openers' | 'terminal'>;
 
-export async function status(
-  cli: StatusCli,
-  { globals, argument, options }: CommandCall<string | undefined, StatusFlags>,
-): ActionResult {
+export async function status(cli: StatusCli, { globals, argument, options }: Call<'status'>): ActionResult {
   const { terminal, openers } = cli;
   const { jobs, broken } =
     argument === undefined

@@ -4,17 +4,12 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { choice, command, list, text } from '../../../src/cli/command.ts';
+import { type CommandSpec, choice, list, text } from '../../../src/cli/command.ts';
 import { complete as completeWords } from '../../../src/cli/completion/completion-words.ts';
 import type { Terminal } from '../../../src/cli/context.ts';
 import { flowdrop, MAIN, makeFolder, REPO } from '../../support/flowdrop.ts';
 
 const run = promisify(execFile);
-
-interface PaintFlags {
-  readonly mode?: 'wet' | 'dry' | undefined;
-  readonly tag?: readonly string[] | undefined;
-}
 
 let cwd: string;
 let remove: () => Promise<void>;
@@ -93,16 +88,15 @@ describe('what may come next', () => {
   );
 
   it('is read from the table alone: choices, repeatable flags, hidden commands', async () => {
-    const commands = [
-      command<string, PaintFlags>({
+    const commands: readonly CommandSpec[] = [
+      {
         name: 'paint',
         group: 'data',
         summary: 'paint',
         argument: { syntax: '<color>', text: 'which', choices: ['red', 'rust', 'blue'] },
         options: { mode: choice('mode', ['wet', 'dry'], 'how'), tag: list('tag', 'more than one') },
-        load: async () => async () => undefined,
-      }),
-      command({ name: 'peel', summary: 'hidden', load: async () => async () => undefined }),
+      },
+      { name: 'peel', summary: 'hidden', options: {} },
     ];
     const options = { jobs: text('dir', 'folder', { default: 'jobs' }) };
     const next = async (...argument: string[]) => {
