@@ -1,18 +1,19 @@
 /**
- * Doctor's checks of this machine: the state directory, memory, open files, the engine, drawing and mail.
+ * Doctor's checks of this machine: settings, the state directory, memory, open files, the engine, drawing and mail.
  */
 import { randomUUID } from 'node:crypto';
 import { rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { hasErrorCode, writeWholeFile } from '../../core/atomic-file.ts';
-import { describeError, Fault, isFault } from '../../core/errors.ts';
+import { Fault } from '../../core/errors.ts';
 import { makeFolder } from '../../core/folder.ts';
 import { NEEDED_FILES, planEngineMemory, RAISE_FILES_HINT } from '../../core/machine.ts';
 import { formatBytes } from '../../core/units.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { Mailer } from '../../mail/mailer.ts';
 import { renderPicture } from '../../report/draw/picture.ts';
-import { type Finding, ok, tryCheck } from './finding.ts';
+import type { SettingReport } from '../../settings/setting-list.ts';
+import { blame, type Finding, fail, ok, tryCheck, warn } from './finding.ts';
 
 const SMTP_HINT = 'Set FLOWDROP_SMTP_URL or FLOWDROP_SMTP_URL_FILE.';
 
@@ -30,7 +31,7 @@ export async function checkStateDirectory(path: string): Promise<readonly Findin
       await rm(file, { force: true });
     }
     if (made !== undefined) await removeEmptyFolders(path, dirname(made));
-    return [ok('state directory', `${path} can be written`)];
+    return `${path} can be written`;
   });
   return written.map((finding) =>
     finding.status === 'fail' && finding.next === undefined
@@ -58,9 +59,7 @@ export function checkLimits(memoryBytes: number, fileLimit: number | undefined):
   const isFew = fileLimit !== undefined && fileLimit < NEEDED_FILES;
   return [
     describeMemory(memoryBytes),
-    isFew
-      ? { check: 'open files', status: 'fail', seen: `${files}, ${NEEDED_FILES} are needed`, next: RAISE_FILES_HINT }
-      : ok('open files', files),
+    isFew ? fail('open files', `${files}, ${NEEDED_FILES} are needed`, RAISE_FILES_HINT) : ok('open files', files),
   ];
 }
 
@@ -69,15 +68,13 @@ function describeMemory(memoryBytes: number): Finding {
     const engineBytes = planEngineMemory(memoryBytes);
     const seen = `${formatBytes(memoryBytes)} for this process, ${formatBytes(engineBytes)} of it for the engine`;
     if (memoryBytes >= LITTLE_MEMORY_BYTES) return ok('memory', seen);
-    const next = `A session of millions of rows may need more: give it ${formatBytes(LITTLE_MEMORY_BYTES)}.`;
-    return { check: 'memory', status: 'warn', seen, next };
+    return warn(
+      'memory',
+      seen,
+      `A session of millions of rows may need more: give it ${formatBytes(LITTLE_MEMORY_BYTES)}.`,
+    );
   } catch (error) {
-    return {
-      check: 'memory',
-      status: 'fail',
-      seen: describeError(error),
-      next: isFault(error) ? error.hint : undefined,
-    };
+    return blame('memory', error);
   }
 }
 
@@ -87,7 +84,7 @@ export async function checkEngine(open: () => Promise<Engine>): Promise<readonly
     const engine = await open();
     try {
       const [row] = await engine.rows<{ version: string }>('SELECT version() AS version');
-      return [ok('engine', `ClickHouse ${row?.version ?? '(unknown)'} is loaded and answers`)];
+      return `ClickHouse ${row?.version ?? '(unknown)'} is loaded and answers`;
     } finally {
       await engine.close();
     }
@@ -100,7 +97,7 @@ export async function checkDrawing(): Promise<readonly Finding[]> {
     const draw = (text: string) =>
       renderPicture({ data: { values: [{}] }, mark: { type: 'text', text }, width: 80, height: 40 }, 80);
     const [blank, word] = [await draw(' '), await draw('NVDA')];
-    if (Buffer.compare(blank, word) !== 0) return [ok('drawing', `charts are drawn, with text (${word.length} bytes)`)];
+    if (Buffer.compare(blank, word) !== 0) return `charts are drawn, with text (${word.length} bytes)`;
     throw new Fault('FONT_MISSING', 'charts are drawn without their text: the font was not found', {
       hint: 'Install flowdrop again with its dependencies (npm ci): the fonts are in the package dejavu-fonts-ttf.',
     });
@@ -120,11 +117,34 @@ export async function checkMail(
     try {
       const seen = await mailer.verify();
       const count = countUnreached();
-      if (count === 0) return [ok('mail', seen)];
+      if (count === 0) return seen;
       const who = `${count} ${count === 1 ? 'address' : 'addresses'} in the job files`;
-      return [{ check: 'mail', status: 'warn', seen: `${seen}; the ${who} will receive nothing`, next: SMTP_HINT }];
+      return [warn('mail', `${seen}; the ${who} will receive nothing`, SMTP_HINT)];
     } finally {
       await mailer.close();
     }
   });
+}
+
+export function checkSettings({ set, unknown, faults }: SettingReport): readonly Finding[] {
+  const none = 'none is set in the environment or in .env of this directory';
+  return [
+    set.length > 0
+      ? ok('settings', `set: ${set.join(', ')}`)
+      : warn('settings', none, '`flowdrop init` writes a settings file; run flowdrop in its folder.'),
+    ...unknown.map(({ name, meant }) => {
+      const next = meant ? `Did you mean ${meant}?` : 'Unset it, or look up its name in the README.';
+      return warn('settings', `${name} is set, but is not a setting`, next);
+    }),
+    ...faults.map((fault) => blame('settings', fault)),
+  ];
+}
+
+/** @param mode of the settings file; `undefined` if there is none */
+export function checkSecrecy(path: string, mode: number | undefined): readonly Finding[] {
+  if (mode === undefined) return [];
+  const shown = (mode & 0o777).toString(8);
+  if ((mode & 0o077) === 0) return [ok('settings file', `${path} is readable by its owner only (mode ${shown})`)];
+  const seen = `other users may read ${path} (mode ${shown}), and the secrets in it`;
+  return [warn('settings file', seen, `chmod 600 ${path}`)];
 }

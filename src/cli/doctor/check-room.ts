@@ -8,7 +8,7 @@ import { formatBytes } from '../../core/units.ts';
 import type { Job } from '../../job/job.ts';
 import { Ledger } from '../../ledger/ledger.ts';
 import type { Store } from '../../store/store.ts';
-import { type Finding, ok } from './finding.ts';
+import { type Finding, fail, ok, warn } from './finding.ts';
 
 /** What a night of one job writes, in bytes. */
 export interface NightNeed {
@@ -66,7 +66,7 @@ async function describeDisk(places: readonly WrittenPlace[], isGuess: boolean): 
   if (free >= needed) return ok('disk', seen);
   const next = `Free ${formatBytes(needed - free)} on this disk, or use another one: \`drop.to\` of the job, FLOWDROP_STATE_DIR, FLOWDROP_OUTBOX_DIR.`;
   // A guess may be ten times too high: small sessions need little.
-  return { check: 'disk', status: isGuess && free >= needed / 10 ? 'warn' : 'fail', seen, next };
+  return (isGuess && free >= needed / 10 ? warn : fail)('disk', seen, next);
 }
 
 /** The nearest folder above that exists: a run creates the others. */

@@ -19,7 +19,7 @@ import { buildNewest, buildPage } from '../../plan/statement.ts';
 import { compareWitnesses, MAX_CLOCK_SKEW_MS } from '../../plan/witness.ts';
 import type { OpenedSource } from '../../run/open-source.ts';
 import { type Page, SourceFault } from '../../source/source.ts';
-import { type Finding, type FindingStatus, ok, tryCheck } from './finding.ts';
+import { type Finding, fail, ok, tryCheck, warn } from './finding.ts';
 
 /** The `Date` header has whole seconds, and an answer takes time: a smaller difference may be none. */
 const NOTABLE_SKEW_MS = 2_000;
@@ -80,31 +80,28 @@ async function ask(opened: OpenedSource, { clock, signal }: SourceDeps): Promise
 
 function describeSkew(check: string, { source }: OpenedSource, { clock, clockRule }: SourceDeps): Finding {
   if (clockRule === 'source') {
-    return {
+    return warn(
       check,
-      status: 'warn',
-      seen: "FLOWDROP_CLOCK=source: the source's clock alone decides what is sealed",
-      next: 'Unset it, unless this is a rehearsal against a service whose clock was set.',
-    };
+      "FLOWDROP_CLOCK=source: the source's clock alone decides what is sealed",
+      'Unset it, unless this is a rehearsal against a service whose clock was set.',
+    );
   }
   if (!source.tellsTime()) {
-    return {
+    return warn(
       check,
-      status: 'warn',
-      seen: 'the source sends no time (its answers have no valid Date header)',
-      next: 'Runs use this clock and the rows of the source. Check the proxies between here and the API.',
-    };
+      'the source sends no time (its answers have no valid Date header)',
+      'Runs use this clock and the rows of the source. Check the proxies between here and the API.',
+    );
   }
   const skewMs = source.serverNow() - clock.now();
   const away = Math.abs(skewMs);
   const seconds = (away / 1000).toFixed(away < 10_000 ? 1 : 0);
   if (away <= NOTABLE_SKEW_MS) return ok(check, 'this clock and that of the source agree within 2 s');
-  return {
+  return (away > BROKEN_SKEW_MS ? fail : warn)(
     check,
-    status: away > BROKEN_SKEW_MS ? 'fail' : 'warn',
-    seen: `this clock is ${seconds} s ${skewMs > 0 ? 'behind' : 'ahead of'} that of the source`,
-    next: 'Set the clock of this machine by NTP (timedatectl, chrony). If the clocks are 2 minutes apart, runs hold back the dates they disagree on. S3 refuses requests that are 15 minutes off.',
-  };
+    `this clock is ${seconds} s ${skewMs > 0 ? 'behind' : 'ahead of'} that of the source`,
+    'Set the clock of this machine by NTP (timedatectl, chrony). If the clocks are 2 minutes apart, runs hold back the dates they disagree on. S3 refuses requests that are 15 minutes off.',
+  );
 }
 
 /** The third witness: the newest row must be as old as the clocks expect, neither older nor newer. */
@@ -125,14 +122,14 @@ async function checkNewest(check: string, opened: OpenedSource, deps: SourceDeps
   if (day < date) {
     const seen = `no rows from the end of ${date}, although the clocks say that the session is over`;
     const next = 'The source lags, or both clocks are fast. Runs hold the date back until its last rows arrive.';
-    return [{ check, status: 'warn', seen, next }];
+    return [warn(check, seen, next)];
   }
   const rowMs = visibleSince(day, Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds));
   const conflict = compareWitnesses({ ...readWitnesses({ ...deps, source: opened.source }), rowMs }).conflict;
   if (conflict === undefined || rowMs <= deps.clock.now() + MAX_CLOCK_SKEW_MS) {
     return [ok(check, `it is from ${newest} (exchange time), which agrees with the clocks`)];
   }
-  return [{ check, status: 'fail', seen: conflict, next: 'Correct the slow clock; until then runs hold dates back.' }];
+  return [fail(check, conflict, 'Correct the slow clock; until then runs hold dates back.')];
 }
 
 function describeLimits(check: string, meta: HistoricalMeta): Finding {
@@ -146,7 +143,7 @@ function describeLimits(check: string, meta: HistoricalMeta): Finding {
   const isLikely = (days === undefined || (days >= 1 && days <= MAX_DAYS)) && delay >= 0 && delay <= MAX_DELAY_MINUTES;
   if (!isLikely) {
     const next = `This cannot be right. Runs use the contract: ${LOOKBACK_DAYS} days and ${MINIMUM_DATA_DELAY_MINUTES} minutes. Tell the provider.`;
-    return { check, status: 'warn', seen, next };
+    return warn(check, seen, next);
   }
   const notes = [
     ...(days !== undefined && days < LOOKBACK_DAYS
@@ -162,6 +159,5 @@ function describeLimits(check: string, meta: HistoricalMeta): Finding {
       ? [`The trial caps an answer at ${formatCount(rows)} rows: dates are complete, with more requests.`]
       : []),
   ];
-  const status: FindingStatus = notes.length === 0 ? 'ok' : 'warn';
-  return { check, status, seen, ...(notes.length === 0 ? {} : { next: notes.join(' ') }) };
+  return notes.length === 0 ? ok(check, seen) : warn(check, seen, notes.join(' '));
 }

@@ -7,7 +7,7 @@ import { Fault } from '../../core/errors.ts';
 import { DOCTOR_PREFIX } from '../../store/key-kind.ts';
 import type { Store } from '../../store/store.ts';
 import { createUnfit } from '../../store/store-fault.ts';
-import { type Finding, ok, tryCheck } from './finding.ts';
+import { type Finding, fail, ok, tryCheck } from './finding.ts';
 
 interface StoreTrial {
   /** Name in the table of results. */
@@ -26,8 +26,7 @@ export async function checkStore({ name, store, tryUpload }: StoreTrial): Promis
   // Named like drops, because only drops get the storage class.
   const keys = { plain: `${root}-plain.parquet`, once: `${root}-once.json`, parts: `${root}-parts.parquet` };
   const bytes = Buffer.from(`flowdrop doctor ${root}`);
-  const right = (verb: string, act: () => Promise<string>) =>
-    tryCheck(`${name}: ${verb}`, async () => [ok(`${name}: ${verb}`, await act())]);
+  const right = (verb: string, act: () => Promise<string>) => tryCheck(`${name}: ${verb}`, act);
 
   const listed = await right('list', async () => {
     for await (const _ of store.list(DOCTOR_PREFIX)) break;
@@ -75,12 +74,6 @@ async function removeAll(name: string, store: Store, keys: readonly string[]): P
   const [first] = failures;
   if (first === undefined && left.length === 0) return [ok(check, 'all test objects are removed')];
   const remains = left.length === 0 ? '' : ` Then remove the leftovers: ${left.join(', ')}.`;
-  return [
-    {
-      check,
-      status: 'fail',
-      seen: first?.seen ?? `still there after deletion: ${left.join(', ')}`,
-      next: `${first?.next ?? 'Check whether the store keeps deleted objects.'}${remains}`,
-    },
-  ];
+  const seen = first?.seen ?? `still there after deletion: ${left.join(', ')}`;
+  return [fail(check, seen, `${first?.next ?? 'Check whether the store keeps deleted objects.'}${remains}`)];
 }

@@ -20,14 +20,15 @@ import {
   checkEngine,
   checkLimits,
   checkMail,
+  checkSecrecy,
+  checkSettings,
   checkStateDirectory,
   removeEmptyFolders,
 } from './check-machine.ts';
 import { checkRoom, estimateNight, type NightNeed, OUTBOX_NIGHT_BYTES, type WrittenPlace } from './check-room.ts';
-import { checkSecrecy, checkSettings } from './check-settings.ts';
 import { checkSource } from './check-source.ts';
 import { checkStore } from './check-store.ts';
-import { type Finding, ok, tryCheck } from './finding.ts';
+import { type Finding, ok, tryCheck, warn } from './finding.ts';
 
 type DoctorCli = Pick<CliContext, 'cwd' | 'openers' | 'signal' | 'terminal'>;
 
@@ -61,7 +62,7 @@ async function* examineAll(
   yield await tryCheck('calendar', async () => {
     const { closed, earlyClose, open } = await openers.readCalendar();
     const dates = closed.size + earlyClose.size + open.size;
-    return dates === 0 ? [] : [ok('calendar', `${dates} calendar exceptions from FLOWDROP_CALENDAR_FILE`)];
+    return dates === 0 ? undefined : `${dates} calendar exceptions from FLOWDROP_CALENDAR_FILE`;
   });
   const { jobs, found } = await readJobs(cli, globals, reference);
   yield found;
@@ -71,13 +72,10 @@ async function* examineAll(
   for (const job of jobs) {
     yield await tryCheck('redis', async () => {
       assertShareable(job, openers.readRedisUrl() !== undefined);
-      return [];
+      return undefined;
     });
   }
-  yield await tryCheck('redis', async () => {
-    const seen = await openers.checkRedis();
-    return seen === undefined ? [] : [ok('redis', seen)];
-  });
+  yield await tryCheck('redis', () => openers.checkRedis());
   for (const job of pickStores(jobs)) yield await examineStore(cli, job);
   for (const job of jobs) yield await examineCatalog(cli, job);
   yield await checkMail(
@@ -93,28 +91,24 @@ async function* examineAll(
 
 async function readJobs(cli: DoctorCli, globals: GlobalOptions, reference: string | undefined) {
   const jobs: Job[] = [];
-  const found = [
-    ...(await tryCheck('jobs', async () => {
-      const files = reference === undefined ? await listJobFiles(globals.jobs) : [reference];
-      const results: Finding[] = [];
-      for (const file of files) {
-        const read = tryCheck('jobs', async () => {
-          const job = await readJob(file, globals.jobs);
-          await readSourceSql(cli.openers, job);
-          jobs.push(job);
-          return [];
-        });
-        results.push(...(await read));
-      }
-      assertDistinct(jobs);
-      const names = jobs.map(({ name }) => name).join(', ');
-      if (names !== '') results.unshift(ok('jobs', `read: ${names}`));
-      return results;
-    })),
-  ];
+  const found = await tryCheck('jobs', async () => {
+    const files = reference === undefined ? await listJobFiles(globals.jobs) : [reference];
+    const results: Finding[] = [];
+    for (const file of files) {
+      const faults = await tryCheck('jobs', async () => {
+        const job = await readJob(file, globals.jobs);
+        await readSourceSql(cli.openers, job);
+        jobs.push(job);
+        return undefined;
+      });
+      results.push(...faults);
+    }
+    assertDistinct(jobs);
+    if (jobs.length > 0) results.unshift(ok('jobs', `read: ${jobs.map(({ name }) => name).join(', ')}`));
+    return results;
+  });
   if (jobs.length > 0 || found.length > 0) return { jobs, found };
-  const next = '`flowdrop init` writes one.';
-  return { jobs, found: [{ check: 'jobs', status: 'warn', seen: `no job file in ${globals.jobs}`, next } as const] };
+  return { jobs, found: [warn('jobs', `no job file in ${globals.jobs}`, '`flowdrop init` writes one.')] };
 }
 
 /** One job per API or table: jobs of the same one share key, clock and limits. */
@@ -142,10 +136,9 @@ async function examineSource({ openers, signal }: DoctorCli, job: Job): Promise<
   });
 }
 
-async function examineStore(cli: DoctorCli, { drop }: Job): Promise<readonly Finding[]> {
-  const { openers, cwd, signal } = cli;
+async function examineStore({ openers, cwd, signal }: DoctorCli, { drop }: Job) {
   return await tryCheck('store', async () => {
-    const folder = await makeTrialFolder(cwd, drop.to);
+    const removeFolders = await noteFolders(cwd, drop.to);
     try {
       const store = await openers.openStore(drop.to, { objects: drop.s3 });
       try {
@@ -155,9 +148,21 @@ async function examineStore(cli: DoctorCli, { drop }: Job): Promise<readonly Fin
         await store.close();
       }
     } finally {
-      await folder.remove();
+      await removeFolders();
     }
   });
+}
+
+/**
+ * Testing a store in a directory creates folders. Call this before the store is opened.
+ * @returns removes the folders that are empty and did not exist before @throws Fault `LOCATION_INVALID`
+ */
+async function noteFolders(cwd: string, to: string): Promise<() => Promise<void>> {
+  const location = parseLocation(to, cwd);
+  if (location.kind === 's3') return async () => {};
+  let there = location.path;
+  while (there !== dirname(there) && (await stat(there).catch(() => undefined)) === undefined) there = dirname(there);
+  return () => removeEmptyFolders(join(location.path, DOCTOR_PREFIX), there);
 }
 
 /** Addresses that get nothing, because mail goes to the outbox. Those of the shipped jobs are examples. */
@@ -205,21 +210,8 @@ async function examineCatalog({ openers, signal }: DoctorCli, { drop }: Job): Pr
   return await tryCheck('catalog', async () => {
     const catalog = await openers.openCatalog(target);
     const loaded = await catalog.load(signal);
-    return [ok('catalog', `${catalog.place} ${loaded ? 'is there' : 'will be registered by the next run'}`)];
+    return `${catalog.place} ${loaded ? 'is there' : 'will be registered by the next run'}`;
   });
-}
-
-/**
- * The folders that testing a store creates: opening a store in a directory creates it, and an object creates the folder
- * above it. Call this before the store is opened; `remove` deletes folders that are empty and did not exist before.
- * @throws Fault `LOCATION_INVALID`
- */
-async function makeTrialFolder(cwd: string, to: string): Promise<{ remove(): Promise<void> }> {
-  const location = parseLocation(to, cwd);
-  if (location.kind === 's3') return { remove: async () => {} };
-  let there = location.path;
-  while (there !== dirname(there) && (await stat(there).catch(() => undefined)) === undefined) there = dirname(there);
-  return { remove: () => removeEmptyFolders(join(location.path, DOCTOR_PREFIX), there) };
 }
 
 const STATUS_WIDTH = 'warn'.length;

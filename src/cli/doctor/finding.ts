@@ -1,13 +1,11 @@
 /** A finding of `doctor`: one line of its table. A check throws only if the operator stops it. */
 import { describeError, isFault } from '../../core/errors.ts';
 
-/** `warn`: it works, but needs attention; `fail`: a run would fail. */
-export type FindingStatus = 'ok' | 'warn' | 'fail';
-
 export interface Finding {
   /** What was checked. */
   readonly check: string;
-  readonly status: FindingStatus;
+  /** `warn`: it works, but needs attention; `fail`: a run would fail. */
+  readonly status: 'ok' | 'warn' | 'fail';
   /** What was seen, without secrets. */
   readonly seen: string;
   /** What to do; only if the status is not `ok`. */
@@ -18,12 +16,32 @@ export function ok(check: string, seen: string): Finding {
   return { check, status: 'ok', seen };
 }
 
-/** Turns any error of `act` into a finding. @throws Fault of kind `interrupted` */
-export async function tryCheck(check: string, act: () => Promise<readonly Finding[]>): Promise<readonly Finding[]> {
+export function warn(check: string, seen: string, next: string | undefined): Finding {
+  return { check, status: 'warn', seen, next };
+}
+
+export function fail(check: string, seen: string, next: string | undefined): Finding {
+  return { check, status: 'fail', seen, next };
+}
+
+/** The finding that an error is. @throws Fault of kind `interrupted` */
+export function blame(check: string, error: unknown): Finding {
+  if (isFault(error) && error.kind === 'interrupted') throw error;
+  return fail(check, describeError(error), isFault(error) ? error.hint : undefined);
+}
+
+/**
+ * Turns any error of `act` into a finding. A text that it returns is what was seen where all is well.
+ * @throws Fault of kind `interrupted`
+ */
+export async function tryCheck(
+  check: string,
+  act: () => Promise<readonly Finding[] | string | undefined>,
+): Promise<readonly Finding[]> {
   try {
-    return await act();
+    const found = await act();
+    return typeof found === 'string' ? [ok(check, found)] : (found ?? []);
   } catch (error) {
-    if (isFault(error) && error.kind === 'interrupted') throw error;
-    return [{ check, status: 'fail', seen: describeError(error), next: isFault(error) ? error.hint : undefined }];
+    return [blame(check, error)];
   }
 }

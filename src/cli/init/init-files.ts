@@ -1,6 +1,6 @@
 /**
- * The texts that `flowdrop init` writes: a job file and a settings file with comments; what was not chosen stays in as
- * comments. Pure. Invariant: every value is read back exactly as it was given.
+ * The settings file that `flowdrop init` writes, and what is chosen for it and for the job file. What was not chosen stays
+ * in as comments. Pure. Invariant: every value is read back exactly as it was given.
  */
 import { Fault } from '../../core/errors.ts';
 
@@ -23,59 +23,6 @@ export const INIT_DEFAULTS = {
   to: 'out/drops',
   symbols: ['SPY', 'QQQ', 'NVDA'],
 } as const;
-
-/** Words that YAML does not read as text. */
-const YAML_WORDS: readonly string[] = ['true', 'false', 'null'];
-
-export type JobChoice = Pick<InitChoice, 'name' | 'to' | 'recipients' | 'symbols'>;
-
-export function buildJobText({ name, to, recipients, symbols }: JobChoice): string {
-  const watchlist = symbols.length > 0 ? symbols : INIT_DEFAULTS.symbols;
-  const report = [
-    'reports:',
-    '  - template: flow',
-    `    to: ${formatList(recipients.length > 0 ? recipients : ['desk@example.com'])}`,
-    `    symbols: ${formatList(watchlist)} # the watchlist`,
-  ];
-  return `# A flowdrop job: what to export, where, when, and who gets the report.
-# \`flowdrop schema\` prints every key, \`flowdrop check ${formatText(name)}\` validates this file.
-name: ${formatText(name)}
-
-# What to read: every trade of every session.
-source:
-  api: historical
-  table: RawOptionTrades
-  # where: symbol IN ('SPY', 'QQQ') # fewer rows, by a condition in SQL
-
-# One Parquet object per trading day: trades/session=2026-11-19/trades.parquet
-drop:
-  to: ${formatText(to)} # a directory, or s3://bucket/prefix
-  dataset: trades
-  sort: [symbol, time, id]
-
-# Checks that a day must pass before it is sealed.
-checks:
-  - check: unique-id
-  - check: dates
-  - check: baseline # is the day like the five before? Only warns
-
-# When \`flowdrop start\` runs it: when the last trades (16:15) have been visible for a minute, on the exchange's clock.
-# settle: 1m # how long the last trades of a date have been visible before it is sealed
-schedule:
-  cron: "31 16 * * 1-5"
-  timezone: America/New_York
-  stage: 5m # fetch full pages while the session runs, so that the run fetches only the last minutes
-  # retry: 15m # wait before a failed run is retried, or off
-  # timeout: 8h # time after which a run is stopped, or off
-
-# The flow report of the newest day, by mail.
-${report.map((line) => (recipients.length > 0 ? line : `# ${line}`)).join('\n')}
-
-# Who gets a mail when something is wrong, once per cause.
-# alerts:
-#   to: [ops@example.com]
-`;
-}
 
 export function buildSettingsText(choice: InitChoice): string {
   const { apiUrl, apiKey, apiKeyFile, smtpUrl, smtpUrlFile, mailFrom } = choice;
@@ -125,14 +72,4 @@ export function quoteSetting(value: string): string {
     kind: 'usage',
     hint: 'Put it into a file, and set the file name: FLOWDROP_API_KEY_FILE, FLOWDROP_SMTP_URL_FILE.',
   });
-}
-
-function formatList(values: readonly string[]): string {
-  return `[${values.map(formatText).join(', ')}]`;
-}
-
-/** A text in YAML, also inside a list; JSON's quotes are valid in YAML. */
-function formatText(value: string): string {
-  const isPlain = /^[A-Za-z][\w./@+-]*(?::\/\/[\w./@+-]+)?$/.test(value) && !YAML_WORDS.includes(value.toLowerCase());
-  return isPlain ? value : JSON.stringify(value);
 }

@@ -1,11 +1,11 @@
 /**
- * The kinds of job that `flowdrop init --add` writes. Shipped job files serve as they are, with the name, the place and
+ * The job files that `flowdrop init` writes, with comments, and the kinds of `--add`. Shipped job files serve as they are, with the name, the place and
  * the symbols of the caller; comments stay. Invariant: every text is a valid job.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseDocument } from 'yaml';
-import { buildJobText, type JobChoice } from './init-files.ts';
+import { INIT_DEFAULTS, type InitChoice } from './init-files.ts';
 
 /** What each kind is, in the order of the question. */
 export const JOB_KINDS = {
@@ -66,6 +66,59 @@ drop:
   sort: [symbol, time, id]
 ${SCHEDULE}`;
 
+/** Words that YAML does not read as text. */
+const YAML_WORDS: readonly string[] = ['true', 'false', 'null'];
+
+export type JobChoice = Pick<InitChoice, 'name' | 'to' | 'recipients' | 'symbols'>;
+
+export function buildJobText({ name, to, recipients, symbols }: JobChoice): string {
+  const watchlist = symbols.length > 0 ? symbols : INIT_DEFAULTS.symbols;
+  const report = [
+    'reports:',
+    '  - template: flow',
+    `    to: ${formatList(recipients.length > 0 ? recipients : ['desk@example.com'])}`,
+    `    symbols: ${formatList(watchlist)} # the watchlist`,
+  ];
+  return `# A flowdrop job: what to export, where, when, and who gets the report.
+# \`flowdrop schema\` prints every key, \`flowdrop check ${formatText(name)}\` validates this file.
+name: ${formatText(name)}
+
+# What to read: every trade of every session.
+source:
+  api: historical
+  table: RawOptionTrades
+  # where: symbol IN ('SPY', 'QQQ') # fewer rows, by a condition in SQL
+
+# One Parquet object per trading day: trades/session=2026-11-19/trades.parquet
+drop:
+  to: ${formatText(to)} # a directory, or s3://bucket/prefix
+  dataset: trades
+  sort: [symbol, time, id]
+
+# Checks that a day must pass before it is sealed.
+checks:
+  - check: unique-id
+  - check: dates
+  - check: baseline # is the day like the five before? Only warns
+
+# When \`flowdrop start\` runs it: when the last trades (16:15) have been visible for a minute, on the exchange's clock.
+# settle: 1m # how long the last trades of a date have been visible before it is sealed
+schedule:
+  cron: "31 16 * * 1-5"
+  timezone: America/New_York
+  stage: 5m # fetch full pages while the session runs, so that the run fetches only the last minutes
+  # retry: 15m # wait before a failed run is retried, or off
+  # timeout: 8h # time after which a run is stopped, or off
+
+# The flow report of the newest day, by mail.
+${report.map((line) => (recipients.length > 0 ? line : `# ${line}`)).join('\n')}
+
+# Who gets a mail when something is wrong, once per cause.
+# alerts:
+#   to: [ops@example.com]
+`;
+}
+
 export interface AddedJob extends JobChoice {
   readonly kind: JobKind;
 }
@@ -86,4 +139,14 @@ async function readKind(jobsFolder: string, kind: Exclude<JobKind, 'trades'>): P
   if (kind === 'sql') return OWN_SQL;
   if (kind === 'clickhouse') return CLICKHOUSE;
   return await readFile(join(jobsFolder, SHIPPED[kind]), 'utf8');
+}
+
+function formatList(values: readonly string[]): string {
+  return `[${values.map(formatText).join(', ')}]`;
+}
+
+/** A text in YAML, also inside a list; JSON's quotes are valid in YAML. */
+function formatText(value: string): string {
+  const isPlain = /^[A-Za-z][\w./@+-]*(?::\/\/[\w./@+-]+)?$/.test(value) && !YAML_WORDS.includes(value.toLowerCase());
+  return isPlain ? value : JSON.stringify(value);
 }

@@ -1,11 +1,18 @@
-/** Writes files that do not exist yet: all of them or, if one exists at the start, none. No file is lost. */
+/**
+ * Writes files that do not exist yet: all of them or, if one exists at the start, none. No file is lost. Before that, it
+ * checks by the rules of job files that what is about to be written is a valid job.
+ */
 import { appendFile, open, rename, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { hasErrorCode, readFileIfExists, syncFolder } from '../../core/atomic-file.ts';
-import { Fault } from '../../core/errors.ts';
+import { Fault, isFault } from '../../core/errors.ts';
 import { makeFolder } from '../../core/folder.ts';
+import { assertDistinct, listJobFiles, readJob } from '../../job/job-folder.ts';
+import { parseJob } from '../../job/parse.ts';
+import { INIT_DEFAULTS } from './init-files.ts';
+import { buildJobText, type JobChoice } from './job-kinds.ts';
 
-interface NewFile {
+export interface NewFile {
   readonly path: string;
   readonly text: string;
   /** Default: the system's. */
@@ -66,4 +73,38 @@ function existing(paths: readonly string[]): Fault {
     kind: 'usage',
     hint: 'Choose another directory (`flowdrop init DIR`), or replace with --force: existing files are kept as FILE.old.',
   });
+}
+
+const EXAMPLE: JobChoice = {
+  name: INIT_DEFAULTS.name,
+  to: INIT_DEFAULTS.to,
+  recipients: ['desk@example.com'],
+  symbols: [],
+};
+
+/** The rules of a job file, before there is one: the fault names no file. @throws Fault `ANSWER_INVALID` (usage) */
+export function assertAllowed(part: { readonly [K in keyof JobChoice]?: JobChoice[K] | undefined }): void {
+  const given = Object.fromEntries(Object.entries(part).filter(([, value]) => value !== undefined && value.length > 0));
+  const choice = { ...EXAMPLE, ...given };
+  try {
+    const upper = choice.symbols.map((symbol) => symbol.toUpperCase());
+    parseJob('', buildJobText({ ...choice, symbols: upper }));
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'JOB_INVALID') throw error;
+    throw new Fault('ANSWER_INVALID', error.message.replace(/^:\d+: /gm, ''), { kind: 'usage' });
+  }
+}
+
+/**
+ * Checks, before anything is written, that the job is valid and does not clash with others. @throws Fault `JOB_INVALID`
+ */
+export async function assertUsable(path: string, text: string, jobsFolder: string): Promise<void> {
+  const job = parseJob(path, text);
+  const others = [];
+  for (const file of await listJobFiles(jobsFolder).catch(() => [])) {
+    // Other invalid files do not matter here.
+    const other = file === path ? undefined : await readJob(file, jobsFolder).catch(() => undefined);
+    if (other) others.push(other);
+  }
+  assertDistinct([...others, job]);
 }

@@ -2,14 +2,8 @@ import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import {
-  buildJobText,
-  buildSettingsText,
-  INIT_DEFAULTS,
-  type InitChoice,
-  quoteSetting,
-} from '../../../src/cli/init/init-files.ts';
-import { buildAddedJob, JOB_KIND_NAMES } from '../../../src/cli/init/job-kinds.ts';
+import { buildSettingsText, INIT_DEFAULTS, type InitChoice, quoteSetting } from '../../../src/cli/init/init-files.ts';
+import { buildAddedJob, buildJobText, JOB_KIND_NAMES } from '../../../src/cli/init/job-kinds.ts';
 import { nameProgram } from '../../../src/cli/invocation.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import { reportSettings } from '../../../src/settings/settings.ts';
