@@ -61,14 +61,10 @@ function describeOutcome(run: RunRecord): string {
 }
 
 function describeRuns(entries: readonly RunRecord[], nowMs: number, width: number | undefined): string {
-  const columns = [
-    ...[{ title: 'started' }, { title: 'command' }, { title: 'why' }, { title: 'outcome' }],
-    ...[
-      { title: 'took', align: 'right' as const },
-      { title: 'requests', align: 'right' as const },
-    ],
-    ...[{ title: 'rows', align: 'right' as const }, { title: 'run' }],
-  ];
+  const columns = ['started', 'command', 'why', 'outcome', 'took', 'requests', 'rows', 'run'].map((title) => ({
+    title,
+    align: ['took', 'requests', 'rows'].includes(title) ? ('right' as const) : ('left' as const),
+  }));
   const rows = entries.map((run) => [
     formatInstant(run.started_at, EXCHANGE_TIME_ZONE, nowMs),
     run.args.join(' '),

@@ -41,7 +41,7 @@ const UNEXPECTED_HINT = 'This is a bug in flowdrop; run again with --debug and r
 /** Causes shown, outermost first; deeper ones appear only with --debug. */
 const MAX_CAUSES = 4;
 
-interface Failure {
+export interface Failure {
   readonly code: string;
   readonly message: string;
   readonly hint: string | undefined;

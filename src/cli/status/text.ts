@@ -95,9 +95,7 @@ function describeDates(view: StatusView): readonly string[] {
     ...(closed.length === 0 ? [] : [`closed: ${closed.slice(-NAMED_DATES).map(describeClosed).join(', ')}`]),
     ...describeWeekends(shown),
     ...(older.length === 0 ? [] : [describeOlder(older)]),
-    ...describeDegraded(shown),
-    ...describeDoubts(shown),
-    ...describeNulls(shown),
+    ...describeFlaws(shown),
     ...describeAudits(shown, view.nowMs),
     ...describeGaps(view),
   ];
@@ -140,29 +138,25 @@ function describeWeekends(dates: readonly DateStatus[]): readonly string[] {
   return [`on weekends: ${weekend.map(({ date, condition }) => `${date} ${condition}`).join(', ')}`];
 }
 
-/** Newest first: a new export may still complete these. */
-function describeDegraded(dates: readonly DateStatus[]): readonly string[] {
-  const known = dates.flatMap(({ date, degraded_reason: reason, accepted }) =>
-    reason === undefined || accepted !== null ? [] : [`${date} degraded: ${escapeText(reason)}`],
-  );
-  return known.reverse().slice(0, NAMED_DATES);
-}
-
-/** Newest first: sealed dates with a failed check. */
-function describeDoubts(dates: readonly DateStatus[]): readonly string[] {
-  const known = dates.flatMap(({ date, doubts = [] }) =>
-    doubts.length === 0 ? [] : [`${date} is unusual: ${doubts.map((text) => escapeText(text)).join('; ')}`],
-  );
-  return known.reverse().slice(0, NAMED_DATES);
-}
-
-/** Newest first: sealed dates with values that became null. */
-function describeNulls(dates: readonly DateStatus[]): readonly string[] {
-  const known = dates.flatMap(({ date, nulls = {} }) => {
-    const counts = Object.entries(nulls).map(([column, rows]) => `${formatCount(rows)} ${escapeText(column)}`);
-    return counts.length === 0 ? [] : [`${date} has unexpected nulls: ${counts.join(', ')}`];
-  });
-  return known.reverse().slice(0, NAMED_DATES);
+/** Degraded dates, which a new export may still complete, failed checks, and values that became null; newest first each. */
+function describeFlaws(dates: readonly DateStatus[]): readonly string[] {
+  const list = (describe: (date: DateStatus) => string | undefined) =>
+    dates
+      .flatMap((date) => describe(date) ?? [])
+      .reverse()
+      .slice(0, NAMED_DATES);
+  return [
+    ...list(({ date, degraded_reason: reason, accepted }) =>
+      reason === undefined || accepted !== null ? undefined : `${date} degraded: ${escapeText(reason)}`,
+    ),
+    ...list(({ date, doubts = [] }) =>
+      doubts.length === 0 ? undefined : `${date} is unusual: ${doubts.map((text) => escapeText(text)).join('; ')}`,
+    ),
+    ...list(({ date, nulls = {} }) => {
+      const counts = Object.entries(nulls).map(([column, rows]) => `${formatCount(rows)} ${escapeText(column)}`);
+      return counts.length === 0 ? undefined : `${date} has unexpected nulls: ${counts.join(', ')}`;
+    }),
+  ];
 }
 
 /** What comparisons with the source found: of dates that expired, the last one. */
@@ -180,7 +174,7 @@ function describeAudits(dates: readonly DateStatus[], nowMs: number): readonly s
     ...(newest === undefined
       ? []
       : [`equal to the source: ${open.length} date(s), compared ${describeAgo(newest, { nowMs })}`]),
-    ...(gone.length === 0 ? [] : [`equal to the source when it expired: ${listDates(gone)}`]),
+    ...(gone.length === 0 ? [] : [`equal to the source when it expired: ${listNewest(gone.map(({ date }) => date))}`]),
     ...differing.slice(0, NAMED_DATES).map((one) => {
       const what = isExpired(one) ? 'differed from the source when it expired' : 'differs from the source';
       return `${one.date} ${what}: ${escapeText(one.reason ?? '')}`;
@@ -188,12 +182,9 @@ function describeAudits(dates: readonly DateStatus[], nowMs: number): readonly s
   ];
 }
 
-function listDates(dates: readonly { readonly date: string }[]): string {
-  const more = dates.length > NAMED_DATES ? `${dates.length - NAMED_DATES} more, ` : '';
-  return `${more}${dates
-    .slice(-NAMED_DATES)
-    .map(({ date }) => date)
-    .join(', ')}`;
+function listNewest(texts: readonly string[]): string {
+  const more = texts.length > NAMED_DATES ? `${texts.length - NAMED_DATES} more, ` : '';
+  return `${more}${texts.slice(-NAMED_DATES).join(', ')}`;
 }
 
 /** Dates that nobody accepted as gaps: those that can still be fetched, by the time they have left, and those that cannot. */
@@ -226,12 +217,11 @@ function describeGaps({ document, nowMs, style }: StatusView): readonly string[]
   const accepted = document.dates.flatMap(({ date, condition, accepted: gap }) =>
     gap === null ? [] : [`${date} ${condition}, ${escapeText(describeAccepted(gap))}`],
   );
-  const named = lost.slice(-NAMED_DATES).map(({ date, condition }) => `${date} ${condition}`);
-  const more = lost.length > NAMED_DATES ? `${lost.length - NAMED_DATES} more, ` : '';
+  const named = listNewest(lost.map(({ date, condition }) => `${date} ${condition}`));
   return [
     ...(gaps.length === 0 ? [] : ['', table]),
     ...(failed.length === 0 ? [] : ['', ...failed.slice(-NAMED_DATES)]),
-    ...(lost.length === 0 ? [] : ['', `${style.red('lost')}: ${more}${named.join(', ')}`]),
+    ...(lost.length === 0 ? [] : ['', `${style.red('lost')}: ${named}`]),
     ...(accepted.length === 0 ? [] : ['', ...accepted.slice(-NAMED_DATES)]),
     ...(damaged.length === 0 ? [] : ['']),
     ...damaged.slice(-NAMED_DATES).map(({ date, damage }) => `${style.red('damaged')}: ${date}, ${damage ?? ''}`),

@@ -2,16 +2,6 @@
 
 export type Paint = (text: string) => string;
 
-export interface Style {
-  readonly bold: Paint;
-  readonly dim: Paint;
-  readonly red: Paint;
-  readonly green: Paint;
-  readonly yellow: Paint;
-  readonly cyan: Paint;
-  readonly magenta: Paint;
-}
-
 /** Select Graphic Rendition of ECMA-48, section 8.3.117: the codes that switch each style on and off. */
 const CODES = {
   bold: [1, 22],
@@ -23,21 +13,15 @@ const CODES = {
   magenta: [35, 39],
 } as const;
 
+export type Style = Readonly<Record<keyof typeof CODES, Paint>>;
+
 /** @param enabled if false, every function returns its text unchanged */
 export function createStyle(enabled: boolean): Style {
-  const paint =
-    ([on, off]: readonly [number, number]): Paint =>
-    (text) =>
-      enabled && text !== '' ? `\u001b[${on}m${text}\u001b[${off}m` : text;
-  return {
-    bold: paint(CODES.bold),
-    dim: paint(CODES.dim),
-    red: paint(CODES.red),
-    green: paint(CODES.green),
-    yellow: paint(CODES.yellow),
-    cyan: paint(CODES.cyan),
-    magenta: paint(CODES.magenta),
-  };
+  const paints = Object.entries(CODES).map(([name, [on, off]]) => {
+    const paint: Paint = (text) => (enabled && text !== '' ? `\u001b[${on}m${text}\u001b[${off}m` : text);
+    return [name, paint] as const;
+  });
+  return Object.fromEntries(paints) as Style; // Its keys are those of the codes.
 }
 
 export const PLAIN_STYLE: Style = createStyle(false);

@@ -3,7 +3,7 @@
  * stdout. Invariant: a stack is shown only on request.
  */
 import { EXIT_CODES, type Place } from '../../core/errors.ts';
-import { readFailure } from '../../core/failure.ts';
+import { type Failure, readFailure } from '../../core/failure.ts';
 import { PLAIN_STYLE, type Style } from './color.ts';
 import { escapeText, wrapText } from './text-width.ts';
 
@@ -38,11 +38,12 @@ interface FailureLayout {
 /** Describes anything thrown as a failure. */
 export function describeFailure(error: unknown, layout: FailureLayout = {}): FailureReport {
   const { redact = (text: string) => text } = layout;
-  const { code, message, hint, kind, causes, places } = readFailure(error, redact);
+  const failure = readFailure(error, redact);
+  const { code, message, hint, kind, causes, places } = failure;
   const stack = layout.debug && error instanceof Error && error.stack ? redact(error.stack) : undefined;
   return {
     exitCode: EXIT_CODES[kind],
-    text: layOut({ code, message, hint, causes, places, stack }, layout),
+    text: layOut(failure, stack, layout),
     json: {
       error: {
         code,
@@ -55,17 +56,9 @@ export function describeFailure(error: unknown, layout: FailureLayout = {}): Fai
   };
 }
 
-interface Parts {
-  readonly code: string;
-  readonly message: string;
-  readonly hint: string | undefined;
-  readonly causes: readonly string[];
-  readonly places: readonly Place[];
-  readonly stack: string | undefined;
-}
-
 function layOut(
-  { code, message, hint, causes, places, stack }: Parts,
+  { code, message, hint, causes, places }: Failure,
+  stack: string | undefined,
   { width, style = PLAIN_STYLE }: FailureLayout,
 ): string {
   const head = `flowdrop: ${code}:`;

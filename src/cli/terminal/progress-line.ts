@@ -66,7 +66,7 @@ function formatShortLine(totals: Totals, stats: LineStats, columns: number): str
   const percent = ` ${formatShare(share)}`;
   let room = columns - date.length - percent.length;
   if (room < 0) return date;
-  const all = shortenParts(totals, stats);
+  const all = describeParts(totals, stats, SHORT);
   const taken: Partial<Record<PartName, string>> = {};
   let turn = '';
   let bar = 0;
@@ -93,43 +93,34 @@ function listParts(parts: Parts): readonly string[] {
   return PLACES.flatMap((name) => parts[name] ?? []);
 }
 
-function describeParts(totals: Totals, stats: LineStats): Parts {
-  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs } = totals;
-  // Without a count beforehand there is no total.
-  const counted = totalRows > 0 ? `${formatCount(rows)} of ${formatCount(totalRows)}` : formatCount(rows);
+/** The words of the whole line, and those where there is little room. */
+const FULL = {
+  rows: (rows: number, total: number) => `${formatCount(rows)}${total > 0 ? ` of ${formatCount(total)}` : ''} rows`,
+  pace: (perSecond: number) => `${formatCount(perSecond)} rows/s`,
+  requests: (left: number) => `${formatCount(left)} requests left`,
+  left: (ms: number) => `${formatDuration(ms)} left`,
+  window: (window: string) => window,
+};
+const SHORT: typeof FULL = {
+  rows: (rows, total) => `${formatShortCount(rows)}${total > 0 ? `/${formatShortCount(total)}` : ''} rows`,
+  pace: (perSecond) => `${formatShortCount(perSecond)}/s`,
+  requests: (left) => `${formatShortCount(left)} req`,
+  left: (ms) => `${formatDuration(ms).replaceAll(' ', '').replace('min', 'm')} left`,
+  // Ids in window bounds are long, and useless to people.
+  window: (window) => window.replace(/\+[^.]*/g, ''),
+};
+
+function describeParts(totals: Totals, { retries, rateLimited }: LineStats, words = FULL): Parts {
+  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs, splits } = totals;
   return {
-    ...describeTrouble(totals, stats),
-    rows: `${counted} rows`,
-    pace: `${formatCount(rowsPerSecond)} rows/s`,
-    requests: `${formatCount(pagesLeft)} requests left`,
+    // Without a count beforehand there is no total.
+    rows: words.rows(rows, totalRows),
+    pace: words.pace(rowsPerSecond),
+    requests: words.requests(pagesLeft),
     // Once all rows are fetched, they do not show how long sealing takes.
-    left: leftMs ? `${formatDuration(leftMs)} left` : undefined,
-    ...describeActivity(phase, window),
-  };
-}
-
-function shortenParts(totals: Totals, stats: LineStats): Parts {
-  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs } = totals;
-  const counted = totalRows > 0 ? `${formatShortCount(rows)}/${formatShortCount(totalRows)}` : formatShortCount(rows);
-  return {
-    ...describeTrouble(totals, stats),
-    rows: `${counted} rows`,
-    pace: `${formatShortCount(rowsPerSecond)}/s`,
-    requests: `${formatShortCount(pagesLeft)} req`,
-    left: leftMs ? `${formatDuration(leftMs).replaceAll(' ', '').replace('min', 'm')} left` : undefined,
-    // Ids in window bounds are long, and useless to people.
-    ...describeActivity(phase, window.replace(/\+[^.]*/g, '')),
-  };
-}
-
-/** The current phase matters more than the last window. */
-function describeActivity(phase: Totals['phase'], window: string): Parts {
-  if (phase !== 'fetching') return { activity: phase };
-  return window === '' ? {} : { activity: printable(window) };
-}
-
-function describeTrouble({ splits }: Totals, { retries, rateLimited }: LineStats): Parts {
-  return {
+    left: leftMs ? words.left(leftMs) : undefined,
+    // The current phase matters more than the last window.
+    activity: phase === 'fetching' ? printable(words.window(window)) || undefined : phase,
     splits: splits === 0 ? undefined : splits === 1 ? '1 split' : `${splits} splits`,
     retries: retries === 0 ? undefined : retries === 1 ? '1 retry' : `${retries} retries`,
     rateLimited: rateLimited === 0 ? undefined : `${rateLimited} x 429`,
