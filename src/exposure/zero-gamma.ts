@@ -102,12 +102,12 @@ export const WEEKDAYS = 5;
 const FIRST_MONDAY = 4;
 
 /** Weekdays of `[from, to)`, dates as YYYY-MM-DD; 0 if `to` is not after `from`. */
-export function countBusinessDays(from: string, to: string): number {
+function countBusinessDays(from: string, to: string): number {
   return Math.max(0, countWeekdays(to) - countWeekdays(from));
 }
 
 /** Years from `date` to an expiration: business days / 262, at least one day. */
-export function countYears(date: string, expirationDate: string): number {
+function countYears(date: string, expirationDate: string): number {
   return Math.max(1, countBusinessDays(date, expirationDate)) / BUSINESS_DAYS_PER_YEAR;
 }
 

@@ -44,12 +44,6 @@ export interface AlertNotice {
   readonly recovered: readonly Alert[];
 }
 
-interface RenderedAlert {
-  readonly subject: string;
-  readonly html: string;
-  readonly text: string;
-}
-
 /** The template's file name without extension: `alert.mjml` and `alert.txt`. */
 const TEMPLATE = 'alert';
 /** If a job fails for many dates at once, a mail that lists them all would be too long to read. */
@@ -58,7 +52,7 @@ const MAX_SHOWN = 20;
 const SEVERITIES: readonly AlertSeverity[] = ['critical', 'error', 'warning'];
 
 /** @throws Fault `TEMPLATE_INVALID` (kind `usage`) if a template is missing or invalid */
-export async function renderAlertMail(notice: AlertNotice, templatesDir: string): Promise<RenderedAlert> {
+export async function renderAlertMail(notice: AlertNotice, templatesDir: string) {
   const view = buildAlertView(notice);
   const folders = { shipped: templatesDir, own: null };
   return {
@@ -108,18 +102,14 @@ function buildEntry(alert: Alert) {
     title: alert.title,
     what: alert.what,
     /** Pieces of the next step, so that a template can highlight commands. */
-    steps: splitCommands(alert.next),
+    steps: alert.next
+      .split('`')
+      .map((text, index) => ({ isCommand: index % 2 === 1, text }))
+      .filter(({ text }) => text !== ''),
     next: alert.next.replaceAll('`', ''),
     since: formatInstant(alert.since, 'UTC'),
     id: alert.id,
   };
-}
-
-function splitCommands(text: string): readonly { readonly isCommand: boolean; readonly text: string }[] {
-  return text
-    .split('`')
-    .map((piece, index) => ({ isCommand: index % 2 === 1, text: piece }))
-    .filter((piece) => piece.text !== '');
 }
 
 function formatHeading(alerts: number, recovered: number): string {

@@ -62,16 +62,26 @@ export function keepRecords(file: DropSource, condition: string | null, hasGaps:
  * @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the job's column list lacks columns that the report needs
  */
 export async function assertColumns(source: DropSource, drop: SealedDrop): Promise<ReadonlySet<string>> {
-  const described = await source.rows<{ readonly name: string }>(`DESCRIBE TABLE ${source.table}`);
+  return await assertPresent(source, source.table, REQUIRED, {
+    what: `${drop.dataset} ${drop.date}`,
+    why: ', which the flow report needs',
+    hint: `Remove \`columns\` from the job, or add these to it. All columns: ${TRADE_COLUMNS.map((column) => column.name).join(', ')}.`,
+  });
+}
+
+/** @returns the names of all columns of a table @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`) */
+export async function assertPresent(
+  source: DropSource,
+  table: string,
+  needed: readonly string[],
+  { what, why = '', hint }: { readonly what: string; readonly why?: string; readonly hint: string },
+): Promise<ReadonlySet<string>> {
+  const described = await source.rows<{ readonly name: string }>(`DESCRIBE TABLE ${table}`);
   const present = new Set(described.map((column) => column.name));
-  const missing = REQUIRED.filter((name) => !present.has(name));
+  const missing = needed.filter((name) => !present.has(name));
   if (missing.length === 0) return present;
-  throw new Fault(
-    'REPORT_COLUMNS_MISSING',
-    `${drop.dataset} ${drop.date} has no column ${missing.join(', ')}, which the flow report needs`,
-    {
-      kind: 'usage',
-      hint: `Remove \`columns\` from the job, or add these to it. All columns: ${TRADE_COLUMNS.map((column) => column.name).join(', ')}.`,
-    },
-  );
+  throw new Fault('REPORT_COLUMNS_MISSING', `${what} has no column ${missing.join(', ')}${why}`, {
+    kind: 'usage',
+    hint,
+  });
 }

@@ -7,12 +7,12 @@ import { Fault } from '../core/errors.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
 import { assertColumns, keepRecords, openDropFile } from './drop-source.ts';
-import type { Drivers, Exposure, FlowReport, SealedDrop, ShownDrop, WatchedSymbol } from './model.ts';
+import type { Drivers, FlowReport, Mover, SealedDrop, ShownDrop } from './model.ts';
 import { queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, queryExposure } from './query/exposure.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
-import { querySums, type Sums } from './query/sums.ts';
+import { querySums } from './query/sums.ts';
 import { queryBiggestSweeps, queryBiggestTrades, queryContracts, queryDrivers, queryEarnings } from './query/trades.ts';
 import { hasWholeSymbols } from './records.ts';
 
@@ -71,26 +71,31 @@ export async function buildFlowReport(
   const measureExposure = async () =>
     isWhole
       ? await queryExposure(beside, {
-          ...{ date, keepsExpiring, focus, chain, marketStructure: options.marketStructure?.path ?? null },
+          date,
+          keepsExpiring,
+          focus,
+          chain,
+          marketStructure: options.marketStructure?.path ?? null,
         })
       : { exposure: NO_EXPOSURE, volatility: [] };
   const queryTrades = async () => {
     const history = await queryHistory(file, options.before);
-    const sums = await querySums(source, focus, history, hasGaps);
+    const { symbols, ...sums } = await querySums(source, focus, history, hasGaps);
     const drivers = await queryDrivers(source);
     return {
-      history,
-      sums,
-      drivers,
-      ...(await queryContracts(source)),
-      earnings: await queryEarnings(source, columns, listMovers(drivers, sums)),
-      biggestTrades: await queryBiggestTrades(source),
-      biggestSweeps: await queryBiggestSweeps(source),
+      ...{ history, symbols },
+      tables: {
+        ...sums,
+        drivers,
+        ...(await queryContracts(source)),
+        earnings: await queryEarnings(source, columns, listMovers(drivers, sums.movers)),
+        biggestTrades: await queryBiggestTrades(source),
+        biggestSweeps: await queryBiggestSweeps(source),
+      },
     };
   };
-  const [trades, { exposure, volatility }] = await sideBySide(queryTrades(), measureExposure());
-  const { history, volumeAboveOpenInterest, drivers, earnings, topContracts, biggestTrades, biggestSweeps } = trades;
-  const { symbols, ...sums } = trades.sums;
+  const [{ history, symbols, tables }, measured] = await sideBySide(queryTrades(), measureExposure());
+  const { exposure } = measured;
   const chainLocation = chain?.location ?? null;
   const isCompared = exposure.focus.some(({ marketStructure }) => marketStructure !== null);
   const structureLocation = isCompared ? (options.marketStructure?.location ?? null) : null;
@@ -99,37 +104,25 @@ export async function buildFlowReport(
     job: options.job,
     createdAt: options.now.toISOString(),
     drop: pickShown(drop),
-    headline: sums.headline,
     exclusions,
-    volumeAboveOpenInterest,
-    comparison: buildComparison(sums.headline, volumeAboveOpenInterest.premium, history, options.known ?? []),
-    expiries: sums.expiries,
-    moneyness: sums.moneyness,
-    halfHours: sums.halfHours,
-    symbolCount: sums.symbolCount,
-    topSymbols: sums.topSymbols,
-    mostBullish: sums.mostBullish,
-    mostBearish: sums.mostBearish,
-    unusual: sums.unusual,
-    drivers,
-    movers: sums.movers,
-    earnings,
-    biggestTrades,
-    biggestSweeps,
-    topContracts,
-    volatility,
-    exposure,
-    watchlist: focus.map((symbol) => watch(symbol, symbols, exposure)),
+    comparison: buildComparison(tables.headline, tables.volumeAboveOpenInterest.premium, history, options.known ?? []),
+    ...tables,
+    ...measured,
+    watchlist: focus.map((symbol) => ({
+      symbol,
+      flow: symbols.get(symbol)?.flow ?? null,
+      exposure: exposure.focus.find((candidate) => candidate.symbol === symbol) ?? null,
+      unusual: symbols.get(symbol)?.unusual ?? null,
+    })),
     watchlistLeftOut: wanted.length - focus.length,
-    ...{ chainLocation, structureLocation },
+    chainLocation,
+    structureLocation,
     rebuildQueries: buildRebuildQueries(drop.location, {
-      ...{
-        exclusions,
-        hasGaps,
-        chain: chainLocation,
-        structure: structureLocation,
-        pastDates: history.map((session) => session.date),
-      },
+      exclusions,
+      hasGaps,
+      chain: chainLocation,
+      structure: structureLocation,
+      pastDates: history.map((session) => session.date),
       exposure: isWhole ? { date, keepsExpiring, focus: exposure.focus.map(({ symbol }) => symbol) } : null,
       hasEarnings: columns.has('earning_date'),
     }),
@@ -137,20 +130,9 @@ export async function buildFlowReport(
 }
 
 /** The symbols of what moved the day. */
-function listMovers({ top, bullish, bearish }: Drivers, { movers }: Sums): readonly string[] {
-  return [
-    ...new Set([...top, ...[bullish ?? []].flat(), ...[bearish ?? []].flat(), ...movers].map(({ symbol }) => symbol)),
-  ];
-}
-
-function watch(symbol: string, symbols: Sums['symbols'], exposure: Exposure): WatchedSymbol {
-  const sums = symbols.find(({ flow }) => flow.symbol === symbol);
-  return {
-    symbol,
-    flow: sums?.flow ?? null,
-    exposure: exposure.focus.find((candidate) => candidate.symbol === symbol) ?? null,
-    unusual: sums?.unusual ?? null,
-  };
+function listMovers({ top, bullish, bearish }: Drivers, movers: readonly Mover[]): readonly string[] {
+  const moved = [...top, bullish, bearish, ...movers].filter((row) => row !== null);
+  return [...new Set(moved.map(({ symbol }) => symbol))];
 }
 
 function assertSealedRows(drop: SealedDrop, rows: number): void {
@@ -163,24 +145,20 @@ function assertSealedRows(drop: SealedDrop, rows: number): void {
 }
 
 /** Copies only the fields that the report uses: a caller may pass its whole manifest. */
-function pickShown(drop: ShownDrop): ShownDrop {
-  const { dataset, date, revision, condition, rows, min_time, max_time, sealed_at, sha256, location } = drop;
-  const why = drop.degraded_reason === undefined ? {} : { degraded_reason: drop.degraded_reason };
-  const odd = drop.doubts?.length ? { doubts: drop.doubts } : {};
-  const part = drop.filter === undefined ? {} : { filter: drop.filter };
+function pickShown({ doubts, ...drop }: SealedDrop): ShownDrop {
   return {
-    dataset,
-    date,
-    revision,
-    condition,
-    ...why,
-    ...odd,
-    ...part,
-    rows,
-    min_time,
-    max_time,
-    sealed_at,
-    sha256,
-    location,
+    dataset: drop.dataset,
+    date: drop.date,
+    revision: drop.revision,
+    condition: drop.condition,
+    degraded_reason: drop.degraded_reason,
+    doubts: doubts?.length ? doubts : undefined,
+    filter: drop.filter,
+    rows: drop.rows,
+    min_time: drop.min_time,
+    max_time: drop.max_time,
+    sealed_at: drop.sealed_at,
+    sha256: drop.sha256,
+    location: drop.location,
   };
 }

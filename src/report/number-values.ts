@@ -12,7 +12,6 @@ import {
   PART_KEYS,
   PREMIUM_NUMBERS,
   type Premium,
-  type PremiumPart,
   type ReportedNumber,
   type ReportNumber,
 } from './numbers.ts';
@@ -117,10 +116,6 @@ export function readPremium(row: PremiumRow | undefined): Premium {
     readValue(number, sums),
   ]);
   return Object.fromEntries([...counts, ...amounts]) as Premium; // One entry for each count, sum and ratio.
-}
-
-export function readPremiumPart(row: PremiumRow | undefined): PremiumPart {
-  return pickNumbers(readPremium(row), PART_KEYS);
 }
 
 export function pickNumbers<Key extends keyof Premium>(premium: Premium, keys: readonly Key[]): Pick<Premium, Key> {

@@ -22,11 +22,12 @@ interface NumberRow {
   readonly name: string;
   /** Column of the sum, if it differs from the name. */
   readonly column?: string;
-  /** Name shown in key numbers and corrections. */
-  readonly label: string;
+  /** Name shown in key numbers and corrections. Default: the name in words. */
+  readonly label?: string;
   /** Column heading in a wide table; absent: there the number is only in files for programs. */
   readonly heading?: string;
-  readonly unit: Unit;
+  /** Default: `count` for records and sizes, `share` for a quotient, else `dollars`. */
+  readonly unit?: Unit;
 
   /** SQL expression summed over counted records, or `records` to count them; `where` limits the records. */
   readonly sum?: string;
@@ -54,32 +55,15 @@ const SIGNED = `CASE WHEN ${AT_ASK} THEN premium ELSE -premium END`;
 const IS_AGGRESSIVE = `(${AT_ASK} OR ${AT_BID})`;
 
 const ROWS = [
-  {
-    key: 'trades',
-    name: 'trades',
-    label: 'Trades',
-    heading: 'Trades',
-    unit: 'count',
-    sum: 'records',
-    mail: [170, 'Trades'],
-  },
-  {
-    key: 'contracts',
-    name: 'contracts',
-    label: 'Contracts',
-    unit: 'count',
-    sum: 'size',
-    mail: [180, 'Contracts'],
-  },
-  { key: 'callContracts', name: 'call_contracts', label: 'Call contracts', unit: 'count', sum: 'size', where: IS_CALL },
-  { key: 'putContracts', name: 'put_contracts', label: 'Put contracts', unit: 'count', sum: 'size', where: IS_PUT },
+  { key: 'trades', name: 'trades', heading: 'Trades', sum: 'records', mail: [170, 'Trades'] },
+  { key: 'contracts', name: 'contracts', sum: 'size', mail: [180, 'Contracts'] },
+  { key: 'callContracts', name: 'call_contracts', sum: 'size', where: IS_CALL },
+  { key: 'putContracts', name: 'put_contracts', sum: 'size', where: IS_PUT },
   {
     key: 'total',
     name: 'premium',
     column: 'total_premium',
-    label: 'Premium',
     heading: 'Premium',
-    unit: 'dollars',
     sum: 'premium',
     mail: [10, 'Premium'],
     isCondition: true,
@@ -87,9 +71,7 @@ const ROWS = [
   {
     key: 'calls',
     name: 'call_premium',
-    label: 'Call premium',
     heading: 'Calls',
-    unit: 'dollars',
     sum: 'premium',
     where: IS_CALL,
     mail: [20, 'Calls'],
@@ -98,9 +80,7 @@ const ROWS = [
   {
     key: 'puts',
     name: 'put_premium',
-    label: 'Put premium',
     heading: 'Puts',
-    unit: 'dollars',
     sum: 'premium',
     where: IS_PUT,
     mail: [30, 'Puts'],
@@ -109,7 +89,6 @@ const ROWS = [
   {
     key: 'netCalls',
     name: 'net_call_premium',
-    label: 'Net call premium',
     heading: 'Net calls',
     unit: 'net',
     sum: SIGNED,
@@ -120,7 +99,6 @@ const ROWS = [
   {
     key: 'netPuts',
     name: 'net_put_premium',
-    label: 'Net put premium',
     heading: 'Net puts',
     unit: 'net',
     sum: SIGNED,
@@ -131,9 +109,7 @@ const ROWS = [
   {
     key: 'bullish',
     name: 'bullish_premium',
-    label: 'Bullish premium',
     heading: 'Bullish',
-    unit: 'dollars',
     sum: 'premium',
     where: "sentiment = 'BULLISH'",
     mail: [80, 'Bullish'],
@@ -141,9 +117,7 @@ const ROWS = [
   {
     key: 'bearish',
     name: 'bearish_premium',
-    label: 'Bearish premium',
     heading: 'Bearish',
-    unit: 'dollars',
     sum: 'premium',
     where: "sentiment = 'BEARISH'",
     mail: [100, 'Bearish'],
@@ -151,37 +125,14 @@ const ROWS = [
   {
     key: 'neutral',
     name: 'neutral_premium',
-    label: 'Neutral premium',
     heading: 'Neutral',
-    unit: 'dollars',
     sum: 'premium',
     where: "sentiment = 'NEUTRAL'",
     mail: [90, 'Neutral'],
   },
-  {
-    key: 'bullishShare',
-    name: 'bullish_share',
-    label: 'Bullish share',
-    unit: 'share',
-    quotient: ['bullish', 'total'],
-    isCondition: true,
-  },
-  {
-    key: 'bearishShare',
-    name: 'bearish_share',
-    label: 'Bearish share',
-    unit: 'share',
-    quotient: ['bearish', 'total'],
-    isCondition: true,
-  },
-  {
-    key: 'neutralShare',
-    name: 'neutral_share',
-    label: 'Neutral share',
-    unit: 'share',
-    quotient: ['neutral', 'total'],
-    isCondition: true,
-  },
+  { key: 'bullishShare', name: 'bullish_share', quotient: ['bullish', 'total'], isCondition: true },
+  { key: 'bearishShare', name: 'bearish_share', quotient: ['bearish', 'total'], isCondition: true },
+  { key: 'neutralShare', name: 'neutral_share', quotient: ['neutral', 'total'], isCondition: true },
   {
     key: 'putCallByPremium',
     name: 'put_call_by_premium',
@@ -201,44 +152,21 @@ const ROWS = [
     mail: [120, 'Put/call, volume'],
     isCondition: true,
   },
-  {
-    key: 'zeroDte',
-    name: 'zero_dte_premium',
-    label: '0DTE premium',
-    unit: 'dollars',
-    sum: 'premium',
-    where: IS_ZERO_DTE,
-  },
-  {
-    key: 'multiLeg',
-    name: 'multi_leg_premium',
-    label: 'Multi-leg premium',
-    unit: 'dollars',
-    sum: 'premium',
-    where: IS_MULTI_LEG,
-  },
-  { key: 'sweep', name: 'sweep_premium', label: 'Sweep premium', unit: 'dollars', sum: 'premium', where: IS_SWEEP },
+  { key: 'zeroDte', name: 'zero_dte_premium', label: '0DTE premium', sum: 'premium', where: IS_ZERO_DTE },
+  { key: 'multiLeg', name: 'multi_leg_premium', label: 'Multi-leg premium', sum: 'premium', where: IS_MULTI_LEG },
+  { key: 'sweep', name: 'sweep_premium', sum: 'premium', where: IS_SWEEP },
   {
     key: 'unpriced',
     name: 'unpriced_trades',
     label: 'Trades without a premium',
-    unit: 'count',
     sum: 'records',
     where: 'premium IS NULL',
   },
-  {
-    key: 'unsized',
-    name: 'unsized_trades',
-    label: 'Trades without a size',
-    unit: 'count',
-    sum: 'records',
-    where: 'size IS NULL',
-  },
+  { key: 'unsized', name: 'unsized_trades', label: 'Trades without a size', sum: 'records', where: 'size IS NULL' },
   {
     key: 'zeroDteShare',
     name: 'zero_dte_share',
     label: '0DTE share',
-    unit: 'share',
     quotient: ['zeroDte', 'total'],
     mail: [130, '0DTE share'],
     isCondition: true,
@@ -247,7 +175,6 @@ const ROWS = [
     key: 'multiLegShare',
     name: 'multi_leg_share',
     label: 'Multi-leg share',
-    unit: 'share',
     quotient: ['multiLeg', 'total'],
     mail: [140, 'Multi-leg share'],
     isCondition: true,
@@ -255,8 +182,6 @@ const ROWS = [
   {
     key: 'sweepShare',
     name: 'sweep_share',
-    label: 'Sweep share',
-    unit: 'share',
     quotient: ['sweep', 'total'],
     mail: [150, 'Sweep share'],
     isCondition: true,
@@ -265,26 +190,11 @@ const ROWS = [
     key: 'volumeAboveOpenInterest',
     name: 'volume_above_oi_premium',
     label: 'Premium where volume is above OI',
-    unit: 'dollars',
     read: ({ volumeAboveOpenInterest }) => volumeAboveOpenInterest.premium,
     mail: [160, 'Volume above OI'],
   },
-  {
-    key: 'callShare',
-    name: 'call_share',
-    label: 'Call share',
-    unit: 'share',
-    quotient: ['calls', 'total'],
-    mail: [40, 'Call share'],
-  },
-  {
-    key: 'putShare',
-    name: 'put_share',
-    label: 'Put share',
-    unit: 'share',
-    quotient: ['puts', 'total'],
-    mail: [50, 'Put share'],
-  },
+  { key: 'callShare', name: 'call_share', quotient: ['calls', 'total'], mail: [40, 'Call share'] },
+  { key: 'putShare', name: 'put_share', quotient: ['puts', 'total'], mail: [50, 'Put share'] },
   {
     key: 'netGex',
     name: 'net_gex',
@@ -299,7 +209,6 @@ const ROWS = [
   {
     key: 'unusualSymbols',
     name: 'unusual_symbols',
-    label: 'Unusual symbols',
     unit: 'count',
     read: ({ unusual }) => unusual.length,
     // A symbol with unknown premium may be unusual.
@@ -361,9 +270,19 @@ export interface NumberSource {
 export interface ReportedNumber extends NumberRow {
   readonly key: Row['key'];
   readonly name: Row['name'];
+  readonly label: string;
+  readonly unit: Unit;
 }
 
-export const NUMBERS: readonly ReportedNumber[] = ROWS;
+export const NUMBERS = ROWS.map((row: Row & NumberRow): ReportedNumber => {
+  const isCount = row.sum === 'records' || row.sum === 'size';
+  const words = row.name.replaceAll('_', ' ');
+  return {
+    label: `${words.slice(0, 1).toUpperCase()}${words.slice(1)}`,
+    unit: isCount ? 'count' : row.quotient ? 'share' : 'dollars',
+    ...row,
+  };
+});
 
 /** A number of `Premium`. */
 export interface PremiumNumber extends ReportedNumber {

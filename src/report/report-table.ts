@@ -1,13 +1,12 @@
 /**
- * Tables of the report: columns that are defined once for the attached files, the pages of the PDF, and the mail's HTML
- * and text. Invariant: a cell of a file is the model's value, unrounded, and null means unknown; the text for people is
+ * Tables of the report: columns that are defined once for the attached files, the page and the PDF. Invariant: a cell of a file is the model's value, unrounded, and null means unknown; the text for people is
  * formatted from the same value.
  */
 import { nameCode } from '../api-contract/code-name.ts';
 import { formatDate } from '../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent } from '../core/units.ts';
 import type { Unit } from './numbers.ts';
-import { cleanLabel, formatShortCount, NONE, nameBucket, nameContract } from './text/label.ts';
+import { cleanLabel, NONE, nameBucket, nameContract } from './text/label.ts';
 
 export type Cell = string | number | boolean | null;
 
@@ -56,16 +55,8 @@ export interface AttachedTable {
   readonly rows: readonly (readonly Cell[])[];
 }
 
-/** Overrides for the mail, where a column's heading or its kind's format does not fit. */
-export interface InMail<Row> {
-  readonly mailHeading?: string;
-  /** Heading in plain text. */
-  readonly textHeading?: string;
-  readonly print?: (row: Row) => string;
-}
-
 /** A column with the function that reads its value from a row of the model. */
-export interface ColumnReader<Row> extends Column, InMail<Row> {
+export interface ColumnReader<Row> extends Column {
   readonly read: (row: Row) => Cell;
 }
 
@@ -75,61 +66,13 @@ export function shown<Row>(
   name: string,
   kind: ColumnKind,
   read: (row: Row) => Cell,
-  inMail: InMail<Row> = {},
 ): ColumnReader<Row> {
-  return { name, kind, heading, read, ...inMail };
+  return { name, kind, heading, read };
 }
 
 /** A column for programs only, because it would crowd a page. */
 export function kept<Row>(name: string, kind: ColumnKind, read: (row: Row) => Cell): ColumnReader<Row> {
   return { name, kind, heading: null, read };
-}
-
-/** A column that only the mail has. */
-export interface MailColumn<Row> extends InMail<Row> {
-  readonly name: string;
-  readonly heading: string;
-  readonly print: (row: Row) => string;
-}
-
-/** A table in the mail: its columns and their order. */
-export interface MailTable<Row> {
-  readonly columns: readonly (ColumnReader<Row> | MailColumn<Row>)[];
-  /** Styles: `wide` (hidden on a phone), `bold`, the colour of a side, or `tone` for the colour of the row's tone. */
-  readonly html: Readonly<Record<string, string>>;
-  /** Widths in characters. */
-  readonly text: Readonly<Record<string, number>>;
-}
-
-/** The texts of a row, by the names of their columns. */
-export type MailRow = Readonly<Record<string, string>>;
-
-export function printRows<Row>({ columns }: MailTable<Row>, rows: readonly Row[]): readonly MailRow[] {
-  return rows.map((row) => Object.fromEntries(columns.map((column) => [column.name, printCell(column, row)])));
-}
-
-function printCell<Row>(column: ColumnReader<Row> | MailColumn<Row>, row: Row): string {
-  if (!('read' in column) || column.print !== undefined) return column.print?.(row) ?? '';
-  const cell = column.read(row);
-  if (typeof cell === 'string') return cleanLabel(cell);
-  if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
-  if (column.kind === 'dollars') return formatDollars(cell);
-  if (column.kind === 'count') return formatShortCount(cell);
-  return cell === null ? NONE : formatDecimal(cell);
-}
-
-/** The columns that `table.mjml` and `table.txt` draw, with their headings. */
-export function layOut<Row>({ columns, html, text }: MailTable<Row>) {
-  const columnOf = (name: string) => columns.find((column) => column.name === name);
-  const headOf = (name: string) => columnOf(name)?.mailHeading ?? columnOf(name)?.heading ?? '';
-  return {
-    html: Object.entries(html).map(([name, styles]) => ({ name, head: headOf(name), styles: styles.split(' ') })),
-    text: Object.entries(text).map(([name, width]) => ({
-      name,
-      head: columnOf(name)?.textHeading ?? headOf(name),
-      width,
-    })),
-  };
 }
 
 /** Every table starts with the trading date, so that files of several days can be concatenated. */

@@ -23,19 +23,8 @@ import type {
   UnusualSymbol,
 } from './model.ts';
 import { DIRECTION_KEYS, PART_KEYS, PREMIUM_NUMBERS, type Premium, type PremiumNumber } from './numbers.ts';
-import {
-  type AttachedTable,
-  buildTable,
-  type ColumnReader,
-  type InMail,
-  KIND_OF,
-  kept,
-  layOut,
-  type MailColumn,
-  type MailTable,
-  shown,
-} from './report-table.ts';
-import { formatTimes, NONE, nameBasis, nameSymbol, toneOf } from './text/label.ts';
+import { type AttachedTable, buildTable, type ColumnReader, KIND_OF, kept, shown } from './report-table.ts';
+import { formatRatio, nameBasis, nameSymbol, toneOf } from './text/label.ts';
 
 /** @param focus the symbols whose strikes and expirations are listed */
 export function listTables(report: FlowReport, focus = report.exposure.focus): readonly AttachedTable[] {
@@ -147,17 +136,9 @@ function readColumn<Key extends keyof Premium>({
   return { name, kind: KIND_OF[unit], heading, read: (row) => row[key] };
 }
 
-/** Bullish minus bearish premium, and which of the two is larger. */
-const LEAN: readonly MailColumn<Pick<Premium, 'bullish' | 'bearish'>>[] = [
-  { name: 'lean', heading: 'Net bullish', print: (row) => formatSignedDollars(leanOf(row)) },
-  { name: 'tone', heading: '', print: (row) => toneOf(leanOf(row)) },
-];
-
 type ListedSymbol = SymbolFlow & { readonly watched?: boolean };
 
-const SYMBOL = shown<{ readonly symbol: string }>('Symbol', 'symbol', 'text', (row) => row.symbol, {
-  print: ({ symbol }) => nameSymbol(symbol),
-});
+const SYMBOL = shown<{ readonly symbol: string }>('Symbol', 'symbol', 'text', (row) => row.symbol);
 
 const SYMBOL_COLUMNS: readonly ColumnReader<ListedSymbol>[] = [
   SYMBOL,
@@ -165,13 +146,6 @@ const SYMBOL_COLUMNS: readonly ColumnReader<ListedSymbol>[] = [
   kept('watched', 'flag', (row) => row.watched ?? false),
   ...PREMIUM_COLUMNS,
 ];
-
-/** The largest symbols of a dataset, in a digest. */
-export const DIGEST_SYMBOLS: MailTable<SymbolFlow> = {
-  columns: [...SYMBOL_COLUMNS, ...LEAN],
-  html: { symbol: '', premium: '', lean: 'tone', put_call_by_premium: 'wide' },
-  text: { symbol: 12, premium: 9, lean: 13, put_call_by_premium: 10 },
-};
 
 const HALF_HOUR_COLUMNS: readonly ColumnReader<HalfHour>[] = [
   shown('From', 'start', 'text', (row) => row.start),
@@ -183,15 +157,9 @@ const PART_COLUMNS = listColumns(PART_KEYS);
 const UNUSUAL_COLUMNS: readonly ColumnReader<UnusualSymbol>[] = [
   SYMBOL,
   shown('Premium', 'premium', 'dollars', (row) => row.premium),
-  shown('Session before', 'previous_premium', 'dollars', (row) => row.previous, {
-    mailHeading: 'Previous',
-    print: ({ previous }) => (previous === null ? NONE : formatDollars(previous)),
-  }),
-  shown('Mean', 'mean_premium', 'dollars', (row) => row.mean, { mailHeading: 'Its mean' }),
-  shown('Premium / mean', 'ratio', 'ratio', (row) => row.ratio, {
-    mailHeading: 'Times',
-    print: ({ ratio }) => formatTimes(ratio),
-  }),
+  shown('Session before', 'previous_premium', 'dollars', (row) => row.previous),
+  shown('Mean', 'mean_premium', 'dollars', (row) => row.mean),
+  shown('Premium / mean', 'ratio', 'ratio', (row) => row.ratio),
   shown('Sessions traded', 'sessions', 'count', (row) => row.sessions),
   ...listColumns(DIRECTION_KEYS),
 ];
@@ -204,17 +172,6 @@ const DRIVER_COLUMNS: readonly ColumnReader<Driver>[] = [
   shown('Bullish', 'bullish_premium', 'dollars', (row) => row.bullish),
   shown('Bearish', 'bearish_premium', 'dollars', (row) => row.bearish),
 ];
-
-/** What moved the day, in a mail; `title` names the symbol, right and expiration. */
-export const MOVED: MailTable<Driver & { readonly title: string }> = {
-  columns: [
-    { name: 'title', heading: 'Contracts', print: ({ title }) => title },
-    ...DRIVER_COLUMNS.filter(({ name }) => name === 'premium'),
-    ...LEAN,
-  ],
-  html: { title: '', premium: '', lean: 'tone' },
-  text: { title: 34, premium: 10, lean: 13 },
-};
 
 const TRADE_COLUMNS: readonly ColumnReader<BigTrade>[] = [
   shown('Time', 'time', 'text', (row) => row.time),
@@ -279,21 +236,10 @@ const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExp
 type GexSums = Pick<StrikeGex, 'callGex' | 'putGex' | 'netGex'>;
 
 const GEX_COLUMNS: readonly ColumnReader<GexSums>[] = [
-  gexColumn('Call GEX', 'call_gex', 'callGex', { mailHeading: 'Calls' }),
-  gexColumn('Put GEX', 'put_gex', 'putGex', { mailHeading: 'Puts' }),
-  gexColumn('Net GEX', 'net_gex', 'netGex', { mailHeading: 'Net', textHeading: 'Net GEX' }),
+  shown('Call GEX', 'call_gex', 'dollars', (row) => row.callGex),
+  shown('Put GEX', 'put_gex', 'dollars', (row) => row.putGex),
+  shown('Net GEX', 'net_gex', 'dollars', (row) => row.netGex),
 ];
-
-function gexColumn(heading: string, name: string, sum: keyof GexSums, inMail: InMail<GexSums>): ColumnReader<GexSums> {
-  return {
-    name,
-    kind: 'dollars',
-    heading,
-    read: (row) => row[sum],
-    print: (row) => formatSignedDollars(row[sum]),
-    ...inMail,
-  };
-}
 
 const STRIKE_COLUMNS: readonly ColumnReader<StrikeGex & { readonly symbol: string }>[] = [
   SYMBOL,
@@ -317,8 +263,63 @@ const STRUCTURE_COLUMNS: readonly ColumnReader<SymbolExposure>[] = [
   shown('Difference', 'difference', 'fraction', (row) => row.marketStructure?.difference ?? null),
 ];
 
-/** Layouts for the templates. */
-export const MAIL_TABLES = {
-  moved: layOut(MOVED),
-  digest: layOut(DIGEST_SYMBOLS),
+/** A column of a table in the mail. */
+interface MailColumn<Row> {
+  readonly name: string;
+  readonly heading: string;
+  /** `wide` (hidden on a phone), or `tone` for the colour of the row's tone; empty: plain. */
+  readonly style: string;
+  /** In the text, characters. */
+  readonly width: number;
+  readonly print: (row: Row) => string;
+}
+
+type Sided = Pick<Premium, 'bullish' | 'bearish'>;
+
+/** Bullish minus bearish premium. */
+const LEAN: MailColumn<Sided> = {
+  ...{ name: 'lean', heading: 'Net bullish', style: 'tone', width: 13 },
+  print: (row) => formatSignedDollars(leanOf(row)),
 };
+
+/** The largest symbols of a dataset, in a digest. */
+const DIGEST: readonly MailColumn<SymbolFlow>[] = [
+  { name: 'symbol', heading: 'Symbol', style: '', width: 12, print: (row) => nameSymbol(row.symbol) },
+  { name: 'premium', heading: 'Premium', style: '', width: 9, print: (row) => formatDollars(row.total) },
+  LEAN,
+  {
+    ...{ name: 'put_call_by_premium', heading: 'Put/call', style: 'wide', width: 10 },
+    print: (row) => formatRatio(row.putCallByPremium),
+  },
+];
+
+/** What moved the day, in a mail; `title` names the symbol, right and expiration. */
+const MOVED: readonly MailColumn<Driver & { readonly title: string }>[] = [
+  { name: 'title', heading: 'Contracts', style: '', width: 34, print: ({ title }) => title },
+  { name: 'premium', heading: 'Premium', style: '', width: 10, print: (row) => formatDollars(row.premium) },
+  LEAN,
+];
+
+export const printSymbols = (rows: readonly SymbolFlow[]) => printRows(DIGEST, rows);
+export const printMoved = (rows: readonly (Driver & { readonly title: string })[]) => printRows(MOVED, rows);
+
+/** The texts of each row, by the names of their columns, and its tone. */
+function printRows<Row extends Sided>(
+  columns: readonly MailColumn<Row>[],
+  rows: readonly Row[],
+): readonly Readonly<Record<string, string>>[] {
+  return rows.map((row) => ({
+    ...Object.fromEntries(columns.map(({ name, print }) => [name, print(row)])),
+    tone: toneOf(leanOf(row)),
+  }));
+}
+
+/** Layouts for the templates: the columns that `table.mjml` and `table.txt` draw. */
+export const MAIL_TABLES = { moved: layOut(MOVED), digest: layOut(DIGEST) };
+
+function layOut(columns: readonly Omit<MailColumn<never>, 'print'>[]) {
+  return {
+    html: columns.map(({ name, heading, style }) => ({ name, head: heading, styles: [style] })),
+    text: columns.map(({ name, heading, width }) => ({ name, head: heading, width })),
+  };
+}

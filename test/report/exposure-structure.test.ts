@@ -114,7 +114,7 @@ describe('market structure', () => {
     const sums = { callGex: 2e6, putGex: -1e6, netGex: 1e6, callDex: 0, putDex: 0, netDex: 0 };
     const counts = { contracts: 10_000, adjustedContracts: 0, unknownContracts: 0 };
     const ours = { symbol: 'SPY', spot: SPOT, isWholeChain: true, ...sums, ...counts };
-    const theirs = { spot: SPOT, callGex: 4e6, putGex: -1e6, asOf: '20:46' };
+    const theirs = { symbol: 'SPY', spot: SPOT, callGex: 4e6, putGex: -1e6, asOf: '20:46' };
     expect(compareStructure(ours, theirs).explanation).toBe(
       "Ours is of the chain at the session's last price, theirs of the full chain as of 20:46 UTC.",
     );

@@ -5,7 +5,7 @@
  * specification (`api-contract/record-type.ts`).
  */
 import { listPasses } from '../../engine/passes.ts';
-import { type Amount, type EngineNumber, readAmount } from '../amount.ts';
+import { type EngineNumber, readAmount } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { Exclusions, Tally, UnknownCodes } from '../model.ts';
 import { buildCancelledQuery, buildCountedCondition, CODES, IS_CANCEL, IS_LATE, KNOWN_PREMIUM } from '../records.ts';
@@ -15,25 +15,14 @@ const MAX_LISTED = 20_000;
 /** The row's number in its file, which the engine need not read from the file. */
 const PLACE = '_row_number';
 
-interface RecordedRow {
-  readonly recorded: number;
-  readonly recorded_premium: EngineNumber;
-  readonly unpriced: number;
-  readonly unsized: number;
-  readonly uncoded: number;
-  readonly cancels: number;
-  readonly cancel_premium: EngineNumber;
-  readonly late: number;
-  readonly late_premium: EngineNumber;
-}
+type Counts<Name extends string> = Readonly<Record<Name, number>>;
+type Premiums<Name extends string> = Readonly<Record<Name, EngineNumber>>;
 
-interface CancelledRow {
-  readonly prints: number;
-  readonly prints_premium: EngineNumber;
-  readonly late: number;
-  readonly late_premium: EngineNumber;
-  readonly places: readonly number[];
-}
+type RecordedRow = Counts<'recorded' | 'unpriced' | 'unsized' | 'uncoded' | 'cancels' | 'late'> &
+  Premiums<'recorded_premium' | 'cancel_premium' | 'late_premium'>;
+
+type CancelledRow = Counts<'prints' | 'late'> &
+  Premiums<'prints_premium' | 'late_premium'> & { readonly places: readonly number[] };
 
 interface CountedRecords {
   readonly exclusions: Omit<Exclusions, 'unknownCodes' | 'sharedIds'>;
@@ -60,13 +49,12 @@ export async function queryExclusions(file: DropSource): Promise<CountedRecords>
   const cancelled = cancels === 0 ? undefined : await queryCancelled(file);
   const prints = cancelled?.prints ?? 0;
   const lateReports = readTally(late, recorded?.late_premium);
-  const lateCancelled = readTally(cancelled?.late ?? 0, cancelled?.late_premium);
   return {
     exclusions: {
       cancelMessages: readTally(cancels, recorded?.cancel_premium),
       cancelledPrints: readTally(prints, cancelled?.prints_premium),
       unmatchedCancels: cancels - prints,
-      lateReports: subtract(lateReports, lateCancelled),
+      lateReports: subtract(lateReports, readTally(cancelled?.late ?? 0, cancelled?.late_premium)),
       recorded: readTally(recorded?.recorded ?? 0, recorded?.recorded_premium),
     },
     condition: cancels + late === 0 ? null : buildCondition(file.table, cancelled),
@@ -111,12 +99,7 @@ function buildCondition(table: string, cancelled: CancelledRow | undefined): str
 /** Limit of listed values per column: readable, and a bound for a column with any number of values. */
 const MAX_VALUES = 5;
 
-interface CodeRow {
-  readonly value: string | null;
-  readonly trades: number;
-  readonly all_trades: number;
-  readonly all_premium: EngineNumber;
-}
+type CodeRow = Counts<'trades' | 'all_trades'> & Premiums<'all_premium'> & { readonly value: string | null };
 
 /**
  * Finds records with a code that the contract lacks: an unknown right (neither call nor put), sentiment, side or trade
@@ -153,16 +136,11 @@ export async function querySharedIds(file: DropSource, source: DropSource): Prom
       `SELECT count() AS trades, sum(premium) AS premium FROM ${source.table} WHERE ${pass} AND (id = '' OR id IN (${repeated}))`,
     );
     const trades = found?.trades ?? 0;
-    shared = {
-      trades: shared.trades + trades,
-      premium: addAmounts(shared.premium, readAmount(found?.premium, trades === 0)),
-    };
+    const premium = readAmount(found?.premium, trades === 0);
+    const isKnown = shared.premium !== null && premium !== null;
+    shared = { trades: shared.trades + trades, premium: isKnown ? (shared.premium ?? 0) + premium : null };
   }
   return shared;
-}
-
-function addAmounts(a: Amount, b: Amount): Amount {
-  return a === null || b === null ? null : a + b;
 }
 
 /** The condition for records that do not satisfy a condition on a code, including records without the code. */

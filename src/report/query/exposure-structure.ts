@@ -4,12 +4,11 @@
  * names possible reasons. It does not guess: it uses only numbers of the two drops.
  */
 
-import { Fault } from '../../core/errors.ts';
 import { formatCount, formatDecimal } from '../../core/units.ts';
 import { parquetFile } from '../../engine/literal.ts';
 import { MOVE } from '../../exposure/gamma-exposure.ts';
 import type { Amount } from '../amount.ts';
-import type { DropSource } from '../drop-source.ts';
+import { assertPresent, type DropSource } from '../drop-source.ts';
 import type { MarketStructureGex, RankedExposure } from '../model.ts';
 
 /** A difference above this, as a fraction of the larger absolute value, is explained. */
@@ -20,21 +19,14 @@ const OTHER_SPOT = 0.01;
 const UNIT_TOLERANCE = 0.25;
 
 /** The drop's numbers of one symbol; see `SNAPSHOT_COLUMNS` of the job. */
-export interface StructureNumbers {
+interface StructureNumbers {
+  readonly symbol: string;
   /** Price of the underlying for their exposure; null if missing. */
   readonly spot: number | null;
   readonly callGex: number;
   readonly putGex: number;
   /** UTC, `HH:MM`; null if missing. */
   readonly asOf: string | null;
-}
-
-interface StructureRow {
-  readonly symbol: string;
-  readonly spot: number | null;
-  readonly call_gex: number;
-  readonly put_gex: number;
-  readonly as_of: string | null;
 }
 
 const NEEDED = ['symbol', 'spot', 'call_gex', 'put_gex', 'intraday_gex_as_of'];
@@ -49,28 +41,17 @@ export async function queryStructures(
   symbols: readonly string[],
 ): Promise<ReadonlyMap<string, StructureNumbers>> {
   const table = parquetFile(path);
-  await assertStructureColumns(source, table);
-  const rows = await source.rows<StructureRow>(
-    `SELECT symbol, spot, call_gex, put_gex, formatDateTime(intraday_gex_as_of, '%H:%i', 'UTC') AS as_of
+  await assertPresent(source, table, NEEDED, {
+    what: 'the drop that the report takes market structure from',
+    hint: 'Name the dataset of a job whose source is `api: market-structure` in `market_structure`.',
+  });
+  const rows = await source.rows<StructureNumbers>(
+    `SELECT symbol, spot, call_gex AS callGex, put_gex AS putGex, formatDateTime(intraday_gex_as_of, '%H:%i', 'UTC') AS asOf
      FROM ${table} WHERE has({symbols:Array(String)}, symbol) AND isFinite(call_gex) AND isFinite(put_gex)
      ORDER BY intraday_gex_as_of DESC NULLS LAST LIMIT 1 BY symbol`,
     { symbols },
   );
-  return new Map(
-    rows.map((row) => [row.symbol, { spot: row.spot, callGex: row.call_gex, putGex: row.put_gex, asOf: row.as_of }]),
-  );
-}
-
-async function assertStructureColumns(source: DropSource, table: string): Promise<void> {
-  const described = await source.rows<{ readonly name: string }>(`DESCRIBE TABLE ${table}`);
-  const present = new Set(described.map(({ name }) => name));
-  const missing = NEEDED.filter((name) => !present.has(name));
-  if (missing.length === 0) return;
-  throw new Fault(
-    'REPORT_COLUMNS_MISSING',
-    `the drop that the report takes market structure from has no column ${missing.join(', ')}`,
-    { kind: 'usage', hint: 'Name the dataset of a job whose source is `api: market-structure` in `market_structure`.' },
-  );
+  return new Map(rows.map((row) => [row.symbol, row]));
 }
 
 /** @param ours with a price of the underlying */

@@ -12,10 +12,9 @@
  * Left out: series that did not trade (of symbols without a chain), adjusted contracts, and symbols without a price.
  * Invariant: rows never reach this module, only bounded results of the queries that readers get too (`exposure-sql.ts`).
  */
-import { Fault } from '../../core/errors.ts';
 import { parquetFile } from '../../engine/literal.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
-import type { DropSource } from '../drop-source.ts';
+import { assertPresent, type DropSource } from '../drop-source.ts';
 import type { ExpirationVolatility, Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
 import {
   CHAIN_COLUMNS,
@@ -134,14 +133,11 @@ export async function queryExposure(
 /** @returns the chain drop, for a FROM clause @throws Fault `REPORT_COLUMNS_MISSING` (usage): the file is not a chain drop */
 async function openChain(source: DropSource, path: string): Promise<string> {
   const table = parquetFile(path);
-  const described = await source.rows<{ readonly name: string }>(`DESCRIBE TABLE ${table}`);
-  const missing = CHAIN_COLUMNS.filter((name) => described.every((column) => column.name !== name));
-  if (missing.length === 0) return table;
-  throw new Fault(
-    'REPORT_COLUMNS_MISSING',
-    `the drop that the report takes the chain from has no column ${missing.join(', ')}`,
-    { kind: 'usage', hint: 'Name the dataset of a job whose source is `api: chain` in `chain`, or set it to off.' },
-  );
+  await assertPresent(source, table, CHAIN_COLUMNS, {
+    what: 'the drop that the report takes the chain from',
+    hint: 'Name the dataset of a job whose source is `api: chain` in `chain`, or set it to off.',
+  });
+  return table;
 }
 
 const IS_SHOWN = 'has({shown:Array(String)}, symbol)';

@@ -92,17 +92,13 @@ export function buildRebuildQueries(
         ],
       )} AS series`,
     ],
-    ['Records left out', buildLeftOutQuery(file, hasGaps)],
+    ['Records left out', buildFatesQuery(file, hasGaps ? KNOWN_PREMIUM : 'premium')],
     ...exclusions.unknownCodes.map(({ column }): readonly [string, string] => [
       `Unknown ${column}`,
-      `${prelude}SELECT ${column}, count(*) AS trades, sum(premium) AS total_premium\nFROM ${counted} WHERE ${buildUnknown(conditionOf(column))} GROUP BY 1 ORDER BY 2 DESC, 1`,
+      `${prelude}SELECT ${column}, count(*) AS trades, sum(premium) AS total_premium\nFROM ${counted} WHERE ${buildUnknown(CODES.find(([name]) => name === column)?.[1] ?? 'true')} GROUP BY 1 ORDER BY 2 DESC, 1`,
     ]),
   ];
   return tables.map(([table, sql]) => ({ table, sql: `${sql};` }));
-}
-
-function conditionOf(column: string): string {
-  return CODES.find(([name]) => name === column)?.[1] ?? 'true';
 }
 
 /** The records that count, with premiums that can be summed; null if this is the unchanged file. */
@@ -116,10 +112,6 @@ function buildSource(file: string, leavesOut: boolean, hasGaps: boolean): string
 /** The file under its own name, as a table. */
 function nameFile(location: string): string {
   return `"${location.slice(location.lastIndexOf('/') + 1).replaceAll('"', '""')}"`;
-}
-
-function buildLeftOutQuery(file: string, hasGaps: boolean): string {
-  return buildFatesQuery(file, hasGaps ? KNOWN_PREMIUM : 'premium');
 }
 
 /**

@@ -6,16 +6,9 @@
 import { formatHalfHour } from '../../calendar/session.ts';
 import { divide, type EngineNumber, leanOf, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
-import type { ExpiryBucket, HalfHour, MoneynessBucket, Mover, SymbolFlow, UnusualSymbol } from '../model.ts';
-import {
-  buildPremiumList,
-  listPremiumColumns,
-  type PremiumRow,
-  pickNumbers,
-  readPremium,
-  readPremiumPart,
-} from '../number-values.ts';
-import { DIRECTION_KEYS, type Premium, type PremiumPart } from '../numbers.ts';
+import type { HalfHour, Mover, SymbolFlow, UnusualSymbol } from '../model.ts';
+import { buildPremiumList, listPremiumColumns, type PremiumRow, pickNumbers, readPremium } from '../number-values.ts';
+import { DIRECTION_KEYS, PART_KEYS } from '../numbers.ts';
 import { HALF_HOUR, IS_ZERO_DTE } from '../records.ts';
 import { buildSymbolHistory, type ComparableSession } from './past-sessions.ts';
 
@@ -50,26 +43,17 @@ export const MONEYNESS_BUCKET = "CASE WHEN moneyness IN ('ITM', 'ATM', 'OTM') TH
 /** The dimension that a row is summed along: `grouping` sets a bit for each dimension that it is not. */
 const ALONG = { all: 15, symbol: 7, slot: 11, expiry: 13, moneyness: 14 } as const;
 
-type SumRow = PremiumRow & {
-  readonly along: number;
-  readonly symbol: string;
-  readonly slot: number;
-  readonly expiry: string;
-  readonly money: string;
-  /** Number of rows along the same dimension. */
-  readonly members: number;
-  /** Ranks of the day: by premium, by net bullish premium, by net bearish premium, by how unusual the symbol is. */
-  readonly place: number;
-  readonly bullish_place: number;
-  readonly bearish_place: number;
-  readonly unusual_place: number;
-  /** By the change of premium since the session before. */
-  readonly change_place: number;
-  /** Mean premium of the sessions before: a session without the symbol counts as 0. */
-  readonly mean: EngineNumber;
-  readonly previous: EngineNumber;
-  readonly sessions: number;
-};
+/** Ranks of the day: by premium, by net bullish premium, by net bearish premium, by how unusual, by the change. */
+type Place = 'place' | 'bullish_place' | 'bearish_place' | 'unusual_place' | 'change_place';
+
+type SumRow = PremiumRow &
+  Readonly<Record<'symbol' | 'expiry' | 'money', string>> &
+  /** `members`: number of rows along the same dimension; `sessions`: those before, in which the symbol traded. */
+  Readonly<Record<'along' | 'slot' | 'members' | 'sessions' | Place, number>> & {
+    /** Mean premium of the sessions before: a session without the symbol counts as 0. */
+    readonly mean: EngineNumber;
+    readonly previous: EngineNumber;
+  };
 
 interface SymbolSums {
   readonly row: SumRow;
@@ -78,23 +62,8 @@ interface SymbolSums {
   readonly unusual: UnusualSymbol | null;
 }
 
-/** The tables from this pass, as in `FlowReport`. */
-export interface Sums {
-  readonly headline: Premium;
-  readonly expiries: readonly ExpiryBucket[];
-  readonly moneyness: readonly MoneynessBucket[];
-  readonly halfHours: readonly HalfHour[];
-  readonly symbolCount: number;
-  readonly topSymbols: readonly SymbolFlow[];
-  readonly mostBullish: readonly SymbolFlow[];
-  readonly mostBearish: readonly SymbolFlow[];
-  readonly unusual: readonly UnusualSymbol[];
-  readonly movers: readonly Mover[];
-  /** Symbols of the tables and of the watchlist, if they traded. */
-  readonly symbols: readonly SymbolSums[];
-}
-
 /**
+ * The tables from this pass, as in `FlowReport`, and the symbols of the tables and of `focus`, if they traded.
  * @param focus symbols to include whatever their place
  * @param hasGaps whether some records lack numbers
  */
@@ -103,7 +72,7 @@ export async function querySums(
   focus: readonly string[],
   history: readonly ComparableSession[],
   hasGaps: boolean,
-): Promise<Sums> {
+) {
   const rows = await source.rows<SumRow>(buildQuery(source, history, hasGaps), { focus });
   const along = (which: keyof typeof ALONG) => rows.filter((row) => row.along === ALONG[which]);
   const hasPrevious = history.length > 0;
@@ -111,27 +80,38 @@ export async function querySums(
     const flow = { symbol: row.symbol, place: row.place, ...readPremium(row) };
     return { row, flow, unusual: compareWithPast(row, flow, hasPrevious) };
   });
-  const first = (count: number, placeOf: (row: SumRow) => number) =>
-    symbols.filter(({ row }) => placeOf(row) <= count).sort((a, b) => placeOf(a.row) - placeOf(b.row));
-  const leaning = (sign: 1 | -1, placeOf: (row: SumRow) => number) =>
-    first(LEANING_SYMBOLS, placeOf)
+  const first = (count: number, place: Place) =>
+    symbols.filter(({ row }) => row[place] <= count).sort((a, b) => a.row[place] - b.row[place]);
+  const leaning = (sign: 1 | -1, place: Place) =>
+    first(LEANING_SYMBOLS, place)
       .map(({ flow }) => flow)
       .filter((flow) => sign * (leanOf(flow) ?? 0) > 0);
   return {
     headline: readPremium(along('all')[0]),
-    expiries: readBuckets(EXPIRIES, along('expiry'), ({ expiry }) => expiry),
-    moneyness: readBuckets(MONEYNESS, along('moneyness'), ({ money }) => money),
+    // Every bucket, in the model's order: together they are the whole day.
+    expiries: EXPIRIES.map((bucket) =>
+      readBucket(
+        bucket,
+        along('expiry').find(({ expiry }) => expiry === bucket),
+      ),
+    ),
+    moneyness: MONEYNESS.map((bucket) =>
+      readBucket(
+        bucket,
+        along('moneyness').find(({ money }) => money === bucket),
+      ),
+    ),
     halfHours: readHalfHours(along('slot')),
     symbolCount: symbols[0]?.row.members ?? 0,
-    topSymbols: first(TOP_SYMBOLS, ({ place }) => place).map(({ flow }) => flow),
-    mostBullish: leaning(1, (row) => row.bullish_place),
-    mostBearish: leaning(-1, (row) => row.bearish_place),
-    unusual: first(UNUSUAL_SYMBOLS, (row) => row.unusual_place)
+    topSymbols: first(TOP_SYMBOLS, 'place').map(({ flow }) => flow),
+    mostBullish: leaning(1, 'bullish_place'),
+    mostBearish: leaning(-1, 'bearish_place'),
+    unusual: first(UNUSUAL_SYMBOLS, 'unusual_place')
       .map(({ unusual }) => unusual)
       .filter((symbol) => symbol !== null)
       .filter(({ premium, ratio }) => premium >= MIN_PREMIUM && ratio >= MIN_RATIO),
-    movers: hasPrevious ? first(MOVERS, (row) => row.change_place).flatMap(readMover) : [],
-    symbols,
+    movers: hasPrevious ? first(MOVERS, 'change_place').flatMap(readMover) : [],
+    symbols: new Map(symbols.map((symbol) => [symbol.row.symbol, symbol])),
   };
 }
 
@@ -168,13 +148,8 @@ WHERE along != ${ALONG.symbol} OR place <= ${TOP_SYMBOLS} OR least(bullish_place
 ORDER BY along, place`;
 }
 
-/** Returns every bucket, in the model's order: together they are the whole day. */
-function readBuckets<Bucket extends string>(
-  buckets: readonly Bucket[],
-  rows: readonly SumRow[],
-  bucketOf: (row: SumRow) => string,
-): readonly (PremiumPart & { readonly bucket: Bucket })[] {
-  return buckets.map((bucket) => ({ bucket, ...readPremiumPart(rows.find((row) => bucketOf(row) === bucket)) }));
+function readBucket<Bucket extends string>(bucket: Bucket, row: SumRow | undefined) {
+  return { bucket, ...pickNumbers(readPremium(row), PART_KEYS) };
 }
 
 /**

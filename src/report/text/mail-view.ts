@@ -17,8 +17,7 @@ import {
 import { chooseSections, cleanNote, MAIL_SECTIONS, type ReportLook, USUAL_LOOK } from '../look.ts';
 import type { Exclusions, FlowReport, Tally, WatchedSymbol } from '../model.ts';
 import type { Premium } from '../numbers.ts';
-import { printRows } from '../report-table.ts';
-import { DIGEST_SYMBOLS, MOVED } from '../report-tables.ts';
+import { printMoved, printSymbols } from '../report-tables.ts';
 import { buildLead, describeBasis, describeEarnings, describeSession, describeStrikes } from './captions.ts';
 import {
   cleanLabel,
@@ -123,11 +122,8 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     watchlistBasis: describeBasis(report.watchlist.flatMap(({ exposure: own }) => own ?? [])),
     watchlistLeftOut: report.watchlistLeftOut === 0 ? '' : formatCount(report.watchlistLeftOut),
     sessionFinding: describeSession(report.halfHours, headline.total),
-    symbols: printRows(DIGEST_SYMBOLS, report.topSymbols),
-    moved: printRows(
-      MOVED,
-      report.drivers.top.map((row) => ({ ...row, title: nameDriver(row, drop.date) })),
-    ),
+    symbols: printSymbols(report.topSymbols),
+    moved: printMoved(report.drivers.top.map((row) => ({ ...row, title: nameDriver(row, drop.date) }))),
     // Empty if none are known.
     movedEarnings: describeEarnings(report.earnings, drop.date),
     // Empty if there is no chart by strike.

@@ -1,9 +1,16 @@
 /** Flow reports of fixed days for the tests of the attachments, made from `model-fixture.ts`: what their files are to show. */
 
 import type { BigTrade, Change, FlowReport, HalfHour, SymbolExposure, SymbolFlow } from '../../../src/report/model.ts';
-import { COMPARED, type Compared, type Premium } from '../../../src/report/numbers.ts';
+import { COMPARED, type Compared } from '../../../src/report/numbers.ts';
 import { pickDay } from '../days.ts';
-import { createReport as createUsualReport } from '../model-fixture.ts';
+import {
+  createPremium,
+  createSymbolExposure,
+  createSymbolFlow,
+  createTrade,
+  createUnusual,
+  createReport as createUsualReport,
+} from '../model-fixture.ts';
 
 /** Texts that a spreadsheet, a parser of CSV, or a page could stumble over. */
 export const HOSTILE_TEXTS = [
@@ -25,32 +32,8 @@ export const HOSTILE_TEXTS = [
   '',
 ] as const;
 
-function createPremium(total: number): Premium {
-  return {
-    trades: Math.round(total / 1000),
-    unpriced: 0,
-    unsized: 0,
-    contracts: Math.round(total / 150),
-    callContracts: Math.round(total / 250),
-    putContracts: Math.round(total / 375),
-    total,
-    calls: total * 0.62,
-    puts: total * 0.38,
-    netCalls: total * 0.1,
-    netPuts: total * -0.0333,
-    bullish: total * 0.41,
-    bearish: total * 0.27,
-    neutral: total * 0.32,
-    putCallByPremium: 0.38 / 0.62,
-    putCallByVolume: 2 / 3,
-    zeroDte: total * 0.3,
-    multiLeg: total * 0.25,
-    sweep: total * 0.05,
-  };
-}
-
-export function createSymbolFlow(symbol: string, place: number): SymbolFlow {
-  return { symbol, place, ...createPremium(1_000_000_000 / place + 0.1) };
+function createFlow(symbol: string, place: number): SymbolFlow {
+  return createSymbolFlow(symbol, place, { total: 1_000_000_000 / place + 0.1 });
 }
 
 function createExposure(symbol: string): SymbolExposure {
@@ -60,52 +43,20 @@ function createExposure(symbol: string): SymbolExposure {
     putGex: -9e7 - index * 2e6,
     netGex: 1e7 - index * 1e6,
   }));
-  return {
-    symbol,
-    spot: 601.37,
-    callGex: 1.2e10,
-    putGex: -1.5e10,
-    netGex: -3e9,
-    callDex: 4e10,
-    putDex: -2.5e10,
-    netDex: 1.5e10,
-    contracts: 4321,
-    adjustedContracts: 0,
-    isWholeChain: false,
-    unknownContracts: 0,
-    zeroGamma: 598.25,
-    callWall: 610,
-    putWall: 590,
-    absoluteGammaStrike: 600,
-    strikes,
-    expirations: [
-      { expirationDate: '2026-11-19', callGex: 5e9, putGex: -6e9, netGex: -1e9 },
-      { expirationDate: '2026-11-20', callGex: 3e9, putGex: -4e9, netGex: -1e9 },
-    ],
-    laterExpirations: { count: 14, netGex: -1e9 },
+  return createSymbolExposure(symbol, {
+    ...{ spot: 601.37, zeroGamma: 598.25, callWall: 610, putWall: 590, absoluteGammaStrike: 600, strikes },
+    ...{ callGex: 1.2e10, putGex: -1.5e10, netGex: -3e9, callDex: 4e10, putDex: -2.5e10, netDex: 1.5e10 },
     marketStructure: { intradayGex: -2.8e9, difference: 0.0667, explanation: '' },
-  };
+  });
 }
 
-function createTrade(index: number, symbol: string): BigTrade {
-  return {
-    id: `90071992547409930${index}`,
-    time: '15:59:59',
-    symbol,
-    contract: `${symbol} 2026-11-20 600 C`,
-    size: 5000 + index,
-    price: 12.35,
-    premium: 6_175_000 + index,
-    side: 'ASK',
-    sentiment: 'BULLISH',
-    spot: index === 0 ? null : 601.37,
-    openInterest: 12_000,
-    impliedVolatility: index === 0 ? null : 0.1834,
-    days: 1,
-    activityType: 'ISOI',
-    multiLeg: index % 2 === 1,
-    sweep: true,
-  };
+function createBigTrade(index: number, symbol: string): BigTrade {
+  return createTrade({
+    ...{ id: `90071992547409930${index}`, time: '15:59:59', symbol, contract: `${symbol} 2026-11-20 600 C` },
+    ...{ size: 5000 + index, price: 12.35, premium: 6_175_000 + index, side: 'ASK', sentiment: 'BULLISH' },
+    ...{ openInterest: 12_000, days: 1, activityType: 'ISOI', multiLeg: index % 2 === 1, sweep: true },
+    ...(index === 0 ? { spot: null, impliedVolatility: null } : {}),
+  });
 }
 
 function createChanges(change: Change): Readonly<Record<Compared, Change>> {
@@ -115,10 +66,10 @@ function createChanges(change: Change): Readonly<Record<Compared, Change>> {
 
 /** @param symbols underlyings of the day, largest first */
 export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']): FlowReport {
-  const flows = symbols.map((symbol, index) => createSymbolFlow(symbol, index + 1));
+  const flows = symbols.map((symbol, index) => createFlow(symbol, index + 1));
   const halfHours: readonly HalfHour[] = Array.from({ length: 13 }, (_, index) => ({
     start: `${String(9 + Math.floor((index + 1) / 2)).padStart(2, '0')}:${index % 2 === 0 ? '30' : '00'}`,
-    ...createPremium(9e7 - index * 1e6),
+    ...createPremium({ total: 9e7 - index * 1e6 }),
   }));
   const [lead = ''] = symbols;
   const exposure = createExposure(lead);
@@ -134,7 +85,7 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
       max_time: '2026-11-19 16:14:59',
       sha256: 'ab'.repeat(32),
     },
-    headline: createPremium(1_240_000_000.25),
+    headline: createPremium({ total: 1_240_000_000.25, trades: 1_240_000 }),
     comparison: {
       previousDate: '2026-11-18',
       missingDates: [],
@@ -149,26 +100,15 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
     halfHours,
     topSymbols: flows,
     mostBullish: flows.slice(0, 2),
-    mostBearish: [createSymbolFlow('TLT', 40)],
-    unusual: [
-      {
-        symbol: lead,
-        premium: 1e9,
-        previous: 4e8,
-        mean: 3.5e8,
-        ratio: 2.857142857142857,
-        sessions: 3,
-        netCalls: 1e8,
-        netPuts: -3.3e7,
-        bullish: 4.1e8,
-        bearish: 2.7e8,
-      },
-    ],
+    mostBearish: [createFlow('TLT', 40)],
+    unusual: [createUnusual(lead, 2.857142857142857, 1e9, 3)],
     drivers: { bullish: null, bearish: null, top: [] },
     movers: [],
     earnings: [],
     biggestSweeps: [],
-    biggestTrades: Array.from({ length: 10 }, (_, index) => createTrade(index, symbols[index % symbols.length] ?? '')),
+    biggestTrades: Array.from({ length: 10 }, (_, index) =>
+      createBigTrade(index, symbols[index % symbols.length] ?? ''),
+    ),
     exposure: {
       total: exposure,
       unpricedSymbols: 3,
@@ -177,7 +117,7 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
       lead: exposure,
     },
     watchlist: [
-      { symbol: 'IWM', flow: createSymbolFlow('IWM', 12), exposure: null, unusual: null },
+      { symbol: 'IWM', flow: createFlow('IWM', 12), exposure: null, unusual: null },
       { symbol: 'NONE', flow: null, exposure: null, unusual: null },
     ],
     rebuildQueries: [
