@@ -80,7 +80,7 @@ export async function fetchPagesFrom(url: string, folder: string, rows: number):
   return set;
 }
 
-/** The one generated date and its windows, packed to the row. */
+/** The one generated date and its windows. */
 async function planPages(job: SqlJob, url: string) {
   const clock = systemClock;
   const pacer = createPacer(clock, { requestsPerSecond: REQUESTS_PER_SECOND });
@@ -92,7 +92,7 @@ async function planPages(job: SqlJob, url: string) {
   const [first] = found ?? [];
   if (!first) throw new Error('the service has no rows of a settled session');
   const [date, counts] = first;
-  return { date, windows: await planWindows(deps, job, { date, windows: async () => [] }, counts) };
+  return { date, windows: await planWindows(limits, { date, windows: async () => [] }, counts) };
 }
 
 /** The raw body: the client of the worker gives only its parts. */

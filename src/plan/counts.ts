@@ -9,9 +9,10 @@ import { type Bound, compareBounds, type Stretch } from '../calendar/window.ts';
 import { addHashes } from '../engine/row-hash.ts';
 import { isSameUpdateMark, isUpdateMark, mergeUpdateMarks } from '../engine/update-mark.ts';
 
-/** A place inside a cell of groups, before the first group with one key, and the number of the cell's groups before it. */
+/** A place inside a cell at which it may be cut: before a second of its symbol, or before the groups with one key. */
 export interface Notch {
   readonly at: Bound;
+  /** Rows of the cell before it. */
   readonly before: number;
 }
 
@@ -29,7 +30,7 @@ export interface CellCount {
   /** Sums of hashes of the ids, and of the values; `undefined` if not requested. See `engine/row-hash.ts`. */
   readonly idHash?: string | undefined;
   readonly valueHash?: string | undefined;
-  /** Only of groups: places at which the cell may be cut, ascending; absent if they were not requested. */
+  /** Ascending; absent if they were not requested. */
   readonly notches?: readonly Notch[] | undefined;
 }
 

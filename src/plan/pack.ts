@@ -1,22 +1,16 @@
 /**
- * Packs the counts of a date into windows that each fill a page and together tile the part that is not staged yet.
- * Pure. Two ways: cut between cells, without further requests; or cut to the row, after requests for the places of the
- * cuts. The second way uses the fewest pages possible, `ceil(rows / limit)`.
+ * Packs the counts of a date into windows: as few as a page allows, all of about equal size, so that rows that come
+ * meanwhile still fit. Pure. Windows end between cells or at the notches inside them, never inside a second of single
+ * trades. Invariant: they tile the part of the date that is not staged yet.
  */
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
-import {
-  type Bound,
-  compareBounds,
-  DAY_END,
-  DAY_START,
-  isEmptyWindow,
-  type Stretch,
-  type Window,
-} from '../calendar/window.ts';
-import { type CellCount, type DayCounts, keyOf, startOf, stretchOf } from './counts.ts';
+import { type Bound, compareBounds, DAY_END, DAY_START, type Stretch, type Window } from '../calendar/window.ts';
+import { type CellCount, type DayCounts, type Notch, startOf, stretchOf } from './counts.ts';
 
 /** A little more than a day of requests at the API's pace: a date with more pages can never be fetched. */
 export const MAX_DATE_PAGES = 100_000;
+/** Sizes tried when balancing the windows: halving the range so often finds the smallest to a row. */
+const STEPS = 20;
 
 export interface PackedWindow extends Window {
   /** Rows expected from the counts. */
@@ -25,81 +19,113 @@ export interface PackedWindow extends Window {
   readonly exact: boolean;
 }
 
-/** Ranks within a cell at which windows begin (1-based, in axis order, counted over the whole cell). */
-export interface CutRequest {
-  readonly cell: CellCount;
-  readonly ranks: readonly number[];
-  /** If the cell is a part of a symbol's day, but not the last: the second before which it ends. */
-  readonly until?: number;
-}
-
-/** The places found for each `CutRequest`, in the order of its ranks; the map's key is `keyOf` the cell. */
-export type CutPlaces = ReadonlyMap<string, readonly Bound[]>;
-
-/** The windows that need no further requests, and the cuts needed to pack to the row. */
-export interface Packing {
-  readonly windows: readonly PackedWindow[];
-  /** Number of cells that alone exceed the limit: request their cuts, or their windows must be split later. */
-  readonly overfull: number;
-  /** Number of pages if packed to the row. */
-  readonly fewest: number;
-  readonly cuts: readonly CutRequest[];
-}
+/** A place at which a window may end, and the number of the date's rows before it. */
+type Place = Notch;
 
 /**
- * Plans the windows of a date.
+ * Plans the windows of a date. A stretch that cannot be cut gets its own window, whatever its size.
  * @param covered windows already staged, in any order, on the axis of the counts; they are left out
  * @param limit maximum rows of a page
  */
-export function planPacking(date: string, counts: DayCounts, covered: readonly Window[], limit: number): Packing {
-  const windows: PackedWindow[] = [];
-  const cuts: Cuts = new Map();
-  let overfull = 0;
-  let fewest = 0;
-  for (const gap of listGaps(covered)) {
-    const inside = countsInGap(counts, gap);
-    windows.push(...packBetweenCells(date, gap, inside, limit, counts));
-    overfull += inside.filter((count) => count.rows > limit).length;
-    fewest += planCuts(inside, limit, cuts);
-  }
-  return {
-    windows,
-    overfull,
-    fewest,
-    cuts: [...cuts.values()].map(({ cell, ranks }) => ({ cell, ranks: [...ranks] })),
-  };
-}
-
-/** Packs windows to the row, once the places of the cuts are known. Gaps and counts as in `planPacking`. */
-export function packToTheRow(
+export function packWindows(
   date: string,
   counts: DayCounts,
   covered: readonly Window[],
   limit: number,
-  places: CutPlaces,
 ): readonly PackedWindow[] {
+  const places = listPlaces(counts);
+  return listGaps(covered).flatMap((gap) =>
+    packGap(date, gap, counts, places, (ends, from) => balance(ends, from, limit)),
+  );
+}
+
+/** The full windows of a stretch, from its start on; what is left at its end is in none. */
+export function packFull(date: string, counts: DayCounts, stretch: Stretch, limit: number): readonly PackedWindow[] {
+  return packGap(date, stretch, counts, listPlaces(counts), (ends, from) => fill(ends, from, limit)).slice(0, -1);
+}
+
+function packGap(
+  date: string,
+  gap: Stretch,
+  counts: DayCounts,
+  places: readonly Place[],
+  choose: (places: readonly Place[], before: number) => readonly Place[],
+): readonly PackedWindow[] {
+  const first = measure(gap.from, counts);
+  const last = measure(gap.to, counts);
+  const inside = places.filter(({ at }) => compareBounds(gap.from, at) < 0 && compareBounds(at, gap.to) < 0);
+  const end: Place = { at: gap.to, before: last.most };
+  let from: Place = { at: gap.from, before: first.least };
   const windows: PackedWindow[] = [];
-  for (const gap of listGaps(covered)) {
-    const inside = countsInGap(counts, gap);
-    if (inside.length === 0) continue;
-    const bounds = inside
-      .flatMap((cell) => places.get(keyOf(cell)) ?? [])
-      .filter((bound) => compareBounds(gap.from, bound) < 0 && compareBounds(bound, gap.to) < 0);
-    const { beginsInside, endsInside } = describeEnds(inside, gap, counts);
-    let left = inside.reduce((sum, count) => sum + count.rows, 0);
-    let from = gap.from;
-    for (const to of [...bounds, gap.to]) {
-      const rows = Math.min(limit, left);
-      // Two cuts are exactly a page apart, even if the gap has only parts of the cells at its ends.
-      const isBetweenCuts = from !== gap.from && to !== gap.to;
-      const exact = isBetweenCuts || !(beginsInside || (to === gap.to && endsInside));
-      if (!isEmptyWindow({ from, to })) windows.push({ date, from, to, rows, exact });
-      // If the gap begins inside a cell, the number of rows before the gap is unknown.
-      if (!beginsInside) left -= rows;
-      from = to;
+  for (const to of choose([...inside, end], first.least)) {
+    const exact = (from.at !== gap.from || first.least === first.most) && (to !== end || last.least === last.most);
+    if (to.before > from.before) {
+      windows.push({ date, from: from.at, to: to.at, rows: to.before - from.before, exact });
     }
+    from = to;
   }
   return windows;
+}
+
+/**
+ * The ends of the fewest parts, with the smallest size that needs no more of them.
+ * @param places ascending; the last is the end @param before of the first part
+ */
+function balance(places: readonly Place[], before: number, limit: number): readonly Place[] {
+  let best = fill(places, before, limit);
+  let [low, high] = [0, limit];
+  for (let step = 0; step < STEPS && high - low > 1; step += 1) {
+    const size = Math.floor((low + high) / 2);
+    const ends = fill(places, before, size);
+    if (ends.length <= best.length) [best, high] = [ends, size];
+    else low = size;
+  }
+  return best;
+}
+
+/** Greedy: a part ends at the last place that fits. The last end is the end of the whole. */
+function fill(places: readonly Place[], before: number, size: number): readonly Place[] {
+  const ends: Place[] = [];
+  let start = before;
+  let fitting: Place | undefined;
+  for (const [index, place] of places.entries()) {
+    if (fitting !== undefined && place.before - start > size) {
+      ends.push(fitting);
+      start = fitting.before;
+      fitting = undefined;
+    }
+    if (place.before > start || index === places.length - 1) fitting = place;
+  }
+  return fitting === undefined ? ends : [...ends, fitting];
+}
+
+/** Every place at which a window may end: the starts of cells, and their notches. */
+function listPlaces(counts: DayCounts): readonly Place[] {
+  const places: Place[] = [];
+  let before = 0;
+  for (const cell of counts) {
+    places.push({ at: startOf(cell), before });
+    for (const notch of cell.notches ?? []) places.push({ at: notch.at, before: before + notch.before });
+    before += cell.rows;
+  }
+  return places;
+}
+
+/** The least and most rows that may lie before a bound: inside a cell they are known only at its notches. */
+function measure(bound: Bound, counts: DayCounts): { readonly least: number; readonly most: number } {
+  let before = 0;
+  for (const [index, cell] of counts.entries()) {
+    if (compareBounds(bound, startOf(cell)) <= 0) break;
+    if (!isInside(cell, counts[index + 1], bound)) {
+      before += cell.rows;
+      continue;
+    }
+    const notches = cell.notches ?? [];
+    const least = notches.findLast(({ at }) => compareBounds(at, bound) <= 0)?.before ?? 0;
+    const most = notches.find(({ at }) => compareBounds(at, bound) >= 0)?.before ?? cell.rows;
+    return { least: before + least, most: before + most };
+  }
+  return { least: before, most: before };
 }
 
 /** The parts of the day that no window covers, ascending. */
@@ -139,68 +165,8 @@ export function countWhole(counts: DayCounts, window: Stretch): number {
 }
 
 /** Whether a bound lies after the start of the cell's rows and before the next cell. */
-export function isInside(cell: CellCount, next: CellCount | undefined, bound: Bound): boolean {
+function isInside(cell: CellCount, next: CellCount | undefined, bound: Bound): boolean {
   if (next !== undefined && compareBounds(startOf(next), bound) <= 0) return false;
   if (compareBounds(startOf(cell), bound) >= 0 || cell.symbol !== bound.symbol) return false;
   return cell.symbol === undefined ? cell.second === bound.second : bound.second < SECONDS_PER_DAY;
-}
-
-/** Whether each end of a gap lies inside a cell. @param cells those of the gap @param all those of the date */
-function describeEnds(
-  cells: DayCounts,
-  gap: Stretch,
-  all: DayCounts,
-): { readonly beginsInside: boolean; readonly endsInside: boolean } {
-  const [first] = cells;
-  const offset = first === undefined ? 0 : all.indexOf(first);
-  const isInsideAny = (bound: Bound) => cells.some((cell, index) => isInside(cell, all[offset + index + 1], bound));
-  return { beginsInside: isInsideAny(gap.from), endsInside: isInsideAny(gap.to) };
-}
-
-/** Greedy from the left: a window ends where the next cell would not fit. Empty stretches join a neighbour. */
-function packBetweenCells(
-  date: string,
-  gap: Stretch,
-  counts: DayCounts,
-  limit: number,
-  all: DayCounts,
-): PackedWindow[] {
-  const windows: PackedWindow[] = [];
-  const { beginsInside, endsInside } = describeEnds(counts, gap, all);
-  let from = gap.from;
-  let rows = 0;
-  const close = (to: Bound) => {
-    const exact = !(from === gap.from && beginsInside) && !(to === gap.to && endsInside);
-    if (rows > 0 && !isEmptyWindow({ from, to })) windows.push({ date, from, to, rows, exact });
-    from = to;
-    rows = 0;
-  };
-  for (const count of counts) {
-    if (rows > 0 && rows + count.rows > limit) close(startOf(count));
-    rows += count.rows;
-  }
-  close(gap.to);
-  return windows;
-}
-
-type Cuts = Map<string, { readonly cell: CellCount; readonly ranks: Set<number> }>;
-
-/** Adds a cut at every `limit` rows to `cuts` and returns the number of pages. */
-function planCuts(counts: DayCounts, limit: number, cuts: Cuts): number {
-  let before = 0;
-  // If the gap before ended inside this cell, the cell has cuts: continue them, so that its ranks stay `limit` apart.
-  const [shared] = (counts[0] && cuts.get(keyOf(counts[0]))?.ranks) ?? [];
-  let next = shared === undefined ? limit : shared - 1;
-  for (const cell of counts) {
-    while (next < before + cell.rows) {
-      const cut = cuts.get(keyOf(cell)) ?? { cell, ranks: new Set() };
-      // The next window begins with the row after the last that fits. Rank 1 is the cell's start, cut like any other
-      // row.
-      cut.ranks.add(next - before + 1);
-      cuts.set(keyOf(cell), cut);
-      next += limit;
-    }
-    before += cell.rows;
-  }
-  return Math.ceil(before / limit);
 }

@@ -37,8 +37,8 @@ export interface DatePrice {
   readonly isLost: boolean;
 }
 
-/** Count, cut to the row, recount. */
-const COUNTS_OF_A_DATE = 3;
+/** Count, recount. */
+const COUNTS_OF_A_DATE = 2;
 
 /** @param work in the order of the run */
 export function priceDates(work: readonly DateWork[], terms: PriceTerms): readonly DatePrice[] {

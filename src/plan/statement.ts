@@ -1,12 +1,10 @@
 /**
- * The SQL that a job sends: probes, cuts and pages, and how its places are read. Pure. It works whether the server stores `date` and `time` as
+ * The SQL that a job sends: probes, middles and pages, and how its places are read. Pure. It works whether the server stores `date` and `time` as
  * strings or as dates. Aggregates are requested as arrays, so that one answer row holds a whole day at any row limit.
  */
-import { z } from 'zod';
 import type { CalendarOverride } from '../calendar/session.ts';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { axisOf, type Bound, type Stretch, type Window, wholeDay } from '../calendar/window.ts';
-import { Fault } from '../core/errors.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import {
   type HashedColumn,
@@ -20,8 +18,6 @@ import {
 import { updateMarkSql } from '../engine/update-mark.ts';
 import { clampToDateSql, secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { SqlJob, SqlSource } from '../job/job.ts';
-import { type CellCount, readCount, startOf } from './counts.ts';
-import type { CutRequest } from './pack.ts';
 import { lastTradeSecond, lateSecond, tailSecond } from './session-end.ts';
 import { type DayEdges, datesCondition, formatTime, windowCondition } from './window-condition.ts';
 
@@ -33,6 +29,8 @@ export interface ProbeSpan extends Stretch {
   readonly axis: 'time' | 'symbol';
   /** Columns whose values are hashed, beside the ids; if absent, nothing is hashed. */
   readonly hashed?: readonly HashedColumn[] | undefined;
+  /** Whether places inside the cells are listed at which windows may be cut; see `Notch`. */
+  readonly isNotched?: boolean | undefined;
   readonly edges: DayEdges;
 }
 
@@ -43,6 +41,8 @@ const DAY_TEXT = 'toString(date)';
 const IS_UNREADABLE_TIME = `(length(${TIME_TEXT}) < 19 OR substring(${TIME_TEXT}, 11, 1) != ' ')`;
 /** Length of the time of day in a place: `HH:MM:SS`. */
 const TIME_LENGTH = 8;
+/** Most notches of a date: some for each page of the largest date, and few enough for one answer. */
+const MAX_NOTCHES = 32_768;
 
 /** Time of day and id as one text that sorts in the order of the symbol axis. */
 function placeSql(date: string): string {
@@ -56,7 +56,8 @@ function placeSql(date: string): string {
  * date, ascending. Cells are seconds of the day on the time axis, symbols on the other. Also `unreadable: string`: if
  * at least half the rows of a date have a `time` without a second, one such text in quotes; otherwise empty, because a
  * few such rows are quarantined when their page arrives. If hashes are requested, also `id_hashes: string[][]` and,
- * with columns, `value_hashes: string[][]`.
+ * with columns, `value_hashes: string[][]`. If notches are requested, also `notches`: for each cell a list of `[second,
+ * keys, rows of the cell before it]`, ascending; of single trades without keys, and only on the symbol axis.
  */
 export function buildProbe(job: SqlJob, span: ProbeSpan): string {
   const cell = span.axis === 'symbol' ? "ifNull(toString(symbol), '')" : secondOfDateSql(TIME_TEXT, DAY_TEXT);
@@ -64,10 +65,20 @@ export function buildProbe(job: SqlJob, span: ProbeSpan): string {
   const distinct = job.source.kind === 'rows' ? 'uniqExact(id)' : 'count()';
   const hashes = hashSql(span.hashed);
   const hashed = hashes.map(({ name, sql }) => `, ${sql} AS q_${name}`).join('');
-  return gatherDays(
-    `SELECT ${DAY_TEXT} AS q_day, ${cell} AS q_cell, count() AS q_rows, ${distinct} AS q_ids, ${mark} AS q_mark, ${unreadableSql(span)}${hashed} FROM ${readRows(job.source, spanCondition(job.source, span))} GROUP BY q_day, q_cell ORDER BY q_day, q_cell`,
-    hashes.map(({ name }) => name),
-  );
+  const isNotched = span.isNotched === true && span.axis === 'symbol';
+  const seconds = isNotched
+    ? `, arraySort(groupArray(toUInt32(${secondOfDateSql(TIME_TEXT, DAY_TEXT)}))) AS q_seconds`
+    : '';
+  const cells = `SELECT ${DAY_TEXT} AS q_day, ${cell} AS q_cell, count() AS q_rows, ${distinct} AS q_ids, ${mark} AS q_mark, ${unreadableSql(span)}${hashed}${seconds} FROM ${readRows(job.source, spanCondition(job.source, span))} GROUP BY q_day, q_cell ORDER BY q_day, q_cell`;
+  const names = hashes.map(({ name }) => name);
+  return isNotched ? gatherDays(withSeconds(cells), names, true) : gatherDays(cells, names);
+}
+
+/** Adds the places before each second of a cell but the first, from its sorted seconds. */
+function withSeconds(cells: string): string {
+  const isFirst = (list: string) => `arrayFilter((x, d) -> d > 0, ${list}, arrayDifference(q_seconds))`;
+  const firsts = `${isFirst('q_seconds')}, ${isFirst('arrayEnumerate(q_seconds)')}`;
+  return `SELECT *, arrayMap((second, rank) -> (second, emptyArrayString(), rank - 1), ${firsts}) AS q_places FROM (${cells}) ORDER BY q_day, q_cell`;
 }
 
 /** Number of unreadable times in a cell, and one of them in quotes. A part of a date proves nothing about the date. */
@@ -134,58 +145,26 @@ export function buildNewest(job: SqlJob, date: string, calendar?: CalendarOverri
  * Gathers rows `(q_day, q_cell, q_rows, q_ids, q_mark, q_odd, q_odds)`, in order, into one row of arrays. The prefix
  * avoids the column names of user SQL, because an alias would hide such a column.
  * @param hashes names of further columns of the rows
+ * @param isNotched whether they have `q_places`, each `(second, keys, rows of the cell before it)`: of these, about
+ *   `MAX_NOTCHES` become notches
  */
-export function gatherDays(ordered: string, hashes: readonly string[] = []): string {
-  const each = hashes.map((name) => `, groupArray(q_${name}) AS ${name}s`).join('');
-  const all = hashes.map((name) => `, groupArray(${name}s) AS ${name}es`).join('');
+export function gatherDays(ordered: string, hashes: readonly string[] = [], isNotched = false): string {
+  const places = isNotched
+    ? `, arrayMap(places -> ${thinSql('places', `greatest(1, intDiv(sum(q_rows), ${MAX_NOTCHES}))`)}, groupArray(q_places)) AS notchs`
+    : '';
+  const each = hashes.map((name) => `, groupArray(q_${name}) AS ${name}s`).join('') + places;
+  const all = [...hashes, ...(isNotched ? ['notch'] : [])]
+    .map((name) => `, groupArray(${name}s) AS ${name}es`)
+    .join('');
   const perDay = `SELECT q_day, groupArray(q_cell) AS c, groupArray(q_rows) AS ns, groupArray(q_ids) AS us, groupArray(q_mark) AS ms, if(sum(q_odds) * 2 >= sum(q_rows), max(q_odd), '') AS strange${each} FROM (${ordered}) GROUP BY q_day ORDER BY q_day`;
   return `SELECT groupArray(q_day) AS dates, groupArray(c) AS cells, groupArray(ns) AS counts, groupArray(us) AS ids, groupArray(ms) AS marks, max(strange) AS unreadable${all} FROM (${perDay})`;
 }
 
-/**
- * The places at the given ranks of each cell, in axis order. Answer: one row `{cells: (int | string)[], places:
- * string[][]}`; `parsePlace` reads a place.
- * @param cuts of cells of one axis. Parts of a symbol's day must all have the same start and end time. Ranks of one
- * cell are `limit` apart, as `pack.ts` makes them.
- */
-export function buildCut(
-  job: SqlJob,
-  date: string,
-  cuts: readonly CutRequest[],
-  limit: number,
-  edges: DayEdges,
-): string {
-  const bySymbol = cuts[0]?.cell.symbol !== undefined;
-  const keys = cuts.map(({ cell }) => (bySymbol ? quoteString(cell.symbol ?? '') : String(cell.second))).join(', ');
-  const ranks = cuts.map((cut) => cut.ranks[0]).join(', ');
-  const second = secondOfDateSql(TIME_TEXT, quoteString(date));
-  const stretch = bySymbol ? symbolStretch(cuts) : secondStretch(cuts);
-  // Compare the second, not the text: a time may have fractions of a second.
-  const chosen = bySymbol ? `symbol IN (${keys})` : `${second} IN (${keys})`;
-  const condition = `${windowCondition(job.source, { date, ...stretch }, edges)} AND ${chosen}`;
-  const cell = bySymbol ? 'toString(symbol)' : second;
-  const place = bySymbol ? placeSql(date) : 'toString(id)';
-  const sorted = `SELECT ${cell} AS cell, arraySort(groupArray(${place})) AS sorted FROM ${readRows(job.source, condition)} GROUP BY cell`;
-  const rank = `transform(cell, [${keys}], [${ranks}], 0)`;
-  const found = `SELECT cell, arrayFilter((x, rank) -> rank >= ${rank} AND (rank - ${rank}) % ${limit} = 0, sorted, arrayEnumerate(sorted)) AS found FROM (${sorted}) ORDER BY cell`;
-  return `SELECT groupArray(cell) AS cells, groupArray(found) AS places FROM (${found})`;
-}
-
-function secondStretch(cuts: readonly CutRequest[]): Stretch {
-  const seconds = cuts.map(({ cell }) => cell.second);
-  return { from: { second: Math.min(...seconds) }, to: { second: Math.max(...seconds) + 1 } };
-}
-
-/** The part of the day that all cells of the cuts share. */
-function symbolStretch([first]: readonly CutRequest[]): Stretch {
-  return { from: { second: first?.cell.second ?? 0 }, to: { second: first?.until ?? SECONDS_PER_DAY } };
-}
-
-/** Parses a place that `buildCut` found in a cell. */
-export function parsePlace(cell: Pick<CellCount, 'symbol' | 'second'>, place: string): Bound {
-  return cell.symbol === undefined
-    ? { second: cell.second, id: place }
-    : { ...startOf(cell), ...parseTimedPlace(place) };
+/** Those of a cell's places that are a step of rows apart. */
+function thinSql(places: string, step: string): string {
+  const before = `arrayMap(place -> tupleElement(place, 3), ${places})`;
+  const last = `arrayPopBack(arrayPushFront(${before}, 0))`;
+  return `arrayFilter((place, last) -> intDiv(tupleElement(place, 3), ${step}) != intDiv(last, ${step}), ${places}, ${last})`;
 }
 
 /** A place of `placeSql`. */
@@ -193,32 +172,6 @@ function parseTimedPlace(place: string): { readonly second: number; readonly id:
   const [hours, minutes, seconds] = place.slice(0, TIME_LENGTH).split(':').map(Number);
   const second = (hours ?? 0) * 3600 + (minutes ?? 0) * 60 + (seconds ?? 0);
   return { second, id: place.slice(TIME_LENGTH) };
-}
-
-/**
- * Where full pages of a stretch end, along the time. Answer: one row `{rows, places: string[]}`, the place of the first row
- * after each page; `parsePageEnds` reads it.
- */
-export function buildPageEnds(job: SqlJob, window: Window, limit: number, edges: DayEdges): string {
-  const condition = windowCondition(job.source, window, edges);
-  const sorted = `SELECT arraySort(groupArray(${placeSql(window.date)})) AS sorted FROM ${readRows(job.source, condition)}`;
-  const ends = `arrayFilter((x, rank) -> rank > 1 AND (rank - 1) % ${limit} = 0, sorted, arrayEnumerate(sorted))`;
-  return `SELECT length(sorted) AS rows, ${ends} AS places FROM (${sorted})`;
-}
-
-const pageEndsSchema = z.object({ rows: z.unknown(), places: z.array(z.string()) });
-
-/** @throws Fault `ANSWER_MALFORMED` */
-export function parsePageEnds(row: unknown): { readonly rows: number; readonly ends: readonly Bound[] } {
-  const { rows, places } = pageEndsSchema.safeParse(row).data ?? {};
-  const count = readCount(rows);
-  const ends = places?.map((place) => parseTimedPlace(place));
-  const isInDay = ({ second }: Bound) => Number.isInteger(second) && second >= 0 && second < SECONDS_PER_DAY;
-  if (count === undefined || ends === undefined || !ends.every(isInDay)) {
-    const came = String(JSON.stringify(row)).slice(0, 200);
-    throw new Fault('ANSWER_MALFORMED', `the API's answer does not say where pages end: ${came}`);
-  }
-  return { rows: count, ends };
 }
 
 /** The place in the middle of a window's single trades. Answer: one row `{rows, middle}`; `parseMiddle` reads it. */
@@ -237,7 +190,7 @@ export function parseMiddle(window: Window, middle: string): Bound {
     window.from.symbol !== undefined && window.from.symbol === window.to.symbol
       ? window.from.symbol.length
       : middle.indexOf('@');
-  return parsePlace({ symbol: middle.slice(0, at), second: 0 }, middle.slice(at + 1));
+  return { symbol: middle.slice(0, at), ...parseTimedPlace(middle.slice(at + 1)) };
 }
 
 /** The rows of a window. */

@@ -40,7 +40,13 @@ export async function writeCounts(engine: Engine, path: string, counts: DayCount
     await rm(lines, { force: true });
   }
   await writeFooter(path, { columns: [], sort: ['symbol', 'second'], keyValues: {} });
-  if (isDeepStrictEqual(await readCounts(engine, path), counts.map(withoutGaps))) return;
+  if (
+    isDeepStrictEqual(
+      await readCounts(engine, path),
+      counts.map((cell) => toCell(toRow(cell))),
+    )
+  )
+    return;
   throw new Fault('SEAL_UNVERIFIED', `the counts file ${path} does not have the counts that flowdrop wrote`, {
     hint: 'Nothing was published; the staged rows are kept. Run again, and report it if it happens again.',
   });

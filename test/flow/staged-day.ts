@@ -29,7 +29,7 @@ export interface StagedDay {
   readonly front: Front;
   readonly table: ChaosTable;
   readonly env: Readonly<Record<string, string>>;
-  /** Fewest requests that its rows can be fetched with. */
+  /** Fewest requests that its rows can be fetched with, in windows that end between seconds. */
   readonly fewest: number;
   /** Moves the clock to a time of the day in New York, and shows what is visible by then. */
   moveTo(time: string, ...pids: readonly number[]): Promise<void>;
@@ -41,7 +41,7 @@ export interface StagedDay {
   close(): Promise<void>;
 }
 
-/** Row `k` of `rows`: many at both ends of the session, few after the close of stock options. */
+/** Row `k` of `rows`: five times as many at both ends of the session, few after the close of stock options. */
 export function createRow(
   date: string,
   rows: number,
@@ -52,10 +52,26 @@ export function createRow(
   const regular = Math.floor(rows * (1 - LATE_SHARE));
   const second =
     k < regular
-      ? OPEN_SECOND + Math.floor((close - OPEN_SECOND - 1) * (0.5 - 0.5 * Math.cos((Math.PI * k) / regular)))
+      ? OPEN_SECOND + Math.floor((close - OPEN_SECOND - 1) * reach(k / regular))
       : close + Math.floor(((last - close) * (k - regular)) / (rows - regular));
   const id = `row-${String(k).padStart(7, '0')}`;
   return { id, values: { ...createTrade(k), id, date, time: `${date} ${formatSecond(second)}`, ...changes } };
+}
+
+/** The part of a session that has passed when so much of its rows is there. */
+function reach(share: number): number {
+  return share - (0.8 * Math.sin(2 * Math.PI * share)) / (2 * Math.PI);
+}
+
+function countFewest(rows: readonly TableRow[]): number {
+  const seconds = new Map<unknown, number>();
+  for (const { values } of rows) seconds.set(values['time'], (seconds.get(values['time']) ?? 0) + 1);
+  let [pages, open] = [1, 0];
+  for (const n of seconds.values()) {
+    if (open + n > LIMIT) [pages, open] = [pages + 1, 0];
+    open += n;
+  }
+  return pages;
 }
 
 interface StagedDayOptions {
@@ -84,7 +100,7 @@ export async function createStagedDay(
   const all = Array.from({ length: rows }, (_, k) => createRow(date, rows, k));
   let shown = 0;
   return {
-    ...{ cwd, job, clock, front, table, env, fewest: Math.ceil(rows / LIMIT) },
+    ...{ cwd, job, clock, front, table, env, fewest: countFewest(all) },
     async moveTo(time, ...pids) {
       const [hours = 0, minutes = 0] = time.split(':').map(Number);
       const ms = parseWallClock(date, hours * 3600 + minutes * 60);

@@ -23,14 +23,7 @@ import {
   mergeBySymbol,
   sumCounts,
 } from '../../src/plan/counts.ts';
-import {
-  type CutPlaces,
-  type CutRequest,
-  listGaps,
-  type PackedWindow,
-  packToTheRow,
-  planPacking,
-} from '../../src/plan/pack.ts';
+import { listGaps, type PackedWindow, packFull, packWindows } from '../../src/plan/pack.ts';
 import { planSplit, splitWindow } from '../../src/plan/split.ts';
 import { createRandom } from '../support/random.ts';
 
@@ -67,39 +60,29 @@ function isBefore(a: Bound, b: Bound): boolean {
 
 const holds = ({ from, to }: Stretch, row: Bound) => !isBefore(row, from) && isBefore(row, to);
 const rowsIn = (day: readonly Row[], window: Stretch) => day.filter((row) => holds(window, row));
-const cellOf = ({ symbol, second }: Bound) => (symbol === undefined ? String(second) : symbol);
+/** Rows between two places at which a window may end: a second, of one symbol along the symbols. */
+const pieceOf = ({ symbol, second }: Bound) => `${symbol ?? ''} ${second}`;
 
-/** Counts by second or by symbol; some symbols in two parts of their day. */
+/** Counts by second or by symbol, with notches before their seconds; some symbols in two parts of their day. */
 function countDay(day: readonly Row[], random: () => number = () => 1): DayCounts {
   const cells: CellCount[] = [];
   const parted = new Map<string, boolean>();
+  let seen: number | undefined;
   for (const { symbol, second } of day) {
     if (symbol !== undefined && !parted.has(symbol)) parted.set(symbol, random() < 0.2);
     const start = symbol !== undefined && parted.get(symbol) && second >= 34_201 ? 34_201 : 0;
     const cell = { ...(symbol === undefined ? { second } : { symbol, second: start }), rows: 1, ids: 1, mark: '' };
     const last = cells.at(-1);
-    if (last && keyOf(last) === keyOf(cell))
-      cells[cells.length - 1] = { ...last, rows: last.rows + 1, ids: last.ids + 1 };
-    else cells.push(cell);
+    if (last && keyOf(last) === keyOf(cell)) {
+      const { notches = [] } = last;
+      const at = symbol === undefined ? { second } : { symbol, second };
+      const isNew = symbol !== undefined && seen !== second;
+      const all = isNew ? [...notches, { at, before: last.rows }] : notches;
+      cells[cells.length - 1] = { ...last, rows: last.rows + 1, ids: last.ids + 1, notches: all };
+    } else cells.push(cell);
+    seen = second;
   }
   return cells;
-}
-
-/** As the statement does it: from the first rank on, every `limit` rows, as many as were asked for. */
-function findPlaces(day: readonly Row[], counts: DayCounts, cuts: readonly CutRequest[], limit: number): CutPlaces {
-  return new Map(
-    cuts.map(({ cell, ranks: [first = 0, ...rest] }) => {
-      const next = counts.find((other) => other.symbol === cell.symbol && other.second > cell.second);
-      const inside = day.filter(
-        (row) =>
-          cellOf(row) === cellOf(cell) &&
-          (cell.symbol === undefined ||
-            (row.second >= cell.second && (next === undefined || row.second < next.second))),
-      );
-      const found = inside.filter((_, i) => i + 1 >= first && (i + 1 - first) % limit === 0);
-      return [keyOf(cell), found.slice(0, rest.length + 1)];
-    }),
-  );
 }
 
 /** Some windows of the day, at random bounds between any two rows, that do not overlap. */
@@ -124,41 +107,20 @@ function assertTiles(day: readonly Row[], windows: readonly Window[], covered: r
 }
 
 describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (axis) => {
-  test('windows between cells tile what is not staged, and only single cells exceed the limit', () => {
+  test('windows tile what is not staged, and exceed the limit only where there is no place to cut', () => {
     for (const seed of SEEDS) {
       const random = createRandom(seed);
       const day = createDay(random, axis);
       const counts = countDay(day, random);
       const covered = createCovered(random, day, counts);
       const limit = 1 + Math.floor(random() * 40);
-      const { windows, overfull } = planPacking(DATE, counts, covered, limit);
+      const windows = packWindows(DATE, counts, covered, limit);
       assertTiles(day, windows, covered, `seed ${seed}`);
       for (const window of windows) {
         const rows = rowsIn(day, window);
         expect(rows.length, `seed ${seed}`).toBeLessThanOrEqual(window.rows);
         if (window.exact) expect(rows.length, `seed ${seed}`).toBe(window.rows);
-        if (rows.length > limit) expect(new Set(rows.map(cellOf)).size, `seed ${seed}`).toBe(1);
-      }
-      if (overfull === 0)
-        expect(Math.max(0, ...windows.map(({ rows }) => rows)), `seed ${seed}`).toBeLessThanOrEqual(limit);
-    }
-  });
-
-  test('windows to the row tile what is not staged and none exceeds the limit', () => {
-    for (const seed of SEEDS) {
-      const random = createRandom(seed);
-      const day = createDay(random, axis);
-      const counts = countDay(day, random);
-      const covered = createCovered(random, day, counts);
-      const limit = 1 + Math.floor(random() * 40);
-      const places = findPlaces(day, counts, planPacking(DATE, counts, covered, limit).cuts, limit);
-      const windows = packToTheRow(DATE, counts, covered, limit, places);
-      assertTiles(day, windows, covered, `seed ${seed}`);
-      for (const window of windows) {
-        const rows = rowsIn(day, window).length;
-        expect(rows, `seed ${seed} ${formatWindow(window)}`).toBeLessThanOrEqual(limit);
-        expect(rows, `seed ${seed}`).toBeLessThanOrEqual(window.rows);
-        if (window.exact) expect(rows, `seed ${seed}`).toBe(window.rows);
+        if (rows.length > limit) expect(new Set(rows.map(pieceOf)).size, `seed ${seed}`).toBe(1);
       }
     }
   });
@@ -169,33 +131,36 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
       const day = createDay(random, axis);
       const counts = countDay(day, random);
       const covered = createCovered(random, day, counts);
-      const limit = 1 + Math.floor(random() * 40);
-      const packing = planPacking(DATE, counts, covered, limit);
-      const toTheRow = packToTheRow(DATE, counts, covered, limit, findPlaces(day, counts, packing.cuts, limit));
-      for (const windows of [packing.windows, toTheRow]) {
-        for (const gap of listGaps(covered)) {
-          const inside = windows.filter(({ from }) => holds(gap, from));
-          const inner = inside.slice(1, -1).filter(({ exact }) => !exact);
-          expect(inner.map(formatWindow), `seed ${seed}`).toEqual([]);
-        }
+      const windows = packWindows(DATE, counts, covered, 1 + Math.floor(random() * 40));
+      for (const gap of listGaps(covered)) {
+        const inside = windows.filter(({ from }) => holds(gap, from));
+        const inner = inside.slice(1, -1).filter(({ exact }) => !exact);
+        expect(inner.map(formatWindow), `seed ${seed}`).toEqual([]);
       }
     }
   });
 
-  test('windows to the row are the fewest possible when nothing is staged', () => {
+  test('windows are the fewest that end at these places, and full windows are all of these but the rest', () => {
     for (const seed of SEEDS) {
       const random = createRandom(seed);
       const day = createDay(random, axis);
       const limit = 1 + Math.floor(random() * 40);
       const counts = countDay(day, random);
-      const { cuts, fewest } = planPacking(DATE, counts, [], limit);
-      const windows = packToTheRow(DATE, counts, [], limit, findPlaces(day, counts, cuts, limit));
-      const expected = Math.ceil(sumCounts(counts).rows / limit);
-      expect([windows.length, fewest], `seed ${seed}`).toEqual([expected, expected]);
+      const sizes: number[] = [];
+      for (const [index, row] of day.entries()) {
+        const piece = day.filter((other) => pieceOf(other) === pieceOf(row)).length;
+        const isStart = index === 0 || pieceOf(day[index - 1] ?? row) !== pieceOf(row);
+        if (isStart && (sizes.at(-1) ?? limit) + piece <= limit) sizes.push((sizes.pop() ?? 0) + piece);
+        else if (isStart) sizes.push(piece);
+      }
+      expect(packWindows(DATE, counts, [], limit), `seed ${seed}`).toHaveLength(sizes.length);
+      const full = packFull(DATE, counts, wholeDay(DATE), limit);
       expect(
-        windows.slice(0, -1).every(({ rows }) => rows === limit),
+        full.map(({ rows }) => rows),
         `seed ${seed}`,
-      ).toBe(true);
+      ).toEqual(sizes.slice(0, -1));
+      const end = full.at(-1)?.to ?? DAY_START;
+      assertTiles(day, full, [{ date: DATE, from: end, to: DAY_END }], `seed ${seed}`);
     }
   });
 
@@ -248,17 +213,10 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
 const cells = (...rows: readonly number[]): DayCounts =>
   rows.map((n, i) => ({ second: 10 * i, rows: n, ids: n, mark: '' }));
 
-test('a window between seconds is as full as whole seconds allow', () => {
+test('windows between seconds are of about equal size', () => {
   const counts = cells(3, 3, 4, 6, 1, 9, 1);
-  expect(planPacking(DATE, counts, [], 6).windows.map(formatWindow)).toEqual([
-    '00:00:00..00:00:20',
-    '00:00:20..00:00:30',
-    '00:00:30..00:00:40',
-    '00:00:40..00:00:50',
-    '00:00:50..00:01:00',
-    '00:01:00..24:00:00',
-  ]);
-  expect(planPacking(DATE, counts, [], 6)).toMatchObject({ overfull: 1, fewest: 5 });
+  expect(packWindows(DATE, counts, [], 9).map(({ rows }) => rows)).toEqual([6, 4, 7, 9, 1]);
+  expect(packWindows(DATE, cells(1, 1, 1, 1, 1), [], 4).map(({ rows }) => rows)).toEqual([3, 2]);
 });
 
 test('a window between symbols ends where the next symbol would not fit', () => {
@@ -269,24 +227,10 @@ test('a window between symbols ends where the next symbol would not fit', () => 
     ids: i + 2,
     mark: '',
   }));
-  expect(planPacking(DATE, counts, [], 5).windows.map(formatWindow)).toEqual([
+  expect(packWindows(DATE, counts, [], 5).map(formatWindow)).toEqual([
     '00:00:00..SPY@00:00:00',
     'SPY@00:00:00..24:00:00',
   ]);
-});
-
-test('two gaps that share a second are cut alike, so that one answer serves both', () => {
-  const day: readonly Row[] = [
-    ...['a', 'b', 'c', 'd'].map((id) => ({ second: 1, id })),
-    ...Array.from({ length: 23 }, (_, k) => ({ second: 2, id: `x${String(k).padStart(2, '0')}` })),
-    ...['z1', 'z2', 'z3', 'z4', 'z5', 'z6'].map((id) => ({ second: 3, id })),
-  ];
-  const counts = countDay(day);
-  const covered = [{ date: DATE, from: { second: 2, id: 'x02' }, to: { second: 2, id: 'x05' } }];
-  const { cuts } = planPacking(DATE, counts, covered, 10);
-  const windows = packToTheRow(DATE, counts, covered, 10, findPlaces(day, counts, cuts, 10));
-  assertTiles(day, windows, covered, 'two gaps');
-  expect(Math.max(...windows.map((window) => rowsIn(day, window).length))).toBeLessThanOrEqual(10);
 });
 
 test('a split of groups without a split key never cuts inside a grain', () => {

@@ -6,20 +6,22 @@
 import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { isSession } from '../../calendar/session.ts';
 import { formatSecond, formatWallClock, SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
-import { type Bound, compareBounds, DAY_START, type Stretch } from '../../calendar/window.ts';
+import { type Bound, compareBounds, DAY_START, type Stretch, type Window } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import type { Job, SqlJob } from '../../job/job.ts';
 import { planAhead } from '../../plan/ahead.ts';
+import { type DayCounts, sumCounts } from '../../plan/counts.ts';
 import { settledAt } from '../../plan/dates.ts';
-import { listGaps, type PackedWindow } from '../../plan/pack.ts';
-import { buildPageEnds, parsePageEnds } from '../../plan/statement.ts';
+import { listGaps, type PackedWindow, packFull } from '../../plan/pack.ts';
 import type { ExportRun } from '../../run/run.ts';
-import { MAX_PAGE_ROWS, type Source, SourceFault } from '../../source/source.ts';
+import { type Source, SourceFault } from '../../source/source.ts';
 import { openStage } from '../../stage/engine-stage.ts';
 import type { Stage } from '../../stage/stage.ts';
 import type { Staging } from '../../state/staging.ts';
 import { earliestNow } from '../clocks.ts';
 import { fetchWindows } from './fetch.ts';
+import { probeStretch } from './probe.ts';
+import { isRefusal } from './session-ends.ts';
 import { assertFewPages } from './windows.ts';
 
 export interface StagedAhead {
@@ -83,7 +85,10 @@ export async function stageAhead(run: ExportRun): Promise<StagedAhead> {
       // Pages of an earlier call that failed or was killed: the row limit decides whether each is one page.
       const again = (isFirst ? holes : []).map((hole) => ({ date, ...hole, rows: limits.rowLimit, exact: false }));
       const to = planAhead(date, factsOf(known, limits), visible, calendar);
-      const found = to === undefined ? undefined : await findPages(run, source, job, { date, from: end, to });
+      const found =
+        to === undefined
+          ? undefined
+          : await findPages({ ...run, source }, job, { date, from: end, to: { second: to } });
       if (found === 'refused') {
         reason = 'the API refuses to count so many rows at once';
         break;
@@ -94,7 +99,7 @@ export async function stageAhead(run: ExportRun): Promise<StagedAhead> {
       }
       const windows = [...again, ...(found?.windows ?? [])];
       if (windows.length === 0) break;
-      await fetchWindows({ ...run, source }, job, stage, windows);
+      await fetchWindows({ ...run, source }, job, stage, windows, found?.counts ?? []);
       pages += windows.length;
     }
   } finally {
@@ -151,40 +156,35 @@ function factsOf(known: Known, limits: ExportRun['limits']) {
 
 interface FoundPages {
   readonly windows: readonly PackedWindow[];
+  readonly counts: DayCounts;
   /** Rows of the stretch, those after the last full page included. */
   readonly rows: number;
 }
 
-/** The full pages of a stretch, cut to the row. @returns `refused` where it is too broad for the server */
+/** The full pages of a stretch. @returns `refused` where it is too broad for the server */
 async function findPages(
-  { limits, signal, log }: ExportRun,
-  source: Source,
+  deps: ExportRun & { readonly source: Source },
   job: SqlJob,
-  { date, from, to }: { readonly date: string; readonly from: Bound; readonly to: number },
+  { date, ...stretch }: Window,
 ): Promise<FoundPages | 'refused'> {
-  const stretch = { date, from, to: { second: to } };
-  for (let isFirst = true; ; isFirst = false) {
-    const limit = limits.rowLimit;
-    try {
-      const page = await source.ask(buildPageEnds(job, stretch, limit, limits.dayEdges), { signal });
-      if (page.meta) limits.rowLimit = Math.min(page.meta.row_limit, MAX_PAGE_ROWS);
-      // The first answer of an API has its row limit.
-      if (limits.rowLimit !== limit && isFirst) continue;
-      const { rows, ends } = parsePageEnds(page.firstRow);
-      assertFewPages(date, rows, limit);
-      const bounds = [from, ...ends];
-      const windows = ends.map((end, at) => ({ date, from: bounds[at] ?? from, to: end, rows: limit, exact: true }));
-      return { windows, rows };
-    } catch (error) {
-      const isRefused = error instanceof SourceFault && (error.action === 'split' || error.code.startsWith('INVALID_'));
-      if (!isRefused) throw error;
-      log.warn(
-        { event: 'stage-refused', date, reason: error.message },
-        `${date} is not staged further before its session is over: ${error.message}`,
-      );
-      return 'refused';
+  const { limits, log } = deps;
+  let reason = 'it is too broad';
+  try {
+    const counts = await probeStretch(deps, job, date, stretch);
+    if (counts !== undefined) {
+      const { rows } = sumCounts(counts);
+      assertFewPages(date, rows, limits.rowLimit);
+      return { windows: packFull(date, counts, stretch, limits.rowLimit), counts, rows };
     }
+  } catch (error) {
+    if (!(error instanceof SourceFault) || !isRefusal(error)) throw error;
+    reason = error.message;
   }
+  log.warn(
+    { event: 'stage-refused', date, reason },
+    `${date} is not staged further before its session is over: ${reason}`,
+  );
+  return 'refused';
 }
 
 function readWall(ms: number): { readonly date: string; readonly second: number } {

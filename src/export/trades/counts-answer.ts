@@ -42,6 +42,7 @@ export function readCounts(page: Page, span: ProbeSpan, prefix = ''): ReadonlyMa
     const [c, n, u, m] = [readTexts(of(cells)), of(counts), of(ids), readTexts(of(marks))];
     const [i, v] = [idHashes, valueHashes].map((lists) => (Array.isArray(lists) ? readHashes(of(lists)) : []));
     if (!isDate(date) || !c || !Array.isArray(n) || !Array.isArray(u) || !m?.every(isUpdateMark)) throw shapeless();
+    const notchesOfDay = Array.isArray(notches) ? readList(of(notches)) : undefined;
     const lists = [n, u, m, ...(idHashes ? [i] : []), ...(valueHashes ? [v] : [])];
     if (!i || !v || lists.some((list) => list?.length !== c.length)) throw shapeless();
     const day = c.map((cell, place): CellCount => {
@@ -50,39 +51,29 @@ export function readCounts(page: Page, span: ProbeSpan, prefix = ''): ReadonlyMa
         const came = `${JSON.stringify(n[place])} rows with ${JSON.stringify(u[place])} ids in cell ${cell} of ${date}`;
         throw malformed(span, `${came}; allowed are whole numbers from 0 to ${formatCount(MAX_DATE_ROWS)}`);
       }
+      const symbol = span.axis === 'symbol' ? cell : undefined;
+      const listed = notchesOfDay && readNotches(notchesOfDay[place], symbol);
       const values = { rows, ids: distinct, mark: m[place] ?? '', idHash: i[place], valueHash: v[place] };
-      if (span.axis === 'symbol') return { symbol: cell, second: startsIn(span, cell), ...values };
-      return { second: Number(cell), ...values };
+      const second = symbol === undefined ? Number(cell) : startsIn(span, symbol);
+      return { ...(symbol === undefined ? {} : { symbol }), second, ...values, notches: listed };
     });
     assertPlausible(date, day, span);
-    return [date, Array.isArray(notches) ? addNotches(day, notches[at], span) : day];
+    return [date, day];
   });
   return new Map(found);
 }
 
 /**
- * Adds the places inside the cells at which windows may be cut. They only save requests: one that cannot be read is left
- * out, and a window cut at a wrong one is truncated, and split.
+ * The places inside a cell at which windows may be cut. They only save requests: one that cannot be read is left out, and
+ * a window cut at a wrong one is truncated, and split.
  */
-function addNotches(day: readonly CellCount[], came: unknown, { axis }: ProbeSpan): CellCount[] {
-  const notches = new Map<string, Notch[]>();
-  const starts = new Map<string, number>();
-  let before = 0;
-  for (const { symbol, second, rows } of day) {
-    starts.set(symbol ?? String(second), before);
-    before += rows;
-  }
-  for (const notch of Array.isArray(came) ? (came as readonly unknown[]) : []) {
-    const [cell, second, keys, reached] = Array.isArray(notch) ? (notch as readonly unknown[]) : [];
-    const start = starts.get(String(cell));
-    const count = readCount(reached);
-    const at = readGroupPlace(axis === 'symbol' ? String(cell) : undefined, [second, keys]);
-    if (start === undefined || count === undefined || count <= start || at === undefined) continue;
-    const list = notches.get(String(cell)) ?? [];
-    list.push({ at, before: count - start });
-    notches.set(String(cell), list);
-  }
-  return day.map((cell) => ({ ...cell, notches: notches.get(cell.symbol ?? String(cell.second)) ?? [] }));
+function readNotches(came: unknown, symbol: string | undefined): readonly Notch[] {
+  return readList(came).flatMap((notch) => {
+    const [second, keys, reached] = readList(notch);
+    const at = readGroupPlace(symbol, [second, keys]);
+    const before = readCount(reached) ?? 0;
+    return at === undefined || before === 0 ? [] : [{ at, before }];
+  });
 }
 
 /** Each cell comes once, and the rows are no more than a date can have. */
@@ -119,6 +110,10 @@ function assertReadable(time: unknown, { fromDate, toDate }: ProbeSpan): void {
 /** The first symbol of a span may begin in the middle of its day. */
 function startsIn({ from }: ProbeSpan, symbol: string): number {
   return from.symbol === symbol ? from.second : 0;
+}
+
+function readList(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
 }
 
 function readTexts(value: unknown): string[] | undefined {

@@ -16,7 +16,7 @@ import type { Stage } from '../../stage/stage.ts';
 import type { OnRunEvent } from '../../state/run-events.ts';
 import { WorkQueue } from '../work-queue.ts';
 import { judgePage, type PageSizes } from './truncation.ts';
-import { askMiddle, middleOfSymbol, planWindows, type WindowDeps } from './windows.ts';
+import { askMiddle, planWindows, type WindowDeps } from './windows.ts';
 
 export interface FetchDeps extends WindowDeps {
   readonly onEvent: OnRunEvent;
@@ -46,7 +46,7 @@ export async function fetchDate(
   const sizes: PageSizes = { short: new Set(), largest: 0 };
   let counts = given;
   for (let recounts = 0; ; ) {
-    const windows = await planWindows(deps, job, stage, counts);
+    const windows = await planWindows(deps.limits, stage, counts);
     if (windows.length === 0) return counts;
     const fetch = new WindowFetch(deps, job, stage, { counts, sizes, mayRecount: recounts < MAX_RECOUNTS });
     await fetch.run(windows);
@@ -61,14 +61,15 @@ export async function fetchDate(
   }
 }
 
-/** Stages windows whose rows were counted to the row, all of them full pages. @throws Fault when one finally fails */
+/** Stages windows of counted rows. @throws Fault when one finally fails, after the others are staged */
 export async function fetchWindows(
   deps: FetchDeps,
   job: SqlJob,
   stage: Stage,
   windows: readonly PackedWindow[],
+  counts: DayCounts,
 ): Promise<void> {
-  const plan = { counts: [], sizes: { short: new Set<number>(), largest: 0 }, mayRecount: false };
+  const plan = { counts, sizes: { short: new Set<number>(), largest: 0 }, mayRecount: false };
   await new WindowFetch(deps, job, stage, plan).run(windows);
 }
 
@@ -179,9 +180,6 @@ class WindowFetch {
       case 'cut':
         return plan.at;
       case 'ask-middle': {
-        // It has a few rows too many: any place inside is a good cut.
-        const near = cause === undefined && window.exact ? middleOfSymbol(window, this.#deps.limits) : undefined;
-        if (near) return near;
         const { rows, at } = await askMiddle(this.#deps, this.#job, window);
         if (at && compareBounds(window.from, at) < 0 && compareBounds(at, window.to) < 0) return at;
         const fits = cause === undefined && source.kind === 'rows' && rows <= this.#deps.limits.rowLimit;

@@ -8,7 +8,7 @@ import { Fault, isFault } from '../../core/errors.ts';
 import type { HashedColumn } from '../../engine/row-hash.ts';
 import type { SqlJob } from '../../job/job.ts';
 import { type CellCount, compareCells, type DayCounts, sumCounts } from '../../plan/counts.ts';
-import { buildGroupProbe, buildJoinedProbe, buildNotchedProbe, GROUP_PREFIX } from '../../plan/group-statement.ts';
+import { buildGroupProbe, buildJoinedProbe, GROUP_PREFIX } from '../../plan/group-statement.ts';
 import { cutStretch } from '../../plan/profile.ts';
 import { listHashedColumns } from '../../plan/proof.ts';
 import { buildProbe, canCutBySymbol, type ProbeSpan } from '../../plan/statement.ts';
@@ -119,31 +119,10 @@ async function withEdges(limits: ApiLimits, count: () => Promise<DayCounts>): Pr
 
 /** Counts of an aggregating job's groups by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `GROUP_TORN` */
 export async function probeGroups(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
-  const count = async (build: BuildSql) => {
-    const trial = new ScanTrial(deps.limits, grainOf(job), canCutBySymbol(job));
-    return await probe(deps, job, date, build, trial);
-  };
-  const groups = await countNotched(deps, count);
+  const trial = new ScanTrial(deps.limits, grainOf(job), canCutBySymbol(job));
+  const groups = await probe(deps, job, date, buildGroupProbe, trial);
   assertCountedOnce(job, date, groups);
   return groups;
-}
-
-async function countNotched(deps: ProbeDeps, count: (build: BuildSql) => Promise<DayCounts>): Promise<DayCounts> {
-  const { limits, log } = deps;
-  if (limits.groupCounts === 'plain') return await count(buildGroupProbe);
-  try {
-    return await count(buildNotchedProbe);
-  } catch (error) {
-    if (!isRefusedSql(error)) throw error;
-    // Wrong SQL of the job is refused in every form.
-    const groups = await count(buildGroupProbe);
-    limits.groupCounts = 'plain';
-    log?.warn(
-      { event: 'cuts-refused', reason: error.message },
-      `groups are fetched without exact window boundaries: ${error.message}`,
-    );
-    return groups;
-  }
 }
 
 /** Raw rows and groups by cell, of each date that has any. */
@@ -250,12 +229,15 @@ async function probe(
   hashed?: readonly HashedColumn[],
 ): Promise<DayCounts> {
   let found: CellCount[] = [];
-  let left = planSpans(deps.limits, grainOf(job), canCutBySymbol(job));
+  const { limits } = deps;
+  let left = planSpans(limits, grainOf(job), canCutBySymbol(job));
   for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
     left = left.slice(1);
     const axis = axisFor(stretch, trial);
-    const span: ProbeSpan = { fromDate: date, toDate: date, ...stretch, axis, hashed, edges: deps.limits.dayEdges };
-    const counts = await askCounts(deps, build(job, span), span);
+    const isPacked = build === buildGroupProbe || job.source.kind === 'rows';
+    const isNotched = isPacked && limits.groupCounts !== 'plain' && (axis === 'symbol' || build === buildGroupProbe);
+    const span = { fromDate: date, toDate: date, ...stretch, axis, hashed, isNotched, edges: limits.dayEdges };
+    const counts = await askNotched(deps, (of) => build(job, of), span);
     if (counts === undefined) {
       const before = trial.axis;
       left = trial.noteRefused(stretch, left) ?? refuse(date, stretch);
@@ -272,6 +254,41 @@ async function probe(
     }
   }
   return found.sort(compareCells);
+}
+
+/** What refuses to list the places at which cells may be cut is asked for counts alone from then on. */
+async function askNotched(
+  deps: ProbeDeps,
+  build: (span: ProbeSpan) => string,
+  span: ProbeSpan,
+): Promise<ReadonlyMap<string, CellCount[]> | undefined> {
+  const { limits, log } = deps;
+  try {
+    return await askCounts(deps, build(span), span);
+  } catch (error) {
+    if (span.isNotched !== true || !isRefusedSql(error)) throw error;
+    const plain = { ...span, isNotched: false };
+    // Wrong SQL of the job is refused in every form.
+    const counts = await askCounts(deps, build(plain), plain);
+    limits.groupCounts = 'plain';
+    log?.warn(
+      { event: 'cuts-refused', reason: error.message },
+      `the day is fetched without exact window boundaries: ${error.message}`,
+    );
+    return counts;
+  }
+}
+
+/** Counts of rows by second in a part of a date. @returns `undefined` when it is too broad. @throws SourceFault */
+export async function probeStretch(
+  deps: ProbeDeps,
+  job: SqlJob,
+  date: string,
+  stretch: Stretch,
+): Promise<DayCounts | undefined> {
+  const span = { fromDate: date, toDate: date, ...stretch, axis: 'time', edges: deps.limits.dayEdges } as const;
+  const counts = await askCounts(deps, buildProbe(job, span), span);
+  return counts && (counts.get(date) ?? []);
 }
 
 /** A whole day is counted by second where that is allowed, whatever the axis. */

@@ -45,7 +45,7 @@ export async function judgePage(
     limits.rowLimit = limit;
     return 'smaller-limit';
   }
-  return page.rows >= limits.rowLimit ? 'outgrown' : 'truncated';
+  return window.rows <= limits.rowLimit && page.rows >= limits.rowLimit ? 'outgrown' : 'truncated';
 }
 
 async function isCut(deps: JudgeDeps, window: PackedWindow, { rows }: Page, sizes: PageSizes): Promise<boolean> {

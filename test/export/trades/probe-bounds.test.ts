@@ -6,10 +6,8 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { probeRows } from '../../../src/export/trades/probe.ts';
 import { recountDate } from '../../../src/export/trades/recount.ts';
 import { planSpans } from '../../../src/export/trades/scan.ts';
-import { planWindows } from '../../../src/export/trades/windows.ts';
 import { MAX_PAGE_ROWS, type Source } from '../../../src/source/source.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
-import { createSilentLog } from '../../support/log.ts';
 import { createJob, DATE } from '../../support/trades.ts';
 
 const job = createJob();
@@ -110,15 +108,6 @@ describe('a row limit', () => {
 });
 
 describe('a plan', () => {
-  const stage = { date: DATE, windows: async () => [] };
-  const deps = () => ({ source: sourceOf('{"cells":[34200],"places":[[1,2]]}'), limits, log: createSilentLog() });
-
-  it('goes on without cuts where the answer to the question for them is none', async () => {
-    const counts = [34_200, 34_201, 34_202].map((second) => ({ second, rows: 150, ids: 150, mark: '' }));
-    limits.rowLimit = 100;
-    expect(await planWindows(deps(), job, stage, counts)).toHaveLength(3);
-  });
-
   it('of the largest date in the smallest parts ends', () => {
     Object.assign(limits, { axis: 'time', refusedRows: 2, passedRows: 1, dateRows: 1_000_000_000 });
     expect(planSpans(limits, 1, true).length).toBeLessThan(90_000);
