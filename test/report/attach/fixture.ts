@@ -33,7 +33,9 @@ export const HOSTILE_TEXTS = [
 ] as const;
 
 function createFlow(symbol: string, place: number): SymbolFlow {
-  return createSymbolFlow(symbol, place, { total: 1_000_000_000 / place + 0.1 });
+  const total = 1_000_000_000 / place + 0.1;
+  const mix = { calls: 0.62, bullish: 0.41, bearish: 0.27, trades: Math.round(total / 1000) };
+  return createSymbolFlow(symbol, place, { total, ...mix });
 }
 
 function createExposure(symbol: string): SymbolExposure {
