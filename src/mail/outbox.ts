@@ -12,16 +12,12 @@ import { describeError } from '../core/errors.ts';
 import { type Mailer, MailFault, type MailMessage, type MailOutcome, type SendOptions } from './mailer.ts';
 import { buildEml, embedImages } from './message.ts';
 
-interface OutboxOptions {
-  /** Where the files go; the first message creates it. */
-  readonly directory: string;
-}
-
 /** Leaves room for the hash, the extension and a temporary suffix in the 255 bytes of a file name. */
 const MAX_NAME_CHARACTERS = 180;
 const OUTBOX_HINT = 'The outbox must be a directory that this user can write, on a mounted disk with free space.';
 
-export function openOutboxMailer(options: OutboxOptions): Mailer {
+/** The first message creates the directory. */
+export function openOutboxMailer(options: { readonly directory: string }): Mailer {
   const directory = resolve(options.directory);
   const first = readFolderId(directory);
   let seen: string | undefined;

@@ -57,17 +57,9 @@ export type Receipt = Readonly<Omit<z.infer<typeof receiptSchema>, 'recipients' 
   readonly mailed_before?: Readonly<Record<string, number>> | undefined;
 };
 
-interface MailIdentity {
-  /** Identifies the report: one job may send several reports to one recipient. */
-  readonly report: string;
-  readonly job: string;
-  /** Trading date, `YYYY-MM-DD`. */
-  readonly date: string;
-  readonly revision: number;
-  readonly recipient: string;
-  /** Right side of the Message-ID: the domain of the sender. */
-  readonly domain: string;
-}
+/** `report`: one job may send several to one recipient; `domain`: right side of the Message-ID, the sender's. */
+type MailIdentity = Pick<Receipt, 'report' | 'job' | 'date' | 'revision'> &
+  Readonly<Record<'recipient' | 'domain', string>>;
 
 /** Hexadecimal digits of the hash in a Message-ID: 128 bits, so collisions are practically impossible. */
 const MESSAGE_ID_HASH_DIGITS = 32;
@@ -199,15 +191,14 @@ export function encodeReceipt(receipt: Receipt): Uint8Array {
   return Buffer.from(`${JSON.stringify(receipt, null, 2)}\n`);
 }
 
-/** Whose receipt it must be, and where it was read. */
-interface ReceiptPlace extends Pick<Receipt, 'job' | 'date'> {
-  readonly where: string;
-}
-
 /**
+ * Reads a receipt, which must be of this job and date.
  * @throws Fault `RECEIPT_INVALID`: without a readable receipt nothing is sent, because everyone might be mailed twice
  */
-export function parseReceipt(bytes: Uint8Array, { job, date, where }: ReceiptPlace): Receipt {
+export function parseReceipt(
+  bytes: Uint8Array,
+  { job, date, where }: Readonly<Record<'job' | 'date' | 'where', string>>,
+): Receipt {
   const invalid = (what: string, cause?: unknown) =>
     new Fault('RECEIPT_INVALID', `${where} ${what}, so the report of ${date} is mailed to nobody`, {
       hint: 'Restore or correct the file in the store. If you delete its folder, everyone is mailed again.',

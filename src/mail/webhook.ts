@@ -75,7 +75,7 @@ export function createWebhook(options: WebhookOptions, clock: Clock): Webhook {
       const body = JSON.stringify(document);
       for (let attempt = 1; ; attempt += 1) {
         assertNotAborted(signal);
-        const refusal = await attemptPost(options, { id: document.id, body }, clock, signal);
+        const refusal = await attemptPost(options, document.id, body, clock, signal);
         if (refusal === undefined) return;
         if (!refusal.isWorthRetry || attempt === MAX_TRIES) {
           const tries = attempt === 1 ? '' : ` (${attempt} tries)`;
@@ -94,21 +94,17 @@ export function createWebhook(options: WebhookOptions, clock: Clock): Webhook {
   };
 }
 
-interface Outgoing {
-  readonly id: string;
-  readonly body: string;
-}
-
 /** @returns `undefined` if it was accepted */
 async function attemptPost(
   options: WebhookOptions,
-  outgoing: Outgoing,
+  id: string,
+  body: string,
   clock: Clock,
   signal: AbortSignal | undefined,
 ): Promise<Refusal | undefined> {
   const timeout = AbortSignal.timeout(options.timeoutMs ?? DEFAULT_TIMEOUT_MS);
   try {
-    const answer = await send(options, outgoing, clock.now(), signal ? AbortSignal.any([signal, timeout]) : timeout);
+    const answer = await send(options, id, body, clock.now(), signal ? AbortSignal.any([signal, timeout]) : timeout);
     const status = answer.statusCode ?? 0;
     if (status >= 200 && status < 300) {
       answer.destroy();
@@ -125,7 +121,8 @@ async function attemptPost(
 /** Does not use `fetch`, for the reason in decision 44: there, a damaged compressed answer would never end. */
 async function send(
   { use, url, secret }: WebhookOptions,
-  { id, body }: Outgoing,
+  id: string,
+  body: string,
   nowMs: number,
   signal: AbortSignal,
 ): Promise<IncomingMessage> {

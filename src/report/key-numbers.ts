@@ -31,17 +31,8 @@ export const MAIL_NUMBERS: readonly Compared[] = [
   'volumeAboveOpenInterest',
 ];
 
-export interface ChangeRow {
-  readonly name: string;
-  readonly latest: string;
-  readonly previous: string;
-  readonly mean: string;
-  /** Change of the latest against each; empty if there is nothing to compare with. */
-  readonly onPrevious: string;
-  readonly onMean: string;
-}
-
-export function buildChangeRows(comparison: Comparison, keys: readonly Compared[]): readonly ChangeRow[] {
+/** `onPrevious`, `onMean`: change of the latest against each; empty if there is nothing to compare with. */
+export function buildChangeRows(comparison: Comparison, keys: readonly Compared[]) {
   const numbers = KEY_NUMBERS.filter(({ key }) => keys.includes(key)).toSorted((a, b) => a.mail[0] - b.mail[0]);
   return numbers.map(({ key, mail: [, name], unit }) => {
     const { latest, previous, mean } = comparison.changes[key];
@@ -66,14 +57,7 @@ export function hasMean({ meanDates }: Comparison): boolean {
  * Headings of the columns of sessions: `Nov 19`, `Nov 18`, `5-session mean`.
  * @param date of the report
  */
-export function nameSessions(
-  comparison: Comparison,
-  date: string,
-): {
-  readonly latest: string;
-  readonly previous: string;
-  readonly mean: string;
-} {
+export function nameSessions(comparison: Comparison, date: string) {
   const { previousDate, meanDates } = comparison;
   return {
     latest: formatNearDay(date, date),
@@ -96,18 +80,21 @@ export function describeTotalChange(comparison: Comparison, date: string): reado
   ];
 }
 
+function nameDays(dates: readonly string[], date: string): string {
+  return joinWords(dates.map((past) => formatNearDay(past, date)));
+}
+
 /** Warns if past sessions are degraded; empty if none is. */
 export function describePast({ degradedDates }: Comparison, date: string): string {
   if (degradedDates.length === 0) return '';
-  return `Degraded, so some trades may be missing: ${joinWords(degradedDates.map((past) => formatNearDay(past, date)))}.`;
+  return `Degraded, so some trades may be missing: ${nameDays(degradedDates, date)}.`;
 }
 
 /** For the first screen: which sessions the comparison lacks, and which of it are degraded. */
 export function listPastGaps({ missingDates, degradedDates }: Comparison, date: string): readonly string[] {
-  const name = (dates: readonly string[]) => joinWords(dates.map((past) => formatNearDay(past, date)));
   return [
-    ...(missingDates.length === 0 ? [] : [`Missing in the comparison: ${name(missingDates)}.`]),
-    ...(degradedDates.length === 0 ? [] : [`Degraded in the comparison: ${name(degradedDates)}.`]),
+    ...(missingDates.length === 0 ? [] : [`Missing in the comparison: ${nameDays(missingDates, date)}.`]),
+    ...(degradedDates.length === 0 ? [] : [`Degraded in the comparison: ${nameDays(degradedDates, date)}.`]),
   ];
 }
 
@@ -200,15 +187,11 @@ export function buildKeyNumberTable(report: FlowReport): AttachedTable {
         'measure',
         (row) => row.previous,
       ),
-      shown(describeMean(sessions), 'mean', 'measure', (row) => row.mean),
+      shown(sessions === 0 ? 'Mean' : `Mean of ${sessions} sessions`, 'mean', 'measure', (row) => row.mean),
       kept('previous_date', 'date', () => comparison.previousDate),
       kept('mean_sessions', 'count', () => sessions),
     ],
   );
-}
-
-function describeMean(sessions: number): string {
-  return sessions === 0 ? 'Mean' : `Mean of ${sessions} sessions`;
 }
 
 /** Numbers of this date that summaries of earlier days do not contain. */

@@ -248,18 +248,14 @@ export interface ExposureSums {
   readonly unknownContracts: number;
 }
 
-export interface StrikeGex {
+export type GexSums = Pick<ExposureSums, 'callGex' | 'putGex' | 'netGex'>;
+
+export interface StrikeGex extends GexSums {
   readonly strike: number;
-  readonly callGex: Amount;
-  readonly putGex: Amount;
-  readonly netGex: Amount;
 }
 
-export interface ExpirationGex {
+export interface ExpirationGex extends GexSums {
   readonly expirationDate: string;
-  readonly callGex: Amount;
-  readonly putGex: Amount;
-  readonly netGex: Amount;
 }
 
 /** A symbol of the ranking. */

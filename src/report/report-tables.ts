@@ -15,6 +15,7 @@ import type {
   Exposure,
   ExposureSums,
   FlowReport,
+  GexSums,
   HalfHour,
   RankedExposure,
   StrikeGex,
@@ -232,8 +233,6 @@ const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExp
   kept('market_structure_gex', 'dollars', (row) => row.marketStructure?.intradayGex ?? null),
   kept('market_structure_difference', 'fraction', (row) => row.marketStructure?.difference ?? null),
 ];
-
-type GexSums = Pick<StrikeGex, 'callGex' | 'putGex' | 'netGex'>;
 
 const GEX_COLUMNS: readonly ColumnReader<GexSums>[] = [
   shown('Call GEX', 'call_gex', 'dollars', (row) => row.callGex),

@@ -1,15 +1,14 @@
 /**
  * Gamma and delta exposure as the engine computes them from a sealed file: the published figures of the real SPX chain,
  * `src/exposure` and plain loops on random days, and what strange values, watchlists and empty days do. The comparison
- * with the market-structure drop is in `exposure-structure.test.ts`; the arithmetic itself in `test/exposure`.
+ * with the market-structure drop is in `exposure-structure.test.ts`; the same arithmetic over HTTP in `service/market-structure.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { addDays } from '../../src/calendar/wall-clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
-import { type OptionContract, sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
-import { computeZeroGamma } from '../../src/exposure/zero-gamma.ts';
+import { computeZeroGamma, type OptionContract, sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
 import type { Amount } from '../../src/report/amount.ts';
 import type { Exposure, SymbolExposure } from '../../src/report/model.ts';
 import { type ExposureOptions, queryExposure } from '../../src/report/query/exposure.ts';

@@ -10,7 +10,7 @@ import {
 } from '../../src/api-contract/record-type.ts';
 import { formatDate, formatDay, formatInstant, formatNearDay, formatShortDay } from '../../src/core/date-text.ts';
 import { formatSignedDollars } from '../../src/core/units.ts';
-import { buildChangeRows, type ChangeRow, describeTotalChange, nameSessions } from '../../src/report/key-numbers.ts';
+import { buildChangeRows, describeTotalChange, nameSessions } from '../../src/report/key-numbers.ts';
 import type { Change } from '../../src/report/model.ts';
 import { COMPARED, type Compared } from '../../src/report/numbers.ts';
 import { describeEarnings, describeSession, formatStrike } from '../../src/report/text/captions.ts';
@@ -28,7 +28,7 @@ import { createComparison, createExclusions, createPremium } from './model-fixtu
 const day = createPremium({ total: 1000 });
 
 /** The row of one number, everything else being unknown. */
-function readRow(key: Compared, change: Change): ChangeRow {
+function readRow(key: Compared, change: Change) {
   const empty = { latest: null, previous: null, mean: null };
   const changes = Object.fromEntries(COMPARED.map((name) => [name, name === key ? change : empty]));
   const comparison = { ...createComparison(day, null), changes: changes as Record<Compared, Change> };

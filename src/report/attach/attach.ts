@@ -5,6 +5,7 @@
  */
 
 import type { SchemaElement } from 'hyparquet';
+import type { MailAttachment } from '../../mail/mailer.ts';
 import type { FlowReport, ShownDrop } from '../model.ts';
 import type { AttachedTable, Cell, Column, ColumnKind } from '../report-table.ts';
 import { listTables } from '../report-tables.ts';
@@ -12,15 +13,9 @@ import { formatPdf, type PdfLook } from './pdf.ts';
 
 export type AttachmentKind = 'csv' | 'parquet' | 'pdf';
 
-interface ReportAttachment {
-  readonly filename: string;
-  readonly contentType: string;
-  readonly bytes: Uint8Array;
-}
-
 interface AttachOptions {
   /** Files that were made elsewhere and come first. */
-  readonly own?: readonly ReportAttachment[];
+  readonly own?: readonly MailAttachment[];
   /** Limit for all files together, before the mail's encoding, which adds 37%. */
   readonly limitBytes: number;
   /** IANA zone of the reader, for the instants of the PDF. */
@@ -29,22 +24,19 @@ interface AttachOptions {
   readonly look?: PdfLook | undefined;
 }
 
-interface Attachments {
-  readonly attachments: readonly ReportAttachment[];
-  /** Names of files that did not fit. */
-  readonly leftOut: readonly string[];
-}
-
-/** Builds the files in the requested order; after a file that does not fit, smaller ones may still be added. */
+/**
+ * Builds the files in the requested order; after a file that does not fit, smaller ones may still be added.
+ * @returns `leftOut`: names of files that did not fit
+ */
 export async function buildAttachments(
   report: FlowReport,
   kinds: readonly AttachmentKind[],
   options: AttachOptions,
-): Promise<Attachments> {
-  const attachments: ReportAttachment[] = [];
+): Promise<{ readonly attachments: readonly MailAttachment[]; readonly leftOut: readonly string[] }> {
+  const attachments: MailAttachment[] = [];
   const leftOut: string[] = [];
   let roomBytes = options.limitBytes;
-  const add = (file: ReportAttachment) => {
+  const add = (file: MailAttachment) => {
     if (file.bytes.byteLength > roomBytes) leftOut.push(file.filename);
     else {
       roomBytes -= file.bytes.byteLength;
@@ -62,7 +54,7 @@ async function buildFiles(
   report: FlowReport,
   kind: AttachmentKind,
   { timezone, look }: AttachOptions,
-): Promise<readonly ReportAttachment[]> {
+): Promise<readonly MailAttachment[]> {
   switch (kind) {
     case 'csv':
       return listTables(report).map((table) => ({
@@ -123,31 +115,29 @@ function formatField(cell: Cell): string {
   if (cell === null) return '';
   if (typeof cell === 'number') return Number.isFinite(cell) ? String(cell) : '';
   if (typeof cell === 'boolean') return String(cell);
-  const text = disarm(cell.replace(NUL, ' '));
+  // After an apostrophe, a spreadsheet reads the rest as text; programs see it too, which is the lesser harm.
+  const text = cell.replace(NUL, ' ').replace(FORMULA, (blanks) => `'${blanks}`);
   return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-/** After an apostrophe, a spreadsheet reads the rest as text; programs see it too, which is the lesser harm. */
-function disarm(text: string): string {
-  return text.replace(FORMULA, (blanks) => `'${blanks}`);
 }
 
 type ColumnType = Pick<SchemaElement, 'type' | 'converted_type'>;
 
+const TEXT: ColumnType = { type: 'BYTE_ARRAY', converted_type: 'UTF8' };
+const DOUBLE: ColumnType = { type: 'DOUBLE' };
 const TYPES: Readonly<Record<ColumnKind, ColumnType>> = {
-  text: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
-  code: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
-  bucket: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
-  contract: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
+  text: TEXT,
+  code: TEXT,
+  bucket: TEXT,
+  contract: TEXT,
   date: { type: 'INT32', converted_type: 'DATE' },
   count: { type: 'INT64' },
   flag: { type: 'BOOLEAN' },
-  dollars: { type: 'DOUBLE' },
-  price: { type: 'DOUBLE' },
-  fraction: { type: 'DOUBLE' },
-  points: { type: 'DOUBLE' },
-  ratio: { type: 'DOUBLE' },
-  measure: { type: 'DOUBLE' },
+  dollars: DOUBLE,
+  price: DOUBLE,
+  fraction: DOUBLE,
+  points: DOUBLE,
+  ratio: DOUBLE,
+  measure: DOUBLE,
 };
 
 export async function formatParquet(table: AttachedTable, drop: ShownDrop): Promise<Uint8Array> {
@@ -177,12 +167,11 @@ export async function formatParquet(table: AttachedTable, drop: ShownDrop): Prom
 
 /** An invalid date or a number that is not finite becomes null; a count is rounded. */
 function encode(cell: Cell, { kind }: Column): Cell | bigint | Date {
-  if (kind === 'date') return typeof cell === 'string' && isDate(cell) ? new Date(`${cell}T00:00:00Z`) : null;
+  if (kind === 'date') {
+    const date = new Date(`${cell}T00:00:00Z`);
+    return Number.isNaN(date.getTime()) ? null : date;
+  }
   if (typeof cell !== 'number') return cell;
   if (!Number.isFinite(cell)) return null;
   return kind === 'count' ? BigInt(Math.round(cell)) : cell;
-}
-
-function isDate(text: string): boolean {
-  return !Number.isNaN(Date.parse(`${text}T00:00:00Z`));
 }

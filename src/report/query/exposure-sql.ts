@@ -4,14 +4,15 @@
  * and `states` (`series-state.ts`). A series whose contracts are not 100 shares counts as 0, and one that settled at the
  * opening; a value that is impossible for a long option counts as 0 in its own series and affects nothing else. Pure.
  */
-import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/gamma-exposure.ts';
 import {
   BUSINESS_DAYS_PER_YEAR,
   countWeekdays,
   DAYS_PER_WEEK,
+  MOVE,
   PRICE_LEVELS,
+  SHARES_PER_CONTRACT,
   WEEKDAYS,
-} from '../../exposure/zero-gamma.ts';
+} from '../../exposure/gamma-exposure.ts';
 import { sumWhere } from '../number-values.ts';
 import { buildChainTable, hasAdjustedRoot, IS_CALL, IS_PUT, isSettledOn, ROOT, STRIKE } from '../records.ts';
 import { buildSpots, buildStates, STATE_KEY } from './series-state.ts';
@@ -188,7 +189,7 @@ SELECT ours.symbol AS symbol, net_gex, intraday_gex, CASE WHEN ${larger} = 0 THE
 FROM ours INNER JOIN theirs ON ours.symbol = theirs.symbol WHERE age = 1 ORDER BY 1`;
 }
 
-/** Weekdays from a Monday to an expiration, as in `exposure/zero-gamma.ts`. */
+/** Weekdays from a Monday to an expiration, as in `exposure/gamma-exposure.ts`. */
 const WEEKDAYS_TO = `floor(date_diff('day', DATE '1970-01-05', expiration_date) / ${DAYS_PER_WEEK}) * ${WEEKDAYS} + least(date_diff('day', DATE '1970-01-05', expiration_date) % ${DAYS_PER_WEEK}, ${WEEKDAYS})`;
 
 /** Net exposure at each price of `PRICE_LEVELS`, and the straight line's zero between the first two of opposite sign. */

@@ -15,7 +15,14 @@
 import { parquetFile } from '../../engine/literal.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
 import { assertPresent, type DropSource } from '../drop-source.ts';
-import type { ExpirationVolatility, Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
+import type {
+  ExpirationVolatility,
+  Exposure,
+  ExposureSums,
+  GexSums,
+  RankedExposure,
+  SymbolExposure,
+} from '../model.ts';
 import {
   CHAIN_COLUMNS,
   type ExposureScope,
@@ -228,7 +235,7 @@ function readTotal(row: (SideSums & Counts) | undefined): ExposureSums {
   };
 }
 
-function sumGex({ call_gex, put_gex }: Sides): Pick<ExposureSums, 'callGex' | 'putGex' | 'netGex'> {
+function sumGex({ call_gex, put_gex }: Sides): GexSums {
   return { callGex: add(call_gex, 0), putGex: add(put_gex, 0), netGex: add(call_gex, put_gex) };
 }
 

@@ -7,6 +7,7 @@ import { nameCode } from '../../api-contract/code-name.ts';
 import { formatDate, formatShortDay } from '../../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
 import type { Amount } from '../amount.ts';
+import type { RankedExposure } from '../model.ts';
 
 /** Shown if there is no number. */
 export const NONE = '–';
@@ -58,14 +59,12 @@ export function nameBucket(bucket: string): string {
 }
 
 /** What an exposure is of: its chain has every contract, the records only those that traded. */
-export function nameBasis({ isWholeChain, isDegradedChain }: Basis): string {
+export function nameBasis({
+  isWholeChain,
+  isDegradedChain,
+}: Pick<RankedExposure, 'isWholeChain' | 'isDegradedChain'>): string {
   if (isDegradedChain) return 'degraded chain';
   return isWholeChain ? 'whole chain' : 'partial: traded contracts only';
-}
-
-interface Basis {
-  readonly isWholeChain: boolean;
-  readonly isDegradedChain?: boolean | undefined;
 }
 
 /** `SPY Nov 20, 2026 600 C` for a contract of the model, `SPY 2026-11-20 600 C`. */

@@ -13,12 +13,12 @@ import {
 import { isSettledAtOpen } from '../../calendar/am-settlement.ts';
 import { Fault } from '../../core/errors.ts';
 import {
+  computeZeroGamma,
   type GammaExposure,
   type GammaSums,
   type OptionContract,
   sumGammaExposure,
 } from '../../exposure/gamma-exposure.ts';
-import { computeZeroGamma } from '../../exposure/zero-gamma.ts';
 import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/api-failure.ts';
 import type { Call, Endpoint, EndpointAnswer } from '../http/endpoint.ts';
 import { READ_MARKET_STRUCTURE } from '../openapi/openapi-snapshots.ts';
