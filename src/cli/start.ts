@@ -48,7 +48,9 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
   const coordinator = await openCoordinator(openers, id, (job) => opened?.daemon.storeOf(job) ?? '');
   try {
     opened = await openDaemon(cli, globals, {
-      ...{ log, id, coordinator },
+      log,
+      id,
+      coordinator,
       onHangup(listener) {
         onHangup = listener;
       },
@@ -59,7 +61,12 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
     const web =
       settings &&
       (await startWeb({
-        ...{ ...settings, log, clock, stateDir, calendar, commands },
+        ...settings,
+        log,
+        clock,
+        stateDir,
+        calendar,
+        commands,
         view: () => daemon.view(),
         onLook: () => daemon.look(),
         ask: (ask) => daemon.ask(ask),
@@ -118,7 +125,13 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
     if (findCustomSql(source)) await commands.checkJob(path);
   };
   const daemon = new Daemon({
-    ...{ clock, log, version, id, commands, coordinator, maxRuns: openers.readMaxRuns() },
+    clock,
+    log,
+    version,
+    id,
+    commands,
+    coordinator,
+    maxRuns: openers.readMaxRuns(),
     readFiles: createFilesReader({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, checkSql, log }),
     readCalendar: openers.readCalendar,
     hasAlerts: ({ alerts, events, reports }) =>

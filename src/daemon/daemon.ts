@@ -11,7 +11,7 @@ import type { FiledJob, JobFilesReading } from './job-files.ts';
 import type { Ask, AskAnswer, DaemonView, JobView } from './job-view.ts';
 import { RunPlan } from './run-plan.ts';
 import { stopInTime } from './run-process.ts';
-import { createJob, type DaemonJob, DaemonState, isBusy, type Outside } from './state.ts';
+import { DaemonJob, DaemonState, isBusy, type Outside } from './state.ts';
 import { STATUS_SHOWN_MS } from './status.ts';
 
 /** How often to check the clock, missed ticks, retries and unsent alerts. */
@@ -44,8 +44,11 @@ export class Daemon {
     const { nowMs, isStopping, jobs } = this.#state;
     const views = [...[...jobs.values()].map((job) => this.#viewJob(job, nowMs)), ...this.#unusable];
     return {
-      ...{ version: this.#outside.version, id: this.#outside.id, startedAtMs: this.#startedAtMs },
-      ...{ beatAtMs: this.#beatAtMs, isStopping },
+      version: this.#outside.version,
+      id: this.#outside.id,
+      startedAtMs: this.#startedAtMs,
+      beatAtMs: this.#beatAtMs,
+      isStopping,
       jobs: views.sort((a, b) => (a.name < b.name ? -1 : 1)),
     };
   }
@@ -158,22 +161,16 @@ export class Daemon {
       const name = names.has(formatJobReference(file)) ? basename(file) : formatJobReference(file);
       return { name, file, settleSeconds: 0, runs: [], fault: { message, sinceMs: known?.sinceMs ?? nowMs } };
     });
-    this.#plan.arrive(
-      reading.jobs.flatMap((filed) => {
-        const [job, missedMs] = this.#place(filed, lastRuns.get(filed.job.name));
-        return missedMs === undefined ? [] : [[job, missedMs] as const];
-      }),
-    );
+    for (const filed of reading.jobs) this.#place(filed, lastRuns.get(filed.job.name));
     for (const [name, job] of jobs) if (!names.has(name) && !job.isRemoved) this.#remove(job);
   }
 
-  /** @returns the job, and the tick that it missed */
-  #place(filed: FiledJob, lastMs: number | undefined): readonly [DaemonJob, number | undefined] {
+  #place(filed: FiledJob, lastMs: number | undefined): void {
     const { name, schedule, file } = filed.job;
     const known = this.#state.jobs.get(name);
     const wasKnown = known !== undefined && !known.isRemoved;
     const before = wasKnown ? known.filed.job.schedule : undefined;
-    const job = known ?? createJob(filed);
+    const job = known ?? new DaemonJob(filed);
     job.filed = filed;
     job.isRemoved = false;
     this.#state.jobs.set(name, job);
@@ -189,9 +186,8 @@ export class Daemon {
     if (!known) this.#plan.statuses.refresh(job);
     if (!schedule) job.ticks = undefined;
     // A known job that only now gains a schedule is due from now on.
-    else if (!before) return [job, this.#plan.schedule(job, wasKnown ? this.#state.nowMs : lastMs)];
-    else if (!isSame(before, schedule)) this.#plan.reschedule(job);
-    return [job, undefined];
+    else if (!before) this.#plan.schedule(job, wasKnown ? this.#state.nowMs : lastMs);
+    else if (!isSame(before, schedule)) this.#plan.schedule(job, Math.max(job.seenMs, this.#state.nowMs));
   }
 
   #remove(job: DaemonJob): void {
@@ -269,7 +265,9 @@ export class Daemon {
     const { run, filed } = job;
     const { schedule, file, settleSeconds } = filed.job;
     return {
-      ...{ name: job.name, file, settleSeconds },
+      name: job.name,
+      file,
+      settleSeconds,
       schedule: schedule && { cron: schedule.cron, timezone: schedule.timezone, distributed: schedule.distributed },
       nextRunAtMs: job.ticks?.next(nowMs),
       retryAtMs: job.retry?.atMs,
@@ -279,7 +277,9 @@ export class Daemon {
           ? { runId: run.runId, reason: run.due.reason, startedAtMs: run.startedAtMs, record: run.record }
           : undefined,
       runs: this.#outside.runs.of(job.name),
-      ...{ fault: job.fault, status: job.status, statusFault: job.statusFault },
+      fault: job.fault,
+      status: job.status,
+      statusFault: job.statusFault,
     };
   }
 }

@@ -25,6 +25,8 @@ import { type DaemonJob, type DaemonState, type DueRun, isStaging, pendingOf, ty
 const WORK_SLICE_MS = 60_000;
 /** Ticks of jobs with the same scheduled time arrive within this, so that the one that expires first can go first. */
 const GATHER_MS = 100;
+/** How long a run waits for the first status of its job: a store may hang. */
+const ORDER_PATIENCE_MS = 60_000;
 /** Longer than the nightly export of a job, and far shorter than a day, the least time that a date has left. */
 export const MAX_WAIT_MS = 3_600_000;
 /**
@@ -72,6 +74,12 @@ export class RunPlaces {
   /** Lets the job wait for a free place. */
   wait(job: DaemonJob, due: DueRun): void {
     job.run = { phase: 'waiting', due, sinceMs: this.#state.nowMs };
+    this.fillSoon();
+    this.#state.later(ORDER_PATIENCE_MS, () => this.fill());
+  }
+
+  /** Fills the places when all that is due together waits. */
+  fillSoon(): void {
     this.#state.later(GATHER_MS, () => this.fill());
   }
 
@@ -87,8 +95,17 @@ export class RunPlaces {
       if (waiting.length > 0 || jobs.some((job) => job.next && isStaging(job))) {
         for (const job of jobs) if (isStaging(job)) this.stop(job, 'asked');
       }
+      // What was missed together waits until it is known which of it expires first.
+      const isUnordered = waiting.some(
+        ({ job, due, sinceMs }) =>
+          due.reason === 'catch-up' &&
+          !(job.status || job.statusFault) &&
+          this.#state.nowMs - sinceMs < ORDER_PATIENCE_MS,
+      );
+      const ordered = waiting
+        .filter(({ due }) => !isUnordered || due.reason !== 'catch-up')
+        .map((each) => ({ ...each, tickMs: each.due.tickMs, expiresAtMs: expiryOf(each.job) }));
       const running = jobs.filter(({ run }) => run?.phase === 'running').length;
-      const ordered = waiting.map((each) => ({ ...each, tickMs: each.due.tickMs, expiresAtMs: expiryOf(each.job) }));
       const next = chooseNext(ordered, this.#state.nowMs);
       if (!next || running >= this.#state.outside.maxRuns) return;
       this.#start(next.job, next.due);
@@ -133,8 +150,13 @@ export class RunPlaces {
   #start(job: DaemonJob, due: DueRun): void {
     const { nowMs } = this.#state;
     const run: RunningRun = {
-      ...{ phase: 'running', due, runId: createRunId(nowMs), startedAtMs: nowMs },
-      ...{ over: new AbortController(), stop: undefined, record: null },
+      phase: 'running',
+      due,
+      runId: createRunId(nowMs),
+      startedAtMs: nowMs,
+      over: new AbortController(),
+      stop: undefined,
+      record: null,
     };
     job.run = run;
     const going = this.#carryOut(job, run).finally(() => this.#going.delete(going));
@@ -222,8 +244,17 @@ export class RunPlaces {
     else {
       const sealed = record && sumSealed(record);
       const line = {
-        ...{ event: 'finished', job: job.name, run: runId, outcome, code, signal, error: error ?? undefined },
-        ...{ sealed: sealed?.dates, rows: sealed?.rows, requests: record?.requests, reports: record?.reports.length },
+        event: 'finished',
+        job: job.name,
+        run: runId,
+        outcome,
+        code,
+        signal,
+        error: error ?? undefined,
+        sealed: sealed?.dates,
+        rows: sealed?.rows,
+        requests: record?.requests,
+        reports: record?.reports.length,
         logFile,
       };
       const text = `${job.name}: ${outcome}${error ? `: ${error.code}: ${error.message}` : ''}`;

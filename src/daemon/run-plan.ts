@@ -29,73 +29,48 @@ const WRONG_CLOCK_MS = 600_000;
 const NOTICED_MS = 60_000;
 /** A status younger than this is good enough to decide whether dates are pending. */
 const STATUS_FRESH_MS = 60_000;
-/** How long missed ticks wait to be ordered: a store may hang. */
-const ORDER_PATIENCE_MS = 60_000;
 /** Outcomes that a retry may fix. It cannot fix a wrong job file or an incomplete date, but a held-back or open one. */
 const RETRIED: readonly RunOutcome[] = ['failed', 'died', 'timed-out', 'active'];
-
-/** Ticks that were missed together; their order needs the statuses of their jobs. */
-interface Arrival {
-  readonly ticks: readonly (readonly [DaemonJob, number])[];
-  readonly unread: Set<DaemonJob>;
-}
 
 export class RunPlan {
   readonly statuses: Statuses;
   readonly alerts: Alerts;
   readonly places: RunPlaces;
   readonly #state: DaemonState;
-  readonly #arrivals = new Set<Arrival>();
 
   /** @param reload reads the job files again */
   constructor(state: DaemonState, reload: () => Promise<void>) {
     this.#state = state;
     this.alerts = new Alerts(state);
-    this.statuses = new Statuses(state, (job) => this.#noteStatus(job));
+    this.statuses = new Statuses(state, (job) => {
+      this.#decide(job);
+      this.places.fillSoon();
+    });
     this.places = new RunPlaces(state, reload, (job, ended) => this.#noteEnd(job, ended));
   }
 
   /**
-   * Plans the job by the schedule of its file.
+   * Plans the job by the schedule of its file, and runs what was missed.
    * @param lastMs newest instant up to which the job is known to have run
-   * @returns the tick that was missed since then
    */
-  schedule(job: DaemonJob, lastMs: number | undefined): number | undefined {
+  schedule(job: DaemonJob, lastMs: number | undefined): void {
     const { nowMs } = this.#state;
-    this.#setTicks(job);
+    const { name, schedule } = job.filed.job;
+    job.ticks = schedule && createTicks(schedule);
+    job.armedMs = undefined;
     // A record from the future comes from a wrong clock.
-    const isKnown = lastMs !== undefined && lastMs <= nowMs + WRONG_CLOCK_MS;
-    job.seenMs = Math.max(nowMs - LOOKBACK_MS, isKnown ? lastMs : 0);
+    job.seenMs = lastMs === undefined || lastMs > nowMs + WRONG_CLOCK_MS ? 0 : lastMs;
     const missedMs = this.#see(job);
-    this.#logSchedule(job, missedMs);
-    return missedMs;
-  }
-
-  /** Changes the schedule from the next tick on. */
-  reschedule(job: DaemonJob): void {
-    this.#setTicks(job);
-    job.seenMs = Math.max(job.seenMs, this.#state.nowMs);
-    this.#logSchedule(job, undefined);
-  }
-
-  /** Missed ticks of new jobs wait until the statuses of all these jobs are known: these show which job expires first. */
-  arrive(ticks: Arrival['ticks']): void {
-    if (ticks.length === 0) return;
-    const arrival = { ticks, unread: new Set(ticks.map(([job]) => job)) };
-    this.#arrivals.add(arrival);
-    // The status of a new job is already being read.
-    for (const [job] of ticks) if (job.reading === 'none') this.statuses.refresh(job);
-    this.#state.later(ORDER_PATIENCE_MS, () => this.#endArrival(arrival));
+    const tell = (ms: number | undefined) => (Number.isFinite(ms) ? new Date(ms ?? 0).toISOString() : undefined);
+    const [next, missed] = [tell(job.ticks?.next(nowMs)), tell(missedMs)];
+    this.#state.outside.log.info({ event: 'scheduled', job: name, next, missed }, `${name}: next run ${next}`);
+    if (missedMs !== undefined) void this.#claim(job, missedMs);
   }
 
   /** Looks for what is due. @returns when all ticks that were found are claimed */
   async beat(): Promise<void> {
     const { nowMs, jobs } = this.#state;
-    const claims: Promise<void>[] = [];
-    for (const job of jobs.values()) {
-      if (job.owedTickMs !== undefined) claims.push(this.#claim(job, job.owedTickMs));
-      claims.push(this.#look(job));
-    }
+    const claims = [...jobs.values()].map((job) => this.#look(job));
     for (const job of jobs.values()) {
       const { retry } = job;
       if (retry && retry.atMs <= nowMs) {
@@ -104,7 +79,7 @@ export class RunPlan {
       }
       this.alerts.look(job);
     }
-    if (this.#arrivals.size === 0) this.places.stage();
+    this.places.stage();
     this.statuses.refreshOldest(STATUS_IDLE_MS);
     await Promise.all(claims);
   }
@@ -212,18 +187,6 @@ export class RunPlan {
     this.#state.note(name, () => this.#state.outside.notesOf(name).unfinished.remove());
   }
 
-  #setTicks(job: DaemonJob): void {
-    const { schedule } = job.filed.job;
-    job.ticks = schedule && createTicks(schedule);
-    job.armedMs = undefined;
-  }
-
-  #logSchedule({ name, ticks }: DaemonJob, missedMs: number | undefined): void {
-    const tell = (ms: number | undefined) => (Number.isFinite(ms) ? new Date(ms ?? 0).toISOString() : undefined);
-    const [next, missed] = [tell(ticks?.next(this.#state.nowMs)), tell(missedMs)];
-    this.#state.outside.log.info({ event: 'scheduled', job: name, next, missed }, `${name}: next run ${next}`);
-  }
-
   /** The newest tick that was not seen before; it counts as seen now. */
   #see(job: DaemonJob): number | undefined {
     const { nowMs } = this.#state;
@@ -258,18 +221,17 @@ export class RunPlan {
   async #claim(job: DaemonJob, tickMs: number): Promise<void> {
     const reason = this.#state.nowMs - tickMs <= ON_TIME_MS ? 'scheduled' : 'catch-up';
     if (!job.filed.job.schedule?.distributed) {
-      job.owedTickMs = undefined;
       this.admit(job, { tickMs, reason });
       return;
     }
     const { coordinator, log } = this.#state.outside;
     try {
       const isMine = (await coordinator?.claim({ job: job.name, dueAtMs: tickMs })) ?? true;
-      if (job.owedTickMs === tickMs) job.owedTickMs = undefined;
       if (isMine) this.admit(job, { tickMs, reason });
       else this.dropRetry(job);
     } catch (error) {
-      job.owedTickMs = Math.max(tickMs, job.owedTickMs ?? 0);
+      // It is still owed: the next beat sees it again.
+      job.seenMs = Math.min(job.seenMs, tickMs - 1);
       const failure = describeError(error);
       log.error({ event: 'claim-failed', job: job.name, reason: failure }, `${job.name}: ${failure}`);
     }
@@ -283,19 +245,6 @@ export class RunPlan {
       // The lease will expire, and another daemon runs the finished tick again, which costs a request.
       const reason = describeError(error);
       log.warn({ event: 'complete-failed', job: tick.job, reason }, `${tick.job}: ${reason}`);
-    }
-  }
-
-  #endArrival(arrival: Arrival): void {
-    if (!this.#arrivals.delete(arrival)) return;
-    for (const [job, tickMs] of arrival.ticks) void this.#claim(job, tickMs);
-  }
-
-  #noteStatus(job: DaemonJob): void {
-    this.#decide(job);
-    for (const arrival of [...this.#arrivals]) {
-      arrival.unread.delete(job);
-      if (arrival.unread.size === 0) this.#endArrival(arrival);
     }
   }
 

@@ -51,16 +51,16 @@ export interface OwedAlert {
   waitMs: number;
 }
 
-export interface DaemonJob {
+export class DaemonJob {
   readonly name: string;
   filed: FiledJob;
   fault: JobView['fault'];
   /** The file is gone; its run may still be active. */
-  isRemoved: boolean;
+  isRemoved = false;
   /** While its file has a schedule. */
   ticks: Ticks | undefined;
   /** Ticks up to here have been seen. */
-  seenMs: number;
+  seenMs = 0;
   /** The tick that a timer waits for. */
   armedMs: number | undefined;
   /** `deciding`: on a day without a session its status decides. `waiting`: for a free place. */
@@ -72,31 +72,23 @@ export interface DaemonJob {
   /** The newest tick that came during a run: it is due when that run ends. */
   next: DueRun | undefined;
   retry: { readonly atMs: number; readonly due: DueRun } | undefined;
-  /** A tick that could not be claimed while Redis was down. */
-  owedTickMs: number | undefined;
   /** Ticks of a shared schedule that this daemon holds until they are settled. */
-  readonly heldTicks: Set<number>;
-  readonly alerts: Record<OwedCause, OwedAlert | undefined>;
+  readonly heldTicks = new Set<number>();
+  readonly alerts: Partial<Record<OwedCause, OwedAlert | undefined>> = {};
   /** When it last began to stage the running session. */
-  stagedAtMs: number;
+  stagedAtMs = Number.NEGATIVE_INFINITY;
   /** When gaps were last checked. */
-  gapsAtMs: number;
+  gapsAtMs = Number.NEGATIVE_INFINITY;
   status: JobView['status'];
   statusFault: string | undefined;
-  statusTriedAtMs: number;
+  statusTriedAtMs = Number.NEGATIVE_INFINITY;
   /** `again`: the current reading may have begun too early, so another one must follow. */
-  reading: 'none' | 'reading' | 'again';
-}
+  reading: 'none' | 'reading' | 'again' = 'none';
 
-export function createJob(filed: FiledJob): DaemonJob {
-  return {
-    ...{ name: filed.job.name, filed, fault: undefined, isRemoved: false },
-    ...{ ticks: undefined, seenMs: 0, armedMs: undefined },
-    ...{ run: undefined, next: undefined, retry: undefined, owedTickMs: undefined, heldTicks: new Set() },
-    alerts: { died: undefined, broken: undefined },
-    ...{ stagedAtMs: Number.NEGATIVE_INFINITY, gapsAtMs: Number.NEGATIVE_INFINITY },
-    ...{ status: undefined, statusFault: undefined, statusTriedAtMs: Number.NEGATIVE_INFINITY, reading: 'none' },
-  };
+  constructor(filed: FiledJob) {
+    this.name = filed.job.name;
+    this.filed = filed;
+  }
 }
 
 /** Whether it waits for a place or runs. */

@@ -7,7 +7,6 @@ import { type CalendarOverride, sessionCloseSecond } from '../../calendar/sessio
 import { parseWallClock } from '../../calendar/wall-clock.ts';
 import { settledAt } from '../../plan/dates.ts';
 import { isEndedRun } from '../../state/run-record.ts';
-import type { StatusDocument } from '../documents.ts';
 import type { JobView } from '../job-view.ts';
 
 /** A date without a run this long after its close is a gap, whatever the schedule. */
@@ -23,32 +22,18 @@ export interface Gap {
 
 /** Gaps of a job, soonest expiry first; empty while its status is unknown. */
 export function listGaps(job: JobView, nowMs: number, calendar: CalendarOverride): readonly Gap[] {
-  if (!job.status) return [];
-  const { document } = job.status;
-  const newest = document.dates.at(-1)?.date;
-  const isGap = ({ date, condition }: OpenDate) =>
-    !(condition === 'pending' && date === newest && isAwaited(job, date, nowMs, calendar));
-  return listOpenDates(document)
-    .filter(isGap)
-    .map((open) => ({ job: job.name, ...open }));
+  const dates = job.status?.document.dates ?? [];
+  const newest = dates.at(-1)?.date;
+  const gaps = dates.flatMap(({ date, condition, accepted, begins_to_expire: expires }) => {
+    if (accepted || (condition !== 'pending' && condition !== 'missing')) return [];
+    if (condition === 'pending' && date === newest && isAwaited(job, date, nowMs, calendar)) return [];
+    return [{ job: job.name, date, condition, expiresAtMs: parseInstant(expires) }];
+  });
+  return gaps.sort(bySoonestExpiry);
 }
 
-type OpenDate = Omit<Gap, 'job'>;
-
-/** A page asks every second: each document is looked through once. */
-const openDates = new WeakMap<StatusDocument, readonly OpenDate[]>();
-
-function listOpenDates(document: StatusDocument): readonly OpenDate[] {
-  const known = openDates.get(document);
-  if (known) return known;
-  const found = document.dates.flatMap(({ date, condition, accepted, begins_to_expire: expires }) =>
-    !accepted && (condition === 'pending' || condition === 'missing')
-      ? [{ date, condition, expiresAtMs: parseInstant(expires) }]
-      : [],
-  );
-  found.sort((a, b) => order(a) - order(b));
-  openDates.set(document, found);
-  return found;
+export function bySoonestExpiry(a: Gap | undefined, b: Gap | undefined): number {
+  return (a?.expiresAtMs ?? Number.MAX_SAFE_INTEGER) - (b?.expiresAtMs ?? Number.MAX_SAFE_INTEGER);
 }
 
 /** Whether the close is recent, and no run that could have sealed the date has ended. */
@@ -63,8 +48,4 @@ function isAwaited({ runs, settleSeconds }: JobView, date: string, nowMs: number
 export function parseInstant(text: string | null): number | undefined {
   const atMs = text === null ? Number.NaN : Date.parse(text);
   return Number.isNaN(atMs) ? undefined : atMs;
-}
-
-function order({ expiresAtMs }: OpenDate): number {
-  return expiresAtMs ?? Number.MAX_SAFE_INTEGER;
 }

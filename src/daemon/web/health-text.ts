@@ -9,7 +9,7 @@ import { formatRelative, formatSpan } from '../../core/date-text.ts';
 import { endOf, isEndedRun, isFailed, type RunOutcome, whyFailed } from '../../state/run-record.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
 import type { Problem } from './api-shape.ts';
-import { type Gap, listGaps } from './date-gap.ts';
+import { bySoonestExpiry, type Gap, listGaps } from './date-gap.ts';
 
 /** How long losses are mentioned: as long as in the alerts of runs. */
 const TELL_LOSSES_DAYS = 30;
@@ -23,7 +23,7 @@ export function judge(view: DaemonView, nowMs: number, calendar: CalendarOverrid
     ...jobs
       .map((job) => listGaps(job, nowMs, calendar))
       .filter((gaps) => gaps.length > 0)
-      .sort(bySoonestExpiry)
+      .sort(([a], [b]) => bySoonestExpiry(a, b))
       .map((gaps) => tellGaps(gaps, nowMs))
       .map((each) => (jobs.some(({ name, running }) => running && name === each.job) ? { ...each, help: null } : each)),
     ...jobs.flatMap((job) => [
@@ -118,10 +118,6 @@ function tellWell(jobs: readonly JobView[], nowMs: number): string {
   if (running > 0) return `All is well; ${running === 1 ? 'a run is' : `${running} runs are`} active`;
   const next = Math.min(...jobs.map(({ nextRunAtMs }) => nextRunAtMs ?? Number.POSITIVE_INFINITY));
   return `All is well${Number.isFinite(next) ? `; the next run is due ${formatRelative(next, nowMs)}` : ''}`;
-}
-
-function bySoonestExpiry([a]: readonly Gap[], [b]: readonly Gap[]): number {
-  return (a?.expiresAtMs ?? Number.MAX_SAFE_INTEGER) - (b?.expiresAtMs ?? Number.MAX_SAFE_INTEGER);
 }
 
 function rank({ level }: Problem): number {

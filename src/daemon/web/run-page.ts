@@ -51,7 +51,7 @@ ${windows.length > 0 && html`<details data-key="windows"><summary>The last ${Mat
   });
 }
 
-function renderError({ error }: RunSummary): Markup {
+function renderError({ error }: Pick<RunSummary, 'error'>): Markup {
   if (!error) return html``;
   return html`<div class="error"><p><code>${error.code}</code></p><pre class="message" tabindex="0">${error.message}</pre>${error.hint !== undefined && html`<p class="hint">${error.hint}</p>`}</div>`;
 }
@@ -87,7 +87,7 @@ function renderDates({ job, dates, reports }: RunSummary): Markup {
     return html`<h2 id="dates-title">Dates</h2><p class="quiet">None.</p>`;
   return html`<h2 id="dates-title">Dates</h2><ul class="dates">${dates.map(
     ({ date, status, rows, requests, revision, error }) =>
-      html`<li><a href="${dropPath(job, date)}">${date}</a> ${status}, ${formatCount(rows)} rows, ${formatCount(requests)} requests${revision !== undefined && `, revision ${revision}`}${error && html`<div class="error"><p><code>${error.code}</code></p><pre class="message" tabindex="0">${error.message}</pre>${error.hint !== undefined && html`<p class="hint">${error.hint}</p>`}</div>`}</li>`,
+      html`<li><a href="${dropPath(job, date)}">${date}</a> ${status}, ${formatCount(rows)} rows, ${formatCount(requests)} requests${revision !== undefined && `, revision ${revision}`}${renderError({ error: error ?? null })}</li>`,
   )}${reports.map(({ report, date, sent, unsent }) => html`<li>Report ${report} of ${date}: ${formatCount(sent)} sent${unsent > 0 && `, ${formatCount(unsent)} not`}</li>`)}</ul>`;
 }
 
@@ -113,23 +113,16 @@ function renderFields(fields: Readonly<Record<string, unknown>>): Markup {
   return html` <span class="quiet fields-of-line">${words.join(' ')}</span>`;
 }
 
-interface RunsChoice {
-  readonly job: string;
-  readonly outcome: string;
-  readonly command: string;
-}
-
 /** All remembered runs, newest first. @param jobs names to choose from */
 export function renderRunsPage(
   { runs, next }: RunsDocument,
-  choice: RunsChoice,
+  choice: Readonly<Record<string, string>>,
   jobs: readonly string[],
   { nowMs }: PageContext,
 ): string {
-  const select = (name: keyof RunsChoice, words: string, options: readonly string[]) =>
+  const select = (name: string, words: string, options: readonly string[]) =>
     html`<label>${words} <select name="${name}"><option value="">all</option>${options.map((option) => html`<option${option === choice[name] && html` selected`}>${option}</option>`)}</select></label>`;
-  const query = (before: string) =>
-    `/runs?${new URLSearchParams({ ...Object.fromEntries(Object.entries(choice).filter(([, value]) => value !== '')), before })}`;
+  const query = (before: string) => `/runs?${new URLSearchParams({ ...choice, before })}`;
   const main = html`<section class="job" aria-labelledby="runs-title"><header class="row"><h1 id="runs-title">Runs</h1><form class="filter" method="get" action="/runs">${select('job', 'Job', jobs)}${select('command', 'Command', ['run', 'backfill', 'stage', 'report', 'verify'])}${select('outcome', 'Outcome', ['running', 'done', 'failed', 'usage', 'incomplete', 'active', 'interrupted', 'died', 'timed-out'])}<button>Show</button></form></header>
 <div data-live="runs">${renderRuns(runs, nowMs, EXCHANGE_TIME_ZONE)}${next !== null && html`<p><a href="${query(next)}">Older</a></p>`}</div>
 <p class="quiet small">The same on the command line: <code>flowdrop runs</code>. The newest is ${runs[0] ? formatSpan(nowMs - Date.parse(runs[0].started_at)) : 'none'} old.</p></section>`;

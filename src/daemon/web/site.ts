@@ -6,7 +6,7 @@ import { createReadStream } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { describeError, isFault } from '../../core/errors.ts';
 import type { HeardRequest } from '../../core/http-listener.ts';
-import { REPORT_PREFIX, type ReportName, reportPath } from '../../core/report-page.ts';
+import { REPORT_PREFIX } from '../../core/report-page.ts';
 import { readReport } from '../commands.ts';
 import type { DaemonView } from '../job-view.ts';
 import { ActionDesk } from './action-answer.ts';
@@ -153,7 +153,8 @@ export class Site {
     this.#metrics.observe(view);
     const context: PageContext = { nowMs, calendar: this.#options.calendar, canAct: this.#options.mayAct };
     const [first = '', name = '', id = ''] = parts;
-    const chosen = (key: string) => query.get(key) ?? '';
+    const words = Object.fromEntries([...query].filter(([, value]) => value !== ''));
+    const names = view.jobs.map((job) => job.name);
     switch (`${first}/${parts.length}`) {
       case '/1':
         return renderOverview(await api.jobs(), context);
@@ -161,22 +162,18 @@ export class Site {
         const found = await api.job(name);
         return found && renderJobPage(found.job, found.document, context);
       }
-      case 'runs/1': {
-        const choice = { job: chosen('job'), command: chosen('command'), outcome: chosen('outcome') };
-        const runs = await api.runs({ ...withoutEmpty(choice), before: query.get('before') ?? undefined });
-        return renderRunsPage(runs, choice, listNames(view), context);
-      }
+      case 'runs/1':
+        return renderRunsPage(await api.runs({ ...words, limit: undefined }), words, names, context);
       case 'runs/3': {
-        const level = LOG_LEVELS.find((each) => each === chosen('level')) ?? 'all';
-        const [run, log] = await Promise.all([api.run(name, id), api.log(name, id, { level, text: chosen('text') })]);
-        return run && log && renderRunPage(run, log, { level, text: chosen('text') }, context);
+        const { text = '' } = words;
+        const level = LOG_LEVELS.find((each) => each === words['level']) ?? 'all';
+        const [run, log] = await Promise.all([api.run(name, id), api.log(name, id, { level, text })]);
+        return run && log && renderRunPage(run, log, { level, text }, context);
       }
-      case 'reports/1': {
-        const choice = { job: chosen('job'), from: chosen('from'), to: chosen('to') };
-        return renderReportsPage(await api.reports(withoutEmpty(choice)), choice, listNames(view), context);
-      }
+      case 'reports/1':
+        return renderReportsPage(await api.reports(words), words, names, context);
       case 'drops/3': {
-        const detail = await api.drop(name, id, chosen('rows') === '1');
+        const detail = await api.drop(name, id, words['rows'] === '1');
         const reports = detail && (await api.reports({ job: name, from: id, to: id }));
         return detail && renderDropPage(detail, reports ?? [], context);
       }
@@ -199,8 +196,9 @@ export class Site {
   }
 
   async #answerReport(path: string): Promise<PageAnswer> {
-    const { log, commands, pathOf, view } = this.#options;
-    const named = findReport(view(), path);
+    const { log, commands, pathOf } = this.#options;
+    // Compared with all listed reports, so that no other text, in any encoding, reaches the archive.
+    const named = (await this.#api.reports({})).find(({ href }) => href === path);
     if (!named) return answerReportNotice(404, ...NOTHING_HERE);
     let reading = this.#reading.get(path);
     if (!reading) {
@@ -232,26 +230,6 @@ function refuseStranger(title: string): PageAnswer {
 function refuseProgram(): PageAnswer {
   const refused = refuse(401, 'TOKEN_REQUIRED', 'send FLOWDROP_STATUS_TOKEN as "Authorization: Bearer ..."');
   return { ...refused, headers: CHALLENGE };
-}
-
-function listNames({ jobs }: DaemonView): readonly string[] {
-  return jobs.map(({ name }) => name);
-}
-
-function withoutEmpty<T extends object>(choice: T): Partial<T> {
-  return Object.fromEntries(Object.entries(choice).filter(([, value]) => value !== '')) as Partial<T>;
-}
-
-/**
- * The report at a path. The path is compared with those of all listed reports, so that no other text, in any encoding,
- * reaches the archive.
- */
-function findReport(view: DaemonView, path: string): (ReportName & { readonly job: string }) | undefined {
-  for (const { name: job, status } of view.jobs) {
-    const found = status?.document.reports.find((report) => reportPath(job, report) === path);
-    if (found) return { job, date: found.date, report: found.report, revision: found.revision };
-  }
-  return undefined;
 }
 
 /** Health for orchestrators. Needs no token, so it has counts and reasons, but no names. `undefined` for other addresses. */
