@@ -14,7 +14,7 @@ import { watchFolder } from '../daemon/folder-watch.ts';
 import { createFilesReader } from '../daemon/job-files.ts';
 import { RunIndex } from '../daemon/run-index.ts';
 import { startRunProcess } from '../daemon/run-process.ts';
-import { startWeb } from '../daemon/web/page-server.ts';
+import { startWeb } from '../daemon/web/site.ts';
 import type { Job } from '../job/job.ts';
 import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';

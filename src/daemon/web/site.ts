@@ -1,11 +1,13 @@
 /**
- * Routes requests to answers. Invariant: a request without access gets no data except health, and work is bounded: a
+ * The daemon's HTTP server: routes requests to answers behind the access rules; `core/http-listener.ts` has the limits on
+ * what a caller could hold. Invariant: a request without access gets no data except health, and work is bounded: a
  * page is drawn at most once a second, and only a few reports are read in parallel, each once for all requests.
  */
 import { createReadStream } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
-import { describeError, isFault } from '../../core/errors.ts';
-import type { HeardRequest } from '../../core/http-listener.ts';
+import { describeError, Fault, isFault } from '../../core/errors.ts';
+import { type HeardRequest, type HttpListener, listenHttp } from '../../core/http-listener.ts';
+import { formatListenAddress, isLoopback } from '../../core/listen-address.ts';
 import { REPORT_PREFIX } from '../../core/report-page.ts';
 import { readReport } from '../commands.ts';
 import type { DaemonView } from '../job-view.ts';
@@ -18,6 +20,7 @@ import {
   answerPage,
   answerReport,
   answerReportNotice,
+  headersOf,
   type PageAnswer,
 } from './answer.ts';
 import { answerApi, refuse } from './api-answer.ts';
@@ -26,7 +29,7 @@ import { renderDropPage } from './drop-page.ts';
 import { renderJobPage } from './job-page.ts';
 import { DaemonMetrics } from './metrics.ts';
 import { renderOverview } from './overview-page.ts';
-import type { Access } from './page-access.ts';
+import { Access } from './page-access.ts';
 import { type PageContext, renderPassage, TOKEN_FORM } from './page-frame.ts';
 import { ACTIONS, splitPath } from './page-path.ts';
 import { renderReportsPage } from './reports-page.ts';
@@ -42,9 +45,33 @@ const STALL_MS = 5 * 60_000;
 
 const NOTHING_HERE = ['Nothing here', 'The status page is at /, beside /healthz and /metrics.'] as const;
 
+/** @throws Fault `SETTING_MISSING` (kind `usage`) if the address needs a token and there is none; `LISTEN_FAILED` */
+export async function startWeb(options: WebOptions): Promise<HttpListener> {
+  const { address, token, clock, log } = options;
+  if (token === undefined && !isLoopback(address.host)) {
+    throw new Fault('SETTING_MISSING', `the status page on ${formatListenAddress(address)} needs a token`, {
+      kind: 'usage',
+      hint: 'Set FLOWDROP_STATUS_TOKEN, or listen on 127.0.0.1.',
+    });
+  }
+  const site = new Site(options, new Access(token, ['localhost', '127.0.0.1', '::1', address.host]));
+  const web = await listenHttp({
+    address,
+    answer: async (request) => {
+      const answer = await site.answer(request);
+      const head = { status: answer.status, headers: headersOf(answer) };
+      return typeof answer.body === 'string' ? { ...head, body: answer.body } : { ...head, body: answer.body };
+    },
+    hint: 'Choose another FLOWDROP_STATUS_ADDRESS, or `off`.',
+    clock,
+  });
+  log.info({ event: 'status-page', url: web.url }, `status page on ${web.url}`);
+  return web;
+}
+
 const CHALLENGE = { 'www-authenticate': 'Bearer realm="flowdrop"' } as const;
 
-export class Site {
+class Site {
   readonly #options: WebOptions;
   readonly #access: Access;
   readonly #api: ApiReader;

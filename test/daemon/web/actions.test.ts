@@ -11,7 +11,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { Ask } from '../../../src/daemon/job-view.ts';
 import { ACTIONS } from '../../../src/daemon/web/page-path.ts';
-import { startWeb } from '../../../src/daemon/web/page-server.ts';
+import { startWeb } from '../../../src/daemon/web/site.ts';
 import type { WebOptions } from '../../../src/daemon/web/web-options.ts';
 import { type ActionEntry, ActionLog } from '../../../src/state/action-log.ts';
 import { actionLogOf } from '../../../src/state/job-state.ts';

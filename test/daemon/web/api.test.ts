@@ -11,7 +11,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import { startWeb } from '../../../src/daemon/web/page-server.ts';
+import { startWeb } from '../../../src/daemon/web/site.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import type { RunWindow } from '../../../src/state/run-record.ts';
 import { makeFolder } from '../../support/flowdrop.ts';

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
 import { dropPath, jobPath, runPath } from '../../../src/daemon/web/page-path.ts';
-import { startWeb } from '../../../src/daemon/web/page-server.ts';
+import { startWeb } from '../../../src/daemon/web/site.ts';
 import type { WebOptions } from '../../../src/daemon/web/web-options.ts';
 import { ActionLog } from '../../../src/state/action-log.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';

@@ -1,7 +1,7 @@
 /** Liveness of the daemon's server while others hold all the connections it has. What it answers: `site.test.ts`. */
 import { afterEach, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import { startWeb } from '../../../src/daemon/web/page-server.ts';
+import { startWeb } from '../../../src/daemon/web/site.ts';
 import { type Crowd, gatherCrowd } from '../../support/crowd.ts';
 import { IDLE, makeGoodDay, NOW } from './views.ts';
 

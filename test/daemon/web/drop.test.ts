@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { afterEach, expect, it } from 'vitest';
 import { Fault } from '../../../src/core/errors.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import { startWeb } from '../../../src/daemon/web/page-server.ts';
+import { startWeb } from '../../../src/daemon/web/site.ts';
 import { HOSTILE, IDLE, makeBadDay, makeCommands, makeDrop, makeHostileDay, NOW } from './views.ts';
 
 let web: HttpListener;

@@ -11,7 +11,7 @@ import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { ReportName } from '../../../src/core/report-page.ts';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
 import { jobPath } from '../../../src/daemon/web/page-path.ts';
-import { startWeb } from '../../../src/daemon/web/page-server.ts';
+import { startWeb } from '../../../src/daemon/web/site.ts';
 import { embedImages } from '../../../src/mail/message.ts';
 import { renderFlowReport } from '../../../src/report/render.ts';
 import { pickDay } from '../../report/days.ts';

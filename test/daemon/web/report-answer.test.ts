@@ -9,7 +9,7 @@ import { systemClock } from '../../../src/core/clock.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import { reportPath } from '../../../src/core/report-page.ts';
 import { Commands } from '../../../src/daemon/commands.ts';
-import { startWeb } from '../../../src/daemon/web/page-server.ts';
+import { startWeb } from '../../../src/daemon/web/site.ts';
 import { reportCopyPrefix, reportsPrefix } from '../../../src/ledger/layout.ts';
 import { flowdrop, MAIN, makeFolder } from '../../support/flowdrop.ts';
 import { writeJob } from '../../support/jobs.ts';

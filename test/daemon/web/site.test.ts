@@ -10,7 +10,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { listSessions } from '../../../src/calendar/session.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
-import { startWeb } from '../../../src/daemon/web/page-server.ts';
+import { startWeb } from '../../../src/daemon/web/site.ts';
 import type { WebOptions } from '../../../src/daemon/web/web-options.ts';
 import {
   HOSTILE,
