@@ -21,28 +21,22 @@ type CheckCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
 
 interface CheckResult {
   readonly job: string;
-  readonly ok: boolean;
-  readonly message: string;
-  /** Kind of failure; `undefined` if there is none. */
+  /** What is right with it; `undefined` if it failed. */
+  readonly message?: string;
   readonly kind?: FailureKind;
-  /** The failure as text for people. */
-  readonly block?: string;
-  readonly failure?: FailureReport['json']['error'];
+  readonly failure?: FailureReport;
 }
 
 export async function check(cli: CheckCli, { globals, argument, options }: Call<'check'>): ActionResult {
   const wanted = argument.length > 0 ? argument : await listJobFiles(globals.jobs);
   const results: CheckResult[] = [];
   const parsed: Job[] = [];
-  for (const reference of wanted) {
-    const assertNew = (job: Job) => {
-      assertDistinct([...parsed, job]);
-      parsed.push(job);
-    };
-    results.push(await checkJob(cli, globals, reference, { live: options.live === true, assertNew }));
-  }
+  for (const reference of wanted) results.push(await checkJob(cli, globals, reference, options.live === true, parsed));
   if (globals.json) {
-    const shown = results.map(({ job, ok, message, failure }) => ({ job, ok, message, ...failure }));
+    const shown = results.map(({ job, message, failure }) => ({
+      ...{ job, ok: failure === undefined, message },
+      ...failure?.json.error,
+    }));
     cli.terminal.out(`${JSON.stringify(shown, undefined, 2)}\n`);
   } else
     for (const result of results) {
@@ -56,29 +50,25 @@ export async function check(cli: CheckCli, { globals, argument, options }: Call<
   return other && EXIT_CODES[other];
 }
 
+/** @param parsed jobs checked before, which this one must differ from */
 async function checkJob(
   cli: CheckCli,
   globals: GlobalOptions,
   reference: string,
-  { live, assertNew }: { readonly live: boolean; readonly assertNew: (job: Job) => void },
+  isLive: boolean,
+  parsed: Job[],
 ): Promise<CheckResult> {
   try {
     const job = await readJob(reference, globals.jobs);
-    assertNew(job);
+    assertDistinct([...parsed, job]);
+    parsed.push(job);
     const { selected } = await readSelected(cli.openers, job);
     const notes = [...describeUntyped(job, selected), ...(await checkReports(cli, job))];
-    const what = [`${describeSource(job, selected)} to ${job.drop.to}/${job.drop.dataset}`, ...notes].join('; ');
-    if (!live) return { job: reference, ok: true, message: what };
-    return { job: reference, ok: true, message: `${what}; ${await askLive(cli, job)}` };
+    const what = [`${describeSource(job, selected)} to ${job.drop.to}/${job.drop.dataset}`, ...notes];
+    return { job: reference, message: [...what, ...(isLive ? [await askLive(cli, job)] : [])].join('; ') };
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted') throw error;
-    const { text, json } = describeFailure(error, { redact: cli.openers.redact });
-    // The same block as in every command, indented below the line that names its file.
-    const block = text
-      .trimEnd()
-      .replace(/^flowdrop: [A-Z0-9_]+: /, '')
-      .replaceAll('\n', '\n    ');
-    return { job: reference, ok: false, kind: error.kind, message: json.error.message, block, failure: json.error };
+    return { job: reference, kind: error.kind, failure: describeFailure(error, { redact: cli.openers.redact }) };
   }
 }
 
@@ -88,8 +78,13 @@ async function checkReports({ openers }: CheckCli, { reports }: Job): Promise<re
   return await (await import('../deliver/report-look.ts')).checkLooks(reports, openers.templatesDir);
 }
 
-function describeResult({ job, ok, message, block = message }: CheckResult, style: Style): string {
-  if (ok) return `${style.green('ok')}    ${job}: ${message}\n`;
+function describeResult({ job, message, failure }: CheckResult, style: Style): string {
+  if (failure === undefined) return `${style.green('ok')}    ${job}: ${message}\n`;
+  // The same block as in every command, indented below the line that names its file.
+  const block = failure.text
+    .trimEnd()
+    .replace(/^flowdrop: [A-Z0-9_]+: /, '')
+    .replaceAll('\n', '\n    ');
   // Most faults name file and line themselves.
   const named = block.startsWith(`${job}:`) ? block : `${job}: ${block}`;
   return `${style.red('FAIL')}  ${named}\n`;

@@ -129,6 +129,6 @@ export function list(value: string, text: string): OptionSpec<readonly string[]>
 }
 
 /** Turns `newStore` into `--new-store`. */
-export function formatFlag(name: string, { isNegated = false }: OptionSpec): string {
+export function formatFlag(name: string, { isNegated = false }: Pick<OptionSpec, 'isNegated'> = {}): string {
   return `--${isNegated ? 'no-' : ''}${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }

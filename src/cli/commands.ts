@@ -4,10 +4,11 @@
  * key press of the completion load none: `program.ts` does.
  */
 import { type CallOf, type CommandRow, type CommandSpec, choice, each, flag, list, number, text } from './command.ts';
-import { ENGINE_WORKER_COMMAND } from './engine-worker.ts';
 
 /** Default key of a service without keys. It is not secret: the service listens on the loopback by default. */
 export const LOCAL_KEY = 'cus_local';
+
+export const ENGINE_WORKER_COMMAND = 'engine-worker';
 
 /** Options of every command; `GlobalOptions` is their type. */
 export const GLOBAL_OPTIONS = {

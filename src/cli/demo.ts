@@ -11,12 +11,11 @@ import { reportsPrefix } from '../ledger/layout.ts';
 import { USUAL_ROWS } from '../service/generate/generate.ts';
 import type { Delivery } from '../state/delivery.ts';
 import type { RunResult } from '../state/run-result.ts';
-import { type ChildRun, startChild } from './child.ts';
+import { type ChildRun, nameProgram, startChild } from './child.ts';
 import type { ActionResult } from './command.ts';
 import { type Call, LOCAL_KEY } from './commands.ts';
 import type { CliContext, SelfCommand } from './context.ts';
-import { nameProgram } from './invocation.ts';
-import { formatTable } from './terminal/text-table.ts';
+import { formatTable, right } from './terminal/text-table.ts';
 
 const DEMO_FOLDER = 'out';
 /** In the demo's folder: the state of your own jobs stays as it is. */
@@ -137,22 +136,13 @@ async function describeDemo(
   result: RunResult & { readonly reports: readonly Delivery[] },
   program: string,
 ): Promise<string> {
-  const right = 'right' as const;
   const rows = result.dates.map(({ date, rows, size, requests }) => [
     date,
     formatCount(rows),
     formatBytes(size ?? 0),
     String(requests),
   ]);
-  const table = formatTable(
-    [
-      { title: 'sealed' },
-      { title: 'rows', align: right },
-      { title: 'size', align: right },
-      { title: 'requests', align: right },
-    ],
-    rows,
-  );
+  const table = formatTable(['sealed', right('rows'), right('size'), right('requests')], rows);
   const subjects = result.reports.flatMap(({ subject, recipients }) =>
     recipients.length > 0 ? [`Report: ${subject}`] : [],
   );

@@ -56,8 +56,7 @@ function listGaps({ terminal }: GapCli, asJson: boolean | undefined, dates: read
     condition,
     accepted ? describeAccepted(accepted) : '',
   ]);
-  const columns = [{ title: 'date' }, { title: 'condition' }, { title: 'accepted' }];
-  terminal.out(gaps.length === 0 ? 'No gaps.\n' : `${formatTable(columns, cells)}\n`);
+  terminal.out(gaps.length === 0 ? 'No gaps.\n' : `${formatTable(['date', 'condition', 'accepted'], cells)}\n`);
 }
 
 /** @throws Fault `DATE_INVALID`, `REASON_MISSING`, `NOT_A_GAP` (usage) */

@@ -8,9 +8,8 @@ import { tellInterruption } from '../core/failure.ts';
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
 import type { ActionResult, CommandSpec } from './command.ts';
 import { buildParser, findUnknownTopic, isHelp, readParserError } from './command-parser.ts';
-import { type Call, COMMANDS, type CommandName, GLOBAL_OPTIONS, JOB } from './commands.ts';
+import { type Call, COMMANDS, type CommandName, ENGINE_WORKER_COMMAND, GLOBAL_OPTIONS, JOB } from './commands.ts';
 import type { CliContext, GlobalOptions, Terminal } from './context.ts';
-import { ENGINE_WORKER_COMMAND } from './engine-worker.ts';
 import { createStyle } from './terminal/color.ts';
 import { describeFailure } from './terminal/failure-text.ts';
 
@@ -23,7 +22,7 @@ const ACTIONS: {
   doctor: async () => (await import('./doctor/doctor.ts')).doctor,
   check: async () => (await import('./check.ts')).check,
   schema: async () => (await import('./schema.ts')).schema,
-  completion: async () => (await import('./completion/completion.ts')).completion,
+  completion: async () => (await import('./completion.ts')).completion,
   plan: async () => (await import('./plan.ts')).plan,
   run: async () => (await import('./run.ts')).run,
   backfill: async () => (await import('./backfill.ts')).backfill,
@@ -43,7 +42,7 @@ const ACTIONS: {
     return async () => await runWorker().then(() => undefined);
   },
   complete: async () => {
-    const { complete } = await import('./completion/completion-words.ts');
+    const { complete } = await import('./completion.ts');
     return async (cli, call) => await complete(cli, call, { commands: COMMANDS, options: GLOBAL_OPTIONS });
   },
   alert: async () => (await import('./alert.ts')).alert,

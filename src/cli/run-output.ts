@@ -10,7 +10,7 @@ import type { Delivery } from '../state/delivery.ts';
 import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createProgress } from './terminal/show-progress.ts';
-import { formatTable } from './terminal/text-table.ts';
+import { formatTable, right } from './terminal/text-table.ts';
 import { hangText } from './terminal/text-width.ts';
 
 /** The parts that the commands that run a job need. */
@@ -37,13 +37,7 @@ export function printRun(
 function describeRun(result: RunResult, deliveries: readonly Delivery[]): string {
   const lines: string[] = [];
   if (result.dates.length > 0) {
-    const columns = [
-      { title: 'date' },
-      { title: 'result' },
-      { title: 'rows', align: 'right' as const },
-      { title: 'size', align: 'right' as const },
-      { title: 'requests', align: 'right' as const },
-    ];
+    const columns = ['date', 'result', right('rows'), right('size'), right('requests')];
     const rows = result.dates.map((date) => [
       date.date,
       describeStatus(date),

@@ -7,13 +7,13 @@ import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { Fault } from '../core/errors.ts';
 import { formatCount, formatDuration } from '../core/units.ts';
-import { listJobFiles, readJob } from '../job/job-folder.ts';
+import { readJob, readValidJobs } from '../job/job-folder.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { type RunRecord, whyFailed } from '../state/run-record.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
 import type { CliContext } from './context.ts';
-import { formatTable } from './terminal/text-table.ts';
+import { formatTable, right } from './terminal/text-table.ts';
 import { measureWidth } from './terminal/text-width.ts';
 
 /** A screen. */
@@ -26,9 +26,10 @@ export async function runs({ openers, terminal }: RunsCli, { globals, argument, 
   if (!Number.isInteger(limit) || limit < 1) {
     throw new Fault('LIMIT_INVALID', `--limit is ${limit}; allowed is a whole number of 1 or more`, { kind: 'usage' });
   }
-  const jobs = argument === undefined ? await listNames(globals.jobs) : [(await readJob(argument, globals.jobs)).name];
+  // A broken job file has runs, too, but no name to find them by.
+  const jobs = argument === undefined ? await readValidJobs(globals.jobs) : [await readJob(argument, globals.jobs)];
   const found = await Promise.all(
-    jobs.map((job) => new RunHistory(openers.stateDir, job).list({ limit, withStages: stages })),
+    jobs.map(({ name }) => new RunHistory(openers.stateDir, name).list({ limit, withStages: stages })),
   );
   const newest = found
     .flat()
@@ -44,14 +45,6 @@ export async function runs({ openers, terminal }: RunsCli, { globals, argument, 
   return undefined;
 }
 
-/** A broken job file has runs, too, but no name to find them by. */
-async function listNames(folder: string): Promise<readonly string[]> {
-  const jobs = await Promise.all(
-    (await listJobFiles(folder)).map(async (file) => await readJob(file, folder).catch(() => undefined)),
-  );
-  return jobs.flatMap((job) => (job ? [job.name] : []));
-}
-
 /** With what stopped it, or what the first of its dates failed with. */
 function describeOutcome(run: RunRecord): string {
   const { outcome } = run;
@@ -61,10 +54,7 @@ function describeOutcome(run: RunRecord): string {
 }
 
 function describeRuns(entries: readonly RunRecord[], nowMs: number, width: number | undefined): string {
-  const columns = ['started', 'command', 'why', 'outcome', 'took', 'requests', 'rows', 'run'].map((title) => ({
-    title,
-    align: ['took', 'requests', 'rows'].includes(title) ? ('right' as const) : ('left' as const),
-  }));
+  const columns = ['started', 'command', 'why', 'outcome', right('took'), right('requests'), right('rows'), 'run'];
   const rows = entries.map((run) => [
     formatInstant(run.started_at, EXCHANGE_TIME_ZONE, nowMs),
     run.args.join(' '),

@@ -13,8 +13,8 @@ import { type Backend, MAX_WAITING } from '../service/backend.ts';
 import { MAX_RESULT_BYTES } from '../service/historical/query-runner.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service/service-folder.ts';
 import type { BackendParts } from '../service/start-service.ts';
+import { workerCommand } from './child.ts';
 import type { CliContext } from './context.ts';
-import { workerCommand } from './engine-worker.ts';
 import { listReadable } from './query/query-dataset.ts';
 
 interface ArchiveCli extends Pick<CliContext, 'self'> {

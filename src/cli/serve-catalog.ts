@@ -1,4 +1,5 @@
 /** `flowdrop serve --catalog STORE`: the read-only Iceberg catalog of a store, until SIGTERM. */
+import { once } from 'node:events';
 import { startCatalog } from '../catalog/catalog-listener.ts';
 import { CATALOG_NAMESPACE } from '../catalog/read-only-catalog.ts';
 import { Fault } from '../core/errors.ts';
@@ -51,10 +52,7 @@ export async function serveCatalog(
       clock,
     });
     terminal.out(`${JSON.stringify({ url, store: store.url, namespace: CATALOG_NAMESPACE })}\n`);
-    await new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      signal.addEventListener('abort', () => resolve(), { once: true });
-    });
+    if (!signal.aborted) await once(signal, 'abort');
     await close();
   } finally {
     await keys?.close();

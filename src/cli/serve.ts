@@ -2,15 +2,16 @@
  * `flowdrop serve`: the options data service, on the embedded engine, a ClickHouse server or an archive of sealed drops,
  * until SIGTERM; or with `--catalog` the catalog of a store instead.
  */
+import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { SERVICE_DEFAULTS } from '../service/options.ts';
 import { startService } from '../service/start-service.ts';
-import type { ActionResult } from './command.ts';
+import { workerCommand } from './child.ts';
+import { type ActionResult, formatFlag } from './command.ts';
 import type { Call } from './commands.ts';
 import { LOCAL_KEY } from './commands.ts';
 import type { CliContext } from './context.ts';
-import { workerCommand } from './engine-worker.ts';
 import type { ArchivePlace } from './serve-archive.ts';
 import { assertDirectory } from './store-directory.ts';
 
@@ -81,10 +82,7 @@ export async function serve(cli: ServeCli, { options }: Call<'serve'>): ActionRe
   );
   try {
     terminal.out(`${JSON.stringify({ url: service.url, portal_url: service.portalUrl, rows: service.rows })}\n`);
-    await new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      signal.addEventListener('abort', () => resolve(), { once: true });
-    });
+    if (!signal.aborted) await once(signal, 'abort');
   } finally {
     await service.close();
   }
@@ -100,15 +98,11 @@ async function readPlace(cwd: string, flags: Call<'serve'>['options']): Promise<
   if (store === undefined && dataset === undefined) return undefined;
   if (store === undefined || dataset === undefined) throw usage('--store and --dataset go together');
   const other = OTHER_DATA.find((name) => flags[name] !== undefined);
-  if (other !== undefined) throw usage(`--${toFlag(other)} is not possible with --store, which brings its own data`);
+  if (other !== undefined) throw usage(`${formatFlag(other)} is not possible with --store, which brings its own data`);
   await assertDirectory(cwd, store, 'Run the job first, or check the path.');
   return { store, dataset };
 }
 
 function usage(message: string): Fault {
   return new Fault('USAGE', message, { kind: 'usage', hint: 'See `flowdrop serve --help`.' });
-}
-
-function toFlag(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }

@@ -58,6 +58,13 @@ export async function readJob(reference: string, folder: string): Promise<Job> {
   return (await import('./parse.ts')).parseJob(file, text, origin);
 }
 
+/** The jobs of a folder, but for files that are invalid. @throws Fault `JOBS_MISSING` */
+export async function readValidJobs(folder: string): Promise<readonly Job[]> {
+  const files = await listJobFiles(folder);
+  const jobs = await Promise.all(files.map(async (file) => await readJob(file, folder).catch(() => undefined)));
+  return jobs.filter((job) => job !== undefined);
+}
+
 /**
  * Reads who gets the alert about an invalid job file; see `parseAddressee`.
  * @throws Fault `JOB_UNKNOWN`

@@ -31,25 +31,21 @@ const MAX_SHOWN_LENGTH = 200;
  */
 export function parseJob(file: string, text: string, folder = dirname(file)): Job {
   const { contents, value } = readDocument(file, text);
-  const placeOf = (path: KeyPath) => findPlace(file, text, ...findKey(contents, path));
-  const at = (path: KeyPath) => describePlace(placeOf(path), file, path);
   const checked = jobSchema.safeParse(value);
   if (!checked.success) {
-    // One path per fault, in the order of the faults.
-    const paths: KeyPath[] = [];
-    const noteAt = (path: KeyPath) => {
-      paths.push(path);
-      return at(path);
-    };
     const { issues } = checked.error;
-    const faults = issues.slice(0, MAX_FAULTS).flatMap((issue) => describeIssue(issue, value, noteAt));
-    const placed = faults
-      .map((text, index) => ({ text, place: placeOf(paths[index] ?? []) }))
+    const faults = issues
+      .slice(0, MAX_FAULTS)
+      .flatMap((issue) => describeIssue(issue, value))
+      .map(({ path, says }) => ({ path, says, place: findPlace(file, text, ...findKey(contents, path)) }))
       .sort((a, b) => a.place.line - b.place.line);
     const others = issues.length - MAX_FAULTS;
     throw invalidJob(
-      [...placed.map(({ text }) => text), ...(others > 0 ? [`${file}: and ${others} more faults`] : [])],
-      placed.map(({ place }) => place),
+      [
+        ...faults.map(({ path, says, place }) => `${describePlace(place, file, path)}: ${says}`),
+        ...(others > 0 ? [`${file}: and ${others} more faults`] : []),
+      ],
+      faults.map(({ place }) => place),
     );
   }
   try {
@@ -139,23 +135,28 @@ function invalidJob(faults: readonly string[], places: readonly Place[], hint = 
   return new Fault('JOB_INVALID', faults.join('\n'), { kind: 'usage', places, hint });
 }
 
-function describeIssue(issue: z.core.$ZodIssue, value: unknown, at: (path: KeyPath) => string): readonly string[] {
+interface FoundFault {
+  readonly path: KeyPath;
+  readonly says: string;
+}
+
+function describeIssue(issue: z.core.$ZodIssue, value: unknown): readonly FoundFault[] {
   const path = issue.path.filter((key) => typeof key !== 'symbol');
   if (issue.code === 'unrecognized_keys') {
     const allowed = listKeys(path, value);
     return issue.keys.map((key) => {
       const near = findNearest(key, allowed);
-      return `${at([...path, key])}: unknown key "${key}"${near ? ` (did you mean "${near}"?)` : ''}; allowed here: ${allowed.join(', ')}`;
+      const meant = near ? ` (did you mean "${near}"?)` : '';
+      return { path: [...path, key], says: `unknown key "${key}"${meant}; allowed here: ${allowed.join(', ')}` };
     });
   }
   const inner = issue.code === 'invalid_union' ? chooseIssues(issue, readPath(value, path)) : undefined;
-  if (inner) return inner.flatMap((found) => describeIssue({ ...found, path: [...path, ...found.path] }, value, at));
+  if (inner) return inner.flatMap((found) => describeIssue({ ...found, path: [...path, ...found.path] }, value));
   const came = readPath(value, path);
-  if (came === undefined) {
-    const about = describeKey(path, value);
-    return [`${at(path)}: is missing; ${describeExpected(issue)}${about ? `: ${about}` : ''}`];
-  }
-  return [`${at(path)}: got ${showValue(came)}; ${describeExpected(issue)}${suggestValue(issue, came)}`];
+  if (came !== undefined)
+    return [{ path, says: `got ${showValue(came)}; ${describeExpected(issue)}${suggestValue(issue, came)}` }];
+  const about = (schemaAt(path, value) as { description?: string } | undefined)?.description;
+  return [{ path, says: `is missing; ${describeExpected(issue)}${about ? `: ${about}` : ''}` }];
 }
 
 function showValue(value: unknown): string {
@@ -209,12 +210,6 @@ function describeExpected(issue: z.core.$ZodIssue): string {
 
 function isNumeric(origin: string): boolean {
   return origin === 'number' || origin === 'int';
-}
-
-/** The schema's description of a key. */
-function describeKey(path: KeyPath, value: unknown): string | undefined {
-  const schema = schemaAt(path, value);
-  return (schema as { description?: string } | undefined)?.description;
 }
 
 /** The keys that the schema allows at a path, in the schema's order. */

@@ -14,6 +14,7 @@ import type {
   JobCheck,
   JobColumn,
   JobSource,
+  ServerSource,
   SnapshotApi,
   SnapshotSource,
   SqlApi,
@@ -21,10 +22,13 @@ import type {
 } from './job.ts';
 import { assertReportsDiffer } from './job-report.ts';
 import { ResolveFault } from './resolve-fault.ts';
-import { resolveServerSource } from './server-source.ts';
 import { type JobFile, SETTLE_SECONDS } from './shape.ts';
 import { SNAPSHOT_COLUMNS, SNAPSHOT_SORT } from './snapshot-columns.ts';
 import { allowNulls, assertOnce, customColumn, findTradeColumn, toJobColumn } from './trade-columns.ts';
+
+/** Column that holds the date. */
+const DATE_COLUMN = 'date';
+const TABLE_NAME = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)?$/;
 
 /** Where a job is usually aggregated, and how its rows are sorted. */
 const USUAL = { table: 'RawOptionTrades', timeColumn: 'time', sort: ['symbol', 'time', 'id'] } as const;
@@ -151,6 +155,51 @@ function resolveSource(written: JobFile['source']): JobSource {
     default:
       return written.api satisfies never;
   }
+}
+
+/**
+ * The columns are those in `columns`; if absent, those in `types`; if both are absent, the trade record's.
+ * @throws ResolveFault
+ */
+function resolveServerSource(written: JobFile['source']): ServerSource {
+  const { table = '', types = {} } = written;
+  if (!TABLE_NAME.test(table)) {
+    throw new ResolveFault(['source', 'table'], `"${table}" is not the name of a table; it looks like database.table`);
+  }
+  const typed = Object.keys(types);
+  const names = written.columns ?? (typed.length > 0 ? typed : TRADE_COLUMNS.map(({ name }) => name));
+  const path = ['source', written.columns ? 'columns' : 'types'];
+  assertOnce(names, path);
+  if (!names.includes(DATE_COLUMN)) {
+    throw new ResolveFault(path, `"${DATE_COLUMN}" is missing: it says which drop a row belongs to`);
+  }
+  const stray = typed.find((name) => !names.includes(name));
+  if (stray !== undefined) {
+    throw new ResolveFault(['source', 'types', stray], 'has a type here, but is not in `columns`');
+  }
+  return {
+    kind: 'table',
+    api: 'clickhouse',
+    table,
+    columns: names.map((name) => resolveColumn(name, types)),
+    where: written.where?.trim() ?? '',
+  };
+}
+
+/** A column that the contract does not define with this type may be null, unless it is the date. */
+function resolveColumn(name: string, types: NonNullable<JobFile['source']['types']>): JobColumn {
+  const known = findTradeColumn(name);
+  const type = types[name] ?? known?.type;
+  if (type === undefined) {
+    const at = ['source', 'columns'];
+    throw new ResolveFault(at, `"${name}" is not a column of the trade record: give its type under \`types\``);
+  }
+  if (name === DATE_COLUMN && type !== 'date') {
+    throw new ResolveFault(['source', 'types', name], `is ${type}; it must be date, because it names the drop`);
+  }
+  return known && known.type === type
+    ? known
+    : { ...customColumn(name, type), nullable: name !== DATE_COLUMN, oftenNull: name !== DATE_COLUMN };
 }
 
 function resolveSnapshotSource(written: JobFile['source'], api: SnapshotApi): SnapshotSource {

@@ -2,7 +2,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { execPath } from 'node:process';
-import { ENGINE_WORKER_COMMAND } from '../../src/cli/engine-worker.ts';
+import { ENGINE_WORKER_COMMAND } from '../../src/cli/commands.ts';
 import type { WorkerCommand } from '../../src/engine/worker-process.ts';
 import { MAIN } from './flowdrop.ts';
 

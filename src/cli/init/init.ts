@@ -6,12 +6,11 @@
  */
 import { dirname, join, relative, resolve } from 'node:path';
 import { EXIT_CODES } from '../../core/errors.ts';
-import { listJobFiles, readJob } from '../../job/job-folder.ts';
-import { startChild } from '../child.ts';
+import { readValidJobs } from '../../job/job-folder.ts';
+import { nameProgram, startChild } from '../child.ts';
 import type { ActionResult } from '../command.ts';
 import type { Call } from '../commands.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
-import { nameProgram } from '../invocation.ts';
 import { askKind, choose } from './choose.ts';
 import { buildSettingsText, INIT_DEFAULTS, type InitChoice } from './init-files.ts';
 import { buildAddedJob, buildJobText, JOB_KINDS } from './job-kinds.ts';
@@ -74,14 +73,9 @@ async function addJob(
 
 /** Where the other jobs of the folder put their drops; `undefined` if they differ, or there are none. */
 async function readCommonPlace(jobsFolder: string): Promise<string | undefined> {
-  const places = new Set<string>();
-  for (const file of await listJobFiles(jobsFolder).catch(() => [])) {
-    // Other invalid files do not matter here.
-    const job = await readJob(file, jobsFolder).catch(() => undefined);
-    if (job) places.add(job.drop.to);
-  }
-  const [only] = places;
-  return places.size === 1 ? only : undefined;
+  const jobs = await readValidJobs(jobsFolder).catch(() => []);
+  const [only, ...others] = new Set(jobs.map(({ drop }) => drop.to));
+  return others.length === 0 ? only : undefined;
 }
 
 /** Settings that are missing for a connection. */

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { hasErrorCode, readFileIfExists, syncFolder } from '../../core/atomic-file.ts';
 import { Fault, isFault } from '../../core/errors.ts';
 import { makeFolder } from '../../core/folder.ts';
-import { assertDistinct, listJobFiles, readJob } from '../../job/job-folder.ts';
+import { assertDistinct, readValidJobs } from '../../job/job-folder.ts';
 import { parseJob } from '../../job/parse.ts';
 import { INIT_DEFAULTS } from './init-files.ts';
 import { buildJobText, type JobChoice } from './job-kinds.ts';
@@ -100,11 +100,6 @@ export function assertAllowed(part: { readonly [K in keyof JobChoice]?: JobChoic
  */
 export async function assertUsable(path: string, text: string, jobsFolder: string): Promise<void> {
   const job = parseJob(path, text);
-  const others = [];
-  for (const file of await listJobFiles(jobsFolder).catch(() => [])) {
-    // Other invalid files do not matter here.
-    const other = file === path ? undefined : await readJob(file, jobsFolder).catch(() => undefined);
-    if (other) others.push(other);
-  }
+  const others = (await readValidJobs(jobsFolder).catch(() => [])).filter(({ file }) => file !== path);
   assertDistinct([...others, job]);
 }

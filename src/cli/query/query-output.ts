@@ -13,7 +13,7 @@ import { describeError, Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
 import type { Call } from '../commands.ts';
 import type { CliContext } from '../context.ts';
-import { formatTable } from '../terminal/text-table.ts';
+import { formatTable, type TableColumn } from '../terminal/text-table.ts';
 import { measureWidth } from '../terminal/text-width.ts';
 
 export interface Output {
@@ -72,7 +72,11 @@ export async function chooseOutput(
   return { format: chosen, temporary: undefined, deliver: (written) => deliverStdout(cli, chosen, written, layOut) };
 }
 
-type LayOut = typeof formatTable;
+type LayOut = (
+  columns: readonly TableColumn[],
+  rows: readonly (readonly string[])[],
+  options?: { readonly width?: number | undefined },
+) => string;
 
 async function deliverStdout(cli: OutputCli, format: OutputFormat, path: string, layOut: LayOut): Promise<void> {
   if (format === 'table') {

@@ -7,7 +7,7 @@ import { formatCount } from '../../core/units.ts';
 import { endOf } from '../../state/run-record.ts';
 import type { DateStatus } from '../../state/status-document.ts';
 import type { Style } from '../terminal/color.ts';
-import { formatTable } from '../terminal/text-table.ts';
+import { formatTable, right } from '../terminal/text-table.ts';
 import { escapeText } from '../terminal/text-width.ts';
 import { describeOutcome, describeOwed, describeRunning, findGaps, type StatusView } from './text.ts';
 
@@ -21,14 +21,7 @@ type OverviewView = Pick<StatusView, 'document' | 'nowMs' | 'style'>;
 
 export function describeOverview(views: readonly OverviewView[], width: number | undefined): string {
   const table = formatTable(
-    [
-      { title: 'job' },
-      { title: 'newest drop' },
-      { title: 'to fetch', align: 'right' },
-      { title: 'expires' },
-      { title: 'lost', align: 'right' },
-      { title: 'last run' },
-    ],
+    ['job', 'newest drop', right('to fetch'), 'expires', right('lost'), 'last run'],
     views.map(formatRow),
     { width },
   );

@@ -14,7 +14,7 @@ import { describeAccepted } from '../../state/accepted-gap.ts';
 import { endOf, type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
 import type { DateStatus } from '../../state/status-document.ts';
 import type { Style } from '../terminal/color.ts';
-import { formatTable } from '../terminal/text-table.ts';
+import { formatTable, right } from '../terminal/text-table.ts';
 import { cutText, escapeText } from '../terminal/text-width.ts';
 import { formatHeatMap, listClosedDays } from './heat-map.ts';
 import type { StatusReading } from './job-status.ts';
@@ -104,7 +104,7 @@ function describeDates(view: StatusView): readonly string[] {
 /** A line for each date, for users who search it. */
 function formatList(dates: readonly DateStatus[], nowMs: number): string {
   return formatTable(
-    [{ title: 'date' }, { title: 'condition' }, { title: 'rows', align: 'right' }, { title: 'begins to expire' }],
+    ['date', 'condition', right('rows'), 'begins to expire'],
     dates.map(({ date, condition, rows, begins_to_expire }) => [
       date,
       condition,
@@ -202,7 +202,7 @@ export function findGaps({ document, nowMs }: Pick<StatusView, 'document' | 'now
 function describeGaps({ document, nowMs, style }: StatusView): readonly string[] {
   const { gaps, lost } = findGaps({ document, nowMs });
   const table = formatTable(
-    [{ title: 'not sealed' }, { title: 'condition' }, { title: 'expires' }, { title: 'begins to expire' }],
+    ['not sealed', 'condition', 'expires', 'begins to expire'],
     gaps.map(({ date, condition, begins_to_expire: at }) => [
       date,
       condition,

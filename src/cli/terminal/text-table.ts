@@ -18,17 +18,23 @@ export interface TableOptions {
   readonly paintTitles?: Paint;
 }
 
+/** A column of numbers. */
+export function right(title: string): TableColumn {
+  return { title, align: 'right' };
+}
+
 const GAP = '  ';
 
 /** A cut text keeps this many cells, so that it still differs from its neighbors. */
 const MIN_TEXT_WIDTH = 8;
 
-/** Columns as wide as their widest cell, two spaces apart, a rule below the titles. Cells may have colors. */
+/** Columns as wide as their widest cell, two spaces apart, a rule below the titles. Cells may have colors. A text is a column's title. */
 export function formatTable(
-  columns: readonly TableColumn[],
+  titles: readonly (TableColumn | string)[],
   rows: readonly (readonly string[])[],
   { width, paintTitles = PLAIN_STYLE.bold }: TableOptions = {},
 ): string {
+  const columns = titles.map((column): TableColumn => (typeof column === 'string' ? { title: column } : column));
   const natural = columns.map(({ title }, index) =>
     rows.reduce((widest, row) => Math.max(widest, measureWidth(row[index] ?? '')), measureWidth(title)),
   );

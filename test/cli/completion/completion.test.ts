@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type CommandSpec, choice, list, text } from '../../../src/cli/command.ts';
-import { complete as completeWords } from '../../../src/cli/completion/completion-words.ts';
+import { complete as completeWords } from '../../../src/cli/completion.ts';
 import type { Terminal } from '../../../src/cli/context.ts';
 import { flowdrop, MAIN, makeFolder, REPO } from '../../support/flowdrop.ts';
 
