@@ -18,32 +18,31 @@ interface SnapshotColumn extends JobColumn {
   readonly source: SnapshotSource;
 }
 
-const column = (name: string, type: JobColumn['type'], description: string, nullable = true): SnapshotColumn => ({
-  name,
-  type,
-  nullable,
-  oftenNull: nullable,
-  lowCardinality: false,
-  description,
-  source: 'service',
-});
-const number = (name: string, meaning: string, unit: string | null): SnapshotColumn => ({
-  ...column(name, 'double', describeQuantity(meaning, unit)),
+const column = (
+  name: string,
+  type: JobColumn['type'],
+  description: string,
+  source: SnapshotSource = 'service',
+): SnapshotColumn => ({ name, type, nullable: true, oftenNull: true, lowCardinality: false, description, source });
+/** Every row has it. */
+const required: typeof column = (...about) => ({ ...column(...about), nullable: false, oftenNull: false });
+const number = (name: string, meaning: string, unit: string | null, source?: SnapshotSource): SnapshotColumn => ({
+  ...column(name, 'double', describeQuantity(meaning, unit), source),
   unit,
 });
 const whole = (name: string, meaning: string, unit: string): SnapshotColumn => ({
-  ...column(name, 'int64', describeQuantity(meaning, unit)),
-  unit,
+  ...number(name, meaning, unit),
+  type: 'int64',
 });
-const text = (name: string, description: string) => column(name, 'string', description);
-const from = (source: SnapshotSource, known: SnapshotColumn): SnapshotColumn => ({ ...known, source });
+const text = (name: string, description: string, source?: SnapshotSource) =>
+  column(name, 'string', description, source);
 
 /**
  * Counts of a chain are doubles: an API that stores them as floats would send `120.0`, which is not a valid integer.
  */
 const CHAIN_COLUMNS: readonly SnapshotColumn[] = [
-  from('flowdrop', column('symbol', 'string', 'Underlying symbol: from the row, else the requested one.', false)),
-  from('flowdrop', column('date', 'date', 'Date of the session.', false)),
+  required('symbol', 'string', 'Underlying symbol: from the row, else the requested one.', 'flowdrop'),
+  required('date', 'date', 'Date of the session.', 'flowdrop'),
   text('option_symbol', 'Contract: root, yymmdd, P or C, strike in thousandths (8 digits).'),
   column('expiration_date', 'date', 'Expiration date of the contract.'),
   text('put_call', 'CALL or PUT.'),
@@ -65,27 +64,24 @@ const CHAIN_COLUMNS: readonly SnapshotColumn[] = [
 ];
 
 const MARKET_STRUCTURE_COLUMNS: readonly SnapshotColumn[] = [
-  from('flowdrop', column('symbol', 'string', 'Underlying option root.', false)),
-  from('flowdrop', column('date', 'date', 'Date of the session.', false)),
-  from('document', column('effective_date', 'date', 'Effective date of the snapshot, from the API.', false)),
-  from('document', column('structure_as_of', 'instant', 'Instant of the chain, UTC.', false)),
-  from('document', column('flow_as_of', 'instant', 'Trades up to this instant are included, UTC.', false)),
-  from('document', column('intraday_gex_as_of', 'instant', 'Instant of the intraday summary, UTC; null without one.')),
-  from(
+  required('symbol', 'string', 'Underlying option root.', 'flowdrop'),
+  required('date', 'date', 'Date of the session.', 'flowdrop'),
+  required('effective_date', 'date', 'Effective date of the snapshot, from the API.', 'document'),
+  required('structure_as_of', 'instant', 'Instant of the chain, UTC.', 'document'),
+  required('flow_as_of', 'instant', 'Trades up to this instant are included, UTC.', 'document'),
+  column('intraday_gex_as_of', 'instant', 'Instant of the intraday summary, UTC; null without one.', 'document'),
+  number('spot', 'Latest positive price of the underlying (null without an intraday summary)', 'dollars', 'document'),
+  number(
+    'call_gex',
+    'Call gamma exposure of the full chain, 0 or more (null without an intraday summary)',
+    'dollars',
     'document',
-    number('spot', 'Latest positive price of the underlying (null without an intraday summary)', 'dollars'),
   ),
-  from(
+  number(
+    'put_gex',
+    'Put gamma exposure of the full chain, 0 or less (null without an intraday summary)',
+    'dollars',
     'document',
-    number(
-      'call_gex',
-      'Call gamma exposure of the full chain, 0 or more (null without an intraday summary)',
-      'dollars',
-    ),
-  ),
-  from(
-    'document',
-    number('put_gex', 'Put gamma exposure of the full chain, 0 or less (null without an intraday summary)', 'dollars'),
   ),
   text('symbol_meta_underlying_type', 'Kind of underlying.'),
   whole('symbol_meta_market_cap', 'Market capitalization', 'dollars'),
@@ -119,13 +115,10 @@ const MARKET_STRUCTURE_COLUMNS: readonly SnapshotColumn[] = [
   number('structure_zero_gamma', 'Price at which net exposure changes its sign', 'dollars'),
   number('structure_call_wall', 'Strike with the largest call exposure', 'dollars'),
   number('structure_put_wall', 'Strike with the most negative put exposure', 'dollars'),
-  from('document', column('symbol_meta', 'string', 'The complete object `symbol_meta`, as JSON.', false)),
-  from('document', column('flow', 'string', 'The complete object `flow`, as JSON.', false)),
-  from(
-    'document',
-    text('intraday_gex', 'The complete object `intraday_gex`, as JSON; null without an intraday summary.'),
-  ),
-  from('document', column('structure', 'string', 'The complete object `structure`, as JSON.', false)),
+  required('symbol_meta', 'string', 'The complete object `symbol_meta`, as JSON.', 'document'),
+  required('flow', 'string', 'The complete object `flow`, as JSON.', 'document'),
+  text('intraday_gex', 'The complete object `intraday_gex`, as JSON; null without an intraday summary.', 'document'),
+  required('structure', 'string', 'The complete object `structure`, as JSON.', 'document'),
 ];
 
 export const SNAPSHOT_COLUMNS: Readonly<Record<SnapshotApi, readonly SnapshotColumn[]>> = {

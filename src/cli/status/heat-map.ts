@@ -37,63 +37,64 @@ interface HeatMapInput {
   readonly columns: number;
 }
 
+/** The sign of a date: one character, with its color. */
+type Cell = (date: string) => string;
+
 /** Lines of the map and of its legend. */
-export function formatHeatMap(input: HeatMapInput): readonly string[] {
-  const { dates } = input;
-  const weeks = listWeeks(dates);
-  const map = weeks.length > MAX_WEEK_ROWS ? formatMonths(input) : formatWeeks(input, weeks);
-  return [...map, '', formatLegend(input)];
+export function formatHeatMap({ dates, calendar, style, columns }: HeatMapInput): readonly string[] {
+  const conditions = new Map(dates.map(({ date, condition }) => [date, condition]));
+  const closed = listClosedDays({ dates, calendar });
+  const cell: Cell = (date) => {
+    const condition = conditions.get(date);
+    if (condition !== undefined) return style[SIGNS[condition].tone](SIGNS[condition].sign);
+    return closed.includes(date) ? style.dim(CLOSED) : ' ';
+  };
+  const weeks = listDays(mondayOf(dates[0]?.date ?? ''), dates.at(-1)?.date ?? '', 7);
+  const map =
+    weeks.length > MAX_WEEK_ROWS
+      ? formatMonths(dates, cell, style, columns)
+      : [style.dim(['week of   ', ...DAYS, 'rows'.padStart(14)].join('  ')), ...formatWeeks(dates, weeks, cell)];
+  const legend = Object.entries(SIGNS).flatMap(([condition, { sign, tone }]) => {
+    const count = dates.filter((date) => date.condition === condition).length;
+    return count === 0 ? [] : [`${style[tone](sign)} ${condition} ${count}`];
+  });
+  if (closed.length > 0) legend.push(`${style.dim(CLOSED)} closed ${closed.length}`);
+  return [...map, '', legend.join('   ')];
 }
 
 /** Weekdays between the first and the last date that have no session and no condition. */
 export function listClosedDays({ dates, calendar }: Pick<HeatMapInput, 'dates' | 'calendar'>): readonly string[] {
   const known = new Set(dates.map(({ date }) => date));
-  const [first, last] = [dates[0]?.date, dates.at(-1)?.date];
-  const closed: string[] = [];
-  if (first === undefined || last === undefined) return closed;
-  for (let date = first; date <= last; date = addDays(date, 1)) {
-    if (isWeekday(date) && !known.has(date) && !isSession(date, calendar)) closed.push(date);
-  }
-  return closed;
+  return listDays(dates[0]?.date ?? '', dates.at(-1)?.date ?? '', 1).filter(
+    (date) => weekday(date) >= 1 && weekday(date) <= 5 && !known.has(date) && !isSession(date, calendar),
+  );
 }
 
-/** Mondays of all weeks from the first date to the last. */
-function listWeeks(dates: readonly DateStatus[]): readonly string[] {
-  const [first, last] = [dates[0]?.date, dates.at(-1)?.date];
-  const weeks: string[] = [];
-  if (first === undefined || last === undefined) return weeks;
-  for (let week = mondayOf(first); week <= last; week = addDays(week, 7)) weeks.push(week);
-  return weeks;
+/** Every `step` days; none without a first day. */
+function listDays(first: string, last: string, step: number): readonly string[] {
+  const days: string[] = [];
+  for (let day = first; day !== '' && day <= last; day = addDays(day, step)) days.push(day);
+  return days;
 }
 
-function isWeekday(date: string): boolean {
-  return weekday(date) >= 1 && weekday(date) <= 5;
-}
-
-function formatWeeks(input: HeatMapInput, weeks: readonly string[]): readonly string[] {
-  const { dates, style } = input;
-  const cell = createCells(input);
-  const head = ['week of   ', ...DAYS, 'rows'.padStart(14)].join('  ');
-  const rows = weeks.map((week) => {
+function formatWeeks(dates: readonly DateStatus[], weeks: readonly string[], cell: Cell): readonly string[] {
+  return weeks.map((week) => {
     const signs = DAYS.map((_, day) => ` ${cell(addDays(week, day))} `);
-    const sealed = dates.filter(({ date, rows }) => mondayOf(date) === week && rows !== null);
-    const count = sealed.reduce((sum, { rows }) => sum + (rows ?? 0), 0);
-    return [week, ...signs, (sealed.length === 0 ? '' : formatCount(count)).padStart(14)].join('  ').trimEnd();
+    const sealed = dates.flatMap(({ date, rows }) => (mondayOf(date) === week && rows !== null ? [rows] : []));
+    const count = sealed.length === 0 ? '' : formatCount(sealed.reduce((sum, rows) => sum + rows, 0));
+    return [week, ...signs, count.padStart(14)].join('  ').trimEnd();
   });
-  return [style.dim(head), ...rows];
 }
 
 /** As many months side by side as fit. */
-function formatMonths(input: HeatMapInput): readonly string[] {
-  const { dates, columns } = input;
+function formatMonths(dates: readonly DateStatus[], cell: Cell, style: Style, columns: number): readonly string[] {
   const months = [...new Set(dates.map(({ date }) => date.slice(0, 'YYYY-MM'.length)))];
   const abreast = Math.max(1, Math.floor((columns + BLOCK_GAP) / (BLOCK_WIDTH + BLOCK_GAP)));
   const lines: string[] = [];
   for (let start = 0; start < months.length; start += abreast) {
-    const blocks = months.slice(start, start + abreast).map((month) => formatMonth(input, month));
-    const height = Math.max(...blocks.map((block) => block.length));
+    const blocks = months.slice(start, start + abreast).map((month) => formatMonth(month, cell, style));
     if (lines.length > 0) lines.push('');
-    for (let row = 0; row < height; row += 1) {
+    for (let row = 0; row < Math.max(...blocks.map(({ length }) => length)); row += 1) {
       const cells = blocks.map((block) => block[row] ?? ' '.repeat(BLOCK_WIDTH));
       lines.push(cells.join(' '.repeat(BLOCK_GAP)).trimEnd());
     }
@@ -102,35 +103,12 @@ function formatMonths(input: HeatMapInput): readonly string[] {
 }
 
 /** Each line is as wide as the block, not counting colors. */
-function formatMonth(input: HeatMapInput, month: string): readonly string[] {
-  const cell = createCells(input);
+function formatMonth(month: string, cell: Cell, style: Style): readonly string[] {
   const title = `${MONTHS[Number(month.slice(5)) - 1]} ${month.slice(0, 4)}`;
-  const head = DAYS.map((day) => day.slice(0, 2)).join(' ');
-  const lines = [input.style.bold(title.padEnd(BLOCK_WIDTH)), input.style.dim(head)];
+  const lines = [style.bold(title.padEnd(BLOCK_WIDTH)), style.dim(DAYS.map((day) => day.slice(0, 2)).join(' '))];
   for (let week = mondayOf(`${month}-01`); week.slice(0, 7) <= month; week = addDays(week, 7)) {
     const days = DAYS.map((_, day) => addDays(week, day)).map((date) => (date.startsWith(month) ? cell(date) : ' '));
     if (days.some((sign) => sign !== ' ')) lines.push(days.map((sign) => ` ${sign}`).join(' '));
   }
   return lines;
-}
-
-/** The sign of a date: one character, with its color. */
-function createCells(input: HeatMapInput): (date: string) => string {
-  const conditions = new Map(input.dates.map(({ date, condition }) => [date, condition]));
-  const closed = new Set(listClosedDays(input));
-  return (date) => {
-    const condition = conditions.get(date);
-    if (condition !== undefined) return input.style[SIGNS[condition].tone](SIGNS[condition].sign);
-    return closed.has(date) ? input.style.dim(CLOSED) : ' ';
-  };
-}
-
-function formatLegend(input: HeatMapInput): string {
-  const { dates, style } = input;
-  const counts = Object.entries(SIGNS).flatMap(([condition, { sign, tone }]) => {
-    const count = dates.filter((date) => date.condition === condition).length;
-    return count === 0 ? [] : [`${style[tone](sign)} ${condition} ${count}`];
-  });
-  const closed = listClosedDays(input).length;
-  return [...counts, ...(closed === 0 ? [] : [`${style.dim(CLOSED)} closed ${closed}`])].join('   ');
 }
