@@ -5,7 +5,7 @@
  */
 import { dirname } from 'node:path';
 import { type Document, isMap, isScalar, type Node, parseDocument, stringify, visit, type YAMLParseError } from 'yaml';
-import type { z } from 'zod';
+import { z } from 'zod';
 import { describeError, Fault, isFault, type Place } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
 import { findPlace } from '../core/place.ts';
@@ -142,20 +142,20 @@ interface FoundFault {
 
 function describeIssue(issue: z.core.$ZodIssue, value: unknown): readonly FoundFault[] {
   const path = issue.path.filter((key) => typeof key !== 'symbol');
+  const came = readPath(value, path);
   if (issue.code === 'unrecognized_keys') {
-    const allowed = listKeys(path, value);
+    const allowed = Object.keys(chooseShape(shapeAt(path, value), came)?.properties ?? {});
     return issue.keys.map((key) => {
       const near = findNearest(key, allowed);
       const meant = near ? ` (did you mean "${near}"?)` : '';
       return { path: [...path, key], says: `unknown key "${key}"${meant}; allowed here: ${allowed.join(', ')}` };
     });
   }
-  const inner = issue.code === 'invalid_union' ? chooseIssues(issue, readPath(value, path)) : undefined;
+  const inner = issue.code === 'invalid_union' ? chooseIssues(issue, came) : undefined;
   if (inner) return inner.flatMap((found) => describeIssue({ ...found, path: [...path, ...found.path] }, value));
-  const came = readPath(value, path);
   if (came !== undefined)
     return [{ path, says: `got ${showValue(came)}; ${describeExpected(issue)}${suggestValue(issue, came)}` }];
-  const about = (schemaAt(path, value) as { description?: string } | undefined)?.description;
+  const about = shapeAt(path, value)?.description;
   return [{ path, says: `is missing; ${describeExpected(issue)}${about ? `: ${about}` : ''}` }];
 }
 
@@ -212,42 +212,30 @@ function isNumeric(origin: string): boolean {
   return origin === 'number' || origin === 'int';
 }
 
-/** The keys that the schema allows at a path, in the schema's order. */
-function listKeys(path: KeyPath, value: unknown): readonly string[] {
-  const object = chooseShape(schemaAt(path, value), readPath(value, path)) as { shape?: Record<string, unknown> };
-  return Object.keys(object?.shape ?? {});
+type Shape = z.core.JSONSchema.BaseSchema;
+
+/** What a job file may have, as data. */
+let described: Shape | undefined;
+
+/** What the schema says of a path. */
+function shapeAt(path: KeyPath, value: unknown): Shape | undefined {
+  described ??= z.toJSONSchema(jobSchema, { io: 'input', unrepresentable: 'any' });
+  return path.reduce<Shape | undefined>((shape, key, depth) => {
+    const { items, properties } = chooseShape(shape, readPath(value, path.slice(0, depth))) ?? {};
+    return (typeof key === 'number' ? items : properties?.[key]) as Shape | undefined;
+  }, described);
 }
 
-function schemaAt(path: KeyPath, value: unknown): unknown {
-  return path.reduce<unknown>(
-    (schema, key, depth) => childSchema(chooseShape(schema, readPath(value, path.slice(0, depth))), key),
-    jobSchema,
-  );
-}
-
-/**
- * The schema without wrappers. Of several shapes, the one that the discriminator names; without one, the object shape.
- */
-function chooseShape(schema: unknown, value: unknown): unknown {
-  const node = unwrap(schema) as {
-    def?: { discriminator?: string; options?: readonly { shape: Record<string, { values?: Set<unknown> }> }[] };
-  };
-  const key = node?.def?.discriminator;
-  if (key === undefined) return node?.def?.options?.find((option) => 'shape' in option) ?? node;
-  const named = readPath(value, [key]);
-  return node.def?.options?.find(({ shape }) => shape[key]?.values?.has(named));
-}
-
-function childSchema(schema: unknown, key: string | number): unknown {
-  const node = schema as { shape?: Record<string, unknown>; element?: unknown } | undefined;
-  return typeof key === 'number' ? node?.element : node?.shape?.[key];
-}
-
-function unwrap(schema: unknown): unknown {
-  let node = schema as { def?: { innerType?: unknown; in?: unknown } };
-  for (let inner = node; inner !== undefined; inner = (node?.def?.innerType ?? node?.def?.in) as typeof node)
-    node = inner;
-  return node;
+/** Of several shapes, the section whose fixed keys the value has. */
+function chooseShape(shape: Shape | undefined, value: unknown): Shape | undefined {
+  const options = shape?.anyOf ?? shape?.oneOf;
+  if (options === undefined) return shape;
+  return options.find(({ properties }) => {
+    const fixed = Object.entries(properties ?? {}).filter(
+      ([, one]) => typeof one === 'object' && one.const !== undefined,
+    );
+    return properties && fixed.every(([key, one]) => (one as Shape).const === readPath(value, [key]));
+  });
 }
 
 function readPath(value: unknown, path: KeyPath): unknown {
