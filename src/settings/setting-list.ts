@@ -276,7 +276,7 @@ export interface SettingReport {
   readonly faults: readonly Fault[];
 }
 
-/** @param readStatus reads the address of the status page together with its token */
+/** @param readStatus reads the settings of the status page together */
 export function describeSettings(env: Environment, cwd: string, readStatus: () => unknown): SettingReport {
   const secrets = listSecretSettings(env);
   const set = [...new Set([...Object.keys(SETTINGS), ...secrets.keys(), ...Object.keys(AWS_SETTINGS)])].flatMap(
@@ -291,14 +291,12 @@ export function describeSettings(env: Environment, cwd: string, readStatus: () =
     'parse' in rule ? [name as RuledName] : [],
   );
   const checks = [
-    // The token is read together with its address.
+    // What belongs to the status page is read together.
     ...[...secrets.keys()]
       .filter((name) => name !== 'FLOWDROP_STATUS_TOKEN')
       .map((name) => () => readSecret(env, name, cwd)),
-    ...ruled.map((name) => () => {
-      if (name === 'FLOWDROP_STATUS_ADDRESS') readStatus();
-      else readRuled(env, name);
-    }),
+    ...ruled.filter((name) => !name.includes('_STATUS_')).map((name) => () => readRuled(env, name)),
+    readStatus,
   ];
   return { set, unknown: listUnknown(env), faults: checks.flatMap(catchFault) };
 }

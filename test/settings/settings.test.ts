@@ -134,6 +134,7 @@ describe('the settings of the status page', () => {
     [{ FLOWDROP_STATUS_ADDRESS: ':8686' }, 'SETTING_MISSING'],
     [{ FLOWDROP_STATUS_ADDRESS: 'example.com:8686' }, 'SETTING_MISSING'],
     [{ FLOWDROP_STATUS_TOKEN: 'short-secret' }, 'SETTING_INVALID'],
+    [{ FLOWDROP_STATUS_ACTIONS: 'maybe' }, 'SETTING_INVALID'],
     [{ FLOWDROP_STATUS_TOKEN: 'a secret with some spaces' }, 'SETTING_INVALID'],
   ])('of %j are refused without the token in the message', (env, code) => {
     const { faults } = reportSettings(env, cwd);
