@@ -13,9 +13,7 @@ import { describeError, Fault } from '../core/errors.ts';
 
 /** Fills in `<name>.mjml` and compiles it. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with file and line */
 export async function renderHtmlTemplate(folders: TemplateFolders, name: string, view: object): Promise<string> {
-  const file = `${name}.mjml`;
-  return await guard(folders, file, async () => {
-    const markup = await fillIn(folders, file, view, true);
+  return await fillIn(folders, `${name}.mjml`, view, async (markup) => {
     const { default: mjml2html } = await import('mjml');
     const { html } = await mjml2html(markup, {
       validationLevel: 'strict',
@@ -31,22 +29,12 @@ export async function renderHtmlTemplate(folders: TemplateFolders, name: string,
 
 /** Fills in `<name>.eta`, an HTML page of its own. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with file and line */
 export async function renderPageTemplate(folders: TemplateFolders, name: string, view: object): Promise<string> {
-  const file = `${name}.eta`;
-  return await guard(folders, file, async () => squeeze(await fillIn(folders, file, view, true)));
+  return await fillIn(folders, `${name}.eta`, view, squeeze);
 }
 
 /** Fills in `<name>.txt`. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with file and line */
 export async function renderTextTemplate(folders: TemplateFolders, name: string, view: object): Promise<string> {
-  const file = `${name}.txt`;
-  return await guard(folders, file, async () => {
-    const text = await fillIn(folders, file, view, false);
-    return text.replace(/\n{3,}/g, '\n\n').trimStart();
-  });
-}
-
-/** A template may include another one: `<%~ include('./style.mjml', it) %>`. */
-async function fillIn(folders: TemplateFolders, file: string, view: object, autoEscape: boolean): Promise<string> {
-  return (await openTemplates(folders, autoEscape))(file, view);
+  return await fillIn(folders, `${name}.txt`, view, (text) => text.replace(/\n{3,}/g, '\n\n').trimStart());
 }
 
 /** Removes indentation, except in preformatted text, because mail programs clip long HTML. */
@@ -57,9 +45,15 @@ function squeeze(html: string): string {
     .join('');
 }
 
-async function guard(folders: TemplateFolders, file: string, action: () => Promise<string>): Promise<string> {
+/** A template may include another one: `<%~ include('./style.mjml', it) %>`. @param finish what becomes of the text */
+async function fillIn(
+  folders: TemplateFolders,
+  file: string,
+  view: object,
+  finish: (text: string) => string | Promise<string>,
+): Promise<string> {
   try {
-    return await action();
+    return await finish((await openTemplates(folders, !file.endsWith('.txt')))(file, view));
   } catch (cause) {
     const placed = findTemplateError(cause) ?? locateMarkup(folders, cause);
     const message = placed?.message ?? `${findTemplate(folders, file)}: ${describeError(cause)}`;
