@@ -8,6 +8,8 @@ const CONNECT_TIMEOUT_MS = 2_000;
 /** A connection that is silent for this long is replaced. */
 const SILENT_MS = 2_000;
 const LONGEST_RECONNECT_PAUSE_MS = 1_000;
+/** ioredis waits so long for a connection to close that may be gone already, and keeps the process alive meanwhile. */
+const DISCONNECT_MS = 100;
 
 export interface PromptRedis {
   readonly client: Redis;
@@ -21,6 +23,7 @@ export function createPromptRedis(url: string): PromptRedis {
   const client = new Redis(url, {
     lazyConnect: true,
     connectTimeout: CONNECT_TIMEOUT_MS,
+    disconnectTimeout: DISCONNECT_MS,
     socketTimeout: SILENT_MS,
     commandTimeout: SILENT_MS,
     enableOfflineQueue: false,
