@@ -22,8 +22,8 @@ import { JOB_FILE, KEY, REQUESTS_PER_SECOND, runJson, withFolder, withService } 
 const SCAN_SHARES = [2 / 7, 0.5 / 7];
 const ORDERS = ['time', 'symbol'] as const;
 type Order = (typeof ORDERS)[number];
-/** Requests used beside the fewest, by the order of the table. */
-const REACH: Readonly<Record<Order, number>> = { time: 1.02, symbol: 1.05 };
+/** Requests used beside the fewest for 7 million rows, by the order of the table: windows end between seconds. */
+const REACH: Readonly<Record<Order, number>> = { time: 1.04, symbol: 1.05 };
 
 interface Line {
   readonly order: Order;

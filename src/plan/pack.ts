@@ -5,7 +5,7 @@
  */
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { type Bound, compareBounds, DAY_END, DAY_START, type Stretch, type Window } from '../calendar/window.ts';
-import { type CellCount, type DayCounts, type Notch, startOf, stretchOf } from './counts.ts';
+import { type CellCount, type DayCounts, startOf, stretchOf } from './counts.ts';
 
 /** A little more than a day of requests at the API's pace: a date with more pages can never be fetched. */
 export const MAX_DATE_PAGES = 100_000;
@@ -19,8 +19,12 @@ export interface PackedWindow extends Window {
   readonly exact: boolean;
 }
 
-/** A place at which a window may end, and the number of the date's rows before it. */
-type Place = Notch;
+/** A place at which something may be cut, and how much lies before it. */
+interface CutPlace<At> {
+  readonly at: At;
+  readonly before: number;
+}
+type Place = CutPlace<Bound>;
 
 /**
  * Plans the windows of a date. A stretch that cannot be cut gets its own window, whatever its size.
@@ -71,7 +75,7 @@ function packGap(
  * The ends of the fewest parts, with the smallest size that needs no more of them.
  * @param places ascending; the last is the end @param before of the first part
  */
-function balance(places: readonly Place[], before: number, limit: number): readonly Place[] {
+export function balance<At>(places: readonly CutPlace<At>[], before: number, limit: number): readonly CutPlace<At>[] {
   let best = fill(places, before, limit);
   let [low, high] = [0, limit];
   for (let step = 0; step < STEPS && high - low > 1; step += 1) {
@@ -84,10 +88,10 @@ function balance(places: readonly Place[], before: number, limit: number): reado
 }
 
 /** Greedy: a part ends at the last place that fits. The last end is the end of the whole. */
-function fill(places: readonly Place[], before: number, size: number): readonly Place[] {
-  const ends: Place[] = [];
+function fill<At>(places: readonly CutPlace<At>[], before: number, size: number): readonly CutPlace<At>[] {
+  const ends: CutPlace<At>[] = [];
   let start = before;
-  let fitting: Place | undefined;
+  let fitting: CutPlace<At> | undefined;
   for (const [index, place] of places.entries()) {
     if (fitting !== undefined && place.before - start > size) {
       ends.push(fitting);

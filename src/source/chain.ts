@@ -74,14 +74,8 @@ function readAnswer(body: Uint8Array, symbol: string, date: string | undefined):
   return { kind: 'rows', ...page };
 }
 
-function writeFilter({
-  putCall,
-  strikeMin,
-  strikeMax,
-  expiration,
-}: ChainFilter): Readonly<Record<string, string | number>> {
+function writeFilter({ putCall, strikeMin, strikeMax }: ChainFilter): Readonly<Record<string, string | number>> {
   return {
-    ...(expiration === undefined ? {} : { expiration_date: expiration }),
     ...(putCall === undefined ? {} : { put_call: putCall }),
     ...(strikeMin === undefined ? {} : { strike_min: strikeMin / 1000 }),
     ...(strikeMax === undefined ? {} : { strike_max: strikeMax / 1000 }),

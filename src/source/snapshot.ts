@@ -20,8 +20,6 @@ export interface ChainFilter {
   readonly putCall?: 'CALL' | 'PUT';
   readonly strikeMin?: number;
   readonly strikeMax?: number;
-  /** Only contracts of this expiration, `YYYY-MM-DD`. */
-  readonly expiration?: string;
 }
 
 export type SnapshotAnswer =

@@ -35,20 +35,6 @@ const MAX_WAIT_MS = 3_600_000;
 const GROUP_COUNTS = ['joined', 'apart', 'plain'] as const;
 type GroupCounting = (typeof GROUP_COUNTS)[number];
 
-/** Of option chains, in contracts of an answer. */
-const chainSizesSchema = z.object({
-  /** The limit by the API's own words; `null`: it has not said any. */
-  stated: rowsOfChain().nullable(),
-  passed: rowsOfChain(),
-  refused: rowsOfChain().nullable(),
-});
-type ChainSizesFound = Readonly<z.infer<typeof chainSizesSchema>>;
-const NO_CHAIN_SIZES: ChainSizesFound = { stated: null, passed: 0, refused: null };
-
-function rowsOfChain() {
-  return z.int().min(0).max(MAX_DATE_ROWS);
-}
-
 const secondSchema = z.int().min(0).max(SECONDS_PER_DAY);
 const profileSchema = z
   .array(z.object({ symbol: z.string().exactOptional(), second: secondSchema, share: z.number().min(0).max(1) }))
@@ -83,9 +69,10 @@ const limitsSchema = z.object({
    */
   recount_proofs: z.record(z.string(), z.enum(PROOFS)),
   group_counts: z.enum(GROUP_COUNTS),
-  chain_sizes: chainSizesSchema,
-  /** Contracts by strike (thousandths) of chains that are too large for one answer, as of the last date. */
-  chain_strikes: z.record(z.string(), z.array(z.tuple([z.int().min(0), rowsOfChain()]))),
+  /** Contracts of the largest answer with an option chain, as far as a larger one was refused. */
+  chain_rows: rowsSchema,
+  /** Of chains that are too large for one answer: the strikes (thousandths) at which the parts of the last date began. */
+  chain_cuts: z.record(z.string(), z.array(z.int().min(0))),
   /** Mean size of a row in transfer, before compression. */
   row_bytes: z.number().positive().max(MAX_ROW_BYTES),
   /** Mean duration of the last answers. */
@@ -116,9 +103,10 @@ export class ApiLimits {
   recountProofs: Readonly<Record<string, Proof>> = {};
   /** How the groups of an aggregating job may be counted. */
   groupCounts: GroupCounting = 'joined';
-  chainSizes: ChainSizesFound = NO_CHAIN_SIZES;
-  /** Contracts by strike, ascending, of chains that are too large for one answer, as of the last date. */
-  chainStrikes: Readonly<Record<string, readonly (readonly [strike: number, contracts: number])[]>> = {};
+  /** Contracts of the largest answer with an option chain, as far as a larger one was refused. */
+  chainRows = 0;
+  /** Of chains that are too large for one answer: the strikes at which the parts of the last date began. */
+  chainCuts: Readonly<Record<string, readonly number[]>> = {};
   /** Mean size of a row in transfer, before compression; initially that of a row with the contract's own fields. */
   rowBytes = 700;
   /** Mean duration of the last answers; 0 before the first. */
@@ -148,8 +136,8 @@ export class ApiLimits {
     this.symbolProfile = kept.symbol_profile;
     this.recountProofs = kept.recount_proofs;
     this.groupCounts = kept.group_counts;
-    this.chainSizes = kept.chain_sizes;
-    this.chainStrikes = kept.chain_strikes;
+    this.chainRows = kept.chain_rows;
+    this.chainCuts = kept.chain_cuts;
     this.rowBytes = kept.row_bytes;
     this.answerMs = kept.answer_ms;
     this.clockOffsetMs = kept.clock_offset_ms;
@@ -161,7 +149,7 @@ export class ApiLimits {
     this.#sinceMs = nowMs;
     this.recountProofs = {};
     this.groupCounts = 'joined';
-    this.chainSizes = { ...this.chainSizes, stated: null, refused: null };
+    this.chainCuts = {};
     this.dayEdges = 'open';
     this.rowLimit = Math.max(this.rowLimit, ASSUMED_ROW_LIMIT);
     if (this.refusedRows !== null) this.refusedRows = Math.min(2 * this.refusedRows, Number.MAX_SAFE_INTEGER);
@@ -199,10 +187,8 @@ export class ApiLimits {
       symbol_profile: this.symbolProfile && [...this.symbolProfile],
       recount_proofs: this.recountProofs,
       group_counts: this.groupCounts,
-      chain_sizes: this.chainSizes,
-      chain_strikes: Object.fromEntries(
-        Object.entries(this.chainStrikes).map(([symbol, counts]) => [symbol, counts.map(([k, n]) => [k, n])]),
-      ),
+      chain_rows: this.chainRows,
+      chain_cuts: Object.fromEntries(Object.entries(this.chainCuts).map(([symbol, cuts]) => [symbol, [...cuts]])),
       row_bytes: this.rowBytes,
       answer_ms: this.answerMs,
       clock_offset_ms: this.clockOffsetMs,

@@ -1,9 +1,10 @@
 /**
- * Parts of an option chain that is too large for one answer: ranges of strikes by known counts, or blindly, calls and puts,
- * then halves of the strikes. Pure. Invariant: each contract lies in exactly one of the parts that a part is cut into,
+ * Parts of an option chain that is too large for one answer: ranges of strikes as they fitted on the last date, or halves.
+ * Pure. Invariant: each contract lies in exactly one of the parts that a part is cut into,
  * because strikes are whole thousandths of a dollar (as the option symbol writes them). Whatever the parts were, what is
  * left of a chain follows from the texts of those that are staged.
  */
+import { balance } from '../../plan/pack.ts';
 import type { ChainFilter } from '../../source/snapshot.ts';
 
 export interface ChainPart {
@@ -16,19 +17,53 @@ const MAX_STRIKE = 99_999_999;
 /** Above any strike: the outermost parts are open. */
 const OPEN_STRIKE = Number.MAX_SAFE_INTEGER - 1;
 
-/** The two halves, or `undefined` when the part is a single strike: the endpoint has no narrower filter. */
-export function splitPart({ symbol, filter }: ChainPart): readonly ChainPart[] | undefined {
-  if (filter.putCall === undefined) {
-    return (['CALL', 'PUT'] as const).map((putCall) => ({ symbol, filter: { ...filter, putCall } }));
-  }
+/** The two halves, or `undefined` when the part is one side of a single strike: the endpoint has no narrower filter. */
+export function splitPart(part: ChainPart): readonly ChainPart[] | undefined {
+  const { symbol, filter } = part;
   const { strikeMin: low = 0, strikeMax: high = MAX_STRIKE } = filter;
-  if (low >= high) return undefined;
+  if (low >= high) return splitSides(part);
   // Strikes are spread by ratio rather than by difference; the lowest are worth cents.
   const middle = Math.min(high - 1, Math.max(low, Math.floor(Math.sqrt(Math.max(1, low) * high))));
   return [
     { symbol, filter: { ...filter, strikeMax: middle } },
     { symbol, filter: { ...filter, strikeMin: middle + 1 } },
   ];
+}
+
+/** Calls and puts; `undefined` where a part has one of them. */
+export function splitSides({ symbol, filter }: ChainPart): readonly ChainPart[] | undefined {
+  if (filter.putCall !== undefined) return undefined;
+  return (['CALL', 'PUT'] as const).map((putCall) => ({ symbol, filter: { ...filter, putCall } }));
+}
+
+/** The parts between the strikes at which those of the last date began. @param cuts ascending, thousandths */
+export function cutPart(part: ChainPart, cuts: readonly number[]): readonly ChainPart[] {
+  const { symbol, filter } = part;
+  const { strikeMin: low = 0, strikeMax: high = OPEN_STRIKE } = filter;
+  const inside = cuts.filter((strike) => strike > low && strike <= high);
+  return [undefined, ...inside].map((from, index) => {
+    const above = inside[index];
+    return {
+      symbol,
+      filter: {
+        ...filter,
+        ...(from === undefined ? {} : { strikeMin: from }),
+        ...(above === undefined ? {} : { strikeMax: above - 1 }),
+      },
+    };
+  });
+}
+
+/** The strikes at which the parts of a chain begin, all but the first. @param counts ascending @param limit contracts of an answer */
+export function planCuts(counts: readonly StrikeCount[], limit: number): readonly number[] {
+  let before = 0;
+  const places = counts.map(([strike, contracts]) => {
+    const place = { at: strike, before };
+    before += contracts;
+    return place;
+  });
+  const ends = balance([...places, { at: OPEN_STRIKE, before }], 0, limit);
+  return ends.slice(0, -1).map(({ at }) => at);
 }
 
 /** Stable text of a part: `SPX`, `SPX CALL`, `SPX CALL ..4500`, `SPX CALL 4500.001..5000`. It begins with the symbol. */
@@ -78,32 +113,14 @@ export function listMissing(symbol: string, names: Iterable<string>): readonly C
   return left.flatMap(({ sides, low, high }): readonly ChainPart[] => {
     if (sides === '') return [];
     const side = sides === 'CALL' || sides === 'PUT' ? ({ putCall: sides } as const) : {};
-    return [partOf(symbol, side, low === 0 ? undefined : low, high === OPEN_STRIKE ? undefined : high)];
+    const filter = {
+      ...side,
+      ...(low === 0 ? {} : { strikeMin: low }),
+      ...(high === OPEN_STRIKE ? {} : { strikeMax: high }),
+    };
+    return [{ symbol, filter }];
   });
 }
 
 /** A strike, thousandths, and the number of its contracts. */
 export type StrikeCount = readonly [strike: number, contracts: number];
-
-/** Counts of the strikes that pass a filter; of calls or puts alone about half of the contracts. */
-export function countStrikes(counts: readonly StrikeCount[], { filter }: ChainPart): readonly StrikeCount[] {
-  const { putCall, strikeMin = 0, strikeMax = OPEN_STRIKE } = filter;
-  return counts
-    .filter(([strike]) => strike >= strikeMin && strike <= strikeMax)
-    .map(([strike, contracts]) => [strike, putCall === undefined ? contracts : contracts / 2]);
-}
-
-/** @param low first strike @param high last strike; `undefined`: unbounded */
-export function partOf(
-  symbol: string,
-  side: Pick<ChainFilter, 'putCall'>,
-  low: number | undefined,
-  high: number | undefined,
-): ChainPart {
-  const filter = {
-    ...side,
-    ...(low === undefined ? {} : { strikeMin: low }),
-    ...(high === undefined ? {} : { strikeMax: high }),
-  };
-  return { symbol, filter };
-}

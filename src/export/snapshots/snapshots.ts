@@ -10,33 +10,15 @@ import type { Stage } from '../../stage/stage.ts';
 import type { ApiLimits } from '../../state/limits.ts';
 import type { OnRunEvent } from '../../state/run-events.ts';
 import { WorkQueue } from '../work-queue.ts';
-import { ChainForecast } from './chain-forecast.ts';
-import {
-  type ChainPart,
-  countStrikes,
-  formatPart,
-  listMissing,
-  partOf,
-  type StrikeCount,
-  splitPart,
-} from './chain-part.ts';
-import { askStrikes } from './chain-sample.ts';
-import { ChainSizes, sum } from './chain-sizes.ts';
+import { type ChainPart, cutPart, formatPart, listMissing, planCuts, splitPart, splitSides } from './chain-part.ts';
 
 interface SnapshotDeps {
   readonly source: SnapshotClient;
-  /** What is known of the sizes of chains; learns from this date. */
+  /** How chains are cut that are too large for one answer; learns from this date. */
   readonly limits: ApiLimits;
   readonly log: Log;
   readonly onEvent: OnRunEvent;
   readonly signal?: AbortSignal | undefined;
-}
-
-/** A part was too large. */
-interface Refusal {
-  readonly cause: SourceFault;
-  /** Number of its contracts, if the API states it. */
-  readonly contracts: number | undefined;
 }
 
 interface FetchedSnapshots {
@@ -82,19 +64,26 @@ class PartFetch {
   readonly #staged: Set<string>;
   readonly #missing = new Map<string, string>();
   readonly #symbols: readonly string[];
-  readonly #sizes: ChainSizes;
-  readonly #samples = new Map<string, Promise<readonly StrikeCount[]>>();
+  /** Parts that the last date's contracts let expect in one answer. */
+  readonly #planned = new Set<ChainPart>();
+  /** Symbols of parts that were too large. */
+  readonly #refused = new Set<string>();
 
   constructor(deps: SnapshotDeps, symbols: readonly string[], stage: Stage, pages: readonly { window: string }[]) {
     this.#deps = deps;
     this.#symbols = symbols;
     this.#stage = stage;
     this.#staged = new Set(pages.map(({ window }) => window));
-    this.#sizes = new ChainSizes(deps.limits);
   }
 
   async run(): Promise<FetchedSnapshots> {
-    const parts = this.#symbols.flatMap((symbol) => listMissing(symbol, this.#staged));
+    const { chainCuts } = this.#deps.limits;
+    const parts = this.#symbols.flatMap((symbol) => {
+      const cuts = chainCuts[symbol] ?? [];
+      const missing = listMissing(symbol, this.#staged).flatMap((part) => cutPart(part, cuts));
+      if (cuts.length > 0) for (const part of missing) this.#planned.add(part);
+      return missing;
+    });
     const queue = new WorkQueue(parts, {
       date: this.#stage.date,
       plural: 'snapshots',
@@ -113,26 +102,24 @@ class PartFetch {
     };
   }
 
-  /** After the whole date is staged. */
-  async learn(): Promise<void> {
-    if (this.#deps.source.canNarrow) this.#sizes.learn(await this.#stage.strikes());
-  }
-
-  async #fetch(part: ChainPart, queue: WorkQueue<ChainPart>): Promise<void> {
-    const inside = countStrikes(this.#sizes.strikesOf(part.symbol), part);
-    if (inside.length > 1 && this.#sizes.isTooLarge(sum(inside))) {
-      return await this.#walk(part, { weights: inside, kind: 'counts', total: undefined }, queue);
-    }
-    const answer = await this.#ask(part, queue);
-    if (typeof answer === 'object') await this.#split(part, answer, queue);
-  }
-
   /**
-   * Asks for a part and stages it.
-   * @param expected number of its contracts, if it can be guessed
-   * @returns its rows, or the refusal of one that is too large
+   * After the whole date is staged: plans chains that were too large for the next date, in parts as large as the largest
+   * answer. What is wrong or out of date costs requests, never a contract.
    */
-  async #ask(part: ChainPart, queue: WorkQueue<ChainPart>, expected?: number): Promise<number | Refusal> {
+  async learn(): Promise<void> {
+    const { limits } = this.#deps;
+    if (this.#refused.size === 0 && !this.#symbols.some((symbol) => symbol in limits.chainCuts)) return;
+    const largest = Math.max(0, ...(await this.#stage.pages()).map(({ rows }) => rows));
+    limits.chainRows = this.#refused.size > 0 ? largest : Math.max(limits.chainRows, largest);
+    const cuts = { ...limits.chainCuts };
+    for (const [symbol, counts] of await this.#stage.strikes()) {
+      if (this.#refused.has(symbol) || symbol in cuts) cuts[symbol] = planCuts(counts, limits.chainRows);
+    }
+    limits.chainCuts = cuts;
+  }
+
+  /** Asks for a part and stages it; one that is too large is fetched in two. */
+  async #fetch(part: ChainPart, queue: WorkQueue<ChainPart>): Promise<void> {
     const { source, onEvent, log, signal } = this.#deps;
     const { date } = this.#stage;
     const window = formatPart(part);
@@ -142,9 +129,13 @@ class PartFetch {
       throw error;
     });
     if (answer instanceof SourceFault) {
-      if (!source.canNarrow) throw this.#tooBroad(part, answer);
+      const halves = source.canNarrow ? this.#halve(part) : undefined;
+      if (halves === undefined) throw this.#tooBroad(part, answer);
+      this.#refused.add(part.symbol);
       onEvent({ kind: 'split', date, window, reason: answer.code });
-      return { cause: answer, contracts: this.#sizes.noteRefused(part, answer.message, expected) };
+      queue.putFirst(halves);
+      queue.hire();
+      return;
     }
     queue.noteAnswer();
     if (answer.kind === 'missing') {
@@ -164,61 +155,16 @@ class PartFetch {
         { event: 'snapshot-missing', date, symbol: part.symbol, reason: answer.reason },
         `${date}: no snapshot of ${part.symbol}: ${answer.reason}`,
       );
-      return 0;
+      return;
     }
     await this.#stage.put(window, answer);
     if (answer.rows > 0) this.#staged.add(window);
-    this.#sizes.notePassed(answer.rows);
     onEvent({ kind: 'page', date, window, rows: answer.rows });
-    return answer.rows;
   }
 
-  /** Fetches a part that was refused in smaller ones: by the strikes of the last date; else of a sample; else blindly. */
-  async #split(part: ChainPart, { cause, contracts: total }: Refusal, queue: WorkQueue<ChainPart>): Promise<void> {
-    const inside = countStrikes(this.#sizes.strikesOf(part.symbol), part);
-    if (inside.length > 1) return await this.#walk(part, { weights: inside, kind: 'counts', total }, queue);
-    const sample = countStrikes(await this.#sample(part.symbol), part);
-    if (sample.length > 1) return await this.#walk(part, { weights: sample, kind: 'sample', total }, queue);
-    const halves = splitPart(part);
-    if (halves === undefined) throw this.#tooBroad(part, cause);
-    queue.putFirst(halves);
-    queue.hire();
-  }
-
-  async #sample(symbol: string): Promise<readonly StrikeCount[]> {
-    const { source, signal } = this.#deps;
-    const sample = this.#samples.get(symbol) ?? askStrikes(source, symbol, this.#stage.date, signal);
-    this.#samples.set(symbol, sample);
-    this.#sizes.notePassed(sum(await sample));
-    return await sample;
-  }
-
-  /**
-   * Fetches a part from the lowest strike to the highest, in parts as large as answers may be. One at a time: each answer
-   * shows how many contracts the next strikes have.
-   */
-  async #walk(
-    { symbol, filter }: ChainPart,
-    known: ConstructorParameters<typeof ChainForecast>[0],
-    queue: WorkQueue<ChainPart>,
-  ): Promise<void> {
-    const forecast = new ChainForecast(known);
-    const side = filter.putCall === undefined ? {} : { putCall: filter.putCall };
-    let low = filter.strikeMin;
-    // Of a known chain only one part is larger than what has passed.
-    for (let isTrial = true; !forecast.isOver; isTrial = known.kind === 'sample') {
-      const { strikes, above, expected } = forecast.plan(isTrial ? this.#sizes.trial : this.#sizes.safe);
-      const part = partOf(symbol, side, low, above === undefined ? filter.strikeMax : above - 1);
-      const answer = await this.#ask(part, queue, expected);
-      if (typeof answer === 'number') forecast.noteAnswer(answer);
-      else {
-        forecast.noteRefusal(answer.contracts);
-        if (strikes > 1) continue;
-        await this.#split(part, answer, queue);
-        forecast.skip();
-      }
-      low = above;
-    }
+  /** A part of the plan is a little too large: its calls and puts are about equally many. */
+  #halve(part: ChainPart): readonly ChainPart[] | undefined {
+    return (this.#planned.has(part) ? splitSides(part) : undefined) ?? splitPart(part);
   }
 
   #tooBroad(part: ChainPart, cause: SourceFault): Fault {

@@ -2,9 +2,9 @@
 import { describe, expect, test } from 'vitest';
 import {
   type ChainPart,
+  cutPart,
   formatPart,
   listMissing,
-  partOf,
   splitPart,
 } from '../../../src/export/snapshots/chain-part.ts';
 import { createRandom } from '../../support/random.ts';
@@ -66,10 +66,7 @@ describe('the parts of a chain', () => {
         (a, b) => a - b,
       );
       const starts = strikes.filter(() => random() < 0.2);
-      let parts: readonly ChainPart[] = [undefined, ...starts].map((low, index) => {
-        const above = starts[index];
-        return partOf('SPX', {}, low, above === undefined ? undefined : above - 1);
-      });
+      let parts = cutPart(WHOLE, starts);
       for (let splits = 0; splits < 10; splits += 1) {
         const at = Math.floor(random() * parts.length);
         const halves = parts[at] && splitPart(parts[at]);

@@ -29,8 +29,10 @@ it('a chain whose one half is there and whose other half is said to be missing i
   const source: Pick<SnapshotClient, 'ask' | 'canNarrow'> = {
     canNarrow: true,
     ask: async ({ filter = {} }) => {
-      if (filter.putCall === undefined) throw new SourceFault('REQUEST_TOO_BROAD', 'too broad', { action: 'split' });
-      if (filter.putCall === 'PUT') return { kind: 'missing', reason: 'SNAPSHOT_NOT_FOUND', rows: 0 };
+      const { strikeMin, strikeMax } = filter;
+      if (strikeMin === undefined && strikeMax === undefined)
+        throw new SourceFault('REQUEST_TOO_BROAD', 'too broad', { action: 'split' });
+      if (strikeMin === undefined) return { kind: 'missing', reason: 'SNAPSHOT_NOT_FOUND', rows: 0 };
       return { kind: 'rows', ...createPage([{ option_symbol: 'SPX261120C06700000', strike: 6700 }]) };
     },
   };
@@ -47,7 +49,7 @@ it('parts of a chain that have a contract in common are a failure, and nothing o
   const PUT = { option_symbol: 'SPX261120P06700000', put_call: 'PUT', strike: 6700 };
   const answers = {
     'a filter that is not heeded': ({ symbol, filter = {} }) => {
-      if (symbol === 'SPX' && filter.putCall === undefined)
+      if (symbol === 'SPX' && filter.strikeMin === undefined && filter.strikeMax === undefined)
         throw new SourceFault('REQUEST_TOO_BROAD', 'too broad', { action: 'split' });
       return symbol === 'SPX' ? [CALL, PUT] : [];
     },
