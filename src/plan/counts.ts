@@ -91,6 +91,11 @@ export function sumHashes(counts: DayCounts): HashTotals {
   return { idHash: sum(({ idHash }) => idHash), valueHash: sum(({ valueHash }) => valueHash) };
 }
 
+/** Whether rows were counted along the symbols. */
+export function isBySymbol(counts: DayCounts): boolean {
+  return counts[0]?.symbol !== undefined;
+}
+
 /** The bound at the start of a cell. */
 export function startOf({ symbol, second }: Pick<CellCount, 'symbol' | 'second'>): Bound {
   return symbol === undefined ? { second } : { symbol, second };

@@ -15,6 +15,7 @@ import {
   compareCells,
   type DayCounts,
   findDifferences,
+  isBySymbol,
   keyOf,
   startOf,
   sumCounts,
@@ -40,7 +41,7 @@ import { fetchDate } from '../trades/fetch.ts';
 import { probeSymbol, recountRows } from '../trades/probe.ts';
 import { proofOf } from '../trades/recount-proof.ts';
 import { assertStillWhole, describeRecount } from '../trades/trades.ts';
-import { CONFIRM_AFTER_MS, findLoss, isBySymbol, isConfirmed, mergeParts } from '../trades/withdrawn.ts';
+import { CONFIRM_AFTER_MS, findLoss, isConfirmed, mergeParts } from '../trades/withdrawn.ts';
 import type { SealedCounts } from './sealed-counts.ts';
 
 interface RepairResult extends SealResult {

@@ -10,13 +10,13 @@ import { Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
 import type { SqlJob } from '../../job/job.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
-import { type DayCounts, sumCounts } from '../../plan/counts.ts';
+import { type DayCounts, isBySymbol, sumCounts } from '../../plan/counts.ts';
 import { findMoved } from '../../plan/moved-windows.ts';
 import { bestProof, listHashedColumns } from '../../plan/proof.ts';
 import { buildPage } from '../../plan/statement.ts';
 import type { ExportRun } from '../../run/run.ts';
 import { readCounts } from '../../seal/counts-file.ts';
-import { isBySymbol, mergeParts } from '../trades/withdrawn.ts';
+import { mergeParts } from '../trades/withdrawn.ts';
 
 export interface SealedCounts {
   readonly manifest: Manifest;

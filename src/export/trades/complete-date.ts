@@ -12,6 +12,7 @@ import {
   type DayCounts,
   findDifferences,
   type HashTotals,
+  isBySymbol,
   isSameByHash,
   stretchOf,
   sumCounts,
@@ -26,15 +27,7 @@ import { type FetchDeps, fetchDate } from './fetch.ts';
 import { probeGroups, probeRows, probeSymbol, recountRows } from './probe.ts';
 import { proofOf } from './recount-proof.ts';
 import { type CellPair, pairCells, TextForms } from './text-form.ts';
-import {
-  assertSmallLoss,
-  CONFIRM_AFTER_MS,
-  describeLoss,
-  findLoss,
-  isBySymbol,
-  isConfirmed,
-  mergeParts,
-} from './withdrawn.ts';
+import { assertSmallLoss, CONFIRM_AFTER_MS, describeLoss, findLoss, isConfirmed, mergeParts } from './withdrawn.ts';
 
 interface CompleteDeps extends FetchDeps {
   readonly clock: Pick<Clock, 'sleep'>;

@@ -5,7 +5,7 @@
 import { axisOf, formatWindow } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { type DayCounts, keyOf } from '../../plan/counts.ts';
+import { type DayCounts, isBySymbol, keyOf } from '../../plan/counts.ts';
 import { countsInGap, listGaps } from '../../plan/pack.ts';
 import { cutStretch } from '../../plan/profile.ts';
 import { buildPage } from '../../plan/statement.ts';
@@ -40,7 +40,7 @@ export async function assertWholeGroups(
   }
   const windows = (await stage.windows()).map(({ window }) => window);
   if (windows.length === 0) return;
-  const rawAxis = raw[0]?.symbol === undefined ? 'time' : 'symbol';
+  const rawAxis = isBySymbol(raw) ? 'symbol' : 'time';
   // Counts along the other axis do not show what lies between these windows.
   const isTold = windows.every((window) => (axisOf(window) ?? rawAxis) === rawAxis);
   let left = listGaps(windows).filter((gap) => !isTold || countsInGap(raw, gap).length > 0);

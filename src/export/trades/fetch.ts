@@ -7,7 +7,7 @@
 import { type Bound, compareBounds, formatWindow, isEmptyWindow } from '../../calendar/window.ts';
 import { assertNotAborted, Fault } from '../../core/errors.ts';
 import type { SqlJob } from '../../job/job.ts';
-import type { DayCounts } from '../../plan/counts.ts';
+import { type DayCounts, isBySymbol } from '../../plan/counts.ts';
 import type { PackedWindow } from '../../plan/pack.ts';
 import { planSplit, splitWindow } from '../../plan/split.ts';
 import { buildPage } from '../../plan/statement.ts';
@@ -55,9 +55,7 @@ export async function fetchDate(
     recounts += 1;
     const fresh = await countAgain();
     // Windows along the other axis would not tile the date together with the staged ones.
-    if (fresh[0]?.symbol === undefined ? counts[0]?.symbol === undefined : counts[0]?.symbol !== undefined) {
-      counts = fresh;
-    }
+    if (isBySymbol(fresh) === isBySymbol(counts)) counts = fresh;
   }
 }
 

@@ -234,8 +234,9 @@ async function probe(
   for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
     left = left.slice(1);
     const axis = axisFor(stretch, trial);
-    const isPacked = build === buildGroupProbe || job.source.kind === 'rows';
-    const isNotched = isPacked && limits.groupCounts !== 'plain' && (axis === 'symbol' || build === buildGroupProbe);
+    // Windows are packed by these counts: by groups, or by single trades, whose seconds are cells along the time.
+    const isPacked = build === buildGroupProbe || (job.source.kind === 'rows' && axis === 'symbol');
+    const isNotched = isPacked && limits.groupCounts !== 'plain';
     const span = { fromDate: date, toDate: date, ...stretch, axis, hashed, isNotched, edges: limits.dayEdges };
     const counts = await askNotched(deps, (of) => build(job, of), span);
     if (counts === undefined) {

@@ -6,7 +6,7 @@
 import { SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import { type Axis, axisOf, DAY_END, DAY_START, type Stretch } from '../../calendar/window.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { type DayCounts, sumCounts } from '../../plan/counts.ts';
+import { type DayCounts, isBySymbol, sumCounts } from '../../plan/counts.ts';
 import { buildProfile, cutStretch, shareOf, usualProfile } from '../../plan/profile.ts';
 import { canCutBySymbol } from '../../plan/statement.ts';
 import type { ApiLimits } from '../../state/limits.ts';
@@ -149,8 +149,8 @@ export class ScanTrial {
     limits.dateRows = rows;
     const profile = buildProfile(counts);
     if (profile !== undefined) {
-      if (counts[0]?.symbol === undefined) limits.timeProfile = [...profile];
-      else limits.symbolProfile = [...profile];
+      if (isBySymbol(counts)) limits.symbolProfile = [...profile];
+      else limits.timeProfile = [...profile];
       for (const stretch of this.#refused) {
         // The other axis has no narrower query.
         if ((axisOf(stretch) ?? this.axis) !== this.axis) continue;

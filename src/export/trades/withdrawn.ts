@@ -5,7 +5,15 @@
  */
 import { formatSecond } from '../../calendar/wall-clock.ts';
 import { Fault } from '../../core/errors.ts';
-import { type CellCount, type DayCounts, findDifferences, keyOf, mergeBySymbol, sumCounts } from '../../plan/counts.ts';
+import {
+  type CellCount,
+  type DayCounts,
+  findDifferences,
+  isBySymbol,
+  keyOf,
+  mergeBySymbol,
+  sumCounts,
+} from '../../plan/counts.ts';
 
 /** A slightly lagging replica has caught up by then. */
 export const CONFIRM_AFTER_MS = 10_000;
@@ -24,10 +32,6 @@ interface Loss {
   readonly places: DayCounts;
   /** Why it is no withdrawal; `undefined` for a small one. */
   readonly tooMuch: string | undefined;
-}
-
-export function isBySymbol(counts: DayCounts): boolean {
-  return counts[0]?.symbol !== undefined;
 }
 
 /** One cell for each symbol, if counts are by symbol. */
