@@ -11,6 +11,7 @@ import { type HashedColumn, idHashSql, valueHashSql } from '../engine/row-hash.t
 import { repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
 import { secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { Job } from '../job/job.ts';
+import type { QuarantineTable } from './quarantine.ts';
 import { WINDOW_COLUMN } from './stage-table.ts';
 
 export interface StageTotals {
@@ -107,16 +108,47 @@ function readSums<Key>(row: Omit<StagedRow<Key>, 'q_ids'>): Pick<StagedCount, 'm
 /** A cell's rows by its sums alone: counting distinct ids takes longer than all the rest. */
 export type HashedCount = Pick<StagedCount, 'rows' | 'mark' | 'idHash' | 'valueHash'>;
 
-/** As `countStaged`, without distinct ids, for rows with ids. @param table quoted name */
-export async function hashStaged<Key extends number | string>(
+/**
+ * The staged rows and those in quarantine, as the source counts them. Hashes and marks that the source would compute
+ * otherwise are left out.
+ */
+export async function countCells<Key extends number | string>(
+  engine: Engine,
+  job: Job,
+  quarantine: QuarantineTable,
+  key: string,
+  options: CountOptions,
+): Promise<ReadonlyMap<Key, StagedCount>> {
+  const names = (options.hashed ?? []).map(({ name }) => name);
+  const counts = await countStaged<Key>(engine, job, await quarantine.countedRows(names), key, options);
+  // The source hashes its own values; for quarantined rows and nulls, these differ from ours.
+  const odd = new Set(options.hashed === undefined ? [] : await quarantine.oddKeys<Key>(key, names));
+  const unmarked = new Set(await quarantine.markKeys<Key>(key));
+  if (odd.size + unmarked.size === 0) return counts;
+  return new Map(
+    [...counts].map(([k, count]) => [
+      k,
+      { ...count, mark: unmarked.has(k) ? '' : count.mark, valueHash: odd.has(k) ? undefined : count.valueHash },
+    ]),
+  );
+}
+
+/**
+ * As `countCells`, without distinct ids, for rows with ids.
+ * @returns `undefined` if rows are odd, so that the hash of their values says nothing
+ */
+export async function hashCells(
   engine: Engine,
   { source }: Job,
-  table: string,
+  quarantine: QuarantineTable,
   key: string,
   hashed: readonly HashedColumn[],
-): Promise<ReadonlyMap<Key, HashedCount>> {
-  const found = await engine.rows<Omit<StagedRow<Key>, 'q_ids'>>(
-    `SELECT ${key} AS q_key, count() AS q_rows, ${selectSums(source, hashed).join(', ')} FROM ${table} GROUP BY q_key`,
+): Promise<ReadonlyMap<number | string, HashedCount> | undefined> {
+  const names = hashed.map(({ name }) => name);
+  const odd = [...(await quarantine.oddKeys(key, names)), ...(await quarantine.markKeys(key))];
+  if (odd.length > 0) return undefined;
+  const found = await engine.rows<Omit<StagedRow<number | string>, 'q_ids'>>(
+    `SELECT ${key} AS q_key, count() AS q_rows, ${selectSums(source, hashed).join(', ')} FROM ${await quarantine.countedRows(names)} GROUP BY q_key`,
   );
   return new Map(found.map((row) => [row.q_key, { rows: Number(row.q_rows), ...readSums(row) }]));
 }

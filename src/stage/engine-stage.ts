@@ -1,24 +1,34 @@
 /** The stage as two tables of the engine: the rows of pages, and their quarantine. The contract is `stage.ts`. */
-import { formatWindow, parseWindow, type Window } from '../calendar/window.ts';
+import { compareText, formatWindow, parseWindow, type Window } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
 import type { Job } from '../job/job.ts';
+import type { DayCounts } from '../plan/counts.ts';
 import type { RepairPlan } from '../plan/moved-windows.ts';
 import { type BadRow, type JudgedPage, judgePage } from './bad-row.ts';
-import { CellCounts } from './cell-counts.ts';
-import { type CountOptions, countByStrike, countRepeats, countReplaced } from './count.ts';
+import {
+  type CountOptions,
+  countByStrike,
+  countCells,
+  countRepeats,
+  countReplaced,
+  countTotals,
+  hashCells,
+  type StageTotals,
+  secondKey,
+} from './count.ts';
 import { keepGoneRows } from './gone-rows.ts';
 import { readHashedRows } from './hashed-rows.ts';
-import { findSpool, Intake, type IntakeTarget, isAboutData, type PageKind } from './intake.ts';
+import { findSpool, Intake, type IntakeTarget, isAboutData } from './intake.ts';
 import { listColumns, listFilledColumns, listStageTables } from './list.ts';
 import { countAllowed, isQuarantineName, QuarantineTable, tooManyBadRows } from './quarantine.ts';
 import { isIn, readPlacedRows, SEALED_READ_SETTINGS, type SealedFile } from './sealed-rows.ts';
 import type { Stage, StageOptions } from './stage.ts';
 import {
   createTableSql,
-  readJudged,
-  readPlain,
+  type PageKind,
+  readPage,
   stageTableName,
   stageTablePrefix,
   WINDOW_COLUMN,
@@ -59,21 +69,10 @@ export async function openStage(
   }
   await engine.command(createTableSql(name, job));
   const spool = await findSpool(engine, name);
-  const stage = new EngineStage(engine, job, date, { name, spool, rows, isNew: !kept.has(name) });
+  const stage = new EngineStage(engine, job, date, name, spool, rows, !kept.has(name));
   // Pages that a killed process was about to load: they will be requested again.
   await stage.clearTorn([...kept].some((other) => isQuarantineName(other, name)));
   return stage;
-}
-
-interface StageTable {
-  /** Unquoted. */
-  readonly name: string;
-  /** Folder of pages that are being loaded. */
-  readonly spool: string;
-  /** Known rows of the date. */
-  readonly rows: number | undefined;
-  /** Whether it was just created. */
-  readonly isNew: boolean;
 }
 
 class EngineStage implements Stage {
@@ -85,16 +84,25 @@ class EngineStage implements Stage {
   readonly #spool: string;
   readonly #intake: Intake;
   readonly #quarantine: QuarantineTable;
-  readonly #cells: CellCounts;
   readonly #maxBad: number;
   /** Windows that are staged or being loaded; `undefined` if the table must be queried. */
   #staged: Promise<Map<string, Promise<void>>> | undefined;
   /** `undefined` after every change of the rows. */
   #pages: ReturnType<Stage['pages']> | undefined;
+  /** `undefined` after every change of the rows. */
+  #totals: Promise<StageTotals> | undefined;
   /** Columns of the table beyond the job's, whether a row has a value there or not. */
   #extraColumns: Promise<readonly string[]> | undefined;
 
-  constructor(engine: Engine, job: Job, date: string, { name, spool, rows, isNew }: StageTable) {
+  constructor(
+    engine: Engine,
+    job: Job,
+    date: string,
+    name: string,
+    spool: string,
+    rows: number | undefined,
+    isNew: boolean,
+  ) {
     this.#engine = engine;
     this.#job = job;
     this.date = date;
@@ -103,7 +111,6 @@ class EngineStage implements Stage {
     this.#spool = spool;
     this.#intake = new Intake(engine, spool, (kind) => this.#target(kind));
     this.#quarantine = new QuarantineTable(engine, job, name);
-    this.#cells = new CellCounts(engine, job, { date, table: this.table }, this.#quarantine);
     this.#maxBad = rows === undefined ? Number.POSITIVE_INFINITY : countAllowed(job.rows, rows);
     if (isNew) [this.#pages, this.#extraColumns] = [Promise.resolve([]), Promise.resolve([])];
   }
@@ -217,16 +224,12 @@ class EngineStage implements Stage {
     return (await this.pages()).map(({ window, rows }) => ({ window: parseWindow(this.date, window), rows }));
   }
 
-  /** Counted once, until rows change. */
   async pages() {
-    this.#pages ??= this.#countPages();
-    const counting = this.#pages;
-    try {
-      return await counting;
-    } catch (error) {
-      if (this.#pages === counting) this.#pages = undefined;
+    this.#pages ??= this.#countPages().catch((error: unknown) => {
+      this.#pages = undefined;
       throw error;
-    }
+    });
+    return await this.#pages;
   }
 
   async #countPages() {
@@ -236,24 +239,35 @@ class EngineStage implements Stage {
     return found.map(({ name, n }) => ({ window: name, rows: Number(n) }));
   }
 
-  async countBySecond(options: Pick<CountOptions, 'symbol' | 'hashed'> = {}) {
-    return await this.#cells.bySecond(options);
+  async countBySecond({ symbol, hashed }: Pick<CountOptions, 'symbol' | 'hashed'> = {}): Promise<DayCounts> {
+    const key = secondKey(this.#job, this.date);
+    const counts = await countCells<number>(this.#engine, this.#job, this.#quarantine, key, { symbol, hashed });
+    const of = symbol === undefined ? {} : { symbol };
+    return [...counts].map(([second, count]) => ({ ...of, second, ...count })).sort((a, b) => a.second - b.second);
   }
 
-  async countBySymbol(options: Pick<CountOptions, 'hashed'> = {}) {
-    return await this.#cells.bySymbol(options);
+  async countBySymbol({ hashed }: Pick<CountOptions, 'hashed'> = {}): Promise<DayCounts> {
+    const counts = await countCells<string>(this.#engine, this.#job, this.#quarantine, 'symbol', { hashed });
+    return [...counts]
+      .map(([symbol, count]) => ({ symbol, second: 0, ...count }))
+      .sort((a, b) => compareText(a.symbol, b.symbol));
   }
 
   async hashCells(axis: 'symbol' | 'time', hashed: readonly HashedColumn[]) {
-    return await this.#cells.hash(axis, hashed);
+    const key = axis === 'symbol' ? 'symbol' : secondKey(this.#job, this.date);
+    return await hashCells(this.#engine, this.#job, this.#quarantine, key, hashed);
   }
 
   async readHashedRows(page: StagedPage, hashed: readonly HashedColumn[]) {
     return await readHashedRows(this.#engine, this.#job, this.#spool, page, hashed);
   }
 
-  async totals() {
-    return await this.#cells.totals();
+  async totals(): Promise<StageTotals> {
+    this.#totals ??= countTotals(this.#engine, this.#job, this.table).catch((error: unknown) => {
+      this.#totals = undefined;
+      throw error;
+    });
+    return await this.#totals;
   }
 
   async quarantine() {
@@ -265,14 +279,11 @@ class EngineStage implements Stage {
   }
 
   async tornGroup() {
-    const { source } = this.#job;
-    return source.kind === 'aggregate' ? await findTornGroup(this.#engine, source, this.table) : undefined;
+    return await findTornGroup(this.#engine, this.#job, this.table);
   }
 
   async sharedContract() {
-    const { source } = this.#job;
-    const hasContracts = source.kind === 'snapshots' && source.columns.some(({ name }) => name === 'option_symbol');
-    return hasContracts ? await findSharedContract(this.#engine, this.table) : undefined;
+    return await findSharedContract(this.#engine, this.#job, this.table);
   }
 
   async strikes() {
@@ -280,9 +291,7 @@ class EngineStage implements Stage {
   }
 
   async repeatedIds() {
-    const { source } = this.#job;
-    // Identical rows that repeat are harmless, unless the user's SQL multiplies them.
-    return source.kind === 'rows' ? await listRepeatedIds(this.#engine, this.table, source.sql === '') : [];
+    return await listRepeatedIds(this.#engine, this.#job, this.table);
   }
 
   async exampleIds() {
@@ -369,7 +378,7 @@ class EngineStage implements Stage {
 
   #noteRows(): void {
     this.#pages = undefined;
-    this.#cells.noteChange();
+    this.#totals = undefined;
   }
 
   /** @param hasQuarantine whether an earlier process put rows into quarantine */
@@ -384,7 +393,7 @@ class EngineStage implements Stage {
     return {
       table: this.table,
       columns: [...this.#job.source.columns.map(({ name }) => name), ...extraFields],
-      reading: kind === 'plain' ? readPlain(context, extraFields) : readJudged(context, extraFields),
+      reading: readPage(kind, context, extraFields),
     };
   }
 }

@@ -13,7 +13,7 @@ import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { plainPath } from '../engine/plain-path.ts';
-import { type PageReading, WINDOW_COLUMN } from './stage-table.ts';
+import { type PageKind, type PageReading, WINDOW_COLUMN } from './stage-table.ts';
 
 /** Maximum pages and bytes of one insert: both bound the memory of its block (10,000 trades have about 7 MB). */
 const MAX_GROUP_PAGES = 8;
@@ -54,9 +54,6 @@ interface SpooledPage {
   /** Name of the file with its rows, within the spool's folder. */
   readonly file: string;
 }
-
-/** The kind of rows: a page as the source sent it, or rows that were judged one by one. */
-export type PageKind = 'plain' | 'judged';
 
 /** The table for the pages, and how to read pages of one kind. */
 export interface IntakeTarget {

@@ -72,45 +72,25 @@ export interface PageReading {
   readonly check: string | undefined;
 }
 
-/** Reads a page as the source sent it. @param extraFields kept as text if a row has them */
-export function readPlain(context: RuleContext, extraFields: readonly string[]): PageReading {
-  const { source } = context.job;
-  const read = source.columns.map((column) => askedFor(column, context) ?? plainRead(column));
-  return {
-    structure: buildStructure(source.columns, read, extraFields),
-    values: (window) => [
-      ...source.columns.map(
-        (column) => askedValue(column, context, window) ?? plainValue(column, quoteIdentifier(column.name)),
-      ),
-      ...extraFields.map(quoteIdentifier),
-    ],
-    check: isPlainRow(context),
-  };
-}
+/** The kind of rows: a page as the source sent it, or rows that were judged one by one. */
+export type PageKind = 'plain' | 'judged';
 
-/** Reads rows that were judged one by one. */
-export function readJudged(context: RuleContext, extraFields: readonly string[]): PageReading {
-  const { source } = context.job;
-  const read = source.columns.map((column) => askedFor(column, context) ?? judgedRead(column));
+/** @param extraFields kept as text if a row has them */
+export function readPage(kind: PageKind, context: RuleContext, extraFields: readonly string[]): PageReading {
+  const { columns } = context.job.source;
+  const [readSql, valueSql] = kind === 'plain' ? [plainRead, plainValue] : [judgedRead, judgedValue];
+  const extra = extraFields.map(quoteIdentifier);
   return {
-    structure: buildStructure(source.columns, read, extraFields),
+    structure: [
+      ...columns.map((column) => `${quoteIdentifier(column.name)} ${askedFor(column, context) ?? readSql(column)}`),
+      ...extra.map((name) => `${name} String`),
+    ].join(', '),
     values: (window) => [
-      ...source.columns.map(
-        (column) => askedValue(column, context, window) ?? judgedValue(column, quoteIdentifier(column.name)),
-      ),
-      ...extraFields.map(quoteIdentifier),
+      ...columns.map((column) => askedValue(column, context, window) ?? valueSql(column, quoteIdentifier(column.name))),
+      ...extra,
     ],
-    check: undefined,
+    check: kind === 'plain' ? isPlainRow(context) : undefined,
   };
-}
-
-function buildStructure(
-  columns: readonly JobColumn[],
-  read: readonly string[],
-  extraFields: readonly string[],
-): string {
-  const known = columns.map(({ name }, index) => `${quoteIdentifier(name)} ${read[index] ?? ''}`);
-  return [...known, ...extraFields.map((name) => `${quoteIdentifier(name)} String`)].join(', ');
 }
 
 /** A snapshot's row may omit the requested date and symbol; the text of its window begins with the symbol. */

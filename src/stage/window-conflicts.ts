@@ -7,7 +7,7 @@ import { compareText } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
-import type { AggregateSource, Job } from '../job/job.ts';
+import type { Job } from '../job/job.ts';
 import { WINDOW_COLUMN } from './stage-table.ts';
 
 export interface TornGroup {
@@ -31,10 +31,11 @@ export interface RepeatedIds {
  */
 export async function findTornGroup(
   engine: Engine,
-  source: AggregateSource,
+  { source }: Job,
   table: string,
   passGroups?: number,
 ): Promise<TornGroup | undefined> {
+  if (source.kind !== 'aggregate') return undefined;
   const names = [...new Set([source.timeColumn, ...source.splitColumns])];
   const keys = names.map(quoteIdentifier).join(', ');
   for (const pass of await listPasses(engine, table, keys, passGroups)) {
@@ -62,10 +63,12 @@ export interface SharedContract {
  */
 export async function findSharedContract(
   engine: Engine,
+  { source }: Job,
   table: string,
-  passContracts?: number,
 ): Promise<SharedContract | undefined> {
-  for (const pass of await listPasses(engine, table, 'option_symbol', passContracts)) {
+  const hasContracts = source.kind === 'snapshots' && source.columns.some(({ name }) => name === 'option_symbol');
+  if (!hasContracts) return undefined;
+  for (const pass of await listPasses(engine, table, 'option_symbol')) {
     const [found] = await engine.rows<{ symbol: string; contract: string; first: string; last: string }>(
       `SELECT symbol, option_symbol AS contract, min(${WINDOW_COLUMN}) AS first, max(${WINDOW_COLUMN}) AS last FROM ${table} WHERE option_symbol != '' AND ${pass} GROUP BY symbol, option_symbol HAVING first != last ORDER BY symbol, contract LIMIT 1`,
     );
@@ -77,16 +80,14 @@ export async function findSharedContract(
 }
 
 /**
- * The answers that repeat ids, worst first; empty if none does. Ids are counted by a hash of eight bytes.
- * @param table quoted name @param isDistinct whether rows that are equal in every column count as one
+ * The answers of a job of single trades that repeat ids, worst first; empty if none does. Ids are counted by a hash of
+ * eight bytes. @param table quoted name
  */
-export async function listRepeatedIds(
-  engine: Engine,
-  table: string,
-  isDistinct: boolean,
-): Promise<readonly RepeatedIds[]> {
+export async function listRepeatedIds(engine: Engine, { source }: Job, table: string): Promise<readonly RepeatedIds[]> {
+  if (source.kind !== 'rows') return [];
   const found: RepeatedIds[] = [];
-  const rows = isDistinct ? 'uniqExact(cityHash64(toString(tuple(*))))' : 'count()';
+  // Identical rows that repeat are harmless, unless the user's SQL multiplies them.
+  const rows = source.sql === '' ? 'uniqExact(cityHash64(toString(tuple(*))))' : 'count()';
   for (const pass of await listPasses(engine, table, WINDOW_COLUMN)) {
     const repeating = await engine.rows<RepeatedIds>(
       `SELECT ${WINDOW_COLUMN} AS window, ${rows} AS rows, uniqExact(cityHash64(id)) AS ids FROM ${table} WHERE ${pass} GROUP BY window HAVING ids < rows`,

@@ -96,11 +96,11 @@ it('a torn group is found in whichever pass it is', async () => {
   const groups = Array.from({ length: 50 }, (_, k) => ({ start: `${DATE} 09:30:00`, symbol: `S${k}`, value: k }));
   await stage.put(windowAt(0), createPage(groups));
   for (const passGroups of [1_000, 7]) {
-    expect(await findTornGroup(engine, job.source, stage.table, passGroups)).toBeUndefined();
+    expect(await findTornGroup(engine, job, stage.table, passGroups)).toBeUndefined();
   }
   await stage.put(windowAt(1), createPage(groups.slice(31, 32)));
   for (const passGroups of [1_000, 7]) {
-    expect(await findTornGroup(engine, job.source, stage.table, passGroups)).toMatchObject({
+    expect(await findTornGroup(engine, job, stage.table, passGroups)).toMatchObject({
       key: { start: `${DATE} 09:30:00`, symbol: 'S31' },
       windows: [formatWindow(windowAt(0)), formatWindow(windowAt(1))],
     });
