@@ -1,7 +1,8 @@
 /**
  * `npm run nightly -- mutations [--seed S] [--runs N]`: puts faults into a copy of `src`, one at a time, and runs the tests
  * that can reach the faulty module until one fails. Folders and kinds of fault take turns. Each result is appended to
- * `MUTATIONS.md` at once, and a run of the same seed skips those that are there. The exit code is 1 if a fault survived.
+ * `MUTATIONS.md` at once, and a run of the same seed skips those that are there. The exit code is 1 if a fault survived. Who
+ * finds that a fault changes nothing writes `without effect` and why.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -54,8 +55,11 @@ const SWAPS: Readonly<Record<string, readonly [operator: string, kind: string]>>
   '||': ['&&', 'and for or'],
 };
 
-/** Files that a file imports, by whatever way. */
-const reached = new Map<string, ReadonlySet<string>>();
+/** How many test files run before the others of their kind, those that are nearest to the fault. */
+const NEAREST = 6;
+
+/** Files that a file imports, by whatever way, with the number of imports between them. */
+const reached = new Map<string, ReadonlyMap<string, number>>();
 
 const { values } = parseArgs({ options: { seed: { type: 'string' }, runs: { type: 'string' } } });
 const seed = Number(values.seed ?? Date.now() % 1_000_000);
@@ -74,7 +78,7 @@ try {
     const name = `seed ${seed}, ${fault.file}:${fault.line}, ${fault.kind}, \`${fault.was}\``;
     const before = known.split('\n').find((line) => line.startsWith(`- ${name}: `));
     const result = before?.slice(name.length + 4) ?? (await tryFault(fault));
-    if (result === undefined) continue;
+    if (result === undefined || result.startsWith('without effect')) continue;
     tally[result.startsWith('caught') ? 'caught' : 'survived'] += 1;
     if (!existsSync(RESULTS)) writeFileSync(RESULTS, '# Faults that were put into `src`\n\n');
     if (before === undefined) appendFileSync(RESULTS, `- ${name}: ${result}\n`);
@@ -168,7 +172,8 @@ async function tryFault(fault: Fault): Promise<string | undefined> {
   const whole = readFileSync(path, 'utf8');
   writeFileSync(path, fault.source);
   try {
-    if ((await run(['tsc', '-p', 'tsconfig.json'])).code !== 0) return undefined;
+    const compile = ['tsc', '-p', 'tsconfig.json', '--incremental', '--tsBuildInfoFile', 'node.tsbuildinfo'];
+    if ((await run(compile)).code !== 0) return undefined;
     for (const { mode, files } of listTests(fault.file)) {
       const { code, output } = await run(['vitest', 'run', '--mode', mode, '--bail', '1', ...files]);
       const failed = /FAIL\s+(.*)/.exec(output)?.[1] ?? 'no test by name';
@@ -200,33 +205,39 @@ async function run(
 }
 
 /**
- * The test files that can reach a module, in the order in which they are tried: those of `npm test` that import it, those
- * that run commands, and the slow ones likewise.
+ * The test files that can reach a module, in the order in which they are tried: those of `npm test` that import it, the
+ * nearest first, those that run commands, and the slow ones likewise.
  */
 function listTests(file: string): readonly { readonly mode: 'test' | 'rest'; readonly files: readonly string[] }[] {
   const tests = listFiles('test').filter((name) => /(?<!\.nightly)\.test\.ts$/.test(name));
-  const importing = new Set(tests.filter((test) => reach(test).has(file)));
-  const commanding = tests.filter((test) => !importing.has(test) && reach(test).has('test/support/flowdrop.ts'));
+  const folder = dirname(file).replace(/^src/, 'test');
+  const distance = (test: string) => (reach(test).get(file) ?? 0) - (test.startsWith(folder) ? 100 : 0);
+  const importing = tests.filter((test) => reach(test).has(file)).sort((a, b) => distance(a) - distance(b));
+  const commanding = tests.filter((test) => !reach(test).has(file) && reach(test).has('test/support/flowdrop.ts'));
   const isSlow = (name: string) => /\.(slow|external)\.test\.ts$/.test(name);
+  const quick = importing.filter((name) => !isSlow(name));
+  const slow = importing.filter(isSlow);
   return [
-    { mode: 'test' as const, files: [...importing].filter((name) => !isSlow(name)) },
+    { mode: 'test' as const, files: quick.slice(0, NEAREST) },
+    { mode: 'test' as const, files: quick.slice(NEAREST) },
     { mode: 'test' as const, files: commanding.filter((name) => !isSlow(name)) },
-    { mode: 'rest' as const, files: [...importing].filter(isSlow) },
+    { mode: 'rest' as const, files: slow.slice(0, NEAREST) },
+    { mode: 'rest' as const, files: slow.slice(NEAREST) },
     { mode: 'rest' as const, files: commanding.filter(isSlow) },
   ].filter(({ files }) => files.length > 0);
 }
 
-function reach(file: string): ReadonlySet<string> {
+function reach(file: string): ReadonlyMap<string, number> {
   const before = reached.get(file);
   if (before) return before;
-  const found = new Set<string>();
+  const found = new Map<string, number>();
   const waiting = [file];
-  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+  for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
     const text = readFileSync(join(REPO, next), 'utf8');
     for (const [, from = ''] of text.matchAll(/(?:from|import\()\s*'(\.[^']+\.ts)'/g)) {
       const name = resolve('/', dirname(next), from).slice(1);
       if (found.has(name) || !existsSync(join(REPO, name))) continue;
-      found.add(name);
+      found.set(name, (found.get(next) ?? 0) + 1);
       waiting.push(name);
     }
   }
