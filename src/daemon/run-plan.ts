@@ -64,7 +64,8 @@ export class RunPlan {
     const tell = (ms: number | undefined) => (Number.isFinite(ms) ? new Date(ms ?? 0).toISOString() : undefined);
     const [next, missed] = [tell(job.ticks?.next(nowMs)), tell(missedMs)];
     this.#state.outside.log.info({ event: 'scheduled', job: name, next, missed }, `${name}: next run ${next}`);
-    if (missedMs !== undefined) void this.#claim(job, missedMs);
+    // Also one of this second: a run of it may have died with the daemon before.
+    if (missedMs !== undefined) void this.#claim(job, missedMs, 'catch-up');
   }
 
   /** Looks for what is due. @returns when all ticks that were found are claimed */
@@ -214,12 +215,12 @@ export class RunPlan {
 
   async #look(job: DaemonJob): Promise<void> {
     const tickMs = this.#see(job);
-    if (tickMs !== undefined) await this.#claim(job, tickMs);
+    if (tickMs === undefined) return;
+    await this.#claim(job, tickMs, this.#state.nowMs - tickMs <= ON_TIME_MS ? 'scheduled' : 'catch-up');
   }
 
   /** Runs the tick, unless the schedule is shared, and another daemon has it. */
-  async #claim(job: DaemonJob, tickMs: number): Promise<void> {
-    const reason = this.#state.nowMs - tickMs <= ON_TIME_MS ? 'scheduled' : 'catch-up';
+  async #claim(job: DaemonJob, tickMs: number, reason: 'scheduled' | 'catch-up'): Promise<void> {
     if (!job.filed.job.schedule?.distributed) {
       this.admit(job, { tickMs, reason });
       return;

@@ -131,7 +131,7 @@ it('a manifest of a gigabyte is none: it is told, and the run goes on', async ()
   await truncate(join(cwd, 'drops', '_flowdrop', 'trades', `session=${SECOND}`, 'manifest.json'), 1024 ** 3);
   const { code, stderr } = await run();
   expect(code, stderr).not.toBeNull();
-  expect(stderr).toContain('manifest-invalid');
+  expect(stderr).toContain('drop-damaged');
   expect(stderr).toContain('1.1 GB');
 });
 
