@@ -48,7 +48,7 @@ export class Alerts {
 
   /** Sends the crash alert of a run under an earlier daemon, if that daemon could not send it. */
   async recall(job: DaemonJob): Promise<void> {
-    // What cannot be read is told by the run's record.
+    // If it cannot be read, the run's record still says how it ended.
     const noted = await this.#state.outside
       .notesOf(job.name)
       .unsent.read()

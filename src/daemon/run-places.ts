@@ -54,7 +54,7 @@ export interface EndedRun {
   readonly outcome: RunOutcome;
   /** What the run itself recorded; `undefined` if it recorded no end. */
   readonly record: RunRecord | undefined;
-  /** What operators must be told, because the run could not: it died without a stop by the daemon, or timed out. */
+  /** Why operators get an alert from the daemon: the run died, not stopped by it, or took too long, and could send none. */
   readonly untold: string | undefined;
 }
 

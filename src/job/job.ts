@@ -54,8 +54,6 @@ export type ReportRecipient = JobReport['to'][number];
 /** How a report looks, as far as the job file says; `logo` and `templates` are paths. */
 export type JobLook = JobReport['look'];
 
-export type EventType = JobFile['events'][number];
-
 /** A job that fetches its rows with SQL. */
 export type SqlJob = Job<SqlSource>;
 

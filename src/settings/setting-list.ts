@@ -34,7 +34,7 @@ interface Rule<T> {
   parse(text: string): T | undefined;
   readonly allowed: string;
   readonly hint?: string | undefined;
-  /** What is said in place of a value that may hold a secret. */
+  /** Shown in place of a value that may be a secret. */
   readonly hidden?: string | undefined;
 }
 

@@ -2,10 +2,10 @@
  * A state folder that cannot be used, as the commands that need one tell it: names under which the system makes nothing, a
  * file or a link in the way, a disk that is read-only. How folders are made is in `test/core/folder.test.ts`.
  */
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { flowdrop, listFiles, makeFolder, workerEnvironment } from '../support/flowdrop.ts';
+import { flowdrop, listFiles, makeFolder, REPO, workerEnvironment } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
 
@@ -24,6 +24,7 @@ beforeAll(async () => {
   ({ path: cwd, remove } = await makeFolder());
   await mkdir(join(cwd, 'jobs'));
   job = await writeJob(join(cwd, 'jobs'), { schedule: 'schedule:\n  cron: "0 3 * * *"\n  timezone: UTC' });
+  await copyFile(join(REPO, 'jobs', 'symbol-minute-flow.yaml'), join(cwd, 'jobs', 'symbol-minute-flow.yaml'));
   await writeFile(join(cwd, 'file'), '');
   await symlink(join(cwd, 'nowhere'), join(cwd, 'link'));
   if (mountObstacle) return;
@@ -48,7 +49,15 @@ async function use(stateDir: string, args: readonly string[]) {
   });
 }
 
-const COMMANDS = [['run', 'nightly'], ['backfill', 'nightly'], ['report', 'nightly'], ['verify', 'nightly'], ['start']];
+/** The second job has its own SQL, which an engine in the state folder checks. */
+const COMMANDS = [
+  ['run', 'nightly'],
+  ['run', 'symbol-minute-flow'],
+  ['backfill', 'nightly'],
+  ['report', 'nightly'],
+  ['verify', 'nightly'],
+  ['start'],
+];
 
 it.runIf(process.platform === 'linux')(
   'a state folder below /proc ends every command that needs one at once',

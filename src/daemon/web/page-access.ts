@@ -44,7 +44,7 @@ export class Access {
     readonly isProgram: boolean;
   } {
     if (this.#token === undefined) {
-      // No page of another site can leave out what a browser says of itself.
+      // A browser sends one of these headers by itself, and no page of another site can remove it.
       const isProgram = headers.origin === undefined && headers['sec-fetch-site'] === undefined;
       return { session: '', words: 'this machine', isProgram };
     }
