@@ -1,58 +1,24 @@
 /**
- * Alerts at the end of a run: causes found -> remembered in the store -> sent by mail and webhook, once. The due alerts
- * are written before they are sent, and each target is recorded after it was notified. So a killed process repeats at
- * most one message, under the same id. Invariant: it never throws; an alert that cannot be delivered does not fail the
- * run: it is logged, and the next run sends it. With no cause found and none open, it costs one read of the store.
+ * The last step of a run, however it ended: causes found -> kept in the outbox -> sent to the job's operators by mail and
+ * webhook, once. It opens its own store and mailer, because opening the run's may be what failed. Invariant: it never
+ * throws, so it does not change how the run ends; an alert that cannot be delivered is logged, and the next run sends it.
+ * With no cause found and none open, it costs one read of the store.
  */
 import { createHash } from 'node:crypto';
-import type { CalendarOverride } from '../calendar/session.ts';
-import type { Clock } from '../core/clock.ts';
-import { describeError, Fault } from '../core/errors.ts';
-import type { Log } from '../core/log.ts';
+import { describeError, Fault, isFault } from '../core/errors.ts';
+import { readFailure } from '../core/failure.ts';
 import type { Job } from '../job/job.ts';
-import type { Mailer } from '../mail/mailer.ts';
+import { Ledger } from '../ledger/ledger.ts';
+import type { Mailer, MailMessage } from '../mail/mailer.ts';
 import { parseAddress } from '../mail/message.ts';
-import type { Webhook } from '../mail/webhook.ts';
-import { expires } from '../plan/lookback.ts';
-import { type Alert, type AlertNotice, renderAlertMail } from '../report/alert-mail.ts';
-import type { Store } from '../store/store.ts';
-import { openAlertMemory } from './alert-memory.ts';
-import { describeCause, SEVERITY_OF } from './alert-text.ts';
+import { type Alert, type AlertNotice, formatAlertSubject, renderAlertMail, sortAlerts } from '../report/alert-mail.ts';
+import type { RunEnv } from '../run/run.ts';
+import { JobState } from '../state/job-state.ts';
+import { describeCause, type RunFacts, type RunOutcome, severityOf } from './cause-table.ts';
 import { listCauses } from './causes.ts';
 import { readKnownConditions } from './known-conditions.ts';
-import { type AlertState, closeDone, type DueAlerts, listDue, noteCauses, noteSent } from './open-causes.ts';
-import type { RunFacts, RunOutcome } from './run-facts.ts';
-import { buildAlertPayload } from './webhook-payload.ts';
-
-export interface AlertContext {
-  /** `undefined` if the store could not be opened: then the local file remembers. */
-  readonly store: Store | undefined;
-  /** Opened only when there is something to mail. */
-  readonly openMailer: () => Promise<Mailer>;
-  /** `undefined` without a webhook address. */
-  readonly webhook: Webhook | undefined;
-  readonly mailFrom: string;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly redact: (text: string) => string;
-  readonly templatesDir: string;
-  /** Id of the run that sends the alerts; if absent, they name no run. */
-  readonly run?: string;
-  /** Calendar overrides; absent: none. */
-  readonly calendar?: CalendarOverride | undefined;
-  /** Local file that is used while the store cannot be written. */
-  readonly statePath: string;
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** Name of the webhook among the targets; the others are mail addresses. */
-const WEBHOOK_TARGET = 'webhook';
-
-/** Targets of a job's alerts: mail addresses in lower case, and the webhook. Empty: no alerts. */
-export function listTargets(job: Job, hasWebhook: boolean): readonly string[] {
-  const addresses = job.alerts.to.map((address) => address.toLowerCase());
-  return [...new Set(addresses), ...(hasWebhook && job.alerts.webhook ? [WEBHOOK_TARGET] : [])];
-}
+import { closeDone, type DueAlerts, listDue, noteCauses, noteSent } from './open-causes.ts';
+import { Outbox, type OutboxState } from './outbox.ts';
 
 /** Targets that were notified now, and those that could not be. */
 export interface AlertSummary {
@@ -65,151 +31,178 @@ export interface AlertSummary {
   readonly isWhole: boolean;
 }
 
-/** Sends the operators of a job the alerts for this outcome. Never throws. */
-export async function sendAlerts(context: AlertContext, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
-  const { log } = context;
+/** Name of the webhook among the targets; the others are mail addresses. */
+const WEBHOOK_TARGET = 'webhook';
+
+/** Never throws. */
+export async function alertOperators(env: RunEnv, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
   const sent: AlertSummary['sent'][number][] = [];
   const unsent: AlertSummary['unsent'][number][] = [];
-  let unread: string | null = null;
-  let isWhole = false;
+  let [unread, isWhole]: [string | null, boolean] = [null, true];
+  // The person who stopped the run knows, and unfinished work is no news.
+  if (env.signal.aborted || isNoNews(outcome.error)) return { sent, unsent, unread, isWhole };
+  const log = (await env.openLog()).child({ job: job.name });
+  const redact = (text: string) => env.redact(text);
+  const attempt = async <T>(what: string, open: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await open();
+    } catch (error) {
+      isWhole = false;
+      const { code, message } = readFailure(error, redact);
+      const reason = `${code}: ${message}`;
+      log.error({ event: 'alerts-hindered', what, reason }, `alerts continue without the ${what}: ${reason}`);
+      return undefined;
+    }
+  };
+  const webhook = job.alerts.webhook ? await attempt('webhook', () => env.openWebhook('alert')) : undefined;
+  const targets = [...new Set(job.alerts.to.map((address) => address.toLowerCase()))];
+  if (webhook) targets.push(WEBHOOK_TARGET);
+  if (targets.length === 0) return { sent, unsent, unread, isWhole };
+  const calendar = await attempt('calendar', () => env.readCalendar());
+  const store = await attempt('store', () => env.openStore(job.drop.to, { objects: job.drop.s3 }));
+  let mailer: Mailer | undefined;
   try {
-    const targets = listTargets(job, context.webhook !== undefined);
-    if (targets.length > 0) unread = await tellAll(context, job, outcome, targets, { sent, unsent });
-    isWhole = unsent.length === 0 && unread === null;
-  } catch (error) {
-    // The caller must get the run's own result; the next run finds the same causes and sends them.
-    const reason = context.redact(describeError(error));
-    log.error({ event: 'alerts-failed', reason }, `the alerts failed: ${reason}`);
-  }
-  return { sent, unsent, unread, isWhole };
-}
-
-/** @returns why the conditions of the dates are unknown, else null */
-async function tellAll(
-  context: AlertContext,
-  job: Job,
-  outcome: RunOutcome,
-  targets: readonly string[],
-  summary: { readonly sent: AlertSummary['sent'][number][]; readonly unsent: AlertSummary['unsent'][number][] },
-): Promise<string | null> {
-  const { log, clock } = context;
-  const memory = await openAlertMemory({ store: context.store, path: context.statePath, log }, job.name);
-  const { facts, unread } = await readFacts(context, job, outcome);
-  const { redact } = context;
-  const subject = { job: job.name, dataset: job.drop.dataset, isExpiring: facts.isExpiring, redact };
-  const causes = listCauses(facts);
-  let state = await memory.update((before) =>
-    noteCauses(before, causes, facts, (cause) => describeCause(cause, subject)),
-  );
-  const channel = openChannel(context, job);
-  try {
+    const outbox = await Outbox.open(store, job.name, new JobState(env.stateDir, job.name).alerts, log);
+    const { result } = outcome;
+    const nowMs = result ? Date.parse(result.server_time) : env.clock.now();
+    // A run that fails because of the store must still send its alerts.
+    const ledger = store && new Ledger(store, job.drop.dataset);
+    const known = result ?? (await readKnownConditions(ledger, log, job, nowMs, calendar));
+    if ('unread' in known && known.unread !== null) unread = redact(known.unread);
+    const { conditions, accepted } = known;
+    const facts: RunFacts = { ...outcome, job, nowMs, conditions, accepted: new Set(accepted) };
+    const causes = listCauses(facts);
+    let state = await outbox.update((before) =>
+      closeDone(
+        noteCauses(before, causes, facts, (cause) => describeCause(cause, job, redact)),
+        targets,
+      ),
+    );
     for (const target of targets) {
-      if (countDue(listDue(state, target)) === 0) continue;
+      if (!listDue(state, target)) continue;
       // Sending takes time, and this process may have slept: another worker may have notified this target.
-      state = await memory.read();
+      state = await outbox.read();
       const due = listDue(state, target);
-      if (countDue(due) === 0) continue;
+      if (!due) continue;
+      const notice = buildNotice(env, job, store?.url ?? job.drop.to, state, due);
+      const id = identify(job, target, state, due);
       let file: string | undefined;
       try {
-        file = await channel.tell(target, buildNotice(context, job, state, due), identify(job, target, state, due));
+        if (target === WEBHOOK_TARGET) await webhook?.post(buildAlertPayload(notice, id), env.signal);
+        else {
+          const mail = await buildMail(env, target, notice, id);
+          mailer ??= await env.openMailer();
+          file = await sendMail(mailer, mail, job);
+        }
       } catch (error) {
         const reason = redact(describeError(error));
         log.error({ event: 'alert-unsent', target, reason }, `alert not sent to ${target}: ${reason}`);
-        summary.unsent.push({ target, reason });
+        unsent.push({ target, reason });
         continue;
       }
+      const { alerts, recovered } = due;
       log.info(
-        { event: 'alert-sent', target, alerts: due.alerts, recovered: due.recovered, file },
+        { event: 'alert-sent', target, alerts, recovered, file },
         file === undefined ? `alert sent to ${target}` : `alert for ${target} written to the outbox: ${file}`,
       );
-      summary.sent.push({ target, ...due, file });
-      state = await memory.update((now) => noteSent(now, target, due, clock.now()));
+      sent.push({ target, alerts, recovered, file });
+      state = await outbox.update((now) => closeDone(noteSent(now, target, due, env.clock.now()), targets));
     }
+  } catch (error) {
+    // The caller must get the run's own result; the next run finds the same causes and sends them.
+    isWhole = false;
+    const reason = redact(describeError(error));
+    log.error({ event: 'alerts-failed', reason }, `the alerts failed: ${reason}`);
   } finally {
-    await channel.close();
+    await attempt('mailer', async () => await mailer?.close());
+    await attempt('store', async () => await store?.close());
   }
-  // Of most runs it changes nothing.
-  if (JSON.stringify(closeDone(state, targets)) !== JSON.stringify(state))
-    await memory.update((now) => closeDone(now, targets));
-  return unread === undefined ? null : redact(unread);
+  return { sent, unsent, unread, isWhole: isWhole && unsent.length === 0 && unread === null };
 }
 
-function countDue({ alerts, recovered }: DueAlerts): number {
-  return alerts.length + recovered.length;
+/** A run that was stopped, or that found another one active, is no reason for an alert. */
+function isNoNews(error: unknown): boolean {
+  return isFault(error) && (error.kind === 'interrupted' || error.kind === 'active');
 }
 
-/** Mail and webhook; the mailer is opened when it is needed. */
-function openChannel(context: AlertContext, job: Job) {
-  let mailer: Mailer | undefined;
+async function buildMail(env: RunEnv, to: string, notice: AlertNotice, id: string): Promise<MailMessage> {
+  const { mailFrom: from, templatesDir } = env;
+  const domain = parseAddress('from', from).address.split('@').at(-1);
   return {
-    /** @returns the file, if the mail was written to the outbox @throws Fault if the target was not notified */
-    async tell(target: string, notice: AlertNotice, id: string): Promise<string | undefined> {
-      if (target === WEBHOOK_TARGET) {
-        await context.webhook?.post(buildAlertPayload(notice, id), context.signal);
-        return undefined;
-      }
-      const rendered = await renderAlertMail(notice, context.templatesDir);
-      mailer ??= await context.openMailer();
-      const outcome = await mailer.send({
-        ...{ ...rendered, from: context.mailFrom, to: target, images: [], attachments: [], listUnsubscribe: null },
-        messageId: `${job.name}.alert.${id}@${parseAddress('from', context.mailFrom).address.split('@').at(-1)}`,
-        date: new Date(context.clock.now()),
-      });
-      if (outcome.status === 'sent') return outcome.file;
-      throw new Fault('ALERT_REFUSED', `mail: ${target} was refused: ${outcome.detail}`, {
-        hint: `Correct \`alerts.to\` in ${job.file}; the next run sends the alert again.`,
-      });
-    },
-    async close(): Promise<void> {
-      await mailer?.close();
-    },
+    ...(await renderAlertMail(notice, templatesDir)),
+    ...{ from, to, images: [], attachments: [], listUnsubscribe: null },
+    ...{ messageId: `${notice.job}.alert.${id}@${domain}`, date: new Date(notice.at) },
   };
 }
 
-function buildNotice(context: AlertContext, job: Job, state: AlertState, due: DueAlerts): AlertNotice {
+/** @returns the file, if the mail was written to the outbox @throws Fault if the target was not notified */
+async function sendMail(mailer: Mailer, mail: MailMessage, { file }: Job): Promise<string | undefined> {
+  const outcome = await mailer.send(mail);
+  if (outcome.status === 'sent') return outcome.file;
+  throw new Fault('ALERT_REFUSED', `mail: ${mail.to} was refused: ${outcome.detail}`, {
+    hint: `Correct \`alerts.to\` in ${file}; the next run sends the alert again.`,
+  });
+}
+
+function buildNotice(env: RunEnv, job: Job, place: string, state: OutboxState, due: DueAlerts): AlertNotice {
   const pick = (ids: readonly string[]) => ids.flatMap((id) => toAlert(state, id));
-  const { dataset, to } = job.drop;
+  const { dataset } = job.drop;
   return {
-    ...{ job: job.name, dataset, place: `${context.store?.url ?? to}/${dataset}`, run: context.run },
-    at: new Date(context.clock.now()).toISOString(),
+    ...{ job: job.name, dataset, place: `${place}/${dataset}`, run: env.runId },
+    at: new Date(env.clock.now()).toISOString(),
     alerts: pick(due.alerts),
     recovered: pick(due.recovered),
   };
 }
 
-function toAlert(state: AlertState, id: string): readonly Alert[] {
+function toAlert(state: OutboxState, id: string): readonly Alert[] {
   const entry = state.alerts[id];
   if (!entry) return [];
   const { kind, date, code, title, what, next, first_seen: since } = entry;
-  return [{ id, kind, severity: SEVERITY_OF[kind], date, code, title, what, next, since }];
+  return [{ id, kind, severity: severityOf(kind), date, code, title, what, next, since }];
 }
 
 /** The same id for the same news to the same target: a mail program or webhook receiver can drop a repetition. */
-function identify(job: Job, target: string, state: AlertState, due: DueAlerts): string {
+function identify(job: Job, target: string, state: OutboxState, due: DueAlerts): string {
   const since = (ids: readonly string[]) => ids.map((id) => [id, state.alerts[id]?.first_seen]).sort();
   const text = JSON.stringify([job.name, target, since(due.alerts), since(due.recovered)]);
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
 }
 
-/** Leaves out what the store cannot provide: a run that fails because of the store must still send its alerts. */
-async function readFacts(
-  context: AlertContext,
-  job: Job,
-  outcome: RunOutcome,
-): Promise<{ readonly facts: RunFacts; readonly unread: string | undefined }> {
-  const { result } = outcome;
-  const nowMs = result ? Date.parse(result.server_time) : context.clock.now();
-  const shared = {
-    ...outcome,
-    job: job.name,
-    nowMs,
-    isExpiring: expires(job.source),
-    hasReports: job.reports.length > 0,
-  };
-  if (result) {
-    const { conditions, accepted } = result;
-    return { facts: { ...shared, conditions, accepted: new Set(accepted) }, unread: undefined };
-  }
-  const { conditions, accepted, unread } = await readKnownConditions(context, job, nowMs);
-  return { facts: { ...shared, conditions: Object.fromEntries(conditions), accepted }, unread };
+/** Chat tools truncate or refuse longer texts. */
+const MAX_LINES = 20;
+
+/**
+ * The document that the webhook receives (version 1): fields for programs, and `text` for chat tools that show that field
+ * (Slack, Mattermost, Rocket.Chat, Teams), in which no value can mention people or create a link.
+ * @param id the same if the same news is sent again, so that a receiver can drop the repetition
+ */
+export function buildAlertPayload(notice: AlertNotice, id: string) {
+  const { at, job, dataset, place, run } = notice;
+  const alerts = sortAlerts(notice.alerts);
+  const recovered = notice.recovered.map((alert) => ({ ...alert, until: at }));
+  const lines = [
+    ...alerts.flatMap((alert) => [
+      `[${alert.severity}] ${escapeChat(alert.title)}`,
+      `    ${escapeChat(alert.what)}`,
+      `    Next: ${escapeChat(alert.next)}`,
+    ]),
+    ...recovered.map((alert) => `[recovered] ${escapeChat(alert.title)}`),
+  ];
+  const shown = lines.slice(0, 3 * MAX_LINES);
+  const rest = lines.length > shown.length ? [`... and more: flowdrop status ${job}`] : [];
+  const text = [escapeChat(`flowdrop ${formatAlertSubject(notice)}`), ...shown, ...rest].join('\n');
+  return { version: 1, id, at, job, dataset, place, run, text, alerts, recovered } as const;
+}
+
+export type AlertPayload = ReturnType<typeof buildAlertPayload>;
+
+/** Slack's escapes disable `<!channel>` and `<url|name>`; the other tools mention people with `@`. */
+function escapeChat(text: string): string {
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replace(/@(?=(?:all|channel|everyone|here)\b)/gi, '@\u200b')
+    .replace(/\]\(/g, '] (');
 }

@@ -43,12 +43,12 @@ export interface EventOrigin {
 export function buildDropEvent(origin: EventOrigin, manifest: Manifest, isReplaced: boolean): CloudEvent {
   const { date, revision, sealed_at: time } = manifest;
   const type = revision === 1 ? 'drop.sealed' : 'drop.restated';
-  return buildEvent(origin, { type, date, time, about: `r${revision}` }, describeDrop(origin, manifest, isReplaced));
+  return buildEvent(origin, type, date, time, `r${revision}`, describeDrop(origin, manifest, isReplaced));
 }
 
 /** @param time when the loss was found */
 export function buildLossEvent(origin: EventOrigin, date: string, time: string): CloudEvent {
-  return buildEvent(origin, { type: 'date.lost', date, time, about: 'r0' }, { revision: null, condition: 'expired' });
+  return buildEvent(origin, 'date.lost', date, time, 'r0', { revision: null, condition: 'expired' });
 }
 
 export interface SentReport {
@@ -63,29 +63,22 @@ export interface SentReport {
   readonly isCorrection: boolean;
 }
 
-/** @param manifest of the revision that was mailed */
-export function buildReportEvent(origin: EventOrigin, manifest: Manifest, report: SentReport): CloudEvent {
-  const { date, revision } = manifest;
-  const { time, template, recipients, id } = report;
-  const about = `r${revision}/${origin.job}/${id}`;
-  const data = { ...describeDrop(origin, manifest, false), report: template, recipients };
-  return buildEvent(origin, { type: 'report.sent', date, time, about }, data);
-}
-
-/** @param summary what `report-post.ts` makes of the report */
-export function buildPostEvent(
+/**
+ * @param manifest of the revision that was mailed
+ * @param summary what `report-post.ts` makes of the report, to be posted; without it, the event says that it was mailed
+ */
+export function buildReportEvent(
   origin: EventOrigin,
   manifest: Manifest,
-  { time, template, id }: SentReport,
-  summary: CloudEvent['data'],
+  { time, template, recipients, id }: SentReport,
+  summary?: CloudEvent['data'],
 ): CloudEvent {
   const { date, revision, condition } = manifest;
-  const about = `r${revision}/${origin.job}/${id}`;
-  return buildEvent(
-    origin,
-    { type: 'report.posted', date, time, about },
-    { revision, condition, report: template, ...summary },
-  );
+  const data = summary
+    ? { revision, condition, report: template, ...summary }
+    : { ...describeDrop(origin, manifest, false), report: template, recipients };
+  const type = summary ? 'report.posted' : 'report.sent';
+  return buildEvent(origin, type, date, time, `r${revision}/${origin.job}/${id}`, data);
 }
 
 /** Whether it is the summary of this report. @param id of the report */
@@ -95,7 +88,10 @@ export function isPostOf({ type, id: event }: CloudEvent, id: string): boolean {
 
 function buildEvent(
   { storeId, job, dataset }: EventOrigin,
-  { type, date, time, about }: { readonly type: CloudEventType; date: string; time: string; about: string },
+  type: CloudEventType,
+  date: string,
+  time: string,
+  about: string,
   data: CloudEvent['data'],
 ): CloudEvent {
   return {

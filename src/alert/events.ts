@@ -1,19 +1,23 @@
 /**
- * Events of a job: what the store shows and was not noted before -> owed in the store -> posted, until accepted. Nothing
- * is taken from the memory of a run, so a run that was killed between a seal and its event is made up for by the next
- * one. Invariant: never throws, and never changes how a run ends; an event that cannot be posted stays owed.
+ * The events of a job: what the store shows and was not noted before -> owed in the outbox -> posted, until accepted.
+ * Nothing is taken from the memory of a run, so a run that was killed between a seal and its event is made up for by the
+ * next one. Invariant: never throws, never changes how a run ends, and costs nothing without an address; an event that
+ * cannot be posted stays owed.
  */
 import { assertNotAborted, describeError, isFault } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
+import { identifyReport } from '../job/job-report.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import type { Webhook } from '../mail/webhook.ts';
-import type { Condition } from '../plan/conditions.ts';
-import { type AlertMemory, openAlertMemory } from './alert-memory.ts';
-import type { AlertContext } from './alerts.ts';
+import type { RunEnv } from '../run/run.ts';
+import { JobState } from '../state/job-state.ts';
+import type { RunResult } from '../state/run-result.ts';
+import type { Store } from '../store/store.ts';
 import { type CloudEvent, isPostOf } from './cloud-event.ts';
-import { type LookContext, listHappenings } from './happenings.ts';
-import type { AlertState } from './open-causes.ts';
+import { listHappenings } from './happenings.ts';
+import { readKnownConditions } from './known-conditions.ts';
 import {
-  type EventState,
   type Happening,
   isAbandoned,
   isNews,
@@ -25,18 +29,7 @@ import {
   type OwedEvents,
   sumOwed,
 } from './open-events.ts';
-
-/** Where a job's events go. */
-export interface EventTargets {
-  /** `undefined`: no address, or the job wants none. */
-  readonly events: Webhook | undefined;
-  /** Of the reports whose summaries are posted, by the report's id. */
-  readonly posts: ReadonlyMap<string, Webhook>;
-}
-
-export interface EventContext extends LookContext, Pick<AlertContext, 'redact' | 'statePath' | 'signal'> {
-  readonly targets: EventTargets;
-}
+import { type EventState, Outbox } from './outbox.ts';
 
 export interface EventSummary {
   /** Events that were accepted now. */
@@ -48,159 +41,172 @@ export interface EventSummary {
 /** A slow receiver must not hold the end of a run for long; the next run goes on. */
 const MAX_POSTING_MS = 120_000;
 
+/** A job's events and where they go. */
+interface JobEvents {
+  readonly ledger: Ledger;
+  readonly log: Log;
+  readonly outbox: Outbox;
+  /** `undefined`: no address, or the job wants none. */
+  readonly receiver: Webhook | undefined;
+  /** Of the reports whose summaries are posted, by the report's id. */
+  readonly posts: ReadonlyMap<string, Webhook>;
+}
+
 /**
- * Before the first run with events seals anything, and before the first that posts a report: notes what is there, so that
- * an old store does not flood the receiver. Later it costs one read. Never throws.
+ * Before the first run with events seals or mails anything, and before the first that posts a report: notes what is there,
+ * so that an old store does not flood the receiver. Later it costs one read.
+ * @param opened default: its own store
  */
-export async function beginEvents(context: EventContext, job: Job): Promise<void> {
-  await attempt(context, async () => {
-    const isBegun = ({ events }: AlertState) => events !== undefined && listNewPosts(context, events).length === 0;
-    const memory = await openMemory(context, job);
-    if (isBegun(await memory.read())) return;
-    const seen = await listHappenings(context, job, undefined);
-    await memory.update((state) => {
+export async function beginEvents(env: RunEnv, job: Job, opened?: Store): Promise<void> {
+  await withEvents(env, job, opened, async (jobEvents) => {
+    const { outbox } = jobEvents;
+    /** A subject for each report whose summaries are posted from now on. */
+    const listNewPosts = (events: EventState | undefined): readonly Happening[] =>
+      [...jobEvents.posts.keys()]
+        .map((id) => ({ subject: `post/${id}`, revision: 0 }))
+        .filter(({ subject }) => events?.noted[subject] === undefined);
+    const isBegun = (events: EventState | undefined) => events !== undefined && listNewPosts(events).length === 0;
+    if (isBegun((await outbox.read()).events)) return;
+    const seen = await look(env, job, jobEvents, undefined);
+    await outbox.update((state) => {
+      const { events } = state;
       // What another worker seals after its own beginning must not count as known.
-      if (isBegun(state)) return state;
-      const before = state.events;
-      const posts = listNewPosts(context, before);
-      const isNew = ({ subject }: Happening) =>
-        before === undefined || posts.some((post) => subject.startsWith(`${post.subject}/`));
-      const known = seen.map(({ happening }) => happening).filter(isNew);
-      return { ...state, events: noteEvents(before ?? NO_EVENTS, [...known, ...posts], [], []) };
+      if (isBegun(events)) return state;
+      const posts = listNewPosts(events);
+      const known = seen.filter(
+        ({ subject }) => events === undefined || posts.some((post) => subject.startsWith(`${post.subject}/`)),
+      );
+      return { ...state, events: noteEvents(events ?? NO_EVENTS, [...known, ...posts], [], []) };
     });
   });
 }
 
 /**
- * Posts what happened since the last call, and what is still owed. Never throws.
- * @param conditions of the dates, if a run derived them
+ * At the end of a run, and between runs: posts what happened since the last call, and what is still owed. Opens its own
+ * store: opening the run's may be what failed.
  */
-export async function postEvents(
-  context: EventContext,
-  job: Job,
-  conditions: Readonly<Record<string, Condition>> | undefined,
-): Promise<EventSummary> {
-  let summary: EventSummary = { posted: 0, owed: null };
-  await attempt(context, async () => {
-    const seen = await listHappenings(context, job, conditions);
-    const memory = await openMemory(context, job);
-    const before = (await memory.read()).events;
+export async function postEvents(env: RunEnv, job: Job, result: RunResult | undefined): Promise<EventSummary> {
+  const nothing = { posted: 0, owed: null };
+  if (env.signal.aborted) return nothing;
+  const summary = await withEvents(env, job, undefined, async (jobEvents) => {
+    const seen = await look(env, job, jobEvents, result);
+    const { outbox, log } = jobEvents;
+    const { events: before } = await outbox.read();
     // Without a beginning: it is not known what is new.
-    if (before === undefined) return;
-    const built: { readonly happening: Happening; readonly events: readonly CloudEvent[] }[] = [];
-    for (const { happening, build } of seen) {
-      if (!isNews(before, happening) || !isWanted(context, before, happening)) continue;
-      // One damaged manifest must not hold back the events of all other dates.
-      await attempt(context, async () => {
-        built.push({ happening, events: await build(before.noted[happening.subject] ?? 0) });
-      });
+    if (before === undefined) return nothing;
+    const built = new Map<Happening, readonly CloudEvent[]>();
+    for (const happening of seen) {
+      if (!isNews(before, happening) || !isWanted(jobEvents, before, happening)) continue;
+      try {
+        built.set(happening, await happening.build(before.noted[happening.subject] ?? 0));
+      } catch (error) {
+        // One damaged manifest must not hold back the events of all other dates.
+        tellFailure(env, log, error);
+      }
     }
-    const noted = await memory.update((state) => {
+    await outbox.update((state) => {
       const events = state.events ?? before;
       // Another worker may have noted some in the meantime.
-      const news = built.filter(({ happening }) => isNews(events, happening));
-      const happenings = news.map(({ happening }) => happening);
-      const owed = news.flatMap((each) => each.events);
+      const news = [...built].filter(([happening]) => isNews(events, happening));
+      const happenings = news.map(([happening]) => happening);
+      const owed = news.flatMap(([, each]) => each);
       return { ...state, events: noteEvents(events, happenings, owed, [...job.events, 'report.posted']) };
     });
-    summary = await postOwed(context, memory, noted, job);
+    return await postOwed(env, job, jobEvents);
   });
-  return summary;
+  return summary ?? nothing;
 }
 
-/** A subject for each report whose summaries are posted from now on. */
-function listNewPosts({ targets }: EventContext, events: EventState | undefined): readonly Happening[] {
-  return [...targets.posts.keys()]
-    .map((id) => ({ subject: `post/${id}`, revision: 0 }))
-    .filter(({ subject }) => events?.noted[subject] === undefined);
+async function withEvents<T>(
+  env: RunEnv,
+  job: Job,
+  opened: Store | undefined,
+  action: (jobEvents: JobEvents) => Promise<T>,
+): Promise<T | undefined> {
+  const log = (await env.openLog()).child({ job: job.name });
+  let own: Store | undefined;
+  try {
+    const shared = await env.openWebhook('event');
+    // One receiver for each address, so that what does not answer is tried once.
+    const byAddress = new Map([['events', shared]]);
+    const posts = new Map<string, Webhook>();
+    for (const report of job.reports) {
+      const { post } = report;
+      if (post === null) continue;
+      if (!byAddress.has(post)) byAddress.set(post, await env.openWebhook('event', post));
+      const target = byAddress.get(post);
+      if (target) posts.set(identifyReport(report), target);
+    }
+    const receiver = job.events.length > 0 ? shared : undefined;
+    if (receiver === undefined && posts.size === 0) return undefined;
+    if (opened === undefined) own = await env.openStore(job.drop.to, { objects: job.drop.s3 });
+    const store = opened ?? own;
+    if (store === undefined) return undefined;
+    const outbox = await Outbox.open(store, job.name, new JobState(env.stateDir, job.name).alerts, log);
+    return await action({ ledger: new Ledger(store, job.drop.dataset), log, outbox, receiver, posts });
+  } catch (error) {
+    tellFailure(env, log, error);
+    return undefined;
+  } finally {
+    await own?.close().catch(() => undefined);
+  }
+}
+
+/** The run's own result counts; what could not be read now, the next run finds. */
+function tellFailure(env: RunEnv, log: Log, error: unknown): void {
+  if (env.signal.aborted) return;
+  const reason = env.redact(describeError(error));
+  log.error({ event: 'events-failed', reason }, `the events failed: ${reason}`);
+}
+
+/** @param result of a run, with the conditions that it derived */
+async function look(env: RunEnv, job: Job, { ledger, log }: JobEvents, result: RunResult | undefined) {
+  const nowMs = env.clock.now();
+  const { conditions } = result ?? (await readKnownConditions(ledger, log, job, nowMs, await env.readCalendar()));
+  return await listHappenings(ledger, log, job, conditions, nowMs, env.readPublicUrl());
 }
 
 /** What has no address is not noted: it is posted when there is one. */
-function isWanted({ targets }: EventContext, { noted }: EventState, { subject }: Happening): boolean {
+function isWanted({ receiver, posts }: JobEvents, { noted }: EventState, { subject }: Happening): boolean {
   const [kind = '', id = ''] = subject.split('/');
-  if (kind !== 'post') return targets.events !== undefined;
-  return targets.posts.has(id) && noted[`post/${id}`] !== undefined;
+  if (kind !== 'post') return receiver !== undefined;
+  return posts.has(id) && noted[`post/${id}`] !== undefined;
 }
 
-async function openMemory({ store, statePath: path, log }: EventContext, job: Job): Promise<AlertMemory> {
-  return await openAlertMemory({ store, path, log }, job.name);
-}
-
-async function postOwed(
-  context: EventContext,
-  memory: AlertMemory,
-  noted: AlertState,
-  job: Job,
-): Promise<EventSummary> {
-  const { clock, targets } = context;
+async function postOwed(env: RunEnv, job: Job, { outbox, log, receiver, posts }: JobEvents): Promise<EventSummary> {
+  const { clock, signal } = env;
   const deadlineMs = clock.now() + MAX_POSTING_MS;
   /** Receivers that do not answer: what else they are to get waits. */
   const away = new Set<Webhook>();
-  let state = noted;
+  const change = async (act: (events: EventState) => EventState) =>
+    await outbox.update((now) => (now.events ? { ...now, events: act(now.events) } : now));
   let posted = 0;
-  for (const { id } of listOwed(noted.events ?? NO_EVENTS)) {
+  for (const { id, type } of listOwed(outbox.state.events ?? NO_EVENTS)) {
     if (clock.now() > deadlineMs) break;
     // Another worker may have posted it in the meantime.
-    state = await memory.read();
-    const event = state.events?.owed[id];
+    const event = (await outbox.read()).events?.owed[id];
     if (event === undefined) continue;
-    const target = findTarget(targets, event);
-    if (target !== undefined && away.has(target)) continue;
+    const target = type === 'report.posted' ? [...posts].find(([report]) => isPostOf(event, report))?.[1] : receiver;
     if (target === undefined) {
       // Without an address it waits for one, unless its report is no longer posted.
       if (isAbandoned(job, event)) await change((events) => notePosted(events, id));
       continue;
     }
-    const failure = await postOne(context, target, event);
-    if (failure === undefined) posted += 1;
-    else if (failure.isAway) away.add(target);
-    const since = new Date(clock.now()).toISOString();
-    await change((events) => (failure ? noteFailing(events, id, { since, ...failure }) : notePosted(events, id)));
-  }
-  return { posted, owed: sumOwed(state.events, job) };
-
-  async function change(act: (events: EventState) => EventState): Promise<void> {
-    state = await memory.update((now) => (now.events ? { ...now, events: act(now.events) } : now));
-  }
-}
-
-function findTarget({ events, posts }: EventTargets, event: CloudEvent): Webhook | undefined {
-  if (event.type !== 'report.posted') return events;
-  return [...posts].find(([id]) => isPostOf(event, id))?.[1];
-}
-
-interface Failure {
-  readonly reason: string;
-  /** It concerns all events of the receiver, not only this one. */
-  readonly isAway: boolean;
-}
-
-/** @returns `undefined` if it was accepted */
-async function postOne(
-  { log, redact, signal }: EventContext,
-  target: Webhook,
-  event: CloudEvent,
-): Promise<Failure | undefined> {
-  const { id, type } = event;
-  try {
-    await target.post(event, signal);
+    if (away.has(target)) continue;
+    try {
+      await target.post(event, signal);
+    } catch (error) {
+      assertNotAborted(signal);
+      const reason = env.redact(describeError(error));
+      log.error({ event: 'event-unsent', id, type, reason }, `event not sent: ${id}: ${reason}`);
+      // Any other failure concerns all events of the receiver, not only this one.
+      if (!isFault(error) || error.code !== 'WEBHOOK_REFUSED') away.add(target);
+      await change((events) => noteFailing(events, id, new Date(clock.now()).toISOString(), reason));
+      continue;
+    }
+    posted += 1;
     log.info({ event: 'event-sent', id, type }, `event sent: ${id}`);
-    return undefined;
-  } catch (error) {
-    assertNotAborted(signal);
-    const reason = redact(describeError(error));
-    log.error({ event: 'event-unsent', id, type, reason }, `event not sent: ${id}: ${reason}`);
-    return { reason, isAway: !isFault(error) || error.code !== 'WEBHOOK_REFUSED' };
+    await change((events) => notePosted(events, id));
   }
-}
-
-async function attempt({ log, redact, signal }: EventContext, action: () => Promise<void>): Promise<void> {
-  try {
-    await action();
-  } catch (error) {
-    if (signal?.aborted) return;
-    // The run's own result counts; what could not be read now, the next run finds.
-    const reason = redact(describeError(error));
-    log.error({ event: 'events-failed', reason }, `the events failed: ${reason}`);
-  }
+  return { posted, owed: sumOwed(outbox.state.events, job) };
 }

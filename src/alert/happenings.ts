@@ -1,132 +1,124 @@
 /**
- * What happened to a job's dates, read from the store alone: drops, losses, mailed reports. Reads only; `open-events.ts`
- * decides what is new, `events.ts` posts it.
+ * What happened to a job's dates, read from the store alone: drops, losses, mailed reports, and the events of each. Reads
+ * only; `events.ts` decides what is new, and posts it.
  */
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { isFault } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
 import { openReceiptLog } from '../deliver/receipt-log.ts';
 import type { Job, JobReport } from '../job/job.ts';
 import { identifyReport } from '../job/job-report.ts';
 import { historyKey, MANIFEST_FILENAME } from '../ledger/layout.ts';
-import { Ledger } from '../ledger/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { type Manifest, readSigned } from '../ledger/manifest.ts';
-import { formatRecipientKey } from '../mail/receipt.ts';
+import { formatRecipientKey, type Receipt } from '../mail/receipt.ts';
 import type { Condition } from '../plan/conditions.ts';
 import { readStoreId } from '../store/identity.ts';
 import type { Store } from '../store/store.ts';
-import type { AlertContext } from './alerts.ts';
-import {
-  buildDropEvent,
-  buildLossEvent,
-  buildPostEvent,
-  buildReportEvent,
-  type CloudEvent,
-  type EventOrigin,
-  type SentReport,
-} from './cloud-event.ts';
-import { readKnownConditions } from './known-conditions.ts';
+import { buildDropEvent, buildLossEvent, buildReportEvent, type CloudEvent, type SentReport } from './cloud-event.ts';
 import type { Happening } from './open-events.ts';
 import { summarizeReport } from './report-post.ts';
 
-export interface LookContext extends Pick<AlertContext, 'clock' | 'log' | 'calendar'> {
-  readonly store: Store;
-  /** Address of the status page for readers; `undefined` if they cannot reach it. */
-  readonly publicUrl: string | undefined;
-}
-
-export interface Seen {
-  readonly happening: Happening;
+export interface SeenHappening extends Happening {
   /** The events since a noted revision. */
   build(noted: number): Promise<readonly CloudEvent[]>;
 }
 
-/** Costs one read of the store, and one for each report and date of the lookback. @throws StoreFault */
+/**
+ * Costs two reads of the store, and one for each report and date of the lookback.
+ * @param foundMs when the losses were found
+ * @param publicUrl address of the status page for readers; `undefined` if they cannot reach it
+ * @throws StoreFault
+ */
 export async function listHappenings(
-  context: LookContext,
+  ledger: Ledger,
+  log: Log,
   job: Job,
-  known: Readonly<Record<string, Condition>> | undefined,
-): Promise<readonly Seen[]> {
-  const { store, clock } = context;
-  const { dataset } = job.drop;
-  const { id = 'unknown' } = await readStoreId(store);
-  const origin = { storeId: id, storeUrl: store.url, job: job.name, dataset };
-  const nowMs = clock.now();
-  const conditions = known ?? Object.fromEntries((await readKnownConditions(context, job, nowMs)).conditions);
-  const { entries } = await new Ledger(store, dataset).conditions();
+  conditions: Readonly<Record<string, Condition>>,
+  foundMs: number,
+  publicUrl: string | undefined,
+): Promise<readonly SeenHappening[]> {
+  const { store, dataset } = ledger;
+  const { id: storeId = 'unknown' } = await readStoreId(store);
+  const origin = { storeId, storeUrl: store.url, job: job.name, dataset };
+  const seen: SeenHappening[] = [];
+  const { entries } = await ledger.conditions();
   const sealed = [...entries.values()].flatMap(({ date, revision }) => (revision === null ? [] : [{ date, revision }]));
-  const lost = Object.keys(conditions).filter((date) => conditions[date] === 'expired');
-  const at = new Date(nowMs).toISOString();
-  return [
-    ...sealed.map(({ date, revision }) => ({
-      happening: { subject: `drop/${date}`, revision },
-      build: async (noted: number) => await buildDropEvents(store, origin, { date, revision, noted }),
-    })),
-    ...lost.map((date) => ({
-      happening: { subject: `lost/${date}`, revision: 1 },
-      build: async () => [buildLossEvent(origin, date, at)],
-    })),
-    ...(await listReports(
-      context,
-      origin,
-      job,
-      sealed.map(({ date }) => date),
-    )),
-  ];
-}
-
-/** One for each revision since the noted one: a run that was killed may have sealed two. */
-async function buildDropEvents(
-  store: Store,
-  origin: EventOrigin,
-  { date, revision, noted }: { readonly date: string; readonly revision: number; readonly noted: number },
-): Promise<readonly CloudEvent[]> {
-  const events: CloudEvent[] = [];
-  const newest = await new Ledger(store, origin.dataset).manifest(date);
-  for (let one = noted + 1; one <= revision; one += 1) {
-    const isReplaced = newest?.revision !== one;
-    const manifest = isReplaced ? await readKept(store, origin.dataset, date, one) : newest;
-    // Numbers of revisions may have gaps, and an operator may have removed a date.
-    if (manifest) events.push(buildDropEvent(origin, manifest, isReplaced));
+  for (const { date, revision } of sealed) {
+    const build = async (noted: number) => {
+      const events: CloudEvent[] = [];
+      // A run that was killed may have sealed two. Numbers of revisions may have gaps, and an operator may have removed a date.
+      for (let one = noted + 1; one <= revision; one += 1) {
+        const found = await readRevision(ledger, date, one);
+        if (found) events.push(buildDropEvent(origin, found.manifest, found.isReplaced));
+      }
+      return events;
+    };
+    seen.push({ subject: `drop/${date}`, revision, build });
   }
-  return events;
+  for (const [date, condition] of Object.entries(conditions)) {
+    const build = async () => [buildLossEvent(origin, date, new Date(foundMs).toISOString())];
+    if (condition === 'expired') seen.push({ subject: `lost/${date}`, revision: 1, build });
+  }
+  for await (const { report, date, revision, sent, isLate } of listMailed(store, log, job, sealed)) {
+    const { id, isCorrection } = sent;
+    seen.push({
+      ...{ subject: `report/${id}/${date}`, revision },
+      build: async () => {
+        const found = await readRevision(ledger, date, revision);
+        return found ? [buildReportEvent(origin, found.manifest, sent)] : [];
+      },
+    });
+    if (report.post === null) continue;
+    seen.push({
+      ...{ subject: `post/${id}/${date}`, revision },
+      build: async () => {
+        const found = await readRevision(ledger, date, revision);
+        const place = { job: job.name, date, report: id, revision };
+        const occasion = { late: isLate && !isCorrection, corrected: isCorrection };
+        const summary = found && (await summarizeReport(store, log, report, place, { ...occasion, publicUrl }));
+        return summary ? [buildReportEvent(origin, found.manifest, sent, summary)] : [];
+      },
+    });
+  }
+  return seen;
 }
 
-async function readKept(store: Store, dataset: string, date: string, revision: number): Promise<Manifest | undefined> {
+/** The published revision or one of the history; `undefined` if it is gone or damaged. @throws Fault `MANIFEST_INVALID` */
+async function readRevision(
+  ledger: Ledger,
+  date: string,
+  revision: number,
+): Promise<{ readonly manifest: Manifest; readonly isReplaced: boolean } | undefined> {
+  const newest = await ledger.manifest(date);
+  if (newest?.revision === revision) return { manifest: newest, isReplaced: false };
+  const { store, dataset } = ledger;
   const key = historyKey(dataset, date, revision, MANIFEST_FILENAME);
   const bytes = await store.get(key);
-  const read = bytes && readSigned(bytes, `${store.url}/${key}`, { dataset, date, revision });
-  return read?.findings.length === 0 ? read.manifest : undefined;
+  const { manifest, findings = [] } = bytes
+    ? readSigned(bytes, `${store.url}/${key}`, { dataset, date, revision })
+    : {};
+  return manifest && findings.length === 0 ? { manifest, isReplaced: true } : undefined;
 }
 
-/** Of the lookback: runs mail no older date. */
-async function listReports(
-  context: LookContext,
-  origin: EventOrigin,
-  job: Job,
-  sealed: readonly string[],
-): Promise<readonly Seen[]> {
-  const { store, log } = context;
-  const newest = [...sealed].sort().at(-1);
-  if (newest === undefined) return [];
-  const recent = sealed.filter((date) => date >= addDays(newest, -LOOKBACK_DAYS));
-  const seen: Seen[] = [];
-  for (const report of job.reports) {
-    for (const date of recent) {
+/** The mailed reports of the lookback: runs mail no older date. */
+async function* listMailed(
+  store: Store,
+  log: Log,
+  { name: job, reports }: Job,
+  sealed: readonly { readonly date: string }[],
+) {
+  const dates = sealed.map(({ date }) => date).sort();
+  const newest = dates.at(-1) ?? '';
+  for (const report of reports) {
+    const id = identifyReport(report);
+    for (const date of dates) {
+      if (date < addDays(newest, -LOOKBACK_DAYS)) continue;
       try {
-        const mailed = await readMailed(store, job, report, date);
-        if (!mailed) continue;
-        const { revision, sent } = mailed;
-        seen.push({
-          happening: { subject: `report/${sent.id}/${date}`, revision },
-          build: async () => await buildReportEvents(store, origin, { date, revision }, sent),
-        });
-        if (report.post === null) continue;
-        const isLate = date < newest;
-        seen.push({
-          happening: { subject: `post/${sent.id}/${date}`, revision },
-          build: async () => await buildPostEvents(context, origin, report, { date, revision, sent, isLate }),
-        });
+        const { value: receipt } = await openReceiptLog(store, { job, date, report: id }).read();
+        const sent = receipt && sumReceipt(report, id, receipt);
+        if (sent) yield { report, date, revision: receipt.revision, sent, isLate: date < newest };
       } catch (error) {
         if (!isFault(error) || error.code !== 'RECEIPT_INVALID') throw error;
         // Delivery alerts the operators; the events of other dates go on.
@@ -134,61 +126,16 @@ async function listReports(
       }
     }
   }
-  return seen;
 }
 
-/** @throws Fault `RECEIPT_INVALID`, StoreFault */
-async function readMailed(
-  store: Store,
-  job: Job,
-  report: JobReport,
-  date: string,
-): Promise<{ readonly revision: number; readonly sent: SentReport } | undefined> {
-  const id = identifyReport(report);
-  const { value: receipt } = await openReceiptLog(store, { job: job.name, date, report: id }).read();
-  if (!receipt) return undefined;
-  // A test mail to somebody else is not the report.
-  const addresses = report.to.map(({ address }) => formatRecipientKey(address));
+/** `undefined` if nobody was mailed: a test mail to somebody else is not the report. */
+function sumReceipt({ template, to }: JobReport, id: string, receipt: Receipt): SentReport | undefined {
+  const addresses = to.map(({ address }) => formatRecipientKey(address));
   const times = Object.entries(receipt.recipients).flatMap(([address, { status, at }]) =>
     status === 'sent' && addresses.includes(address) ? [at] : [],
   );
   const [time] = times.sort();
   if (time === undefined) return undefined;
   const isCorrection = addresses.some((address) => receipt.mailed_before?.[address] !== undefined);
-  const { template } = report;
-  return { revision: receipt.revision, sent: { id, template, recipients: times.length, time, isCorrection } };
-}
-
-async function buildReportEvents(
-  store: Store,
-  origin: EventOrigin,
-  { date, revision }: { readonly date: string; readonly revision: number },
-  sent: SentReport,
-): Promise<readonly CloudEvent[]> {
-  const manifest = await readManifestOf(store, origin.dataset, date, revision);
-  return manifest ? [buildReportEvent(origin, manifest, sent)] : [];
-}
-
-async function readManifestOf(
-  store: Store,
-  dataset: string,
-  date: string,
-  revision: number,
-): Promise<Manifest | undefined> {
-  const newest = await new Ledger(store, dataset).manifest(date);
-  return newest?.revision === revision ? newest : await readKept(store, dataset, date, revision);
-}
-
-async function buildPostEvents(
-  context: LookContext,
-  origin: EventOrigin,
-  report: JobReport,
-  mailed: { readonly date: string; readonly revision: number; readonly sent: SentReport; readonly isLate: boolean },
-): Promise<readonly CloudEvent[]> {
-  const { date, revision, sent, isLate } = mailed;
-  const manifest = await readManifestOf(context.store, origin.dataset, date, revision);
-  const place = { job: origin.job, date, report: sent.id, revision };
-  const occasion = { late: isLate && !sent.isCorrection, corrected: sent.isCorrection };
-  const summary = manifest && (await summarizeReport(context, report, place, occasion));
-  return manifest && summary ? [buildPostEvent(origin, manifest, sent, summary)] : [];
+  return { id, template, recipients: times.length, time, isCorrection };
 }

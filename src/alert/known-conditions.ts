@@ -7,88 +7,55 @@ import type { CalendarOverride } from '../calendar/session.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
-import type { ConditionDocument } from '../ledger/condition-file.ts';
-import { Ledger } from '../ledger/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { type Condition, deriveConditions, isSealed, type SealedCondition } from '../plan/conditions.ts';
 import { lookbackOf } from '../plan/lookback.ts';
-import type { Store } from '../store/store.ts';
 
-interface DerivedDeps {
-  readonly store: Store | undefined;
-  readonly calendar?: CalendarOverride | undefined;
-  readonly log: Log;
-}
-
-interface DerivedConditions {
+interface KnownConditions {
   /** Empty if the store cannot be read. */
-  readonly conditions: ReadonlyMap<string, Condition>;
+  readonly conditions: Readonly<Record<string, Condition>>;
   /** Gaps that a person accepted. */
-  readonly accepted: ReadonlySet<string>;
-  /** Why an opened store could not be read. */
-  readonly unread: string | undefined;
+  readonly accepted: readonly string[];
+  /** Why an opened store could not be read, else null. */
+  readonly unread: string | null;
 }
 
-const NONE = { conditions: new Map<string, Condition>(), accepted: new Set<string>() } as const;
-
-/** Never throws. */
-export async function readKnownConditions(deps: DerivedDeps, job: Job, nowMs: number): Promise<DerivedConditions> {
-  const { store, log } = deps;
-  if (!store) return { ...NONE, unread: undefined };
+/** Never throws. @param ledger `undefined` if the store could not be opened */
+export async function readKnownConditions(
+  ledger: Ledger | undefined,
+  log: Log,
+  job: Job,
+  nowMs: number,
+  calendar: CalendarOverride | undefined,
+): Promise<KnownConditions> {
+  if (!ledger) return { conditions: {}, accepted: [], unread: null };
   try {
-    const conditions = await deriveFromStore({ ...deps, store }, job, nowMs);
-    const accepted = await new Ledger(store, job.drop.dataset).acceptedGaps(conditions);
-    return { conditions, accepted: new Set(accepted.keys()), unread: undefined };
+    const { entries, fault } = await ledger.conditions();
+    if (fault !== undefined) throw new Fault('CONDITION_INVALID', `condition.json is invalid: ${fault}`);
+    const recorded = new Map<string, Condition>();
+    const sealed = new Map<string, SealedCondition>();
+    for (const { date, condition } of entries.values()) {
+      recorded.set(date, condition);
+      if (isSealed(condition)) sealed.set(date, condition);
+    }
+    const facts = { sealed, recorded, lookback: lookbackOf(job, nowMs, calendar) };
+    let conditions = deriveConditions(facts);
+    if (![...conditions.values()].every(isSealed)) {
+      // A run that was killed after sealing a date did not record it.
+      for (const date of await ledger.dates()) {
+        if (sealed.has(date)) continue;
+        const manifest = await ledger.validManifest(date, ({ message: reason }) => {
+          log.error({ event: 'manifest-invalid', date, reason }, `${date}: ${reason}`);
+        });
+        sealed.set(date, manifest?.condition ?? 'degraded');
+      }
+      conditions = deriveConditions(facts);
+    }
+    const accepted = await ledger.acceptedGaps(conditions);
+    return { conditions: Object.fromEntries(conditions), accepted: [...accepted.keys()], unread: null };
   } catch (error) {
     const reason = describeError(error);
     log.error({ event: 'conditions-unread', reason }, `cannot read the conditions of the dates: ${reason}`);
-    return { ...NONE, unread: reason };
+    return { conditions: {}, accepted: [], unread: reason };
   }
-}
-
-/** @throws StoreFault, Fault `CONDITION_INVALID` */
-async function deriveFromStore(
-  { store, calendar, log }: DerivedDeps & { readonly store: Store },
-  job: Job,
-  nowMs: number,
-): Promise<ReadonlyMap<string, Condition>> {
-  const ledger = new Ledger(store, job.drop.dataset);
-  const document = await ledger.conditions();
-  if (document.fault !== undefined) {
-    throw new Fault('CONDITION_INVALID', `condition.json is invalid: ${document.fault}`);
-  }
-  const derive = (sealed: ReadonlyMap<string, SealedCondition>) =>
-    deriveConditions({
-      sealed,
-      recorded: new Map([...document.entries].map(([date, { condition }]) => [date, condition])),
-      lookback: lookbackOf(job, nowMs, calendar),
-    });
-  const sealed = listSealed(document);
-  const conditions = derive(sealed);
-  if ([...conditions.values()].every(isSealed)) return conditions;
-  // A run that was killed after sealing a date did not record it.
-  return derive(await addUnwritten(ledger, log, sealed));
-}
-
-function listSealed({ entries }: ConditionDocument): ReadonlyMap<string, SealedCondition> {
-  const sealed = new Map<string, SealedCondition>();
-  for (const { date, condition } of entries.values()) {
-    if (isSealed(condition)) sealed.set(date, condition);
-  }
-  return sealed;
-}
-
-async function addUnwritten(
-  ledger: Ledger,
-  log: Log,
-  known: ReadonlyMap<string, SealedCondition>,
-): Promise<ReadonlyMap<string, SealedCondition>> {
-  const sealed = new Map(known);
-  for (const date of await ledger.dates()) {
-    if (sealed.has(date)) continue;
-    const manifest = await ledger.validManifest(date, ({ message: reason }) => {
-      log.error({ event: 'manifest-invalid', date, reason }, `${date}: ${reason}`);
-    });
-    sealed.set(date, manifest?.condition ?? 'degraded');
-  }
-  return sealed;
 }

@@ -1,23 +1,12 @@
 /**
- * A job's events: what was noted, and what is owed to the receiver until it is accepted. Invariant: what happened is
- * noted in the same write that owes its event, and the owed document never changes; so a repetition has the same bytes.
- * Pure; `alert-memory.ts` keeps the state beside that of the alerts.
+ * A job's events in its outbox: what was noted, and what is owed to a receiver until it is accepted. Invariant: what
+ * happened is noted in the same write that owes its event. Pure, except for one reader.
  */
-import { z } from 'zod';
 import type { Job } from '../job/job.ts';
 import { identifyReport } from '../job/job-report.ts';
-import { type CloudEvent, type CloudEventType, cloudEventSchema, isPostOf } from './cloud-event.ts';
-
-export const eventStateSchema = z.object({
-  /** The latest noted revision of each subject (see `Happening`). It grows by one line a date, as `condition.json`. */
-  noted: z.record(z.string(), z.number().int()),
-  /** By id: not yet accepted by the receiver. */
-  owed: z.record(z.string(), cloudEventSchema),
-  /** Owed events that were tried: since when they fail, and why at last. */
-  failing: z.record(z.string(), z.object({ since: z.iso.datetime(), reason: z.string() })).optional(),
-});
-
-export type EventState = Readonly<z.infer<typeof eventStateSchema>>;
+import type { Store } from '../store/store.ts';
+import { type CloudEvent, type CloudEventType, isPostOf } from './cloud-event.ts';
+import { type EventState, openOutboxDocument } from './outbox.ts';
 
 /** The owed events in short, for people. */
 export interface OwedEvents {
@@ -69,11 +58,7 @@ export function notePosted(state: EventState, id: string): EventState {
 }
 
 /** Notes that an owed event did not get through. A longer outage changes nothing, so that it costs no writes. */
-export function noteFailing(
-  state: EventState,
-  id: string,
-  { since, reason }: NonNullable<EventState['failing']>[string],
-): EventState {
+export function noteFailing(state: EventState, id: string, since: string, reason: string): EventState {
   const known = state.failing?.[id];
   if (known?.reason === reason) return state;
   return { ...state, failing: { ...state.failing, [id]: { since: known?.since ?? since, reason } } };
@@ -86,10 +71,16 @@ export function isAbandoned({ reports }: Job, event: CloudEvent): boolean {
 }
 
 /** Null if nothing is owed. */
-export function sumOwed(state: EventState | undefined, job: Job): OwedEvents | null {
-  const owed = listOwed(state ?? NO_EVENTS).filter((event) => !isAbandoned(job, event));
+export function sumOwed(state: EventState = NO_EVENTS, job: Job): OwedEvents | null {
+  const owed = listOwed(state).filter((event) => !isAbandoned(job, event));
   const [first] = owed;
   if (first === undefined) return null;
-  const reason = owed.map(({ id }) => state?.failing?.[id]?.reason).find((one) => one !== undefined) ?? null;
+  const reason = owed.map(({ id }) => state.failing?.[id]?.reason).find((one) => one !== undefined) ?? null;
   return { count: owed.length, since: first.time, reason };
+}
+
+/** The owed events of a job, for a status. Never writes; an unreadable record owes nothing. @throws StoreFault */
+export async function readOwedEvents(store: Store, job: Job): Promise<OwedEvents | null> {
+  const { value } = await openOutboxDocument(store, job.name).read();
+  return sumOwed(value?.events, job);
 }

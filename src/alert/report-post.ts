@@ -16,13 +16,7 @@ import type { FlowReport } from '../report/model.ts';
 import { findNumber, readReportNumber } from '../report/number-values.ts';
 import { REPORT_NUMBERS } from '../report/numbers.ts';
 import { describeSession } from '../report/text/captions.ts';
-import {
-  buildDigestView,
-  buildFlowView,
-  type DigestPart,
-  type FlowView,
-  type ViewOptions,
-} from '../report/text/mail-view.ts';
+import { buildDigestView, type FlowView } from '../report/text/mail-view.ts';
 import type { Store } from '../store/store.ts';
 import { addressOf, type CloudEvent } from './cloud-event.ts';
 
@@ -31,68 +25,46 @@ export const MAX_PICTURE_BYTES = 18_000;
 /** Half the width of the picture, pixels: the largest that stays below that. */
 const PICTURE_WIDTH = 300;
 
-interface PostContext {
-  readonly store: Store;
-  readonly log: Log;
-  readonly publicUrl: string | undefined;
-}
-
 interface Occasion {
   readonly late: boolean;
   readonly corrected: boolean;
+  /** Address of the status page for readers; `undefined` if they cannot reach it. */
+  readonly publicUrl: string | undefined;
 }
 
 /** `undefined` if the store has no readable copy of the report. @throws StoreFault */
 export async function summarizeReport(
-  context: PostContext,
+  store: Store,
+  log: Log,
   report: JobReport,
   place: ArchivePlace,
-  occasion: Occasion,
+  { late, corrected, publicUrl }: Occasion,
 ): Promise<CloudEvent['data'] | undefined> {
-  const parts = await readArchivedParts(context.store, context.log, place);
+  const parts = await readArchivedParts(store, log, place);
   if (parts === undefined) return undefined;
-  const options = createOptions(report, occasion);
-  const { subject, views } = buildViews(report, parts, options);
+  const options = {
+    ...{ timezone: report.to[0]?.timezone ?? 'UTC', link: null, late, look: { ...report.look, logo: null } },
+    correction: corrected ? { fromRevision: 0, changes: [] } : null,
+  };
+  const digest = buildDigestView(parts, options);
+  const [first] = digest.parts;
+  const subject = (report.template === 'flow' && first?.flow?.subject) || digest.subject;
   const reports = listReports(parts);
   return {
     subject,
-    text: [subject, ...views.flatMap(({ title, view }) => describePart(title, view, views.length > 1))].join('\n'),
+    text: [
+      subject,
+      ...digest.parts.flatMap(({ title, flow }) => describePart(parts.length > 1 ? `${title}: ` : '', flow)),
+    ].join('\n'),
     numbers: Object.fromEntries(reports.map((one) => [one.drop.dataset, listNumbers(one)])),
-    link: context.publicUrl === undefined ? null : `${context.publicUrl}${reportPath(place.job, place)}`,
-    page: addressOf(context.store.url, pageKeyOf(place, '')),
+    link: publicUrl === undefined ? null : `${publicUrl}${reportPath(place.job, place)}`,
+    page: addressOf(store.url, pageKeyOf(place, '')),
     picture: await drawPicture(reports),
   };
 }
 
-function createOptions({ to, look }: JobReport, { late, corrected }: Occasion): ViewOptions {
-  return {
-    ...{ timezone: to[0]?.timezone ?? 'UTC', link: null, late, look: { ...look, logo: null } },
-    correction: corrected ? { fromRevision: 0, changes: [] } : null,
-  };
-}
-
-interface Part {
-  readonly title: string;
-  /** Null: not sealed yet. */
-  readonly view: FlowView | null;
-}
-
-function buildViews(
-  { template }: JobReport,
-  parts: readonly DigestPart[],
-  options: ViewOptions,
-): { readonly subject: string; readonly views: readonly Part[] } {
-  const [first] = parts;
-  if (template === 'flow' && first !== undefined && 'report' in first) {
-    const view = buildFlowView(first.report, options);
-    return { subject: view.subject, views: [{ title: first.title, view }] };
-  }
-  const digest = buildDigestView(parts, options);
-  return { subject: digest.subject, views: digest.parts.map(({ title, flow }) => ({ title, view: flow })) };
-}
-
-function describePart(title: string, view: FlowView | null, isNamed: boolean): readonly string[] {
-  const name = isNamed ? `${title}: ` : '';
+/** @param view null: not sealed yet */
+function describePart(name: string, view: FlowView | null): readonly string[] {
   if (view === null) return [`${name}not sealed yet.`];
   const { stamp, sentences, lead } = view;
   const reason = stamp.reason === '' ? '' : ` ${stamp.reason}.`;

@@ -3,9 +3,9 @@
  * the daemon calls it between runs, and when a run or a job file is broken. It sends no request to a source and seals
  * nothing. It also posts the events that are owed.
  */
+import { alertOperators } from '../alert/alerts.ts';
+import { postEvents } from '../alert/events.ts';
 import { assertNotAborted, EXIT_CODES, isFault } from '../core/errors.ts';
-import { alertOperators } from '../export/alert-operators.ts';
-import { announce } from '../export/announce.ts';
 import type { Job } from '../job/job.ts';
 import { readJob, readJobAddressee } from '../job/job-folder.ts';
 import type { ActionResult } from './command.ts';
@@ -23,7 +23,7 @@ export async function alert(cli: RunCli, { globals, argument, options }: Call<'a
     // A call about a dead run may use the last valid copy of the file.
     isJobFileRead: died === undefined && broken === undefined,
   });
-  const events = await announce(createRunEnv(cli), job, undefined);
+  const events = await postEvents(createRunEnv(cli), job, undefined);
   assertNotAborted(cli.signal);
   const { sent, unsent, unread, isWhole } = summary;
   if (globals.json) {

@@ -3,12 +3,12 @@
  * or prints what was mailed.
  */
 import { join, resolve } from 'node:path';
+import { beginEvents, postEvents } from '../alert/events.ts';
 import { writeWholeFile } from '../core/atomic-file.ts';
 import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { readArchivedPage } from '../deliver/archived-pages.ts';
 import { type DeliverOptions, deliverReports, previewReport } from '../deliver/deliver.ts';
 import type { Edition } from '../deliver/mailed-report.ts';
-import { announce, beginAnnouncing } from '../export/announce.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { embedImages } from '../mail/message.ts';
@@ -49,7 +49,7 @@ export async function report(cli: ReportCli, { globals, argument, options }: Cal
     );
   }
   const args = ['report', job.name, ...(date ? ['--date', date] : []), ...(only ? ['--only', only] : [])];
-  await beginAnnouncing(createRunEnv(cli), job);
+  await beginEvents(createRunEnv(cli), job);
   const deliveries = await recordRun(
     createRunEnv(cli),
     job,
@@ -57,7 +57,7 @@ export async function report(cli: ReportCli, { globals, argument, options }: Cal
     async (deps) => await withRun(deps, job, async (context) => await deliverReports(context, job, { date, only })),
     (mailed) => ({ outcome: mailed.some(hasFailed) ? 'failed' : 'done', deliveries: mailed }),
   );
-  await announce(createRunEnv(cli), job, undefined);
+  await postEvents(createRunEnv(cli), job, undefined);
   if (globals.json) cli.terminal.out(`${JSON.stringify(deliveries, undefined, 2)}\n`);
   else if (deliveries.length === 0) cli.terminal.out('Nothing is sealed yet, so there is nothing to report on.\n');
   else cli.terminal.out(`${deliveries.flatMap(describeDelivery).join('\n')}\n`);

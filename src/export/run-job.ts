@@ -3,7 +3,8 @@
  * alert -> post events. The audits of older dates do not hold back the newest report. Invariant: whatever happens, sealed dates
  * stay sealed, the end of the run is recorded, and the operators are alerted; the same call continues from there.
  */
-import { isAlertWorthy, type RunFailure } from '../alert/run-facts.ts';
+import { alertOperators } from '../alert/alerts.ts';
+import { beginEvents, postEvents } from '../alert/events.ts';
 import { Fault, isFault } from '../core/errors.ts';
 import { readFailure, tellInterruption } from '../core/failure.ts';
 import { assertMayMail, deliverReports } from '../deliver/deliver.ts';
@@ -12,8 +13,6 @@ import { type ExportRun, type RunEnv, withExportRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { type Delivery, hasFailed } from '../state/delivery.ts';
 import { judgeRun, type RunResult } from '../state/run-result.ts';
-import { alertOperators } from './alert-operators.ts';
-import { announce, beginAnnouncing } from './announce.ts';
 import { sealStaged } from './degrade.ts';
 import { type ExportedJob, runExport } from './export.ts';
 import type { FinishedRun, RunRequest } from './finished-run.ts';
@@ -35,9 +34,13 @@ async function runRecorded(env: RunEnv, job: Job, request: RunRequest): Promise<
   const finished = await exportAndDeliver(env, job, request);
   // The job file is invalid and no request used it: this is not a run.
   if (isFault(finished.error) && finished.error.code === 'JOB_INVALID') return finished;
-  await alertOfRun(env, job, request, finished);
+  const { command, withReports } = request;
+  const { result, deliveries, error } = finished;
+  // Nothing is known about reports that did not finish.
+  const made = withReports && error === undefined ? deliveries : undefined;
+  await alertOperators(env, job, { command, withReports, result, deliveries: made, error });
   // Another run of the job is active, and posts its own.
-  if (!isFault(finished.error) || finished.error.kind !== 'active') await announce(env, job, finished.result);
+  if (!isFault(error) || error.kind !== 'active') await postEvents(env, job, result);
   return finished;
 }
 
@@ -50,7 +53,7 @@ async function exportAndDeliver(env: RunEnv, job: Job, request: RunRequest): Pro
       env,
       job,
       async (run) => {
-        await beginAnnouncing(env, job, run.ledger.store);
+        await beginEvents(env, job, run.ledger.store);
         if (request.withReports) assertMayMail(run, job);
         const exported = await exportDates(run, job, request.dates);
         ({ result } = exported);
@@ -101,28 +104,6 @@ async function exportDates(run: ExportRun, job: Job, dates: RunRequest['dates'] 
   // Exports no date; writes the current conditions to the store.
   const { result } = await runExport(run, job, { mode: 'none' });
   return { result: { ...result, dates: [...staged, ...result.dates] } };
-}
-
-async function alertOfRun(
-  env: RunEnv,
-  job: Job,
-  { command, withReports }: RunRequest,
-  { result, deliveries, error }: FinishedRun,
-): Promise<void> {
-  if (error !== undefined && !isAlertWorthy(error)) return;
-  await alertOperators(env, job, {
-    command,
-    withReports,
-    result,
-    // Nothing is known about reports that did not finish.
-    deliveries: withReports && error === undefined ? deliveries : undefined,
-    failure: error === undefined ? undefined : describeFailure(error),
-  });
-}
-
-function describeFailure(error: unknown): RunFailure {
-  const { code, message, hint } = readFailure(error);
-  return { code, message, hint, isUsage: isFault(error) && error.kind === 'usage' };
 }
 
 /** What to type for the same run. */

@@ -8,14 +8,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type AlertContext, sendAlerts } from '../../src/alert/alerts.ts';
-import type { AlertPayload } from '../../src/alert/webhook-payload.ts';
+import { type AlertPayload, alertOperators } from '../../src/alert/alerts.ts';
+import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { Fault } from '../../src/core/errors.ts';
 import type { Job } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { alertsPrefix, conditionKey } from '../../src/ledger/layout.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { createWebhook } from '../../src/mail/webhook.ts';
+import type { RunEnv } from '../../src/run/run.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
@@ -90,23 +91,28 @@ const mails = async () =>
     smtp.messages.slice(mailsBefore).map(async ({ to, source }) => ({ ...(await PostalMime.parse(source)), to })),
   );
 
-function createContext(changes: Partial<AlertContext> = {}): AlertContext {
+function createEnv(changes: Partial<RunEnv> = {}, used = store): RunEnv {
+  const openStore = async () => used;
+  const hook = { use: 'alert', url: `${receiver.url}/hooks/nightly`, secret: WEBHOOK_SECRET } as const;
   return {
-    store,
+    ...{ openStore, openLog: async () => createSilentLog(), readCalendar: async () => NO_OVERRIDE, clock },
     openMailer: async () => openSmtpMailer({ url: `smtp://127.0.0.1:${smtp.port}?tls=none` }),
-    webhook: createWebhook({ use: 'alert', url: `${receiver.url}/hooks/nightly`, secret: WEBHOOK_SECRET }, clock),
-    ...{ mailFrom: 'Flow Desk <flow@example.com>', clock, log: createSilentLog(), redact: (text) => text },
-    templatesDir: join(REPO, 'templates'),
-    statePath: join(folder, 'state', 'alerts.json'),
+    openWebhook: async () => createWebhook(hook, clock),
+    ...{
+      mailFrom: 'Flow Desk <flow@example.com>',
+      redact: (text: string) => text,
+      signal: new AbortController().signal,
+    },
+    ...{ templatesDir: join(REPO, 'templates'), stateDir: join(folder, 'state'), runId: 'run-1' },
     ...changes,
-  };
+  } as RunEnv; // Alerts use no other part of it.
 }
 
 describe('a cause', () => {
   it('that nobody has costs one listing of the store, and no connection', async () => {
     const counting = faultStore(store);
     const openMailer = () => Promise.reject(new RangeError('there is nothing to mail'));
-    await sendAlerts(createContext({ store: counting, openMailer }), both, sealed);
+    await alertOperators(createEnv({ openMailer }, counting), both, sealed);
     expect(counting.calls).toEqual([`list ${alertsPrefix('nightly')}`]);
     expect(await listKeys(store)).toEqual([]);
     expect(posts()).toEqual([]);
@@ -115,8 +121,8 @@ describe('a cause', () => {
   it('of a job that tells nobody costs nothing', async () => {
     const counting = faultStore(store);
     const silent = createJob('alerts: {webhook: false}');
-    await sendAlerts(createContext({ store: counting }), silent, missing);
-    await sendAlerts(createContext({ store: counting, webhook: undefined }), createJob(''), missing);
+    await alertOperators(createEnv({}, counting), silent, missing);
+    await alertOperators(createEnv({ openWebhook: async () => undefined }, counting), createJob(''), missing);
     expect(counting.calls).toEqual([]);
     expect(posts()).toEqual([]);
   });
@@ -128,10 +134,10 @@ describe('a cause', () => {
     );
     const onlyMail = createJob(`alerts: {to: [${OPS}, ${SECOND}], webhook: false}`);
     // It never comes to its end.
-    void sendAlerts(createContext({ store: dying }), onlyMail, missing);
+    void alertOperators(createEnv({}, dying), onlyMail, missing);
     await expect.poll(() => smtp.messages.length - mailsBefore, { timeout: 30_000 }).toBe(1);
     clock.advance(3_600_000);
-    await sendAlerts(createContext(), onlyMail, missing);
+    await alertOperators(createEnv(), onlyMail, missing);
     const all = await mails();
     expect(all.map(({ to }) => to)).toEqual([OPS, OPS, SECOND.toLowerCase()]);
     expect(all[0]?.messageId).toMatch(/^<nightly\.alert\.[0-9a-f]{32}@example\.com>$/);
@@ -142,18 +148,18 @@ describe('a cause', () => {
   it('that another worker has sent in the meantime is not sent again', async () => {
     // While this worker waits for the first answer, the other one goes through its run.
     let other: Promise<unknown> | undefined;
-    const slow = createContext({
+    const slow = createEnv({
       openMailer: async () => {
-        const mailer = await createContext().openMailer();
+        const mailer = await createEnv().openMailer();
         const send: typeof mailer.send = async (...mail) => {
-          other ??= sendAlerts(createContext(), both, missing);
+          other ??= alertOperators(createEnv(), both, missing);
           await other;
           return await mailer.send(...mail);
         };
         return { ...mailer, send };
       },
     });
-    await sendAlerts(slow, both, missing);
+    await alertOperators(slow, both, missing);
     const sent = (await mails()).map(({ to, messageId }) => `${to} ${messageId}`);
     // The one that was under way is sent by both, under one identity.
     expect(sent.filter((line) => line.startsWith(OPS))).toHaveLength(2);
@@ -165,26 +171,26 @@ describe('a cause', () => {
   it('that could not be sent to one is sent by the next run to that one only', async () => {
     refused.add(OPS);
     receiver.answers.push(answerWith(404));
-    await sendAlerts(createContext(), both, missing);
+    await alertOperators(createEnv(), both, missing);
     expect((await mails()).map(({ to }) => to)).toEqual([SECOND.toLowerCase()]);
     refused.clear();
-    await sendAlerts(createContext(), both, missing);
+    await alertOperators(createEnv(), both, missing);
     expect((await mails()).map(({ to }) => to)).toEqual([SECOND.toLowerCase(), OPS]);
     expect(posts()).toHaveLength(2);
-    await sendAlerts(createContext(), both, missing);
+    await alertOperators(createEnv(), both, missing);
     expect(await mails()).toHaveLength(2);
     expect(posts()).toHaveLength(2);
   });
 
   it('is sent although its memory is damaged', async () => {
     await store.put(`${alertsPrefix('nightly')}1.json`, { bytes: Buffer.from('{"version": 9') });
-    await sendAlerts(createContext(), both, missing);
-    await sendAlerts(createContext(), both, missing);
+    await alertOperators(createEnv(), both, missing);
+    await alertOperators(createEnv(), both, missing);
     expect(await mails()).toHaveLength(2);
   });
 
   it('is kept with who was sent it when, in the shape that the documentation gives', async () => {
-    await sendAlerts(createContext(), both, missing);
+    await alertOperators(createEnv(), both, missing);
     const at = new Date(clock.now()).toISOString();
     expect(JSON.parse(await readMemory())).toEqual({
       version: 1,
@@ -216,12 +222,12 @@ describe('a cause', () => {
     await store.put(conditionKey('trades'), { bytes: Buffer.from(JSON.stringify(known)) });
     const down = createOutcome({
       ...{ result: undefined, deliveries: undefined },
-      failure: createFailure('API_UNREACHABLE'),
+      error: createFailure('API_UNREACHABLE'),
     });
     const expiryMs = Date.parse('2026-11-21T14:30:00Z');
     const runAt = async (nowMs: number) => {
       clock.advance(nowMs - clock.now());
-      await sendAlerts(createContext(), createJob(`alerts: {to: [${OPS}]}`), down);
+      await alertOperators(createEnv(), createJob(`alerts: {to: [${OPS}]}`), down);
     };
     await runAt(expiryMs - 49 * 3_600_000);
     await runAt(expiryMs - 47 * 3_600_000);
@@ -240,21 +246,25 @@ describe('an alert', () => {
   it('never fails the run: neither a mail server nor a receiver nor a template that is not there', async () => {
     receiver.answers.push(answerWith(500), answerWith(500), answerWith(500), answerWith(500));
     const openMailer = () => Promise.reject(new Fault('SMTP_URL_INVALID', 'no server'));
-    await sendAlerts(createContext({ openMailer }), both, missing);
-    await sendAlerts(createContext({ templatesDir: folder, webhook: undefined }), both, missing);
+    await alertOperators(createEnv({ openMailer }), both, missing);
+    await alertOperators(createEnv({ templatesDir: folder, openWebhook: async () => undefined }), both, missing);
     expect(await mails()).toEqual([]);
-    await sendAlerts(createContext(), both, missing);
+    await alertOperators(createEnv(), both, missing);
     expect(await mails()).toHaveLength(2);
   });
 
   it('is not lost when neither the store nor this machine can remember it', async () => {
     await writeFile(join(folder, 'state'), 'a file where a folder should be');
-    await sendAlerts(createContext({ store: undefined }), both, missing);
+    await alertOperators(
+      createEnv({ openStore: async () => await Promise.reject(new Fault('S3_UNREACHABLE', 'it is away')) }),
+      both,
+      missing,
+    );
     expect(await mails()).toHaveLength(2);
   });
 
   it('to a chat tool is signed, and says what, why and what next in its text', async () => {
-    await sendAlerts(createContext(), both, missing);
+    await alertOperators(createEnv(), both, missing);
     expect(posts()).toMatchObject([{ path: '/hooks/nightly', isSigned: true }]);
     const [document] = documents();
     expect(document).toMatchObject({
@@ -282,7 +292,7 @@ describe('an alert', () => {
       }),
       deliveries: [createDelivery({ 'desk@example.com': 'failed' })],
     });
-    await sendAlerts(createContext(), both, outcome);
+    await alertOperators(createEnv(), both, outcome);
     const [mail, ...others] = (await mails()).filter(({ to }) => to === OPS);
     expect(others).toEqual([]);
     expect(mail?.subject).toBe('[critical] nightly: 2026-11-03 expired before it was sealed (and 2 more)');
@@ -302,7 +312,7 @@ describe('an alert', () => {
       (_, k) => `2026-0${1 + Math.floor(k / 28)}-${String((k % 28) + 1).padStart(2, '0')}`,
     );
     const conditions = Object.fromEntries(dates.map((date) => [date, 'expired' as const]));
-    await sendAlerts(createContext(), both, createOutcome({ result: createResult({ conditions, lost: dates }) }));
+    await alertOperators(createEnv(), both, createOutcome({ result: createResult({ conditions, lost: dates }) }));
     const [mail] = await mails();
     expect(mail?.subject).toContain('(and 59 more)');
     expect(mail?.text).toContain('40 more are not shown: flowdrop status nightly');
@@ -315,7 +325,11 @@ describe('an alert', () => {
     const hostile =
       '<script>alert(1)</script> <!channel> @everyone [click](http://evil.example)\r\nBcc: all@example.com\u2028x';
     const failure = createFailure('S3_UNREACHABLE', { message: hostile, hint: hostile });
-    await sendAlerts(createContext(), both, createOutcome({ result: undefined, deliveries: undefined, failure }));
+    await alertOperators(
+      createEnv(),
+      both,
+      createOutcome({ result: undefined, deliveries: undefined, error: failure }),
+    );
     const [mail] = await mails();
     expect(mail?.html).toContain('&lt;script&gt;alert(1)');
     expect(mail?.html).not.toMatch(/<script/i);
@@ -332,10 +346,10 @@ describe('an alert', () => {
   it('hides the secrets that a failure repeats', async () => {
     const failure = createFailure('S3_UNREACHABLE', { message: 'key cus_4711 is wrong', hint: 'cus_4711?' });
     const redact = (text: string) => text.replaceAll('cus_4711', '[secret]');
-    await sendAlerts(
-      createContext({ redact }),
+    await alertOperators(
+      createEnv({ redact }),
       both,
-      createOutcome({ result: undefined, deliveries: undefined, failure }),
+      createOutcome({ result: undefined, deliveries: undefined, error: failure }),
     );
     const all = JSON.stringify([await mails(), documents(), await readMemory()]);
     expect(all).toContain('[secret]');
@@ -358,7 +372,7 @@ describe('an alert', () => {
       { result: createResult({ conditions }), deliveries: [failed, pending, made] },
       { result: sealed, deliveries: [made] },
     ])
-      await sendAlerts(createContext(), both, createOutcome(outcome));
+      await alertOperators(createEnv(), both, createOutcome(outcome));
     const sent = documents().map(({ alerts, recovered }) =>
       [alerts, recovered].map((list) => list.map(({ id }) => id)),
     );

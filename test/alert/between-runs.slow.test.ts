@@ -2,8 +2,8 @@
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { AlertPayload } from '../../src/alert/alerts.ts';
 import { GAP_WARNING_MS } from '../../src/alert/causes.ts';
-import type { AlertPayload } from '../../src/alert/webhook-payload.ts';
 import { addDays } from '../../src/calendar/wall-clock.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
 import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';

@@ -4,15 +4,31 @@
  */
 
 import { describe, expect, it } from 'vitest';
-import { describeCause } from '../../src/alert/alert-text.ts';
-import { CAUSE_KINDS, type CauseOutcome, judgeCause, listCauses } from '../../src/alert/causes.ts';
-import { isAlertWorthy, type RunFacts } from '../../src/alert/run-facts.ts';
-import { Fault } from '../../src/core/errors.ts';
+import {
+  CAUSE_KINDS,
+  type CauseKind,
+  type CauseOutcome,
+  describeCause,
+  judgeCause,
+  type RunFacts,
+} from '../../src/alert/cause-table.ts';
+import { listCauses } from '../../src/alert/causes.ts';
+import type { Condition } from '../../src/plan/conditions.ts';
 import { judgeRun } from '../../src/state/run-result.ts';
-import { type Changes, createDelivery, createFailure, createResult, createRunFacts } from '../support/alerts.ts';
+import {
+  ALERT_NOW,
+  type Changes,
+  createAlertJob,
+  createDelivery,
+  createFailure,
+  createResult,
+  createRunFacts,
+} from '../support/alerts.ts';
 import { createRandom } from '../support/random.ts';
 
 const ids = (changes: Changes<RunFacts>) => listCauses(createRunFacts(changes)).map(({ id }) => id);
+/** A source that forgets nothing. */
+const table = createAlertJob('', '{api: clickhouse, table: trades}');
 const withDates = (conditions: RunFacts['conditions'], rest: Partial<ReturnType<typeof createResult>> = {}) =>
   createResult({ conditions, ...rest });
 const failedDate = (date: string, code: string) =>
@@ -33,143 +49,102 @@ describe('the causes of a run', () => {
     expect(ids({})).toEqual([]);
   });
 
-  const cases: readonly {
-    readonly what: string;
-    readonly facts: Changes<RunFacts>;
-    readonly gives: readonly string[];
-  }[] = [
-    {
-      what: 'that a fault ended',
-      facts: { result: undefined, failure: createFailure('S3_UNREACHABLE') },
-      gives: ['nightly/run-failed/S3_UNREACHABLE'],
-    },
-    {
-      what: 'whose key was refused (401)',
-      facts: { result: undefined, failure: createFailure('UNAUTHORIZED', { isUsage: true }) },
-      gives: ['nightly/key-refused/UNAUTHORIZED'],
-    },
-    {
-      what: 'whose key has no subscription (403)',
-      facts: { result: undefined, failure: createFailure('SUBSCRIPTION_REQUIRED', { isUsage: true }) },
-      gives: ['nightly/key-refused/SUBSCRIPTION_REQUIRED'],
-    },
-    {
-      what: 'whose query is wrong',
-      facts: { result: undefined, failure: createFailure('INVALID_SQL', { isUsage: true }) },
-      gives: ['nightly/run-failed/INVALID_SQL'],
-    },
-    {
-      what: 'with a date that fails a check, and another the day after',
-      facts: {
-        result: createResult({
-          dates: [failedDate('2026-11-18', 'CHECK_FAILED'), failedDate('2026-11-19', 'CHECK_FAILED')],
-        }),
-      },
-      gives: ['nightly/date-failed/2026-11-18/CHECK_FAILED', 'nightly/date-failed/2026-11-19/CHECK_FAILED'],
-    },
-    {
-      what: 'whose API went down at some date',
-      facts: { result: createResult({ dates: [failedDate('2026-11-18', 'API_UNREACHABLE')] }) },
-      gives: ['nightly/run-failed/API_UNREACHABLE'],
-    },
-    {
-      what: 'that found nothing of what the job names',
-      facts: { result: withDates({}, { dates: [{ date: '2026-11-19', status: 'missing', rows: 0, requests: 1 }] }) },
-      gives: ['nightly/run-failed/NOTHING_FOUND'],
-    },
-    {
-      what: 'with degraded and missing dates inside the lookback, and older ones',
-      facts: {
-        result: withDates({
-          '2026-10-01': 'degraded',
-          '2026-10-02': 'missing',
-          '2026-11-18': 'degraded',
-          '2026-11-19': 'missing',
-          '2026-11-20': 'available',
-        }),
-      },
-      gives: ['nightly/date-degraded/2026-11-18', 'nightly/date-missing/2026-11-19'],
-    },
-    {
-      what: 'with a sealed date that stays different from the source, one that is equal, and one that somebody accepted',
-      facts: {
+  const fail = (code: string, isUsage = false) => ({ result: undefined, error: createFailure(code, { isUsage }) });
+  const failOn = (code: string, ...dates: readonly string[]) => ({
+    result: createResult({ dates: dates.map((date) => failedDate(date, code)) }),
+  });
+  const dated = (...given: Parameters<typeof withDates>) => ({ result: withDates(...given) });
+  const audits = {
+    '2026-11-17': auditAs('differs'),
+    '2026-11-18': auditAs('differs'),
+    '2026-11-19': auditAs('equal'),
+  };
+  const cases: readonly (readonly [string, Changes<RunFacts>, readonly string[]])[] = [
+    ['that a fault ended', fail('S3_UNREACHABLE'), ['run-failed/S3_UNREACHABLE']],
+    ['whose key was refused (401)', fail('UNAUTHORIZED', true), ['key-refused/UNAUTHORIZED']],
+    ['whose key has no subscription (403)', fail('SUBSCRIPTION_REQUIRED', true), ['key-refused/SUBSCRIPTION_REQUIRED']],
+    ['whose query is wrong', fail('INVALID_SQL', true), ['run-failed/INVALID_SQL']],
+    [
+      'with a date that fails a check, and another the day after',
+      failOn('CHECK_FAILED', '2026-11-18', '2026-11-19'),
+      ['date-failed/2026-11-18/CHECK_FAILED', 'date-failed/2026-11-19/CHECK_FAILED'],
+    ],
+    ['whose API went down at some date', failOn('API_UNREACHABLE', '2026-11-18'), ['run-failed/API_UNREACHABLE']],
+    [
+      'that found nothing of what the job names',
+      dated({}, { dates: [{ date: '2026-11-19', status: 'missing', rows: 0, requests: 1 }] }),
+      ['run-failed/NOTHING_FOUND'],
+    ],
+    [
+      'with degraded and missing dates inside the lookback, and older ones',
+      dated({
+        ...{ '2026-10-01': 'degraded', '2026-10-02': 'missing', '2026-11-18': 'degraded', '2026-11-19': 'missing' },
+        '2026-11-20': 'available',
+      }),
+      ['date-degraded/2026-11-18', 'date-missing/2026-11-19'],
+    ],
+    [
+      'with a sealed date that stays different from the source, one that is equal, and one that somebody accepted',
+      {
         accepted: new Set(['2026-11-17']),
-        result: withDates(
-          { '2026-11-17': 'degraded', '2026-11-18': 'available', '2026-11-19': 'available' },
-          {
-            audits: {
-              '2026-11-17': auditAs('differs'),
-              '2026-11-18': auditAs('differs'),
-              '2026-11-19': auditAs('equal'),
-            },
-          },
-        ),
+        ...dated({ '2026-11-17': 'degraded', '2026-11-18': 'available', '2026-11-19': 'available' }, { audits }),
       },
-      gives: ['nightly/date-differs/2026-11-18'],
-    },
-    {
-      what: 'with a date lost now, one lost lately and one lost long ago',
-      facts: {
-        result: withDates(
-          { '2026-06-01': 'expired', '2026-06-02': 'expired', '2026-11-03': 'expired', '2026-11-20': 'available' },
-          { lost: ['2026-06-02'] },
-        ),
-      },
-      gives: ['nightly/date-expired/2026-06-02', 'nightly/date-expired/2026-11-03'],
-    },
-    {
-      what: 'with recipients that failed and refused',
-      facts: { deliveries: [createDelivery({ 'a@x.com': 'sent', 'b@x.com': 'failed', 'c@x.com': 'refused' })] },
-      gives: ['nightly/report-failed/flow/b@x.com', 'nightly/report-refused/flow/c@x.com'],
-    },
-    {
-      what: 'whose reports could not be made',
-      facts: { deliveries: undefined, failure: createFailure('TEMPLATE_INVALID', { isUsage: true }) },
-      gives: ['nightly/report-failed/TEMPLATE_INVALID'],
-    },
-    {
-      what: 'that could make no report of one date, while another date is due and not sealed',
-      facts: {
+      ['date-differs/2026-11-18'],
+    ],
+    [
+      'with a date lost now, one lost lately and one lost long ago',
+      dated(
+        { '2026-06-01': 'expired', '2026-06-02': 'expired', '2026-11-03': 'expired', '2026-11-20': 'available' },
+        { lost: ['2026-06-02'] },
+      ),
+      ['date-expired/2026-06-02', 'date-expired/2026-11-03'],
+    ],
+    [
+      'with recipients that failed and refused',
+      { deliveries: [createDelivery({ 'a@x.com': 'sent', 'b@x.com': 'failed', 'c@x.com': 'refused' })] },
+      ['report-failed/flow/b@x.com', 'report-refused/flow/c@x.com'],
+    ],
+    [
+      'whose reports could not be made',
+      { deliveries: undefined, error: createFailure('TEMPLATE_INVALID', { isUsage: true }) },
+      ['report-failed/TEMPLATE_INVALID'],
+    ],
+    [
+      'that could make no report of one date, while another date is due and not sealed',
+      {
         deliveries: [
           createDelivery({}, { date: '2026-11-18', pending: true, revision: 0 }),
           createDelivery({}, { date: '2026-11-19', error: { code: 'DROP_DAMAGED', message: 'why', hint: 'Verify.' } }),
         ],
       },
-      gives: ['nightly/report-pending/2026-11-18', 'nightly/report-failed/flow/DROP_DAMAGED'],
-    },
-    {
-      what: 'whose newest date is not sealed yet',
-      facts: { result: withDates({ '2026-11-19': 'available', '2026-11-20': 'pending' }) },
-      gives: ['nightly/report-pending/2026-11-20'],
-    },
-    {
-      what: 'whose newest date is not sealed, without reports',
-      facts: { hasReports: false, result: withDates({ '2026-11-20': 'pending' }) },
-      gives: [],
-    },
-    {
-      what: 'that was not to mail reports, whose newest date is not sealed',
-      facts: { withReports: false, result: withDates({ '2026-11-20': 'pending' }) },
-      gives: [],
-    },
+      ['report-pending/2026-11-18', 'report-failed/flow/DROP_DAMAGED'],
+    ],
+    [
+      'whose newest date is not sealed yet',
+      dated({ '2026-11-19': 'available', '2026-11-20': 'pending' }),
+      ['report-pending/2026-11-20'],
+    ],
+    [
+      'whose newest date is not sealed, without reports',
+      { job: createAlertJob(), ...dated({ '2026-11-20': 'pending' }) },
+      [],
+    ],
+    [
+      'that was not to mail reports, whose newest date is not sealed',
+      { withReports: false, ...dated({ '2026-11-20': 'pending' }) },
+      [],
+    ],
   ];
-  it.each(cases)('$what are those', ({ facts, gives }) => {
-    expect(ids(facts)).toEqual(gives);
+  it.each(cases)('%s are those', (_, facts, gives) => {
+    expect(ids(facts)).toEqual(gives.map((id) => `nightly/${id}`));
   });
 
   it('a person who types a wrong date for a backfill hears it from the terminal alone', () => {
     const failure = createFailure('DATE_INVALID', { isUsage: true });
-    const { result: _, ...facts } = createRunFacts({ command: 'backfill', failure });
+    const { result: _, ...facts } = createRunFacts({ command: 'backfill', error: failure });
     expect(listCauses(facts)).toEqual([]);
     const refused = createFailure('UNAUTHORIZED', { isUsage: true });
-    expect(listCauses({ ...facts, failure: refused }).map(({ kind }) => kind)).toEqual(['key-refused']);
-  });
-
-  it('who stops a run, and a run beside another one, are no cause', () => {
-    expect(isAlertWorthy(new Fault('INTERRUPTED', 'stopped', { kind: 'interrupted' }))).toBe(false);
-    expect(isAlertWorthy(new Fault('ENGINE_BUSY', 'busy', { kind: 'active' }))).toBe(false);
-    expect(isAlertWorthy(new Fault('S3_UNREACHABLE', 'down'))).toBe(true);
-    expect(isAlertWorthy(new TypeError('a fault of ours'))).toBe(true);
+    expect(listCauses({ ...facts, error: refused }).map(({ kind }) => kind)).toEqual(['key-refused']);
   });
 
   it('are never none when the run ends as failed or incomplete', () => {
@@ -237,158 +212,65 @@ describe('a gap that expires', () => {
   });
 
   it('is no gap where the source forgets nothing', () => {
-    expect(at(expiryMs - 1, { isExpiring: false })).toEqual([]);
+    expect(at(expiryMs - 1, { job: table })).toEqual([]);
   });
 });
 
 describe('a cause that is not found again', () => {
   const date = '2026-11-19';
-  const cases: readonly (readonly [string, Parameters<typeof judgeCause>[0], Changes<RunFacts>, CauseOutcome])[] = [
-    ['a failed run, when an export finished', { kind: 'run-failed', date: null, report: null }, {}, 'recovered'],
-    [
-      'a failed run, when the next one failed otherwise',
-      { kind: 'run-failed', date: null, report: null },
-      { result: undefined, failure: createFailure('OTHER') },
-      'open',
-    ],
-    ['a refused key, when the API was asked', { kind: 'key-refused', date: null, report: null }, {}, 'recovered'],
-    [
-      'a refused key, when nothing was asked',
-      { kind: 'key-refused', date: null, report: null },
-      { result: createResult({ requests: 0 }) },
-      'open',
-    ],
-    [
-      'a failed date that is sealed',
-      { kind: 'date-failed', date, report: null },
-      { conditions: { [date]: 'available' } },
-      'recovered',
-    ],
-    [
-      'a failed date that waits',
-      { kind: 'date-failed', date, report: null },
-      { conditions: { [date]: 'pending' } },
-      'open',
-    ],
-    [
-      'a failed date that is lost',
-      { kind: 'date-failed', date, report: null },
-      { conditions: { [date]: 'expired' } },
-      'over',
-    ],
-    [
-      'a degraded date that is whole',
-      { kind: 'date-degraded', date, report: null },
-      { conditions: { [date]: 'available' } },
-      'recovered',
-    ],
-    [
-      'a degraded date that left the lookback',
-      { kind: 'date-degraded', date, report: null },
-      { conditions: { [date]: 'degraded' } },
-      'over',
-    ],
-    [
-      'a missing date that is sealed',
-      { kind: 'date-missing', date, report: null },
-      { conditions: { [date]: 'available' } },
-      'recovered',
-    ],
-    [
-      'a missing date that has rows now',
-      { kind: 'date-missing', date, report: null },
-      { conditions: { [date]: 'pending' } },
-      'open',
-    ],
-    [
-      'a missing date sealed in part',
-      { kind: 'date-missing', date, report: null },
-      { conditions: { [date]: 'degraded' } },
-      'over',
-    ],
-    [
-      'a date that differed, when an audit finds it equal',
-      { kind: 'date-differs', date, report: null },
-      { result: createResult({ audits: { [date]: auditAs('equal') } }) },
-      'recovered',
-    ],
-    ['a date that differed, when nothing was compared', { kind: 'date-differs', date, report: null }, {}, 'open'],
-    [
-      'a date that differed until it left the lookback',
-      { kind: 'date-differs', date: '2026-10-30', report: null },
-      {},
-      'over',
-    ],
-    [
-      'a gap that is closed',
-      { kind: 'gap-expires-soon', date, report: null },
-      { conditions: { [date]: 'available' } },
-      'recovered',
-    ],
-    [
-      'a gap that is lost',
-      { kind: 'gap-expires-soon', date, report: null },
-      { conditions: { [date]: 'expired' } },
-      'over',
-    ],
-    ['a loss', { kind: 'date-expired', date, report: null }, { conditions: { [date]: 'expired' } }, 'open'],
-    [
-      'a loss of which something is sealed',
-      { kind: 'date-expired', date, report: null },
-      { conditions: { [date]: 'degraded' } },
-      'over',
-    ],
-    [
-      'a pending report that went out',
-      { kind: 'report-pending', date, report: null },
-      { conditions: { [date]: 'available' } },
-      'recovered',
-    ],
+  const is = (condition: Condition): Changes<RunFacts> => ({ conditions: { [date]: condition } });
+  const equal = { result: createResult({ audits: { [date]: auditAs('equal') } }) };
+  const failed = { result: undefined, error: createFailure('OTHER') };
+  const mailed = (
+    recipients: Parameters<typeof createDelivery>[0],
+    rest: Parameters<typeof createDelivery>[1] = {},
+  ) => ({
+    deliveries: [createDelivery(recipients, { date, ...rest })],
+  });
+  const sent = { 'a@x.com': 'sent' } as const;
+  const cases: readonly (readonly [string, CauseKind, Changes<RunFacts>, CauseOutcome])[] = [
+    ['a failed run, when an export finished', 'run-failed', {}, 'recovered'],
+    ['a failed run, when the next one failed otherwise', 'run-failed', failed, 'open'],
+    ['a refused key, when the API was asked', 'key-refused', {}, 'recovered'],
+    ['a refused key, when nothing was asked', 'key-refused', { result: createResult({ requests: 0 }) }, 'open'],
+    ['a failed date that is sealed', 'date-failed', is('available'), 'recovered'],
+    ['a failed date that waits', 'date-failed', is('pending'), 'open'],
+    ['a failed date that is lost', 'date-failed', is('expired'), 'over'],
+    ['a degraded date that is whole', 'date-degraded', is('available'), 'recovered'],
+    ['a degraded date that left the lookback', 'date-degraded', is('degraded'), 'over'],
+    ['a missing date that is sealed', 'date-missing', is('available'), 'recovered'],
+    ['a missing date that has rows now', 'date-missing', is('pending'), 'open'],
+    ['a missing date sealed in part', 'date-missing', is('degraded'), 'over'],
+    ['a date that differed, when an audit finds it equal', 'date-differs', equal, 'recovered'],
+    ['a date that differed, when nothing was compared', 'date-differs', {}, 'open'],
+    ['a date that differed until it left the lookback', 'date-differs', { nowMs: ALERT_NOW + 30 * 86_400_000 }, 'over'],
+    ['a gap that is closed', 'gap-expires-soon', is('available'), 'recovered'],
+    ['a gap that is lost', 'gap-expires-soon', is('expired'), 'over'],
+    ['a loss', 'date-expired', is('expired'), 'open'],
+    ['a loss of which something is sealed', 'date-expired', is('degraded'), 'over'],
+    ['a pending report that went out', 'report-pending', is('available'), 'recovered'],
     [
       'a pending report whose date a backfill sealed',
-      { kind: 'report-pending', date, report: null },
-      { conditions: { [date]: 'available' }, deliveries: undefined },
+      'report-pending',
+      { ...is('available'), deliveries: undefined },
       'open',
     ],
-    [
-      'a pending report of a lost date',
-      { kind: 'report-pending', date, report: null },
-      { conditions: { [date]: 'expired' } },
-      'over',
-    ],
-    [
-      'a recipient who got the next report',
-      { kind: 'report-failed', date, report: { template: 'flow', to: 'a@x.com' } },
-      { deliveries: [createDelivery({ 'a@x.com': 'sent' })] },
-      'recovered',
-    ],
-    [
-      'a recipient who was mailed by hand',
-      { kind: 'report-failed', date: '2026-11-20', report: { template: 'flow', to: 'a@x.com' } },
-      { deliveries: [createDelivery({}, { alreadySent: 2 })] },
-      'recovered',
-    ],
+    ['a pending report of a lost date', 'report-pending', is('expired'), 'over'],
+    ['a recipient who got the next report', 'report-failed', mailed(sent, { date: '2026-11-20' }), 'recovered'],
+    ['a recipient who was mailed by hand', 'report-failed', mailed({}, { alreadySent: 2 }), 'recovered'],
     [
       'a recipient whom another worker is mailing',
-      { kind: 'report-failed', date: '2026-11-20', report: { template: 'flow', to: 'a@x.com' } },
-      { deliveries: [createDelivery({}, { alreadySent: 2, leftToOther: true })] },
+      'report-failed',
+      mailed({}, { alreadySent: 2, leftToOther: true }),
       'open',
     ],
-    [
-      'a refusal of which no new report has come',
-      { kind: 'report-refused', date: '2026-11-20', report: { template: 'flow', to: 'a@x.com' } },
-      { deliveries: [createDelivery({}, { alreadySent: 2 })] },
-      'open',
-    ],
-    [
-      'a recipient of another report',
-      { kind: 'report-failed', date, report: { template: 'digest', to: 'a@x.com' } },
-      { deliveries: [createDelivery({ 'a@x.com': 'sent' })] },
-      'open',
-    ],
+    ['a refusal of which no new report has come', 'report-refused', mailed({}, { alreadySent: 2 }), 'open'],
+    ['a recipient of another report', 'report-failed', mailed(sent, { report: 'digest' }), 'open'],
   ];
-  it.each(cases)('%s', (_, cause, facts, verdict) => {
-    expect(judgeCause(cause, createRunFacts(facts), [])).toBe(verdict);
+  it.each(cases)('%s', (_, kind, facts, verdict) => {
+    const report = /^report-(failed|refused)$/.test(kind) ? { template: 'flow', to: 'a@x.com' } : null;
+    const about = /^(date|gap|report)-/.test(kind) ? date : null;
+    expect(judgeCause({ kind, date: about, report }, createRunFacts(facts), [])).toBe(verdict);
   });
 
   it('a date that fails otherwise now is alerted under the new code only', () => {
@@ -399,12 +281,7 @@ describe('a cause that is not found again', () => {
 });
 
 describe('the words of an alert', () => {
-  const subject = {
-    job: 'nightly',
-    dataset: 'trades',
-    isExpiring: true,
-    redact: (text: string) => text.replace('hunter2', '[secret]'),
-  };
+  const redact = (text: string) => text.replace('hunter2', '[secret]');
   const hostile = '<b>bold</b>\r\nBcc: all@example.com\u2028`rm -rf`\u202ehunter2';
 
   it.each(CAUSE_KINDS)('of %s say in one line each what happened and which command comes next', (kind) => {
@@ -412,7 +289,7 @@ describe('the words of an alert', () => {
       ...{ id: `nightly/${kind}/x`, kind, date: '2026-11-06', code: 'CODE', said: hostile, hint: hostile },
       report: { template: 'flow', to: hostile },
     };
-    const words = describeCause(cause, subject);
+    const words = describeCause(cause, createAlertJob(), redact);
     for (const text of Object.values(words)) {
       expect(text).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}\u202e]/u);
       expect(text).not.toContain('hunter2');
@@ -432,7 +309,7 @@ describe('the words of an alert', () => {
       said: '',
       hint: '',
     } as const;
-    expect(describeCause(cause, subject).what).toContain('Nov 21, 2026, 09:30 ET');
-    expect(describeCause(cause, { ...subject, isExpiring: false }).what).not.toContain('ET');
+    expect(describeCause(cause, createAlertJob(), redact).what).toContain('Nov 21, 2026, 09:30 ET');
+    expect(describeCause(cause, table, redact).what).not.toContain('ET');
   });
 });

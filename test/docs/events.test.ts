@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {
   buildDropEvent,
   buildLossEvent,
-  buildPostEvent,
+  buildReportEvent,
   type CloudEvent,
   cloudEventSchema,
 } from '../../src/alert/cloud-event.ts';
@@ -150,7 +150,7 @@ describe('the relay', () => {
     picture: { type: 'image/png', alt: 'Premium', base64: Buffer.alloc(MAX_PICTURE_BYTES, 7).toString('base64') },
   };
   const sentReport = { id: 'flow-1a2b3c4d', template: 'flow', recipients: 1, time: example.time, isCorrection: false };
-  const posted = buildPostEvent(origin, manifest, sentReport, summary);
+  const posted = buildReportEvent(origin, manifest, sentReport, summary);
 
   it('posts the summary of a report to Slack: text with a link, or the picture with it as three calls', async () => {
     const text =

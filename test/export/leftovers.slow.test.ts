@@ -7,7 +7,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, truncate, utimes, writeFile } fr
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { describeCause } from '../../src/alert/alert-text.ts';
+import { describeCause } from '../../src/alert/cause-table.ts';
 import { listCauses } from '../../src/alert/causes.ts';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { readStatus } from '../../src/cli/status/job-status.ts';
@@ -39,7 +39,7 @@ import { judgeRun, type RunResult } from '../../src/state/run-result.ts';
 import { makeScratchFolder } from '../../src/state/state-folder.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
-import { createRunFacts } from '../support/alerts.ts';
+import { createAlertJob, createRunFacts } from '../support/alerts.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
 import { Died, dieAt, faultStore } from '../support/fault-store.ts';
 import { createKeptLog, type KeptLog } from '../support/log.ts';
@@ -335,10 +335,8 @@ describe('a sealed date whose object', () => {
       expect(await readText(store, conditionKey('trades'))).toContain('is missing');
       const causes = listCauses(createRunFacts({ result })).filter(({ date }) => date === EXPIRED);
       expect(causes).toEqual([expect.objectContaining({ kind: 'date-degraded', date: EXPIRED, code: 'DROP_DAMAGED' })]);
-      const subject = { job: 'trades', dataset: 'trades', isExpiring: true, redact: (text: string) => text };
-      expect(causes.map((cause) => describeCause(cause, subject).title)).toEqual([
-        `${EXPIRED} is damaged in the store`,
-      ]);
+      const titles = causes.map((cause) => describeCause(cause, createAlertJob(), (text) => text).title);
+      expect(titles).toEqual([`${EXPIRED} is damaged in the store`]);
     }
     const { document } = await readStatus(
       {

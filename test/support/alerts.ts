@@ -1,5 +1,7 @@
 /** Outcomes of runs, as `flowdrop run` notes them, for tests of what operators are told. */
-import type { RunFacts, RunOutcome } from '../../src/alert/run-facts.ts';
+import type { RunFacts, RunOutcome } from '../../src/alert/cause-table.ts';
+import { Fault } from '../../src/core/errors.ts';
+import { parseJob } from '../../src/job/parse.ts';
 import type { Delivery } from '../../src/state/delivery.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
 
@@ -31,15 +33,8 @@ export function createOutcome(changes: Changes<RunOutcome> = {}): RunOutcome {
 export function createRunFacts(changes: Changes<RunFacts> = {}): RunFacts {
   const outcome = createOutcome(changes);
   const conditions = outcome.result?.conditions ?? {};
-  const shared = {
-    job: 'nightly',
-    nowMs: ALERT_NOW,
-    isExpiring: true,
-    hasReports: true,
-    conditions,
-    accepted: new Set<string>(),
-  };
-  return applyChanges({ ...outcome, ...shared }, changes);
+  const job = createAlertJob('reports: [{template: flow, to: [desk@example.com]}]');
+  return applyChanges({ ...outcome, job, nowMs: ALERT_NOW, conditions, accepted: new Set<string>() }, changes);
 }
 
 function applyChanges<T extends object>(whole: T, changes: Changes<T>): T {
@@ -63,7 +58,15 @@ export function createDelivery(
   };
 }
 
-/** The ending of a run by a fault. */
-export function createFailure(code: string, changes: Partial<RunOutcome['failure'] & object> = {}) {
-  return { code, message: `it was ${code}`, hint: 'Do something.', isUsage: false, ...changes };
+/** @param rest of its file */
+export function createAlertJob(rest = '', source = '{api: historical}') {
+  return parseJob('nightly.yaml', `name: nightly\nsource: ${source}\ndrop: {to: drops, dataset: trades}\n${rest}\n`);
+}
+
+/** What ended a run. */
+export function createFailure(
+  code: string,
+  { message = `it was ${code}`, hint = 'Do something.', isUsage = false } = {},
+) {
+  return new Fault(code, message, { hint, kind: isUsage ? 'usage' : 'failed' });
 }
