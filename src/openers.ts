@@ -16,7 +16,7 @@ import { chooseRunId } from './core/run-id.ts';
 import type { EmbeddedOptions } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
 import type { EnginePool } from './engine/pool.ts';
-import type { ServerOptions, StreamingEngine } from './engine/server.ts';
+import type { ServerEngine, ServerOptions } from './engine/server.ts';
 import type { ServerPool, ServerPoolOptions } from './engine/server-pool.ts';
 import type { WorkerPoolOptions } from './engine/worker-pool.ts';
 import type { ApiAccess, JobCatalog, ServerSource, SnapshotApi, SnapshotSource, SqlApi } from './job/job.ts';
@@ -247,7 +247,7 @@ function createEngineOpeners(env: Environment, cwd: string) {
     async openWorkers(options: WorkerPoolOptions): Promise<EnginePool> {
       return await (await import('./engine/worker-pool.ts')).openWorkerPool(options);
     },
-    async openServer(options: ServerOptions): Promise<StreamingEngine> {
+    async openServer(options: ServerOptions): Promise<ServerEngine> {
       return await (await import('./engine/server.ts')).openServerEngine(options);
     },
     async openServerPool(options: ServerPoolOptions): Promise<ServerPool> {

@@ -10,7 +10,7 @@ import { type Capabilities, keepKnown, readCapabilities } from '../engine/capabi
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
 import { type EngineSettings, formatSettings, quoteIdentifier } from '../engine/literal.ts';
 import { createCollection, grantCollection } from '../engine/named-s3.ts';
-import type { StreamingEngine } from '../engine/server.ts';
+import type { ServerEngine } from '../engine/server.ts';
 import { listSubqueryNames, listTokens } from '../guard/canonical-text.ts';
 import type { S3Access, StoreAccess } from '../store/access.ts';
 import { nameServerFiles, type SealedFile, type ServerFiles } from './drop-files.ts';
@@ -21,7 +21,7 @@ import type { ShownView } from './statement-views.ts';
 
 export interface ArchiveServerOptions {
   /** The caller closes it. */
-  readonly engine: StreamingEngine;
+  readonly engine: ServerEngine;
   /** Named collection of the server with the address and the credentials of the store. */
   readonly collection: string;
   /** Name of a cluster whose nodes read the files together; `undefined`: the server alone. */

@@ -4,16 +4,19 @@
  * statement rejects at once, and its computation is killed through a separate connection: otherwise it would keep the
  * process alive until it ends, because Node joins its threads before it exits.
  */
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { pid } from 'node:process';
 import type { Session } from 'chdb';
+import { readFileIfExists } from '../core/atomic-file.ts';
 import { systemClock } from '../core/clock.ts';
 import { assertNotAborted, createInterruption, describeError, Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
+import { isProcessAlive } from '../core/liveness.ts';
 import { assertEnoughFiles, planEngineMemory, readFileLimit, readMemoryBytes } from '../core/machine.ts';
-import { readTable } from './arrow-table.ts';
 import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
 import { EngineFault } from './engine-fault.ts';
-import { describeBusy, isHeldElsewhere, isProbablyHeld } from './holder.ts';
 import type { EngineSettings } from './literal.ts';
 
 export interface EmbeddedOptions {
@@ -54,7 +57,7 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
     });
   });
   // Checked first: otherwise the engine would write its own lock error to stderr.
-  if (options.path !== undefined && (await isHeldElsewhere(options.path))) throw await describeBusy(options.path);
+  if (options.path !== undefined) await assertFree(options.path);
   const connectionArgs = [
     '--output_format_json_quote_64bit_integers=0',
     // Times without a zone (the exchange's wall clock) must read the same on every machine.
@@ -79,17 +82,13 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
     ...(options.maxThreads === undefined ? [] : [`--max_threads=${options.maxThreads}`]),
     ...Object.entries(options.settings ?? {}).map(([name, value]) => `--${name}=${value}`),
   ];
+  const { signal } = options;
   try {
     const session = new chdb.Session(options.path, { connectionArgs });
-    return await startEngine(session, {
-      drain: chdb.drainPending,
-      connect: () => new chdb.Session(session.path, { connectionArgs }),
-      signal: options.signal,
-    });
+    const connect = () => new chdb.Session(session.path, { connectionArgs });
+    return await startEngine(session, { drain: chdb.drainPending, connect, signal });
   } catch (cause) {
-    if (options.path !== undefined) {
-      if (await isProbablyHeld(options.path)) throw await describeBusy(options.path, cause);
-    }
+    if (options.path !== undefined) await assertFree(options.path, cause);
     throw new Fault(
       'ENGINE_UNAVAILABLE',
       `the embedded engine does not open ${options.path}: ${describeError(cause)}`,
@@ -99,6 +98,46 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
       },
     );
   }
+}
+
+/** File in a data path. The engine locks it while the path is open; it stays behind after a kill. */
+const STATUS_FILE = 'status';
+/** Exit code of `flock` if another process has the lock. */
+const LOCKED = 75;
+
+/**
+ * The engine reports why it refuses a path only on its own stderr, and may itself share a path that this process has open.
+ * @param cause of a path that did not open: then it counts as held if its last process lives, or if the lock cannot be
+ * checked, because treating it as broken would cost the rows of a running process
+ * @throws Fault `ENGINE_BUSY` (kind `active`) if another process has the path open; it names that process
+ */
+async function assertFree(path: string, cause?: unknown): Promise<void> {
+  const file = join(path, STATUS_FILE);
+  const status = await readFileIfExists(file);
+  /** The process that last opened the path; NaN if there was none. */
+  const last = Number(/^PID: (\d+)/m.exec(status ?? '')?.[1]);
+  if (cause === undefined && last === pid) return;
+  const isAlive = last !== pid && isProcessAlive(last);
+  const lock = status === undefined ? 'free' : await readLock(file);
+  if (cause === undefined ? lock !== 'held' : !isAlive && lock === 'free') return;
+  const who = isAlive ? `another process (${last})` : 'another process, perhaps in another container,';
+  throw new Fault('ENGINE_BUSY', `${who} is using ${path}`, {
+    kind: 'active',
+    cause,
+    hint: 'Wait for the other run to finish, or stop it.',
+  });
+}
+
+/**
+ * Whether the status file is locked, possibly by a process of another container, whose id means nothing here. A machine
+ * without `flock` cannot tell.
+ */
+async function readLock(file: string): Promise<'free' | 'held' | 'unknown'> {
+  return await new Promise((resolve) => {
+    execFile('flock', ['-n', '-E', String(LOCKED), file, 'true'], (error) => {
+      resolve(error === null ? 'free' : error.code === LOCKED ? 'held' : 'unknown');
+    });
+  });
 }
 
 interface EngineParts {
@@ -149,19 +188,10 @@ class EmbeddedEngine implements Engine {
     return await this.#run(sql, format, options);
   }
 
-  async columns(sql: string, options: StatementOptions = {}) {
-    return await readTable((await this.#run(sql, 'ArrowStream', options)).bytes);
-  }
-
-  async insert(request: InsertRequest): Promise<void> {
+  async insert({ table, format, payload }: InsertRequest): Promise<void> {
     assertNotAborted(this.#parts.signal);
     try {
-      await this.#session.insert({
-        table: request.table,
-        format: request.format,
-        values: request.payload,
-        ...(request.settings ? { settings: { ...request.settings } } : {}),
-      });
+      await this.#session.insert({ table, format, values: payload });
     } catch (cause) {
       throw toEngineFault(cause);
     }

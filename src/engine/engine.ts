@@ -1,10 +1,7 @@
 /**
- * The contract of the SQL engine (ClickHouse), as the stages, the archive and the service use it. Invariant: rows of
- * data enter and leave as bytes or Arrow columns, never as one JavaScript object per row; `rows` is for small results.
- * Implementations: `embedded.ts` (chdb) and `server.ts` (a ClickHouse server over HTTP).
+ * The contract of the embedded SQL engine (`embedded.ts`), as stages, seals and reports use it. Invariant: rows of data
+ * enter and leave as bytes, never as one JavaScript object per row; `rows` is for small results.
  */
-import type { Table } from 'apache-arrow';
-import type { EngineSettings } from './literal.ts';
 
 /** Values that the engine itself binds to `{name:Type}` placeholders. */
 export type SqlParams = Readonly<Record<string, string | number | boolean | readonly string[] | readonly number[]>>;
@@ -31,7 +28,6 @@ export interface InsertRequest {
   /** ClickHouse input format of `payload`. */
   readonly format: 'JSONEachRow' | 'CSVWithNames';
   readonly payload: Uint8Array;
-  readonly settings?: EngineSettings;
 }
 
 export interface Engine {
@@ -41,8 +37,6 @@ export interface Engine {
   rows<Row extends object>(sql: string, options?: StatementOptions): Promise<readonly Row[]>;
   /** Runs one query and returns its result encoded in `format` (e.g. `JSONEachRow`, `Parquet`). @throws EngineFault */
   format(sql: string, format: string, options?: StatementOptions): Promise<FormattedResult>;
-  /** Runs one query and returns typed columns. @throws EngineFault */
-  columns(sql: string, options?: StatementOptions): Promise<Table>;
   /** Feeds encoded rows into a table; all of the payload's rows are stored, or none. @throws EngineFault */
   insert(request: InsertRequest): Promise<void>;
   /** Releases the data path. Idempotent. */

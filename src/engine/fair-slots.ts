@@ -29,24 +29,21 @@ interface Waiter {
 export class FairSlots {
   readonly size: number;
   readonly #maxWaiting: number;
-  /** Maximum slots of one owner. */
-  readonly #share: number;
-  readonly #free: number[];
-  readonly #held = new Map<string, number>();
+  /** By slot: its owner. */
+  readonly #holders: (string | undefined)[];
   /** In order of arrival. */
   readonly #queue: Waiter[] = [];
   #isClosed = false;
 
-  constructor(limits: TurnLimits) {
-    this.size = limits.size;
-    this.#maxWaiting = limits.maxWaiting;
-    this.#share = Math.max(1, limits.size - 1);
-    this.#free = Array.from({ length: limits.size }, (_, slot) => slot);
+  constructor({ size, maxWaiting }: TurnLimits) {
+    this.size = size;
+    this.#maxWaiting = maxWaiting;
+    this.#holders = Array.from({ length: size }, () => undefined);
   }
 
   /** Number of slots in use. */
   get running(): number {
-    return this.size - this.#free.length;
+    return this.#holders.filter((owner) => owner !== undefined).length;
   }
 
   get waiting(): number {
@@ -60,23 +57,21 @@ export class FairSlots {
   async take(owner: string, signal: AbortSignal): Promise<FairSlot> {
     signal.throwIfAborted();
     if (this.#isClosed) throw closedFault();
-    return await new Promise<FairSlot>((resolve, reject) => {
-      const leave = () => {
-        this.#queue.splice(this.#queue.indexOf(waiter), 1);
-        waiter.refuse(signal.reason);
-      };
-      const settle =
-        <T>(act: (value: T) => void) =>
-        (value: T) => {
-          signal.removeEventListener('abort', leave);
-          act(value);
+    const over = new AbortController();
+    try {
+      return await new Promise<FairSlot>((give, refuse) => {
+        const waiter = { owner, give, refuse };
+        const leave = () => {
+          if (this.#queue.includes(waiter)) this.#take(waiter).refuse(signal.reason);
         };
-      const waiter: Waiter = { owner, give: settle(resolve), refuse: settle(reject) };
-      signal.addEventListener('abort', leave, { once: true });
-      this.#queue.push(waiter);
-      this.#giveOut();
-      if (this.#queue.length > this.#maxWaiting) this.#refuseOne();
-    });
+        signal.addEventListener('abort', leave, { signal: over.signal });
+        this.#queue.push(waiter);
+        this.#giveOut();
+        if (this.#queue.length > this.#maxWaiting) this.#refuseOne();
+      });
+    } finally {
+      over.abort();
+    }
   }
 
   /** Refuses waiting and later callers; slots in use stay in use until released. Idempotent. */
@@ -85,20 +80,34 @@ export class FairSlots {
     for (const waiter of this.#queue.splice(0)) waiter.refuse(closedFault());
   }
 
+  #take(waiter: Waiter): Waiter {
+    this.#queue.splice(this.#queue.indexOf(waiter), 1);
+    return waiter;
+  }
+
   #giveOut(): void {
-    while (this.#free.length > 0) {
-      const next = this.#next();
-      if (next === undefined) return;
-      this.#queue.splice(this.#queue.indexOf(next), 1);
-      next.give(this.#hold(next.owner));
+    for (let next = this.#next(); next !== undefined; next = this.#next()) {
+      // Lowest first: an idle engine that was used before is warm.
+      const slot = this.#holders.indexOf(undefined);
+      if (slot === -1) return;
+      this.#holders[slot] = next.owner;
+      let isHeld = true;
+      const release = () => {
+        if (!isHeld) return;
+        isHeld = false;
+        this.#holders[slot] = undefined;
+        this.#giveOut();
+      };
+      this.#take(next).give({ slot, release });
     }
   }
 
   #next(): Waiter | undefined {
     let best: Waiter | undefined;
-    let fewest = this.#share;
+    // No owner has all of several slots.
+    let fewest = Math.max(1, this.size - 1);
     for (const waiter of this.#queue) {
-      const held = this.#heldBy(waiter.owner);
+      const held = this.#holders.filter((owner) => owner === waiter.owner).length;
       if (held >= fewest) continue;
       best = waiter;
       fewest = held;
@@ -106,40 +115,15 @@ export class FairSlots {
     return best;
   }
 
-  #hold(owner: string): FairSlot {
-    // Lowest first: an idle engine that was used before is warm.
-    const slot = Math.min(...this.#free);
-    this.#free.splice(this.#free.indexOf(slot), 1);
-    this.#held.set(owner, this.#heldBy(owner) + 1);
-    let isHeld = true;
-    const release = () => {
-      if (!isHeld) return;
-      isHeld = false;
-      const left = this.#heldBy(owner) - 1;
-      if (left === 0) this.#held.delete(owner);
-      else this.#held.set(owner, left);
-      this.#free.push(slot);
-      this.#giveOut();
-    };
-    return { slot, release };
-  }
-
   /**
    * Refuses the newest waiter of the owner with the most waiters: usually the one that just came. Otherwise one caller
    * with many requests would fill the queue, and all others would be refused.
    */
   #refuseOne(): void {
-    const counts = new Map<string, number>();
-    for (const { owner } of this.#queue) counts.set(owner, (counts.get(owner) ?? 0) + 1);
-    const most = Math.max(...counts.values());
-    const refused = this.#queue.findLast(({ owner }) => counts.get(owner) === most);
-    if (refused === undefined) return;
-    this.#queue.splice(this.#queue.indexOf(refused), 1);
-    refused.refuse(new PoolBusyFault(this.#queue.length));
-  }
-
-  #heldBy(owner: string): number {
-    return this.#held.get(owner) ?? 0;
+    const countOf = (owner: string) => this.#queue.filter((waiter) => waiter.owner === owner).length;
+    const most = Math.max(...this.#queue.map(({ owner }) => countOf(owner)));
+    const refused = this.#queue.findLast(({ owner }) => countOf(owner) === most);
+    if (refused) this.#take(refused).refuse(new PoolBusyFault(this.#queue.length));
   }
 }
 

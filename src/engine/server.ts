@@ -1,18 +1,16 @@
 /**
  * A ClickHouse server at one address, over HTTP with the official client; a load balancer may choose the server behind
- * it. Same contract as the embedded engine. Invariant: the server sends the head of an answer only after the statement
+ * it. Invariant: the server sends the head of an answer only after the statement
  * has ended (`wait_end_of_query`), so a 200 means success, and ClickHouse's error number is kept. A statement that is
  * aborted, or whose connection breaks, is also killed on the server.
  */
 import { randomUUID } from 'node:crypto';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { buffer, json } from 'node:stream/consumers';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { describeError, Fault } from '../core/errors.ts';
-import { readTable } from './arrow-table.ts';
-import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
 import { EngineFault } from './engine-fault.ts';
-import { type EngineSettings, quoteIdentifier } from './literal.ts';
+import type { EngineSettings } from './literal.ts';
 
 export interface ServerOptions {
   /** `http(s)://user:password@host:port/database`. */
@@ -23,18 +21,10 @@ export interface ServerOptions {
   readonly settings?: EngineSettings;
 }
 
-export interface StreamOptions extends StatementOptions {
+interface SendOptions {
   /** Settings of this statement alone. */
   readonly settings?: EngineSettings | undefined;
-}
-
-/** Only a server can do this: stream a result larger than memory, encoded by the server. */
-export interface StreamingEngine extends Engine {
-  /** Runs one query; the stream's bytes are its result in `format`. @throws EngineFault before the first byte */
-  stream(sql: string, format: string, options?: StreamOptions): Promise<Readable>;
-  rows<Row extends object>(sql: string, options?: StreamOptions): Promise<readonly Row[]>;
-  /** Runs an `INSERT INTO ... FORMAT ...` with the bytes of its rows. @throws EngineFault */
-  send(sql: string, rows: Readable, options?: StreamOptions): Promise<void>;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -51,7 +41,7 @@ const KILL_ATTEMPTS = 3;
  * Opens a client; no request is sent until the first statement.
  * @throws Fault `SERVER_URL_INVALID` (kind `usage`)
  */
-export async function openServerEngine(options: ServerOptions): Promise<StreamingEngine> {
+export async function openServerEngine(options: ServerOptions): Promise<ServerEngine> {
   const { url, maxConnections, settings } = options;
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     // Do not show the URL: it contains a password.
@@ -72,52 +62,33 @@ export async function openServerEngine(options: ServerOptions): Promise<Streamin
   return new ServerEngine(client);
 }
 
-/** What the server answered, from the head on. */
-type Answer = Awaited<ReturnType<ClickHouseClient['exec']>>;
-
-class ServerEngine implements StreamingEngine {
+export class ServerEngine {
   readonly #client: ClickHouseClient;
 
   constructor(client: ClickHouseClient) {
     this.#client = client;
   }
 
-  async command(sql: string, options: StreamOptions = {}): Promise<void> {
-    await this.#run(sql, options, ({ stream }) => buffer(stream));
+  /** Runs one statement that returns no rows. @throws EngineFault */
+  async command(sql: string, options: SendOptions = {}): Promise<void> {
+    await this.#run(sql, options, buffer);
   }
 
-  async rows<Row extends object>(sql: string, options: StreamOptions = {}): Promise<readonly Row[]> {
-    const result = await this.#run(`${sql}\nFORMAT JSON`, options, ({ stream }) => json(stream));
+  /** Runs one query and returns its rows as objects. 64-bit integers become numbers. @throws EngineFault */
+  async rows<Row extends object>(sql: string, options: SendOptions = {}): Promise<readonly Row[]> {
+    const result = await this.#run(`${sql}\nFORMAT JSON`, options, json);
     return (result as { data: Row[] }).data; // The format defines the shape; the caller is responsible for `Row`.
   }
 
-  async stream(sql: string, format: string, options: StreamOptions = {}): Promise<Readable> {
-    return await this.#run(`${sql}\nFORMAT ${format}`, options, async ({ stream }) => stream);
+  /** Runs one query; the stream's bytes are its result in `format`. @throws EngineFault before the first byte */
+  async stream(sql: string, format: string | undefined, options: SendOptions = {}): Promise<Readable> {
+    return await this.#run(format === undefined ? sql : `${sql}\nFORMAT ${format}`, options, async (stream) => stream);
   }
 
-  async format(sql: string, format: string, options: StatementOptions = {}): Promise<FormattedResult> {
-    return await this.#run(`${sql}\nFORMAT ${format}`, options, async ({ stream, summary }) => {
-      const bytes = await buffer(stream);
-      const rows = summary?.result_rows;
-      if (rows === undefined) throw new EngineFault(0, 'the ClickHouse server does not report how many rows it sent');
-      return { bytes, rows: Number(rows) };
-    });
-  }
-
-  async columns(sql: string, options: StatementOptions = {}) {
-    return await readTable((await this.format(sql, 'ArrowStream', options)).bytes);
-  }
-
-  async send(sql: string, rows: Readable, options: StreamOptions = {}): Promise<void> {
+  /** Runs an `INSERT INTO ... FORMAT ...` with the bytes of its rows. @throws EngineFault */
+  async send(sql: string, rows: Readable, options: SendOptions = {}): Promise<void> {
     // Not the client's own insert: that takes rows as objects, and ours are bytes.
-    await this.#run(sql, { ...options, values: rows }, ({ stream }) => buffer(stream));
-  }
-
-  async insert({ table, format, payload, settings }: InsertRequest): Promise<void> {
-    const name = table.split('.').map(quoteIdentifier).join('.');
-    await this.send(`INSERT INTO ${name} FORMAT ${format}`, Readable.from([payload], { objectMode: false }), {
-      settings,
-    });
+    await this.#run(sql, { ...options, values: rows }, buffer);
   }
 
   async close(): Promise<void> {
@@ -126,23 +97,21 @@ class ServerEngine implements StreamingEngine {
 
   async #run<T>(
     query: string,
-    options: StreamOptions & { readonly values?: Readable },
-    read: (answer: Answer) => Promise<T>,
+    { settings, signal, values }: SendOptions & { readonly values?: Readable },
+    read: (answer: Readable) => Promise<T>,
   ): Promise<T> {
-    const { params, settings, signal, values } = options;
     // The client only waits for the signal's event; a signal that is already aborted sends none.
     if (signal?.aborted) throw toEngineFault(signal.reason);
     const id = `flowdrop-${randomUUID()}`;
     try {
-      const answer = await this.#client.exec({
+      const { stream } = await this.#client.exec({
         query,
         query_id: id,
         ...(settings ? { clickhouse_settings: { ...settings } } : {}),
-        ...(params ? { query_params: { ...params } } : {}),
         ...(signal ? { abort_signal: signal } : {}),
         ...(values ? { values } : {}),
       });
-      return await read(answer);
+      return await read(stream);
     } catch (cause) {
       const fault = toEngineFault(signal?.aborted ? signal.reason : cause);
       // An error number means that the server has answered, so the statement is over.

@@ -1,21 +1,14 @@
 /**
- * The service's side of one engine process. Invariant: a statement ends with its result, its error, or the process;
- * there is no fourth outcome, and a killed process never answers again.
+ * The service's side of one engine process. Messages go over Node's channel between parent and child, one answer for
+ * each request, in order. Invariant: a statement ends with its result, its error, or the process; there is no fourth
+ * outcome, and a killed process never answers again.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { rm } from 'node:fs/promises';
-import type { Duplex } from 'node:stream';
 import { systemClock } from '../core/clock.ts';
-import { Fault } from '../core/errors.ts';
+import { type FailureKind, Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 import { EngineFault } from './engine-fault.ts';
-import {
-  type WorkerFailure,
-  type WorkerOptions,
-  type WorkerResult,
-  WorkerSocket,
-  type WorkerStatement,
-} from './worker-socket.ts';
+import type { Lane } from './pool.ts';
 
 /** How to start an engine process. */
 export interface WorkerCommand {
@@ -24,18 +17,51 @@ export interface WorkerCommand {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
+/** The first message to a new process. */
+export interface WorkerOptions {
+  /** Folder of the engine's data; only this process uses it. */
+  readonly path: string;
+  /** Maximum size of a result, bytes; a longer one is refused with the code of TOO_MANY_ROWS_OR_BYTES. */
+  readonly maxResultBytes: number;
+}
+
+/** A statement and the number of its result; or the next piece of a result. */
+export type WorkerRequest =
+  | { readonly sql: string; readonly format: string; readonly result: number }
+  | { readonly result: number };
+
+export interface WorkerPiece {
+  readonly piece: Uint8Array;
+  /** Bytes of the result after it. */
+  readonly left: number;
+}
+
+export interface WorkerFailure {
+  /** ClickHouse's error number. */
+  readonly code: number;
+  readonly error: string;
+  /** Set if the fault is not from a statement: the engine did not open. */
+  readonly fault?: { readonly code: string; readonly kind: FailureKind; readonly hint: string | undefined };
+}
+
+type WorkerAnswer = WorkerPiece | WorkerFailure;
+
 /** Size of the end of the process's stderr that is kept for the message when it dies. */
 const LAST_WORDS_BYTES = 2_048;
 /** Opening takes a fraction of a second, on a busy machine a few seconds. */
 const START_TIMEOUT_MS = 60_000;
+/** Most statements end within this time after an abort; killing one would cost a new process, about 0.4 s. */
+const GRACE_MS = 1_000;
 
-export class WorkerProcess {
+export class WorkerProcess implements Lane {
   /** Resolves when the process is gone. */
   readonly ended: Promise<void>;
   readonly #child: ChildProcess;
-  readonly #socket: WorkerSocket;
+  /** Those who wait for an answer, in the order of their requests. */
+  readonly #asked: ((answer: WorkerAnswer | undefined) => void)[] = [];
   #lastWords = '';
   #hasEnded = false;
+  #results = 0;
 
   /** @throws the engine's Fault if it does not open, such as `ENGINE_BUSY` */
   static async start(command: WorkerCommand, options: WorkerOptions): Promise<WorkerProcess> {
@@ -44,38 +70,38 @@ export class WorkerProcess {
       // A separate folder: the program reads a settings file from its working directory.
       cwd: options.path,
       env: { ...command.env },
-      stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      serialization: 'advanced',
     });
-    const worker = new WorkerProcess(child);
-    worker.#socket.writeMessage(options);
-    const over = new AbortController();
     // A process that hangs while it opens would block its slot forever.
-    systemClock.sleep(START_TIMEOUT_MS, over.signal).then(
+    const opening = new AbortController();
+    systemClock.sleep(START_TIMEOUT_MS, opening.signal).then(
       () => child.kill('SIGKILL'),
       () => {}, // It has opened, or failed to.
     );
     try {
-      await worker.#readHead();
+      const worker = new WorkerProcess(child);
+      await worker.#ask(options);
+      return worker;
     } finally {
-      over.abort();
+      opening.abort();
     }
-    return worker;
   }
 
   private constructor(child: ChildProcess) {
     this.#child = child;
-    const socket = child.stdio[3] as Duplex; // A pipe in both directions, as configured in `stdio`.
-    socket.on('error', () => {}); // The process has ended; `ended` and the next statement report it.
-    this.#socket = new WorkerSocket(socket);
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#lastWords = (this.#lastWords + text).slice(-LAST_WORDS_BYTES);
     });
+    child.on('message', (answer) => this.#asked.shift()?.(answer as WorkerAnswer));
     this.ended = new Promise((resolve) => {
       const end = () => {
         this.#hasEnded = true;
+        for (const answer of this.#asked.splice(0)) answer(undefined);
         resolve();
       };
-      child.once('exit', end);
+      // Its last words and answers have arrived by then.
+      child.once('close', end);
       child.once('error', (error) => {
         this.#lastWords = error.message;
         end();
@@ -83,23 +109,43 @@ export class WorkerProcess {
     });
   }
 
+  get state(): object {
+    return this;
+  }
+
   get hasEnded(): boolean {
     return this.#hasEnded;
   }
 
-  /**
-   * Runs one statement to its end. @returns its result, which must be read to the end before the next statement
-   * @throws EngineFault
-   */
-  async run(statement: WorkerStatement): Promise<AsyncGenerator<Uint8Array>> {
-    this.#socket.writeMessage(statement);
-    const { bytes } = await this.#readHead();
-    return this.#socket.readBytes(bytes);
+  async run(sql: string, format = 'Null', over: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    this.#results += 1;
+    const result = this.#results;
+    return this.#read(result, await this.#ask({ sql, format, result }), over);
+  }
+
+  /** The next statement discards what was not read. */
+  async *#read(result: number, first: WorkerPiece, over: AbortSignal): AsyncGenerator<Uint8Array> {
+    let { piece, left } = first;
+    if (piece.length > 0) yield piece;
+    while (left > 0) {
+      over.throwIfAborted();
+      ({ piece, left } = await this.#ask({ result }));
+      yield piece;
+    }
+  }
+
+  /** A process that is still busy after a moment is killed. */
+  async settle(idle: Promise<void>): Promise<void> {
+    const over = new AbortController();
+    const kill = () => this.kill();
+    const killing = systemClock.sleep(GRACE_MS, over.signal).then(kill, () => {}); // It is idle.
+    await Promise.race([idle, killing]);
+    over.abort();
   }
 
   /** Lets the process close its engine and end. */
   async close(): Promise<void> {
-    this.#socket.end();
+    this.#send('close');
     await this.ended;
   }
 
@@ -108,23 +154,21 @@ export class WorkerProcess {
     await this.ended;
   }
 
-  async #readHead(): Promise<WorkerResult> {
-    const head = await this.#socket.readMessage<WorkerResult | WorkerFailure>();
-    if (!head) {
-      await this.ended;
+  async #ask(request: WorkerRequest | WorkerOptions): Promise<WorkerPiece> {
+    const answer = await new Promise<WorkerAnswer | undefined>((resolve) => {
+      if (this.#hasEnded) return resolve(undefined);
+      this.#asked.push(resolve);
+      this.#send(request);
+    });
+    if (answer === undefined) {
       throw new EngineFault(0, `the engine process ended: ${this.#lastWords.trim() || 'without output'}`);
     }
-    if ('error' in head) throw toFault(head);
-    return head;
+    if (!('error' in answer)) return answer;
+    const { code, error, fault } = answer;
+    throw fault ? new Fault(fault.code, error, { kind: fault.kind, hint: fault.hint }) : new EngineFault(code, error);
   }
-}
 
-function toFault({ code, error, fault }: WorkerFailure): Fault {
-  if (!fault) return new EngineFault(code, error);
-  return new Fault(fault.code, error, { kind: fault.kind, hint: fault.hint });
-}
-
-/** Removes the files of an ended process. */
-export async function removeWorkerFolder(path: string): Promise<void> {
-  await rm(path, { recursive: true, force: true, maxRetries: 3 });
+  #send(request: WorkerRequest | WorkerOptions | 'close'): void {
+    this.#child.send(request, () => {}); // The process has ended; `ended` and the next statement report it.
+  }
 }

@@ -1,69 +1,73 @@
 /**
- * The engine process: chdb behind a socket, so that a statement that does not stop can be ended by killing the process,
- * and several can run at the same time. Invariant: it does not outlive the service; when the socket closes it ends,
+ * The engine process: chdb beside the service, so that a statement that does not stop can be ended by killing the process,
+ * and several can run at the same time. Invariant: it does not outlive the service; when the channel closes it ends,
  * even in the middle of a statement.
  */
-import { Socket } from 'node:net';
-import { kill, pid } from 'node:process';
+import { on, once } from 'node:events';
 import { describeError, isFault } from '../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../core/machine.ts';
 import { openEmbeddedEngine } from './embedded.ts';
 import type { Engine } from './engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from './engine-fault.ts';
-import {
-  type WorkerFailure,
-  type WorkerOptions,
-  type WorkerResult,
-  WorkerSocket,
-  type WorkerStatement,
-} from './worker-socket.ts';
+import type { WorkerFailure, WorkerOptions, WorkerPiece, WorkerRequest } from './worker-process.ts';
 
-/** The file descriptor of the socket: after stdin, stdout and stderr. */
-const WORKER_FD = 3;
+/** The other side asks for each piece, so no more is under way however slowly it reads. */
+const PIECE_BYTES = 262_144;
+const EMPTY = new Uint8Array();
 
-/** Answers statements until the socket closes. */
+/** Answers one request after another until the channel closes. */
 export async function runWorker(): Promise<void> {
-  const socket = new WorkerSocket(new Socket({ fd: WORKER_FD }));
-  const options = await socket.readMessage<WorkerOptions>();
-  if (!options) return;
-  let engine: Engine;
-  try {
-    engine = await openEmbeddedEngine({ path: options.path, maxMemoryBytes: planWorkerMemory(readMemoryBytes()) });
-  } catch (error) {
-    socket.writeMessage(describeFailure(error));
-    socket.end();
-    return;
+  let isBusy = true;
+  void once(process, 'disconnect').then(() => {
+    // Nobody waits for the answer.
+    if (isBusy) process.kill(process.pid, 'SIGKILL');
+  });
+  const worker = new Worker();
+  for await (const [request] of on(process, 'message', { close: ['disconnect'] })) {
+    isBusy = true;
+    if (request === 'close') break;
+    process.send?.(await worker.answer(request).catch(describeFailure));
+    isBusy = false;
   }
-  socket.writeMessage({ bytes: 0 } satisfies WorkerResult);
-  let next = socket.readMessage<WorkerStatement>();
-  for (let statement = await next; statement !== undefined; statement = await next) {
-    next = socket.readMessage<WorkerStatement>();
-    // Until the answer is sent, only the end of the socket can arrive: then nobody waits for the answer.
-    let isAnswering = true;
-    void next.then((message) => {
-      if (message === undefined && isAnswering) kill(pid, 'SIGKILL');
-    });
-    await answer(socket, engine, statement, options);
-    isAnswering = false;
-  }
-  await engine.close();
+  await worker.close();
+  if (process.connected) process.disconnect();
 }
 
-async function answer(
-  socket: WorkerSocket,
-  engine: Engine,
-  { sql, format }: WorkerStatement,
-  { maxResultBytes }: WorkerOptions,
-): Promise<void> {
-  try {
-    const { bytes } = await engine.format(sql, format);
-    if (bytes.length > maxResultBytes) {
-      throw new EngineFault(CLICKHOUSE_CODES.TOO_MANY_ROWS_OR_BYTES, `the result has ${bytes.length} bytes`);
+class Worker {
+  #engine: Engine | undefined;
+  #maxResultBytes = 0;
+  /** Number of the last result, and its bytes that were not asked for yet. */
+  #result = 0;
+  #left: Uint8Array = EMPTY;
+
+  /** @throws EngineFault; the Fault of an engine that does not open */
+  async answer(request: WorkerOptions | WorkerRequest): Promise<WorkerPiece> {
+    if ('path' in request) {
+      this.#engine = await openEmbeddedEngine({
+        path: request.path,
+        maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
+      });
+      this.#maxResultBytes = request.maxResultBytes;
+    } else if ('sql' in request) {
+      this.#left = EMPTY;
+      this.#result = request.result;
+      this.#left = await this.#run(request.sql, request.format);
+    } else if (request.result !== this.#result) {
+      throw new EngineFault(0, 'the result was discarded before it was read');
     }
-    socket.writeMessage({ bytes: bytes.length } satisfies WorkerResult);
-    await socket.writeBytes(bytes);
-  } catch (error) {
-    socket.writeMessage(describeFailure(error));
+    const piece = this.#left.subarray(0, PIECE_BYTES);
+    this.#left = piece.length < this.#left.length ? this.#left.subarray(PIECE_BYTES) : EMPTY;
+    return { piece, left: this.#left.length };
+  }
+
+  async close(): Promise<void> {
+    await this.#engine?.close();
+  }
+
+  async #run(sql: string, format: string): Promise<Uint8Array> {
+    const { bytes } = (await this.#engine?.format(sql, format)) ?? { bytes: EMPTY };
+    if (bytes.length <= this.#maxResultBytes) return bytes;
+    throw new EngineFault(CLICKHOUSE_CODES.TOO_MANY_ROWS_OR_BYTES, `the result has ${bytes.length} bytes`);
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import type { EngineSettings } from '../engine/literal.ts';
 import type { EnginePool } from '../engine/pool.ts';
-import type { ServerOptions, StreamingEngine } from '../engine/server.ts';
+import type { ServerEngine, ServerOptions } from '../engine/server.ts';
 import type { ServerPool, ServerPoolOptions } from '../engine/server-pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { Parser } from '../guard/parser.ts';
@@ -21,7 +21,7 @@ export interface EngineOpeners {
   /** Engine processes on this machine. */
   openWorkers(options: Omit<WorkerPoolOptions, 'command'>): Promise<EnginePool>;
   /** A ClickHouse server, for an administrator's statements. */
-  openServer(options: ServerOptions): Promise<StreamingEngine>;
+  openServer(options: ServerOptions): Promise<ServerEngine>;
   /** A ClickHouse server, for callers' queries. */
   openServerPool(options: ServerPoolOptions): Promise<ServerPool>;
 }

@@ -10,13 +10,13 @@ import type { Log } from '../core/log.ts';
 import { isTooOld, keepKnown, OLDEST_VERSION, readCapabilities } from '../engine/capabilities.ts';
 import type { StatementOptions } from '../engine/engine.ts';
 import { type EngineSettings, quoteIdentifier } from '../engine/literal.ts';
-import type { StreamingEngine } from '../engine/server.ts';
+import type { ServerEngine } from '../engine/server.ts';
 import type { ServerSource } from '../job/job.ts';
 import { createServerClock } from './server-clock.ts';
 import type { SourceStats } from './source.ts';
 
 interface ServerTableDeps {
-  readonly engine: StreamingEngine;
+  readonly engine: ServerEngine;
   readonly clock: Clock;
   readonly log: Log;
 }

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ArchiveServerOptions } from '../../src/archive/archive-server.ts';
 import { quoteString } from '../../src/engine/literal.ts';
-import { openServerEngine, type StreamingEngine } from '../../src/engine/server.ts';
+import { openServerEngine, type ServerEngine } from '../../src/engine/server.ts';
 import { dropKey } from '../../src/ledger/layout.ts';
 import type { StoreAccess } from '../../src/store/access.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -32,7 +32,7 @@ let store: Store;
 let access: StoreAccess;
 let prefix: string;
 let front: ClickHouseFront;
-let engine: StreamingEngine;
+let engine: ServerEngine;
 let local: TestArchive;
 let remote: TestArchive;
 

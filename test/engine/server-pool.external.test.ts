@@ -6,9 +6,8 @@ import { once } from 'node:events';
 import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { isTooOld, keepKnown, readCapabilities } from '../../src/engine/capabilities.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
-import { openServerEngine } from '../../src/engine/server.ts';
+import { openServerEngine, type ServerEngine } from '../../src/engine/server.ts';
 import { openServerPool, type ServerPool } from '../../src/engine/server-pool.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';
 
@@ -21,7 +20,7 @@ const UNBOUNDED = 'SETTINGS max_rows_to_read = 0';
 
 // Skipped only where no server can be had, which `support/clickhouse-server.ts` says aloud; CI never skips it.
 describe.skipIf(server === undefined)('the pool over a real server', () => {
-  let admin: Engine;
+  let admin: ServerEngine;
   let pool: ServerPool;
 
   const open = (url = server?.readerUrl ?? '') => openServerPool({ url, size: 2, maxWaiting: 5 });

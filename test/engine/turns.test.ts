@@ -1,10 +1,10 @@
 /**
- * Whose turn it is, without engines: limits, fairness, leaving and closing. That the pools keep to it is in
- * `test/contract/`.
+ * Whose turn it is, without engines. Limits, leaving and closing are in the contract of the pools
+ * (`test/contract/engine-pool.ts`).
  */
 import { setMaxListeners } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { EngineFault, PoolBusyFault } from '../../src/engine/engine-fault.ts';
+import { PoolBusyFault } from '../../src/engine/engine-fault.ts';
 import { type FairSlot, FairSlots } from '../../src/engine/fair-slots.ts';
 
 const never = new AbortController().signal;
@@ -23,21 +23,6 @@ function ask(turns: FairSlots, owner: string, given: string[], label = owner): P
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 describe('turns', () => {
-  test('as many hold a slot as there are slots, each a different one', async () => {
-    const turns = new FairSlots({ size: 3, maxWaiting: 10 });
-    const given: string[] = [];
-    const held = await Promise.all(['a', 'b', 'c'].map((owner) => ask(turns, owner, given)));
-    expect(held.map(({ slot }) => slot)).toEqual([0, 1, 2]);
-    void ask(turns, 'd', given);
-    await settled();
-    expect(given).toEqual(['a', 'b', 'c']);
-    expect(turns.waiting).toBe(1);
-    held[1]?.release();
-    await settled();
-    expect(given).toEqual(['a', 'b', 'c', 'd']);
-    expect(turns.waiting).toBe(0);
-  });
-
   test('a released slot is the one given next, the lowest of several', async () => {
     const turns = new FairSlots({ size: 3, maxWaiting: 10 });
     const held = await Promise.all(['a', 'b', 'c'].map((owner) => turns.take(owner, never)));
@@ -45,19 +30,6 @@ describe('turns', () => {
     held[0]?.release();
     expect((await turns.take('d', never)).slot).toBe(0);
     expect((await turns.take('e', never)).slot).toBe(2);
-  });
-
-  test('one owner leaves one slot free for others', async () => {
-    const turns = new FairSlots({ size: 3, maxWaiting: 10 });
-    const given: string[] = [];
-    const slow = [1, 2, 3].map((index) => ask(turns, 'slow', given, `slow ${index}`));
-    await settled();
-    expect(given).toEqual(['slow 1', 'slow 2']);
-    await ask(turns, 'other', given);
-    expect(given).toEqual(['slow 1', 'slow 2', 'other']);
-    (await slow[0])?.release();
-    await slow[2];
-    expect(given.at(-1)).toBe('slow 3');
   });
 
   test('a single slot is everybody’s', async () => {
@@ -101,20 +73,6 @@ describe('turns', () => {
     expect(given).toEqual(['b']);
   });
 
-  test('who comes when the queue is full is refused, and nothing else changes', async () => {
-    const turns = new FairSlots({ size: 1, maxWaiting: 2 });
-    const given: string[] = [];
-    const first = await turns.take('a', never);
-    void ask(turns, 'b', given);
-    void ask(turns, 'c', given);
-    await expect(turns.take('d', never)).rejects.toThrow(PoolBusyFault);
-    await expect(turns.take('d', never)).rejects.toMatchObject({ code: 'POOL_BUSY', hint: expect.any(String) });
-    expect(turns.waiting).toBe(2);
-    first.release();
-    await settled();
-    expect(given).toEqual(['b']);
-  });
-
   test('with no places to wait a free slot is still given', async () => {
     const turns = new FairSlots({ size: 1, maxWaiting: 0 });
     const turn = await turns.take('a', never);
@@ -138,20 +96,6 @@ describe('turns', () => {
     expect(given).toEqual(['m1', 'm2', 'other']);
   });
 
-  test('who is aborted while waiting leaves at once, with the signal’s reason', async () => {
-    const turns = new FairSlots({ size: 1, maxWaiting: 1 });
-    const first = await turns.take('a', never);
-    const control = new AbortController();
-    const waiting = turns.take('b', control.signal);
-    const reason = new RangeError('gone');
-    control.abort(reason);
-    expect(turns.waiting).toBe(0);
-    await expect(waiting).rejects.toBe(reason);
-    const next = turns.take('c', never);
-    first.release();
-    expect((await next).slot).toBe(0);
-  });
-
   test('who is aborted before asking, or after being given a slot, changes nothing', async () => {
     const turns = new FairSlots({ size: 1, maxWaiting: 1 });
     await expect(turns.take('a', AbortSignal.abort())).rejects.toMatchObject({ name: 'AbortError' });
@@ -162,18 +106,6 @@ describe('turns', () => {
     expect(turns.waiting).toBe(1);
     turn.release();
     expect((await next).slot).toBe(0);
-  });
-
-  test('closing refuses those who wait and all who come', async () => {
-    const turns = new FairSlots({ size: 1, maxWaiting: 5 });
-    const held = await turns.take('a', never);
-    const waiting = turns.take('b', never);
-    turns.close();
-    turns.close();
-    await expect(waiting).rejects.toThrow(EngineFault);
-    held.release();
-    await expect(turns.take('c', never)).rejects.toThrow('the engines are closed');
-    expect(turns.waiting).toBe(0);
   });
 
   test('of a thousand tasks by four owners, no slot has two holders and no owner has them all', async () => {

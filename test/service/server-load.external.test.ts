@@ -12,7 +12,7 @@ import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { readCapabilities } from '../../src/engine/capabilities.ts';
 import type { EnginePool } from '../../src/engine/pool.ts';
-import { openServerEngine, type StreamingEngine } from '../../src/engine/server.ts';
+import { openServerEngine, type ServerEngine } from '../../src/engine/server.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
 import { loadServer } from '../../src/service/data/server-load.ts';
 import { SERVER_TABLES, setUpServer } from '../../src/service/data/server-setup.ts';
@@ -59,7 +59,7 @@ const SERVERS = [
 // Skipped only where no server can be had, which `support/clickhouse-server.ts` says aloud; CI never skips it.
 describe.each(SERVERS)('loading into $name', ({ isMissing, skips, start }) => {
   if (isMissing) return test.skip('nothing');
-  let admin: StreamingEngine;
+  let admin: ServerEngine;
   let local: EnginePool;
   let stop: (() => Promise<void>) | undefined;
   let folder: string;

@@ -11,11 +11,10 @@ import { TABLES } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { type Capabilities, readCapabilities } from '../../src/engine/capabilities.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import type { PooledEngine } from '../../src/engine/pool.ts';
-import { openServerEngine } from '../../src/engine/server.ts';
+import { openServerEngine, type ServerEngine } from '../../src/engine/server.ts';
 import { openServerPool, type ServerPool } from '../../src/engine/server-pool.ts';
 import { checkServer } from '../../src/service/data/server-check.ts';
 import { planStatements, SERVER_TABLES, type ServerPlan, setUpServer } from '../../src/service/data/server-setup.ts';
@@ -53,7 +52,7 @@ afterAll(async () => {
 
 // Skipped only where no server can be had, which `support/clickhouse-server.ts` says aloud; CI never skips it.
 describe.skipIf(server === undefined)('an old server, over the wire', () => {
-  let admin: Engine;
+  let admin: ServerEngine;
   let pool: ServerPool;
 
   const asReader = <T>(task: (engine: PooledEngine) => Promise<T>) =>

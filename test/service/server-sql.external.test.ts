@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
-import { openServerEngine } from '../../src/engine/server.ts';
+import { openServerEngine, type ServerEngine } from '../../src/engine/server.ts';
 import { openServerPool, type ServerPool } from '../../src/engine/server-pool.ts';
 import { SERVER_TABLES, type ServerPlan, setUpServer } from '../../src/service/data/server-setup.ts';
 import { announceServerSkips, startClickHouse } from '../support/clickhouse-server.ts';
@@ -60,7 +60,7 @@ const skips = announceServerSkips(server, {
 
 // Skipped only where no server can be had, which `support/clickhouse-server.ts` says aloud; CI never skips it.
 describe.skipIf(server === undefined)('the API’s SQL on a server', () => {
-  let admin: Engine;
+  let admin: ServerEngine;
   let embedded: Engine;
   let pool: ServerPool;
 

@@ -51,7 +51,7 @@ export type PoolTrouble = Error | 'hang';
 export interface Bench {
   readonly engine: Engine;
   readonly tables: { readonly trades: string; readonly chains: string; readonly dates: string };
-  readonly pool: EnginePool;
+  readonly pool: Pick<EnginePool, 'use'>;
   /** Tasks that the pool has begun. */
   readonly tasks: () => number;
   /** Tasks that were given up. */
@@ -96,10 +96,7 @@ export async function openBench(): Promise<Bench> {
     command: (sql) => engine.command(sql),
     stream: () => Promise.reject(new RangeError('not used by snapshots')),
   };
-  const pool: EnginePool = {
-    size: 1,
-    running: 0,
-    waiting: 0,
+  const pool: Pick<EnginePool, 'use'> = {
     use: async ({ signal }, task) => {
       tasks += 1;
       if (trouble === 'hang') {
@@ -113,7 +110,6 @@ export async function openBench(): Promise<Bench> {
       if (trouble instanceof Error) throw trouble;
       return await task(pooled);
     },
-    close: async () => {},
   };
   const clock: Clock = { now: () => nowMs, sleep: async () => {} };
   return {

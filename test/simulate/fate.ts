@@ -108,7 +108,6 @@ export class Fate {
       command: (sql, options) => this.step('engine', () => engine.command(sql, bound(options))),
       rows: (sql, options) => this.step('engine', () => engine.rows(sql, bound(options))),
       format: (sql, format, options) => this.step('engine', () => engine.format(sql, format, bound(options))),
-      columns: (sql, options) => this.step('engine', () => engine.columns(sql, bound(options))),
       insert: (request) =>
         this.step('engine', async () => {
           assertNotAborted(signal);

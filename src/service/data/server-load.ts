@@ -4,7 +4,7 @@
  * be read to its end adds none, and loading again adds those whose ids are missing. Memory holds a piece of the file.
  */
 import { createReadStream } from 'node:fs';
-import { pipeline, type Readable } from 'node:stream';
+import { pipeline, Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { createGunzip } from 'node:zlib';
 import type { Clock } from '../../core/clock.ts';
@@ -12,7 +12,7 @@ import { Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { keepKnown, readCapabilities } from '../../engine/capabilities.ts';
 import type { EnginePool } from '../../engine/pool.ts';
-import type { StreamingEngine } from '../../engine/server.ts';
+import type { ServerEngine } from '../../engine/server.ts';
 import type { LoadTarget } from '../dataset.ts';
 import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
 import type { ServiceOptions } from '../options.ts';
@@ -31,7 +31,7 @@ const INSERT_SETTINGS = { input_format_skip_unknown_fields: 1, precise_float_par
 
 interface ServerLoad {
   /** An administrator's connection. */
-  readonly admin: StreamingEngine;
+  readonly admin: ServerEngine;
   /** An engine of this machine. */
   readonly local: EnginePool;
   readonly clock: Clock;
@@ -73,13 +73,13 @@ export async function loadServer(
     `SELECT * FROM (${select}) AS chain (${CHAIN_COLUMNS.map(({ name }) => name).join(', ')})`;
   const command = async (select: string) => {
     const payload = await local.use(request, async (engine) => buffer(await engine.stream(select, 'JSONEachRow')));
-    await admin.insert({ table: chains, format: 'JSONEachRow', payload });
+    await admin.send(`INSERT INTO ${chains} FORMAT JSONEachRow`, Readable.from([payload], { objectMode: false }));
   };
   for (const file of chain) await loadChainFile(file, { engine: { rows, command }, scratch, insertSql });
 }
 
 /** @param fill inserts the rows into `incoming` */
-async function addTrades(admin: StreamingEngine, fill: () => Promise<void>): Promise<void> {
+async function addTrades(admin: ServerEngine, fill: () => Promise<void>): Promise<void> {
   await admin.command(`DROP TABLE IF EXISTS ${incoming}`);
   await admin.command(`CREATE TABLE ${incoming} AS ${trades} ENGINE = MergeTree ORDER BY (date, time, id)`);
   try {

@@ -17,9 +17,9 @@ import {
 import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { isTooOld, readCapabilities } from '../../engine/capabilities.ts';
-import type { Engine } from '../../engine/engine.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import type { StatementRunner } from '../dataset.ts';
 import { CHAIN_COLUMNS, CHAIN_SORT } from './chain-table.ts';
 import { listSortColumns, type TradeOrder } from './stored-tables.ts';
 
@@ -81,7 +81,7 @@ export const CLUSTER_SETTINGS = {
  * @param admin an engine whose user may create databases, tables and views; over a cluster, with `CLUSTER_SETTINGS`
  * @throws EngineFault; over a cluster Fault `CLUSTER_NOT_READY` (kind `usage`)
  */
-export async function setUpServer(admin: Engine, plan: ServerPlan): Promise<void> {
+export async function setUpServer(admin: StatementRunner, plan: ServerPlan): Promise<void> {
   const { cluster } = plan;
   try {
     if (cluster !== undefined) {
@@ -99,7 +99,7 @@ export async function setUpServer(admin: Engine, plan: ServerPlan): Promise<void
 }
 
 /** The macros decide which tables are replicas of each other: if two shards had the same, each row would be read twice. */
-async function assertMacros(admin: Engine, cluster: string): Promise<void> {
+async function assertMacros(admin: StatementRunner, cluster: string): Promise<void> {
   const clusters = await admin.rows<{ name: string; shards: number }>(
     'SELECT cluster AS name, max(shard_num) AS shards FROM system.clusters GROUP BY cluster ORDER BY cluster',
   );
@@ -118,7 +118,7 @@ async function assertMacros(admin: Engine, cluster: string): Promise<void> {
 }
 
 /** A table of the same name that is not over ours would be read and filled past them. */
-async function assertOwnTables(admin: Engine): Promise<void> {
+async function assertOwnTables(admin: StatementRunner): Promise<void> {
   const [found] = await admin.rows<{ engine: string; definition: string }>(
     `SELECT engine, engine_full AS definition FROM system.tables WHERE database = '${DATA}' AND name = 'trades'`,
   );
@@ -139,7 +139,7 @@ function notReady(message: string, cause?: EngineFault): Fault {
 }
 
 /** The materialized view sees only rows inserted after its creation; this adds the rows of an older table once. */
-async function fillFirstTimes(admin: Engine): Promise<void> {
+async function fillFirstTimes(admin: StatementRunner): Promise<void> {
   const [known] = await admin.rows<{ dates: number }>(`SELECT count() AS dates FROM ${DATA}.first_times`);
   if (Number(known?.dates) > 0) return;
   await admin.command(

@@ -23,7 +23,7 @@ import {
 import { countRefreshes, findMoment, isClosed, type Moment } from './snapshot-time.ts';
 
 interface SnapshotParts {
-  readonly pool: EnginePool;
+  readonly pool: Pick<EnginePool, 'use'>;
   readonly dataset: SnapshotDataset;
   readonly clock: Clock;
   /** Called on every lookup: `hit` when the snapshot was kept or already being computed. */
