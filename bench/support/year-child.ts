@@ -16,10 +16,8 @@ import { Ledger } from '../../src/ledger/ledger.ts';
 import { hashSchema, MANIFEST_VERSION } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
 import { listDropColumns, typeColumn } from '../../src/seal/drop-columns.ts';
-import { describeStatistics, listRowGroupOffsets } from '../../src/seal/file-statistics.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
-import { openParquet } from '../../src/seal/second-reader.ts';
-import { describeSchema } from '../../src/seal/verify-file.ts';
+import { describeFile, openParquet } from '../../src/seal/parquet-reader.ts';
 import { encodingOf } from '../../src/seal/write-parquet.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -49,14 +47,11 @@ async function sealSession(engine: Engine, store: Store, job: SqlJob, date: stri
   const names = columns.map(({ name }) => name);
   const fieldIds = await assignFieldIds(new Ledger(store, YEAR_DATASET), names);
   await writeFooter(path, { columns, fieldIds, sort, keyValues: {} });
-  const { metadata } = await openParquet(path);
-  const schema = [...describeSchema(metadata)];
+  const { rows, ...file } = describeFile((await openParquet(path)).metadata);
   const draft = createDraft({
     ...{ manifest_version: MANIFEST_VERSION, job_id: job.name, dataset: YEAR_DATASET, date, sort: [...sort] },
-    ...{ rows: Number(metadata.num_rows), source_rows: Number(metadata.num_rows) },
+    ...{ rows, source_rows: rows, ...file, schema_hash: hashSchema(file.schema) },
     ...{ min_time: `${date} ${formatSecond(0)}`, max_time: `${date} ${formatSecond(86_399)}` },
-    ...{ schema, schema_hash: hashSchema(schema), row_groups: metadata.row_groups.length },
-    ...{ row_group_offsets: listRowGroupOffsets(metadata), statistics: describeStatistics(metadata) },
   });
   await publishDrop(new Ledger(store, draft.dataset), { drop: path }, draft);
   await rm(path);

@@ -11,7 +11,7 @@ import { writeFooter } from '../../src/seal/footer.ts';
 import { verifyParquet } from '../../src/seal/verify-file.ts';
 import { writeParquet } from '../../src/seal/write-parquet.ts';
 import { readEnvelope } from '../../src/source/envelope.ts';
-import { openStage } from '../../src/stage/engine-stage.ts';
+import { openStage } from '../../src/stage/stage.ts';
 import { markCopy, type PageSet, readBenchJob, readPageSet } from '../support/pages.ts';
 import { createStopwatch } from '../support/stopwatch.ts';
 import type { Steps, WayInput } from '../support/way.ts';

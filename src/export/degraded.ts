@@ -11,7 +11,7 @@ import { type DayCounts, sumCounts } from '../plan/counts.ts';
 import { computeLookback } from '../plan/dates.ts';
 import { buildPage } from '../plan/statement.ts';
 import type { ExportRun } from '../run/run.ts';
-import { openStage } from '../stage/engine-stage.ts';
+import { openStage } from '../stage/stage.ts';
 import { stageTableName } from '../stage/stage-table.ts';
 import type { StateFile } from '../state/state-file.ts';
 import { believedNow, earliestNow } from './clocks.ts';

@@ -3,13 +3,13 @@ import type { Job } from '../job/job.ts';
 import { QUARANTINE_FILENAME } from '../ledger/layout.ts';
 import { type CheckResult, hashSchema, MANIFEST_VERSION, type ManifestDraft } from '../ledger/manifest.ts';
 import type { DropColumn } from '../seal/drop-columns.ts';
-import type { VerifiedFile } from '../seal/verify-file.ts';
+import type { FileFacts } from '../seal/parquet-reader.ts';
 import type { Quarantine } from '../stage/quarantine.ts';
 
 interface DraftFacts {
   readonly date: string;
   readonly columns: readonly DropColumn[];
-  readonly file: VerifiedFile;
+  readonly file: FileFacts;
   /** Why the date is incomplete; `undefined`: it is complete. */
   readonly degradedReason: string | undefined;
   readonly quarantine: Quarantine;
@@ -60,9 +60,9 @@ export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
     extra_columns: facts.columns.slice(job.source.columns.length).map((column) => column.name),
     sort: [...job.drop.sort],
     compression: job.drop.compression,
-    row_groups: facts.file.rowGroups,
-    row_group_offsets: [...facts.file.rowGroupOffsets],
-    statistics: [...facts.file.statistics],
+    row_groups: facts.file.row_groups,
+    row_group_offsets: facts.file.row_group_offsets,
+    statistics: facts.file.statistics,
     ...describeOddities(facts.quarantine),
     checks: [...facts.checks],
     summary: facts.summary,

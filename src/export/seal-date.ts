@@ -19,9 +19,10 @@ import type { ExportRun } from '../run/run.ts';
 import { writeCounts } from '../seal/counts-file.ts';
 import { type DropColumn, listDropColumns } from '../seal/drop-columns.ts';
 import { writeFooter } from '../seal/footer.ts';
+import type { FileFacts } from '../seal/parquet-reader.ts';
 import { assertChecks, runChecks } from '../seal/run-checks.ts';
 import { hasSummary, writeSummary } from '../seal/summary.ts';
-import { type VerifiedFile, verifyParquet } from '../seal/verify-file.ts';
+import { verifyParquet } from '../seal/verify-file.ts';
 import type { Quarantine } from '../stage/quarantine.ts';
 import type { Stage } from '../stage/stage.ts';
 import type { DropChanges } from '../state/row-changes.ts';
@@ -286,7 +287,7 @@ async function writeDrop(
 function addSealed(
   staged: Quarantine,
   { nulls = [], rewritten = [] }: AuditedRows['sealed'],
-  { rows, statistics }: VerifiedFile,
+  { rows, statistics }: FileFacts,
 ): Quarantine {
   const nullsIn = (name: string) => statistics.find(({ column }) => column === name)?.nulls ?? 0;
   const all = [...nulls, ...staged.nulls];

@@ -67,11 +67,14 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
   const unrecorded = new Map<number, LostRevision>();
   await makeFolder(folder);
   for (let revision = manifest.revision - 1; revision > 0; revision -= 1) {
-    const audited = await auditRevision(deps, manifest, revision, keys.get(revision) ?? []);
-    const { damage } = audited;
-    findings.unshift(audited.findings);
-    if (audited.lost) lost.unshift(describeLost(revision, audited.lost));
-    if (damage) unrecorded.set(revision, damage);
+    const known = await ledger.lost(date, revision);
+    if (known) lost.unshift(describeLost(revision, known));
+    if (known?.files !== null) {
+      const of = { dataset, date, revision };
+      const audited = await auditRevision(deps, of, keys.get(revision) ?? [], known?.files ?? []);
+      findings.unshift(audited.findings);
+      if (audited.damage) unrecorded.set(revision, audited.damage);
+    }
     keys.delete(revision);
   }
   // The first step of a restatement that is in progress, or whose decision the store lost: the next one continues it.
@@ -93,46 +96,33 @@ async function isFirstStep(ledger: Ledger, manifest: Manifest): Promise<boolean>
   return findings.length === 0 && found?.manifest_hash === manifest.manifest_hash;
 }
 
-interface RevisionAudit {
-  readonly findings: readonly string[];
-  /** What is on record as lost. */
-  readonly lost: LostRevision | undefined;
-  /** What else cannot be read. */
-  readonly damage: LostRevision | undefined;
-}
-
+/** @param lost files that are on record as lost @returns what is wrong, and what of it cannot be read */
 async function auditRevision(
   deps: AuditDeps,
-  current: Manifest,
-  revision: number,
+  of: { readonly dataset: string; readonly date: string; readonly revision: number },
   keys: readonly string[],
-): Promise<RevisionAudit> {
-  const { ledger, folder } = deps;
-  const { store, dataset } = ledger;
-  const { date } = current;
-  const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
-  const lost = await ledger.lost(date, revision);
-  const bytes = await store.get(manifestAt);
-  const of = { dataset, date, revision };
-  const { manifest, findings } = bytes ? readSigned(bytes, manifestAt, of) : { manifest: undefined, findings: [] };
-  if (lost?.files === null) return { findings: [], lost, damage: undefined };
-  const gone = (reason: string, wrong: readonly string[]): RevisionAudit => {
-    return { findings: wrong, lost, damage: { files: null, reason } };
-  };
+  lost: readonly string[],
+): Promise<{ readonly findings: readonly string[]; readonly damage: LostRevision | undefined }> {
+  const { folder, ledger } = deps;
+  const prefix = historyKey(of.dataset, of.date, of.revision, '');
+  const manifestAt = prefix + MANIFEST_FILENAME;
+  const bytes = await ledger.store.get(manifestAt);
   if (!bytes) {
-    const missing = `${manifestAt} is missing: revision ${revision} was replaced, and its history is gone`;
-    return gone('its manifest is missing in the history', [missing]);
+    const missing = `${manifestAt} is missing: revision ${of.revision} was replaced, and its history is gone`;
+    return { findings: [missing], damage: { files: null, reason: 'its manifest is missing in the history' } };
   }
-  if (!manifest || findings.length > 0) return gone('its manifest was edited or damaged in the history', findings);
-  const prefix = historyKey(dataset, date, revision, '');
+  const { manifest, findings } = readSigned(bytes, manifestAt, of);
+  if (!manifest || findings.length > 0) {
+    return { findings, damage: { files: null, reason: 'its manifest was edited or damaged in the history' } };
+  }
   const names = manifest.files.map(({ filename }) => filename);
   const known = new Set([...names, MANIFEST_FILENAME, LOST_FILENAME].map((name) => prefix + name));
-  const wrong = keys.filter((key) => !known.has(key)).map((key) => `${key} does not belong to revision ${revision}`);
+  const wrong = keys.filter((key) => !known.has(key)).map((key) => `${key} does not belong to revision ${of.revision}`);
   const spoilt: string[] = [];
   const path = join(folder, 'history.parquet');
   try {
     for (const file of manifest.files) {
-      if (lost?.files?.includes(file.filename)) continue;
+      if (lost.includes(file.filename)) continue;
       const found = await fetchAndHash(deps, prefix + file.filename, file, path);
       wrong.push(...found);
       if (found.length > 0) spoilt.push(file.filename);
@@ -140,9 +130,8 @@ async function auditRevision(
   } finally {
     await rm(path, { force: true });
   }
-  const all = [...(lost?.files ?? []), ...spoilt];
-  const damage = spoilt.length === 0 ? undefined : { files: all, reason: 'missing or damaged in the history' };
-  return { findings: wrong, lost, damage };
+  const damage = { files: [...lost, ...spoilt], reason: 'missing or damaged in the history' };
+  return { findings: wrong, damage: spoilt.length === 0 ? undefined : damage };
 }
 
 /**

@@ -3,30 +3,20 @@
  * compares them with the manifest. Finds a flipped byte, a missing object, an edited manifest, a wrong summary, a
  * foreign file. Changes nothing. `audit-dataset.ts` audits the rest of the dataset.
  */
-
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isFault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
 import { parquetFile } from '../engine/literal.ts';
-import {
-  dropFilename,
-  dropsPrefix,
-  fileKey,
-  manifestKey,
-  recordsPrefix,
-  SUMMARY_FILENAME,
-  tableDropFilename,
-} from '../ledger/layout.ts';
+import { dropFilename, dropsPrefix, fileKey, manifestKey, recordsPrefix, tableDropFilename } from '../ledger/layout.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type CheckResult, hashSchema, type Manifest, type ManifestFile, readSigned } from '../ledger/manifest.ts';
 import type { Store } from '../store/store.ts';
 import { compareCounts } from './counts-file.ts';
-import { type ReadBack, readBack } from './read-back.ts';
+import { type ReadFile, readParquet } from './parquet-reader.ts';
 import { checkOf, runChecks } from './run-checks.ts';
 import { compareSummary } from './summary.ts';
 
@@ -101,55 +91,37 @@ async function findStrangeFiles(deps: AuditDeps, manifest: Manifest, next: Manif
 
 async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly string[]> {
   const { folder, engine } = deps;
-  const [drop] = manifest.files;
-  const keyOf = ({ filename }: ManifestFile) => fileKey(manifest.dataset, manifest.date, filename);
-  const paths = {
-    drop: join(folder, 'drop.parquet'),
-    summary: join(folder, 'summary.parquet'),
-    counts: join(folder, 'counts.parquet'),
-    quarantine: join(folder, 'quarantine.ndjson'),
-  };
+  const misnamed = compareNames(manifest);
+  // The names are wrong, so files read by these names would not belong to the drop.
+  if (misnamed.length > 0) return misnamed;
+  const paths = manifest.files.map((_, index) => join(folder, `audited-${index}`));
+  const [drop = ''] = paths;
+  const findings: string[] = [];
   await makeFolder(folder);
   try {
-    const misnamed = compareNames(manifest);
-    // The names are wrong, so files read by these names would not belong to the drop.
-    if (misnamed.length > 0) return misnamed;
-    const findings: string[] = [];
-    const damage = await fetchAndHash(deps, keyOf(drop), drop, paths.drop);
-    findings.push(...damage);
-    if (damage.length === 0) findings.push(...(await auditRows(deps, manifest, keyOf(drop), paths.drop)));
-    const summary = manifest.files.find(({ filename }) => filename === SUMMARY_FILENAME);
-    if (summary) {
-      const spoilt = await fetchAndHash(deps, keyOf(summary), summary, paths.summary);
-      findings.push(...spoilt);
-      if (spoilt.length + damage.length === 0) {
-        findings.push(...(await compute(keyOf(summary), () => compareSummary(engine, paths.drop, paths.summary))));
-      }
-    }
-    const counts = manifest.files.find(({ filename }) => filename === manifest.counts);
-    if (counts) {
-      const spoilt = await fetchAndHash(deps, keyOf(counts), counts, paths.counts);
-      findings.push(...spoilt);
-      if (spoilt.length === 0) {
-        findings.push(...(await compute(keyOf(counts), () => compareCounts(engine, paths.counts, manifest))));
-      }
-    }
-    const { quarantine } = manifest;
-    const bad = manifest.files.find(({ filename }) => filename === quarantine?.filename);
-    if (quarantine && bad) {
-      const spoilt = await fetchAndHash(deps, keyOf(bad), bad, paths.quarantine);
-      findings.push(...spoilt);
-      const rows = spoilt.length > 0 ? quarantine.rows : await countLines(paths.quarantine);
-      if (rows !== quarantine.rows) {
-        findings.push(`${keyOf(bad)} has ${rows} rows, the manifest says ${quarantine.rows}`);
+    let isDropSound = false;
+    for (const [index, file] of manifest.files.entries()) {
+      const path = paths[index] ?? '';
+      const key = fileKey(manifest.dataset, manifest.date, file.filename);
+      const damage = await fetchAndHash(deps, key, file, path);
+      findings.push(...damage);
+      if (damage.length > 0) continue;
+      if (index === 0) {
+        isDropSound = true;
+        findings.push(...(await auditRows(deps, manifest, key, path)));
+      } else if (file.filename === manifest.counts) {
+        findings.push(...(await compute(key, () => compareCounts(engine, path, manifest))));
+      } else if (file.filename === manifest.quarantine?.filename) {
+        const { rows } = manifest.quarantine;
+        const found = await countLines(path);
+        if (found !== rows) findings.push(`${key} has ${found} rows, the manifest says ${rows}`);
+      } else if (isDropSound) {
+        findings.push(...(await compute(key, () => compareSummary(engine, drop, path))));
       }
     }
     return findings;
   } finally {
-    await rm(paths.quarantine, { force: true });
-    await rm(paths.drop, { force: true });
-    await rm(paths.summary, { force: true });
-    await rm(paths.counts, { force: true });
+    for (const path of paths) await rm(path, { force: true });
   }
 }
 
@@ -189,11 +161,11 @@ export async function fetchAndHash(
 }
 
 async function auditRows(deps: AuditDeps, manifest: Manifest, key: string, path: string): Promise<readonly string[]> {
-  let found: ReadBack;
+  let found: ReadFile;
   try {
-    found = await readBack(path, manifest.sort, deps.signal);
-  } catch (error) {
-    if (!isFault(error)) throw error;
+    found = await readParquet(path, manifest.sort, deps.signal);
+  } catch {
+    deps.signal?.throwIfAborted();
     return [`${key} cannot be read as Parquet`];
   }
   const findings = compareFacts(key, manifest, found);
@@ -217,52 +189,44 @@ async function compute(what: string, find: () => Promise<readonly string[]>): Pr
   }
 }
 
-function compareFacts(key: string, manifest: Manifest, found: ReadBack): string[] {
+function compareFacts(key: string, manifest: Manifest, found: ReadFile): string[] {
+  const isEmpty = found.row_groups === 0;
   const facts: readonly (readonly [string, unknown, unknown])[] = [
-    ['rows', found.rows, manifest.rows],
-    ['row groups', found.rowGroups, manifest.row_groups],
-    ['the first time', found.minTime, manifest.min_time],
-    ['the last time', found.maxTime, manifest.max_time],
-    ['the schema hash', hashSchema([...found.schema]), manifest.schema_hash],
-    ['the declared order', found.declaredSort.join(', '), found.rowGroups === 0 ? '' : manifest.sort.join(', ')],
-    ['the compression', found.codecs.join(', '), found.rowGroups === 0 ? '' : manifest.compression],
+    [`${found.rows} rows`, found.rows, manifest.rows],
+    [`${found.row_groups} row groups`, found.row_groups, manifest.row_groups],
+    [`the first time ${found.min_time}`, found.min_time, manifest.min_time],
+    [`the last time ${found.max_time}`, found.max_time, manifest.max_time],
+    [`the schema hash ${hashSchema(found.schema)}`, hashSchema(found.schema), manifest.schema_hash],
+    [
+      `the declared order ${found.declaredSort.join(', ')}`,
+      found.declaredSort.join(', '),
+      isEmpty ? '' : manifest.sort.join(', '),
+    ],
+    [`the compression ${found.codecs.join(', ')}`, found.codecs.join(', '), isEmpty ? '' : manifest.compression],
   ];
-  const findings = facts
-    .filter(([, has, says]) => has !== says)
-    .map(([what, has, says]) =>
-      typeof has === 'number'
-        ? `${key} has ${has} ${what}, the manifest says ${String(says)}`
-        : `${key} has ${what} ${String(has)}, the manifest says ${String(says)}`,
-    );
-  if (JSON.stringify(found.schema) !== JSON.stringify(manifest.schema)) {
-    findings.push(`${key} has other columns than the manifest says`);
-  }
-  const { statistics, row_group_offsets: offsets } = manifest;
-  if (JSON.stringify(found.statistics) !== JSON.stringify(statistics))
-    findings.push(`${key} has other statistics than the manifest says`);
-  if (JSON.stringify(found.rowGroupOffsets) !== JSON.stringify(offsets))
-    findings.push(`${key} has row groups at other offsets than the manifest says`);
-  return findings;
+  const isOther = (name: 'schema' | 'statistics' | 'row_group_offsets') =>
+    JSON.stringify(found[name]) !== JSON.stringify(manifest[name]);
+  return [
+    ...facts
+      .filter(([, has, says]) => has !== says)
+      .map(([what, , says]) => `${key} has ${what}, the manifest says ${String(says)}`),
+    ...(isOther('schema') ? [`${key} has other columns than the manifest says`] : []),
+    ...(isOther('statistics') ? [`${key} has other statistics than the manifest says`] : []),
+    ...(isOther('row_group_offsets') ? [`${key} has row groups at other offsets than the manifest says`] : []),
+  ];
 }
 
 /** Repeats the manifest's checks that the file alone answers. */
 async function repeatChecks(engine: Engine, manifest: Manifest, path: string): Promise<readonly string[]> {
-  const known = manifest.checks.flatMap((said) => {
-    const check = checkOf(said);
-    return check ? [{ said, check }] : [];
-  });
-  const found = await runChecks(
-    engine,
-    parquetFile(path),
-    known.map(({ check }) => check),
-    manifest.date,
-    0,
-  );
-  return known.flatMap(({ said }, index) => {
-    const again = found[index];
-    if (again !== undefined && isSameResult(said, again, manifest)) return [];
-    return [`check ${said.check} finds ${again?.found ?? 'nothing'}, the manifest says ${said.found}`];
-  });
+  const checks = manifest.checks.flatMap((said) => checkOf(said) ?? []);
+  const found = await runChecks(engine, parquetFile(path), checks, manifest.date, 0);
+  return manifest.checks
+    .filter((said) => checkOf(said) !== undefined)
+    .flatMap((said, index) => {
+      const again = found[index];
+      if (again !== undefined && isSameResult(said, again, manifest)) return [];
+      return [`check ${said.check} finds ${again?.found ?? 'nothing'}, the manifest says ${said.found}`];
+    });
 }
 
 /** Dropped duplicates cannot be counted again: the manifest's figures for them count if they are consistent. */

@@ -14,39 +14,26 @@ import { type DayCounts, dayCountsSchema, sumCounts, sumHashes } from '../plan/c
 import { writeFooter } from './footer.ts';
 import { COMPRESSION } from './write-parquet.ts';
 
-const STRUCTURE =
-  'symbol Nullable(String), second Int32, rows Int64, ids Int64, mark String, id_hash Nullable(String), value_hash Nullable(String)';
-
-interface CountsRow {
-  readonly symbol: string | null;
-  readonly second: number;
-  readonly rows: number;
-  readonly ids: number;
-  readonly mark: string;
-  readonly id_hash: string | null;
-  readonly value_hash: string | null;
-}
+const CELL = 'symbol Nullable(String), second Int32, rows Int64, ids Int64, mark String';
+const HASHES = 'id_hash Nullable(String), value_hash Nullable(String)';
+const FIELDS = `${CELL}, idHash Nullable(String), valueHash Nullable(String)`;
 
 /** @throws EngineFault; Fault `SEAL_UNVERIFIED` if the file does not have these counts */
 export async function writeCounts(engine: Engine, path: string, counts: DayCounts): Promise<void> {
   const lines = `${path}.ndjson`;
+  // Members that are `undefined` are absent in JSON.
+  const cells = counts.map(({ notches: _, ...cell }) => JSON.stringify(cell));
   await rm(path, { force: true });
   try {
-    await writeFile(lines, counts.map((cell) => `${JSON.stringify(toRow(cell))}\n`).join(''));
+    await writeFile(lines, cells.map((cell) => `${cell}\n`).join(''));
     await engine.command(
-      `SELECT * FROM ${localFile(lines, 'JSONEachRow', STRUCTURE)} ORDER BY symbol, second INTO OUTFILE ${quoteString(path)} FORMAT Parquet SETTINGS output_format_parquet_compression_method = '${COMPRESSION}', max_threads = 1`,
+      `SELECT symbol, second, rows, ids, mark, idHash AS id_hash, valueHash AS value_hash FROM ${localFile(lines, 'JSONEachRow', FIELDS)} ORDER BY symbol, second INTO OUTFILE ${quoteString(path)} FORMAT Parquet SETTINGS output_format_parquet_compression_method = '${COMPRESSION}', max_threads = 1`,
     );
   } finally {
     await rm(lines, { force: true });
   }
   await writeFooter(path, { columns: [], sort: ['symbol', 'second'], keyValues: {} });
-  if (
-    isDeepStrictEqual(
-      await readCounts(engine, path),
-      counts.map((cell) => toCell(toRow(cell))),
-    )
-  )
-    return;
+  if (isDeepStrictEqual(await readCounts(engine, path), JSON.parse(`[${cells.join()}]`))) return;
   throw new Fault('SEAL_UNVERIFIED', `the counts file ${path} does not have the counts that flowdrop wrote`, {
     hint: 'Nothing was published; the staged rows are kept. Run again, and report it if it happens again.',
   });
@@ -54,10 +41,12 @@ export async function writeCounts(engine: Engine, path: string, counts: DayCount
 
 /** @throws EngineFault if it is no Parquet file of this form; ZodError if its values cannot be counts */
 export async function readCounts(engine: Engine, path: string): Promise<DayCounts> {
-  const found = await engine.rows<CountsRow>(
-    `SELECT symbol, second, rows, ids, mark, id_hash, value_hash FROM ${parquetFile(path, STRUCTURE)} ORDER BY symbol, second`,
+  const found = await engine.rows(
+    `SELECT symbol, second, rows, ids, mark, id_hash AS idHash, value_hash AS valueHash FROM ${parquetFile(path, `${CELL}, ${HASHES}`)} ORDER BY symbol, second`,
   );
-  return dayCountsSchema.parse(found.map(toCell));
+  return dayCountsSchema.parse(
+    found.map((cell) => Object.fromEntries(Object.entries(cell).filter(([, value]) => value !== null))),
+  );
 }
 
 /** What of the counts disagrees with the manifest, in words. */
@@ -77,22 +66,4 @@ export async function compareCounts(
   return facts
     .filter(([, has, says]) => has !== says)
     .map(([what, has, says]) => `the counts have ${String(has)} as the ${what}, the manifest ${String(says)}`);
-}
-
-function toRow({ symbol, second, rows, ids, mark, idHash, valueHash }: DayCounts[number]): CountsRow {
-  return { symbol: symbol ?? null, second, rows, ids, mark, id_hash: idHash ?? null, value_hash: valueHash ?? null };
-}
-
-function toCell({ symbol, second, rows, ids, mark, id_hash: idHash, value_hash: valueHash }: CountsRow) {
-  const cell = { second: Number(second), rows: Number(rows), ids: Number(ids), mark };
-  return withoutGaps({
-    ...(symbol === null ? cell : { symbol, ...cell }),
-    idHash: idHash ?? undefined,
-    valueHash: valueHash ?? undefined,
-  });
-}
-
-/** Without members that are `undefined`, as they are after JSON. */
-function withoutGaps(cell: DayCounts[number]): DayCounts[number] {
-  return JSON.parse(JSON.stringify(cell)) as DayCounts[number]; // It has the same members.
 }

@@ -2,12 +2,11 @@
  * The footer of a drop's Parquet file, completed after the engine has written it: wall-clock columns are declared as
  * not adjusted to UTC, the sort order is declared, and the job, query and column docs go into the key-value metadata.
  * Bloom filters without use are removed. Only the bytes after the last page are rewritten. Source: parquet-format,
- * `parquet.thrift` and `LogicalTypes.md`.
+ * `parquet.thrift`, `LogicalTypes.md`, `BloomFilter.md` and `PageIndex.md`.
  */
 import { type FileHandle, open } from 'node:fs/promises';
-import type { FileMetaData } from 'hyparquet';
+import type { ColumnChunk, FileMetaData } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
-import { BLOOM_COLUMNS, dropBloomFilters, findTailStart, type Piece } from './bloom-filter.ts';
 import type { DropColumn } from './drop-columns.ts';
 
 interface FooterNotes {
@@ -42,7 +41,7 @@ export async function writeFooter(path: string, notes: FooterNotes): Promise<voi
     const footerStart = size - TAIL_BYTES - ending.readUInt32LE(0);
     const tailStart = Math.min(footerStart, findTailStart(metadata) || footerStart);
     const tail = { offset: tailStart, length: footerStart - tailStart };
-    const kept = dropBloomFilters(metadata, tail, BLOOM_COLUMNS);
+    const kept = dropBloomFilters(metadata, tail);
     const writer = new ByteWriter();
     writeMetadata(writer, completeMetadata(kept.metadata, notes), WHOLE_BOUNDS);
     const rewritten = Buffer.concat([await readPieces(file, path, kept.pieces), Buffer.from(writer.getBytes()), MAGIC]);
@@ -114,4 +113,87 @@ function completeMetadata(metadata: FileMetaData, notes: FooterNotes): FileMetaD
     // An empty list has no element type, and parquet-rs refuses it.
     ...(pairs.length > 0 ? { key_value_metadata: pairs } : {}),
   };
+}
+
+/** Columns in which readers look up single values: they keep their filters. */
+const BLOOM_COLUMNS: readonly string[] = ['symbol', 'option_symbol'];
+
+/** A byte range of the file as the engine wrote it. */
+interface Piece {
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** End of the last page, where the tail begins. */
+function findTailStart(metadata: FileMetaData): number {
+  const ends = metadata.row_groups.flatMap(({ columns }) =>
+    columns.map(({ meta_data: chunk }) => {
+      const start = chunk?.dictionary_page_offset ?? chunk?.data_page_offset ?? 0n;
+      return Number(start + (chunk?.total_compressed_size ?? 0n));
+    }),
+  );
+  return Math.max(0, ...ends);
+}
+
+/**
+ * Keeps the useful bloom filters. The engine writes one for every column or for none, and those of prices and ids take
+ * a seventh of a drop. They lie after the last page, before the page indexes; the others are never read.
+ * @param tail bytes between the last page (`findTailStart`) and the footer
+ * @returns the pieces of the new tail, in order; the tail unchanged if its layout is not the engine's
+ */
+function dropBloomFilters(
+  metadata: FileMetaData,
+  tail: Piece,
+): { readonly metadata: FileMetaData; readonly pieces: readonly Piece[] } {
+  const pieces: Piece[] = [];
+  let end = tail.offset;
+  let misplaced = false;
+  const move = (from: bigint | undefined, length: number | undefined): bigint | undefined => {
+    if (from === undefined || length === undefined) return undefined;
+    const offset = Number(from);
+    misplaced ||= offset < tail.offset || offset + length > tail.offset + tail.length;
+    pieces.push({ offset, length });
+    end += length;
+    return BigInt(end - length);
+  };
+  const groups = metadata.row_groups.map((group) => ({
+    ...group,
+    columns: group.columns.map((chunk) => ({ ...chunk, ...moveFilter(chunk, move) })),
+  }));
+  // The chunks are copies, so changing them is safe. All column indexes lie before all offset indexes.
+  const chunks = groups.flatMap(({ columns }) => columns);
+  for (const index of ['column_index', 'offset_index'] as const) {
+    for (const chunk of chunks) {
+      const offset = move(chunk[`${index}_offset`], chunk[`${index}_length`]);
+      if (offset !== undefined) chunk[`${index}_offset`] = offset;
+    }
+  }
+  if (misplaced) return { metadata, pieces: [tail] };
+  return { metadata: { ...metadata, row_groups: groups }, pieces: joinNeighbours(pieces) };
+}
+
+/** Page indexes are adjacent: thousands of pieces become one. */
+function joinNeighbours(pieces: readonly Piece[]): readonly Piece[] {
+  const joined: Piece[] = [];
+  for (const piece of pieces) {
+    const last = joined.at(-1);
+    if (last && last.offset + last.length === piece.offset) {
+      joined[joined.length - 1] = { offset: last.offset, length: last.length + piece.length };
+    } else {
+      joined.push(piece);
+    }
+  }
+  return joined;
+}
+
+function moveFilter(
+  chunk: ColumnChunk,
+  move: (offset: bigint | undefined, size: number | undefined) => bigint | undefined,
+): Pick<ColumnChunk, 'meta_data'> {
+  if (!chunk.meta_data) return {};
+  const { bloom_filter_offset, bloom_filter_length, ...rest } = chunk.meta_data;
+  if (!BLOOM_COLUMNS.includes(rest.path_in_schema.join('.'))) return { meta_data: rest };
+  const offset = move(bloom_filter_offset, bloom_filter_length);
+  if (offset === undefined || bloom_filter_length === undefined) return { meta_data: rest };
+  return { meta_data: { ...rest, bloom_filter_offset: offset, bloom_filter_length } };
 }

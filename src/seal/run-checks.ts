@@ -30,9 +30,17 @@ export async function runChecks(
   const repeated = checks.some(({ check }) => check === 'unique-id')
     ? (await countRepeated(engine, file)) + repeats
     : 0;
-  return checks.map((check, index) =>
-    judge(check, check.check === 'unique-id' ? repeated : Number(row?.[`found_${index}`] ?? 0)),
-  );
+  return checks.map((check, index) => {
+    const found = check.check === 'unique-id' ? repeated : Number(row?.[`found_${index}`] ?? 0);
+    const allowed = check.check === 'min-rows' ? check.rows : check.check === 'max-nulls' ? check.share : 0;
+    return {
+      ...{ check: check.check, on_failure: check.onFailure, found },
+      ...(check.check === 'max-nulls' ? { column: check.column } : {}),
+      ...(check.check === 'premium' ? { tolerance: check.tolerance } : {}),
+      allowed,
+      passed: check.check === 'min-rows' ? found >= allowed : found <= allowed,
+    };
+  });
 }
 
 /** Rows of the file beyond one per id. */
@@ -88,23 +96,6 @@ function measure(check: FileCheck, date: string): string {
       return '0'; // Counted separately, because it must remember every id of the day.
     case 'dates':
       return `countIf(ifNull(toString(date), '') != ${quoteString(date)})`;
-    default:
-      return check satisfies never;
-  }
-}
-
-function judge(check: FileCheck, found: number): CheckResult {
-  const result = { check: check.check, on_failure: check.onFailure, found };
-  switch (check.check) {
-    case 'min-rows':
-      return { ...result, allowed: check.rows, passed: found >= check.rows };
-    case 'max-nulls':
-      return { ...result, column: check.column, allowed: check.share, passed: found <= check.share };
-    case 'premium':
-      return { ...result, tolerance: check.tolerance, allowed: 0, passed: found === 0 };
-    case 'unique-id':
-    case 'dates':
-      return { ...result, allowed: 0, passed: found === 0 };
     default:
       return check satisfies never;
   }

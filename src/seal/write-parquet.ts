@@ -4,11 +4,12 @@
  */
 import { rm } from 'node:fs/promises';
 import { sideBySide } from '../core/side-by-side.ts';
+import { COLUMN_TYPES } from '../engine/column-types.ts';
 import type { Engine, StatementOptions } from '../engine/engine.ts';
 import { type EngineSettings, formatSettings, parquetFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { HAS_ID, versionKeySql, withRepeatedIds } from '../engine/repeated-ids.ts';
 import type { Job } from '../job/job.ts';
-import { convertColumn, type DropColumn, TIME_DIGITS, typeColumn } from './drop-columns.ts';
+import { convertColumn, type DropColumn, typeColumn } from './drop-columns.ts';
 
 /**
  * DuckDB, hyparquet and by default ClickHouse read a whole row group for a single contract: with 131,072 rows a point
@@ -157,18 +158,8 @@ function checksumOf(columns: readonly DropColumn[]): string {
 /** A null has no hash: a flag marks it, beside a constant value. */
 function hashedValue({ name, type, nullable }: DropColumn): string {
   const value = quoteIdentifier(name);
-  return nullable ? `isNull(${value}), ifNull(${value}, ${EMPTY[type]})` : value;
+  return nullable ? `isNull(${value}), ifNull(${value}, ${COLUMN_TYPES[type].some})` : value;
 }
-
-const EMPTY: Readonly<Record<DropColumn['type'], string>> = {
-  string: "''",
-  int32: '0',
-  int64: '0',
-  double: '0',
-  date: 'toDate32(0)',
-  wall: `toDateTime64(0, ${TIME_DIGITS}, 'UTC')`,
-  instant: `toDateTime64(0, ${TIME_DIGITS}, 'UTC')`,
-};
 
 /** Condition for a row of the stage `s`. @param repeated table of the ids that more than one row has */
 function isNewest(columns: readonly string[], table: string, repeated: string): string {

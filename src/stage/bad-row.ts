@@ -12,39 +12,32 @@ import type { JobColumn } from '../job/job.ts';
 import { isColumnName, type RuleContext } from './column-rule.ts';
 import { type JudgeValue, judgeColumn, SAME_TEXT, type Token } from './column-value.ts';
 
-/** The bytes of the columns by which rows are counted, as in the source; null for a null. */
-export type RowKeys = ReadonlyMap<string, Buffer | null>;
-
+/** A row that is kept apart. */
 export interface BadRow {
   /** Column with the error; empty if the whole row is bad. */
   readonly column: string;
   /** Completes the sentence that begins with the column's name. */
   readonly reason: string;
   readonly bytes: Buffer;
-  readonly keys: RowKeys;
-  /** Dollars; null if the row has no readable premium. */
-  readonly premium: number | null;
 }
 
-/** Number of values of a column that arrived in another form. */
-export interface RewrittenValues {
+/** What the quarantine keeps of a page. */
+export interface JudgedLine {
+  /**
+   * A bad row; values of a column that arrived in another form; nulls where the contract allows none, as they came or
+   * because a value could not be read; or one row of a place with a value that differs from the source's own.
+   */
+  readonly kind: 'bad' | 'form' | 'null' | 'changed';
   readonly column: string;
-  readonly form: string;
-  readonly rows: number;
-}
-
-/** A value that differs from the source's own, and the location of its row. */
-interface ChangedPlace {
-  readonly column: string;
-  readonly keys: RowKeys;
-}
-
-/** Nulls of a column: as they came, or values that could not be read. */
-export interface ColumnNulls {
-  readonly column: string;
-  /** Completes the sentence that begins with the column's name; absent for nulls that came as such. */
-  readonly reason?: string | undefined;
-  readonly rows: number;
+  /** Completes the sentence that begins with the column's name; empty for nulls that came as such. */
+  readonly reason: string;
+  rows: number;
+  /** Of a bad row: its bytes, and its dollars, null if it has no readable premium. */
+  readonly premium?: number | null;
+  readonly encoding?: 'json' | 'base64';
+  readonly row?: string;
+  /** The bytes of the columns by which rows are counted, as in the source; null for a null. */
+  readonly [key: `hex_${string}`]: string | null;
 }
 
 export interface JudgedPage {
@@ -52,14 +45,7 @@ export interface JudgedPage {
   readonly data: Buffer;
   readonly good: number;
   readonly bad: readonly BadRow[];
-  readonly rewritten: readonly RewrittenValues[];
-  /** Values that could not be read, and nulls in columns where the contract allows none. */
-  readonly nulls: readonly ColumnNulls[];
-  /**
-   * Rows whose values differ from the source's own, because they were null or rewritten: the keys of one row for each
-   * column, symbol and time.
-   */
-  readonly changed: readonly ChangedPlace[];
+  readonly lines: readonly JudgedLine[];
   /** Names of all fields of the rows, in order of first appearance. */
   readonly fields: readonly string[];
 }
@@ -71,18 +57,23 @@ export function judgePage(data: Uint8Array, context: RuleContext, counted: reado
   const { end } = walkRows(page, 0, (row) => places.push(row));
   if (end !== page.length) throw new SyntaxError(`the rows end at byte ${end} of ${page.length}`);
   const judge = new RowJudge(context, counted);
-  const lines = places.flatMap(({ start, end: until }) => judge.take(page.subarray(start, until)) ?? []);
-  return judge.describe(lines);
+  const rows = places.flatMap(({ start, end: until }) => judge.take(page.subarray(start, until)) ?? []);
+  const { bad, lines, fields } = judge;
+  return {
+    data: Buffer.from(rows.join('\n')),
+    good: rows.length,
+    bad,
+    lines: [...lines.values()],
+    fields: [...fields],
+  };
 }
 
 class RowJudge {
+  readonly bad: BadRow[] = [];
+  readonly lines = new Map<string, JudgedLine>();
+  readonly fields = new Set<string>();
   readonly #columns: readonly (Pick<JobColumn, 'name' | 'type' | 'oftenNull'> & { readonly judge: JudgeValue })[];
   readonly #counted: readonly string[];
-  readonly #bad: BadRow[] = [];
-  readonly #forms = new Tally();
-  readonly #nulls = new Tally();
-  readonly #changed = new Map<string, ChangedPlace>();
-  readonly #fields = new Set<string>();
 
   constructor(context: RuleContext, counted: readonly string[]) {
     this.#columns = context.job.source.columns.map((column) => ({ ...column, judge: judgeColumn(column, context) }));
@@ -101,51 +92,39 @@ class RowJudge {
       if (token === undefined) return this.#refuse(bytes, members, name, 'is not JSON');
       values.set(name, token);
     }
-    for (const name of values.keys()) this.#fields.add(fieldColumn(name));
+    for (const name of values.keys()) this.fields.add(fieldColumn(name));
     const parts: string[] = [];
-    const forms: { column: string; form: string }[] = [];
-    const nulls: { column: string; unread: string }[] = [];
-    const changed: string[] = [];
+    const notes: Pick<JudgedLine, 'kind' | 'column' | 'reason'>[] = [];
     for (const { name, type, judge, oftenNull } of this.#columns) {
       const judgement = judge(values.get(name) ?? { kind: 'absent', text: '' });
       if ('reason' in judgement) return this.#refuse(bytes, members, name, judgement.reason);
       const { json, form, unread = '' } = judgement;
-      if (form !== undefined) forms.push({ column: name, form });
+      if (form !== undefined) notes.push({ kind: 'form', column: name, reason: form });
       const isNull = json === 'null' && (unread !== '' || !oftenNull);
-      if (isNull) nulls.push({ column: name, unread });
+      if (isNull) notes.push({ kind: 'null', column: name, reason: unread });
       const isMark = name === 'updated_timestamp';
       // The hash of a number that is none is that of a null; a null adds nothing to an update mark.
       const isSame = isNull
         ? isMark || (type === 'double' && NO_NUMBERS.includes(values.get(name)?.text ?? ''))
         : form === undefined || (!isMark && SAME_TEXT.has(form));
-      if (!isSame) changed.push(name);
+      if (!isSame) notes.push({ kind: 'changed', column: name, reason: '' });
       parts.push(`${JSON.stringify(name)}:${json}`);
       values.delete(name);
     }
     for (const [name, { kind, text }] of values) {
       parts.push(`${JSON.stringify(fieldColumn(name))}:${JSON.stringify(kind === 'null' ? '' : text)}`);
     }
-    for (const { column, form } of forms) this.#forms.add(column, form);
-    for (const { column, unread } of nulls) this.#nulls.add(column, unread);
-    this.#noteChanged(changed, bytes, members);
+    for (const note of notes) this.#note(note, bytes, members);
     return `{${parts.join(',')}}`;
   }
 
-  describe(lines: readonly string[]): JudgedPage {
-    return {
-      data: Buffer.from(lines.join('\n')),
-      good: lines.length,
-      bad: this.#bad,
-      rewritten: this.#forms.list().map(({ column, text, rows }) => ({ column, form: text, rows })),
-      changed: [...this.#changed.values()],
-      nulls: this.#nulls.list().map(({ column, text, rows }) => ({ column, reason: text || undefined, rows })),
-      fields: [...this.#fields],
-    };
-  }
-
   #refuse(bytes: Buffer, members: readonly Member[] | undefined, column: string, reason: string): undefined {
+    const encoding = isUtf8(bytes) ? 'json' : 'base64';
+    const row = bytes.toString(encoding === 'json' ? 'utf8' : 'base64');
     const premium = this.#readPremium(bytes, members);
-    this.#bad.push({ column, reason, bytes, keys: this.#readKeys(bytes, members), premium });
+    const line = { kind: 'bad', column, reason, rows: 1, premium, encoding, row } as const;
+    this.lines.set(`bad ${this.bad.length}`, { ...line, ...this.#readKeys(bytes, members) });
+    this.bad.push({ column, reason, bytes });
   }
 
   #readPremium(bytes: Buffer, members: readonly Member[] | undefined): number | null {
@@ -156,38 +135,24 @@ class RowJudge {
     return judgement === undefined || 'reason' in judgement ? null : (JSON.parse(judgement.json) as number | null);
   }
 
-  #noteChanged(columns: readonly string[], bytes: Buffer, members: readonly Member[]): void {
-    if (columns.length === 0) return;
-    const keys = this.#readKeys(bytes, members);
-    const place = [...keys].flatMap(([name, key]) =>
-      name === 'id' || name === 'updated_timestamp' ? [] : [key?.toString('hex')],
-    );
-    for (const column of columns) this.#changed.set([column, ...place].join(' '), { column, keys });
+  /** Counts the rows with the same note; of changed values, those of one symbol and time. */
+  #note(note: Pick<JudgedLine, 'kind' | 'column' | 'reason'>, bytes: Buffer, members: readonly Member[]): void {
+    const keys = note.kind === 'changed' ? this.#readKeys(bytes, members) : {};
+    const { hex_id: _, hex_updated_timestamp: __, ...place } = keys;
+    const key = JSON.stringify([note, place]);
+    const line = this.lines.get(key) ?? { ...note, rows: 0, ...keys };
+    line.rows += 1;
+    this.lines.set(key, line);
   }
 
-  #readKeys(bytes: Buffer, members: readonly Member[] | undefined): RowKeys {
-    return new Map(
-      this.#counted.map((name): [string, Buffer | null] => {
+  #readKeys(bytes: Buffer, members: readonly Member[] | undefined): Record<`hex_${string}`, string | null> {
+    return Object.fromEntries(
+      this.#counted.map((name) => {
         const member = members?.find((found) => found.name === name);
-        return [name, member ? readText(bytes.subarray(member.start, member.end)) : null];
+        const text = member && readText(bytes.subarray(member.start, member.end));
+        return [`hex_${name}`, text?.toString('hex') ?? null];
       }),
     );
-  }
-}
-
-/** Counts rows by column and a text. */
-class Tally {
-  readonly #counts = new Map<string, { readonly column: string; readonly text: string; rows: number }>();
-
-  add(column: string, text: string): void {
-    const key = `${column} ${text}`;
-    const counted = this.#counts.get(key) ?? { column, text, rows: 0 };
-    counted.rows += 1;
-    this.#counts.set(key, counted);
-  }
-
-  list(): readonly { readonly column: string; readonly text: string; readonly rows: number }[] {
-    return [...this.#counts.values()];
   }
 }
 

@@ -4,8 +4,8 @@
  * path judges the values of a refused page one by one (`column-value.ts`). Invariant: values from the slow path are
  * read back unchanged; a value that neither path accepts is never staged. Pure text.
  */
+import { COLUMN_TYPES, nullMark } from '../engine/column-types.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { nullMark } from '../engine/null-mark.ts';
 import type { Job, JobColumn } from '../job/job.ts';
 
 /**
@@ -39,45 +39,26 @@ export interface RuleContext {
 
 export const INT32 = { least: -2_147_483_648n, most: 2_147_483_647n } as const;
 export const INT64 = { least: -9_223_372_036_854_775_808n, most: 9_223_372_036_854_775_807n } as const;
-/** Maximum digits of milliseconds since the epoch: until the year 2286, well inside the engine's range of instants. */
-export const INSTANT_DIGITS = 13;
 /** Years of a date or time, both included: the engine's range of dates. */
 export const YEARS = { least: 1900, most: 2299 } as const;
 
-/** The type of a staged column. Dates, times and long integers stay text; text order is the order of times. */
-export function stageType({ type }: JobColumn): string {
-  if (type === 'int32') return 'Int64';
-  // Not LowCardinality: building its dictionaries took a quarter of an insert, and the drop encodes its own.
-  return type === 'double' ? 'Float64' : 'String';
-}
+/** The kind of rows: a page as the source sent it, or rows that were judged one by one. */
+export type PageKind = 'plain' | 'judged';
 
 /**
- * The declaration for reading a column of a plain page. Integers are read as floating-point numbers: as an integer
- * type, the engine would change a number that does not fit, and read an empty text as 0.
+ * How a column of a page is read, as `file()` takes it, and the SQL of its staged value. Integers are read as floating-point
+ * numbers: as an integer type, the engine would change a number that does not fit, and read an empty text as 0.
  */
-export function plainRead(column: JobColumn): string {
-  const { name, type, oftenNull } = column;
-  const refusal = `DEFAULT throwIf(materialize(true), ${quoteString(`"${name}" is null or absent`)})`;
-  if (type === 'int32') return `Float64 ${refusal}`;
-  if (type === 'double') return oftenNull ? 'Nullable(Float64)' : `Float64 ${refusal}`;
-  return oftenNull ? "String DEFAULT ''" : `String ${refusal}`;
-}
-
-/** Converts a value of a plain page for the stage. @param value expression of `plainRead` */
-export function plainValue({ type, oftenNull }: JobColumn, value: string): string {
-  if (type === 'int32') return `toInt64(${value})`;
-  return type === 'double' && oftenNull ? `ifNull(${value}, nan)` : value;
-}
-
-/** The declaration for reading a column of judged rows: only nulls are left to handle. */
-export function judgedRead({ type }: JobColumn): string {
-  return type === 'int32' || type === 'double' ? 'Nullable(Float64)' : 'Nullable(String)';
-}
-
-/** Converts a value of a judged row for the stage. @param value expression of `judgedRead` */
-export function judgedValue(column: JobColumn, value: string): string {
-  const kept = column.type === 'int32' ? `toInt64(${value})` : value;
-  return `ifNull(${kept}, ${nullMark({ type: column.type, emptyIsNull: column.oftenNull })})`;
+export function readColumn({ name, type, oftenNull }: JobColumn, kind: PageKind) {
+  const isText = COLUMN_TYPES[type].staged === 'String';
+  const read = isText ? 'String' : 'Float64';
+  const value = type === 'int32' ? `toInt64(${quoteIdentifier(name)})` : quoteIdentifier(name);
+  // Judged rows have only nulls left to handle.
+  if (kind === 'judged' || (oftenNull && type === 'double')) {
+    return { read: `Nullable(${read})`, value: `ifNull(${value}, ${nullMark(type, oftenNull)})` };
+  }
+  const refusal = `throwIf(materialize(true), ${quoteString(`"${name}" is null or absent`)})`;
+  return { read: `${read} DEFAULT ${oftenNull && isText ? "''" : refusal}`, value };
 }
 
 /**
@@ -88,9 +69,9 @@ export function isPlainRow(context: RuleContext): string {
   const { columns } = context.job.source;
   const of = (wanted: (column: JobColumn) => boolean) =>
     columns.filter(wanted).map(({ name }) => quoteIdentifier(name));
-  const typed = (type: JobColumn['type'], oftenNull: boolean) =>
-    of((column) => column.type === type && column.oftenNull === oftenNull && !isPartition(column, context));
-  const doubles = [...typed('double', false), ...typed('double', true).map((value) => `assumeNotNull(${value})`)];
+  const doubles = columns
+    .filter(({ type }) => type === 'double')
+    .map(({ name, oftenNull }) => (oftenNull ? `assumeNotNull(${quoteIdentifier(name)})` : quoteIdentifier(name)));
   const integers = of(({ type }) => type === 'int32');
   const words = of((column) => wordsOf(column, context) !== undefined);
   return [
@@ -102,41 +83,13 @@ export function isPlainRow(context: RuleContext): string {
     ...(words.length > 0 ? [`upper(concat(${words.join(', ')}, '')) = concat(${words.join(', ')}, '')`] : []),
     ...of((column) => isPartition(column, context)).map((value) => `${value} = ${quoteString(context.date)}`),
     ...of((column) => isWindowed(column, context)).map((value) => `length(${value}) = 19`),
-    ...(['int64', 'date', 'wall', 'instant'] as const).flatMap((type) => [
-      ...typed(type, false).map((value) => plainForm(type, value)),
-      ...typed(type, true).map((value) => `(${value} = '' OR ${plainForm(type, value)})`),
-    ]),
+    ...columns.flatMap((column) => {
+      const isPlain = COLUMN_TYPES[column.type].isPlain?.(quoteIdentifier(column.name));
+      if (isPlain === undefined || isPartition(column, context)) return [];
+      return [column.oftenNull ? `(${quoteIdentifier(column.name)} = '' OR ${isPlain})` : isPlain];
+    }),
     'true',
   ].join(' AND ');
-}
-
-function plainForm(type: 'int64' | 'date' | 'wall' | 'instant', value: string): string {
-  switch (type) {
-    case 'int64':
-      return `isNotNull(toInt64OrNull(${value}))`;
-    case 'date':
-      // The engine reads 30 February as 2 March, so the text differs.
-      return `toString(toDate32OrZero(${value})) = ${value}`;
-    case 'wall':
-      return isPlainTime(value);
-    case 'instant':
-      return isPlainInstant(value);
-    default:
-      return type satisfies never;
-  }
-}
-
-/** `YYYY-MM-DD HH:MM:SS`, or without seconds, like the start of a grain. The engine reads 25:31 as another time. */
-function isPlainTime(value: string): string {
-  const whole = `substring(concat(${value}, ':00'), 1, 19)`;
-  return `(length(${value}) IN (16, 19) AND toString(toDateTime64OrZero(${whole}, 0, 'UTC')) = ${whole})`;
-}
-
-/** Milliseconds in digits, or a time in UTC with at most three digits of a second. */
-function isPlainInstant(value: string): string {
-  const second = `replaceOne(substring(${value}, 1, 19), 'T', ' ')`;
-  const isTime = `toString(toDateTime64OrZero(${second}, 0, 'UTC')) = ${second} AND match(substring(${value}, 20), '^(\\\\.[0-9]{1,3})?Z?$')`;
-  return `(match(${value}, '^[0-9]{1,${INSTANT_DIGITS}}$') OR (length(${value}) >= 19 AND ${isTime}))`;
 }
 
 /** The allowed words of a column of the provider's table; user SQL may produce other words. */

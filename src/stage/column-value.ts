@@ -3,10 +3,10 @@
  * the reason. Numbers stay text until they are known to fit. `column-rule.ts` has the same rules for the engine. Pure.
  */
 import { isDate } from '../calendar/wall-clock.ts';
+import { INSTANT_DIGITS } from '../engine/column-types.ts';
 import type { JobColumn } from '../job/job.ts';
 import {
   askedText,
-  INSTANT_DIGITS,
   INT32,
   INT64,
   isModelColumn,

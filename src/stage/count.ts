@@ -12,7 +12,7 @@ import { repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
 import { secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { Job } from '../job/job.ts';
 import type { QuarantineTable } from './quarantine.ts';
-import { WINDOW_COLUMN } from './stage-table.ts';
+import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 
 export interface StageTotals {
   readonly rows: number;
@@ -113,8 +113,7 @@ export type HashedCount = Pick<StagedCount, 'rows' | 'mark' | 'idHash' | 'valueH
  * otherwise are left out.
  */
 export async function countCells<Key extends number | string>(
-  engine: Engine,
-  job: Job,
+  { engine, job }: StagedTable,
   quarantine: QuarantineTable,
   key: string,
   options: CountOptions,
@@ -122,8 +121,7 @@ export async function countCells<Key extends number | string>(
   const names = (options.hashed ?? []).map(({ name }) => name);
   const counts = await countStaged<Key>(engine, job, await quarantine.countedRows(names), key, options);
   // The source hashes its own values; for quarantined rows and nulls, these differ from ours.
-  const odd = new Set(options.hashed === undefined ? [] : await quarantine.oddKeys<Key>(key, names));
-  const unmarked = new Set(await quarantine.markKeys<Key>(key));
+  const { odd, unmarked } = await quarantine.oddCells<Key>(key, names);
   if (odd.size + unmarked.size === 0) return counts;
   return new Map(
     [...counts].map(([k, count]) => [
@@ -138,15 +136,14 @@ export async function countCells<Key extends number | string>(
  * @returns `undefined` if rows are odd, so that the hash of their values says nothing
  */
 export async function hashCells(
-  engine: Engine,
-  { source }: Job,
+  { engine, job: { source } }: StagedTable,
   quarantine: QuarantineTable,
   key: string,
   hashed: readonly HashedColumn[],
 ): Promise<ReadonlyMap<number | string, HashedCount> | undefined> {
   const names = hashed.map(({ name }) => name);
-  const odd = [...(await quarantine.oddKeys(key, names)), ...(await quarantine.markKeys(key))];
-  if (odd.length > 0) return undefined;
+  const { odd, unmarked } = await quarantine.oddCells(key, names);
+  if (odd.size + unmarked.size > 0) return undefined;
   const found = await engine.rows<Omit<StagedRow<number | string>, 'q_ids'>>(
     `SELECT ${key} AS q_key, count() AS q_rows, ${selectSums(source, hashed).join(', ')} FROM ${await quarantine.countedRows(names)} GROUP BY q_key`,
   );
@@ -159,9 +156,8 @@ const PASS_HASHES = 1_000_000;
 /**
  * Rows and distinct ids of a date. Ids are counted by a hash of 64 bits: as many hashes as rows are as many ids. With fewer,
  * the ids themselves are counted, so that two ids with one hash never count as one.
- * @param table quoted name
  */
-export async function countTotals(engine: Engine, job: Job, table: string): Promise<StageTotals> {
+export async function countTotals({ engine, job, table }: StagedTable): Promise<StageTotals> {
   if (job.source.kind === 'rows') {
     let [rows, hashes] = [0, 0];
     for (const pass of await listPasses(engine, table, 'id', PASS_HASHES)) {
@@ -181,31 +177,19 @@ export async function countTotals(engine: Engine, job: Job, table: string): Prom
  * Number of rows beyond one per version of a trade, where `updated_timestamp` identifies the version; if the job does
  * not export it, or by `key`, beyond one per id, symbol, time and contract. Rows without an id, or with an empty one,
  * never count as repeats.
- * @param table quoted name
  */
-export async function countRepeats(
-  engine: Engine,
-  job: Job,
-  table: string,
-  one: 'version' | 'key',
-  options: Pick<CountOptions, 'passIds'> = {},
-): Promise<number> {
-  const columns = namesOf(job);
+export async function countRepeats(stage: StagedTable, one: 'version' | 'key', passIds?: number): Promise<number> {
+  const columns = namesOf(stage.job);
   const number = repeatsSql(tradeKeySql(columns), one === 'version' && columns.includes('updated_timestamp'));
-  return await sumRepeated(engine, job, table, () => number, options);
+  return await sumRepeated(stage, () => number, passIds);
 }
 
 /** Counts rows that a newer or identical version of the same trade replaces: no drop contains them. */
-export async function countReplaced(
-  engine: Engine,
-  job: Job,
-  table: string,
-  options: Pick<CountOptions, 'passIds'> = {},
-): Promise<number> {
-  const columns = namesOf(job);
+export async function countReplaced(stage: StagedTable, passIds?: number): Promise<number> {
+  const columns = namesOf(stage.job);
   const number = (rows: string) =>
-    `count() - uniqExact(${versionKeySql(columns, selectSharedIds(table, rows, columns))})`;
-  return await sumRepeated(engine, job, table, number, options);
+    `count() - uniqExact(${versionKeySql(columns, selectSharedIds(stage.table, rows, columns))})`;
+  return await sumRepeated(stage, number, passIds);
 }
 
 function namesOf({ source }: Job): readonly string[] {
@@ -214,11 +198,9 @@ function namesOf({ source }: Job): readonly string[] {
 
 /** Sums a number over the rows whose id is repeated. @param number an aggregate, given the condition of its rows */
 async function sumRepeated(
-  engine: Engine,
-  { source }: Job,
-  table: string,
+  { engine, job: { source }, table }: StagedTable,
   number: (rows: string) => string,
-  { passIds }: Pick<CountOptions, 'passIds'>,
+  passIds: number | undefined,
 ): Promise<number> {
   if (source.kind !== 'rows') return 0;
   let sum = 0;
@@ -230,11 +212,11 @@ async function sumRepeated(
   return sum;
 }
 
-/** Contracts by strike (thousandths), ascending, of each symbol asked for. @param table quoted name */
-export async function countByStrike(
-  engine: Engine,
-  table: string,
-): Promise<ReadonlyMap<string, readonly (readonly [strike: number, contracts: number])[]>> {
+/** Contracts by strike (thousandths), ascending, of each symbol asked for. */
+export async function countByStrike({
+  engine,
+  table,
+}: StagedTable): Promise<ReadonlyMap<string, readonly (readonly [strike: number, contracts: number])[]>> {
   const found = await engine.rows<{ asked: string; k: number; n: number }>(
     `SELECT splitByChar(' ', ${WINDOW_COLUMN})[1] AS asked, toInt64(round(toFloat64OrZero(ifNull(toString(strike), '')) * 1000)) AS k, count() AS n FROM ${table} GROUP BY asked, k HAVING k > 0 ORDER BY asked, k`,
   );

@@ -6,16 +6,15 @@ import { randomUUID } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolder } from '../core/folder.ts';
-import type { Engine } from '../engine/engine.ts';
 import { localFile, quoteIdentifier } from '../engine/literal.ts';
 import { type HashedColumn, idHashSql, ROW_ID_HASH, ROW_VALUE_HASH, valueHashSql } from '../engine/row-hash.ts';
-import type { Job } from '../job/job.ts';
-import { judgedRead } from './column-rule.ts';
+import { readColumn } from './column-rule.ts';
 import { READ_SETTINGS } from './intake.ts';
+import type { StagedTable } from './stage-table.ts';
 import type { StagedPage } from './staged-page.ts';
 
 /** Sums of hashes over the rows of one answer. */
-export interface HashedRows {
+interface HashedRows {
   readonly rows: number;
   /** As the source computed them. */
   readonly source: { readonly idHash: string; readonly valueHash: string };
@@ -23,22 +22,20 @@ export interface HashedRows {
   readonly own: { readonly idHash: string; readonly valueHash: string };
 }
 
-/** @param folder for a temporary file that the engine reads @throws EngineFault if the rows do not fit the columns */
+/** Reads an answer to `buildHashedRows`. @throws EngineFault if the rows do not fit the columns */
 export async function readHashedRows(
-  engine: Engine,
-  job: Job,
-  folder: string,
+  { engine, job, spool }: StagedTable,
   page: StagedPage,
   hashed: readonly HashedColumn[],
 ): Promise<HashedRows> {
   const names = ['id', ...hashed.map(({ name }) => name)];
   const columns = job.source.columns.filter(({ name }) => names.includes(name));
   const structure = [
-    ...columns.map((column) => `${quoteIdentifier(column.name)} ${judgedRead(column)}`),
+    ...columns.map((column) => `${quoteIdentifier(column.name)} ${readColumn(column, 'judged').read}`),
     ...[ROW_ID_HASH, ROW_VALUE_HASH].map((name) => `${name} String`),
   ];
-  const path = join(folder, `${randomUUID()}.json`);
-  await makeFolder(folder);
+  const path = join(spool, `${randomUUID()}.json`);
+  await makeFolder(spool);
   try {
     await writeFile(path, page.data);
     const sums = [ROW_ID_HASH, ROW_VALUE_HASH].map((name) => `toString(sum(toUInt64OrZero(${name})))`);

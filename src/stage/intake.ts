@@ -11,9 +11,9 @@ import { join } from 'node:path';
 import { makeFolder } from '../core/folder.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
-import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { quoteString } from '../engine/literal.ts';
 import { plainPath } from '../engine/plain-path.ts';
-import { type PageKind, type PageReading, WINDOW_COLUMN } from './stage-table.ts';
+import type { PageKind } from './column-rule.ts';
 
 /** Maximum pages and bytes of one insert: both bound the memory of its block (10,000 trades have about 7 MB). */
 const MAX_GROUP_PAGES = 8;
@@ -48,23 +48,11 @@ async function findDataFolder(engine: Engine): Promise<string> {
   return folder;
 }
 
-interface SpooledPage {
+interface WaitingPage {
   /** Text of the window, stored with every row of the page. */
   readonly window: string;
   /** Name of the file with its rows, within the spool's folder. */
   readonly file: string;
-}
-
-/** The table for the pages, and how to read pages of one kind. */
-export interface IntakeTarget {
-  /** Quoted name. */
-  readonly table: string;
-  readonly columns: readonly string[];
-  /** If any row fails the check, nothing of the insert is kept. */
-  readonly reading: PageReading;
-}
-
-interface WaitingPage extends SpooledPage {
   readonly kind: PageKind;
   readonly bytes: number;
   readonly settle: { resolve(): void; reject(error: unknown): void };
@@ -73,15 +61,19 @@ interface WaitingPage extends SpooledPage {
 export class Intake {
   readonly #engine: Engine;
   readonly #folder: string;
-  readonly #target: (kind: PageKind) => Promise<IntakeTarget>;
+  readonly #insertSql: (kind: PageKind, path: string, window: string) => Promise<string>;
   readonly #waiting: WaitingPage[] = [];
   #isLoading = false;
 
-  /** @param folder for the spooled pages; emptied by `clear` @param target called before every insert */
-  constructor(engine: Engine, folder: string, target: (kind: PageKind) => Promise<IntakeTarget>) {
+  /** @param folder for the spooled pages; emptied by `clear` @param insertSql as `insertPages` */
+  constructor(
+    engine: Engine,
+    folder: string,
+    insertSql: (kind: PageKind, path: string, window: string) => Promise<string>,
+  ) {
     this.#engine = engine;
     this.#folder = folder;
-    this.#target = target;
+    this.#insertSql = insertSql;
   }
 
   /** Returns when the rows are staged. @throws EngineFault if they are not, because of this page or the machine */
@@ -138,20 +130,14 @@ export class Intake {
   }
 
   async #load(pages: readonly WaitingPage[]): Promise<void> {
-    const { table, columns, reading } = await this.#target(pages[0]?.kind ?? 'plain');
-    const names = columns.map(quoteIdentifier);
     const files = pages.map(({ file }) => file);
     const path = join(plainPath(this.#folder), files.length === 1 ? (files[0] ?? '') : `{${files.join(',')}}`);
     const list = (texts: readonly string[]) => `[${texts.map(quoteString).join(', ')}]`;
     const window = `transform(_file, ${list(files)}, ${list(pages.map((page) => page.window))})`;
-    const check = reading.check === undefined ? '' : `WHERE throwIf(NOT (${reading.check}), ${quoteString(UNFIT)}) = 0`;
-    await this.#engine.command(
-      `INSERT INTO ${table} (${[...names, WINDOW_COLUMN].join(', ')}) SELECT ${[...reading.values(window), window].join(', ')} FROM file(${quoteString(path)}, JSONEachRow, ${quoteString(reading.structure)}) ${check} SETTINGS ${SETTINGS}`,
-    );
+    const sql = await this.#insertSql(pages[0]?.kind ?? 'plain', path, window);
+    await this.#engine.command(`${sql} SETTINGS ${SETTINGS}`);
   }
 }
-
-const UNFIT = 'a row does not fit its columns';
 
 /** How the values of a page are read: as text, if the column is text. */
 export const READ_SETTINGS = [

@@ -4,14 +4,16 @@
  * the bad rows of a window count exactly if its page is staged; entries of a killed process whose page was never staged
  * are dropped when the stage is opened. No quarantined row is ever a row of the drop.
  */
-import { isUtf8 } from 'node:buffer';
 import { Fault } from '../core/errors.ts';
+import { isNullMark } from '../engine/column-types.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { isNullMark } from '../engine/null-mark.ts';
 import type { Job, JobColumn, JobRows } from '../job/job.ts';
-import type { BadRow, ColumnNulls, JudgedPage, RewrittenValues, RowKeys } from './bad-row.ts';
+import type { JudgedPage } from './bad-row.ts';
 import { WINDOW_COLUMN } from './stage-table.ts';
+
+/** Rows by the text that names a window. */
+export type StagedPages = readonly { readonly window: string; readonly rows: number }[];
 
 /** Bad rows with the same column and reason. */
 export interface BadRowCount {
@@ -30,9 +32,15 @@ export interface Quarantine {
   readonly reasons: readonly BadRowCount[];
   /** Dollars of those rows whose premium can be read, and their number; `undefined` if the job has no premium. */
   readonly premium?: { readonly dollars: number; readonly rows: number } | undefined;
-  readonly rewritten: readonly RewrittenValues[];
+  /** Values of a column that arrived in another form. */
+  readonly rewritten: readonly { readonly column: string; readonly form: string; readonly rows: number }[];
   /** Values that could not be read, and nulls in columns where the contract allows none. */
-  readonly nulls: readonly ColumnNulls[];
+  readonly nulls: readonly {
+    readonly column: string;
+    /** Completes the sentence that begins with the column's name; absent for nulls that came as such. */
+    readonly reason?: string | undefined;
+    readonly rows: number;
+  }[];
 }
 
 export const NO_QUARANTINE: Quarantine = { rows: 0, ids: 0, reasons: [], rewritten: [], nulls: [] };
@@ -128,50 +136,40 @@ export class QuarantineTable {
     this.#exists = true;
   }
 
-  /** SQL of the bad rows of each window, to be added to those of the stage. */
-  unionPages(): string {
-    if (!this.#exists) return '';
-    return ` UNION ALL SELECT ${WINDOW_COLUMN} AS name, countIf(kind = 'bad') AS n FROM ${this.table} GROUP BY name`;
+  /** Rows of each window of the stage, those in quarantine included. */
+  async countPages(): Promise<StagedPages> {
+    const bad = `UNION ALL SELECT ${WINDOW_COLUMN} AS name, countIf(kind = 'bad') AS n FROM ${this.table} GROUP BY name`;
+    const found = await this.#engine.rows<{ name: string; n: number }>(
+      `SELECT name, sum(n) AS n FROM (SELECT ${WINDOW_COLUMN} AS name, count() AS n FROM ${this.#stage} GROUP BY name ${this.#exists ? bad : ''}) GROUP BY name ORDER BY name`,
+    );
+    return found.map(({ name, n }) => ({ window: name, rows: Number(n) }));
   }
 
   async isEmpty(): Promise<boolean> {
-    if (!this.#exists) return true;
-    const [found] = await this.#engine.rows<{ n: number }>(`SELECT count() AS n FROM ${this.table}`);
+    const [found] = await this.#rows<{ n: number }>(`SELECT count() AS n FROM ${this.table}`);
     return Number(found?.n ?? 0) === 0;
+  }
+
+  /** Rows of a query over the table; none while it does not exist. */
+  async #rows<Row extends object>(sql: string): Promise<readonly Row[]> {
+    return this.#exists ? await this.#engine.rows<Row>(sql) : [];
   }
 
   /** Number of bad rows so far. */
   async countRows(): Promise<number> {
-    if (!this.#exists) return 0;
-    const [found] = await this.#engine.rows<{ n: number }>(`SELECT countIf(kind = 'bad') AS n FROM ${this.table}`);
+    const [found] = await this.#rows<{ n: number }>(`SELECT countIf(kind = 'bad') AS n FROM ${this.table}`);
     return Number(found?.n ?? 0);
   }
 
   /** Records a page before its good rows are staged; call `settle` when they are. */
-  async note(window: string, { good, bad, rewritten, nulls, changed }: JudgedPage): Promise<void> {
-    if (bad.length + rewritten.length + nulls.length === 0) return;
+  async note(window: string, { good, lines }: JudgedPage): Promise<void> {
+    if (lines.length === 0) return;
     this.#open.add(window);
     await this.#create();
-    const lines = [
-      { [WINDOW_COLUMN]: window, kind: 'page', rows: good },
-      ...rewritten.map(({ column, form, rows }) => ({
-        [WINDOW_COLUMN]: window,
-        kind: 'form',
-        column,
-        reason: form,
-        rows,
-      })),
-      ...nulls.map(({ column, reason, rows }) => ({ [WINDOW_COLUMN]: window, kind: 'null', column, reason, rows })),
-      ...changed.map(({ column, keys }) => ({
-        [WINDOW_COLUMN]: window,
-        kind: 'changed',
-        column,
-        ...describeKeys(keys),
-      })),
-      ...bad.map((row) => ({ [WINDOW_COLUMN]: window, kind: 'bad', ...describeRow(row) })),
-    ];
-    const payload = Buffer.from(lines.map((line) => JSON.stringify(line)).join('\n'));
-    await this.#engine.insert({ table: this.#name, format: 'JSONEachRow', payload });
+    const payload = [{ kind: 'page', rows: good }, ...lines].map((line) =>
+      JSON.stringify({ [WINDOW_COLUMN]: window, ...line }),
+    );
+    await this.#engine.insert({ table: this.#name, format: 'JSONEachRow', payload: Buffer.from(payload.join('\n')) });
   }
 
   settle(window: string): void {
@@ -193,8 +191,7 @@ export class QuarantineTable {
   }
 
   async windows(): Promise<readonly string[]> {
-    if (!this.#exists) return [];
-    const found = await this.#engine.rows<{ name: string }>(
+    const found = await this.#rows<{ name: string }>(
       `SELECT DISTINCT ${WINDOW_COLUMN} AS name FROM ${this.table} WHERE kind = 'bad'`,
     );
     return found.map(({ name }) => name);
@@ -229,7 +226,7 @@ export class QuarantineTable {
 
   /**
    * The rows that the source counts, as a table: those of the stage, and those in quarantine, all values as text.
-   * @param hashed columns that are hashed; they are empty for rows in quarantine (see `oddKeys`)
+   * @param hashed columns that are hashed; they are empty for rows in quarantine (see `oddCells`)
    */
   async countedRows(hashed: readonly string[]): Promise<string> {
     if (await this.isEmpty()) return this.#stage;
@@ -238,7 +235,7 @@ export class QuarantineTable {
       name === 'id' ? `toString(${quoteIdentifier(name)})` : `ifNull(toString(${quoteIdentifier(name)}), '')`;
     const stagedText = (name: string) => {
       const column = this.#columns.find((one) => one.name === name);
-      const isNull = column && isNullMark({ ...column, emptyIsNull: column.oftenNull }, quoteIdentifier(name));
+      const isNull = column && isNullMark(column.type, column.oftenNull, quoteIdentifier(name));
       return isNull === undefined || name === 'id' ? textOf(name) : `if(${isNull}, '', ${textOf(name)})`;
     };
     const names = [...new Set([...this.counted, ...hashed])];
@@ -249,27 +246,19 @@ export class QuarantineTable {
   }
 
   /**
-   * Cells with values that differ from those that the source hashes: from a quarantined row, a null where the contract
-   * allows none, or a word in another case. Their rows, ids and update marks are compared anyway.
+   * Cells with values that differ from the source's own. `odd`: from a quarantined row, a null where the contract allows none,
+   * or a word in another case; their rows, ids and update marks are compared anyway. `unmarked`: with an update time that was
+   * rewritten.
    * @param key SQL by which rows are counted @param hashed columns: oddities in other columns do not matter
    */
-  async oddKeys<Key extends number | string>(key: string, hashed: readonly string[]): Promise<readonly Key[]> {
-    const columns = hashed.map(quoteString).join(', ');
-    const isChanged = columns === '' ? 'false' : `kind = 'changed' AND column IN (${columns})`;
-    return await this.#findKeys(key, `kind = 'bad' OR (${isChanged})`);
-  }
-
-  /** Cells with update times that were rewritten: their update marks differ from the source's. @param key as above */
-  async markKeys<Key extends number | string>(key: string): Promise<readonly Key[]> {
-    return await this.#findKeys(key, "kind = 'changed' AND column = 'updated_timestamp'");
-  }
-
-  async #findKeys<Key extends number | string>(key: string, odd: string): Promise<readonly Key[]> {
-    if (!this.#exists) return [];
-    const found = await this.#engine.rows<{ k: Key }>(
-      `SELECT DISTINCT ${key} AS k FROM (SELECT * REPLACE (${this.counted.map((name) => `ifNull(${quoteIdentifier(name)}, '') AS ${quoteIdentifier(name)}`).join(', ')}) FROM (SELECT ${this.counted.map(quoteIdentifier).join(', ')} FROM ${this.table} WHERE ${odd}))`,
+  async oddCells<Key extends number | string>(key: string, hashed: readonly string[]) {
+    const columns = ["''", ...hashed.map(quoteString)].join(', ');
+    const texts = this.counted.map((name) => `ifNull(${quoteIdentifier(name)}, '') AS ${quoteIdentifier(name)}`);
+    const found = await this.#rows<{ k: Key; q_odd: number; q_mark: number }>(
+      `SELECT ${key} AS k, max(q_is_odd) AS q_odd, max(q_is_mark) AS q_mark FROM (SELECT * REPLACE (${texts.join(', ')}) FROM (SELECT ${this.counted.map(quoteIdentifier).join(', ')}, kind = 'bad' OR (kind = 'changed' AND column IN (${columns})) AS q_is_odd, kind = 'changed' AND column = 'updated_timestamp' AS q_is_mark FROM ${this.table})) GROUP BY k`,
     );
-    return found.map(({ k }) => k);
+    const cells = (name: 'q_odd' | 'q_mark') => new Set(found.flatMap((cell) => (cell[name] === 1 ? [cell.k] : [])));
+    return { odd: cells('q_odd'), unmarked: cells('q_mark') };
   }
 
   /** Writes the bad rows as JSON lines, in an order that depends only on the rows. @throws EngineFault */
@@ -293,18 +282,4 @@ export class QuarantineTable {
     );
     return Number(found?.n ?? 0);
   }
-}
-
-function describeRow({ column, reason, bytes, keys, premium }: BadRow) {
-  const isText = isUtf8(bytes);
-  return {
-    ...{ column, reason, rows: 1, premium },
-    encoding: isText ? 'json' : 'base64',
-    row: bytes.toString(isText ? 'utf8' : 'base64'),
-    ...describeKeys(keys),
-  };
-}
-
-function describeKeys(keys: RowKeys): Readonly<Record<string, string | null>> {
-  return Object.fromEntries([...keys].map(([name, key]) => [`hex_${name}`, key === null ? null : key.toString('hex')]));
 }

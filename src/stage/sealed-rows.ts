@@ -1,15 +1,18 @@
 /**
  * Rows of a sealed drop as staged rows, for a restatement that fetches only a part of the date: the reverse of what sealing
- * does to a value. Pure text. Invariant: sealing a row that was staged from a drop gives the same row again. Only drops of
+ * does to a value; and those that the source no longer has. Invariant: sealing a row that was staged from a drop gives the same row again. Only drops of
  * single trades without nulls where the contract allows none are read; the others are fetched again as a whole.
  */
+import { randomUUID } from 'node:crypto';
 import { formatWindow, type Stretch } from '../calendar/window.ts';
+import { COLUMN_TYPES, nullMark } from '../engine/column-types.ts';
 import { parquetFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { nullMark } from '../engine/null-mark.ts';
+import { listPasses } from '../engine/passes.ts';
+import { tradeContent } from '../engine/trade-content.ts';
 import type { Job, JobColumn } from '../job/job.ts';
 import { placeOf, type RepairPlan } from '../plan/moved-windows.ts';
 import { secondKey } from './count.ts';
-import { WINDOW_COLUMN } from './stage-table.ts';
+import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 
 export interface SealedFile {
   /** Local copy of the drop. */
@@ -63,26 +66,58 @@ export function isIn(stretches: readonly Stretch[]): string {
   return `${WINDOW_COLUMN} IN (${stretches.map((stretch) => quoteString(formatWindow(stretch))).join(', ')})`;
 }
 
-function stagedValue(column: JobColumn): string {
-  const value = `s.${quoteIdentifier(column.name)}`;
-  return `ifNull(${textOf(column, value)}, ${nullMark({ type: column.type, emptyIsNull: column.oftenNull })})`;
+function stagedValue({ name, type, oftenNull }: JobColumn): string {
+  return `ifNull(${COLUMN_TYPES[type].unseal(`s.${quoteIdentifier(name)}`)}, ${nullMark(type, oftenNull)})`;
 }
 
-function textOf({ type }: JobColumn, value: string): string {
-  switch (type) {
-    case 'string':
-    case 'double':
-      return value;
-    case 'int32':
-      return `toInt64(${value})`;
-    case 'int64':
-    case 'date':
-      return `toString(${value})`;
-    case 'wall':
-      return `substring(toString(${value}), 1, 19)`;
-    case 'instant':
-      return `toString(toUnixTimestamp64Milli(${value}))`;
-    default:
-      return type satisfies never;
+/**
+ * Stages the rows of a sealed drop that the source no longer has. A row is not kept if its trade is there under another id,
+ * which would count it twice, or if its id is now of another date. Memory is bounded by passes; what is remembered between
+ * them are two hashes a row, and only of rows that are gone or new.
+ * @param plan rows in the stretches that it keeps are not compared @param elsewhere a table of ids that are of another date
+ * @param insert stages the rows of a query @returns how many are kept
+ */
+export async function keepGoneRows(
+  { engine, job, date, table }: StagedTable,
+  drop: SealedFile,
+  plan: RepairPlan,
+  elsewhere: string | undefined,
+  insert: (select: string) => Promise<void>,
+): Promise<number> {
+  const rows = `${readPlacedRows(job, date, drop, plan)} WHERE NOT ${isIn(plan.kept)}`;
+  const staged = `${table} WHERE NOT ${isIn(plan.kept)}`;
+  const passes = await listPasses(engine, table, 'id');
+  const moved = (pass: string) =>
+    elsewhere === undefined ? '' : ` AND id NOT IN (SELECT id FROM ${elsewhere} WHERE ${pass})`;
+  const goneIn = (pass: string) =>
+    `FROM ${rows} AND id != '' AND ${pass} AND id NOT IN (SELECT id FROM ${staged} AND ${pass})${moved(pass)}`;
+  const count = async (from: string) => Number((await engine.rows<{ n: number }>(`SELECT count() AS n ${from}`))[0]?.n);
+  let gone = 0;
+  for (const pass of passes) gone += await count(goneIn(pass));
+  if (gone === 0) return 0;
+  const [unpaired, paired] = ['unpaired', 'paired'].map((name) => quoteIdentifier(`${name}_${randomUUID()}`));
+  try {
+    await engine.command(`CREATE TEMPORARY TABLE ${unpaired} (k UInt64, c UInt64, is_new UInt8)`);
+    await engine.command(`CREATE TEMPORARY TABLE ${paired} (k UInt64)`);
+    const select = `SELECT cityHash64(id), ${tradeContent(job.source.columns.map(({ name }) => name))}`;
+    for (const pass of passes) {
+      const known = `SELECT id FROM ${rows} AND ${pass}`;
+      await engine.command(`INSERT INTO ${unpaired} ${select}, 1 FROM ${staged} AND ${pass} AND id NOT IN (${known})`);
+      await engine.command(`INSERT INTO ${unpaired} ${select}, 0 ${goneIn(pass)}`);
+    }
+    for (const [at] of passes.entries()) {
+      const each = `SELECT k, is_new, row_number() OVER (PARTITION BY c ORDER BY is_new, k) AS nth, countIf(is_new = 1) OVER (PARTITION BY c) AS fresh FROM ${unpaired} WHERE c % ${passes.length} = ${at}`;
+      await engine.command(`INSERT INTO ${paired} SELECT k FROM (${each}) WHERE is_new = 0 AND nth <= fresh`);
+    }
+    let kept = 0;
+    for (const pass of passes) {
+      const left = `${goneIn(pass)} AND cityHash64(id) NOT IN (SELECT k FROM ${paired})`;
+      const found = await count(left);
+      if (found > 0) await insert(`SELECT * ${left}`);
+      kept += found;
+    }
+    return kept;
+  } finally {
+    for (const name of [unpaired, paired]) await engine.command(`DROP TABLE IF EXISTS ${name}`);
   }
 }

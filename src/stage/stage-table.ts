@@ -3,18 +3,22 @@
  * text. For the rules of a single column see `column-rule.ts`.
  */
 import { createHash } from 'node:crypto';
+import { COLUMN_TYPES } from '../engine/column-types.ts';
+import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import type { Job, JobColumn } from '../job/job.ts';
-import {
-  askedText,
-  isPlainRow,
-  judgedRead,
-  judgedValue,
-  plainRead,
-  plainValue,
-  type RuleContext,
-  stageType,
-} from './column-rule.ts';
+import type { Job } from '../job/job.ts';
+import { askedText, isPlainRow, type PageKind, type RuleContext, readColumn } from './column-rule.ts';
+
+/** A stage's rows as the functions over them take it; `stage.ts` has the rest. */
+export interface StagedTable {
+  readonly engine: Engine;
+  readonly job: Job;
+  readonly date: string;
+  /** Quoted name. */
+  readonly table: string;
+  /** Folder for files that the engine reads. */
+  readonly spool: string;
+}
 
 /** Column of the stage that names the window of a row; never part of a drop. */
 export const WINDOW_COLUMN = '_window';
@@ -56,51 +60,43 @@ export function parseStageDate(name: string): string {
 }
 
 export function createTableSql(name: string, job: Job): string {
-  const columns = job.source.columns.map((column) => `${quoteIdentifier(column.name)} ${stageType(column)}`);
+  const columns = job.source.columns.map(
+    (column) => `${quoteIdentifier(column.name)} ${COLUMN_TYPES[column.type].staged}`,
+  );
   const sort = job.drop.sort.map(quoteIdentifier).join(', ');
   const ledger = `${WINDOW_COLUMN} LowCardinality(String)`;
   return `CREATE TABLE IF NOT EXISTS ${quoteIdentifier(name)} (${[...columns, ledger].join(', ')}) ENGINE = MergeTree ORDER BY (${sort}) SETTINGS ${TABLE_SETTINGS}`;
 }
 
-/** How to read and stage the rows of a page. */
-export interface PageReading {
-  /** The columns as `file()` takes them. */
-  readonly structure: string;
-  /** Expressions for the staged values of a row. @param window expression with the text of its window */
-  readonly values: (window: string) => readonly string[];
-  /** SQL that must be true for each row; `undefined`: no check. */
-  readonly check: string | undefined;
-}
-
-/** The kind of rows: a page as the source sent it, or rows that were judged one by one. */
-export type PageKind = 'plain' | 'judged';
-
-/** @param extraFields kept as text if a row has them */
-export function readPage(kind: PageKind, context: RuleContext, extraFields: readonly string[]): PageReading {
-  const { columns } = context.job.source;
-  const [readSql, valueSql] = kind === 'plain' ? [plainRead, plainValue] : [judgedRead, judgedValue];
-  const extra = extraFields.map(quoteIdentifier);
-  return {
-    structure: [
-      ...columns.map((column) => `${quoteIdentifier(column.name)} ${askedFor(column, context) ?? readSql(column)}`),
-      ...extra.map((name) => `${name} String`),
-    ].join(', '),
-    values: (window) => [
-      ...columns.map((column) => askedValue(column, context, window) ?? valueSql(column, quoteIdentifier(column.name))),
-      ...extra,
-    ],
-    check: kind === 'plain' ? isPlainRow(context) : undefined,
-  };
-}
-
-/** A snapshot's row may omit the requested date and symbol; the text of its window begins with the symbol. */
-function askedFor(column: JobColumn, context: RuleContext): string | undefined {
-  const text = askedText(column, context);
-  return text === undefined ? undefined : `String DEFAULT ${quoteString(text)}`;
-}
-
-function askedValue({ name }: JobColumn, { job }: RuleContext, window: string): string | undefined {
-  if (job.source.kind !== 'snapshots' || name !== 'symbol') return undefined;
-  const value = quoteIdentifier(name);
-  return `if(${value} = '', splitByChar(' ', ${window})[1], ${value})`;
+/**
+ * SQL that stages the rows of pages, or nothing of them if a row of a plain page does not fit.
+ * @param table quoted name @param extraFields kept as text if a row has them
+ * @param path of the files with the rows, one a line @param window expression with the text of a row's window
+ */
+export function insertPages(
+  table: string,
+  kind: PageKind,
+  context: RuleContext,
+  extraFields: readonly string[],
+  path: string,
+  window: string,
+): string {
+  const extra = extraFields.map((name) => ({
+    name: quoteIdentifier(name),
+    read: 'String',
+    value: quoteIdentifier(name),
+  }));
+  const columns = context.job.source.columns.map((column) => {
+    const name = quoteIdentifier(column.name);
+    const asked = askedText(column, context);
+    if (asked === undefined) return { name, ...readColumn(column, kind) };
+    // The text of the window of a snapshot's part begins with the symbol.
+    const value = asked === '' ? `if(${name} = '', splitByChar(' ', ${window})[1], ${name})` : name;
+    return { name, read: `String DEFAULT ${quoteString(asked)}`, value };
+  });
+  const all = [...columns, ...extra];
+  const structure = all.map(({ name, read }) => `${name} ${read}`).join(', ');
+  const check =
+    kind === 'plain' ? `WHERE throwIf(NOT (${isPlainRow(context)}), 'a row does not fit its columns') = 0` : '';
+  return `INSERT INTO ${table} (${[...all.map(({ name }) => name), WINDOW_COLUMN].join(', ')}) SELECT ${[...all.map(({ value }) => value), window].join(', ')} FROM file(${quoteString(path)}, JSONEachRow, ${quoteString(structure)}) ${check}`;
 }

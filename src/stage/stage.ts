@@ -1,93 +1,382 @@
 /**
- * The stage: the local, crash-safe table in which the pages of one partition wait. Invariant: a page is staged whole or
- * not at all, and only once. The window's text is a column of every row, so rows and ledger are one atomic write, and a
- * staged window is not put again. Rows keep their original values, text as text; `seal/` converts the types.
+ * The stage: the local, crash-safe tables in which the pages of one partition wait, and their quarantine. Invariant: a page
+ * is staged whole or not at all, and only once. The window's text is a column of every row, so rows and ledger are one
+ * atomic write, and a staged window is not put again. Rows keep their original values, text as text; `seal/` converts the
+ * types.
  */
-import type { Window } from '../calendar/window.ts';
+import { compareText, formatWindow, parseWindow, type Window } from '../calendar/window.ts';
+import type { Engine } from '../engine/engine.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
+import type { Job } from '../job/job.ts';
 import type { DayCounts } from '../plan/counts.ts';
 import type { RepairPlan } from '../plan/moved-windows.ts';
-import type { CountOptions, HashedCount, StageTotals } from './count.ts';
-import type { HashedRows } from './hashed-rows.ts';
-import type { Quarantine } from './quarantine.ts';
-import type { SealedFile } from './sealed-rows.ts';
-import type { StagedPage } from './staged-page.ts';
-import type { ExampleId, RepeatedIds, SharedContract, TornGroup } from './window-conflicts.ts';
+import { type JudgedPage, judgePage } from './bad-row.ts';
+import {
+  type CountOptions,
+  countCells,
+  countRepeats,
+  countReplaced,
+  countTotals,
+  hashCells,
+  type StageTotals,
+  secondKey,
+} from './count.ts';
+import { findSpool, Intake, isAboutData } from './intake.ts';
+import { listColumns, listFilledColumns, listStageTables } from './list.ts';
+import { countAllowed, isQuarantineName, QuarantineTable, type StagedPages, tooManyBadRows } from './quarantine.ts';
+import { isIn, keepGoneRows, readPlacedRows, SEALED_READ_SETTINGS, type SealedFile } from './sealed-rows.ts';
+import {
+  createTableSql,
+  insertPages,
+  type StagedTable,
+  stageTableName,
+  stageTablePrefix,
+  WINDOW_COLUMN,
+} from './stage-table.ts';
+import {
+  assertColumns,
+  describeBadRow,
+  isPlainPage,
+  readUnknownField,
+  refusePage,
+  refuseRow,
+  type StagedPage,
+} from './staged-page.ts';
 
-interface StagedName {
-  readonly window: string;
-  readonly rows: number;
+/** Maximum fields outside the contract in one answer; with more it is treated as garbage. */
+const MAX_EXTRA_FIELDS = 64;
+
+interface StageOptions {
+  /** Known rows of the date: if too many of them are bad, no further page is requested. */
+  readonly rows?: number | undefined;
+  /** Drop what is staged of the date. Default: false, it is kept. */
+  readonly isEmpty?: boolean | undefined;
 }
 
-export interface Stage {
+/**
+ * Opens the stage of a date and creates its table if it is missing. Stages of the same date from another query, other
+ * columns or another source are dropped: they cannot be part of this drop.
+ * @param origin address of the source
+ */
+export async function openStage(
+  engine: Engine,
+  job: Job,
+  date: string,
+  origin: string,
+  { rows, isEmpty = false }: StageOptions = {},
+): Promise<Stage> {
+  const name = stageTableName(job, date, origin);
+  const kept = new Set<string>();
+  for (const other of await listStageTables(engine, stageTablePrefix(date))) {
+    if (!isEmpty && (other === name || isQuarantineName(other, name))) kept.add(other);
+    else await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(other)} SYNC`);
+  }
+  await engine.command(createTableSql(name, job));
+  const spool = await findSpool(engine, name);
+  const stage = new Stage(engine, job, date, name, spool, rows, !kept.has(name));
+  // Pages that a killed process was about to load: they will be requested again.
+  await stage.clearTorn([...kept].some((other) => isQuarantineName(other, name)));
+  return stage;
+}
+
+export class Stage implements StagedTable {
+  readonly engine: Engine;
+  readonly job: Job;
   readonly date: string;
-  /** Quoted name of the table, for `seal/`. */
+  readonly spool: string;
   readonly table: string;
+  readonly #name: string;
+  readonly #intake: Intake;
+  readonly #quarantine: QuarantineTable;
+  readonly #maxBad: number;
+  /** Windows that are staged or being loaded; `undefined` if the table must be queried. */
+  #staged: Promise<Map<string, Promise<void>>> | undefined;
+  /** `undefined` after every change of the rows. */
+  #pages: Promise<StagedPages> | undefined;
+  /** `undefined` after every change of the rows. */
+  #totals: Promise<StageTotals> | undefined;
+  /** Columns of the table beyond the job's, whether a row has a value there or not. */
+  #extraColumns: Promise<readonly string[]> | undefined;
+
+  constructor(
+    engine: Engine,
+    job: Job,
+    date: string,
+    name: string,
+    spool: string,
+    rows: number | undefined,
+    isNew: boolean,
+  ) {
+    this.engine = engine;
+    this.job = job;
+    this.date = date;
+    this.spool = spool;
+    this.table = quoteIdentifier(name);
+    this.#name = name;
+    this.#intake = new Intake(engine, spool, async (kind, path, window) =>
+      insertPages(this.table, kind, this, await this.#readExtraColumns(), path, window),
+    );
+    this.#quarantine = new QuarantineTable(engine, job, name);
+    this.#maxBad = rows === undefined ? Number.POSITIVE_INFINITY : countAllowed(job.rows, rows);
+    if (isNew) [this.#pages, this.#extraColumns] = [Promise.resolve([]), Promise.resolve([])];
+  }
+
   /**
    * Stages the page of a window, or of a named part; its rows are on disk when this returns. Idempotent per window.
    * @throws Fault `PAGE_REFUSED` if it is not a page of this job, or has a bad row and the job accepts none; `BAD_ROWS`
    * if too many are bad
    */
-  put(window: Window | string, page: StagedPage): Promise<void>;
+  async put(window: Window | string, page: StagedPage): Promise<void> {
+    if (page.rows === 0) return;
+    const name = typeof window === 'string' ? window : formatWindow(window);
+    // A promise, so that the first concurrent pages share one answer.
+    this.#staged ??= this.pages().then(
+      (pages) => new Map(pages.map(({ window: known }) => [known, Promise.resolve()])),
+    );
+    const staged = await this.#staged.catch((error: unknown) => {
+      this.#staged = undefined;
+      throw error;
+    });
+    const putting = staged.get(name) ?? this.#load(name, page);
+    staged.set(name, putting);
+    try {
+      await putting;
+    } catch (error) {
+      staged.delete(name);
+      throw error;
+    } finally {
+      this.#noteRows();
+    }
+  }
+
+  async #load(name: string, page: StagedPage): Promise<void> {
+    // From an earlier try that failed between the two tables.
+    await this.#quarantine.clear(name);
+    const error = await this.#loadPlain(name, page);
+    if (error !== undefined) await this.#loadJudged(name, page, error.cause);
+  }
+
+  /** The fast path. @returns the reason why the page must take the slow path; `undefined` if it is staged */
+  async #loadPlain(name: string, page: StagedPage): Promise<{ readonly cause: unknown } | undefined> {
+    if (!isPlainPage(this.job, page)) return { cause: undefined };
+    for (let extra = 0; ; extra += 1) {
+      try {
+        await this.#intake.put(name, page.data, 'plain');
+        return undefined;
+      } catch (error) {
+        if (!isAboutData(error)) throw error;
+        const field = readUnknownField(error);
+        if (field === undefined || extra >= MAX_EXTRA_FIELDS) return { cause: error };
+        await this.#addFields([field]);
+      }
+    }
+  }
+
+  /** The slow path: good rows are staged, bad rows go to quarantine. @param cause the engine's error for the page */
+  async #loadJudged(name: string, page: StagedPage, cause: unknown): Promise<void> {
+    let judged: JudgedPage;
+    try {
+      judged = judgePage(page.data, this, this.#quarantine.counted);
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+      throw refusePage(this.date, name, page, cause ?? error);
+    }
+    const { good, fields } = judged;
+    if (fields.length > 0) assertColumns(this.job, this.date, name, fields);
+    const columns = new Set(this.job.source.columns.map((column) => column.name));
+    const extraFields = fields.filter((field) => !columns.has(field));
+    if (extraFields.length > MAX_EXTRA_FIELDS) {
+      throw refusePage(this.date, name, page, new RangeError(`${extraFields.length} fields are not in the contract`));
+    }
+    await this.#assertTaken(name, judged);
+    await this.#addFields(extraFields);
+    try {
+      await this.#quarantine.note(name, judged);
+      if (good > 0) await this.#intake.put(name, judged.data, 'judged');
+      this.#quarantine.settle(name);
+    } catch (error) {
+      throw isAboutData(error) ? refusePage(this.date, name, page, error) : error;
+    }
+  }
+
+  /** @throws Fault `PAGE_REFUSED` if the job accepts no bad rows, `BAD_ROWS` if there are too many */
+  async #assertTaken(name: string, { bad, good }: JudgedPage): Promise<void> {
+    const [first] = bad;
+    if (first === undefined) return;
+    if (this.job.rows.onBad === 'fail') throw refuseRow(this.date, name, first, bad.length);
+    if (this.#maxBad === Number.POSITIVE_INFINITY) return;
+    const before = await this.#quarantine.countRows();
+    if (before + bad.length > this.#maxBad) {
+      throw tooManyBadRows(this.job, this.date, {
+        found: before + bad.length,
+        allowed: this.#maxBad,
+        examples: [`${name}: ${describeBadRow(first)}`],
+        isAll: good === 0 && (await this.totals()).rows === 0,
+      });
+    }
+  }
+
+  async #addFields(names: readonly string[]): Promise<void> {
+    const known = new Set(await this.#readExtraColumns());
+    for (const name of names) {
+      if (known.has(name)) continue;
+      await this.engine.command(`ALTER TABLE ${this.table} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} String`);
+      this.#extraColumns = undefined;
+    }
+  }
+
   /** Staged windows, with their number of rows. */
-  windows(): Promise<readonly { readonly window: Window; readonly rows: number }[]>;
+  async windows() {
+    return (await this.pages()).map(({ window, rows }) => ({ window: parseWindow(this.date, window), rows }));
+  }
+
   /** The same, by the text that names each window; counted once, until rows change. */
-  pages(): Promise<readonly StagedName[]>;
+  async pages(): Promise<StagedPages> {
+    this.#pages ??= this.#quarantine.countPages().catch((error: unknown) => {
+      this.#pages = undefined;
+      throw error;
+    });
+    return await this.#pages;
+  }
+
   /** Staged rows by second of the day (groups by grain for aggregating jobs). */
-  countBySecond(options?: Pick<CountOptions, 'symbol' | 'hashed'>): Promise<DayCounts>;
+  async countBySecond({ symbol, hashed }: Pick<CountOptions, 'symbol' | 'hashed'> = {}): Promise<DayCounts> {
+    const key = secondKey(this.job, this.date);
+    const counts = await countCells<number>(this, this.#quarantine, key, { symbol, hashed });
+    const of = symbol === undefined ? {} : { symbol };
+    return [...counts].map(([second, count]) => ({ ...of, second, ...count })).sort((a, b) => a.second - b.second);
+  }
+
   /** Staged rows by symbol. */
-  countBySymbol(options?: Pick<CountOptions, 'hashed'>): Promise<DayCounts>;
+  async countBySymbol({ hashed }: Pick<CountOptions, 'hashed'> = {}): Promise<DayCounts> {
+    const counts = await countCells<string>(this, this.#quarantine, 'symbol', { hashed });
+    return [...counts]
+      .map(([symbol, count]) => ({ symbol, second: 0, ...count }))
+      .sort((a, b) => compareText(a.symbol, b.symbol));
+  }
+
   /**
    * Sums of hashes of the staged rows by second or by symbol, in a fraction of the time of the counts above.
    * @returns `undefined` if rows are odd, so that the hash of their values says nothing
    */
-  hashCells(
-    axis: 'symbol' | 'time',
-    hashed: readonly HashedColumn[],
-  ): Promise<ReadonlyMap<number | string, HashedCount> | undefined>;
-  /** Reads an answer to `buildHashedRows`; nothing is kept. */
-  readHashedRows(page: StagedPage, hashed: readonly HashedColumn[]): Promise<HashedRows>;
+  async hashCells(axis: 'symbol' | 'time', hashed: readonly HashedColumn[]) {
+    const key = axis === 'symbol' ? 'symbol' : secondKey(this.job, this.date);
+    return await hashCells(this, this.#quarantine, key, hashed);
+  }
+
   /** Rows and distinct ids; counted once, until rows change. */
-  totals(): Promise<StageTotals>;
-  /** For an aggregating job: a group that came in more than one window; for other jobs `undefined`. */
-  tornGroup(): Promise<TornGroup | undefined>;
-  /** For a snapshot: a contract that came in more than one answer; for other jobs `undefined`. */
-  sharedContract(): Promise<SharedContract | undefined>;
-  /** For an option chain: contracts by strike (thousandths), ascending, of each symbol asked for. */
-  strikes(): Promise<ReadonlyMap<string, readonly (readonly [strike: number, contracts: number])[]>>;
-  /** For a job of single trades: the answers that repeat ids, worst first. */
-  repeatedIds(): Promise<readonly RepeatedIds[]>;
-  /** Some ids that several rows share, most frequent first. */
-  exampleIds(): Promise<readonly ExampleId[]>;
-  /** Rows beyond one per version of a trade, which the source sent twice; or per id, symbol, time and contract (`key`). */
-  countRepeats(one: 'version' | 'key'): Promise<number>;
-  /** Rows beyond one per trade, newer versions included: no drop contains them. */
-  countReplaced(): Promise<number>;
-  /** Fields beyond the job's columns in which a staged row has a value: one that only a refused page had is none. */
-  extraFields(): Promise<readonly string[]>;
+  async totals(): Promise<StageTotals> {
+    this.#totals ??= countTotals(this).catch((error: unknown) => {
+      this.#totals = undefined;
+      throw error;
+    });
+    return await this.#totals;
+  }
+
   /** The quarantined rows and the rewritten values. `totals` includes neither; the counts include quarantined rows. */
-  quarantine(): Promise<Quarantine>;
+  async quarantine() {
+    return await this.#quarantine.describe();
+  }
+
   /** Writes the rows in quarantine as JSON lines. @throws EngineFault */
-  writeQuarantine(path: string): Promise<void>;
+  async writeQuarantine(path: string): Promise<void> {
+    await this.#quarantine.write(path);
+  }
+
+  /** Rows beyond one per version of a trade, which the source sent twice; or per id, symbol, time and contract (`key`). */
+  async countRepeats(one: 'version' | 'key') {
+    return await countRepeats(this, one);
+  }
+
+  /** Rows beyond one per trade, newer versions included: no drop contains them. */
+  async countReplaced() {
+    return await countReplaced(this);
+  }
+
+  /** Fields beyond the job's columns in which a staged row has a value: one that only a refused page had is none. */
+  async extraFields() {
+    return await listFilledColumns(this.engine, this.table, await this.#readExtraColumns());
+  }
+
+  async #readExtraColumns(): Promise<readonly string[]> {
+    this.#extraColumns ??= listColumns(this.engine, this.#name);
+    const known = [...this.job.source.columns.map((column) => column.name), WINDOW_COLUMN];
+    return (await this.#extraColumns).filter((name) => !known.includes(name));
+  }
+
   /** Stages the rows of a sealed drop in the stretches that a plan keeps, each stretch as a window. Call it on an empty stage. */
-  fill(drop: SealedFile, plan: RepairPlan): Promise<void>;
+  async fill(drop: SealedFile, plan: RepairPlan): Promise<void> {
+    if (plan.kept.length === 0) return;
+    const rows = readPlacedRows(this.job, this.date, drop, plan);
+    await this.#insertSealed(drop, `SELECT * FROM ${rows} WHERE ${isIn(plan.kept)}`);
+  }
+
   /**
    * Stages the rows of a sealed drop, outside of what the plan keeps, whose id no staged row has: the source no longer has
    * them. Rows without an id are left out, and those whose trade a new row has under another id. Call it once.
    * @param elsewhere a table of ids that are now of another date: they are left out @returns how many
    */
-  keepGone(drop: SealedFile, plan: RepairPlan, elsewhere?: string): Promise<number>;
-  /** Drops the pages of these windows, so that they can be requested again. */
-  forget(windows: readonly Window[]): Promise<void>;
-  /** Drops the pages that have rows in quarantine: they may have changed when requested again. */
-  forgetBad(): Promise<void>;
-  /** Drops the whole partition. */
-  discard(): Promise<void>;
-}
+  async keepGone(drop: SealedFile, plan: RepairPlan, elsewhere?: string): Promise<number> {
+    return await keepGoneRows(this, drop, plan, elsewhere, (select) => this.#insertSealed(drop, select));
+  }
 
-export interface StageOptions {
-  /** Known rows of the date: if too many of them are bad, no further page is requested. */
-  readonly rows?: number | undefined;
-  /** Drop what is staged of the date. Default: false, it is kept. */
-  readonly isEmpty?: boolean | undefined;
+  async #insertSealed({ extraFields }: SealedFile, select: string): Promise<void> {
+    await this.#addFields(extraFields);
+    const names = [...this.job.source.columns.map(({ name }) => name), ...extraFields, WINDOW_COLUMN];
+    const list = names.map(quoteIdentifier).join(', ');
+    await this.engine.command(`INSERT INTO ${this.table} (${list}) ${select} SETTINGS ${SEALED_READ_SETTINGS}`);
+    this.#noteChange();
+  }
+
+  /** Drops the pages of these windows, so that they can be requested again. */
+  async forget(windows: readonly Window[]): Promise<void> {
+    await this.#forget(windows.map(formatWindow));
+  }
+
+  /** Drops the pages that have rows in quarantine: they may have changed when requested again. */
+  async forgetBad(): Promise<void> {
+    await this.#forget(await this.#quarantine.windows());
+  }
+
+  async #forget(windows: readonly string[]): Promise<void> {
+    if (windows.length === 0) return;
+    const names = windows.map(quoteString).join(', ');
+    const fresh = quoteIdentifier(`${this.#name}_fresh`);
+    await this.engine.command(`DROP TABLE IF EXISTS ${fresh} SYNC`);
+    await this.engine.command(`CREATE TABLE ${fresh} AS ${this.table}`);
+    await this.engine.command(
+      `INSERT INTO ${fresh} SELECT * FROM ${this.table} WHERE ${WINDOW_COLUMN} NOT IN (${names})`,
+    );
+    await this.engine.command(`EXCHANGE TABLES ${fresh} AND ${this.table}`);
+    await this.engine.command(`DROP TABLE ${fresh} SYNC`);
+    // After the rows: quarantine entries without a staged page are dropped at the next opening at the latest.
+    await this.#quarantine.drop(windows);
+    this.#noteChange();
+  }
+
+  /** Drops the whole partition. */
+  async discard(): Promise<void> {
+    await this.engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(`${this.#name}_fresh`)} SYNC`);
+    await this.engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
+    await this.#quarantine.discard();
+    this.#noteChange();
+    await this.#intake.clear();
+  }
+
+  #noteChange(): void {
+    this.#staged = undefined;
+    this.#noteRows();
+  }
+
+  #noteRows(): void {
+    this.#pages = undefined;
+    this.#totals = undefined;
+  }
+
+  /** @param hasQuarantine whether an earlier process put rows into quarantine */
+  async clearTorn(hasQuarantine: boolean): Promise<void> {
+    await this.#intake.clear();
+    if (hasQuarantine) await this.#quarantine.open();
+  }
 }

@@ -12,7 +12,7 @@ import { listDropColumns } from '../../src/seal/drop-columns.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
 import { verifyParquet } from '../../src/seal/verify-file.ts';
 import { writeParquet } from '../../src/seal/write-parquet.ts';
-import { openStage } from '../../src/stage/engine-stage.ts';
+import { openStage } from '../../src/stage/stage.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createDraft } from '../support/manifest.ts';
 import { createJob, createPage, createTrade, type TradeRow, windowAt } from '../support/trades.ts';
@@ -76,9 +76,9 @@ export async function buildDay(engine: Engine, day: Day, folder: string): Promis
     const sum = await writeParquet(engine, job, { table: stage.table, duplicates: 0 }, columns, path);
     const fieldIds = new Map(columns.map(({ name }, at) => [name, at + 1]));
     await writeFooter(path, { columns, fieldIds, sort: job.drop.sort, keyValues: {} });
-    const { rows, rowGroups, schema } = await verifyParquet(engine, path, columns, sum);
+    const { rows, row_groups, schema } = await verifyParquet(engine, path, columns, sum);
     const draft = createDraft({
-      ...{ date, condition, rows, source_rows: rows, min_time: min, max_time: max, row_groups: rowGroups },
+      ...{ date, condition, rows, source_rows: rows, min_time: min, max_time: max, row_groups },
       ...{ schema, schema_hash: hashSchema(schema), sort: [...job.drop.sort] },
     });
     return { path, draft };

@@ -24,7 +24,7 @@ import { type DropColumn, listDropColumns } from '../../src/seal/drop-columns.ts
 import { writeFooter } from '../../src/seal/footer.ts';
 import { verifyParquet } from '../../src/seal/verify-file.ts';
 import { writeParquet } from '../../src/seal/write-parquet.ts';
-import { openStage } from '../../src/stage/engine-stage.ts';
+import { openStage } from '../../src/stage/stage.ts';
 import { startClickHouseFront } from '../support/clickhouse-front.ts';
 import { countWithParquetJs, queryDuckDb } from '../support/drop.ts';
 import { createTradesTable, insertTrades } from '../support/engine-source.ts';

@@ -26,8 +26,8 @@ import { formatManifest, type Manifest, signManifest } from '../../src/ledger/ma
 import { buildPage } from '../../src/plan/statement.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys } from '../../src/seal/audit-dataset.ts';
-import { readBack } from '../../src/seal/read-back.ts';
-import { openStage } from '../../src/stage/engine-stage.ts';
+import { readParquet } from '../../src/seal/parquet-reader.ts';
+import { openStage } from '../../src/stage/stage.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createEngineSource } from '../support/engine-source.ts';
@@ -388,7 +388,8 @@ describe('the independent reader', () => {
       );
       return path;
     };
-    const disorder = async (sql: string, sort: readonly string[]) => (await readBack(await write(sql), sort)).disorder;
+    const disorder = async (sql: string, sort: readonly string[]) =>
+      (await readParquet(await write(sql), sort)).disorder;
     const numbers = 'SELECT number AS n, toString(number % 10) AS t FROM numbers(300)';
     expect(await disorder(`${numbers} ORDER BY n`, ['n'])).toBeUndefined();
     expect(await disorder(`${numbers} ORDER BY n`, ['t', 'n'])).toBe(10);

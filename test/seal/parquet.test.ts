@@ -12,7 +12,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { listDropColumns } from '../../src/seal/drop-columns.ts';
 import { checksumParquet, type DropChecksum, ROW_GROUP_ROWS, writeParquet } from '../../src/seal/write-parquet.ts';
-import { openStage } from '../../src/stage/engine-stage.ts';
+import { openStage } from '../../src/stage/stage.ts';
 import { createJob, createPage, createTrade, DATE, type TradeRow, windowAt } from '../support/trades.ts';
 
 const job = createJob();

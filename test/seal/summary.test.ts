@@ -13,7 +13,7 @@ import { listDropColumns } from '../../src/seal/drop-columns.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
 import { compareSummary, hasSummary, writeSummary } from '../../src/seal/summary.ts';
 import { writeParquet } from '../../src/seal/write-parquet.ts';
-import { openStage } from '../../src/stage/engine-stage.ts';
+import { openStage } from '../../src/stage/stage.ts';
 import type { Trade } from '../report/drop-file.ts';
 import { known } from '../report/known.ts';
 import { groupBy, openInterestOf } from '../report/plain-loops.ts';

@@ -1,6 +1,6 @@
 /** Child process of `stage.test.ts`: stages pages of 2,000 rows until it is killed. Argument: the engine's data path. */
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import { openStage } from '../../src/stage/engine-stage.ts';
+import { openStage } from '../../src/stage/stage.ts';
 import { createJob, createPage, createTrade, DATE, windowAt } from '../support/trades.ts';
 
 const PAGE_ROWS = 2000;

@@ -16,9 +16,8 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { withRepeatedIds } from '../../src/engine/repeated-ids.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { countRepeats, countReplaced, countStaged, secondKey } from '../../src/stage/count.ts';
-import { openStage } from '../../src/stage/engine-stage.ts';
 import { listStages } from '../../src/stage/list.ts';
-import type { Stage } from '../../src/stage/stage.ts';
+import { openStage, type Stage } from '../../src/stage/stage.ts';
 import { createRandom } from '../support/random.ts';
 import { createJob, createPage, createTrade, DATE, stageTrades, type TradeRow, windowAt } from '../support/trades.ts';
 
@@ -294,8 +293,8 @@ describe('the stage of a date', () => {
     for (const passIds of [1000, 50]) {
       expect(await withRepeatedIds(engine, stage.table, ['id'], read, passIds)).toEqual(ids);
       // The corrected one is another version.
-      expect(await countRepeats(engine, job, stage.table, 'version', { passIds })).toBe(3);
-      expect(await countReplaced(engine, job, stage.table, { passIds })).toBe(4);
+      expect(await countRepeats(stage, 'version', passIds)).toBe(3);
+      expect(await countReplaced(stage, passIds)).toBe(4);
     }
     const fail = async () => await Promise.reject(new RangeError('while it is used'));
     await expect(withRepeatedIds(engine, stage.table, ['id'], fail)).rejects.toThrow(RangeError);

@@ -11,9 +11,8 @@ import { Ledger } from '../../src/ledger/ledger.ts';
 import { hashSchema, MANIFEST_VERSION, type Manifest } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
 import type { DropColumn } from '../../src/seal/drop-columns.ts';
-import { describeStatistics, listRowGroupOffsets } from '../../src/seal/file-statistics.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
-import { describeSchema } from '../../src/seal/verify-file.ts';
+import { describeFile } from '../../src/seal/parquet-reader.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createDraft } from './manifest.ts';
 
@@ -65,7 +64,7 @@ export async function sealDay(store: Store, day: TableDay, scratch: string): Pro
   const fieldIds = await assignFieldIds(new Ledger(store, DATASET), names);
   await writeFooter(scratch, { columns, fieldIds, sort: ['id'], keyValues: {} });
   const metadata = await parquetMetadataAsync(await asyncBufferFromFile(scratch));
-  const described = [...describeSchema(metadata)];
+  const { row_groups, row_group_offsets, schema: described, statistics } = describeFile(metadata);
   const draft = createDraft({
     manifest_version: MANIFEST_VERSION,
     table: table ?? undefined,
@@ -75,9 +74,9 @@ export async function sealDay(store: Store, day: TableDay, scratch: string): Pro
     schema: described,
     schema_hash: hashSchema(described),
     sort: ['id'],
-    row_groups: metadata.row_groups.length,
-    row_group_offsets: listRowGroupOffsets(metadata),
-    statistics: describeStatistics(metadata),
+    row_groups,
+    row_group_offsets,
+    statistics,
     sealed_at: new Date(Date.parse(`${date}T22:00:00Z`) + revision * 60_000).toISOString(),
   });
   const { manifest } = await publishDrop(new Ledger(store, draft.dataset), { drop: scratch }, draft, {

@@ -5,12 +5,12 @@
  */
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { formatSecond } from '../../calendar/wall-clock.ts';
+import { COLUMN_TYPES } from '../../engine/column-types.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import { HAS_ID, selectRepeatedIds, selectSharedIds, tradeKeySql, versionKeySql } from '../../engine/repeated-ids.ts';
 import { repeatsSql } from '../../engine/update-mark.ts';
 import type { JobColumn, ServerSource } from '../../job/job.ts';
 import { lastTradeSecond, lateSecond, tailSecond } from '../../plan/session-end.ts';
-import { convertValue } from '../../seal/drop-columns.ts';
 import { quoteTable } from '../../source/server-table.ts';
 
 /** ClickHouse type of each column of the table. */
@@ -144,10 +144,10 @@ function stageValue({ name, type, nullable }: JobColumn, types: ColumnTypes): st
 
 function typedValue({ name, type, nullable }: JobColumn): string {
   const value = `s.${quoteIdentifier(name)}`;
-  if (!nullable) return convertValue(value, type);
+  if (!nullable) return COLUMN_TYPES[type].seal(value);
   return type === 'string' || type === 'double'
     ? value
-    : `if(isNull(${value}), NULL, ${convertValue(`assumeNotNull(${value})`, type)})`;
+    : `if(isNull(${value}), NULL, ${COLUMN_TYPES[type].seal(`assumeNotNull(${value})`)})`;
 }
 
 /** The date of a row, comparable with a literal; the plain column where it can be, for the sake of the table's index. */

@@ -7,7 +7,7 @@ import { formatWallClock } from '../../calendar/wall-clock.ts';
 import { computeLookback } from '../../plan/dates.ts';
 import type { OpenedSource, SnapshotJob } from '../../run/open-source.ts';
 import type { ExportRun } from '../../run/run.ts';
-import { openStage } from '../../stage/engine-stage.ts';
+import { openStage } from '../../stage/stage.ts';
 import { believedNow, explainHold } from '../clocks.ts';
 import { draftStaged } from '../draft-file.ts';
 import type { PlannedDate } from '../export-plan.ts';

@@ -6,7 +6,9 @@ import { assertNotAborted, Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { SnapshotClient } from '../../source/snapshot.ts';
 import { SourceFault } from '../../source/source.ts';
+import { countByStrike } from '../../stage/count.ts';
 import type { Stage } from '../../stage/stage.ts';
+import { findSplitKey } from '../../stage/window-conflicts.ts';
 import type { ApiLimits } from '../../state/limits.ts';
 import type { OnRunEvent } from '../../state/run-events.ts';
 import { WorkQueue } from '../work-queue.ts';
@@ -43,13 +45,13 @@ export async function fetchSnapshots(
 
 /** Nobody knows which answer is wrong, so none is kept. @throws SourceFault `SNAPSHOT_MIXED` */
 async function assertApart(stage: Stage): Promise<void> {
-  const shared = await stage.sharedContract();
+  const shared = await findSplitKey(stage);
   if (shared === undefined) return;
-  const { symbol, contract, windows } = shared;
+  const { key, windows } = shared;
   await stage.discard();
   throw new SourceFault(
     'SNAPSHOT_MIXED',
-    `${stage.date}: ${contract} of ${symbol} arrived in two answers, for ${windows[0]} and for ${windows[1]}`,
+    `${stage.date}: ${key['option_symbol']} of ${key['symbol']} arrived in two answers, for ${windows[0]} and for ${windows[1]}`,
     {
       action: 'fail',
       hint: 'The API ignored a filter, or answered another request. Nothing was kept: run again later; if the problem persists, tell the provider, or remove one of the symbols from the job.',
@@ -112,7 +114,7 @@ class PartFetch {
     const largest = Math.max(0, ...(await this.#stage.pages()).map(({ rows }) => rows));
     limits.chainRows = this.#refused.size > 0 ? largest : Math.max(limits.chainRows, largest);
     const cuts = { ...limits.chainCuts };
-    for (const [symbol, counts] of await this.#stage.strikes()) {
+    for (const [symbol, counts] of await countByStrike(this.#stage)) {
       if (this.#refused.has(symbol) || symbol in cuts) cuts[symbol] = planCuts(counts, limits.chainRows);
     }
     limits.chainCuts = cuts;

@@ -11,6 +11,7 @@ import { cutStretch } from '../../plan/profile.ts';
 import { buildPage } from '../../plan/statement.ts';
 import { SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
+import { findSplitKey, listExampleIds, listRepeatedIds } from '../../stage/window-conflicts.ts';
 import { mostRepeated, repeatedFault } from '../bound-repeats.ts';
 import type { WindowDeps } from './windows.ts';
 
@@ -33,7 +34,7 @@ export async function assertWholeGroups(
 ): Promise<void> {
   const { source } = job;
   if (source.kind !== 'aggregate') return;
-  const torn = await stage.tornGroup();
+  const torn = await findSplitKey(stage);
   if (torn) {
     const where = `arrived in two windows, ${torn.windows.join(' and ')}`;
     throw tornFault(stage.date, `the group with ${describeKey(torn.key)} ${where}, so its numbers are incomplete`);
@@ -100,13 +101,13 @@ export async function assertOwnIds({ source }: SqlJob, stage: Stage): Promise<vo
   const fail = async (what: string) =>
     repeatedFault(stage.date, {
       what,
-      examples: await stage.exampleIds(),
+      examples: await listExampleIds(stage),
       hint:
         source.sql === ''
           ? 'Nothing was sealed; staged pages are kept. Ask the provider why its trades share ids, then run again.'
           : 'Nothing was sealed. Correct `source.sql`: it must return one row for each row of the table, with `id` unchanged.',
     });
-  const answers = await stage.repeatedIds();
+  const answers = await listRepeatedIds(stage);
   const [worst] = answers;
   const repeated = answers.reduce((sum, answer) => sum + answer.rows - answer.ids, 0);
   // The same row in two answers is harmless: it moved while it was read.

@@ -11,6 +11,7 @@ import { type CellCount, isSameCount, isSameHash, keyOf } from '../../plan/count
 import { listHashedColumns, type Proof, weakerProof } from '../../plan/proof.ts';
 import { buildHashedRows } from '../../plan/statement.ts';
 import { SourceFault } from '../../source/source.ts';
+import { readHashedRows } from '../../stage/hashed-rows.ts';
 import { isAboutData } from '../../stage/intake.ts';
 import type { Stage } from '../../stage/stage.ts';
 import { noteProof, proofOf } from './recount-proof.ts';
@@ -97,7 +98,7 @@ export class TextForms {
     try {
       const sql = buildHashedRows(this.#job, window, hashed, limits.dayEdges);
       const page = await api.ask(sql, { signal });
-      const rows = await this.#stage.readHashedRows(page, hashed);
+      const rows = await readHashedRows(this.#stage, page, hashed);
       const isAsCounted = rows.source.idHash === source.idHash && isSameHash(rows.source.valueHash, source.valueHash);
       const isAsStaged = rows.own.idHash === staged.idHash && isSameHash(rows.own.valueHash, staged.valueHash);
       if (rows.rows !== source.rows || !isAsCounted || !isAsStaged) return undefined;

@@ -10,7 +10,7 @@ import { fetchSnapshots } from '../../../src/export/snapshots/snapshots.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import type { SnapshotClient } from '../../../src/source/snapshot.ts';
 import { SourceFault } from '../../../src/source/source.ts';
-import { openStage } from '../../../src/stage/engine-stage.ts';
+import { openStage } from '../../../src/stage/stage.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { createRandom } from '../../support/random.ts';

@@ -6,9 +6,8 @@ import { planRun } from '../../../src/export/export-plan.ts';
 import { probeGroups } from '../../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
 import { rememberRefusals } from '../../../src/source/historical.ts';
-import { openStage } from '../../../src/stage/engine-stage.ts';
 import { discardStages } from '../../../src/stage/list.ts';
-import type { Stage } from '../../../src/stage/stage.ts';
+import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import {

@@ -13,9 +13,8 @@ import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
 import { completeDate } from '../../../src/export/trades/complete-date.ts';
 import { probeRows } from '../../../src/export/trades/probe.ts';
-import { openStage } from '../../../src/stage/engine-stage.ts';
 import { discardStages } from '../../../src/stage/list.ts';
-import type { Stage } from '../../../src/stage/stage.ts';
+import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import { countsFile } from '../../../src/state/job-state.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
 import {

@@ -3,9 +3,8 @@ import { formatWindow } from '../../../src/calendar/window.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
 import { probeGroups } from '../../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
-import { openStage } from '../../../src/stage/engine-stage.ts';
-import type { Stage } from '../../../src/stage/stage.ts';
-import { findTornGroup } from '../../../src/stage/window-conflicts.ts';
+import { openStage, type Stage } from '../../../src/stage/stage.ts';
+import { findSplitKey } from '../../../src/stage/window-conflicts.ts';
 import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import { createEngineSource, createTradesTable, insertTrades } from '../../support/engine-source.ts';
@@ -95,12 +94,12 @@ it('a torn group is found in whichever pass it is', async () => {
   const stage = await openStage(engine, job, DATE, 'engine://trades');
   const groups = Array.from({ length: 50 }, (_, k) => ({ start: `${DATE} 09:30:00`, symbol: `S${k}`, value: k }));
   await stage.put(windowAt(0), createPage(groups));
-  for (const passGroups of [1_000, 7]) {
-    expect(await findTornGroup(engine, job, stage.table, passGroups)).toBeUndefined();
+  for (const passKeys of [1_000, 7]) {
+    expect(await findSplitKey(stage, passKeys)).toBeUndefined();
   }
   await stage.put(windowAt(1), createPage(groups.slice(31, 32)));
-  for (const passGroups of [1_000, 7]) {
-    expect(await findTornGroup(engine, job, stage.table, passGroups)).toMatchObject({
+  for (const passKeys of [1_000, 7]) {
+    expect(await findSplitKey(stage, passKeys)).toMatchObject({
       key: { start: `${DATE} 09:30:00`, symbol: 'S31' },
       windows: [formatWindow(windowAt(0)), formatWindow(windowAt(1))],
     });
