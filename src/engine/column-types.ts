@@ -46,7 +46,8 @@ export const COLUMN_TYPES: Readonly<Record<DropType, ColumnType>> = {
   },
   int64: {
     ...TEXT,
-    isPlain: (value) => `isNotNull(toInt64OrNull(${value}))`,
+    // Not 007, which the source may write but the drop does not.
+    isPlain: (value) => `toString(toInt64OrZero(${value})) = ${value}`,
     seal: (value) => `toInt64(${value})`,
     some: '0',
   },
@@ -64,13 +65,13 @@ export const COLUMN_TYPES: Readonly<Record<DropType, ColumnType>> = {
     unseal: (value) => `substring(toString(${value}), 1, 19)`,
     some: typeTime('0'),
   },
-  /** Milliseconds in digits, or a time in UTC with at most three digits of a second. */
+  /** Milliseconds in digits, or a time in UTC with at most three digits of a second; both from 1970 on. */
   instant: {
     ...TEXT,
     isPlain: (value) => {
       const second = `replaceOne(substring(${value}, 1, 19), 'T', ' ')`;
       const rest = `match(substring(${value}, 20), '^(\\\\.[0-9]{1,3})?Z?$')`;
-      return `(match(${value}, '^[0-9]{1,${INSTANT_DIGITS}}$') OR (length(${value}) >= 19 AND ${isTime(second)} AND ${rest}))`;
+      return `(match(${value}, '^(0|[1-9][0-9]{0,${INSTANT_DIGITS - 1}})$') OR (length(${value}) >= 19 AND ${second} >= '1970' AND ${isTime(second)} AND ${rest}))`;
     },
     seal: (value) => {
       const ms = `fromUnixTimestamp64Milli(toInt64OrZero(${value}), 'UTC')`;

@@ -1,4 +1,4 @@
-/** Odd pages that the engine alone would take wrongly: fields of any name, whole numbers that come as texts. */
+/** Odd pages that the engine alone would take wrongly: fields of any name, numbers and times in other forms. */
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
@@ -56,4 +56,27 @@ it.each([
   const rows = Array.from({ length: ROWS }, (_, k) => createTrade(k, k === 3 ? { size: value as never } : {}));
   await stage.put(windowAt(1), createPage(rows));
   expect([(await stage.totals()).rows, (await stage.quarantine()).rows]).toEqual([good, ROWS - good]);
+});
+
+it.each([
+  ['updated_timestamp', '1969-12-31 23:59:59', { bad: 1 }],
+  ['updated_timestamp', '1970-01-01 00:00:00', {}],
+  ['updated_timestamp', '0001795000000000', { rewritten: 1 }],
+  ['updated_timestamp', '1795000000000', {}],
+  ['market_cap', '007', { rewritten: 1 }],
+  ['market_cap', '+7', { rewritten: 1 }],
+  ['market_cap', '-7', {}],
+  ['market_cap', '9223372036854775808', { nulls: 1 }],
+])('%s %s is judged the same in a page with a bad row as in one without', async (name, value, expected) => {
+  for (const date of [undefined, 'soon']) {
+    const stage = await openStage(engine, createJob(), DATE, 'api://trades');
+    const rows = [createTrade(0), createTrade(1, { [name]: value })];
+    await stage.put(windowAt(1), createPage(date === undefined ? rows : [...rows, createTrade(2, { date })]));
+    const { reasons, rewritten, nulls } = await stage.quarantine();
+    const of = (lines: readonly { readonly column: string; readonly rows: number }[]) =>
+      lines.find(({ column }) => column === name)?.rows;
+    const found = { bad: of(reasons), rewritten: of(rewritten), nulls: of(nulls) };
+    expect([date, found]).toEqual([date, { bad: undefined, rewritten: undefined, nulls: undefined, ...expected }]);
+    await stage.discard();
+  }
 });
