@@ -6,21 +6,12 @@ import { cp, readFile, writeFile } from 'node:fs/promises';
 
 /** The pages in the order of docs/README.md. */
 const groups = [
-  [
-    'Start',
-    [
-      ['Tutorial', 'tutorial'],
-      ['Glossary', 'glossary'],
-    ],
-  ],
+  ['Start', [['Tutorial', 'tutorial']]],
   [
     'Guides',
     [
       ['Recipes', 'recipes'],
       ['Query', 'query'],
-      ['Backfill', 'backfill'],
-      ['Several machines', 'machines'],
-      ['Upgrading', 'upgrading'],
       ['Operations', 'operations'],
       ['Service', 'service'],
     ],
@@ -34,6 +25,7 @@ const groups = [
       ['Data dictionary', 'data'],
       ['Drops', 'drops'],
       ['Events', 'events'],
+      ['The log', 'log'],
     ],
   ],
   [
@@ -48,7 +40,7 @@ const groups = [
 ];
 
 // Links to these are links to files, not to pages.
-process.env.VITE_EXTRA_EXTENSIONS = 'ipynb';
+process.env.VITE_EXTRA_EXTENSIONS = 'ipynb,mjs';
 
 export default {
   title: 'flowdrop',

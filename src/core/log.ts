@@ -1,7 +1,7 @@
 /**
  * The structured log. Invariant: logs go to stderr (stdout is for results), one JSON object a line, or pretty for
  * people. Every line of a run has its id as `run`. Secrets are replaced by `[secret]` in every line and every field;
- * fields with a secret's name are masked completely. `docs/operations.md` explains the levels.
+ * fields with a secret's name are masked completely. `docs/log.md` explains the levels.
  */
 import { Writable } from 'node:stream';
 import { type Logger, pino, stdTimeFunctions } from 'pino';

@@ -1,9 +1,8 @@
 /**
- * `docs/events.md`: its relay and its examples run as a reader runs them, between our own webhook and a real HTTP
+ * `docs/events.md`, and `deploy/relay`: the relay runs as a reader runs it, between our own webhook and a real HTTP
  * receiver that stands for Airflow, Dagster, Slack or Teams. What runs post, and when: `events.slow.test.ts`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -19,12 +18,12 @@ import { EVENT_TYPES } from '../../src/job/shape.ts';
 import { signManifest } from '../../src/ledger/manifest.ts';
 import { createWebhook } from '../../src/mail/webhook.ts';
 import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
-import { useCleanups } from '../support/cleanups.ts';
+import { REPO } from '../support/flowdrop.ts';
 import { createDraft } from '../support/manifest.ts';
 import { listBlocks, listCodes, listRows, readPage } from '../support/pages.ts';
 
 const PAGE = 'docs/events.md';
-const { folder } = useCleanups();
+
 const block = (info: string) => listBlocks(PAGE).find((one) => one.info === `${info} check`)?.text ?? '';
 const example = JSON.parse(block('json event')) as CloudEvent;
 const { data } = example;
@@ -50,14 +49,11 @@ afterEach(() => {
   target.answers.length = 0;
 });
 
-async function startRelay(info: string, token = ''): Promise<string> {
-  const cwd = await folder();
-  await writeFile(join(cwd, 'relay.mjs'), block('js relay'));
-  await writeFile(join(cwd, 'forward.mjs'), block(info));
+async function startRelay(tool: string, token = ''): Promise<string> {
   const port = await freePort();
   const at = { AIRFLOW_URL: target.url, DAGSTER_URL: target.url, SLACK_WEBHOOK_URL: `${target.url}/slack` };
   const bot = { SLACK_API_URL: `${target.url}/api`, SLACK_BOT_TOKEN: token, SLACK_CHANNEL_ID: 'C123' };
-  relay = spawn(process.execPath, [join(cwd, 'relay.mjs')], {
+  relay = spawn(process.execPath, [join(REPO, 'deploy/relay/relay.mjs'), tool], {
     stdio: 'ignore',
     env: {
       ...{ FLOWDROP_EVENTS_SECRET: WEBHOOK_SECRET, RELAY_PORT: String(port), AIRFLOW_TOKEN: 'airflow-token' },
@@ -102,21 +98,21 @@ describe('the page of events', () => {
 describe('the relay', () => {
   it.each([
     [
-      'js airflow',
+      'airflow',
       '/api/v2/dags/options_flow/dagRuns',
       { dag_run_id: 'trades.2026-11-20.r1.drop.sealed', logical_date: null, conf: example.data },
     ],
     [
-      'js dagster',
+      'dagster',
       '/report_asset_materialization/trades',
       {
         ...{ partition: '2026-11-20', data_version: example.data['sha256'] },
         metadata: { rows: 7_012_345, revision: 1, object: example.data['object'] },
       },
     ],
-    ['js slack', '/slack', { text: 'drop.sealed: trades 2026-11-20 is available, 7,012,345 rows' }],
+    ['slack', '/slack', { text: 'drop.sealed: trades 2026-11-20 is available, 7,012,345 rows' }],
     [
-      'js teams',
+      'teams',
       '/teams',
       {
         type: 'message',
@@ -130,8 +126,8 @@ describe('the relay', () => {
         ],
       },
     ],
-  ])('posts on what %s understands, once', async (info, path, body) => {
-    const url = await startRelay(info);
+  ])('posts on what %s understands, once', async (tool, path, body) => {
+    const url = await startRelay(tool);
     const before = target.posts.length;
     for (const _ of [1, 2]) await open(url).post(example);
     const posts = target.posts.slice(before);
@@ -156,7 +152,7 @@ describe('the relay', () => {
     const text =
       'Flow 2026-11-20\n&lt;!channel&gt; puts &amp; [calls](http://evil.example)\n<https://flow.example.com/reports/a|Full report>';
     let before = target.posts.length;
-    await open(await startRelay('js slack')).post(posted);
+    await open(await startRelay('slack')).post(posted);
     expect(JSON.parse(target.posts[before]?.body ?? '')).toEqual({ text });
     relay?.kill();
     before = target.posts.length;
@@ -165,7 +161,7 @@ describe('the relay', () => {
     // The first time, the bot is not in the channel: the event stays owed, and is posted again.
     target.answers.push(ok(upload), answerWith(200), ok({ ok: false, error: 'not_in_channel' }));
     target.answers.push(ok(upload), answerWith(200), ok({ ok: true }));
-    await open(await startRelay('js slack', 'xoxb-bot')).post(posted);
+    await open(await startRelay('slack', 'xoxb-bot')).post(posted);
     expect(target.posts).toHaveLength(before + 6);
     const [ask, bytes, share] = target.posts.slice(before + 3);
     expect([ask, bytes, share].map((post) => post?.path)).toEqual([
@@ -185,7 +181,7 @@ describe('the relay', () => {
 
   it('posts the summary of a report to Teams as a card that is small enough, without Markdown', async () => {
     const before = target.posts.length;
-    await open(await startRelay('js teams')).post(posted);
+    await open(await startRelay('teams')).post(posted);
     const body = target.posts[before]?.body ?? '';
     // The limit of a message to Teams.
     expect(body.length).toBeLessThan(28_000);
@@ -196,7 +192,7 @@ describe('the relay', () => {
   });
 
   it('refuses another secret, and leaves an event owed that cannot be posted on; 409 is done', async () => {
-    const url = await startRelay('js airflow');
+    const url = await startRelay('airflow');
     const before = target.posts.length;
     await expect(open(url, 'another').post(example)).rejects.toMatchObject({ code: 'WEBHOOK_REFUSED' });
     expect(target.posts).toHaveLength(before);

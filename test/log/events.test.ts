@@ -1,10 +1,10 @@
-/** `docs/operations.md` against the source: the events and levels that it lists are those that the code logs. */
+/** `docs/log.md` against the source: the events and levels that it lists are those that the code logs. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { REPO } from '../support/flowdrop.ts';
 
-const page = readFileSync(join(REPO, 'docs', 'operations.md'), 'utf8');
+const page = readFileSync(join(REPO, 'docs', 'log.md'), 'utf8');
 const table = page.split(/^\| event .*$/m)[1]?.split('\n\n')[0] ?? '';
 const listed = new Map(
   [...table.matchAll(/^\| `([a-z-]+)` +\| ([a-z ]+?) +\|/gm)].map(([, event = '', level = '']) => [event, level]),
