@@ -13,7 +13,7 @@ import { quoteString } from '../src/engine/literal.ts';
 import { dropKey } from '../src/ledger/layout.ts';
 import { openDirectoryStore } from '../src/store/directory.ts';
 import { openS3Store } from '../src/store/s3.ts';
-import { readS3Access } from '../src/store/s3-access.ts';
+import { readS3Access } from '../src/store/s3-client.ts';
 import { findPython } from '../test/support/python.ts';
 import { useS3Credentials } from '../test/support/s3-server.ts';
 import { type ArchiveQuestion, listQuestions, type QuestionScope } from './support/archive-questions.ts';

@@ -47,10 +47,9 @@ import type { Pacer } from './source/pacer.ts';
 import type { ServerTable } from './source/server-table.ts';
 import type { SnapshotClient } from './source/snapshot.ts';
 import type { Source } from './source/source.ts';
-import type { StoreAccess } from './store/access.ts';
 import type { StoreUse } from './store/identity.ts';
-import { parseLocation, type StoreLocation } from './store/location.ts';
-import type { ObjectOptions, Store } from './store/store.ts';
+import { parseLocation, type S3Location, type StoreLocation } from './store/location.ts';
+import type { ObjectOptions, Store, StoreAccess } from './store/store.ts';
 
 /** What the client of an entry point needs to know of a job. */
 export type SqlAccess = ApiAccess & { readonly api: SqlApi };
@@ -179,17 +178,16 @@ function createLogOpener({ env, cwd, writeErr, interactive, debug }: Surrounding
 }
 
 function createStoreOpeners(env: Environment, cwd: string, stateDir: string, openLog: () => Promise<Log>) {
-  const openBareStore = async (location: StoreLocation, objects: ObjectOptions): Promise<Store> => {
-    if (location.kind === 'directory') {
-      const { openDirectoryStore } = await import('./store/directory.ts');
-      return await openDirectoryStore(location.path, { make: false });
-    }
+  const openS3 = async (location: S3Location, objects: ObjectOptions) => {
     const { openS3Store } = await import('./store/s3.ts');
     const log = await openLog();
-    return await openS3Store(
-      { ...s3Options(env, location), objects },
-      { clock: systemClock, note: (text) => log.debug({ event: 'store-note' }, text) },
-    );
+    const note = (text: string) => log.debug({ event: 'store-note' }, text);
+    return await openS3Store({ ...s3Options(env, location), objects }, { clock: systemClock, note });
+  };
+  const openBareStore = async (location: StoreLocation, objects: ObjectOptions): Promise<Store> => {
+    if (location.kind === 's3') return await openS3(location, objects);
+    const { openDirectoryStore } = await import('./store/directory.ts');
+    return await openDirectoryStore(location.path, { make: false });
   };
   return {
     /**
@@ -198,7 +196,7 @@ function createStoreOpeners(env: Environment, cwd: string, stateDir: string, ope
      * @throws Fault if it is neither, `STORE_CHANGED` if another store, or none, has taken its place, StoreFault
      */
     async openStore(to: string, { objects = {}, use = 'look' }: StoreOptions = {}): Promise<Store> {
-      const { holdStore } = await import('./store/held-store.ts');
+      const { holdStore } = await import('./store/identity.ts');
       const location = parseLocation(to, cwd);
       const store = await openBareStore(location, objects);
       try {
@@ -215,7 +213,7 @@ function createStoreOpeners(env: Environment, cwd: string, stateDir: string, ope
     async readAccess(to: string): Promise<StoreAccess> {
       const location = parseLocation(to, cwd);
       if (location.kind === 'directory') return location;
-      const { readS3Access } = await import('./store/s3-access.ts');
+      const { readS3Access } = await import('./store/s3-client.ts');
       return await readS3Access(s3Options(env, location));
     },
     /**
@@ -225,7 +223,8 @@ function createStoreOpeners(env: Environment, cwd: string, stateDir: string, ope
     async tryUpload(to: string, objects: ObjectOptions, key: string, signal?: AbortSignal): Promise<boolean> {
       const location = parseLocation(to, cwd);
       if (location.kind === 'directory') return false;
-      await (await import('./store/s3-trial.ts')).tryS3Upload({ ...s3Options(env, location), objects }, key, signal);
+      const store = await openS3(location, objects);
+      await store.tryUpload(key, signal).finally(() => store.close());
       return true;
     },
     /** Sends nothing yet. */

@@ -12,7 +12,7 @@ import { type EngineSettings, formatSettings, quoteIdentifier } from '../engine/
 import { createCollection, grantCollection } from '../engine/named-s3.ts';
 import type { ServerEngine } from '../engine/server.ts';
 import { listSubqueryNames, listTokens } from '../guard/canonical-text.ts';
-import type { S3Access, StoreAccess } from '../store/access.ts';
+import type { S3Access, StoreAccess } from '../store/store.ts';
 import { nameServerFiles, type SealedFile, type ServerFiles } from './drop-files.ts';
 import { assertSize } from './drops.ts';
 import { describeFormat, type OutputFormat, READ_SETTINGS } from './output-format.ts';

@@ -9,7 +9,7 @@ import { parquetFile, quoteString } from '../engine/literal.ts';
 import { assertPlain, encodePath, isPlain, namedS3 } from '../engine/named-s3.ts';
 import { plainPath } from '../engine/plain-path.ts';
 import { dropsPrefix, fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts';
-import type { S3Access, StoreAccess } from '../store/access.ts';
+import type { S3Access, StoreAccess } from '../store/store.ts';
 
 /** A file of a date, by the name that the manifest gives it. */
 export interface SealedFile {

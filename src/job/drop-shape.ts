@@ -1,6 +1,6 @@
 /** The section `drop` of a job file, as the user writes it. A part of `shape.ts`. */
 import { z } from 'zod';
-import { RESERVED_DATASETS } from '../store/key-kind.ts';
+import { RESERVED_DATASETS } from '../store/object-key.ts';
 import { camelCase, identifierSchema, nameSchema, orNull } from './plain-shape.ts';
 
 const s3Schema = z

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { REPORT_NUMBERS } from '../report/numbers.ts';
+import { MAX_LINK_SECONDS } from '../store/store.ts';
 import { lookShape } from './look-shape.ts';
 import { addressSchema, durationSchema, nameSchema, orNull, sizeSchema, timezoneSchema } from './plain-shape.ts';
 
@@ -9,8 +10,6 @@ import { addressSchema, durationSchema, nameSchema, orNull, sizeSchema, timezone
 const USUAL_CHAIN = 'option-chain';
 /** Many mail servers accept 10 MB per message, and base64 turns three bytes into four. */
 const USUAL_ATTACH_BYTES = 5_000_000;
-/** The longest that a SigV4 signed link can be valid. */
-const MAX_LINK_SECONDS = 7 * 86_400;
 /** Hardly any mail server accepts a larger message. */
 const MAX_ATTACH_BYTES = 20_000_000;
 

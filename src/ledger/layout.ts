@@ -27,7 +27,7 @@
  * No dataset has a column `session`: pandas and pyarrow refuse a partition key that is also a column.
  */
 
-import { RECORDS_PREFIX, SEALING_PREFIX } from '../store/key-kind.ts';
+import { RECORDS_PREFIX, SEALING_PREFIX } from '../store/object-key.ts';
 
 /** A restatement every minute reaches it after 694 days: a document with a higher revision is damaged. */
 export const MAX_REVISION = 1_000_000;

@@ -11,7 +11,7 @@ import { hashFile } from '../core/file-hash.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import type { Condition } from '../plan/conditions.ts';
 import { type AcceptedGap, acceptedGapSchema, isAcceptable } from '../state/accepted-gap.ts';
-import { RECORDS_PREFIX, RESERVED_DATASETS } from '../store/key-kind.ts';
+import { RECORDS_PREFIX, RESERVED_DATASETS } from '../store/object-key.ts';
 import type { Store } from '../store/store.ts';
 import {
   type ConditionDocument,

@@ -4,9 +4,10 @@
  * verified by reading back. It does not store content types, and a key cannot be both an object and the folder of
  * others.
  */
-import type { Dirent } from 'node:fs';
-import { readdir, rmdir, stat, unlink } from 'node:fs/promises';
+import { createReadStream, type Dirent } from 'node:fs';
+import { open, readdir, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import type { Readable } from 'node:stream';
 import {
   hasErrorCode,
   isTemporaryName,
@@ -16,12 +17,24 @@ import {
   writeWholeFile,
 } from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
-import { DOCTOR_PREFIX, SEALING_PREFIX, TEMPORARIES_PREFIX } from './key-kind.ts';
-import { assertLinkSeconds } from './link.ts';
-import { readLocal, readSmall } from './local-file.ts';
-import { assertKey, assertPrefix, compareKeys, isPlainlyOrdered } from './object-key.ts';
-import type { ListedObject, ObjectBody, ObjectInfo, Store } from './store.ts';
-import { attempt } from './store-fault.ts';
+import {
+  assertKey,
+  assertPrefix,
+  compareKeys,
+  DOCTOR_PREFIX,
+  isPlainlyOrdered,
+  SEALING_PREFIX,
+  TEMPORARIES_PREFIX,
+} from './object-key.ts';
+import {
+  assertLinkSeconds,
+  assertSmall,
+  attempt,
+  type ListedObject,
+  type ObjectBody,
+  type ObjectInfo,
+  type Store,
+} from './store.ts';
 
 /** System errors for a missing file. `EISDIR`: the name is a folder, so there is no such object. */
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR'] as const;
@@ -31,6 +44,9 @@ const PASSING = [SEALING_PREFIX, DOCTOR_PREFIX];
 
 /** Names of a folder that are looked at ahead. */
 const LISTED_AT_ONCE = 16;
+
+/** Bytes per read when copying a file: large enough that the number of system calls does not matter. */
+const COPY_CHUNK_BYTES = 1 << 20;
 
 /** A file that disappears right after it was written is written once more. */
 const MAX_WRITES = 2;
@@ -275,6 +291,21 @@ class DirectoryStore implements Store {
     // A replaced file is a new one, but its number may be used again: only with the time it is never the same.
     return { key, sizeBytes, modifiedAtMs, version: `${ino} ${modifiedAtMs} ${sizeBytes}` };
   }
+}
+
+/** @throws Fault `OBJECT_TOO_LARGE`, without reading anything */
+async function readSmall(path: string): Promise<Uint8Array> {
+  const file = await open(path, 'r');
+  try {
+    assertSmall(path, (await file.stat()).size);
+    return await file.readFile();
+  } finally {
+    await file.close();
+  }
+}
+
+function readLocal(path: string, signal?: AbortSignal): Readable {
+  return createReadStream(path, { highWaterMark: COPY_CHUNK_BYTES, signal });
 }
 
 /**

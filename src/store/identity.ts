@@ -4,19 +4,27 @@
  * from the original store. The state folder records the id of each place, so that a run that starts while the store is
  * away does not take the empty place for a new store. An id is recorded once the store was seen to refuse a second write
  * of one object, on which sealing rests. Invariant: reading commands write no identity.
+ *
+ * A store that was opened keeps its identity: nothing is written to another store that has taken its place, and a missing
+ * object there does not count as missing. Both end in `STORE_CHANGED`. The number of checks depends on their cost. In a
+ * directory, whose disk may be unmounted at any moment, it checks before and after every write, with a small local read; in
+ * S3, where a bucket does not change its identity within a minute, at most once a minute.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { writeWholeFile } from '../core/atomic-file.ts';
+import type { Clock } from '../core/clock.ts';
 import { Fault, isFault } from '../core/errors.ts';
 import { readJsonFile, tryParseJson } from '../core/json-file.ts';
-import { STORE_IDENTITY_KEY } from './key-kind.ts';
-import type { Store } from './store.ts';
-import { createUnfit } from './store-fault.ts';
+import { STORE_IDENTITY_KEY } from './object-key.ts';
+import { createUnfit, type Store } from './store.ts';
 
 /** The only format that this flowdrop reads and writes; it stands for the layout of the whole store (`ledger/layout.ts`). */
 const FORMAT = 2;
+
+/** How long a check remains valid. */
+const TRUST_MS: Readonly<Record<StorePlace['kind'], number>> = { directory: 0, s3: 60_000 };
 
 const identitySchema = z.looseObject({ format: z.number(), id: z.string().min(1) });
 const knownSchema = z.object({ store: z.string(), id: z.string().min(1) });
@@ -38,11 +46,20 @@ export interface StorePlace {
 }
 
 /**
+ * Identifies the store and wraps it with checks. If `look` leaves it without an identity, it is returned unchanged.
+ * @throws Fault `STORE_CHANGED`, `STORE_FORMAT`, `STORE_UNFIT`, StoreFault
+ */
+export async function holdStore(store: Store, place: StorePlace, use: StoreUse, clock: Clock): Promise<Store> {
+  const id = await identifyStore(store, place, use);
+  return id === undefined ? store : holdAt(store, place.kind, id, clock);
+}
+
+/**
  * Reads the identity of a store, and creates or records it as `use` allows.
  * @returns its id; `undefined` if it has none and needs none
  * @throws Fault `STORE_CHANGED`, `STORE_FORMAT`, `STORE_UNFIT`, StoreFault
  */
-export async function identifyStore(store: Store, place: StorePlace, use: StoreUse): Promise<string | undefined> {
+async function identifyStore(store: Store, place: StorePlace, use: StoreUse): Promise<string | undefined> {
   const path = knownPath(place);
   const known = (await readJsonFile(path, knownSchema))?.id;
   const found = await readStoreId(store);
@@ -67,14 +84,8 @@ async function assertWriteOnce(store: Store, id: string): Promise<void> {
     throw createUnfit(`${store.url}: a write-once object was overwritten`);
 }
 
-/** @throws Fault `STORE_CHANGED` unless the store still has this id; StoreFault */
-export async function assertSameStore(store: Store, kind: StorePlace['kind'], id: string): Promise<void> {
-  const found = await readStoreId(store);
-  if (found.id !== id) throw createStoreChange(store, kind, id, found);
-}
-
 /** Whether a failure means that the store was replaced: then nothing else in the run can succeed. */
-export function isStoreChange(error: unknown): boolean {
+function isStoreChange(error: unknown): boolean {
   return error instanceof Fault && error.code === 'STORE_CHANGED';
 }
 
@@ -154,4 +165,57 @@ function createStoreChange(
 
 function knownPath({ stateDir, address }: StorePlace): string {
   return join(stateDir, 'stores', `${createHash('sha256').update(address).digest('hex').slice(0, 16)}.json`);
+}
+
+function holdAt(store: Store, kind: StorePlace['kind'], id: string, clock: Clock): Store {
+  let seenMs = clock.now();
+  const assertSame = async () => {
+    // If the clock was set, in either direction, check again.
+    if (Math.abs(clock.now() - seenMs) < TRUST_MS[kind]) return;
+    const found = await readStoreId(store);
+    if (found.id !== id) throw createStoreChange(store, kind, id, found);
+    seenMs = clock.now();
+  };
+  /** A missing disk explains more than the file that could not be written to it, or the folder that could not be listed. */
+  const explain = async (error: unknown): Promise<never> => {
+    const change: unknown = await assertSame().catch((found: unknown) => found);
+    throw isStoreChange(change) ? change : error;
+  };
+  const read = async <T>(reading: Promise<T>): Promise<T> => {
+    const found = await reading;
+    if (found === undefined || found === false) await assertSame();
+    return found;
+  };
+  const write = async <T>(act: () => Promise<T>): Promise<T> => {
+    await assertSame();
+    const done = await act().catch(explain);
+    await assertSame();
+    return done;
+  };
+  return {
+    url: store.url,
+    get: (key) => read(store.get(key)),
+    head: (key) => read(store.head(key)),
+    download: (...asked) => read(store.download(...asked)),
+    put: (...asked) => write(() => store.put(...asked)),
+    putIfAbsent: (...asked) => write(() => store.putIfAbsent(...asked)),
+    copy: (...asked) => write(() => store.copy(...asked)),
+    remove: (key) => write(() => store.remove(key)),
+    async *list(...asked) {
+      try {
+        yield* store.list(...asked);
+      } catch (error) {
+        await explain(error);
+      }
+      // Only at the end: objects may have disappeared during the listing.
+      await assertSame();
+    },
+    async listFolders(prefix) {
+      const folders = await store.listFolders(prefix).catch(explain);
+      await assertSame();
+      return folders;
+    },
+    link: (...asked) => store.link(...asked),
+    close: () => store.close(),
+  };
 }

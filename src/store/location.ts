@@ -6,14 +6,14 @@ import { resolve } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { assertKey } from './object-key.ts';
 
-export type StoreLocation =
-  | {
-      readonly kind: 's3';
-      readonly bucket: string;
-      /** Without leading and trailing slashes; may be empty. */
-      readonly prefix: string;
-    }
-  | { readonly kind: 'directory' /** Absolute path. */; readonly path: string };
+export interface S3Location {
+  readonly kind: 's3';
+  readonly bucket: string;
+  /** Without leading and trailing slashes; may be empty. */
+  readonly prefix: string;
+}
+
+export type StoreLocation = S3Location | { readonly kind: 'directory' /** Absolute path. */; readonly path: string };
 
 const SCHEME = /^(?<scheme>[a-z][a-z0-9+.-]*):\/\/(?<rest>.*)$/is;
 /** A single letter is a Windows drive, not a scheme. */

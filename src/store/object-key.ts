@@ -1,9 +1,32 @@
 /**
- * The rules for keys. Invariant: a valid key means the same object in a directory and in S3, stays inside the store's
- * root, and appears in listings. Pure; for the layout of keys see `ledger/layout.ts`.
+ * The rules for keys, and the few names that a store itself knows. Invariant: a valid key means the same object in a
+ * directory and in S3, stays inside the store's root, and appears in listings. Pure; for the layout of keys see
+ * `ledger/layout.ts`.
  */
 import { isTemporaryName } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
+
+/** Prefix of everything but rows. The underscore makes Hive-style readers (Spark, Trino, Athena) skip it. */
+export const RECORDS_PREFIX = '_flowdrop/';
+/** Prefix of files that are being sealed. */
+export const SEALING_PREFIX = `${RECORDS_PREFIX}sealing/`;
+/** Where `flowdrop doctor` tests its rights. */
+export const DOCTOR_PREFIX = `${RECORDS_PREFIX}doctor/`;
+/** In a directory: files that are still being written. No object has such a key. */
+export const TEMPORARIES_PREFIX = `${RECORDS_PREFIX}tmp/`;
+/** Key of the store's identity. */
+export const STORE_IDENTITY_KEY = `${RECORDS_PREFIX}store.json`;
+
+/**
+ * Objects that may be written in parts: files that are being sealed, test objects of `flowdrop doctor`, and, if they
+ * are large or must be encrypted, their copies to a partition or its history. Only there can a killed worker leave
+ * parts.
+ */
+const PARTS_KEY =
+  /^(?:_flowdrop\/(?:sealing|doctor)\/.+|(?:_flowdrop\/)?[^/]+\/(?:history\/)?session=\d{4}-\d{2}-\d{2}\/.+)$/;
+
+/** Names that no dataset may have: flowdrop's own folders and files have them. */
+export const RESERVED_DATASETS: readonly string[] = ['alerts', 'doctor', 'reports', 'sealing', 'summary', 'tmp'];
 
 /** S3 allows 1,024 bytes of UTF-8 for prefix and key together. */
 const MAX_KEY_BYTES = 1024;
@@ -45,6 +68,16 @@ export function compareKeys(a: string, b: string): number {
 /** Whether JavaScript's own order puts every key on the same side of this one as `compareKeys`, which is slower. */
 export function isPlainlyOrdered(key: string): boolean {
   return !/[\ud800-\uffff]/.test(key);
+}
+
+/** Whether the key is that of a permanent Parquet file, not of one that is being sealed. */
+export function isDropFileKey(key: string): boolean {
+  return key.endsWith('.parquet') && !key.startsWith(SEALING_PREFIX);
+}
+
+/** Whether an unfinished upload to the key may be from flowdrop. */
+export function isWrittenInParts(key: string): boolean {
+  return PARTS_KEY.test(key);
 }
 
 function assertCharacters(key: string): void {

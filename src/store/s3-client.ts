@@ -1,12 +1,16 @@
 /**
- * The S3 client with limits on everything: time to connect, time without a byte, number of attempts. An incomplete
- * answer counts as a failed attempt. Credentials, and all settings that are not given here, come from the SDK's own
- * chain (`AWS_*` variables, profile, instance role). The CRC32 that the SDK would add is left out: not every service
- * verifies it, and some refuse it. All verify the SHA-256 that it signs and the Content-MD5 that we send with every body.
+ * The S3 client with limits on everything: time to connect, time without a byte, number of attempts. Credentials, and all
+ * settings that are not given here, come from the SDK's own chain (`AWS_*` variables, profile, instance role). A status
+ * of 200 is no proof: an answer without the members that every complete answer has (an error or a page in the body, an
+ * empty body) counts as a failed request, which the SDK retries. The CRC32 that the SDK would add is left out: not every
+ * service verifies it, and some refuse it. All verify the SHA-256 that it signs and the Content-MD5 that we send with
+ * every body. A body is limited in time, counted, and its connection always closed.
  */
-import { S3Client } from '@aws-sdk/client-s3';
-import { checkAnswers } from './s3-confirm.ts';
-import type { ObjectOptions } from './store.ts';
+import { addAbortSignal, Readable } from 'node:stream';
+import { GetObjectCommand, S3Client, type ServiceOutputTypes } from '@aws-sdk/client-s3';
+
+import { attemptS3, ifPresent, readS3Failure, UNMET_HINT, UnmetRequest } from './s3-fault.ts';
+import type { ObjectOptions, S3Access } from './store.ts';
 
 export interface S3Options {
   readonly bucket: string;
@@ -22,9 +26,33 @@ export interface S3Options {
   readonly objects?: ObjectOptions | undefined;
 }
 
+export interface ObjectAddress {
+  readonly Bucket: string;
+  readonly Key: string;
+}
+
 const CONNECT_TIMEOUT_MS = 5_000;
 /** The first try and three retries: enough for a restart of a gateway, short enough to report within minutes. */
 const MAX_ATTEMPTS = 4;
+/** Credentials may come from a cloud service, which answers at once or not at all. */
+const ACCESS_TIMEOUT_MS = 10_000;
+/** A slower body counts as stalled. */
+const MIN_BYTES_PER_SECOND = 64 * 1024;
+const MIN_BODY_TIMEOUT_MS = 60_000;
+/** Error names of a body that broke off, stalled or was too short; `RangeError` comes from our own byte count. */
+const BROKEN_BODY = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'TimeoutError', 'ABORT_ERR', 'Error', 'RangeError'];
+/** The SDK retries requests, but not bodies that break off. */
+const MAX_READS = 3;
+
+/** The members that every complete answer to a write has; Ceph leaves the tag of a completed upload empty. */
+const SIGNS: Readonly<Record<string, (answer: Readonly<Record<string, unknown>>) => unknown>> = {
+  PutObjectCommand: ({ ETag }) => ETag,
+  UploadPartCommand: ({ ETag }) => ETag,
+  CopyObjectCommand: ({ CopyObjectResult }) => readTag(CopyObjectResult),
+  UploadPartCopyCommand: ({ CopyPartResult }) => readTag(CopyPartResult),
+  CreateMultipartUploadCommand: ({ UploadId }) => UploadId,
+  CompleteMultipartUploadCommand: ({ ETag, Key, Location }) => ETag || Key || Location,
+};
 
 export function createS3Client({ endpoint, pathStyle, region }: S3Options, requestTimeoutMs: number): S3Client {
   const client = new S3Client({
@@ -42,6 +70,110 @@ export function createS3Client({ endpoint, pathStyle, region }: S3Options, reque
     ...(pathStyle === undefined ? {} : { forcePathStyle: pathStyle }),
     ...(region === undefined ? {} : { region }),
   });
-  checkAnswers(client);
+  client.middlewareStack.add(
+    (next, { commandName = '' }) =>
+      async (args) => {
+        const sign = SIGNS[commandName];
+        if (sign === undefined) return await next(args);
+        try {
+          const result = await next(args);
+          // The SDK's own types have one answer per command; here any of them may arrive.
+          if (sign(result.output as ServiceOutputTypes & Record<string, unknown>)) return result;
+        } catch (error) {
+          const { httpStatus } = readS3Failure(error);
+          // With a status of 2xx, the SDK could not read the body.
+          if (httpStatus < 200 || httpStatus > 299) throw error;
+        }
+        const what = `the answer to ${commandName.replace(/Command$/, '')} does not confirm it`;
+        // The SDK retries errors with `$retryable`.
+        const retried = { $retryable: { throttling: false }, $metadata: { httpStatusCode: 200 } };
+        throw Object.assign(new UnmetRequest(what, UNMET_HINT), retried);
+      },
+    { step: 'deserialize', name: 'flowdropCheckAnswers', priority: 'high' },
+  );
   return client;
+}
+
+function readTag(result: unknown): unknown {
+  return typeof result === 'object' && result !== null && 'ETag' in result ? result.ETag : undefined;
+}
+
+/** Passes the body and its length to `use`, again if it breaks off; `undefined` if there is no such object. */
+export async function readBody<T>(
+  client: S3Client,
+  address: ObjectAddress,
+  signal: AbortSignal | undefined,
+  use: (body: Readable, sizeBytes: number) => Promise<T>,
+): Promise<T | undefined> {
+  for (let reads = 1; ; reads += 1) {
+    try {
+      return await readOnce(client, address, signal, use);
+    } catch (error) {
+      const { name, httpStatus } = readS3Failure(error);
+      // Not after the service answered or the local disk failed: a retry would not bring the whole body.
+      const isBroken = httpStatus === 0 && BROKEN_BODY.includes(name);
+      if (signal?.aborted || reads === MAX_READS || !isBroken) throw error;
+    }
+  }
+}
+
+async function readOnce<T>(
+  client: S3Client,
+  address: ObjectAddress,
+  signal: AbortSignal | undefined,
+  use: (body: Readable, sizeBytes: number) => Promise<T>,
+): Promise<T | undefined> {
+  const stop = new AbortController();
+  const signals = signal === undefined ? [stop.signal] : [stop.signal, signal];
+  const abortSignal = AbortSignal.any(signals);
+  const found = await ifPresent(client.send(new GetObjectCommand(address), { abortSignal }));
+  if (found === undefined) return undefined;
+  const { Body, ContentLength } = found;
+  if (!(Body instanceof Readable) || ContentLength === undefined)
+    throw new TypeError('the answer has no body or no length');
+  const timeoutMs = Math.max(MIN_BODY_TIMEOUT_MS, Math.ceil((ContentLength / MIN_BYTES_PER_SECOND) * 1000));
+  try {
+    const timed = AbortSignal.any([...signals, AbortSignal.timeout(timeoutMs)]);
+    return await use(addAbortSignal(timed, Body), ContentLength);
+  } finally {
+    // Closes the connection of a body that was not read to its end.
+    stop.abort();
+  }
+}
+
+/**
+ * The address and credentials of a store, for the engine. They are read once; temporary credentials are not renewed.
+ * @throws StoreFault if there are no credentials or no region
+ */
+export async function readS3Access(options: S3Options): Promise<S3Access> {
+  const { bucket, prefix } = options;
+  const client = createS3Client(options, ACCESS_TIMEOUT_MS);
+  try {
+    return await attemptS3('open', `s3://${bucket}`, undefined, async () => {
+      const { accessKeyId, secretAccessKey, sessionToken } = await client.config.credentials();
+      const bucketUrl = await readBucketUrl(client, bucket);
+      return { kind: 's3', bucketUrl, bucket, prefix, accessKeyId, secretAccessKey, sessionToken };
+    });
+  } finally {
+    client.destroy();
+  }
+}
+
+async function readBucketUrl({ config }: S3Client, bucket: string): Promise<string> {
+  const configured = config.endpoint ? await config.endpoint() : await config.serviceConfiguredEndpoint?.();
+  const endpoint = typeof configured === 'string' ? configured : configured && formatEndpoint(configured);
+  const { url } = config.endpointProvider({
+    Bucket: bucket,
+    Region: await config.region(),
+    // The engine recognises a bucket in the host name only for Amazon's own hosts.
+    ForcePathStyle: config.forcePathStyle === true || endpoint !== undefined,
+    ...(endpoint === undefined ? {} : { Endpoint: endpoint }),
+  });
+  return url.href.replace(/\/$/, '');
+}
+
+type Endpoint = Awaited<ReturnType<NonNullable<S3Client['config']['endpoint']>>>;
+
+function formatEndpoint({ protocol, hostname, port, path }: Endpoint): string {
+  return `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}${path}`;
 }

@@ -3,7 +3,7 @@
  * code, but never contain requests, and so never credentials.
  */
 import { describeError } from '../core/errors.ts';
-import { attempt, type Explanation } from './store-fault.ts';
+import { attempt } from './store.ts';
 
 interface S3Failure {
   /** The error's name at the service or the SDK, e.g. `NoSuchBucket`, or a system error's code, e.g. `ECONNREFUSED`. */
@@ -26,6 +26,8 @@ export class UnmetRequest extends TypeError {
   }
 }
 
+export const UNMET_HINT =
+  'The service has a problem, or something else answers for it: start the same command again later.';
 const DAMAGED_HINT =
   'The bytes were damaged in transit: start the same command again, and check any proxy on the way to the endpoint.';
 const NOT_IMPLEMENTED_HINT =
@@ -83,20 +85,28 @@ export function isAbsent(error: unknown): boolean {
   return name === 'NoSuchKey' || (name === 'NotFound' && httpStatus === 404);
 }
 
+export async function ifPresent<T>(request: Promise<T>): Promise<T | undefined> {
+  try {
+    return await request;
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
 export async function attemptS3<T>(
   operation: string,
   target: string,
   signal: AbortSignal | undefined,
   act: () => Promise<T>,
 ): Promise<T> {
-  return await attempt(operation, target, signal, explainS3, act);
-}
-
-/** Creates a new error, because the SDK's error contains the request with its session token. */
-function explainS3(error: unknown): Explanation {
-  const failure = readS3Failure(error);
-  const hint = error instanceof UnmetRequest ? error.hint : hintFor(failure);
-  return { cause: new Error(formatFailure(failure)), hint };
+  const explain = (error: unknown) => {
+    const failure = readS3Failure(error);
+    const hint = error instanceof UnmetRequest ? error.hint : hintFor(failure);
+    // A new error, because the SDK's error contains the request with its session token.
+    return { cause: new Error(formatFailure(failure)), hint };
+  };
+  return await attempt(operation, target, signal, explain, act);
 }
 
 function formatFailure({ name, httpStatus, message }: S3Failure): string {

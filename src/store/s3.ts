@@ -1,36 +1,37 @@
 /**
  * A store in an S3 bucket, or in any service that supports S3 and `If-None-Match` on PutObject (AWS, Ceph, MinIO, R2).
- * Invariant: one request makes an object visible, so readers see it whole or not at all. Every body carries an MD5 that
- * the service verifies, so data damaged in transit never becomes an object. A failed write leaves the new object,
- * whole, only if every answer to that one request was lost.
+ * Invariant: one request makes an object visible, so readers see it whole or not at all. A failed
+ * write leaves the new object, whole, only if every answer to that one request was lost.
  */
-import { createHash } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
 import {
-  CopyObjectCommand,
+  AbortMultipartUploadCommand,
   DeleteObjectCommand,
   GetObjectCommand,
   HeadObjectCommand,
+  ListMultipartUploadsCommand,
   type ListObjectsV2CommandInput,
   type ListObjectsV2CommandOutput,
-  PutObjectCommand,
   paginateListObjectsV2,
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { writeWholeFile } from '../core/atomic-file.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
-import { assertLinkSeconds, type ObjectLink } from './link.ts';
-import { assertKey, assertPrefix } from './object-key.ts';
-import { ifPresent, readBody } from './s3-body.ts';
-import { createS3Client, type S3Options } from './s3-client.ts';
-import { assertListing, confirmWritten, type ObjectAddress, writeKept } from './s3-confirm.ts';
-import { attemptS3, readS3Failure } from './s3-fault.ts';
-import { removeLeftovers } from './s3-leftovers.ts';
-import { S3_LIMITS, type S3Limits } from './s3-limits.ts';
-import { type CopySource, MultipartUploader, type ObjectHead } from './s3-multipart.ts';
-import { assertEncrypted, buildWriteSettings } from './s3-write-settings.ts';
-import type { ListedObject, ObjectBody, ObjectInfo, ObjectOptions, PutOptions, Store } from './store.ts';
-import { assertSmall } from './store-fault.ts';
+import { describeError } from '../core/errors.ts';
+import { assertKey, assertPrefix, isWrittenInParts } from './object-key.ts';
+import { createS3Client, type ObjectAddress, readBody, type S3Options } from './s3-client.ts';
+import { attemptS3, ifPresent, readS3Failure, UNMET_HINT, UnmetRequest } from './s3-fault.ts';
+import { buildWriteSettings, S3_LIMITS, type S3Limits, S3Writer, type WriteTarget } from './s3-write.ts';
+import {
+  assertLinkSeconds,
+  assertSmall,
+  type ListedObject,
+  type ObjectBody,
+  type ObjectInfo,
+  type ObjectLink,
+  type ObjectOptions,
+  type PutOptions,
+  type Store,
+} from './store.ts';
 
 export interface S3Surroundings {
   readonly clock?: Clock;
@@ -42,17 +43,20 @@ export interface S3Surroundings {
 /** Competing conditional PUTs may get a 409 while one of them is being decided: retry until it is. */
 const MAX_CONFLICTS = 8;
 const CONFLICT_WAIT_MS = 50;
+/** None of our uploads takes a day, and a clock that is wrong by hours, here or there, does no harm. */
+const LEFTOVER_AGE_MS = 24 * 60 * 60 * 1000;
+/** More pages of unfinished uploads wait for the next run. */
+const MAX_PAGES = 100;
 
 /** Opens the store; the first call sends the first request. */
-export async function openS3Store(options: S3Options, surroundings: S3Surroundings = {}): Promise<Store> {
-  const limits = { ...S3_LIMITS, ...surroundings.limits };
-  return new S3Store(createS3Client(options, limits.requestTimeoutMs), options, limits, surroundings);
+export async function openS3Store(options: S3Options, surroundings: S3Surroundings = {}): Promise<S3Store> {
+  return new S3Store(options, surroundings);
 }
 
 class S3Store implements Store {
   readonly url: string;
   readonly #client: S3Client;
-  readonly #uploader: MultipartUploader;
+  readonly #writer: S3Writer;
   readonly #limits: S3Limits;
   readonly #clock: Clock;
   readonly #note: (text: string) => void;
@@ -62,15 +66,11 @@ class S3Store implements Store {
   readonly #root: string;
   #hasLookedForLeftovers = false;
 
-  constructor(
-    client: S3Client,
-    { bucket, prefix, objects = {} }: S3Options,
-    limits: S3Limits,
-    { clock = systemClock, note = () => {} }: S3Surroundings,
-  ) {
-    this.#client = client;
-    this.#uploader = new MultipartUploader(client);
-    this.#limits = limits;
+  constructor(options: S3Options, { clock = systemClock, note = () => {}, limits = {} }: S3Surroundings) {
+    const { bucket, prefix, objects = {} } = options;
+    this.#limits = { ...S3_LIMITS, ...limits };
+    this.#client = createS3Client(options, this.#limits.requestTimeoutMs);
+    this.#writer = new S3Writer(this.#client, this.#limits);
     this.#clock = clock;
     this.#note = note;
     this.#objects = objects;
@@ -98,37 +98,24 @@ class S3Store implements Store {
     });
   }
 
-  async put(key: string, body: ObjectBody, options: PutOptions = {}): Promise<void> {
-    const { contentType, signal } = options;
-    await this.#attempt('put', key, signal, async (input) => {
-      await this.#uploader.removeUnfinished();
-      const head = this.#buildHead(key, contentType);
-      await writeKept(async () => {
-        if ('bytes' in body) await this.#putBytes(input, head, body.bytes, signal);
-        else if ((await stat(body.path)).size <= this.#limits.putBytes)
-          await this.#putBytes(input, head, await readFile(body.path), signal);
-        else await this.#uploader.upload(input, head, body.path, this.#limits.partBytes, signal);
-      });
-    });
+  async put(key: string, body: ObjectBody, { contentType, signal }: PutOptions = {}): Promise<void> {
+    await this.#attempt('put', key, signal, () => this.#writer.put(this.#target(key, contentType), body, signal));
     await this.#removeLeftovers();
   }
 
-  async putIfAbsent(key: string, bytes: Uint8Array, options: PutOptions = {}): Promise<boolean> {
-    const { contentType, signal } = options;
-    return await this.#attempt('putIfAbsent', key, signal, async (input) => {
-      const head = this.#buildHead(key, contentType);
+  async putIfAbsent(key: string, bytes: Uint8Array, { contentType, signal }: PutOptions = {}): Promise<boolean> {
+    return await this.#attempt('putIfAbsent', key, signal, async () => {
       let mayHaveWon = false;
       for (let conflicts = 0; ; conflicts += 1) {
         try {
-          await writeKept(() => this.#putBytes({ ...input, IfNoneMatch: '*' }, head, bytes, signal));
+          await this.#writer.putNew(this.#target(key, contentType), bytes, signal);
           return true;
         } catch (error) {
           const { httpStatus, attempts } = readS3Failure(error);
-          const isExisting = httpStatus === 412;
           // An attempt whose answer was lost, or that failed in the service, may have won: then the object is ours.
           mayHaveWon ||= attempts > 1 || httpStatus === 0 || httpStatus >= 500;
           if (mayHaveWon && httpStatus !== 409 && !signal?.aborted && (await this.#holds(key, bytes))) return true;
-          if (isExisting) return false;
+          if (httpStatus === 412) return false;
           if (httpStatus !== 409 || conflicts === MAX_CONFLICTS) throw error;
           await systemClock.sleep(CONFLICT_WAIT_MS * (conflicts + Math.random()), signal);
         }
@@ -192,17 +179,8 @@ class S3Store implements Store {
 
   async copy(from: string, to: string): Promise<ObjectInfo> {
     assertKey(from);
-    const address = [this.#bucket, ...`${this.#root}${from}`.split('/')].map(encodeURIComponent).join('/');
-    return await this.#attempt('copy', to, undefined, async (input) => {
-      await this.#uploader.removeUnfinished();
-      const source = await this.#client.send(new HeadObjectCommand({ ...input, Key: this.#root + from }));
-      const { Metadata, ETag: etag, ContentType, ContentLength: sizeBytes = 0 } = source;
-      await writeKept(async () => {
-        if (sizeBytes <= this.#limits.copyBytes && (await this.#copyAtOnce(input, to, { address, etag, sizeBytes })))
-          return;
-        const head = { ...this.#buildHead(to, ContentType), ...(Metadata === undefined ? {} : { Metadata }) };
-        await this.#uploader.copy(input, head, { address, etag, sizeBytes }, this.#limits.copyPartBytes);
-      });
+    return await this.#attempt('copy', to, undefined, async ({ Bucket }) => {
+      const sizeBytes = await this.#writer.copy({ Bucket, Key: this.#root + from }, this.#target(to));
       return { key: to, sizeBytes };
     });
   }
@@ -213,13 +191,32 @@ class S3Store implements Store {
     );
   }
 
+  /** Signing sends no request: neither the object nor the right to read it is checked. */
   async link(key: string, seconds: number): Promise<ObjectLink> {
     assertLinkSeconds(seconds);
-    return await this.#attempt('link', key, undefined, (input) => signLink(this.#client, input, seconds, this.#clock));
+    return await this.#attempt('link', key, undefined, async (input) => {
+      // Few runs create links; the others need not load it.
+      const { getSignedUrl } = await import('@aws-sdk/s3-request-presigner');
+      // A signature has whole seconds only.
+      const signedAtMs = Math.floor(this.#clock.now() / 1000) * 1000;
+      const { expiration } = await this.#client.config.credentials();
+      const signing = { expiresIn: seconds, signingDate: new Date(signedAtMs) };
+      const url = await getSignedUrl(this.#client, new GetObjectCommand(input), signing);
+      const askedMs = signedAtMs + seconds * 1000;
+      return { url, expiresAt: new Date(Math.min(askedMs, expiration?.getTime() ?? askedMs)) };
+    });
+  }
+
+  /** Tests uploads in parts, for `flowdrop doctor`, and leaves an object at `key`. @throws StoreFault */
+  async tryUpload(key: string, signal?: AbortSignal): Promise<void> {
+    const bytes = Buffer.from('flowdrop doctor');
+    await this.#attempt('upload in parts of', key, signal, () =>
+      this.#writer.tryParts(this.#target(key), bytes, signal),
+    );
   }
 
   async close(): Promise<void> {
-    await this.#uploader.removeUnfinished();
+    await this.#writer.removeUnfinished();
     this.#client.destroy();
   }
 
@@ -234,64 +231,44 @@ class S3Store implements Store {
     return await attemptS3(operation, `${this.url}/${key}`, signal, () => act(input));
   }
 
-  #buildHead(key: string, contentType: string | undefined): ObjectHead {
-    const settings = buildWriteSettings(this.#objects, key);
-    return contentType === undefined ? settings : { ...settings, ContentType: contentType };
-  }
-
-  async #putBytes(
-    input: ObjectAddress & { readonly IfNoneMatch?: string },
-    head: ObjectHead,
-    bytes: Uint8Array,
-    signal: AbortSignal | undefined,
-  ): Promise<void> {
-    const { Bucket, Key } = input;
-    const md5 = createHash('md5').update(bytes).digest();
-    const answer = await this.#client.send(
-      new PutObjectCommand({
-        ...input,
-        ...head,
-        Body: bytes,
-        ContentLength: bytes.byteLength,
-        ContentMD5: md5.toString('base64'),
-      }),
-      signal === undefined ? {} : { abortSignal: signal },
-    );
-    try {
-      assertEncrypted(head, answer);
-    } catch (error) {
-      await this.#client.send(new DeleteObjectCommand({ Bucket, Key }));
-      throw error;
-    }
-    const written = { sizeBytes: bytes.byteLength, etags: [answer.ETag, md5.toString('hex')] };
-    await confirmWritten(this.#client, { Bucket, Key }, written);
+  #target(key: string, ContentType?: string): WriteTarget {
+    return {
+      Bucket: this.#bucket,
+      Key: this.#root + key,
+      ...buildWriteSettings(this.#objects, key),
+      ...(ContentType === undefined ? {} : { ContentType }),
+    };
   }
 
   /**
-   * Copies in one request. `false` if only a multipart copy will do: if the copy must be encrypted, because a multipart
-   * upload reports its encryption before the first byte; or if the service cannot copy encrypted objects in one request
-   * (Ceph answers 501).
+   * Removes the parts that killed processes left, for which S3 keeps charging: only old uploads to keys of the layout. Others
+   * are not ours, and a younger one may be another worker's. Once, after the first write: by then the network works, and
+   * this store is known to be written to. A failure, e.g. without the right `s3:ListBucketMultipartUploads`, fails nothing:
+   * the object is written, and the next run, or a lifecycle rule of the bucket, removes the parts.
    */
-  async #copyAtOnce(input: ObjectAddress, to: string, source: CopySource): Promise<boolean> {
-    const settings = buildWriteSettings(this.#objects, to);
-    if (settings.ServerSideEncryption !== undefined) return false;
-    const tagging = settings.Tagging === undefined ? {} : ({ TaggingDirective: 'REPLACE' } as const);
-    const { address, etag, sizeBytes } = source;
-    const copying = new CopyObjectCommand({ ...input, ...settings, ...tagging, CopySource: address });
-    const answer = await this.#client.send(copying).catch((error: unknown) => {
-      if (readS3Failure(error).httpStatus === 501) return undefined;
-      throw error;
-    });
-    if (answer === undefined) return false;
-    await confirmWritten(this.#client, input, { sizeBytes, etags: [answer.CopyObjectResult?.ETag, etag] });
-    return true;
-  }
-
-  /** Once, after the first write: by then the network works, and this store is known to be written to. */
   async #removeLeftovers(): Promise<void> {
     if (this.#hasLookedForLeftovers) return;
     this.#hasLookedForLeftovers = true;
-    await removeLeftovers(this.#client, { Bucket: this.#bucket, Prefix: this.#root }, this.#clock, this.#note);
+    const place = { Bucket: this.#bucket, Prefix: this.#root, MaxUploads: this.#limits.uploadsOnPage };
+    let KeyMarker: string | undefined;
+    let UploadIdMarker: string | undefined;
+    try {
+      for (let pages = 0; pages < MAX_PAGES; pages += 1) {
+        const page = await this.#client.send(new ListMultipartUploadsCommand({ ...place, KeyMarker, UploadIdMarker }));
+        for (const { Key = '', UploadId, Initiated } of page.Uploads ?? []) {
+          if (Initiated === undefined || this.#clock.now() - Initiated.getTime() < LEFTOVER_AGE_MS) continue;
+          if (!isWrittenInParts(Key.slice(this.#root.length))) continue;
+          await this.#client.send(new AbortMultipartUploadCommand({ Bucket: this.#bucket, Key, UploadId }));
+          this.#note(`store: removed the parts of an unfinished upload of ${Initiated.toISOString()} to ${Key}`);
+        }
+        if (page.IsTruncated !== true || !page.NextKeyMarker) return;
+        KeyMarker = page.NextKeyMarker;
+        UploadIdMarker = page.NextUploadIdMarker || undefined;
+      }
+    } catch (error) {
+      const what = `store: parts of unfinished uploads below ${this.#root} could not be listed`;
+      this.#note(`${what}: ${describeError(error)}`);
+    }
   }
 
   async #holds(key: string, bytes: Uint8Array): Promise<boolean> {
@@ -301,19 +278,15 @@ class S3Store implements Store {
 }
 
 /**
- * Signing sends no request: neither the object nor the right to read it is checked.
- * @param seconds checked by `assertLinkSeconds`
+ * Checks a page of a listing: objects that it omits count as absent, and objects under a prefix may be removed.
+ * @param token the continuation token that requested the page @throws UnmetRequest
  */
-async function signLink(client: S3Client, object: ObjectAddress, seconds: number, clock: Clock): Promise<ObjectLink> {
-  // Few runs create links; the others need not load it.
-  const { getSignedUrl } = await import('@aws-sdk/s3-request-presigner');
-  // A signature has whole seconds only.
-  const signedAtMs = Math.floor(clock.now() / 1000) * 1000;
-  const { expiration } = await client.config.credentials();
-  const url = await getSignedUrl(client, new GetObjectCommand(object), {
-    expiresIn: seconds,
-    signingDate: new Date(signedAtMs),
-  });
-  const askedMs = signedAtMs + seconds * 1000;
-  return { url, expiresAt: new Date(Math.min(askedMs, expiration?.getTime() ?? askedMs)) };
+function assertListing(page: ListObjectsV2CommandOutput, prefix: string, token: string | undefined): void {
+  const foreign = page.Contents?.find(({ Key = '' }) => !Key.startsWith(prefix));
+  if (foreign !== undefined) {
+    throw new UnmetRequest(`the listing of ${prefix} has ${foreign.Key ?? 'an object without a key'}`, UNMET_HINT);
+  }
+  const next = page.NextContinuationToken;
+  if (page.IsTruncated === true && !next) throw new UnmetRequest('the listing is cut off', UNMET_HINT);
+  if (next && next === token) throw new UnmetRequest('the listing repeats the same page', UNMET_HINT);
 }

@@ -5,10 +5,11 @@
  * then remove the original. If a store accepts a write but loses it, the write fails.
  * Implementations: `directory.ts` and `s3.ts`; both pass the suite in `test/contract/store.external.test.ts`.
  * `held-store.ts` adds identity checks to either. A new kind of store also needs a place in `location.ts` (the address in
- * a job file), `access.ts` (how the archive's engine reads it), `openers.ts` (opening it) and `settings/settings.ts`
+ * a job file), `StoreAccess` (how the archive's engine reads it), `openers.ts` (opening it) and `settings/settings.ts`
  * (its secrets).
  */
-import type { ObjectLink } from './link.ts';
+import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
+import { formatBytes } from '../core/units.ts';
 
 export interface ObjectInfo {
   readonly key: string;
@@ -47,6 +48,38 @@ export interface PutOptions {
  * windows, and archived pages with charts: a few megabytes.
  */
 export const MAX_GET_BYTES = 64_000_000;
+
+/** Seven days: S3 refuses version 4 signatures that last longer. */
+export const MAX_LINK_SECONDS = 7 * 86_400;
+
+/**
+ * A link to an object for people without credentials. It is a secret: anyone who has it can read that one object until it
+ * expires. It goes only to its intended reader, never into a log or manifest.
+ */
+export interface ObjectLink {
+  readonly url: string;
+  /** When it expires: as requested, or when the credentials that signed it expire, if that is known and sooner. */
+  readonly expiresAt: Date;
+}
+
+export interface S3Access {
+  readonly kind: 's3';
+  /** Address of the bucket, without a trailing slash: `https://bucket.s3.eu-west-1.amazonaws.com`. */
+  readonly bucketUrl: string;
+  readonly bucket: string;
+  /** Put before every key; empty, or without leading and trailing slashes. */
+  readonly prefix: string;
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  /** Only with temporary credentials. */
+  readonly sessionToken: string | undefined;
+}
+
+/**
+ * How another reader (the engine) reaches the objects of a store: a folder, or an address with credentials. The latter
+ * contains secrets: use it only in statements that no caller sees.
+ */
+export type StoreAccess = S3Access | { readonly kind: 'directory' /** Absolute path. */; readonly path: string };
 
 export interface Store {
   /** Location of the store, for people: `s3://bucket/prefix` or an absolute path. Never contains credentials. */
@@ -98,4 +131,65 @@ export interface Store {
    */
   link(key: string, seconds: number): Promise<ObjectLink | undefined>;
   close(): Promise<void>;
+}
+
+/** Which operation on which object failed, and what the operator can do. */
+export class StoreFault extends Fault {
+  override readonly name = 'StoreFault';
+
+  /** @param operation verb of the contract, e.g. `put` @param target the store's URL and the key */
+  constructor(operation: string, target: string, cause: unknown, hint?: string) {
+    super('STORE_FAILED', `store: ${operation} ${target} failed: ${describeError(cause)}`, {
+      cause,
+      hint,
+    });
+  }
+}
+
+/** @param message what the store did with a conditional write */
+export function createUnfit(message: string): Fault {
+  return new Fault('STORE_UNFIT', message, {
+    hint: 'This store ignores If-None-Match: two workers could seal one date. Use one that supports it.',
+  });
+}
+
+/** @throws Fault `OBJECT_TOO_LARGE` for an object that is too large to read into memory */
+export function assertSmall(target: string, sizeBytes: number): void {
+  if (sizeBytes <= MAX_GET_BYTES) return;
+  const came = `${target} has ${formatBytes(sizeBytes)}; at most ${formatBytes(MAX_GET_BYTES)} are read into memory`;
+  throw new Fault('OBJECT_TOO_LARGE', `store: ${came}`, {
+    hint: 'flowdrop writes no file this large under this name: another program wrote it. Move it away.',
+  });
+}
+
+/**
+ * Runs one operation; every failure leaves as a `Fault`.
+ * @param explain a foreign error: its cause without secrets, and what the operator can do
+ * @throws StoreFault, or the interruption if aborted
+ */
+export async function attempt<T>(
+  operation: string,
+  target: string,
+  signal: AbortSignal | undefined,
+  explain: (error: unknown) => { readonly cause: unknown; readonly hint: string | undefined },
+  act: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    assertNotAborted(signal);
+    if (error instanceof Fault) throw error;
+    const { cause, hint } = explain(error);
+    throw new StoreFault(operation, target, cause, hint);
+  }
+}
+
+/** @throws Fault `LINK_INVALID` (usage) unless it is a whole number from 1 to `MAX_LINK_SECONDS` */
+export function assertLinkSeconds(seconds: number): void {
+  if (Number.isInteger(seconds) && seconds >= 1 && seconds <= MAX_LINK_SECONDS) return;
+  throw new Fault(
+    'LINK_INVALID',
+    `a link to an object must last a whole number of seconds from 1 to ${MAX_LINK_SECONDS} (7 days), not ${seconds}`,
+    { kind: 'usage', hint: 'Let the link expire after 7 days or less: S3 signs no longer links.' },
+  );
 }

@@ -3,8 +3,7 @@ import { execPath } from 'node:process';
 import { openArchiveBackend } from '../../src/cli/serve-archive.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
 import type { ServiceOptions } from '../../src/service/options.ts';
-import type { StoreAccess } from '../../src/store/access.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Store, StoreAccess } from '../../src/store/store.ts';
 import { startTestService, type TestService } from '../service/running-service.ts';
 import { MAIN } from '../support/flowdrop.ts';
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { test } from 'vitest';
 import { openS3Store } from '../../src/store/s3.ts';
-import { readS3Access } from '../../src/store/s3-access.ts';
+import { readS3Access } from '../../src/store/s3-client.ts';
 import { startS3, useS3Credentials } from '../support/s3-server.ts';
 import { describeRestatements, type LivePlace } from './live-suite.ts';
 

@@ -12,8 +12,7 @@ import type { Coverage } from '../../src/archive/coverage.ts';
 import type { OutputFormat } from '../../src/archive/output-format.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
-import type { StoreAccess } from '../../src/store/access.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Store, StoreAccess } from '../../src/store/store.ts';
 import { WORKER_COMMAND } from '../support/engine-workers.ts';
 
 export interface TestArchive extends Archive {

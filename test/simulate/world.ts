@@ -22,7 +22,7 @@ import type { RunEnv } from '../../src/run/run.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
-import { holdStore } from '../../src/store/held-store.ts';
+import { holdStore } from '../../src/store/identity.ts';
 import { isPage } from '../chaos/api.ts';
 import { type Front, startFront } from '../chaos/front.ts';
 import { type MailFault, type MailServer, startMailServer } from '../chaos/mail.ts';

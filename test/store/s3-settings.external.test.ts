@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { GetObjectAclCommand, GetObjectTaggingCommand, HeadObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { openS3Store, type S3Surroundings } from '../../src/store/s3.ts';
-import { buildWriteSettings } from '../../src/store/s3-write-settings.ts';
+import { buildWriteSettings } from '../../src/store/s3-write.ts';
 import type { ObjectOptions, Store } from '../../src/store/store.ts';
 import type { Fault, SeenRequest } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';

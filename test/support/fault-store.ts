@@ -2,8 +2,7 @@
  * A store in front of a real one, in which chosen calls go wrong. Calls are counted from 1, so a test can put a fault at
  * each in turn; those that send nothing, `link` and `close`, are not. Invariant: a call without a fault is that of the store.
  */
-import type { ListedObject, Store } from '../../src/store/store.ts';
-import { StoreFault } from '../../src/store/store-fault.ts';
+import { type ListedObject, type Store, StoreFault } from '../../src/store/store.ts';
 
 export interface StoreCall {
   readonly number: number;

@@ -4,9 +4,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import { Fault } from '../../core/errors.ts';
-import { DOCTOR_PREFIX } from '../../store/key-kind.ts';
-import type { Store } from '../../store/store.ts';
-import { createUnfit } from '../../store/store-fault.ts';
+import { DOCTOR_PREFIX } from '../../store/object-key.ts';
+import { createUnfit, type Store } from '../../store/store.ts';
 import { type Finding, fail, ok, tryCheck } from './finding.ts';
 
 interface StoreTrial {

@@ -1,7 +1,7 @@
 /** The versions of a table's metadata in the store, as a `Document`; `version-hint.text` follows the newest. */
 import { isFault } from '../../core/errors.ts';
 import { Document } from '../../store/document.ts';
-import { RECORDS_PREFIX } from '../../store/key-kind.ts';
+import { RECORDS_PREFIX } from '../../store/object-key.ts';
 import type { Store } from '../../store/store.ts';
 import { parseTableDataset, tableHintKey, tablePrefix, tableVersionsPrefix } from '../layout.ts';
 import { damagedTable } from './table-avro.ts';
