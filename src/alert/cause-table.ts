@@ -11,8 +11,7 @@ import { type Condition, isSealed } from '../plan/conditions.ts';
 import { computeLookback, expiresAt } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
 import type { Alert, AlertSeverity } from '../report/alert-mail.ts';
-import type { Delivery } from '../state/delivery.ts';
-import type { RunResult } from '../state/run-result.ts';
+import type { Delivery, RunResult } from '../state/run-result.ts';
 
 export interface Cause {
   /** Job, kind, and the date, code or recipient concerned. */

@@ -18,7 +18,7 @@ import { fileKey, historyKey, MANIFEST_FILENAME } from '../ledger/layout.ts';
 import { describeLost, Ledger } from '../ledger/ledger.ts';
 import { type Manifest, readSigned } from '../ledger/manifest.ts';
 import type { DropDocument } from '../state/drop-document.ts';
-import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
+import { assertStateFolder, makeScratchFolder } from '../state/state-file.ts';
 import type { Store } from '../store/store.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext } from './context.ts';

@@ -6,7 +6,7 @@ import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import { type AcceptedGap, describeAccepted, isAcceptable } from '../state/accepted-gap.ts';
+import { type AcceptedGap, describeAccepted, isAcceptable } from '../state/date-records.ts';
 import type { DateStatus } from '../state/status-document.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';

@@ -14,7 +14,7 @@ import { readJob } from '../job/job-folder.ts';
 import { embedImages } from '../mail/message.ts';
 import { type Run, withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
-import { hasFailed } from '../state/delivery.ts';
+import { hasFailed } from '../state/run-result.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
 import type { CliContext, GlobalOptions } from './context.ts';

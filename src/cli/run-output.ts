@@ -1,13 +1,11 @@
 /** The end of `run` and `backfill`: a summary for people or one JSON document, and the exit code. */
-
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { FinishedRun } from '../export/finished-run.ts';
 import type { RunEnv } from '../run/run.ts';
-import type { Delivery } from '../state/delivery.ts';
-import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
+import type { DateResult, Delivery, NamedDates, RunResult } from '../state/run-result.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createProgress } from './terminal/show-progress.ts';
 import { formatTable, right } from './terminal/text-table.ts';

@@ -20,7 +20,7 @@ import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
 import { JobState, keptJobsOf } from '../state/job-state.ts';
 import { RunHistory } from '../state/run-history.ts';
-import { assertStateFolder } from '../state/state-folder.ts';
+import { assertStateFolder } from '../state/state-file.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { assertShareable } from './shared-schedule.ts';

@@ -16,7 +16,7 @@ import { closeSource, openJobSource } from '../run/open-source.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
-import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
+import { assertStateFolder, makeScratchFolder } from '../state/state-file.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
 import type { CliContext, GlobalOptions } from './context.ts';

@@ -20,7 +20,7 @@ import {
   type Receipt,
 } from '../mail/receipt.ts';
 import type { Run } from '../run/run.ts';
-import type { Delivery } from '../state/delivery.ts';
+import type { Delivery } from '../state/run-result.ts';
 import { readArchivedReports } from './archive-report.ts';
 import { isWaiting, listReports, openContent } from './content.ts';
 import { compareReports } from './correction.ts';

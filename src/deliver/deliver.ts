@@ -8,7 +8,7 @@ import type { Job, JobReport } from '../job/job.ts';
 import { identifyReport } from '../job/job-report.ts';
 import { assertAllowedRecipients, buildEml, parseAddress } from '../mail/message.ts';
 import type { Run } from '../run/run.ts';
-import type { Delivery } from '../state/delivery.ts';
+import type { Delivery } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
 import { discardContent, listReports, openContent } from './content.ts';
 import { chooseReader, deliverDate } from './deliver-date.ts';

@@ -7,7 +7,7 @@ import { assertNotAborted } from '../core/errors.ts';
 import { MailFault, type MailMessage } from '../mail/mailer.ts';
 import { type RecipientReceipt, recordRecipient } from '../mail/receipt.ts';
 import type { Run } from '../run/run.ts';
-import type { DeliveredRecipient } from '../state/delivery.ts';
+import type { DeliveredRecipient } from '../state/run-result.ts';
 import { isTakenOver, type MailingLease } from './mailing-lease.ts';
 
 /** The context, and the turn in which it mails; the turn has the receipt, which is written entry by entry. */

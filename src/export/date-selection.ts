@@ -2,7 +2,7 @@
  * Which dates a run exports: everything unsealed, or what a backfill names. Pure; planners call it for each date.
  */
 import { type DateRange, isInRange } from '../calendar/date-range.ts';
-import type { Unavailable } from '../state/unavailable.ts';
+import type { Unavailable } from '../state/job-state.ts';
 
 /**
  * - `unsealed`: dates without a drop, and sealed ones whose object is damaged

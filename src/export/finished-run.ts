@@ -1,6 +1,5 @@
 /** What a run is asked to do, and its outcome: types only. */
-import type { Delivery } from '../state/delivery.ts';
-import type { RunResult } from '../state/run-result.ts';
+import type { Delivery, RunResult } from '../state/run-result.ts';
 import type { RunOptions } from './export.ts';
 
 export interface RunRequest {

@@ -10,7 +10,7 @@ import type { Manifest } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
 import type { ExportRun } from '../run/run.ts';
 import { draftAgain } from '../seal/mend.ts';
-import type { DropChanges } from '../state/row-changes.ts';
+import type { DropChanges } from '../state/date-records.ts';
 import { joinReasons } from './bad-rows.ts';
 import { sealedCopy } from './draft-file.ts';
 

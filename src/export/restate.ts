@@ -8,7 +8,7 @@ import type { Job } from '../job/job.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import type { ExportRun } from '../run/run.ts';
 import { type ComparedFile, compareFiles, isUnchanged, type MatchedTrades, matchTrades } from '../seal/changes.ts';
-import type { DropChanges } from '../state/row-changes.ts';
+import type { DropChanges } from '../state/date-records.ts';
 import { sealedCopy } from './draft-file.ts';
 import { withLaterDrops } from './later-drops.ts';
 import { judgeSum } from './trades/withdrawn.ts';

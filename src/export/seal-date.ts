@@ -25,7 +25,7 @@ import { hasSummary, writeSummary } from '../seal/summary.ts';
 import { verifyParquet } from '../seal/verify-file.ts';
 import type { Quarantine } from '../stage/quarantine.ts';
 import type { Stage } from '../stage/stage.ts';
-import type { DropChanges } from '../state/row-changes.ts';
+import type { DropChanges } from '../state/date-records.ts';
 import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts';
 import { compareWithBaseline } from './baseline-sessions.ts';
 import { describeJob, draftManifest } from './draft.ts';

@@ -10,7 +10,7 @@ import { type Fault, isFault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import type { Condition } from '../plan/conditions.ts';
-import { type AcceptedGap, acceptedGapSchema, isAcceptable } from '../state/accepted-gap.ts';
+import { type AcceptedGap, acceptedGapSchema, isAcceptable } from '../state/date-records.ts';
 import { RECORDS_PREFIX, RESERVED_DATASETS } from '../store/object-key.ts';
 import type { Store } from '../store/store.ts';
 import {

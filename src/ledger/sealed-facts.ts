@@ -6,7 +6,7 @@
  */
 import { inParallel } from '../core/side-by-side.ts';
 import { isSealed, type SealedCondition } from '../plan/conditions.ts';
-import type { AuditRecord } from '../state/audit-record.ts';
+import type { AuditRecord } from '../state/date-records.ts';
 import type { ConditionEntry } from './condition-file.ts';
 import { listDoubts, sumNulls } from './doubts.ts';
 import {

@@ -14,8 +14,8 @@ import { type Condition, deriveConditions, isSealed } from '../plan/conditions.t
 import type { DayCounts } from '../plan/counts.ts';
 import type { LookbackRange } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
-import type { AuditRecord } from '../state/audit-record.ts';
-import type { KnownDates as RememberedDates } from '../state/known-dates.ts';
+import type { AuditRecord } from '../state/date-records.ts';
+import type { KnownDates as RememberedDates } from '../state/job-state.ts';
 import { attempt } from '../store/identity.ts';
 import {
   type ConditionDocument,

@@ -6,11 +6,10 @@
 import { isFault } from '../core/errors.ts';
 import { readFailure } from '../core/failure.ts';
 import type { Job } from '../job/job.ts';
-import type { Delivery } from '../state/delivery.ts';
 import type { RunEvent } from '../state/run-events.ts';
 import { MAX_WINDOWS, RunHistory } from '../state/run-history.ts';
 import type { RunCommand, RunOutcome, RunRecord, RunWindow } from '../state/run-record.ts';
-import type { RunResult } from '../state/run-result.ts';
+import type { Delivery, RunResult } from '../state/run-result.ts';
 import type { ProgressInput, RunEnv } from './run.ts';
 
 /** Rare enough for any disk, frequent enough for a page that shows the run live. */

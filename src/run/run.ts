@@ -1,5 +1,4 @@
 /** What a command holds while it works on a job: it opens all of it, and closes it in reverse order. */
-
 import { rename, rm } from 'node:fs/promises';
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import type { CalendarOverride } from '../calendar/session.ts';
@@ -17,10 +16,9 @@ import type { Openers } from '../openers.ts';
 import { SourceFault, type SourceStats } from '../source/source.ts';
 import { JobState } from '../state/job-state.ts';
 import type { ApiLimits } from '../state/limits.ts';
-import type { OnRunEvent } from '../state/run-events.ts';
+import { type OnRunEvent, RunTotals } from '../state/run-events.ts';
 import { RunHistory } from '../state/run-history.ts';
-import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
-import { RunTotals } from '../state/totals.ts';
+import { assertStateFolder, makeScratchFolder } from '../state/state-file.ts';
 import { findCustomSql } from './job-sql.ts';
 import { closeSource, type OpenedSource, type OpenJobSource, openJobSource, type SourceFacts } from './open-source.ts';
 

@@ -10,7 +10,7 @@ import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import type { Axis } from '../calendar/window.ts';
 import { MAX_DATE_ROWS } from '../plan/counts.ts';
 import { type Profile, usualProfile } from '../plan/profile.ts';
-import { PROOFS, type Proof } from '../plan/proof.ts';
+import { PROOFS } from '../plan/proof.ts';
 import { MAX_PAGE_ROWS } from '../source/source.ts';
 import { StateFile } from './state-file.ts';
 
@@ -28,125 +28,104 @@ const MAX_OFFSET_MS = 100 * 366 * 86_400_000;
 const MAX_ROW_BYTES = 1024 ** 2;
 const MAX_WAIT_MS = 3_600_000;
 
-/**
- * How groups may be counted: in one request with the raw rows; in one of their own, with the places at which windows may
- * be cut; or without these.
- */
-const GROUP_COUNTS = ['joined', 'apart', 'plain'] as const;
-type GroupCounting = (typeof GROUP_COUNTS)[number];
-
 const secondSchema = z.int().min(0).max(SECONDS_PER_DAY);
 const profileSchema = z
   .array(z.object({ symbol: z.string().exactOptional(), second: secondSchema, share: z.number().min(0).max(1) }))
+  .readonly()
   .nullable();
 /** Rows of one count: of a date, or of all dates of a lookback. `noteTooBroad` never gets a number above a count. */
 const rowsSchema = z.int().nonnegative();
 
-const limitsSchema = z.object({
-  version: z.literal(3),
-  url: z.string(),
+const foundSchema = z.object({
   /** When these limits were first recorded or last relaxed. */
-  since_ms: z
+  sinceMs: z
     .number()
     .min(0)
     .max(MAX_OFFSET_MS * 2),
-  row_limit: z.int().positive().max(MAX_PAGE_ROWS),
+  rowLimit: z.int().positive().max(MAX_PAGE_ROWS),
   /** Axis along which a narrower query scans less; `null` while no query was too broad. */
   axis: z.enum(['time', 'symbol']).nullable(),
   /** `closed` if the server refuses windows without a first or last second; see `plan/window-condition.ts`. */
-  day_edges: z.enum(['open', 'closed']),
+  dayEdges: z.enum(['open', 'closed']),
   /** Rows of the last date that was fully counted; `null` before the first. */
-  date_rows: rowsSchema.max(MAX_DATE_ROWS).nullable(),
+  dateRows: rowsSchema.max(MAX_DATE_ROWS).nullable(),
   /** Most rows of a count that passed, and fewest of one that was refused; `null` while none was refused. */
-  passed_rows: rowsSchema.max(MAX_DATE_ROWS),
-  refused_rows: rowsSchema.nullable(),
+  passedRows: rowsSchema.max(MAX_DATE_ROWS),
+  refusedRows: rowsSchema.nullable(),
   /** How the rows of the last date were distributed. */
-  time_profile: profileSchema,
-  symbol_profile: profileSchema,
+  timeProfile: profileSchema,
+  symbolProfile: profileSchema,
   /**
    * The proof that recounts can give, by the columns hashed for it; absent: the strongest. See
    * `export/trades/recount-proof.ts`.
    */
-  recount_proofs: z.record(z.string(), z.enum(PROOFS)),
-  group_counts: z.enum(GROUP_COUNTS),
+  recountProofs: z.record(z.string(), z.enum(PROOFS)).readonly(),
+  /**
+   * How groups may be counted: in one request with the raw rows; in one of their own, with the places at which windows
+   * may be cut; or without these.
+   */
+  groupCounts: z.enum(['joined', 'apart', 'plain']),
   /** Contracts of the largest answer with an option chain, as far as a larger one was refused. */
-  chain_rows: rowsSchema,
+  chainRows: rowsSchema,
   /** Of chains that are too large for one answer: the strikes (thousandths) at which the parts of the last date began. */
-  chain_cuts: z.record(z.string(), z.array(z.int().min(0))),
+  chainCuts: z.record(z.string(), z.array(z.int().min(0)).readonly()).readonly(),
   /** Mean size of a row in transfer, before compression. */
-  row_bytes: z.number().positive().max(MAX_ROW_BYTES),
-  /** Mean duration of the last answers. */
-  answer_ms: z.number().nonnegative().max(MAX_WAIT_MS),
+  rowBytes: z.number().positive().max(MAX_ROW_BYTES),
+  /** Mean duration of the last answers; 0 before the first. */
+  answerMs: z.number().nonnegative().max(MAX_WAIT_MS),
   /** The server's clock minus this machine's. */
-  clock_offset_ms: z.number().min(-MAX_OFFSET_MS).max(MAX_OFFSET_MS),
+  clockOffsetMs: z.number().min(-MAX_OFFSET_MS).max(MAX_OFFSET_MS),
 });
+const limitsSchema = foundSchema.extend({ version: z.literal(4), url: z.string() });
+
+type Found = z.infer<typeof foundSchema>;
+
+const NOTHING_FOUND: Omit<Found, 'sinceMs'> = {
+  rowLimit: ASSUMED_ROW_LIMIT,
+  axis: null,
+  dayEdges: 'open',
+  dateRows: null,
+  passedRows: 0,
+  refusedRows: null,
+  timeProfile: null,
+  symbolProfile: null,
+  recountProofs: {},
+  groupCounts: 'joined',
+  chainRows: 0,
+  chainCuts: {},
+  // Of a row with the contract's own fields.
+  rowBytes: 700,
+  answerMs: 0,
+  clockOffsetMs: 0,
+};
+
+/** A class with the members of the schema: the constructor below sets them all. */
+const Limits = class {} as new () => Found;
 
 /** Collects the limits that a run finds; `save` keeps them for the next run. */
-export class ApiLimits {
+export class ApiLimits extends Limits {
   readonly #file: StateFile<z.infer<typeof limitsSchema>>;
   readonly #url: string;
-  #sinceMs: number;
-  rowLimit = ASSUMED_ROW_LIMIT;
-  /** Axis along which a narrower query scans less; `null` while no query was too broad. */
-  axis: Axis | null = null;
-  /** `closed` if the server refuses windows without a first or last second. */
-  dayEdges: 'open' | 'closed' = 'open';
-  /** Rows of the last date that was fully counted; `null` before the first. */
-  dateRows: number | null = null;
-  /** Most rows of a count that passed. */
-  passedRows = 0;
-  /** Fewest rows of a count that was refused; `null` while none was. */
-  refusedRows: number | null = null;
-  timeProfile: Profile | null = null;
-  symbolProfile: Profile | null = null;
-  /** The proof that recounts can give, by the columns hashed for it. */
-  recountProofs: Readonly<Record<string, Proof>> = {};
-  /** How the groups of an aggregating job may be counted. */
-  groupCounts: GroupCounting = 'joined';
-  /** Contracts of the largest answer with an option chain, as far as a larger one was refused. */
-  chainRows = 0;
-  /** Of chains that are too large for one answer: the strikes at which the parts of the last date began. */
-  chainCuts: Readonly<Record<string, readonly number[]>> = {};
-  /** Mean size of a row in transfer, before compression; initially that of a row with the contract's own fields. */
-  rowBytes = 700;
-  /** Mean duration of the last answers; 0 before the first. */
-  answerMs = 0;
-  /** The server's clock minus this machine's. */
-  clockOffsetMs = 0;
 
   constructor(path: string, url: string, nowMs: number) {
+    super();
     this.#file = new StateFile(path, limitsSchema);
     this.#url = url;
-    this.#sinceMs = nowMs;
+    Object.assign(this, NOTHING_FOUND, { sinceMs: nowMs });
   }
 
   /** Ignores limits of another URL. */
   async load(): Promise<this> {
-    const nowMs = this.#sinceMs;
+    const nowMs = this.sinceMs;
     const kept = await this.#file.read();
-    if (kept === undefined || kept.url !== this.#url) return this;
-    this.#sinceMs = kept.since_ms;
-    this.rowLimit = kept.row_limit;
-    this.axis = kept.axis;
-    this.dayEdges = kept.day_edges;
-    this.dateRows = kept.date_rows;
-    this.passedRows = kept.passed_rows;
-    this.refusedRows = kept.refused_rows;
-    this.timeProfile = kept.time_profile;
-    this.symbolProfile = kept.symbol_profile;
-    this.recountProofs = kept.recount_proofs;
-    this.groupCounts = kept.group_counts;
-    this.chainRows = kept.chain_rows;
-    this.chainCuts = kept.chain_cuts;
-    this.rowBytes = kept.row_bytes;
-    this.answerMs = kept.answer_ms;
-    this.clockOffsetMs = kept.clock_offset_ms;
-    if (nowMs - this.#sinceMs > HOPE_AFTER_MS) this.#hope(nowMs);
+    if (kept?.url !== this.#url) return this;
+    Object.assign(this, foundSchema.parse(kept));
+    if (nowMs - this.sinceMs > HOPE_AFTER_MS) this.#hope(nowMs);
     return this;
   }
 
   #hope(nowMs: number): void {
-    this.#sinceMs = nowMs;
+    this.sinceMs = nowMs;
     this.recountProofs = {};
     this.groupCounts = 'joined';
     this.chainCuts = {};
@@ -173,25 +152,6 @@ export class ApiLimits {
   }
 
   async save(): Promise<void> {
-    await this.#file.write({
-      version: 3,
-      url: this.#url,
-      since_ms: this.#sinceMs,
-      row_limit: this.rowLimit,
-      axis: this.axis,
-      day_edges: this.dayEdges,
-      date_rows: this.dateRows,
-      passed_rows: this.passedRows,
-      refused_rows: this.refusedRows,
-      time_profile: this.timeProfile && [...this.timeProfile],
-      symbol_profile: this.symbolProfile && [...this.symbolProfile],
-      recount_proofs: this.recountProofs,
-      group_counts: this.groupCounts,
-      chain_rows: this.chainRows,
-      chain_cuts: Object.fromEntries(Object.entries(this.chainCuts).map(([symbol, cuts]) => [symbol, [...cuts]])),
-      row_bytes: this.rowBytes,
-      answer_ms: this.answerMs,
-      clock_offset_ms: this.clockOffsetMs,
-    });
+    await this.#file.write({ version: 4, url: this.#url, ...this });
   }
 }

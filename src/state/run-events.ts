@@ -1,4 +1,8 @@
-/** The events of a run in progress: data for progress bars and logs, never for decisions. */
+/**
+ * The events of a run in progress, and their sum: rows, pages, rate and time left. Data for progress bars and logs, never
+ * for decisions. Pure except for the clock passed in.
+ */
+import type { Clock } from '../core/clock.ts';
 
 /** What a run is doing now. */
 export const RUN_PHASES = ['planning', 'fetching', 'recounting', 'sealing', 'auditing', 'mailing'] as const;
@@ -43,3 +47,163 @@ export type RunEvent =
     };
 
 export type OnRunEvent = (event: RunEvent) => void;
+
+export interface Totals {
+  /** The date being worked on; empty before the first. */
+  readonly date: string;
+  readonly phase: RunPhase;
+  /** The last fetched window, for people; empty before the first. */
+  readonly window: string;
+  /** Rows of all dates, as planned or counted so far; `rows` are those already staged. */
+  readonly totalRows: number;
+  readonly rows: number;
+  /** Share of the run that is done, from 0 to 1: by rows, or by pages when rows are not counted. */
+  readonly share: number;
+  /** Pages that this run fetched, and pages left according to the counts so far. */
+  readonly pages: number;
+  readonly pagesLeft: number;
+  readonly splits: number;
+  /** Dates sealed or failed, and all planned dates. */
+  readonly datesDone: number;
+  readonly datesTotal: number;
+  readonly rowsPerSecond: number;
+  /** `undefined` before the first page. */
+  readonly leftMs: number | undefined;
+}
+
+/** Rows and least number of pages of a date: first as planned, then as counted when its turn comes. */
+interface DateTally {
+  rows: number;
+  pages: number;
+  staged: number;
+  fetchedRows: number;
+  fetchedPages: number;
+  /** Sealed or failed: no pages left. */
+  isOver: boolean;
+}
+
+export class RunTotals {
+  readonly #clock: Clock;
+  /** Fetching time of past phases; recounting and sealing time does not count for the rate. */
+  #fetchedMs = 0;
+  #fetchingSinceMs: number | undefined;
+  #date = '';
+  #phase: RunPhase = 'planning';
+  #window = '';
+  #splits = 0;
+  readonly #dates = new Map<string, DateTally>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  note(event: RunEvent): void {
+    if (event.kind === 'planned') {
+      const each = event.dates.length === 0 ? 0 : 1 / event.dates.length;
+      for (const date of event.dates) this.#plan(date, (event.rows ?? 0) * each, event.pages * each);
+      return;
+    }
+    if (event.date !== '') this.#date = event.date;
+    switch (event.kind) {
+      case 'phase':
+        this.#enter(event.phase);
+        return;
+      case 'date':
+        this.#enter('fetching');
+        this.#plan(event.date, event.rows ?? 0, event.pages, event.staged);
+        return;
+      case 'page':
+        this.#notePage(event.date, event.window, event.rows);
+        return;
+      case 'split':
+        this.#splits += 1;
+        return;
+      case 'sealed':
+      case 'failed': {
+        const date = this.#dates.get(event.date);
+        if (date) date.isOver = true;
+        return;
+      }
+      case 'recounted':
+      case 'mailed':
+        return;
+      default:
+        event satisfies never;
+    }
+  }
+
+  read(): Totals {
+    const dates = [...this.#dates.values()];
+    const sum = (of: (date: DateTally) => number) => dates.reduce((total, date) => total + of(date), 0);
+    const totalRows = Math.round(sum((date) => (date.isOver ? countDone(date) : date.rows)));
+    const rows = sum(countDone);
+    const pages = sum(({ fetchedPages }) => fetchedPages);
+    const pagesLeft = Math.ceil(sum(countPagesLeft));
+    const tookMs = this.#fetchedMs + this.#sinceMs();
+    const rate = tookMs > 0 ? (sum(({ fetchedRows }) => fetchedRows) / tookMs) * 1000 : 0;
+    return {
+      date: this.#date,
+      phase: this.#phase,
+      window: this.#window,
+      totalRows,
+      rows,
+      share: totalRows > 0 ? Math.min(1, rows / totalRows) : pages / Math.max(1, pages + pagesLeft),
+      pages,
+      pagesLeft,
+      splits: this.#splits,
+      datesDone: dates.filter(({ isOver }) => isOver).length,
+      datesTotal: dates.length,
+      rowsPerSecond: rate,
+      leftMs: estimateLeftMs({ totalRows, rows, rate, pages, pagesLeft, tookMs }),
+    };
+  }
+
+  #enter(phase: RunPhase): void {
+    this.#phase = phase;
+    if (phase === 'fetching') this.#fetchingSinceMs ??= this.#clock.now();
+    else {
+      this.#fetchedMs += this.#sinceMs();
+      this.#fetchingSinceMs = undefined;
+    }
+  }
+
+  #sinceMs(): number {
+    return this.#fetchingSinceMs === undefined ? 0 : this.#clock.now() - this.#fetchingSinceMs;
+  }
+
+  #plan(date: string, rows: number, pages: number, staged = 0): void {
+    this.#dates.set(date, { rows, pages, staged, fetchedRows: 0, fetchedPages: 0, isOver: false });
+  }
+
+  #notePage(date: string, window: string, rows: number): void {
+    this.#enter('fetching');
+    this.#window = window;
+    const tally = this.#dates.get(date);
+    if (!tally) return;
+    tally.fetchedRows += rows;
+    tally.fetchedPages += 1;
+  }
+}
+
+function countDone({ staged, fetchedRows }: DateTally): number {
+  return staged + fetchedRows;
+}
+
+function countPagesLeft({ rows, pages, staged, fetchedPages, isOver }: DateTally): number {
+  if (isOver) return 0;
+  const unstaged = rows > 0 ? Math.max(0, 1 - staged / rows) : 1;
+  return Math.max(0, Math.round(pages * unstaged * 100) / 100 - fetchedPages);
+}
+
+function estimateLeftMs(state: {
+  readonly totalRows: number;
+  readonly rows: number;
+  readonly rate: number;
+  readonly pages: number;
+  readonly pagesLeft: number;
+  readonly tookMs: number;
+}): number | undefined {
+  const { totalRows, rows, rate, pages, pagesLeft, tookMs } = state;
+  if (totalRows > 0) return rate > 0 ? (Math.max(0, totalRows - rows) / rate) * 1000 : undefined;
+  return pages > 0 ? (tookMs / pages) * pagesLeft : undefined;
+}

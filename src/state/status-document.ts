@@ -1,8 +1,7 @@
 /** The status of a job, as `flowdrop --json status` prints it. The daemon, its page and its API use parts of it. */
 import { z } from 'zod';
 import { CONDITIONS } from '../plan/conditions.ts';
-import { acceptedGapSchema } from './accepted-gap.ts';
-import { auditRecordSchema } from './audit-record.ts';
+import { acceptedGapSchema, auditRecordSchema } from './date-records.ts';
 import { errorSchema, runRecordSchema } from './run-record.ts';
 
 export const dateStatusSchema = z.object({

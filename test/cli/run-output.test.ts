@@ -8,9 +8,8 @@ import { describeDelivery, printRun } from '../../src/cli/run-output.ts';
 import { createProgress } from '../../src/cli/terminal/show-progress.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { openOutboxMailer } from '../../src/mail/outbox.ts';
-import type { Delivery } from '../../src/state/delivery.ts';
-import type { DateResult, RunResult } from '../../src/state/run-result.ts';
-import { RunTotals } from '../../src/state/totals.ts';
+import { RunTotals } from '../../src/state/run-events.ts';
+import type { DateResult, Delivery, RunResult } from '../../src/state/run-result.ts';
 import { createKeptLog } from '../support/log.ts';
 
 const RUN: RunResult = {

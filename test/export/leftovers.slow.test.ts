@@ -36,7 +36,7 @@ import { auditConditions, auditHistory, listLeftovers } from '../../src/seal/aud
 import { discardStages } from '../../src/stage/list.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import { judgeRun, type RunResult } from '../../src/state/run-result.ts';
-import { makeScratchFolder } from '../../src/state/state-folder.ts';
+import { makeScratchFolder } from '../../src/state/state-file.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createAlertJob, createRunFacts } from '../support/alerts.ts';

@@ -118,7 +118,7 @@ it('limits are forgotten where they cannot be true', async () => {
   const limits = join(cwd, '.flowdrop', 'limits');
   const [file = ''] = await readdir(limits);
   const known = JSON.parse(await readFile(join(limits, file), 'utf8')) as object;
-  const odd = { axis: 'time', passed_rows: 1, refused_rows: 1e15, date_rows: 1e300, row_limit: 1e15 };
+  const odd = { axis: 'time', passedRows: 1, refusedRows: 1e15, dateRows: 1e300, rowLimit: 1e15 };
   await writeFile(join(limits, file), JSON.stringify({ ...known, ...odd }));
   await rm(join(cwd, 'drops', 'trades'), { recursive: true });
   const { code, told, stderr } = await run();

@@ -1,6 +1,6 @@
 /** What a run's events add up to: pages left, pace, time left. How it is shown is tested in `test/cli`. */
 import { expect, test } from 'vitest';
-import { RunTotals } from '../../src/state/totals.ts';
+import { RunTotals } from '../../src/state/run-events.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 
 test('time left follows the pace of the rows fetched, and staged rows count as done', () => {

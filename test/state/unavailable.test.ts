@@ -7,9 +7,9 @@ import { parseJob } from '../../src/job/parse.ts';
 import { settledAt } from '../../src/plan/dates.ts';
 import type { SnapshotJob } from '../../src/run/open-source.ts';
 import type { SnapshotClient } from '../../src/source/snapshot.ts';
+import { addUnavailable, isUnavailable, LATE_DAYS, type Unavailable } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import type { DateResult } from '../../src/state/run-result.ts';
-import { addUnavailable, isUnavailable, LATE_DAYS, type Unavailable } from '../../src/state/unavailable.ts';
 
 const DATE = '2026-11-12';
 const URL = 'https://api.example/api/option-chain';

@@ -2,8 +2,7 @@
 import type { RunFacts, RunOutcome } from '../../src/alert/cause-table.ts';
 import { Fault } from '../../src/core/errors.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import type { Delivery } from '../../src/state/delivery.ts';
-import type { RunResult } from '../../src/state/run-result.ts';
+import type { Delivery, RunResult } from '../../src/state/run-result.ts';
 
 /** A Friday evening after the close; the lookback begins on 2026-11-05, whole from the 6th on. */
 export const ALERT_NOW = Date.parse('2026-11-20T23:00:00Z');

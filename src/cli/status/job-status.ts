@@ -17,13 +17,11 @@ import type { Openers } from '../../openers.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
 import { expiresAt, type LookbackRange } from '../../plan/dates.ts';
 import { expires, lookbackOf } from '../../plan/lookback.ts';
-import type { AcceptedGap } from '../../state/accepted-gap.ts';
-import { JobState, limitsPath } from '../../state/job-state.ts';
-import type { KnownDates } from '../../state/known-dates.ts';
+import type { AcceptedGap } from '../../state/date-records.ts';
+import { JobState, type KnownDates, limitsPath, type Staging } from '../../state/job-state.ts';
 import { ApiLimits } from '../../state/limits.ts';
 import { RunHistory } from '../../state/run-history.ts';
 import { isEndedRun, type RunRecord } from '../../state/run-record.ts';
-import type { Staging } from '../../state/staging.ts';
 import type { DateStatus, JobStatus } from '../../state/status-document.ts';
 import type { Store } from '../../store/store.ts';
 

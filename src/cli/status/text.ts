@@ -10,7 +10,7 @@ import { formatInstant, formatSpan } from '../../core/date-text.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
 import { isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
-import { describeAccepted } from '../../state/accepted-gap.ts';
+import { describeAccepted } from '../../state/date-records.ts';
 import { endOf, type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
 import type { DateStatus } from '../../state/status-document.ts';
 import type { Style } from '../terminal/color.ts';

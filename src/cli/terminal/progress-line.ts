@@ -4,7 +4,7 @@
  */
 import { formatCount, formatDuration, formatShortCount } from '../../core/units.ts';
 import type { SourceStats } from '../../source/source.ts';
-import type { Totals } from '../../state/totals.ts';
+import type { Totals } from '../../state/run-events.ts';
 
 /** Request figures that the line shows beside the totals. */
 type LineStats = Pick<SourceStats, 'retries' | 'rateLimited'>;

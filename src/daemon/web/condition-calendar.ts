@@ -10,7 +10,7 @@ import { addDays, formatWallDate, mondayOf, weekday } from '../../calendar/wall-
 import { formatDate, formatInstant, formatShortDay, formatWeekDate } from '../../core/date-text.ts';
 import { formatCount } from '../../core/units.ts';
 import { CONDITIONS, type Condition } from '../../plan/conditions.ts';
-import { describeAccepted } from '../../state/accepted-gap.ts';
+import { describeAccepted } from '../../state/date-records.ts';
 import { KEPT_WEEKS, type StatusDocument } from '../documents.ts';
 import { html, type Markup } from './html.ts';
 import { dropPath } from './page-path.ts';

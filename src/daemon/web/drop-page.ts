@@ -2,7 +2,7 @@
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatWeekDate } from '../../core/date-text.ts';
 import { formatBytes, formatCount } from '../../core/units.ts';
-import { describeAccepted, isAcceptable } from '../../state/accepted-gap.ts';
+import { describeAccepted, isAcceptable } from '../../state/date-records.ts';
 
 import { renderActionForm, renderDropActions } from './action-form.ts';
 import type { DropDetail, ReportLink, Rows } from './api-shape.ts';

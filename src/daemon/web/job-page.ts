@@ -2,7 +2,7 @@
 
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatSpan } from '../../core/date-text.ts';
-import { describeAccepted } from '../../state/accepted-gap.ts';
+import { describeAccepted } from '../../state/date-records.ts';
 import type { JobView } from '../job-view.ts';
 import { renderActionForm, renderJobActions } from './action-form.ts';
 import type { JobDocument } from './api-shape.ts';

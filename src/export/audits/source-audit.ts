@@ -14,7 +14,7 @@ import { expiresAt, firstSecondOf, leavesAt } from '../../plan/dates.ts';
 import type { OpenedSource } from '../../run/open-source.ts';
 import type { ExportRun } from '../../run/run.ts';
 import { API_DOWN_CODES, type Source } from '../../source/source.ts';
-import type { AuditRecord } from '../../state/audit-record.ts';
+import type { AuditRecord } from '../../state/date-records.ts';
 import type { DateResult } from '../../state/run-result.ts';
 import { attempt } from '../../store/identity.ts';
 import { findConflict, latestNow } from '../clocks.ts';

@@ -16,7 +16,7 @@ import { listGaps, type PackedWindow, packFull } from '../../plan/pack.ts';
 import type { ExportRun } from '../../run/run.ts';
 import { type Source, SourceFault } from '../../source/source.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
-import type { Staging } from '../../state/staging.ts';
+import type { Staging } from '../../state/job-state.ts';
 import { earliestNow } from '../clocks.ts';
 import { fetchWindows } from './fetch.ts';
 import { probeStretch } from './probe.ts';

@@ -1,7 +1,7 @@
 /** The line that shows how far a run is. What is added up is tested in `test/state/totals.test.ts`. */
 import { describe, expect, it } from 'vitest';
 import { describeTotals, formatProgressLine } from '../../../src/cli/terminal/progress-line.ts';
-import type { Totals } from '../../../src/state/totals.ts';
+import type { Totals } from '../../../src/state/run-events.ts';
 
 const TALLY: Totals = {
   date: '2026-11-18',
