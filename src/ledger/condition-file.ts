@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { addDays } from '../calendar/wall-clock.ts';
 import { tryParseJson } from '../core/json-file.ts';
-import { CONDITIONS } from '../plan/conditions.ts';
+import { CONDITIONS, type Condition, isSealed, type SealedCondition } from '../plan/conditions.ts';
 import { acceptedGapSchema, auditRecordSchema } from '../state/date-records.ts';
 import { listDoubts, sumNulls } from './doubts.ts';
 import { dropFilename } from './layout.ts';
@@ -50,6 +50,11 @@ const AVAILABLE = '","condition":"available"';
 const SHOWN_ISSUES = 3;
 
 export type ConditionEntry = z.infer<typeof entrySchema>;
+export type SealedEntry = ConditionEntry & { readonly condition: SealedCondition };
+
+export function isSealedEntry(entry: ConditionEntry): entry is SealedEntry {
+  return isSealed(entry.condition);
+}
 
 export interface ConditionDocument {
   /** By date, ascending. Empty when the document is absent or invalid. */
@@ -105,7 +110,7 @@ export function sizesOf({ dataset, files: [drop, ...others] }: Manifest): KnownS
 }
 
 /** The entry of a sealed date. @param damage what is wrong with its files, in words */
-export function describeSealed(manifest: Manifest, damage?: string): ConditionEntry {
+export function describeSealed(manifest: Manifest, damage?: string): SealedEntry {
   const doubts = listDoubts(manifest);
   return {
     date: manifest.date,
@@ -121,8 +126,13 @@ export function describeSealed(manifest: Manifest, damage?: string): ConditionEn
   };
 }
 
-export function describeUnsealed(date: string, condition: ConditionEntry['condition']): ConditionEntry {
+export function describeUnsealed<C extends Condition>(date: string, condition: C) {
   return { date, condition, last_modified_date: null, revision: null, rows: null, size: null };
+}
+
+/** The entry of a date whose manifest is damaged. */
+export function describeUnreadable(date: string, damage: string | undefined): SealedEntry {
+  return { ...describeUnsealed(date, 'degraded'), damage };
 }
 
 /** One entry a line, so that a change to one date changes one line. */

@@ -5,13 +5,17 @@
  * as available.
  */
 import { inParallel } from '../core/side-by-side.ts';
-import { isSealed, type SealedCondition } from '../plan/conditions.ts';
-import type { AuditRecord } from '../state/date-records.ts';
-import type { ConditionEntry } from './condition-file.ts';
-import { listDoubts, sumNulls } from './doubts.ts';
 import {
-  dropKey,
+  type ConditionEntry,
+  describeSealed,
+  describeUnreadable,
+  isSealedEntry,
+  type SealedEntry,
+} from './condition-file.ts';
+import {
+  dropFilename,
   dropsPrefix,
+  fileKey,
   historyPrefix,
   manifestKey,
   parseDatasetKey,
@@ -19,23 +23,6 @@ import {
   sealedPrefix,
 } from './layout.ts';
 import type { Ledger } from './ledger.ts';
-
-export interface SealedFacts {
-  readonly condition: SealedCondition;
-  readonly rows: number | null;
-  readonly revision: number | null;
-  /** What is wrong with the object in the store, in words; absent when no damage is known. */
-  readonly damage?: string | undefined;
-  readonly degraded_reason?: string | undefined;
-  /** Failed checks, in words. */
-  readonly doubts?: readonly string[] | undefined;
-  /** Nulls by column that should not be there. */
-  readonly nulls?: Readonly<Record<string, number>> | undefined;
-  /** The last comparison with the source, as far as `condition.json` has it. */
-  readonly audit?: AuditRecord | undefined;
-  /** Name of the drop's file; absent: `<dataset>.parquet`. */
-  readonly filename?: string | undefined;
-}
 
 /** Manifests read in parallel, so that a store without `condition.json` does not take minutes. */
 const READ_AT_ONCE = 8;
@@ -50,28 +37,32 @@ export async function readSealedFacts(
   ledger: Ledger,
   entries: ReadonlyMap<string, ConditionEntry>,
   since?: string,
-): Promise<ReadonlyMap<string, SealedFacts>> {
+): Promise<ReadonlyMap<string, SealedEntry>> {
   const { store, dataset } = ledger;
   const { sealed, replaced, objects } = await listRevisions(ledger, since);
-  const facts = new Map<string, SealedFacts>();
+  const facts = new Map<string, SealedEntry>();
   for (const entry of entries.values()) {
-    const known = since !== undefined && entry.date < since ? recall(entry) : undefined;
-    if (known) facts.set(entry.date, known);
+    if (since !== undefined && entry.date < since && isSealedEntry(entry)) facts.set(entry.date, entry);
   }
   const unknown: string[] = [];
   for (const date of sealed) {
-    const known = factsOf(entries.get(date), replaced.get(date) ?? 0);
-    if (known) facts.set(date, known);
+    const entry = entries.get(date);
+    // The document may have the date as unsealed, or a revision that was replaced since.
+    if (entry && isSealedEntry(entry) && (entry.revision ?? 0) > (replaced.get(date) ?? 0)) facts.set(date, entry);
     else unknown.push(date);
   }
   await inParallel(unknown, READ_AT_ONCE, async (date) => {
-    facts.set(date, await readManifestFacts(ledger, date));
+    let damage: string | undefined;
+    const manifest = await ledger.validManifest(date, ({ message }) => {
+      damage = message;
+    });
+    facts.set(date, manifest ? describeSealed(manifest) : describeUnreadable(date, damage));
   });
   for (const [date, { rows, revision, filename }] of facts) {
     if (since !== undefined && date < since) continue;
-    const key = dropKey(dataset, date, filename);
+    const key = fileKey(dataset, date, filename ?? dropFilename(dataset));
     if (objects.has(key)) continue;
-    facts.set(date, { condition: 'degraded', rows, revision, damage: `${store.url}/${key} is missing` });
+    facts.set(date, { ...describeUnreadable(date, `${store.url}/${key} is missing`), rows, revision });
   }
   return new Map([...facts].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
@@ -96,27 +87,4 @@ async function listRevisions({ store, dataset }: Ledger, since?: string) {
   const after = since === undefined ? undefined : dropsPrefix(dataset, since);
   if (sealed.length > 0) for await (const { key } of store.list(dropsPrefix(dataset), after)) objects.add(key);
   return { sealed, replaced, objects };
-}
-
-/** `undefined` when the document has the date as unsealed, or has a revision that was replaced since. */
-function factsOf(entry: ConditionEntry | undefined, replaced: number): SealedFacts | undefined {
-  return entry !== undefined && entry.revision !== null && entry.revision > replaced ? recall(entry) : undefined;
-}
-
-/** `undefined` for a date that the document has as unsealed. */
-function recall(entry: ConditionEntry): SealedFacts | undefined {
-  const { condition, rows, revision, damage, degraded_reason, doubts, nulls, filename, audit } = entry;
-  if (!isSealed(condition)) return undefined;
-  return { condition, rows, revision, damage, degraded_reason, doubts, nulls, filename, audit };
-}
-
-/** A damaged manifest makes its date degraded. */
-async function readManifestFacts(ledger: Ledger, date: string): Promise<SealedFacts> {
-  let damage: string | undefined;
-  const manifest = await ledger.validManifest(date, ({ message }) => {
-    damage = message;
-  });
-  return manifest === undefined
-    ? { condition: 'degraded', rows: null, revision: null, damage }
-    : { ...manifest, doubts: listDoubts(manifest), nulls: sumNulls(manifest), filename: manifest.files[0].filename };
 }

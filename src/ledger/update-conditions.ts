@@ -10,7 +10,7 @@ import { isSession } from '../calendar/session.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
-import { type Condition, deriveConditions, isSealed } from '../plan/conditions.ts';
+import { type Condition, deriveConditions } from '../plan/conditions.ts';
 import type { DayCounts } from '../plan/counts.ts';
 import type { LookbackRange } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
@@ -19,13 +19,15 @@ import type { KnownDates as RememberedDates } from '../state/job-state.ts';
 import { attempt } from '../store/identity.ts';
 import {
   type ConditionDocument,
-  type ConditionEntry,
   describeSealed,
+  describeUnreadable,
   describeUnsealed,
+  isSealedEntry,
+  type SealedEntry,
   sizesOf,
 } from './condition-file.ts';
 import { findDamage, isAsExpected } from './damage.ts';
-import type { Ledger, SealedDate } from './ledger.ts';
+import type { Ledger } from './ledger.ts';
 
 export interface Conditions {
   readonly conditions: ReadonlyMap<string, Condition>;
@@ -111,9 +113,7 @@ export async function updateConditions(
     if (condition === 'expired') lostBefore.add(date);
   }
   const conditions = deriveConditions({
-    sealed: new Map(
-      [...sealed].flatMap(([date, { condition }]) => (isSealed(condition) ? [[date, condition] as const] : [])),
-    ),
+    sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
     recorded,
     lookback: plan.lookback,
     shown: { dates: plan.dates.map(({ date }) => date), empty: plan.empty, unmatched: plan.unmatched, range },
@@ -147,31 +147,26 @@ async function readSealed(
   log: Log,
   plan: SeenDates,
   document: ConditionDocument,
-): Promise<ReadonlyMap<string, ConditionEntry>> {
+): Promise<ReadonlyMap<string, SealedEntry>> {
   // Restatements happen inside the lookback. The range is twice as long, so that the next runs still find a restatement
   // whose update of the document was lost in a race.
   const changeable = addDays(plan.lookback.clipped, -LOOKBACK_DAYS);
-  const sealed = new Map<string, ConditionEntry>();
+  const sealed = new Map<string, SealedEntry>();
   const { dataset } = ledger;
   for (const found of await ledger.list()) {
     const { date } = found;
     const kept = date < changeable ? document.entries.get(date) : undefined;
-    if (kept && isCurrent(dataset, kept, found)) sealed.set(date, kept);
+    const isWhole = kept?.damage === undefined && kept?.revision !== null;
+    if (kept && isSealedEntry(kept) && isWhole && isAsExpected(dataset, found, kept)) sealed.set(date, kept);
     else {
       const manifest = await ledger.validManifest(date, ({ message: reason }) => {
         log.error({ event: 'manifest-invalid', date, reason }, `${date}: ${reason}`);
       });
       const damage = (await findDamage(ledger, found, manifest && sizesOf(manifest)))?.reason;
-      sealed.set(date, manifest ? describeSealed(manifest, damage) : { ...describeUnsealed(date, 'degraded'), damage });
+      sealed.set(date, manifest ? describeSealed(manifest, damage) : describeUnreadable(date, damage));
     }
   }
   return sealed;
-}
-
-/** Whether the entry of a sealed date can be trusted: it is without damage, and its files have the same sizes. */
-function isCurrent(dataset: string, entry: ConditionEntry, found: SealedDate): boolean {
-  const { revision, damage } = entry;
-  return revision !== null && damage === undefined && isAsExpected(dataset, found, entry);
 }
 
 interface Shortfall {

@@ -10,9 +10,9 @@ import { addDays, formatSecond } from '../../calendar/wall-clock.ts';
 import { describeError, isFault } from '../../core/errors.ts';
 import { listArchive } from '../../deliver/archived-pages.ts';
 import type { Job } from '../../job/job.ts';
-import type { ConditionEntry, RecentConditions } from '../../ledger/condition-file.ts';
+import type { ConditionEntry, RecentConditions, SealedEntry } from '../../ledger/condition-file.ts';
 import { Ledger } from '../../ledger/ledger.ts';
-import { readSealedFacts, type SealedFacts } from '../../ledger/sealed-facts.ts';
+import { readSealedFacts } from '../../ledger/sealed-facts.ts';
 import type { Openers } from '../../openers.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
 import { expiresAt, type LookbackRange } from '../../plan/dates.ts';
@@ -185,7 +185,7 @@ async function readConditions(
 }
 
 interface FoundDates {
-  readonly sealed: ReadonlyMap<string, SealedFacts>;
+  readonly sealed: ReadonlyMap<string, SealedEntry>;
   readonly entries: ReadonlyMap<string, ConditionEntry>;
   readonly known: KnownDates | undefined;
   /** The first date whose objects were looked at; `undefined`: all were. */
@@ -214,7 +214,7 @@ function recallDates(job: Job, known: KnownDates | undefined, runs: KnownRuns, f
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([date, condition]) => {
       const { rows = null, revision = null } = runs.results.get(date) ?? {};
-      return describeDate(job, date, condition, isSealed(condition) ? { condition, rows, revision } : undefined);
+      return describeDate(job, date, condition, isSealed(condition) ? { rows, revision } : undefined);
     });
   return {
     store: known?.store ?? job.drop.to,
@@ -230,7 +230,7 @@ function describeDate(
   job: Job,
   date: string,
   condition: Condition,
-  sealed: SealedFacts | undefined,
+  sealed: Partial<ConditionEntry> | undefined,
   accepted?: AcceptedGap,
 ): DateStatus {
   return {
