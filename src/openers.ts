@@ -22,24 +22,24 @@ import type { WorkerPoolOptions } from './engine/worker-pool.ts';
 import type { ApiAccess, JobCatalog, ServerSource, SnapshotApi, SnapshotSource, SqlApi } from './job/job.ts';
 import type { Mailer } from './mail/mailer.ts';
 import type { Webhook, WebhookUse } from './mail/webhook.ts';
-import { readS3Defaults, s3Options } from './settings/s3-settings.ts';
-import { DEFAULTS, type Environment, listSecrets, listUnknown, readSecret } from './settings/setting-list.ts';
+import {
+  DEFAULTS,
+  type Environment,
+  listSecrets,
+  listUnknown,
+  readRuled,
+  readSecret,
+} from './settings/setting-list.ts';
 import {
   readApiKey,
   readCalendar,
-  readClockRule,
-  readHistoryDays,
-  readIsLogPretty,
   readKey,
-  readLevel,
-  readMailPatienceMs,
-  readMaxRuns,
-  readPublicUrl,
-  readRate,
+  readS3Defaults,
   readStatusSettings,
   readVersion,
   readWebhook,
   reportSettings,
+  s3Options,
   sourceUrl,
 } from './settings/settings.ts';
 import type { BudgetName } from './source/pace/budget.ts';
@@ -102,15 +102,15 @@ export function createOpeners(given: Surroundings) {
     /** For results, which may contain any text: masks known secrets only. */
     maskValues: createMask(env, cwd),
     /** Which clocks decide what is exported. */
-    readClockRule: () => readClockRule(env),
+    readClockRule: () => readRuled(env, 'FLOWDROP_CLOCK'),
     /** Address of the status page for readers of mails. */
-    readPublicUrl: () => readPublicUrl(env),
+    readPublicUrl: () => readRuled(env, 'FLOWDROP_PUBLIC_URL'),
     /** How many days the records of runs are kept. */
-    readHistoryDays: () => readHistoryDays(env),
+    readHistoryDays: () => readRuled(env, 'FLOWDROP_RUN_HISTORY_DAYS'),
     /** The operator's override of the exchange's calendar. @throws Fault `CALENDAR_INVALID` */
     readCalendar: async (): Promise<CalendarOverride> => await readCalendar(env, cwd),
     /** Most runs that a daemon executes at the same time. */
-    readMaxRuns: () => readMaxRuns(env),
+    readMaxRuns: () => readRuled(env, 'FLOWDROP_MAX_RUNS'),
     /** Where the daemon shows its status; `undefined` if `off`. */
     readStatusSettings: () => readStatusSettings(env, cwd),
     /** Redis through which daemons share schedules, and services and runs the budgets of keys; `undefined` without. */
@@ -155,8 +155,8 @@ function createLogOpener({ env, cwd, writeErr, interactive, debug }: Surrounding
     async openLog({ quiet, isService, secrets = [] }: LogOptions = {}): Promise<Log> {
       const { createLog } = await import('./core/log.ts');
       return createLog({
-        level: debug ? 'debug' : quiet ? 'error' : readLevel(readSetting(env, 'FLOWDROP_LOG_LEVEL')),
-        pretty: readIsLogPretty(env, interactive),
+        level: debug ? 'debug' : quiet ? 'error' : readRuled(env, 'FLOWDROP_LOG_LEVEL'),
+        pretty: (readRuled(env, 'FLOWDROP_LOG_FORMAT') ?? (interactive ? 'pretty' : 'json')) === 'pretty',
         secrets: [...listSecrets(env, cwd), ...secrets],
         write: writeErr,
         keep: (line) => keepLine?.(line),
@@ -280,7 +280,7 @@ function createSourceOpeners(env: Environment, cwd: string, stateDir: string) {
       clock,
       stateDir,
       apiKey,
-      requestsPerSecond: readRate(env, setting),
+      requestsPerSecond: readRuled(env, setting),
       redisUrl,
     });
   };
@@ -340,7 +340,8 @@ function createMailOpeners(env: Environment, cwd: string) {
   const openAnyMailer = async (): Promise<Mailer> => {
     const url = readSecret(env, 'FLOWDROP_SMTP_URL', cwd);
     if (!url) return (await import('./mail/outbox.ts')).openOutboxMailer({ directory: directory() });
-    const patienceMs = readMailPatienceMs(env);
+    const patienceSeconds = readRuled(env, 'FLOWDROP_MAIL_RETRY_SECONDS');
+    const patienceMs = patienceSeconds === undefined ? undefined : patienceSeconds * 1000;
     return (await import('./mail/smtp.ts')).openSmtpMailer({ url, patienceMs });
   };
   return {

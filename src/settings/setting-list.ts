@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { REQUESTS_PER_SECOND } from '../api-contract/published-limits.ts';
 import { Fault, isFault } from '../core/errors.ts';
 import { type ListenAddress, parseListenAddress } from '../core/listen-address.ts';
 import { findNearest } from '../core/nearest.ts';
@@ -16,6 +17,11 @@ export const DEFAULTS = {
   FLOWDROP_OUTBOX_DIR: 'out/mail',
   FLOWDROP_MAIL_FROM: 'flowdrop@localhost',
   FLOWDROP_LOG_LEVEL: 'info',
+  FLOWDROP_CLOCK: 'checked',
+  FLOWDROP_REQUESTS_PER_SECOND: `${REQUESTS_PER_SECOND}`,
+  FLOWDROP_SNAPSHOTS_PER_SECOND: `${REQUESTS_PER_SECOND}`,
+  // They share the pace of the key, so more of them wait longer for each other.
+  FLOWDROP_MAX_RUNS: '2',
   FLOWDROP_STATUS_ADDRESS: '127.0.0.1:8686',
   FLOWDROP_STATUS_ACTIONS: 'on',
   FLOWDROP_RUN_HISTORY_DAYS: '90',
@@ -162,13 +168,10 @@ export function readRuled<N extends RuledName>(
   name: N,
 ): ValueOf<N> | (N extends keyof typeof DEFAULTS ? never : undefined) {
   const text = env[name] || (DEFAULTS as Environment)[name];
-  return (text ? parseRuled(name, text) : undefined) as ReturnType<typeof readRuled<N>>; // Defaults are valid.
-}
-
-export function parseRuled<N extends RuledName>(name: N, text: string): ValueOf<N> {
   const { parse, allowed, hint, hidden } = SETTINGS[name] as Rule<ValueOf<N>>;
-  const value = parse(text);
-  if (value !== undefined) return value;
+  const value = text ? parse(text) : undefined;
+  // Defaults are valid.
+  if (!text || value !== undefined) return value as ReturnType<typeof readRuled<N>>;
   throw invalid(`${name} is ${hidden ?? JSON.stringify(text)}; allowed ${allowed}`, hint);
 }
 

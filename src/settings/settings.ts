@@ -5,18 +5,13 @@
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import {
-  CHAIN_PATH,
-  HISTORICAL_PATH,
-  MARKET_STRUCTURE_PATH,
-  PORTAL_PATH,
-  REQUESTS_PER_SECOND,
-} from '../api-contract/published-limits.ts';
+import { CHAIN_PATH, HISTORICAL_PATH, MARKET_STRUCTURE_PATH, PORTAL_PATH } from '../api-contract/published-limits.ts';
 import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
 import { formatListenAddress, isLoopback, type ListenAddress } from '../core/listen-address.ts';
 import type { ApiAccess, SnapshotApi, SqlApi } from '../job/job.ts';
 import type { WebhookUse } from '../mail/webhook.ts';
+import type { S3Options } from '../store/s3-client.ts';
 import {
   AWS_SETTINGS,
   assertPlain,
@@ -25,65 +20,14 @@ import {
   hasCredentials,
   invalid,
   JOB_KEY_PREFIX,
-  parseRuled,
   readRuled,
   readSecret,
   type SettingName,
   type SettingReport,
 } from './setting-list.ts';
 
-/** Runs of a daemon at the same time: they share the pace of the key, so more of them wait longer for each other. */
-const MAX_RUNS_DEFAULT = 2;
 /** The shortest token: too long to guess over the network, or from a cookie derived from it. */
 const MIN_TOKEN_CHARACTERS = 16;
-
-/** Requests per second that the provider allows: for historical SQL, or for each kind of snapshot. */
-export function readRate(
-  env: Environment,
-  name: 'FLOWDROP_REQUESTS_PER_SECOND' | 'FLOWDROP_SNAPSHOTS_PER_SECOND',
-): number {
-  return readRuled(env, name) ?? REQUESTS_PER_SECOND;
-}
-
-/** Which clocks decide what is exported. */
-export function readClockRule(env: Environment): 'checked' | 'source' {
-  return readRuled(env, 'FLOWDROP_CLOCK') ?? 'checked';
-}
-
-/** Most runs that a daemon executes at the same time. */
-export function readMaxRuns(env: Environment): number {
-  return readRuled(env, 'FLOWDROP_MAX_RUNS') ?? MAX_RUNS_DEFAULT;
-}
-
-/** Total time to keep retrying deferred mail; `undefined` for the default. */
-export function readMailPatienceMs(env: Environment): number | undefined {
-  const seconds = readRuled(env, 'FLOWDROP_MAIL_RETRY_SECONDS');
-  return seconds === undefined ? undefined : seconds * 1000;
-}
-
-export function readFlag(env: Environment, name: 'FLOWDROP_S3_PATH_STYLE'): boolean {
-  return readRuled(env, name) ?? false;
-}
-
-export function readLevel(level: string): string {
-  return parseRuled('FLOWDROP_LOG_LEVEL', level);
-}
-
-/** Whether log lines are for people: as set, otherwise only on a terminal. */
-export function readIsLogPretty(env: Environment, isTerminal: boolean): boolean {
-  const format = readRuled(env, 'FLOWDROP_LOG_FORMAT');
-  return format === undefined ? isTerminal : format === 'pretty';
-}
-
-/** How many days the records of runs are kept on this machine. */
-export function readHistoryDays(env: Environment): number {
-  return readRuled(env, 'FLOWDROP_RUN_HISTORY_DAYS');
-}
-
-/** Where readers of mails reach the status page, without a slash at the end. */
-export function readPublicUrl(env: Environment): string | undefined {
-  return readRuled(env, 'FLOWDROP_PUBLIC_URL');
-}
 
 export interface StatusSettings {
   readonly address: ListenAddress;
@@ -174,12 +118,36 @@ export function readApiKey(env: Environment, cwd: string, access: ApiAccess): st
   });
 }
 
-/** The SDK reads these itself, and sends what it finds. @throws Fault `SETTING_INVALID` */
-export function assertAwsKeys(env: Environment): void {
+/**
+ * How an S3 store is reached: the variables of the AWS tools, and `FLOWDROP_S3_PATH_STYLE`. The SDK reads the keys itself,
+ * and sends what it finds. @throws Fault `SETTING_INVALID`
+ */
+export function s3Options(env: Environment, { bucket, prefix }: Pick<S3Options, 'bucket' | 'prefix'>): S3Options {
   for (const [name, isSecret] of Object.entries(AWS_SETTINGS)) {
     const value = env[name];
     if (isSecret && value) assertPlain(name, value);
   }
+  return {
+    bucket,
+    prefix,
+    endpoint: env['AWS_ENDPOINT_URL_S3'] || undefined,
+    region: env['AWS_REGION'] || undefined,
+    pathStyle: readRuled(env, 'FLOWDROP_S3_PATH_STYLE'),
+  };
+}
+
+/**
+ * Where clients of a catalog find the store, in the words of Iceberg's clients; no credentials. Names of properties differ
+ * between clients, so each fact has those of Java and Python.
+ */
+export function readS3Defaults(env: Environment): Readonly<Record<string, string>> {
+  const { AWS_ENDPOINT_URL_S3: endpoint, AWS_REGION: region } = env;
+  const address = endpoint && URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+  return {
+    ...(address ? { 's3.endpoint': `${address.protocol}//${address.host}${address.pathname.replace(/\/$/, '')}` } : {}),
+    ...(region ? { 'client.region': region, 's3.region': region } : {}),
+    ...(readRuled(env, 'FLOWDROP_S3_PATH_STYLE') ? { 's3.path-style-access': 'true' } : {}),
+  };
 }
 
 /** The settings with address and secret of each webhook, and where a person finds the address. */

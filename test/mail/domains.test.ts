@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { assertAllowedRecipients, parseMailDomains, restrictMailer } from '../../src/mail/message.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
-import { readMailPatienceMs } from '../../src/settings/settings.ts';
+import { readRuled } from '../../src/settings/setting-list.ts';
 import { buildMessage } from './fixture.ts';
 import { startSmtpReceiver } from './smtp-receiver.ts';
 
@@ -28,15 +28,15 @@ describe('FLOWDROP_MAIL_DOMAINS', () => {
 describe('FLOWDROP_MAIL_RETRY_SECONDS', () => {
   test.each([
     ['0', 0],
-    ['1.5', 1500],
-    ['900', 900_000],
+    ['1.5', 1.5],
+    ['900', 900],
     ['', undefined],
-  ])('%j is a patience of %d ms', (text, patienceMs) => {
-    expect(readMailPatienceMs({ FLOWDROP_MAIL_RETRY_SECONDS: text })).toBe(patienceMs);
+  ])('%j is a patience of %d s', (text, seconds) => {
+    expect(readRuled({ FLOWDROP_MAIL_RETRY_SECONDS: text }, 'FLOWDROP_MAIL_RETRY_SECONDS')).toBe(seconds);
   });
 
   test.each(['-1', 'ten', '5m', 'Infinity'])('%j is refused, with what is allowed', (text) => {
-    expect(() => readMailPatienceMs({ FLOWDROP_MAIL_RETRY_SECONDS: text })).toThrow(
+    expect(() => readRuled({ FLOWDROP_MAIL_RETRY_SECONDS: text }, 'FLOWDROP_MAIL_RETRY_SECONDS')).toThrow(
       expect.objectContaining({ code: 'SETTING_INVALID', kind: 'usage', message: expect.stringContaining('seconds') }),
     );
   });
