@@ -6,8 +6,7 @@
  */
 import { assertNotAborted, describeError, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import type { Job } from '../job/job.ts';
-import { identifyReport } from '../job/job-report.ts';
+import { identifyReport, type Job } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Webhook } from '../mail/webhook.ts';
 import type { RunEnv } from '../run/run.ts';

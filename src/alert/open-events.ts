@@ -2,8 +2,7 @@
  * A job's events in its outbox: what was noted, and what is owed to a receiver until it is accepted. Invariant: what
  * happened is noted in the same write that owes its event. Pure, except for one reader.
  */
-import type { Job } from '../job/job.ts';
-import { identifyReport } from '../job/job-report.ts';
+import { identifyReport, type Job } from '../job/job.ts';
 import type { Store } from '../store/store.ts';
 import { type CloudEvent, type CloudEventType, isPostOf } from './cloud-event.ts';
 import { type EventState, openOutboxDocument } from './outbox.ts';

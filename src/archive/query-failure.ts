@@ -2,9 +2,7 @@
  * Explains why a statement over the archive failed. Invariant: the caller gets the engine's own message, because the
  * caller may see every row of the archive, but without our internal names, folders, addresses and credentials.
  */
-
-import { Fault } from '../core/errors.ts';
-import { findSqlPlaces } from '../core/place.ts';
+import { Fault, findSqlPlaces } from '../core/errors.ts';
 import { createRedactor } from '../core/redact.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
 import { TIMEOUT_CODES, TOO_BROAD_CODES } from '../guard/engine-codes.ts';

@@ -77,3 +77,13 @@ function wallOffsetMs(epochMs: number): number {
   const wall = Date.parse(`${formatWallClock(epochMs).replace(' ', 'T')}Z`);
   return wall - Math.floor(epochMs / 1000) * 1000;
 }
+
+/** A date range given to a command, both ends included. */
+export interface DateRange {
+  readonly from: string;
+  readonly to: string;
+}
+
+export function isInRange(date: string, range: DateRange | undefined): boolean {
+  return range === undefined || (date >= range.from && date <= range.to);
+}

@@ -3,7 +3,7 @@
  * Sealed dates are left alone by default, unless damaged or left half restated; `--failed` takes degraded drops too,
  * `--all` every date. `--accept-change` takes over what the source has of one date, however doubtful, and is recorded.
  */
-import type { DateRange } from '../calendar/date-range.ts';
+import type { DateRange } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
 import type { BackfillMode } from '../export/date-selection.ts';
 import { runJob } from '../export/run-job.ts';

@@ -5,7 +5,7 @@
 import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Fault } from '../core/errors.ts';
-import { explainAbort } from '../core/process-end.ts';
+import { explainAbort } from '../core/liveness.ts';
 import { formatBytes, formatCount } from '../core/units.ts';
 import { reportsPrefix } from '../ledger/layout.ts';
 import { USUAL_ROWS } from '../service/generate/generate.ts';

@@ -3,7 +3,7 @@
  * job: all jobs of the folder, one after the other if they share a budget. Changes nothing.
  */
 
-import type { DateRange } from '../calendar/date-range.ts';
+import type { DateRange } from '../calendar/wall-clock.ts';
 import { EXIT_CODES, isFault } from '../core/errors.ts';
 import { type BackfillMode, selectDates } from '../export/date-selection.ts';
 import { planDates } from '../export/planner.ts';

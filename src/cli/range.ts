@@ -1,7 +1,5 @@
 /** Date ranges of the command line. */
-
-import type { DateRange } from '../calendar/date-range.ts';
-import { isDate } from '../calendar/wall-clock.ts';
+import { type DateRange, isDate } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
 
 /** @throws Fault `DATE_INVALID` */

@@ -2,7 +2,8 @@
  * Files that appear whole or not at all: a reader sees the old content or the new, never a mix. Invariant: bytes go to a
  * temporary file, are counted and synced, and only then renamed; then the folder is synced.
  */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import {
   copyFile,
   type FileHandle,
@@ -17,6 +18,7 @@ import {
 } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { makeFolder } from './folder.ts';
 
 const TEMPORARY_NAME = /^\.flowdrop-[0-9a-f]{16}\.tmp$/;
@@ -219,4 +221,11 @@ export async function syncFolder(folder: string): Promise<void> {
 /** Whether `error` is a system error with one of these codes (`ENOENT`, `EEXIST`, ...). */
 export function hasErrorCode(error: unknown, ...codes: readonly string[]): boolean {
   return error instanceof Error && 'code' in error && codes.includes(String(error.code));
+}
+
+/** SHA-256 of a file of any size, in hexadecimal. */
+export async function hashFile(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path), hash);
+  return hash.digest('hex');
 }

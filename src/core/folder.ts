@@ -1,7 +1,7 @@
 /**
  * Creates folders with their parents. It does not use `mkdir({ recursive: true })`: where the system answers ENOENT for
  * a parent that exists (/proc, some network mounts), Node loops forever on a thread that cannot be stopped. Invariant:
- * each folder of the path is tried twice at most. It makes nothing durable: `store/whole-file.ts` does.
+ * each folder of the path is tried twice at most. It makes nothing durable: `atomic-file.ts` does.
  */
 import { mkdirSync, statSync } from 'node:fs';
 import { mkdir, stat } from 'node:fs/promises';

@@ -3,6 +3,7 @@
  * seconds if no answer comes. A lost connection comes back by itself. The caller connects and disconnects.
  */
 import { Redis } from 'ioredis';
+import { Fault } from './errors.ts';
 
 const CONNECT_TIMEOUT_MS = 2_000;
 /** A connection that is silent for this long is replaced. */
@@ -42,4 +43,17 @@ export function createPromptRedis(url: string): PromptRedis {
       return lastError;
     },
   };
+}
+
+/** Host and port, for people: the setting may contain a password, so its value is never shown. @throws Fault `SETTING_INVALID` */
+export function readRedisAddress(url: string): string {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (!parsed || !/^rediss?:$/.test(parsed.protocol) || parsed.hostname === '') {
+    throw new Fault(
+      'SETTING_INVALID',
+      'FLOWDROP_REDIS_URL is not a Redis address; allowed is redis://user:password@host:6379/0, or rediss:// for TLS',
+      { kind: 'usage' },
+    );
+  }
+  return parsed.host;
 }

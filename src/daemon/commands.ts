@@ -8,7 +8,7 @@ import { z } from 'zod';
 import type { Clock } from '../core/clock.ts';
 import { describeError, Fault, isFault } from '../core/errors.ts';
 import { tryParseJson } from '../core/json-file.ts';
-import { explainAbort } from '../core/process-end.ts';
+import { explainAbort } from '../core/liveness.ts';
 import type { ReportName } from '../core/report-page.ts';
 import {
   type ChildCommand,

@@ -14,8 +14,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { describeError, Fault } from '../core/errors.ts';
-import { readRedisAddress } from '../core/redis-address.ts';
-import { createPromptRedis } from '../core/redis-client.ts';
+import { createPromptRedis, readRedisAddress } from '../core/redis-client.ts';
 import { type Coordinator, LEASE_MS, type Tick } from './coordinator.ts';
 import { COMPLETE_SCRIPT, HOLD_SCRIPT, TAKE_OVER_SCRIPT } from './coordinator-scripts.ts';
 

@@ -9,7 +9,7 @@ import { MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/published-limits.ts'
 import { type CalendarOverride, isSession, OPEN_SECOND } from '../calendar/session.ts';
 import { formatSecond, formatWallClock } from '../calendar/wall-clock.ts';
 import { describeError } from '../core/errors.ts';
-import { explainAbort } from '../core/process-end.ts';
+import { explainAbort } from '../core/liveness.ts';
 import { createRunId } from '../core/run-id.ts';
 import { formatDuration } from '../core/units.ts';
 import type { Job } from '../job/job.ts';

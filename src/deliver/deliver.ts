@@ -4,8 +4,7 @@
  */
 import { rm } from 'node:fs/promises';
 import { assertNotAborted } from '../core/errors.ts';
-import type { Job, JobReport } from '../job/job.ts';
-import { identifyReport } from '../job/job-report.ts';
+import { identifyReport, type Job, type JobReport } from '../job/job.ts';
 import { assertAllowedRecipients, buildEml, parseAddress } from '../mail/message.ts';
 import type { Run } from '../run/run.ts';
 import type { Delivery } from '../state/run-result.ts';

@@ -1,7 +1,7 @@
 /**
  * Which dates a run exports: everything unsealed, or what a backfill names. Pure; planners call it for each date.
  */
-import { type DateRange, isInRange } from '../calendar/date-range.ts';
+import { type DateRange, isInRange } from '../calendar/wall-clock.ts';
 import type { Unavailable } from '../state/job-state.ts';
 
 /**

@@ -3,7 +3,7 @@
  * not stop the others.
  */
 
-import { type DateRange, isInRange } from '../calendar/date-range.ts';
+import { type DateRange, isInRange } from '../calendar/wall-clock.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import type { SqlJob } from '../job/job.ts';
 import { lookbackOf } from '../plan/lookback.ts';

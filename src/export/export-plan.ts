@@ -4,9 +4,8 @@
  * sets its clock; if its day differs from ours, the plan is made again. Dates on which the clocks disagree are held back.
  */
 
-import type { DateRange } from '../calendar/date-range.ts';
 import { type CalendarOverride, isSession } from '../calendar/session.ts';
-import { formatWallDate } from '../calendar/wall-clock.ts';
+import { type DateRange, formatWallDate } from '../calendar/wall-clock.ts';
 import { Fault, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { SqlJob } from '../job/job.ts';

@@ -3,7 +3,7 @@
  * dates come after, when the caller asks for them. Invariant: a failed date does not stop the others, unless the query or the
  * key is wrong. Staged and sealed rows are always kept, and the next call goes on from there.
  */
-import { type DateRange, isInRange } from '../calendar/date-range.ts';
+import { type DateRange, isInRange } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import type { Finished } from '../ledger/finish.ts';

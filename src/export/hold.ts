@@ -5,7 +5,7 @@
  */
 
 import { rm } from 'node:fs/promises';
-import { hashFile } from '../core/file-hash.ts';
+import { hashFile } from '../core/atomic-file.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
 import type { ExportRun } from '../run/run.ts';

@@ -3,9 +3,8 @@
  * reported. Pure.
  */
 
-import type { DateRange } from '../calendar/date-range.ts';
 import { isSession, listSessions } from '../calendar/session.ts';
-import { addDays } from '../calendar/wall-clock.ts';
+import { addDays, type DateRange } from '../calendar/wall-clock.ts';
 import type { NamedDates } from '../state/run-result.ts';
 import type { DateSelection } from './date-selection.ts';
 import type { RunPlan } from './export-plan.ts';

@@ -1,9 +1,12 @@
 /**
  * The resolved job: what the code uses. Most of it is the output of the job file's schema (`shape.ts`), where each key is
- * described; `resolve-job.ts` adds what follows from several keys together. Every field is final.
+ * described; `resolve-job.ts` adds what follows from several keys together. Every field is final. Also what tells the
+ * reports of a job apart, and the fault of rules that the shape cannot express.
  */
 
+import { createHash } from 'node:crypto';
 import type { DropType } from '../api-contract/trade.ts';
+import { Fault } from '../core/errors.ts';
 import type { JobFile } from './shape.ts';
 
 export interface Job<Source extends JobSource = JobSource>
@@ -132,4 +135,48 @@ export interface JobColumn {
   /** The values that the contract allows, in capitals; other cases are converted to these. */
   readonly words?: readonly string[] | undefined;
   readonly description: string;
+}
+
+/** A broken rule at a key path of the file. */
+export class ResolveFault extends Fault {
+  override readonly name = 'ResolveFault';
+  readonly path: readonly (string | number)[];
+
+  /** Whether the value at the path may be a secret, which no message shows. */
+  readonly isSecret: boolean;
+
+  constructor(path: readonly (string | number)[], message: string, isSecret = false) {
+    super('JOB_INVALID', message, { kind: 'usage' });
+    this.path = path;
+    this.isSecret = isSecret;
+  }
+}
+
+/** @throws ResolveFault if two reports cannot be distinguished */
+export function assertReportsDiffer(reports: readonly JobReport[]): void {
+  const seen = new Map<string, number>();
+  reports.map(formatReportIdentity).forEach((identity, index) => {
+    const first = seen.get(identity);
+    seen.set(identity, index);
+    if (first === undefined) return;
+    throw new ResolveFault(
+      ['reports', index],
+      `has the same template and symbols as reports.${first}, so the two cannot be distinguished; give one of them a \`name\`, or put all recipients into one`,
+    );
+  });
+}
+
+/**
+ * Identifies a report within its job in the store, whatever its place in the file. If it changes, the report counts as
+ * new and unsent. So it excludes what may be edited without mailing again: recipients, attachments, conditions.
+ */
+function formatReportIdentity({ template, name, symbols, datasets }: JobReport): string {
+  if (name !== null) return JSON.stringify([template, { name }]);
+  return JSON.stringify([template, [...symbols].sort(), ...(datasets.length === 0 ? [] : [datasets])]);
+}
+
+/** A short text that distinguishes the job's reports, as part of a key. */
+export function identifyReport(report: JobReport): string {
+  const hash = createHash('sha256').update(formatReportIdentity(report)).digest('hex').slice(0, 8);
+  return `${report.template}-${hash}`;
 }

@@ -6,12 +6,10 @@
 import { dirname } from 'node:path';
 import { type Document, isMap, isScalar, type Node, parseDocument, stringify, visit, type YAMLParseError } from 'yaml';
 import { z } from 'zod';
-import { describeError, Fault, isFault, type Place } from '../core/errors.ts';
+import { describeError, Fault, findPlace, isFault, type Place } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
-import { findPlace } from '../core/place.ts';
 import { formatBytes } from '../core/units.ts';
-import type { Job } from './job.ts';
-import { ResolveFault } from './resolve-fault.ts';
+import { type Job, ResolveFault } from './job.ts';
 import { resolveJob } from './resolve-job.ts';
 import { jobSchema } from './shape.ts';
 

@@ -1,30 +1,28 @@
 /** Resolves the parsed job file to the job: fills in defaults and looks up columns in the contract. Pure. */
-
 import { join } from 'node:path';
-import { TRADE_COLUMNS } from '../api-contract/trade.ts';
+import { TRADE_COLUMNS, type TradeColumn } from '../api-contract/trade.ts';
 import { GRAIN_SECONDS } from '../calendar/window.ts';
 import { isFault } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
 import { SUMMARIZED_COLUMNS } from '../report/records.ts';
 import { isS3Location, mayHoldSecret, parseLocation } from '../store/location.ts';
-import type {
-  AuditRule,
-  Job,
-  JobCatalog,
-  JobCheck,
-  JobColumn,
-  JobSource,
-  ServerSource,
-  SnapshotApi,
-  SnapshotSource,
-  SqlApi,
-  SqlSource,
+import {
+  type AuditRule,
+  assertReportsDiffer,
+  type Job,
+  type JobCatalog,
+  type JobCheck,
+  type JobColumn,
+  type JobSource,
+  ResolveFault,
+  type ServerSource,
+  type SnapshotApi,
+  type SnapshotSource,
+  type SqlApi,
+  type SqlSource,
 } from './job.ts';
-import { assertReportsDiffer } from './job-report.ts';
-import { ResolveFault } from './resolve-fault.ts';
 import { type JobFile, SETTLE_SECONDS } from './shape.ts';
 import { SNAPSHOT_COLUMNS, SNAPSHOT_SORT } from './snapshot-columns.ts';
-import { allowNulls, assertOnce, customColumn, findTradeColumn, toJobColumn } from './trade-columns.ts';
 
 /** Column that holds the date. */
 const DATE_COLUMN = 'date';
@@ -318,4 +316,39 @@ function assertColumns(check: JobCheck, index: number, columns: readonly string[
     );
   }
   return check;
+}
+
+export function findTradeColumn(name: string): JobColumn | undefined {
+  const column = TRADE_COLUMNS.find((known) => known.name === name);
+  return column && toJobColumn(column);
+}
+
+export function toJobColumn({ name, drop, nullable, lowCardinality, words, description }: TradeColumn): JobColumn {
+  return { name, type: drop, nullable, oftenNull: nullable, lowCardinality, words, description };
+}
+
+export function customColumn(name: string, type: JobColumn['type']): JobColumn {
+  return { name, type, nullable: false, oftenNull: false, lowCardinality: false, description: '' };
+}
+
+/** Without these, a row has no identity or no time. */
+const IDENTITY: readonly string[] = ['id', 'symbol', 'date', 'time'];
+
+/**
+ * Marks which columns may be null: all except those that identify, sort and partition rows. A column that may be null
+ * by the contract stays nullable even then.
+ * @param keys sort columns and keys of groups
+ */
+export function allowNulls(columns: readonly JobColumn[], keys: readonly string[]): readonly JobColumn[] {
+  const fixed = new Set([...IDENTITY, ...keys]);
+  return columns.map((column) => ({ ...column, nullable: column.nullable || !fixed.has(column.name) }));
+}
+
+/** @param path of the list in the job file @throws ResolveFault */
+export function assertOnce(names: readonly string[], path: readonly (string | number)[]): void {
+  const seen = new Set<string>();
+  names.forEach((name, index) => {
+    if (seen.has(name)) throw new ResolveFault([...path, index], `"${name}" is listed twice`);
+    seen.add(name);
+  });
 }

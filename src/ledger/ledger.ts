@@ -6,8 +6,8 @@
  * `update-conditions.ts` decides what the conditions are.
  */
 import { z } from 'zod';
+import { hashFile } from '../core/atomic-file.ts';
 import { type Fault, isFault } from '../core/errors.ts';
-import { hashFile } from '../core/file-hash.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import type { Condition } from '../plan/conditions.ts';
 import { type AcceptedGap, acceptedGapSchema, isAcceptable } from '../state/date-records.ts';

@@ -16,8 +16,8 @@
  * prevented: a worker pauses in step 4, and others seal a further revision meanwhile.
  */
 import { rm, stat } from 'node:fs/promises';
+import { hashFile } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
-import { hashFile } from '../core/file-hash.ts';
 import type { Store } from '../store/store.ts';
 import { findNewestKept, keepDamaged, keepHistory } from './history.ts';
 import {

@@ -3,11 +3,9 @@
  * earlier runs. `condition.json` in the store is the memory: with it, a worker with an empty disk still knows of a
  * loss. Every run derives the document again, so the next run repeats an update that another worker overwrote.
  */
-
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
-import { type DateRange, isInRange } from '../calendar/date-range.ts';
 import { isSession } from '../calendar/session.ts';
-import { addDays } from '../calendar/wall-clock.ts';
+import { addDays, type DateRange, isInRange } from '../calendar/wall-clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import { type Condition, deriveConditions } from '../plan/conditions.ts';

@@ -2,8 +2,9 @@
  * The condition of a date of a dataset: the conditions, and the one rule that assigns them. Pure: facts from the
  * store, the source and earlier runs come in as arguments.
  */
-import { type DateRange, isInRange } from '../calendar/date-range.ts';
+
 import { listSessions } from '../calendar/session.ts';
+import { type DateRange, isInRange } from '../calendar/wall-clock.ts';
 import type { LookbackRange } from './dates.ts';
 
 /**

@@ -1,8 +1,7 @@
 /** The dates that a job can fetch: the API deletes old dates, the user's own server keeps them. Pure. */
 
-import type { DateRange } from '../calendar/date-range.ts';
 import type { CalendarOverride } from '../calendar/session.ts';
-import { formatWallDate } from '../calendar/wall-clock.ts';
+import { type DateRange, formatWallDate } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
 import type { Job, JobSource } from '../job/job.ts';
 import { computeLookback, type LookbackRange } from './dates.ts';

@@ -22,7 +22,7 @@ import {
   listEarlyExpirations,
   MONTHLY_SETTLED_AT_OPEN,
   monthlyExpiration,
-} from '../calendar/am-settlement.ts';
+} from '../calendar/holidays.ts';
 
 export const IS_CALL = "put_call = 'CALL'";
 export const IS_PUT = "put_call = 'PUT'";

@@ -7,8 +7,7 @@ import { type Fault, isFault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { Refusal } from '../guard/refusal.ts';
 import type { WindowedSql } from '../guard/windowed-sql.ts';
-import type { Job, JobSource } from '../job/job.ts';
-import { ResolveFault } from '../job/resolve-fault.ts';
+import { type Job, type JobSource, ResolveFault } from '../job/job.ts';
 import type { Openers } from '../openers.ts';
 
 /**

@@ -5,7 +5,7 @@
  * without counts. A damaged drop is not changed.
  */
 import { rm, stat } from 'node:fs/promises';
-import { hashFile } from '../core/file-hash.ts';
+import { hashFile } from '../core/atomic-file.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
 import { COUNTS_FILENAME, fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts';

@@ -2,10 +2,8 @@
  * Decides how to handle a failed answer: the table of the design, by error code and HTTP class. Pure: the client does
  * the retrying.
  */
-
 import { type ErrorBody, errorBodySchema } from '../api-contract/historical.ts';
-import type { Place } from '../core/errors.ts';
-import { findSqlPlaces } from '../core/place.ts';
+import { findSqlPlaces, type Place } from '../core/errors.ts';
 import { SourceFault } from './source.ts';
 
 /** `retry` may succeed unchanged; `once` is retried once, then it is a split; `final` is not retried. */

@@ -5,8 +5,13 @@
  * eligible options)". How dates become plans is tested in `test/plan`, the operator's override in `override.test.ts`.
  */
 import { describe, expect, test } from 'vitest';
-import { isSettledAtOpen, monthlyExpiration } from '../../src/calendar/am-settlement.ts';
-import { isEarlyClose, isHoliday, nameHoliday } from '../../src/calendar/holidays.ts';
+import {
+  isEarlyClose,
+  isHoliday,
+  isSettledAtOpen,
+  monthlyExpiration,
+  nameHoliday,
+} from '../../src/calendar/holidays.ts';
 import {
   closeSecond,
   isHalfDay,

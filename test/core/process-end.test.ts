@@ -1,7 +1,7 @@
 /** What is said of a child that ended without a word, by real processes: one that V8 aborts, one that aborts itself. */
 import { describe, expect, it } from 'vitest';
 import { startChild } from '../../src/cli/child.ts';
-import { explainAbort } from '../../src/core/process-end.ts';
+import { explainAbort } from '../../src/core/liveness.ts';
 import { startProcess } from '../../src/daemon/run-process.ts';
 
 const FILLS_MEMORY = 'const kept = []; for (;;) kept.push(new Array(1e5).fill(kept.length));';

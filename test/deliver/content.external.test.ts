@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { hashFile } from '../../src/core/file-hash.ts';
+import { hashFile } from '../../src/core/atomic-file.ts';
 import { discardContent, fetchParts } from '../../src/deliver/content.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';

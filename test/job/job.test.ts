@@ -8,7 +8,7 @@ import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { isFault } from '../../src/core/errors.ts';
 import { listJobFiles, readJob } from '../../src/job/job-folder.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import { allowNulls, toJobColumn } from '../../src/job/trade-columns.ts';
+import { allowNulls, toJobColumn } from '../../src/job/resolve-job.ts';
 
 const JOBS = new URL('../../jobs/', import.meta.url).pathname;
 

@@ -1,7 +1,7 @@
 /** The section `reports` of a job file: defaults, every option, and what is refused where. The rest is in `job.test.ts`. */
 import { describe, expect, test } from 'vitest';
 import { isFault } from '../../src/core/errors.ts';
-import { identifyReport } from '../../src/job/job-report.ts';
+import { identifyReport } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { REPORT_NUMBERS } from '../../src/report/numbers.ts';
 

@@ -17,7 +17,7 @@ import {
 import { compressors } from 'hyparquet-compressors';
 import { ParquetReader } from 'parquetjs-lite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { hashFile } from '../../src/core/file-hash.ts';
+import { hashFile } from '../../src/core/atomic-file.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { type DropColumn, listDropColumns } from '../../src/seal/drop-columns.ts';

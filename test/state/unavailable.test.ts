@@ -1,6 +1,6 @@
 /** Dates that snapshots were asked for in vain: what is kept of them, and when they are left alone. Flows are in `test/flow`. */
 import { describe, expect, it } from 'vitest';
-import type { DateRange } from '../../src/calendar/date-range.ts';
+import type { DateRange } from '../../src/calendar/wall-clock.ts';
 import { type BackfillMode, type SelectionFacts, selectDates } from '../../src/export/date-selection.ts';
 import { planSnapshots } from '../../src/export/snapshots/snapshot-plan.ts';
 import { parseJob } from '../../src/job/parse.ts';

@@ -3,8 +3,7 @@
  * services admit no more than one would. While Redis is down nobody is admitted (500), because nobody could be counted.
  */
 import { describeError, Fault } from '../../core/errors.ts';
-import { readRedisAddress } from '../../core/redis-address.ts';
-import { createPromptRedis } from '../../core/redis-client.ts';
+import { createPromptRedis, readRedisAddress } from '../../core/redis-client.ts';
 import { internalError } from '../http/api-failure.ts';
 import type { Budget } from './gate.ts';
 import { computePace, type Pace, type PaceOptions } from './pace.ts';

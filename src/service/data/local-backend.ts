@@ -4,8 +4,8 @@
  */
 import { join } from 'node:path';
 import { EARLIEST_DATE } from '../../api-contract/published-limits.ts';
+import { hashFile } from '../../core/atomic-file.ts';
 import type { Clock } from '../../core/clock.ts';
-import { hashFile } from '../../core/file-hash.ts';
 import type { Log } from '../../core/log.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import { openParser } from '../../guard/parser.ts';

@@ -8,7 +8,7 @@ import { constants } from 'node:zlib';
 import fastifyCompress from '@fastify/compress';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Clock } from '../../core/clock.ts';
-import { keepRoom } from '../../core/connections.ts';
+import { keepRoom } from '../../core/http-listener.ts';
 import { ApiFailure } from './api-failure.ts';
 
 /** A statement may have 64 kB; JSON or percent escapes make it longer. */

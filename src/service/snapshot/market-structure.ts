@@ -10,7 +10,7 @@ import {
   marketStructureRequestSchema,
   type Structure,
 } from '../../api-contract/market-structure.ts';
-import { isSettledAtOpen } from '../../calendar/am-settlement.ts';
+import { isSettledAtOpen } from '../../calendar/holidays.ts';
 import { Fault } from '../../core/errors.ts';
 import {
   computeZeroGamma,

@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { describeError, Fault } from '../../core/errors.ts';
-import { readRedisAddress } from '../../core/redis-address.ts';
+import { readRedisAddress } from '../../core/redis-client.ts';
 import type { PaceCell } from './cell.ts';
 import { type PaceState, parseState } from './reservations.ts';
 

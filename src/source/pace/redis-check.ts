@@ -2,7 +2,7 @@
  * Checks whether the Redis of `FLOWDROP_REDIS_URL` can hold a budget: it is reachable, lets us in, and runs scripts.
  */
 import { describeError, Fault } from '../../core/errors.ts';
-import { readRedisAddress } from '../../core/redis-address.ts';
+import { readRedisAddress } from '../../core/redis-client.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
 const COMMAND_TIMEOUT_MS = 5_000;
