@@ -1,13 +1,17 @@
 /**
  * The Iceberg REST catalog of a store: answers the read routes of the REST catalog spec (apache/iceberg,
  * `open-api/rest-catalog-open-api.yaml`) from the newest metadata in the store. It has one namespace, with a table for each
- * dataset that keeps one. Invariant: it holds no state and writes nothing, so a new snapshot is in the next answer, and
- * no answer has a credential of the store. Access rules and HTTP are in `catalog-listener.ts`.
+ * dataset that keeps one. Invariants: it holds no state and writes nothing, so a new snapshot is in the next answer, and
+ * no answer has a credential of the store. Without keys only programs on this machine are answered, and no page of another
+ * site that is open in a local browser (its requests name another host). Every answer has one line in the log.
  */
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { isFault } from '../core/errors.ts';
-import type { HeardRequest, ReadyAnswer } from '../core/http-listener.ts';
+import type { Clock } from '../core/clock.ts';
+import { describeError, Fault, isFault } from '../core/errors.ts';
+import { type HeardRequest, type HttpListener, listenHttp, type ReadyAnswer } from '../core/http-listener.ts';
+import { formatListenAddress, isLoopback, type ListenAddress, parseHostHeader } from '../core/listen-address.ts';
+import type { Log } from '../core/log.ts';
 import { nameSchema } from '../job/plain-shape.ts';
 import { listTables, locate, readTable } from '../ledger/iceberg/table-log.ts';
 import type { TableMetadata } from '../ledger/iceberg/table-metadata.ts';
@@ -32,60 +36,100 @@ const ENDPOINTS = [
   'HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}',
 ];
 
-/** An error in the words of the spec: `type` is the name of an exception that clients know. */
-interface CatalogError {
-  readonly code: number;
-  readonly type: string;
-  readonly message: string;
-}
-
 interface CatalogOptions {
   readonly store: Store;
+  readonly address: ListenAddress;
+  /** The name of the caller with this bearer token; `undefined` for a wrong one. Absent: callers need no token. */
+  readonly identify?: ((token: string) => string | undefined) | undefined;
+  /** Counts wrong tokens by address: whole seconds to wait, or 0. */
+  readonly wrongKeys: { admit(address: string): number };
   /** Where clients find the store, in the words of Iceberg's clients (`s3.endpoint`); no credentials. */
   readonly clientDefaults: Readonly<Record<string, string>>;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** @throws Fault `KEY_INVALID` (kind `usage`) if others can reach the address without a key; `LISTEN_FAILED` */
+export async function startCatalog(options: CatalogOptions): Promise<HttpListener> {
+  const { address, identify, log, clock } = options;
+  if (identify === undefined && !isLoopback(address.host)) {
+    throw new Fault('KEY_INVALID', `a catalog on ${formatListenAddress(address)} needs a key`, {
+      kind: 'usage',
+      hint: '`flowdrop key --name NAME --file FILE` makes one for --key-file; or listen on 127.0.0.1.',
+    });
+  }
+  const answer = async (request: HeardRequest): Promise<ReadyAnswer> => {
+    const startedMs = clock.now();
+    const { method, target } = request;
+    const { caller, refusal } = admit(options, request);
+    const given =
+      refusal ??
+      (await answerCatalog(options, request).catch((error: unknown) => {
+        const reason = describeError(error);
+        log.error({ event: 'catalog-request-failed', target, reason }, `failed: ${reason}`);
+        return describeFailure(error);
+      }));
+    const durationMs = clock.now() - startedMs;
+    log.info({ event: 'catalog-request', method, target, status: given.status, caller, durationMs }, 'answered');
+    return given;
+  };
+  return await listenHttp({ address, answer, hint: 'Choose another --port; 0 picks a free one.', clock });
+}
+
+function admit(
+  { identify, address, wrongKeys }: CatalogOptions,
+  { headers, remote }: HeardRequest,
+): { readonly caller?: string | undefined; readonly refusal?: ReadyAnswer } {
+  if (identify === undefined) {
+    const known = ['localhost', '127.0.0.1', '::1', address.host.toLowerCase()];
+    if (known.includes(parseHostHeader(headers.host))) return {};
+    const message = 'Without keys this catalog answers only to localhost; start it with --key-file for other names.';
+    return { refusal: refuse(421, 'ForbiddenException', message) };
+  }
+  const token = /^bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1];
+  const caller = token === undefined ? undefined : identify(token);
+  if (caller !== undefined) return { caller };
+  const waitSeconds = token === undefined ? 0 : wrongKeys.admit(remote);
+  if (waitSeconds > 0) {
+    const slow = `Too many wrong keys from this address; try again in ${waitSeconds} s.`;
+    return { refusal: refuse(429, 'TooManyRequestsException', slow, { 'retry-after': String(waitSeconds) }) };
+  }
+  const message = 'This catalog needs a flowdrop key as bearer token: set `token` in the client.';
+  return { refusal: refuse(401, 'NotAuthorizedException', message, { 'www-authenticate': 'Bearer' }) };
 }
 
 /** @throws StoreFault; Fault `TABLE_DAMAGED` */
-export async function answerCatalog(options: CatalogOptions, request: HeardRequest): Promise<ReadyAnswer> {
+async function answerCatalog({ store, clientDefaults }: CatalogOptions, request: HeardRequest): Promise<ReadyAnswer> {
   const { method, target, headers } = request;
-  const question = target.indexOf('?');
-  const path = parsePath(question < 0 ? target : target.slice(0, question));
-  const query = new URLSearchParams(question < 0 ? '' : target.slice(question));
-  if (path === undefined) return answerError(noPath());
-  if (method !== 'GET' && method !== 'HEAD') return refuseWrite();
+  const [before = '', ...asked] = target.split('?');
+  const path = parsePath(before);
+  const query = new URLSearchParams(asked.join('?'));
+  if (path === undefined) return noPath();
+  if (method !== 'GET' && method !== 'HEAD') {
+    const message = 'This catalog is read-only: flowdrop itself commits to its tables when it seals a date.';
+    const more = { allow: 'GET, HEAD', connection: 'close' };
+    return refuse(405, 'UnsupportedOperationException', message, more);
+  }
   if (path.join('/') === 'v1/config') {
-    return answerJson({ defaults: options.clientDefaults, overrides: {}, endpoints: ENDPOINTS });
+    return answerJson({ defaults: clientDefaults, overrides: {}, endpoints: ENDPOINTS });
   }
   const [namespaces, namespace, tables, table, ...more] = withoutPrefix(path);
-  if (namespaces !== 'namespaces' || more.length > 0) return answerError(noPath());
-  if (namespace === undefined) return answerNamespaces(query.get('parent') ?? '');
+  if (namespaces !== 'namespaces' || more.length > 0) return noPath();
+  if (namespace === undefined) {
+    const parent = query.get('parent') ?? '';
+    if (parent !== '' && parent !== CATALOG_NAMESPACE) return noNamespace(parent);
+    return answerJson({ namespaces: parent === '' ? [[CATALOG_NAMESPACE]] : [] });
+  }
   if (namespace !== CATALOG_NAMESPACE) {
     // Clients ask for `flowdrop.trades.snapshots` so, and only without such a table for the snapshots of `flowdrop.trades`.
-    if (tables === 'tables' && table !== undefined) return answerError(noTable(namespace, table));
-    return answerError(noNamespace(namespace));
+    return tables === 'tables' && table !== undefined ? noTable(namespace, table) : noNamespace(namespace);
   }
   if (tables === undefined) return answerJson({ namespace: [CATALOG_NAMESPACE], properties: {} });
   if (tables === 'views' && table === undefined) return answerJson({ identifiers: [] });
-  if (tables !== 'tables') return answerError(noPath());
-  if (table === undefined) {
-    const names = await listTables(options.store);
-    return answerJson({ identifiers: names.map((name) => ({ namespace: [CATALOG_NAMESPACE], name })) });
-  }
-  return await answerTable(options.store, table, query, headers);
-}
-
-export function answerError({ code, type, message }: CatalogError): ReadyAnswer {
-  return answerJson({ error: { message, type, code } }, code);
-}
-
-/** For failures of the store and damaged tables: what clients can do is to ask again later. */
-export function answerFailure(error: unknown): ReadyAnswer {
-  if (isFault(error) && error.code === 'TABLE_DAMAGED') {
-    const message = 'the table is damaged; see catalog-request-failed in the log of the catalog';
-    return answerError({ code: 500, type: 'ServiceFailureException', message });
-  }
-  const message = 'the store cannot be read now; see catalog-request-failed in the log of the catalog';
-  return answerError({ code: 503, type: 'ServiceUnavailableException', message });
+  if (tables !== 'tables') return noPath();
+  if (table !== undefined) return await answerTable(store, table, query, headers);
+  const names = await listTables(store);
+  return answerJson({ identifiers: names.map((name) => ({ namespace: [CATALOG_NAMESPACE], name })) });
 }
 
 async function answerTable(
@@ -96,7 +140,7 @@ async function answerTable(
 ): Promise<ReadyAnswer> {
   // The name becomes part of a key: only a name that a dataset can have gets there.
   const found = nameSchema.safeParse(name).success ? await readTable(store, name) : undefined;
-  if (found === undefined) return answerError(noTable(CATALOG_NAMESPACE, name));
+  if (found === undefined) return noTable(CATALOG_NAMESPACE, name);
   const answer = answerJson({
     'metadata-location': locate(store, tableVersionKey(name, found.version)),
     metadata: query.get('snapshots') === 'refs' ? withoutHistory(found.metadata) : found.metadata,
@@ -113,34 +157,27 @@ function withoutHistory(metadata: TableMetadata): TableMetadata {
   return { ...metadata, snapshots: metadata.snapshots.filter((one) => named.has(one['snapshot-id'])) };
 }
 
-function answerNamespaces(parent: string): ReadyAnswer {
-  if (parent === '') return answerJson({ namespaces: [[CATALOG_NAMESPACE]] });
-  return parent === CATALOG_NAMESPACE ? answerJson({ namespaces: [] }) : answerError(noNamespace(parent));
+/** For failures of the store and damaged tables: what clients can do is to ask again later. */
+function describeFailure(error: unknown): ReadyAnswer {
+  const seen = 'see catalog-request-failed in the log of the catalog';
+  if (isFault(error) && error.code === 'TABLE_DAMAGED')
+    return refuse(500, 'ServiceFailureException', `the table is damaged; ${seen}`);
+  return refuse(503, 'ServiceUnavailableException', `the store cannot be read now; ${seen}`);
 }
 
-function refuseWrite(): ReadyAnswer {
-  const message = 'This catalog is read-only: flowdrop itself commits to its tables when it seals a date.';
-  const answer = answerError({ code: 405, type: 'UnsupportedOperationException', message });
-  return { ...answer, headers: { ...answer.headers, allow: 'GET, HEAD', connection: 'close' } };
-}
-
-function noPath(): CatalogError {
+function noPath(): ReadyAnswer {
   const message = 'No such route: this catalog has /v1/config, and /v1/namespaces with their tables.';
-  return { code: 404, type: 'NotFoundException', message };
+  return refuse(404, 'NotFoundException', message);
 }
 
-function noTable(namespace: string, name: string): CatalogError {
+function noTable(namespace: string, name: string): ReadyAnswer {
   const shown = `${namespace.replaceAll(PART_SEPARATOR, '.')}.${name}`;
-  return { code: 404, type: 'NoSuchTableException', message: `Table does not exist: ${shown}` };
+  return refuse(404, 'NoSuchTableException', `Table does not exist: ${shown}`);
 }
 
-function noNamespace(name: string): CatalogError {
-  const shown = name.replaceAll(PART_SEPARATOR, '.');
-  return {
-    code: 404,
-    type: 'NoSuchNamespaceException',
-    message: `Namespace does not exist: ${shown}; the only one is ${CATALOG_NAMESPACE}`,
-  };
+function noNamespace(name: string): ReadyAnswer {
+  const message = `Namespace does not exist: ${name.replaceAll(PART_SEPARATOR, '.')}; the only one is ${CATALOG_NAMESPACE}`;
+  return refuse(404, 'NoSuchNamespaceException', message);
 }
 
 /** Decoded segments of a path; `undefined` if it cannot be one of ours. */
@@ -159,10 +196,13 @@ function withoutPrefix([version, ...rest]: readonly string[]): readonly string[]
   return rest[0] === 'namespaces' ? rest : rest.slice(1);
 }
 
+/** An error in the words of the spec. @param type name of an exception that clients know */
+function refuse(code: number, type: string, message: string, more: Readonly<Record<string, string>> = {}): ReadyAnswer {
+  const answer = answerJson({ error: { message, type, code } }, code);
+  return { ...answer, headers: { ...answer.headers, ...more } };
+}
+
 function answerJson(value: unknown, status = 200): ReadyAnswer {
-  return {
-    status,
-    headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
-    body: JSON.stringify(value),
-  };
+  const headers = { 'content-type': 'application/json', 'cache-control': 'no-store' };
+  return { status, headers, body: JSON.stringify(value) };
 }

@@ -3,9 +3,9 @@
  * Source: apache/iceberg, `open-api/rest-catalog-open-api.yaml`. Invariant: each call is one attempt with a timeout, and an
  * error shows neither the token nor the credential; what to do about it is the caller's decision.
  */
-import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
+import { readText } from '../core/http-listener.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import { createRedactor } from '../core/redact.ts';
 import type { JobCatalog } from '../job/job.ts';
@@ -19,6 +19,8 @@ const MAX_ANSWER_BYTES = 64_000_000;
 const HEAD_CHARACTERS = 300;
 /** Separates the parts of a namespace in a path. */
 const PART_SEPARATOR = '\u001f';
+
+type Method = 'GET' | 'POST' | 'DELETE';
 
 /** How callers prove who they are: a token as it is, or `id:secret` of OAuth 2 client credentials. */
 export interface CatalogLogin {
@@ -79,67 +81,63 @@ interface Answer {
   readonly body: string;
 }
 
-/** Sends nothing before the first call. */
-export function openRestCatalog(target: JobCatalog, login: CatalogLogin): RestCatalog {
-  const base = target.uri.replace(/\/+$/, '');
-  const namespace = target.namespace.split('.');
-  const place = `${base} ${target.namespace}.${target.table}`;
-  let known: Promise<Session> | undefined;
-
-  async function call(
-    method: 'GET' | 'POST' | 'DELETE',
-    path: string,
-    { body, signal, allowed }: { body?: object; signal: AbortSignal | undefined; allowed: readonly number[] },
-  ): Promise<Answer> {
-    known ??= openSession(target, base, login, signal);
-    // A failed login is tried again by the next call.
-    const session = await known.catch((error: unknown) => {
-      known = undefined;
-      throw error;
-    });
-    const url = `${base}/v1/${session.prefix}${path}`;
-    const headers = { ...session.headers, accept: 'application/json' };
-    const answer = await send(method, url, {
-      headers: body ? { ...headers, 'content-type': 'application/json' } : headers,
-      body: body && JSON.stringify(body),
-      signal,
-      redact: session.redact,
-    });
-    if (isGood(answer) || allowed.includes(answer.status)) return answer;
-    throw refused(method, url, answer, session.redact);
-  }
-
-  const tables = `namespaces/${encodeURIComponent(namespace.join(PART_SEPARATOR))}`;
-  const table = `${tables}/tables/${encodeURIComponent(target.table)}`;
-  return {
-    place,
-    async load(signal) {
-      const answer = await call('GET', `${table}?snapshots=all`, { signal, allowed: [404] });
-      return answer.status === 404 ? undefined : parse(loadedSchema, answer, `${base} (load table)`).metadata;
-    },
-    async register(metadataLocation, signal) {
-      const body = { name: target.table, 'metadata-location': metadataLocation };
-      const first = await call('POST', `${tables}/register`, { body, signal, allowed: [404, 409] });
-      if (first.status !== 404) return isGood(first);
-      await call('POST', 'namespaces', { body: { namespace, properties: {} }, signal, allowed: [409] });
-      return isGood(await call('POST', `${tables}/register`, { body, signal, allowed: [409] }));
-    },
-    async commit({ requirements, updates }, signal) {
-      const body = { identifier: { namespace, name: target.table }, requirements, updates };
-      return isGood(await call('POST', table, { body, signal, allowed: [409] }));
-    },
-    async drop(signal) {
-      await call('DELETE', `${table}?purgeRequested=false`, { signal, allowed: [404] });
-    },
-  };
-}
-
 /** What is known after the login: the path that the catalog wants, and who we are. */
 interface Session {
   /** Empty, or with a slash at its end. */
   readonly prefix: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly redact: (text: string) => string;
+}
+
+/** Sends nothing before the first call. */
+export function openRestCatalog(target: JobCatalog, login: CatalogLogin): RestCatalog {
+  const base = target.uri.replace(/\/+$/, '');
+  const namespace = target.namespace.split('.');
+  let known: Promise<Session> | undefined;
+
+  /** @param allowed statuses that are no failure, besides 2xx */
+  async function call(
+    method: Method,
+    path: string,
+    signal: AbortSignal | undefined,
+    allowed: readonly number[],
+    body?: object,
+  ): Promise<Answer> {
+    known ??= openSession(target, base, login, signal);
+    // A failed login is tried again by the next call.
+    const { prefix, headers, redact } = await known.catch((error: unknown) => {
+      known = undefined;
+      throw error;
+    });
+    const type = body && { 'content-type': 'application/json' };
+    const request = { headers: { ...headers, ...type }, body: body && JSON.stringify(body), signal, redact, allowed };
+    return await send(method, `${base}/v1/${prefix}${path}`, request);
+  }
+
+  const tables = `namespaces/${encodeURIComponent(namespace.join(PART_SEPARATOR))}`;
+  const table = `${tables}/tables/${encodeURIComponent(target.table)}`;
+  return {
+    place: `${base} ${target.namespace}.${target.table}`,
+    async load(signal) {
+      const answer = await call('GET', `${table}?snapshots=all`, signal, [404]);
+      return answer.status === 404 ? undefined : parse(loadedSchema, answer, `${base} (load table)`).metadata;
+    },
+    async register(metadataLocation, signal) {
+      const body = { name: target.table, 'metadata-location': metadataLocation };
+      const first = await call('POST', `${tables}/register`, signal, [404, 409], body);
+      if (first.status !== 404) return isGood(first);
+      await call('POST', 'namespaces', signal, [409], { namespace, properties: {} });
+      return isGood(await call('POST', `${tables}/register`, signal, [409], body));
+    },
+    async commit(change, signal) {
+      return isGood(
+        await call('POST', table, signal, [409], { identifier: { namespace, name: target.table }, ...change }),
+      );
+    },
+    async drop(signal) {
+      await call('DELETE', `${table}?purgeRequested=false`, signal, [404]);
+    },
+  };
 }
 
 async function openSession(
@@ -153,16 +151,12 @@ async function openSession(
   const headers: Readonly<Record<string, string>> = token ? { authorization: `Bearer ${token}` } : {};
   const warehouse = target.warehouse === null ? '' : `?${new URLSearchParams({ warehouse: target.warehouse })}`;
   const url = `${base}/v1/config${warehouse}`;
-  const answer = await send('GET', url, { headers: { ...headers, accept: 'application/json' }, signal, redact });
-  if (!isGood(answer)) throw refused('GET', url, answer, redact);
-  const { defaults, overrides } = parse(configSchema, answer, url);
+  const { defaults, overrides } = parse(configSchema, await send('GET', url, { headers, signal, redact }), url);
   const prefix = overrides?.['prefix'] ?? defaults?.['prefix'] ?? '';
   // Part of the path as it is: some catalogs give it with escapes.
   if (!/^[\w.~%!$&'()*+,;=:@/-]*$/.test(prefix) || prefix.includes('..')) {
-    throw new Fault(
-      'CATALOG_FAILED',
-      `${url} gives the prefix ${JSON.stringify(prefix)}, which cannot be part of a path`,
-    );
+    const came = `${url} gives the prefix ${JSON.stringify(prefix)}, which cannot be part of a path`;
+    throw new Fault('CATALOG_FAILED', came);
   }
   return { prefix: prefix === '' ? '' : `${prefix.replace(/^\/+|\/+$/g, '')}/`, headers, redact };
 }
@@ -183,26 +177,26 @@ async function fetchToken(
   });
   const url = target.oauthUri ?? `${base}/v1/oauth/tokens`;
   const redact = createRedactor([credential, credential.slice(colon + 1)]);
-  const headers = { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' };
-  const answer = await send('POST', url, { headers, body: form.toString(), signal, redact });
-  if (!isGood(answer)) throw refused('POST', url, answer, redact);
-  return parse(tokenSchema, answer, url).access_token;
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  return parse(tokenSchema, await send('POST', url, { headers, body: form.toString(), signal, redact }), url)
+    .access_token;
 }
 
-interface Outgoing {
-  readonly headers: Readonly<Record<string, string>>;
+interface Outgoing extends Omit<Session, 'prefix'> {
   readonly body?: string | undefined;
   readonly signal: AbortSignal | undefined;
-  readonly redact: (text: string) => string;
+  readonly allowed?: readonly number[];
 }
 
-async function send(method: 'GET' | 'POST' | 'DELETE', url: string, outgoing: Outgoing): Promise<Answer> {
-  const { headers, body, signal, redact } = outgoing;
+async function send(method: Method, url: string, outgoing: Outgoing): Promise<Answer> {
+  const { headers, body, signal, redact, allowed = [] } = outgoing;
   const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  let answer: Answer;
   try {
     const both = signal ? AbortSignal.any([signal, timeout]) : timeout;
-    const answer = await sendRequest(url, { method, headers, body, signal: both });
-    return { status: answer.status, body: await readText(answer.body) };
+    const request = { method, headers: { ...headers, accept: 'application/json' }, body, signal: both };
+    const { status, body: stream } = await sendRequest(url, request);
+    answer = { status, body: await readText(stream, MAX_ANSWER_BYTES) };
   } catch (cause) {
     assertNotAborted(signal);
     const reason = timeout.aborted ? `no answer within ${TIMEOUT_MS / 1000} s` : describeError(cause);
@@ -211,19 +205,8 @@ async function send(method: 'GET' | 'POST' | 'DELETE', url: string, outgoing: Ou
       hint: 'Check that `drop.catalog.uri` is reachable from here; the next run tries again.',
     });
   }
-}
-
-async function readText(body: Readable): Promise<string> {
-  const chunks: Buffer[] = [];
-  let sizeBytes = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    sizeBytes += chunk.length;
-    if (sizeBytes <= MAX_ANSWER_BYTES) continue;
-    body.destroy();
-    throw new RangeError(`the answer has more than ${MAX_ANSWER_BYTES} bytes`);
-  }
-  return Buffer.concat(chunks).toString('utf8');
+  if (isGood(answer) || allowed.includes(answer.status)) return answer;
+  throw refused(method, url, answer, redact);
 }
 
 function isGood({ status }: Answer): boolean {
@@ -249,7 +232,6 @@ function refused(method: string, url: string, { status, body }: Answer, redact: 
       : status >= 300 && status < 400
         ? 'Redirects are not followed: set `drop.catalog.uri` to the final address.'
         : 'The next run tries again. Check the log of the catalog, and that it may read and write the store.';
-  return new Fault('CATALOG_FAILED', redact(`${method} ${url}: HTTP ${status}${head === '' ? '' : `: ${head}`}`), {
-    hint,
-  });
+  const came = `${method} ${url}: HTTP ${status}${head === '' ? '' : `: ${head}`}`;
+  return new Fault('CATALOG_FAILED', redact(came), { hint });
 }

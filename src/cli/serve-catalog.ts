@@ -1,7 +1,6 @@
 /** `flowdrop serve --catalog STORE`: the read-only Iceberg catalog of a store, until SIGTERM. */
 import { once } from 'node:events';
-import { startCatalog } from '../catalog/catalog-listener.ts';
-import { CATALOG_NAMESPACE } from '../catalog/read-only-catalog.ts';
+import { CATALOG_NAMESPACE, startCatalog } from '../catalog/read-only-catalog.ts';
 import { Fault } from '../core/errors.ts';
 import { WRONG_KEY_PACE } from '../service/access/gate.ts';
 import { openKeys } from '../service/access/key-source.ts';

@@ -115,10 +115,11 @@ function send(response: ServerResponse, method: string, { status, headers, body 
   pipeline(body, response, () => undefined);
 }
 
-async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
+/** @throws RangeError when there are more bytes; the rest is not read */
+export async function readText(body: Readable, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
+  for await (const chunk of body as AsyncIterable<Buffer>) {
     sizeBytes += chunk.length;
     if (sizeBytes > maxBytes) throw new RangeError(`the body has more than ${maxBytes} bytes`);
     chunks.push(chunk);
