@@ -11,7 +11,7 @@ import { previousSessions } from '../src/calendar/session.ts';
 import { formatTable } from '../src/cli/terminal/text-table.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
 import { describeSealed } from '../src/ledger/condition-file.ts';
-import { commitTable } from '../src/ledger/iceberg/commit-table.ts';
+import { commitTable } from '../src/ledger/iceberg/table.ts';
 import { conditionKey, dropKey, fileKey, manifestKey, tableDropFilename, tablePrefix } from '../src/ledger/layout.ts';
 import { Ledger } from '../src/ledger/ledger.ts';
 import { formatManifest, type Manifest, signManifest } from '../src/ledger/manifest.ts';

@@ -8,7 +8,7 @@ import { previousSessions } from '../src/calendar/session.ts';
 import { formatTable } from '../src/cli/terminal/text-table.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
 import { describeSealed } from '../src/ledger/condition-file.ts';
-import { commitTable } from '../src/ledger/iceberg/commit-table.ts';
+import { commitTable } from '../src/ledger/iceberg/table.ts';
 import { keyOf, readTable } from '../src/ledger/iceberg/table-log.ts';
 import { currentSnapshot } from '../src/ledger/iceberg/table-metadata.ts';
 import { readManifestList } from '../src/ledger/iceberg/table-snapshots.ts';

@@ -6,7 +6,7 @@ import { Fault, isFault } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
 import type { Job, JobCatalog } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
-import { rebuildTable } from '../ledger/iceberg/rebuild-table.ts';
+import { rebuildTable } from '../ledger/iceberg/table.ts';
 import { locateTable } from '../ledger/iceberg/table-log.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Store } from '../store/store.ts';

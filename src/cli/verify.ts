@@ -10,7 +10,7 @@ import { compareWithSource } from '../export/recount-date.ts';
 import type { AuditedDate, Repairs } from '../export/repair.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
-import { auditTable } from '../ledger/iceberg/audit-table.ts';
+import { auditTable } from '../ledger/iceberg/table.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { closeSource, openJobSource } from '../run/open-source.ts';
 import { recordRun } from '../run/run-recorder.ts';

@@ -5,7 +5,7 @@
 
 import { updateCatalog } from '../catalog/registered-table.ts';
 import type { Job } from '../job/job.ts';
-import { commitTable } from '../ledger/iceberg/commit-table.ts';
+import { commitTable } from '../ledger/iceberg/table.ts';
 import type { ExportRun } from '../run/run.ts';
 import { attempt } from '../store/identity.ts';
 

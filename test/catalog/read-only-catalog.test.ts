@@ -8,7 +8,7 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { commitTable } from '../../src/ledger/iceberg/commit-table.ts';
+import { commitTable } from '../../src/ledger/iceberg/table.ts';
 import { readTable } from '../../src/ledger/iceberg/table-log.ts';
 import type { TableMetadata } from '../../src/ledger/iceberg/table-metadata.ts';
 import { tableMetadataPrefix, tableVersionKey } from '../../src/ledger/layout.ts';

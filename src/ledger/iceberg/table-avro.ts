@@ -83,7 +83,7 @@ const mapOf = (keyId: number, valueId: number, value: string) => ({
   },
 });
 
-function entrySchema(isPartitioned: boolean): avro.Schema {
+export function entrySchema(isPartitioned: boolean): avro.Schema {
   const partition = isPartitioned ? [optional(1000, 'date', { type: 'int', logicalType: 'date' })] : [];
   const dataFile = [
     field(134, 'content', 'int'),
@@ -113,7 +113,7 @@ function entrySchema(isPartitioned: boolean): avro.Schema {
   } as avro.Schema; // Its type knows no attributes of others, which Avro allows.
 }
 
-const LIST_SCHEMA = {
+export const LIST_SCHEMA = {
   type: 'record',
   name: 'manifest_file',
   fields: [
@@ -154,32 +154,7 @@ export interface AvroFile {
 }
 
 /** @param metadata of the file, as the spec wants it: `schema`, `partition-spec` and others */
-export async function encodeManifest(
-  entries: readonly ManifestEntry[],
-  isPartitioned: boolean,
-  metadata: Readonly<Record<string, string>>,
-): Promise<AvroFile> {
-  return await encode(entrySchema(isPartitioned), entries, metadata);
-}
-
-export async function encodeManifestList(
-  manifests: readonly ListedManifest[],
-  metadata: Readonly<Record<string, string>>,
-): Promise<AvroFile> {
-  return await encode(LIST_SCHEMA, manifests, metadata);
-}
-
-/** @throws Fault `TABLE_DAMAGED` */
-export async function decodeManifest(bytes: Uint8Array, where: string): Promise<readonly ManifestEntry[]> {
-  return (await decode(bytes, where)) as readonly ManifestEntry[]; // By its schema, which is in the file.
-}
-
-/** @throws Fault `TABLE_DAMAGED` */
-export async function decodeManifestList(bytes: Uint8Array, where: string): Promise<readonly ListedManifest[]> {
-  return (await decode(bytes, where)) as readonly ListedManifest[]; // By its schema, which is in the file.
-}
-
-async function encode(
+export async function encodeAvro(
   schema: avro.Schema,
   records: readonly object[],
   metadata: Readonly<Record<string, string>>,
@@ -201,13 +176,14 @@ async function encode(
   return { bytes, digest: createHash('sha256').update(bytes).digest('hex').slice(0, 32) };
 }
 
-async function decode(bytes: Uint8Array, where: string): Promise<readonly unknown[]> {
-  const records: unknown[] = [];
+/** Its records, as the schema in the file has them. @throws Fault `TABLE_DAMAGED` */
+export async function decodeAvro<T>(bytes: Uint8Array, where: string): Promise<readonly T[]> {
+  const records: T[] = [];
   try {
     for await (const record of Readable.from([Buffer.from(bytes)], { objectMode: false }).compose(
       new avro.streams.BlockDecoder(),
     ))
-      records.push(record);
+      records.push(record as T);
     return records;
   } catch (cause) {
     throw damagedTable(`${where} cannot be read as Avro`, cause);

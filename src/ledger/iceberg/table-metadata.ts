@@ -7,16 +7,9 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { describeError } from '../../core/errors.ts';
-import type { Manifest } from '../manifest.ts';
 import { damagedTable } from './table-avro.ts';
-import { describeNameMapping, type TableField } from './table-schema.ts';
+import { describeNameMapping, fieldSchema, type TableField } from './table-schema.ts';
 
-const fieldSchema = z.object({
-  id: z.int().positive(),
-  name: z.string(),
-  required: z.literal(false),
-  type: z.enum(['string', 'int', 'long', 'double', 'date', 'timestamp', 'timestamptz']),
-});
 const snapshotSchema = z.object({
   'snapshot-id': z.int().positive(),
   'parent-snapshot-id': z.int().positive().optional(),
@@ -182,18 +175,10 @@ export function withSortOrder(
   sort: readonly string[],
 ): { readonly metadata: TableMetadata; readonly orderId: number } {
   const ids = new Map(currentFields(metadata).map(({ name, id }) => [name, id]));
+  const ascending = { direction: 'asc', 'null-order': 'nulls-last' } as const;
   const fields = sort.flatMap((name) => {
     const id = ids.get(name);
-    return id === undefined
-      ? []
-      : [
-          {
-            transform: 'identity' as const,
-            'source-id': id,
-            direction: 'asc' as const,
-            'null-order': 'nulls-last' as const,
-          },
-        ];
+    return id === undefined ? [] : [{ transform: 'identity' as const, 'source-id': id, ...ascending }];
   });
   const same = metadata['sort-orders'].find((one) => JSON.stringify(one.fields) === JSON.stringify(fields));
   const orderId = same?.['order-id'] ?? metadata['sort-orders'].length;
@@ -226,14 +211,10 @@ export function withSnapshot(metadata: TableMetadata, snapshot: TableSnapshot): 
  * Follows from what the snapshot does, so that a commit that is repeated is the same commit. A date that is removed and
  * added again, or sealed again under its number, needs another id: the first that the table does not have.
  */
-export function deriveSnapshotId(
-  metadata: TableMetadata,
-  { dataset, date, revision }: Pick<Manifest, 'dataset' | 'date' | 'revision'>,
-  operation: 'add' | 'delete',
-): number {
+export function deriveSnapshotId(metadata: TableMetadata, what: string): number {
   const taken = new Set(metadata.snapshots.map((one) => one['snapshot-id']));
   for (let repeat = 0; ; repeat += 1) {
-    const text = `${operation} ${dataset} ${date} revision ${revision} repeat ${repeat}`;
+    const text = `${what} repeat ${repeat}`;
     // 52 bits: readers in JavaScript lose digits of longer numbers.
     const id = Number.parseInt(createHash('sha256').update(text).digest('hex').slice(0, 13), 16);
     if (id > 0 && !taken.has(id)) return id;
@@ -243,12 +224,5 @@ export function deriveSnapshotId(
 /** A UUID of version 8 (RFC 9562), so that a table that is made again is the same table to a catalog. */
 function deriveUuid(location: string): string {
   const hex = createHash('sha256').update(`flowdrop table ${location}`).digest('hex');
-  const groups = [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    `8${hex.slice(13, 16)}`,
-    `8${hex.slice(17, 20)}`,
-    hex.slice(20, 32),
-  ];
-  return groups.join('-');
+  return hex.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5');
 }

@@ -6,21 +6,21 @@
 import type { Store } from '../../store/store.ts';
 import { tableMetadataPrefix } from '../layout.ts';
 import type { Manifest } from '../manifest.ts';
-import { countDays, encodeBound } from './bound-bytes.ts';
 import {
   type AvroFile,
   type DataFile,
   damagedTable,
-  decodeManifest,
-  decodeManifestList,
+  decodeAvro,
   ENTRY_STATUS,
-  encodeManifest,
-  encodeManifestList,
+  encodeAvro,
+  entrySchema,
+  LIST_SCHEMA,
   type ListedManifest,
   type ManifestEntry,
 } from './table-avro.ts';
-import { keyOf, locate } from './table-log.ts';
+import { keyOf, locate, locateTable } from './table-log.ts';
 import {
+  createMetadata,
   currentFields,
   currentSnapshot,
   deriveSnapshotId,
@@ -31,7 +31,7 @@ import {
   withSnapshot,
   withSortOrder,
 } from './table-metadata.ts';
-import { mergeTableFields, unfit } from './table-schema.ts';
+import { countDays, encodeBound, listTableFields, mergeTableFields, unfit } from './table-schema.ts';
 
 /**
  * Readers split a file at its offsets and put splits together again, up to 128 MiB by default. All row groups of a large
@@ -41,68 +41,69 @@ const MIN_SPLIT_BYTES = 32 * 1024 * 1024;
 
 const AVRO_CONTENT = { contentType: 'application/avro' } as const;
 
-export type TableChange =
-  /** @property key of the object with the rows */
-  | { readonly kind: 'put'; readonly manifest: Manifest; readonly key: string }
-  | { readonly kind: 'remove'; readonly date: string; readonly revision: number; readonly atMs: number };
+export interface TableChange {
+  readonly date: string;
+  readonly revision: number;
+  readonly atMs: number;
+  /** What was sealed, and the key of the object with its rows; absent: the date is removed. */
+  readonly sealed?: { readonly manifest: Manifest; readonly key: string };
+}
+
+export function sealedChange(manifest: Manifest, key: string): TableChange {
+  return {
+    date: manifest.date,
+    revision: manifest.revision,
+    atMs: Date.parse(manifest.sealed_at),
+    sealed: { manifest, key },
+  };
+}
 
 /** A table to which snapshots are added. Its document counts only when it is written as the next version. */
 export class GrowingTable {
   readonly #store: Store;
   readonly #dataset: string;
-  #metadata: TableMetadata;
+  #metadata: TableMetadata | undefined;
   /** The manifests of the current snapshot; `undefined` until they are needed. */
   #manifests: readonly ListedManifest[] | undefined;
   readonly #entries = new Map<string, readonly ManifestEntry[]>();
 
-  constructor(store: Store, dataset: string, metadata: TableMetadata) {
+  /** @param metadata `undefined`: there is no table before its first snapshot */
+  constructor(store: Store, dataset: string, metadata: TableMetadata | undefined) {
     this.#store = store;
     this.#dataset = dataset;
     this.#metadata = metadata;
   }
 
-  get metadata(): TableMetadata {
+  /** `undefined` without any snapshot. */
+  get metadata(): TableMetadata | undefined {
     return this.#metadata;
   }
 
   /** Adds one snapshot. @throws StoreFault; Fault `TABLE_UNFIT`, `TABLE_DAMAGED` */
-  async add(change: TableChange): Promise<void> {
-    const before = this.#metadata;
-    const fileOf =
-      change.kind === 'put' ? describeFile(before, change.manifest, locate(this.#store, change.key)) : undefined;
-    const metadata = fileOf?.metadata ?? before;
-    const date = change.kind === 'put' ? change.manifest.date : change.date;
-    const id = deriveSnapshotId(
-      metadata,
-      {
-        dataset: this.#dataset,
-        date,
-        revision: change.kind === 'put' ? change.manifest.revision : change.revision,
-      },
-      change.kind === 'put' ? 'add' : 'delete',
-    );
+  async add({ date, revision, atMs, sealed }: TableChange): Promise<void> {
+    const before =
+      this.#metadata ??
+      (sealed && createMetadata(locateTable(this.#store, this.#dataset), listTableFields(sealed.manifest)));
+    if (before === undefined) return;
+    const { file, metadata } = sealed
+      ? describeFile(before, sealed.manifest, locate(this.#store, sealed.key))
+      : { file: undefined, metadata: before };
+    const id = deriveSnapshotId(metadata, `${sealed ? 'add' : 'delete'} ${this.#dataset} ${date} revision ${revision}`);
     const sequence = metadata['last-sequence-number'] + 1;
     const parent = currentSnapshot(metadata);
-    const listed = await this.#listManifests();
+    this.#manifests ??= parent === undefined ? [] : await readManifestList(this.#store, parent);
+    const listed = this.#manifests;
     const month = date.slice(0, 'YYYY-MM'.length);
-    const own = listed.find((one) => monthOf(one.manifest_path) === month);
+    // Manifests are named by month and content.
+    const own = listed.find(({ manifest_path: path }) => path.slice(path.lastIndexOf('/') + 1).startsWith(month));
     const live = own === undefined ? [] : (await this.#readEntries(own.manifest_path)).filter(isLive);
     const folder = `/session=${date}/`;
     const ofDate = live.filter((entry) => entry.data_file.file_path.includes(folder));
+    const added = { status: ENTRY_STATUS.added, snapshot_id: id, sequence_number: sequence };
     const entries: ManifestEntry[] = [
       ...live.filter((entry) => !ofDate.includes(entry)).map((entry) => ({ ...entry, status: ENTRY_STATUS.existing })),
       ...ofDate.map((entry) => ({ ...entry, status: ENTRY_STATUS.deleted, snapshot_id: id })),
-      ...(fileOf
-        ? [
-            {
-              status: ENTRY_STATUS.added,
-              snapshot_id: id,
-              sequence_number: sequence,
-              file_sequence_number: sequence,
-              data_file: fileOf.file,
-            },
-          ]
-        : []),
+      ...(file ? [{ ...added, file_sequence_number: sequence, data_file: file }] : []),
     ];
     const written = await this.#writeManifest(metadata, month, entries, { id, sequence });
     // A manifest without live files says only what this snapshot deleted.
@@ -110,31 +111,28 @@ export class GrowingTable {
       ...listed.filter((one) => one !== own && one.added_files_count + one.existing_files_count > 0),
       written,
     ];
-    const list = await encodeManifestList(manifests, {
+    const list = await encodeAvro(LIST_SCHEMA, manifests, {
       'snapshot-id': String(id),
       'parent-snapshot-id': String(parent?.['snapshot-id'] ?? 'null'),
       'sequence-number': String(sequence),
       'format-version': '2',
     });
-    const at = change.kind === 'put' ? Date.parse(change.manifest.sealed_at) : change.atMs;
-    const snapshot: TableSnapshot = {
+    this.#metadata = withSnapshot(metadata, {
       'snapshot-id': id,
       ...(parent ? { 'parent-snapshot-id': parent['snapshot-id'] } : {}),
       'sequence-number': sequence,
       // When the date was sealed; but snapshots are in the order of their times.
-      'timestamp-ms': Math.max(at, (parent?.['timestamp-ms'] ?? 0) + 1),
+      'timestamp-ms': Math.max(atMs, (parent?.['timestamp-ms'] ?? 0) + 1),
       'manifest-list': await this.#write('snap', list),
       'schema-id': metadata['current-schema-id'],
-      summary: summarize(parent, change, ofDate),
-    };
-    this.#metadata = withSnapshot(metadata, snapshot);
+      summary: {
+        ...summarize(parent, file, ofDate),
+        'flowdrop.date': date,
+        'flowdrop.revision': String(revision),
+        'flowdrop.manifest-hash': sealed?.manifest.manifest_hash ?? '',
+      },
+    });
     this.#manifests = manifests;
-  }
-
-  async #listManifests(): Promise<readonly ListedManifest[]> {
-    const snapshot = currentSnapshot(this.#metadata);
-    this.#manifests ??= snapshot === undefined ? [] : await readManifestList(this.#store, snapshot);
-    return this.#manifests;
   }
 
   async #readEntries(path: string): Promise<readonly ManifestEntry[]> {
@@ -153,7 +151,7 @@ export class GrowingTable {
   ): Promise<ListedManifest> {
     const [{ 'spec-id': specId, fields }] = metadata['partition-specs'];
     const schema = metadata.schemas.find((one) => one['schema-id'] === metadata['current-schema-id']);
-    const encoded = await encodeManifest(entries, isPartitioned(metadata), {
+    const encoded = await encodeAvro(entrySchema(isPartitioned(metadata)), entries, {
       schema: JSON.stringify(schema),
       'schema-id': String(metadata['current-schema-id']),
       'partition-spec': JSON.stringify(fields),
@@ -204,28 +202,22 @@ export class GrowingTable {
 
 /** @throws StoreFault; Fault `TABLE_DAMAGED` */
 export async function readManifestList(store: Store, snapshot: TableSnapshot): Promise<readonly ListedManifest[]> {
-  const path = snapshot['manifest-list'];
-  return await decodeManifestList(await readMetadataFile(store, path), path);
+  return await readRecords(store, snapshot['manifest-list']);
 }
 
 /** @throws StoreFault; Fault `TABLE_DAMAGED` */
 export async function readTableManifest(store: Store, path: string): Promise<readonly ManifestEntry[]> {
-  return await decodeManifest(await readMetadataFile(store, path), path);
+  return await readRecords(store, path);
 }
 
 export function isLive({ status }: ManifestEntry): boolean {
   return status !== ENTRY_STATUS.deleted;
 }
 
-async function readMetadataFile(store: Store, path: string): Promise<Uint8Array> {
+async function readRecords<T>(store: Store, path: string): Promise<readonly T[]> {
   const bytes = await store.get(keyOf(store, path));
   if (bytes === undefined) throw damagedTable(`${path} is missing`);
-  return bytes;
-}
-
-/** Manifests are named by month and content. */
-function monthOf(path: string): string {
-  return path.slice(path.lastIndexOf('/') + 1).slice(0, 'YYYY-MM'.length);
+  return await decodeAvro(bytes, path);
 }
 
 /** The data file of a manifest, and the document with what it brings: columns, a sort order. */
@@ -279,40 +271,29 @@ function thinOffsets(offsets: readonly number[]): readonly number[] {
   return kept;
 }
 
-/** In the words of the spec ("Optional Snapshot Summary Fields"), and what our own code needs to know of the date. */
+/** In the words of the spec ("Optional Snapshot Summary Fields"). */
 function summarize(
   parent: TableSnapshot | undefined,
-  change: TableChange,
+  file: DataFile | undefined,
   removed: readonly ManifestEntry[],
 ): Record<string, string> {
   const total = (name: string) => Number(parent?.summary[`total-${name}`] ?? 0);
   const sum = (value: (file: DataFile) => number) => removed.reduce((all, entry) => all + value(entry.data_file), 0);
-  const added =
-    change.kind === 'put'
-      ? { files: 1, rows: change.manifest.rows, bytes: change.manifest.files[0].size }
-      : { files: 0, rows: 0, bytes: 0 };
-  const gone = {
-    files: removed.length,
-    rows: sum((file) => file.record_count),
-    bytes: sum((file) => file.file_size_in_bytes),
-  };
-  const operation = change.kind === 'remove' ? 'delete' : removed.length > 0 ? 'overwrite' : 'append';
+  const [files, rows, bytes] = [file ? 1 : 0, file?.record_count ?? 0, file?.file_size_in_bytes ?? 0];
+  const [goneRows, goneBytes] = [sum((one) => one.record_count), sum((one) => one.file_size_in_bytes)];
   const facts = {
-    'added-data-files': added.files,
-    'added-records': added.rows,
-    'added-files-size': added.bytes,
-    'deleted-data-files': gone.files,
-    'deleted-records': gone.rows,
-    'removed-files-size': gone.bytes,
-    'total-data-files': total('data-files') + added.files - gone.files,
-    'total-records': total('records') + added.rows - gone.rows,
-    'total-files-size': total('files-size') + added.bytes - gone.bytes,
+    'added-data-files': files,
+    'added-records': rows,
+    'added-files-size': bytes,
+    'deleted-data-files': removed.length,
+    'deleted-records': goneRows,
+    'removed-files-size': goneBytes,
+    'total-data-files': total('data-files') + files - removed.length,
+    'total-records': total('records') + rows - goneRows,
+    'total-files-size': total('files-size') + bytes - goneBytes,
   };
   return {
-    operation,
+    operation: file === undefined ? 'delete' : removed.length > 0 ? 'overwrite' : 'append',
     ...Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, String(value)])),
-    'flowdrop.date': change.kind === 'put' ? change.manifest.date : change.date,
-    'flowdrop.revision': String(change.kind === 'put' ? change.manifest.revision : change.revision),
-    'flowdrop.manifest-hash': change.kind === 'put' ? change.manifest.manifest_hash : '',
   };
 }

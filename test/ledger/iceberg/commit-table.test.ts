@@ -8,9 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { auditTable } from '../../../src/ledger/iceberg/audit-table.ts';
-import { commitTable } from '../../../src/ledger/iceberg/commit-table.ts';
-import { rebuildTable } from '../../../src/ledger/iceberg/rebuild-table.ts';
+import { auditTable, commitTable, rebuildTable } from '../../../src/ledger/iceberg/table.ts';
 import { KEPT_VERSIONS, keyOf, openTableLog, readTable } from '../../../src/ledger/iceberg/table-log.ts';
 import { listTableDates } from '../../../src/ledger/iceberg/table-metadata.ts';
 import {
