@@ -86,7 +86,7 @@ function observe(date: string): string {
   return day === SUNDAY ? addDays(date, 1) : date;
 }
 
-export function nthWeekday(year: number, month: number, day: number, nth: number): string {
+function nthWeekday(year: number, month: number, day: number, nth: number): string {
   const first = `${year}-${String(month).padStart(2, '0')}-01`;
   return addDays(first, ((day - weekday(first) + 7) % 7) + (nth - 1) * 7);
 }

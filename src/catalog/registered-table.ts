@@ -25,7 +25,7 @@ const CATALOG_PROPERTIES = {
 const OWN_MARK = 'flowdrop.date';
 
 /** `none`: there is no table yet. `replaced`: the table was rebuilt, so it was registered again. */
-export type CatalogUpdate = 'none' | 'current' | 'registered' | 'committed' | 'replaced';
+type CatalogUpdate = 'none' | 'current' | 'registered' | 'committed' | 'replaced';
 
 /** @throws Fault `CATALOG_FAILED`, `CATALOG_CONFLICT`, `TABLE_DAMAGED`; StoreFault */
 export async function updateCatalog(

@@ -23,7 +23,7 @@ const PART_SEPARATOR = '\u001f';
 type Method = 'GET' | 'POST' | 'DELETE';
 
 /** How callers prove who they are: a token as it is, or `id:secret` of OAuth 2 client credentials. */
-export interface CatalogLogin {
+interface CatalogLogin {
   readonly token?: string | undefined;
   readonly credential?: string | undefined;
 }

@@ -5,8 +5,8 @@
 import { realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LIVE_SETTINGS, openLiveArchive } from '../archive/live-archive.ts';
+import { makeFolder } from '../core/atomic-file.ts';
 import { systemClock } from '../core/clock.ts';
-import { makeFolder } from '../core/folder.ts';
 import { openParser } from '../guard/parser.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { type Backend, MAX_WAITING } from '../service/backend.ts';

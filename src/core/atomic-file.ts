@@ -8,6 +8,7 @@ import {
   copyFile,
   type FileHandle,
   link,
+  mkdir,
   open,
   readdir,
   readFile,
@@ -19,7 +20,6 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { makeFolder } from './folder.ts';
 
 const TEMPORARY_NAME = /^\.flowdrop-[0-9a-f]{16}\.tmp$/;
 
@@ -175,6 +175,47 @@ async function removeIfPresent(path: string): Promise<void> {
   await rm(path, { force: true }).catch((error: unknown) => {
     if (!hasErrorCode(error, 'ENOTDIR')) throw error;
   });
+}
+
+/**
+ * Creates `folder` and its missing parents, without making them durable. Idempotent. Not `mkdir({ recursive: true })`: where
+ * the system answers ENOENT for a parent that exists (/proc, some network mounts), Node loops forever on a thread that
+ * cannot be stopped. Each folder of the path is tried twice at most.
+ * @returns the outermost folder that was created; `undefined` when all existed
+ * @throws the system error, also when a file or a dangling link has the name
+ */
+export async function makeFolder(folder: string): Promise<string | undefined> {
+  try {
+    return (await createFolder(folder)) ? folder : undefined;
+  } catch (error) {
+    const parent = dirname(folder);
+    if (!hasErrorCode(error, 'ENOENT') || parent === folder) throw error;
+    const outermost = await makeFolder(parent);
+    const isMade = await createFolder(folder);
+    return outermost ?? (isMade ? folder : undefined);
+  }
+}
+
+/** Error codes that a folder which already exists can cause. */
+const TAKEN = ['EEXIST', 'EISDIR', 'EROFS'] as const;
+
+/** `false` when the folder already exists. */
+async function createFolder(folder: string): Promise<boolean> {
+  try {
+    await mkdir(folder);
+    return true;
+  } catch (error) {
+    if (hasErrorCode(error, ...TAKEN) && (await isFolder(folder))) return false;
+    throw error;
+  }
+}
+
+/** `false` also when `stat` fails: the caller's `mkdir` error says more than the `stat` error. */
+async function isFolder(path: string): Promise<boolean> {
+  return await stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
 }
 
 /** Creates missing folders and syncs each in its parent: otherwise a power cut could lose a file that was synced. */

@@ -12,7 +12,7 @@ const LONGEST_RECONNECT_PAUSE_MS = 1_000;
 /** ioredis waits so long for a connection to close that may be gone already, and keeps the process alive meanwhile. */
 const DISCONNECT_MS = 100;
 
-export interface PromptRedis {
+interface PromptRedis {
   readonly client: Redis;
   /** Why there is no connection; `undefined` since it was last there. */
   readonly connectionError: unknown;

@@ -5,9 +5,8 @@
  */
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
-import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
+import { makeFolder, readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
-import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, ORIGIN_FILE } from '../job/job-folder.ts';

@@ -2,9 +2,8 @@
  * The sealed drop that a report is built from: its manifest, and its file on this machine, whose bytes always match it.
  */
 import { dirname } from 'node:path';
-import { hashFile } from '../core/atomic-file.ts';
+import { hashFile, makeFolder } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
-import { makeFolder } from '../core/folder.ts';
 import type { Job } from '../job/job.ts';
 import { listDoubts } from '../ledger/doubts.ts';
 import { dropKeyOf } from '../ledger/layout.ts';

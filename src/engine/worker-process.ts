@@ -4,9 +4,9 @@
  * outcome, and a killed process never answers again.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { makeFolder } from '../core/atomic-file.ts';
 import { systemClock } from '../core/clock.ts';
 import { type FailureKind, Fault } from '../core/errors.ts';
-import { makeFolder } from '../core/folder.ts';
 import { EngineFault } from './engine-fault.ts';
 import type { Lane } from './pool.ts';
 

@@ -5,9 +5,8 @@
  */
 import { readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { removeStaleTemporaries } from '../core/atomic-file.ts';
+import { makeFolder, removeStaleTemporaries } from '../core/atomic-file.ts';
 import { assertNotAborted, describeError, type Fault } from '../core/errors.ts';
-import { makeFolder } from '../core/folder.ts';
 import type { Job } from '../job/job.ts';
 import type { Damage } from '../ledger/damage.ts';
 import { type Finished, finishSealing } from '../ledger/finish.ts';

@@ -2,8 +2,8 @@
 
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { makeFolder } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
-import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';

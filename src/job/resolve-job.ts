@@ -318,7 +318,7 @@ function assertColumns(check: JobCheck, index: number, columns: readonly string[
   return check;
 }
 
-export function findTradeColumn(name: string): JobColumn | undefined {
+function findTradeColumn(name: string): JobColumn | undefined {
   const column = TRADE_COLUMNS.find((known) => known.name === name);
   return column && toJobColumn(column);
 }
@@ -327,7 +327,7 @@ export function toJobColumn({ name, drop, nullable, lowCardinality, words, descr
   return { name, type: drop, nullable, oftenNull: nullable, lowCardinality, words, description };
 }
 
-export function customColumn(name: string, type: JobColumn['type']): JobColumn {
+function customColumn(name: string, type: JobColumn['type']): JobColumn {
   return { name, type, nullable: false, oftenNull: false, lowCardinality: false, description: '' };
 }
 
@@ -345,7 +345,7 @@ export function allowNulls(columns: readonly JobColumn[], keys: readonly string[
 }
 
 /** @param path of the list in the job file @throws ResolveFault */
-export function assertOnce(names: readonly string[], path: readonly (string | number)[]): void {
+function assertOnce(names: readonly string[], path: readonly (string | number)[]): void {
   const seen = new Set<string>();
   names.forEach((name, index) => {
     if (seen.has(name)) throw new ResolveFault([...path, index], `"${name}" is listed twice`);

@@ -11,7 +11,7 @@ import type { Ledger } from './ledger.ts';
 
 const fieldsSchema = z.object({ fields: z.record(z.string(), z.int().positive()) });
 
-export type FieldIds = ReadonlyMap<string, number>;
+type FieldIds = ReadonlyMap<string, number>;
 
 /**
  * Reads the ids, and assigns new ones to names that have none, in the order of `names`. Costs a listing and a read.

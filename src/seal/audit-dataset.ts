@@ -4,7 +4,7 @@
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeFolder } from '../core/folder.ts';
+import { makeFolder } from '../core/atomic-file.ts';
 import { describeSealed } from '../ledger/condition-file.ts';
 import {
   conditionKey,

@@ -6,8 +6,7 @@
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { hashFile } from '../core/atomic-file.ts';
-import { makeFolder } from '../core/folder.ts';
+import { hashFile, makeFolder } from '../core/atomic-file.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
 import { parquetFile } from '../engine/literal.ts';

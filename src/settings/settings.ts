@@ -29,7 +29,7 @@ import {
 /** The shortest token: too long to guess over the network, or from a cookie derived from it. */
 const MIN_TOKEN_CHARACTERS = 16;
 
-export interface StatusSettings {
+interface StatusSettings {
   readonly address: ListenAddress;
   /** The token that a viewer must send; `undefined`: none, which only an address of this machine may allow. */
   readonly token: string | undefined;

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeFolder } from '../core/folder.ts';
+import { makeFolder } from '../core/atomic-file.ts';
 import { localFile, quoteIdentifier } from '../engine/literal.ts';
 import { type HashedColumn, idHashSql, ROW_ID_HASH, ROW_VALUE_HASH, valueHashSql } from '../engine/row-hash.ts';
 import { readColumn } from './column-rule.ts';

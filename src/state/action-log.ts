@@ -6,8 +6,7 @@
 import { open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
-import { readFileIfExists } from '../core/atomic-file.ts';
-import { makeFolder } from '../core/folder.ts';
+import { makeFolder, readFileIfExists } from '../core/atomic-file.ts';
 import { tryParseJson } from '../core/json-file.ts';
 
 const MAX_BYTES = 512 * 1024;

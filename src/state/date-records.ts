@@ -4,7 +4,7 @@ import { formatDate } from '../core/date-text.ts';
 import type { Condition } from '../plan/conditions.ts';
 
 /** Conditions that nothing may ever change: a pending date can still be fetched. */
-export const ACCEPTABLE_CONDITIONS = ['degraded', 'missing', 'expired'] as const;
+const ACCEPTABLE_CONDITIONS = ['degraded', 'missing', 'expired'] as const;
 
 /**
  * A gap that a person acknowledged: who, when and why. It stays visible, but raises no alert and fails no run. Invariant:

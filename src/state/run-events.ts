@@ -7,7 +7,7 @@ import type { Clock } from '../core/clock.ts';
 /** What a run is doing now. */
 export const RUN_PHASES = ['planning', 'fetching', 'recounting', 'sealing', 'auditing', 'mailing'] as const;
 
-export type RunPhase = (typeof RUN_PHASES)[number];
+type RunPhase = (typeof RUN_PHASES)[number];
 
 export type RunEvent =
   /** `date` is empty for a phase of the whole run. Fetching has its own events, `date` and `page`. */

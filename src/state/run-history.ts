@@ -7,8 +7,7 @@
 import { appendFile, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pid, ppid } from 'node:process';
-import { readFileIfExists, replaceFile, writeWholeFile } from '../core/atomic-file.ts';
-import { makeFolder } from '../core/folder.ts';
+import { makeFolder, readFileIfExists, replaceFile, writeWholeFile } from '../core/atomic-file.ts';
 import { readJsonFile, tryParseJson } from '../core/json-file.ts';
 import { isProcessAlive, readProcessStart } from '../core/liveness.ts';
 import { JobState } from './job-state.ts';
@@ -30,7 +29,7 @@ const STAMPED = /^\d{8}T\d{6}Z-/;
 const ID = /^\d{8}T\d{6}Z-[A-Za-z0-9._-]{1,64}$/;
 
 /** What is known of a run when it begins. */
-export type RunBeginning = Pick<RunRecord, 'run_id' | 'job' | 'command' | 'args' | 'reason'>;
+type RunBeginning = Pick<RunRecord, 'run_id' | 'job' | 'command' | 'args' | 'reason'>;
 
 const NOTHING_YET = {
   finished_at: null,
@@ -57,7 +56,7 @@ const DEATH = {
 } as const;
 
 /** The files of one run. */
-export interface RunFiles {
+interface RunFiles {
   readonly entry: string;
   readonly windows: string;
   readonly log: string;
@@ -229,7 +228,7 @@ export class RunHistory {
 }
 
 /** An id that sorts by time and names files: the run's own, if it does. */
-export function stampId(runId: string, startedAtMs: number): string {
+function stampId(runId: string, startedAtMs: number): string {
   if (STAMPED.test(runId)) return runId;
   return `${new Date(startedAtMs).toISOString().replace(/[-:]|\.\d+/g, '')}-${runId}`;
 }

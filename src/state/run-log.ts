@@ -32,7 +32,7 @@ export interface LogLine {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-export interface RunLog {
+interface RunLog {
   /** Oldest first. */
   readonly lines: readonly LogLine[];
   readonly size: number;

@@ -1,12 +1,10 @@
 /** The state folder, the folders of single commands in it, and its small JSON documents. */
-
 import { constants } from 'node:fs';
 import { access, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { z } from 'zod';
-import { writeWholeFile } from '../core/atomic-file.ts';
+import { makeFolder, writeWholeFile } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
-import { makeFolder } from '../core/folder.ts';
 import { readJsonFile } from '../core/json-file.ts';
 
 /**

@@ -14,7 +14,7 @@ import type { Store } from './store.ts';
 /** Each is lost to another worker that changes the document at the same moment. */
 const MAX_TRIES = 20;
 
-export interface DocumentKind<T> {
+interface DocumentKind<T> {
   /** Keys are this, the number, and `suffix`. */
   readonly prefix: string;
   readonly suffix: string;

@@ -5,7 +5,7 @@
  */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
 import { BUDGETS, type BudgetName, paceOf } from '../../src/source/pace/budget.ts';
 import { createCellPacer, MAX_RETRY_AFTER_MS, openPacer, type Pacer } from '../../src/source/pacer.ts';
@@ -477,8 +477,9 @@ describe('a budget in a folder', () => {
       await openPacer('historical', { clock: dead, stateDir, apiKey: KEY }),
     ];
     await alive.acquire();
+    const before = await readdir(stateDir, { recursive: true });
     void killed.acquire();
-    await new Promise((resolve) => setImmediate(resolve));
+    await vi.waitFor(async () => expect(await readdir(stateDir, { recursive: true })).not.toEqual(before));
     const began = virtual.now();
     await virtual.run(alive.acquire());
     expect(virtual.now() - began).toBeCloseTo(2 * INTERVAL_MS, 0);

@@ -4,9 +4,8 @@
 import { randomUUID } from 'node:crypto';
 import { rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { hasErrorCode, writeWholeFile } from '../../core/atomic-file.ts';
+import { hasErrorCode, makeFolder, writeWholeFile } from '../../core/atomic-file.ts';
 import { Fault } from '../../core/errors.ts';
-import { makeFolder } from '../../core/folder.ts';
 import { NEEDED_FILES, planEngineMemory, RAISE_FILES_HINT } from '../../core/machine.ts';
 import { formatBytes } from '../../core/units.ts';
 import type { Engine } from '../../engine/engine.ts';

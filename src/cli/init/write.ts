@@ -4,9 +4,8 @@
  */
 import { appendFile, open, rename, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { hasErrorCode, readFileIfExists, syncFolder } from '../../core/atomic-file.ts';
+import { hasErrorCode, makeFolder, readFileIfExists, syncFolder } from '../../core/atomic-file.ts';
 import { Fault, isFault } from '../../core/errors.ts';
-import { makeFolder } from '../../core/folder.ts';
 import { assertDistinct, readValidJobs } from '../../job/job-folder.ts';
 import { parseJob } from '../../job/parse.ts';
 import { INIT_DEFAULTS } from './init-files.ts';

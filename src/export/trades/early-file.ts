@@ -6,7 +6,7 @@
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { makeFolder } from '../../core/folder.ts';
+import { makeFolder } from '../../core/atomic-file.ts';
 import type { Job } from '../../job/job.ts';
 import type { DropColumn } from '../../seal/drop-columns.ts';
 import type { DropChecksum } from '../../seal/write-parquet.ts';

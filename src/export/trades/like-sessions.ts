@@ -5,7 +5,7 @@
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { isHalfDay, previousSessions } from '../../calendar/session.ts';
-import { makeFolder } from '../../core/folder.ts';
+import { makeFolder } from '../../core/atomic-file.ts';
 import { parquetFile } from '../../engine/literal.ts';
 import type { SqlJob } from '../../job/job.ts';
 import type { Ledger } from '../../ledger/ledger.ts';

@@ -16,7 +16,7 @@ export const KEPT_VERSIONS = 100;
 /** Of writing the hint. */
 const MAX_HINTS = 3;
 
-export interface TableVersion {
+interface TableVersion {
   readonly version: number;
   readonly metadata: TableMetadata;
 }

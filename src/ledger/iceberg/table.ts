@@ -30,7 +30,7 @@ import {
   type TableChange,
 } from './table-snapshots.ts';
 
-export interface TableCommit {
+interface TableCommit {
   /** The version that is in the store now; 0 without a table. */
   readonly version: number;
   /** Dates that this call added, replaced or removed. */
@@ -110,7 +110,7 @@ async function findChanges(
 /** A commit that is under way has files that nothing names yet; none takes a day. */
 const STALE_AFTER_MS = 24 * 3_600_000;
 
-export interface RebuiltTable {
+interface RebuiltTable {
   /** The version that was written; 0 if nothing is sealed that a table can take. */
   readonly version: number;
   readonly snapshots: number;
@@ -192,7 +192,7 @@ async function removeUnnamed(store: Store, dataset: string, table: TableMetadata
   return stale.length;
 }
 
-export interface TableAudit {
+interface TableAudit {
   /** What is wrong, in words. */
   readonly findings: readonly string[];
   /** What the next run brings up to date, in words. */

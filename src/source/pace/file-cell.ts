@@ -7,10 +7,9 @@
 import { randomBytes } from 'node:crypto';
 import { linkSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { hasErrorCode } from '../../core/atomic-file.ts';
+import { hasErrorCode, makeFolder } from '../../core/atomic-file.ts';
 import type { Clock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
-import { makeFolderNow } from '../../core/folder.ts';
 import type { PaceCell } from './cell.ts';
 import { type PaceState, parseState, UNUSED } from './reservations.ts';
 
@@ -30,9 +29,9 @@ const ABANDONED_MS = 60_000;
 /** Touches no file before the first use. `update` throws Fault `PACE_UNWRITABLE`, `PACE_CONTENDED`. */
 export function createFileCell(folder: string, clock: Clock): PaceCell {
   let isPrepared = false;
-  const guard = <T>(action: () => T): T => {
+  const guard = async <T>(action: () => Promise<T>): Promise<T> => {
     try {
-      return action();
+      return await action();
     } catch (cause) {
       if (!hasErrorCode(cause, ...FILE_SYSTEM_CODES)) throw cause;
       throw new Fault('PACE_UNWRITABLE', `the request budget cannot be kept in ${folder}`, {
@@ -41,22 +40,25 @@ export function createFileCell(folder: string, clock: Clock): PaceCell {
       });
     }
   };
-  const prepare = () => {
+  const prepare = async () => {
     if (isPrepared) return;
-    makeFolderNow(folder);
+    await makeFolder(folder);
     removeAbandoned(folder, clock.now());
     isPrepared = true;
   };
   return {
     async update(change) {
-      return guard(() => {
-        prepare();
+      return await guard(async () => {
         for (let attempt = 1; attempt <= MAX_TRIES; attempt += 1) {
+          await prepare();
           const number = findNewest(folder);
           const current = number === 0 ? UNUSED : readState(folder, number);
           if (current === 'gone') continue;
           const { state, result } = change(current, clock.now());
-          if (isSame(state, current) || writeState(folder, number + 1, state)) return result;
+          if (isSame(state, current)) return result;
+          const written = writeState(folder, number + 1, state);
+          if (written === true) return result;
+          if (written === 'gone') isPrepared = false;
         }
         throw new Fault('PACE_CONTENDED', `too many processes write the request budget in ${folder} at once`, {
           hint: 'Start fewer processes that use this key.',
@@ -110,16 +112,16 @@ function readState(folder: string, number: number): PaceState | 'gone' | undefin
   }
 }
 
-/** @returns whether the written state became the current one */
-function writeState(folder: string, number: number, state: PaceState): boolean {
+/** @returns whether the written state became the current one; `gone` if the folder has just been removed */
+function writeState(folder: string, number: number, state: PaceState): boolean | 'gone' {
   const temporary = join(folder, `${randomBytes(6).toString('hex')}.tmp`);
   try {
     writeFileSync(temporary, `${JSON.stringify(state)}\n`, { flag: 'wx' });
     linkSync(temporary, pathOf(folder, number));
   } catch (error) {
-    // Another process was faster, or the folder has just been removed.
-    if (!hasErrorCode(error, 'EEXIST', 'ENOENT')) throw error;
-    makeFolderNow(folder);
+    if (hasErrorCode(error, 'ENOENT')) return 'gone';
+    // Another process was faster.
+    if (!hasErrorCode(error, 'EEXIST')) throw error;
     return false;
   } finally {
     rmSync(temporary, { force: true });
