@@ -100,8 +100,9 @@ function describeChange(theirs: LoadedMetadata, ours: TableMetadata): TableChang
   // Somebody may have taken the table back to an older snapshot; then it has the newer ones already.
   const known = new Set((theirs.snapshots ?? []).map((one) => one['snapshot-id']));
   const missing = ours.snapshots.slice(at + 1).filter((one) => !known.has(one['snapshot-id']));
-  const schema = describeSchemas(theirs, ours);
-  const order = describeSortOrders(theirs, ours);
+  const schemas = listMissing(theirs.schemas, ours.schemas, ['id', 'name', 'type']);
+  const orderMembers = ['source-id', 'transform', 'direction', 'null-order'];
+  const orders = listMissing(theirs['sort-orders'], ours['sort-orders'], orderMembers);
   const properties = Object.entries(ours.properties).filter(([name, value]) => theirs.properties?.[name] !== value);
   return {
     requirements: [
@@ -109,8 +110,11 @@ function describeChange(theirs: LoadedMetadata, ours: TableMetadata): TableChang
       { type: 'assert-ref-snapshot-id', ref: 'main', 'snapshot-id': theirs['current-snapshot-id'] },
     ],
     updates: [
-      ...schema,
-      ...order,
+      ...schemas.map((schema) => ({ action: 'add-schema', schema, 'last-column-id': ours['last-column-id'] })),
+      // The newest is the current one, and -1 stands for the last one added.
+      ...(schemas.length > 0 ? [{ action: 'set-current-schema', 'schema-id': -1 }] : []),
+      ...orders.map((order) => ({ action: 'add-sort-order', 'sort-order': order })),
+      ...(orders.length > 0 ? [{ action: 'set-default-sort-order', 'sort-order-id': -1 }] : []),
       ...(properties.length > 0 ? [{ action: 'set-properties', updates: Object.fromEntries(properties) }] : []),
       ...missing.map((snapshot) => ({ action: 'add-snapshot', snapshot })),
       { action: 'set-snapshot-ref', 'ref-name': 'main', type: 'branch', 'snapshot-id': last['snapshot-id'] },
@@ -118,29 +122,20 @@ function describeChange(theirs: LoadedMetadata, ours: TableMetadata): TableChang
   };
 }
 
-/** Schemas and sort orders are compared by content: catalogs give them numbers of their own. */
-function describeSchemas(theirs: LoadedMetadata, ours: TableMetadata): readonly object[] {
-  const known = new Set(theirs.schemas.map(({ fields }) => nameContent(fields, ['id', 'name', 'type'])));
-  const missing = ours.schemas.filter(({ fields }) => !known.has(nameContent(fields, ['id', 'name', 'type'])));
-  if (missing.length === 0) return [];
-  return [
-    ...missing.map((schema) => ({ action: 'add-schema', schema, 'last-column-id': ours['last-column-id'] })),
-    // The newest is the current one, and -1 stands for the last one added.
-    { action: 'set-current-schema', 'schema-id': -1 },
-  ];
+interface WithFields {
+  readonly fields: readonly Readonly<Record<string, unknown>>[];
 }
 
-function describeSortOrders(theirs: LoadedMetadata, ours: TableMetadata): readonly object[] {
-  const members = ['source-id', 'transform', 'direction', 'null-order'];
-  const known = new Set(theirs['sort-orders'].map(({ fields }) => nameContent(fields, members)));
-  const missing = ours['sort-orders'].filter(({ fields }) => !known.has(nameContent(fields, members)));
-  if (missing.length === 0) return [];
-  return [
-    ...missing.map((order) => ({ action: 'add-sort-order', 'sort-order': order })),
-    { action: 'set-default-sort-order', 'sort-order-id': -1 },
-  ];
-}
-
-function nameContent(fields: readonly Readonly<Record<string, unknown>>[], members: readonly string[]): string {
-  return JSON.stringify(fields.map((field) => members.map((name) => field[name])));
+/**
+ * Those of ours that the catalog lacks. Schemas and sort orders are compared by content: catalogs give them numbers of their
+ * own.
+ */
+function listMissing<T extends WithFields>(
+  theirs: readonly WithFields[],
+  ours: readonly T[],
+  members: readonly string[],
+): readonly T[] {
+  const content = ({ fields }: WithFields) => JSON.stringify(fields.map((field) => members.map((name) => field[name])));
+  const known = new Set(theirs.map(content));
+  return ours.filter((one) => !known.has(content(one)));
 }

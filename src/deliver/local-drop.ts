@@ -5,10 +5,9 @@ import { dirname } from 'node:path';
 import { hashFile, makeFolder } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
-import { listDoubts } from '../ledger/doubts.ts';
 import { dropKeyOf } from '../ledger/layout.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import type { Manifest, ManifestFile } from '../ledger/manifest.ts';
+import { listDoubts, type Manifest, type ManifestFile } from '../ledger/manifest.ts';
 import type { SealedDrop } from '../report/model.ts';
 import type { Run } from '../run/run.ts';
 

@@ -1,6 +1,5 @@
 /** The outcome of exporting one date. */
-import { listDoubts } from '../ledger/doubts.ts';
-import type { Manifest } from '../ledger/manifest.ts';
+import { listDoubts, type Manifest } from '../ledger/manifest.ts';
 import type { ExportRun } from '../run/run.ts';
 import type { DateResult } from '../state/run-result.ts';
 import type { SealResult } from './seal-date.ts';

@@ -1,5 +1,4 @@
 /** Seals a staged date: write the Parquet file and its footer, read it back, check it, summarize it, publish, drop the stage. */
-
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { makeFolder } from '../core/atomic-file.ts';
@@ -9,10 +8,9 @@ import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
 import { parquetFile, quoteIdentifier } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
-import { describeCheck } from '../ledger/doubts.ts';
-import { assignFieldIds } from '../ledger/field-ids.ts';
 import { COUNTS_FILENAME, SUMMARY_FILENAME } from '../ledger/layout.ts';
-import type { CheckResult, Manifest, ManifestDraft } from '../ledger/manifest.ts';
+import { assignFieldIds } from '../ledger/ledger.ts';
+import { type CheckResult, describeCheck, type Manifest, type ManifestDraft } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
 import type { CountTotals, DayCounts } from '../plan/counts.ts';
 import type { ExportRun } from '../run/run.ts';

@@ -8,9 +8,8 @@ import { addDays } from '../calendar/wall-clock.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import { CONDITIONS, type Condition, isSealed, type SealedCondition } from '../plan/conditions.ts';
 import { acceptedGapSchema, auditRecordSchema } from '../state/date-records.ts';
-import { listDoubts, sumNulls } from './doubts.ts';
 import { dropFilename } from './layout.ts';
-import type { Manifest } from './manifest.ts';
+import { listDoubts, type Manifest, sumNulls } from './manifest.ts';
 
 const entrySchema = z.looseObject({
   date: z.string(),

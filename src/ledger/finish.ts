@@ -37,12 +37,12 @@ interface SetAside extends RevisionPlace {
 
 export interface Finished {
   /** Revisions that this call published. */
-  readonly published: readonly Manifest[];
-  readonly setAside: readonly SetAside[];
+  readonly published: Manifest[];
+  readonly setAside: SetAside[];
   /** Revisions that a store error or a damaged manifest kept from being finished; the next run tries again. */
-  readonly failed: readonly (RevisionPlace & { readonly error: Fault })[];
+  readonly failed: (RevisionPlace & { readonly error: Fault })[];
   /** Keys of files that were removed because no decision names them. */
-  readonly removed: readonly string[];
+  readonly removed: string[];
 }
 
 type Group = RevisionPlace & { readonly objects: ListedObject[] };
@@ -59,7 +59,7 @@ export async function finishSealing(ledger: Ledger, options: FinishOptions): Pro
     groups.set(`${date} ${revision}`, group);
     group.objects.push(object);
   }
-  const finished: Notes = { published: [], setAside: [], failed: [], removed: [] };
+  const finished: Finished = { published: [], setAside: [], failed: [], removed: [] };
   for (const group of groups.values()) {
     try {
       await finishRevision(ledger, group, options, finished);
@@ -71,14 +71,6 @@ export async function finishSealing(ledger: Ledger, options: FinishOptions): Pro
   return finished;
 }
 
-/** `Finished` under construction. */
-interface Notes {
-  readonly published: Manifest[];
-  readonly setAside: SetAside[];
-  readonly failed: Finished['failed'][number][];
-  readonly removed: string[];
-}
-
 /**
  * @throws StoreFault; Fault `MANIFEST_INVALID` when the sealed manifest is damaged, because it cannot show what is done
  */
@@ -86,7 +78,7 @@ async function finishRevision(
   ledger: Ledger,
   group: Group,
   { scratch, nowMs }: FinishOptions,
-  notes: Notes,
+  notes: Finished,
 ): Promise<void> {
   const { store } = ledger;
   const { date, revision, objects } = group;

@@ -186,7 +186,7 @@ type LocatedFiles =
   | { readonly kind: 'lost'; readonly reason: string };
 
 /**
- * Finds the decided files and compares the size and hash of each. A worker that died halfway may have copied some.
+ * Finds the decided files and compares the hash of each. A worker that died halfway may have copied some.
  * @param scratch local path, removed afterwards
  */
 async function locateFiles(ledger: Ledger, decided: Manifest, scratch: string): Promise<LocatedFiles> {
@@ -196,30 +196,16 @@ async function locateFiles(ledger: Ledger, decided: Manifest, scratch: string): 
   try {
     for (const file of decided.files) {
       const key = sealingFileKey(dataset, date, revision, digestOf(file));
-      const found = await holds(store, key, file, scratch);
-      if (found === 'same') toCopy.push(file);
-      else if ((await holds(store, fileKey(dataset, date, file.filename), file, scratch)) !== 'same') {
-        const reason = `${store.url}/${key}, which is to become ${file.filename}, ${found === 'none' ? 'is missing' : 'differs from its hash in the decision'}`;
-        return { kind: 'lost', reason };
+      if (await ledger.fetchObject(key, file, scratch)) toCopy.push(file);
+      else if (!(await ledger.fetchFile(date, file, scratch))) {
+        const what = (await store.head(key)) ? 'differs from its hash in the decision' : 'is missing';
+        return { kind: 'lost', reason: `${store.url}/${key}, which is to become ${file.filename}, ${what}` };
       }
     }
     return { kind: 'whole', toCopy };
   } finally {
     await rm(scratch, { force: true });
   }
-}
-
-async function holds(
-  store: Store,
-  key: string,
-  { size, hash }: ManifestFile,
-  scratch: string,
-): Promise<'same' | 'other' | 'none'> {
-  const info = await store.head(key);
-  if (info === undefined) return 'none';
-  if (info.sizeBytes !== size) return 'other';
-  if (!(await store.download(key, scratch))) return 'none';
-  return hash === `sha256:${await hashFile(scratch)}` ? 'same' : 'other';
 }
 
 function digestOf(file: ManifestFile): string {
@@ -282,24 +268,21 @@ export async function cleanUp({ store, dataset }: Ledger, date: string, revision
   for (const key of keys) await store.remove(key);
 }
 
-interface DescribedFile {
-  readonly file: ManifestFile;
-  readonly path: string;
-}
-
 /** The drop first. */
-async function describeFiles(files: DropFiles, dropName: string): Promise<readonly DescribedFile[]> {
-  const describe = async (path: string, filename: string): Promise<DescribedFile> => ({
-    file: { filename, size: (await stat(path)).size, hash: `sha256:${await hashFile(path)}` },
-    path,
-  });
-  const { drop, summary, counts, quarantine } = files;
-  return await Promise.all([
-    describe(drop, dropName),
-    ...(summary === undefined ? [] : [describe(summary, SUMMARY_FILENAME)]),
-    ...(counts === undefined ? [] : [describe(counts, COUNTS_FILENAME)]),
-    ...(quarantine === undefined ? [] : [describe(quarantine, QUARANTINE_FILENAME)]),
-  ]);
+async function describeFiles({ drop, summary, counts, quarantine }: DropFiles, dropName: string) {
+  const named = [
+    [dropName, drop],
+    [SUMMARY_FILENAME, summary],
+    [COUNTS_FILENAME, counts],
+    [QUARANTINE_FILENAME, quarantine],
+  ] as const;
+  const present = named.flatMap(([filename, path]) => (path === undefined ? [] : [{ filename, path }]));
+  return await Promise.all(
+    present.map(async ({ filename, path }) => ({
+      file: { filename, size: (await stat(path)).size, hash: `sha256:${await hashFile(path)}` },
+      path,
+    })),
+  );
 }
 
 function contentTypeOf({ filename }: ManifestFile): string {

@@ -8,8 +8,7 @@ import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import type { FileCheck, Job } from '../job/job.ts';
-import { describeCheck } from '../ledger/doubts.ts';
-import type { CheckResult } from '../ledger/manifest.ts';
+import { type CheckResult, describeCheck } from '../ledger/manifest.ts';
 
 /**
  * @param file as SQL reads it

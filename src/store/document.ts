@@ -57,14 +57,13 @@ export class Document<T> {
 
   /** Costs a listing and a read. @throws StoreFault; Fault `DOCUMENT_BUSY`, and of `parse` */
   async read(): Promise<DocumentVersion<T>> {
-    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    return await this.#untilAlone(async () => {
       const version = (await this.listVersions()).at(-1);
       if (version === undefined) return { version: 0, value: undefined };
       const bytes = await this.#store.get(this.keyOf(version));
       // Removed since it was listed: then there are newer ones.
-      if (bytes !== undefined) return { version, value: this.#parse(version, bytes) };
-    }
-    throw this.#busy();
+      return bytes && { version, value: this.#parse(version, bytes) };
+    });
   }
 
   /** One version; `undefined` if it is gone or damaged. */
@@ -79,23 +78,21 @@ export class Document<T> {
    * @throws StoreFault; Fault `DOCUMENT_BUSY`, and of `parse` and `change`
    */
   async update(change: (before: T | undefined) => T | undefined | Promise<T | undefined>): Promise<DocumentVersion<T>> {
-    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    return await this.#untilAlone(async () => {
       const before = await this.read();
       const value = await change(before.value);
       if (value === undefined || this.#isSame(value, before.value)) return before;
       const after = { version: before.version + 1, value };
-      if (await this.write(after)) return after;
-    }
-    throw this.#busy();
+      return (await this.write(after)) ? after : undefined;
+    });
   }
 
   /** Writes this as the newest version, whatever is there. @throws StoreFault; Fault `DOCUMENT_BUSY` */
   async replace(value: T): Promise<number> {
-    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    return await this.#untilAlone(async () => {
       const version = ((await this.listVersions()).at(-1) ?? 0) + 1;
-      if (await this.write({ version, value })) return version;
-    }
-    throw this.#busy();
+      return (await this.write({ version, value })) ? version : undefined;
+    });
   }
 
   /**
@@ -130,8 +127,13 @@ export class Document<T> {
     return this.#kind.parse(bytes, `${this.#store.url}/${this.keyOf(version)}`);
   }
 
-  #busy(): Fault {
-    return new Fault('DOCUMENT_BUSY', `${this.#store.url}/${this.#kind.prefix}*: other workers keep changing it`, {
+  /** @param attempt gives `undefined` when another worker came in between */
+  async #untilAlone<R>(attempt: () => Promise<R | undefined>): Promise<R> {
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+      const done = await attempt();
+      if (done !== undefined) return done;
+    }
+    throw new Fault('DOCUMENT_BUSY', `${this.#store.url}/${this.#kind.prefix}*: other workers keep changing it`, {
       hint: 'Nothing is lost: run the same command again.',
     });
   }

@@ -1,10 +1,8 @@
 /** Field ids of a dataset's columns over days, job edits, lost documents and two workers, in a directory store. */
-
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { assignFieldIds } from '../../src/ledger/field-ids.ts';
 import { fieldsPrefix, manifestKey } from '../../src/ledger/layout.ts';
-import { Ledger } from '../../src/ledger/ledger.ts';
+import { assignFieldIds, Ledger } from '../../src/ledger/ledger.ts';
 import { formatManifest, signManifest } from '../../src/ledger/manifest.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
