@@ -3,20 +3,18 @@
  * for what is not kept; on the way to a real S3 server. What holds for every store is in `test/contract/store.external.test.ts`.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { writeFile } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { finishSealing } from '../../src/ledger/finish.ts';
 import { dropKey, manifestKey, sealingPrefix } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
-import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { Fault, SeenRequest } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { createDraft } from '../support/manifest.ts';
-import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import { startS3 } from '../support/s3-server.ts';
+import { useS3Stores } from '../support/s3-stores.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
 import { DATE } from '../support/trades.ts';
 
@@ -49,36 +47,21 @@ const WRITES = {
 
 // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
 describe.skipIf(server === undefined)('a service that says it has written, and has not', () => {
-  let base: string;
+  const s3 = useS3Stores(server, 'confirm');
   let proxy: FaultProxy;
   let store: Store;
   let direct: Store;
 
   beforeAll(async () => {
-    if (server === undefined) return;
-    useS3Credentials(server);
-    base = await mkdtemp(join(tmpdir(), 'flowdrop-s3-confirm-'));
-    proxy = await startFaultProxy(server.endpoint);
+    if (server !== undefined) proxy = await startFaultProxy(server.endpoint);
   });
-
-  afterAll(async () => {
-    await proxy?.close();
-    if (base) await rm(base, { recursive: true, force: true });
-  });
+  afterAll(async () => await proxy?.close());
 
   beforeEach(async () => {
-    if (server === undefined) return;
-    const { bucket, endpoint, pathStyle, region } = server;
-    const options = { bucket, prefix: `confirm/${randomUUID()}`, pathStyle, region };
-    store = await openS3Store({ ...options, endpoint: proxy.url }, { limits: LIMITS });
-    direct = await openS3Store({ ...options, endpoint }, { limits: LIMITS });
+    store = await s3.open({ endpoint: proxy.url }, { limits: LIMITS });
+    direct = await s3.open({}, { limits: LIMITS });
   });
-
-  afterEach(async () => {
-    proxy?.follow([]);
-    await store?.close();
-    await direct?.close();
-  });
+  afterEach(() => proxy.follow([]));
 
   const lie = (write: keyof typeof WRITES, fault: Fault, times = Number.POSITIVE_INFINITY) =>
     proxy.follow([{ on: WRITES[write], fault, times }]);
@@ -99,7 +82,7 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
   test.each(['begin', 'part', 'completion'] as const)(
     'the %s of an upload in parts that is answered by 200 with an error is repeated, and fails when it stays so',
     async (write) => {
-      const path = join(base, 'large');
+      const path = s3.path('large');
       await writeFile(path, randomBytes(11 * MIB));
       await direct.put('a', { bytes: Buffer.from('previous') });
       lie(write, say(`${ERROR}\n`));
@@ -112,7 +95,7 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
   );
 
   test('an upload in parts whose completion is acknowledged and not done is sent again, and fails when it stays so', async () => {
-    const path = join(base, 'large');
+    const path = s3.path('large');
     await writeFile(path, randomBytes(11 * MIB));
     lie('completion', { kind: 'not-kept' }, 1);
     await store.put('a', { path });
@@ -123,7 +106,7 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
   });
 
   const publish = async (content: string) => {
-    const path = join(base, `drop-${randomUUID()}`);
+    const path = s3.path(`drop-${randomUUID()}`);
     await writeFile(path, content);
     return await publishDrop(new Ledger(store, 'trades'), { drop: path }, createDraft());
   };
@@ -140,7 +123,7 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
     expect(await listKeys(direct, sealingPrefix('trades'))).toHaveLength(2);
     proxy.follow([]);
     const { published } = await finishSealing(new Ledger(store, 'trades'), {
-      scratch: join(base, 'scratch'),
+      scratch: s3.path('scratch'),
       nowMs: Date.now(),
     });
     expect(published).toHaveLength(1);

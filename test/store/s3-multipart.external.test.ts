@@ -3,26 +3,19 @@
  * that a killed worker leaves. Broken networks are in `s3-network.external.test.ts`, settings in `s3-settings.external.test.ts`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile, truncate, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import {
-  CreateMultipartUploadCommand,
-  HeadObjectCommand,
-  ListMultipartUploadsCommand,
-  S3Client,
-} from '@aws-sdk/client-s3';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { CreateMultipartUploadCommand, HeadObjectCommand } from '@aws-sdk/client-s3';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { shiftClock, systemClock } from '../../src/core/clock.ts';
-import { openS3Store, type S3Surroundings } from '../../src/store/s3.ts';
-import type { S3Options } from '../../src/store/s3-client.ts';
+import type { S3Surroundings } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { SeenRequest } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
-import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import { startS3 } from '../support/s3-server.ts';
+import { useS3Stores } from '../support/s3-stores.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const { server } = await startS3();
@@ -35,38 +28,20 @@ const SMALL = { putBytes: 6 * MIB, partBytes: 5 * MIB };
 
 // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
 describe.skipIf(server === undefined)('s3 objects in parts', () => {
-  let base: string;
+  const s3 = useS3Stores(server, 'parts');
+  const { listUploads } = s3;
   let large: string;
   let proxy: FaultProxy;
   let requests: SeenRequest[];
-  let client: S3Client;
-  let prefix: string;
-  const stores: Store[] = [];
 
   beforeAll(async () => {
     if (server === undefined) return;
-    useS3Credentials(server);
-    base = await mkdtemp(join(tmpdir(), 'flowdrop-s3-parts-'));
-    large = join(base, 'large');
+    large = s3.path('large');
     await writeFile(large, randomBytes(LARGE_BYTES));
     proxy = await startFaultProxy(server.endpoint);
-    client = new S3Client({ endpoint: server.endpoint, forcePathStyle: server.pathStyle, region: server.region });
   });
-
-  afterAll(async () => {
-    client?.destroy();
-    await proxy?.close();
-    if (base) await rm(base, { recursive: true, force: true });
-  });
-
-  beforeEach(() => {
-    prefix = `parts/${randomUUID()}`;
-    before(async () => {});
-  });
-
-  afterEach(async () => {
-    for (const store of stores.splice(0)) await store.close();
-  });
+  afterAll(async () => await proxy?.close());
+  beforeEach(() => before(async () => {}));
 
   /** What happens before a request is passed on; all are kept. */
   function before(act: (request: SeenRequest) => Promise<void>): void {
@@ -78,27 +53,11 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     });
   }
 
-  function describeStore(endpoint = server?.endpoint ?? ''): S3Options {
-    if (server === undefined) throw new Error('skipped');
-    const { bucket, pathStyle, region } = server;
-    return { bucket, prefix, endpoint, pathStyle, region };
-  }
-
-  async function open(surroundings: S3Surroundings = {}, endpoint = proxy.url): Promise<Store> {
-    const limits = { ...SMALL, ...surroundings.limits };
-    const store = await openS3Store(describeStore(endpoint), { ...surroundings, limits });
-    stores.push(store);
-    return store;
-  }
-
-  async function listUploads(): Promise<string[]> {
-    const input = { Bucket: server?.bucket ?? '', Prefix: prefix };
-    const { Uploads } = await client.send(new ListMultipartUploadsCommand(input));
-    return (Uploads ?? []).map(({ Key = '' }) => Key);
-  }
+  const open = async ({ limits, ...surroundings }: S3Surroundings = {}, endpoint = proxy.url) =>
+    await s3.open({ endpoint }, { ...surroundings, limits: { ...SMALL, ...limits } });
 
   async function expectContent(store: Store, key: string): Promise<void> {
-    const copy = join(base, 'copy');
+    const copy = s3.path('copy');
     expect(await store.download(key, copy)).toBe(true);
     expect(Buffer.compare(await readFile(copy), await readFile(large))).toBe(0);
   }
@@ -137,7 +96,7 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
   });
 
   test('a file that becomes shorter while it is sent leaves no object and no parts', async () => {
-    const shrinking = join(base, 'shrinking');
+    const shrinking = s3.path('shrinking');
     await writeFile(shrinking, randomBytes(LARGE_BYTES));
     const store = await open();
     before(async ({ path }) => {
@@ -163,9 +122,7 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
       `bytes=${5 * MIB}-${10 * MIB - 1}`,
     ]);
     await expectContent(store, 'to');
-    const { ContentType } = await client.send(
-      new HeadObjectCommand({ Bucket: server?.bucket ?? '', Key: `${prefix}/to` }),
-    );
+    const { ContentType } = await s3.client().send(new HeadObjectCommand(s3.address('to')));
     expect(ContentType).toBe('text/x-drop');
     expect(await listUploads()).toEqual([]);
   });
@@ -195,10 +152,10 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
   async function leaveParts(key: string): Promise<void> {
     const { hostname, port } = new URL(server?.endpoint ?? '');
     const wire = await startTcpProxy({ host: hostname, port: Number(port) });
-    const path = join(base, 'larger');
+    const path = s3.path('larger');
     await writeFile(path, randomBytes(40 * MIB));
     wire.breakWith({ direction: 'request', afterBytes: 30 * MIB, lasting: true, how: 'stall' });
-    const options = JSON.stringify(describeStore(`http://127.0.0.1:${wire.port}`));
+    const options = JSON.stringify({ ...s3.place(), endpoint: `http://127.0.0.1:${wire.port}` });
     const child: ChildProcess = spawn(process.execPath, ['--import', 'tsx', PUT_FILE, options, key, path], {
       stdio: 'ignore',
     });
@@ -207,7 +164,7 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     child.kill('SIGKILL');
     expect(await ended).toEqual([null, 'SIGKILL']);
     await wire.close();
-    expect(await listUploads()).toContain(`${prefix}/${key}`);
+    expect(await listUploads()).toContain(key);
   }
 
   test('the parts of a worker that was killed are removed by a writer a day later, and not before', async () => {
@@ -225,7 +182,7 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     expect(await nextDay.head('a')).toBeDefined();
     expect(await listUploads()).toHaveLength(2);
     await nextDay.put('a', { bytes: Buffer.from('y') });
-    expect(await listUploads()).toEqual([`${prefix}/elsewhere/not-ours.parquet`]);
+    expect(await listUploads()).toEqual(['elsewhere/not-ours.parquet']);
     expect(notes).toEqual([expect.stringContaining('_flowdrop/sealing/trades/session=2026-11-19/rev=1/0a.parquet')]);
   }, 60_000);
 
@@ -236,14 +193,12 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
       'trades/session=2026-11-19/trades.parquet',
     ];
     const others = ['a/trades/session=2026-11-19/x.parquet', 'notes/x', 'trades/date=today/x.parquet', 'x.parquet'];
-    const Bucket = server?.bucket ?? '';
-    for (const key of [...ours, ...others])
-      await client.send(new CreateMultipartUploadCommand({ Bucket, Key: `${prefix}/${key}` }));
+    for (const key of [...ours, ...others]) await s3.client().send(new CreateMultipartUploadCommand(s3.address(key)));
     const notes: string[] = [];
     const clock = shiftClock(systemClock, systemClock.now() + 25 * HOUR_MS);
     const store = await open({ clock, note: (text) => notes.push(text), limits: { uploadsOnPage: 2 } });
     await store.put('a', { bytes: Buffer.from('x') });
-    expect((await listUploads()).toSorted()).toEqual(others.map((key) => `${prefix}/${key}`));
+    expect((await listUploads()).toSorted()).toEqual(others);
     expect(notes).toEqual(ours.map((key) => expect.stringContaining(key)));
   });
 
@@ -253,7 +208,7 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     for (const key of ['a', 'b', 'c']) await store.put(key, { bytes: Buffer.from(key) });
     const listings = requests.filter(({ method, path }) => method === 'GET' && path.includes('uploads'));
     expect(listings).toHaveLength(1);
-    expect(listings[0]?.path).toContain(`prefix=${encodeURIComponent(`${prefix}/`)}&`);
+    expect(listings[0]?.path).toContain(`prefix=${encodeURIComponent(`${s3.place().prefix}/`)}&`);
   });
 
   test('a right to list uploads that is missing fails nothing and is noted', async () => {

@@ -3,17 +3,15 @@
  * upload ends with the whole object, or with a fault, no object and no parts; and of rivals exactly one wins. A failure
  * names its seed. Scripted faults of other requests are in `s3.external.test.ts`.
  */
-import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { randomBytes } from 'node:crypto';
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { shiftClock, systemClock } from '../../src/core/clock.ts';
 import { isFault } from '../../src/core/errors.ts';
-import { openS3Store, type S3Surroundings } from '../../src/store/s3.ts';
+import type { S3Surroundings } from '../../src/store/s3.ts';
 import { createRandom } from '../support/random.ts';
-import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import { startS3 } from '../support/s3-server.ts';
+import { useS3Stores } from '../support/s3-stores.ts';
 import { type ProxyFault, startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
 const { server } = await startS3();
@@ -42,46 +40,24 @@ const WAYS: readonly NonNullable<ProxyFault['how']>[] = [
 
 // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
 describe.skipIf(server === undefined)('over a network that breaks, s3', () => {
-  let base: string;
+  const s3 = useS3Stores(server, 'network');
+  const { listUploads } = s3;
   let large: string;
   let content: Buffer;
-  let client: S3Client;
   let proxy: TcpProxy;
-  let prefix: string;
 
   beforeAll(async () => {
     if (server === undefined) return;
-    useS3Credentials(server);
-    base = await mkdtemp(join(tmpdir(), 'flowdrop-s3-network-'));
-    large = join(base, 'large');
+    large = s3.path('large');
     content = randomBytes(LARGE_BYTES);
     await writeFile(large, content);
-    client = new S3Client({ endpoint: server.endpoint, forcePathStyle: server.pathStyle, region: server.region });
     const { hostname, port } = new URL(server.endpoint);
     proxy = await startTcpProxy({ host: hostname, port: Number(port) });
   });
+  afterAll(async () => await proxy?.close());
 
-  afterAll(async () => {
-    client?.destroy();
-    await proxy?.close();
-    if (base) await rm(base, { recursive: true, force: true });
-  });
-
-  beforeEach(() => {
-    prefix = `network/${randomUUID()}`;
-  });
-
-  function open(endpoint: string, surroundings: S3Surroundings = {}) {
-    if (server === undefined) throw new Error('skipped');
-    const { bucket, pathStyle, region } = server;
-    return openS3Store({ bucket, prefix, endpoint, pathStyle, region }, { limits: LIMITS, ...surroundings });
-  }
-
-  async function listUploads(): Promise<string[]> {
-    const input = { Bucket: server?.bucket ?? '', Prefix: prefix };
-    const { Uploads } = await client.send(new ListMultipartUploadsCommand(input));
-    return (Uploads ?? []).map(({ Key = '' }) => Key);
-  }
+  const open = (endpoint: string, surroundings: S3Surroundings = {}) =>
+    s3.open({ endpoint }, { limits: LIMITS, ...surroundings });
 
   test.each(Array.from({ length: UPLOAD_SEEDS }, (_, seed) => seed))(
     'an upload is whole, or a fault that leaves nothing: seed %i',
@@ -104,9 +80,9 @@ describe.skipIf(server === undefined)('over a network that breaks, s3', () => {
       await store.close();
       const isThere = (await direct.head(KEY)) !== undefined;
       if (isThere) {
-        await direct.download(KEY, join(base, `copy-${seed}`));
-        expect(Buffer.compare(await readFile(join(base, `copy-${seed}`)), content), about).toBe(0);
-        await rm(join(base, `copy-${seed}`));
+        await direct.download(KEY, s3.path(`copy-${seed}`));
+        expect(Buffer.compare(await readFile(s3.path(`copy-${seed}`)), content), about).toBe(0);
+        await rm(s3.path(`copy-${seed}`));
       }
       if (failure === undefined) expect(isThere, about).toBe(true);
       else {

@@ -3,18 +3,17 @@
  * far as the server has it. Ceph's gateway 16.2 has KMS, storage classes, ACLs, and the tags of PutObject; it overlooks
  * SSE-S3, the tags of multipart uploads and new tags of copies, so those are shown on the wire only.
  */
-import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { GetObjectAclCommand, GetObjectTaggingCommand, HeadObjectCommand, S3Client } from '@aws-sdk/client-s3';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { openS3Store, type S3Surroundings } from '../../src/store/s3.ts';
+import { randomBytes } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { GetObjectAclCommand, GetObjectTaggingCommand, HeadObjectCommand } from '@aws-sdk/client-s3';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { S3Surroundings } from '../../src/store/s3.ts';
 import { buildWriteSettings } from '../../src/store/s3-write.ts';
 import type { ObjectOptions, Store } from '../../src/store/store.ts';
 import type { Fault, SeenRequest } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
-import { S3_KMS_KEY, S3_STORAGE_CLASS, startS3, useS3Credentials } from '../support/s3-server.ts';
+import { S3_KMS_KEY, S3_STORAGE_CLASS, startS3 } from '../support/s3-server.ts';
+import { useS3Stores } from '../support/s3-stores.ts';
 
 const { server } = await startS3();
 const MIB = 1024 * 1024;
@@ -57,36 +56,18 @@ describe('the parameters of a writing request', () => {
 
 // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
 describe.skipIf(server === undefined)('s3 write settings', () => {
-  let base: string;
+  const s3 = useS3Stores(server, 'settings');
+  const { address } = s3;
   let proxy: FaultProxy;
   let requests: SeenRequest[];
-  let client: S3Client;
-  let prefix: string;
-  const stores: Store[] = [];
 
   beforeAll(async () => {
     if (server === undefined) return;
-    useS3Credentials(server);
-    base = await mkdtemp(join(tmpdir(), 'flowdrop-s3-settings-'));
-    await writeFile(join(base, 'large'), randomBytes(11 * MIB));
+    await writeFile(s3.path('large'), randomBytes(11 * MIB));
     proxy = await startFaultProxy(server.endpoint);
-    client = new S3Client({ endpoint: server.endpoint, forcePathStyle: server.pathStyle, region: server.region });
   });
-
-  afterAll(async () => {
-    client?.destroy();
-    await proxy?.close();
-    if (base) await rm(base, { recursive: true, force: true });
-  });
-
-  beforeEach(() => {
-    prefix = `settings/${randomUUID()}`;
-    answerAll(undefined);
-  });
-
-  afterEach(async () => {
-    for (const store of stores.splice(0)) await store.close();
-  });
+  afterAll(async () => await proxy?.close());
+  beforeEach(() => answerAll(undefined));
 
   /** What is done to every answer; all requests are kept. */
   function answerAll(fault: Fault | undefined): void {
@@ -97,29 +78,19 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
     });
   }
 
-  async function open(objects: ObjectOptions, limits: S3Surroundings['limits'] = {}): Promise<Store> {
-    if (server === undefined) throw new Error('skipped');
-    const { bucket, pathStyle, region } = server;
-    const small = { putBytes: 6 * MIB, partBytes: 5 * MIB, ...limits };
-    const store = await openS3Store(
-      { bucket, prefix, endpoint: proxy.url, pathStyle, region, objects },
-      { limits: small },
-    );
-    stores.push(store);
-    return store;
-  }
+  const open = async (objects: ObjectOptions, limits: S3Surroundings['limits'] = {}) =>
+    await s3.open({ endpoint: proxy.url, objects }, { limits: { putBytes: 6 * MIB, partBytes: 5 * MIB, ...limits } });
 
-  const address = (key: string) => ({ Bucket: server?.bucket ?? '', Key: `${prefix}/${key}` });
-  const readHead = async (key: string) => await client.send(new HeadObjectCommand(address(key)));
+  const readHead = async (key: string) => await s3.client().send(new HeadObjectCommand(address(key)));
   const readTags = async (key: string) => {
-    const { TagSet = [] } = await client.send(new GetObjectTaggingCommand(address(key)));
+    const { TagSet = [] } = await s3.client().send(new GetObjectTaggingCommand(address(key)));
     return Object.fromEntries(TagSet.map(({ Key = '', Value }) => [Key, Value]));
   };
   /** The request that makes the object: everything but parts, tags of parts and the completion. */
   const findMaking = (key: string): SeenRequest | undefined =>
     requests.find(
       ({ method, path }) =>
-        decodeURIComponent(path).includes(`/${prefix}/${key}?`) &&
+        decodeURIComponent(path).includes(`/${address(key).Key}?`) &&
         (method === 'PUT' ? !path.includes('partNumber=') : method === 'POST' && path.includes('uploads')),
     );
 
@@ -127,7 +98,7 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
   async function writeAll(store: Store, source: Store): Promise<readonly string[]> {
     await store.put(DROP, { bytes: Buffer.from('drop') }, { contentType: 'text/x-drop' });
     await store.putIfAbsent(MANIFEST, Buffer.from('manifest'));
-    await store.put('large/large.parquet', { path: join(base, 'large') }, { contentType: 'text/x-drop' });
+    await store.put('large/large.parquet', { path: s3.path('large') }, { contentType: 'text/x-drop' });
     await store.copy(DROP, 'copied/small.parquet');
     await source.copy('large/large.parquet', 'copied/large.parquet');
     return [DROP, MANIFEST, 'large/large.parquet', 'copied/small.parquet', 'copied/large.parquet'];
@@ -152,7 +123,7 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
       await open({ ...LABELS, acl: 'public-read' }, { copyBytes: MIB, copyPartBytes: 6 * MIB }),
     );
     for (const key of keys) {
-      const { Grants = [] } = await client.send(new GetObjectAclCommand(address(key)));
+      const { Grants = [] } = await s3.client().send(new GetObjectAclCommand(address(key)));
       expect(Grants, key).toContainEqual(expect.objectContaining({ Permission: 'READ' }));
       const head = await readHead(key);
       expect(head.StorageClass, key).toBe(key === MANIFEST ? undefined : S3_STORAGE_CLASS);
@@ -168,8 +139,8 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
       const head = await readHead(key);
       expect(head, key).toMatchObject({ ServerSideEncryption: 'aws:kms', SSEKMSKeyId: S3_KMS_KEY });
     }
-    await store.download('copied/large.parquet', join(base, 'kms'));
-    expect(Buffer.compare(await readFile(join(base, 'kms')), await readFile(join(base, 'large')))).toBe(0);
+    await store.download('copied/large.parquet', s3.path('kms'));
+    expect(Buffer.compare(await readFile(s3.path('kms')), await readFile(s3.path('large')))).toBe(0);
     expect(Buffer.from((await store.get('copied/small.parquet')) ?? []).toString()).toBe('drop');
   });
 
@@ -188,7 +159,7 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
     const fault = { code: 'STORE_FAILED', hint: expect.stringContaining('drop.s3.encryption') };
     await expect(store.put('small', { bytes: Buffer.from('x') })).rejects.toMatchObject(fault);
     await expect(store.putIfAbsent('once', Buffer.from('x'))).rejects.toMatchObject(fault);
-    await expect(store.put('large', { path: join(base, 'large') })).rejects.toMatchObject(fault);
+    await expect(store.put('large', { path: s3.path('large') })).rejects.toMatchObject(fault);
     await expect(store.copy('source', 'copy')).rejects.toMatchObject(fault);
     for (const key of ['small', 'once', 'large', 'copy']) expect(await plain.head(key), key).toBeUndefined();
     for (const key of ['small', 'once', 'large', 'copy'])

@@ -2,16 +2,13 @@
  * Faults of the S3 store at the socket, its settings and its errors. What holds for every store is in
  * `test/contract/store.external.test.ts`.
  */
-import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
+import { randomBytes } from 'node:crypto';
+import { readdir, writeFile } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { openS3Store } from '../../src/store/s3.ts';
-import type { S3Options } from '../../src/store/s3-client.ts';
 import type { Store } from '../../src/store/store.ts';
-import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import { startS3 } from '../support/s3-server.ts';
+import { useS3Stores } from '../support/s3-stores.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
 const { server } = await startS3();
@@ -19,60 +16,34 @@ const LARGE_BYTES = 40_000_000;
 
 // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
 describe.skipIf(server === undefined)('s3 store', () => {
-  let base: string;
+  const s3 = useS3Stores(server, 's3');
+  const { listUploads, open } = s3;
   let proxy: TcpProxy;
-  let prefix: string;
   let store: Store;
   let direct: Store;
-  const open = (options: Partial<S3Options> = {}) => {
-    if (server === undefined) throw new Error('skipped');
-    const { bucket, endpoint, pathStyle, region } = server;
-    return openS3Store({ bucket, prefix, endpoint, pathStyle, region, ...options });
-  };
 
   beforeAll(async () => {
     if (server === undefined) return;
-    useS3Credentials(server);
-    base = await mkdtemp(join(tmpdir(), 'flowdrop-s3-'));
-    await writeFile(join(base, 'large'), randomBytes(LARGE_BYTES));
+    await writeFile(s3.path('large'), randomBytes(LARGE_BYTES));
     const { hostname, port } = new URL(server.endpoint);
     proxy = await startTcpProxy({ host: hostname, port: Number(port) });
   });
-
-  afterAll(async () => {
-    await proxy?.close();
-    if (base) await rm(base, { recursive: true, force: true });
-  });
+  afterAll(async () => await proxy?.close());
 
   beforeEach(async () => {
-    prefix = `s3/${randomUUID()}`;
     direct = await open();
     store = await open({ endpoint: `http://127.0.0.1:${proxy.port}` });
   });
 
-  afterEach(async () => {
+  afterEach(() => {
     proxy.heal();
-    await store.close();
-    await direct.close();
     vi.unstubAllEnvs();
   });
-
-  async function listUploads(): Promise<string[]> {
-    if (server === undefined) throw new Error('skipped');
-    const { bucket, endpoint, pathStyle, region } = server;
-    const client = new S3Client({ endpoint, forcePathStyle: pathStyle, region });
-    try {
-      const { Uploads } = await client.send(new ListMultipartUploadsCommand({ Bucket: bucket, Prefix: prefix }));
-      return (Uploads ?? []).map(({ Key = '' }) => Key);
-    } finally {
-      client.destroy();
-    }
-  }
 
   test('a large put that is aborted in the middle leaves no object and no parts', async () => {
     const abort = new AbortController();
     const before = proxy.requestBytes;
-    const putting = store.put('a/large', { path: join(base, 'large') }, { signal: abort.signal });
+    const putting = store.put('a/large', { path: s3.path('large') }, { signal: abort.signal });
     await vi.waitFor(() => expect(proxy.requestBytes - before).toBeGreaterThan(4_000_000), {
       interval: 1,
       timeout: 10_000,
@@ -87,19 +58,19 @@ describe.skipIf(server === undefined)('s3 store', () => {
   test('a network that breaks in the middle of a large put leaves the previous object, and parts only until it heals', async () => {
     await store.put('a/large', { bytes: Buffer.from('previous') });
     proxy.breakWith({ direction: 'request', afterBytes: 20_000_000, lasting: true });
-    const putting = store.put('a/large', { path: join(base, 'large') });
+    const putting = store.put('a/large', { path: s3.path('large') });
     await expect(putting).rejects.toMatchObject({ code: 'STORE_FAILED', hint: expect.any(String) });
     expect(Buffer.from((await direct.get('a/large')) ?? []).toString()).toBe('previous');
-    expect(await listUploads()).toEqual([`${prefix}/a/large`]);
+    expect(await listUploads()).toEqual(['a/large']);
     proxy.heal();
-    await store.put('a/large', { path: join(base, 'large') });
+    await store.put('a/large', { path: s3.path('large') });
     expect(await direct.head('a/large')).toEqual({ key: 'a/large', sizeBytes: LARGE_BYTES });
     expect(await listUploads()).toEqual([]);
   });
 
   test('closing the store removes the parts that a broken network left', async () => {
     proxy.breakWith({ direction: 'request', afterBytes: 20_000_000, lasting: true });
-    await expect(store.put('a/large', { path: join(base, 'large') })).rejects.toMatchObject({ code: 'STORE_FAILED' });
+    await expect(store.put('a/large', { path: s3.path('large') })).rejects.toMatchObject({ code: 'STORE_FAILED' });
     expect(await listUploads()).toHaveLength(1);
     proxy.heal();
     await store.close();
@@ -109,7 +80,7 @@ describe.skipIf(server === undefined)('s3 store', () => {
   test('one broken connection in a large put is repaired by repeating that part', async () => {
     proxy.breakWith({ direction: 'request', afterBytes: 20_000_000, lasting: false });
     const faults = proxy.faults;
-    await store.put('a/large', { path: join(base, 'large') });
+    await store.put('a/large', { path: s3.path('large') });
     expect(proxy.faults).toBe(faults + 1);
     expect(await direct.head('a/large')).toEqual({ key: 'a/large', sizeBytes: LARGE_BYTES });
   });
@@ -131,40 +102,37 @@ describe.skipIf(server === undefined)('s3 store', () => {
   });
 
   test('a download whose body breaks off once is repeated', async () => {
-    await direct.put('a/large', { path: join(base, 'large') });
+    await direct.put('a/large', { path: s3.path('large') });
     proxy.breakWith({ direction: 'answer', afterBytes: 10_000_000, lasting: false });
     const faults = proxy.faults;
-    expect(await store.download('a/large', join(base, 'once/large'))).toBe(true);
+    expect(await store.download('a/large', s3.path('once/large'))).toBe(true);
     expect(proxy.faults).toBe(faults + 1);
-    expect(await readdir(join(base, 'once'))).toEqual(['large']);
+    expect(await readdir(s3.path('once'))).toEqual(['large']);
   });
 
   test('a download whose body breaks off for good leaves no file', async () => {
-    await direct.put('a/large', { path: join(base, 'large') });
+    await direct.put('a/large', { path: s3.path('large') });
     proxy.breakWith({ direction: 'answer', afterBytes: 10_000_000, lasting: true });
-    const downloading = store.download('a/large', join(base, 'never/large'));
+    const downloading = store.download('a/large', s3.path('never/large'));
     await expect(downloading).rejects.toMatchObject({ code: 'STORE_FAILED' });
-    expect(await readdir(join(base, 'never'))).toEqual([]);
+    expect(await readdir(s3.path('never'))).toEqual([]);
   });
 
   test('a download that is aborted in the middle leaves no file', async () => {
-    await direct.put('a/large', { path: join(base, 'large') });
+    await direct.put('a/large', { path: s3.path('large') });
     const abort = new AbortController();
-    const downloading = store.download('a/large', join(base, 'aborted/large'), abort.signal);
-    await vi.waitFor(async () => expect(await readdir(join(base, 'aborted'))).toHaveLength(1), { interval: 1 });
+    const downloading = store.download('a/large', s3.path('aborted/large'), abort.signal);
+    await vi.waitFor(async () => expect(await readdir(s3.path('aborted'))).toHaveLength(1), { interval: 1 });
     abort.abort();
     await expect(downloading).rejects.toMatchObject({ code: 'INTERRUPTED' });
-    expect(await readdir(join(base, 'aborted'))).toEqual([]);
+    expect(await readdir(s3.path('aborted'))).toEqual([]);
   });
 
   test('AWS_ENDPOINT_URL_S3 is honoured when no endpoint is given', async () => {
     vi.stubEnv('AWS_ENDPOINT_URL_S3', `http://127.0.0.1:${proxy.port}`);
-    if (server === undefined) throw new Error('skipped');
-    const { bucket, pathStyle, region } = server;
     const before = proxy.requestBytes;
-    const fromEnvironment = await openS3Store({ bucket, prefix, pathStyle, region });
+    const fromEnvironment = await open({ endpoint: undefined });
     await fromEnvironment.put('env', { bytes: Buffer.from('x') });
-    await fromEnvironment.close();
     expect(proxy.requestBytes).toBeGreaterThan(before);
     expect(await direct.head('env')).toEqual({ key: 'env', sizeBytes: 1 });
   });
@@ -174,7 +142,6 @@ describe.skipIf(server === undefined)('s3 store', () => {
     vi.stubEnv('AWS_SESSION_TOKEN', '');
     const wrong = await open();
     const fault: unknown = await wrong.put('x', { bytes: Buffer.from('x') }).catch((error: unknown) => error);
-    await wrong.close();
     expect(fault).toMatchObject({ code: 'STORE_FAILED', hint: expect.stringMatching(/secret key|permission/) });
     expect(JSON.stringify(fault, Object.getOwnPropertyNames(fault))).not.toMatch(/wrong-secret-value|Signature=/);
   });
@@ -185,7 +152,6 @@ describe.skipIf(server === undefined)('s3 store', () => {
     await expect(lost.get('x')).rejects.toMatchObject(fault);
     await expect(lost.put('x', { bytes: Buffer.from('x') })).rejects.toMatchObject(fault);
     await expect(lost.list('')[Symbol.asyncIterator]().next()).rejects.toMatchObject(fault);
-    await lost.close();
   });
 
   test('a body that is damaged on the way is refused, and the previous object stays', async () => {
@@ -200,9 +166,9 @@ describe.skipIf(server === undefined)('s3 store', () => {
   });
 
   test('a part that is damaged on the way is refused, and nothing appears', async () => {
-    await writeFile(join(base, 'fragile'), Buffer.alloc(20_000_000, 'a large fragile body'));
+    await writeFile(s3.path('fragile'), Buffer.alloc(20_000_000, 'a large fragile body'));
     proxy.corrupt('fragile');
-    await expect(store.put('a', { path: join(base, 'fragile') })).rejects.toMatchObject({ code: 'STORE_FAILED' });
+    await expect(store.put('a', { path: s3.path('fragile') })).rejects.toMatchObject({ code: 'STORE_FAILED' });
     expect(await direct.head('a')).toBeUndefined();
     expect(await listUploads()).toEqual([]);
   });
