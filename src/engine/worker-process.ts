@@ -79,10 +79,13 @@ export class WorkerProcess implements Lane {
       () => child.kill('SIGKILL'),
       () => {}, // It has opened, or failed to.
     );
+    const worker = new WorkerProcess(child);
     try {
-      const worker = new WorkerProcess(child);
       await worker.#ask(options);
       return worker;
+    } catch (error) {
+      await worker.kill();
+      throw error;
     } finally {
       opening.abort();
     }
@@ -145,7 +148,8 @@ export class WorkerProcess implements Lane {
 
   /** Lets the process close its engine and end. */
   async close(): Promise<void> {
-    this.#send('close');
+    // Not `disconnect`, after which Node may never tell that the process has ended.
+    this.#child.send('close', () => {});
     await this.ended;
   }
 
@@ -158,7 +162,7 @@ export class WorkerProcess implements Lane {
     const answer = await new Promise<WorkerAnswer | undefined>((resolve) => {
       if (this.#hasEnded) return resolve(undefined);
       this.#asked.push(resolve);
-      this.#send(request);
+      this.#child.send(request, () => {}); // The process has ended; it is told when `ended` is.
     });
     if (answer === undefined) {
       throw new EngineFault(0, `the engine process ended: ${this.#lastWords.trim() || 'without output'}`);
@@ -166,9 +170,5 @@ export class WorkerProcess implements Lane {
     if (!('error' in answer)) return answer;
     const { code, error, fault } = answer;
     throw fault ? new Fault(fault.code, error, { kind: fault.kind, hint: fault.hint }) : new EngineFault(code, error);
-  }
-
-  #send(request: WorkerRequest | WorkerOptions | 'close'): void {
-    this.#child.send(request, () => {}); // The process has ended; `ended` and the next statement report it.
   }
 }
