@@ -114,45 +114,34 @@ export const READ_BACK_SETTINGS: Readonly<Record<string, number>> = {
   input_format_parquet_max_block_size: 8192,
 };
 
-interface FileChecksum extends DropChecksum {
-  /** Rows with a text that is not UTF-8, or a number that is not finite. */
-  readonly bad: number;
-}
-
-/** Checksum of a written file, read back through the engine. */
-export async function checksumParquet(
-  engine: Engine,
-  path: string,
-  columns: readonly DropColumn[],
-): Promise<FileChecksum> {
-  const select = `SELECT * FROM ${parquetFile(path)} ${formatSettings(READ_BACK_SETTINGS)}`;
+/** Checksum of a written file, read back through the engine, and its rows with a text or a number that is none for others. */
+export async function checksumParquet(engine: Engine, path: string, columns: readonly DropColumn[]) {
   const list = (type: DropColumn['type']) =>
     columns.filter((column) => column.type === type).map(({ name }) => `assumeNotNull(${quoteIdentifier(name)})`);
   const texts = list('string').map((value) => `NOT isValidUTF8(${value})`);
   const numbers = list('double').map((value) => `NOT isFinite(${value})`);
-  const [sum] = await engine.rows<{ rows: number; hash: string; bad: number }>(
-    `SELECT ${checksumOf(columns)}, countIf(${[...texts, ...numbers, 'false'].join(' OR ')}) AS bad FROM (${select})`,
-  );
-  return { rows: Number(sum?.rows ?? 0), hash: sum?.hash ?? '', bad: Number(sum?.bad ?? 0) };
+  const bad = [...texts, ...numbers, 'false'].join(' OR ');
+  const select = `SELECT * FROM ${parquetFile(path)} ${formatSettings(READ_BACK_SETTINGS)}`;
+  return await readChecksum(engine, select, columns, {}, bad);
 }
 
-/** Checksum of a query's result. */
+/**
+ * Checksum of a query's result. Stage and file have the same types, so values can be hashed directly: half the work of
+ * hashing text.
+ * @param bad condition of rows that are counted
+ */
 export async function readChecksum(
   engine: Pick<Engine, 'rows'>,
   select: string,
   columns: readonly DropColumn[],
   options: StatementOptions = {},
-): Promise<DropChecksum> {
-  const [sum] = await engine.rows<{ rows: number; hash: string }>(
-    `SELECT ${checksumOf(columns)} FROM (${select})`,
+  bad = 'false',
+): Promise<DropChecksum & { readonly bad: number }> {
+  const [sum] = await engine.rows<{ rows: number; hash: string; bad: number }>(
+    `SELECT count() AS rows, toString(sum(cityHash64(${columns.map(hashedValue).join(', ')}))) AS hash, countIf(${bad}) AS bad FROM (${select})`,
     options,
   );
-  return { rows: Number(sum?.rows ?? 0), hash: sum?.hash ?? '' };
-}
-
-/** Stage and file have the same types, so values can be hashed directly: half the work of hashing text. */
-function checksumOf(columns: readonly DropColumn[]): string {
-  return `count() AS rows, toString(sum(cityHash64(${columns.map(hashedValue).join(', ')}))) AS hash`;
+  return { rows: Number(sum?.rows ?? 0), hash: sum?.hash ?? '', bad: Number(sum?.bad ?? 0) };
 }
 
 /** A null has no hash: a flag marks it, beside a constant value. */

@@ -103,8 +103,6 @@ export class QuarantineTable {
   readonly #columns: readonly JobColumn[];
   /** Whether the table exists: few dates have bad rows, and it is created with the first of them. */
   #exists = false;
-  /** Windows recorded by this process whose page is not known to be staged. */
-  readonly #open = new Set<string>();
 
   /** @param stage name of the stage's table, unquoted */
   constructor(engine: Engine, job: Pick<Job, 'source'>, stage: string) {
@@ -161,10 +159,9 @@ export class QuarantineTable {
     return Number(found?.n ?? 0);
   }
 
-  /** Records a page before its good rows are staged; call `settle` when they are. */
+  /** Records a page before its good rows are staged. */
   async note(window: string, { good, lines }: JudgedPage): Promise<void> {
     if (lines.length === 0) return;
-    this.#open.add(window);
     await this.#create();
     const payload = [{ kind: 'page', rows: good }, ...lines].map((line) =>
       JSON.stringify({ [WINDOW_COLUMN]: window, ...line }),
@@ -172,15 +169,12 @@ export class QuarantineTable {
     await this.#engine.insert({ table: this.#name, format: 'JSONEachRow', payload: Buffer.from(payload.join('\n')) });
   }
 
-  settle(window: string): void {
-    this.#open.delete(window);
-  }
-
-  /** Drops the entries of a page whose rows could not be staged. Does nothing for other pages. */
+  /** Drops what an earlier try recorded of a page whose rows were not staged. */
   async clear(window: string): Promise<void> {
-    if (!this.#open.has(window)) return;
-    await this.drop([window]);
-    this.#open.delete(window);
+    const recorded = await this.#rows(
+      `SELECT 1 AS n FROM ${this.table} WHERE ${WINDOW_COLUMN} = ${quoteString(window)} LIMIT 1`,
+    );
+    if (recorded.length > 0) await this.drop([window]);
   }
 
   async drop(windows: readonly string[]): Promise<void> {

@@ -194,7 +194,6 @@ export class Stage implements StagedTable {
     try {
       await this.#quarantine.note(name, judged);
       if (good > 0) await this.#intake.put(name, judged.data, 'judged');
-      this.#quarantine.settle(name);
     } catch (error) {
       throw isAboutData(error) ? refusePage(this.date, name, page, error) : error;
     }
