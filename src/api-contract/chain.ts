@@ -5,9 +5,6 @@
 import { z } from 'zod';
 import { dateSchema, failureSchema, symbolSchema } from './snapshot.ts';
 
-/** Most contracts of one answer; a whole SPX chain has about 21,000. */
-export const CHAIN_LIMIT = 25_000;
-
 const CHAIN_ERROR_CODES = [
   'INVALID_REQUEST',
   'UNAUTHORIZED',
@@ -47,36 +44,39 @@ export const chainRequestSchema = z
   .refine(({ strike_min = 0, strike_max = Number.POSITIVE_INFINITY }) => strike_min <= strike_max, {
     message: 'strike_min must not be above strike_max',
     path: ['strike_min'],
-  });
+  })
+  .meta({ id: 'ChainRequest' });
 export type ChainRequest = z.infer<typeof chainRequestSchema>;
 
 const number = (description: string) => z.number().describe(description);
 const known = (description: string) => z.number().nullable().describe(`${description} Null when not known.`);
 
-export const chainRowSchema = z.looseObject({
-  symbol: z.string().describe('Underlying symbol.'),
-  option_symbol: z.string().describe('Contract: root, yymmdd, P or C, strike in thousandths (8 digits).'),
-  expiration_date: z.string().describe('YYYY-MM-DD.'),
-  put_call: z.enum(['CALL', 'PUT']).describe('CALL or PUT.'),
-  strike: number('Strike price, dollars.'),
-  bid: known('Best bid, dollars.'),
-  bid_size: known('Size at the best bid, contracts.'),
-  ask: known('Best ask, dollars.'),
-  ask_size: known('Size at the best ask, contracts.'),
-  last: known('Price of the latest trade, dollars.'),
-  last_time: z
-    .string()
-    .nullable()
-    .describe("Time of the latest trade, the exchange's wall clock; null when not known."),
-  volume: number('Contracts traded in the session so far.'),
-  open_interest: number('Open interest, contracts.'),
-  iv: known('Implied volatility, annualized, 1 = 100%.'),
-  delta: known('Change of the price per dollar of the underlying.'),
-  gamma: known('Change of delta per dollar of the underlying.'),
-  theta: known('Change of the price per day.'),
-  vega: known('Change of the price per point of volatility.'),
-  rho: known('Change of the price per point of the interest rate.'),
-});
+export const chainRowSchema = z
+  .looseObject({
+    symbol: z.string().describe('Underlying symbol.'),
+    option_symbol: z.string().describe('Contract: root, yymmdd, P or C, strike in thousandths (8 digits).'),
+    expiration_date: z.string().describe('YYYY-MM-DD.'),
+    put_call: z.enum(['CALL', 'PUT']).describe('CALL or PUT.'),
+    strike: number('Strike price, dollars.'),
+    bid: known('Best bid, dollars.'),
+    bid_size: known('Size at the best bid, contracts.'),
+    ask: known('Best ask, dollars.'),
+    ask_size: known('Size at the best ask, contracts.'),
+    last: known('Price of the latest trade, dollars.'),
+    last_time: z
+      .string()
+      .nullable()
+      .describe("Time of the latest trade, the exchange's wall clock; null when not known."),
+    volume: number('Contracts traded in the session so far.'),
+    open_interest: number('Open interest, contracts.'),
+    iv: known('Implied volatility, annualized, 1 = 100%.'),
+    delta: known('Change of the price per dollar of the underlying.'),
+    gamma: known('Change of delta per dollar of the underlying.'),
+    theta: known('Change of the price per day.'),
+    vega: known('Change of the price per point of volatility.'),
+    rho: known('Change of the price per point of the interest rate.'),
+  })
+  .meta({ id: 'ChainRow' });
 export type ChainRow = z.infer<typeof chainRowSchema>;
 
 const chainMetaSchema = z.looseObject({
@@ -94,9 +94,11 @@ const chainMetaSchema = z.looseObject({
 });
 export type ChainMeta = z.infer<typeof chainMetaSchema>;
 
-export const chainSuccessSchema = z.object({
-  data: z.array(chainRowSchema).describe('Contracts by expiration, strike, call or put; empty when none matches.'),
-  meta: chainMetaSchema.describe('What the snapshot is.'),
-});
+export const chainSuccessSchema = z
+  .object({
+    data: z.array(chainRowSchema).describe('Contracts by expiration, strike, call or put; empty when none matches.'),
+    meta: chainMetaSchema.describe('What the snapshot is.'),
+  })
+  .meta({ id: 'ChainSuccess' });
 
-export const chainFailureSchema = failureSchema(CHAIN_ERROR_CODES);
+export const chainFailureSchema = failureSchema(CHAIN_ERROR_CODES).meta({ id: 'ChainFailure' });

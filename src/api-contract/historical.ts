@@ -48,24 +48,26 @@ export const apiKeySchema = z
   .describe('Begins with cus_ or apikey_. Not needed with session authentication.')
   .meta({ examples: ['cus_0123456789abcdef'] });
 
-export const requestSchema = z.object({
-  api_key: apiKeySchema.optional(),
-  sql: z
-    .string()
-    .describe(
-      'One SELECT over RawOptionTrades or RawOptionTradesMaxDateOnlyMV (case-insensitive), in ClickHouse SQL. ' +
-        'Comments are stripped. LIMIT caps the rows returned, not necessarily the rows scanned.',
-    )
-    .meta({
-      examples: [
-        "SELECT symbol, sum(premium) AS total_premium FROM RawOptionTrades WHERE date = '2026-11-19' GROUP BY symbol",
-      ],
-    }),
-  test_mode: z
-    .boolean()
-    .describe('When true, sample rows are returned and the database is not queried. In a form: true, false, 1 or 0.')
-    .optional(),
-});
+export const requestSchema = z
+  .object({
+    api_key: apiKeySchema.optional(),
+    sql: z
+      .string()
+      .describe(
+        'One SELECT over RawOptionTrades or RawOptionTradesMaxDateOnlyMV (case-insensitive), in ClickHouse SQL. ' +
+          'Comments are stripped. LIMIT caps the rows returned, not necessarily the rows scanned.',
+      )
+      .meta({
+        examples: [
+          "SELECT symbol, sum(premium) AS total_premium FROM RawOptionTrades WHERE date = '2026-11-19' GROUP BY symbol",
+        ],
+      }),
+    test_mode: z
+      .boolean()
+      .describe('When true, sample rows are returned and the database is not queried. In a form: true, false, 1 or 0.')
+      .optional(),
+  })
+  .meta({ id: 'HistoricalRequest' });
 export type HistoricalRequest = z.infer<typeof requestSchema>;
 
 export const metaSchema = z.looseObject({
@@ -92,7 +94,8 @@ export type HistoricalMeta = z.infer<typeof metaSchema>;
 /** A row of any other query. */
 export const resultRowSchema = z
   .record(z.string(), z.unknown())
-  .describe("A row of the query's own columns, by name or alias.");
+  .describe("A row of the query's own columns, by name or alias.")
+  .meta({ id: 'ResultRow' });
 
 export const dataSchema = z.array(z.union([tradeRecordSchema, resultRowSchema])).describe('The rows of the result.');
 
@@ -102,7 +105,8 @@ export const successSchema = z
     data: dataSchema,
     meta: metaSchema.extend({ entitlement: z.enum(['active', 'trialing']).describe("The caller's entitlement.") }),
   })
-  .describe('The rows, and what limits applied to them.');
+  .describe('The rows, and what limits applied to them.')
+  .meta({ id: 'HistoricalSuccess' });
 
 /** What a reader accepts as an error: gateways and the separate entry point omit members. */
 export const errorBodySchema = z.looseObject({
@@ -125,4 +129,5 @@ export const historicalFailureSchema = z
     hints: z.array(z.string()).describe('What to change about a query that is QUERY_TOO_BROAD.').optional(),
     errorMsg: z.string().describe('For people.'),
   })
-  .describe('A failure of a historical SQL request.');
+  .describe('A failure of a historical SQL request.')
+  .meta({ id: 'HistoricalFailure' });

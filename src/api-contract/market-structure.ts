@@ -97,25 +97,29 @@ const structureSchema = z.looseObject({
 });
 export type Structure = z.infer<typeof structureSchema>;
 
-export const marketStructureSuccessSchema = z.object({
-  data: z
-    .object({
-      symbol: z.string().describe('Underlying option root.'),
-      symbol_meta: symbolMetaSchema.describe('What the underlying is.'),
-      flow: flowSchema.describe('What traded in the session so far.'),
-      intraday_gex: intradayGexSchema.nullable().describe('Null when there is no intraday summary.'),
-      structure: structureSchema.describe('Dealer gamma exposure of the chain.'),
-    })
-    .describe('The snapshot.'),
-  meta: z
-    .object({
-      effective_date: dateSchema.describe('Date of the session.'),
-      structure_as_of: z.iso.datetime().describe('Instant of the chain, UTC.'),
-      flow_as_of: z.iso.datetime().describe('Trades up to this instant are included, UTC.'),
-      intraday_gex_as_of: z.iso.datetime().nullable().describe('Instant of the summary, UTC; null without one.'),
-    })
-    .describe('When the snapshot was taken.'),
-});
+export const marketStructureSuccessSchema = z
+  .object({
+    data: z
+      .object({
+        symbol: z.string().describe('Underlying option root.'),
+        symbol_meta: symbolMetaSchema.describe('What the underlying is.'),
+        flow: flowSchema.describe('What traded in the session so far.'),
+        intraday_gex: intradayGexSchema.nullable().describe('Null when there is no intraday summary.'),
+        structure: structureSchema.describe('Dealer gamma exposure of the chain.'),
+      })
+      .describe('The snapshot.'),
+    meta: z
+      .object({
+        effective_date: dateSchema.describe('Date of the session.'),
+        structure_as_of: z.iso.datetime().describe('Instant of the chain, UTC.'),
+        flow_as_of: z.iso.datetime().describe('Trades up to this instant are included, UTC.'),
+        intraday_gex_as_of: z.iso.datetime().nullable().describe('Instant of the summary, UTC; null without one.'),
+      })
+      .describe('When the snapshot was taken.'),
+  })
+  .meta({ id: 'MarketStructureSuccess' });
 export type MarketStructureSuccess = z.infer<typeof marketStructureSuccessSchema>;
 
-export const marketStructureFailureSchema = failureSchema(MARKET_STRUCTURE_ERROR_CODES);
+export const marketStructureFailureSchema = failureSchema(MARKET_STRUCTURE_ERROR_CODES).meta({
+  id: 'MarketStructureFailure',
+});

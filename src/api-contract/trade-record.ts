@@ -17,7 +17,8 @@ const WIRE_TEXTS: Readonly<Record<string, string>> = {
 
 export const tradeRecordSchema = z
   .looseObject(Object.fromEntries(TRADE_COLUMNS.map((column) => [column.name, describeColumn(column)])))
-  .describe('An option trade: one row of the historical tables with all its columns.');
+  .describe('An option trade: one row of the historical tables with all its columns.')
+  .meta({ id: 'TradeRecord' });
 
 function describeColumn({ name, wire, nullable, description }: TradeColumn): z.ZodType {
   const plain = { string: z.string(), integer: z.number().int(), float: z.number() }[wire];

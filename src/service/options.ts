@@ -31,7 +31,7 @@ export interface ServiceOptions {
   readonly rowLimit: number;
   /** Maximum rows per answer for a trial caller. Default: 1,000. */
   readonly trialRowLimit: number;
-  /** Maximum contracts per option chain; a larger one fails with REQUEST_TOO_BROAD. Default: 25,000. */
+  /** Maximum contracts per option chain; a larger one fails with REQUEST_TOO_BROAD. A whole SPX chain has about 21,000. Default: 25,000. */
   readonly chainLimit: number;
   /** Maximum rows that the engine may read for one answer; more fails with QUERY_TOO_BROAD. Default: 10,000,000. */
   readonly scanLimit: number;

@@ -3,10 +3,7 @@
  * This module joins the parts and owns their order: read keys, load data, open listeners; closing is the reverse. It
  * contains no SQL and no HTTP.
  */
-import type { AddressInfo } from 'node:net';
-import type { FastifyInstance } from 'fastify';
 import { type Clock, shiftClock } from '../core/clock.ts';
-import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { openGuard } from '../guard/guard.ts';
 import { Gate } from './access/gate.ts';
@@ -15,13 +12,11 @@ import { createLogin, Sessions } from './access/login-session.ts';
 import type { Backend, EngineOpeners } from './backend.ts';
 import { openLocalBackend } from './data/local-backend.ts';
 import { openServerBackend, type ServerPlaces } from './data/server-backend.ts';
-import { createHistorical } from './historical/historical.ts';
-import { createPortal } from './historical/portal.ts';
+import { createHistorical, createPortal } from './historical/historical.ts';
 import { createQueryRunner } from './historical/query-runner.ts';
-import type { Served } from './http/answer-log.ts';
-import type { Endpoint } from './http/endpoint.ts';
-import { createListener } from './http/listener.ts';
+import { startListener } from './http/listener.ts';
 import { createHealth, createInterface, createMetrics } from './http/operations.ts';
+import type { Route } from './http/route.ts';
 import { ServiceMetrics } from './http/service-metrics.ts';
 import { assertOptions, type ServiceOptions } from './options.ts';
 import { createChain } from './snapshot/chain.ts';
@@ -84,49 +79,34 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
         : await (await import('./access/shared-pace.ts')).openSharedPace(parts.redisUrl);
     if (shared) closers.push(shared.close);
     const gate = new Gate(clock, keys.ring, options, shared?.open);
-    const metrics = new ServiceMetrics({ version: parts.version });
+    const metrics = new ServiceMetrics(parts.version);
     const onRestart = () => metrics.countEngineRestart();
     const backend = await openBackend(options, { ...parts, clock, onRestart });
     closers.push(backend.close);
-    metrics.watchPool(() => backend.pool);
-    const { dataset, pool, knownSettings, settings } = backend;
-    metrics.watch(
-      'flowdrop_service_trades',
-      'Trades held, as far as they can be counted.',
-      () => dataset.rows ?? Number.NaN,
-    );
+    const { dataset, pool, snapshots } = backend;
+    metrics.watchBackend(backend);
     const guard = rememberAdmitted(await openGuard(backend.parser, dataset.databases, backend.knownFunctions));
-    const { scanLimit, rowLimit, trialRowLimit } = options;
-    const runner = createQueryRunner({ pool, guard, dataset, scanLimit, knownSettings, settings });
+    const run = createQueryRunner(backend, guard, options.scanLimit);
     const { lookbackDays } = dataset;
-    const entry = { gate, runner, limits: { rowLimit, trialRowLimit, lookbackDays } };
-    const historical = createHistorical(entry);
-    const sessions = new Sessions(clock, keys.ring, { secure: options.secureCookies });
-    const login = createLogin({ gate, sessions, fail: historical.fail });
-    const readSession = (header: string | undefined) => sessions.read(header);
-    const snapshots = openSnapshots(options, backend, { gate, clock, metrics });
-    const { fail } = historical;
-    const common = { clock, log, onServed: (served: Served) => metrics.observeRequest(served) };
-    const portalEndpoint = createPortal(entry);
-    const portal = await createListener({ ...common, endpoints: [portalEndpoint] });
-    const listeners = [portal];
-    closers.push(async () => void (await Promise.all(listeners.map((listener) => listener.close()))));
-    const portalUrl = await listen(portal, options.host, options.portalPort);
-    const described = [
-      historical,
-      ...snapshots,
-      ...login,
-      createHealth({ pool, dataset, clock, fail }),
-      createMetrics(metrics, fail),
-    ] as const;
-    const operations = [historical, portalEndpoint, ...described.slice(1)].map(({ operation }) => operation);
-    const endpoints = [
-      ...described,
-      createInterface({ operations, version: parts.version, portalUrl, lookbackDays }, fail),
-    ] as const;
-    const main = await createListener({ ...common, endpoints, readSession });
-    listeners.push(main);
-    const url = await listen(main, options.host, options.port);
+    const limits = { ...options, lookbackDays };
+    const sessions = new Sessions(clock, keys.ring, options.secureCookies);
+    const portal = createPortal(gate, run, limits);
+    const main: [Route, ...Route[]] = [createHistorical(gate, run, limits)];
+    if (snapshots !== undefined) {
+      const onLookup = (result: 'hit' | 'miss') => metrics.countCacheLookup('snapshots', result);
+      const reader = new SnapshotReader(pool, snapshots, clock, onLookup);
+      main.push(createChain(gate, reader, options.chainLimit), createMarketStructure(gate, reader));
+    }
+    main.push(...createLogin(gate, sessions), createHealth(backend, clock), createMetrics(metrics));
+    const common = { clock, log, metrics, host: options.host };
+    const listen = async (routes: [Route, ...Route[]], port: number, readSession?: Sessions['read']) => {
+      const listener = await startListener(routes, { ...common, port, readSession });
+      closers.push(listener.close);
+      return listener.url;
+    };
+    const portalUrl = await listen([portal], options.portalPort);
+    main.push(createInterface([...main, portal], { version: parts.version, portalUrl, lookbackDays }));
+    const url = await listen(main, options.port, (header) => sessions.read(header));
     return { url, portalUrl, rows: dataset.rows, close };
   } catch (error) {
     await close();
@@ -139,28 +119,4 @@ async function openBackend(options: ServiceOptions, parts: ServiceParts & Backen
   const { clickhouse } = parts;
   if (clickhouse) return await openServerBackend(options, { ...parts, ...clickhouse });
   return await openLocalBackend(options, parts);
-}
-
-function openSnapshots(
-  { chainLimit }: ServiceOptions,
-  { pool, snapshots: dataset }: Backend,
-  { gate, clock, metrics }: { readonly gate: Gate; readonly clock: Clock; readonly metrics: ServiceMetrics },
-): readonly Endpoint[] {
-  if (dataset === undefined) return [];
-  const onLookup = (result: 'hit' | 'miss') => metrics.countCacheLookup('snapshots', result);
-  const reader = new SnapshotReader({ pool, dataset, clock, onLookup });
-  return [createChain({ gate, reader, chainLimit }), createMarketStructure({ gate, reader })];
-}
-
-async function listen(listener: FastifyInstance, host: string, port: number): Promise<string> {
-  try {
-    await listener.listen({ host, port });
-  } catch (cause) {
-    throw new Fault('LISTEN_FAILED', `cannot listen on ${host}:${port}: ${describeError(cause)}`, {
-      cause,
-      hint: 'Choose another port; 0 picks a free one.',
-    });
-  }
-  const address = listener.server.address() as AddressInfo; // A TCP listener, so never a path or null.
-  return `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`;
 }

@@ -7,7 +7,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { chainSuccessSchema } from '../../src/api-contract/chain.ts';
 import { EngineFault, PoolBusyFault } from '../../src/engine/engine-fault.ts';
 import { queryTimeout } from '../../src/service/http/api-failure.ts';
-import type { Endpoint } from '../../src/service/http/endpoint.ts';
+import type { Route } from '../../src/service/http/route.ts';
+import { SERVICE_DEFAULTS } from '../../src/service/options.ts';
 import { createChain } from '../../src/service/snapshot/chain.ts';
 import { createTrade } from '../report/drop-file.ts';
 import { ask, type Bench, generate, KEY, listLatest, openBench, type Reply } from './snapshot-bench.ts';
@@ -19,7 +20,7 @@ const HALF_DAY = '2026-11-27';
 const ODD_DATE = '2026-11-20';
 
 let bench: Bench;
-let endpoint: Endpoint;
+let endpoint: Route;
 
 beforeAll(async () => {
   bench = await openBench();
@@ -52,7 +53,7 @@ beforeAll(async () => {
     }),
   ]);
   bench.setNow(EVENING);
-  endpoint = createChain({ gate: bench.gate, reader: bench.createReader() });
+  endpoint = openChain();
 });
 afterEach(() => {
   bench.setNow(EVENING);
@@ -60,6 +61,10 @@ afterEach(() => {
   bench.refuse(undefined);
 });
 afterAll(() => bench.close());
+
+function openChain(earliest?: string): Route {
+  return createChain(bench.gate, bench.createReader(earliest), SERVICE_DEFAULTS.chainLimit);
+}
 
 function post(body: object): Promise<Reply> {
   return ask(endpoint, { body: { api_key: KEY, symbol: 'SPY', ...body } });
@@ -308,7 +313,7 @@ describe('what is not there', () => {
   );
 
   test('a date before the earliest has no snapshot', async () => {
-    const late = createChain({ gate: bench.gate, reader: bench.createReader(DATE) });
+    const late = openChain(DATE);
     const body = { api_key: KEY, symbol: 'SPY' };
     expect((await ask(late, { body })).status).toBe(200);
     expect((await ask(late, { body: { ...body, date: '2026-11-18' } })).body.errorCode).toBe('SNAPSHOT_NOT_FOUND');
@@ -329,7 +334,7 @@ describe('what cannot be answered', () => {
     ['a call that takes too long', queryTimeout(), 504, 'QUERY_TIMEOUT'],
     ['a signal of a timer', new DOMException('late', 'TimeoutError'), 504, 'QUERY_TIMEOUT'],
   ])('%s is told', async (_name, trouble, status, code) => {
-    const fresh = createChain({ gate: bench.gate, reader: bench.createReader() });
+    const fresh = openChain();
     bench.setTrouble(trouble as Error);
     const reply = await ask(fresh, { body: { api_key: KEY, symbol: 'SPY' } });
     expect([reply.status, reply.body.errorCode]).toEqual([status, code]);
@@ -339,7 +344,7 @@ describe('what cannot be answered', () => {
   });
 
   test('a caller who leaves does not take the snapshot from another; when all leave it is given up', async () => {
-    const fresh = createChain({ gate: bench.gate, reader: bench.createReader() });
+    const fresh = openChain();
     const body = { api_key: KEY, symbol: 'SPY' };
     const callers = [new AbortController(), new AbortController()];
     bench.setTrouble('hang');

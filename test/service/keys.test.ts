@@ -1,15 +1,7 @@
-/** Keys: how they are made, hashed, told apart and replaced, and what a subscription means for an answer's limits. */
+/** Keys: how they are made, hashed, told apart and replaced. */
 import { describe, expect, test } from 'vitest';
 import { isFault } from '../../src/core/errors.ts';
-import { describeLimits } from '../../src/service/access/entitlement.ts';
-import {
-  buildEntry,
-  createKey,
-  type Entitlement,
-  hashKey,
-  KeyRing,
-  parsePlainKeys,
-} from '../../src/service/access/keys.ts';
+import { buildEntry, createKey, hashKey, KeyRing, parsePlainKeys } from '../../src/service/access/keys.ts';
 
 const RIGHTS = { historical: 'active', realtime: false } as const;
 
@@ -76,31 +68,6 @@ describe('a new key', () => {
     const used = new Set(keys.join('').replaceAll(/cus_|apikey_/g, ''));
     expect(used.size).toBe(62);
     expect(() => parsePlainKeys(keys)).not.toThrow();
-  });
-});
-
-describe('the limits of an answer', () => {
-  const limits = { rowLimit: 10_000, trialRowLimit: 1_000, lookbackDays: 15 };
-  const caller = (historical: Entitlement) =>
-    buildEntry(hashKey('cus_x'), { name: 'x', historical, realtime: false }).caller;
-
-  test('of an active caller are the full ones, with a lookback', () => {
-    const shown = describeLimits(caller('active'), limits);
-    expect(shown).toEqual({ entitlement: 'active', rowLimit: 10_000, capped: false, lookbackDays: 15 });
-  });
-
-  test('of an active caller without a lookback name none', () => {
-    expect(describeLimits(caller('active'), { ...limits, lookbackDays: undefined }).lookbackDays).toBeUndefined();
-  });
-
-  test('of a trialing caller are capped, without a lookback', () => {
-    const shown = describeLimits(caller('trialing'), limits);
-    expect(shown).toEqual({ entitlement: 'trialing', rowLimit: 1_000, capped: true, lookbackDays: undefined });
-    expect(describeLimits(caller('trialing'), { ...limits, rowLimit: 50 }).rowLimit).toBe(50);
-  });
-
-  test('of a caller without the subscription are the least', () => {
-    expect(describeLimits(caller('none'), limits)).toEqual(describeLimits(caller('trialing'), limits));
   });
 });
 

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { marketStructureFailureSchema, marketStructureSuccessSchema } from '../../src/api-contract/market-structure.ts';
 import { EngineFault, PoolBusyFault } from '../../src/engine/engine-fault.ts';
 import { queryTimeout } from '../../src/service/http/api-failure.ts';
-import type { Endpoint } from '../../src/service/http/endpoint.ts';
+import type { Route } from '../../src/service/http/route.ts';
 import { createMarketStructure } from '../../src/service/snapshot/market-structure.ts';
 import { createTrade } from '../report/drop-file.ts';
 import { hasSpxPage, SPX_PAGE, SPX_REFERENCE } from '../support/chain-page.ts';
@@ -29,7 +29,7 @@ const EVENING = '2026-11-19T23:15:00Z';
 const CHAIN_DATE = SPX_REFERENCE.date;
 
 let bench: Bench;
-let endpoint: Endpoint;
+let endpoint: Route;
 
 beforeAll(async () => {
   bench = await openBench();
@@ -48,7 +48,7 @@ beforeAll(async () => {
   ]);
   if (hasSpxPage) await loadChain(bench, SPX_PAGE);
   bench.setNow(EVENING);
-  endpoint = createMarketStructure({ gate: bench.gate, reader: bench.createReader() });
+  endpoint = createMarketStructure(bench.gate, bench.createReader());
 });
 afterEach(() => {
   bench.setNow(EVENING);
@@ -239,7 +239,7 @@ describe.skipIf(!hasSpxPage)('the real SPX chain', () => {
     await bench.insert([
       createTrade({ id: 'x', symbol: 'SPX', date: '2024-01-07', time: '2024-01-07 10:00:00', underlying_price: 4000 }),
     ]);
-    const fresh = createMarketStructure({ gate: bench.gate, reader: bench.createReader() });
+    const fresh = createMarketStructure(bench.gate, bench.createReader());
     const { body } = await get('SPX', { date: CHAIN_DATE }, fresh);
     expect(body.data.structure).toMatchObject({ source: 'file', spot: SPX_REFERENCE.spot });
     expect(body.data.flow.trades).toBe(1);
@@ -294,7 +294,7 @@ describe('what cannot be had', () => {
     ['a call that takes too long', queryTimeout()],
     ['a signal of a timer', new DOMException('late', 'TimeoutError')],
   ])('%s is 503 SNAPSHOT_UNAVAILABLE, and the next call may succeed', async (_name, trouble) => {
-    const fresh = createMarketStructure({ gate: bench.gate, reader: bench.createReader() });
+    const fresh = createMarketStructure(bench.gate, bench.createReader());
     bench.setTrouble(trouble);
     const { status, headers, body, text } = await get('SPY', {}, fresh);
     expect([status, body.errorCode, headers['retry-after']]).toEqual([503, 'SNAPSHOT_UNAVAILABLE', '2']);
@@ -304,11 +304,11 @@ describe('what cannot be had', () => {
   });
 
   test('a call that the listener gives up is 503 as well', () => {
-    expect(endpoint.fail(queryTimeout()).status).toBe(503);
+    expect(endpoint.translate?.(queryTimeout()).status).toBe(503);
   });
 
   test('a fault of the service itself is 500', async () => {
-    const fresh = createMarketStructure({ gate: bench.gate, reader: bench.createReader() });
+    const fresh = createMarketStructure(bench.gate, bench.createReader());
     bench.setTrouble(new TypeError('a mistake'));
     expect(await get('SPY', {}, fresh)).toMatchObject({ status: 500, body: { errorCode: 'INTERNAL_ERROR' } });
   });

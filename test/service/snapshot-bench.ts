@@ -9,11 +9,12 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../../src/engine/pool.ts';
+import type { Caller } from '../../src/service/access/keys.ts';
 import { type LoadedChainFile, loadChainFile } from '../../src/service/data/chain-file.ts';
 import { CHAIN_COLUMNS, CHAIN_SORT } from '../../src/service/data/chain-table.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
 import { ApiFailure } from '../../src/service/http/api-failure.ts';
-import type { Call, Endpoint, EndpointAnswer } from '../../src/service/http/endpoint.ts';
+import type { Answer, Call, Route } from '../../src/service/http/route.ts';
 import { SnapshotReader } from '../../src/service/snapshot/snapshot.ts';
 
 export const KEY = 'cus_test_key_1';
@@ -60,7 +61,7 @@ export interface Bench {
   /** Credentials that entered, in order; `refuse` makes the next one fail. */
   readonly entered: object[];
   refuse(failure: ApiFailure | undefined): void;
-  readonly gate: { enter(credentials: object, product: string): void };
+  readonly gate: { enter(credentials: object, product: string): Promise<Caller> };
   readonly clock: Clock;
   setNow(instant: string): void;
   createReader(earliest?: string): SnapshotReader;
@@ -127,16 +128,17 @@ export async function openBench(): Promise<Bench> {
       refusal = failure;
     },
     gate: {
-      enter: (credentials, product) => {
+      enter: async (credentials, product) => {
         entered.push({ ...credentials, product });
         if (refusal) throw refusal;
+        return { id: 'c0ffee', name: 'desk', historical: 'active', realtime: true };
       },
     },
     setNow: (instant) => {
       nowMs = Date.parse(instant);
     },
     createReader: (earliest = '2000-01-01') =>
-      new SnapshotReader({ pool, dataset: { tables, earliest, delayMs: 0, prepare: async () => {} }, clock }),
+      new SnapshotReader(pool, { tables, earliest, delayMs: 0, prepare: async () => {} }, clock),
     insert: async (trades) => {
       const payload = Buffer.from(trades.map((trade) => JSON.stringify(trade)).join('\n'));
       await engine.insert({ table: 'bench.trades', format: 'JSONEachRow', payload });
@@ -164,7 +166,7 @@ export async function loadChain(bench: Bench, file: string): Promise<readonly Lo
 }
 
 /** Calls the endpoint as the listener does: a failure is answered in the endpoint's shape. */
-export async function ask(endpoint: Endpoint, call: Partial<Call>): Promise<Reply> {
+export async function ask(endpoint: Route, call: Partial<Call>): Promise<Reply> {
   const { signal } = new AbortController();
   const whole: Call = {
     body: undefined,
@@ -176,16 +178,20 @@ export async function ask(endpoint: Endpoint, call: Partial<Call>): Promise<Repl
     signal,
     ...call,
   };
-  const answer = await endpoint.answer(whole).catch((error: unknown) => {
-    if (error instanceof ApiFailure) return endpoint.fail(error);
-    throw error;
-  });
-  const text = await readText(answer);
-  return { status: answer.status, headers: answer.headers, text, body: JSON.parse(text) };
+  try {
+    const answer = await endpoint.answer(whole);
+    const text = await readText(answer);
+    return { status: 200, headers: answer.headers ?? {}, text, body: JSON.parse(text) };
+  } catch (error) {
+    if (!(error instanceof ApiFailure)) throw error;
+    const { status, body, details } = endpoint.translate?.(error) ?? error;
+    const text = JSON.stringify(body);
+    return { status, headers: { 'retry-after': String(details.retryAfterSeconds) }, text, body: JSON.parse(text) };
+  }
 }
 
-async function readText({ body }: EndpointAnswer): Promise<string> {
-  if (body instanceof Uint8Array) return Buffer.from(body).toString('utf8');
+async function readText({ body }: Answer): Promise<string> {
+  if (typeof body === 'string' || body instanceof Uint8Array) return Buffer.from(body).toString('utf8');
   const pieces: Uint8Array[] = [];
   for await (const piece of body) pieces.push(piece);
   return Buffer.concat(pieces).toString('utf8');

@@ -6,11 +6,10 @@
  */
 import { randomBytes } from 'node:crypto';
 import { fastifyCookie, Signer } from '@fastify/cookie';
-import { loginRequestSchema } from '../../api-contract/login.ts';
+import { z } from 'zod';
+import { apiKeySchema, historicalFailureSchema } from '../../api-contract/historical.ts';
 import type { Clock } from '../../core/clock.ts';
-import { type ApiFailure, invalidRequest } from '../http/api-failure.ts';
-import type { Endpoint, EndpointAnswer } from '../http/endpoint.ts';
-import { LOGIN, LOGOUT } from '../openapi/openapi-service.ts';
+import { type Answer, parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
 import type { Gate } from './gate.ts';
 import type { Caller, KeyRing } from './keys.ts';
 
@@ -20,22 +19,18 @@ export const SESSION_SECONDS = 8 * 60 * 60;
 
 const SECRET_BYTES = 32;
 
-interface SessionOptions {
-  /** Whether callers use TLS only: browsers then never send the cookie over an unencrypted connection. */
-  readonly secure: boolean;
-}
-
 export class Sessions {
   readonly #clock: Clock;
   readonly #keys: KeyRing;
   readonly #signer: Signer;
   readonly #attributes: { httpOnly: true; sameSite: 'strict'; path: '/'; secure: boolean };
 
-  constructor(clock: Clock, keys: KeyRing, options: SessionOptions) {
+  /** @param secure whether callers use TLS only: browsers then never send the cookie over an unencrypted connection */
+  constructor(clock: Clock, keys: KeyRing, secure: boolean) {
     this.#clock = clock;
     this.#keys = keys;
     this.#signer = new Signer(randomBytes(SECRET_BYTES));
-    this.#attributes = { httpOnly: true, sameSite: 'strict', path: '/', secure: options.secure };
+    this.#attributes = { httpOnly: true, sameSite: 'strict', path: '/', secure };
   }
 
   /** The Set-Cookie header value that opens a session. */
@@ -65,44 +60,75 @@ export class Sessions {
   }
 }
 
-interface LoginDependencies {
-  readonly gate: Gate;
-  readonly sessions: Sessions;
-  /** Error format of the address that serves the endpoints. */
-  readonly fail: (failure: ApiFailure) => EndpointAnswer;
-}
+const loginSchema = z
+  .object({ api_key: apiKeySchema.describe('Any valid key; begins with cus_ or apikey_.') })
+  .meta({ id: 'LoginRequest' });
+const openedSchema = z
+  .strictObject({
+    status: z.literal('SUCCESS'),
+    expires_at: z.iso.datetime().describe('When the session ends, UTC.'),
+  })
+  .describe('The session is open; its cookie is set.')
+  .meta({ id: 'LoginSuccess' });
+const closedSchema = z
+  .strictObject({ status: z.literal('SUCCESS') })
+  .describe('The cookie is removed.')
+  .meta({ id: 'LogoutSuccess' });
 
-/** All members are optional, so that a missing key is answered with 401 and not with 400. */
-const loginSchema = loginRequestSchema.partial();
+const PLACE = { path: '/api/session', tag: 'Session' } as const;
 
 /** POST opens a session with a key, DELETE ends it. */
-export function createLogin({ gate, sessions, fail }: LoginDependencies): readonly Endpoint[] {
+export function createLogin(gate: Gate, sessions: Sessions): readonly [Route, Route] {
   return [
     {
+      ...PLACE,
       name: 'login',
-      operation: LOGIN,
+      operationId: 'login',
+      method: 'POST',
+      summary: 'Open a session with a key',
+      description:
+        'Sets a cookie that the POST endpoints accept in place of the key, until it expires or the service restarts.',
+      security: ['body'],
+      request: { schema: loginSchema, examples: { key: { api_key: 'cus_0123456789abcdef' } } },
+      success: {
+        description: 'The session is open.',
+        schema: openedSchema,
+        headers: ['Set-Cookie'],
+        examples: { open: { status: 'SUCCESS', expires_at: '2026-11-20T07:15:00.000Z' } },
+      },
+      failureSchema: historicalFailureSchema,
+      failures: {
+        400: 'The body is not valid: INVALID_REQUEST.',
+        401: USUAL_FAILURES[401],
+        429: 'Too many sessions opened with this key: RATE_LIMITED.',
+      },
       answer: async ({ body, address }) => {
-        const parsed = loginSchema.safeParse(body ?? {});
-        if (!parsed.success) throw invalidRequest('The request body is not valid: api_key must be text.');
-        const caller = await gate.enterLogin(parsed.data.api_key, address);
+        // A missing key is answered with 401 and not with 400.
+        const { api_key: apiKey } = parseRequest(loginSchema.partial(), body);
+        const caller = await gate.enterLogin(apiKey, address);
         const expiresAt = new Date(sessions.expiresAtMs()).toISOString();
         return writeAnswer(sessions.create(caller), { status: 'SUCCESS', expires_at: expiresAt });
       },
-      fail,
     },
     {
+      ...PLACE,
       name: 'logout',
-      operation: LOGOUT,
+      operationId: 'logout',
+      method: 'DELETE',
+      summary: 'End the session',
+      description: 'Removes the cookie. Also succeeds without a session.',
+      security: [],
+      success: {
+        description: 'There is no session any more.',
+        schema: closedSchema,
+        headers: ['Set-Cookie'],
+        examples: { closed: { status: 'SUCCESS' } },
+      },
       answer: async () => writeAnswer(sessions.clear(), { status: 'SUCCESS' }),
-      fail,
     },
   ];
 }
 
-function writeAnswer(cookie: string, body: object): EndpointAnswer {
-  return {
-    status: 200,
-    headers: { 'set-cookie': cookie, 'cache-control': 'no-store' },
-    body: Buffer.from(JSON.stringify(body)),
-  };
+function writeAnswer(cookie: string, body: object): Answer {
+  return { headers: { 'set-cookie': cookie, 'cache-control': 'no-store' }, body: JSON.stringify(body) };
 }

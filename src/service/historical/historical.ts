@@ -1,99 +1,203 @@
 /**
- * The main entry point, POST /api/historical/sql. Order of checks: method, body (400), key (401), entitlement (403),
- * pace (429), sample when `test_mode`, guardrails (400), analysis and limits (422), then rows. Bodies follow the
- * specification.
+ * The two entry points of historical SQL; bodies follow the specification.
+ *
+ * POST /api/historical/sql, the main one. Order of checks: method, body (400), key (401), entitlement (403), pace (429),
+ * sample when `test_mode`, guardrails (400), analysis and limits (422), then rows.
+ *
+ * POST /api-portal/historical-trades-by-sql, on an address of its own. It has no `meta`: rows beyond the limit are
+ * dropped silently. Key (400) and sql (400) come before the check of the key. Sessions are not accepted: the
+ * specification requires the key here.
  */
+import { z } from 'zod';
 import {
-  type ErrorBody,
   type HistoricalMeta,
-  type HistoricalRequest,
+  historicalFailureSchema,
   requestSchema,
+  successSchema,
+  TOO_BROAD_HINTS,
 } from '../../api-contract/historical.ts';
-import { DELAY_HEADER, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
-import { describeLimits, type RowLimits } from '../access/entitlement.ts';
+import {
+  portalRefusalSchema,
+  portalRequestSchema,
+  portalSqlMissingSchema,
+  portalSuccessSchema,
+} from '../../api-contract/portal.ts';
+import {
+  DELAY_HEADER,
+  HISTORICAL_PATH,
+  MINIMUM_DATA_DELAY_MINUTES,
+  PORTAL_PATH,
+} from '../../api-contract/published-limits.ts';
 import type { Gate } from '../access/gate.ts';
-import { type ApiFailure, invalidRequest } from '../http/api-failure.ts';
-import type { Endpoint, EndpointAnswer } from '../http/endpoint.ts';
-import { QUERY_HISTORICAL } from '../openapi/openapi-historical.ts';
-import { omitFromExamples } from '../openapi/openapi-operation.ts';
-import type { QueryRunner } from './query-runner.ts';
-import { SAMPLE_ROWS, writeSample } from './sample.ts';
+import type { Caller } from '../access/keys.ts';
+import { ApiFailure, invalidRequest } from '../http/api-failure.ts';
+import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
+import type { RunQuery } from './query-runner.ts';
+import { SAMPLE_TRADES } from './sample.ts';
 
-export interface EntryParts {
-  readonly gate: Gate;
-  readonly runner: QueryRunner;
-  readonly limits: RowLimits;
+export interface RowLimits {
+  /** Maximum rows per answer. */
+  readonly rowLimit: number;
+  /** Maximum rows per answer for a trial caller; capped at `rowLimit`. */
+  readonly trialRowLimit: number;
+  /** Days back that active subscriptions see; `undefined`: all dates. */
+  readonly lookbackDays: number | undefined;
 }
 
 /** Head of an answer with rows. The rows come first, because part of `meta` is known only at their end. */
-export const HEAD = '{"status":"SUCCESS","data":[';
+const HEAD = '{"status":"SUCCESS","data":[';
 const HEADERS = { [DELAY_HEADER]: String(MINIMUM_DATA_DELAY_MINUTES) } as const;
 
-export function createHistorical({ gate, runner, limits }: EntryParts): Endpoint {
-  return {
-    name: 'historical',
-    operation:
-      limits.lookbackDays === undefined ? omitFromExamples(QUERY_HISTORICAL, 'lookback_days') : QUERY_HISTORICAL,
-    answer: async ({ body, session, address, signal }) => {
-      const request = parseRequest(body);
-      const caller = await gate.enter({ apiKey: request.api_key, session, address }, 'historical');
-      const allowed = describeLimits(caller, limits);
-      const describe = (truncated: boolean): HistoricalMeta => ({
-        entitlement: allowed.entitlement,
-        row_limit: allowed.rowLimit,
-        capped: allowed.capped,
-        truncated,
-        lookback_days: allowed.lookbackDays,
-        minimum_data_delay_minutes: MINIMUM_DATA_DELAY_MINUTES,
-      });
-      if (request.test_mode) return writeTestAnswer(describe(false));
-      const frame = { head: HEAD, tail: (truncated: boolean) => `],"meta":${JSON.stringify(describe(truncated))}}` };
-      const { rowLimit } = allowed;
-      const rows = await runner.run({ sql: request.sql, rowLimit, frame, owner: caller.id, signal });
-      return { status: 200, headers: HEADERS, body: rows };
+const SQL_RULES =
+  'One SELECT over RawOptionTrades (all historical trades) or RawOptionTradesMaxDateOnlyMV (the most recent date only, ' +
+  'faster); names are case-insensitive and any other table is an error. Standard functions, WHERE, GROUP BY, ORDER BY and ' +
+  'LIMIT are allowed; INSERT, UPDATE, DELETE, DROP, CREATE, ALTER, UNION and stored procedures are not. Every record is ' +
+  'one trade: build aggregates with SUM, COUNT and GROUP BY.';
+const QUERY = "SELECT * FROM RawOptionTrades WHERE date = '2025-03-03' AND symbol = 'SPY' ORDER BY time LIMIT 2";
+const SUMS =
+  "SELECT symbol, sum(premium) AS total_premium FROM RawOptionTrades WHERE date = '2025-03-03' GROUP BY symbol";
+const KEY = 'cus_0123456789abcdef';
+
+/** What both entry points are in the interface description. */
+const ENTRY = {
+  method: 'POST',
+  tag: 'Historical SQL',
+  failureSchema: historicalFailureSchema,
+} as const;
+const FAILURES = {
+  ...USUAL_FAILURES,
+  422: {
+    description:
+      'The query cannot be analyzed (INVALID_QUERY, with a reason), or it exceeds the scan limits (QUERY_TOO_BROAD, with ' +
+      'hints): do not send the same query again.',
+    examples: {
+      too_broad: {
+        status: 'ERROR',
+        errorCode: 'QUERY_TOO_BROAD',
+        reason: 'SCAN_LIMIT_EXCEEDED',
+        hints: TOO_BROAD_HINTS,
+        errorMsg: 'The query reads or holds more than the service allows.',
+      },
     },
-    fail: (failure) => ({
-      status: failure.status,
-      headers: retryHeaders(failure),
-      body: Buffer.from(JSON.stringify(errorBody(failure))),
-    }),
-  };
-}
+  },
+} as const;
 
-/** The specification's error body, with members in the specification's order. */
-export function errorBody(failure: ApiFailure): ErrorBody {
-  const { reason, hints } = failure.details;
+/** What a subscription means for an answer. The gate rejects callers without one; here they would get the least. */
+function describeMeta(
+  { historical }: Pick<Caller, 'historical'>,
+  limits: RowLimits,
+  truncated = false,
+): HistoricalMeta {
+  const isActive = historical === 'active';
   return {
-    status: 'ERROR',
-    errorCode: failure.errorCode,
-    reason,
-    ...(hints ? { hints: [...hints] } : {}),
-    errorMsg: failure.message,
+    entitlement: isActive ? 'active' : 'trialing',
+    row_limit: isActive ? limits.rowLimit : Math.min(limits.rowLimit, limits.trialRowLimit),
+    capped: !isActive,
+    truncated,
+    lookback_days: isActive ? limits.lookbackDays : undefined,
+    minimum_data_delay_minutes: MINIMUM_DATA_DELAY_MINUTES,
   };
 }
 
-export function retryHeaders(failure: ApiFailure): Readonly<Record<string, string>> {
-  const seconds = failure.details.retryAfterSeconds;
-  return seconds === undefined ? {} : { 'retry-after': String(seconds) };
+export function createHistorical(gate: Gate, run: RunQuery, limits: RowLimits): Route {
+  const meta = describeMeta({ historical: 'active' }, limits);
+  return {
+    ...ENTRY,
+    name: 'historical',
+    operationId: 'queryHistorical',
+    path: HISTORICAL_PATH,
+    summary: 'Run a SQL query over historical option trades',
+    description: SQL_RULES,
+    security: ['body', 'session'],
+    request: {
+      schema: requestSchema,
+      examples: {
+        trades: { api_key: KEY, sql: QUERY },
+        aggregate: { api_key: KEY, sql: SUMS },
+        sample: { api_key: KEY, sql: 'SELECT * FROM RawOptionTrades LIMIT 1', test_mode: true },
+      },
+    },
+    success: {
+      description: 'The rows. When meta.truncated is true, rows beyond meta.row_limit were dropped.',
+      schema: successSchema,
+      headers: ['X-Service-Historical-Sql-Minimum-Data-Delay-Minutes'],
+      examples: {
+        trades: { status: 'SUCCESS', data: SAMPLE_TRADES, meta },
+        aggregate: { status: 'SUCCESS', data: [{ symbol: 'SPY', total_premium: 2570 }], meta },
+      },
+    },
+    failures: {
+      ...FAILURES,
+      400: 'The body is not valid (INVALID_REQUEST), or the guardrails refuse the SQL (INVALID_SQL).',
+    },
+    answer: async ({ body, session, address, signal }) => {
+      const { api_key: apiKey, sql, test_mode: isTest } = parseRequest(requestSchema, body);
+      if (sql.trim() === '') throw invalidRequest('The request is not valid: sql is empty.');
+      const caller = await gate.enter({ apiKey, session, address }, 'historical');
+      const describe = (truncated: boolean) => describeMeta(caller, limits, truncated);
+      if (isTest) {
+        const sample = { status: 'SUCCESS', data: SAMPLE_TRADES, meta: describe(false) };
+        return { headers: HEADERS, body: JSON.stringify(sample), rows: () => SAMPLE_TRADES.length };
+      }
+      const frame = { head: HEAD, tail: (truncated: boolean) => `],"meta":${JSON.stringify(describe(truncated))}}` };
+      const rowLimit = describe(false).row_limit;
+      return { headers: HEADERS, ...(await run({ sql, rowLimit, frame, owner: caller.id, signal })) };
+    },
+  };
 }
 
-/** @throws ApiFailure INVALID_REQUEST */
-function parseRequest(body: unknown): HistoricalRequest {
-  const parsed = requestSchema.safeParse(body ?? {});
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    const where = issue && issue.path.length > 0 ? `${issue.path.join('.')}: ` : '';
-    throw invalidRequest(`The request body is not valid: ${where}${issue?.message ?? 'unknown shape'}.`);
-  }
-  if (parsed.data.sql.trim() === '') throw invalidRequest('The request body is not valid: sql is empty.');
-  return parsed.data;
-}
+/** Any value that is not text counts as missing: the specification has no other error for the body. */
+const readingSchema = z.object({
+  api_key: portalRequestSchema.shape.api_key.min(1).optional().catch(undefined),
+  sql: portalRequestSchema.shape.sql.trim().min(1).optional().catch(undefined),
+});
 
-function writeTestAnswer(meta: HistoricalMeta): EndpointAnswer {
-  const body = Buffer.concat([
-    Buffer.from('{"status":"SUCCESS","data":'),
-    writeSample(),
-    Buffer.from(`,"meta":${JSON.stringify(meta)}}`),
-  ]);
-  return { status: 200, headers: HEADERS, body, rows: SAMPLE_ROWS };
+const KEY_MISSING = 'API key is required';
+const SQL_MISSING = 'SQL query is required in the request body';
+
+export function createPortal(gate: Gate, run: RunQuery, limits: RowLimits): Route {
+  return {
+    ...ENTRY,
+    name: 'portal',
+    operationId: 'queryHistoricalPortal',
+    path: PORTAL_PATH,
+    isPortal: true,
+    summary: 'Run a SQL query over historical option trades, at the separate address',
+    description: `${SQL_RULES} There is no meta: rows beyond the row limit are dropped without notice.`,
+    security: ['body'],
+    request: { schema: portalRequestSchema, examples: { trades: { api_key: KEY, sql: QUERY } } },
+    success: {
+      description: 'The rows.',
+      schema: portalSuccessSchema,
+      examples: { trades: { status: 'SUCCESS', data: SAMPLE_TRADES } },
+    },
+    failures: {
+      ...FAILURES,
+      400: {
+        description: 'The key is missing, the SQL is not a SELECT, or sql is missing (whose text is named message).',
+        schema: [portalRefusalSchema, portalSqlMissingSchema],
+        examples: {
+          key_missing: { status: 'ERROR', errorMsg: KEY_MISSING },
+          not_select: { status: 'ERROR', errorMsg: 'Only SELECT queries are allowed' },
+          sql_missing: { status: 'ERROR', message: SQL_MISSING },
+        },
+      },
+    },
+    answer: async ({ body, address, signal }) => {
+      const { api_key: apiKey, sql } = readingSchema.catch({}).parse(body ?? {});
+      if (apiKey === undefined) throw invalidRequest(KEY_MISSING);
+      if (sql === undefined) throw invalidRequest(SQL_MISSING);
+      const caller = await gate.enter({ apiKey, address }, 'historical');
+      const rowLimit = describeMeta(caller, limits).row_limit;
+      const frame = { head: HEAD, tail: () => ']}' };
+      return await run({ sql, rowLimit, frame, owner: caller.id, signal });
+    },
+    // The documented 400 bodies contain only one text; one of them uses `message` instead of `errorMsg`.
+    translate: (failure) => {
+      const { status, errorCode, message, details } = failure;
+      if (status !== 400) return failure;
+      const text = message === SQL_MISSING ? { message } : { errorMsg: message };
+      return new ApiFailure(status, errorCode, message, { ...details, body: { status: 'ERROR', ...text } });
+    },
+  };
 }

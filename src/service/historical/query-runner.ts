@@ -4,10 +4,11 @@
  * query has succeeded before the first byte of its rows is returned.
  */
 import { type EngineSettings, formatSettings } from '../../engine/literal.ts';
-import type { EnginePool } from '../../engine/pool.ts';
 import type { Guard } from '../../guard/guard.ts';
-import type { AdmittedStatement, Dataset } from '../dataset.ts';
+import type { Backend } from '../backend.ts';
+import type { AdmittedStatement } from '../dataset.ts';
 import { toApiFailure } from '../http/api-failure.ts';
+import type { Answer } from '../http/route.ts';
 import { HeldBytes, PieceQueue } from './piece-queue.ts';
 import { type RowFrame, RowStream } from './row-stream.ts';
 
@@ -21,22 +22,8 @@ interface QueryRequest {
   readonly signal: AbortSignal;
 }
 
-export interface QueryRunner {
-  /** @throws ApiFailure */
-  run(request: QueryRequest): Promise<RowStream>;
-}
-
-interface QueryParts {
-  readonly pool: EnginePool;
-  readonly guard: Guard;
-  readonly dataset: Dataset;
-  /** Maximum rows that the engine may read for one answer. */
-  readonly scanLimit: number;
-  /** Settings that the engine supports; a server of another version may support fewer. Default: all. */
-  readonly knownSettings?: ReadonlySet<string> | undefined;
-  /** Settings besides the limits. Default: those that keep hidden rows hidden. */
-  readonly settings?: EngineSettings | undefined;
-}
+/** @throws ApiFailure */
+export type RunQuery = (request: QueryRequest) => Promise<Pick<Answer, 'body' | 'rows'>>;
 
 /** Maximum run time of one query, seconds. */
 const MAX_EXECUTION_SECONDS = 30;
@@ -49,21 +36,21 @@ export const MAX_RESULT_BYTES = 256_000_000;
 /** Maximum bytes of answers that wait for their callers; above this the engines wait too. */
 const MAX_HELD_BYTES = 512_000_000;
 
-export function createQueryRunner(parts: QueryParts): QueryRunner {
-  const { pool, guard, dataset, scanLimit, knownSettings } = parts;
-  const own = parts.settings ?? keepKnown(HIDING_SETTINGS, knownSettings);
+/** @param scanLimit maximum rows that the engine may read for one answer */
+export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: number): RunQuery {
+  const { pool, dataset, knownSettings } = backend;
+  const own = backend.settings ?? keepKnown(HIDING_SETTINGS, knownSettings);
   const held = new HeldBytes(MAX_HELD_BYTES);
-  return {
-    run: async ({ sql, rowLimit, frame, owner, signal }) => {
-      try {
-        const text = await guard.admit(sql, { owner, signal });
-        const limits = limitSettings(rowLimit, scanLimit, knownSettings);
-        const statement = { text, settings: { ...limits, ...own }, format: 'JSONEachRow' };
-        return new RowStream(await openLines(statement, owner, signal), rowLimit, frame);
-      } catch (error) {
-        throw toApiFailure(error, sql);
-      }
-    },
+  return async ({ sql, rowLimit, frame, owner, signal }) => {
+    try {
+      const text = await guard.admit(sql, { owner, signal });
+      const limits = limitSettings(rowLimit, scanLimit, knownSettings);
+      const statement = { text, settings: { ...limits, ...own }, format: 'JSONEachRow' };
+      const body = new RowStream(await openLines(statement, owner, signal), rowLimit, frame);
+      return { body, rows: () => body.rows };
+    } catch (error) {
+      throw toApiFailure(error, sql);
+    }
   };
 
   /**

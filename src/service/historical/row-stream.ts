@@ -4,8 +4,6 @@
  * one object per line (JSONEachRow) and escapes line ends inside it, so each line end becomes the comma between two
  * objects.
  */
-import type { CountedBody } from '../http/endpoint.ts';
-
 const NEWLINE = 0x0a;
 const COMMA = 0x2c;
 
@@ -16,12 +14,11 @@ export interface RowFrame {
   tail(truncated: boolean): string;
 }
 
-export class RowStream implements CountedBody {
+export class RowStream implements AsyncIterable<Uint8Array> {
   readonly #lines: AsyncIterable<Uint8Array>;
   readonly #rowLimit: number;
   readonly #frame: RowFrame;
   #rows = 0;
-  #bytes = 0;
   #isTruncated = false;
 
   /** @param lines JSONEachRow; the pieces are overwritten */
@@ -36,13 +33,8 @@ export class RowStream implements CountedBody {
     return this.#rows;
   }
 
-  /** Bytes written so far. */
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    yield this.#count(Buffer.from(this.#frame.head));
+    yield Buffer.from(this.#frame.head);
     let owesComma = false;
     for await (const piece of this.#lines) {
       if (piece.length === 0) continue;
@@ -50,20 +42,15 @@ export class RowStream implements CountedBody {
         this.#isTruncated = true;
         break;
       }
-      if (owesComma) yield this.#count(Uint8Array.of(COMMA));
+      if (owesComma) yield Uint8Array.of(COMMA);
       // Only the next piece shows whether the last row needs a comma.
       owesComma = piece.at(-1) === NEWLINE;
       const end = this.#joinLines(piece);
       if (end < piece.length) this.#isTruncated = true;
-      yield this.#count(piece.subarray(0, owesComma && end === piece.length ? -1 : end));
+      yield piece.subarray(0, owesComma && end === piece.length ? -1 : end);
       if (this.#isTruncated) break;
     }
-    yield this.#count(Buffer.from(this.#frame.tail(this.#isTruncated)));
-  }
-
-  #count(piece: Uint8Array): Uint8Array {
-    this.#bytes += piece.length;
-    return piece;
+    yield Buffer.from(this.#frame.tail(this.#isTruncated));
   }
 
   /** Turns line ends into commas. @returns the start of the rows beyond the limit, or the length */

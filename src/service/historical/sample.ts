@@ -1,7 +1,9 @@
 /** The `test_mode` answer: two invented trades with every column, so that a client can be built before it queries. */
-import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 
-const CALL: Readonly<Record<string, string | number>> = {
+type Trade = Readonly<Record<string, string | number>>;
+
+/** Columns in the order of the trade record. */
+export const SAMPLE_CALL = {
   id: '900000000001',
   symbol: 'SPY',
   date: '2025-03-03',
@@ -39,10 +41,10 @@ const CALL: Readonly<Record<string, string | number>> = {
   gamma: 0.030114,
   dex: 174_453.12,
   dei: 293.1,
-};
+} as const satisfies Trade;
 
-const PUT: Readonly<Record<string, string | number>> = {
-  ...CALL,
+const SAMPLE_PUT: Trade = {
+  ...SAMPLE_CALL,
   id: '900000000002',
   time: '2025-03-03 09:31:09',
   put_call: 'PUT',
@@ -63,10 +65,4 @@ const PUT: Readonly<Record<string, string | number>> = {
   dei: -90.48,
 };
 
-export const SAMPLE_ROWS = 2;
-
-/** A JSON array of the sample rows, columns in the order of the trade record. */
-export function writeSample(): Uint8Array {
-  const rows = [CALL, PUT].map((row) => Object.fromEntries(TRADE_COLUMNS.map(({ name }) => [name, row[name]])));
-  return Buffer.from(JSON.stringify(rows));
-}
+export const SAMPLE_TRADES: readonly Trade[] = [SAMPLE_CALL, SAMPLE_PUT];

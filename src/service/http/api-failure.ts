@@ -11,10 +11,12 @@ import { TIMEOUT_CODES } from '../../guard/engine-codes.ts';
 import { Refusal, type RefusalCode, toRefusal } from '../../guard/refusal.ts';
 
 interface FailureDetails {
-  readonly reason?: Reason;
-  readonly hints?: readonly string[];
+  readonly reason?: Reason | undefined;
+  readonly hints?: string[] | undefined;
   readonly retryAfterSeconds?: number;
   readonly cause?: unknown;
+  /** Default: the specification's error body. */
+  readonly body?: object;
 }
 
 export class ApiFailure extends Fault {
@@ -24,10 +26,16 @@ export class ApiFailure extends Fault {
   readonly details: FailureDetails;
 
   constructor(status: number, errorCode: ApiErrorCode, message: string, details: FailureDetails = {}) {
-    super(errorCode, message, details.cause === undefined ? {} : { cause: details.cause });
+    super(errorCode, message, { cause: details.cause });
     this.status = status;
     this.errorCode = errorCode;
     this.details = details;
+  }
+
+  /** The specification's error body, with members in the specification's order. */
+  get body(): object {
+    const { reason, hints, body } = this.details;
+    return body ?? { status: 'ERROR', errorCode: this.errorCode, reason, hints, errorMsg: this.message };
   }
 }
 
@@ -60,11 +68,8 @@ const REFUSAL_STATUS: Readonly<Record<RefusalCode, number>> = {
 };
 
 function refusalFailure({ errorCode, message, reason, cause }: Refusal): ApiFailure {
-  return new ApiFailure(REFUSAL_STATUS[errorCode], errorCode, message, {
-    ...(reason === undefined ? {} : { reason }),
-    ...(errorCode === 'QUERY_TOO_BROAD' ? { hints: TOO_BROAD_HINTS } : {}),
-    ...(cause === undefined ? {} : { cause }),
-  });
+  const hints = errorCode === 'QUERY_TOO_BROAD' ? [...TOO_BROAD_HINTS] : undefined;
+  return new ApiFailure(REFUSAL_STATUS[errorCode], errorCode, message, { reason, hints, cause });
 }
 
 /** Suggested wait when the queue is full, seconds. */

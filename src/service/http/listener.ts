@@ -1,67 +1,95 @@
 /**
- * One HTTP listener for a set of endpoints. Invariant: every answer, failures included, carries the `Date` of the
- * service's clock and a request id, and has one line in the log. The endpoints decide what the answers contain;
- * `http-app.ts` sets sizes, times and compression.
+ * One HTTP listener for a set of routes. Invariant: every answer, failures included, carries the `Date` of the service's
+ * clock and a request id, and has one line in the log. The routes decide what the answers contain; `http-app.ts` sets
+ * sizes, times and compression.
  */
-
 import type { ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../../core/clock.ts';
-import { describeError } from '../../core/errors.ts';
+import { describeError, Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
-import { AnswerLog, type Served } from './answer-log.ts';
 import { ApiFailure, internalError, invalidRequest, queryTimeout } from './api-failure.ts';
-import type { Call, Endpoint, EndpointAnswer } from './endpoint.ts';
 import { createHttpApp, WRITE_AHEAD_BYTES } from './http-app.ts';
+import type { Answer, Call, Route } from './route.ts';
+import type { ServiceMetrics } from './service-metrics.ts';
 
 interface ListenerOptions {
-  readonly endpoints: readonly [Endpoint, ...Endpoint[]];
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
   readonly clock: Clock;
   readonly log: Log;
+  readonly metrics: ServiceMetrics;
   /** Returns the content of a valid session cookie. Default: no sessions. */
-  readonly readSession?: (cookieHeader: string | undefined) => string | undefined;
-  readonly onServed?: (served: Served) => void;
+  readonly readSession?: ((cookieHeader: string | undefined) => string | undefined) | undefined;
 }
 
-export async function createListener(options: ListenerOptions): Promise<FastifyInstance> {
-  const { endpoints, clock, log } = options;
-  const answers = new AnswerLog(log, options.onServed);
+interface Listener {
+  readonly url: string;
+  /** Lets requests in flight finish. */
+  close(): Promise<void>;
+}
+
+/** What is known of an answer when it is sent; bytes are counted before compression. */
+interface Account {
+  readonly route: Route;
+  readonly failure: ApiFailure | undefined;
+  readonly rows: () => number;
+  bytes: number;
+}
+
+/** @throws Fault `LISTEN_FAILED` */
+export async function startListener(
+  routes: readonly [Route, ...Route[]],
+  { host, port, clock, log, metrics, readSession }: ListenerOptions,
+): Promise<Listener> {
+  const accounts = new WeakMap<FastifyRequest, Account>();
   const app = await createHttpApp(clock, (request, reply) => {
     open(request, reply);
-    reply.raw.once('finish', () => answers.end(request, reply));
+    reply.raw.once('finish', () => end(request, reply));
     refuse(request, reply);
   });
   app.addHook('onRequest', async (request, reply) => open(request, reply));
-  app.addHook('onResponse', async (request, reply) => answers.end(request, reply));
-  for (const endpoint of endpoints) {
+  app.addHook('onResponse', async (request, reply) => end(request, reply));
+  for (const route of routes) {
     app.route({
-      method: endpoint.operation.method,
-      url: endpoint.operation.path,
-      handler: (request, reply) => handle(endpoint, request, reply),
-      // Rejections by the framework, before the endpoint is called.
-      errorHandler: async (error, request, reply) => sendFailure(request, reply, endpoint, toFailure(error)),
+      method: route.method,
+      url: route.path,
+      handler: (request, reply) => handle(route, request, reply),
+      // Rejections by the framework, before the route is called.
+      errorHandler: async (error, request, reply) => sendFailure(request, reply, route, toFailure(error)),
     });
   }
   app.setNotFoundHandler(async (request, reply) => refuse(request, reply));
-  // No endpoint matches, so the body does not matter: the request is refused for its method or path.
+  // No route matches, so the body does not matter: the request is refused for its method or path.
   app.setErrorHandler(async (_error, request, reply) => refuse(request, reply));
-  return app;
+  await app.listen({ host, port }).catch((cause: unknown) => {
+    throw new Fault('LISTEN_FAILED', `cannot listen on ${host}:${port}: ${describeError(cause)}`, {
+      cause,
+      hint: 'Choose another port; 0 picks a free one.',
+    });
+  });
+  const address = app.server.address() as AddressInfo; // A TCP listener, so never a path or null.
+  const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+  return { url: `http://${name}:${address.port}`, close: () => app.close() };
 
   function open(request: FastifyRequest, reply: FastifyReply): void {
     const date = new Date(clock.now()).toUTCString();
     reply.headers({ date, 'x-request-id': request.id, vary: 'accept-encoding' });
   }
 
-  async function handle(endpoint: Endpoint, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  async function handle(route: Route, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     try {
-      const act = (signal: AbortSignal) => endpoint.answer(toCall(request, signal, options));
-      return send(request, reply, endpoint, await answerInTime(reply.raw, clock, act));
+      const act = (signal: AbortSignal) => route.answer(toCall(request, signal, readSession));
+      const answer = await answerInTime(reply.raw, clock, act);
+      return send(request, reply, { route, failure: undefined, rows: answer.rows ?? (() => 0), bytes: 0 }, answer);
     } catch (error) {
-      if (!reply.raw.destroyed) return sendFailure(request, reply, endpoint, toFailure(error));
+      if (!reply.raw.destroyed) return sendFailure(request, reply, route, toFailure(error));
       const durationMs = Math.round(reply.elapsedTime);
       log.info(
-        { event: 'caller-gone', requestId: request.id, endpoint: endpoint.name, durationMs },
+        { event: 'caller-gone', requestId: request.id, endpoint: route.name, durationMs },
         'the caller disconnected',
       );
       return reply.hijack();
@@ -69,39 +97,75 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
   }
 
   function refuse(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-    const { endpoint, failure, headers } = findRefusal(endpoints, request.method, request.url);
-    return sendFailure(request, reply.headers(headers), endpoint, failure);
+    const { route, failure, headers } = findRefusal(routes, request.method, request.url);
+    return sendFailure(request, reply.headers(headers), route, failure);
   }
 
-  function sendFailure(request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint, failure: ApiFailure) {
+  function sendFailure(request: FastifyRequest, reply: FastifyReply, route: Route, cause: ApiFailure): FastifyReply {
+    const failure = route.translate?.(cause) ?? cause;
     if (failure.status >= 500)
       log.error({ event: 'request-failed', requestId: request.id, reason: describeError(failure) }, 'request failed');
-    return send(request, reply, endpoint, endpoint.fail(failure), failure);
+    const { retryAfterSeconds } = failure.details;
+    if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds));
+    const account = { route, failure, rows: () => 0, bytes: 0 };
+    return send(request, reply.code(failure.status), account, { body: JSON.stringify(failure.body) });
   }
 
-  function send(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    endpoint: Endpoint,
-    answer: EndpointAnswer,
-    failure?: ApiFailure,
-  ): FastifyReply {
-    answers.begin(request, endpoint, answer, failure);
-    const { body } = answer;
-    const type = answer.contentType ?? 'application/json; charset=utf-8';
-    reply.code(answer.status).headers(answer.headers).type(type);
-    if (body instanceof Uint8Array) return reply.send(Buffer.from(body.buffer, body.byteOffset, body.length));
-    return reply.send(Readable.from(body, { objectMode: false, highWaterMark: WRITE_AHEAD_BYTES }));
+  function send(request: FastifyRequest, reply: FastifyReply, account: Account, answer: Answer): FastifyReply {
+    accounts.set(request, account);
+    const { body, headers = {}, contentType = 'application/json; charset=utf-8' } = answer;
+    reply.headers(headers).type(contentType);
+    if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
+      return reply.send(Readable.from(count(body, account), { objectMode: false, highWaterMark: WRITE_AHEAD_BYTES }));
+    }
+    const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.length);
+    account.bytes = bytes.length;
+    return reply.send(bytes);
+  }
+
+  /** Logs and counts an answer after it was sent. */
+  function end(request: FastifyRequest, reply: FastifyReply): void {
+    const account = accounts.get(request);
+    if (!account) return;
+    const { route, failure, bytes } = account;
+    const [rows, errorCode, status] = [account.rows(), failure?.errorCode, reply.statusCode];
+    log.info({
+      event: 'request',
+      requestId: request.id,
+      endpoint: route.name,
+      method: request.method,
+      status,
+      ...(failure ? { errorCode, reason: failure.details.reason } : {}),
+      rows,
+      bytes,
+      durationMs: Math.round(reply.elapsedTime),
+      ...(log.isLevelEnabled('debug') ? { sql: (request.body as { sql?: unknown } | undefined)?.sql } : {}),
+    });
+    metrics.observeRequest({
+      endpoint: route.name,
+      status,
+      errorCode,
+      seconds: reply.elapsedTime / 1_000,
+      rows,
+      bytes,
+    });
   }
 }
 
-function toCall(request: FastifyRequest, signal: AbortSignal, options: ListenerOptions): Call {
+async function* count(pieces: AsyncIterable<Uint8Array>, account: Account): AsyncGenerator<Uint8Array> {
+  for await (const piece of pieces) {
+    account.bytes += piece.length;
+    yield piece;
+  }
+}
+
+function toCall(request: FastifyRequest, signal: AbortSignal, readSession: ListenerOptions['readSession']): Call {
   return {
     body: request.body,
     query: request.query as Call['query'], // The framework's parser returns text, or lists of text.
     params: request.params as Call['params'], // Named path segments from the router.
     authorization: request.headers.authorization,
-    session: options.readSession?.(request.headers.cookie),
+    session: readSession?.(request.headers.cookie),
     address: request.ip,
     signal,
   };
@@ -117,30 +181,26 @@ function toFailure(error: unknown): ApiFailure {
   return internalError(error);
 }
 
-interface RefusedRequest {
-  /** The endpoint whose error format the answer uses. */
-  readonly endpoint: Endpoint;
-  readonly failure: ApiFailure;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
-/** @param url the request target as received, with or without a query */
-function findRefusal(endpoints: readonly [Endpoint, ...Endpoint[]], method: string, url: string): RefusedRequest {
+/**
+ * Why no route answers, and the route in whose way this is said.
+ * @param url the request target as received, with or without a query
+ */
+function findRefusal(routes: readonly [Route, ...Route[]], method: string, url: string) {
   const path = url.split('?')[0] ?? '';
-  const here = endpoints.filter((endpoint) => matchesPath(endpoint.operation.path, path));
-  const meant = here.find((endpoint) => endpoint.operation.method === method);
-  if (meant) return { endpoint: meant, failure: invalidRequest('The address is not valid.'), headers: {} };
-  const [endpoint] = here;
-  if (!endpoint) {
+  const here = routes.filter((route) => matchesPath(route.path, path));
+  const meant = here.find((route) => route.method === method);
+  if (meant) return { route: meant, failure: invalidRequest('The address is not valid.'), headers: {} };
+  const [route] = here;
+  if (!route) {
     const failure = new ApiFailure(404, 'INVALID_REQUEST', 'There is nothing at this address.');
-    return { endpoint: endpoints[0], failure, headers: {} };
+    return { route: routes[0], failure, headers: {} };
   }
-  const allow = here.map(({ operation }) => operation.method).join(', ');
+  const allow = here.map((other) => other.method).join(', ');
   const failure = new ApiFailure(405, 'METHOD_NOT_ALLOWED', `Only ${allow} is allowed here.`);
-  return { endpoint, failure, headers: { allow } };
+  return { route, failure, headers: { allow } };
 }
 
-/** Whether a path matches the endpoint's pattern; `:name` stands for one segment. */
+/** Whether a path matches the route's pattern; `:name` stands for one segment. */
 function matchesPath(pattern: string, path: string): boolean {
   const [wanted, given] = [pattern.split('/'), path.split('/')];
   return wanted.length === given.length && wanted.every((part, at) => part.startsWith(':') || part === given[at]);
@@ -158,8 +218,8 @@ const END_MS = 600_000;
 async function answerInTime(
   raw: ServerResponse,
   clock: Clock,
-  answer: (signal: AbortSignal) => Promise<EndpointAnswer>,
-): Promise<EndpointAnswer> {
+  answer: (signal: AbortSignal) => Promise<Answer>,
+): Promise<Answer> {
   const closed = new AbortController();
   const call = new AbortController();
   raw.once('close', () => {

@@ -1,62 +1,71 @@
-/** Endpoints for operators: health, metrics, and the interface description. They use no engine. */
+/** Routes for operators: health, metrics, and the interface description. They use no engine. */
+import { z } from 'zod';
 import type { Clock } from '../../core/clock.ts';
-import type { EnginePool } from '../../engine/pool.ts';
-import type { Dataset } from '../dataset.ts';
-import { buildOpenApi, type OpenApiOptions } from '../openapi/openapi.ts';
-import { READ_DESCRIPTION, READ_HEALTH, READ_METRICS } from '../openapi/openapi-service.ts';
-import type { Endpoint } from './endpoint.ts';
+import type { Backend } from '../backend.ts';
+import { buildOpenApi, type InterfaceOptions } from './openapi.ts';
+import type { Route } from './route.ts';
 import type { ServiceMetrics } from './service-metrics.ts';
 
-interface OperationParts {
-  readonly pool: EnginePool;
-  readonly dataset: Dataset;
-  readonly clock: Clock;
-  /** Formats failures as at the main entry point. */
-  readonly fail: Endpoint['fail'];
-}
+const healthSchema = z
+  .looseObject({ status: z.string().describe('ok when requests are answered.') })
+  .describe('State of the service; further members are for operators.')
+  .meta({ id: 'Health' });
+const metricsSchema = z.string().describe('Prometheus text exposition format.').meta({ id: 'Metrics' });
+const descriptionSchema = z
+  .looseObject({ openapi: z.string().describe('Version of OpenAPI.') })
+  .describe('This document.')
+  .meta({ id: 'Description' });
+
+const OPERATION = { method: 'GET', tag: 'Service', security: [] } as const;
 
 /** GET /healthz: answers in any state of the engines. */
-export function createHealth({ pool, dataset, clock, fail }: OperationParts): Endpoint {
+export function createHealth({ pool, dataset }: Backend, clock: Clock): Route {
   return {
+    ...OPERATION,
     name: 'healthz',
-    operation: READ_HEALTH,
-    answer: async () => {
-      const health = {
-        status: 'ok',
-        rows: dataset.rows,
-        time: new Date(clock.now()).toISOString(),
-        engines: pool.size,
-        waiting: pool.waiting,
-      };
-      return { status: 200, headers: {}, body: Buffer.from(JSON.stringify(health)) };
+    operationId: 'readHealth',
+    path: '/healthz',
+    summary: 'State of the service',
+    description: 'Answers 200 as soon as requests are answered.',
+    success: {
+      description: 'The service answers requests.',
+      schema: healthSchema,
+      examples: { ok: { status: 'ok' } },
     },
-    fail,
+    answer: async () => {
+      const time = new Date(clock.now()).toISOString();
+      const health = { status: 'ok', rows: dataset.rows, time, engines: pool.size, waiting: pool.waiting };
+      return { body: JSON.stringify(health) };
+    },
   };
 }
 
 /** GET /metrics: the Prometheus text format. */
-export function createMetrics(metrics: ServiceMetrics, fail: Endpoint['fail']): Endpoint {
+export function createMetrics(metrics: ServiceMetrics): Route {
   return {
+    ...OPERATION,
     name: 'metrics',
-    operation: READ_METRICS,
-    answer: async () => ({
-      status: 200,
-      headers: {},
-      body: Buffer.from(await metrics.text()),
-      contentType: metrics.contentType,
-    }),
-    fail,
+    operationId: 'readMetrics',
+    path: '/metrics',
+    summary: 'Metrics for Prometheus',
+    description: 'Counts and durations of requests, state of the engines, process.',
+    success: { description: 'The metrics.', schema: metricsSchema, contentType: 'text/plain' },
+    answer: async () => ({ body: await metrics.text(), contentType: metrics.contentType }),
   };
 }
 
 /** GET /openapi.json: the interface description, which does not change while the service runs. */
-export function createInterface({ operations, ...options }: OpenApiOptions, fail: Endpoint['fail']): Endpoint {
-  const all = [...operations, READ_DESCRIPTION];
-  const body = Buffer.from(JSON.stringify(buildOpenApi({ ...options, operations: all })));
-  return {
+export function createInterface(others: readonly Route[], options: InterfaceOptions): Route {
+  const route: Route = {
+    ...OPERATION,
     name: 'openapi',
-    operation: READ_DESCRIPTION,
-    answer: async () => ({ status: 200, headers: {}, body }),
-    fail,
+    operationId: 'readDescription',
+    path: '/openapi.json',
+    summary: 'This description',
+    description: 'OpenAPI 3.1, made from the schemas that validate requests.',
+    success: { description: 'The description.', schema: descriptionSchema },
+    answer: async () => ({ body }),
   };
+  const body = JSON.stringify(buildOpenApi([...others, route], options));
+  return route;
 }

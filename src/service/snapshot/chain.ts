@@ -6,52 +6,89 @@
 
 import { setImmediate as pause } from 'node:timers/promises';
 import {
-  CHAIN_LIMIT,
   type ChainMeta,
   type ChainRequest,
   type ChainRow,
+  chainFailureSchema,
   chainRequestSchema,
+  chainSuccessSchema,
 } from '../../api-contract/chain.ts';
-import { ApiFailure } from '../http/api-failure.ts';
-import type { Call, CountedBody, Endpoint, EndpointAnswer } from '../http/endpoint.ts';
-import { READ_OPTION_CHAIN } from '../openapi/openapi-snapshots.ts';
+import { CHAIN_PATH } from '../../api-contract/published-limits.ts';
+import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
+import type { Gate } from '../access/gate.ts';
+import { ApiFailure, internalError, queryTimeout, toApiFailure } from '../http/api-failure.ts';
+import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
+import { SAMPLE_SNAPSHOT } from './sample.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
-import { answerFailure, type Entrance, parseRequest, toSnapshotFailure } from './snapshot-answer.ts';
-
-interface ChainParts {
-  readonly gate: Entrance;
-  readonly reader: SnapshotReader;
-  /** Maximum contracts per answer; more fails with REQUEST_TOO_BROAD. Default: 25,000. */
-  readonly chainLimit?: number;
-}
 
 /** Rows to encode at a time, about 5 ms; other calls run in between. */
 const ROWS_PER_PIECE = 2_000;
 
-export function createChain({ gate, reader, chainLimit = CHAIN_LIMIT }: ChainParts): Endpoint {
-  return { name: 'chain', operation: READ_OPTION_CHAIN, answer, fail: answerFailure };
+const SPY = { api_key: 'cus_0123456789abcdef', symbol: 'SPY' };
 
-  async function answer(call: Call): Promise<EndpointAnswer> {
-    const request = parseRequest(chainRequestSchema, dropEmpty(call.body));
-    await gate.enter({ apiKey: request.api_key, session: call.session, address: call.address }, 'chain');
-    const snapshot = await reader.read(request, call.signal).catch((error: unknown) => {
-      throw toSnapshotFailure(error);
-    });
-    const rows = filterContracts(snapshot.contracts, request);
-    if (rows.length > chainLimit) {
-      throw new ApiFailure(
-        422,
-        'REQUEST_TOO_BROAD',
-        `${rows.length} contracts match, and one answer has at most ${chainLimit}; narrow the filters.`,
-      );
-    }
-    return { status: 200, headers: {}, body: new ChainBody(rows, describeChain(snapshot, rows.length)) };
-  }
+/** @param chainLimit maximum contracts per answer; more fails with REQUEST_TOO_BROAD */
+export function createChain(gate: Pick<Gate, 'enter'>, reader: SnapshotReader, chainLimit: number): Route {
+  return {
+    name: 'chain',
+    operationId: 'readOptionChain',
+    method: 'POST',
+    path: CHAIN_PATH,
+    summary: 'Option chain of one underlying',
+    description:
+      'Calls and puts across strikes and expirations, for the latest session or an explicit date. The latest session is ' +
+      `refreshed about every ${SNAPSHOT_REFRESH_SECONDS} seconds during U.S. market hours. A filter that matches no ` +
+      'contract gives 200 with empty data. Sustained traffic of 1 request per second, bursts of at most 10.',
+    tag: 'Snapshots',
+    security: ['body', 'session'],
+    request: {
+      schema: chainRequestSchema,
+      examples: {
+        latest: SPY,
+        filtered: { ...SPY, date: '2025-03-03', put_call: 'CALL', strike_min: 590, strike_max: 610 },
+      },
+    },
+    success: {
+      description: 'The contracts.',
+      schema: chainSuccessSchema,
+      examples: { chain: { data: SAMPLE_SNAPSHOT.contracts, meta: describeChain(SAMPLE_SNAPSHOT, 1) } },
+    },
+    failureSchema: chainFailureSchema,
+    failures: {
+      ...USUAL_FAILURES,
+      400: 'The body is not valid, e.g. an impossible calendar date: INVALID_REQUEST.',
+      403: 'No realtime entitlement: SUBSCRIPTION_REQUIRED.',
+      404: 'No chain is stored for the date (SNAPSHOT_NOT_FOUND), or none of the symbol (SYMBOL_NOT_FOUND).',
+      422: 'The chain is too large, narrow the filters: REQUEST_TOO_BROAD.',
+    },
+    answer: async ({ body, session, address, signal }) => {
+      const request = parseRequest(chainRequestSchema, dropEmpty(body));
+      await gate.enter({ apiKey: request.api_key, session, address }, 'chain');
+      const snapshot = await reader.read(request, signal).catch((error: unknown) => {
+        throw toSnapshotFailure(error);
+      });
+      const rows = filterContracts(snapshot.contracts, request);
+      if (rows.length > chainLimit) {
+        throw new ApiFailure(
+          422,
+          'REQUEST_TOO_BROAD',
+          `${rows.length} contracts match, and one answer has at most ${chainLimit}; narrow the filters.`,
+        );
+      }
+      return { body: writeChain(rows, describeChain(snapshot, rows.length)), rows: () => rows.length };
+    },
+  };
+}
+
+/** The failure for a snapshot that could not be read. The SQL is the service's own, so the caller is never at fault. */
+function toSnapshotFailure(error: unknown): ApiFailure {
+  if (error instanceof DOMException && error.name === 'TimeoutError') return queryTimeout(error);
+  const failure = toApiFailure(error, '');
+  return failure.status === 422 ? internalError(error) : failure;
 }
 
 /** Forms send an empty field as empty text: treat it as absent. The symbol is required, so it stays. */
 function dropEmpty(body: unknown): unknown {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return body ?? {};
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return body;
   return Object.fromEntries(Object.entries(body).filter(([name, value]) => value !== '' || name === 'symbol'));
 }
 
@@ -84,36 +121,13 @@ function describeChain(snapshot: Snapshot, contracts: number): ChainMeta {
   };
 }
 
-/** The body of an answer, written in pieces so that other callers are served in between. */
-class ChainBody implements CountedBody {
-  readonly rows: number;
-  readonly #contracts: readonly ChainRow[];
-  readonly #meta: ChainMeta;
-  #bytes = 0;
-
-  constructor(contracts: readonly ChainRow[], meta: ChainMeta) {
-    this.rows = contracts.length;
-    this.#contracts = contracts;
-    this.#meta = meta;
+/** The body of an answer, in pieces so that other callers are served in between. */
+async function* writeChain(contracts: readonly ChainRow[], meta: ChainMeta): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('{"data":[');
+  for (let at = 0; at < contracts.length; at += ROWS_PER_PIECE) {
+    const piece = contracts.slice(at, at + ROWS_PER_PIECE).map((row) => JSON.stringify(row));
+    yield Buffer.from(`${at === 0 ? '\n' : ',\n'}${piece.join(',\n')}`);
+    await pause();
   }
-
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    yield this.#write('{"data":[');
-    for (let at = 0; at < this.rows; at += ROWS_PER_PIECE) {
-      const piece = this.#contracts.slice(at, at + ROWS_PER_PIECE).map((row) => JSON.stringify(row));
-      yield this.#write(`${at === 0 ? '\n' : ',\n'}${piece.join(',\n')}`);
-      await pause();
-    }
-    yield this.#write(`],"meta":${JSON.stringify(this.#meta)}}`);
-  }
-
-  #write(text: string): Uint8Array {
-    const piece = Buffer.from(text);
-    this.#bytes += piece.length;
-    return piece;
-  }
+  yield Buffer.from(`],"meta":${JSON.stringify(meta)}}`);
 }

@@ -6,10 +6,15 @@
 
 import type { ChainRow } from '../../api-contract/chain.ts';
 import {
+  type Flow,
   type MarketStructureSuccess,
+  marketStructureFailureSchema,
   marketStructureRequestSchema,
+  marketStructureSuccessSchema,
   type Structure,
+  type SymbolMeta,
 } from '../../api-contract/market-structure.ts';
+import { MARKET_STRUCTURE_PATH } from '../../api-contract/published-limits.ts';
 import { isSettledAtOpen } from '../../calendar/holidays.ts';
 import { Fault } from '../../core/errors.ts';
 import {
@@ -19,41 +24,57 @@ import {
   type OptionContract,
   sumGammaExposure,
 } from '../../exposure/gamma-exposure.ts';
+import type { Gate } from '../access/gate.ts';
 import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/api-failure.ts';
-import type { Call, Endpoint, EndpointAnswer } from '../http/endpoint.ts';
-import { READ_MARKET_STRUCTURE } from '../openapi/openapi-snapshots.ts';
-import { describeFlow, describeSymbol } from './flow.ts';
+import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
+import { SAMPLE_SNAPSHOT } from './sample.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
-import { answerFailure, type Entrance, parseRequest } from './snapshot-answer.ts';
+import type { FlowRow } from './snapshot-sql.ts';
 
-interface MarketStructureParts {
-  readonly gate: Entrance;
-  readonly reader: SnapshotReader;
-}
+const { 504: _none, ...FAILURES } = USUAL_FAILURES;
 
-export function createMarketStructure({ gate, reader }: MarketStructureParts): Endpoint {
+export function createMarketStructure(gate: Pick<Gate, 'enter'>, reader: SnapshotReader): Route {
   /** Encoded answers, kept as long as their snapshots. */
   const answers = new WeakMap<Snapshot, Uint8Array>();
-  return { name: 'market-structure', operation: READ_MARKET_STRUCTURE, answer, fail };
-
-  async function answer(call: Call): Promise<EndpointAnswer> {
-    const request = parseRequest(marketStructureRequestSchema, {
-      symbol: call.params['symbol'],
-      date: call.query['date'],
-    });
-    await gate.enter({ apiKey: readBearer(call.authorization), address: call.address }, 'market-structure');
-    const snapshot = await reader.read(request, call.signal).catch((error: unknown) => {
-      throw toMarketFailure(error);
-    });
-    const body = answers.get(snapshot) ?? Buffer.from(JSON.stringify(describeMarket(snapshot)));
-    answers.set(snapshot, body);
-    return { status: 200, headers: {}, body };
-  }
-}
-
-/** The listener reports a call that exceeds its deadline as 504; this endpoint answers 503 instead. */
-function fail(failure: ApiFailure): EndpointAnswer {
-  return answerFailure(failure.status === 504 ? unavailable(failure) : failure);
+  return {
+    name: 'market-structure',
+    operationId: 'readMarketStructure',
+    method: 'GET',
+    path: MARKET_STRUCTURE_PATH,
+    summary: 'Market structure of one underlying',
+    description:
+      'Symbol metadata, flow, intraday GEX summary and structure, for the active snapshot or a retained historical date.',
+    tag: 'Snapshots',
+    security: ['bearer'],
+    pathParameters: marketStructureRequestSchema.pick({ symbol: true }),
+    queryParameters: marketStructureRequestSchema.pick({ date: true }),
+    success: {
+      description: 'The snapshot.',
+      schema: marketStructureSuccessSchema,
+      examples: { snapshot: describeMarket(SAMPLE_SNAPSHOT) },
+    },
+    failureSchema: marketStructureFailureSchema,
+    failures: {
+      ...FAILURES,
+      400: 'Symbol or date is not valid: INVALID_REQUEST.',
+      403: 'No realtime entitlement: SUBSCRIPTION_REQUIRED.',
+      404: 'There is no such snapshot: SNAPSHOT_NOT_FOUND.',
+      503: 'The snapshot is not available now, or not in time: SNAPSHOT_UNAVAILABLE.',
+    },
+    answer: async ({ params, query, authorization, address, signal }) => {
+      const asked = { symbol: params['symbol'], date: query['date'] };
+      const request = parseRequest(marketStructureRequestSchema, asked);
+      await gate.enter({ apiKey: readBearer(authorization), address }, 'market-structure');
+      const snapshot = await reader.read(request, signal).catch((error: unknown) => {
+        throw toMarketFailure(error);
+      });
+      const body = answers.get(snapshot) ?? Buffer.from(JSON.stringify(describeMarket(snapshot)));
+      answers.set(snapshot, body);
+      return { body };
+    },
+    // The listener reports a call that exceeds its deadline as 504; here it is 503.
+    translate: (failure) => (failure.status === 504 ? unavailable(failure) : failure),
+  };
 }
 
 /** The key of `Bearer KEY`; the scheme name is case-insensitive (RFC 9110, section 11.1). */
@@ -148,4 +169,29 @@ function readContract(row: ChainRow, date: string): OptionContract {
     gamma: row.gamma,
     openInterest: isSettled ? 0 : row.open_interest,
   };
+}
+
+function describeFlow(row: FlowRow): Flow {
+  const { spot: _spot, underlying_type: _type, market_cap: _cap, earning_date: _date, ...sums } = row;
+  const net = row.bullish_premium - row.bearish_premium;
+  return {
+    ...sums,
+    net_premium: net,
+    sentiment: net > 0 ? 'BULLISH' : net < 0 ? 'BEARISH' : 'NEUTRAL',
+    neutral_share: divide(row.neutral_premium, row.total_premium),
+    put_call_premium_ratio: divide(row.put_premium, row.call_premium),
+    put_call_volume_ratio: divide(row.put_contracts, row.call_contracts),
+  };
+}
+
+function describeSymbol(row: FlowRow): SymbolMeta {
+  return {
+    underlying_type: row.underlying_type || null,
+    market_cap: row.market_cap || null,
+    earning_date: row.earning_date || null,
+  };
+}
+
+function divide(part: number, whole: number): number | null {
+  return whole === 0 ? null : part / whole;
 }

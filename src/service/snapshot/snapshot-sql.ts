@@ -72,7 +72,7 @@ export function buildTradedChainQuery({ trades }: DatasetTables, symbol: string,
 
 const NEUTRAL = "sentiment NOT IN ('BULLISH', 'BEARISH')";
 
-const FLOW: Readonly<Record<string, string>> = {
+const FLOW = {
   trades: 'count()',
   call_trades: "countIf(put_call = 'CALL')",
   put_trades: "countIf(put_call = 'PUT')",
@@ -88,7 +88,7 @@ const FLOW: Readonly<Record<string, string>> = {
   bullish_premium: "sumIf(premium, sentiment = 'BULLISH')",
   bearish_premium: "sumIf(premium, sentiment = 'BEARISH')",
   neutral_premium: `sumIf(premium, ${NEUTRAL})`,
-};
+} as const;
 
 /** Attributes of the underlying: the latest value that is set. */
 const META: Readonly<Record<string, string>> = {
@@ -96,6 +96,24 @@ const META: Readonly<Record<string, string>> = {
   underlying_type: `argMaxIf(toString(underlying_type), ${RECORD_ORDER}, underlying_type != '')`,
   market_cap: `argMaxIf(toFloat64OrZero(toString(market_cap)), ${RECORD_ORDER}, toFloat64OrZero(toString(market_cap)) > 0)`,
   earning_date: `argMaxIf(toString(earning_date), ${RECORD_ORDER}, earning_date != '')`,
+};
+
+/** Sums over a symbol's trades as the engine returns them; 0 and empty text when there are none. */
+export interface FlowRow extends Readonly<Record<keyof typeof FLOW, number>> {
+  /** Latest positive price of the underlying, dollars; 0 if there is none. */
+  readonly spot: number;
+  readonly underlying_type: string;
+  readonly market_cap: number;
+  readonly earning_date: string;
+}
+
+/** Flow of a symbol without trades. */
+export const NO_FLOW: FlowRow = {
+  ...(Object.fromEntries(Object.keys(FLOW).map((name) => [name, 0])) as Record<keyof typeof FLOW, number>),
+  spot: 0,
+  underlying_type: '',
+  market_cap: 0,
+  earning_date: '',
 };
 
 /** One row: a symbol's flow and the attributes of its underlying; zeros and empty text without records. */

@@ -10,7 +10,6 @@ import type { Clock } from '../../core/clock.ts';
 import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
 import type { SnapshotDataset } from '../dataset.ts';
 import { ApiFailure } from '../http/api-failure.ts';
-import { type FlowRow, NO_FLOW } from './flow.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import {
   buildDatesQuery,
@@ -19,16 +18,10 @@ import {
   buildLoadedChainQuery,
   buildLoadedQuery,
   buildTradedChainQuery,
+  type FlowRow,
+  NO_FLOW,
 } from './snapshot-sql.ts';
 import { countRefreshes, findMoment, isClosed, type Moment } from './snapshot-time.ts';
-
-interface SnapshotParts {
-  readonly pool: Pick<EnginePool, 'use'>;
-  readonly dataset: SnapshotDataset;
-  readonly clock: Clock;
-  /** Called on every lookup: `hit` when the snapshot was kept or already being computed. */
-  readonly onLookup?: (result: 'hit' | 'miss') => void;
-}
 
 interface SnapshotRequest {
   readonly symbol: string;
@@ -95,17 +88,27 @@ const MAX_KEPT_DATES = 1_000;
 const OWNER = 'snapshots';
 
 export class SnapshotReader {
-  readonly #parts: SnapshotParts;
+  readonly #pool: Pick<EnginePool, 'use'>;
+  readonly #dataset: SnapshotDataset;
+  readonly #clock: Clock;
   readonly #contents = new SnapshotCache<Contents>({ maxWeight: 1, weigh: () => 1 });
   readonly #lastTimes = new SnapshotCache<{ readonly last: string }>({ maxWeight: MAX_KEPT_DATES, weigh: () => 1 });
   readonly #snapshots: SnapshotCache<Snapshot>;
 
-  constructor(parts: SnapshotParts) {
-    this.#parts = parts;
+  /** @param onLookup called on every lookup: `hit` when the snapshot was kept or already being computed */
+  constructor(
+    pool: Pick<EnginePool, 'use'>,
+    dataset: SnapshotDataset,
+    clock: Clock,
+    onLookup?: (result: 'hit' | 'miss') => void,
+  ) {
+    this.#pool = pool;
+    this.#dataset = dataset;
+    this.#clock = clock;
     this.#snapshots = new SnapshotCache({
       maxWeight: MAX_KEPT_CONTRACTS,
       weigh: ({ contracts }) => SNAPSHOT_WEIGHT + contracts.length,
-      onLookup: parts.onLookup,
+      onLookup,
     });
   }
 
@@ -126,8 +129,8 @@ export class SnapshotReader {
 
   /** Lists the visible contents of the tables. Read again at each refresh, because a server may receive new data. */
   async #open(signal: AbortSignal): Promise<{ readonly contents: Contents; readonly nowMs: number }> {
-    const nowMs = this.#parts.clock.now() - this.#parts.dataset.delayMs;
-    const { earliest, tables } = this.#parts.dataset;
+    const nowMs = this.#clock.now() - this.#dataset.delayMs;
+    const { earliest, tables } = this.#dataset;
     const held = await this.#contents.get(String(countRefreshes(nowMs)), signal, (shared) =>
       this.#use(shared, async (engine) => ({
         sessions: await engine.rows<Session>(buildDatesQuery(tables)),
@@ -172,7 +175,7 @@ export class SnapshotReader {
     if (!isClosed(date, nowMs)) return findMoment(date, { first }, nowMs);
     // Today's session may still get more trades.
     const key = date === formatWallDate(nowMs) ? `${date} ${countRefreshes(nowMs)}` : date;
-    const sql = buildLastTimeQuery(this.#parts.dataset.tables, date);
+    const sql = buildLastTimeQuery(this.#dataset.tables, date);
     const times = await this.#lastTimes.get(key, signal, (shared) =>
       this.#use(shared, async (engine) => (await engine.rows<{ last: string }>(sql))[0] ?? { last: '' }),
     );
@@ -180,7 +183,7 @@ export class SnapshotReader {
   }
 
   async #compute(symbol: string, { date, moment, chain }: Place, signal: AbortSignal): Promise<Snapshot> {
-    const { tables } = this.#parts.dataset;
+    const { tables } = this.#dataset;
     const { contracts, flow } = await this.#use(signal, async (engine) => {
       const sql = chain
         ? buildLoadedChainQuery(tables, chain)
@@ -206,9 +209,8 @@ export class SnapshotReader {
   }
 
   async #use<T>(signal: AbortSignal, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
-    const { pool, dataset } = this.#parts;
-    return await pool.use({ owner: OWNER, signal }, async (engine) => {
-      await dataset.prepare(engine);
+    return await this.#pool.use({ owner: OWNER, signal }, async (engine) => {
+      await this.#dataset.prepare(engine);
       return await task(engine);
     });
   }

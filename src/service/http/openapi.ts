@@ -1,28 +1,26 @@
 /**
- * Builds the interface description, OpenAPI 3.1, from the zod schemas that validate requests and from the endpoints'
- * operations. Pure.
+ * Builds the interface description, OpenAPI 3.1, from the routes and the zod schemas that validate their requests. A
+ * schema with an id is a component. Pure.
  */
 import { z } from 'zod';
 import { EARLIEST_DATE, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { SESSION_COOKIE } from '../access/login-session.ts';
-import type { Examples, HeaderName, Operation, OperationResponse } from './openapi-operation.ts';
-import { SCHEMAS, type SchemaName } from './openapi-schemas.ts';
+import type { Described, HeaderName, Route } from './route.ts';
 
-export interface OpenApiOptions {
-  /** The operations of all endpoints, at both addresses. */
-  readonly operations: readonly Operation[];
+export interface InterfaceOptions {
   /** Program version. The interface has its own version. */
   readonly version: string;
-  /** Base URL of the separate entry point. Default: a variable that the reader of the document fills in. */
-  readonly portalUrl?: string;
+  /** Base URL of the separate entry point. */
+  readonly portalUrl: string;
   /** Days back that active subscriptions see; `undefined`: all dates. */
   readonly lookbackDays: number | undefined;
 }
 
 /** The interface version given in the specification. */
 const INTERFACE_VERSION = '1.0.0';
-const DEFAULT_PORTAL_URL = 'http://127.0.0.1:8101';
 
+const JSON_TYPE = 'application/json';
+const REQUEST_TYPES = [JSON_TYPE, 'application/x-www-form-urlencoded'];
 const SNAPSHOTS = 'Snapshots';
 
 const TAGS = [
@@ -59,8 +57,14 @@ const HEADERS = {
   },
 } as const satisfies Readonly<Record<HeaderName, object>>;
 
-function describeInterface({ operations, lookbackDays }: OpenApiOptions): string {
-  const hasSnapshots = operations.some(({ tag }) => tag === SNAPSHOTS);
+/** Headers of failures, by status. */
+const FAILURE_HEADERS: Readonly<Record<string, readonly HeaderName[]>> = {
+  405: ['Allow'],
+  429: ['Retry-After'],
+  503: ['Retry-After'],
+};
+
+function describeInterface(hasSnapshots: boolean, lookbackDays: number | undefined): string {
   const products = hasSnapshots
     ? 'Historical option trades over SQL, option chain snapshots and market structure (dealer gamma exposure).'
     : 'Historical option trades over SQL.';
@@ -78,16 +82,17 @@ function describeInterface({ operations, lookbackDays }: OpenApiOptions): string
   return [products, keys, limits].join('\n\n');
 }
 
-/** The whole document, ready for `JSON.stringify`. */
-export function buildOpenApi(options: OpenApiOptions): object {
-  const { operations, version, portalUrl } = options;
+/** The whole document, ready for `JSON.stringify`. @param routes those of both addresses */
+export function buildOpenApi(routes: readonly Route[], { version, portalUrl, lookbackDays }: InterfaceOptions): object {
+  const hasTag = (name: Route['tag']) => routes.some(({ tag }) => tag === name);
+  const portal = { url: portalUrl, description: 'The separate address of the second historical SQL entry point.' };
   const paths: Record<string, Record<string, unknown>> = {};
-  for (const operation of operations) {
-    const path = operation.path.replace(/:(\w+)/g, '{$1}');
+  for (const route of routes) {
+    const path = route.path.replace(/:(\w+)/g, '{$1}');
     paths[path] = {
       ...paths[path],
-      ...(operation.address === 'portal' ? { servers: [describePortal(portalUrl)] } : {}),
-      [operation.method.toLowerCase()]: describeOperation(operation),
+      ...(route.isPortal ? { servers: [portal] } : {}),
+      [route.method.toLowerCase()]: describeOperation(route),
     };
   }
   return {
@@ -95,32 +100,30 @@ export function buildOpenApi(options: OpenApiOptions): object {
     info: {
       title: 'Options Data API',
       version: INTERFACE_VERSION,
-      description: describeInterface(options),
+      description: describeInterface(hasTag(SNAPSHOTS), lookbackDays),
       'x-flowdrop-version': version,
     },
     servers: [{ url: '/', description: 'The main address: the one that this document comes from.' }],
-    tags: TAGS.filter(({ name }) => operations.some(({ tag }) => tag === name)),
+    tags: TAGS.filter(({ name }) => hasTag(name)),
     paths,
     components: {
-      schemas: describeSchemas(operations),
+      schemas: listComponents(JSON.stringify(paths)),
       headers: HEADERS,
       securitySchemes: SECURITY_SCHEMES,
     },
   };
 }
 
-function describePortal(url: string | undefined): object {
-  const description = 'The separate address of the second historical SQL entry point.';
-  if (url !== undefined) return { url, description };
-  return { url: '{portal_url}', description, variables: { portal_url: { default: DEFAULT_PORTAL_URL } } };
-}
-
-function describeOperation(operation: Operation): object {
-  const { operationId, summary, description, tag, security, request, responses } = operation;
+function describeOperation(route: Route): object {
+  const { operationId, summary, description, tag, security, request, success, failures = {} } = route;
   const parameters = [
-    ...describeParameters('path', operation.pathParameters),
-    ...describeParameters('query', operation.queryParameters),
+    ...describeParameters('path', route.pathParameters),
+    ...describeParameters('query', route.queryParameters),
   ];
+  const failed = Object.entries(failures).map(([status, text]) => {
+    const failure = typeof text === 'string' ? { description: text } : text;
+    return [status, describeResponse({ schema: route.failureSchema, ...failure }, FAILURE_HEADERS[status])];
+  });
   return {
     operationId,
     summary,
@@ -128,38 +131,32 @@ function describeOperation(operation: Operation): object {
     tags: [tag],
     // OpenAPI has no scheme for a key in the body: it becomes the empty requirement `{}`. An empty list: no key needed.
     security: security.map((scheme) => (scheme === 'body' ? {} : { [scheme]: [] })),
-    ...(parameters.length > 0 ? { parameters } : {}),
-    ...(request ? { requestBody: { required: true, content: describeContent(request) } } : {}),
-    responses: Object.fromEntries(responses.map((response) => [String(response.status), describeResponse(response)])),
+    parameters: parameters.length > 0 ? parameters : undefined,
+    requestBody: request && { required: true, content: describeContent(REQUEST_TYPES, request) },
+    responses: {
+      200: describeResponse(success, success.headers, success.contentType),
+      ...Object.fromEntries(failed),
+    },
   };
 }
 
-function describeResponse({ description, headers, schema, examples, contentType }: OperationResponse): object {
-  const media = { contentTypes: [contentType ?? 'application/json'], schema, ...(examples ? { examples } : {}) };
+function describeResponse(response: Described, headers: readonly HeaderName[] = [], type: string = JSON_TYPE): object {
+  const references = headers.map((name) => [name, { $ref: `#/components/headers/${name}` }]);
   return {
-    description,
-    ...(headers
-      ? { headers: Object.fromEntries(headers.map((name) => [name, { $ref: `#/components/headers/${name}` }])) }
-      : {}),
-    content: describeContent(media),
+    description: response.description,
+    headers: headers.length > 0 ? Object.fromEntries(references) : undefined,
+    content: describeContent([type], response),
   };
 }
 
-interface Media {
-  readonly contentTypes: readonly string[];
-  readonly schema: SchemaName | readonly SchemaName[];
-  readonly examples?: Examples;
-}
-
-function describeContent({ contentTypes, schema, examples }: Media): object {
-  const references = [schema].flat().map((name) => ({ $ref: refer(name) }));
+function describeContent(types: readonly string[], { schema, examples = {} }: Omit<Described, 'description'>): object {
+  const references = [schema ?? []].flat().map((named) => ({ $ref: refer(z.globalRegistry.get(named)?.id ?? '') }));
+  const named = Object.entries(examples).map(([name, value]) => [name, { value }]);
   const media = {
     schema: references.length === 1 ? references[0] : { anyOf: references },
-    ...(examples
-      ? { examples: Object.fromEntries(Object.entries(examples).map(([name, value]) => [name, { value }])) }
-      : {}),
+    examples: named.length > 0 ? Object.fromEntries(named) : undefined,
   };
-  return Object.fromEntries(contentTypes.map((type) => [type, media]));
+  return Object.fromEntries(types.map((type) => [type, media]));
 }
 
 function describeParameters(place: 'path' | 'query', parameters: z.ZodObject | undefined): readonly object[] {
@@ -168,40 +165,29 @@ function describeParameters(place: 'path' | 'query', parameters: z.ZodObject | u
   const { properties = {}, required = [] } = json;
   return Object.entries(properties).map(([name, property]) => {
     const { description, ...schema } = property as z.core.JSONSchema.BaseSchema; // zod makes no `true` or `false` here.
-    return { name, in: place, required: required.includes(name), ...(description ? { description } : {}), schema };
+    return { name, in: place, required: required.includes(name), description, schema };
   });
 }
 
-/** The schemas that the operations refer to, and those that these refer to. */
-function describeSchemas(operations: readonly Operation[]): object {
-  const registry = z.registry<{ id: string }>();
-  for (const [id, schema] of Object.entries(SCHEMAS)) registry.add(schema, { id });
-  const { schemas } = z.toJSONSchema(registry, { uri: refer, io: 'input', override: simplify });
-  const named = operations.flatMap(({ request, responses }) => [
-    ...(request ? [request.schema] : []),
-    ...responses.flatMap(({ schema }) => schema),
-  ]);
-  const used = new Set<string>(named);
-  // A set also yields what is added while it is walked.
-  for (const name of used) {
-    const text = JSON.stringify(schemas[name]);
-    for (const other of Object.keys(schemas)) if (text.includes(`"${refer(other)}"`)) used.add(other);
+/** The schemas that the text refers to, and those that these refer to. */
+function listComponents(text: string): object {
+  const { schemas } = z.toJSONSchema(z.globalRegistry, { uri: refer, io: 'input', override: simplify });
+  const used: Record<string, object> = {};
+  const texts = [text];
+  // A list also yields what is added while it is walked.
+  for (const referring of texts) {
+    for (const [id, { $schema, $id, ...schema }] of Object.entries(schemas)) {
+      if (id in used || !referring.includes(`"${refer(id)}"`)) continue;
+      used[id] = schema;
+      texts.push(JSON.stringify(schema));
+    }
   }
-  return Object.fromEntries(
-    Object.entries(schemas)
-      .filter(([id]) => used.has(id))
-      .map(([id, schema]) => [id, dropMeta(schema)]),
-  );
-}
-
-/** Removes members that belong in a standalone schema document but not in a component. */
-function dropMeta<T extends { $schema?: unknown; $id?: unknown }>(schema: T): Omit<T, '$schema' | '$id'> {
-  const { $schema, $id, ...rest } = schema;
-  return rest;
+  return used;
 }
 
 /** Removes redundant limits: a pattern that repeats the format, and JavaScript's bounds of exact integers. */
 function simplify({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  delete jsonSchema['id'];
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
