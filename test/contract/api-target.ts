@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { env } from 'node:process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { stringify } from 'yaml';
-import { describeEntry } from '../../src/service/access/key-entry.ts';
+import { describeEntry } from '../../src/service/access/key-file.ts';
 import { buildEntry, hashKey } from '../../src/service/access/keys.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { startArchiveService } from '../archive/archive-service.ts';

@@ -9,7 +9,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { fileKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
-import { describeEntry } from '../../src/service/access/key-entry.ts';
+import { describeEntry } from '../../src/service/access/key-file.ts';
 import { buildEntry, hashKey } from '../../src/service/access/keys.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { queryDuckDb } from '../support/drop.ts';

@@ -1,11 +1,11 @@
 /** The gate beyond `contract/api.test.ts`: what a session stands for, and whose budget a call counts to. */
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { Gate, type Product } from '../../src/service/access/gate.ts';
+import { type Budget, Gate } from '../../src/service/access/gate.ts';
 import { buildEntry, type Entitlement, hashKey, KeyRing } from '../../src/service/access/keys.ts';
 import { ApiFailure } from '../../src/service/http/api-failure.ts';
 
-const PRODUCTS: readonly Product[] = ['historical', 'chain', 'market-structure'];
+const PRODUCTS: readonly Budget[] = ['historical', 'chain', 'market-structure'];
 
 function entry(key: string, historical: Entitlement, realtime: boolean) {
   return buildEntry(hashKey(key), { name: key.slice('cus_'.length), historical, realtime });
@@ -81,7 +81,7 @@ describe('entitlement', () => {
 
 describe('budgets', () => {
   /** How many calls at once are let in. */
-  async function spend(gate: Gate, product: Product, apiKey = 'cus_full'): Promise<number> {
+  async function spend(gate: Gate, product: Budget, apiKey = 'cus_full'): Promise<number> {
     let admitted = 0;
     while ((await statusOf(() => gate.enter({ apiKey }, product))) === 200) admitted += 1;
     return admitted;
@@ -104,8 +104,8 @@ describe('budgets', () => {
 
   test('a login has one of its own, and takes any valid key', async () => {
     const { gate, advance } = startGate();
-    const login = (apiKey: string | undefined) => statusOf(() => gate.enterLogin(apiKey));
-    expect((await gate.enterLogin('cus_nothing')).name).toBe('nothing');
+    const login = (apiKey: string | undefined) => statusOf(() => gate.enter({ apiKey }, 'login'));
+    expect((await gate.enter({ apiKey: 'cus_nothing' }, 'login')).name).toBe('nothing');
     expect(await inTurn([undefined, '', 'cus_wrong'], login)).toEqual([401, 401, 401]);
     for (let attempt = 0; attempt < 10; attempt += 1) expect(await login('cus_full')).toBe(200);
     expect(await login('cus_full')).toBe(429);

@@ -5,24 +5,20 @@
  */
 import type { Clock } from '../../core/clock.ts';
 import { ApiFailure } from '../http/api-failure.ts';
+import type { ServiceOptions } from '../options.ts';
 import type { Caller, KeyRing } from './keys.ts';
 import { KeyPace, type Pace, type PaceOptions } from './pace.ts';
 
-export type Product = 'historical' | 'chain' | 'market-structure';
-export type Budget = Product | 'login';
+/** What is counted separately: the products, and logins. */
+export type Budget = 'historical' | 'chain' | 'market-structure' | 'login';
 
-export interface Credentials {
+interface Credentials {
   /** From the body or the Authorization header; empty counts as missing. */
   readonly apiKey?: string | undefined;
   /** Caller id of a verified session. */
   readonly session?: string | undefined;
   /** Where the call comes from. */
   readonly address?: string | undefined;
-}
-
-interface GateOptions {
-  /** For historical SQL, per key. */
-  readonly requestsPerSecond: number;
 }
 
 /**
@@ -44,13 +40,13 @@ export class Gate {
   constructor(
     clock: Clock,
     keys: KeyRing,
-    options: GateOptions,
+    { requestsPerSecond }: Pick<ServiceOptions, 'requestsPerSecond'>,
     openPace: (budget: Budget, pace: PaceOptions) => Pace = (_, pace) => new KeyPace(clock, pace),
   ) {
     this.#keys = keys;
     this.#wrongKeys = new KeyPace(clock, WRONG_KEY_PACE);
     this.#paces = {
-      historical: openPace('historical', { requestsPerSecond: options.requestsPerSecond, burst: 1 }),
+      historical: openPace('historical', { requestsPerSecond, burst: 1 }),
       chain: openPace('chain', SNAPSHOT_PACE),
       'market-structure': openPace('market-structure', SNAPSHOT_PACE),
       login: openPace('login', LOGIN_PACE),
@@ -58,23 +54,13 @@ export class Gate {
   }
 
   /**
-   * Admits one call. If a key is given, it is used, even beside a valid session.
+   * Admits one call. If a key is given, it is used, even beside a valid session. Any valid key may log in.
    * @throws ApiFailure 401 UNAUTHORIZED, 403 SUBSCRIPTION_REQUIRED, 429 RATE_LIMITED with `retryAfterSeconds`
    */
-  async enter(credentials: Credentials, product: Product): Promise<Caller> {
+  async enter(credentials: Credentials, budget: Budget): Promise<Caller> {
     const caller = this.#identify(credentials);
-    assertEntitled(caller, product);
-    await this.#assertPace(caller, product);
-    return caller;
-  }
-
-  /**
-   * Identifies the key's caller for a new session; any valid key may open one.
-   * @throws ApiFailure 401 UNAUTHORIZED, 429 RATE_LIMITED with `retryAfterSeconds`
-   */
-  async enterLogin(apiKey: string | undefined, address?: string): Promise<Caller> {
-    const caller = this.#identify({ apiKey, address });
-    await this.#assertPace(caller, 'login');
+    assertEntitled(caller, budget);
+    assertAdmitted(await this.#paces[budget].admit(caller.id), 'Too many requests');
     return caller;
   }
 
@@ -89,10 +75,6 @@ export class Gate {
     if (hasKey) assertAdmitted(this.#wrongKeys.admit(address), 'Too many wrong keys from this address');
     throw new ApiFailure(401, 'UNAUTHORIZED', 'The API key is missing or not valid.');
   }
-
-  async #assertPace(caller: Caller, budget: Budget): Promise<void> {
-    assertAdmitted(await this.#paces[budget].admit(caller.id), 'Too many requests');
-  }
 }
 
 function assertAdmitted(waitSeconds: number, reason: string): void {
@@ -102,11 +84,9 @@ function assertAdmitted(waitSeconds: number, reason: string): void {
   });
 }
 
-function assertEntitled(caller: Caller, product: Product): void {
-  if (product === 'historical') {
-    if (caller.historical !== 'none') return;
-    throw new ApiFailure(403, 'SUBSCRIPTION_REQUIRED', 'This key has no subscription to historical SQL.');
-  }
-  if (caller.realtime) return;
-  throw new ApiFailure(403, 'SUBSCRIPTION_REQUIRED', 'This key has no realtime subscription, trialing or active.');
+function assertEntitled(caller: Caller, budget: Budget): void {
+  if (budget === 'login' || (budget === 'historical' ? caller.historical !== 'none' : caller.realtime)) return;
+  const lacks =
+    budget === 'historical' ? 'subscription to historical SQL' : 'realtime subscription, trialing or active';
+  throw new ApiFailure(403, 'SUBSCRIPTION_REQUIRED', `This key has no ${lacks}.`);
 }

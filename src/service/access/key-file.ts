@@ -1,9 +1,9 @@
 /**
- * Parses the key file, YAML (and so also JSON), into key entries. Invariant: a file is either accepted as a whole, or
- * refused with all its faults, each with file, line, key path, the value found and the values allowed. No message
- * repeats anything that could be a key. It does not touch the disk.
+ * The key file, YAML (and so also JSON): parses it to key entries, and adds one to its text. Invariant: a file is either
+ * accepted as a whole, or refused with all its faults, each with file, line, key path, the value found and the values
+ * allowed. No message repeats anything that could be a key. It does not touch the disk, and knows only hashes of keys.
  */
-import { type Document, isNode, LineCounter, parseDocument } from 'yaml';
+import { type Document, isNode, isSeq, LineCounter, parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
 import { describeError, Fault } from '../../core/errors.ts';
 import { buildEntry, ENTITLEMENTS, type KeyEntry } from './keys.ts';
@@ -15,63 +15,86 @@ const MAX_KEYS = 10_000;
 const NAME = /^(?!.*(?:cus|apikey)_)[A-Za-z0-9][\w .@-]{0,63}$/;
 export const NAME_RULE =
   'allowed: up to 64 letters, digits, spaces and . _ @ -, a letter or digit first, neither cus_ nor apikey_ in it';
-const HASH = /^sha256:[0-9a-f]{64}$/i;
+const HASH_MARK = 'sha256:';
 const LIKE_KEY = /\b(cus|apikey)_[^\s"',}\]]+/g;
 /** Members in which people put the key itself by mistake. */
-const KEY_MEMBERS = ['key', 'api_key', 'apikey', 'apiKey', 'token', 'secret'];
+const KEY_MEMBER = /^((api_?)?key|token|secret)$/i;
 /** Members whose values a message may show. Any other value may be a key. */
-const SHOWN_MEMBERS = ['name', 'entitlement', 'realtime'];
+const SHOWN_MEMBERS: readonly unknown[] = ['name', 'entitlement', 'realtime'];
 const MAX_SHOWN_LENGTH = 80;
 
 const PLAIN_KEY = 'is a key in plain text (not shown here); allowed is only its hash, as `flowdrop key` prints it';
+const HEADER = '# Keys of `flowdrop serve`. Only hashes: a key itself is shown once, when `flowdrop key` makes it.\n';
 
-const fileSchema = z.strictObject({
-  keys: z
-    .array(
-      z.strictObject({
-        name: z.string().regex(NAME, NAME_RULE),
-        hash: z.string().regex(HASH, 'allowed: sha256: and 64 hex digits'),
-        entitlement: z.enum(ENTITLEMENTS),
-        realtime: z.boolean().default(false),
+const SECTION = 'allowed: a section of keys';
+const TEXT = 'allowed: text';
+const entrySchema = z.strictObject(
+  {
+    name: z.string(TEXT).regex(NAME, NAME_RULE),
+    hash: z.string(TEXT).regex(/^sha256:[0-9a-f]{64}$/i, 'allowed: sha256: and 64 hex digits'),
+    entitlement: z.enum(ENTITLEMENTS, `allowed: ${ENTITLEMENTS.join(', ')}`),
+    realtime: z.boolean('allowed: true or false').default(false),
+  },
+  SECTION,
+);
+type WrittenEntry = z.infer<typeof entrySchema>;
+
+const fileSchema = z.strictObject(
+  {
+    keys: z
+      .array(entrySchema, 'allowed: a list of entries')
+      .max(MAX_KEYS, { error: `allowed: up to ${MAX_KEYS} keys`, abort: true })
+      // Names identify callers in the log, and hashes identify the callers themselves.
+      .superRefine((entries, { addIssue }) => {
+        for (const member of ['name', 'hash'] as const) {
+          const values = entries.map((entry) => entry[member].toLowerCase());
+          const first = new Map(values.map((value, index) => [value, index] as const).reverse());
+          for (const [index, value] of values.entries()) {
+            const before = first.get(value);
+            const message = `has the same ${member} as keys.${before}; each must be unique`;
+            if (before !== index) addIssue({ code: 'custom', path: [index, member], message });
+          }
+        }
       }),
-    )
-    .max(MAX_KEYS, `allowed: up to ${MAX_KEYS} keys`),
-});
-const MEMBERS = { file: Object.keys(fileSchema.shape), entry: Object.keys(fileSchema.shape.keys.element.shape) };
+  },
+  SECTION,
+);
 
-type Entries = z.infer<typeof fileSchema>['keys'];
 type KeyPath = readonly (string | number)[];
-type Where = (path: KeyPath) => string;
 
 /** Whether an entry may have this name. */
 export function isKeyName(name: string): boolean {
   return NAME.test(name);
 }
 
-/** @throws Fault `KEY_FILE_INVALID` (kind `usage`) whose message lists every fault, one per line */
-export function parseKeyFile(file: string, text: string): readonly KeyEntry[] {
+/**
+ * @param taken ids of callers that no entry may have
+ * @throws Fault `KEY_FILE_INVALID` (kind `usage`) whose message lists every fault, one per line
+ */
+export function parseKeyFile(file: string, text: string, taken: readonly string[] = []): readonly KeyEntry[] {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
-  if (document.errors.length > 0) {
-    throw invalidFile(
-      file,
-      document.errors.map((error) => `${lines.linePos(error.pos[0]).line}: ${error.message}`),
-    );
-  }
-  const at: Where = (path) => `${findLine(document, path, lines)}: ${path.join('.') || 'the file'}`;
+  const refuse = (faults: readonly string[]) => {
+    if (faults.length > 0) throw invalidFile(file, faults);
+  };
+  refuse(document.errors.map((error) => `${lines.linePos(error.pos[0]).line}: ${error.message}`));
   const value = readValue(file, document);
+  const at = (path: KeyPath) => `${findLine(document, path, lines)}: ${path.join('.') || 'the file'}`;
   const checked = fileSchema.safeParse(value);
   if (!checked.success)
     throw invalidFile(
       file,
       checked.error.issues.flatMap((issue) => describeIssue(issue, value, at)),
     );
-  const { keys } = checked.data;
-  const doubles = [...findDoubles(keys, 'name', at), ...findDoubles(keys, 'hash', at)];
-  if (doubles.length > 0) throw invalidFile(file, doubles);
-  return keys.map(({ name, hash, entitlement, realtime }) =>
-    buildEntry(Buffer.from(hash.slice('sha256:'.length), 'hex'), { name, historical: entitlement, realtime }),
+  const entries = checked.data.keys.map(({ name, hash, entitlement, realtime }) =>
+    buildEntry(Buffer.from(hash.slice(HASH_MARK.length), 'hex'), { name, historical: entitlement, realtime }),
   );
+  refuse(
+    entries.flatMap(({ caller }, index) =>
+      taken.includes(caller.id) ? [`${at(['keys', index, 'hash'])}: is the hash of a key given with --key`] : [],
+    ),
+  );
+  return entries;
 }
 
 /** @param faults each starts with its line number, or with a space if it has none */
@@ -83,6 +106,48 @@ export function invalidFile(file: string, faults: readonly string[]): Fault {
   });
 }
 
+/** An entry as the key file has it. */
+export function describeEntry({ hash, caller }: KeyEntry): WrittenEntry {
+  const { name, historical, realtime } = caller;
+  return { name, hash: `${HASH_MARK}${hash.toString('hex')}`, entitlement: historical, realtime };
+}
+
+/** A complete key file with this one entry. */
+export function renderEntry(entry: KeyEntry): string {
+  return stringify({ keys: [describeEntry(entry)] }, { lineWidth: 0 });
+}
+
+/**
+ * The text of the key file with one more entry; JSON stays JSON, and comments stay.
+ * @param text the file's present text, `undefined` if the file does not exist
+ * @throws Fault `KEY_FILE_INVALID`, `KEY_NAME_TAKEN` (kind `usage`)
+ */
+export function appendEntry(file: string, text: string | undefined, entry: KeyEntry): string {
+  if (text === undefined || text.trim() === '') return HEADER + renderEntry(entry);
+  const { name } = entry.caller;
+  if (parseKeyFile(file, text).some(({ caller }) => caller.name.toLowerCase() === name.toLowerCase())) {
+    throw new Fault('KEY_NAME_TAKEN', `${file} has a key named "${name}" already`, {
+      kind: 'usage',
+      hint: 'Choose another name, or remove that entry first.',
+    });
+  }
+  const written = addEntry(text, entry);
+  parseKeyFile(file, written); // What is written can be read back.
+  return written;
+}
+
+function addEntry(text: string, entry: KeyEntry): string {
+  const document = parseDocument(text);
+  if (text.trimStart().startsWith('{')) {
+    const { keys } = document.toJS() as { readonly keys: readonly unknown[] }; // The file has been validated.
+    return `${JSON.stringify({ keys: [...keys, describeEntry(entry)] }, undefined, 2)}\n`;
+  }
+  const list = document.get('keys');
+  if (isSeq(list) && list.items.length === 0) list.flow = false;
+  document.addIn(['keys'], document.createNode(describeEntry(entry)));
+  return document.toString({ lineWidth: 0 });
+}
+
 /** Aliases are refused: entries need none, and a few nested aliases could expand to gigabytes. */
 function readValue(file: string, document: Document): unknown {
   try {
@@ -92,66 +157,31 @@ function readValue(file: string, document: Document): unknown {
   }
 }
 
-function describeIssue(issue: z.core.$ZodIssue, value: unknown, at: Where): readonly string[] {
+function describeIssue(issue: z.core.$ZodIssue, value: unknown, at: (path: KeyPath) => string): readonly string[] {
   const path = issue.path.filter((key) => typeof key !== 'symbol');
   if (issue.code === 'unrecognized_keys') {
-    const allowed = (path.length === 0 ? MEMBERS.file : MEMBERS.entry).join(', ');
-    return issue.keys.map((key) =>
-      KEY_MEMBERS.includes(key)
-        ? `${at([...path, key])}: ${PLAIN_KEY}`
-        : `${at([...path, key])}: unknown key "${key}"; allowed here: ${allowed}`,
-    );
+    const allowed = Object.keys((path.length === 0 ? fileSchema : entrySchema).shape).join(', ');
+    return issue.keys.map((key) => {
+      const says = KEY_MEMBER.test(key) ? PLAIN_KEY : `unknown key "${key}"; allowed here: ${allowed}`;
+      return `${at([...path, key])}: ${says}`;
+    });
   }
-  const came = readPath(value, path);
+  const came = path.reduce<unknown>(
+    (node, key) => (node as Record<KeyPath[number], unknown> | undefined)?.[key],
+    value,
+  );
+  if (issue.code === 'custom') return [`${at(path)}: ${issue.message}`];
   if (typeof came === 'string' && came.search(LIKE_KEY) === 0) return [`${at(path)}: ${PLAIN_KEY}`];
-  const expected = describeExpected(issue);
-  return [`${at(path)}: ${came === undefined ? 'is missing' : `got ${show(came, path)}`}; ${expected}`];
+  return [`${at(path)}: ${came === undefined ? 'is missing' : `got ${show(came, path.at(-1))}`}; ${issue.message}`];
 }
 
-function describeExpected(issue: z.core.$ZodIssue): string {
-  switch (issue.code) {
-    case 'invalid_value':
-      return `allowed: ${issue.values.map((value) => String(value)).join(', ')}`;
-    case 'invalid_type':
-      return `allowed: ${EXPECTED[issue.expected] ?? issue.expected}`;
-    default:
-      return issue.message;
-  }
-}
-
-const EXPECTED: Readonly<Record<string, string>> = {
-  array: 'a list of entries',
-  object: 'a section of keys',
-  string: 'text',
-  boolean: 'true or false',
-};
-
-function show(came: unknown, path: KeyPath): string {
+function show(came: unknown, member: unknown): string {
   if (came === null) return 'nothing';
-  if (Array.isArray(came)) return came.length > MAX_KEYS ? `a list of ${came.length}` : 'a list';
+  if (Array.isArray(came)) return `a list of ${came.length}`;
   if (typeof came === 'object') return 'a section of keys';
-  const member = path.at(-1);
-  if (typeof member !== 'string' || !SHOWN_MEMBERS.includes(member)) {
-    return `${typeof came === 'string' ? 'text' : `a ${typeof came}`} of ${String(came).length} characters (not shown)`;
-  }
+  if (!SHOWN_MEMBERS.includes(member)) return `a ${typeof came} of ${String(came).length} characters (not shown)`;
   const text = JSON.stringify(came) ?? '';
   return text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH)}...` : text;
-}
-
-/** Names identify callers in the log, and hashes identify the callers themselves: both must be unique. */
-function findDoubles(keys: Entries, member: 'name' | 'hash', at: Where): readonly string[] {
-  const first = new Map<string, number>();
-  return keys.flatMap((entry, index) => {
-    const value = entry[member].toLowerCase();
-    const before = first.get(value);
-    if (before === undefined) first.set(value, index);
-    if (before === undefined) return [];
-    return [`${at(['keys', index, member])}: has the same ${member} as keys.${before}; each must be unique`];
-  });
-}
-
-function readPath(value: unknown, path: KeyPath): unknown {
-  return path.reduce<unknown>((node, key) => (node as Record<string | number, unknown> | undefined)?.[key], value);
 }
 
 /** Line of the deepest part of `path` that exists in the file; 1 for an empty file. */

@@ -8,20 +8,14 @@ import { readFile, stat } from 'node:fs/promises';
 import type { Clock } from '../../core/clock.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import type { ServiceOptions } from '../options.ts';
 import { invalidFile, parseKeyFile } from './key-file.ts';
-import { type Caller, type KeyEntry, KeyRing, parsePlainKeys } from './keys.ts';
+import { type Caller, KeyRing, parsePlainKeys } from './keys.ts';
 
 /** Poll interval; also the longest time that a removed key keeps working. */
 const POLL_MS = 1_000;
 /** More than the maximum number of keys needs with comments; anything larger is not a key file. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
-
-interface KeySourceOptions {
-  /** Keys in plain text, entitled to every product. */
-  readonly keys: readonly string[];
-  /** Path of the key file. */
-  readonly keyFile?: string | undefined;
-}
 
 export interface KeySource {
   readonly ring: KeyRing;
@@ -36,27 +30,32 @@ export interface KeySource {
  * @param clock its `sleep` sets the polling times
  * @throws Fault `KEY_INVALID`, `KEY_FILE_INVALID`, `KEY_FILE_UNREADABLE` (kind `usage`)
  */
-export async function openKeys(options: KeySourceOptions, clock: Clock, log: Log): Promise<KeySource> {
-  const plain = parsePlainKeys(options.keys);
-  const { keyFile: file } = options;
+export async function openKeys(
+  { keys, keyFile: file }: Pick<ServiceOptions, 'keys' | 'keyFile'>,
+  clock: Clock,
+  log: Log,
+): Promise<KeySource> {
+  const plain = parsePlainKeys(keys);
+  const ring = new KeyRing(plain);
   if (file === undefined) {
-    if (plain.length > 0) return { ring: new KeyRing(plain), refresh: async () => {}, close: async () => {} };
+    if (plain.length > 0) return { ring, refresh: async () => {}, close: async () => {} };
     throw new Fault('KEY_INVALID', 'the service needs a key or a key file', { kind: 'usage' });
   }
+  const taken = plain.map(({ caller }) => caller.id);
+  const read = async () => ring.replace([...plain, ...parseKeyFile(file, await readText(file), taken)]);
   let known = await readFingerprint(file);
-  const ring = new KeyRing([...plain, ...(await readEntries(file, plain))]);
-  logKeys(ring.list());
+  await read();
+  logKeys();
 
   const refresh = async () => {
     // Read the fingerprint before the file: a change in between makes the next fingerprint differ.
     const seen = await readFingerprint(file);
     if (seen === known) return;
     known = seen;
+    const before = ring.list();
     try {
-      const entries = await readEntries(file, plain);
-      const before = ring.list();
-      ring.replace([...plain, ...entries]);
-      logKeys(ring.list(), before);
+      await read();
+      logKeys(before);
     } catch (error) {
       log.error(
         { event: 'keys-refused', file, reason: describeError(error) },
@@ -73,9 +72,9 @@ export async function openKeys(options: KeySourceOptions, clock: Clock, log: Log
   };
   return { ring, refresh, close };
 
-  function logKeys(now: readonly Caller[], before?: readonly Caller[]): void {
-    const changes = before ? compareCallers(before, now) : {};
-    const entry = { file, keys: now.length, ...changes };
+  function logKeys(before?: readonly Caller[]): void {
+    const now = ring.list();
+    const entry = { file, keys: now.length, ...(before && compareCallers(before, now)) };
     if (now.length > 0) log.info({ event: 'keys', ...entry }, `${now.length} key(s) in use`);
     else log.error({ event: 'keys-none', ...entry }, 'there is no key: every call is refused');
   }
@@ -93,18 +92,15 @@ async function watch(clock: Clock, refresh: () => Promise<void>, signal: AbortSi
 }
 
 /** Caller names by type of change. A key replaced under the same name counts as both added and removed. */
-function compareCallers(
-  before: readonly Caller[],
-  now: readonly Caller[],
-): Readonly<Record<string, readonly string[]>> {
+function compareCallers(before: readonly Caller[], now: readonly Caller[]) {
   const old = new Map(before.map((caller) => [caller.id, caller]));
   const ids = new Set(now.map(({ id }) => id));
-  const isSame = (a: Caller, b: Caller) => JSON.stringify(a) === JSON.stringify(b);
-  const kept = now.flatMap((caller) => ({ caller, was: old.get(caller.id) }));
+  const isSame = (caller: Caller) => JSON.stringify(old.get(caller.id)) === JSON.stringify(caller);
+  const namesOf = (callers: readonly Caller[]) => callers.map(({ name }) => name);
   return {
-    added: kept.filter(({ was }) => was === undefined).map(({ caller }) => caller.name),
-    changed: kept.filter(({ caller, was }) => was && !isSame(was, caller)).map(({ caller }) => caller.name),
-    removed: before.filter(({ id }) => !ids.has(id)).map(({ name }) => name),
+    added: namesOf(now.filter(({ id }) => !old.has(id))),
+    changed: namesOf(now.filter((caller) => old.has(caller.id) && !isSame(caller))),
+    removed: namesOf(before.filter(({ id }) => !ids.has(id))),
   };
 }
 
@@ -116,17 +112,6 @@ async function readFingerprint(file: string): Promise<string> {
   } catch (error) {
     return describeError(error);
   }
-}
-
-async function readEntries(file: string, plain: readonly KeyEntry[]): Promise<readonly KeyEntry[]> {
-  const entries = parseKeyFile(file, await readText(file));
-  const taken = new Set(plain.map(({ caller }) => caller.id));
-  const doubles = entries.flatMap(({ caller }, index) => (taken.has(caller.id) ? [index] : []));
-  if (doubles.length === 0) return entries;
-  throw invalidFile(
-    file,
-    doubles.map((index) => ` keys.${index}.hash: is the hash of a key given with --key`),
-  );
 }
 
 async function readText(file: string): Promise<string> {

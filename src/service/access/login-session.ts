@@ -105,7 +105,7 @@ export function createLogin(gate: Gate, sessions: Sessions): readonly [Route, Ro
       answer: async ({ body, address }) => {
         // A missing key is answered with 401 and not with 400.
         const { api_key: apiKey } = parseRequest(loginSchema.partial(), body);
-        const caller = await gate.enterLogin(apiKey, address);
+        const caller = await gate.enter({ apiKey, address }, 'login');
         const expiresAt = new Date(sessions.expiresAtMs()).toISOString();
         return writeAnswer(sessions.create(caller), { status: 'SUCCESS', expires_at: expiresAt });
       },

@@ -7,7 +7,6 @@
 import { join } from 'node:path';
 import { EARLIEST_DATE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
-import { Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { formatSettings } from '../../engine/literal.ts';
 import type { EnginePool } from '../../engine/pool.ts';
@@ -15,7 +14,7 @@ import { openParser } from '../../guard/parser.ts';
 import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
 import type { Dataset, SnapshotDataset } from '../dataset.ts';
 import { MAX_RESULT_BYTES } from '../historical/query-runner.ts';
-import type { ServiceOptions } from '../options.ts';
+import { invalidOption, type ServiceOptions } from '../options.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
 import { checkServer } from './server-check.ts';
 import { loadServer } from './server-load.ts';
@@ -93,19 +92,16 @@ export async function openServerBackend(options: ServiceOptions, parts: ServerBa
 }
 
 function assertPossible(options: ServiceOptions, { adminUrl, cluster }: ServerBackendParts): void {
-  if (options.dataDir !== undefined) throw refuse('dataDir', options.dataDir, 'nothing: the server keeps the data');
+  if (options.dataDir !== undefined)
+    throw invalidOption('dataDir', options.dataDir, 'nothing: the server keeps the data');
   if (adminUrl !== undefined) return;
   const loads = options.data.length + options.chain.length + options.generateSessions > 0;
   if (!loads && options.asOf === undefined && cluster === undefined) return;
-  throw refuse(
+  throw invalidOption(
     'clickhouseAdminUrl',
     undefined,
     "an administrator's address, without which data, chain, generate, asOf and cluster are not possible",
   );
-}
-
-function refuse(name: string, value: unknown, allowed: string): Fault {
-  return new Fault('SERVICE_OPTION_INVALID', `${name} is ${String(value)}; allowed is ${allowed}`, { kind: 'usage' });
 }
 
 /** Creates databases, tables and views, and loads the rows. */
