@@ -6,7 +6,7 @@
 import { cp } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
-import { EARLIEST_DATE, HISTORICAL_PATH } from '../src/api-contract/published-limits.ts';
+import { HISTORICAL_PATH } from '../src/api-contract/published-limits.ts';
 import { formatTable } from '../src/cli/terminal/text-table.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { formatCount, formatPercent } from '../src/core/units.ts';
@@ -116,11 +116,9 @@ async function compare(service: Ask, engine: Ask, repeat: number): Promise<strin
 /** The engine in this process over a copy of the service's data, with its views and its settings. */
 async function openBareEngine(folder: string): Promise<{ readonly ask: Ask; close(): Promise<void> }> {
   const engine = await openEmbeddedEngine({ path: join(folder, 'engine', '0') });
-  const { order, scanLimit, rowLimit } = SERVICE_DEFAULTS;
-  const dataset = await (await LocalData.open(engine, { folder, order, scanLimit })).publish(
-    EARLIEST_DATE,
-    systemClock,
-  );
+  const { scanLimit, rowLimit } = SERVICE_DEFAULTS;
+  const dataset = await LocalData.open(engine, folder, SERVICE_DEFAULTS, systemClock);
+  await dataset.detach();
   const pooled: PooledEngine = {
     state: engine,
     rows: (sql) => engine.rows(sql),

@@ -9,10 +9,9 @@ import { makeFolder } from '../core/atomic-file.ts';
 import { systemClock } from '../core/clock.ts';
 import { openParser } from '../guard/parser.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import { type Backend, MAX_WAITING } from '../service/backend.ts';
+import { type Backend, type BackendParts, MAX_WAITING } from '../service/backend.ts';
 import { MAX_RESULT_BYTES } from '../service/historical/query-runner.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service/service-folder.ts';
-import type { BackendParts } from '../service/start-service.ts';
 import { workerCommand } from './child.ts';
 import type { CliContext } from './context.ts';
 import { listReadable } from './query/query-dataset.ts';
@@ -35,7 +34,7 @@ export async function openArchiveBackend(
   { openers, self }: ArchiveCli,
   { store: to, dataset: name }: ArchivePlace,
   concurrency: number,
-  { log, onRestart }: BackendParts,
+  { log, onRestart }: Pick<BackendParts, 'log' | 'onRestart'>,
 ): Promise<Backend> {
   const closers: (() => Promise<void>)[] = [];
   const close = async () => {

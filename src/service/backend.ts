@@ -2,6 +2,8 @@
  * Contract of a backend: where the service's data is and what runs its queries. This part differs between the embedded
  * engine, a ClickHouse server, and an archive that the command brings.
  */
+import type { Clock } from '../core/clock.ts';
+import type { Log } from '../core/log.ts';
 import type { EngineSettings } from '../engine/literal.ts';
 import type { EnginePool } from '../engine/pool.ts';
 import type { ServerEngine, ServerOptions } from '../engine/server.ts';
@@ -24,6 +26,14 @@ export interface EngineOpeners {
   openServer(options: ServerOptions): Promise<ServerEngine>;
   /** A ClickHouse server, for callers' queries. */
   openServerPool(options: ServerPoolOptions): Promise<ServerPool>;
+}
+
+/** What the service gives to a backend. */
+export interface BackendParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** To be called when an engine process has ended and will be replaced. */
+  readonly onRestart: () => void;
 }
 
 export interface Backend {

@@ -9,7 +9,7 @@ import { openGuard } from '../guard/guard.ts';
 import { Gate } from './access/gate.ts';
 import { openKeys } from './access/key-source.ts';
 import { createLogin, Sessions } from './access/login-session.ts';
-import type { Backend, EngineOpeners } from './backend.ts';
+import type { Backend, BackendParts, EngineOpeners } from './backend.ts';
 import { openLocalBackend } from './data/local-backend.ts';
 import { openServerBackend, type ServerPlaces } from './data/server-backend.ts';
 import { createHistorical, createPortal } from './historical/historical.ts';
@@ -33,13 +33,6 @@ export interface RunningService {
   readonly rows: number | null;
   /** Stops listening, lets requests in flight finish, then ends the engines. */
   close(): Promise<void>;
-}
-
-/** What the service gives to a backend that the command brings. */
-export interface BackendParts {
-  readonly log: Log;
-  /** To be called when an engine process has ended and will be replaced. */
-  readonly onRestart: () => void;
 }
 
 export interface ServiceParts extends EngineOpeners {

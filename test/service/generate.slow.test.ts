@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { STORED_TABLES } from '../../src/service/data/stored-tables.ts';
+import { STORED_TABLES } from '../../src/service/data/tables.ts';
 import { generateSession, listClosedSessions, usualRows } from '../../src/service/generate/generate.ts';
 import { listMarket } from '../../src/service/generate/market.ts';
 

@@ -98,7 +98,7 @@ describe.each(SERVERS)('loading into $name', ({ isMissing, skips, start }) => {
     return path;
   };
   const loadAs = (options: Partial<ServiceOptions>) =>
-    loadServer({ ...SERVICE_DEFAULTS, ...options }, { admin, local, clock: systemClock, log: createSilentLog() });
+    loadServer({ ...SERVICE_DEFAULTS, ...options }, admin, local, { clock: systemClock, log: createSilentLog() });
   const load = (file: string) => loadAs({ data: [file] });
   let isExact = false;
   /** Servers without the setting read 7.94 as 7.9399999999999995. */

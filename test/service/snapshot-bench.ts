@@ -10,8 +10,9 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../../src/engine/pool.ts';
 import type { Caller } from '../../src/service/access/keys.ts';
-import { type LoadedChainFile, loadChainFile } from '../../src/service/data/chain-file.ts';
-import { CHAIN_COLUMNS, CHAIN_SORT } from '../../src/service/data/chain-table.ts';
+import { type LoadedChain, loadChainFile } from '../../src/service/data/chain-file.ts';
+import { findDataFile, TEXT_FILES } from '../../src/service/data/data-file.ts';
+import { CHAIN_COLUMNS, CHAIN_SORT } from '../../src/service/data/tables.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
 import { ApiFailure } from '../../src/service/http/api-failure.ts';
 import type { Answer, Call, Route } from '../../src/service/http/route.ts';
@@ -160,9 +161,13 @@ export async function generate(bench: Bench, dates: readonly string[], rows: num
 }
 
 /** Loads a chain as the service does: with a column more, which says where a row came from. */
-export async function loadChain(bench: Bench, file: string): Promise<readonly LoadedChainFile[]> {
+export async function loadChain(bench: Bench, file: string): Promise<readonly LoadedChain[]> {
   const insertSql = (select: string) => `INSERT INTO ${bench.tables.chains} SELECT *, 'test' FROM (${select})`;
-  return await loadChainFile(file, { engine: bench.engine, scratch: 'bench.scratch', insertSql });
+  return await loadChainFile(await findDataFile(file, TEXT_FILES), {
+    engine: bench.engine,
+    scratch: 'bench.scratch',
+    insertSql,
+  });
 }
 
 /** Calls the endpoint as the listener does: a failure is answered in the endpoint's shape. */

@@ -3,16 +3,14 @@
  * the chain table (`.csv`, `.ndjson`, `.jsonl`); each may be gzipped. Invariant: the engine reads the file; if a file
  * is refused, none of its rows are in the table.
  */
-import { describeError, Fault } from '../../core/errors.ts';
 import { localFile, quoteIdentifier } from '../../engine/literal.ts';
 import type { LoadTarget, StatementRunner } from '../dataset.ts';
-import { assertCells, type CellCheck, invalidChain, READ_IN_ORDER } from './chain-check.ts';
 import { isPage, readPage } from './chain-page.ts';
-import { CHAIN_COLUMNS } from './chain-table.ts';
-import { findFile, readFormat, TEXT_FILES } from './data-file.ts';
+import { assertCells, type CellCheck, type DataFile, invalidData, READ_IN_ORDER, readData } from './data-file.ts';
+import { CHAIN_COLUMNS } from './tables.ts';
 
 /** A loaded chain. */
-export interface LoadedChainFile {
+export interface LoadedChain {
   readonly symbol: string;
   /** Trading date, YYYY-MM-DD. */
   readonly date: string;
@@ -23,7 +21,7 @@ export interface LoadedChainFile {
   readonly contracts: number;
 }
 
-interface ChainCounts extends LoadedChainFile {
+interface ChainCounts extends LoadedChain {
   readonly spots: number;
   readonly names: number;
 }
@@ -42,52 +40,39 @@ const HINT =
  * @returns the chains in the file; a page has one
  * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
  */
-export async function loadChainFile(file: string, target: LoadTarget): Promise<readonly LoadedChainFile[]> {
-  const format = readFormat(file, TEXT_FILES);
-  const path = await findFile(file);
-  try {
-    const head = await readHead(target.engine, path);
-    const isExchangePage = format === 'CSVWithNames' && isPage(head);
-    const select = isExchangePage
-      ? await readPage(target.engine, file, path, head)
-      : await readContracts(target.engine, file, path, format);
-    const chains = await listChains(target.engine, file, select);
-    await target.engine.command(target.insertSql(select));
+export async function loadChainFile(
+  file: DataFile,
+  { engine, insertSql }: LoadTarget,
+): Promise<readonly LoadedChain[]> {
+  return await readData(`${file.name}: the chain cannot be read`, HINT, async () => {
+    const head = await engine.rows<{ line: string }>(
+      `SELECT line FROM ${localFile(file.path, 'LineAsString', 'line String')} LIMIT ${HEAD_LINES} ${READ_IN_ORDER}`,
+    );
+    const lines = head.map(({ line }) => line);
+    const isExchangePage = file.format === 'CSVWithNames' && isPage(lines);
+    const select = isExchangePage ? await readPage(engine, file, lines) : await readContracts(engine, file);
+    const chains = await listChains(engine, file, select);
+    await engine.command(insertSql(select));
     return chains;
-  } catch (cause) {
-    if (cause instanceof Fault && cause.code === 'DATA_INVALID') throw cause;
-    throw unreadable(`${file}: the chain cannot be read: ${describeError(cause)}`, cause);
-  }
-}
-
-/** Checks a file without reading it. @throws Fault as `loadChainFile`, for the faults that this can find */
-export async function assertChainLoadable(file: string): Promise<void> {
-  readFormat(file, TEXT_FILES);
-  await findFile(file);
-}
-
-async function readHead(engine: StatementRunner, path: string): Promise<readonly string[]> {
-  const rows = await engine.rows<{ line: string }>(
-    `SELECT line FROM ${localFile(path, 'LineAsString', 'line String')} LIMIT ${HEAD_LINES} ${READ_IN_ORDER}`,
-  );
-  return rows.map(({ line }) => line);
+  });
 }
 
 /** Checks a file with one contract per row. @returns SQL of its contracts in the columns of the chain table */
-async function readContracts(engine: StatementRunner, file: string, path: string, format: string): Promise<string> {
+async function readContracts(engine: StatementRunner, file: DataFile): Promise<string> {
+  const { path, format } = file;
   const described = await engine.rows<{ name: string }>(`DESCRIBE TABLE ${localFile(path, format)}`);
   const present = new Set(described.map(({ name }) => name));
   const missing = CHAIN_COLUMNS.filter(({ name, optional }) => !optional && !present.has(name));
   if (missing.length > 0) {
     const came = [...present].join(', ');
-    throw invalidChain(`${file}: rows lack ${missing.map(({ name }) => name).join(', ')}; they have ${came}`, HINT);
+    throw invalidData(`${file.name}: rows lack ${missing.map(({ name }) => name).join(', ')}; they have ${came}`, HINT);
   }
   const structure = CHAIN_COLUMNS.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`).join(', ');
   const typed = localFile(path, format, structure);
   // The first line of a CSV file contains the column names.
   const line = `rowNumberInAllBlocks() + ${format === 'CSVWithNames' ? 2 : 1}`;
   const rows = `(SELECT *, ${line} AS file_line FROM ${typed})`;
-  await assertCells(engine, { file, rows, line: 'file_line', checks: ROW_CHECKS });
+  await assertCells(engine, file, rows, ROW_CHECKS);
   const asOf = "concat(replaceOne(toString(parseDateTime64BestEffort(as_of, 3, 'UTC')), ' ', 'T'), 'Z')";
   const values: Readonly<Record<string, string>> = { symbol: 'upper(symbol)', as_of: asOf };
   const columns = CHAIN_COLUMNS.map(({ name }) => `${values[name] ?? name} AS ${quoteIdentifier(`page_${name}`)}`);
@@ -128,24 +113,20 @@ const ROW_CHECKS: readonly CellCheck[] = [
  * @param select its columns are those of the table, prefixed with `page_`
  * @throws Fault `DATA_INVALID` when there is no chain, or one contradicts itself
  */
-async function listChains(engine: StatementRunner, file: string, select: string): Promise<readonly LoadedChainFile[]> {
+async function listChains(engine: StatementRunner, file: DataFile, select: string): Promise<readonly LoadedChain[]> {
   const chains = await engine.rows<ChainCounts>(
     `SELECT page_symbol AS symbol, page_date AS date, page_as_of AS as_of, any(page_spot) AS spot, count() AS contracts,
        uniqExact(page_spot) AS spots,
        uniqExact(page_option_symbol, page_expiration_date, page_put_call, page_strike) AS names
      FROM (${select}) GROUP BY symbol, date, as_of ORDER BY symbol, date, as_of`,
   );
-  if (chains.length === 0) throw invalidChain(`${file}: there are no contracts; allowed is one or more`, HINT);
+  if (chains.length === 0) throw invalidData(`${file.name}: there are no contracts; allowed is one or more`, HINT);
   for (const { symbol, date, as_of, spots, names, contracts } of chains) {
     const name = `the chain of ${symbol} on ${date} as of ${as_of}`;
-    if (spots > 1) throw invalidChain(`${file}: ${name} has ${spots} values of spot; allowed is one`);
+    if (spots > 1) throw invalidData(`${file.name}: ${name} has ${spots} values of spot; allowed is one`);
     if (names < contracts) {
-      throw invalidChain(`${file}: ${name} has ${contracts} rows for ${names} contracts; allowed is one each`);
+      throw invalidData(`${file.name}: ${name} has ${contracts} rows for ${names} contracts; allowed is one each`);
     }
   }
   return chains.map(({ spots: _spots, names: _names, ...chain }) => chain);
-}
-
-function unreadable(message: string, cause: unknown): Fault {
-  return new Fault('DATA_UNREADABLE', message, { kind: 'usage', cause, hint: HINT });
 }

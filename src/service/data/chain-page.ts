@@ -8,8 +8,8 @@ import { sessionCloseSecond } from '../../calendar/session.ts';
 import { formatWallDate, isDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { localFile, quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { StatementRunner } from '../dataset.ts';
-import { assertCells, type CellCheck, invalidChain, READ_IN_ORDER } from './chain-check.ts';
-import { CHAIN_COLUMNS } from './chain-table.ts';
+import { assertCells, type CellCheck, type DataFile, invalidData, READ_IN_ORDER } from './data-file.ts';
+import { CHAIN_COLUMNS } from './tables.ts';
 
 const SIDE = ['Last Sale', 'Net', 'Bid', 'Ask', 'Volume', 'IV', 'Delta', 'Gamma', 'Open Interest'];
 const COLUMNS = ['Expiration Date', 'Calls', ...SIDE, 'Strike', 'Puts', ...SIDE];
@@ -39,26 +39,16 @@ export function isPage(head: readonly string[]): boolean {
  * @returns SQL of its contracts in the columns of the chain table
  * @throws Fault `DATA_INVALID`, EngineFault
  */
-export async function readPage(
-  engine: StatementRunner,
-  file: string,
-  path: string,
-  head: readonly string[],
-): Promise<string> {
-  const heading = parseHeading(file, head);
+export async function readPage(engine: StatementRunner, file: DataFile, head: readonly string[]): Promise<string> {
+  const heading = parseHeading(file.name, head);
   const lines = `(
-    SELECT rowNumberInAllBlocks() + 1 AS line, splitByChar(',', replaceAll(raw, '\\r', '')) AS cells,
+    SELECT rowNumberInAllBlocks() + 1 AS file_line, splitByChar(',', replaceAll(raw, '\\r', '')) AS cells,
       toDate32(parseDateTimeOrNull(substring(cells[1], 5), '%b %d %Y', 'UTC')) AS expiration
-    FROM ${localFile(path, 'LineAsString', 'raw String')}
+    FROM ${localFile(file.path, 'LineAsString', 'raw String')}
   )`;
-  const rows = `(SELECT * FROM ${lines} WHERE line > ${heading.lines} AND cells != [''])`;
-  await assertCells(engine, {
-    file,
-    rows,
-    line: 'line',
-    checks: [...listChecks('C', 0), ...listChecks('P', PUT_SHIFT)],
-  });
-  const symbol = await readSymbol(engine, file, rows);
+  const rows = `(SELECT * FROM ${lines} WHERE file_line > ${heading.lines} AND cells != [''])`;
+  await assertCells(engine, file, rows, [...listChecks('C', 0), ...listChecks('P', PUT_SHIFT)]);
+  const symbol = await readSymbol(engine, file.name, rows);
   const cell = (name: string) => `cells[${COLUMNS.indexOf(name) + 1} + shift]`;
   const number = (name: string) => `toFloat64OrNull(${cell(name)})`;
   const values: Readonly<Record<string, string>> = {
@@ -91,18 +81,18 @@ function parseHeading(file: string, head: readonly string[]): Heading {
   const index = head.findIndex((line) => line.startsWith('Expiration Date,Calls,'));
   const columns = (head[index] ?? '').trim();
   if (columns !== COLUMNS.join(',')) {
-    throw invalidChain(`${file}: line ${index + 1}: the columns are ${columns}; allowed is ${COLUMNS.join(',')}`);
+    throw invalidData(`${file}: line ${index + 1}: the columns are ${columns}; allowed is ${COLUMNS.join(',')}`);
   }
   const above = head.slice(0, index).join('\n');
   const last = /\bLast: *([^,\n]*)/.exec(above)?.[1] ?? '';
   const spot = Number(last);
   if (last === '' || !(spot > 0)) {
-    throw invalidChain(`${file}: the heading has the price "Last: ${last}"; allowed is a number above 0`);
+    throw invalidData(`${file}: the heading has the price "Last: ${last}"; allowed is a number above 0`);
   }
   const date = /\bDate: *([^"\n]*)/.exec(above)?.[1] ?? '';
   const asOfMs = parsePageDate(date);
   if (asOfMs === undefined) {
-    throw invalidChain(
+    throw invalidData(
       `${file}: the heading has "Date: ${date}"; allowed is a date like "January 7, 2024 at 10:52 AM EST" or "January 7 2024, 10:52 AM EST"`,
     );
   }
@@ -190,9 +180,9 @@ async function readSymbol(engine: StatementRunner, file: string, rows: string): 
   );
   const roots = found?.roots ?? [];
   const [symbol] = roots.toSorted((a, b) => a.length - b.length);
-  if (symbol === undefined) throw invalidChain(`${file}: there are no contracts; allowed is one or more`);
+  if (symbol === undefined) throw invalidData(`${file}: there are no contracts; allowed is one or more`);
   if (roots.every((root) => root.startsWith(symbol))) return symbol;
-  throw invalidChain(
+  throw invalidData(
     `${file}: the contracts have the roots ${roots.join(', ')}; allowed is one root, and others that begin with it`,
   );
 }

@@ -3,89 +3,86 @@
  * processes that mount it and answer. It owns the folder, unless the user named one.
  */
 import { join } from 'node:path';
-import { EARLIEST_DATE } from '../../api-contract/published-limits.ts';
 import { hashFile } from '../../core/atomic-file.ts';
-import type { Clock } from '../../core/clock.ts';
-import type { Log } from '../../core/log.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import { openParser } from '../../guard/parser.ts';
-import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
-import type { StatementRunner } from '../dataset.ts';
+import { type Backend, type BackendParts, type EngineOpeners, MAX_WAITING } from '../backend.ts';
+import type { LoadTarget, StatementRunner } from '../dataset.ts';
 import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
 import { MAX_RESULT_BYTES } from '../historical/query-runner.ts';
 import type { ServiceOptions } from '../options.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
-import { assertChainLoadable, loadChainFile } from './chain-file.ts';
-import { assertLoadable, loadFile } from './load.ts';
+import { loadChainFile } from './chain-file.ts';
+import { DATA_FILES, type DataFile, findDataFile, TEXT_FILES } from './data-file.ts';
 import { LocalData } from './local-data.ts';
-import { granularityFor } from './stored-tables.ts';
-
-interface LocalBackendParts extends EngineOpeners {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly onRestart?: () => void;
-}
+import { granularityFor } from './tables.ts';
+import { loadTradeFile } from './trade-file.ts';
 
 /** @throws Fault `DATA_INVALID`, `DATA_UNREADABLE`, `DATA_DIR_INVALID` (kind `usage`) */
-export async function openLocalBackend(options: ServiceOptions, parts: LocalBackendParts): Promise<Backend> {
+export async function openLocalBackend(
+  options: ServiceOptions,
+  { clock, log, onRestart, openWorkers }: BackendParts & EngineOpeners,
+): Promise<Backend> {
   const temporary = await makeServiceFolder();
   const opened: EnginePool[] = [];
   const close = async () => {
     await Promise.all(opened.map((pool) => pool.close()));
     await removeServiceFolder(temporary);
   };
-  try {
+  const open = async (folder: string, size: number, keep: boolean) => {
     const limits = { maxWaiting: MAX_WAITING, maxResultBytes: MAX_RESULT_BYTES };
-    const folder = options.dataDir ?? join(temporary, 'data');
-    const onRestart = parts.onRestart ? { onRestart: parts.onRestart } : {};
-    const writer = await parts.openWorkers({
-      ...limits,
-      ...onRestart,
-      folder: join(folder, 'writer'),
-      size: 1,
-      keep: true,
-    });
-    opened.push(writer);
-    const data = await LocalData.open(runOn(writer), { folder, order: options.order, scanLimit: options.scanLimit });
-    if (data.granularity > granularityFor(options.scanLimit)) {
-      const { granularity } = data;
-      parts.log.warn(
-        { event: 'index-too-coarse', folder, granularityRows: granularity },
-        'the stored index is too coarse for this --scan-limit',
-      );
-    }
-    await fill(data, options, parts);
-    const dataset = await data.publish(options.earliest ?? firstVisible(data.firstDate), parts.clock);
-    const size = options.concurrency;
-    const pool = await parts.openWorkers({ ...limits, ...onRestart, folder: join(temporary, 'workers'), size });
+    const pool = await openWorkers({ ...limits, onRestart, folder, size, keep });
     opened.push(pool);
+    return pool;
+  };
+  try {
+    const folder = options.dataDir ?? join(temporary, 'data');
+    const writer = await open(join(folder, 'writer'), 1, true);
+    const data = await LocalData.open(runOn(writer), folder, options, clock);
+    const { granularity } = data;
+    if (granularity > granularityFor(options.scanLimit)) {
+      const about = { event: 'index-too-coarse', folder, granularityRows: granularity };
+      log.warn(about, 'the stored index is too coarse for this --scan-limit');
+    }
+    await fill(data, options, { clock, log });
+    await data.detach();
+    const size = options.concurrency;
+    const pool = await open(join(temporary, 'workers'), size, false);
     // Mount the data in each process now, so that the first caller does not wait for it.
     const signal = new AbortController().signal;
     await Promise.all(
       Array.from({ length: size }, (_, number) =>
-        pool.use({ owner: `start ${number}`, signal }, (engine) => dataset.prepare(engine)),
+        pool.use({ owner: `start ${number}`, signal }, (engine) => data.prepare(engine)),
       ),
     );
-    await data.confirm(runOn(pool), dataset.tables);
-    return { pool, parser: openParser(writer), dataset, snapshots: dataset, close };
+    await data.confirm(runOn(pool));
+    return { pool, parser: openParser(writer), dataset: data, snapshots: data, close };
   } catch (error) {
     await close();
     throw error;
   }
 }
 
-async function fill(data: LocalData, options: ServiceOptions, { clock, log }: LocalBackendParts): Promise<void> {
+async function fill(
+  data: LocalData,
+  options: ServiceOptions,
+  { clock, log }: Pick<BackendParts, 'clock' | 'log'>,
+): Promise<void> {
+  const load = async (
+    table: 'trades' | 'chains',
+    file: DataFile,
+    insert: (file: DataFile, target: LoadTarget) => Promise<unknown>,
+  ) => {
+    const source = { id: `sha256:${await hashFile(file.path)}`, name: file.name, table };
+    return await data.load(source, (target) => insert(file, target));
+  };
   for (const file of options.data) {
-    await assertLoadable(file);
-    const source = { id: `sha256:${await hashFile(file)}`, name: file, table: 'trades' } as const;
-    const isNew = await data.load(source, (target) => loadFile(file, target));
+    const isNew = await load('trades', await findDataFile(file, DATA_FILES), loadTradeFile);
     log.info({ event: 'loaded', file, isNew }, `loaded ${file}`);
   }
-  for (const file of options.chain) {
-    await assertChainLoadable(file);
-    const source = { id: `sha256:${await hashFile(file)}`, name: file, table: 'chains' } as const;
-    const isNew = await data.load(source, async (target) => void (await loadChainFile(file, target)));
-    log.info({ event: 'loaded', chain: file, isNew }, `loaded ${file}`);
+  for (const chain of options.chain) {
+    const isNew = await load('chains', await findDataFile(chain, TEXT_FILES), loadChainFile);
+    log.info({ event: 'loaded', chain, isNew }, `loaded ${chain}`);
   }
   const { seed } = options;
   for (const date of listClosedSessions(clock.now(), options.generateSessions)) {
@@ -100,14 +97,6 @@ async function fill(data: LocalData, options: ServiceOptions, { clock, log }: Lo
     );
     log.info({ event: 'generated', date, rows, isNew }, `generated ${date}`);
   }
-}
-
-/**
- * The first visible date: EARLIEST_DATE, or the first loaded date if earlier, so that older trades and chains are
- * visible.
- */
-function firstVisible(firstDate: string | undefined): string {
-  return firstDate !== undefined && firstDate < EARLIEST_DATE ? firstDate : EARLIEST_DATE;
 }
 
 function runOn(pool: EnginePool): StatementRunner {

@@ -1,75 +1,100 @@
 /**
  * Trades and chains in a folder of this machine. One engine process writes them into tables, each with its data in its
  * own folder. It then detaches the tables, and any number of other processes mount those folders read-only and answer
- * queries in parallel. Invariant: nothing writes to the folders while they are mounted (a merge would remove files that
- * other processes read), and a query can name neither the tables' database nor their path.
+ * queries in parallel: tables in a database with a random name that no query may contain, and the views in another one,
+ * the current database. Invariants: nothing writes to the folders while they are mounted (a merge would remove files that
+ * other processes read); a query can name neither the tables' database nor their path; each engine mounts the data
+ * once, and its views follow the service's clock; the data contains only sources of the catalog, for the rest of an
+ * interrupted load is removed before the next load.
  */
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import type { Clock } from '../../core/clock.ts';
-import { describeError, Fault } from '../../core/errors.ts';
-import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import type { DatasetTables, LoadTarget, StatementRunner } from '../dataset.ts';
-import { type Catalog, type LoadedSource, readCatalog, writeCatalog } from './catalog.ts';
-import { LocalDataset } from './local-dataset.ts';
+import { z } from 'zod';
 import {
-  granularityFor,
-  listSortColumns,
-  SOURCE_COLUMN,
-  STORED_TABLES,
-  type StoredTable,
-  type TradeOrder,
-} from './stored-tables.ts';
+  EARLIEST_DATE,
+  EXCHANGE_TIME_ZONE,
+  LOOKBACK_DAYS,
+  MINIMUM_DATA_DELAY_MINUTES,
+  TABLES,
+} from '../../api-contract/published-limits.ts';
+import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
+import { readFileIfExists, writeWholeFile } from '../../core/atomic-file.ts';
+import { type Clock, systemClock } from '../../core/clock.ts';
+import { describeError, Fault } from '../../core/errors.ts';
+import { formatSettings, quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import type { PooledEngine } from '../../engine/pool.ts';
+import type { AdmittedStatement, Dataset, LoadTarget, SnapshotDataset, StatementRunner } from '../dataset.ts';
+import type { ServiceOptions } from '../options.ts';
+import { granularityFor, listSortColumns, STORED_TABLES, type StoredTable } from './tables.ts';
 
-interface LocalDataOptions {
-  /** Data folder; created if missing. */
-  readonly folder: string;
-  readonly order: TradeOrder;
-  /** Maximum rows read for one answer; it sets how fine the index is. */
-  readonly scanLimit: number;
-}
+/** The catalog of the folder: which sources were loaded completely, and how the tables are built. */
+const catalogSchema = z.object({
+  version: z.literal(1),
+  order: z.enum(['time', 'symbol']),
+  /** Rows per granule of the index. */
+  granularity: z.number().int().positive(),
+  sources: z.array(
+    z.object({
+      /** Id of the source, e.g. `sha256:...` of a file; also the partition of its rows. */
+      id: z.string(),
+      /** For people: the file's name or the generated date. */
+      name: z.string(),
+      table: z.enum(['trades', 'chains']),
+      rows: z.number().int(),
+      /** Dates of the source, each with the time of its first trade. */
+      dates: z.array(z.object({ date: z.string(), first_time: z.string() })),
+    }),
+  ),
+});
+type Catalog = z.infer<typeof catalogSchema>;
+type Source = Catalog['sources'][number];
 
+const CATALOG_FILE = 'catalog.json';
 /** Database of the writing process. */
 const WRITER_DATABASE = 'flowdrop';
+/** Id of the load that a row belongs to; each load is its own partition, so an interrupted load can be removed. */
+const SOURCE_COLUMN = 'source_of_load';
+/** Recreate the views when the offset between service clock and engine clock has changed by more than this. */
+const CLOCK_TOLERANCE_MS = 500;
+const [ALL_TRADES, LATEST_TRADES] = TABLES;
 
-export class LocalData {
+type DataOptions = Pick<ServiceOptions, 'earliest' | 'order' | 'scanLimit'>;
+
+export class LocalData implements Dataset, SnapshotDataset {
+  readonly delayMs = 0;
+  readonly lookbackDays = LOOKBACK_DAYS;
+  readonly databases;
+  readonly tables;
   readonly #writer: StatementRunner;
   readonly #folder: string;
+  readonly #options: DataOptions;
+  readonly #clock: Clock;
   #catalog: Catalog;
   /** Loaded in this run, but not yet confirmed by another process. */
-  #pending: readonly LoadedSource[] = [];
+  #pending: readonly Source[] = [];
+  /** For each prepared process, the clock offset in its views. */
+  readonly #offsets = new WeakMap<object, number>();
 
-  /** @throws Fault `DATA_DIR_INVALID` (kind `usage`) when the folder holds data with another layout */
-  static async open(writer: StatementRunner, options: LocalDataOptions): Promise<LocalData> {
-    const folder = resolve(options.folder);
-    const kept = await readCatalog(folder);
-    if (kept && kept.order !== options.order) {
-      throw new Fault('DATA_DIR_INVALID', `the data in ${folder} is sorted by ${kept.order}, not by ${options.order}`, {
-        kind: 'usage',
-        hint: `Start with --order ${kept.order}, or choose another --data-dir.`,
-      });
-    }
-    const catalog = kept ?? {
-      version: 1,
-      order: options.order,
-      granularity: granularityFor(options.scanLimit),
-      sources: [],
-    };
-    if (!kept) {
-      await assertEmpty(folder);
-      // Written before the tables exist. Data without a catalog is then always a damaged folder, never an unfinished
-      // load.
-      await writeCatalog(folder, catalog);
-    }
-    const data = new LocalData(writer, folder, catalog);
+  /**
+   * @param folder created if missing
+   * @throws Fault `DATA_DIR_INVALID` (kind `usage`) when the folder holds data with another layout
+   */
+  static async open(writer: StatementRunner, folder: string, options: DataOptions, clock: Clock): Promise<LocalData> {
+    const catalog = await openCatalog(resolve(folder), options);
+    const data = new LocalData(writer, resolve(folder), options, clock, catalog);
     await data.#attach();
     return data;
   }
 
-  private constructor(writer: StatementRunner, folder: string, catalog: Catalog) {
+  private constructor(writer: StatementRunner, folder: string, options: DataOptions, clock: Clock, catalog: Catalog) {
+    const hidden = `trades_${randomBytes(12).toString('hex')}`;
+    this.databases = [hidden, `service_${randomBytes(12).toString('hex')}`] as const;
+    this.tables = { trades: `${hidden}.trades`, chains: `${hidden}.chains`, dates: `${hidden}.dates` };
     this.#writer = writer;
     this.#folder = folder;
+    this.#options = options;
+    this.#clock = clock;
     this.#catalog = catalog;
   }
 
@@ -82,10 +107,10 @@ export class LocalData {
     return this.#sources.reduce((sum, source) => sum + (source.table === 'trades' ? source.rows : 0), 0);
   }
 
-  /** The first date with trades or a chain. */
-  get firstDate(): string | undefined {
+  /** By default EARLIEST_DATE, or the first loaded date if earlier, so that older trades and chains are visible. */
+  get earliest(): string {
     const dates = this.#sources.flatMap((source) => source.dates.map(({ date }) => date));
-    return dates.sort()[0];
+    return this.#options.earliest ?? [EARLIEST_DATE, ...dates].sort()[0] ?? EARLIEST_DATE;
   }
 
   /**
@@ -95,11 +120,11 @@ export class LocalData {
    * @returns whether the source was loaded now
    */
   async load(
-    source: { readonly id: string; readonly name: string; readonly table: LoadedSource['table'] },
-    fill: (target: LoadTarget) => Promise<void>,
-    replaces: (other: LoadedSource) => boolean = () => false,
+    source: Pick<Source, 'id' | 'name' | 'table'>,
+    fill: (target: LoadTarget) => Promise<unknown>,
+    replaces: (other: Source) => boolean = () => false,
   ): Promise<boolean> {
-    const { id, name, table } = source;
+    const { id, table } = source;
     if (this.#sources.some((other) => other.id === id)) return false;
     const replaced = this.#sources.filter(replaces);
     const quoted = `${WRITER_DATABASE}.${table}`;
@@ -111,35 +136,22 @@ export class LocalData {
       scratch: 'default.scratch',
       insertSql: (select) => `INSERT INTO ${quoted} SELECT *, ${quoteString(id)} FROM (${select})`,
     });
-    const [counted] = await this.#writer.rows<{ rows: number }>(
-      `SELECT count() AS rows FROM ${quoted} WHERE ${SOURCE_COLUMN} = ${quoteString(id)}`,
-    );
     const firstTime = table === 'trades' ? 'min(time)' : "''";
-    const dates = await this.#writer.rows<LoadedSource['dates'][number]>(
-      `SELECT date, ${firstTime} AS first_time FROM ${quoted} WHERE ${SOURCE_COLUMN} = ${quoteString(id)}
-       GROUP BY date ORDER BY date`,
+    const found = await this.#writer.rows<{ date: string; first_time: string; rows: number }>(
+      `SELECT date, ${firstTime} AS first_time, count() AS rows FROM ${quoted}
+       WHERE ${SOURCE_COLUMN} = ${quoteString(id)} GROUP BY date ORDER BY date`,
     );
-    this.#pending = [...this.#pending, { id, name, table, rows: counted?.rows ?? 0, dates: [...dates] }];
+    const rows = found.reduce((sum, date) => sum + date.rows, 0);
+    const dates = found.map(({ date, first_time }) => ({ date, first_time }));
+    this.#pending = [...this.#pending, { ...source, rows, dates }];
     return true;
   }
 
-  /** Detaches the tables from the writing process when everything is loaded. @param earliest first visible date */
-  async publish(earliest: string, clock: Clock): Promise<LocalDataset> {
+  /** Detaches the tables from the writing process when everything is loaded. */
+  async detach(): Promise<void> {
     for (const { name } of STORED_TABLES) {
       await this.#writer.command(`DETACH TABLE ${WRITER_DATABASE}.${name} SYNC`);
     }
-    return new LocalDataset(
-      this.#listDates(),
-      (hidden) =>
-        STORED_TABLES.map(
-          (table) => `CREATE TABLE IF NOT EXISTS ${hidden}.${table.name} ${this.#definitionSql(table, true)}`,
-        ),
-      {
-        earliest,
-        clock,
-        rows: this.rows,
-      },
-    );
   }
 
   /**
@@ -148,30 +160,47 @@ export class LocalData {
    * @param reader an engine that has mounted the data
    * @throws Fault `DATA_DIR_INVALID` when rows are missing
    */
-  async confirm(reader: StatementRunner, tables: DatasetTables): Promise<void> {
+  async confirm(reader: StatementRunner): Promise<void> {
     for (const { name } of STORED_TABLES) {
       const found = await reader.rows<{ id: string; rows: number }>(
-        `SELECT ${SOURCE_COLUMN} AS id, count() AS rows FROM ${tables[name]} GROUP BY id`,
+        `SELECT ${SOURCE_COLUMN} AS id, count() AS rows FROM ${this.tables[name]} GROUP BY id`,
       );
       const rows = new Map(found.map((source) => [source.id, source.rows]));
       for (const source of this.#sources.filter(({ table }) => table === name)) {
         const present = rows.get(source.id) ?? 0;
-        if (present !== source.rows) throw incomplete(this.#folder, source, `${present} can be read`);
+        if (present !== source.rows) throw this.#incomplete(source, `${present} can be read`);
       }
     }
     for (const source of this.#pending) {
       const where = `${SOURCE_COLUMN} = ${quoteString(source.id)}`;
       await reader
-        .rows(`SELECT sum(cityHash64(*)) AS hash FROM ${tables[source.table]} WHERE ${where}`)
+        .rows(`SELECT sum(cityHash64(*)) AS hash FROM ${this.tables[source.table]} WHERE ${where}`)
         .catch((cause: unknown) => {
-          throw incomplete(this.#folder, source, describeError(cause));
+          throw this.#incomplete(source, describeError(cause));
         });
     }
-    await this.#keep([...this.#catalog.sources, ...this.#pending]);
+    await this.#keep(this.#sources);
     this.#pending = [];
   }
 
-  get #sources(): readonly LoadedSource[] {
+  async stream(
+    engine: PooledEngine,
+    { text, settings, format }: AdmittedStatement,
+  ): Promise<AsyncIterable<Uint8Array>> {
+    await this.prepare(engine);
+    return await engine.stream(`${text} ${formatSettings(settings)}`, format);
+  }
+
+  async prepare(engine: PooledEngine): Promise<void> {
+    const offsetMs = Math.round(this.#clock.now() - systemClock.now());
+    const known = this.#offsets.get(engine.state);
+    if (known !== undefined && Math.abs(known - offsetMs) <= CLOCK_TOLERANCE_MS) return;
+    if (known === undefined) await this.#mount(engine);
+    for (const statement of this.#listViews(offsetMs)) await engine.command(statement);
+    this.#offsets.set(engine.state, offsetMs);
+  }
+
+  get #sources(): readonly Source[] {
     return [...this.#catalog.sources, ...this.#pending];
   }
 
@@ -182,11 +211,7 @@ export class LocalData {
       const name = `${WRITER_DATABASE}.${table.name} UUID ${quoteString(randomUUID())}`;
       await this.#writer.command(`ATTACH TABLE ${name} ${this.#definitionSql(table, false)}`);
     }
-    await this.#removeUnknown();
-  }
-
-  /** Removes rows whose source is not in the catalog, left by an interrupted load or replacement. */
-  async #removeUnknown(): Promise<void> {
+    // Rows whose source is not in the catalog were left by an interrupted load or replacement.
     const known = new Set(this.#catalog.sources.map(({ id }) => id));
     for (const { name } of STORED_TABLES) {
       const found = await this.#writer.rows<{ source: string }>(
@@ -197,52 +222,110 @@ export class LocalData {
     }
   }
 
-  async #drop(table: LoadedSource['table'], source: string): Promise<void> {
+  async #mount(engine: PooledEngine): Promise<void> {
+    const [hidden, visible] = this.databases;
+    await engine.command(`CREATE DATABASE ${hidden} ENGINE = Atomic`);
+    for (const table of STORED_TABLES) {
+      await engine.command(`CREATE TABLE ${this.tables[table.name]} ${this.#definitionSql(table, true)}`);
+    }
+    await engine.command(`CREATE TABLE ${this.tables.dates} (date String, first_time String) ENGINE = Memory`);
+    const values = this.#sources
+      .filter((source) => source.table === 'trades')
+      .flatMap(({ dates }) => dates)
+      .map(({ date, first_time }) => `(${quoteString(date)}, ${quoteString(first_time)})`);
+    if (values.length > 0) {
+      await engine.command(
+        `INSERT INTO ${this.tables.dates} SELECT date, min(first_time)
+         FROM values('date String, first_time String', ${values.join(', ')}) GROUP BY date`,
+      );
+    }
+    // Unqualified names resolve here. In the default database of the embedded engine they would be file names.
+    await engine.command(`CREATE DATABASE ${visible} ENGINE = Atomic`);
+    await engine.command(`USE ${visible}`);
+  }
+
+  /**
+   * Statements that create or replace the views in the current database.
+   * @param offsetMs the service's clock minus the engine's
+   */
+  #listViews(offsetMs: number): readonly string[] {
+    const columns = TRADE_COLUMNS.map((column) => quoteIdentifier(column.name)).join(', ');
+    const newest = boundSql(offsetMs, `toIntervalMinute(${MINIMUM_DATA_DELAY_MINUTES})`);
+    const oldest = boundSql(offsetMs, `toIntervalDay(${LOOKBACK_DAYS})`);
+    const latest = (value: string) => `(SELECT max(${value}) FROM ${this.tables.dates} WHERE first_time <= ${newest})`;
+    return [
+      `CREATE OR REPLACE VIEW ${ALL_TRADES} AS SELECT ${columns} FROM ${this.tables.trades}
+       WHERE time <= ${newest} AND time >= ${oldest} AND date >= ${quoteString(this.earliest)}`,
+      // The date filter decides; the time filter only lets the primary key skip other dates.
+      `CREATE OR REPLACE VIEW ${LATEST_TRADES} AS SELECT ${columns} FROM ${ALL_TRADES}
+       WHERE date = ${latest('date')} AND time >= ${latest('first_time')}`,
+    ];
+  }
+
+  async #drop(table: Source['table'], source: string): Promise<void> {
     await this.#writer.command(`ALTER TABLE ${WRITER_DATABASE}.${table} DROP PARTITION ${quoteString(source)}`);
   }
 
-  async #keep(sources: readonly LoadedSource[]): Promise<void> {
+  async #keep(sources: readonly Source[]): Promise<void> {
     this.#catalog = { ...this.#catalog, sources: [...sources] };
     await writeCatalog(this.#folder, this.#catalog);
-  }
-
-  #listDates(): readonly LoadedSource['dates'][number][] {
-    const first = new Map<string, string>();
-    for (const { dates } of this.#sources.filter((source) => source.table === 'trades')) {
-      for (const { date, first_time } of dates) {
-        const known = first.get(date);
-        if (known === undefined || first_time < known) first.set(date, first_time);
-      }
-    }
-    return [...first]
-      .map(([date, first_time]) => ({ date, first_time }))
-      .sort((one, other) => (one.date < other.date ? -1 : 1));
   }
 
   #definitionSql(table: StoredTable, readonly: boolean): string {
     const columns = table.columns.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
     const disk = `disk(type = 'object_storage', object_storage_type = 'local', metadata_type = 'plain_rewritable',
-      path = ${quoteString(`${resolve(this.#folder, table.name)}/`)}${readonly ? ', readonly = 1' : ''})`;
+      path = ${quoteString(`${join(this.#folder, table.name)}/`)}${readonly ? ', readonly = 1' : ''})`;
     return `(${columns.join(', ')}, ${SOURCE_COLUMN} String)
       ENGINE = MergeTree PARTITION BY ${SOURCE_COLUMN} ORDER BY (${listSortColumns(table.name, this.#catalog.order).join(', ')})
       SETTINGS index_granularity = ${this.#catalog.granularity}, disk = ${disk}, table_disk = 1`;
   }
-}
 
-function incomplete(folder: string, source: LoadedSource, found: string): Fault {
-  return new Fault('DATA_DIR_INVALID', `${folder} should have ${source.rows} rows of ${source.name}, and ${found}`, {
-    hint: 'The disk may be full. Make room, remove the folder (or choose another --data-dir) and load again.',
-  });
-}
-
-/** @throws Fault when the folder has data without a catalog */
-async function assertEmpty(folder: string): Promise<void> {
-  for (const { name } of STORED_TABLES) {
-    const found = await readdir(join(folder, name)).catch(() => []);
-    if (found.length === 0) continue;
-    throw new Fault('DATA_DIR_INVALID', `${join(folder, name)} has data, and ${folder} has no catalog.json`, {
-      kind: 'usage',
-      hint: 'Choose another --data-dir, or remove this one and load again.',
+  #incomplete(source: Source, found: string): Fault {
+    const message = `${this.#folder} should have ${source.rows} rows of ${source.name}, and ${found}`;
+    return new Fault('DATA_DIR_INVALID', message, {
+      hint: 'The disk may be full. Make room, remove the folder (or choose another --data-dir) and load again.',
     });
   }
+}
+
+/** SQL of the exchange's wall clock, `ago` before the service's present. */
+function boundSql(offsetMs: number, ago: string): string {
+  const present = `now64(3) + toIntervalMillisecond(${offsetMs})`;
+  return `formatDateTime(toTimeZone(${present} - ${ago}, ${quoteString(EXCHANGE_TIME_ZONE)}), '%F %T')`;
+}
+
+/** The catalog of the folder, or a new one for a folder without data. @throws Fault `DATA_DIR_INVALID` (kind `usage`) */
+async function openCatalog(folder: string, { order, scanLimit }: DataOptions): Promise<Catalog> {
+  const path = join(folder, CATALOG_FILE);
+  const text = await readFileIfExists(path);
+  if (text !== undefined) {
+    const kept = parseCatalog(path, text);
+    if (kept.order === order) return kept;
+    const message = `the data in ${folder} is sorted by ${kept.order}, not by ${order}`;
+    throw invalidFolder(message, `Start with --order ${kept.order}, or choose another --data-dir.`);
+  }
+  for (const { name } of STORED_TABLES) {
+    const found = await readdir(join(folder, name)).catch(() => []);
+    if (found.length > 0) throw invalidFolder(`${join(folder, name)} has data, and ${folder} has no ${CATALOG_FILE}`);
+  }
+  const catalog: Catalog = { version: 1, order, granularity: granularityFor(scanLimit), sources: [] };
+  // Written before the tables exist. Data without a catalog is then always a damaged folder, never an unfinished load.
+  await writeCatalog(folder, catalog);
+  return catalog;
+}
+
+function parseCatalog(path: string, text: string): Catalog {
+  try {
+    return catalogSchema.parse(JSON.parse(text));
+  } catch (cause) {
+    throw invalidFolder(`${path} is not a catalog of version 1: ${describeError(cause)}`);
+  }
+}
+
+async function writeCatalog(folder: string, catalog: Catalog): Promise<void> {
+  await writeWholeFile(join(folder, CATALOG_FILE), `${JSON.stringify(catalog, null, 2)}\n`);
+}
+
+function invalidFolder(message: string, hint = 'Choose another --data-dir, or remove this one and load again.'): Fault {
+  return new Fault('DATA_DIR_INVALID', message, { kind: 'usage', hint });
 }

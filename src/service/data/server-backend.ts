@@ -6,12 +6,11 @@
  */
 import { join } from 'node:path';
 import { EARLIEST_DATE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import type { Log } from '../../core/log.ts';
+import { systemClock } from '../../core/clock.ts';
 import { formatSettings } from '../../engine/literal.ts';
-import type { EnginePool } from '../../engine/pool.ts';
+import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
 import { openParser } from '../../guard/parser.ts';
-import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
+import { type Backend, type BackendParts, type EngineOpeners, MAX_WAITING } from '../backend.ts';
 import type { Dataset, SnapshotDataset } from '../dataset.ts';
 import { MAX_RESULT_BYTES } from '../historical/query-runner.ts';
 import { invalidOption, type ServiceOptions } from '../options.ts';
@@ -19,7 +18,7 @@ import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
 import { checkServer } from './server-check.ts';
 import { loadServer } from './server-load.ts';
 import { CLUSTER_SETTINGS, SERVER_DATABASES, SERVER_TABLES, setUpServer } from './server-setup.ts';
-import { granularityFor } from './stored-tables.ts';
+import { granularityFor } from './tables.ts';
 
 /** Warn when the server's clock, which the views follow, is off by more than this, seconds. */
 const CLOCK_WARNING_SECONDS = 5;
@@ -33,13 +32,10 @@ export interface ServerPlaces {
   readonly cluster?: string | undefined;
 }
 
-interface ServerBackendParts extends EngineOpeners, ServerPlaces {
-  readonly clock: Clock;
-  readonly log: Log;
-}
+type Parts = BackendParts & EngineOpeners & ServerPlaces;
 
 /** @throws Fault `SERVER_NOT_READY`, `SERVICE_OPTION_INVALID`, `DATA_INVALID`, `DATA_UNREADABLE` (kind `usage`) */
-export async function openServerBackend(options: ServiceOptions, parts: ServerBackendParts): Promise<Backend> {
+export async function openServerBackend(options: ServiceOptions, parts: Parts): Promise<Backend> {
   assertPossible(options, parts);
   const { adminUrl, log, url } = parts;
   const earliest = options.earliest ?? EARLIEST_DATE;
@@ -56,10 +52,9 @@ export async function openServerBackend(options: ServiceOptions, parts: ServerBa
     if (adminUrl !== undefined) await makeReady(adminUrl, local, { ...options, earliest }, parts);
     const pool = await parts.openServerPool({ url, size: options.concurrency, maxWaiting: MAX_WAITING });
     pools.push(pool);
-    const request = { owner: 'start', signal: new AbortController().signal };
-    const { databases, presentMs, warnings } = await pool.use(request, (engine) =>
-      checkServer(engine, pool.capabilities),
-    );
+    const use = <T>(act: (engine: PooledEngine) => Promise<T>) =>
+      pool.use({ owner: 'start', signal: new AbortController().signal }, act);
+    const { databases, presentMs, warnings } = await use((engine) => checkServer(engine, pool.capabilities));
     for (const warning of warnings) log.warn({ event: 'server-unlike' }, warning);
     const apartSeconds = Math.abs(presentMs - systemClock.now()) / 1_000;
     if (apartSeconds > CLOCK_WARNING_SECONDS) {
@@ -68,9 +63,9 @@ export async function openServerBackend(options: ServiceOptions, parts: ServerBa
     }
     const { visibleTrades: trades, chains, dates } = SERVER_TABLES;
     // It fails where there are more trades than the user may read at once.
-    const [counted] = await pool
-      .use(request, (engine) => engine.rows<{ rows: number }>(`SELECT count() AS rows FROM ${trades}`))
-      .catch(() => []);
+    const [counted] = await use((engine) =>
+      engine.rows<{ rows: number }>(`SELECT count() AS rows FROM ${trades}`),
+    ).catch(() => []);
     const dataset: Dataset & SnapshotDataset = {
       tables: { trades, chains, dates },
       databases: [...new Set([...databases, ...SERVER_DATABASES])],
@@ -91,7 +86,7 @@ export async function openServerBackend(options: ServiceOptions, parts: ServerBa
   }
 }
 
-function assertPossible(options: ServiceOptions, { adminUrl, cluster }: ServerBackendParts): void {
+function assertPossible(options: ServiceOptions, { adminUrl, cluster }: Parts): void {
   if (options.dataDir !== undefined)
     throw invalidOption('dataDir', options.dataDir, 'nothing: the server keeps the data');
   if (adminUrl !== undefined) return;
@@ -109,15 +104,14 @@ async function makeReady(
   url: string,
   local: EnginePool,
   options: ServiceOptions & { readonly earliest: string },
-  { clock, log, cluster, openServer }: ServerBackendParts,
+  { clock, log, cluster, openServer }: Parts,
 ): Promise<void> {
-  const { asOf, earliest, order } = options;
   const admin = await openServer({ url, settings: cluster === undefined ? {} : CLUSTER_SETTINGS });
   try {
-    const offsetSeconds = asOf === undefined ? 0 : (clock.now() - systemClock.now()) / 1_000;
+    const offsetSeconds = options.asOf === undefined ? 0 : (clock.now() - systemClock.now()) / 1_000;
     const granularity = granularityFor(options.scanLimit);
-    await setUpServer(admin, { cluster, earliest, offsetSeconds, order, granularity });
-    await loadServer(options, { admin, local, clock, log });
+    await setUpServer(admin, { ...options, cluster, offsetSeconds, granularity });
+    await loadServer(options, admin, local, { clock, log });
   } finally {
     await admin.close();
   }

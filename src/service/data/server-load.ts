@@ -7,20 +7,18 @@ import { createReadStream } from 'node:fs';
 import { pipeline, Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { createGunzip } from 'node:zlib';
-import type { Clock } from '../../core/clock.ts';
-import { Fault } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
 import { keepKnown, readCapabilities } from '../../engine/capabilities.ts';
-import type { EnginePool } from '../../engine/pool.ts';
+import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
 import type { ServerEngine } from '../../engine/server.ts';
-import type { LoadTarget } from '../dataset.ts';
+import type { BackendParts } from '../backend.ts';
+import type { StatementRunner } from '../dataset.ts';
 import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
 import type { ServiceOptions } from '../options.ts';
 import { loadChainFile } from './chain-file.ts';
-import { CHAIN_COLUMNS } from './chain-table.ts';
-import { readFormat, TEXT_FILES } from './data-file.ts';
-import { readRecords } from './load.ts';
+import { findDataFile, invalidData, TEXT_FILES } from './data-file.ts';
 import { SERVER_TABLES } from './server-setup.ts';
+import { CHAIN_COLUMNS } from './tables.ts';
+import { readRecords } from './trade-file.ts';
 
 const { trades, incoming, scratch, chains } = SERVER_TABLES;
 /**
@@ -29,37 +27,34 @@ const { trades, incoming, scratch, chains } = SERVER_TABLES;
  */
 const INSERT_SETTINGS = { input_format_skip_unknown_fields: 1, precise_float_parsing: 1 };
 
-interface ServerLoad {
-  /** An administrator's connection. */
-  readonly admin: ServerEngine;
-  /** An engine of this machine. */
-  readonly local: EnginePool;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
-/** @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`), EngineFault */
+/**
+ * @param admin an administrator's connection
+ * @param local an engine of this machine
+ * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`), EngineFault
+ */
 export async function loadServer(
-  { data, chain, generateSessions, generateRows, seed }: ServiceOptions,
-  { admin, local, clock, log }: ServerLoad,
+  options: ServiceOptions,
+  admin: ServerEngine,
+  local: EnginePool,
+  { clock, log }: Pick<BackendParts, 'clock' | 'log'>,
 ): Promise<void> {
-  const request = { owner: 'loader', signal: new AbortController().signal };
-  const rows: LoadTarget['engine']['rows'] = (sql) => local.use(request, (engine) => engine.rows(sql));
-  for (const file of data) {
-    const format = readFormat(file, TEXT_FILES);
-    await readRecords(file, format, { rows }, (path) =>
+  const use = <T>(act: (engine: PooledEngine) => Promise<T>) =>
+    local.use({ owner: 'loader', signal: new AbortController().signal }, act);
+  const rows: StatementRunner['rows'] = (sql) => use((engine) => engine.rows(sql));
+  for (const file of options.data) {
+    const found = await findDataFile(file, TEXT_FILES);
+    await readRecords(found, { rows }, () =>
       addTrades(admin, async () => {
         const settings = keepKnown(INSERT_SETTINGS, await readCapabilities(admin));
-        await admin.send(`INSERT INTO ${incoming} FORMAT ${format}`, readBytes(path), { settings });
+        await admin.send(`INSERT INTO ${incoming} FORMAT ${found.format}`, readBytes(found.path), { settings });
         const [nameless] = await admin.rows<{ n: number }>(`SELECT count() AS n FROM ${incoming} WHERE id = ''`);
         if (Number(nameless?.n) === 0) return;
-        throw new Fault('DATA_INVALID', `${file}: ${nameless?.n} rows have an empty id; each must have its own`, {
-          kind: 'usage',
-        });
+        throw invalidData(`${file}: ${nameless?.n} rows have an empty id; each must have its own`);
       }),
     );
     log.info({ event: 'loaded', file }, `loaded ${file}`);
   }
+  const { generateSessions, generateRows, seed } = options;
   for (const date of listClosedSessions(clock.now(), generateSessions)) {
     const [found] = await admin.rows<{ n: number }>(`SELECT count() AS n FROM ${trades} WHERE date = '${date}'`);
     if (Number(found?.n) > 0) continue;
@@ -72,10 +67,12 @@ export async function loadServer(
   const insertSql = (select: string) =>
     `SELECT * FROM (${select}) AS chain (${CHAIN_COLUMNS.map(({ name }) => name).join(', ')})`;
   const command = async (select: string) => {
-    const payload = await local.use(request, async (engine) => buffer(await engine.stream(select, 'JSONEachRow')));
+    const payload = await use(async (engine) => buffer(await engine.stream(select, 'JSONEachRow')));
     await admin.send(`INSERT INTO ${chains} FORMAT JSONEachRow`, Readable.from([payload], { objectMode: false }));
   };
-  for (const file of chain) await loadChainFile(file, { engine: { rows, command }, scratch, insertSql });
+  for (const file of options.chain) {
+    await loadChainFile(await findDataFile(file, TEXT_FILES), { engine: { rows, command }, scratch, insertSql });
+  }
 }
 
 /** @param fill inserts the rows into `incoming` */

@@ -20,8 +20,8 @@ import { isTooOld, readCapabilities } from '../../engine/capabilities.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { StatementRunner } from '../dataset.ts';
-import { CHAIN_COLUMNS, CHAIN_SORT } from './chain-table.ts';
-import { listSortColumns, type TradeOrder } from './stored-tables.ts';
+import type { ServiceOptions } from '../options.ts';
+import { CHAIN_COLUMNS, CHAIN_SORT, listSortColumns } from './tables.ts';
 
 export interface ServerPlan {
   /** First visible date, YYYY-MM-DD. */
@@ -29,7 +29,7 @@ export interface ServerPlan {
   /** The service's clock minus the server's, seconds; 0 unless the service's clock is set. */
   readonly offsetSeconds: number;
   /** Sort order of the trades; it decides which filters read few rows. */
-  readonly order: TradeOrder;
+  readonly order: ServiceOptions['order'];
   /** Rows per granule: ClickHouse's default of 8192, or fewer for a small scan limit. */
   readonly granularity: number;
   /** Cluster on which everything is created. Default: the one server. */

@@ -4,7 +4,7 @@
  * symbol may be empty. Its state is that of its latest record by time, then id.
  */
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import { CONTRACT_COLUMNS } from '../data/chain-table.ts';
+import { CONTRACT_COLUMNS } from '../data/tables.ts';
 import type { DatasetTables } from '../dataset.ts';
 import type { Moment } from './snapshot-time.ts';
 
