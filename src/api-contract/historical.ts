@@ -1,7 +1,7 @@
 /**
- * Shapes of the main historical SQL endpoint: request body, success body and error body, as in the specification.
- * Readers are lenient (`meta` may have more members), writers are exact. Shared by the service and the worker; the
- * OpenAPI description is generated from them. The separate entry point's own shapes are in `portal.ts`.
+ * Shapes of the historical SQL entry points: request body, success body and error body, as in the specification. The
+ * separate one has no `meta`, and its own bodies for HTTP 400. Readers are lenient (`meta` may have more members),
+ * writers are exact. Shared by the service and the worker; the OpenAPI description is generated from them.
  */
 import { z } from 'zod';
 import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from './published-limits.ts';
@@ -97,7 +97,7 @@ export const resultRowSchema = z
   .describe("A row of the query's own columns, by name or alias.")
   .meta({ id: 'ResultRow' });
 
-export const dataSchema = z.array(z.union([tradeRecordSchema, resultRowSchema])).describe('The rows of the result.');
+const dataSchema = z.array(z.union([tradeRecordSchema, resultRowSchema])).describe('The rows of the result.');
 
 export const successSchema = z
   .looseObject({
@@ -131,3 +131,31 @@ export const historicalFailureSchema = z
   })
   .describe('A failure of a historical SQL request.')
   .meta({ id: 'HistoricalFailure' });
+
+/**
+ * What a caller sends to the separate entry point. The service reads leniently and answers a missing member with one of
+ * the documented 400 bodies, in the two shapes below; other failures are as at the main entry point.
+ */
+export const portalRequestSchema = z
+  .object({
+    api_key: apiKeySchema.describe('Key of the customer portal; begins with cus_ or apikey_.'),
+    sql: requestSchema.shape.sql,
+  })
+  .meta({ id: 'PortalRequest' });
+
+export const portalSuccessSchema = z
+  .looseObject({ status: z.literal('SUCCESS'), data: dataSchema })
+  .describe('The rows. Rows beyond the row limit are dropped without notice.')
+  .meta({ id: 'PortalSuccess' });
+
+/** For a missing key, or SQL that is not a SELECT or that the guardrails refuse. */
+export const portalRefusalSchema = z
+  .strictObject({ status: z.literal('ERROR'), errorMsg: z.string().describe('For people.') })
+  .describe('The key is missing, or the SQL is refused.')
+  .meta({ id: 'PortalRefusal' });
+
+/** For a missing `sql`: its text has another name. */
+export const portalSqlMissingSchema = z
+  .strictObject({ status: z.literal('ERROR'), message: z.string().describe('For people.') })
+  .describe('The body has no sql.')
+  .meta({ id: 'PortalSqlMissing' });

@@ -1,6 +1,6 @@
 /**
  * The option trade record: every column of the historical SQL tables, in the specification's order, with its type on
- * the wire and in the drop. A table of data; no logic.
+ * the wire and in the drop. A table of data.
  */
 
 /** Logical type of a column in a drop. `wall` is the exchange's wall clock; `instant` is UTC. */
@@ -108,3 +108,12 @@ export const TRADE_COLUMNS: readonly TradeColumn[] = [
   undescribed(computed('dex', 'Delta exposure of the trade (delta x size x 100 x underlying)', 'dollars')),
   undescribed(computed('dei', 'Delta equivalent of the trade (delta x size x 100)', 'shares')),
 ];
+
+/** Text columns with about as many values as rows; the others have few. */
+const DISTINCT_COLUMNS: ReadonlySet<string> = new Set(['id', 'time', 'updated_timestamp']);
+
+/** ClickHouse's type in which the service and the archive store and answer a column. */
+export function answerType({ name, wire }: Pick<TradeColumn, 'name' | 'wire'>): string {
+  if (wire !== 'string') return wire === 'integer' ? 'Int32' : 'Float64';
+  return DISTINCT_COLUMNS.has(name) ? 'String' : 'LowCardinality(String)';
+}

@@ -3,8 +3,7 @@
  * its own or as the API's text. Invariant: plain columns stay plain, so that conditions on them reach the statistics
  * and bloom filters of the files. Pure.
  */
-import { answerType } from '../api-contract/engine-type.ts';
-import { TRADE_COLUMNS, type TradeColumn } from '../api-contract/trade.ts';
+import { answerType, TRADE_COLUMNS, type TradeColumn } from '../api-contract/trade.ts';
 import { quoteIdentifier } from '../engine/literal.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 

@@ -2,7 +2,7 @@
  * Tables of the report: columns that are defined once for the attached files, the page and the PDF. Invariant: a cell of a file is the model's value, unrounded, and null means unknown; the text for people is
  * formatted from the same value.
  */
-import { nameCode } from '../api-contract/code-name.ts';
+import { nameCode } from '../api-contract/record-type.ts';
 import { formatDate } from '../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent } from '../core/units.ts';
 import type { Unit } from './numbers.ts';
@@ -11,7 +11,7 @@ import { cleanLabel, NONE, nameBucket, nameContract } from './text/label.ts';
 export type Cell = string | number | boolean | null;
 
 /**
- * The kind of a column's values. `code`: one of `code-name.ts`, for people by its name; `contract`: as `formatContract` writes it;
+ * The kind of a column's values. `code`: one of `record-type.ts`, for people by its name; `contract`: as `formatContract` writes it;
  * `date`: `YYYY-MM-DD`; `count`: a whole number; `price`: dollars per share, also for a
  * strike; `fraction`: a part of one; `points`: a difference of fractions; `bucket`: a part of the day; `measure`: a number whose unit is in the row's cell `unit`.
  */

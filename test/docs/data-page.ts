@@ -2,12 +2,12 @@
  * Writes docs/data.md from the tables of columns, so that the page cannot differ from the files. The tables have names,
  * types, units and meanings; this file has the texts between them, and the checks for what the API's document leaves open.
  */
-import { nameCode } from '../../src/api-contract/code-name.ts';
 import {
   CANCEL_TYPES,
   LATE_TYPES,
   MULTI_LEG_PREFIX,
   MULTI_LEG_TYPES,
+  nameCode,
   SINGLE_LEG_TYPES,
   SWEEP_TYPES,
 } from '../../src/api-contract/record-type.ts';

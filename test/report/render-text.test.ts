@@ -1,10 +1,10 @@
 /** Numbers, dates and labels as the mail prints them: changes in the unit in which a number is read, texts kept short. */
 import { describe, expect, it } from 'vitest';
-import { nameCode } from '../../src/api-contract/code-name.ts';
 import {
   CANCEL_TYPES,
   LATE_TYPES,
   MULTI_LEG_TYPES,
+  nameCode,
   SINGLE_LEG_TYPES,
   SWEEP_TYPES,
 } from '../../src/api-contract/record-type.ts';

@@ -3,7 +3,7 @@
  * without control characters and with bounded length, so that it cannot forge a line of the text part or a header, or
  * widen a table.
  */
-import { nameCode } from '../../api-contract/code-name.ts';
+import { nameCode } from '../../api-contract/record-type.ts';
 import { formatDate, formatShortDay } from '../../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
 import type { Amount } from '../amount.ts';

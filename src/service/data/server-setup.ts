@@ -7,14 +7,13 @@
  * On a cluster each table is a Distributed one over a replicated table on each node, which has the rows of its shard: all
  * else keeps its names.
  */
-import { answerType } from '../../api-contract/engine-type.ts';
 import {
   EXCHANGE_TIME_ZONE,
   LOOKBACK_DAYS,
   MINIMUM_DATA_DELAY_MINUTES,
   TABLES,
 } from '../../api-contract/published-limits.ts';
-import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
+import { answerType, TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { isTooOld, readCapabilities } from '../../engine/capabilities.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';

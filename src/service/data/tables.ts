@@ -1,6 +1,5 @@
 /** How trades and loaded chains are stored: columns with their types, and sort keys. A table of data. */
-import { answerType } from '../../api-contract/engine-type.ts';
-import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
+import { answerType, TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import type { ServiceOptions } from '../options.ts';
 
 interface ChainColumn {

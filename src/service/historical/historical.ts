@@ -12,16 +12,14 @@ import { z } from 'zod';
 import {
   type HistoricalMeta,
   historicalFailureSchema,
-  requestSchema,
-  successSchema,
-  TOO_BROAD_HINTS,
-} from '../../api-contract/historical.ts';
-import {
   portalRefusalSchema,
   portalRequestSchema,
   portalSqlMissingSchema,
   portalSuccessSchema,
-} from '../../api-contract/portal.ts';
+  requestSchema,
+  successSchema,
+  TOO_BROAD_HINTS,
+} from '../../api-contract/historical.ts';
 import {
   DELAY_HEADER,
   HISTORICAL_PATH,
