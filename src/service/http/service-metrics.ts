@@ -1,10 +1,8 @@
 /**
  * The service's own metrics, for Prometheus. Invariant: labels are names, statuses and error codes of the program, never
- * caller input: no key, symbol or SQL can become a series. Each service has its own registry, and reading it leaves no
- * timer behind. prom-client's default metrics are not used, because they start an endless event-loop monitor.
+ * caller input: no key, symbol or SQL can become a series. Each service has its own registry.
  */
-import { performance } from 'node:perf_hooks';
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Backend } from '../backend.ts';
 
 /** One answered request. */
@@ -50,7 +48,7 @@ export class ServiceMetrics {
       labelNames: ['version'],
       registers: [this.#registry],
     }).set({ version }, 1);
-    this.#addProcessMetrics();
+    collectDefaultMetrics({ register: this.#registry });
   }
 
   observeRequest({ endpoint, status, errorCode, seconds, rows, bytes }: RequestMeasure): void {
@@ -96,34 +94,6 @@ export class ServiceMetrics {
       collect() {
         this.set(read());
       },
-    });
-  }
-
-  /** Uses the standard metric names of Prometheus clients for their process. */
-  #addProcessMetrics(): void {
-    let seen = performance.eventLoopUtilization();
-    new Counter({
-      name: 'process_cpu_seconds_total',
-      help: 'User and system CPU time of the process; engines in separate processes are not included.',
-      registers: [this.#registry],
-      collect() {
-        const { user, system } = process.cpuUsage();
-        this.reset();
-        this.inc((user + system) / 1_000_000);
-      },
-    });
-    const startSeconds = performance.timeOrigin / 1000;
-    const started = 'Start of the process, seconds since the epoch.';
-    this.#gauge('process_start_time_seconds', started, () => startSeconds);
-    const { memoryUsage } = process;
-    this.#gauge('process_resident_memory_bytes', 'Resident memory of the process.', () => memoryUsage.rss());
-    this.#gauge('nodejs_heap_size_used_bytes', 'JavaScript heap in use.', () => memoryUsage().heapUsed);
-    const busy = 'Share of time in which the event loop was busy.';
-    this.#gauge('nodejs_eventloop_utilization_ratio', busy, () => {
-      const now = performance.eventLoopUtilization();
-      const { utilization } = performance.eventLoopUtilization(now, seen);
-      seen = now;
-      return utilization;
     });
   }
 }
