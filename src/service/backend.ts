@@ -1,16 +1,15 @@
 /**
- * Contract of a backend: where the service's data is and what runs its queries. This part differs between the embedded
- * engine, a ClickHouse server, and an archive that the command brings.
+ * Contract of a backend: where the service's data is, what its readers need to know of it, and what runs its queries.
+ * This part differs between the embedded engine, a ClickHouse server, and an archive that the command brings.
  */
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { EngineSettings } from '../engine/literal.ts';
-import type { EnginePool } from '../engine/pool.ts';
+import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { ServerEngine, ServerOptions } from '../engine/server.ts';
 import type { ServerPool, ServerPoolOptions } from '../engine/server-pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { Parser } from '../guard/parser.ts';
-import type { Dataset, SnapshotDataset } from './dataset.ts';
 
 /**
  * Maximum tasks that wait for an engine, in either backend. Further calls fail with a `Retry-After`, which is shorter
@@ -51,4 +50,60 @@ export interface Backend {
   /** Functions that the engine of `pool` has and the parser lacks; `undefined`: none. */
   readonly knownFunctions?: readonly string[];
   close(): Promise<void>;
+}
+
+/** Runs statements and small queries. */
+export type StatementRunner = Pick<PooledEngine, 'command' | 'rows'>;
+
+/** Where a loader writes rows. */
+export interface LoadTarget {
+  readonly engine: StatementRunner;
+  /** Quoted name of a table that the loader may create and drop. */
+  readonly scratch: string;
+  /** The statement that inserts the rows of `select`; its columns must be the table's, in the same order. */
+  insertSql(select: string): string;
+}
+
+export interface DatasetTables {
+  /** Quoted names; a caller's query may not contain them. */
+  readonly trades: string;
+  readonly chains: string;
+  readonly dates: string;
+}
+
+/** A caller's statement as the guard admitted it, and what it must run with. */
+export interface AdmittedStatement {
+  readonly text: string;
+  readonly settings: EngineSettings;
+  /** ClickHouse's name of the format of its rows. */
+  readonly format: string;
+}
+
+/** What historical SQL reads. */
+export interface Dataset {
+  /** Database names that a caller's query may not contain. */
+  readonly databases: readonly string[];
+  /** Number of stored trades, including hidden ones where they can be counted; `null` where they cannot. */
+  readonly rows: number | null;
+  /** Days back from the present that an active subscription sees; `undefined`: all dates. */
+  readonly lookbackDays: number | undefined;
+  /**
+   * Runs a statement to its end over the visible rows. When it resolves, the query has succeeded; the pieces then are
+   * read before the next statement. @throws EngineFault
+   */
+  stream(engine: PooledEngine, statement: AdmittedStatement): Promise<AsyncIterable<Uint8Array>>;
+}
+
+/** What the snapshots read. */
+export interface SnapshotDataset {
+  readonly tables: DatasetTables;
+  /** Delay that `tables.trades` already applies to its trades, milliseconds; 0 for none. */
+  readonly delayMs: number;
+  /** First visible date, YYYY-MM-DD. */
+  readonly earliest: string;
+  /**
+   * Prepares an engine: tables, views, and the bounds of the views at the service's present time.
+   * @throws EngineFault
+   */
+  prepare(engine: PooledEngine): Promise<void>;
 }

@@ -9,6 +9,7 @@ import { openGuard } from '../guard/guard.ts';
 import { Gate } from './access/gate.ts';
 import { openKeys } from './access/key-source.ts';
 import { createLogin, Sessions } from './access/login-session.ts';
+import { openSharedPace } from './access/pace.ts';
 import type { Backend, BackendParts, EngineOpeners } from './backend.ts';
 import { openLocalBackend } from './data/local-backend.ts';
 import { openServerBackend, type ServerPlaces } from './data/server-backend.ts';
@@ -65,11 +66,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
   try {
     const keys = await openKeys(options, clock, log);
     closers.push(keys.close);
-    const shared =
-      // Loaded only where services share.
-      parts.redisUrl === undefined
-        ? undefined
-        : await (await import('./access/shared-pace.ts')).openSharedPace(parts.redisUrl);
+    const shared = parts.redisUrl === undefined ? undefined : await openSharedPace(parts.redisUrl);
     if (shared) closers.push(shared.close);
     const gate = new Gate(clock, keys.ring, options, shared?.open);
     const metrics = new ServiceMetrics(parts.version);

@@ -3,7 +3,7 @@
  * with the engine's own bytes, it is part of `contract.test.ts`.
  */
 import { describe, expect, test } from 'vitest';
-import { type RowFrame, RowStream } from '../../src/service/historical/row-stream.ts';
+import { type RowFrame, writeRows } from '../../src/service/historical/row-stream.ts';
 
 /** Line ends, quotes and commas inside of values, an empty value, and characters of one to four bytes. */
 const ROWS = [
@@ -32,16 +32,16 @@ const FRAME: RowFrame = { head: '{"data":[', tail: (truncated) => `],"truncated"
 
 /** What a caller would have. */
 async function read(pieces: readonly Uint8Array[], rowLimit: number) {
-  const stream = new RowStream(toAsync(pieces), rowLimit, FRAME);
+  const stream = writeRows(toAsync(pieces), rowLimit, FRAME);
   const given: Uint8Array[] = [];
-  for await (const piece of stream) given.push(Uint8Array.from(piece));
+  for await (const piece of stream.body) given.push(Uint8Array.from(piece));
   const body = Buffer.concat(given);
   const text = body
     .toString('utf8')
     .slice(FRAME.head.length)
     .replace(/\],"truncated":\w+\}$/, '');
   const { data, truncated } = JSON.parse(body.toString('utf8')) as { data: unknown[]; truncated: boolean };
-  return { text, data, rows: stream.rows, truncated };
+  return { text, data, rows: stream.rows(), truncated };
 }
 
 async function* toAsync(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
@@ -110,10 +110,10 @@ describe('at the limit', () => {
         isLeft = true;
       }
     }
-    const stream = new RowStream(give(), 10, FRAME);
+    const stream = writeRows(give(), 10, FRAME);
     let last = '';
-    for await (const piece of stream) last = Buffer.from(piece).toString('utf8');
-    expect([stream.rows, last, isLeft]).toEqual([10, FRAME.tail(true), true]);
+    for await (const piece of stream.body) last = Buffer.from(piece).toString('utf8');
+    expect([stream.rows(), last, isLeft]).toEqual([10, FRAME.tail(true), true]);
     expect(taken).toBeLessThan(5);
   });
 });
@@ -123,12 +123,12 @@ test('a failure of the lines comes through, behind the rows before it', async ()
     yield Uint8Array.from(toLines(ROWS.slice(0, 1)));
     throw new RangeError('the engine is gone');
   }
-  const stream = new RowStream(give(), 100, FRAME);
+  const stream = writeRows(give(), 100, FRAME);
   const given: string[] = [];
   const reading = (async () => {
-    for await (const piece of stream) given.push(Buffer.from(piece).toString('utf8'));
+    for await (const piece of stream.body) given.push(Buffer.from(piece).toString('utf8'));
   })();
   await expect(reading).rejects.toThrow('the engine is gone');
   expect(JSON.parse(`${given.join('')}${FRAME.tail(false)}`)).toMatchObject({ data: ROWS.slice(0, 1) });
-  expect(stream.rows).toBe(1);
+  expect(stream.rows()).toBe(1);
 });

@@ -1,9 +1,11 @@
 /**
  * A rate limit per caller: a sustained rate and a burst. It is the generic cell rate algorithm (ITU-T I.371): each
  * caller has a due time for its next request. A request that is early by more than the tolerance is refused and costs
- * nothing. Memory is bounded by the number of recent callers.
+ * nothing. The due times are in this process, or in a Redis (6 or newer) that several services behind one address share.
  */
 import type { Clock } from '../../core/clock.ts';
+import { describeError, Fault } from '../../core/errors.ts';
+import { internalError } from '../http/api-failure.ts';
 
 export interface PaceOptions {
   /** Sustained rate. */
@@ -26,7 +28,7 @@ export interface Pace {
 }
 
 /** Milliseconds between requests, and how many of them a request may be early. */
-export function computePace({ requestsPerSecond, burst }: PaceOptions): {
+function computePace({ requestsPerSecond, burst }: PaceOptions): {
   readonly intervalMs: number;
   readonly toleranceMs: number;
 } {
@@ -34,7 +36,7 @@ export function computePace({ requestsPerSecond, burst }: PaceOptions): {
   return { intervalMs, toleranceMs: (burst - 1) * intervalMs + Math.max(intervalMs * TOLERANCE, CLOCK_STEP_MS) };
 }
 
-/** In the memory of this process. */
+/** In the memory of this process, which is bounded by the number of recent callers. */
 export class KeyPace implements Pace {
   readonly #clock: Clock;
   readonly #intervalMs: number;
@@ -84,4 +86,73 @@ export class KeyPace implements Pace {
     // One extra step, because fractions of milliseconds do not add up exactly.
     return due > now && due <= now + this.#intervalMs + this.#toleranceMs + CLOCK_STEP_MS;
   }
+}
+
+const KEY_PREFIX = 'flowdrop:serve';
+
+/**
+ * The algorithm of `KeyPace`, in one step on the server and by its time, so together the services admit no more than one
+ * would. KEYS: the budget of a caller. ARGV: interval and tolerance, milliseconds. Returns whole seconds to wait, or 0.
+ */
+const ADMIT_SCRIPT = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local interval, tolerance = tonumber(ARGV[1]), tonumber(ARGV[2])
+local due = tonumber(redis.call('GET', KEYS[1]) or '') or now
+if due < now or due > now + interval + tolerance + 1 then due = now end
+local wait = due - tolerance - now
+if wait > 0 then return math.max(1, math.ceil(wait / 1000)) end
+redis.call('SET', KEYS[1], string.format('%.3f', due + interval), 'PX', math.ceil(2 * interval + tolerance))
+return 0
+`;
+
+/**
+ * Connects to Redis. While it is down nobody is admitted (500), because nobody could be counted.
+ * @returns what opens a budget by its name
+ * @throws Fault `SETTING_INVALID` (usage), `SERVICE_REDIS_FAILED`
+ */
+export async function openSharedPace(url: string) {
+  // Loaded only where services share.
+  const { createPromptRedis, readRedisAddress } = await import('../../core/redis-client.ts');
+  const address = readRedisAddress(url);
+  // Prompt, because a request waits for it.
+  const redis = createPromptRedis(url);
+  const { client } = redis;
+  const use = async <T>(action: () => Promise<T>): Promise<T> => {
+    try {
+      return await action();
+    } catch (cause) {
+      throw new Fault(
+        'SERVICE_REDIS_FAILED',
+        `Redis at ${address}, which shares key budgets between services, cannot be used: ${describeError(redis.connectionError ?? cause)}`,
+        {
+          cause,
+          hint: 'Check FLOWDROP_REDIS_URL and the server. Without this setting, each service counts only its own requests.',
+        },
+      );
+    }
+  };
+  const close = async () => client.disconnect();
+  try {
+    await use(() => client.connect());
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    open: (budget: string, pace: PaceOptions): Pace => {
+      const { intervalMs, toleranceMs } = computePace(pace);
+      return {
+        async admit(id) {
+          const key = `${KEY_PREFIX}:${budget}:${id}`;
+          return await use(async () => Number(await client.eval(ADMIT_SCRIPT, 1, key, intervalMs, toleranceMs))).catch(
+            (error: unknown) => {
+              throw internalError(error);
+            },
+          );
+        },
+      };
+    },
+    close,
+  };
 }

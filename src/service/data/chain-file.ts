@@ -4,7 +4,7 @@
  * is refused, none of its rows are in the table.
  */
 import { localFile, quoteIdentifier } from '../../engine/literal.ts';
-import type { LoadTarget, StatementRunner } from '../dataset.ts';
+import type { LoadTarget, StatementRunner } from '../backend.ts';
 import { isPage, readPage } from './chain-page.ts';
 import { assertCells, type CellCheck, type DataFile, invalidData, READ_IN_ORDER, readData } from './data-file.ts';
 import { CHAIN_COLUMNS } from './tables.ts';

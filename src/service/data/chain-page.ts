@@ -7,7 +7,7 @@
 import { sessionCloseSecond } from '../../calendar/session.ts';
 import { formatWallDate, isDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { localFile, quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import type { StatementRunner } from '../dataset.ts';
+import type { StatementRunner } from '../backend.ts';
 import { assertCells, type CellCheck, type DataFile, invalidData, READ_IN_ORDER } from './data-file.ts';
 import { CHAIN_COLUMNS } from './tables.ts';
 

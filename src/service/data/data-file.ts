@@ -5,7 +5,7 @@
 import { access } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { describeError, Fault } from '../../core/errors.ts';
-import type { StatementRunner } from '../dataset.ts';
+import type { StatementRunner } from '../backend.ts';
 
 export interface DataFile {
   /** As the user gave it. */

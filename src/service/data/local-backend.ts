@@ -6,8 +6,14 @@ import { join } from 'node:path';
 import { hashFile } from '../../core/atomic-file.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import { openParser } from '../../guard/parser.ts';
-import { type Backend, type BackendParts, type EngineOpeners, MAX_WAITING } from '../backend.ts';
-import type { LoadTarget, StatementRunner } from '../dataset.ts';
+import {
+  type Backend,
+  type BackendParts,
+  type EngineOpeners,
+  type LoadTarget,
+  MAX_WAITING,
+  type StatementRunner,
+} from '../backend.ts';
 import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
 import { MAX_RESULT_BYTES } from '../historical/query-runner.ts';
 import type { ServiceOptions } from '../options.ts';

@@ -24,7 +24,7 @@ import { type Clock, systemClock } from '../../core/clock.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { formatSettings, quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { PooledEngine } from '../../engine/pool.ts';
-import type { AdmittedStatement, Dataset, LoadTarget, SnapshotDataset, StatementRunner } from '../dataset.ts';
+import type { AdmittedStatement, Dataset, LoadTarget, SnapshotDataset, StatementRunner } from '../backend.ts';
 import type { ServiceOptions } from '../options.ts';
 import { granularityFor, listSortColumns, STORED_TABLES, type StoredTable } from './tables.ts';
 

@@ -10,8 +10,14 @@ import { systemClock } from '../../core/clock.ts';
 import { formatSettings } from '../../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
 import { openParser } from '../../guard/parser.ts';
-import { type Backend, type BackendParts, type EngineOpeners, MAX_WAITING } from '../backend.ts';
-import type { Dataset, SnapshotDataset } from '../dataset.ts';
+import {
+  type Backend,
+  type BackendParts,
+  type Dataset,
+  type EngineOpeners,
+  MAX_WAITING,
+  type SnapshotDataset,
+} from '../backend.ts';
 import { MAX_RESULT_BYTES } from '../historical/query-runner.ts';
 import { invalidOption, type ServiceOptions } from '../options.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';

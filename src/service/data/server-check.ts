@@ -9,7 +9,7 @@ import { describeError, Fault } from '../../core/errors.ts';
 import { type Capabilities, isTooOld, OLDEST_VERSION } from '../../engine/capabilities.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import type { StatementRunner } from '../dataset.ts';
+import type { StatementRunner } from '../backend.ts';
 
 export interface ServerReport {
   /** Databases that the user can see; no query may name them. */

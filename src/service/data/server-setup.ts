@@ -18,7 +18,7 @@ import { describeError, Fault } from '../../core/errors.ts';
 import { isTooOld, readCapabilities } from '../../engine/capabilities.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import type { StatementRunner } from '../dataset.ts';
+import type { StatementRunner } from '../backend.ts';
 import type { ServiceOptions } from '../options.ts';
 import { CHAIN_COLUMNS, CHAIN_SORT, listSortColumns } from './tables.ts';
 

@@ -6,7 +6,7 @@
 
 import { TRADE_COLUMNS, type TradeColumn } from '../../api-contract/trade.ts';
 import { localFile, quoteIdentifier } from '../../engine/literal.ts';
-import type { LoadTarget, StatementRunner } from '../dataset.ts';
+import type { LoadTarget, StatementRunner } from '../backend.ts';
 import { type DataFile, invalidData, readData } from './data-file.ts';
 
 interface FileColumn {

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { isSession, OPEN_SECOND, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock, weekday } from '../../calendar/wall-clock.ts';
-import type { LoadTarget } from '../dataset.ts';
+import type { LoadTarget } from '../backend.ts';
 import { listMarket } from './market.ts';
 import { type SessionPlan, spotSql } from './spot-sql.ts';
 import { tradeSql } from './trade-sql.ts';

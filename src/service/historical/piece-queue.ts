@@ -4,6 +4,7 @@
  * rest. The total size of all queues is bounded: above the limit of `HeldBytes` a producer waits for its own caller,
  * and so keeps its engine busy.
  */
+import { EventEmitter, once } from 'node:events';
 
 /** Bytes that each queue may always hold, so that callers who do not read never slow down one who does. */
 const ALWAYS_ALLOWED_BYTES = 4_000_000;
@@ -11,7 +12,7 @@ const ALWAYS_ALLOWED_BYTES = 4_000_000;
 /** Bytes waiting for callers, summed over all queues. */
 export class HeldBytes {
   readonly #limit: number;
-  readonly #waiting = new Set<() => void>();
+  readonly #events = new EventEmitter().setMaxListeners(0);
   #held = 0;
 
   constructor(limit: number) {
@@ -22,27 +23,15 @@ export class HeldBytes {
     return this.#held > this.#limit;
   }
 
+  /** @param bytes negative: they were taken */
   add(bytes: number): void {
     this.#held += bytes;
+    if (bytes < 0) this.#events.emit('taken');
   }
 
-  remove(bytes: number): void {
-    this.#held -= bytes;
-    for (const wake of this.#waiting) wake();
-  }
-
-  /** Resolves when bytes were removed or the signal was aborted. */
+  /** Resolves when bytes were taken or the signal was aborted. */
   async change(signal: AbortSignal): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const wake = () => {
-        this.#waiting.delete(wake);
-        signal.removeEventListener('abort', wake);
-        resolve();
-      };
-      this.#waiting.add(wake);
-      if (signal.aborted) wake();
-      signal.addEventListener('abort', wake, { once: true });
-    });
+    await once(this.#events, 'taken', { signal }).catch(() => {}); // Only the signal rejects.
   }
 }
 
@@ -115,7 +104,6 @@ export class PieceQueue implements AsyncIterable<Uint8Array> {
 
   #hold(bytes: number): void {
     this.#held += bytes;
-    if (bytes > 0) this.#total.add(bytes);
-    else if (bytes < 0) this.#total.remove(-bytes);
+    this.#total.add(bytes);
   }
 }

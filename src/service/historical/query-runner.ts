@@ -5,12 +5,10 @@
  */
 import { type EngineSettings, formatSettings } from '../../engine/literal.ts';
 import type { Guard } from '../../guard/guard.ts';
-import type { Backend } from '../backend.ts';
-import type { AdmittedStatement } from '../dataset.ts';
+import type { AdmittedStatement, Backend } from '../backend.ts';
 import { toApiFailure } from '../http/api-failure.ts';
-import type { Answer } from '../http/route.ts';
 import { HeldBytes, PieceQueue } from './piece-queue.ts';
-import { type RowFrame, RowStream } from './row-stream.ts';
+import { type RowBody, type RowFrame, writeRows } from './row-stream.ts';
 
 interface QueryRequest {
   readonly sql: string;
@@ -23,7 +21,7 @@ interface QueryRequest {
 }
 
 /** @throws ApiFailure */
-export type RunQuery = (request: QueryRequest) => Promise<Pick<Answer, 'body' | 'rows'>>;
+export type RunQuery = (request: QueryRequest) => Promise<RowBody>;
 
 /** Maximum run time of one query, seconds. */
 const MAX_EXECUTION_SECONDS = 30;
@@ -46,8 +44,7 @@ export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: num
       const text = await guard.admit(sql, { owner, signal });
       const limits = limitSettings(rowLimit, scanLimit, knownSettings);
       const statement = { text, settings: { ...limits, ...own }, format: 'JSONEachRow' };
-      const body = new RowStream(await openLines(statement, owner, signal), rowLimit, frame);
-      return { body, rows: () => body.rows };
+      return writeRows(await openLines(statement, owner, signal), rowLimit, frame);
     } catch (error) {
       throw toApiFailure(error, sql);
     }

@@ -4,6 +4,8 @@
  * one object per line (JSONEachRow) and escapes line ends inside it, so each line end becomes the comma between two
  * objects.
  */
+import type { Answer } from '../http/route.ts';
+
 const NEWLINE = 0x0a;
 const COMMA = 0x2c;
 
@@ -14,50 +16,38 @@ export interface RowFrame {
   tail(truncated: boolean): string;
 }
 
-export class RowStream implements AsyncIterable<Uint8Array> {
-  readonly #lines: AsyncIterable<Uint8Array>;
-  readonly #rowLimit: number;
-  readonly #frame: RowFrame;
-  #rows = 0;
-  #isTruncated = false;
+/** A body in pieces, with the rows written so far. */
+export type RowBody = Required<Pick<Answer, 'rows'>> & { readonly body: AsyncIterable<Uint8Array> };
 
-  /** @param lines JSONEachRow; the pieces are overwritten */
-  constructor(lines: AsyncIterable<Uint8Array>, rowLimit: number, frame: RowFrame) {
-    this.#lines = lines;
-    this.#rowLimit = rowLimit;
-    this.#frame = frame;
-  }
+/** @param lines JSONEachRow; the pieces are overwritten */
+export function writeRows(lines: AsyncIterable<Uint8Array>, rowLimit: number, frame: RowFrame): RowBody {
+  let rows = 0;
+  return { body: write(), rows: () => rows };
 
-  /** Rows written so far; final when the iteration has ended. */
-  get rows(): number {
-    return this.#rows;
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    yield Buffer.from(this.#frame.head);
+  async function* write(): AsyncGenerator<Uint8Array> {
+    yield Buffer.from(frame.head);
     let owesComma = false;
-    for await (const piece of this.#lines) {
+    let isTruncated = false;
+    for await (const piece of lines) {
       if (piece.length === 0) continue;
-      if (this.#rows === this.#rowLimit) {
-        this.#isTruncated = true;
-        break;
-      }
+      isTruncated = rows === rowLimit;
+      if (isTruncated) break;
       if (owesComma) yield Uint8Array.of(COMMA);
       // Only the next piece shows whether the last row needs a comma.
       owesComma = piece.at(-1) === NEWLINE;
-      const end = this.#joinLines(piece);
-      if (end < piece.length) this.#isTruncated = true;
-      yield piece.subarray(0, owesComma && end === piece.length ? -1 : end);
-      if (this.#isTruncated) break;
+      const end = joinLines(piece);
+      isTruncated = end < piece.length;
+      yield piece.subarray(0, owesComma && !isTruncated ? -1 : end);
+      if (isTruncated) break;
     }
-    yield Buffer.from(this.#frame.tail(this.#isTruncated));
+    yield Buffer.from(frame.tail(isTruncated));
   }
 
   /** Turns line ends into commas. @returns the start of the rows beyond the limit, or the length */
-  #joinLines(piece: Uint8Array): number {
+  function joinLines(piece: Uint8Array): number {
     for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, at + 1)) {
-      this.#rows += 1;
-      if (this.#rows === this.#rowLimit && at < piece.length - 1) return at;
+      rows += 1;
+      if (rows === rowLimit && at < piece.length - 1) return at;
       piece[at] = COMMA;
     }
     return piece.length;

@@ -4,8 +4,8 @@
  * symbol may be empty. Its state is that of its latest record by time, then id.
  */
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import type { DatasetTables } from '../backend.ts';
 import { CONTRACT_COLUMNS } from '../data/tables.ts';
-import type { DatasetTables } from '../dataset.ts';
 import type { Moment } from './snapshot-time.ts';
 
 /** Limits of one statement, seconds and bytes: a whole session has millions of trades. */
@@ -13,22 +13,11 @@ const SETTINGS = 'SETTINGS max_execution_time = 30, max_memory_usage = 200000000
 
 const RECORD_ORDER = '(time, id)';
 
-/** Columns of a contract's latest record, keyed by their names in the answer. */
-const LATEST: readonly (readonly [name: string, column: string])[] = [
-  ['bid', 'bid'],
-  ['bid_size', 'bid_size'],
-  ['ask', 'ask'],
-  ['ask_size', 'ask_size'],
-  ['last', 'price'],
-  ['last_time', 'time'],
-  ['open_interest', 'oi'],
-  ['iv', 'iv'],
-  ['delta', 'delta'],
-  ['gamma', 'gamma'],
-  ['theta', 'theta'],
-  ['vega', 'vega'],
-  ['rho', 'rho'],
-];
+/** Columns that identify a contract in full. */
+const CONTRACT_KEY = ['symbol', 'option_symbol', 'expiration_date', 'put_call', 'strike'];
+/** The other columns of the answer, of a contract's latest record, but for `volume`; and those that records name otherwise. */
+const LATEST = CONTRACT_COLUMNS.filter((name) => !CONTRACT_KEY.includes(name) && name !== 'volume');
+const RECORD_NAMES: Readonly<Record<string, string>> = { last: 'price', last_time: 'time', open_interest: 'oi' };
 
 /** `date, first`: every date with trades, ascending, and the time of its first trade. */
 export function buildDatesQuery({ dates }: DatasetTables): string {
@@ -58,11 +47,11 @@ export function buildLoadedChainQuery(
 
 /** The contracts that have traded. Volume is the exchange's daily volume, which includes every trade. */
 export function buildTradedChainQuery({ trades }: DatasetTables, symbol: string, moment: Moment): string {
-  const key = 'symbol, option_symbol, expiration_date, put_call, strike';
-  const columns = LATEST.map(([, column]) => quoteIdentifier(column)).join(', ');
+  const key = CONTRACT_KEY.join(', ');
+  const columns = LATEST.map((name) => quoteIdentifier(RECORD_NAMES[name] ?? name)).join(', ');
   const values: Readonly<Record<string, string>> = {
     volume: 'day_volume AS volume',
-    ...Object.fromEntries(LATEST.map(([name], index) => [name, `latest.${index + 1} AS ${quoteIdentifier(name)}`])),
+    ...Object.fromEntries(LATEST.map((name, index) => [name, `latest.${index + 1} AS ${quoteIdentifier(name)}`])),
   };
   return `SELECT symbol, ${CONTRACT_COLUMNS.map((name) => values[name] ?? name).join(', ')} FROM (
       SELECT ${key}, argMax((${columns}), ${RECORD_ORDER}) AS latest, max(daily_volume) AS day_volume

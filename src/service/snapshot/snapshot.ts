@@ -8,7 +8,7 @@ import type { ChainRow } from '../../api-contract/chain.ts';
 import { formatWallDate } from '../../calendar/wall-clock.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
-import type { SnapshotDataset } from '../dataset.ts';
+import type { SnapshotDataset } from '../backend.ts';
 import { ApiFailure } from '../http/api-failure.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import {
@@ -62,6 +62,7 @@ interface Session {
   readonly first: string;
 }
 
+/** Sessions by date; loaded chains by symbol, date and instant. */
 interface Contents {
   readonly sessions: readonly Session[];
   readonly loaded: readonly LoadedChain[];
@@ -113,17 +114,31 @@ export class SnapshotReader {
   }
 
   /**
-   * The symbol's snapshot at the service's present time.
+   * The symbol's snapshot at the service's present time. Without a date it is that of the latest session with trades, or
+   * the symbol's own loaded chain if that is later.
    * @throws ApiFailure 404 `SNAPSHOT_NOT_FOUND` when the date has none, 404 `SYMBOL_NOT_FOUND` when the symbol has none
    *   on that date; EngineFault, PoolBusyFault, the signal's reason
    */
   async read({ symbol, date }: SnapshotRequest, signal: AbortSignal): Promise<Snapshot> {
     const { contents, nowMs } = await this.#open(signal);
-    const place =
-      date === undefined
-        ? await this.#findLatest(contents, symbol, nowMs, signal)
-        : await this.#find(contents, symbol, date, nowMs, signal);
-    const key = [symbol, place.date, place.chain?.as_of ?? '', place.moment?.asOfMs ?? ''].join(' ');
+    const isAsked = (item: { readonly date: string }) => date === undefined || item.date === date;
+    let moment: Moment | undefined;
+    for (const session of contents.sessions.filter(isAsked).reverse()) {
+      // Only today's session can be without a moment: earlier sessions have ended.
+      moment = await this.#findMoment(session, nowMs, signal);
+      if (moment) break;
+    }
+    const loaded = contents.loaded.filter(isAsked);
+    const own = loaded.findLast((chain) => chain.symbol === symbol);
+    const chain = own && own.date >= (moment?.date ?? '') ? own : undefined;
+    const found = chain?.date ?? moment?.date;
+    if (found === undefined) {
+      const asked = date ?? 'the latest session';
+      if (loaded.length > 0) throw symbolNotFound(symbol, asked);
+      throw new ApiFailure(404, 'SNAPSHOT_NOT_FOUND', `There is no snapshot for ${asked}.`);
+    }
+    const place = { date: found, moment: moment?.date === found ? moment : undefined, chain };
+    const key = [symbol, found, chain?.as_of ?? '', place.moment?.asOfMs ?? ''].join(' ');
     return await this.#snapshots.get(key, signal, (shared) => this.#compute(symbol, place, shared));
   }
 
@@ -141,34 +156,6 @@ export class SnapshotReader {
     const isVisible = ({ date }: { readonly date: string }) => date >= earliest && date <= today;
     const loaded = held.loaded.filter((chain) => isVisible(chain) && Date.parse(chain.as_of) <= nowMs);
     return { contents: { sessions: held.sessions.filter(isVisible), loaded }, nowMs };
-  }
-
-  async #find(contents: Contents, symbol: string, date: string, nowMs: number, signal: AbortSignal): Promise<Place> {
-    const session = contents.sessions.find((candidate) => candidate.date === date);
-    const moment = session && (await this.#findMoment(session, nowMs, signal));
-    const ofDate = contents.loaded.filter((chain) => chain.date === date);
-    if (!moment && ofDate.length === 0) throw snapshotNotFound(`There is no snapshot for ${date}.`);
-    const chain = ofDate.findLast((candidate) => candidate.symbol === symbol);
-    if (!moment && !chain) throw symbolNotFound(symbol, date);
-    return { date, moment, chain };
-  }
-
-  /** Picks the latest session with trades, or the symbol's own loaded chain if that is later. */
-  async #findLatest(contents: Contents, symbol: string, nowMs: number, signal: AbortSignal): Promise<Place> {
-    let moment: Moment | undefined;
-    for (const session of contents.sessions.toReversed()) {
-      // Only today's session can be without a moment: earlier sessions have ended.
-      moment = await this.#findMoment(session, nowMs, signal);
-      if (moment) break;
-    }
-    const chain = contents.loaded
-      .filter((candidate) => candidate.symbol === symbol)
-      .sort(byDate)
-      .at(-1);
-    if (chain && (!moment || chain.date > moment.date)) return { date: chain.date, moment: undefined, chain };
-    if (moment) return { date: moment.date, moment, chain: chain?.date === moment.date ? chain : undefined };
-    const [other] = contents.loaded;
-    throw other ? symbolNotFound(symbol, 'the latest session') : snapshotNotFound('There is no snapshot yet.');
   }
 
   async #findMoment({ date, first }: Session, nowMs: number, signal: AbortSignal): Promise<Moment | undefined> {
@@ -214,14 +201,6 @@ export class SnapshotReader {
       return await task(engine);
     });
   }
-}
-
-function byDate(a: LoadedChain, b: LoadedChain): number {
-  return a.date < b.date || (a.date === b.date && a.as_of < b.as_of) ? -1 : 1;
-}
-
-function snapshotNotFound(message: string): ApiFailure {
-  return new ApiFailure(404, 'SNAPSHOT_NOT_FOUND', message);
 }
 
 function symbolNotFound(symbol: string, date: string): ApiFailure {

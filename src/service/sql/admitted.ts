@@ -18,39 +18,31 @@ const MAX_REMEMBERED = 256;
 /** First of the placeholder literals: a number that also parses as a date. */
 const FIRST_MARK = 20_000_101;
 
-interface Template {
-  /** The admitted text between its time literals. */
-  readonly pieces: readonly string[];
-}
+/** An admitted text between its time literals. */
+type Template = readonly string[];
 
 /** Wraps `guard`, and calls it only for new statements. */
 export function rememberAdmitted(guard: Guard): Guard {
-  /** By the text without its time literals, least recently used first. */
-  const templates = new Map<string, Template>();
-  /** Keys seen once: only a repeated statement is worth a second parse. */
-  const seen = new Set<string>();
+  /**
+   * By the text without its time literals, least recently used first; `undefined` for a text that was seen once: only a
+   * repeated statement is worth a second parse.
+   */
+  const templates = new Map<string, Template | undefined>();
   return {
     admit: async (sql, asker) => {
       if (!isPlain(sql)) return await guard.admit(sql, asker);
       const literals = sql.match(TIME_LITERAL) ?? [];
       const key = sql.replace(TIME_LITERAL, "'?'");
       const known = templates.get(key);
-      if (known) {
-        templates.delete(key);
-        templates.set(key, known);
-        return fill(known, literals);
-      }
-      const admitted = await guard.admit(sql, asker);
-      if (!seen.delete(key)) {
-        seen.add(key);
-        if (seen.size > MAX_REMEMBERED) seen.delete(seen.keys().next().value ?? key);
-        return admitted;
-      }
-      const template = await learnTemplate((marked) => guard.admit(marked, asker), sql, literals.length);
-      if (template && fill(template, literals) === admitted) {
-        templates.set(key, template);
-        if (templates.size > MAX_REMEMBERED) templates.delete(templates.keys().next().value ?? key);
-      }
+      const admitted = known ? fill(known, literals) : await guard.admit(sql, asker);
+      const learnt =
+        !known && templates.has(key)
+          ? await learnTemplate((marked) => guard.admit(marked, asker), sql, literals.length)
+          : undefined;
+      const template = known ?? (learnt && fill(learnt, literals) === admitted ? learnt : undefined);
+      templates.delete(key); // Moves it to the end.
+      templates.set(key, template);
+      if (templates.size > MAX_REMEMBERED) templates.delete(templates.keys().next().value ?? key);
       return admitted;
     },
   };
@@ -74,9 +66,9 @@ async function learnTemplate(
   if (admitted === undefined || !isPlain(admitted)) return undefined;
   const found = admitted.match(TIME_LITERAL) ?? [];
   if (found.length !== count || found.some((mark, at) => mark !== marks[at])) return undefined;
-  return { pieces: admitted.split(TIME_LITERAL) };
+  return admitted.split(TIME_LITERAL);
 }
 
-function fill({ pieces }: Template, literals: readonly string[]): string {
+function fill(pieces: Template, literals: readonly string[]): string {
   return pieces.map((piece, at) => (at === 0 ? piece : `${literals[at - 1]}${piece}`)).join('');
 }
