@@ -12,8 +12,8 @@ import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { Parser } from '../guard/parser.ts';
 
 /**
- * Maximum tasks that wait for an engine, in either backend. Further calls fail with a `Retry-After`, which is shorter
- * than their wait would be.
+ * Maximum tasks that wait for an engine. Further calls fail with a `Retry-After`, which is shorter than their wait would
+ * be.
  */
 export const MAX_WAITING = 64;
 
@@ -31,8 +31,12 @@ export interface EngineOpeners {
 export interface BackendParts {
   readonly clock: Clock;
   readonly log: Log;
-  /** To be called when an engine process has ended and will be replaced. */
-  readonly onRestart: () => void;
+  /** Temporary folder, removed when the service ends. */
+  readonly folder: string;
+  /** Starts engine processes on this machine, each with its files in a subfolder. The service ends them. */
+  startEngines(folder: string, size: number, keep?: boolean): Promise<EnginePool>;
+  /** What must be closed when the service ends, or when the backend cannot be opened; called in reverse order. */
+  readonly closers: (() => Promise<void>)[];
 }
 
 export interface Backend {
@@ -49,7 +53,6 @@ export interface Backend {
   readonly knownSettings?: ReadonlySet<string>;
   /** Functions that the engine of `pool` has and the parser lacks; `undefined`: none. */
   readonly knownFunctions?: readonly string[];
-  close(): Promise<void>;
 }
 
 /** Runs statements and small queries. */

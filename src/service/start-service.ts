@@ -3,18 +3,23 @@
  * This module joins the parts and owns their order: read keys, load data, open listeners; closing is the reverse. It
  * contains no SQL and no HTTP.
  */
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pid } from 'node:process';
 import { type Clock, shiftClock } from '../core/clock.ts';
+import { isProcessAlive } from '../core/liveness.ts';
 import type { Log } from '../core/log.ts';
 import { openGuard } from '../guard/guard.ts';
 import { Gate } from './access/gate.ts';
 import { openKeys } from './access/key-source.ts';
 import { createLogin, Sessions } from './access/login-session.ts';
 import { openSharedPace } from './access/pace.ts';
-import type { Backend, BackendParts, EngineOpeners } from './backend.ts';
+import { type Backend, type BackendParts, type EngineOpeners, MAX_WAITING } from './backend.ts';
 import { openLocalBackend } from './data/local-backend.ts';
 import { openServerBackend, type ServerPlaces } from './data/server-backend.ts';
 import { createHistorical, createPortal } from './historical/historical.ts';
-import { createQueryRunner } from './historical/query-runner.ts';
+import { createQueryRunner, MAX_RESULT_BYTES } from './historical/query-runner.ts';
 import { startListener } from './http/listener.ts';
 import { createHealth, createInterface, createMetrics } from './http/operations.ts';
 import type { Route } from './http/route.ts';
@@ -24,6 +29,9 @@ import { createChain } from './snapshot/chain.ts';
 import { createMarketStructure } from './snapshot/market-structure.ts';
 import { SnapshotReader } from './snapshot/snapshot.ts';
 import { rememberAdmitted } from './sql/admitted.ts';
+
+const FOLDER_PREFIX = 'flowdrop-service-';
+const FOLDER_NAME = new RegExp(`^${FOLDER_PREFIX}(\\d+)-`);
 
 export interface RunningService {
   /** Base URL of the main entry point. */
@@ -70,18 +78,30 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     if (shared) closers.push(shared.close);
     const gate = new Gate(clock, keys.ring, options, shared?.open);
     const metrics = new ServiceMetrics(parts.version);
+    const folder = await makeServiceFolder();
+    closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }));
+    const limits = { maxWaiting: MAX_WAITING, maxResultBytes: MAX_RESULT_BYTES };
     const onRestart = () => metrics.countEngineRestart();
-    const backend = await openBackend(options, { ...parts, clock, onRestart });
-    closers.push(backend.close);
+    const startEngines = async (place: string, size: number, keep = false) => {
+      const engines = await parts.openWorkers({ ...limits, onRestart, folder: place, size, keep });
+      closers.push(() => engines.close());
+      return engines;
+    };
+    const given = { clock, log, folder, startEngines, closers };
+    const backend = parts.openBackend
+      ? await parts.openBackend(given)
+      : parts.clickhouse
+        ? await openServerBackend(options, { ...parts, ...given }, parts.clickhouse)
+        : await openLocalBackend(options, given);
     const { dataset, pool, snapshots } = backend;
     metrics.watchBackend(backend);
     const guard = rememberAdmitted(await openGuard(backend.parser, dataset.databases, backend.knownFunctions));
     const run = createQueryRunner(backend, guard, options.scanLimit);
     const { lookbackDays } = dataset;
-    const limits = { ...options, lookbackDays };
+    const rowLimits = { ...options, lookbackDays };
     const sessions = new Sessions(clock, keys.ring, options.secureCookies);
-    const portal = createPortal(gate, run, limits);
-    const main: [Route, ...Route[]] = [createHistorical(gate, run, limits)];
+    const portal = createPortal(gate, run, rowLimits);
+    const main: [Route, ...Route[]] = [createHistorical(gate, run, rowLimits)];
     if (snapshots !== undefined) {
       const onLookup = (result: 'hit' | 'miss') => metrics.countCacheLookup('snapshots', result);
       const reader = new SnapshotReader(pool, snapshots, clock, onLookup);
@@ -104,9 +124,16 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
   }
 }
 
-async function openBackend(options: ServiceOptions, parts: ServiceParts & BackendParts): Promise<Backend> {
-  if (parts.openBackend) return await parts.openBackend(parts);
-  const { clickhouse } = parts;
-  if (clickhouse) return await openServerBackend(options, { ...parts, ...clickhouse });
-  return await openLocalBackend(options, parts);
+/**
+ * Makes the temporary folder of one service: its data, unless a data folder is named, and its engines' files. The service
+ * removes it at the end; the next service removes what a killed one left behind.
+ */
+async function makeServiceFolder(): Promise<string> {
+  for (const name of await readdir(tmpdir())) {
+    const owner = Number(FOLDER_NAME.exec(name)?.[1]);
+    if (!Number.isInteger(owner) || isProcessAlive(owner)) continue;
+    // Another user's folder: it stays, because it is not ours to remove.
+    await rm(join(tmpdir(), name), { recursive: true, force: true, maxRetries: 3 }).catch(() => {});
+  }
+  return await mkdtemp(join(tmpdir(), `${FOLDER_PREFIX}${pid}-`));
 }

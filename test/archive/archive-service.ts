@@ -1,11 +1,8 @@
 /** A really started service over an archive, in this process: the composition of `serve --store`, free ports, engines. */
-import { execPath } from 'node:process';
 import { openArchiveBackend } from '../../src/cli/serve-archive.ts';
-import { openWorkerPool } from '../../src/engine/worker-pool.ts';
 import type { ServiceOptions } from '../../src/service/options.ts';
 import type { Store, StoreAccess } from '../../src/store/store.ts';
 import { startTestService, type TestService } from '../service/running-service.ts';
-import { MAIN } from '../support/flowdrop.ts';
 
 export interface ArchiveStore {
   /** Opens it once more: the service closes what it was given. */
@@ -23,8 +20,7 @@ export async function startArchiveService(
 ): Promise<TestService> {
   const concurrency = overrides.concurrency ?? 2;
   const cli = {
-    openers: { openStore: open, openWorkers: openWorkerPool, readAccess: async () => access },
-    self: { executable: execPath, args: [MAIN], env: { PATH: '/usr/bin:/bin' } },
+    openers: { openStore: open, readAccess: async () => access },
   };
   return await startTestService(
     { scanLimit: NO_SCAN_LIMIT, concurrency, ...overrides },

@@ -1,23 +1,14 @@
 /**
  * The embedded backend: data in a folder, one engine process that loads it and later parses queries, and several
- * processes that mount it and answer. It owns the folder, unless the user named one.
+ * processes that mount it and answer.
  */
 import { join } from 'node:path';
 import { hashFile } from '../../core/atomic-file.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import { openParser } from '../../guard/parser.ts';
-import {
-  type Backend,
-  type BackendParts,
-  type EngineOpeners,
-  type LoadTarget,
-  MAX_WAITING,
-  type StatementRunner,
-} from '../backend.ts';
+import type { Backend, BackendParts, LoadTarget, StatementRunner } from '../backend.ts';
 import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
-import { MAX_RESULT_BYTES } from '../historical/query-runner.ts';
 import type { ServiceOptions } from '../options.ts';
-import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
 import { loadChainFile } from './chain-file.ts';
 import { DATA_FILES, type DataFile, findDataFile, TEXT_FILES } from './data-file.ts';
 import { LocalData } from './local-data.ts';
@@ -25,55 +16,31 @@ import { granularityFor } from './tables.ts';
 import { loadTradeFile } from './trade-file.ts';
 
 /** @throws Fault `DATA_INVALID`, `DATA_UNREADABLE`, `DATA_DIR_INVALID` (kind `usage`) */
-export async function openLocalBackend(
-  options: ServiceOptions,
-  { clock, log, onRestart, openWorkers }: BackendParts & EngineOpeners,
-): Promise<Backend> {
-  const temporary = await makeServiceFolder();
-  const opened: EnginePool[] = [];
-  const close = async () => {
-    await Promise.all(opened.map((pool) => pool.close()));
-    await removeServiceFolder(temporary);
-  };
-  const open = async (folder: string, size: number, keep: boolean) => {
-    const limits = { maxWaiting: MAX_WAITING, maxResultBytes: MAX_RESULT_BYTES };
-    const pool = await openWorkers({ ...limits, onRestart, folder, size, keep });
-    opened.push(pool);
-    return pool;
-  };
-  try {
-    const folder = options.dataDir ?? join(temporary, 'data');
-    const writer = await open(join(folder, 'writer'), 1, true);
-    const data = await LocalData.open(runOn(writer), folder, options, clock);
-    const { granularity } = data;
-    if (granularity > granularityFor(options.scanLimit)) {
-      const about = { event: 'index-too-coarse', folder, granularityRows: granularity };
-      log.warn(about, 'the stored index is too coarse for this --scan-limit');
-    }
-    await fill(data, options, { clock, log });
-    await data.detach();
-    const size = options.concurrency;
-    const pool = await open(join(temporary, 'workers'), size, false);
-    // Mount the data in each process now, so that the first caller does not wait for it.
-    const signal = new AbortController().signal;
-    await Promise.all(
-      Array.from({ length: size }, (_, number) =>
-        pool.use({ owner: `start ${number}`, signal }, (engine) => data.prepare(engine)),
-      ),
-    );
-    await data.confirm(runOn(pool));
-    return { pool, parser: openParser(writer), dataset: data, snapshots: data, close };
-  } catch (error) {
-    await close();
-    throw error;
+export async function openLocalBackend(options: ServiceOptions, parts: BackendParts): Promise<Backend> {
+  const folder = options.dataDir ?? join(parts.folder, 'data');
+  const writer = await parts.startEngines(join(folder, 'writer'), 1, true);
+  const data = await LocalData.open(runOn(writer), folder, options, parts.clock);
+  const { granularity } = data;
+  if (granularity > granularityFor(options.scanLimit)) {
+    const about = { event: 'index-too-coarse', folder, granularityRows: granularity };
+    parts.log.warn(about, 'the stored index is too coarse for this --scan-limit');
   }
+  await fill(data, options, parts);
+  await data.detach();
+  const size = options.concurrency;
+  const pool = await parts.startEngines(join(parts.folder, 'workers'), size);
+  // Mount the data in each process now, so that the first caller does not wait for it.
+  const signal = new AbortController().signal;
+  await Promise.all(
+    Array.from({ length: size }, (_, number) =>
+      pool.use({ owner: `start ${number}`, signal }, (engine) => data.prepare(engine)),
+    ),
+  );
+  await data.confirm(runOn(pool));
+  return { pool, parser: openParser(writer), dataset: data, snapshots: data };
 }
 
-async function fill(
-  data: LocalData,
-  options: ServiceOptions,
-  { clock, log }: Pick<BackendParts, 'clock' | 'log'>,
-): Promise<void> {
+async function fill(data: LocalData, options: ServiceOptions, { clock, log }: BackendParts): Promise<void> {
   const load = async (
     table: 'trades' | 'chains',
     file: DataFile,

@@ -18,9 +18,7 @@ import {
   MAX_WAITING,
   type SnapshotDataset,
 } from '../backend.ts';
-import { MAX_RESULT_BYTES } from '../historical/query-runner.ts';
 import { invalidOption, type ServiceOptions } from '../options.ts';
-import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
 import { checkServer } from './server-check.ts';
 import { loadServer } from './server-load.ts';
 import { CLUSTER_SETTINGS, SERVER_DATABASES, SERVER_TABLES, setUpServer } from './server-setup.ts';
@@ -38,61 +36,51 @@ export interface ServerPlaces {
   readonly cluster?: string | undefined;
 }
 
-type Parts = BackendParts & EngineOpeners & ServerPlaces;
+type Parts = BackendParts & EngineOpeners;
 
 /** @throws Fault `SERVER_NOT_READY`, `SERVICE_OPTION_INVALID`, `DATA_INVALID`, `DATA_UNREADABLE` (kind `usage`) */
-export async function openServerBackend(options: ServiceOptions, parts: Parts): Promise<Backend> {
-  assertPossible(options, parts);
-  const { adminUrl, log, url } = parts;
+export async function openServerBackend(options: ServiceOptions, parts: Parts, places: ServerPlaces): Promise<Backend> {
+  assertPossible(options, places);
+  const { log, closers } = parts;
   const earliest = options.earliest ?? EARLIEST_DATE;
-  const folder = await makeServiceFolder();
-  const pools: EnginePool[] = [];
-  const close = async () => {
-    for (const pool of pools.splice(0).reverse()) await pool.close();
-    await removeServiceFolder(folder);
-  };
-  try {
-    const limits = { maxWaiting: MAX_WAITING, maxResultBytes: MAX_RESULT_BYTES };
-    const local = await parts.openWorkers({ ...limits, folder: join(folder, 'parser'), size: 1 });
-    pools.push(local);
-    if (adminUrl !== undefined) await makeReady(adminUrl, local, { ...options, earliest }, parts);
-    const pool = await parts.openServerPool({ url, size: options.concurrency, maxWaiting: MAX_WAITING });
-    pools.push(pool);
-    const use = <T>(act: (engine: PooledEngine) => Promise<T>) =>
-      pool.use({ owner: 'start', signal: new AbortController().signal }, act);
-    const { databases, presentMs, warnings } = await use((engine) => checkServer(engine, pool.capabilities));
-    for (const warning of warnings) log.warn({ event: 'server-unlike' }, warning);
-    const apartSeconds = Math.abs(presentMs - systemClock.now()) / 1_000;
-    if (apartSeconds > CLOCK_WARNING_SECONDS) {
-      const said = "the server's clock, which delay and lookback follow, differs";
-      log.warn({ event: 'server-clock-apart', apartSeconds }, said);
-    }
-    const { visibleTrades: trades, chains, dates } = SERVER_TABLES;
-    // It fails where there are more trades than the user may read at once.
-    const [counted] = await use((engine) =>
-      engine.rows<{ rows: number }>(`SELECT count() AS rows FROM ${trades}`),
-    ).catch(() => []);
-    const dataset: Dataset & SnapshotDataset = {
-      tables: { trades, chains, dates },
-      databases: [...new Set([...databases, ...SERVER_DATABASES])],
-      rows: counted === undefined ? null : Number(counted.rows),
-      lookbackDays: LOOKBACK_DAYS,
-      stream: (engine, { text, settings, format }) => engine.stream(`${text} ${formatSettings(settings)}`, format),
-      earliest,
-      // The service's user sees only the views, which already apply the delay.
-      delayMs: MINIMUM_DATA_DELAY_MINUTES * 60_000,
-      // The views are on the server and follow its clock.
-      prepare: async () => {},
-    };
-    const { settings: knownSettings, functions: knownFunctions } = pool.capabilities;
-    return { pool, parser: openParser(local), dataset, snapshots: dataset, knownSettings, knownFunctions, close };
-  } catch (error) {
-    await close();
-    throw error;
+  const size = options.concurrency;
+  const local = await parts.startEngines(join(parts.folder, 'parser'), 1);
+  if (places.adminUrl !== undefined) {
+    await makeReady(places.adminUrl, local, { ...options, earliest }, parts, places.cluster);
   }
+  const pool = await parts.openServerPool({ url: places.url, size, maxWaiting: MAX_WAITING });
+  closers.push(() => pool.close());
+  const use = <T>(act: (engine: PooledEngine) => Promise<T>) =>
+    pool.use({ owner: 'start', signal: new AbortController().signal }, act);
+  const { databases, presentMs, warnings } = await use((engine) => checkServer(engine, pool.capabilities));
+  for (const warning of warnings) log.warn({ event: 'server-unlike' }, warning);
+  const apartSeconds = Math.abs(presentMs - systemClock.now()) / 1_000;
+  if (apartSeconds > CLOCK_WARNING_SECONDS) {
+    const said = "the server's clock, which delay and lookback follow, differs";
+    log.warn({ event: 'server-clock-apart', apartSeconds }, said);
+  }
+  const { visibleTrades: trades, chains, dates } = SERVER_TABLES;
+  // It fails where there are more trades than the user may read at once.
+  const [counted] = await use((engine) => engine.rows<{ rows: number }>(`SELECT count() AS rows FROM ${trades}`)).catch(
+    () => [],
+  );
+  const dataset: Dataset & SnapshotDataset = {
+    tables: { trades, chains, dates },
+    databases: [...new Set([...databases, ...SERVER_DATABASES])],
+    rows: counted === undefined ? null : Number(counted.rows),
+    lookbackDays: LOOKBACK_DAYS,
+    stream: (engine, { text, settings, format }) => engine.stream(`${text} ${formatSettings(settings)}`, format),
+    earliest,
+    // The service's user sees only the views, which already apply the delay.
+    delayMs: MINIMUM_DATA_DELAY_MINUTES * 60_000,
+    // The views are on the server and follow its clock.
+    prepare: async () => {},
+  };
+  const { settings: knownSettings, functions: knownFunctions } = pool.capabilities;
+  return { pool, parser: openParser(local), dataset, snapshots: dataset, knownSettings, knownFunctions };
 }
 
-function assertPossible(options: ServiceOptions, { adminUrl, cluster }: Parts): void {
+function assertPossible(options: ServiceOptions, { adminUrl, cluster }: ServerPlaces): void {
   if (options.dataDir !== undefined)
     throw invalidOption('dataDir', options.dataDir, 'nothing: the server keeps the data');
   if (adminUrl !== undefined) return;
@@ -110,7 +98,8 @@ async function makeReady(
   url: string,
   local: EnginePool,
   options: ServiceOptions & { readonly earliest: string },
-  { clock, log, cluster, openServer }: Parts,
+  { clock, log, openServer }: Parts,
+  cluster: string | undefined,
 ): Promise<void> {
   const admin = await openServer({ url, settings: cluster === undefined ? {} : CLUSTER_SETTINGS });
   try {
