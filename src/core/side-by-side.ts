@@ -1,4 +1,4 @@
-/** Several pieces of work at the same time. */
+/** Several pieces of work at the same time, and work that is given up. */
 
 /** Waits for both, even when one fails. An error of the first is thrown before one of the second. */
 export async function sideBySide<First, Second>(
@@ -35,4 +35,19 @@ export async function inParallel<Item, Result>(
   const ended = await Promise.allSettled(Array.from({ length: width }, work));
   for (const one of ended) if (one.status === 'rejected') throw one.reason;
   return results;
+}
+
+/** Waits for the work, at most until the signal is aborted; the work goes on by itself. @throws the signal's reason */
+export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const over = new AbortController();
+  const aborted = new Promise<never>((_resolve, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    // A signal may outlive much work.
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true, signal: over.signal });
+  });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    over.abort();
+  }
 }

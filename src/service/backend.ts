@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
+import type { Capabilities } from '../engine/capabilities.ts';
 import type { EngineSettings } from '../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { ServerEngine, ServerOptions } from '../engine/server.ts';
@@ -49,10 +50,8 @@ export interface Backend {
   readonly snapshots: SnapshotDataset | undefined;
   /** Settings of callers' statements besides the limits; `undefined`: those that keep hidden rows hidden. */
   readonly settings?: EngineSettings;
-  /** Settings that the engine of `pool` supports; `undefined`: all settings that the service uses. */
-  readonly knownSettings?: ReadonlySet<string>;
-  /** Functions that the engine of `pool` has and the parser lacks; `undefined`: none. */
-  readonly knownFunctions?: readonly string[];
+  /** What the engine of `pool` has, if it is another one than the parser's. */
+  readonly capabilities?: Capabilities;
 }
 
 /** Runs statements and small queries. */

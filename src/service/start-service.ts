@@ -95,7 +95,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
         : await openLocalBackend(options, given);
     const { dataset, pool, snapshots } = backend;
     metrics.watchBackend(backend);
-    const guard = rememberAdmitted(await openGuard(backend.parser, dataset.databases, backend.knownFunctions));
+    const guard = rememberAdmitted(await openGuard(backend.parser, dataset.databases, backend.capabilities?.functions));
     const run = createQueryRunner(backend, guard, options.scanLimit);
     const { lookbackDays } = dataset;
     const rowLimits = { ...options, lookbackDays };

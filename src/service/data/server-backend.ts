@@ -76,8 +76,7 @@ export async function openServerBackend(options: ServiceOptions, parts: Parts, p
     // The views are on the server and follow its clock.
     prepare: async () => {},
   };
-  const { settings: knownSettings, functions: knownFunctions } = pool.capabilities;
-  return { pool, parser: openParser(local), dataset, snapshots: dataset, knownSettings, knownFunctions };
+  return { pool, parser: openParser(local), dataset, snapshots: dataset, capabilities: pool.capabilities };
 }
 
 function assertPossible(options: ServiceOptions, { adminUrl, cluster }: ServerPlaces): void {

@@ -3,6 +3,7 @@
  * stay bytes; the limits are in the outermost SETTINGS clause, where the guard admits no settings of the caller; the
  * query has succeeded before the first byte of its rows is returned.
  */
+import { keepKnown } from '../../engine/capabilities.ts';
 import { type EngineSettings, formatSettings } from '../../engine/literal.ts';
 import type { Guard } from '../../guard/guard.ts';
 import type { AdmittedStatement, Backend } from '../backend.ts';
@@ -36,14 +37,14 @@ const MAX_HELD_BYTES = 512_000_000;
 
 /** @param scanLimit maximum rows that the engine may read for one answer */
 export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: number): RunQuery {
-  const { pool, dataset, knownSettings } = backend;
-  const own = backend.settings ?? keepKnown(HIDING_SETTINGS, knownSettings);
+  const { pool, dataset, capabilities } = backend;
   const held = new HeldBytes(MAX_HELD_BYTES);
   return async ({ sql, rowLimit, frame, owner, signal }) => {
     try {
       const text = await guard.admit(sql, { owner, signal });
-      const limits = limitSettings(rowLimit, scanLimit, knownSettings);
-      const statement = { text, settings: { ...limits, ...own }, format: 'JSONEachRow' };
+      const wanted = { ...limitSettings(rowLimit, scanLimit), ...(backend.settings ?? HIDING_SETTINGS) };
+      const settings = capabilities ? keepKnown(wanted, capabilities) : wanted;
+      const statement = { text, settings, format: 'JSONEachRow' };
       return writeRows(await openLines(statement, owner, signal), rowLimit, frame);
     } catch (error) {
       throw toApiFailure(error, sql);
@@ -98,8 +99,8 @@ const HIDING_SETTINGS: EngineSettings = {
 };
 
 /** The limits as settings. `limit` asks for one row more than may be answered, which reveals truncation. */
-function limitSettings(rowLimit: number, scanLimit: number, known: ReadonlySet<string> | undefined): EngineSettings {
-  const settings: EngineSettings = {
+function limitSettings(rowLimit: number, scanLimit: number): EngineSettings {
+  return {
     limit: rowLimit + 1,
     max_rows_to_read: scanLimit,
     read_overflow_mode: 'throw',
@@ -112,14 +113,9 @@ function limitSettings(rowLimit: number, scanLimit: number, known: ReadonlySet<s
     output_format_json_quote_64bit_integers: 0,
     session_timezone: 'UTC',
   };
-  return keepKnown(settings, known);
 }
 
 /** The SETTINGS clause of callers' statements over data with hidden rows. */
 export function settingsSql(rowLimit: number, scanLimit: number): string {
-  return formatSettings({ ...limitSettings(rowLimit, scanLimit, undefined), ...HIDING_SETTINGS });
-}
-
-function keepKnown(settings: EngineSettings, known: ReadonlySet<string> | undefined): EngineSettings {
-  return Object.fromEntries(Object.entries(settings).filter(([name]) => known === undefined || known.has(name)));
+  return formatSettings({ ...limitSettings(rowLimit, scanLimit), ...HIDING_SETTINGS });
 }

@@ -9,6 +9,7 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../../core/clock.ts';
 import { describeError, Fault } from '../../core/errors.ts';
+import { formatListenAddress } from '../../core/listen-address.ts';
 import type { Log } from '../../core/log.ts';
 import { ApiFailure, internalError, invalidRequest, queryTimeout } from './api-failure.ts';
 import { createHttpApp, WRITE_AHEAD_BYTES } from './http-app.ts';
@@ -72,8 +73,8 @@ export async function startListener(
     });
   });
   const address = app.server.address() as AddressInfo; // A TCP listener, so never a path or null.
-  const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-  return { url: `http://${name}:${address.port}`, close: () => app.close() };
+  const url = `http://${formatListenAddress({ host: address.address, port: address.port })}`;
+  return { url, close: () => app.close() };
 
   function open(request: FastifyRequest, reply: FastifyReply): void {
     const date = new Date(clock.now()).toUTCString();

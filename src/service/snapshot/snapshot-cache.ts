@@ -3,6 +3,7 @@
  * caller who leaves does not cancel it for the others; when the last caller leaves, the computation is canceled; a
  * failure is not kept. The cache is bounded by weight and evicts the least recently used values first.
  */
+import { untilAborted } from '../../core/side-by-side.ts';
 
 interface CacheOptions<Value> {
   /** Maximum total weight of the kept values. A heavier value is computed and returned, but not kept. */
@@ -46,7 +47,7 @@ export class SnapshotCache<Value extends object> {
     const pending = this.#pending.get(key) ?? this.#start(key, compute);
     pending.waiters += 1;
     try {
-      return await waitFor(pending.result, signal);
+      return await untilAborted(pending.result, signal);
     } finally {
       pending.waiters -= 1;
       if (pending.waiters === 0 && this.#pending.get(key) === pending) {
@@ -80,18 +81,5 @@ export class SnapshotCache<Value extends object> {
       this.#kept.delete(oldest);
       this.#weight -= this.#options.weigh(dropped);
     }
-  }
-}
-
-async function waitFor<Value>(result: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  let leave: (() => void) | undefined;
-  const left = new Promise<never>((_resolve, reject) => {
-    leave = () => reject(signal.reason);
-    signal.addEventListener('abort', leave, { once: true });
-  });
-  try {
-    return await Promise.race([result, left]);
-  } finally {
-    if (leave) signal.removeEventListener('abort', leave);
   }
 }
