@@ -118,41 +118,35 @@ export async function openSharedPace(url: string) {
   // Prompt, because a request waits for it.
   const redis = createPromptRedis(url);
   const { client } = redis;
-  const use = async <T>(action: () => Promise<T>): Promise<T> => {
-    try {
-      return await action();
-    } catch (cause) {
-      throw new Fault(
-        'SERVICE_REDIS_FAILED',
-        `Redis at ${address}, which shares key budgets between services, cannot be used: ${describeError(redis.connectionError ?? cause)}`,
-        {
-          cause,
-          hint: 'Check FLOWDROP_REDIS_URL and the server. Without this setting, each service counts only its own requests.',
-        },
-      );
-    }
-  };
-  const close = async () => client.disconnect();
-  try {
-    await use(() => client.connect());
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  const toFault = (cause: unknown) =>
+    new Fault(
+      'SERVICE_REDIS_FAILED',
+      `Redis at ${address}, which shares key budgets between services, cannot be used: ${describeError(redis.connectionError ?? cause)}`,
+      {
+        cause,
+        hint: 'Check FLOWDROP_REDIS_URL and the server. Without this setting, each service counts only its own requests.',
+      },
+    );
+  await client.connect().catch((cause: unknown) => {
+    const fault = toFault(cause);
+    client.disconnect();
+    throw fault;
+  });
   return {
-    open: (budget: string, pace: PaceOptions): Pace => {
-      const { intervalMs, toleranceMs } = computePace(pace);
+    open: (budget: string, options: PaceOptions): Pace => {
+      const { intervalMs, toleranceMs } = computePace(options);
       return {
         async admit(id) {
           const key = `${KEY_PREFIX}:${budget}:${id}`;
-          return await use(async () => Number(await client.eval(ADMIT_SCRIPT, 1, key, intervalMs, toleranceMs))).catch(
-            (error: unknown) => {
-              throw internalError(error);
-            },
-          );
+          const waitSeconds = await client
+            .eval(ADMIT_SCRIPT, 1, key, intervalMs, toleranceMs)
+            .catch((cause: unknown) => {
+              throw internalError(toFault(cause));
+            });
+          return Number(waitSeconds);
         },
       };
     },
-    close,
+    close: async () => client.disconnect(),
   };
 }
