@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { isFault } from '../../src/core/errors.ts';
-import { findDataFile, TEXT_FILES } from '../../src/service/data/data-file.ts';
 import { CHAIN_COLUMNS } from '../../src/service/data/tables.ts';
 import { hasSpxPage, readSpxPage, SPX_PAGE, SPX_REFERENCE } from '../support/chain-page.ts';
 import { type Bench, loadChain, openBench } from './snapshot-bench.ts';
@@ -225,15 +224,6 @@ describe('one contract a row', () => {
 });
 
 describe('a file', () => {
-  test.each([
-    ['chain.xlsx', 'DATA_INVALID', 'must end in .ndjson, .jsonl or .csv'],
-    ['missing.csv', 'DATA_UNREADABLE', 'ENOENT'],
-  ])('named %s is refused', async (name, code, message) => {
-    const error = await findDataFile(join(folder, name), TEXT_FILES).catch((caught) => caught);
-    expect(isFault(error) && [error.code, error.kind]).toEqual([code, 'usage']);
-    expect(String(error)).toContain(message);
-  });
-
   test('whose name means others to the engine is read alone', async () => {
     await writeFile(join(folder, 'ab.csv'), `${HEADING}\n${LINE_105}\n`);
     await load('a*.csv', `${HEADING}\n${LINE_100}\n`);

@@ -76,19 +76,6 @@ describe.each([1, 2, 3, 4, 5])('with a limit of %i rows', (limit) => {
       }
     }
   });
-
-  test('pieces may be of any equal length, down to one byte', async () => {
-    for (let length = 1; length <= LINES.length; length += 1) {
-      const { text, ...rest } = await read(cutEvery(LINES, length), limit);
-      expect(rest, `pieces of ${length}: ${text}`).toEqual(expected);
-    }
-  });
-
-  test('each row may be a piece of its own, with empty ones around it', async () => {
-    const pieces = ROWS.flatMap((row) => [new Uint8Array(), Uint8Array.from(toLines([row])), new Uint8Array()]);
-    const { text: _text, ...rest } = await read(pieces, limit);
-    expect(rest).toEqual(expected);
-  });
 });
 
 describe('at the limit', () => {
