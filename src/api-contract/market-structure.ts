@@ -31,7 +31,6 @@ const symbolMetaSchema = z.looseObject({
   market_cap: z.number().nullable().describe('Market capitalization, dollars; null when not known.'),
   earning_date: z.string().nullable().describe('Next earnings date, YYYY-MM-DD; null when not known.'),
 });
-export type SymbolMeta = z.infer<typeof symbolMetaSchema>;
 
 const flowSchema = z.looseObject({
   trades: whole('Trades of the session so far, cancel messages included.'),
@@ -95,7 +94,6 @@ const structureSchema = z.looseObject({
     .array(z.looseObject({ expiration_date: z.string().describe('YYYY-MM-DD.'), ...sums }))
     .describe('Every expiration of the chain, ascending; empty when there is no spot.'),
 });
-export type Structure = z.infer<typeof structureSchema>;
 
 export const marketStructureSuccessSchema = z
   .object({

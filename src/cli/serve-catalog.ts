@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { CATALOG_NAMESPACE, startCatalog } from '../catalog/read-only-catalog.ts';
 import { Fault } from '../core/errors.ts';
-import { WRONG_KEY_PACE } from '../service/access/gate.ts';
+import { USUAL_PACE } from '../service/access/gate.ts';
 import { openKeys } from '../service/access/key-source.ts';
 import type { Caller } from '../service/access/keys.ts';
 import { KeyPace } from '../service/access/pace.ts';
@@ -45,7 +45,7 @@ export async function serveCatalog(
       store,
       address: { host, port },
       identify: keys && ((token) => nameReader(keys.ring.identify(token))),
-      wrongKeys: new KeyPace(clock, WRONG_KEY_PACE),
+      wrongKeys: new KeyPace(clock, USUAL_PACE),
       clientDefaults: store.url.startsWith('s3://') ? openers.readS3Defaults() : {},
       log,
       clock,

@@ -22,13 +22,11 @@ interface Credentials {
 }
 
 /**
- * The specification's limit for the option chain. It gives none for market structure: use the same, counted separately.
+ * The specification's limit for the option chain, and ours where it gives none: market structure, logins (a person or a
+ * script logs in a few times a day; ten at once are a team that shares one key), and wrong keys (a person mistypes a key a
+ * few times; a script that tries many fills the log and costs a comparison each).
  */
-const SNAPSHOT_PACE = { requestsPerSecond: 1, burst: 10 } as const;
-/** A person or a script logs in a few times a day; ten logins at once are a team that shares one key. */
-const LOGIN_PACE = { requestsPerSecond: 1, burst: 10 } as const;
-/** A person mistypes a key a few times; a script that tries many fills the log and costs a comparison each. */
-export const WRONG_KEY_PACE = { requestsPerSecond: 1, burst: 10 } as const;
+export const USUAL_PACE = { requestsPerSecond: 1, burst: 10 } as const;
 
 export class Gate {
   readonly #keys: KeyRing;
@@ -44,12 +42,12 @@ export class Gate {
     openPace: (budget: Budget, pace: PaceOptions) => Pace = (_, pace) => new KeyPace(clock, pace),
   ) {
     this.#keys = keys;
-    this.#wrongKeys = new KeyPace(clock, WRONG_KEY_PACE);
+    this.#wrongKeys = new KeyPace(clock, USUAL_PACE);
     this.#paces = {
       historical: openPace('historical', { requestsPerSecond, burst: 1 }),
-      chain: openPace('chain', SNAPSHOT_PACE),
-      'market-structure': openPace('market-structure', SNAPSHOT_PACE),
-      login: openPace('login', LOGIN_PACE),
+      chain: openPace('chain', USUAL_PACE),
+      'market-structure': openPace('market-structure', USUAL_PACE),
+      login: openPace('login', USUAL_PACE),
     };
   }
 

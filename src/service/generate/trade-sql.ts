@@ -32,24 +32,19 @@ const CLOSING = { share: 0.16, fadeSeconds: 1_320 } as const;
 /** Share of fund and index trades that print after regular trading. */
 const LATE_SHARE = 0.015;
 
-const ACTIVITY_TYPES: readonly (readonly [string, number])[] = [
-  ['AUTO', 0.52],
-  ['SLAN', 0.15],
-  ['MLET', 0.12],
-  ['SLAI', 0.07],
-  ['ISOI', 0.06],
-  ['MLAT', 0.03],
-  ['MESL', 0.025],
-  ['SLCN', 0.015],
-  ['SLFT', 0.01],
-];
-const SIDES: readonly (readonly [string, number])[] = [
-  ['AASK', 0.04],
-  ['ASK', 0.31],
-  ['MID', 0.3],
-  ['BID', 0.31],
-  ['BBID', 0.04],
-];
+/** Values by their share; the last takes the rest. */
+const ACTIVITY_TYPES = {
+  AUTO: 0.52,
+  SLAN: 0.15,
+  MLET: 0.12,
+  SLAI: 0.07,
+  ISOI: 0.06,
+  MLAT: 0.03,
+  MESL: 0.025,
+  SLCN: 0.015,
+  SLFT: 0.01,
+};
+const SIDES = { AASK: 0.04, ASK: 0.31, MID: 0.3, BID: 0.31, BBID: 0.04 };
 const EXCHANGES = 'CBOE PHLX ISE ARCA AMEX BATS EDGX C2 BOX MIAX PERL EMLD NSDQ MRX GMNI MEMX'.split(' ');
 
 /** Selects the session's trades in one part of the underlyings. */
@@ -176,13 +171,13 @@ SELECT
 FROM (${quotes})`;
 }
 
-/** Picks a value by its weight; the last takes the rest. */
-function chooseSql(weights: readonly (readonly [string, number])[], drawn: string): string {
+/** Picks a value by its share. */
+function chooseSql(shares: Readonly<Record<string, number>>, drawn: string): string {
   let below = 0;
-  const branches = weights.slice(0, -1).map(([value, weight]) => {
-    below += weight;
+  const branches = Object.entries(shares).map(([value, share]) => {
+    below += share;
     return `drawn < ${below.toFixed(3)}, ${quoteString(value)}`;
   });
-  const last = weights[weights.length - 1]?.[0] ?? '';
-  return `arrayMap(drawn -> multiIf(${branches.join(', ')}, ${quoteString(last)}), [${drawn}])[1]`;
+  const [last = ''] = Object.keys(shares).slice(-1);
+  return `arrayMap(drawn -> multiIf(${branches.slice(0, -1).join(', ')}, ${quoteString(last)}), [${drawn}])[1]`;
 }

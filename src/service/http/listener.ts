@@ -11,6 +11,7 @@ import type { Clock } from '../../core/clock.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { formatListenAddress } from '../../core/listen-address.ts';
 import type { Log } from '../../core/log.ts';
+import { untilAborted } from '../../core/side-by-side.ts';
 import { ApiFailure, internalError, invalidRequest, queryTimeout } from './api-failure.ts';
 import { createHttpApp, WRITE_AHEAD_BYTES } from './http-app.ts';
 import type { Answer, Call, Route } from './route.ts';
@@ -228,13 +229,10 @@ async function answerInTime(
     if (!raw.writableFinished) call.abort(new CallerGone());
   });
   const begun = new AbortController();
-  const late = new Promise<never>((_resolve, reject) => {
-    call.signal.addEventListener('abort', () => reject(call.signal.reason), { once: true });
-  });
   after(clock, BEGIN_MS, AbortSignal.any([begun.signal, closed.signal]), () => call.abort(queryTimeout()));
   after(clock, END_MS, closed.signal, () => raw.destroy());
   try {
-    return await Promise.race([answer(call.signal), late]);
+    return await untilAborted(answer(call.signal), call.signal);
   } finally {
     begun.abort();
   }

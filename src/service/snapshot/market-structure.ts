@@ -11,15 +11,12 @@ import {
   marketStructureFailureSchema,
   marketStructureRequestSchema,
   marketStructureSuccessSchema,
-  type Structure,
-  type SymbolMeta,
 } from '../../api-contract/market-structure.ts';
 import { MARKET_STRUCTURE_PATH } from '../../api-contract/published-limits.ts';
 import { isSettledAtOpen } from '../../calendar/holidays.ts';
 import { Fault } from '../../core/errors.ts';
 import {
   computeZeroGamma,
-  type GammaExposure,
   type GammaSums,
   type OptionContract,
   sumGammaExposure,
@@ -104,18 +101,39 @@ const SYMBOL_TAIL = 15;
 
 /** Cost: one pass over the contracts for the sums and sixty for zero gamma; about 20 ms for a whole SPX chain. */
 function describeMarket(snapshot: Snapshot): MarketStructureSuccess {
-  const { symbol, date, spot, flow } = snapshot;
+  const { symbol, date, source, spot, flow } = snapshot;
   const chainAsOf = new Date(snapshot.chainAsOfMs).toISOString();
   const contracts = snapshot.contracts.map((row) => readContract(row, date));
   const gex = spot === undefined ? undefined : sumGammaExposure(spot, contracts);
-  const zeroGamma = spot === undefined ? null : computeZeroGamma(spot, date, contracts);
   return {
     data: {
       symbol,
-      symbol_meta: describeSymbol(flow),
+      symbol_meta: {
+        underlying_type: flow.underlying_type || null,
+        market_cap: flow.market_cap || null,
+        earning_date: flow.earning_date || null,
+      },
       flow: describeFlow(flow),
       intraday_gex: spot !== undefined && gex ? { spot, call_gex: gex.callGex, put_gex: gex.putGex } : null,
-      structure: describeStructure(snapshot, gex, zeroGamma),
+      structure: {
+        source,
+        spot: spot ?? null,
+        contracts: contracts.length,
+        ...(gex ? describeSums(gex) : { call_gex: null, put_gex: null, net_gex: null }),
+        zero_gamma: spot === undefined ? null : computeZeroGamma(spot, date, contracts),
+        call_wall: gex?.callWall ?? null,
+        put_wall: gex?.putWall ?? null,
+        gex_by_strike: (gex?.strikes ?? []).map((strike) => ({
+          strike: strike.strike,
+          ...describeSums(strike),
+          call_oi: strike.callOpenInterest,
+          put_oi: strike.putOpenInterest,
+        })),
+        gex_by_expiration: (gex?.expirations ?? []).map((expiration) => ({
+          expiration_date: expiration.expirationDate,
+          ...describeSums(expiration),
+        })),
+      },
     },
     meta: {
       effective_date: date,
@@ -123,33 +141,6 @@ function describeMarket(snapshot: Snapshot): MarketStructureSuccess {
       flow_as_of: new Date(snapshot.flowAsOfMs).toISOString(),
       intraday_gex_as_of: gex ? chainAsOf : null,
     },
-  };
-}
-
-function describeStructure(
-  { source, spot, contracts }: Snapshot,
-  gex: GammaExposure | undefined,
-  zeroGamma: number | null,
-): Structure {
-  const sums = gex ? describeSums(gex) : { call_gex: null, put_gex: null, net_gex: null };
-  return {
-    source,
-    spot: spot ?? null,
-    contracts: contracts.length,
-    ...sums,
-    zero_gamma: zeroGamma,
-    call_wall: gex?.callWall ?? null,
-    put_wall: gex?.putWall ?? null,
-    gex_by_strike: (gex?.strikes ?? []).map((strike) => ({
-      strike: strike.strike,
-      ...describeSums(strike),
-      call_oi: strike.callOpenInterest,
-      put_oi: strike.putOpenInterest,
-    })),
-    gex_by_expiration: (gex?.expirations ?? []).map((expiration) => ({
-      expiration_date: expiration.expirationDate,
-      ...describeSums(expiration),
-    })),
   };
 }
 
@@ -181,14 +172,6 @@ function describeFlow(row: FlowRow): Flow {
     neutral_share: divide(row.neutral_premium, row.total_premium),
     put_call_premium_ratio: divide(row.put_premium, row.call_premium),
     put_call_volume_ratio: divide(row.put_contracts, row.call_contracts),
-  };
-}
-
-function describeSymbol(row: FlowRow): SymbolMeta {
-  return {
-    underlying_type: row.underlying_type || null,
-    market_cap: row.market_cap || null,
-    earning_date: row.earning_date || null,
   };
 }
 

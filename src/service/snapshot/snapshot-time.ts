@@ -21,13 +21,6 @@ export interface Moment {
   readonly nextMs: number | undefined;
 }
 
-/** Times of a session's first and last trade, `YYYY-MM-DD HH:MM:SS`. */
-interface TradeTimes {
-  readonly first: string;
-  /** Needed only after the close. */
-  readonly last?: string | undefined;
-}
-
 /** Whether regular trading has ended; from then on the session's end depends on its last trade. */
 export function isClosed(date: string, nowMs: number): boolean {
   return nowMs >= parseWallClock(date, sessionCloseSecond(date));
@@ -38,17 +31,21 @@ export function countRefreshes(nowMs: number): number {
   return Math.floor(nowMs / REFRESH_MS);
 }
 
-/** The latest snapshot of a session at `nowMs`; undefined before the first one, or while it would contain no trade. */
-export function findMoment(date: string, trades: TradeTimes, nowMs: number): Moment | undefined {
+/**
+ * The latest snapshot of a session at `nowMs`; undefined before the first one, or while it would contain no trade.
+ * @param first time of the session's first trade, `YYYY-MM-DD HH:MM:SS`
+ * @param last time of its last trade, needed only after the close
+ */
+export function findMoment(date: string, nowMs: number, first: string, last = ''): Moment | undefined {
   const openMs = parseWallClock(date, OPEN_SECOND);
-  const endMs = Math.max(parseWallClock(date, sessionCloseSecond(date)), parseTime(trades.last ?? '', date));
+  const endMs = Math.max(parseWallClock(date, sessionCloseSecond(date)), parseTime(last, date));
   const taken = Math.floor((nowMs - openMs) / REFRESH_MS);
   // At the open nothing has traded: the first snapshot is 90 seconds later.
   if (taken < 1) return undefined;
   const dueMs = openMs + taken * REFRESH_MS;
   const asOfMs = nowMs >= endMs ? endMs : dueMs;
   const wallTime = formatWallClock(asOfMs);
-  if (trades.first > wallTime) return undefined;
+  if (first > wallTime) return undefined;
   return { date, asOfMs, wallTime, nextMs: nowMs >= endMs ? undefined : Math.min(dueMs + REFRESH_MS, endMs) };
 }
 

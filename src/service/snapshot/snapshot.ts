@@ -159,14 +159,14 @@ export class SnapshotReader {
   }
 
   async #findMoment({ date, first }: Session, nowMs: number, signal: AbortSignal): Promise<Moment | undefined> {
-    if (!isClosed(date, nowMs)) return findMoment(date, { first }, nowMs);
+    if (!isClosed(date, nowMs)) return findMoment(date, nowMs, first);
     // Today's session may still get more trades.
     const key = date === formatWallDate(nowMs) ? `${date} ${countRefreshes(nowMs)}` : date;
     const sql = buildLastTimeQuery(this.#dataset.tables, date);
-    const times = await this.#lastTimes.get(key, signal, (shared) =>
+    const { last } = await this.#lastTimes.get(key, signal, (shared) =>
       this.#use(shared, async (engine) => (await engine.rows<{ last: string }>(sql))[0] ?? { last: '' }),
     );
-    return findMoment(date, { first, ...times }, nowMs);
+    return findMoment(date, nowMs, first, last);
   }
 
   async #compute(symbol: string, { date, moment, chain }: Place, signal: AbortSignal): Promise<Snapshot> {
