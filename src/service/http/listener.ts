@@ -34,27 +34,16 @@ interface Listener {
   close(): Promise<void>;
 }
 
-/** What is known of an answer when it is sent; bytes are counted before compression. */
-interface Account {
-  readonly route: Route;
-  readonly failure: ApiFailure | undefined;
-  readonly rows: () => number;
-  bytes: number;
-}
-
 /** @throws Fault `LISTEN_FAILED` */
 export async function startListener(
   routes: readonly [Route, ...Route[]],
   { host, port, clock, log, metrics, readSession }: ListenerOptions,
 ): Promise<Listener> {
-  const accounts = new WeakMap<FastifyRequest, Account>();
   const app = await createHttpApp(clock, (request, reply) => {
     open(request, reply);
-    reply.raw.once('finish', () => end(request, reply));
     refuse(request, reply);
   });
   app.addHook('onRequest', async (request, reply) => open(request, reply));
-  app.addHook('onResponse', async (request, reply) => end(request, reply));
   for (const route of routes) {
     app.route({
       method: route.method,
@@ -85,8 +74,7 @@ export async function startListener(
   async function handle(route: Route, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     try {
       const act = (signal: AbortSignal) => route.answer(toCall(request, signal, readSession));
-      const answer = await answerInTime(reply.raw, clock, act);
-      return send(request, reply, { route, failure: undefined, rows: answer.rows ?? (() => 0), bytes: 0 }, answer);
+      return send(request, reply, route, await answerInTime(reply.raw, clock, act));
     } catch (error) {
       if (!reply.raw.destroyed) return sendFailure(request, reply, route, toFailure(error));
       const durationMs = Math.round(reply.elapsedTime);
@@ -109,54 +97,51 @@ export async function startListener(
       log.error({ event: 'request-failed', requestId: request.id, reason: describeError(failure) }, 'request failed');
     const { retryAfterSeconds } = failure.details;
     if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds));
-    const account = { route, failure, rows: () => 0, bytes: 0 };
-    return send(request, reply.code(failure.status), account, { body: JSON.stringify(failure.body) });
+    return send(request, reply.code(failure.status), route, { body: JSON.stringify(failure.body) }, failure);
   }
 
-  function send(request: FastifyRequest, reply: FastifyReply, account: Account, answer: Answer): FastifyReply {
-    accounts.set(request, account);
-    const { body, headers = {}, contentType = 'application/json; charset=utf-8' } = answer;
+  /** Sends an answer; when it has been sent, it is logged and counted, with its bytes before compression. */
+  function send(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    route: Route,
+    { body, headers = {}, contentType = 'application/json; charset=utf-8', rows: countRows }: Answer,
+    failure?: ApiFailure,
+  ): FastifyReply {
+    let bytes = 0;
+    reply.raw.once('close', () => {
+      const [rows, errorCode, status] = [countRows?.() ?? 0, failure?.errorCode, reply.statusCode];
+      log.info({
+        event: 'request',
+        requestId: request.id,
+        endpoint: route.name,
+        method: request.method,
+        status,
+        ...(failure ? { errorCode, reason: failure.details.reason } : {}),
+        rows,
+        bytes,
+        durationMs: Math.round(reply.elapsedTime),
+        ...(log.isLevelEnabled('debug') ? { sql: (request.body as { sql?: unknown } | undefined)?.sql } : {}),
+      });
+      const seconds = reply.elapsedTime / 1_000;
+      metrics.observeRequest({ endpoint: route.name, status, errorCode, seconds, rows, bytes });
+    });
     reply.headers(headers).type(contentType);
-    if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
-      return reply.send(Readable.from(count(body, account), { objectMode: false, highWaterMark: WRITE_AHEAD_BYTES }));
+    const pieces = typeof body === 'string' ? Buffer.from(body) : body;
+    if (pieces instanceof Uint8Array) {
+      bytes = pieces.length;
+      return reply.send(Buffer.from(pieces.buffer, pieces.byteOffset, bytes));
     }
-    const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.length);
-    account.bytes = bytes.length;
-    return reply.send(bytes);
-  }
-
-  /** Logs and counts an answer after it was sent. */
-  function end(request: FastifyRequest, reply: FastifyReply): void {
-    const account = accounts.get(request);
-    if (!account) return;
-    const { route, failure, bytes } = account;
-    const [rows, errorCode, status] = [account.rows(), failure?.errorCode, reply.statusCode];
-    log.info({
-      event: 'request',
-      requestId: request.id,
-      endpoint: route.name,
-      method: request.method,
-      status,
-      ...(failure ? { errorCode, reason: failure.details.reason } : {}),
-      rows,
-      bytes,
-      durationMs: Math.round(reply.elapsedTime),
-      ...(log.isLevelEnabled('debug') ? { sql: (request.body as { sql?: unknown } | undefined)?.sql } : {}),
+    const counted = count(pieces, (length) => {
+      bytes += length;
     });
-    metrics.observeRequest({
-      endpoint: route.name,
-      status,
-      errorCode,
-      seconds: reply.elapsedTime / 1_000,
-      rows,
-      bytes,
-    });
+    return reply.send(Readable.from(counted, { objectMode: false, highWaterMark: WRITE_AHEAD_BYTES }));
   }
 }
 
-async function* count(pieces: AsyncIterable<Uint8Array>, account: Account): AsyncGenerator<Uint8Array> {
+async function* count(pieces: AsyncIterable<Uint8Array>, add: (bytes: number) => void): AsyncGenerator<Uint8Array> {
   for await (const piece of pieces) {
-    account.bytes += piece.length;
+    add(piece.length);
     yield piece;
   }
 }
