@@ -10,7 +10,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../../src/engine/pool.ts';
 import type { Caller } from '../../src/service/access/keys.ts';
-import { type LoadedChain, loadChainFile } from '../../src/service/data/chain-file.ts';
+import { loadChainFile } from '../../src/service/data/chain-file.ts';
 import { findDataFile, TEXT_FILES } from '../../src/service/data/data-file.ts';
 import { CHAIN_COLUMNS, CHAIN_SORT } from '../../src/service/data/tables.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
@@ -160,14 +160,17 @@ export async function generate(bench: Bench, dates: readonly string[], rows: num
   }
 }
 
-/** Loads a chain as the service does: with a column more, which says where a row came from. */
-export async function loadChain(bench: Bench, file: string): Promise<readonly LoadedChain[]> {
-  const insertSql = (select: string) => `INSERT INTO ${bench.tables.chains} SELECT *, 'test' FROM (${select})`;
-  return await loadChainFile(await findDataFile(file, TEXT_FILES), {
-    engine: bench.engine,
-    scratch: 'bench.scratch',
-    insertSql,
-  });
+/** Loads a chain as the service does: with a column more, which says where a row came from. @returns what is loaded */
+export async function loadChain(
+  { engine, tables }: Bench,
+  file: string,
+): Promise<readonly Readonly<Record<string, unknown>>[]> {
+  const insertSql = (select: string) => `INSERT INTO ${tables.chains} SELECT *, 'test' FROM (${select})`;
+  await loadChainFile(await findDataFile(file, TEXT_FILES), { engine, scratch: 'bench.scratch', insertSql });
+  return await engine.rows(
+    `SELECT symbol, date, as_of, any(spot) AS spot, count() AS contracts FROM ${tables.chains}
+     GROUP BY symbol, date, as_of ORDER BY symbol, date, as_of`,
+  );
 }
 
 /** Calls the endpoint as the listener does: a failure is answered in the endpoint's shape. */

@@ -9,23 +9,6 @@ import { isPage, readPage } from './chain-page.ts';
 import { assertCells, type CellCheck, type DataFile, invalidData, READ_IN_ORDER, readData } from './data-file.ts';
 import { CHAIN_COLUMNS } from './tables.ts';
 
-/** A loaded chain. */
-export interface LoadedChain {
-  readonly symbol: string;
-  /** Trading date, YYYY-MM-DD. */
-  readonly date: string;
-  /** Instant of the chain, UTC, ISO 8601. */
-  readonly as_of: string;
-  /** Price of the underlying, dollars; 0 if unknown. */
-  readonly spot: number;
-  readonly contracts: number;
-}
-
-interface ChainCounts extends LoadedChain {
-  readonly spots: number;
-  readonly names: number;
-}
-
 /** The page's heading has four lines; read more in case some are empty. */
 const HEAD_LINES = 12;
 
@@ -37,23 +20,18 @@ const HINT =
 
 /**
  * Inserts the contracts of `file`; the target's columns are `CHAIN_COLUMNS`.
- * @returns the chains in the file; a page has one
  * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
  */
-export async function loadChainFile(
-  file: DataFile,
-  { engine, insertSql }: LoadTarget,
-): Promise<readonly LoadedChain[]> {
-  return await readData(`${file.name}: the chain cannot be read`, HINT, async () => {
+export async function loadChainFile(file: DataFile, { engine, insertSql }: LoadTarget): Promise<void> {
+  await readData(`${file.name}: the chain cannot be read`, HINT, async () => {
     const head = await engine.rows<{ line: string }>(
       `SELECT line FROM ${localFile(file.path, 'LineAsString', 'line String')} LIMIT ${HEAD_LINES} ${READ_IN_ORDER}`,
     );
     const lines = head.map(({ line }) => line);
     const isExchangePage = file.format === 'CSVWithNames' && isPage(lines);
     const select = isExchangePage ? await readPage(engine, file, lines) : await readContracts(engine, file);
-    const chains = await listChains(engine, file, select);
+    await assertChains(engine, file, select);
     await engine.command(insertSql(select));
-    return chains;
   });
 }
 
@@ -109,24 +87,21 @@ const ROW_CHECKS: readonly CellCheck[] = [
 ];
 
 /**
- * Lists the chains in the result of `select`.
  * @param select its columns are those of the table, prefixed with `page_`
  * @throws Fault `DATA_INVALID` when there is no chain, or one contradicts itself
  */
-async function listChains(engine: StatementRunner, file: DataFile, select: string): Promise<readonly LoadedChain[]> {
-  const chains = await engine.rows<ChainCounts>(
-    `SELECT page_symbol AS symbol, page_date AS date, page_as_of AS as_of, any(page_spot) AS spot, count() AS contracts,
-       uniqExact(page_spot) AS spots,
-       uniqExact(page_option_symbol, page_expiration_date, page_put_call, page_strike) AS names
-     FROM (${select}) GROUP BY symbol, date, as_of ORDER BY symbol, date, as_of`,
+async function assertChains(engine: StatementRunner, file: DataFile, select: string): Promise<void> {
+  const chains = await engine.rows<{ name: string; spots: number; contracts: number; rows: number }>(
+    `SELECT concat('the chain of ', page_symbol, ' on ', page_date, ' as of ', page_as_of) AS name,
+       uniqExact(page_spot) AS spots, count() AS rows,
+       uniqExact(page_option_symbol, page_expiration_date, page_put_call, page_strike) AS contracts
+     FROM (${select}) GROUP BY page_symbol, page_date, page_as_of ORDER BY page_symbol, page_date, page_as_of`,
   );
   if (chains.length === 0) throw invalidData(`${file.name}: there are no contracts; allowed is one or more`, HINT);
-  for (const { symbol, date, as_of, spots, names, contracts } of chains) {
-    const name = `the chain of ${symbol} on ${date} as of ${as_of}`;
+  for (const { name, spots, rows, contracts } of chains) {
     if (spots > 1) throw invalidData(`${file.name}: ${name} has ${spots} values of spot; allowed is one`);
-    if (names < contracts) {
-      throw invalidData(`${file.name}: ${name} has ${contracts} rows for ${names} contracts; allowed is one each`);
+    if (contracts < rows) {
+      throw invalidData(`${file.name}: ${name} has ${rows} rows for ${contracts} contracts; allowed is one each`);
     }
   }
-  return chains.map(({ spots: _spots, names: _names, ...chain }) => chain);
 }

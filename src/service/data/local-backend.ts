@@ -44,7 +44,7 @@ async function fill(data: LocalData, options: ServiceOptions, { clock, log }: Ba
   const load = async (
     table: 'trades' | 'chains',
     file: DataFile,
-    insert: (file: DataFile, target: LoadTarget) => Promise<unknown>,
+    insert: (file: DataFile, target: LoadTarget) => Promise<void>,
   ) => {
     const source = { id: `sha256:${await hashFile(file.path)}`, name: file.name, table };
     return await data.load(source, (target) => insert(file, target));

@@ -121,7 +121,7 @@ export class LocalData implements Dataset, SnapshotDataset {
    */
   async load(
     source: Pick<Source, 'id' | 'name' | 'table'>,
-    fill: (target: LoadTarget) => Promise<unknown>,
+    fill: (target: LoadTarget) => Promise<void>,
     replaces: (other: Source) => boolean = () => false,
   ): Promise<boolean> {
     const { id, table } = source;
