@@ -92,7 +92,7 @@ export const metaSchema = z.looseObject({
 export type HistoricalMeta = z.infer<typeof metaSchema>;
 
 /** A row of any other query. */
-export const resultRowSchema = z
+const resultRowSchema = z
   .record(z.string(), z.unknown())
   .describe("A row of the query's own columns, by name or alias.")
   .meta({ id: 'ResultRow' });

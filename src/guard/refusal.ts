@@ -8,7 +8,7 @@ import { Fault } from '../core/errors.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
 import { REASON_CODES, TOO_BROAD_CODES } from './engine-codes.ts';
 
-export type RefusalCode = 'INVALID_SQL' | 'INVALID_QUERY' | 'QUERY_TOO_BROAD';
+type RefusalCode = 'INVALID_SQL' | 'INVALID_QUERY' | 'QUERY_TOO_BROAD';
 
 export class Refusal extends Fault {
   override readonly name = 'Refusal';

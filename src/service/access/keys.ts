@@ -11,7 +11,7 @@ import { Fault } from '../../core/errors.ts';
 export const ENTITLEMENTS = ['active', 'trialing', 'none'] as const;
 export type Entitlement = (typeof ENTITLEMENTS)[number];
 
-export type KeyPrefix = 'cus' | 'apikey';
+type KeyPrefix = 'cus' | 'apikey';
 
 export interface Caller {
   /** First 12 hex digits of the key's SHA-256. They reveal nothing about the key, so they may be logged. */

@@ -11,15 +11,6 @@ import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { StatementRunner } from '../backend.ts';
 
-export interface ServerReport {
-  /** Databases that the user can see; no query may name them. */
-  readonly databases: readonly string[];
-  /** The server's clock at the time of the check, ms since the epoch, whole seconds. The views follow it, not ours. */
-  readonly presentMs: number;
-  /** Reduced safety, for the log. */
-  readonly warnings: readonly string[];
-}
-
 /** Error codes of refused writes; they vary with the server's version: READONLY, QUERY_IS_PROHIBITED, ACCESS_DENIED. */
 const REFUSED_CODES: readonly number[] = [164, 392, 497];
 /** SETTING_CONSTRAINT_VIOLATION. */
@@ -28,11 +19,11 @@ const CONSTRAINT_CODE = 452;
 const SYSTEM_DATABASES = /^(system|information_schema)$/i;
 
 /**
- * @param capabilities those of the server, for the service's user
+ * @returns the databases that the service's user can see, which no query may name; the server's clock, which the views
+ *   follow, ms since the epoch in whole seconds; and warnings of reduced safety
  * @throws Fault `SERVER_NOT_READY` (kind `usage`)
  */
-export async function checkServer(engine: StatementRunner, capabilities: Capabilities): Promise<ServerReport> {
-  const { readonly: level, version } = capabilities;
+export async function checkServer(engine: StatementRunner, { readonly: level, version }: Capabilities) {
   if (level !== 2) {
     const why =
       level === 0

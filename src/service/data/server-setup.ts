@@ -22,13 +22,11 @@ import type { StatementRunner } from '../backend.ts';
 import type { ServiceOptions } from '../options.ts';
 import { CHAIN_COLUMNS, CHAIN_SORT, listSortColumns } from './tables.ts';
 
-export interface ServerPlan {
+export interface ServerPlan extends Pick<ServiceOptions, 'order'> {
   /** First visible date, YYYY-MM-DD. */
   readonly earliest: string;
   /** The service's clock minus the server's, seconds; 0 unless the service's clock is set. */
   readonly offsetSeconds: number;
-  /** Sort order of the trades; it decides which filters read few rows. */
-  readonly order: ServiceOptions['order'];
   /** Rows per granule: ClickHouse's default of 8192, or fewer for a small scan limit. */
   readonly granularity: number;
   /** Cluster on which everything is created. Default: the one server. */

@@ -33,7 +33,7 @@ import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
 import type { RunQuery } from './query-runner.ts';
 import { SAMPLE_TRADES } from './sample.ts';
 
-export interface RowLimits {
+interface RowLimits {
   /** Maximum rows per answer. */
   readonly rowLimit: number;
   /** Maximum rows per answer for a trial caller; capped at `rowLimit`. */

@@ -8,7 +8,7 @@ import type { ApiErrorCode } from '../../api-contract/snapshot.ts';
 import { Fault } from '../../core/errors.ts';
 import { EngineFault, PoolBusyFault } from '../../engine/engine-fault.ts';
 import { TIMEOUT_CODES } from '../../guard/engine-codes.ts';
-import { Refusal, type RefusalCode, toRefusal } from '../../guard/refusal.ts';
+import { Refusal, toRefusal } from '../../guard/refusal.ts';
 
 interface FailureDetails {
   readonly reason?: Reason | undefined;
@@ -53,34 +53,25 @@ export function queryTimeout(cause?: unknown): ApiFailure {
  */
 export function toApiFailure(error: unknown, sql: string): ApiFailure {
   if (error instanceof ApiFailure) return error;
-  if (error instanceof PoolBusyFault) return busy(error);
+  if (error instanceof PoolBusyFault) {
+    return new ApiFailure(429, 'RATE_LIMITED', 'Too many queries are waiting; try again in a moment.', {
+      retryAfterSeconds: BUSY_RETRY_SECONDS,
+      cause: error,
+    });
+  }
   const refusal = toRefusal(error, sql);
-  if (refusal instanceof Refusal) return refusalFailure(refusal);
+  if (refusal instanceof Refusal) {
+    const { errorCode, message, reason, cause } = refusal;
+    const hints = errorCode === 'QUERY_TOO_BROAD' ? [...TOO_BROAD_HINTS] : undefined;
+    return new ApiFailure(errorCode === 'INVALID_SQL' ? 400 : 422, errorCode, message, { reason, hints, cause });
+  }
   if (error instanceof EngineFault && TIMEOUTS.includes(error.clickhouseCode)) return queryTimeout(error);
   return internalError(error);
 }
 
 const TIMEOUTS: readonly number[] = Object.values(TIMEOUT_CODES);
-const REFUSAL_STATUS: Readonly<Record<RefusalCode, number>> = {
-  INVALID_SQL: 400,
-  INVALID_QUERY: 422,
-  QUERY_TOO_BROAD: 422,
-};
-
-function refusalFailure({ errorCode, message, reason, cause }: Refusal): ApiFailure {
-  const hints = errorCode === 'QUERY_TOO_BROAD' ? [...TOO_BROAD_HINTS] : undefined;
-  return new ApiFailure(REFUSAL_STATUS[errorCode], errorCode, message, { reason, hints, cause });
-}
-
 /** Suggested wait when the queue is full, seconds. */
 export const BUSY_RETRY_SECONDS = 2;
-
-function busy(cause: PoolBusyFault): ApiFailure {
-  return new ApiFailure(429, 'RATE_LIMITED', 'Too many queries are waiting; try again in a moment.', {
-    retryAfterSeconds: BUSY_RETRY_SECONDS,
-    cause,
-  });
-}
 
 export function internalError(cause: unknown): ApiFailure {
   return new ApiFailure(500, 'INTERNAL_ERROR', 'The service failed to answer; the same request may succeed later.', {

@@ -37,7 +37,7 @@ export interface Answer {
 export type HeaderName = 'Retry-After' | 'Allow' | 'Set-Cookie' | 'X-Service-Historical-Sql-Minimum-Data-Delay-Minutes';
 
 /** Example values by name; each is valid against the schema next to it. */
-export type Examples = Readonly<Record<string, unknown>>;
+type Examples = Readonly<Record<string, unknown>>;
 
 export interface Described {
   readonly description: string;
