@@ -22,8 +22,10 @@ export async function openLocalBackend(options: ServiceOptions, parts: BackendPa
   const data = await LocalData.open(runOn(writer), folder, options, parts.clock);
   const { granularity } = data;
   if (granularity > granularityFor(options.scanLimit)) {
-    const about = { event: 'index-too-coarse', folder, granularityRows: granularity };
-    parts.log.warn(about, 'the stored index is too coarse for this --scan-limit');
+    parts.log.warn(
+      { event: 'index-too-coarse', folder, granularityRows: granularity },
+      'the stored index is too coarse for this --scan-limit',
+    );
   }
   await fill(data, options, parts);
   await data.detach();
