@@ -21,13 +21,6 @@ const SYMBOL_TAIL = 15;
 
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 
-interface Heading {
-  readonly spot: number;
-  readonly asOfMs: number;
-  /** Number of lines up to and including the column names. */
-  readonly lines: number;
-}
-
 /** Whether these first lines belong to a delayed-quote page. */
 export function isPage(head: readonly string[]): boolean {
   return head.some((line) => line.startsWith('Expiration Date,Calls,'));
@@ -76,8 +69,11 @@ export async function readPage(engine: StatementRunner, file: DataFile, head: re
   return `SELECT ${columns.join(', ')} FROM ${lines} ARRAY JOIN [0, ${PUT_SHIFT}] AS shift WHERE ${isContract('cells[2]', 'C')}`;
 }
 
-/** @throws Fault `DATA_INVALID` */
-function parseHeading(file: string, head: readonly string[]): Heading {
+/**
+ * The price of the underlying, the instant of the page, and the number of lines up to and including the column names.
+ * @throws Fault `DATA_INVALID`
+ */
+function parseHeading(file: string, head: readonly string[]) {
   const index = head.findIndex((line) => line.startsWith('Expiration Date,Calls,'));
   const columns = (head[index] ?? '').trim();
   if (columns !== COLUMNS.join(',')) {

@@ -57,7 +57,7 @@ export async function generateSession(
   await engine.command(`CREATE TABLE ${scratch} ENGINE = Memory AS ${spotSql(plan)}`);
   const parts = Math.max(1, Math.ceil(options.rows / ROWS_PER_STATEMENT));
   for (let part = 0; part < parts; part += 1) {
-    await engine.command(insertSql(tradeSql(plan, { rows: options.rows, spots: scratch, part, parts })));
+    await engine.command(insertSql(tradeSql(plan, scratch, `underlying % ${parts} = ${part}`)));
   }
   await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
 }
@@ -65,6 +65,7 @@ export async function generateSession(
 function planSession({ date, rows, seed }: GenerateOptions): SessionPlan {
   return {
     date,
+    rows,
     seed,
     market: listMarket(rows),
     openMs: parseWallClock(date, OPEN_SECOND),

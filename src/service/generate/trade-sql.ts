@@ -8,16 +8,6 @@ import { OPEN_SECOND } from '../../calendar/session.ts';
 import { quoteString } from '../../engine/literal.ts';
 import { normalSql, type SessionPlan, uniformSql } from './spot-sql.ts';
 
-interface TradePart {
-  /** Rows of the whole session. */
-  readonly rows: number;
-  /** Table created from `spotSql`. */
-  readonly spots: string;
-  /** This statement's part of the underlyings, 0-based, and the number of parts. */
-  readonly part: number;
-  readonly parts: number;
-}
-
 /** Risk-free rate, continuously compounded. */
 const RATE = 0.04;
 /** Minimum time to expiration used for pricing an option that expires today, seconds. */
@@ -47,17 +37,21 @@ const ACTIVITY_TYPES = {
 const SIDES = { AASK: 0.04, ASK: 0.31, MID: 0.3, BID: 0.31, BBID: 0.04 };
 const EXCHANGES = 'CBOE PHLX ISE ARCA AMEX BATS EDGX C2 BOX MIAX PERL EMLD NSDQ MRX GMNI MEMX'.split(' ');
 
-/** Selects the session's trades in one part of the underlyings. */
-export function tradeSql(plan: SessionPlan, part: TradePart): string {
+/**
+ * Selects the session's trades in one part of the underlyings.
+ * @param spots table created from `spotSql`
+ * @param inPart SQL condition of the part's underlyings
+ */
+export function tradeSql(plan: SessionPlan, spots: string, inPart: string): string {
   const draw = (name: string) => uniformSql(String(plan.seed), quoteString(plan.date), 'i', quoteString(name));
   const normal = (name: string) => normalSql(String(plan.seed), quoteString(plan.date), 'i', quoteString(name));
-  return recordSql(plan, draw, quoteSql(contractSql(plan, part, draw, normal), draw));
+  return recordSql(plan, draw, quoteSql(contractSql(plan, spots, inPart, draw, normal), draw));
 }
 
 type Draw = (name: string) => string;
 
 /** Draws the time, the underlying and the contract of each trade. */
-function contractSql(plan: SessionPlan, part: TradePart, draw: Draw, normal: Draw): string {
+function contractSql(plan: SessionPlan, spots: string, inPart: string, draw: Draw, normal: Draw): string {
   const regular = plan.closeSecond - LATE_SECONDS - OPEN_SECOND;
   const fade = (seconds: number) => `log(1 - ${draw('within')} * (1 - exp(-${regular} / ${seconds}))) * ${seconds}`;
   const { underlyings, slots, further } = plan.market;
@@ -93,10 +87,10 @@ FROM (
         ${draw('hour')} > ${1 - CLOSING.share}, greatest(0, ${regular - 1} + ceil(${fade(CLOSING.fadeSeconds)})),
         floor(${draw('within')} * ${regular}))) AS second,
       toUInt16(intDiv(second, 60)) AS minute
-    FROM numbers(${part.rows})
-    WHERE underlying % ${part.parts} = ${part.part}
+    FROM numbers(${plan.rows})
+    WHERE ${inPart}
   ) AS trade
-  INNER JOIN (SELECT * FROM ${part.spots} WHERE underlying % ${part.parts} = ${part.part}) AS spot USING (underlying, minute)
+  INNER JOIN (SELECT * FROM ${spots} WHERE ${inPart}) AS spot USING (underlying, minute)
 )`;
 }
 
