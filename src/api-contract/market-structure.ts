@@ -6,17 +6,6 @@
 import { z } from 'zod';
 import { dateSchema, failureSchema, symbolSchema } from './snapshot.ts';
 
-const MARKET_STRUCTURE_ERROR_CODES = [
-  'INVALID_REQUEST',
-  'UNAUTHORIZED',
-  'SUBSCRIPTION_REQUIRED',
-  'METHOD_NOT_ALLOWED',
-  'SNAPSHOT_NOT_FOUND',
-  'RATE_LIMITED',
-  'INTERNAL_ERROR',
-  'SNAPSHOT_UNAVAILABLE',
-] as const;
-
 export const marketStructureRequestSchema = z.object({
   symbol: symbolSchema.describe('Underlying option root; lower case is taken as upper case.'),
   date: dateSchema.optional().describe('Retained historical date; left out: the active snapshot.'),
@@ -118,6 +107,6 @@ export const marketStructureSuccessSchema = z
   .meta({ id: 'MarketStructureSuccess' });
 export type MarketStructureSuccess = z.infer<typeof marketStructureSuccessSchema>;
 
-export const marketStructureFailureSchema = failureSchema(MARKET_STRUCTURE_ERROR_CODES).meta({
+export const marketStructureFailureSchema = failureSchema('SNAPSHOT_UNAVAILABLE').meta({
   id: 'MarketStructureFailure',
 });

@@ -9,17 +9,24 @@ import type { ErrorCode } from './historical.ts';
 /** Interval of snapshots during market hours, seconds. */
 export const SNAPSHOT_REFRESH_SECONDS = 90;
 
-/** Codes that only the snapshot endpoints have. */
-const SNAPSHOT_ERROR_CODES = [
+/** Codes of both endpoints. */
+const SHARED_CODES = [
+  'INVALID_REQUEST',
+  'UNAUTHORIZED',
+  'SUBSCRIPTION_REQUIRED',
+  'METHOD_NOT_ALLOWED',
   'SNAPSHOT_NOT_FOUND',
-  'SYMBOL_NOT_FOUND',
-  'REQUEST_TOO_BROAD',
-  'SNAPSHOT_UNAVAILABLE',
+  'RATE_LIMITED',
+  'INTERNAL_ERROR',
 ] as const;
-type SnapshotErrorCode = (typeof SNAPSHOT_ERROR_CODES)[number];
 
 /** Every code of every endpoint. */
-export type ApiErrorCode = ErrorCode | SnapshotErrorCode;
+export type ApiErrorCode =
+  | ErrorCode
+  | 'SNAPSHOT_NOT_FOUND'
+  | 'SYMBOL_NOT_FOUND'
+  | 'REQUEST_TOO_BROAD'
+  | 'SNAPSHOT_UNAVAILABLE';
 
 /** Letters, digits and the marks of share classes and indices. The longest root of the OCC has 6 characters. */
 const SYMBOL = /^[A-Za-z0-9^][A-Za-z0-9.^-]{0,11}$/;
@@ -32,11 +39,11 @@ export const symbolSchema = z
 /** A date that exists: 2026-02-30 is refused. */
 export const dateSchema = z.iso.date('must be a calendar date that exists, YYYY-MM-DD');
 
-/** The body of a failure with one of these codes. */
-export function failureSchema<const Codes extends readonly string[]>(codes: Codes) {
+/** The body of a failure with one of the shared codes or of these. */
+export function failureSchema<const Code extends ApiErrorCode>(...codes: Code[]) {
   return z.object({
     status: z.literal('ERROR').describe('Always ERROR.'),
-    errorCode: z.enum(codes).describe('What went wrong, for programs.'),
+    errorCode: z.enum([...SHARED_CODES, ...codes]).describe('What went wrong, for programs.'),
     errorMsg: z.string().describe('What went wrong, for people.'),
   });
 }

@@ -5,20 +5,18 @@
  */
 import { keepKnown } from '../../engine/capabilities.ts';
 import { type EngineSettings, formatSettings } from '../../engine/literal.ts';
+import type { PoolRequest } from '../../engine/pool.ts';
 import type { Guard } from '../../guard/guard.ts';
 import type { AdmittedStatement, Backend } from '../backend.ts';
 import { toApiFailure } from '../http/api-failure.ts';
 import { HeldBytes, PieceQueue } from './piece-queue.ts';
 import { type RowBody, type RowFrame, writeRows } from './row-stream.ts';
 
-interface QueryRequest {
+interface QueryRequest extends PoolRequest {
   readonly sql: string;
   /** Maximum rows of the answer. */
   readonly rowLimit: number;
   readonly frame: RowFrame;
-  /** Who asks: owners share the engines fairly. */
-  readonly owner: string;
-  readonly signal: AbortSignal;
 }
 
 /** @throws ApiFailure */
@@ -39,13 +37,13 @@ const MAX_HELD_BYTES = 512_000_000;
 export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: number): RunQuery {
   const { pool, dataset, capabilities } = backend;
   const held = new HeldBytes(MAX_HELD_BYTES);
-  return async ({ sql, rowLimit, frame, owner, signal }) => {
+  return async ({ sql, rowLimit, frame, ...asker }) => {
     try {
-      const text = await guard.admit(sql, { owner, signal });
+      const text = await guard.admit(sql, asker);
       const wanted = { ...limitSettings(rowLimit, scanLimit), ...(backend.settings ?? HIDING_SETTINGS) };
       const settings = capabilities ? keepKnown(wanted, capabilities) : wanted;
       const statement = { text, settings, format: 'JSONEachRow' };
-      return writeRows(await openLines(statement, owner, signal), rowLimit, frame);
+      return writeRows(await openLines(statement, asker), rowLimit, frame);
     } catch (error) {
       throw toApiFailure(error, sql);
     }
@@ -55,16 +53,13 @@ export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: num
    * Returns the result's lines once the query has succeeded. The engine is free as soon as it has produced them all,
    * however slowly the caller reads, unless too many bytes already wait for callers.
    */
-  async function openLines(
-    statement: AdmittedStatement,
-    owner: string,
-    signal: AbortSignal,
-  ): Promise<AsyncIterable<Uint8Array>> {
+  async function openLines(statement: AdmittedStatement, asker: PoolRequest): Promise<AsyncIterable<Uint8Array>> {
+    const { signal } = asker;
     return await new Promise((resolve, reject) => {
       const lines = new PieceQueue(held);
       // A caller that disconnects before the first piece never starts to read, so it never leaves the iteration.
       signal.addEventListener('abort', () => lines.leave(signal.reason), { once: true });
-      const task = pool.use({ owner, signal }, async (engine) => {
+      const task = pool.use(asker, async (engine) => {
         const pieces = await dataset.stream(engine, statement);
         resolve(lines);
         for await (const piece of pieces) {

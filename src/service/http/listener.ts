@@ -28,17 +28,11 @@ interface ListenerOptions {
   readonly readSession?: ((cookieHeader: string | undefined) => string | undefined) | undefined;
 }
 
-interface Listener {
-  readonly url: string;
-  /** Lets requests in flight finish. */
-  close(): Promise<void>;
-}
-
-/** @throws Fault `LISTEN_FAILED` */
+/** @returns the base URL, and what lets requests in flight finish and closes @throws Fault `LISTEN_FAILED` */
 export async function startListener(
   routes: readonly [Route, ...Route[]],
   { host, port, clock, log, metrics, readSession }: ListenerOptions,
-): Promise<Listener> {
+) {
   const app = await createHttpApp(clock, (request, reply) => {
     open(request, reply);
     refuse(request, reply);

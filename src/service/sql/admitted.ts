@@ -5,6 +5,7 @@
  * of text literals, no escapes. And only literals of digits and time punctuation may differ; no guard rule and no
  * parser looks at their content. Everything else goes to the guard.
  */
+import type { PoolRequest } from '../../engine/pool.ts';
 import type { Guard } from '../../guard/guard.ts';
 
 /** Characters whose meaning does not depend on their neighbors, plus `-` and `/`, which may begin comments. */
@@ -35,10 +36,7 @@ export function rememberAdmitted(guard: Guard): Guard {
       const key = sql.replace(TIME_LITERAL, "'?'");
       const known = templates.get(key);
       const admitted = known ? fill(known, literals) : await guard.admit(sql, asker);
-      const learnt =
-        !known && templates.has(key)
-          ? await learnTemplate((marked) => guard.admit(marked, asker), sql, literals.length)
-          : undefined;
+      const learnt = !known && templates.has(key) ? await learnTemplate(guard, sql, asker) : undefined;
       const template = known ?? (learnt && fill(learnt, literals) === admitted ? learnt : undefined);
       templates.delete(key); // Moves it to the end.
       templates.set(key, template);
@@ -54,18 +52,14 @@ function isPlain(sql: string): boolean {
 }
 
 /** Has the guard rewrite the statement with distinct literals: two equal literals could swap places unnoticed. */
-async function learnTemplate(
-  admit: (sql: string) => Promise<string>,
-  sql: string,
-  count: number,
-): Promise<Template | undefined> {
-  const marks = Array.from({ length: count }, (_, place) => `'${FIRST_MARK + place}'`);
+async function learnTemplate(guard: Guard, sql: string, asker: PoolRequest): Promise<Template | undefined> {
+  const marks = (sql.match(TIME_LITERAL) ?? []).map((_, place) => `'${FIRST_MARK + place}'`);
   let place = 0;
   const marked = sql.replace(TIME_LITERAL, () => marks[place++] ?? '');
-  const admitted = await admit(marked).catch(() => undefined);
+  const admitted = await guard.admit(marked, asker).catch(() => undefined);
   if (admitted === undefined || !isPlain(admitted)) return undefined;
   const found = admitted.match(TIME_LITERAL) ?? [];
-  if (found.length !== count || found.some((mark, at) => mark !== marks[at])) return undefined;
+  if (found.length !== marks.length || found.some((mark, at) => mark !== marks[at])) return undefined;
   return admitted.split(TIME_LITERAL);
 }
 
