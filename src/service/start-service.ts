@@ -94,7 +94,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
         ? await openServerBackend(options, { ...parts, ...given }, parts.clickhouse)
         : await openLocalBackend(options, given);
     const { dataset, pool, snapshots } = backend;
-    metrics.watchBackend(backend);
+    metrics.watchBackend(pool, dataset);
     const guard = rememberAdmitted(await openGuard(backend.parser, dataset.databases, backend.capabilities?.functions));
     const run = createQueryRunner(backend, guard, options.scanLimit);
     const { lookbackDays } = dataset;

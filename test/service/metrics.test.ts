@@ -40,13 +40,6 @@ const find = ({ samples }: Exposition, name: string, labels: Record<string, stri
     ?.value;
 const request = { endpoint: 'historical', status: 200, errorCode: undefined, seconds: 0.03, rows: 10, bytes: 2_000 };
 
-/** Of an engine pool and its data, what is counted. */
-function openBackend(size: number, running: number, waiting: number) {
-  const pool = { size, running, waiting, use: () => Promise.reject(new Error('not used')), close: async () => {} };
-  const dataset = { rows: 12, databases: [], lookbackDays: 15, stream: () => Promise.reject(new Error('not used')) };
-  return { pool, dataset };
-}
-
 describe('the metrics', () => {
   test('count requests, rows, bytes and errors by endpoint', async () => {
     const metrics = new ServiceMetrics('1.2.3');
@@ -69,14 +62,14 @@ describe('the metrics', () => {
 
   test('ask the pool at each reading, and count restarts and cache lookups', async () => {
     const metrics = new ServiceMetrics('1.2.3');
-    const backend = openBackend(4, 1, 7);
-    metrics.watchBackend(backend);
+    const pool = { size: 4, running: 1, waiting: 7 };
+    metrics.watchBackend(pool, { rows: 12 });
     metrics.countEngineRestart();
     metrics.countCacheLookup('chain', 'hit');
     metrics.countCacheLookup('chain', 'hit');
     metrics.countCacheLookup('chain', 'miss');
     expect(find(await read(metrics), 'flowdrop_service_engine_pool_running')).toBe(1);
-    backend.pool.running = 3;
+    pool.running = 3;
     const seen = await read(metrics);
     expect(find(seen, 'flowdrop_service_engine_pool_size')).toBe(4);
     expect(find(seen, 'flowdrop_service_engine_pool_running')).toBe(3);
@@ -89,7 +82,7 @@ describe('the metrics', () => {
 
   test('have help and a type each, a unit at the end of the name, and _total on counters only', async () => {
     const metrics = new ServiceMetrics('1.2.3');
-    metrics.watchBackend(openBackend(1, 0, 0));
+    metrics.watchBackend({ size: 1, running: 0, waiting: 0 }, { rows: 12 });
     metrics.observeRequest(request);
     const { types, helps, samples } = await read(metrics);
     expect([...helps.keys()].sort()).toEqual([...types.keys()].sort());

@@ -3,7 +3,8 @@
  * caller input: no key, symbol or SQL can become a series. Each service has its own registry.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Backend } from '../backend.ts';
+import type { EnginePool } from '../../engine/pool.ts';
+import type { Dataset } from '../backend.ts';
 
 /** One answered request. */
 interface RequestMeasure {
@@ -68,7 +69,7 @@ export class ServiceMetrics {
   }
 
   /** Adds gauges for the engines and the data. Call it once; every read of the metrics looks at them. */
-  watchBackend({ pool, dataset }: Pick<Backend, 'dataset' | 'pool'>): void {
+  watchBackend(pool: Pick<EnginePool, 'running' | 'size' | 'waiting'>, dataset: Pick<Dataset, 'rows'>): void {
     const gauge = (name: string, help: string, read: () => number) =>
       this.#gauge(`flowdrop_service_${name}`, help, read);
     gauge('engine_pool_size', 'Engines that can run statements at the same time.', () => pool.size);
