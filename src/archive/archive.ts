@@ -35,9 +35,8 @@ import {
   readAnswerColumns,
 } from './output-format.ts';
 import { describeQueryFailure } from './query-failure.ts';
-import type { TableRead } from './reads.ts';
+import { readAll, type TableRead } from './reads.ts';
 import { Remembered } from './remembered.ts';
-import { readAll } from './resolve-reads.ts';
 import { listTables } from './sealed-tables.ts';
 import { SealedWatch } from './sealed-watch.ts';
 import { describeShown, NAMES_DAY, StatementViews } from './statement-views.ts';

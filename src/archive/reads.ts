@@ -1,22 +1,26 @@
 /**
- * Which dates and times each table read of a statement can touch, from its resolved tree. Invariant: what is left out
- * cannot be in any answer; if a condition is not understood, everything is kept. A condition counts only if it is in
- * the WHERE or PREWHERE of the query that reads the table. In a join, it counts only for a side whose filtered rows the
- * join cannot bring back. Pure.
+ * Which dates, times and columns an admitted statement can touch, by the engine's resolved tree. Invariants: what is left
+ * out cannot be in any answer; if a condition is not understood, everything is kept. The statement is resolved against
+ * empty tables, so no value that the engine computes from them may count. A condition counts only if it is in the WHERE or
+ * PREWHERE of the query that reads the table; in a join, only for a side whose filtered rows the join cannot bring back.
  */
-import { quoteIdentifier } from '../engine/literal.ts';
+import { EngineFault } from '../engine/engine-fault.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import type { PooledEngine } from '../engine/pool.ts';
+import { argumentsOf, childrenUnder, parseQueryTree, type TreeNode } from '../guard/engine-tree.ts';
+import { parseSelect } from '../guard/guarded-statement.ts';
 import type { ArchiveColumn } from './archive-column.ts';
 import {
-  argumentsOf,
-  childrenUnder,
+  calledOf,
   columnOf,
   columnsOf,
+  conditionsOf,
+  joinOf,
   momentOf,
   numberOf,
-  type TreeNode,
+  tableOf,
   textsOf,
 } from './resolved-query.ts';
-import { completeTime, intersect, isBefore, type TimeBounds, UNBOUNDED, unite } from './time-bounds.ts';
 import { readTopRows, type TopRows } from './top-rows.ts';
 
 /** A table that a statement may read. */
@@ -37,40 +41,91 @@ export interface TableRead {
   /** Columns that are read; `undefined`: all. */
   readonly columns: readonly string[] | undefined;
   /** Conditions on numbers that are true for all rows that can be in the answer. */
-  readonly numbers: readonly NumberCondition[];
+  readonly numbers: readonly Comparison[];
   /** Only of a statement whose answer is the first rows of this table. */
   readonly top: TopRows | undefined;
 }
 
-/** A comparison of a column with a number. */
-interface NumberCondition {
-  readonly column: string;
-  readonly operator: Operator;
-  readonly number: string;
+export interface TimeBounds {
+  readonly from: string | undefined;
+  readonly to: string | undefined;
 }
 
-/** A read without known limits. */
-export function wholeRead(table: string): TableRead {
-  return { table, mayTouch: () => true, time: UNBOUNDED, columns: undefined, numbers: [], top: undefined };
+const UNBOUNDED: TimeBounds = { from: undefined, to: undefined };
+
+/** Functions whose right side is a set, which the engine does not compute while it resolves. */
+const TAKES_SET = /^(global)?(not)?(null)?in(ignoreset)?$/i;
+/**
+ * Names whose value can change between resolving and running: the time, random values, and functions that show how a
+ * column is stored, because the empty tables store columns differently. Not `today` and `yesterday`: the caller sees to
+ * it that the day is the same.
+ */
+const MOVES = /^(now|curdate|current|utc|local|time|rand|generate|totypename|tocolumntypename|isconstant)/i;
+
+/**
+ * Asks the engine what an admitted statement reads.
+ * @param tables of ours that the statement may read
+ * @returns `undefined` if the engine rejects the statement: it is wrong, or the empty tables lack a column
+ * @throws EngineFault only if the engine is gone
+ */
+export async function resolveReads(
+  engine: PooledEngine,
+  admitted: string,
+  tables: readonly ReadableTable[],
+): Promise<readonly TableRead[] | undefined> {
+  const whole = readAll(tables);
+  const { tree } = await parseSelect(engine, admitted);
+  if (isComputed(tree, new Set(tables.flatMap(({ columns }) => columns)))) return whole;
+  try {
+    const lines = await engine.rows<{ explain: string }>(`EXPLAIN QUERY TREE ${admitted}`);
+    const root = parseQueryTree(lines.map(({ explain }) => explain));
+    return (root && listReads(root, tables)) ?? whole;
+  } catch (error) {
+    if (error instanceof EngineFault && error.clickhouseCode !== 0) return undefined;
+    throw error;
+  }
+}
+
+/** Reads of everything, for a statement about which nothing is known. */
+export function readAll(tables: readonly Pick<ReadableTable, 'name'>[]): readonly TableRead[] {
+  return tables.map(({ name: table }) => ({
+    ...{ table, mayTouch: () => true, time: UNBOUNDED, columns: undefined, numbers: [], top: undefined },
+  }));
+}
+
+/**
+ * Whether a value in the statement is known only when it runs: a subquery that is not a table, or a name in `MOVES`
+ * other than a column's.
+ */
+function isComputed(node: TreeNode, columns: ReadonlySet<string>, isTable = false): boolean {
+  const isOne = (child: TreeNode, holdsTable = false) => isComputed(child, columns, holdsTable);
+  if (node.kind === 'Subquery' && !isTable) return true;
+  if (node.kind === 'Function' && MOVES.test(node.value)) return true;
+  if (node.kind === 'Identifier' && MOVES.test(node.value) && !columns.has(node.value)) return true;
+  const holdsTables = node.kind === 'TableExpression' || node.kind === 'WithElement';
+  if (node.kind === 'Function' && TAKES_SET.test(node.value)) {
+    const [value, set, ...rest] = node.children[0]?.children ?? [];
+    const others = [value, ...rest, ...node.children.slice(1)].filter((child) => child !== undefined);
+    return (set !== undefined && isOne(set, true)) || others.some((child) => isOne(child));
+  }
+  return node.children.some((child) => isOne(child, holdsTables));
 }
 
 /** @returns `undefined` if the tree names a table that is not ours: then nothing is known about the reads */
-export function listReads(root: TreeNode, tables: readonly ReadableTable[]): readonly TableRead[] | undefined {
+function listReads(root: TreeNode, tables: readonly ReadableTable[]): readonly TableRead[] | undefined {
   const bound = new Map<TreeNode, readonly TreeNode[]>();
   const reads: TableRead[] = [];
   const visit = (node: TreeNode): boolean => {
-    if (node.kind === 'query') {
-      const conditions = ['WHERE', 'PREWHERE'].flatMap((heading) => childrenUnder(node, heading));
-      for (const table of childrenUnder(node, 'JOIN TREE').flatMap(listFilteredTables)) bound.set(table, conditions);
+    if (node.kind === 'QUERY') {
+      for (const table of childrenUnder(node, 'JOIN TREE').flatMap(listFilteredTables))
+        bound.set(table, conditionsOf(node));
     }
-    if (node.kind === 'other' && /^TABLE(_FUNCTION)? /.test(node.text)) return false;
-    if (node.kind === 'table') {
-      const table = tables.find(({ name }) => name === node.name);
+    const name = tableOf(node);
+    if (node.kind === 'TABLE_FUNCTION' || (node.kind === 'TABLE' && name === undefined)) return false;
+    if (name) {
+      const table = tables.find((one) => one.name === name);
       if (table === undefined) return false;
-      const columns = columnsOf(root, node.id);
-      const top = readTopRows(root, node.id, columns);
-      const read = { ...describeRead(table.name, node.id, bound.get(node) ?? []), columns, top };
-      reads.push(table.isDated ? read : { ...read, mayTouch: () => true });
+      reads.push(describeRead(root, node.id ?? 0, table, bound.get(node) ?? []));
     }
     return node.children.every(visit);
   };
@@ -79,113 +134,134 @@ export function listReads(root: TreeNode, tables: readonly ReadableTable[]): rea
 
 /** Tables below a FROM whose rows the WHERE filters: a row that it rejects cannot bring another row into the answer. */
 function listFilteredTables(node: TreeNode): readonly TreeNode[] {
-  if (node.kind === 'table') return [node];
-  if (node.kind !== 'join' || !node.isPlain) return [];
+  if (node.kind === 'TABLE') return [node];
+  const join = joinOf(node) ?? '';
   const sides = [
-    ...(/^(INNER|LEFT)$/.test(node.join) ? childrenUnder(node, 'LEFT TABLE EXPRESSION') : []),
-    ...(/^(INNER|RIGHT)$/.test(node.join) ? childrenUnder(node, 'RIGHT TABLE EXPRESSION') : []),
+    ...(/^(INNER|LEFT)$/.test(join) ? childrenUnder(node, 'LEFT TABLE EXPRESSION') : []),
+    ...(/^(INNER|RIGHT)$/.test(join) ? childrenUnder(node, 'RIGHT TABLE EXPRESSION') : []),
   ];
   return sides.flatMap(listFilteredTables);
 }
 
-function describeRead(table: string, id: number, conditions: readonly TreeNode[]): Omit<TableRead, 'columns' | 'top'> {
+function describeRead(
+  root: TreeNode,
+  id: number,
+  { name, isDated }: ReadableTable,
+  conditions: readonly TreeNode[],
+): TableRead {
+  const tests = isDated ? conditions.map((condition) => readDateTest(condition, id)) : [];
+  const columns = columnsOf(root, id);
   return {
-    table,
-    mayTouch: (date) => conditions.every((condition) => judge(condition, id, date) !== false),
+    table: name,
+    mayTouch: (date) => tests.every((test) => test(date) !== false),
     time: conditions.map((condition) => boundTime(condition, id)).reduce(intersect, UNBOUNDED),
+    columns,
     numbers: conditions.flatMap((condition) => listNumberConditions(condition, id)),
+    top: readTopRows(root, id, columns),
   };
 }
 
 /** The value of a condition for all rows of a date; `undefined` if it depends on more than the date. */
-function judge(node: TreeNode, id: number, date: string): boolean | undefined {
-  if (node.kind !== 'function') return undefined;
+type DateTest = (date: string) => boolean | undefined;
+
+function readDateTest(node: TreeNode, id: number): DateTest {
+  const called = calledOf(node);
   const args = argumentsOf(node);
-  const judged = () => args.map((argument) => judge(argument, id, date));
-  switch (node.name) {
+  const tests = () => args.map((argument) => readDateTest(argument, id));
+  switch (called) {
     case 'and':
-      return judgeAll(judged(), false);
+      return joinTests(tests(), false);
     case 'or':
-      return judgeAll(judged(), true);
+      return joinTests(tests(), true);
     case 'not': {
-      const [inner] = judged();
-      return inner === undefined ? undefined : !inner;
+      const [inner] = tests();
+      return (date) => {
+        const value = inner?.(date);
+        return value === undefined ? undefined : !value;
+      };
     }
     case 'in':
     case 'notIn': {
-      const list = isColumn(args[0], 'date', id) ? readOperands(args[0], args[1]) : undefined;
-      return list && list.includes(date) === (node.name === 'in');
+      const list = readOperands(args[0], args[1], 'date', id);
+      return (date) => list && list.includes(date) === (called === 'in');
     }
     case 'startsWith': {
-      const [prefix] = (isColumn(args[0], 'date', id) && textsOf(args[1])) || [];
-      return prefix === undefined ? undefined : date.startsWith(prefix);
+      const [prefix] = readOperands(args[0], args[1], 'date', id) ?? [];
+      return (date) => (prefix === undefined ? undefined : date.startsWith(prefix));
     }
     default: {
-      const comparison = readComparison(node.name, args, 'date', id);
-      return comparison && compare(date, comparison);
+      const comparison = readComparison(node, 'date', id);
+      return (date) => comparison && OPERATORS[comparison.operator].holds(date, comparison.value);
     }
   }
 }
 
 /** `dominant`: the value that decides the result alone. */
-function judgeAll(values: readonly (boolean | undefined)[], dominant: boolean): boolean | undefined {
-  if (values.includes(dominant)) return dominant;
-  return values.includes(undefined) ? undefined : !dominant;
+function joinTests(tests: readonly DateTest[], dominant: boolean): DateTest {
+  return (date) => {
+    const values = tests.map((test) => test(date));
+    if (values.includes(dominant)) return dominant;
+    return values.includes(undefined) ? undefined : !dominant;
+  };
 }
 
 function boundTime(node: TreeNode, id: number): TimeBounds {
-  if (node.kind !== 'function') return UNBOUNDED;
-  const args = argumentsOf(node);
-  if (node.name === 'and') return args.map((argument) => boundTime(argument, id)).reduce(intersect, UNBOUNDED);
-  if (node.name === 'or') return args.map((argument) => boundTime(argument, id)).reduce(unite);
-  const comparison = readComparison(node.name, args, 'time', id);
-  switch (comparison?.operator) {
-    case 'equals':
-      return { from: comparison.text, to: comparison.text };
-    case 'greater':
-    case 'greaterOrEquals':
-      return { from: comparison.text, to: undefined };
-    case 'less':
-    case 'lessOrEquals':
-      return { from: undefined, to: comparison.text };
-    default:
-      return UNBOUNDED;
-  }
+  const bounds = () => argumentsOf(node).map((argument) => boundTime(argument, id));
+  const called = calledOf(node);
+  if (called === 'and') return bounds().reduce(intersect, UNBOUNDED);
+  if (called === 'or') return bounds().reduce(unite);
+  const comparison = readComparison(node, 'time', id);
+  if (comparison === undefined) return UNBOUNDED;
+  const { value, operator } = comparison;
+  const { isAtLeast, isAtMost } = OPERATORS[operator];
+  return { from: isAtLeast ? value : undefined, to: isAtMost ? value : undefined };
 }
 
-function listNumberConditions(node: TreeNode, id: number): readonly NumberCondition[] {
-  if (node.kind !== 'function') return [];
-  const args = argumentsOf(node);
-  if (node.name === 'and') return args.flatMap((argument) => listNumberConditions(argument, id));
-  if (!(node.name in MIRRORED)) return [];
-  const operator = node.name as Operator; // `name` is a key of `MIRRORED`.
-  const [left, right] = args;
+function listNumberConditions(node: TreeNode, id: number): readonly Comparison[] {
+  if (calledOf(node) === 'and') return argumentsOf(node).flatMap((argument) => listNumberConditions(argument, id));
+  const operator = operatorOf(node);
+  const [left, right] = argumentsOf(node);
   const isMirrored = numberOf(left) !== undefined;
   const column = columnOf(isMirrored ? right : left);
-  const number = numberOf(isMirrored ? left : right);
-  if (column?.source !== id || number === undefined) return [];
-  return [{ column: column.name, operator: isMirrored ? MIRRORED[operator] : operator, number }];
+  const value = numberOf(isMirrored ? left : right);
+  if (operator === undefined || column?.source !== id || value === undefined) return [];
+  return [{ column: column.name, operator: isMirrored ? OPERATORS[operator].mirrored : operator, value }];
 }
 
 type Operator = 'equals' | 'notEquals' | 'less' | 'lessOrEquals' | 'greater' | 'greaterOrEquals';
 
+/** Of a column with one literal. */
 interface Comparison {
+  readonly column: string;
   readonly operator: Operator;
-  readonly text: string;
+  readonly value: string;
 }
 
-const MIRRORED: Readonly<Record<Operator, Operator>> = {
-  equals: 'equals',
-  notEquals: 'notEquals',
-  less: 'greater',
-  lessOrEquals: 'greaterOrEquals',
-  greater: 'less',
-  greaterOrEquals: 'lessOrEquals',
+interface OperatorRow {
+  readonly sign: string;
+  readonly mirrored: Operator;
+  readonly holds: (value: string, other: string) => boolean;
+  /** Whether what the comparison accepts is not below, or not above, the literal. */
+  readonly isAtLeast?: true;
+  readonly isAtMost?: true;
+}
+
+const isSame = (value: string, other: string) => value === other;
+const isAfter = (value: string, other: string) => isBefore(other, value);
+
+const OPERATORS: Readonly<Record<Operator, OperatorRow>> = {
+  equals: { sign: '=', mirrored: 'equals', holds: isSame, isAtLeast: true, isAtMost: true },
+  notEquals: { sign: '!=', mirrored: 'notEquals', holds: (value, other) => value !== other },
+  less: { sign: '<', mirrored: 'greater', holds: isBefore, isAtMost: true },
+  lessOrEquals: { sign: '<=', mirrored: 'greaterOrEquals', holds: (a, b) => !isAfter(a, b), isAtMost: true },
+  greater: { sign: '>', mirrored: 'less', holds: isAfter, isAtLeast: true },
+  greaterOrEquals: { sign: '>=', mirrored: 'lessOrEquals', holds: (a, b) => !isBefore(a, b), isAtLeast: true },
 };
 
-const SIGNS: Readonly<Record<Operator, string>> = {
-  ...{ equals: '=', notEquals: '!=', less: '<', lessOrEquals: '<=', greater: '>', greaterOrEquals: '>=' },
-};
+function operatorOf(node: TreeNode): Operator | undefined {
+  const called = calledOf(node) ?? '';
+  return Object.hasOwn(OPERATORS, called) ? (called as Operator) : undefined; // A key of the table.
+}
 
 /**
  * The conditions on `columns` that are numbers in the files. The view has them first: the engine decodes a few pages of
@@ -194,60 +270,94 @@ const SIGNS: Readonly<Record<Operator, string>> = {
 export function describeNumbers({ numbers }: TableRead, columns: readonly ArchiveColumn[]): readonly string[] {
   const isNumber = ({ name, value, readAs }: ArchiveColumn) =>
     value === quoteIdentifier(name) && /^(Nullable\()?(Int32|Int64|Float64)\b/.test(readAs ?? '');
-  return numbers.flatMap(({ column, operator, number }) => {
+  return numbers.flatMap(({ column, operator, value }) => {
     const isRead = columns.some((each) => each.name === column && isNumber(each));
-    return isRead ? [`${quoteIdentifier(column)} ${SIGNS[operator]} ${number}`] : [];
+    return isRead ? [`${quoteIdentifier(column)} ${OPERATORS[operator].sign} ${value}`] : [];
   });
 }
 
 /** Reads a comparison of a column with one literal, in either order. */
-function readComparison(
-  name: string,
-  [left, right]: readonly TreeNode[],
-  column: string,
-  id: number,
-): Comparison | undefined {
-  if (!(name in MIRRORED)) return undefined;
-  const operator = name as Operator; // `name` is a key of `MIRRORED`.
+function readComparison(node: TreeNode, column: string, id: number): Comparison | undefined {
+  const operator = operatorOf(node);
+  const [left, right] = argumentsOf(node);
   const isMirrored = isColumn(right, column, id);
-  if (!isMirrored && !isColumn(left, column, id)) return undefined;
-  const [text, ...more] = (isMirrored ? readOperands(right, left) : readOperands(left, right)) ?? [];
-  if (text === undefined || more.length > 0) return undefined;
-  return { operator: isMirrored ? MIRRORED[operator] : operator, text };
+  const [value, ...more] =
+    (isMirrored ? readOperands(right, left, column, id) : readOperands(left, right, column, id)) ?? [];
+  if (operator === undefined || value === undefined || more.length > 0) return undefined;
+  return { column, operator: isMirrored ? OPERATORS[operator].mirrored : operator, value };
 }
 
 /**
- * The values that a column is compared with, as texts in whose order its values stand. A typed column reads a text in
- * many ways; only those count that are written as the column's own values are.
+ * The values that the column `name` is compared with, as texts in whose order its values stand. A typed column reads a text
+ * in many ways; only those count that are written as the column's own values are.
  */
-function readOperands(column: TreeNode | undefined, operand: TreeNode | undefined): readonly string[] | undefined {
-  if (column?.kind !== 'column') return undefined;
-  if (column.type === 'String') return textsOf(operand);
+function readOperands(
+  node: TreeNode | undefined,
+  operand: TreeNode | undefined,
+  name: string,
+  id: number,
+): readonly string[] | undefined {
+  const type = isColumn(node, name, id) ? columnOf(node)?.type : undefined;
+  if (type === 'String') return textsOf(operand);
+  if (type !== 'Date32' && type !== 'DateTime64(6)') return undefined;
   const moment = momentOf(operand);
   const texts = moment === undefined ? textsOf(operand) : [moment];
-  const isOwn = (text: string) => completeTime(text) !== undefined && (column.type !== 'Date32' || text.length === 10);
+  const isOwn = (text: string) => completeTime(text) !== undefined && (type !== 'Date32' || text.length === 10);
   return texts?.every(isOwn) ? texts : undefined;
 }
 
-function compare(value: string, { operator, text }: Comparison): boolean {
-  switch (operator) {
-    case 'equals':
-      return value === text;
-    case 'notEquals':
-      return value !== text;
-    case 'less':
-      return isBefore(value, text);
-    case 'lessOrEquals':
-      return !isBefore(text, value);
-    case 'greater':
-      return isBefore(text, value);
-    case 'greaterOrEquals':
-      return !isBefore(value, text);
-    default:
-      return operator satisfies never;
-  }
+function isColumn(node: TreeNode | undefined, name: string, id: number): boolean {
+  const column = columnOf(node);
+  return column?.name === name && column.source === id;
 }
 
-function isColumn(node: TreeNode | undefined, name: string, id: number): boolean {
-  return node?.kind === 'column' && node.name === name && node.source === id;
+/** Bounds of rows that satisfy both. */
+function intersect(a: TimeBounds, b: TimeBounds): TimeBounds {
+  const from = a.from === undefined || (b.from !== undefined && isBefore(a.from, b.from)) ? b.from : a.from;
+  const to = a.to === undefined || (b.to !== undefined && isBefore(b.to, a.to)) ? b.to : a.to;
+  return { from, to };
+}
+
+/** Bounds of rows that satisfy either. */
+export function unite(a: TimeBounds, b: TimeBounds): TimeBounds {
+  const from = a.from === undefined || b.from === undefined ? undefined : isBefore(b.from, a.from) ? b.from : a.from;
+  const to = a.to === undefined || b.to === undefined ? undefined : isBefore(a.to, b.to) ? b.to : a.to;
+  return { from, to };
+}
+
+/** Compares by bytes, as the engine compares texts. */
+export function isBefore(a: string, b: string): boolean {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b)) < 0;
+}
+
+/** Conditions on the files' times that all rows within the bounds satisfy; a bound that is not a time gives none. */
+export function describeBounds({ from, to }: TimeBounds): readonly string[] {
+  const first = from === undefined ? undefined : completeTime(from);
+  const last = to === undefined ? undefined : completeTime(to);
+  return [
+    ...(first === undefined ? [] : [`time >= toDateTime64(${quoteString(first)}, 6, 'UTC')`]),
+    // The text has whole seconds; the file may have fractions.
+    ...(last === undefined ? [] : [`time < toDateTime64(${quoteString(last)}, 6, 'UTC') + toIntervalSecond(1)`]),
+  ];
+}
+
+/** Texts whose text order is the order of their times; `completeTime` fills in the missing parts. */
+const TIME_TEXT = /^(\d{4}-\d{2}-\d{2})(?: (\d{2})(?::(\d{2})(?::(\d{2}))?)?)?$/;
+const FIRST_YEAR = 1970;
+const LAST_YEAR = 2200;
+
+/**
+ * The first second whose text begins with `text`. A text at or after `text` is a time at or after this second, and a
+ * text at or before `text` is a time at or before it. `undefined` if `text` is not a time.
+ */
+function completeTime(text: string): string | undefined {
+  const [, date, hour = '00', minute = '00', second = '00'] = TIME_TEXT.exec(text) ?? [];
+  if (date === undefined) return undefined;
+  const year = Number(date.slice(0, 4));
+  if (year < FIRST_YEAR || year > LAST_YEAR) return undefined;
+  const complete = `${date} ${hour}:${minute}:${second}`;
+  const epochMs = Date.parse(`${complete.replace(' ', 'T')}Z`);
+  // February 30 sorts as a text, but is not a time.
+  if (Number.isNaN(epochMs)) return undefined;
+  return new Date(epochMs).toISOString().slice(0, 19).replace('T', ' ') === complete ? complete : undefined;
 }

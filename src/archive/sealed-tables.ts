@@ -7,7 +7,7 @@ import { TABLES } from '../api-contract/published-limits.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { type ArchiveColumn, PATH_DATE } from './archive-column.ts';
 import type { SealedFile, SealedFiles } from './drop-files.ts';
-import { describeBounds, type TimeBounds } from './time-bounds.ts';
+import { describeBounds, type TimeBounds } from './reads.ts';
 
 export interface ArchiveTable {
   readonly name: string;

@@ -12,11 +12,9 @@ import type { ShownTable } from './coverage.ts';
 import { listNamed } from './named-columns.ts';
 import { describeReadable, type OpenTable } from './open-table.ts';
 import { type AnswerColumn, readAnswerColumns } from './output-format.ts';
-import { describeNumbers, type TableRead } from './reads.ts';
+import { describeNumbers, isBefore, readAll, resolveReads, type TableRead, unite } from './reads.ts';
 import { Remembered } from './remembered.ts';
-import { readAll, resolveReads } from './resolve-reads.ts';
 import { describeEmptyTable, describeView, type View } from './sealed-tables.ts';
-import { isBefore, unite } from './time-bounds.ts';
 
 /** What an engine process has. */
 interface Prepared {

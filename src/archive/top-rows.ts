@@ -6,8 +6,9 @@
  */
 import { quoteIdentifier } from '../engine/literal.ts';
 import { listTokens } from '../guard/canonical-text.ts';
+import { childrenUnder, type TreeNode } from '../guard/engine-tree.ts';
 import type { ArchiveColumn } from './archive-column.ts';
-import { childrenUnder, columnOf, type TreeNode } from './resolved-query.ts';
+import { calledOf, columnOf, conditionsOf } from './resolved-query.ts';
 
 /** The order of a statement by a column of its only table. */
 export interface TopRows {
@@ -22,8 +23,10 @@ const HEADINGS: readonly string[] = [
   ...['PROJECTION COLUMNS', 'PROJECTION', 'JOIN TREE', 'WHERE', 'PREWHERE', 'ORDER BY', 'LIMIT'],
 ];
 /** Without `nulls_sort_direction` and collation: nulls and NaN come last in both directions. */
-const SORT = /^SORT id: \d+, sort_direction: (ASCENDING|DESCENDING), with_fill: 0$/;
-const LIMIT = /^CONSTANT id: \d+, constant_value: UInt64_(\d+), constant_value_type: UInt64$/;
+const SORT = /^sort_direction: (ASCENDING|DESCENDING), with_fill: 0$/;
+const LIMIT = /^constant_value: UInt64_(\d+), constant_value_type: UInt64$/;
+/** Nodes that hold or read other rows. */
+const OTHER_ROWS: readonly string[] = ['QUERY', 'UNION', 'TABLE', 'TABLE_FUNCTION', 'LAMBDA'];
 /** Functions whose value in a row depends on other rows. */
 const OF_OTHER_ROWS = /^(arrayjoin|rownumber|running|neighbor|blocknumber|blocksize|now|rand|generate)/i;
 /** More rows would come from every file anyway. */
@@ -34,18 +37,19 @@ const KEY = 'key_of_order';
 
 /** @param id of the table @param columns that the statement reads of it */
 export function readTopRows(root: TreeNode, id: number, columns: readonly string[] | undefined): TopRows | undefined {
-  if (columns === undefined || columns.length < MIN_COLUMNS || root.kind !== 'query' || !root.isPlain) return undefined;
-  const isKnown = root.children.every((child) => child.kind === 'other' && HEADINGS.includes(child.text));
+  // Without DISTINCT, ties, sets of groups and other marks, a query has no attributes.
+  const isPlain = root.kind === 'QUERY' && root.value === '';
+  if (columns === undefined || columns.length < MIN_COLUMNS || !isPlain) return undefined;
   const [table, ...tables] = childrenUnder(root, 'JOIN TREE');
-  if (!isKnown || table?.kind !== 'table' || table.id !== id || tables.length > 0) return undefined;
-  const selected = childrenUnder(root, 'PROJECTION').flatMap(({ children }) => children);
-  if (!selected.every((node) => columnOf(node)?.source === id)) return undefined;
-  if (!['WHERE', 'PREWHERE'].flatMap((heading) => childrenUnder(root, heading)).every(isOfItsRow)) return undefined;
-  const sort = childrenUnder(root, 'ORDER BY')[0]?.children[0];
+  if (table?.kind !== 'TABLE' || table.id !== id || tables.length > 0) return undefined;
+  if (!root.children.every(({ kind }) => HEADINGS.includes(kind))) return undefined;
+  if (!childrenUnder(root, 'PROJECTION').every((node) => columnOf(node)?.source === id)) return undefined;
+  if (!conditionsOf(root).every(isOfItsRow)) return undefined;
+  const [sort] = childrenUnder(root, 'ORDER BY');
   const [limit, ...others] = childrenUnder(root, 'LIMIT');
-  const direction = sort?.kind === 'other' ? SORT.exec(sort.text)?.[1] : undefined;
+  const direction = SORT.exec(sort?.value ?? '')?.[1];
   const column = columnOf(sort?.children[0]?.children[0]);
-  const count = Number((limit?.kind === 'other' && LIMIT.exec(limit.text)?.[1]) || 0);
+  const count = Number(LIMIT.exec(limit?.value ?? '')?.[1] ?? 0);
   if (direction === undefined || column?.source !== id || others.length > 0) return undefined;
   return count > 0 && count <= MAX_ROWS
     ? { column: column.name, isDescending: direction === 'DESCENDING', count }
@@ -53,9 +57,10 @@ export function readTopRows(root: TreeNode, id: number, columns: readonly string
 }
 
 function isOfItsRow(node: TreeNode): boolean {
-  if (node.kind === 'query' || (node.kind === 'other' && /^(QUERY|UNION|TABLE|FUNCTION|LAMBDA)\b/.test(node.text)))
-    return false;
-  return !(node.kind === 'function' && OF_OTHER_ROWS.test(node.name)) && node.children.every(isOfItsRow);
+  // A window function is no ordinary one.
+  const called = node.kind === 'FUNCTION' ? calledOf(node) : '';
+  if (called === undefined || OF_OTHER_ROWS.test(called) || OTHER_ROWS.includes(node.kind)) return false;
+  return node.children.every(isOfItsRow);
 }
 
 /**

@@ -19,12 +19,11 @@ import {
   listTextAliases,
   spellTables,
 } from './canonical-text.ts';
-import { type FunctionList, readFunctionList } from './functions.ts';
+import { type TreeNode, walkTree } from './engine-tree.ts';
+import { type FunctionList, hasPlainZones, namesHostZone, readFunctionList } from './functions.ts';
 import { parseSelect } from './guarded-statement.ts';
 import type { Parser, ParserRows } from './parser.ts';
 import { type Refusal, refuseSql, refuseTooBroad } from './refusal.ts';
-import { countTableReads, type SyntaxNode, walkTree } from './syntax-tree.ts';
-import { hasPlainZones, namesHostZone } from './time-zones.ts';
 
 /** The engine plans each table read again wherever its subquery is used, and nested subqueries multiply. */
 const MAX_TABLE_READS = 100;
@@ -70,6 +69,7 @@ const TYPE_OPERANDS = /^(_?cast|accuratecast\w*|reinterpret)$/i;
 const TYPE_REFUSED = /aggregatefunction|["`\\]/i;
 /** Columns of every table that reveal the database behind the views. */
 const SERVICE_COLUMN = /^_(database|table)$/i;
+
 export interface Guard {
   /**
    * Returns the canonical text of a statement that may run.
@@ -133,7 +133,7 @@ async function admitStatement(engine: ParserRows, rules: Rules, sql: string): Pr
   return spellTables(tokens);
 }
 
-function assertNode(node: SyntaxNode, rules: Rules, names: Names): void {
+function assertNode(node: TreeNode, rules: Rules, names: Names): void {
   switch (node.kind) {
     case 'SelectWithUnionQuery':
       assertOneSelect(node);
@@ -159,7 +159,7 @@ function assertNode(node: SyntaxNode, rules: Rules, names: Names): void {
 }
 
 /** Extra children are FORMAT and INTO OUTFILE; a second query is a UNION. */
-function assertOneSelect(node: SyntaxNode): void {
+function assertOneSelect(node: TreeNode): void {
   const [queries, ...others] = node.children;
   if (others.length > 0) throw refuseSql('FORMAT and INTO OUTFILE are not allowed.');
   const [query, ...more] = queries?.children ?? [];
@@ -167,7 +167,7 @@ function assertOneSelect(node: SyntaxNode): void {
   if (query.children.some((child) => child.kind === 'Set')) throw refuseSql('SETTINGS is not allowed.');
 }
 
-function assertTableExpression(node: SyntaxNode): void {
+function assertTableExpression(node: TreeNode): void {
   for (const child of node.children) {
     if (child.kind === 'Function') throw refuseSql(`Table function ${child.value} is not available.`);
     if (!TABLE_PARTS.has(child.kind)) throw refuseSql('Only the whitelisted tables and subqueries may be read.');
@@ -186,7 +186,7 @@ function assertIdentifier(name: string, rules: Rules, names: Names): void {
   if (isFunction) throw refuseSql(`Function ${name} is not available.`);
 }
 
-function assertFunction(node: SyntaxNode, rules: Rules, names: Names): void {
+function assertFunction(node: TreeNode, rules: Rules, names: Names): void {
   assertCall(node.value, rules);
   const [, second] = node.children[0]?.children ?? [];
   // The right side of IN may be a table name.
@@ -226,4 +226,37 @@ function unknownTable(name: string, { tables }: Rules): Refusal {
   const nearest = findNearest(name, tables);
   const hint = nearest === undefined ? '' : ` (did you mean ${nearest}?)`;
   return refuseSql(`Table ${name} is not available${hint}; allowed are ${allowed}.`);
+}
+
+/** Tables, and right sides of IN, which may be tables. */
+const TABLE_NODES: ReadonlySet<string> = new Set(['Identifier', 'TableIdentifier']);
+
+/**
+ * Counts the table reads after named subqueries are expanded wherever they are used. The count is never too small; the
+ * cost is linear in the tree.
+ * @param subqueries names of the common table expressions, lower case, in text order
+ */
+function countTableReads(tree: TreeNode, subqueries: readonly string[]): number {
+  const reads = new Map<string, number>();
+  let next = 0;
+  return count(tree);
+
+  function count(node: TreeNode): number {
+    if (node.kind === 'WithElement') {
+      const name = subqueries[next] ?? '';
+      next += 1;
+      const inside = sum(node.children);
+      // Nested scopes may define the same name twice: count the more expensive one.
+      reads.set(name, Math.max(inside, reads.get(name) ?? 0));
+      return 0;
+    }
+    const inside = sum(node.children);
+    if (!TABLE_NODES.has(node.kind)) return inside;
+    const own = reads.get(node.value.toLowerCase()) ?? (node.kind === 'TableIdentifier' ? 1 : 0);
+    return inside + own;
+  }
+
+  function sum(nodes: readonly TreeNode[]): number {
+    return nodes.reduce((total, node) => total + count(node), 0);
+  }
 }

@@ -6,9 +6,9 @@
 import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteString } from '../engine/literal.ts';
 import { listTokens, type SqlToken } from './canonical-text.ts';
+import { parseSyntaxTree, type TreeNode } from './engine-tree.ts';
 import type { ParserRows } from './parser.ts';
 import { refuseSql, toRefusal } from './refusal.ts';
-import { parseSyntaxTree, type SyntaxNode } from './syntax-tree.ts';
 
 /** Longer statements cost too much to parse. */
 const MAX_SQL_BYTES = 64 * 1024;
@@ -38,7 +38,7 @@ export interface SelectStatement {
   readonly text: string;
   /** Tokens of the canonical text; every character is in one of them. */
   readonly tokens: readonly SqlToken[];
-  readonly tree: SyntaxNode;
+  readonly tree: TreeNode;
 }
 
 /** @throws Refusal */

@@ -2,27 +2,25 @@
  * Checks a job's SQL with one `{window}`: may it be queried in windows, so that all windows together return the rows of
  * the whole date? Invariants: the engine's own parser decides what the text means, and exactly its formatting is
  * queried. Accepted SQL reads one table, and `{window}` only restricts its rows. No row of the answer depends on rows
- * of another window: single trades are computed one by one (`row-by-row.ts`), and each group lies in one window
+ * of another window: single trades are computed one by one, and each group lies in one window
  * (`whole-groups.ts`). Clauses are an allow-list.
  */
 import { EngineFault } from '../engine/engine-fault.ts';
-import { nameOfItem } from './group-length.ts';
-import { parseSelect, type SelectStatement } from './guarded-statement.ts';
-import type { ParserRows } from './parser.ts';
 import {
   aliasOf,
   argumentsOf,
+  attributesOf,
   childrenUnder,
   functionOf,
   identifierOf,
-  type QueryNode,
   readQueryTree,
-  walkQuery,
-} from './query-tree.ts';
+  type TreeNode,
+  walkTree,
+} from './engine-tree.ts';
+import { parseSelect, type SelectStatement } from './guarded-statement.ts';
+import type { ParserRows } from './parser.ts';
 import { Refusal, refuseSql } from './refusal.ts';
-import { assertRowByRow, assertSingleRows } from './row-by-row.ts';
-import { walkTree } from './syntax-tree.ts';
-import { assertGroups, type GroupKeys } from './whole-groups.ts';
+import { assertGroups, type GroupKeys, nameOfItem } from './whole-groups.ts';
 
 /** Placeholder for the condition of a window. */
 const WINDOW_MARK = '{window}';
@@ -127,7 +125,7 @@ export async function readCondition(engine: ParserRows, where: string): Promise<
 
 interface Statement {
   readonly text: string;
-  readonly query: QueryNode;
+  readonly query: TreeNode;
 }
 
 async function readStatement(engine: ParserRows, shape: string, sql: string): Promise<Statement> {
@@ -185,9 +183,9 @@ function assertOneMark(sql: string): void {
   );
 }
 
-function assertClauses(query: QueryNode): void {
+function assertClauses(query: TreeNode): void {
   if (query.kind !== 'QUERY') throw refuseSql(ONE_SELECT);
-  for (const [flag] of query.attributes) {
+  for (const [flag] of attributesOf(query)) {
     if (flag === 'is_group_by_all') throw refuseSql('GROUP BY ALL does not name the keys; write them');
     const [name, advice] = REFUSED_FLAGS.get(flag) ?? [flag, 'leave it out'];
     if (!QUERY_FLAGS.has(flag)) throw refuseSql(`${name} is not allowed: ${advice}`);
@@ -198,7 +196,7 @@ function assertClauses(query: QueryNode): void {
     const [name, advice] = found ?? [kind, 'leave it out'];
     throw refuseSql(`${name} is not allowed: ${advice}`);
   }
-  if (childrenUnder(query, 'ORDER BY').some(({ attributes }) => attributes.get('with_fill') !== '0')) {
+  if (childrenUnder(query, 'ORDER BY').some((item) => attributesOf(item).get('with_fill') !== '0')) {
     throw refuseSql('WITH FILL is not allowed: it makes rows from other rows, which windows split; leave it out');
   }
   if (childrenUnder(query, 'WHERE').length === 0) {
@@ -207,7 +205,7 @@ function assertClauses(query: QueryNode): void {
 }
 
 /** FROM must be the job's table, optionally with an alias and FINAL. */
-function assertTable(query: QueryNode, table: string): void {
+function assertTable(query: TreeNode, table: string): void {
   const [source] = childrenUnder(query, 'JOIN TREE');
   const allowed = `allowed is FROM ${table} [AS name] [FINAL]`;
   const name = source && identifierOf(source);
@@ -220,8 +218,8 @@ function assertTable(query: QueryNode, table: string): void {
       `in FROM: ${name} is not the table; the job counts the rows of \`source.table\`, ${table}: name that table, without its database, or set \`source.table\` to the other`,
     );
   }
-  if (source.attributes.has('sample_size')) throw refuseSql(`SAMPLE is not allowed: ${ROWS_READ}`);
-  const odd = [...source.attributes.keys()].find((flag) => !TABLE_FLAGS.has(flag));
+  if (attributesOf(source).has('sample_size')) throw refuseSql(`SAMPLE is not allowed: ${ROWS_READ}`);
+  const odd = [...attributesOf(source).keys()].find((flag) => !TABLE_FLAGS.has(flag));
   if (odd !== undefined) throw refuseSql(`in FROM: ${odd} is not allowed; ${allowed}`);
 }
 
@@ -229,12 +227,12 @@ function assertTable(query: QueryNode, table: string): void {
  * Refuses names inside expressions that would replace the table, or a column by which windows are cut. Names of the
  * answer's columns are not affected.
  */
-function assertNames(query: QueryNode, table: string): void {
+function assertNames(query: TreeNode, table: string): void {
   const named = new Set([...childrenUnder(query, 'PROJECTION'), ...childrenUnder(query, 'JOIN TREE')]);
-  for (const node of walkQuery(query, 'expressions')) {
+  for (const node of walkTree(query, 'expressions')) {
     const alias = aliasOf(node);
     const isColumn = alias !== undefined && WINDOW_COLUMNS.includes(alias);
-    const isTable = alias === table || node.attributes.get('cte_name') === table;
+    const isTable = alias === table || attributesOf(node).get('cte_name') === table;
     if (named.has(node) || (!isColumn && !isTable)) continue;
     const instead = isColumn ? 'column that windows are split by' : 'table';
     throw refuseSql(`"${isTable ? table : alias}" would hide the ${instead}; give it another name`);
@@ -242,7 +240,7 @@ function assertNames(query: QueryNode, table: string): void {
 }
 
 /** @param columns that must be there; of a star, or `COLUMNS(...)`, only the server knows the columns */
-function readColumns(query: QueryNode, columns: readonly string[]): ReadSql['selected'] {
+function readColumns(query: TreeNode, columns: readonly string[]): ReadSql['selected'] {
   const items = childrenUnder(query, 'PROJECTION');
   if (items.some(({ kind }) => kind === 'MATCHER')) return undefined;
   const selected = items.map(nameOfItem);
@@ -255,11 +253,11 @@ function readColumns(query: QueryNode, columns: readonly string[]): ReadSql['sel
 }
 
 /** Requires `{window}` to be one of the conditions that WHERE joins by AND. */
-function assertWindow(query: QueryNode): void {
+function assertWindow(query: TreeNode): void {
   const [where] = childrenUnder(query, 'WHERE');
   const conditions = where ? listConditions(where) : [];
   if (conditions.some((node) => isMark(node) && aliasOf(node) === undefined)) return;
-  const part = conditions.find((node) => [...walkQuery(node, 'expressions')].some(isMark));
+  const part = conditions.find((node) => [...walkTree(node, 'expressions')].some(isMark));
   if (part && isMark(part)) throw refuseSql(`${WINDOW_MARK} must be in WHERE without a name; ${PLACE_OF_WINDOW}`);
   if (part === undefined)
     throw refuseSql(`${WINDOW_MARK} must be in WHERE of the outermost SELECT; ${PLACE_OF_WINDOW}`);
@@ -277,15 +275,68 @@ function assertWindow(query: QueryNode): void {
   );
 }
 
-function isMark(node: QueryNode): boolean {
+function isMark(node: TreeNode): boolean {
   return identifierOf(node) === STAND_IN_NAME;
 }
 
 /** A named AND could be used elsewhere, including its window. */
-function isPlainAnd(node: QueryNode): boolean {
+function isPlainAnd(node: TreeNode): boolean {
   return functionOf(node) === 'and' && aliasOf(node) === undefined;
 }
 
-function listConditions(node: QueryNode): readonly QueryNode[] {
+function listConditions(node: TreeNode): readonly TreeNode[] {
   return isPlainAnd(node) ? argumentsOf(node).flatMap(listConditions) : [node];
+}
+
+const COMPUTE_LATER = 'compute it when you read the drop';
+/** Functions whose value depends on other rows of the answer or on its blocks, in capitals. */
+const NEIGHBOUR_FUNCTIONS =
+  /^(NEIGHBOR|RUNNING(DIFFERENCE\w*|ACCUMULATE|CONCURRENCY)|ROWNUMBERIN(ALL)?BLOCKS?|BLOCK(NUMBER|SIZE|SERIALIZEDSIZE)|(LAG|LEAD)(INFRAME)?|ROW_NUMBER|(DENSE_|PERCENT_)?RANK|DENSERANK|PERCENTRANK|NTILE|CUME_DIST|NTH_VALUE|NOWINBLOCK|GENERATESERIALID)$/;
+const MULTIPLYING_FUNCTIONS = /^(ARRAYJOIN|UNNEST|EXPLODE)$/;
+/** Aggregate functions with their suffixes, in capitals. */
+const AGGREGATES =
+  /^(COUNT|SUM|AVG|MIN|MAX|ANY(_VALUE|HEAVY|LAST)?|FIRST_VALUE|LAST_VALUE|ARG(MIN|MAX)|UNIQ\w*|QUANTILE\w*|MEDIAN\w*|GROUP(UNIQ)?ARRAY\w*|STDDEV\w*|VAR(POP|SAMP)\w*|COVAR\w*|CORR|TOPK\w*|SUMWITHOVERFLOW|SUMKAHAN|AVGWEIGHTED|SUMMAP\w*)(IF|DISTINCT|ORNULL|ORDEFAULT|STATE)*$/;
+
+/** Refuses functions that look at other rows, or turn one row into several, at any depth. */
+function assertRowByRow(query: TreeNode): void {
+  for (const node of walkTree(query)) {
+    const name = functionOf(node);
+    if (name === undefined) continue;
+    if (attributesOf(node).get('function_type') === 'window') {
+      throw refuseSql(
+        `OVER is not allowed, at ${name}: a window function uses other rows, and rows of other windows are missing; ${COMPUTE_LATER}`,
+      );
+    }
+    if (NEIGHBOUR_FUNCTIONS.test(name.toUpperCase())) {
+      throw refuseSql(
+        `${name} is not allowed: it uses other rows of the answer, and each window is a separate answer; ${COMPUTE_LATER}`,
+      );
+    }
+    if (MULTIPLYING_FUNCTIONS.test(name.toUpperCase())) {
+      throw refuseSql(
+        `${name} is not allowed: it makes several rows from one, which have the same id or are counted twice; export the array, or use an array function such as arraySum`,
+      );
+    }
+  }
+}
+
+/**
+ * Refuses groups, aggregates and sorting: single trades are queried in windows, which may be cut between any two rows.
+ */
+function assertSingleRows(query: TreeNode, table: string): void {
+  for (const clause of ['GROUP BY', 'HAVING', 'ORDER BY']) {
+    if (childrenUnder(query, clause).length === 0) continue;
+    throw refuseSql(
+      `has ${clause}: SQL without \`grain\` is queried in windows that may end between any two rows, so it must be a plain SELECT ... FROM ${table} WHERE {window} ...; ${
+        clause === 'ORDER BY' ? 'order the drop with `drop.sort`' : 'for groups give a `grain`'
+      }`,
+    );
+  }
+  for (const node of walkTree(query, 'expressions')) {
+    const name = functionOf(node);
+    if (name === undefined || !AGGREGATES.test(name.toUpperCase())) continue;
+    throw refuseSql(
+      `${name} makes one value of many rows, but windows may end between any two rows; for groups give a \`grain\` and a GROUP BY`,
+    );
+  }
 }

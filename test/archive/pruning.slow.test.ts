@@ -4,9 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ArchiveColumn } from '../../src/archive/archive-column.ts';
-import { describeNumbers } from '../../src/archive/reads.ts';
-import { readAll, resolveReads } from '../../src/archive/resolve-reads.ts';
-import { describeBounds, unite } from '../../src/archive/time-bounds.ts';
+import { describeBounds, describeNumbers, readAll, resolveReads, unite } from '../../src/archive/reads.ts';
 import { describeBound, describeProbe } from '../../src/archive/top-rows.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { describeCoverage } from '../../src/archive/coverage.ts';
-import { wholeRead } from '../../src/archive/reads.ts';
+import { readAll } from '../../src/archive/reads.ts';
 import { parseCalendarOverride } from '../../src/calendar/override.ts';
 import type { CalendarOverride } from '../../src/calendar/session.ts';
 import { type TradeFile, writeTradeFile } from '../service/trade-file.ts';
@@ -83,7 +83,7 @@ describe('a calendar of the operator', () => {
   it('is heeded by the archive, which tells of sessions that are not sealed', () => {
     const table = { rows: 'all', columns: () => [], drops: { dataset: 'trades', dates: TRADED } } as const;
     const lookInto = (calendar?: CalendarOverride) =>
-      describeCoverage([{ table, reads: [wholeRead('trades')], manifests: [] }], {
+      describeCoverage([{ table, reads: readAll([{ name: 'trades' }]), manifests: [] }], {
         ...{ lastSession: '2026-11-20', calendar, isNamed: () => false },
       })[0]?.missing;
     expect(lookInto()).toEqual(['2026-11-18', '2026-11-20']);

@@ -8,7 +8,6 @@ import {
   listTokens,
   spellTables,
 } from '../../src/guard/canonical-text.ts';
-import { countTableReads, parseSyntaxTree, walkTree } from '../../src/guard/syntax-tree.ts';
 
 describe('canonical text', () => {
   test('tokens add up to the text', () => {
@@ -57,48 +56,5 @@ describe('canonical text', () => {
 
   test('called names are those before a parenthesis, not those in strings', () => {
     expect(listCalledNames(listTokens("SELECT a(1), `b`(2), 'c(3)' AND (x)"))).toEqual(['a', 'b']);
-  });
-});
-
-describe('syntax tree', () => {
-  test('follows the indentation, and leaves aliases out', () => {
-    const tree = parseSyntaxTree([
-      'SelectWithUnionQuery (children 1)',
-      ' ExpressionList (children 2)',
-      '  TableIdentifier db.t (alias x) (children 1)',
-      "  Literal 'a (children 1)b'",
-    ]);
-    expect(Array.from(walkTree(tree), ({ kind, value }) => [kind, value])).toEqual([
-      ['SelectWithUnionQuery', ''],
-      ['ExpressionList', ''],
-      ['TableIdentifier', 'db.t'],
-      ['Literal', "'a (children 1)b'"],
-    ]);
-  });
-
-  test('is refused when a level is left out, or nothing is there', () => {
-    expect(() => parseSyntaxTree(['A', '  B'])).toThrow(/unknown form/);
-    expect(() => parseSyntaxTree([])).toThrow(/no syntax tree/);
-  });
-
-  test('keeps white space that belongs to a name', () => {
-    expect(parseSyntaxTree(['TableIdentifier  x']).value).toBe(' x');
-  });
-
-  test('tells how many tables are read once subqueries stand where they are used', () => {
-    const tree = parseSyntaxTree([
-      'SelectQuery',
-      ' ExpressionList',
-      '  WithElement',
-      '   TableIdentifier t',
-      '   TableIdentifier t',
-      '  WithElement',
-      '   TableIdentifier a',
-      '   Identifier a',
-      ' TableIdentifier b',
-      ' TableIdentifier t',
-      ' Identifier t',
-    ]);
-    expect(countTableReads(tree, ['a', 'b'])).toBe(5);
   });
 });

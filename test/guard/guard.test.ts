@@ -147,6 +147,14 @@ describe('guardrails', () => {
     expect([reply.status, reply.body.errorCode, reply.body.reason]).toEqual([422, 'INVALID_QUERY', 'SYNTAX_ERROR']);
   });
 
+  test('a query whose subqueries multiply the reads of tables is too broad', async () => {
+    const many = (table: string) => Array.from({ length: 11 }, () => table).join(', ');
+    const reply = await service.ask(
+      `WITH a AS (SELECT 1 FROM ${many('RawOptionTrades')}), b AS (SELECT 1 FROM ${many('a')}) SELECT count() FROM b`,
+    );
+    expect([reply.status, reply.body.errorCode]).toEqual([422, 'QUERY_TOO_BROAD']);
+  });
+
   test('after all that the service answers, and its table is whole', async () => {
     const reply = await service.ask('SELECT count() AS trades FROM RawOptionTrades');
     expect(reply.body.data).toEqual([{ trades: 2_000 }]);
