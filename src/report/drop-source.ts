@@ -28,22 +28,40 @@ export interface DropSource {
    * @throws EngineFault
    */
   rows<Row extends object>(sql: string, params?: SqlParams): Promise<readonly Row[]>;
+  /**
+   * The same for numbers that are known or null: a number that is not finite is null, and a negative zero is 0. The names of
+   * columns are in camel case.
+   */
+  known<Row extends object>(sql: string, params?: SqlParams): Promise<readonly Row[]>;
   /** Runs a statement without a result. @throws EngineFault */
   command(sql: string): Promise<void>;
+  /** The same also where the report was interrupted. */
+  cleanUp(sql: string): Promise<void>;
 }
 
 /** The whole file, including records that do not count. @param options `signal` ends the running query; `beside` as in `StatementOptions` */
 export function openDropFile(
   engine: Pick<Engine, 'rows' | 'command'>,
-  drop: SealedDrop,
+  path: string,
   options: Pick<StatementOptions, 'signal' | 'beside'>,
 ): DropSource {
   const settings = formatSettings({ output_format_json_quote_denormals: 1 });
   return {
-    table: parquetFile(drop.path),
+    table: parquetFile(path),
     rows: async (sql, params) => await engine.rows(`${sql}\n${settings}`, { params, ...options }),
+    known: async <Row extends object>(sql: string, params?: SqlParams) =>
+      (await engine.rows(sql, { params, ...options })).map(nameInCamelCase) as Row[], // The columns of the statement.
     command: async (sql) => await engine.command(sql, options),
+    cleanUp: async (sql) => await engine.command(sql, { ...options, signal: undefined }),
   };
+}
+
+function nameInCamelCase(row: object): object {
+  const entries = Object.entries(row).map(([name, value]) => [
+    name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+    value === 0 ? 0 : value,
+  ]);
+  return Object.fromEntries(entries) as object;
 }
 
 /**

@@ -9,7 +9,7 @@ import type { Engine } from '../engine/engine.ts';
 import { assertColumns, keepRecords, openDropFile } from './drop-source.ts';
 import type { Drivers, FlowReport, Mover, SealedDrop, ShownDrop } from './model.ts';
 import { queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
-import { NO_EXPOSURE, queryExposure } from './query/exposure.ts';
+import { NO_EXPOSURE, queryExposure, withStates } from './query/exposure.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums } from './query/sums.ts';
@@ -53,7 +53,7 @@ export async function buildFlowReport(
   const wanted = [...new Set(options.symbols)];
   const focus = wanted.slice(0, MAX_WATCHLIST);
   const { signal } = options;
-  const file = openDropFile(engine, drop, { signal });
+  const file = openDropFile(engine, drop.path, { signal });
   const columns = await assertColumns(file, drop);
   const { exclusions: left, condition, hasGaps, hasUnknownCodes } = await queryExclusions(file);
   assertSealedRows(drop, left.recorded.trades);
@@ -63,13 +63,14 @@ export async function buildFlowReport(
     unknownCodes: hasUnknownCodes ? await queryUnknownCodes(source) : [],
     sharedIds: drop.ids === undefined ? undefined : await querySharedIds(file, source),
   };
-  const beside = keepRecords(openDropFile(engine, drop, { signal, beside: true }), condition, hasGaps);
+  const beside = keepRecords(openDropFile(engine, drop.path, { signal, beside: true }), condition, hasGaps);
   const { date } = drop;
   const keepsExpiring = options.keepsExpiring ?? true;
   const chain = options.chain ?? null;
   const isWhole = hasWholeSymbols(drop.filter);
-  const measureExposure = async () =>
-    isWhole
+  const measureSeries = async () => ({
+    ...(await queryContracts(beside, hasGaps)),
+    ...(isWhole
       ? await queryExposure(beside, {
           date,
           keepsExpiring,
@@ -77,7 +78,8 @@ export async function buildFlowReport(
           chain,
           marketStructure: options.marketStructure?.path ?? null,
         })
-      : { exposure: NO_EXPOSURE, volatility: [] };
+      : { exposure: NO_EXPOSURE, volatility: [] }),
+  });
   const queryTrades = async () => {
     const history = await queryHistory(file, options.before);
     const { symbols, ...sums } = await querySums(source, focus, history, hasGaps);
@@ -87,14 +89,16 @@ export async function buildFlowReport(
       tables: {
         ...sums,
         drivers,
-        ...(await queryContracts(source)),
         earnings: await queryEarnings(source, columns, listMovers(drivers, sums.movers)),
         biggestTrades: await queryBiggestTrades(source),
         biggestSweeps: await queryBiggestSweeps(source),
       },
     };
   };
-  const [{ history, symbols, tables }, measured] = await sideBySide(queryTrades(), measureExposure());
+  const [{ history, symbols, tables }, measured] = await sideBySide(
+    queryTrades(),
+    withStates(beside, date, measureSeries),
+  );
   const { exposure } = measured;
   const chainLocation = chain?.location ?? null;
   const isCompared = exposure.focus.some(({ marketStructure }) => marketStructure !== null);
@@ -105,7 +109,12 @@ export async function buildFlowReport(
     createdAt: options.now.toISOString(),
     drop: pickShown(drop),
     exclusions,
-    comparison: buildComparison(tables.headline, tables.volumeAboveOpenInterest.premium, history, options.known ?? []),
+    comparison: buildComparison(
+      tables.headline,
+      measured.volumeAboveOpenInterest.premium,
+      history,
+      options.known ?? [],
+    ),
     ...tables,
     ...measured,
     watchlist: focus.map((symbol) => ({
@@ -118,11 +127,10 @@ export async function buildFlowReport(
     chainLocation,
     structureLocation,
     rebuildQueries: buildRebuildQueries(drop.location, {
-      exclusions,
-      hasGaps,
+      ...{ date, exclusions, hasGaps },
       chain: chainLocation,
       structure: structureLocation,
-      pastDates: history.map((session) => session.date),
+      pastDates: history.sessions.map((session) => session.date),
       exposure: isWhole ? { date, keepsExpiring, focus: exposure.focus.map(({ symbol }) => symbol) } : null,
       hasEarnings: columns.has('earning_date'),
     }),

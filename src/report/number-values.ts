@@ -3,7 +3,7 @@
  * list of SQL serves the whole day, a symbol, a half hour and the summary beside a drop, so that parts are computed
  * like the total. The SQL runs in ClickHouse and DuckDB. Pure.
  */
-import { type Amount, divide, type EngineNumber, readAmount, readNumber } from './amount.ts';
+import { type Amount, divide, type EngineNumber, readAmount } from './amount.ts';
 import {
   type Compared,
   KEY_NUMBERS,
@@ -122,13 +122,6 @@ export function pickNumbers<Key extends keyof Premium>(premium: Premium, keys: r
   return Object.fromEntries(keys.map((key) => [key, premium[key]])) as Pick<Premium, Key>; // One entry for each key.
 }
 
-/** The key numbers of a session, from the row of its summary. */
-export function readSummary(row: Readonly<Record<string, EngineNumber>>): Readonly<Record<Compared, Amount>> {
-  return listCompared(
-    Object.fromEntries(IN_SUMMARY.map((number) => [number.key, readNumber(row[columnOf(number)] ?? null)])),
-  );
-}
-
 /** The compared numbers as SQL over the columns of a summary, by their names. */
 export const COMPARED_SQL: readonly ColumnSql[] = KEY_NUMBERS.map(({ quotient, ...number }) => {
   const columnFor = (key: string) => IN_SUMMARY.filter((candidate) => candidate.key === key).map(columnOf)[0] ?? key;
@@ -138,12 +131,9 @@ export const COMPARED_SQL: readonly ColumnSql[] = KEY_NUMBERS.map(({ quotient, .
 
 /** The key numbers of a date. */
 export function readKeyNumbers(headline: Premium, volumeAboveOpenInterest: Amount): Readonly<Record<Compared, Amount>> {
-  return listCompared({ ...headline, volumeAboveOpenInterest });
-}
-
-function listCompared(values: Readonly<Record<string, Amount>>): Readonly<Record<Compared, Amount>> {
+  const values = { ...headline, volumeAboveOpenInterest };
   const entries = KEY_NUMBERS.map((number) => [number.key, readValue(number, values)]);
-  return Object.fromEntries(entries) as Record<Compared, Amount>; // One entry for each of COMPARED.
+  return Object.fromEntries(entries) as Record<Compared, Amount>; // One entry for each of `Compared`.
 }
 
 function readValue({ key, quotient }: ReportedNumber, values: Readonly<Record<string, Amount>>): Amount {

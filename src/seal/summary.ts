@@ -11,7 +11,7 @@ import type { Job } from '../job/job.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { SUMS_WITH_GAPS, sumKnown, sumWhere, writeColumn } from '../report/number-values.ts';
 import { NUMBERS } from '../report/numbers.ts';
-import { OPEN_INTEREST } from '../report/query/open-interest.ts';
+import { OPEN_INTEREST } from '../report/query/series-state.ts';
 import {
   AT_ASK,
   AT_BID,

@@ -8,7 +8,9 @@ import { gunzipSync } from 'node:zlib';
 import { TRADE_COLUMNS, type TradeColumn } from '../../src/api-contract/trade.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
-import type { SealedDrop } from '../../src/report/model.ts';
+import { openDropFile } from '../../src/report/drop-source.ts';
+import type { Exposure, SealedDrop } from '../../src/report/model.ts';
+import { type ExposureOptions, queryExposure, withStates } from '../../src/report/query/exposure.ts';
 
 /** A record as the API sends it. */
 export interface Trade {
@@ -175,4 +177,16 @@ function typed({ name, drop, nullable }: TradeColumn): string {
     default:
       return drop satisfies never;
   }
+}
+
+/** The exposure of the records of a file. @param view what is counted of it, as a FROM clause takes it */
+export async function measureExposure(
+  engine: Engine,
+  path: string,
+  options: ExposureOptions,
+  view = (file: string) => file,
+): Promise<Exposure> {
+  const file = openDropFile(engine, path, {});
+  const source = { ...file, table: view(file.table) };
+  return (await withStates(source, options.date, () => queryExposure(source, options))).exposure;
 }

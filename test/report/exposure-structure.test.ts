@@ -9,9 +9,8 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import type { MarketStructureGex } from '../../src/report/model.ts';
-import { queryExposure } from '../../src/report/query/exposure.ts';
 import { compareStructure } from '../../src/report/query/exposure-structure.ts';
-import { createDropFolder, createTrade, writeDrop } from './drop-file.ts';
+import { createDropFolder, createTrade, measureExposure, writeDrop } from './drop-file.ts';
 
 const DATE = '2026-11-19';
 const SPOT = 500;
@@ -58,15 +57,8 @@ async function compare(snapshots: readonly Snapshot[], symbol = 'SPY'): Promise<
 }
 
 async function expose(marketStructure: string | null) {
-  const { exposure } = await queryExposure(
-    {
-      table: `file(${quoteString(tradesPath)}, Parquet)`,
-      rows: async (sql, params) => await engine.rows(sql, params ? { params } : {}),
-      command: async (sql) => await engine.command(sql),
-    },
-    { date: DATE, focus: ['SPY', 'DARK'], marketStructure, chain: null, keepsExpiring: true },
-  );
-  return exposure;
+  const options = { date: DATE, focus: ['SPY', 'DARK'], marketStructure, chain: null, keepsExpiring: true };
+  return await measureExposure(engine, tradesPath, options);
 }
 
 /** A drop with all columns of the job, those that no number comes from null or empty. */
@@ -114,7 +106,10 @@ describe('market structure', () => {
     const sums = { callGex: 2e6, putGex: -1e6, netGex: 1e6, callDex: 0, putDex: 0, netDex: 0 };
     const counts = { contracts: 10_000, adjustedContracts: 0, unknownContracts: 0 };
     const ours = { symbol: 'SPY', spot: SPOT, isWholeChain: true, ...sums, ...counts };
-    const theirs = { symbol: 'SPY', spot: SPOT, callGex: 4e6, putGex: -1e6, asOf: '20:46' };
+    const theirs = {
+      ...{ symbol: 'SPY', intradayGex: 3e6, difference: -2 / 3 },
+      ...{ theirSpot: SPOT, theirCallGex: 4e6, theirPutGex: -1e6, clock: '20:46' },
+    };
     expect(compareStructure(ours, theirs).explanation).toBe(
       "Ours is of the chain at the session's last price, theirs of the full chain as of 20:46 UTC.",
     );
@@ -175,11 +170,12 @@ describe('market structure', () => {
     expect((await expose(null)).lead?.marketStructure).toBeNull();
   });
 
-  it('from a drop of something else is refused with the missing columns', async () => {
+  it('from a drop of something else is refused with the missing columns, and no table is left', async () => {
     await expect(expose(tradesPath)).rejects.toMatchObject({
       code: 'REPORT_COLUMNS_MISSING',
       kind: 'usage',
       message: expect.stringContaining('has no column spot, call_gex, put_gex, intraday_gex_as_of'),
     });
+    expect(await engine.rows('SELECT name FROM system.tables WHERE is_temporary')).toEqual([]);
   });
 });

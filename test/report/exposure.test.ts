@@ -7,14 +7,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { addDays } from '../../src/calendar/wall-clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { quoteString } from '../../src/engine/literal.ts';
 import { computeZeroGamma, type OptionContract, sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
 import type { Amount } from '../../src/report/amount.ts';
 import type { Exposure, SymbolExposure } from '../../src/report/model.ts';
-import { type ExposureOptions, queryExposure } from '../../src/report/query/exposure.ts';
+import type { ExposureOptions } from '../../src/report/query/exposure.ts';
 import { hasSpxPage, readSpxPage, SPX_REFERENCE } from '../support/chain-page.ts';
 import { createRandom } from '../support/random.ts';
-import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
+import { createDropFolder, createTrade, measureExposure, type Trade, writeDrop } from './drop-file.ts';
 import { known } from './known.ts';
 import { groupBy, seriesOf, spotOf, stateOf } from './plain-loops.ts';
 
@@ -47,15 +46,8 @@ async function expose(
     `exposure-${files}`,
     trades as readonly object[] as readonly Trade[],
   );
-  const { exposure } = await queryExposure(
-    {
-      table: view(`file(${quoteString(drop.path)}, Parquet)`),
-      rows: async (sql, params) => await engine.rows(sql, params ? { params } : {}),
-      command: async (sql) => await engine.command(sql),
-    },
-    { date: DATE, focus: [], marketStructure: null, chain: null, keepsExpiring: true, ...options },
-  );
-  return exposure;
+  const whole = { date: DATE, focus: [], marketStructure: null, chain: null, keepsExpiring: true, ...options };
+  return await measureExposure(engine, drop.path, whole, view);
 }
 
 /** What exposure is made of in a record, and that its computed numbers may be unknown. */

@@ -15,7 +15,7 @@ import {
 } from '../../exposure/gamma-exposure.ts';
 import { sumWhere } from '../number-values.ts';
 import { buildChainTable, hasAdjustedRoot, IS_CALL, IS_PUT, isSettledOn, ROOT, STRIKE } from '../records.ts';
-import { buildSpots, buildStates, STATE_KEY } from './series-state.ts';
+import { buildSpots, STATE_KEY } from './series-state.ts';
 
 /** The number of strikes that a chart in a mail can show as separate bars. */
 export const NEAR_STRIKES = 60;
@@ -46,7 +46,7 @@ export interface ExposureScope {
 }
 
 /**
- * The queries for readers. @param with_ how a query begins: `WITH`, or `WITH counted AS (...),`
+ * The queries for readers. @param with_ how a query begins, with `states`
  * @param tables for FROM clauses: the counted records, the chain and the market-structure drop; null without one
  * @param focus the symbols with details
  */
@@ -57,14 +57,14 @@ export function buildExposureQueries(
 ): readonly (readonly [table: string, sql: string])[] {
   const { counted, chain, structure } = tables;
   const { date, keepsExpiring, focus } = scope;
-  const state = `${with_}${buildSpots(counted)},${buildStates(counted, date)},\nseries AS (${selectSeries(chain, date)}),`;
+  const state = `${with_},${buildSpots(counted)},\nseries AS (${selectSeries(chain, date)}),`;
   const symbols = focus.filter(isQuotable).map((symbol) => `'${symbol.replaceAll("'", "''")}'`);
   const isShown = `symbol IN (${symbols.join(', ')})`;
   const details = [
     ['Walls', selectWalls(isShown)],
     ['GEX by strike', selectStrikes(isShown)],
     ['GEX by expiration', selectExpirations(isShown)],
-    ...(structure === null ? [] : [['Market structure', compareStructure(structure, isShown)] as const]),
+    ...(structure === null ? [] : [['Market structure', selectStructure(structure, isShown)] as const]),
     ['Zero gamma', selectZeroGamma(isShown, { date, keepsExpiring })],
     ['Implied volatility', selectVolatility(isShown, date)],
   ] as const;
@@ -128,11 +128,11 @@ const SIDES = 'sum(call_side) AS call_gex, sum(put_side) AS put_gex';
 export const RANKED = `${WEIGHED},
 exposures AS (
   SELECT symbol, spot, ${SIDES}, ${sumWhere(IS_CALL, 'delta_dollars')} AS call_dex, ${sumWhere(IS_PUT, 'delta_dollars')} AS put_dex,
-    count(*) AS contracts, sum(is_adjusted) AS adjusted, sum(is_unknown) AS unknown, max(is_chain) AS of_chain, max(odd_prices) AS left_out_prices
+    count(*) AS contracts, sum(is_adjusted) AS adjusted_contracts, sum(is_unknown) AS unknown_contracts, max(is_chain) AS is_whole_chain, max(odd_prices) AS left_out_prices
   FROM weighed GROUP BY symbol, spot
 ),
 ranked AS (
-  SELECT symbol, spot, call_gex, put_gex, call_gex + put_gex AS net_gex, call_dex, put_dex, call_dex + put_dex AS net_dex, contracts, adjusted, unknown, of_chain, left_out_prices,
+  SELECT symbol, spot, call_gex, put_gex, call_gex + put_gex AS net_gex, call_dex, put_dex, call_dex + put_dex AS net_dex, contracts, adjusted_contracts, unknown_contracts, is_whole_chain, left_out_prices,
     row_number() OVER (ORDER BY CASE WHEN spot > 0 THEN 0 ELSE 1 END, abs(call_gex + put_gex) DESC, symbol) AS place
   FROM exposures
 )`;
@@ -172,21 +172,20 @@ placed AS (
   FROM sized WHERE expiration_date IS NOT NULL AND (call_gex > 0 OR put_gex < 0)
 ),
 folded AS (SELECT symbol, CASE WHEN place <= ${FIRST_EXPIRATIONS} THEN expiration_date END AS expires, call_gex AS call_side, put_gex AS put_side, all_gamma FROM placed)
-SELECT symbol, expires AS expiration_date, ${SIDES}, sum(call_side + put_side) AS net_gex, sum(call_side - put_side) / max(all_gamma) AS share_of_gamma, count(*) AS expirations
+SELECT symbol, expires AS expiration_date, ${SIDES}, sum(call_side) + sum(put_side) AS net_gex, sum(call_side - put_side) / max(all_gamma) AS share_of_gamma, count(*) AS expirations
 FROM folded GROUP BY symbol, expires ORDER BY symbol, expires NULLS LAST`;
 }
 
 /** The newest summary of each symbol beside our exposure; the difference is a part of the larger of the two. */
-function compareStructure(structure: string, isShown: string): string {
+export function selectStructure(structure: string, isShown: string): string {
   const larger = 'greatest(abs(net_gex), abs(intraday_gex))';
-  return `${WEIGHED},
-ours AS (SELECT symbol, sum(call_side) + sum(put_side) AS net_gex FROM weighed WHERE ${isShown} AND spot > 0 GROUP BY symbol),
+  return `${RANKED},
 theirs AS (
-  SELECT symbol, call_gex + put_gex AS intraday_gex, row_number() OVER (PARTITION BY symbol ORDER BY intraday_gex_as_of DESC NULLS LAST) AS age
+  SELECT symbol, spot AS their_spot, call_gex AS their_call_gex, put_gex AS their_put_gex, call_gex + put_gex AS intraday_gex, intraday_gex_as_of AS as_of, row_number() OVER (PARTITION BY symbol ORDER BY intraday_gex_as_of DESC NULLS LAST) AS age
   FROM ${structure} WHERE ${isShown} AND isFinite(call_gex) AND isFinite(put_gex)
 )
-SELECT ours.symbol AS symbol, net_gex, intraday_gex, CASE WHEN ${larger} = 0 THEN 0 ELSE (net_gex - intraday_gex) / ${larger} END AS difference
-FROM ours INNER JOIN theirs ON ours.symbol = theirs.symbol WHERE age = 1 ORDER BY 1`;
+SELECT ranked.symbol AS symbol, net_gex, intraday_gex, CASE WHEN ${larger} = 0 THEN 0 ELSE (net_gex - intraday_gex) / ${larger} END AS difference, their_spot, their_call_gex, their_put_gex, as_of
+FROM ranked INNER JOIN theirs ON ranked.symbol = theirs.symbol WHERE age = 1 AND ranked.spot > 0 ORDER BY 1`;
 }
 
 /** Weekdays from a Monday to an expiration, as in `exposure/gamma-exposure.ts`. */

@@ -10,6 +10,7 @@ import { MOVE } from '../../exposure/gamma-exposure.ts';
 import type { Amount } from '../amount.ts';
 import { assertPresent, type DropSource } from '../drop-source.ts';
 import type { MarketStructureGex, RankedExposure } from '../model.ts';
+import { selectStructure } from './exposure-sql.ts';
 
 /** A difference above this, as a fraction of the larger absolute value, is explained. */
 const LARGE_DIFFERENCE = 0.25;
@@ -18,62 +19,61 @@ const OTHER_SPOT = 0.01;
 /** If the ratios of calls and puts are both within this of a unit's factor, theirs may be in that unit. */
 const UNIT_TOLERANCE = 0.25;
 
-/** The drop's numbers of one symbol; see `SNAPSHOT_COLUMNS` of the job. */
-interface StructureNumbers {
+/** Ours and theirs, of a symbol with a price of the underlying. */
+export interface StructureRow {
   readonly symbol: string;
+  /** Null if ours cannot be computed. */
+  readonly difference: Amount;
+  readonly intradayGex: number;
   /** Price of the underlying for their exposure; null if missing. */
-  readonly spot: number | null;
-  readonly callGex: number;
-  readonly putGex: number;
+  readonly theirSpot: Amount;
+  readonly theirCallGex: number;
+  readonly theirPutGex: number;
   /** UTC, `HH:MM`; null if missing. */
-  readonly asOf: string | null;
+  readonly clock: string | null;
 }
 
 const NEEDED = ['symbol', 'spot', 'call_gex', 'put_gex', 'intraday_gex_as_of'];
 
 /**
- * The newest intraday summary of each of `symbols`; a symbol without one is left out.
+ * The newest intraday summary of each symbol that satisfies `isShown`, which reads `shown`; a symbol without one is left out.
  * @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the file is not a market-structure drop; EngineFault
  */
 export async function queryStructures(
   source: DropSource,
   path: string,
-  symbols: readonly string[],
-): Promise<ReadonlyMap<string, StructureNumbers>> {
+  isShown: string,
+  shown: readonly string[],
+): Promise<readonly StructureRow[]> {
   const table = parquetFile(path);
   await assertPresent(source, table, NEEDED, {
     what: 'the drop that the report takes market structure from',
     hint: 'Name the dataset of a job whose source is `api: market-structure` in `market_structure`.',
   });
-  const rows = await source.rows<StructureNumbers>(
-    `SELECT symbol, spot, call_gex AS callGex, put_gex AS putGex, formatDateTime(intraday_gex_as_of, '%H:%i', 'UTC') AS asOf
-     FROM ${table} WHERE has({symbols:Array(String)}, symbol) AND isFinite(call_gex) AND isFinite(put_gex)
-     ORDER BY intraday_gex_as_of DESC NULLS LAST LIMIT 1 BY symbol`,
-    { symbols },
+  return await source.known<StructureRow>(
+    `SELECT *, formatDateTime(as_of, '%H:%i', 'UTC') AS clock FROM (WITH ${selectStructure(table, isShown)})`,
+    { shown },
   );
-  return new Map(rows.map((row) => [row.symbol, row]));
 }
 
 /** @param ours with a price of the underlying */
-export function compareStructure(ours: RankedExposure, theirs: StructureNumbers): MarketStructureGex {
-  const intradayGex = theirs.callGex + theirs.putGex;
-  if (ours.netGex === null) return { intradayGex, difference: null, explanation: 'Ours cannot be computed.' };
-  const larger = Math.max(Math.abs(ours.netGex), Math.abs(intradayGex));
-  const difference = larger === 0 ? 0 : (ours.netGex - intradayGex) / larger;
+export function compareStructure(ours: RankedExposure, theirs: StructureRow): MarketStructureGex {
+  const { intradayGex, difference } = theirs;
+  if (difference === null) return { intradayGex, difference, explanation: 'Ours cannot be computed.' };
   const explanation = Math.abs(difference) > LARGE_DIFFERENCE ? explainDifference(ours, theirs) : '';
   return { intradayGex, difference, explanation };
 }
 
 /** Reasons from specific ones (sign, unit, price) to those that always apply (series, time). */
-function explainDifference(ours: RankedExposure, theirs: StructureNumbers): string {
+function explainDifference(ours: RankedExposure, theirs: StructureRow): string {
   const spot = ours.spot ?? 0;
   const reasons = [
     describeSign(ours, theirs),
     describeUnit(ours, theirs, spot),
-    theirs.spot !== null && Math.abs(theirs.spot / spot - 1) > OTHER_SPOT
-      ? `theirs is at a price of ${formatDecimal(theirs.spot)}, ours at ${formatDecimal(spot)}`
+    theirs.theirSpot !== null && Math.abs(theirs.theirSpot / spot - 1) > OTHER_SPOT
+      ? `theirs is at a price of ${formatDecimal(theirs.theirSpot)}, ours at ${formatDecimal(spot)}`
       : '',
-    `${describeScope(ours)}${theirs.asOf === null ? '' : ` as of ${theirs.asOf} UTC`}`,
+    `${describeScope(ours)}${theirs.clock === null ? '' : ` as of ${theirs.clock} UTC`}`,
   ];
   const text = reasons.filter((reason) => reason !== '').join('; ');
   return `${text[0]?.toUpperCase()}${text.slice(1)}.`;
@@ -85,14 +85,16 @@ function describeScope({ contracts, isWholeChain, isDegradedChain }: RankedExpos
     : `ours has only the ${formatCount(contracts)} series that traded and the session's last values, theirs the full chain`;
 }
 
-function describeSign({ netGex }: RankedExposure, theirs: StructureNumbers): string {
-  if (theirs.callGex < 0 || theirs.putGex > 0) return 'their calls are not positive and puts negative, as ours are';
-  if ((netGex ?? 0) * (theirs.callGex + theirs.putGex) < 0) return 'the signs are opposite, in the same convention';
+function describeSign({ netGex }: RankedExposure, theirs: StructureRow): string {
+  if (theirs.theirCallGex < 0 || theirs.theirPutGex > 0)
+    return 'their calls are not positive and puts negative, as ours are';
+  if ((netGex ?? 0) * (theirs.theirCallGex + theirs.theirPutGex) < 0)
+    return 'the signs are opposite, in the same convention';
   return '';
 }
 
 /** Describes a unit if calls and puts both differ by its factor; one of them alone could have any reason. */
-function describeUnit(ours: RankedExposure, theirs: StructureNumbers, spot: number): string {
+function describeUnit(ours: RankedExposure, theirs: StructureRow, spot: number): string {
   const units = [
     ['100%', 1 / MOVE],
     ['one dollar', 1 / (MOVE * spot)],
@@ -102,7 +104,7 @@ function describeUnit(ours: RankedExposure, theirs: StructureNumbers, spot: numb
   for (const [unit, factor] of units) {
     // If one dollar is near 1% of the price, the two units cannot be distinguished.
     if (Math.abs(factor - 1) < 2 * UNIT_TOLERANCE) continue;
-    if (looksLike(factor, ours.callGex, theirs.callGex) && looksLike(factor, ours.putGex, theirs.putGex)) {
+    if (looksLike(factor, ours.callGex, theirs.theirCallGex) && looksLike(factor, ours.putGex, theirs.theirPutGex)) {
       return `their calls and puts are both about ${formatFactor(factor)} ours, as if per move of ${unit} rather than 1%`;
     }
   }

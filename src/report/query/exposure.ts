@@ -13,7 +13,7 @@
  * Invariant: rows never reach this module, only bounded results of the queries that readers get too (`exposure-sql.ts`).
  */
 import { parquetFile } from '../../engine/literal.ts';
-import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
+import type { Amount } from '../amount.ts';
 import { assertPresent, type DropSource } from '../drop-source.ts';
 import type {
   ExpirationVolatility,
@@ -21,6 +21,7 @@ import type {
   ExposureSums,
   GexSums,
   RankedExposure,
+  StrikeGex,
   SymbolExposure,
 } from '../model.ts';
 import {
@@ -68,72 +69,103 @@ export interface ExposureOptions extends ExposureScope {
   readonly chain: { readonly path: string; readonly isDegraded?: boolean } | null;
 }
 
-type Sides = Readonly<Record<'call_gex' | 'put_gex', EngineNumber>>;
-type SideSums = Sides & Readonly<Record<'call_dex' | 'put_dex', EngineNumber>>;
-type Counts = Readonly<Record<'contracts' | 'adjusted' | 'unknown', number>>;
-type SymbolRow = SideSums &
-  Counts & { readonly symbol: string; readonly spot: number } & Readonly<Record<'of_chain' | 'place', number>>;
-type TotalRow = SideSums & Counts & { readonly unpriced: number; readonly odd: number; readonly odd_symbols: string[] };
-interface Details {
-  readonly walls: Readonly<Record<'call_wall' | 'put_wall' | 'absolute_gamma_strike', number | null>> | undefined;
-  readonly zeroGamma: number | null;
-  readonly strikes: readonly (Sides & { readonly strike: number })[];
-  readonly expirations: readonly (Sides & { readonly expiration_date: string | null; readonly expirations: number })[];
+/** A row of the ranking; without a price of the underlying, its spot is 0. */
+interface RankedRow extends ExposureSums {
+  readonly symbol: string;
+  readonly spot: number;
+  readonly isWholeChain: number;
+  readonly place: number;
 }
 
-/** Exposure, and the volatility of the symbols with details. @throws Fault `REPORT_COLUMNS_MISSING`; EngineFault */
+interface TotalRow extends ExposureSums {
+  readonly unpriced: number;
+  readonly odd: number;
+  readonly oddSymbols: readonly string[];
+}
+
+const SUMS = ['call_gex', 'put_gex', 'call_dex', 'put_dex', 'contracts', 'adjusted_contracts', 'unknown_contracts'].map(
+  (name) => `ifNull(sum(ranked.${name}), 0) AS ${name}`,
+);
+
+/** Computes `act` over the table `states` of the counted records; no table is left, however it ends. @throws EngineFault */
+export async function withStates<Result>(
+  source: DropSource,
+  date: string,
+  act: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    await source.command(`CREATE OR REPLACE TEMPORARY TABLE states AS ${selectStates(source.table, date)}`);
+    return await act();
+  } finally {
+    for (const table of ['states', 'spots', 'series']) {
+      // An engine that is gone has no tables.
+      await source.cleanUp(`DROP TEMPORARY TABLE IF EXISTS ${table}`).catch(() => {});
+    }
+  }
+}
+
+/**
+ * Exposure, and the volatility of the symbols with details, from `states`, which it drops.
+ * @throws Fault `REPORT_COLUMNS_MISSING`; EngineFault
+ */
 export async function queryExposure(
   source: DropSource,
   { date, keepsExpiring, chain, marketStructure, focus: wanted }: ExposureOptions,
 ): Promise<{ readonly exposure: Exposure; readonly volatility: readonly ExpirationVolatility[] }> {
   const chainTable = chain === null ? null : await openChain(source, chain.path);
-  await source.command(`CREATE OR REPLACE TEMPORARY TABLE states AS ${selectStates(source.table, date)}`);
   await source.command(
     `CREATE OR REPLACE TEMPORARY TABLE spots AS SELECT symbol, spot, odd_prices FROM (${SELECT_SPOTS})`,
   );
   await source.command(`CREATE OR REPLACE TEMPORARY TABLE series AS ${selectSeries(chainTable, date)}`);
-  await source.command('DROP TABLE states');
+  await source.command('DROP TEMPORARY TABLE states');
   const hasWatchlist = wanted.length > 0;
   const focus = hasWatchlist ? [...new Set(wanted)] : MARKET;
-  const rows = await source.rows<SymbolRow>(
-    `WITH ${RANKED}\nSELECT * FROM ranked WHERE place <= ${TOP_EXPOSURES} OR has({focus:Array(String)}, symbol) ORDER BY place`,
+  const rows = await source.known<RankedRow>(
+    `WITH ${RANKED}\nSELECT * EXCEPT (left_out_prices) FROM ranked WHERE place <= ${TOP_EXPOSURES} OR has({focus:Array(String)}, symbol) ORDER BY place`,
     { focus },
   );
-  const [total] = await source.rows<TotalRow>(
-    `WITH ${RANKED}\nSELECT ${['call_gex', 'put_gex', 'call_dex', 'put_dex', 'contracts', 'adjusted', 'unknown'].map((name) => `ifNull(sum(ranked.${name}), 0) AS ${name}`).join(', ')},
-       countIf(spot = 0) AS unpriced, sum(left_out_prices) AS odd, arraySlice(arraySort(groupArrayIf(symbol, left_out_prices > 0)), 1, ${ODD_SYMBOLS}) AS odd_symbols
-     FROM ranked`,
+  const [totals] = await source.known<TotalRow>(
+    `WITH ${RANKED}
+     SELECT *, call_gex + put_gex AS net_gex, call_dex + put_dex AS net_dex FROM (
+       SELECT ${SUMS.join(', ')}, countIf(spot = 0) AS unpriced, sum(left_out_prices) AS odd, arraySlice(arraySort(groupArrayIf(symbol, left_out_prices > 0)), 1, ${ODD_SYMBOLS}) AS odd_symbols FROM ranked)`,
   );
   const watchedRows = focus.flatMap((symbol) => rows.filter((row) => row.symbol === symbol));
   const top = rows.filter(({ place, spot }) => place <= TOP_EXPOSURES && spot > 0);
   const shown = [...watchedRows, ...top.slice(0, 1)].map(({ symbol }) => symbol);
   const detailsOf = await queryDetails(source, shown, { date, keepsExpiring });
-  const structures = marketStructure === null ? undefined : await queryStructures(source, marketStructure, shown);
+  const structures = marketStructure === null ? [] : await queryStructures(source, marketStructure, IS_SHOWN, shown);
   const isDegraded = chain?.isDegraded === true;
-  const describe = (row: SymbolRow): SymbolExposure => {
+  const describe = (row: RankedRow): SymbolExposure => {
     const ranked = rankSymbol(row, isDegraded);
-    const structure = structures?.get(row.symbol);
+    const structure = structures.find(({ symbol }) => symbol === row.symbol);
     return {
       ...ranked,
-      ...readDetails(detailsOf(row.symbol)),
-      marketStructure: structure && row.spot > 0 ? compareStructure(ranked, structure) : null,
+      ...detailsOf(row.symbol),
+      marketStructure: structure === undefined ? null : compareStructure(ranked, structure),
     };
   };
   const watched = watchedRows.map(describe);
   const [first] = top.slice(0, 1).map(describe);
   const lead = watched.find(({ callGex, putGex }) => callGex !== 0 || putGex !== 0) ?? first ?? null;
+  const { unpriced, odd, oddSymbols, ...total } = totals ?? {
+    ...NO_EXPOSURE.total,
+    unpriced: 0,
+    odd: 0,
+    oddSymbols: [],
+  };
   const exposure = {
-    total: readTotal(total),
-    unpricedSymbols: total?.unpriced ?? 0,
+    total,
+    unpricedSymbols: unpriced,
     // Absent without any.
-    oddPrices: total?.odd ? { records: total.odd, symbols: total.odd_symbols } : undefined,
+    oddPrices: odd > 0 ? { records: odd, symbols: oddSymbols } : undefined,
     top: top.map((row) => rankSymbol(row, isDegraded)),
     focus: hasWatchlist ? watched : [lead ?? []].flat(),
     lead,
   };
-  const volatility = await queryVolatility(source, exposure, date);
-  await source.command('DROP TABLE series');
-  await source.command('DROP TABLE spots');
+  const volatility = await source.known<ExpirationVolatility>(
+    `SELECT * EXCEPT (at_strike), at_strike AS strike FROM (WITH ${selectVolatility(IS_SHOWN, date)})`,
+    { shown: exposure.focus.map(({ symbol }) => symbol) },
+  );
   return { exposure, volatility };
 }
 
@@ -149,98 +181,47 @@ async function openChain(source: DropSource, path: string): Promise<string> {
 
 const IS_SHOWN = 'has({shown:Array(String)}, symbol)';
 
-async function queryDetails(
-  source: DropSource,
-  shown: readonly string[],
-  scope: ExposureScope,
-): Promise<(symbol: string) => Details> {
-  const run = async <Row extends object>(sql: string) =>
-    await source.rows<Row & { readonly symbol: string }>(`WITH ${sql}`, { shown });
-  const walls = await run<NonNullable<Details['walls']>>(selectWalls(IS_SHOWN));
-  const strikes = await run<Details['strikes'][number]>(selectStrikes(IS_SHOWN));
-  const expirations = await run<Details['expirations'][number]>(selectExpirations(IS_SHOWN));
-  const zeros = await run<{ readonly zero_gamma: number }>(selectZeroGamma(IS_SHOWN, scope));
-  return (symbol) => ({
-    walls: walls.find((row) => row.symbol === symbol),
-    zeroGamma: zeros.find((row) => row.symbol === symbol)?.zero_gamma ?? null,
-    strikes: strikes.filter((row) => row.symbol === symbol),
-    expirations: expirations.filter((row) => row.symbol === symbol),
-  });
-}
+type Walls = Readonly<Record<'callWall' | 'putWall' | 'absoluteGammaStrike', Amount>>;
+/** Without a date: what later expirations have together. */
+type ExpirationRow = GexSums & { readonly expirationDate: string | null; readonly expirations: number };
 
-function readDetails({ walls, zeroGamma, strikes, expirations }: Details) {
-  const later = expirations.find(({ expiration_date }) => expiration_date === null);
-  return {
-    zeroGamma,
-    callWall: walls?.call_wall ?? null,
-    putWall: walls?.put_wall ?? null,
-    absoluteGammaStrike: walls?.absolute_gamma_strike ?? null,
-    strikes: strikes.map((row) => ({ strike: row.strike, ...sumGex(row) })),
-    expirations: expirations.flatMap(({ expiration_date: expirationDate, ...row }) =>
-      expirationDate === null ? [] : [{ expirationDate, ...sumGex(row) }],
-    ),
-    laterExpirations: { count: later?.expirations ?? 0, netGex: later ? sumGex(later).netGex : 0 },
+async function queryDetails(source: DropSource, shown: readonly string[], scope: ExposureScope) {
+  const run = async <Row extends object>(sql: string) => {
+    const rows = await source.known<Row & { readonly symbol: string }>(`WITH ${sql}`, { shown });
+    return (symbol: string) => rows.filter((row) => row.symbol === symbol);
+  };
+  const walls = await run<Walls>(selectWalls(IS_SHOWN));
+  const strikes = await run<StrikeGex>(selectStrikes(IS_SHOWN));
+  const expirations = await run<ExpirationRow>(selectExpirations(IS_SHOWN));
+  const zeros = await run<{ readonly zeroGamma: Amount }>(selectZeroGamma(IS_SHOWN, scope));
+  return (symbol: string) => {
+    const [wall] = walls(symbol);
+    const rows = expirations(symbol);
+    const later = rows.find(({ expirationDate }) => expirationDate === null);
+    return {
+      zeroGamma: zeros(symbol)[0]?.zeroGamma ?? null,
+      callWall: wall?.callWall ?? null,
+      putWall: wall?.putWall ?? null,
+      absoluteGammaStrike: wall?.absoluteGammaStrike ?? null,
+      strikes: strikes(symbol).map(({ strike, ...sums }) => ({ strike, ...pickGex(sums) })),
+      expirations: rows.flatMap(({ expirationDate, ...sums }) =>
+        expirationDate === null ? [] : [{ expirationDate, ...pickGex(sums) }],
+      ),
+      laterExpirations: { count: later?.expirations ?? 0, netGex: later ? later.netGex : 0 },
+    };
   };
 }
 
-interface VolatilityRow {
-  readonly symbol: string;
-  readonly expiration_date: string;
-  readonly days: number;
-  readonly at_the_money: EngineNumber;
-  readonly at_strike: EngineNumber;
-  readonly skew: EngineNumber;
-  readonly expected_move: EngineNumber;
-}
-
-async function queryVolatility(
-  source: DropSource,
-  { focus }: Exposure,
-  date: string,
-): Promise<readonly ExpirationVolatility[]> {
-  const shown = focus.map(({ symbol }) => symbol);
-  const rows = await source.rows<VolatilityRow>(`WITH ${selectVolatility(IS_SHOWN, date)}`, { shown });
-  return rows.map((row) => ({
-    symbol: row.symbol,
-    expirationDate: row.expiration_date,
-    days: row.days,
-    atTheMoney: readNumber(row.at_the_money),
-    strike: readNumber(row.at_strike),
-    skew: readNumber(row.skew),
-    expectedMove: readNumber(row.expected_move),
-  }));
+function pickGex({ callGex, putGex, netGex }: GexSums): GexSums {
+  return { callGex, putGex, netGex };
 }
 
 /** @param isDegraded whether the chain drop may lack contracts */
-function rankSymbol(row: SymbolRow, isDegraded: boolean): RankedExposure {
+function rankSymbol({ place: _, spot, isWholeChain, ...row }: RankedRow, isDegraded: boolean): RankedExposure {
   return {
-    symbol: row.symbol,
-    spot: row.spot > 0 ? row.spot : null,
-    ...readTotal(row),
-    isWholeChain: row.of_chain === 1,
-    isDegradedChain: row.of_chain === 1 && isDegraded ? true : undefined,
+    ...row,
+    spot: spot > 0 ? spot : null,
+    isWholeChain: isWholeChain === 1,
+    isDegradedChain: isWholeChain === 1 && isDegraded ? true : undefined,
   };
-}
-
-/** Without any row, nothing traded. */
-function readTotal(row: (SideSums & Counts) | undefined): ExposureSums {
-  return {
-    ...sumGex(row ?? { call_gex: 0, put_gex: 0 }),
-    callDex: add(row?.call_dex ?? 0, 0),
-    putDex: add(row?.put_dex ?? 0, 0),
-    netDex: add(row?.call_dex ?? 0, row?.put_dex ?? 0),
-    contracts: row?.contracts ?? 0,
-    adjustedContracts: row?.adjusted ?? 0,
-    unknownContracts: row?.unknown ?? 0,
-  };
-}
-
-function sumGex({ call_gex, put_gex }: Sides): GexSums {
-  return { callGex: add(call_gex, 0), putGex: add(put_gex, 0), netGex: add(call_gex, put_gex) };
-}
-
-/** Null if either is unknown. Adding 0 turns a negative zero, which the engine's sums may be, into 0. */
-function add(a: EngineNumber, b: EngineNumber): Amount {
-  const [left, right] = [readNumber(a), readNumber(b)];
-  return left === null || right === null ? null : readNumber(left + right + 0);
 }

@@ -1,24 +1,21 @@
 /**
  * Compares a day with the sessions before it: each key number, the same number of the session before, and its mean over
  * up to five sessions. It reads the summaries beside the sessions' drops, some kilobytes per session, never the drops
- * themselves. Columns are read by name.
+ * themselves. Columns are read by name. The queries are those that readers get.
  *
- * A mean needs at least three sessions that have the number. The mean of a ratio or share is the mean of the sessions' values, not the ratio of their sums; a session without the
- * number (no calls, no premium) is left out of the mean.
+ * A mean needs at least three sessions that have the number. The mean of a ratio or share is the mean of the sessions' values,
+ * not the ratio of their sums; a session without the number (no calls, no premium) is left out of the mean.
  */
-import { parquetFile, quoteString } from '../../engine/literal.ts';
-import type { Amount, EngineNumber } from '../amount.ts';
+import { parquetFile } from '../../engine/literal.ts';
+import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import { FEWEST_IN_MEAN } from '../key-numbers.ts';
 import type { Change, Comparison } from '../model.ts';
-import { readKeyNumbers, readSummary, SUMMARY_COLUMNS } from '../number-values.ts';
-import { COMPARED, type Compared, type Premium } from '../numbers.ts';
+import { COMPARED_SQL, readKeyNumbers, SUMMARY_COLUMNS, sumWhere } from '../number-values.ts';
+import { type Compared, KEY_NUMBERS, type Premium } from '../numbers.ts';
 
 /** Sessions in the mean. */
 export const MEAN_SESSIONS = 5;
-
-/** Symbol of the summary row for all symbols. */
-const ALL = '';
 
 /** Columns read from a summary, with their types. */
 const SUMMARY = ['symbol String', ...SUMMARY_COLUMNS.map((name) => `${name} Nullable(Float64)`)].join(', ');
@@ -31,46 +28,72 @@ export interface PastSession {
   readonly isDegraded?: boolean;
 }
 
-/** A session with its key numbers. */
-export interface ComparableSession extends PastSession {
-  readonly numbers: Readonly<Record<Compared, Amount>>;
+/** The summary of a session, for the FROM clause. */
+interface PastTable {
+  readonly date: string;
+  readonly table: string;
 }
 
-/** @param before newest first; only the first `MEAN_SESSIONS` are used @returns the same, in that order */
-export async function queryHistory(
-  source: DropSource,
-  before: readonly PastSession[],
-): Promise<readonly ComparableSession[]> {
-  const past = before.slice(0, MEAN_SESSIONS);
-  if (past.length === 0) return [];
-  const rows = await source.rows<Readonly<Record<string, EngineNumber>>>(
-    past
-      .map(
-        (session, index) =>
-          `SELECT ${index} AS session, * FROM ${parquetFile(session.path, SUMMARY)} WHERE symbol = ${quoteString(ALL)}`,
-      )
-      .join(' UNION ALL '),
+/** The sessions whose summary could be read, and the key numbers of each and of their mean, by `session`. */
+export interface History {
+  readonly sessions: readonly (PastSession & PastTable)[];
+  readonly numbers: ReadonlyMap<string, Readonly<Record<Compared, Amount>>>;
+}
+
+const MEAN = 'mean';
+
+/** @param before newest first; only the first `MEAN_SESSIONS` are used, in that order */
+export async function queryHistory(source: DropSource, before: readonly PastSession[]): Promise<History> {
+  const past = before
+    .slice(0, MEAN_SESSIONS)
+    .map((session) => ({ ...session, table: parquetFile(session.path, SUMMARY) }));
+  if (past.length === 0) return { sessions: [], numbers: new Map() };
+  const rows = await source.rows<Readonly<Record<string, EngineNumber>>>(selectSessions(past));
+  const numbers = new Map(
+    rows.map((row) => {
+      const entries = KEY_NUMBERS.map(({ key, name }) => [key, readNumber(row[`of_${name}`] ?? null)]);
+      // One entry for each of `Compared`.
+      return [String(row['session']), Object.fromEntries(entries) as Record<Compared, Amount>] as const;
+    }),
   );
-  return past.flatMap((session, index) => {
-    const row = rows.find((candidate) => candidate['session'] === index);
-    return row === undefined ? [] : [{ ...session, numbers: readSummary(row) }];
-  });
+  return { sessions: past.filter(({ date }) => numbers.has(date)), numbers };
+}
+
+/** The key numbers of each session, and their means. */
+export function selectSessions(past: readonly PastTable[]): string {
+  const days = past.map(
+    ({ date, table }) => `  SELECT '${date}' AS session, ${SUMMARY_COLUMNS.join(', ')} FROM ${table} WHERE symbol = ''`,
+  );
+  // One type of number, for both parts of the last UNION.
+  const known = SUMMARY_COLUMNS.map((name) => `CASE WHEN isFinite(${name} * 1e0) THEN ${name} * 1e0 END AS ${name}`);
+  const names = COMPARED_SQL.map(([name]) => `of_${name}`);
+  const means = names.map((name) => `CASE WHEN count(${name}) >= ${FEWEST_IN_MEAN} THEN avg(${name}) END`);
+  return `WITH past AS (
+${days.join(' UNION ALL\n')}
+),
+known AS (SELECT session, ${known.join(', ')} FROM past),
+sessions AS (SELECT session, ${COMPARED_SQL.map(([name, sql]) => `${sql} AS of_${name}`).join(', ')} FROM known)
+SELECT session, ${names.join(', ')} FROM sessions
+UNION ALL SELECT '${MEAN}' AS session, ${means.join(', ')} FROM sessions`;
 }
 
 /**
- * A query for the symbols of the sessions: `symbol`, `mean` premium (a session without the symbol counts as 0),
- * `previous` premium (of the session before), and the number of `sessions` in which it traded.
+ * The symbols of the sessions: `symbol`, `mean` premium (a session without the symbol counts as 0, one with an unknown premium
+ * not at all), `previous` premium (of the session before), and the number of `sessions` in which it traded.
  */
-export function buildSymbolHistory(sessions: readonly ComparableSession[]): string {
-  if (sessions.length === 0) return "SELECT '' AS symbol, 0. AS mean, 0. AS previous, 0 AS sessions WHERE 0";
-  const parts = sessions.map(
-    (session, index) =>
-      `SELECT symbol, if(isFinite(total_premium), total_premium, NULL) AS premium, trades, ${index === 0 ? 1 : 0} AS is_previous FROM ${parquetFile(session.path, SUMMARY)} WHERE symbol != ${quoteString(ALL)}`,
+export function selectSymbolHistory(past: readonly PastTable[]): string {
+  if (past.length === 0) return "SELECT '' AS symbol, 0. AS mean, 0. AS previous, 0 AS sessions WHERE 0";
+  const days = past.map(
+    ({ table }, index) =>
+      `  SELECT symbol, CASE WHEN isFinite(total_premium) THEN total_premium END AS known_premium, trades, ${index === 0 ? 1 : 0} AS is_previous FROM ${table} WHERE symbol <> ''`,
   );
-  // A session in which the symbol did not trade counts as 0; one with unknown premium is left out of the mean.
-  return `SELECT symbol, sum(premium) / nullIf(${sessions.length} - countIf(isNull(premium)), 0) AS mean,
-      if(countIf(is_previous AND isNull(premium)) > 0, NULL, ifNull(sumIf(premium, is_previous), 0)) AS previous, countIf(trades > 0) AS sessions
-    FROM (${parts.join(' UNION ALL ')}) GROUP BY symbol`;
+  const isPrevious = 'is_previous = 1';
+  return `SELECT symbol, sum(known_premium) / nullif(${past.length} - ${sumWhere('known_premium IS NULL', '1')}, 0) AS mean,
+  CASE WHEN ${sumWhere(`${isPrevious} AND known_premium IS NULL`, '1')} > 0 THEN NULL ELSE ${sumWhere(isPrevious, 'known_premium')} END AS previous,
+  ${sumWhere('trades > 0', '1')} AS sessions
+FROM (
+${days.join(' UNION ALL\n')}
+) AS days GROUP BY symbol`;
 }
 
 /**
@@ -80,20 +103,17 @@ export function buildSymbolHistory(sessions: readonly ComparableSession[]): stri
 export function buildComparison(
   headline: Premium,
   volumeAboveOpenInterest: Amount,
-  sessions: readonly ComparableSession[],
+  { sessions, numbers }: History,
   known: readonly string[],
 ): Comparison {
   const [previous] = sessions;
   const meanDates = sessions.map(({ date }) => date);
   const oldest = meanDates.at(-1);
   const latest = readKeyNumbers(headline, volumeAboveOpenInterest);
-  const changes = COMPARED.map((key): [Compared, Change] => [
+  const read = (session: string | undefined, key: Compared) => numbers.get(session ?? '')?.[key] ?? null;
+  const changes = KEY_NUMBERS.map(({ key }): [Compared, Change] => [
     key,
-    {
-      latest: latest[key],
-      previous: previous?.numbers[key] ?? null,
-      mean: meanOf(sessions.map(({ numbers }) => numbers[key])),
-    },
+    { latest: latest[key], previous: read(previous?.date, key), mean: read(MEAN, key) },
   ]);
   return {
     previousDate: previous?.date ?? null,
@@ -103,14 +123,7 @@ export function buildComparison(
       .sort()
       .reverse(),
     degradedDates: sessions.filter(({ isDegraded }) => isDegraded === true).map(({ date }) => date),
-    pastShares: sessions.map(({ numbers }) => ({ calls: numbers.callShare, puts: numbers.putShare })),
-    changes: Object.fromEntries(changes) as Record<Compared, Change>, // One entry for each of COMPARED.
+    pastShares: meanDates.map((date) => ({ calls: read(date, 'callShare'), puts: read(date, 'putShare') })),
+    changes: Object.fromEntries(changes) as Record<Compared, Change>, // One entry for each of `Compared`.
   };
-}
-
-function meanOf(values: readonly Amount[]): Amount {
-  const known = values.filter((value) => value !== null);
-  if (known.length < FEWEST_IN_MEAN) return null;
-  const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
-  return Number.isFinite(mean) ? mean : null;
 }

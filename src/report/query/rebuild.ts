@@ -4,24 +4,18 @@
  * same records as the report, with the rule written out. Pure.
  */
 
-import { FEWEST_IN_MEAN } from '../key-numbers.ts';
 import type { Exclusions, RebuildQuery } from '../model.ts';
-import {
-  buildPartList,
-  buildPremiumList,
-  COMPARED_SQL,
-  SUMMARY_COLUMNS,
-  sumKnown,
-  sumWhere,
-} from '../number-values.ts';
+import { buildPartList, buildPremiumList } from '../number-values.ts';
 import { buildCountedTable, buildFatesQuery, CODES, IS_SWEEP, KNOWN_PREMIUM } from '../records.ts';
 import { buildUnknown } from './exclusions.ts';
 import { buildExposureQueries, type ExposureScope } from './exposure-sql.ts';
-import { buildSeriesTable } from './open-interest.ts';
+import { selectSessions, selectSymbolHistory } from './past-sessions.ts';
+import { buildStates, SELECT_CONTRACTS, selectVolumeAbove } from './series-state.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './sums.ts';
-import { buildContractsQuery, buildDriversQuery, buildEarningsQuery, buildTradesQuery } from './trades.ts';
+import { buildDriversQuery, buildEarningsQuery, buildTradesQuery } from './trades.ts';
 
 export interface Rebuilt {
+  readonly date: string;
   /** If the file has nothing to leave out, the queries omit the rule. */
   readonly exclusions: Exclusions;
   /** Whether records lack a premium or a size. */
@@ -40,7 +34,7 @@ export interface Rebuilt {
 /** @param location URL of the object; the reader's file has its last path segment as name */
 export function buildRebuildQueries(
   location: string,
-  { exclusions, hasGaps, chain, structure, exposure, pastDates, hasEarnings }: Rebuilt,
+  { date, exclusions, hasGaps, chain, structure, exposure, pastDates, hasEarnings }: Rebuilt,
 ): readonly RebuildQuery[] {
   const file = nameFile(location);
   const { cancelMessages, lateReports } = exclusions;
@@ -50,7 +44,7 @@ export function buildRebuildQueries(
   const counted = source === null ? file : 'counted';
   const all = buildPremiumList(hasGaps);
   const parts = buildPartList(hasGaps);
-  const sum = hasGaps ? sumKnown : sumWhere;
+  const states = `${rest}${buildStates(counted, date)}`;
   const tables: readonly (readonly [string, string])[] = [
     ['Headline', `${prelude}SELECT ${all}\nFROM ${counted}`],
     [
@@ -71,27 +65,18 @@ export function buildRebuildQueries(
       'Biggest sweeps',
       `${prelude}${buildTradesQuery(counted, [...(hasGaps ? ['premium IS NOT NULL'] : []), IS_SWEEP])}`,
     ],
-    ['Contracts by premium', `${prelude}${buildContractsQuery(counted)}`],
+    ['Contracts by premium', `${states}\n${SELECT_CONTRACTS}`],
     ['What moved the day', `${prelude}${buildDriversQuery(counted)}`],
     ...(hasEarnings ? [['Earnings within ten days', `${prelude}${buildEarningsQuery(counted)}`] as const] : []),
     ...(exposure === null
       ? []
       : buildExposureQueries(
-          rest,
+          states,
           { counted, chain: chain && nameFile(chain), structure: structure && nameFile(structure) },
           exposure,
         )),
     ...buildComparisonQueries(rest, counted, pastDates),
-    [
-      'Volume above open interest',
-      `${prelude}SELECT ${sumWhere('volume > open_interest', '1')} AS series, count(*) AS of_series, ${sumWhere('volume IS NULL OR open_interest IS NULL', '1')} AS unknown_series, ${sum('volume > open_interest', 'total_premium')} AS premium\nFROM ${buildSeriesTable(
-        counted,
-        [
-          ['volume', 'sum(size)'],
-          ['total_premium', 'sum(premium)'],
-        ],
-      )} AS series`,
-    ],
+    ['Volume above open interest', `${states}\n${selectVolumeAbove(hasGaps)}`],
     ['Records left out', buildFatesQuery(file, hasGaps ? KNOWN_PREMIUM : 'premium')],
     ...exclusions.unknownCodes.map(({ column }): readonly [string, string] => [
       `Unknown ${column}`,
@@ -126,42 +111,16 @@ function buildComparisonQueries(
 ): readonly (readonly [table: string, sql: string])[] {
   if (dates.length === 0) return [];
   const nameOf = (date: string) => `${date}.summary.parquet`;
-  // One type of number, for both parts of the last UNION.
-  const columns = COMPARED_SQL.map(([name, sql]) => `${sql} * 1.0 AS of_${name}`);
-  const means = COMPARED_SQL.map(
-    ([name]) => `CASE WHEN count(of_${name}) >= ${FEWEST_IN_MEAN} THEN avg(of_${name}) END`,
-  );
-  const past = dates.map(
-    (date) => `  SELECT '${date}' AS session, ${SUMMARY_COLUMNS.join(', ')} FROM "${nameOf(date)}" WHERE symbol = ''`,
-  );
+  const past = dates.map((date) => ({ date, table: `"${nameOf(date)}"` }));
   const note = `-- Save summary.parquet of each session under its date: ${dates.map(nameOf).join(', ')}\n`;
-  const sql = `${note}WITH past AS (
-${past.join(' UNION ALL\n')}
-),
-sessions AS (SELECT session, ${columns.join(', ')} FROM past)
-SELECT session, ${COMPARED_SQL.map(([name]) => `of_${name}`).join(', ')} FROM sessions
-UNION ALL SELECT 'mean' AS session, ${means.join(', ')} FROM sessions`;
-  const known = 'CASE WHEN isFinite(total_premium) THEN total_premium END';
-  const symbols = dates.map(
-    (date) =>
-      `  SELECT symbol, ${known} AS premium_of_day, trades, ${date === dates[0] ? "'previous'" : "'past'"} AS age FROM "${nameOf(date)}" WHERE symbol <> ''`,
-  );
-  // A session in which the symbol did not trade counts as 0, one with an unknown premium not at all.
-  const bySymbol = `${note}${with_}
-days AS (
-${symbols.join(' UNION ALL\n')} UNION ALL
-  SELECT symbol, sum(premium) AS premium_of_day, count(*) AS trades, 'today' AS age FROM ${counted} GROUP BY symbol
-),
-symbols AS (
-  SELECT symbol, sum(CASE WHEN age = 'today' THEN premium_of_day END) AS total, sum(CASE WHEN age = 'previous' THEN premium_of_day END) AS previous,
-    sum(CASE WHEN age <> 'today' THEN premium_of_day END) / nullif(${dates.length} - sum(CASE WHEN age <> 'today' AND premium_of_day IS NULL THEN 1 ELSE 0 END), 0) AS mean,
-    sum(CASE WHEN age <> 'today' AND trades > 0 THEN 1 ELSE 0 END) AS sessions
-  FROM days GROUP BY symbol
-)
-SELECT symbol, total, previous, mean, total / nullif(mean, 0) AS ratio, sessions
-FROM symbols WHERE total IS NOT NULL ORDER BY 5 DESC NULLS LAST, 1`;
   return [
-    ['Sessions before', sql],
-    ['Symbols against the sessions before', bySymbol],
+    ['Sessions before', `${note}${selectSessions(past)}`],
+    [
+      'Symbols against the sessions before',
+      `${note}${with_} past AS (${selectSymbolHistory(past)})
+SELECT latest.symbol AS symbol, total, previous, mean, total / nullif(mean, 0) AS ratio, sessions
+FROM (SELECT symbol, sum(premium) AS total FROM ${counted} GROUP BY symbol) AS latest LEFT JOIN past ON latest.symbol = past.symbol
+WHERE total IS NOT NULL ORDER BY 5 DESC NULLS LAST, 1`,
+    ],
   ];
 }

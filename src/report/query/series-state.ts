@@ -1,9 +1,12 @@
 /**
- * The state of each series at the end of the day (`states`), and the price of each underlying (`spots`), in two forms: for
- * ClickHouse, in one pass over the records, and for readers, in window functions that DuckDB runs too. One record must not
- * decide: a value that is 0 or a hundred times its neighbors in time replaces no other, and the price is a median.
- * `docs/formulas.md` has the definitions. Pure.
+ * The state and the sums of each series at the end of the day (`states`), and the price of each underlying (`spots`), in two
+ * forms: for ClickHouse, in one pass over the records, and for readers, in window functions that DuckDB runs too. One record
+ * must not decide: a value that is 0 or a hundred times its neighbors in time replaces no other, and the price is a median.
+ * The clearing house states open interest once before the opening, so a day should show one value. It is the last positive
+ * value that the day shows at least twice, else the last positive one; of values that were last shown at one time, the larger
+ * counts. `docs/formulas.md` has the definitions. Pure.
  */
+import { SIDE_SUMS, sumKnown, sumWhere, writeColumn } from '../number-values.ts';
 import {
   hasAdjustedRoot,
   IS_CALL,
@@ -16,10 +19,50 @@ import {
   SERIES_HASH,
   STRIKE,
 } from '../records.ts';
-import { OPEN_INTEREST, TRADED_AT } from './open-interest.ts';
+
+/** When a record traded (ClickHouse). */
+const TRADED_AT = 'toUnixTimestamp64Milli(time)';
+
+/** A time of the date or of the weeks beside it takes so many bits, in milliseconds. */
+const TIME_BITS = 33;
+const MIDNIGHT = '86400000 * toInt32(date)';
+/** The value of a record and then its time as one number: an array of these takes two thirds of the time of two. */
+const SHOWN = `bitShiftLeft(toUInt64(oi), ${TIME_BITS}) + toUInt64(${TRADED_AT} - ${MIDNIGHT} + ${2 ** (TIME_BITS - 1)})`;
+const value = (shown: string) => `bitShiftRight(${shown}, ${TIME_BITS})`;
+
+/**
+ * The open interest of a series (ClickHouse): an aggregate over its records. Nearly all series show one value. Of the
+ * others, a record whose value is that of the record before it in order has a value that is shown at least twice.
+ */
+export const OPEN_INTEREST = `if(minIf(oi, oi > 0) < max(oi),
+  toInt32(arraySort(arrayMap((n, before) -> (${value('n')} = ${value('before')}, n % ${2 ** TIME_BITS}, ${value('n')}),
+    arraySort(groupArrayIf(${SHOWN}, oi > 0)) AS shown_oi, arrayPushFront(arrayPopBack(shown_oi), 0)))[-1].3), max(oi))`;
 
 /** The columns of `states` that identify a series. */
 export const STATE_KEY = 'symbol, contract_root, put_call, strike_price, expiration_date';
+
+const SERIES_SUMS = [
+  ['trades', 'count(*)'],
+  ['volume', 'sum(size)'],
+  ['total_premium', 'sum(premium)'],
+  ...SIDE_SUMS,
+] as const;
+const SUM_NAMES = SERIES_SUMS.map(([name]) => name).join(', ');
+
+const TOP_CONTRACTS = 10;
+/** The contracts with most premium, from `states`. */
+export const SELECT_CONTRACTS = `SELECT ${STATE_KEY}, shown_oi AS open_interest, ${SUM_NAMES}
+FROM states ORDER BY total_premium DESC NULLS LAST, symbol, expiration_date, strike_price, put_call LIMIT ${TOP_CONTRACTS}`;
+
+/**
+ * The sums of all series whose volume is above their open interest, from `states`: more contracts traded than were open before
+ * the day, so that at least part of the volume opened positions.
+ */
+export function selectVolumeAbove(hasGaps: boolean): string {
+  const isAbove = 'volume > shown_oi';
+  return `SELECT ${sumWhere(isAbove, '1')} AS series, count(*) AS of_series, ${sumWhere('volume IS NULL OR shown_oi IS NULL', '1')} AS unknown_series, ${(hasGaps ? sumKnown : sumWhere)(isAbove, 'total_premium')} AS premium
+FROM states`;
+}
 
 /** Values that can be those of a long option. */
 const KNOWN = [
@@ -72,12 +115,13 @@ export function selectStates(table: string, date: string): string {
   const contract = { symbol: 'root', option_symbol: 'contract', expiration_date: 'expires' };
   const [gamma, iv, delta] = KNOWN.map(([, condition]) => condition);
   return `SELECT root AS symbol, contract_root, right AS put_call, k AS strike_price, expires AS expiration_date, last_prices,
-      toNullable(shares) AS shares, is_adjusted, ${isSettledOn(date, contract)} AS is_settled,
+      shown AS shown_oi, ${SUM_NAMES}, toNullable(shares) AS shares, is_adjusted, ${isSettledOn(date, contract)} AS is_settled,
       NOT is_adjusted AND (NOT has_gamma OR isNull(shown)) AS is_unknown, greatest(ifNull(shown, 0), 0) AS open_interest,
       ${last('ivs')} AS sigma, ${last('iv_deltas', 'ivs')} AS iv_delta, ${last('gammas')} AS own_gamma, if(right = 'PUT', -1, 1) * ${last('deltas')} AS own_delta
     FROM (
       SELECT any(symbol) AS root, any(${ROOT}) AS contract_root, any(${STRIKE}) AS k, any(expiration_date) AS expires, any(put_call) AS right,
         max(option_symbol) AS contract, max(ifNull(isFinite(gamma), 0)) AS has_gamma, toFloat64(${OPEN_INTEREST}) AS shown,
+        ${SERIES_SUMS.map(writeColumn).join(', ')},
         countIf(is_odd_part) AS odd, countIf(isNotNull(paid_part)) - odd AS usual,
         ${readShares('odd', 'usual', "arrayReduce('median', groupArrayIf(paid_part, is_odd_part))")} AS shares,
         shares = 0 OR ifNull(${hasAdjustedRoot('contract')}, 0) AS is_adjusted,
@@ -106,12 +150,13 @@ export function buildStates(counted: string, date: string): string {
     `CASE WHEN ${by}2 IS NOT NULL AND ${by}1 >= ${ODD_FACTOR} * ${by}2 AND ${by}1 >= ${ODD_FACTOR} * coalesce(${by}3, 0) THEN ${name}2 ELSE coalesce(${name}1, 0) END`;
   return `
 states AS (
-  SELECT ${STATE_KEY}, shares, open_interest, is_adjusted, is_settled, CASE WHEN is_adjusted = 0 AND (has_gamma = 0 OR most IS NULL) THEN 1 ELSE 0 END AS is_unknown,
+  SELECT ${STATE_KEY}, shown_oi, CASE WHEN shown_oi > 0 THEN shown_oi ELSE 0 END AS open_interest, ${SUM_NAMES}, shares, is_adjusted, is_settled, CASE WHEN is_adjusted = 0 AND (has_gamma = 0 OR shown_oi IS NULL) THEN 1 ELSE 0 END AS is_unknown,
     ${last('iv')} AS sigma, ${last('iv_delta', 'iv')} AS iv_delta, ${last('gamma')} AS own_gamma, (CASE WHEN ${IS_PUT} THEN -1 ELSE 1 END) * (${last('delta')}) AS own_delta
   FROM (
     SELECT *, CASE WHEN has_adjusted_root = 1 OR shares = 0 THEN 1 ELSE 0 END AS is_adjusted FROM (
       SELECT ${STATE_KEY}, max(is_settled) AS is_settled, max(has_adjusted_root) AS has_adjusted_root, max(has_gamma) AS has_gamma,
-        max(oi) AS most, CASE WHEN max(oi) > 0 THEN max(CASE WHEN choice = 1 THEN oi END) ELSE 0 END AS open_interest,
+        CASE WHEN max(oi) > 0 THEN max(CASE WHEN choice = 1 THEN oi END) ELSE max(oi) END AS shown_oi,
+        ${SERIES_SUMS.map(writeColumn).join(', ')},
         ${readShares('sum(is_odd)', 'sum(is_usual)', 'median(odd_part)')} AS shares,
         ${lasts.join(', ')}
       FROM (
@@ -119,7 +164,7 @@ states AS (
           row_number() OVER (PARTITION BY ${STATE_KEY} ORDER BY CASE WHEN oi > 0 THEN 0 ELSE 1 END, CASE WHEN times > 1 THEN 0 ELSE 1 END, time DESC, oi DESC) AS choice
         FROM (
           SELECT *, count(*) OVER (PARTITION BY ${STATE_KEY}, oi) AS times FROM (
-            SELECT symbol, ${ROOT} AS contract_root, put_call, ${STRIKE} AS strike_price, expiration_date, time, oi, gamma, delta, iv,
+            SELECT symbol, ${ROOT} AS contract_root, put_call, ${STRIKE} AS strike_price, expiration_date, time, oi, gamma, delta, iv, size, premium, sentiment,
               CASE WHEN isFinite(gamma) THEN 1 ELSE 0 END AS has_gamma, CASE WHEN ${isSettledOn(date)} THEN 1 ELSE 0 END AS is_settled,
               CASE WHEN coalesce(${hasAdjustedRoot('option_symbol')}, false) THEN 1 ELSE 0 END AS has_adjusted_root,
               CASE WHEN ${IS_ODD_PART} THEN 1 ELSE 0 END AS is_odd, CASE WHEN ${PAID_PART} IS NULL OR ${IS_ODD_PART} THEN 0 ELSE 1 END AS is_usual,

@@ -10,7 +10,7 @@ import type { HalfHour, Mover, SymbolFlow, UnusualSymbol } from '../model.ts';
 import { buildPremiumList, listPremiumColumns, type PremiumRow, pickNumbers, readPremium } from '../number-values.ts';
 import { DIRECTION_KEYS, PART_KEYS } from '../numbers.ts';
 import { HALF_HOUR, IS_ZERO_DTE } from '../records.ts';
-import { buildSymbolHistory, type ComparableSession } from './past-sessions.ts';
+import { type History, selectSymbolHistory } from './past-sessions.ts';
 
 /** Symbols in the table of the largest: few enough to read at a glance, and to fit a chart on a phone. */
 export const TOP_SYMBOLS = 10;
@@ -67,15 +67,10 @@ interface SymbolSums {
  * @param focus symbols to include whatever their place
  * @param hasGaps whether some records lack numbers
  */
-export async function querySums(
-  source: DropSource,
-  focus: readonly string[],
-  history: readonly ComparableSession[],
-  hasGaps: boolean,
-) {
-  const rows = await source.rows<SumRow>(buildQuery(source, history, hasGaps), { focus });
+export async function querySums(source: DropSource, focus: readonly string[], { sessions }: History, hasGaps: boolean) {
+  const rows = await source.rows<SumRow>(buildQuery(source, sessions, hasGaps), { focus });
   const along = (which: keyof typeof ALONG) => rows.filter((row) => row.along === ALONG[which]);
-  const hasPrevious = history.length > 0;
+  const hasPrevious = sessions.length > 0;
   const symbols = along('symbol').map((row): SymbolSums => {
     const flow = { symbol: row.symbol, place: row.place, ...readPremium(row) };
     return { row, flow, unusual: compareWithPast(row, flow, hasPrevious) };
@@ -115,7 +110,7 @@ export async function querySums(
   };
 }
 
-function buildQuery(source: DropSource, history: readonly ComparableSession[], hasGaps: boolean): string {
+function buildQuery(source: DropSource, past: History['sessions'], hasGaps: boolean): string {
   const { table } = source;
   const names = listPremiumColumns(hasGaps).map(([name]) => name);
   const lean = 'ifNull(bullish_premium, 0) - ifNull(bearish_premium, 0)';
@@ -131,7 +126,7 @@ WITH
       ${names.map((name) => `sum(cells.${name}) AS ${name}`).join(', ')}
     FROM cells GROUP BY GROUPING SETS ((), (symbol), (slot), (expiry), (money))
   ),
-  past AS (${buildSymbolHistory(history)}),
+  past AS (${selectSymbolHistory(past)}),
   placed AS (
     SELECT sums.*, past.mean AS mean, past.previous AS previous, past.sessions AS sessions,
       ${place('total_premium DESC')} AS place,

@@ -4,15 +4,14 @@
  * DuckDB. Invariant: each result is bounded.
  */
 import { isMultiLegType, isSweepType } from '../../api-contract/record-type.ts';
-import { type EngineNumber, readAmount, readNumber } from '../amount.ts';
+import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { BigTrade, ContractFlow, Driver, Drivers, Earnings, VolumeAboveOpenInterest } from '../model.ts';
 import { SIDE_SUMS, writeColumn } from '../number-values.ts';
-import { IS_CALL, IS_PUT, IS_SWEEP, SERIES_HASH, STRIKE } from '../records.ts';
-import { buildSeriesTable, OPEN_INTEREST } from './open-interest.ts';
+import { IS_CALL, IS_PUT, IS_SWEEP } from '../records.ts';
+import { SELECT_CONTRACTS, selectVolumeAbove } from './series-state.ts';
 
 const BIGGEST_TRADES = 10;
-const TOP_CONTRACTS = 10;
 /** Rows of the table of what moved the day. */
 const TOP_DRIVERS = 5;
 /** Calendar days. */
@@ -77,60 +76,40 @@ function formatContract({ symbol, expiration, strike, right }: Contract): string
   return `${symbol} ${expiration ?? '?'} ${readNumber(strike) ?? '?'} ${side}`;
 }
 
+interface ContractRow {
+  readonly putCall: string | null;
+  readonly strikePrice: Amount;
+  readonly expirationDate: string | null;
+  readonly totalPremium: Amount;
+}
+
 type Counts<Name extends string> = Readonly<Record<Name, number>>;
 type Sums<Name extends string> = Readonly<Record<Name, EngineNumber>>;
 
-type ContractRow = Contract &
-  Counts<'trades' | 'above' | 'of_series' | 'unknown'> &
-  Sums<'volume' | 'open_interest' | 'total_premium' | 'bullish' | 'bearish' | 'above_premium'>;
-
-const CONTRACT_SUMS = [
-  ['trades', 'count(*)'],
-  ['volume', 'sum(size)'],
-  ['total_premium', 'sum(premium)'],
-  ...SIDE_SUMS,
-] as const;
-
-/**
- * The contracts with most premium, and the sums of all whose volume is above their open interest: more contracts traded
- * than were open before the day, so that at least part of the volume opened positions. One pass, grouped by a hash of the
- * series key, which takes half the time of the key itself.
- */
+/** The contracts with most premium, and the sums of all whose volume is above their open interest, from `states`. */
 export async function queryContracts(
   source: DropSource,
+  hasGaps: boolean,
 ): Promise<{ topContracts: readonly ContractFlow[]; volumeAboveOpenInterest: VolumeAboveOpenInterest }> {
-  const isAbove = 'volume > open_interest';
-  const rows = await source.rows<ContractRow>(
-    `SELECT * EXCEPT (root, k), root AS symbol, k AS strike, countIf(${isAbove}) OVER () AS above,
-       sumOrNullIf(total_premium, ${isAbove}) OVER () AS above_premium,
-       count() OVER () AS of_series, countIf(isNull(volume) OR isNull(open_interest)) OVER () AS unknown
-     FROM (
-       SELECT any(symbol) AS root, any(put_call) AS right, any(${STRIKE}) AS k, toString(any(expiration_date)) AS expiration,
-         ${OPEN_INTEREST} AS open_interest, ${CONTRACT_SUMS.map(writeColumn).join(', ')}
-       FROM ${source.table} GROUP BY ${SERIES_HASH}
-     ) ORDER BY total_premium DESC NULLS LAST, root, expiration, k, right LIMIT ${TOP_CONTRACTS}`,
-  );
-  const { above: series = 0, above_premium, of_series: ofSeries = 0, unknown: unknownSeries = 0 } = rows[0] ?? {};
-  const premium = readAmount(above_premium, series === 0);
+  const contracts = await source.known<Omit<ContractFlow, 'contract' | 'premium'> & ContractRow>(SELECT_CONTRACTS);
+  const [above] = await source.known<VolumeAboveOpenInterest>(selectVolumeAbove(hasGaps));
   return {
-    topContracts: rows.map((row) => ({
+    topContracts: contracts.map(({ putCall: right, strikePrice: strike, expirationDate: expiration, ...row }) => ({
       symbol: row.symbol,
-      contract: formatContract(row),
+      contract: formatContract({ symbol: row.symbol, right, strike, expiration }),
       trades: row.trades,
-      volume: readNumber(row.volume),
-      openInterest: readNumber(row.open_interest),
-      premium: readNumber(row.total_premium),
-      bullish: readNumber(row.bullish) ?? 0,
-      bearish: readNumber(row.bearish) ?? 0,
+      volume: row.volume,
+      openInterest: row.openInterest,
+      premium: row.totalPremium,
+      bullish: row.bullish ?? 0,
+      bearish: row.bearish ?? 0,
     })),
-    volumeAboveOpenInterest: { series, ofSeries, unknownSeries, premium },
+    volumeAboveOpenInterest: {
+      ...{ series: 0, ofSeries: 0, unknownSeries: 0 },
+      ...above,
+      premium: above?.series ? above.premium : 0,
+    },
   };
-}
-
-/** The same for readers. */
-export function buildContractsQuery(counted: string): string {
-  const names = CONTRACT_SUMS.map(([name]) => name).join(', ');
-  return `SELECT symbol, series_root, put_call, strike_price, expiration_date, open_interest, ${names}\nFROM ${buildSeriesTable(counted, CONTRACT_SUMS)} AS series\nORDER BY total_premium DESC NULLS LAST, symbol, expiration_date, strike_price, put_call LIMIT ${TOP_CONTRACTS}`;
 }
 
 type DriverRow = Omit<Contract, 'strike'> &
