@@ -14,7 +14,6 @@ import { fileURLToPath } from 'node:url';
 import { openArchive } from '../../src/archive/archive.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../src/core/machine.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
-import { Ledger } from '../../src/ledger/ledger.ts';
 import type { Store, StoreAccess } from '../../src/store/store.ts';
 import { WORKER_COMMAND } from '../../test/support/engine-workers.ts';
 import { flowdrop } from '../../test/support/flowdrop.ts';
@@ -95,7 +94,6 @@ export async function openFlowdropReader(place: ArchivePlace, lastSession: strin
   const others = listChildren();
   const archive = await openArchive({
     ...{ store, access, datasets: [YEAR_DATASET], types: 'typed' as const, lastSession, folder },
-    readManifest: (dataset, date, drops) => new Ledger(store, dataset).manifestOf(date, drops),
     maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
     signal: new AbortController().signal,
     openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),

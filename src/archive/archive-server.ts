@@ -14,8 +14,8 @@ import type { ServerEngine } from '../engine/server.ts';
 import { listSubqueryNames, listTokens } from '../guard/canonical-text.ts';
 import type { S3Access, StoreAccess } from '../store/store.ts';
 import { nameServerFiles, type SealedFile, type ServerFiles } from './drop-files.ts';
-import { assertSize } from './drops.ts';
 import { describeFormat, type OutputFormat, READ_SETTINGS } from './output-format.ts';
+import { assertSize } from './sealed.ts';
 import { describeRows } from './sealed-tables.ts';
 import type { ShownView } from './statement-views.ts';
 

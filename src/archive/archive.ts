@@ -7,10 +7,9 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CalendarOverride } from '../calendar/session.ts';
-import { systemClock } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
-import { formatSettings } from '../engine/literal.ts';
+import { formatSettings, quoteString } from '../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { listTokens } from '../guard/canonical-text.ts';
@@ -20,11 +19,8 @@ import { Ledger } from '../ledger/ledger.ts';
 import type { Store, StoreAccess } from '../store/store.ts';
 import type { AnswerTypes } from './archive-column.ts';
 import { type ArchiveServer, type ArchiveServerOptions, nameTables, openArchiveServer } from './archive-server.ts';
-import { NO_COST, type ReadCost, readCost, subtractCost } from './cost.ts';
 import { type Coverage, describeCoverage, type ShownTable } from './coverage.ts';
 import { openStoreFiles, type StoreFiles } from './drop-files.ts';
-import { assertSealed, type DatasetDrops, type ReadManifest } from './drops.ts';
-import { listNamed } from './named-columns.ts';
 import { describeReadable, type OpenTable, openTables } from './open-table.ts';
 import {
   type AnswerColumn,
@@ -36,10 +32,9 @@ import {
 } from './output-format.ts';
 import { describeQueryFailure } from './query-failure.ts';
 import { readAll, type TableRead } from './reads.ts';
-import { Remembered } from './remembered.ts';
+import { type SealedSet, SealedWatch } from './sealed.ts';
 import { listTables } from './sealed-tables.ts';
-import { SealedWatch } from './sealed-watch.ts';
-import { describeShown, NAMES_DAY, StatementViews } from './statement-views.ts';
+import { describeShown, listNamed, NAMES_DAY, Remembered, StatementViews } from './statement-views.ts';
 import { describeBound, describeProbe } from './top-rows.ts';
 
 interface ArchiveOptions {
@@ -51,7 +46,6 @@ interface ArchiveOptions {
   /** The one behind the API's two tables; absent: the only one of single trades. */
   readonly trades?: string | undefined;
   readonly types: AnswerTypes;
-  readonly readManifest: ReadManifest;
   /** The last session that should be sealed by now. */
   readonly lastSession: string;
   /** Calendar overrides; absent: none. */
@@ -72,8 +66,6 @@ interface ArchiveQuery {
   readonly format: OutputFormat;
   /** File for the answer; it must not exist yet. */
   readonly path: string;
-  /** Whether to count what the engine reads, which takes two statements of some milliseconds. Default: false. */
-  readonly isCounted?: boolean | undefined;
 }
 
 export interface ArchiveAnswer {
@@ -81,9 +73,26 @@ export interface ArchiveAnswer {
   readonly coverage: readonly Coverage[];
   /** Only of a binary format. */
   readonly columns: readonly AnswerColumn[];
-  /** Zeros if it was not counted; `undefined` if a server answered. */
+  /** `undefined` if a server answered. */
   readonly cost: ReadCost | undefined;
 }
+
+/** What the engine read for an answer, from its counters. They are per process, which runs one statement at a time. */
+export interface ReadCost {
+  readonly files: number;
+  readonly rowGroups: number;
+  /** Row groups skipped because of statistics or bloom filters. */
+  readonly prunedRowGroups: number;
+  /** Bytes read from S3. */
+  readonly s3Bytes: number;
+}
+
+const EVENTS: Readonly<Record<keyof ReadCost, string>> = {
+  files: 'EngineFileLikeReadFiles',
+  rowGroups: 'ParquetReadRowGroups',
+  prunedRowGroups: 'ParquetPrunedRowGroups',
+  s3Bytes: 'ReadBufferFromS3Bytes',
+};
 
 /** Only small results, such as EXPLAIN output, return as messages; answers go to a file. */
 const MAX_MESSAGE_BYTES = 64_000_000;
@@ -199,21 +208,21 @@ export class Archive {
     engine: PooledEngine,
     admitted: string,
     read: Reading,
-    { format, path, isCounted = false }: ArchiveQuery,
+    { format, path }: ArchiveQuery,
   ): Promise<ArchiveAnswer> {
     const { views, files } = this.#parts;
     const { maxMemoryBytes } = this.#options;
     // Above this limit the statement fails, so the machine does not run out of memory.
     const limits = { max_memory_usage: maxMemoryBytes, ...files.threads };
-    const before = isCounted ? await readCost(engine) : NO_COST;
+    const before = await readCost(engine);
     const unbound = await views.show(engine, admitted, read);
     const bound = await this.#findBound(engine, admitted, read, limits);
     const shown = bound === undefined ? unbound : await views.show(engine, admitted, { ...read, bound });
     const coverage = await this.#readCoverage(admitted, shown);
     const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
     await engine.command(describeStatement(admitted, format, path, limits));
-    const after = isCounted ? await readCost(engine) : NO_COST;
-    return { coverage, columns, cost: subtractCost(after, before) };
+    const after = await readCost(engine);
+    return { coverage, columns, cost: mapCost((name) => after[name] - before[name]) };
   }
 
   async #askServer(
@@ -281,13 +290,10 @@ export class Archive {
   }
 
   /** The dates that are sealed now; manifests that have not changed are not read again. */
-  async #openDrops(dataset: string): Promise<DatasetDrops> {
-    const { store, readManifest } = this.#options;
-    const watch = this.#watches.get(dataset) ?? new SealedWatch({ store, dataset, readManifest, clock: systemClock });
+  async #openDrops(dataset: string): Promise<SealedSet> {
+    const watch = this.#watches.get(dataset) ?? new SealedWatch(this.#options.store, dataset);
     this.#watches.set(dataset, watch);
-    const { drops } = await watch.list();
-    assertSealed(store, drops);
-    return drops;
+    return await watch.listSome();
   }
 }
 
@@ -295,4 +301,23 @@ export class Archive {
 async function readDay(engine: Pick<PooledEngine, 'rows'>): Promise<string | undefined> {
   const [row] = await engine.rows<{ readonly day: string }>('SELECT toString(today()) AS day');
   return row?.day;
+}
+
+/** Reads the totals since the process started. */
+async function readCost(engine: PooledEngine): Promise<ReadCost> {
+  const names = Object.values(EVENTS).map(quoteString).join(', ');
+  const rows = await engine.rows<{ event: string; value: number }>(
+    `SELECT event, value FROM system.events WHERE event IN (${names})`,
+  );
+  const values = new Map(rows.map(({ event, value }) => [event, Number(value)]));
+  return mapCost((name) => values.get(EVENTS[name]) ?? 0);
+}
+
+function mapCost(value: (name: keyof ReadCost) => number): ReadCost {
+  return {
+    files: value('files'),
+    rowGroups: value('rowGroups'),
+    prunedRowGroups: value('prunedRowGroups'),
+    s3Bytes: value('s3Bytes'),
+  };
 }

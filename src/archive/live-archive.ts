@@ -4,7 +4,7 @@
  * statement runs over the dates that were sealed a moment ago, and counts only if these are still the same afterwards;
  * otherwise it runs again. The types are the API's, and the statement is the guard's: this module admits nothing.
  */
-import { type Clock, elapsedMs } from '../core/clock.ts';
+import { elapsedMs, systemClock } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
 import { type EngineSettings, formatSettings } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
@@ -12,22 +12,19 @@ import type { Manifest } from '../ledger/manifest.ts';
 import type { Store, StoreAccess } from '../store/store.ts';
 import { holdsTrades } from './archive-column.ts';
 import { openStoreFiles, type StoreFiles } from './drop-files.ts';
-import { assertSealed, type ReadManifest } from './drops.ts';
 import { OpenTable } from './open-table.ts';
 import { READ_SETTINGS } from './output-format.ts';
+import { type SealedSet, SealedWatch } from './sealed.ts';
 import { listTables } from './sealed-tables.ts';
-import { type SealedSet, SealedWatch } from './sealed-watch.ts';
 import { StatementViews } from './statement-views.ts';
 
 interface LiveArchiveOptions {
   readonly store: Store;
   readonly dataset: string;
-  readonly readManifest: ReadManifest;
   /** How the engine reaches the objects; read again before temporary credentials expire. */
   readAccess(): Promise<StoreAccess>;
   /** Absolute path of a folder that only this archive uses. */
   readonly folder: string;
-  readonly clock: Clock;
 }
 
 /** A statement that the guard admitted. */
@@ -65,9 +62,8 @@ export const LIVE_SETTINGS: EngineSettings = {
 /** @throws Fault `ARCHIVE_EMPTY`; `NO_TRADES`, `ARCHIVE_LOCATION_INVALID` (usage); `DROP_DAMAGED`, StoreFault */
 export async function openLiveArchive(options: LiveArchiveOptions): Promise<LiveArchive> {
   const { store, dataset } = options;
-  const watch = new SealedWatch(options);
-  const { drops } = await watch.list();
-  assertSealed(store, drops);
+  const watch = new SealedWatch(store, dataset);
+  const drops = await watch.listSome();
   const newest = await drops.readManifests(drops.dates.slice(-1));
   if (!newest.every(holdsTrades)) {
     throw new Fault('NO_TRADES', `the drops of ${dataset} are not single trades, so they are not the API's tables`, {
@@ -100,7 +96,7 @@ export class LiveArchive {
 
   /** The sealed dates of a moment ago, ascending. @throws StoreFault */
   async readDates(): Promise<readonly string[]> {
-    return (await this.#watch.current()).drops.dates;
+    return (await this.#watch.current()).dates;
   }
 
   /**
@@ -108,8 +104,7 @@ export class LiveArchive {
    * @throws EngineFault; Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, `ARCHIVE_CHANGING`, StoreFault
    */
   async stream(engine: PooledEngine, statement: LiveStatement): Promise<AsyncIterable<Uint8Array>> {
-    const { clock } = this.#options;
-    const untilMs = elapsedMs(clock) + RETRY_MS;
+    const untilMs = elapsedMs(systemClock) + RETRY_MS;
     for (;;) {
       const attempt: Attempt = { sealed: await this.#watch.current(), dates: [] };
       try {
@@ -121,7 +116,7 @@ export class LiveArchive {
         // A file that was replaced while it was read looks damaged.
         if (await this.#watch.isUnchanged(attempt.sealed, attempt.dates)) throw error;
       }
-      if (elapsedMs(clock) > untilMs) {
+      if (elapsedMs(systemClock) > untilMs) {
         throw new Fault('ARCHIVE_CHANGING', `dates of the query kept being restated: ${attempt.dates.join(', ')}`);
       }
     }
@@ -129,14 +124,14 @@ export class LiveArchive {
 
   /** The files as the engine reads them, with credentials that are valid for a while. */
   async openFiles(): Promise<StoreFiles> {
-    const { clock, folder } = this.#options;
+    const { folder } = this.#options;
     const known = this.#files;
-    const isGood = known && (!known.isTemporary || elapsedMs(clock) - known.openedMs < RENEW_ACCESS_MS);
+    const isGood = known && (!known.isTemporary || elapsedMs(systemClock) - known.openedMs < RENEW_ACCESS_MS);
     if (isGood) return known.files;
     const access = await this.#options.readAccess();
     const files = await openStoreFiles(access, folder);
     const isTemporary = access.kind === 's3' && access.sessionToken !== undefined;
-    this.#files = { files, isTemporary, openedMs: elapsedMs(clock) };
+    this.#files = { files, isTemporary, openedMs: elapsedMs(systemClock) };
     return files;
   }
 
@@ -153,7 +148,7 @@ export class LiveArchive {
 
   /** The API's tables, with the columns of the newest date. */
   async #openTables(attempt: Attempt): Promise<readonly OpenTable[]> {
-    const { drops } = attempt.sealed;
+    const drops = attempt.sealed;
     attempt.dates = drops.dates.slice(-1);
     const newest = await drops.readManifests(attempt.dates);
     if (newest.length > 0) this.#newest = newest;

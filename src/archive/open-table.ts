@@ -10,8 +10,8 @@ import type { Manifest } from '../ledger/manifest.ts';
 import type { Store } from '../store/store.ts';
 import { type AnswerTypes, type ArchiveColumn, holdsTrades, listColumns } from './archive-column.ts';
 import type { StoreFiles } from './drop-files.ts';
-import type { DatasetDrops } from './drops.ts';
 import type { ReadableTable } from './reads.ts';
+import type { SealedSet } from './sealed.ts';
 import type { ArchiveTable, View } from './sealed-tables.ts';
 
 interface OpenTablesContext {
@@ -22,7 +22,7 @@ interface OpenTablesContext {
   readonly engine: Pick<Engine, 'rows'>;
   readonly files: StoreFiles;
   /** Lists the sealed dates of a dataset. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
-  openDrops(dataset: string): Promise<DatasetDrops>;
+  openDrops(dataset: string): Promise<SealedSet>;
 }
 
 /** @throws Fault `ARCHIVE_EMPTY`, `NO_TRADES`, `NO_SUMMARY`, `DATASET_UNCLEAR` (usage), StoreFault, EngineFault */
@@ -30,7 +30,7 @@ export async function openTables(
   tables: readonly ArchiveTable[],
   context: OpenTablesContext,
 ): Promise<readonly OpenTable[]> {
-  const opened = new Map<string, DatasetDrops>();
+  const opened = new Map<string, SealedSet>();
   const open = async (dataset: string) => {
     const drops = opened.get(dataset) ?? (await context.openDrops(dataset));
     opened.set(dataset, drops);
@@ -50,14 +50,14 @@ export async function openTables(
 export class OpenTable {
   readonly name: string;
   readonly rows: ArchiveTable['rows'];
-  readonly drops: DatasetDrops;
+  readonly drops: SealedSet;
   readonly #summary: readonly ArchiveColumn[] | undefined;
   readonly #context: Pick<OpenTablesContext, 'files' | 'types'>;
   #described: readonly Manifest[];
 
   constructor(
     { name, rows }: ArchiveTable,
-    drops: DatasetDrops,
+    drops: SealedSet,
     newest: readonly Manifest[],
     summary: readonly ArchiveColumn[] | undefined,
     context: Pick<OpenTablesContext, 'files' | 'types'>,
@@ -137,9 +137,9 @@ export function describeReadable(table: OpenTable): ReadableTable {
 /** The only dataset of single trades. */
 async function findTrades(
   { datasets, store }: OpenTablesContext,
-  open: (dataset: string) => Promise<DatasetDrops>,
-): Promise<DatasetDrops> {
-  const found: DatasetDrops[] = [];
+  open: (dataset: string) => Promise<SealedSet>,
+): Promise<SealedSet> {
+  const found: SealedSet[] = [];
   for (const dataset of datasets) {
     const drops = await open(dataset).catch((error: unknown) => {
       // A job that has not run yet.
@@ -184,7 +184,7 @@ function assertTrades(manifests: readonly Manifest[]): void {
 
 /** The columns of the newest summary; sums may be null there. */
 async function readSummaryColumns(
-  drops: DatasetDrops,
+  drops: SealedSet,
   newest: readonly Manifest[],
   { engine, files, types }: OpenTablesContext,
 ): Promise<readonly ArchiveColumn[]> {

@@ -8,7 +8,7 @@ import { EngineFault } from '../engine/engine-fault.ts';
 import { TIMEOUT_CODES, TOO_BROAD_CODES } from '../guard/engine-codes.ts';
 import { findDamagedFile, Refusal, toRefusal } from '../guard/refusal.ts';
 import type { AnswerTypes } from './archive-column.ts';
-import { dropDamaged } from './drops.ts';
+import { dropDamaged } from './sealed.ts';
 
 /** ClickHouse's codes for file, network and S3 errors; names as in `ErrorCodes.cpp`. */
 const READ_CODES: Readonly<Record<string, number>> = {

@@ -7,13 +7,12 @@
 import { randomBytes } from 'node:crypto';
 import { quoteIdentifier } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
+import { listTokens, type SqlToken } from '../guard/canonical-text.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import type { ShownTable } from './coverage.ts';
-import { listNamed } from './named-columns.ts';
 import { describeReadable, type OpenTable } from './open-table.ts';
 import { type AnswerColumn, readAnswerColumns } from './output-format.ts';
 import { describeNumbers, isBefore, readAll, resolveReads, type TableRead, unite } from './reads.ts';
-import { Remembered } from './remembered.ts';
 import { describeEmptyTable, describeView, type View } from './sealed-tables.ts';
 
 /** What an engine process has. */
@@ -197,4 +196,50 @@ function mayTouchTimes({ mayTouch, time }: TableRead, { date, min_time, max_time
   const isTooEarly = time.from !== undefined && last !== undefined && isBefore(last, time.from);
   const isTooLate = time.to !== undefined && first !== undefined && isBefore(time.to, first);
   return mayTouch(date) && !isTooEarly && !isTooLate;
+}
+
+/** Words that stand for columns that they do not name. */
+const ALL_COLUMNS: readonly string[] = ['COLUMNS', 'NATURAL'];
+
+/**
+ * Which columns a statement may read, judged by its tokens: a column can be read only by its name or by a sign for all columns.
+ * It knows no scopes, so there may be more of them than are read. @param admitted the guard's text
+ */
+export function listNamed(admitted: string): (column: string) => boolean {
+  const tokens = listTokens(admitted).filter(({ text }) => text.trim() !== '');
+  const names = new Set(tokens.map(({ value }) => value));
+  const isAll = tokens.some(({ value }, k) => ALL_COLUMNS.includes(value.toUpperCase()) || isAllColumns(tokens, k));
+  return (column) => isAll || names.has(column);
+}
+
+/** Whether the token is a `*` for all columns. After a value it multiplies; in `count(*)` it reads no column. */
+function isAllColumns(tokens: readonly SqlToken[], index: number): boolean {
+  if (tokens[index]?.text !== '*') return false;
+  const before = tokens[index - 1]?.text ?? '';
+  if (before === '(') return tokens[index - 2]?.text.toLowerCase() !== 'count';
+  return ['SELECT', 'DISTINCT', ',', '.', '['].includes(before);
+}
+
+/** A desk asks the same again and again. */
+const MAX_RESULTS = 256;
+/** Longer keys are not remembered, so that all of it stays small. */
+const MAX_KEY_CHARACTERS = 16_384;
+
+/** The last few results of short keys. Invariant: bounded; what was used longest ago is forgotten first. */
+export class Remembered<Result extends object | string> {
+  readonly #results = new Map<string, Result>();
+
+  get(key: string): Result | undefined {
+    const known = this.#results.get(key);
+    if (known !== undefined) this.set(key, known);
+    return known;
+  }
+
+  set(key: string, result: Result): void {
+    if (key.length > MAX_KEY_CHARACTERS) return;
+    this.#results.delete(key);
+    this.#results.set(key, result);
+    const [oldest = key] = this.#results.keys();
+    if (this.#results.size > MAX_RESULTS) this.#results.delete(oldest);
+  }
 }

@@ -6,9 +6,7 @@ import { realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LIVE_SETTINGS, openLiveArchive } from '../archive/live-archive.ts';
 import { makeFolder } from '../core/atomic-file.ts';
-import { systemClock } from '../core/clock.ts';
 import { openParser } from '../guard/parser.ts';
-import { Ledger } from '../ledger/ledger.ts';
 import type { Backend, BackendParts } from '../service/backend.ts';
 import type { CliContext } from './context.ts';
 import { listReadable } from './query/query-dataset.ts';
@@ -41,10 +39,8 @@ export async function openArchiveBackend(
   const archive = await openLiveArchive({
     store,
     dataset: name,
-    readManifest: (dataset, date, drops) => new Ledger(store, dataset).manifestOf(date, drops),
     readAccess: () => openers.readAccess(to),
     folder,
-    clock: systemClock,
   });
   const parser = openParser(await startEngines(join(temporary, 'parser'), 1));
   const pool = await startEngines(join(temporary, 'workers'), concurrency);

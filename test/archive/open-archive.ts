@@ -4,14 +4,12 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Archive, type ArchiveAnswer, openArchive } from '../../src/archive/archive.ts';
+import { type Archive, type ArchiveAnswer, openArchive, type ReadCost } from '../../src/archive/archive.ts';
 import type { AnswerTypes } from '../../src/archive/archive-column.ts';
 import type { ArchiveServerOptions } from '../../src/archive/archive-server.ts';
-import { NO_COST, type ReadCost } from '../../src/archive/cost.ts';
 import type { Coverage } from '../../src/archive/coverage.ts';
 import type { OutputFormat } from '../../src/archive/output-format.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
-import { Ledger } from '../../src/ledger/ledger.ts';
 import type { Store, StoreAccess } from '../../src/store/store.ts';
 import { WORKER_COMMAND } from '../support/engine-workers.ts';
 
@@ -37,6 +35,7 @@ export type Row = Readonly<Record<string, unknown>>;
 const NOTHING: Coverage = {
   ...{ dataset: '', sealed: [], dates: [], degraded: [], missing: [], unsummarized: [], lacking: new Map() },
 };
+const NO_COST: ReadCost = { files: 0, rowGroups: 0, prunedRowGroups: 0, s3Bytes: 0 };
 /** As much as the service allows. */
 const MAX_MEMORY_BYTES = 2_000_000_000;
 
@@ -60,7 +59,6 @@ export async function openTestArchive(
     datasets: [dataset, ...(given.others ?? [])],
     trades: dataset,
     types: given.types ?? 'typed',
-    readManifest: (name, date, drops) => new Ledger(store, name).manifestOf(date, drops),
     lastSession: given.lastSession ?? '2026-11-19',
     folder,
     maxMemoryBytes: MAX_MEMORY_BYTES,
@@ -70,7 +68,7 @@ export async function openTestArchive(
   });
   const answer = async (sql: string, format: OutputFormat) => {
     const path = join(folder, randomUUID());
-    const told = await archive.query({ sql, format, path, isCounted: true });
+    const told = await archive.query({ sql, format, path });
     const bytes = await readFile(path);
     await rm(path);
     return { ...told, bytes };

@@ -11,7 +11,6 @@ import { previousSessions } from '../../calendar/session.ts';
 import { Fault } from '../../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
 import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
-import { Ledger } from '../../ledger/ledger.ts';
 import { computeLookback } from '../../plan/dates.ts';
 import { workerCommand } from '../child.ts';
 import type { ActionResult } from '../command.ts';
@@ -43,7 +42,7 @@ export async function query(cli: QueryCli, { globals, argument, options }: Call<
   return await withArchive(cli, { place, types, engine: options.engine }, async (archive, folder) => {
     const path = output.temporary ?? join(folder, 'answer');
     try {
-      const answer = await archive.query({ sql, format: output.format, path, isCounted: true });
+      const answer = await archive.query({ sql, format: output.format, path });
       await declareTimes(output.format, path, answer.columns, cli.signal);
       terminal.err(describeNotes(answer, openers.clock.now() - startedMs));
       await output.deliver(path, () => describeAnswer(answer));
@@ -98,7 +97,6 @@ async function withArchive(
         datasets: await listReadable(store, place),
         trades: place.trades,
         types,
-        readManifest: (dataset, date, drops) => new Ledger(store, dataset).manifestOf(date, drops),
         lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
         calendar,
         folder,
