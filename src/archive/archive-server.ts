@@ -16,8 +16,8 @@ import type { S3Access, StoreAccess } from '../store/store.ts';
 import { nameServerFiles, type SealedFile, type ServerFiles } from './drop-files.ts';
 import { describeFormat, type OutputFormat, READ_SETTINGS } from './output-format.ts';
 import { assertSize } from './sealed.ts';
-import { describeRows } from './sealed-tables.ts';
-import type { ShownView } from './statement-views.ts';
+import { listNamed } from './statement-views.ts';
+import type { OpenTable } from './tables.ts';
 
 export interface ArchiveServerOptions {
   /** The caller closes it. */
@@ -91,22 +91,19 @@ export class ArchiveServer {
    * Compares the files that a statement will read with their manifests, as the server sees them.
    * @throws Fault `ENGINE_COLLECTION`, `DROP_DAMAGED`
    */
-  async assertFiles(shown: readonly ShownView[]): Promise<void> {
-    for (const { table, view, touched } of shown) {
-      if (view.shown.length === 0) continue;
-      const { dataset } = table.drops;
-      const found = await this.rows<{ path: string; size: number | string }>(this.files.sizesSql(dataset, view.shown));
+  async assertFiles(tables: readonly OpenTable[]): Promise<void> {
+    for (const table of tables) {
+      const shown = table.listFiles();
+      if (shown.length === 0) continue;
+      const sql = this.files.sizesSql(table.sealed.dataset, shown);
+      const found = await this.rows<{ path: string; size: number | string }>(sql);
       const sizes = new Map(found.map(({ path, size }) => [path, Number(size)]));
-      for (const file of view.shown) this.#assertFile(file, view.files.pathOf(file), touched, sizes);
+      for (const file of shown) this.#assertFile(file, table, sizes);
     }
   }
 
-  #assertFile(
-    { date, filename }: SealedFile,
-    path: string,
-    touched: ShownView['touched'],
-    sizes: ReadonlyMap<string, number>,
-  ): void {
+  #assertFile({ date, filename }: SealedFile, { files, touched }: OpenTable, sizes: ReadonlyMap<string, number>): void {
+    const path = files.pathOf({ date, filename });
     const size = sizes.get(path);
     if (size === undefined) {
       const [other = 'nothing'] = sizes.keys();
@@ -143,22 +140,24 @@ export class ArchiveServer {
  * The statement with the rows of its tables in it, because a server has no views of ours.
  * @param sql as the guard admitted it @throws Fault `NAME_TAKEN` (usage)
  */
-export function nameTables(sql: string, shown: readonly ShownView[]): string {
+export function nameTables(sql: string, tables: readonly OpenTable[]): string {
   const tokens = listTokens(sql);
   const own = new Set(listSubqueryNames(tokens));
-  const taken = shown.find(({ view }) => own.has(view.name.toLowerCase()));
+  const read = tables.filter(({ reads }) => reads.length > 0);
+  const taken = read.find(({ name }) => own.has(name.toLowerCase()));
   if (taken) {
-    throw new Fault('NAME_TAKEN', `a subquery has the same name as a table, ${taken.view.name}`, {
+    throw new Fault('NAME_TAKEN', `a subquery has the same name as a table, ${taken.name}`, {
       kind: 'usage',
       hint: 'A server cannot distinguish the two: give the subquery another name.',
     });
   }
-  const tables = shown.map(({ view }) => `${quoteIdentifier(view.name)} AS (${describeRows(view)})`).join(', ');
-  if (tables === '') return sql;
+  if (read.length === 0) return sql;
+  const isNamed = listNamed(sql);
+  const named = read.map((table) => `${quoteIdentifier(table.name)} AS (${table.describeRows(isNamed)})`).join(', ');
   const solid = tokens.filter(({ text }) => text.trim() !== '');
-  if (solid[0]?.text !== 'WITH') return `WITH ${tables} ${sql}`;
+  if (solid[0]?.text !== 'WITH') return `WITH ${named} ${sql}`;
   const head = solid[1]?.text === 'RECURSIVE' ? 'WITH RECURSIVE' : 'WITH';
-  return `${head} ${tables}, ${sql.trimStart().slice(head.length)}`;
+  return `${head} ${named}, ${sql.trimStart().slice(head.length)}`;
 }
 
 /** Where the objects of the store are, as a named collection states it. */

@@ -19,9 +19,8 @@ import { Ledger } from '../ledger/ledger.ts';
 import type { Store, StoreAccess } from '../store/store.ts';
 import type { AnswerTypes } from './archive-column.ts';
 import { type ArchiveServer, type ArchiveServerOptions, nameTables, openArchiveServer } from './archive-server.ts';
-import { type Coverage, describeCoverage, type ShownTable } from './coverage.ts';
+import { type Coverage, describeCoverage } from './coverage.ts';
 import { openStoreFiles, type StoreFiles } from './drop-files.ts';
-import { describeReadable, type OpenTable, openTables } from './open-table.ts';
 import {
   type AnswerColumn,
   describeStatement,
@@ -33,8 +32,8 @@ import {
 import { describeQueryFailure } from './query-failure.ts';
 import { readAll, type TableRead } from './reads.ts';
 import { type SealedSet, SealedWatch } from './sealed.ts';
-import { listTables } from './sealed-tables.ts';
-import { describeShown, listNamed, NAMES_DAY, Remembered, StatementViews } from './statement-views.ts';
+import { listNamed, NAMES_DAY, Remembered, StatementViews } from './statement-views.ts';
+import { listTables, type OpenTable, openTables } from './tables.ts';
 import { describeBound, describeProbe } from './top-rows.ts';
 
 interface ArchiveOptions {
@@ -122,12 +121,6 @@ export async function openArchive(options: ArchiveOptions): Promise<Archive> {
   }
 }
 
-/** What a statement reads. */
-interface Reading {
-  readonly tables: readonly OpenTable[];
-  readonly reads: readonly TableRead[];
-}
-
 interface ArchiveParts {
   readonly files: StoreFiles;
   readonly pool: EnginePool;
@@ -169,13 +162,15 @@ export class Archive {
           {
             ...this.#options,
             ...(server === undefined ? { engine, files } : { engine: server, files: server.files }),
-            openDrops: (dataset) => this.#openDrops(dataset),
+            openSealed: (dataset) => this.#openSealed(dataset),
           },
         );
-        const answer = async (reads: readonly TableRead[]) =>
-          server === undefined
-            ? await this.#answer(engine, admitted, { tables, reads }, request)
-            : await this.#askServer(engine, server, admitted, { tables, reads }, request);
+        const answer = async (reads: readonly TableRead[]) => {
+          for (const table of tables) await table.narrow(reads);
+          return server === undefined
+            ? await this.#answer(engine, admitted, tables, request)
+            : await this.#askServer(engine, server, admitted, tables, request);
+        };
         // The dates are chosen by the day here, and the server may be in another one.
         const readDays = async () => [await readDay(engine), ...(server === undefined ? [] : [await readDay(server)])];
         const { views } = this.#parts;
@@ -185,7 +180,7 @@ export class Archive {
         if (new Set([...before, ...(await readDays())]).size === 1) return answered;
         // Midnight has passed: `today()` may have been another day when the dates were chosen, so read them all.
         await rm(request.path, { force: true });
-        return await answer(readAll(tables.map(describeReadable)));
+        return await answer(readAll(tables));
       });
     } catch (error) {
       if (signal.aborted) {
@@ -207,7 +202,7 @@ export class Archive {
   async #answer(
     engine: PooledEngine,
     admitted: string,
-    read: Reading,
+    tables: readonly OpenTable[],
     { format, path }: ArchiveQuery,
   ): Promise<ArchiveAnswer> {
     const { views, files } = this.#parts;
@@ -215,10 +210,10 @@ export class Archive {
     // Above this limit the statement fails, so the machine does not run out of memory.
     const limits = { max_memory_usage: maxMemoryBytes, ...files.threads };
     const before = await readCost(engine);
-    const unbound = await views.show(engine, admitted, read);
-    const bound = await this.#findBound(engine, admitted, read, limits);
-    const shown = bound === undefined ? unbound : await views.show(engine, admitted, { ...read, bound });
-    const coverage = await this.#readCoverage(admitted, shown);
+    await views.show(engine, admitted, tables);
+    const bound = await this.#findBound(engine, admitted, tables, limits);
+    if (bound !== undefined) await views.show(engine, admitted, tables, bound);
+    const coverage = await this.#readCoverage(admitted, tables);
     const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
     await engine.command(describeStatement(admitted, format, path, limits));
     const after = await readCost(engine);
@@ -229,25 +224,24 @@ export class Archive {
     engine: PooledEngine,
     server: ArchiveServer,
     admitted: string,
-    read: Reading,
+    tables: readonly OpenTable[],
     { format, path }: ArchiveQuery,
   ): Promise<ArchiveAnswer> {
     const { signal } = this.#options;
-    const shown = await describeShown(admitted, read);
-    const coverage = await this.#readCoverage(admitted, shown);
+    const coverage = await this.#readCoverage(admitted, tables);
     // A wrong statement fails here, in the caller's words.
-    const columns = await this.#parts.views.describeAnswer(engine, admitted, shown);
-    const statement = nameTables(admitted, shown);
-    await server.assertFiles(shown);
+    const columns = await this.#parts.views.describeAnswer(engine, admitted, tables);
+    const statement = nameTables(admitted, tables);
+    await server.assertFiles(tables);
     await server.write(statement, format, path, signal);
     return { coverage, columns: isBinary(format) ? columns : [], cost: undefined };
   }
 
   /** What the answer lacks; a date on which no row met the job's condition lacks in none. */
-  async #readCoverage(admitted: string, shown: readonly ShownTable[]): Promise<readonly Coverage[]> {
+  async #readCoverage(admitted: string, tables: readonly OpenTable[]): Promise<readonly Coverage[]> {
     const { lastSession, calendar } = this.#options;
     return await Promise.all(
-      describeCoverage(shown, { lastSession, calendar, isNamed: listNamed(admitted) }).map(async (one) => {
+      describeCoverage(tables, { lastSession, calendar, isNamed: listNamed(admitted) }).map(async (one) => {
         if (one.missing.length === 0) return one;
         const { entries } = await new Ledger(this.#options.store, one.dataset).conditions();
         return { ...one, missing: one.missing.filter((date) => entries.get(date)?.condition !== 'empty') };
@@ -259,19 +253,18 @@ export class Archive {
   async #findBound(
     engine: PooledEngine,
     admitted: string,
-    { tables, reads }: Reading,
+    tables: readonly OpenTable[],
     limits: Readonly<Record<string, number>>,
   ): Promise<string | undefined> {
-    const [read] = reads;
-    const table = tables.find(({ name }) => name === read?.table);
-    const column = table?.columns().find(({ name }) => name === read?.top?.column);
-    if (read?.top === undefined || column === undefined) return undefined;
-    const probe = describeProbe(admitted, read.top, column);
-    if (probe === undefined) return undefined;
+    const table = tables.find(({ reads }) => reads[0]?.top !== undefined);
+    const top = table?.reads[0]?.top;
+    const column = table?.columns().find(({ name }) => name === top?.column);
+    const probe = top && column && describeProbe(admitted, top, column);
+    if (top === undefined || column === undefined || probe === undefined) return undefined;
     try {
       const settings = formatSettings({ ...READ_SETTINGS, ...limits });
       const [found] = await engine.rows<{ rows: number; bound: string | null }>(`${probe} ${settings}`);
-      return found?.rows === read.top.count ? describeBound(read.top, column, found.bound ?? '') : undefined;
+      return found?.rows === top.count ? describeBound(top, column, found.bound ?? '') : undefined;
     } catch (error) {
       // Then the statement itself fails, and says why.
       if (error instanceof EngineFault && error.clickhouseCode !== 0) return undefined;
@@ -290,7 +283,7 @@ export class Archive {
   }
 
   /** The dates that are sealed now; manifests that have not changed are not read again. */
-  async #openDrops(dataset: string): Promise<SealedSet> {
+  async #openSealed(dataset: string): Promise<SealedSet> {
     const watch = this.#watches.get(dataset) ?? new SealedWatch(this.#options.store, dataset);
     this.#watches.set(dataset, watch);
     return await watch.listSome();

@@ -5,8 +5,8 @@
 import { type CalendarOverride, listSessions } from '../calendar/session.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { listLacking } from './archive-column.ts';
-import type { OpenTable } from './open-table.ts';
 import type { TableRead } from './reads.ts';
+import { type OpenTable, sortByDate } from './tables.ts';
 
 export interface Coverage {
   readonly dataset: string;
@@ -25,14 +25,9 @@ export interface Coverage {
 }
 
 /** A table as the statement sees it. */
-export interface ShownTable {
-  readonly table: Pick<OpenTable, 'rows' | 'columns'> & {
-    readonly drops: Pick<OpenTable['drops'], 'dataset' | 'dates'>;
-  };
-  readonly reads: readonly TableRead[];
-  /** Of the sealed dates that can be in the answer. */
-  readonly manifests: readonly Manifest[];
-}
+type ShownTable = Pick<OpenTable, 'rows' | 'columns' | 'reads' | 'manifests'> & {
+  readonly sealed: Pick<OpenTable['sealed'], 'dataset' | 'dates'>;
+};
 
 interface CoverageContext {
   /** The last session that should be sealed by now. */
@@ -42,10 +37,12 @@ interface CoverageContext {
   isNamed(column: string): boolean;
 }
 
-export function describeCoverage(shown: readonly ShownTable[], context: CoverageContext): readonly Coverage[] {
-  const datasets = [...new Set(shown.map(({ table }) => table.drops.dataset))];
+/** Of each dataset that the statement reads. @param tables narrowed to what it reads */
+export function describeCoverage(tables: readonly ShownTable[], context: CoverageContext): readonly Coverage[] {
+  const shown = tables.filter(({ reads }) => reads.length > 0);
+  const datasets = [...new Set(shown.map(({ sealed }) => sealed.dataset))];
   return datasets.map((dataset) => {
-    const own = shown.filter(({ table }) => table.drops.dataset === dataset);
+    const own = shown.filter(({ sealed }) => sealed.dataset === dataset);
     return describeDataset(dataset, own, context);
   });
 }
@@ -55,23 +52,23 @@ function describeDataset(
   shown: readonly ShownTable[],
   { lastSession, calendar, isNamed }: CoverageContext,
 ): Coverage {
-  const sealed = shown[0]?.table.drops.dates ?? [];
+  const sealed = shown[0]?.sealed.dates ?? [];
   const manifests = unite(shown);
-  const rows = shown.filter(({ table }) => table.rows !== 'summary');
-  const columns = new Set(rows.flatMap(({ table, manifests: own }) => table.columns(own).map(({ name }) => name)));
+  const rows = shown.filter((table) => table.rows !== 'summary');
+  const columns = new Set(rows.flatMap((table) => table.columns().map(({ name }) => name)));
   const known = new Set(sealed);
   const [first] = sealed;
   // Dates before the first sealed one are not a gap: the dataset did not exist yet.
   const sessions = first === undefined ? [] : listSessions(first, lastSession, calendar);
   // The table of the newest date has no gap.
-  const reads = shown.filter(({ table }) => table.rows !== 'newest').flatMap((table) => table.reads);
+  const reads = shown.filter((table) => table.rows !== 'newest').flatMap((table) => table.reads);
   return {
     dataset,
     sealed,
     dates: manifests.map(({ date }) => date),
     degraded: manifests.filter(({ condition }) => condition === 'degraded').map(({ date }) => date),
     missing: sessions.filter((date) => !known.has(date) && reads.some((read) => mayTouch(read, date))),
-    unsummarized: unite(shown.filter(({ table }) => table.rows === 'summary'))
+    unsummarized: unite(shown.filter((table) => table.rows === 'summary'))
       .filter(({ summary }) => !summary)
       .map(({ date }) => date),
     lacking: listLacking([...columns].filter(isNamed), unite(rows)),
@@ -81,7 +78,7 @@ function describeDataset(
 /** The manifests of all tables, each once, ascending. */
 function unite(shown: readonly ShownTable[]): readonly Manifest[] {
   const byDate = new Map(shown.flatMap(({ manifests }) => manifests).map((manifest) => [manifest.date, manifest]));
-  return [...byDate.values()].sort((a, b) => (a.date < b.date ? -1 : 1));
+  return sortByDate([...byDate.values()]);
 }
 
 /** Whether rows of an unsealed date could be in the answer. All times of a date lie on that date. */

@@ -12,11 +12,10 @@ import type { Manifest } from '../ledger/manifest.ts';
 import type { Store, StoreAccess } from '../store/store.ts';
 import { holdsTrades } from './archive-column.ts';
 import { openStoreFiles, type StoreFiles } from './drop-files.ts';
-import { OpenTable } from './open-table.ts';
 import { READ_SETTINGS } from './output-format.ts';
 import { type SealedSet, SealedWatch } from './sealed.ts';
-import { listTables } from './sealed-tables.ts';
 import { StatementViews } from './statement-views.ts';
+import { listTables, OpenTable } from './tables.ts';
 
 interface LiveArchiveOptions {
   readonly store: Store;
@@ -142,8 +141,9 @@ export class LiveArchive {
     };
     const tables = await this.#openTables(attempt);
     const reads = await this.#views.resolve(engine, text, tables, note);
-    const shown = await this.#views.show(engine, text, { tables, reads, note });
-    attempt.dates = [...new Set(shown.flatMap(({ touched }) => touched.map(({ date }) => date)))];
+    for (const table of tables) await table.narrow(reads, note);
+    await this.#views.show(engine, text, tables);
+    attempt.dates = [...new Set(tables.flatMap(({ touched }) => touched.map(({ date }) => date)))];
   }
 
   /** The API's tables, with the columns of the newest date. */
@@ -153,8 +153,6 @@ export class LiveArchive {
     const newest = await drops.readManifests(attempt.dates);
     if (newest.length > 0) this.#newest = newest;
     const context = { files: await this.openFiles(), types: 'api' } as const;
-    return listTables([], this.#options.dataset).map(
-      (table) => new OpenTable(table, drops, this.#newest, undefined, context),
-    );
+    return listTables([], this.#options.dataset).map((table) => new OpenTable(table, drops, this.#newest, context));
   }
 }

@@ -8,12 +8,10 @@ import { randomBytes } from 'node:crypto';
 import { quoteIdentifier } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
 import { listTokens, type SqlToken } from '../guard/canonical-text.ts';
-import type { Manifest } from '../ledger/manifest.ts';
-import type { ShownTable } from './coverage.ts';
-import { describeReadable, type OpenTable } from './open-table.ts';
+import type { ArchiveColumn } from './archive-column.ts';
 import { type AnswerColumn, readAnswerColumns } from './output-format.ts';
-import { describeNumbers, isBefore, readAll, resolveReads, type TableRead, unite } from './reads.ts';
-import { describeEmptyTable, describeView, type View } from './sealed-tables.ts';
+import { type ReadableTable, readAll, resolveReads, type TableRead } from './reads.ts';
+import type { OpenTable } from './tables.ts';
 
 /** What an engine process has. */
 interface Prepared {
@@ -23,23 +21,6 @@ interface Prepared {
   readonly made: Map<string, string>;
 }
 
-interface ShowOptions {
-  readonly tables: readonly OpenTable[];
-  readonly reads: readonly TableRead[];
-  /** A condition of the only table's rows; see `top-rows.ts`. */
-  readonly bound?: string | undefined;
-  /** Is given the dates that are about to be read. */
-  readonly note?: ((dates: readonly string[]) => void) | undefined;
-}
-
-export interface ShownView extends ShownTable {
-  /** Those of `manifests` whose rows can be in the answer: the others are not read. */
-  readonly touched: readonly Manifest[];
-  readonly view: View;
-}
-
-/** Length of `YYYY-MM-DD HH:MM:SS`. */
-const SECONDS = 19;
 /** Statements whose answer depends on the day. */
 export const NAMES_DAY = /\b(today|yesterday)\b/i;
 
@@ -77,7 +58,7 @@ export class StatementViews {
     engine: PooledEngine,
     admitted: string,
     tables: readonly OpenTable[],
-    note: ShowOptions['note'] = () => {},
+    note: (dates: readonly string[]) => void = () => {},
   ): Promise<readonly TableRead[]> {
     const newest = await this.#resolveWith(engine, admitted, tables);
     if (newest !== undefined) return newest;
@@ -85,34 +66,36 @@ export class StatementViews {
       note(table.dates);
       await table.describeAll();
     }
-    return (await this.#resolveWith(engine, admitted, tables)) ?? readAll(tables.map(describeReadable));
+    return (await this.#resolveWith(engine, admitted, tables)) ?? readAll(tables);
   }
 
   /**
-   * Creates views of the tables that the statement reads, with the drops that it can touch.
-   * @throws EngineFault; Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, StoreFault
+   * Creates views of the tables that the statement reads, as they are narrowed.
+   * @param bound a condition of the only table's rows @throws EngineFault; Fault `DROP_DAMAGED`
    */
-  async show(engine: PooledEngine, admitted: string, options: ShowOptions): Promise<readonly ShownView[]> {
+  async show(engine: PooledEngine, admitted: string, tables: readonly OpenTable[], bound?: string): Promise<void> {
     const [, database] = this.databases;
-    const shown = await describeShown(admitted, options);
+    const isNamed = listNamed(admitted);
     await this.#use(engine, database);
-    for (const { name } of options.tables) {
-      const own = shown.find(({ view }) => view.name === name);
-      await this.#make(engine, database, name, own && describeView(own.view));
+    for (const table of tables) {
+      const describe = () => `CREATE VIEW ${quoteIdentifier(table.name)} AS ${table.describeRows(isNamed, bound)}`;
+      await this.#make(engine, database, table.name, table.reads.length === 0 ? undefined : describe());
     }
-    return shown;
   }
 
   /** The columns of the answer, by empty tables with the columns of the views. @throws EngineFault if the statement is wrong */
   async describeAnswer(
     engine: PooledEngine,
     admitted: string,
-    shown: readonly ShownView[],
+    tables: readonly OpenTable[],
   ): Promise<readonly AnswerColumn[]> {
     const [database] = this.databases;
+    const isNamed = listNamed(admitted);
     await this.#use(engine, database);
-    for (const { view } of shown)
-      await this.#make(engine, database, view.name, describeEmptyTable(view.name, view.columns));
+    for (const table of tables) {
+      if (table.reads.length === 0) continue;
+      await this.#make(engine, database, table.name, describeEmptyTable(table.name, table.shownColumns(isNamed)));
+    }
     return await readAnswerColumns(engine, admitted);
   }
 
@@ -157,45 +140,18 @@ export class StatementViews {
   }
 }
 
-/**
- * The views of the tables that the statement reads, with the drops that it can touch; nothing is created.
- * @throws Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, StoreFault
- */
-export async function describeShown(
-  admitted: string,
-  { tables, reads, bound, note = () => {} }: ShowOptions,
-): Promise<readonly ShownView[]> {
-  const isNamed = listNamed(admitted);
-  // Both, because the engine leaves out of its tree what an answer does not need, and tokens have no meaning.
-  const mayRead = ({ columns }: TableRead, column: string) => columns?.includes(column) !== false || isNamed(column);
-  const shown: ShownView[] = [];
-  for (const table of tables) {
-    const own = reads.filter((read) => read.table === table.name);
-    if (own.length === 0) continue;
-    const dates = table.dates.filter((date) => own.some((read) => read.mayTouch(date)));
-    note(dates);
-    const manifests = await table.drops.readManifests(dates);
-    const touched = manifests.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest)));
-    const time = own.map((read) => read.time).reduce(unite);
-    const view = table.view(manifests, touched, (column) => own.some((read) => mayRead(read, column)));
-    const [only, ...others] = own;
-    // One view serves all reads of a table.
-    const numbers = only !== undefined && others.length === 0 ? describeNumbers(only, view.columns) : [];
-    const conditions = [...(view.conditions ?? []), ...numbers, ...(bound === undefined ? [] : [bound])];
-    shown.push({ table, reads: own, manifests, touched, view: { ...view, time, conditions } });
-  }
-  return shown;
+/** What a statement may read of a table, to resolve it. */
+function describeReadable(table: OpenTable): ReadableTable {
+  const columns = table.columns();
+  const isDated = columns.some(({ name, readAs }) => name === 'date' && readAs === undefined);
+  return { name: table.name, columns: columns.map(({ name }) => name), isDated };
 }
 
-/**
- * Whether rows of the drop can be in the answer, by the first and last time of its manifest. The text of `time` has
- * whole seconds.
- */
-function mayTouchTimes({ mayTouch, time }: TableRead, { date, min_time, max_time }: Manifest): boolean {
-  const [first, last] = [min_time?.slice(0, SECONDS), max_time?.slice(0, SECONDS)];
-  const isTooEarly = time.from !== undefined && last !== undefined && isBefore(last, time.from);
-  const isTooLate = time.to !== undefined && first !== undefined && isBefore(time.to, first);
-  return mayTouch(date) && !isTooEarly && !isTooLate;
+/** An empty table with the same columns, to resolve statements against; it is never read. */
+function describeEmptyTable(name: string, columns: readonly ArchiveColumn[]): string {
+  // Never LowCardinality, so that conditions are not wrapped in conversions.
+  const typed = columns.map((column) => `${quoteIdentifier(column.name)} ${column.type}`);
+  return `CREATE TABLE ${quoteIdentifier(name)} (${typed.join(', ')}) ENGINE = Null`;
 }
 
 /** Words that stand for columns that they do not name. */

@@ -81,9 +81,16 @@ describe('a calendar of the operator', () => {
   });
 
   it('is heeded by the archive, which tells of sessions that are not sealed', () => {
-    const table = { rows: 'all', columns: () => [], drops: { dataset: 'trades', dates: TRADED } } as const;
+    const sealed = { dataset: 'trades', dates: TRADED };
+    const table = {
+      rows: 'all',
+      columns: () => [],
+      sealed,
+      reads: readAll([{ name: 'trades' }]),
+      manifests: [],
+    } as const;
     const lookInto = (calendar?: CalendarOverride) =>
-      describeCoverage([{ table, reads: readAll([{ name: 'trades' }]), manifests: [] }], {
+      describeCoverage([table], {
         ...{ lastSession: '2026-11-20', calendar, isNamed: () => false },
       })[0]?.missing;
     expect(lookInto()).toEqual(['2026-11-18', '2026-11-20']);

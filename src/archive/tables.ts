@@ -1,0 +1,297 @@
+/**
+ * The tables of the archive: under which names statements read datasets, and what one statement sees of each. Invariants: a
+ * table shows whole, sealed dates of one listing of one dataset, however long the statement takes. The date comes from the
+ * file's path, so that conditions on it select files. The API's tables are those of the only dataset of single trades, unless
+ * one was chosen.
+ */
+import { TABLES } from '../api-contract/published-limits.ts';
+import { Fault, isFault } from '../core/errors.ts';
+import type { Engine } from '../engine/engine.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import type { Manifest } from '../ledger/manifest.ts';
+import type { Store } from '../store/store.ts';
+import { type AnswerTypes, type ArchiveColumn, holdsTrades, listColumns, PATH_DATE } from './archive-column.ts';
+import type { SealedFile, SealedFiles, StoreFiles } from './drop-files.ts';
+import { describeBounds, describeNumbers, isBefore, type TableRead, unite } from './reads.ts';
+import type { SealedSet } from './sealed.ts';
+
+export interface ArchiveTable {
+  readonly name: string;
+  /** `undefined`: of the API's tables, if no dataset was chosen; see `Archive`. */
+  readonly dataset: string | undefined;
+  /** All sealed dates, the newest one, or the summaries of all. */
+  readonly rows: 'all' | 'newest' | 'summary';
+  /** Whether it is one of the API's tables, which have single trades. */
+  readonly isApi: boolean;
+}
+
+const SUMMARY_SUFFIX = '_summary';
+
+/**
+ * Every name that a statement may read: each dataset, once more with `_` for `-` and `.`, so that it needs no quotes; its
+ * summaries; and the API's tables. A name that means two datasets is left out, as is a name with a dot, which would
+ * be a table of another database.
+ * @param trades dataset behind the API's tables, if it was chosen
+ */
+export function listTables(datasets: readonly string[], trades: string | undefined): readonly ArchiveTable[] {
+  const tables = new Map<string, ArchiveTable>();
+  const add = (table: ArchiveTable) => {
+    if (!tables.has(table.name) && !table.name.includes('.')) tables.set(table.name, table);
+  };
+  for (const dataset of datasets) add({ name: dataset, dataset, rows: 'all', isApi: false });
+  const plain = datasets.map((dataset) => ({ dataset, name: dataset.replaceAll(/[-.]/g, '_') }));
+  const unique = plain.filter(({ name }) => plain.filter((other) => other.name === name).length === 1);
+  for (const { dataset, name } of unique) add({ name, dataset, rows: 'all', isApi: false });
+  for (const { dataset, name } of unique)
+    add({ name: `${name}${SUMMARY_SUFFIX}`, dataset, rows: 'summary', isApi: false });
+  const [all, newest] = TABLES;
+  // The API's names are its own, whatever a dataset is called.
+  tables.set(all, { name: all, dataset: trades, rows: 'all', isApi: true });
+  tables.set(newest, { name: newest, dataset: trades, rows: 'newest', isApi: true });
+  return [...tables.values()];
+}
+
+interface OpenTablesContext {
+  readonly store: Store;
+  readonly datasets: readonly string[];
+  readonly types: AnswerTypes;
+  /** Reads what the manifests do not say, from `files`. */
+  readonly engine: Pick<Engine, 'rows'>;
+  readonly files: StoreFiles;
+  /** Lists the sealed dates of a dataset. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
+  openSealed(dataset: string): Promise<SealedSet>;
+}
+
+/** @throws Fault `ARCHIVE_EMPTY`, `NO_TRADES`, `NO_SUMMARY`, `DATASET_UNCLEAR` (usage), StoreFault, EngineFault */
+export async function openTables(
+  tables: readonly ArchiveTable[],
+  context: OpenTablesContext,
+): Promise<readonly OpenTable[]> {
+  const opened = new Map<string, SealedSet>();
+  const open = async (dataset: string) => {
+    const drops = opened.get(dataset) ?? (await context.openSealed(dataset));
+    opened.set(dataset, drops);
+    return drops;
+  };
+  const all: OpenTable[] = [];
+  for (const table of tables) {
+    const drops = table.dataset === undefined ? await findTrades(context, open) : await open(table.dataset);
+    const newest = await drops.readManifests(drops.dates.slice(-1));
+    if (table.isApi) assertTrades(newest);
+    const summary = table.rows === 'summary' ? await readSummaryColumns(drops, newest, context) : undefined;
+    all.push(new OpenTable(table, drops, newest, context, summary));
+  }
+  return all;
+}
+
+/** Length of `YYYY-MM-DD HH:MM:SS`. */
+const SECONDS = 19;
+
+/** A table as one statement sees it. */
+export class OpenTable {
+  readonly name: string;
+  readonly rows: ArchiveTable['rows'];
+  readonly sealed: SealedSet;
+  readonly files: SealedFiles;
+  /** What the statement reads of it; until `narrow`, nothing. */
+  reads: readonly TableRead[] = [];
+  /** Of the sealed dates that can be in the answer, and of those whose rows can be: the others are not read. */
+  manifests: readonly Manifest[] = [];
+  touched: readonly Manifest[] = [];
+  readonly #types: AnswerTypes;
+  readonly #summary: readonly ArchiveColumn[] | undefined;
+  #described: readonly Manifest[];
+
+  constructor(
+    { name, rows }: ArchiveTable,
+    sealed: SealedSet,
+    newest: readonly Manifest[],
+    { files, types }: Pick<OpenTablesContext, 'files' | 'types'>,
+    summary?: readonly ArchiveColumn[],
+  ) {
+    this.name = name;
+    this.rows = rows;
+    this.sealed = sealed;
+    this.files = files.of(sealed.dataset, rows === 'summary' ? 'summaries' : 'drops');
+    this.#described = newest;
+    this.#summary = summary;
+    this.#types = types;
+  }
+
+  /** Dates that the table can show, ascending. */
+  get dates(): readonly string[] {
+    return this.rows === 'newest' ? this.sealed.dates.slice(-1) : this.sealed.dates;
+  }
+
+  /** The columns of the newest date, and of those that can be in the answer. */
+  columns(): readonly ArchiveColumn[] {
+    if (this.#summary !== undefined) return this.#summary;
+    const byDate = new Map([...this.manifests, ...this.#described].map((manifest) => [manifest.date, manifest]));
+    return listColumns(sortByDate([...byDate.values()]), this.#types);
+  }
+
+  /** Adds the columns of all dates; an archive that has lost them keeps the columns of its last one. */
+  async describeAll(): Promise<void> {
+    if (this.dates.length > 0) this.#described = await this.sealed.readManifests(this.dates);
+  }
+
+  /**
+   * Keeps the dates that the reads of the statement can touch. @param note is given them before they are read
+   * @throws Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, StoreFault
+   */
+  async narrow(reads: readonly TableRead[], note: (dates: readonly string[]) => void = () => {}): Promise<void> {
+    const own = reads.filter(({ table }) => table === this.name);
+    const dates = this.dates.filter((date) => own.some((read) => read.mayTouch(date)));
+    note(dates);
+    this.reads = own;
+    this.manifests = await this.sealed.readManifests(dates);
+    this.touched = this.manifests.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest)));
+  }
+
+  /** The only files that it shows. @throws Fault `DROP_DAMAGED` */
+  listFiles(): readonly SealedFile[] {
+    return this.touched.flatMap((manifest) => {
+      const file = this.#summary === undefined ? manifest.files[0] : this.sealed.summaryOf(manifest);
+      return file === undefined ? [] : [{ date: manifest.date, filename: file.filename }];
+    });
+  }
+
+  /** The columns that the statement can name, and one that is read: a file without columns has no rows. */
+  shownColumns(isNamed: (column: string) => boolean): readonly ArchiveColumn[] {
+    const columns = this.columns();
+    if (this.#summary !== undefined) return columns;
+    // Both, because the engine leaves out of its tree what an answer does not need, and tokens have no meaning.
+    const mayRead = (name: string) =>
+      this.reads.some((read) => read.columns?.includes(name) !== false || isNamed(name));
+    const chosen = columns.filter(({ name }) => mayRead(name));
+    if (chosen.some(({ readAs }) => readAs !== undefined)) return chosen;
+    const small = columns.find(({ readAs }) => readAs !== undefined && /\bInt32\b/.test(readAs));
+    const read = small ?? columns.find(({ readAs }) => readAs !== undefined);
+    return read === undefined ? chosen : [...chosen, read];
+  }
+
+  /**
+   * The rows that the statement sees, as a SELECT. The bounds that every read has anyway, as conditions on the files' times and
+   * numbers, can prune. @param bound a condition of the only table's rows; see `top-rows.ts` @throws Fault `DROP_DAMAGED`
+   */
+  describeRows(isNamed: (column: string) => boolean, bound?: string): string {
+    const shown = this.listFiles();
+    const isEmpty = shown.length === 0;
+    const columns = this.shownColumns(isNamed);
+    const read = columns.filter(({ readAs }) => readAs !== undefined);
+    const structure = read.map(({ name, readAs }) => `${quoteIdentifier(name)} ${readAs}`).join(', ');
+    const values = columns.map(({ name, value }) =>
+      value === quoteIdentifier(name) ? value : `${value} AS ${quoteIdentifier(name)}`,
+    );
+    const hasTime = read.some(({ name, readAs }) => name === 'time' && readAs?.includes('DateTime64'));
+    const source = isEmpty ? `null(${quoteString(structure)})` : this.files.tableSql(structure, shown);
+    const date = isEmpty ? "''" : `extract(_path, '/session=([0-9-]{10})/[^/]+$')`;
+    // The engine chooses files by it, and then looks the path up once a block: `has` compared texts in every row, and took
+    // 24 times as long for a sum over 36 dates. Of the bare `_path`, S3 would ask for each object instead of listing them.
+    const paths = shown.map((file) => quoteString(this.files.pathOf(file)));
+    const [only, ...others] = this.reads;
+    const where = [
+      isEmpty ? '1' : `toString(_path) IN (${paths.join(', ')})`,
+      ...(hasTime ? describeBounds(this.reads.map(({ time }) => time).reduce(unite)) : []),
+      // The row of all symbols would double every sum.
+      ...(this.#summary === undefined ? [] : ["symbol != ''"]),
+      // One view serves all reads of a table.
+      ...(only !== undefined && others.length === 0 ? describeNumbers(only, columns) : []),
+      ...(bound === undefined ? [] : [bound]),
+    ];
+    return `SELECT ${values.join(', ')} FROM (
+    SELECT *, ${date} AS ${PATH_DATE} FROM ${source}
+    WHERE ${where.join(' AND ')})`;
+  }
+}
+
+/** Ascending. */
+export function sortByDate(manifests: readonly Manifest[]): readonly Manifest[] {
+  return [...manifests].sort((a, b) => (a.date < b.date ? -1 : 1));
+}
+
+/**
+ * Whether rows of the drop can be in the answer, by the first and last time of its manifest. The text of `time` has
+ * whole seconds.
+ */
+function mayTouchTimes({ mayTouch, time }: TableRead, { date, min_time, max_time }: Manifest): boolean {
+  const [first, last] = [min_time?.slice(0, SECONDS), max_time?.slice(0, SECONDS)];
+  const isTooEarly = time.from !== undefined && last !== undefined && isBefore(last, time.from);
+  const isTooLate = time.to !== undefined && first !== undefined && isBefore(time.to, first);
+  return mayTouch(date) && !isTooEarly && !isTooLate;
+}
+
+/** The only dataset of single trades. */
+async function findTrades(
+  { datasets, store }: OpenTablesContext,
+  open: (dataset: string) => Promise<SealedSet>,
+): Promise<SealedSet> {
+  const found: SealedSet[] = [];
+  for (const dataset of datasets) {
+    const drops = await open(dataset).catch((error: unknown) => {
+      // A job that has not run yet.
+      if (isFault(error) && error.code === 'ARCHIVE_EMPTY') return undefined;
+      throw error;
+    });
+    const [newest] = (await drops?.readManifests(drops.dates.slice(-1))) ?? [];
+    if (drops !== undefined && newest !== undefined && holdsTrades(newest)) found.push(drops);
+  }
+  const [only, ...others] = found;
+  if (only !== undefined && others.length === 0) return only;
+  const names = found.map(({ dataset }) => dataset).join(', ');
+  throw new Fault(
+    'DATASET_UNCLEAR',
+    only === undefined
+      ? `${store.url} has no dataset of single trades, so it does not have the API's tables`
+      : `${store.url} has ${found.length} datasets of single trades: ${names}`,
+    {
+      kind: 'usage',
+      hint:
+        only === undefined
+          ? `Read a dataset by its name: ${datasets.join(', ') || 'none is sealed'}.`
+          : 'Read one by its name, as in FROM trades, or choose it with --dataset NAME.',
+    },
+  );
+}
+
+/** Snapshots and aggregates have dates and manifests too, but contain no single trades. */
+function assertTrades(manifests: readonly Manifest[]): void {
+  for (const manifest of manifests) {
+    if (holdsTrades(manifest)) continue;
+    throw new Fault(
+      'NO_TRADES',
+      `the drops of ${manifest.dataset} are not single trades, so they are not the API's tables`,
+      {
+        kind: 'usage',
+        hint: `Read them by their name: FROM ${manifest.dataset.replaceAll(/[-.]/g, '_')}.`,
+      },
+    );
+  }
+}
+
+/** The columns of the newest summary; sums may be null there. */
+async function readSummaryColumns(
+  drops: SealedSet,
+  newest: readonly Manifest[],
+  { engine, files, types }: OpenTablesContext,
+): Promise<readonly ArchiveColumn[]> {
+  const [manifest] = newest;
+  const summary = manifest && drops.summaryOf(manifest);
+  if (manifest === undefined || summary === undefined) {
+    throw new Fault('NO_SUMMARY', `the drops of ${drops.dataset} have no summaries`, {
+      kind: 'usage',
+      hint: `Only single trades have them. Read the drops: FROM ${drops.dataset.replaceAll(/[-.]/g, '_')}.`,
+    });
+  }
+  const of = { date: manifest.date, filename: summary.filename };
+  const described = await engine.rows<{ readonly name: string; readonly type: string }>(
+    `DESCRIBE TABLE ${files.of(drops.dataset, 'summaries').fileSql(of)}`,
+  );
+  const date = listColumns([], types);
+  const rest = described.map(({ name, type }): ArchiveColumn => {
+    // A summary that lacks a column must not show 0.
+    const readAs = name === 'symbol' ? 'String' : `Nullable(${type.replace(/^Nullable\((.*)\)$/, '$1')})`;
+    return { name, readAs, value: quoteIdentifier(name), type: readAs };
+  });
+  return [...date, ...rest];
+}
