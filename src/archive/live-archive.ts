@@ -75,7 +75,7 @@ export async function openLiveArchive(options: LiveArchiveOptions): Promise<Live
   return archive;
 }
 
-export class LiveArchive {
+class LiveArchive {
   readonly #options: LiveArchiveOptions;
   readonly #watch: SealedWatch;
   readonly #views = new StatementViews();

@@ -46,7 +46,7 @@ export interface TableRead {
   readonly top: TopRows | undefined;
 }
 
-export interface TimeBounds {
+interface TimeBounds {
   readonly from: string | undefined;
   readonly to: string | undefined;
 }

@@ -15,7 +15,7 @@ import type { SealedFile, SealedFiles, StoreFiles } from './drop-files.ts';
 import { describeBounds, describeNumbers, isBefore, type TableRead, unite } from './reads.ts';
 import type { SealedSet } from './sealed.ts';
 
-export interface ArchiveTable {
+interface ArchiveTable {
   readonly name: string;
   /** `undefined`: of the API's tables, if no dataset was chosen; see `Archive`. */
   readonly dataset: string | undefined;

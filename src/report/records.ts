@@ -117,7 +117,7 @@ export const PREMIUM_COLUMNS: readonly string[] = [
  * The key of a contract, to group or partition by: however its option symbol is padded and its strike is rounded, it is one
  * series. Strike with expiration does not distinguish SPX from SPXW; the root does.
  */
-export const SERIES_KEY = `symbol, ${ROOT}, put_call, ${THOUSANDTHS}, expiration_date`;
+const SERIES_KEY = `symbol, ${ROOT}, put_call, ${THOUSANDTHS}, expiration_date`;
 
 /**
  * The key as a number (ClickHouse). The engine's hash is null if any argument is null: without the replacements,

@@ -71,7 +71,7 @@ const READABLE = 4.5;
 /** Steps from the colour to black or white. */
 const STEPS = 100;
 
-export interface Accent {
+interface Accent {
   /** The colour as it was chosen; null: none was. */
   readonly chosen: string | null;
   /** Links, and the ground of white text, on white. */

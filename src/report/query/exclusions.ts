@@ -5,7 +5,7 @@
  * specification (`api-contract/record-type.ts`).
  */
 import { listPasses } from '../../engine/passes.ts';
-import { type EngineNumber, readAmount } from '../amount.ts';
+import type { Amount } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { Exclusions, Tally, UnknownCodes } from '../model.ts';
 import { buildCancelledQuery, buildCountedCondition, CODES, IS_CANCEL, IS_LATE, KNOWN_PREMIUM } from '../records.ts';
@@ -15,14 +15,16 @@ const MAX_LISTED = 20_000;
 /** The row's number in its file, which the engine need not read from the file. */
 const PLACE = '_row_number';
 
-type Counts<Name extends string> = Readonly<Record<Name, number>>;
-type Premiums<Name extends string> = Readonly<Record<Name, EngineNumber>>;
+type RecordedRow = Readonly<Record<'recorded' | 'unpriced' | 'unsized' | 'uncoded' | 'cancels' | 'late', number>> &
+  Readonly<Record<'recordedPremium' | 'cancelPremium' | 'latePremium', Amount>>;
 
-type RecordedRow = Counts<'recorded' | 'unpriced' | 'unsized' | 'uncoded' | 'cancels' | 'late'> &
-  Premiums<'recorded_premium' | 'cancel_premium' | 'late_premium'>;
-
-type CancelledRow = Counts<'prints' | 'late'> &
-  Premiums<'prints_premium' | 'late_premium'> & { readonly places: readonly number[] };
+interface CancelledRow {
+  readonly prints: number;
+  readonly printsPremium: Amount;
+  readonly late: number;
+  readonly latePremium: Amount;
+  readonly places: readonly number[];
+}
 
 interface CountedRecords {
   readonly exclusions: Omit<Exclusions, 'unknownCodes' | 'sharedIds'>;
@@ -37,7 +39,7 @@ interface CountedRecords {
 /** One pass over a few columns; if there are cancel messages, another one over the key's columns. */
 export async function queryExclusions(file: DropSource): Promise<CountedRecords> {
   const isCoded = CODES.map(([, condition]) => condition).join(' AND ');
-  const [recorded] = await file.rows<RecordedRow>(
+  const [recorded] = await file.known<RecordedRow>(
     `SELECT count(*) AS recorded, sum(${KNOWN_PREMIUM}) AS recorded_premium,
        count(*) - count(${KNOWN_PREMIUM}) AS unpriced, count(*) - count(size) AS unsized,
        sum(CASE WHEN ${isCoded} THEN 0 ELSE 1 END) AS uncoded,
@@ -48,14 +50,14 @@ export async function queryExclusions(file: DropSource): Promise<CountedRecords>
   const late = recorded?.late ?? 0;
   const cancelled = cancels === 0 ? undefined : await queryCancelled(file);
   const prints = cancelled?.prints ?? 0;
-  const lateReports = readTally(late, recorded?.late_premium);
+  const lateReports = readTally(late, recorded?.latePremium);
   return {
     exclusions: {
-      cancelMessages: readTally(cancels, recorded?.cancel_premium),
-      cancelledPrints: readTally(prints, cancelled?.prints_premium),
+      cancelMessages: readTally(cancels, recorded?.cancelPremium),
+      cancelledPrints: readTally(prints, cancelled?.printsPremium),
       unmatchedCancels: cancels - prints,
-      lateReports: subtract(lateReports, readTally(cancelled?.late ?? 0, cancelled?.late_premium)),
-      recorded: readTally(recorded?.recorded ?? 0, recorded?.recorded_premium),
+      lateReports: subtract(lateReports, readTally(cancelled?.late ?? 0, cancelled?.latePremium)),
+      recorded: readTally(recorded?.recorded ?? 0, recorded?.recordedPremium),
     },
     condition: cancels + late === 0 ? null : buildCondition(file.table, cancelled),
     hasGaps: (recorded?.unpriced ?? 0) + (recorded?.unsized ?? 0) > 0,
@@ -68,8 +70,9 @@ function tally(condition: string, trades: string, premium: string): string {
   return `countIf(${condition}) AS ${trades}, sumOrNullIf(${KNOWN_PREMIUM}, ${condition}) AS ${premium}`;
 }
 
-function readTally(trades: number, premium: EngineNumber | undefined): Tally {
-  return { trades, premium: readAmount(premium, trades === 0) };
+/** Without trades the premium is 0; it is unknown if none of them has one. */
+function readTally(trades: number, premium: Amount | undefined): Tally {
+  return { trades, premium: trades === 0 ? 0 : (premium ?? null) };
 }
 
 function subtract(whole: Tally, part: Tally): Tally {
@@ -81,7 +84,7 @@ function subtract(whole: Tally, part: Tally): Tally {
 
 async function queryCancelled(file: DropSource): Promise<CancelledRow | undefined> {
   const query = buildCancelledQuery(file.table, [PLACE, 'premium', 'option_activity_type']);
-  const [row] = await file.rows<CancelledRow>(
+  const [row] = await file.known<CancelledRow>(
     `SELECT count(*) AS prints, sumOrNull(${KNOWN_PREMIUM}) AS prints_premium, ${tally(IS_LATE, 'late', 'late_premium')},
        groupArray(${MAX_LISTED})(${PLACE}) AS places
      FROM (${query})`,
@@ -99,7 +102,11 @@ function buildCondition(table: string, cancelled: CancelledRow | undefined): str
 /** Limit of listed values per column: readable, and a bound for a column with any number of values. */
 const MAX_VALUES = 5;
 
-type CodeRow = Counts<'trades' | 'all_trades'> & Premiums<'all_premium'> & { readonly value: string | null };
+interface CodeRow extends Tally {
+  readonly value: string | null;
+  readonly allTrades: number;
+  readonly allPremium: Amount;
+}
 
 /**
  * Finds records with a code that the contract lacks: an unknown right (neither call nor put), sentiment, side or trade
@@ -110,7 +117,7 @@ type CodeRow = Counts<'trades' | 'all_trades'> & Premiums<'all_premium'> & { rea
 export async function queryUnknownCodes(source: DropSource): Promise<readonly UnknownCodes[]> {
   const found: UnknownCodes[] = [];
   for (const [column, condition] of CODES) {
-    const rows = await source.rows<CodeRow>(
+    const rows = await source.known<CodeRow>(
       `SELECT value, trades, sum(trades) OVER () AS all_trades, sum(dollars) OVER () AS all_premium
        FROM (SELECT ${column} AS value, count() AS trades, sum(premium) AS dollars FROM ${source.table} WHERE ${buildUnknown(condition)} GROUP BY value)
        ORDER BY trades DESC, value LIMIT ${MAX_VALUES}`,
@@ -118,7 +125,7 @@ export async function queryUnknownCodes(source: DropSource): Promise<readonly Un
     const [first] = rows;
     if (first === undefined) continue;
     const values = rows.map(({ value, trades }) => ({ value, trades }));
-    found.push({ column, trades: first.all_trades, premium: readAmount(first.all_premium, false), values });
+    found.push({ column, trades: first.allTrades, premium: first.allPremium, values });
   }
   return found;
 }
@@ -132,11 +139,10 @@ export async function querySharedIds(file: DropSource, source: DropSource): Prom
   let shared: Tally = { trades: 0, premium: 0 };
   for (const pass of await listPasses(file, file.table, 'id')) {
     const repeated = `SELECT id FROM ${file.table} WHERE ${pass} GROUP BY id HAVING count() > 1`;
-    const [found] = await source.rows<{ readonly trades: number; readonly premium: EngineNumber }>(
+    const [found] = await source.known<Tally>(
       `SELECT count() AS trades, sum(premium) AS premium FROM ${source.table} WHERE ${pass} AND (id = '' OR id IN (${repeated}))`,
     );
-    const trades = found?.trades ?? 0;
-    const premium = readAmount(found?.premium, trades === 0);
+    const { trades, premium } = readTally(found?.trades ?? 0, found?.premium);
     const isKnown = shared.premium !== null && premium !== null;
     shared = { trades: shared.trades + trades, premium: isKnown ? (shared.premium ?? 0) + premium : null };
   }

@@ -20,7 +20,7 @@ const OTHER_SPOT = 0.01;
 const UNIT_TOLERANCE = 0.25;
 
 /** Ours and theirs, of a symbol with a price of the underlying. */
-export interface StructureRow {
+interface StructureRow {
   readonly symbol: string;
   /** Null if ours cannot be computed. */
   readonly difference: Amount;

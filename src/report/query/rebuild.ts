@@ -14,7 +14,7 @@ import { buildStates, SELECT_CONTRACTS, selectVolumeAbove } from './series-state
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './sums.ts';
 import { buildDriversQuery, buildEarningsQuery, buildTradesQuery } from './trades.ts';
 
-export interface Rebuilt {
+interface Rebuilt {
   readonly date: string;
   /** If the file has nothing to leave out, the queries omit the rule. */
   readonly exclusions: Exclusions;

@@ -4,7 +4,7 @@
  * DuckDB. Invariant: each result is bounded.
  */
 import { isMultiLegType, isSweepType } from '../../api-contract/record-type.ts';
-import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
+import type { Amount } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { BigTrade, ContractFlow, Driver, Drivers, Earnings, VolumeAboveOpenInterest } from '../model.ts';
 import { SIDE_SUMS, writeColumn } from '../number-values.ts';
@@ -23,7 +23,7 @@ const TRADE_LIST =
 interface Contract {
   readonly symbol: string;
   readonly right: string | null;
-  readonly strike: EngineNumber;
+  readonly strike: Amount;
   readonly expiration: string | null;
 }
 
@@ -45,10 +45,10 @@ export async function queryBiggestSweeps(source: DropSource): Promise<readonly B
  */
 async function queryTrades(source: DropSource, condition: string): Promise<readonly BigTrade[]> {
   const known = (column: string) => `if(isFinite(${column}) AND ${column} > 0, ${column}, NULL)`;
-  const rows = await source.rows<TradeRow>(
+  const rows = await source.known<TradeRow>(
     `SELECT id, formatDateTime(fromUnixTimestamp64Milli(toUnixTimestamp64Milli(time), 'UTC'), '%H:%i:%S') AS clock,
-       symbol, put_call AS right, strike, toString(expiration_date) AS expiration, size,
-       if(isFinite(price), price, NULL) AS price, premium, ifNull(side, '') AS side, ifNull(sentiment, '') AS sentiment,
+       symbol, put_call AS right, strike, expiration_date AS expiration, size,
+       price, premium, ifNull(side, '') AS side, ifNull(sentiment, '') AS sentiment,
        ${known('underlying_price')} AS spot, oi AS openInterest, ${known('iv')} AS impliedVolatility,
        ifNull(option_activity_type, '') AS activityType, dateDiff('day', date, expiration_date) AS days
      FROM ${source.table}
@@ -73,7 +73,7 @@ export function buildTradesQuery(counted: string, conditions: readonly string[])
 /** `SPY 2026-11-20 600 C`: symbol, expiration, strike without trailing zeros, C or P; `?` for a missing part. */
 function formatContract({ symbol, expiration, strike, right }: Contract): string {
   const side = right === 'CALL' ? 'C' : right === 'PUT' ? 'P' : (right ?? '?');
-  return `${symbol} ${expiration ?? '?'} ${readNumber(strike) ?? '?'} ${side}`;
+  return `${symbol} ${expiration ?? '?'} ${strike ?? '?'} ${side}`;
 }
 
 interface ContractRow {
@@ -82,9 +82,6 @@ interface ContractRow {
   readonly expirationDate: string | null;
   readonly totalPremium: Amount;
 }
-
-type Counts<Name extends string> = Readonly<Record<Name, number>>;
-type Sums<Name extends string> = Readonly<Record<Name, EngineNumber>>;
 
 /** The contracts with most premium, and the sums of all whose volume is above their open interest, from `states`. */
 export async function queryContracts(
@@ -112,9 +109,14 @@ export async function queryContracts(
   };
 }
 
-type DriverRow = Omit<Contract, 'strike'> &
-  Counts<'is_whole' | 'bullish_place' | 'bearish_place' | 'net_place'> &
-  Sums<'total_premium' | 'bullish' | 'bearish'>;
+type Side = 'bullish' | 'bearish';
+type DriverRow = Readonly<Record<Side, Amount>> &
+  Readonly<Record<'isWhole' | `${Side | 'net'}Place`, number>> & {
+    readonly symbol: string;
+    readonly putCall: string;
+    readonly expirationDate: string | null;
+    readonly totalPremium: Amount;
+  };
 
 const DRIVER_SUMS = `sum(premium) AS total_premium,
   ${SIDE_SUMS.map(writeColumn).join(',\n  ')}`;
@@ -123,8 +125,8 @@ const DRIVER_SUMS = `sum(premium) AS total_premium,
 export async function queryDrivers(source: DropSource): Promise<Drivers> {
   const place = (order: string) =>
     `row_number() OVER (PARTITION BY is_whole ORDER BY ${order} DESC, symbol, put_call, expiration_date)`;
-  const rows = await source.rows<DriverRow>(
-    `SELECT is_whole, symbol, put_call AS right, toString(expiration_date) AS expiration, total_premium, bullish, bearish, bullish_place, bearish_place, net_place
+  const rows = await source.known<DriverRow>(
+    `SELECT is_whole, symbol, put_call, expiration_date, total_premium, bullish, bearish, bullish_place, bearish_place, net_place
      FROM (
        SELECT *, ${place('bullish')} AS bullish_place, ${place('bearish')} AS bearish_place, ${place('abs(bullish - bearish)')} AS net_place
        FROM (
@@ -136,10 +138,10 @@ export async function queryDrivers(source: DropSource): Promise<Drivers> {
      WHERE least(bullish_place, bearish_place) = 1 OR (NOT is_whole AND net_place <= ${TOP_DRIVERS})
      ORDER BY net_place`,
   );
-  const findFirst = (side: 'bullish' | 'bearish'): Driver | null => {
-    const first = rows.filter((row) => row[`${side}_place`] === 1);
-    const [whole] = first.filter(({ is_whole }) => is_whole === 1).map(readDriver);
-    const [dated] = first.filter(({ is_whole }) => is_whole === 0).map(readDriver);
+  const findFirst = (side: Side): Driver | null => {
+    const first = rows.filter((row) => row[`${side}Place`] === 1);
+    const [whole] = first.filter(({ isWhole }) => isWhole === 1).map(readDriver);
+    const [dated] = first.filter(({ isWhole }) => isWhole === 0).map(readDriver);
     if (whole === undefined || dated === undefined || whole[side] <= 0) return null;
     // The expiration is named where it has most of what its side has.
     const isSame = whole.symbol === dated.symbol && whole.right === dated.right;
@@ -149,7 +151,7 @@ export async function queryDrivers(source: DropSource): Promise<Drivers> {
     bullish: findFirst('bullish'),
     bearish: findFirst('bearish'),
     top: rows
-      .filter((row) => row.is_whole === 0 && row.net_place <= TOP_DRIVERS)
+      .filter((row) => row.isWhole === 0 && row.netPlace <= TOP_DRIVERS)
       .map(readDriver)
       .filter(({ bullish, bearish }) => bullish !== bearish),
   };
@@ -160,14 +162,14 @@ export function buildDriversQuery(counted: string): string {
   return `SELECT symbol, put_call, expiration_date, ${DRIVER_SUMS}\nFROM ${counted} WHERE ${IS_CALL} OR ${IS_PUT}\nGROUP BY symbol, put_call, expiration_date\nORDER BY abs(bullish - bearish) DESC, symbol, put_call, expiration_date LIMIT ${TOP_DRIVERS}`;
 }
 
-function readDriver({ is_whole, symbol, right, expiration, total_premium, bullish, bearish }: DriverRow): Driver {
+function readDriver({ isWhole, symbol, putCall, expirationDate, totalPremium, bullish, bearish }: DriverRow): Driver {
   return {
     symbol,
-    right: right === 'CALL' ? 'calls' : 'puts',
-    expirationDate: is_whole === 1 ? null : expiration,
-    premium: readNumber(total_premium) ?? 0,
-    bullish: readNumber(bullish) ?? 0,
-    bearish: readNumber(bearish) ?? 0,
+    right: putCall === 'CALL' ? 'calls' : 'puts',
+    expirationDate: isWhole === 1 ? null : expirationDate,
+    premium: totalPremium ?? 0,
+    bullish: bullish ?? 0,
+    bearish: bearish ?? 0,
   };
 }
 

@@ -33,7 +33,7 @@ export function buildSubject(report: FlowReport, occasion: Occasion): string {
 }
 
 /** What a reader must know before the numbers: that they are of a part of the market, or of an incomplete day. */
-export function listMarks({ filter, condition }: FlowReport['drop']): readonly string[] {
+function listMarks({ filter, condition }: FlowReport['drop']): readonly string[] {
   return [...(filter === undefined ? [] : ['[filtered]']), ...(condition === 'degraded' ? ['[degraded]'] : [])];
 }
 
