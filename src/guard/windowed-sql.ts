@@ -289,10 +289,17 @@ function listConditions(node: TreeNode): readonly TreeNode[] {
 }
 
 const COMPUTE_LATER = 'compute it when you read the drop';
-/** Functions whose value depends on other rows of the answer or on its blocks, in capitals. */
-const NEIGHBOUR_FUNCTIONS =
-  /^(NEIGHBOR|RUNNING(DIFFERENCE\w*|ACCUMULATE|CONCURRENCY)|ROWNUMBERIN(ALL)?BLOCKS?|BLOCK(NUMBER|SIZE|SERIALIZEDSIZE)|(LAG|LEAD)(INFRAME)?|ROW_NUMBER|(DENSE_|PERCENT_)?RANK|DENSERANK|PERCENTRANK|NTILE|CUME_DIST|NTH_VALUE|NOWINBLOCK|GENERATESERIALID)$/;
-const MULTIPLYING_FUNCTIONS = /^(ARRAYJOIN|UNNEST|EXPLODE)$/;
+/** Functions whose value depends on other rows of the answer or on its blocks, or that make several rows; in capitals. */
+const REFUSED_FUNCTIONS: readonly (readonly [RegExp, string])[] = [
+  [
+    /^(NEIGHBOR|RUNNING(DIFFERENCE\w*|ACCUMULATE|CONCURRENCY)|ROWNUMBERIN(ALL)?BLOCKS?|BLOCK(NUMBER|SIZE|SERIALIZEDSIZE)|(LAG|LEAD)(INFRAME)?|ROW_NUMBER|(DENSE_|PERCENT_)?RANK|DENSERANK|PERCENTRANK|NTILE|CUME_DIST|NTH_VALUE|NOWINBLOCK|GENERATESERIALID)$/,
+    `it uses other rows of the answer, and each window is a separate answer; ${COMPUTE_LATER}`,
+  ],
+  [
+    /^(ARRAYJOIN|UNNEST|EXPLODE)$/,
+    'it makes several rows from one, which have the same id or are counted twice; export the array, or use an array function such as arraySum',
+  ],
+];
 /** Aggregate functions with their suffixes, in capitals. */
 const AGGREGATES =
   /^(COUNT|SUM|AVG|MIN|MAX|ANY(_VALUE|HEAVY|LAST)?|FIRST_VALUE|LAST_VALUE|ARG(MIN|MAX)|UNIQ\w*|QUANTILE\w*|MEDIAN\w*|GROUP(UNIQ)?ARRAY\w*|STDDEV\w*|VAR(POP|SAMP)\w*|COVAR\w*|CORR|TOPK\w*|SUMWITHOVERFLOW|SUMKAHAN|AVGWEIGHTED|SUMMAP\w*)(IF|DISTINCT|ORNULL|ORDEFAULT|STATE)*$/;
@@ -307,16 +314,8 @@ function assertRowByRow(query: TreeNode): void {
         `OVER is not allowed, at ${name}: a window function uses other rows, and rows of other windows are missing; ${COMPUTE_LATER}`,
       );
     }
-    if (NEIGHBOUR_FUNCTIONS.test(name.toUpperCase())) {
-      throw refuseSql(
-        `${name} is not allowed: it uses other rows of the answer, and each window is a separate answer; ${COMPUTE_LATER}`,
-      );
-    }
-    if (MULTIPLYING_FUNCTIONS.test(name.toUpperCase())) {
-      throw refuseSql(
-        `${name} is not allowed: it makes several rows from one, which have the same id or are counted twice; export the array, or use an array function such as arraySum`,
-      );
-    }
+    const why = REFUSED_FUNCTIONS.find(([pattern]) => pattern.test(name.toUpperCase()))?.[1];
+    if (why !== undefined) throw refuseSql(`${name} is not allowed: ${why}`);
   }
 }
 

@@ -152,21 +152,6 @@ function assertSealedRows(drop: SealedDrop, rows: number): void {
   );
 }
 
-/** Copies only the fields that the report uses: a caller may pass its whole manifest. */
-function pickShown({ doubts, ...drop }: SealedDrop): ShownDrop {
-  return {
-    dataset: drop.dataset,
-    date: drop.date,
-    revision: drop.revision,
-    condition: drop.condition,
-    degraded_reason: drop.degraded_reason,
-    doubts: doubts?.length ? doubts : undefined,
-    filter: drop.filter,
-    rows: drop.rows,
-    min_time: drop.min_time,
-    max_time: drop.max_time,
-    sealed_at: drop.sealed_at,
-    sha256: drop.sha256,
-    location: drop.location,
-  };
+function pickShown({ path: _, ids: __, doubts, ...drop }: SealedDrop): ShownDrop {
+  return { ...drop, doubts: doubts?.length ? doubts : undefined };
 }

@@ -100,40 +100,31 @@ export function buildDoubtfulDay(dataset: string): FlowReport {
 /** A day without a trade. */
 export function buildEmptyDay(dataset: string): FlowReport {
   const day = buildSampleDay(dataset);
-  const none = { trades: 0, premium: 0 };
-  const sums = { callGex: 0, putGex: 0, netGex: 0, callDex: 0, putDex: 0, netDex: 0 };
+  const empty = clear(day);
   const changes = COMPARED.map((name): [Compared, Change] => [name, { latest: 0, previous: null, mean: null }]);
   return {
-    ...day,
+    ...empty,
     drop: { ...day.drop, rows: 0, min_time: null, max_time: null },
-    headline: samplePremium(0, 0),
-    exclusions: {
-      ...{ cancelMessages: none, cancelledPrints: none, unmatchedCancels: 0, lateReports: none },
-      ...{ recorded: none, unknownCodes: [] },
-    },
-    volumeAboveOpenInterest: { series: 0, ofSeries: 0, unknownSeries: 0, premium: 0 },
     comparison: {
-      ...{ previousDate: null, meanDates: [], missingDates: [], degradedDates: [], pastShares: [] },
+      ...empty.comparison,
+      previousDate: null,
       changes: Object.fromEntries(changes) as Record<Compared, Change>, // One for each.
     },
-    ...{ expiries: [], moneyness: [], halfHours: [], symbolCount: 0, topSymbols: [], mostBullish: [], mostBearish: [] },
-    ...{
-      unusual: [],
-      movers: [],
-      earnings: [],
-      biggestTrades: [],
-      biggestSweeps: [],
-      topContracts: [],
-      volatility: [],
-      watchlist: [],
-      watchlistLeftOut: 0,
-    },
     drivers: { bullish: null, bearish: null, top: [] },
-    exposure: {
-      total: { ...sums, contracts: 0, adjustedContracts: 0, unknownContracts: 0 },
-      ...{ unpricedSymbols: 0, top: [], focus: [], lead: null },
-    },
+    exposure: { ...empty.exposure, lead: null },
+    rebuildQueries: day.rebuildQueries,
   };
+}
+
+/** The same with every number 0 and every list empty. */
+function clear<Value>(value: Value): Value {
+  const cleared = () => {
+    if (typeof value === 'number') return 0;
+    if (Array.isArray(value)) return [];
+    if (typeof value !== 'object' || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, clear(part as unknown)]));
+  };
+  return cleared() as Value; // Of the same shape.
 }
 
 /** Every number of a premium, of a plausible size for its unit. */
