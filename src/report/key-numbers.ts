@@ -8,7 +8,7 @@ import { formatDate, formatNearDay } from '../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../core/units.ts';
 import type { Amount } from './amount.ts';
 import type { Change, Comparison, FlowReport, SymbolExposure } from './model.ts';
-import { type Compared, KEY_NUMBERS, type Unit } from './numbers.ts';
+import { type Compared, KEY_NUMBERS, MAIL_NUMBERS, type Unit } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnKind, KIND_OF, kept, shown } from './report-table.ts';
 import { formatShortCount, formatSignedPercent, joinWords, NONE } from './text/label.ts';
 
@@ -20,7 +20,7 @@ const MILLION = 1e6;
 export const FEWEST_IN_MEAN = 3;
 
 /** The key numbers of the mail; the full report has all. */
-export const MAIL_NUMBERS: readonly Compared[] = [
+export const SHOWN_NUMBERS: readonly Compared[] = [
   'total',
   'netCalls',
   'netPuts',
@@ -33,8 +33,7 @@ export const MAIL_NUMBERS: readonly Compared[] = [
 
 /** `onPrevious`, `onMean`: change of the latest against each; empty if there is nothing to compare with. */
 export function buildChangeRows(comparison: Comparison, keys: readonly Compared[]) {
-  const numbers = KEY_NUMBERS.filter(({ key }) => keys.includes(key)).toSorted((a, b) => a.mail[0] - b.mail[0]);
-  return numbers.map(({ key, mail: [, name], unit }) => {
+  return MAIL_NUMBERS.filter(({ key }) => keys.includes(key)).map(({ key, mailName: name, unit }) => {
     const { latest, previous, mean } = comparison.changes[key];
     return {
       name,

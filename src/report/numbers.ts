@@ -38,8 +38,6 @@ interface NumberRow {
   readonly read?: (report: NumberSource) => Amount;
   readonly parts?: (report: NumberSource) => readonly Amount[];
 
-  /** Present for key numbers, which are compared with earlier sessions: the place in the mail, and the name there. */
-  readonly mail?: readonly [place: number, label: string];
   /** `only_when` may use the number, and a change of it causes a correction. */
   readonly isCondition?: true;
   /**
@@ -55,37 +53,13 @@ const SIGNED = `CASE WHEN ${AT_ASK} THEN premium ELSE -premium END`;
 const IS_AGGRESSIVE = `(${AT_ASK} OR ${AT_BID})`;
 
 const ROWS = [
-  { key: 'trades', name: 'trades', heading: 'Trades', sum: 'records', mail: [170, 'Trades'] },
-  { key: 'contracts', name: 'contracts', sum: 'size', mail: [180, 'Contracts'] },
+  { key: 'trades', name: 'trades', heading: 'Trades', sum: 'records' },
+  { key: 'contracts', name: 'contracts', sum: 'size' },
   { key: 'callContracts', name: 'call_contracts', sum: 'size', where: IS_CALL },
   { key: 'putContracts', name: 'put_contracts', sum: 'size', where: IS_PUT },
-  {
-    key: 'total',
-    name: 'premium',
-    column: 'total_premium',
-    heading: 'Premium',
-    sum: 'premium',
-    mail: [10, 'Premium'],
-    isCondition: true,
-  },
-  {
-    key: 'calls',
-    name: 'call_premium',
-    heading: 'Calls',
-    sum: 'premium',
-    where: IS_CALL,
-    mail: [20, 'Calls'],
-    isCondition: true,
-  },
-  {
-    key: 'puts',
-    name: 'put_premium',
-    heading: 'Puts',
-    sum: 'premium',
-    where: IS_PUT,
-    mail: [30, 'Puts'],
-    isCondition: true,
-  },
+  { key: 'total', name: 'premium', column: 'total_premium', heading: 'Premium', sum: 'premium', isCondition: true },
+  { key: 'calls', name: 'call_premium', heading: 'Calls', sum: 'premium', where: IS_CALL, isCondition: true },
+  { key: 'puts', name: 'put_premium', heading: 'Puts', sum: 'premium', where: IS_PUT, isCondition: true },
   {
     key: 'netCalls',
     name: 'net_call_premium',
@@ -93,7 +67,6 @@ const ROWS = [
     unit: 'net',
     sum: SIGNED,
     where: `${IS_CALL} AND ${IS_AGGRESSIVE}`,
-    mail: [60, 'Net call premium'],
     isCondition: true,
   },
   {
@@ -103,33 +76,11 @@ const ROWS = [
     unit: 'net',
     sum: SIGNED,
     where: `${IS_PUT} AND ${IS_AGGRESSIVE}`,
-    mail: [70, 'Net put premium'],
     isCondition: true,
   },
-  {
-    key: 'bullish',
-    name: 'bullish_premium',
-    heading: 'Bullish',
-    sum: 'premium',
-    where: "sentiment = 'BULLISH'",
-    mail: [80, 'Bullish'],
-  },
-  {
-    key: 'bearish',
-    name: 'bearish_premium',
-    heading: 'Bearish',
-    sum: 'premium',
-    where: "sentiment = 'BEARISH'",
-    mail: [100, 'Bearish'],
-  },
-  {
-    key: 'neutral',
-    name: 'neutral_premium',
-    heading: 'Neutral',
-    sum: 'premium',
-    where: "sentiment = 'NEUTRAL'",
-    mail: [90, 'Neutral'],
-  },
+  { key: 'bullish', name: 'bullish_premium', heading: 'Bullish', sum: 'premium', where: "sentiment = 'BULLISH'" },
+  { key: 'bearish', name: 'bearish_premium', heading: 'Bearish', sum: 'premium', where: "sentiment = 'BEARISH'" },
+  { key: 'neutral', name: 'neutral_premium', heading: 'Neutral', sum: 'premium', where: "sentiment = 'NEUTRAL'" },
   { key: 'bullishShare', name: 'bullish_share', quotient: ['bullish', 'total'], isCondition: true },
   { key: 'bearishShare', name: 'bearish_share', quotient: ['bearish', 'total'], isCondition: true },
   { key: 'neutralShare', name: 'neutral_share', quotient: ['neutral', 'total'], isCondition: true },
@@ -140,7 +91,6 @@ const ROWS = [
     heading: 'Put/call',
     unit: 'ratio',
     quotient: ['puts', 'calls'],
-    mail: [110, 'Put/call, premium'],
     isCondition: true,
   },
   {
@@ -149,7 +99,6 @@ const ROWS = [
     label: 'Put/call by volume',
     unit: 'ratio',
     quotient: ['putContracts', 'callContracts'],
-    mail: [120, 'Put/call, volume'],
     isCondition: true,
   },
   { key: 'zeroDte', name: 'zero_dte_premium', label: '0DTE premium', sum: 'premium', where: IS_ZERO_DTE },
@@ -168,7 +117,6 @@ const ROWS = [
     name: 'zero_dte_share',
     label: '0DTE share',
     quotient: ['zeroDte', 'total'],
-    mail: [130, '0DTE share'],
     isCondition: true,
   },
   {
@@ -176,25 +124,17 @@ const ROWS = [
     name: 'multi_leg_share',
     label: 'Multi-leg share',
     quotient: ['multiLeg', 'total'],
-    mail: [140, 'Multi-leg share'],
     isCondition: true,
   },
-  {
-    key: 'sweepShare',
-    name: 'sweep_share',
-    quotient: ['sweep', 'total'],
-    mail: [150, 'Sweep share'],
-    isCondition: true,
-  },
+  { key: 'sweepShare', name: 'sweep_share', quotient: ['sweep', 'total'], isCondition: true },
   {
     key: 'volumeAboveOpenInterest',
     name: 'volume_above_oi_premium',
     label: 'Premium where volume is above OI',
     read: ({ volumeAboveOpenInterest }) => volumeAboveOpenInterest.premium,
-    mail: [160, 'Volume above OI'],
   },
-  { key: 'callShare', name: 'call_share', quotient: ['calls', 'total'], mail: [40, 'Call share'] },
-  { key: 'putShare', name: 'put_share', quotient: ['puts', 'total'], mail: [50, 'Put share'] },
+  { key: 'callShare', name: 'call_share', quotient: ['calls', 'total'] },
+  { key: 'putShare', name: 'put_share', quotient: ['puts', 'total'] },
   {
     key: 'netGex',
     name: 'net_gex',
@@ -232,6 +172,29 @@ const ROWS = [
 ] as const satisfies readonly NumberRow[];
 
 type Row = (typeof ROWS)[number];
+
+/** The key numbers, which are compared with earlier sessions: in the order of the mail, with their names there. */
+const IN_MAIL = [
+  ['total', 'Premium'],
+  ['calls', 'Calls'],
+  ['puts', 'Puts'],
+  ['callShare', 'Call share'],
+  ['putShare', 'Put share'],
+  ['netCalls', 'Net call premium'],
+  ['netPuts', 'Net put premium'],
+  ['bullish', 'Bullish'],
+  ['neutral', 'Neutral'],
+  ['bearish', 'Bearish'],
+  ['putCallByPremium', 'Put/call, premium'],
+  ['putCallByVolume', 'Put/call, volume'],
+  ['zeroDteShare', '0DTE share'],
+  ['multiLegShare', 'Multi-leg share'],
+  ['sweepShare', 'Sweep share'],
+  ['volumeAboveOpenInterest', 'Volume above OI'],
+  ['trades', 'Trades'],
+  ['contracts', 'Contracts'],
+] as const satisfies readonly (readonly [Row['key'], string])[];
+
 type CountRow = Extract<Row, { readonly sum: 'records' }>;
 type SumRow = Exclude<Extract<Row, { readonly sum: unknown }>, CountRow>;
 
@@ -248,7 +211,7 @@ export const DIRECTION_KEYS = ['netCalls', 'netPuts', 'bullish', 'bearish'] as c
 export type Direction = Pick<Premium, (typeof DIRECTION_KEYS)[number]>;
 
 /** Key of a number that is compared with earlier sessions. */
-export type Compared = Extract<Row, { readonly mail: unknown }>['key'];
+export type Compared = (typeof IN_MAIL)[number][0];
 
 /** A number that a condition may use. */
 export type ReportNumber = Extract<Row, { readonly isCondition: true }>['name'];
@@ -293,16 +256,17 @@ export const PREMIUM_NUMBERS = NUMBERS.filter(
   (number): number is PremiumNumber => number.sum !== undefined || number.unit === 'ratio',
 );
 
-/** A number that is compared with earlier sessions. */
-interface KeyNumber extends ReportedNumber {
-  readonly key: Compared;
-  readonly mail: NonNullable<NumberRow['mail']>;
-}
-
-/** Dollar sums, then counts, then numbers derived from sums; the mail has its own order. */
-export const KEY_NUMBERS = NUMBERS.filter((number): number is KeyNumber => number.mail !== undefined).toSorted(
-  (a, b) => orderOf(a) - orderOf(b),
+/** The key numbers. */
+export const MAIL_NUMBERS = IN_MAIL.flatMap(([key, mailName]) =>
+  NUMBERS.filter((number) => number.key === key).map((number) => ({ ...number, key, mailName })),
 );
+
+/** The same in the order of files: dollar sums, then counts, then numbers derived from sums, each as in `NUMBERS`. */
+export const KEY_NUMBERS = MAIL_NUMBERS.toSorted((a, b) => orderOf(a) - orderOf(b) || placeOf(a) - placeOf(b));
+
+function placeOf({ key }: Pick<ReportedNumber, 'key'>): number {
+  return NUMBERS.findIndex((number) => number.key === key);
+}
 
 export const COMPARED = KEY_NUMBERS.map(({ key }) => key);
 

@@ -11,8 +11,8 @@ import {
   describePast,
   describeTotalChange,
   hasMean,
-  MAIL_NUMBERS,
   nameSessions,
+  SHOWN_NUMBERS,
 } from '../key-numbers.ts';
 import { chooseSections, cleanNote, MAIL_SECTIONS, type ReportLook, USUAL_LOOK } from '../look.ts';
 import type { Exclusions, FlowReport, Tally, WatchedSymbol } from '../model.ts';
@@ -110,7 +110,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     bar: buildBar(headline),
     lead: buildLead(exposure),
     sentences: buildSentences(report),
-    keyNumbers: buildChangeRows(comparison, MAIL_NUMBERS),
+    keyNumbers: buildChangeRows(comparison, SHOWN_NUMBERS),
     sessions: nameSessions(comparison, drop.date),
     hasMean: hasMean(comparison),
     hasHistory: comparison.previousDate !== null,
