@@ -23,60 +23,45 @@ import type {
   SymbolFlow,
   UnusualSymbol,
 } from './model.ts';
-import { DIRECTION_KEYS, PART_KEYS, PREMIUM_NUMBERS, type Premium, type PremiumNumber } from './numbers.ts';
+import {
+  DIRECTION_KEYS,
+  PART_KEYS,
+  PREMIUM_NUMBERS,
+  type Premium,
+  type PremiumNumber,
+  type PremiumPart,
+} from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnReader, KIND_OF, kept, shown } from './report-table.ts';
 import { formatRatio, nameBasis, nameSymbol, toneOf } from './text/label.ts';
 
 /** @param focus the symbols whose strikes and expirations are listed */
 export function listTables(report: FlowReport, focus = report.exposure.focus): readonly AttachedTable[] {
-  const { date } = report.drop;
-  const { exposure } = report;
-  const strikes = focus.flatMap(({ symbol, strikes }) => strikes.map((row) => ({ symbol, ...row })));
-  const expirations = focus.flatMap((exposure) =>
-    exposure.expirations.map((row) => ({
-      symbol: exposure.symbol,
-      share: divide(sizeOf(row), sizeOf(exposure)),
-      ...row,
-    })),
+  const { exposure, drivers, headline } = report;
+  const build = <Row>(name: string, title: string, rows: readonly Row[], columns: readonly ColumnReader<Row>[]) =>
+    buildTable({ name, title, date: report.drop.date }, rows, columns);
+  const moved = drivers.top.map((row) => ({ ...row, earnings: findEarnings(report, row.symbol) }));
+  const [expiries, moneyness] = headline.trades === 0 ? [[], []] : [report.expiries, report.moneyness];
+  const strikes = focus.flatMap(({ symbol, strikes: own }) => own.map((row) => ({ symbol, ...row })));
+  const expirations = focus.flatMap((one) =>
+    one.expirations.map((row) => ({ symbol: one.symbol, share: divide(sizeOf(row), sizeOf(one)), ...row })),
   );
+  const compared = focus.filter(({ marketStructure }) => marketStructure !== null);
   return [
     buildKeyNumberTable(report),
-    buildTable(
-      { name: 'moved', title: 'What moved the day', date },
-      report.drivers.top.map((row) => ({ ...row, earnings: findEarnings(report, row.symbol) })),
-      [
-        ...DRIVER_COLUMNS,
-        shown<{ readonly earnings: string | null }>('Earnings', 'earnings_date', 'date', (row) => row.earnings),
-      ],
-    ),
-    buildTable({ name: 'symbols', title: 'Premium by symbol', date }, listSymbols(report), SYMBOL_COLUMNS),
-    buildTable({ name: 'unusual-symbols', title: 'Unusual activity', date }, report.unusual, UNUSUAL_COLUMNS),
-    buildTable({ name: 'half-hours', title: 'Premium by half hour', date }, report.halfHours, HALF_HOUR_COLUMNS),
-    buildTable(
-      { name: 'expirations', title: 'Premium by days to expiration', date },
-      report.headline.trades === 0 ? [] : report.expiries,
-      [shown<(typeof report.expiries)[number]>('Expires', 'bucket', 'bucket', ({ bucket }) => bucket), ...PART_COLUMNS],
-    ),
-    buildTable(
-      { name: 'moneyness', title: 'Premium by moneyness', date },
-      report.headline.trades === 0 ? [] : report.moneyness,
-      [
-        shown<(typeof report.moneyness)[number]>('Moneyness', 'bucket', 'bucket', ({ bucket }) => bucket),
-        ...PART_COLUMNS,
-      ],
-    ),
-    buildTable({ name: 'biggest-trades', title: 'Biggest trades', date }, report.biggestTrades, TRADE_COLUMNS),
-    buildTable({ name: 'biggest-sweeps', title: 'Biggest sweeps', date }, report.biggestSweeps, TRADE_COLUMNS),
-    buildTable({ name: 'contracts', title: 'Contracts by premium', date }, report.topContracts, CONTRACT_COLUMNS),
-    buildTable({ name: 'volatility', title: 'Implied volatility', date }, report.volatility, VOLATILITY_COLUMNS),
-    buildTable({ name: 'gex-by-symbol', title: 'Exposure by symbol', date }, listExposures(exposure), EXPOSURE_COLUMNS),
-    buildTable({ name: 'gex-by-strike', title: 'GEX by strike', date }, strikes, STRIKE_COLUMNS),
-    buildTable({ name: 'gex-by-expiration', title: 'GEX by expiration', date }, expirations, EXPIRATION_COLUMNS),
-    buildTable(
-      { name: 'market-structure', title: 'GEX beside the market-structure endpoint', date },
-      focus.filter(({ marketStructure }) => marketStructure !== null),
-      STRUCTURE_COLUMNS,
-    ),
+    build('moved', 'What moved the day', moved, DRIVER_COLUMNS),
+    build('symbols', 'Premium by symbol', listSymbols(report), SYMBOL_COLUMNS),
+    build('unusual-symbols', 'Unusual activity', report.unusual, UNUSUAL_COLUMNS),
+    build('half-hours', 'Premium by half hour', report.halfHours, HALF_HOUR_COLUMNS),
+    build('expirations', 'Premium by days to expiration', expiries, listPartColumns('Expires')),
+    build('moneyness', 'Premium by moneyness', moneyness, listPartColumns('Moneyness')),
+    build('biggest-trades', 'Biggest trades', report.biggestTrades, TRADE_COLUMNS),
+    build('biggest-sweeps', 'Biggest sweeps', report.biggestSweeps, TRADE_COLUMNS),
+    build('contracts', 'Contracts by premium', report.topContracts, CONTRACT_COLUMNS),
+    build('volatility', 'Implied volatility', report.volatility, VOLATILITY_COLUMNS),
+    build('gex-by-symbol', 'Exposure by symbol', listExposures(exposure), EXPOSURE_COLUMNS),
+    build('gex-by-strike', 'GEX by strike', strikes, STRIKE_COLUMNS),
+    build('gex-by-expiration', 'GEX by expiration', expirations, EXPIRATION_COLUMNS),
+    build('market-structure', 'GEX beside the market-structure endpoint', compared, STRUCTURE_COLUMNS),
   ].filter(({ rows }) => rows.length > 0);
 }
 
@@ -153,7 +138,10 @@ const HALF_HOUR_COLUMNS: readonly ColumnReader<HalfHour>[] = [
   ...PREMIUM_COLUMNS,
 ];
 
-const PART_COLUMNS = listColumns(PART_KEYS);
+/** Of a part of the day, by expiration or moneyness. */
+function listPartColumns(heading: string): readonly ColumnReader<PremiumPart & { readonly bucket: string }>[] {
+  return [shown(heading, 'bucket', 'bucket', ({ bucket }) => bucket), ...listColumns(PART_KEYS)];
+}
 
 const UNUSUAL_COLUMNS: readonly ColumnReader<UnusualSymbol>[] = [
   SYMBOL,
@@ -165,13 +153,14 @@ const UNUSUAL_COLUMNS: readonly ColumnReader<UnusualSymbol>[] = [
   ...listColumns(DIRECTION_KEYS),
 ];
 
-const DRIVER_COLUMNS: readonly ColumnReader<Driver>[] = [
+const DRIVER_COLUMNS: readonly ColumnReader<Driver & { readonly earnings: string | null }>[] = [
   SYMBOL,
   shown('Right', 'right', 'text', (row) => row.right),
   shown('Expires', 'expiration_date', 'date', (row) => row.expirationDate),
   shown('Premium', 'premium', 'dollars', (row) => row.premium),
   shown('Bullish', 'bullish_premium', 'dollars', (row) => row.bullish),
   shown('Bearish', 'bearish_premium', 'dollars', (row) => row.bearish),
+  shown('Earnings', 'earnings_date', 'date', (row) => row.earnings),
 ];
 
 const TRADE_COLUMNS: readonly ColumnReader<BigTrade>[] = [
