@@ -76,22 +76,17 @@ export interface ArchiveAnswer {
   readonly cost: ReadCost | undefined;
 }
 
-/** What the engine read for an answer, from its counters. They are per process, which runs one statement at a time. */
-export interface ReadCost {
-  readonly files: number;
-  readonly rowGroups: number;
-  /** Row groups skipped because of statistics or bloom filters. */
-  readonly prunedRowGroups: number;
-  /** Bytes read from S3. */
-  readonly s3Bytes: number;
-}
-
-const EVENTS: Readonly<Record<keyof ReadCost, string>> = {
-  files: 'EngineFileLikeReadFiles',
+/** The engine's counters of what it reads. They are per process, which runs one statement at a time. */
+const EVENTS = {
   rowGroups: 'ParquetReadRowGroups',
+  /** Skipped because of statistics or bloom filters. */
   prunedRowGroups: 'ParquetPrunedRowGroups',
   s3Bytes: 'ReadBufferFromS3Bytes',
-};
+  files: 'EngineFileLikeReadFiles',
+} as const;
+
+/** What the engine read for an answer. */
+export type ReadCost = Readonly<Record<keyof typeof EVENTS, number>>;
 
 /** Only small results, such as EXPLAIN output, return as messages; answers go to a file. */
 const MAX_MESSAGE_BYTES = 64_000_000;
@@ -216,8 +211,7 @@ export class Archive {
     const coverage = await this.#readCoverage(admitted, tables);
     const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
     await engine.command(describeStatement(admitted, format, path, limits));
-    const after = await readCost(engine);
-    return { coverage, columns, cost: mapCost((name) => after[name] - before[name]) };
+    return { coverage, columns, cost: await readCost(engine, before) };
   }
 
   async #askServer(
@@ -296,21 +290,16 @@ async function readDay(engine: Pick<PooledEngine, 'rows'>): Promise<string | und
   return row?.day;
 }
 
-/** Reads the totals since the process started. */
-async function readCost(engine: PooledEngine): Promise<ReadCost> {
+/** Reads the totals since the process started, less those of `before`. */
+async function readCost(engine: PooledEngine, before?: ReadCost): Promise<ReadCost> {
   const names = Object.values(EVENTS).map(quoteString).join(', ');
   const rows = await engine.rows<{ event: string; value: number }>(
     `SELECT event, value FROM system.events WHERE event IN (${names})`,
   );
   const values = new Map(rows.map(({ event, value }) => [event, Number(value)]));
-  return mapCost((name) => values.get(EVENTS[name]) ?? 0);
-}
-
-function mapCost(value: (name: keyof ReadCost) => number): ReadCost {
+  const read = (name: keyof ReadCost) => (values.get(EVENTS[name]) ?? 0) - (before?.[name] ?? 0);
   return {
-    files: value('files'),
-    rowGroups: value('rowGroups'),
-    prunedRowGroups: value('prunedRowGroups'),
-    s3Bytes: value('s3Bytes'),
+    ...{ files: read('files'), rowGroups: read('rowGroups') },
+    ...{ prunedRowGroups: read('prunedRowGroups'), s3Bytes: read('s3Bytes') },
   };
 }
