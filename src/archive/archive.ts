@@ -185,7 +185,7 @@ export class Archive {
         });
       }
       const tables = known.map(({ name }) => name);
-      throw describeQueryFailure(error, { sql, secrets: files.secrets, tables, types });
+      throw describeQueryFailure(error, sql, tables, types, files.secrets);
     }
   }
 

@@ -34,17 +34,17 @@ const ENGINE_FRAME =
 const API_TYPES = 'With --api-types, values are text, as the API sends them.';
 const HIDDEN = /\b(?:archive|resolve)_[0-9a-f]{24}\./g;
 
-interface FailureContext {
-  readonly sql: string;
-  /** Texts that must be hidden in messages. */
-  readonly secrets: readonly string[];
-  /** Names that a statement may read. */
-  readonly tables: readonly string[];
-  readonly types: AnswerTypes;
-}
-
-/** The fault of a failed statement; its kind is `usage` if the statement is wrong. */
-export function describeQueryFailure(error: unknown, { sql, secrets, tables, types }: FailureContext): unknown {
+/**
+ * The fault of a failed statement; its kind is `usage` if the statement is wrong.
+ * @param tables names that a statement may read @param secrets texts that must be hidden in messages
+ */
+export function describeQueryFailure(
+  error: unknown,
+  sql: string,
+  tables: readonly string[],
+  types: AnswerTypes,
+  secrets: readonly string[],
+): unknown {
   if (error instanceof Refusal && error.cause === undefined) return explainRefusal(error, tables);
   const cause = error instanceof Refusal ? error.cause : error;
   if (!(cause instanceof EngineFault)) return error;

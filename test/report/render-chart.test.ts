@@ -16,12 +16,12 @@ function createLevels(values: readonly number[]): readonly MarkerLevel[] {
 }
 
 function overlap(a: PlacedMarker, b: PlacedMarker): boolean {
-  return a.row === b.row && a.labelX < b.labelX + b.labelWidth && b.labelX < a.labelX + a.labelWidth;
+  return a.row === b.row && a.labelX < b.labelX + b.width && b.labelX < a.labelX + a.width;
 }
 
 /** A line reaches from the plot up to its own label's row. */
 function crosses(line: PlacedMarker, label: PlacedMarker): boolean {
-  return line.inside && line.row >= label.row && line.x > label.labelX && line.x < label.labelX + label.labelWidth;
+  return line.inside && line.row >= label.row && line.x > label.labelX && line.x < label.labelX + label.width;
 }
 
 describe('labels of levels', () => {
@@ -34,11 +34,11 @@ describe('labels of levels', () => {
         for (const other of markers.slice(index + 1)) {
           expect(overlap(one, other), JSON.stringify(markers)).toBe(false);
           // A label in the middle that is longer than half of the plot has no room on either side of its line.
-          const roomy = markers.every((marker) => marker.labelWidth < AXIS.width / 2 - 8);
+          const roomy = markers.every((marker) => marker.width < AXIS.width / 2 - 8);
           if (roomy) expect(crosses(one, other) || crosses(other, one), JSON.stringify(markers)).toBe(false);
         }
         expect(one.labelX).toBeGreaterThanOrEqual(0);
-        expect(one.labelX + one.labelWidth).toBeLessThanOrEqual(AXIS.width);
+        expect(one.labelX + one.width).toBeLessThanOrEqual(AXIS.width);
       }
     }
   });

@@ -314,7 +314,7 @@ function drawLine(marker: PlacedMarker, palette: Palette): Layer[] {
   if (!marker.inside) return [];
   const { colour, dash } = styleOf(marker, palette);
   // A label too long for either side covers its own line, which then ends below the label.
-  const covered = marker.x > marker.labelX && marker.x < marker.labelX + marker.labelWidth;
+  const covered = marker.x > marker.labelX && marker.x < marker.labelX + marker.width;
   const top = labelTop(marker.row) + (covered ? ROW - 3 : 3);
   return [
     {
@@ -333,7 +333,7 @@ function drawLabel(marker: PlacedMarker, palette: Palette): Layer {
       color: styleOf(marker, palette).colour,
     },
     encoding: {
-      x: { value: marker.align === 'left' ? marker.labelX : marker.labelX + marker.labelWidth },
+      x: { value: marker.align === 'left' ? marker.labelX : marker.labelX + marker.width },
       y: { value: labelTop(marker.row) + ROW / 2 - 4 },
       text: { field: 'text' },
     },

@@ -13,22 +13,26 @@ export interface MarkerLevel {
   readonly text: string;
 }
 
-export interface PlacedMarker {
+interface Mark {
   /** `Spot 601.50`, or several names of one level. */
   readonly text: string;
   /** Name of the label's first level. */
   readonly name: string;
   /** Position of the line, pixels from the left of the plot. */
   readonly x: number;
-  /** Left end of the label, and an upper bound of its width, pixels. */
+  /** An upper bound of the label's width, pixels. */
+  readonly width: number;
+  /** Whether the level is within the axis: only then it has a line. */
+  readonly inside: boolean;
+}
+
+export interface PlacedMarker extends Mark {
+  /** Left end of the label. */
   readonly labelX: number;
-  readonly labelWidth: number;
   /** The end of the label that is at the line. */
   readonly align: 'left' | 'right';
   /** 0 is the lowest row of labels, next to the plot. */
   readonly row: number;
-  /** Whether the level is within the axis: only then it has a line. */
-  readonly inside: boolean;
 }
 
 interface ChartAxis {
@@ -61,14 +65,6 @@ export function placeMarkers(levels: readonly MarkerLevel[], axis: ChartAxis): r
   return best;
 }
 
-interface Mark {
-  readonly text: string;
-  readonly name: string;
-  readonly x: number;
-  readonly width: number;
-  readonly inside: boolean;
-}
-
 /** Every way to choose one of the options `count` times. */
 function listChoices<Option>(count: number, options: readonly Option[]): readonly (readonly Option[])[] {
   if (count === 0) return [[]];
@@ -77,13 +73,11 @@ function listChoices<Option>(count: number, options: readonly Option[]): readonl
 
 /** Moves a label that would leave the plot back into it, over its own line. */
 function place(mark: Mark, align: 'left' | 'right', row: number, plotWidth: number): PlacedMarker {
-  const { text, name, x, inside, width } = mark;
-  const wanted = wantedX(x, width, align);
-  const labelX = Math.max(0, Math.min(plotWidth - width, wanted));
-  return { text, name, x, inside, align, row, labelX, labelWidth: width };
+  const labelX = Math.max(0, Math.min(plotWidth - mark.width, wantedX(mark, align)));
+  return { ...mark, align, row, labelX };
 }
 
-function wantedX(x: number, width: number, align: 'left' | 'right'): number {
+function wantedX({ x, width }: Mark, align: 'left' | 'right'): number {
   return align === 'left' ? x + GAP : x - GAP - width;
 }
 
@@ -96,21 +90,20 @@ function costOf(layout: readonly PlacedMarker[]): number {
   let highest = 0;
   for (const [index, one] of layout.entries()) {
     highest = Math.max(highest, one.row);
-    cost += one.row + Math.abs(one.labelX - wantedX(one.x, one.labelWidth, one.align)) * 100;
+    cost += one.row + Math.abs(one.labelX - wantedX(one, one.align)) * 100;
     for (const other of layout.slice(index + 1)) cost += costOfPair(one, other);
   }
   return cost + highest * 10;
 }
 
 function costOfPair(a: PlacedMarker, b: PlacedMarker): number {
-  const covers =
-    a.row === b.row && a.labelX < b.labelX + b.labelWidth + GAP && b.labelX < a.labelX + a.labelWidth + GAP;
+  const covers = a.row === b.row && a.labelX < b.labelX + b.width + GAP && b.labelX < a.labelX + a.width + GAP;
   return (covers ? 1e12 : 0) + (isCrossed(a, b) ? 1e9 : 0) + (isCrossed(b, a) ? 1e9 : 0);
 }
 
 /** Whether the line crosses the label. A line reaches from the plot up to the row of its own label. */
 function isCrossed(label: PlacedMarker, line: PlacedMarker): boolean {
-  const within = line.x > label.labelX - GAP / 2 && line.x < label.labelX + label.labelWidth + GAP / 2;
+  const within = line.x > label.labelX - GAP / 2 && line.x < label.labelX + label.width + GAP / 2;
   return line.inside && line.row >= label.row && within;
 }
 
