@@ -109,6 +109,9 @@ export const TRADE_COLUMNS: readonly TradeColumn[] = [
   undescribed(computed('dei', 'Delta equivalent of the trade (delta x size x 100)', 'shares')),
 ];
 
+/** Characters of an option symbol after its root: six digits of expiration, C or P, eight digits of strike. */
+export const SYMBOL_TAIL = 15;
+
 /** Text columns with about as many values as rows; the others have few. */
 const DISTINCT_COLUMNS: ReadonlySet<string> = new Set(['id', 'time', 'updated_timestamp']);
 

@@ -16,7 +16,7 @@ import {
   SINGLE_LEG_TYPES,
   SWEEP_TYPES,
 } from '../api-contract/record-type.ts';
-import { TRADE_COLUMNS } from '../api-contract/trade.ts';
+import { SYMBOL_TAIL, TRADE_COLUMNS } from '../api-contract/trade.ts';
 import {
   ALWAYS_SETTLED_AT_OPEN,
   listEarlyExpirations,
@@ -32,8 +32,6 @@ export const AT_BID = "side IN ('BBID', 'BID')";
 export const IS_MULTI_LEG = `(option_activity_type LIKE '${MULTI_LEG_PREFIX}%' OR option_activity_type IN (${quoteList(MULTI_LEG_TYPES)}))`;
 export const IS_SWEEP = `option_activity_type IN (${quoteList(SWEEP_TYPES)})`;
 
-/** Characters of an option symbol after its root: six digits of expiration, C or P, eight digits of strike. */
-const SYMBOL_TAIL = 15;
 /** The root that the option symbol names, without the blanks of some feeds; empty if it names none. */
 const NAMED_ROOT = `left(replace(coalesce(option_symbol, ''), ' ', ''), -${SYMBOL_TAIL})`;
 /** The option symbol, or the symbol of the underlying if there is none, without blanks. */

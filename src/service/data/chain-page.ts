@@ -4,6 +4,7 @@
  * right. Invariant: the engine reads the lines; this module parses only the heading.
  */
 
+import { SYMBOL_TAIL } from '../../api-contract/trade.ts';
 import { sessionCloseSecond } from '../../calendar/session.ts';
 import { formatWallDate, isDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { localFile, quoteIdentifier, quoteString } from '../../engine/literal.ts';
@@ -16,8 +17,6 @@ const COLUMNS = ['Expiration Date', 'Calls', ...SIDE, 'Strike', 'Puts', ...SIDE]
 /** Distance in cells from a call column to the same put column. */
 const PUT_SHIFT = SIDE.length + 2;
 const STRIKE_CELL = COLUMNS.indexOf('Strike') + 1;
-/** Length of a contract symbol after its root: date, P or C, strike. */
-const SYMBOL_TAIL = 15;
 
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 

@@ -13,6 +13,7 @@ import {
   marketStructureSuccessSchema,
 } from '../../api-contract/market-structure.ts';
 import { MARKET_STRUCTURE_PATH } from '../../api-contract/published-limits.ts';
+import { SYMBOL_TAIL } from '../../api-contract/trade.ts';
 import { isSettledAtOpen } from '../../calendar/holidays.ts';
 import { Fault } from '../../core/errors.ts';
 import {
@@ -95,9 +96,6 @@ function unavailable(cause: unknown): ApiFailure {
     cause,
   });
 }
-
-/** Characters of an option symbol after its root. */
-const SYMBOL_TAIL = 15;
 
 /** Cost: one pass over the contracts for the sums and sixty for zero gamma; about 20 ms for a whole SPX chain. */
 function describeMarket(snapshot: Snapshot): MarketStructureSuccess {
