@@ -6,7 +6,7 @@
 import { localFile, quoteIdentifier } from '../../engine/literal.ts';
 import type { LoadTarget, StatementRunner } from '../backend.ts';
 import { isPage, readPage } from './chain-page.ts';
-import { assertCells, type CellCheck, type DataFile, invalidData, READ_IN_ORDER, readData } from './data-file.ts';
+import { assertCells, type CellCheck, type InputFile, invalidData, READ_IN_ORDER, readData } from './data-file.ts';
 import { CHAIN_COLUMNS } from './tables.ts';
 
 /** The page's heading has four lines; read more in case some are empty. */
@@ -22,7 +22,7 @@ const HINT =
  * Inserts the contracts of `file`; the target's columns are `CHAIN_COLUMNS`.
  * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
  */
-export async function loadChainFile(file: DataFile, { engine, insertSql }: LoadTarget): Promise<void> {
+export async function loadChainFile(file: InputFile, { engine, insertSql }: LoadTarget): Promise<void> {
   await readData(`${file.name}: the chain cannot be read`, HINT, async () => {
     const head = await engine.rows<{ line: string }>(
       `SELECT line FROM ${localFile(file.path, 'LineAsString', 'line String')} LIMIT ${HEAD_LINES} ${READ_IN_ORDER}`,
@@ -36,7 +36,7 @@ export async function loadChainFile(file: DataFile, { engine, insertSql }: LoadT
 }
 
 /** Checks a file with one contract per row. @returns SQL of its contracts in the columns of the chain table */
-async function readContracts(engine: StatementRunner, file: DataFile): Promise<string> {
+async function readContracts(engine: StatementRunner, file: InputFile): Promise<string> {
   const { path, format } = file;
   const described = await engine.rows<{ name: string }>(`DESCRIBE TABLE ${localFile(path, format)}`);
   const present = new Set(described.map(({ name }) => name));
@@ -90,7 +90,7 @@ const ROW_CHECKS: readonly CellCheck[] = [
  * @param select its columns are those of the table, prefixed with `page_`
  * @throws Fault `DATA_INVALID` when there is no chain, or one contradicts itself
  */
-async function assertChains(engine: StatementRunner, file: DataFile, select: string): Promise<void> {
+async function assertChains(engine: StatementRunner, file: InputFile, select: string): Promise<void> {
   const chains = await engine.rows<{ name: string; spots: number; contracts: number; rows: number }>(
     `SELECT concat('the chain of ', page_symbol, ' on ', page_date, ' as of ', page_as_of) AS name,
        uniqExact(page_spot) AS spots, count() AS rows,

@@ -9,7 +9,7 @@ import { sessionCloseSecond } from '../../calendar/session.ts';
 import { formatWallDate, isDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { localFile, quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { StatementRunner } from '../backend.ts';
-import { assertCells, type CellCheck, type DataFile, invalidData, READ_IN_ORDER } from './data-file.ts';
+import { assertCells, type CellCheck, type InputFile, invalidData, READ_IN_ORDER } from './data-file.ts';
 import { CHAIN_COLUMNS } from './tables.ts';
 
 const SIDE = ['Last Sale', 'Net', 'Bid', 'Ask', 'Volume', 'IV', 'Delta', 'Gamma', 'Open Interest'];
@@ -31,7 +31,7 @@ export function isPage(head: readonly string[]): boolean {
  * @returns SQL of its contracts in the columns of the chain table
  * @throws Fault `DATA_INVALID`, EngineFault
  */
-export async function readPage(engine: StatementRunner, file: DataFile, head: readonly string[]): Promise<string> {
+export async function readPage(engine: StatementRunner, file: InputFile, head: readonly string[]): Promise<string> {
   const heading = parseHeading(file.name, head);
   const lines = `(
     SELECT rowNumberInAllBlocks() + 1 AS file_line, splitByChar(',', replaceAll(raw, '\\r', '')) AS cells,

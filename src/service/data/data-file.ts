@@ -7,7 +7,7 @@ import { resolve } from 'node:path';
 import { describeError, Fault } from '../../core/errors.ts';
 import type { StatementRunner } from '../backend.ts';
 
-export interface DataFile {
+export interface InputFile {
   /** As the user gave it. */
   readonly name: string;
   /** Absolute. */
@@ -18,7 +18,7 @@ export interface DataFile {
 
 interface Formats {
   /** Patterns of file names. */
-  readonly patterns: readonly (readonly [RegExp, DataFile['format']])[];
+  readonly patterns: readonly (readonly [RegExp, InputFile['format']])[];
   readonly names: string;
 }
 
@@ -33,7 +33,7 @@ export const DATA_FILES: Formats = {
 };
 
 /** @throws Fault `DATA_INVALID` when the name does not end in an allowed format, `DATA_UNREADABLE` (kind `usage`) */
-export async function findDataFile(name: string, allowed: Formats): Promise<DataFile> {
+export async function findDataFile(name: string, allowed: Formats): Promise<InputFile> {
   const format = allowed.patterns.find(([pattern]) => pattern.test(name))?.[1];
   if (format === undefined) {
     throw invalidData(`${name}: the format comes from the file name, which must end in ${allowed.names}`);
@@ -80,7 +80,7 @@ export const READ_IN_ORDER = 'SETTINGS max_threads = 1, input_format_parallel_pa
  */
 export async function assertCells(
   engine: StatementRunner,
-  file: DataFile,
+  file: InputFile,
   rows: string,
   checks: readonly CellCheck[],
 ): Promise<void> {

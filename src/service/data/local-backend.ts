@@ -10,7 +10,7 @@ import type { Backend, BackendParts, LoadTarget, StatementRunner } from '../back
 import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
 import type { ServiceOptions } from '../options.ts';
 import { loadChainFile } from './chain-file.ts';
-import { DATA_FILES, type DataFile, findDataFile, TEXT_FILES } from './data-file.ts';
+import { DATA_FILES, findDataFile, type InputFile, TEXT_FILES } from './data-file.ts';
 import { LocalData } from './local-data.ts';
 import { granularityFor } from './tables.ts';
 import { loadTradeFile } from './trade-file.ts';
@@ -45,8 +45,8 @@ export async function openLocalBackend(options: ServiceOptions, parts: BackendPa
 async function fill(data: LocalData, options: ServiceOptions, { clock, log }: BackendParts): Promise<void> {
   const load = async (
     table: 'trades' | 'chains',
-    file: DataFile,
-    insert: (file: DataFile, target: LoadTarget) => Promise<void>,
+    file: InputFile,
+    insert: (file: InputFile, target: LoadTarget) => Promise<void>,
   ) => {
     const source = { id: `sha256:${await hashFile(file.path)}`, name: file.name, table };
     return await data.load(source, (target) => insert(file, target));

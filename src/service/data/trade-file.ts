@@ -7,7 +7,7 @@
 import { TRADE_COLUMNS, type TradeColumn } from '../../api-contract/trade.ts';
 import { localFile, quoteIdentifier } from '../../engine/literal.ts';
 import type { LoadTarget, StatementRunner } from '../backend.ts';
-import { type DataFile, invalidData, readData } from './data-file.ts';
+import { type InputFile, invalidData, readData } from './data-file.ts';
 
 interface FileColumn {
   readonly name: string;
@@ -18,7 +18,7 @@ interface FileColumn {
 const WIRE_TYPES = { string: 'String', integer: 'Int32', float: 'Float64' } as const;
 
 /** Inserts the rows of `file`. @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`) */
-export async function loadTradeFile(file: DataFile, target: LoadTarget): Promise<void> {
+export async function loadTradeFile(file: InputFile, target: LoadTarget): Promise<void> {
   const { path, format } = file;
   await readRecords(file, target.engine, async (columns) => {
     const isTyped = format === 'Parquet';
@@ -36,7 +36,7 @@ export async function loadTradeFile(file: DataFile, target: LoadTarget): Promise
  * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`), for whatever `insert` throws too
  */
 export async function readRecords(
-  { name: file, path, format }: DataFile,
+  { name: file, path, format }: InputFile,
   local: Pick<StatementRunner, 'rows'>,
   insert: (columns: readonly FileColumn[]) => Promise<void>,
 ): Promise<void> {

@@ -31,7 +31,7 @@ import type { Caller } from '../access/keys.ts';
 import { ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
 import type { RunQuery } from './query-runner.ts';
-import { SAMPLE_TRADES } from './sample.ts';
+import { SAMPLE_TRADES } from './sample-trades.ts';
 
 interface RowLimits {
   /** Maximum rows per answer. */

@@ -18,7 +18,7 @@ import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
 import type { Gate } from '../access/gate.ts';
 import { ApiFailure, internalError, queryTimeout, toApiFailure } from '../http/api-failure.ts';
 import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
-import { SAMPLE_SNAPSHOT } from './sample.ts';
+import { SAMPLE_SNAPSHOT } from './sample-snapshot.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
 
 /** Rows to encode at a time, about 5 ms; other calls run in between. */

@@ -25,7 +25,7 @@ import {
 import type { Gate } from '../access/gate.ts';
 import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/api-failure.ts';
 import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
-import { SAMPLE_SNAPSHOT } from './sample.ts';
+import { SAMPLE_SNAPSHOT } from './sample-snapshot.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
 import type { FlowRow } from './snapshot-sql.ts';
 

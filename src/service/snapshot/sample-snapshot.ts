@@ -1,7 +1,7 @@
 /** The snapshot of the examples in the interface description: that of one sample trade. */
 import { chainRowSchema } from '../../api-contract/chain.ts';
 import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
-import { SAMPLE_CALL } from '../historical/sample.ts';
+import { SAMPLE_CALL } from '../historical/sample-trades.ts';
 import type { Snapshot } from './snapshot.ts';
 import { NO_FLOW } from './snapshot-sql.ts';
 
