@@ -200,7 +200,8 @@ export class Stage implements StagedTable {
   }
 
   /** @throws Fault `PAGE_REFUSED` if the job accepts no bad rows, `BAD_ROWS` if there are too many */
-  async #assertTaken(name: string, { bad, good }: JudgedPage): Promise<void> {
+  async #assertTaken(name: string, { lines, good }: JudgedPage): Promise<void> {
+    const bad = lines.filter(({ kind }) => kind === 'bad');
     const [first] = bad;
     if (first === undefined) return;
     if (this.job.rows.onBad === 'fail') throw refuseRow(this.date, name, first, bad.length);
