@@ -159,6 +159,7 @@ async function startEngine(session: Session, parts: Omit<EngineParts, 'mark'>): 
 }
 
 class EmbeddedEngine implements Engine {
+  readonly folder: string;
   readonly #session: Session;
   readonly #parts: EngineParts;
   /** For statements that run beside the others, one after another; opened by the first. */
@@ -167,6 +168,7 @@ class EmbeddedEngine implements Engine {
   #last: Promise<void> = Promise.resolve();
 
   constructor(session: Session, parts: EngineParts) {
+    this.folder = session.path;
     this.#session = session;
     this.#parts = parts;
   }
