@@ -42,7 +42,7 @@ import {
   s3Options,
   sourceUrl,
 } from './settings/settings.ts';
-import type { BudgetName } from './source/pace/budget.ts';
+import type { BudgetName } from './source/pace/reservations.ts';
 import type { Pacer } from './source/pacer.ts';
 import type { ServerTable } from './source/server-table.ts';
 import type { SnapshotClient } from './source/snapshot.ts';
@@ -133,7 +133,7 @@ export function createOpeners(given: Surroundings) {
     /** Describes the Redis that shares the budget; `undefined` if none is set. @throws Fault */
     async checkRedis() {
       const url = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
-      return url && (await (await import('./source/pace/redis-check.ts')).checkRedis(url));
+      return url && (await (await import('./source/pace/redis-cell.ts')).checkRedis(url));
     },
   };
 }

@@ -5,20 +5,20 @@
  */
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DAY_END, DAY_START, wholeDay } from '../../src/calendar/window.ts';
+import { DAY_END, DAY_START } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import { draftStaged } from '../../src/export/draft-file.ts';
-import { sealDate } from '../../src/export/seal-date.ts';
+import { DropFile } from '../../src/export/drop-file.ts';
+import { beginDate, sealDate } from '../../src/export/seal-date.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { type DayCounts, sumCounts } from '../../src/plan/counts.ts';
 import { planRepair } from '../../src/plan/moved-windows.ts';
 import { listHashedColumns } from '../../src/plan/proof.ts';
-import { buildPage } from '../../src/plan/statement.ts';
 import { secondKey } from '../../src/stage/count.ts';
 import { readSealedRows } from '../../src/stage/sealed-rows.ts';
 import { openStage } from '../../src/stage/stage.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
-import { createSilentLog } from '../../test/support/log.ts';
+import { createEngineSource } from '../../test/support/engine-source.ts';
+import { createRun } from '../../test/support/run.ts';
 import { PAGE_ROWS } from './bench.ts';
 import { readBenchJob } from './pages.ts';
 
@@ -63,7 +63,7 @@ async function seal(): Promise<void> {
   const drop = { path: session, extraFields: [], symbols: [] };
   await stage.fill(drop, { fetched: [], kept: [{ from: DAY_START, to: DAY_END }] });
   note('fill');
-  const cells = await stage.countBySecond({ hashed });
+  const cells = await stage.count('time', { hashed });
   await writeFile(cellsPath, JSON.stringify(cells));
   await publish(cells, false);
 }
@@ -84,7 +84,7 @@ async function repair(): Promise<void> {
   for (const window of plan.fetched) await stage.put({ date, ...window }, await readLate(rows, largest.second));
   await stage.keepGone(drop, plan);
   note('rows that are gone');
-  await publish(await stage.countBySecond({ hashed }), true);
+  await publish(await stage.count('time', { hashed }), true);
   await rm(drop.path, { force: true });
 
   async function readLate(table: string, second: number) {
@@ -101,19 +101,10 @@ async function repair(): Promise<void> {
 async function publish(counts: DayCounts, restate: boolean): Promise<void> {
   note('count');
   const stage = await openStage(engine, job, date, ORIGIN);
-  const deps = {
-    engine,
-    ledger: new Ledger(store, job.drop.dataset),
-    source: { url: ORIGIN },
-    log: createSilentLog(),
-    version: 'bench',
-  };
-  const { status } = await sealDate(deps, job, stage, {
-    file: draftStaged(engine, job, stage, path),
-    query: buildPage(job, wholeDay(date), 'open'),
-    ...{ lookbackEdge: '', counted: sumCounts(counts), counts, requests: 0, startedAtMs: 0, sealedAtMs: 0 },
-    ...{ rowLimit: PAGE_ROWS, restate },
-  });
+  const source = createEngineSource(engine, { rowLimit: PAGE_ROWS, meta: true, nowMs: Date.now() });
+  const run = await createRun({ job, engine, store, source, folder });
+  const rows = { counted: sumCounts(counts), counts, file: new DropFile(run, stage), restate };
+  const { status } = await sealDate(run, stage, { begun: beginDate(run), ...rows });
   if (status !== 'sealed') throw new Error(`the date was ${status}`);
   note(restate ? 'seal and compare' : 'seal');
 }

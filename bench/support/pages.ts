@@ -7,10 +7,11 @@ import { join } from 'node:path';
 import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { formatWindow } from '../../src/calendar/window.ts';
 import { systemClock } from '../../src/core/clock.ts';
+import { planWindows } from '../../src/export/trades/fetch.ts';
 import { probeDates } from '../../src/export/trades/probe.ts';
-import { planWindows } from '../../src/export/trades/windows.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { readJob } from '../../src/job/job-folder.ts';
+import { Clocks } from '../../src/plan/clocks.ts';
 import { computeLookback, listSettled } from '../../src/plan/dates.ts';
 import { buildPage } from '../../src/plan/statement.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
@@ -87,12 +88,13 @@ async function planPages(job: SqlJob, url: string) {
   const options = { url, apiKey: KEY, expectsMeta: true, clockOffsetMs: 0 };
   const source = createHistoricalSource(options, { clock, pacer, log: createSilentLog() });
   const limits = await new ApiLimits('', url, clock.now()).load();
-  const deps = { source, limits, log: createSilentLog() };
-  const found = await probeDates(deps, job, listSettled(computeLookback(clock.now())));
+  const clocks = new Clocks(clock, source, job);
+  const api = { kind: 'sql', job, source, limits, clocks, log: createSilentLog() } as const;
+  const found = await probeDates(api, listSettled(computeLookback(clock.now())));
   const [first] = found ?? [];
   if (!first) throw new Error('the service has no rows of a settled session');
   const [date, counts] = first;
-  return { date, windows: await planWindows(limits, { date, windows: async () => [] }, counts) };
+  return { date, windows: await planWindows(limits.rowLimit, { date, windows: async () => [] }, counts) };
 }
 
 /** The raw body: the client of the worker gives only its parts. */

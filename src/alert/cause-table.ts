@@ -8,8 +8,7 @@ import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
 import type { Job } from '../job/job.ts';
 import { type Condition, isSealed } from '../plan/conditions.ts';
-import { computeLookback, expiresAt } from '../plan/dates.ts';
-import { expires } from '../plan/lookback.ts';
+import { computeLookback, expires, expiresAt } from '../plan/dates.ts';
 import type { Alert, AlertSeverity } from '../report/alert-mail.ts';
 import type { Delivery, RunResult } from '../state/run-result.ts';
 

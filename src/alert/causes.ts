@@ -5,8 +5,7 @@
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { readFailure } from '../core/failure.ts';
-import { computeLookback, expiresAt } from '../plan/dates.ts';
-import { expires } from '../plan/lookback.ts';
+import { computeLookback, expires, expiresAt } from '../plan/dates.ts';
 import { API_DOWN_CODES } from '../source/source.ts';
 import { isInVain, type RunResult } from '../state/run-result.ts';
 import { type Cause, type CauseKind, DROP_DAMAGED, type RunFacts } from './cause-table.ts';

@@ -9,7 +9,7 @@ import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type Condition, deriveConditions, isSealed, type SealedCondition } from '../plan/conditions.ts';
-import { lookbackOf } from '../plan/lookback.ts';
+import { lookbackOf } from '../plan/dates.ts';
 
 interface KnownConditions {
   /** Empty if the store cannot be read. */

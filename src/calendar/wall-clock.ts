@@ -73,6 +73,12 @@ export function formatSecond(secondOfDay: number): string {
   return `${two(Math.floor(secondOfDay / 3600))}:${two(Math.floor(secondOfDay / 60) % 60)}:${two(secondOfDay % 60)}`;
 }
 
+/** Second of the day of `HH:MM:SS`; a part that is missing is zero. */
+export function parseSecond(time: string): number {
+  const [hours = 0, minutes = 0, seconds = 0] = time.split(':').map(Number);
+  return hours * 3600 + minutes * 60 + seconds;
+}
+
 function wallOffsetMs(epochMs: number): number {
   const wall = Date.parse(`${formatWallClock(epochMs).replace(' ', 'T')}Z`);
   return wall - Math.floor(epochMs / 1000) * 1000;

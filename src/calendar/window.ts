@@ -43,7 +43,7 @@ export function wholeDay(date: string): Window {
 }
 
 /** The axis along which a window is cut; `undefined` for a whole day. */
-export function axisOf({ from, to }: Stretch): Axis | undefined {
+export function axisOfStretch({ from, to }: Stretch): Axis | undefined {
   if (from.symbol !== undefined || to.symbol !== undefined) return 'symbol';
   return compareBounds(from, DAY_START) === 0 && compareBounds(to, DAY_END) === 0 ? undefined : 'time';
 }

@@ -5,8 +5,8 @@
  */
 import type { DateRange } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
-import type { BackfillMode } from '../export/date-selection.ts';
 import { runJob } from '../export/run-job.ts';
+import type { BackfillMode } from '../export/select-dates.ts';
 import { readJob } from '../job/job-folder.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import { printPlan } from './plan.ts';

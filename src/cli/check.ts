@@ -108,7 +108,7 @@ function describeSource({ source }: Job, selected: readonly string[] | undefined
 
 /** Sends the smallest request that shows whether a run would work. @returns who answers @throws Fault */
 async function askLive({ openers, signal }: CheckCli, job: Job): Promise<string> {
-  const { opened } = await openJobSource(openers, job, await openers.openLog({ quiet: true }));
+  const opened = await openJobSource(openers, job, { log: await openers.openLog({ quiet: true }), signal });
   try {
     switch (opened.kind) {
       case 'sql': {

@@ -5,10 +5,10 @@
 
 import type { DateRange } from '../calendar/wall-clock.ts';
 import { EXIT_CODES, isFault } from '../core/errors.ts';
-import { type BackfillMode, selectDates } from '../export/date-selection.ts';
-import { planDates } from '../export/planner.ts';
-import { readSelectionFacts } from '../export/selection-facts.ts';
-import { countSpans } from '../export/trades/scan.ts';
+import { planDates } from '../export/plan-dates.ts';
+import { type BackfillMode, readStoredDates, selectDates } from '../export/select-dates.ts';
+
+import { planSpans } from '../export/trades/scan.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { Ledger } from '../ledger/ledger.ts';
@@ -95,25 +95,18 @@ async function planJob(
   job: Job,
   { range, mode = 'unsealed', afterSeconds = 0 }: PlanChoice,
 ): Promise<PlanDocument> {
-  const { opened, limits } = await openJobSource(openers, job, await openers.openLog({ quiet: true }));
-  const { source } = opened;
+  const [log, calendar] = [await openers.openLog({ quiet: true }), await openers.readCalendar()];
+  const opened = await openJobSource(openers, job, { log, calendar, signal });
+  const { source, limits } = opened;
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
   try {
-    const facts = await readSelectionFacts(
-      new Ledger(store, job.drop.dataset),
-      new JobState(openers.stateDir, job.name),
-    );
-    const calendar = await openers.readCalendar();
-    const planned = await planDates(
-      opened,
-      { limits, signal, calendar, clock: openers.clock, clockRule: openers.readClockRule() },
-      selectDates(mode, facts, range),
-    );
+    const facts = await readStoredDates(new Ledger(store, job.drop.dataset), new JobState(openers.stateDir, job.name));
+    const planned = await planDates(opened, selectDates(mode, facts, range));
     const nowMs = source.serverNow();
     const prices = priceDates(planned.dates, {
       nowMs: nowMs + afterSeconds * 1000,
       intervalMs: source.intervalMs(),
-      countRequests: opened.kind === 'sql' ? countSpans(opened.job, limits) : 0,
+      countRequests: opened.kind === 'sql' ? planSpans(opened).length : 0,
       rowBytes: opened.kind === 'sql' ? limits.rowBytes : 0,
     });
     const dates = prices.map((price) => describeDate(price, nowMs));

@@ -3,7 +3,7 @@ import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
-import type { FinishedRun } from '../export/finished-run.ts';
+import type { FinishedRun } from '../export/run-job.ts';
 import type { RunEnv } from '../run/run.ts';
 import type { DateResult, Delivery, NamedDates, RunResult } from '../state/run-result.ts';
 import type { CliContext, GlobalOptions } from './context.ts';

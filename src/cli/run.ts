@@ -4,8 +4,8 @@
  */
 
 import { formatCount } from '../core/units.ts';
-import { runJob } from '../export/run-job.ts';
-import { stageJob } from '../export/stage-job.ts';
+import { runJob, stageJob } from '../export/run-job.ts';
+
 import type { StagedAhead } from '../export/trades/ahead.ts';
 import { readJob } from '../job/job-folder.ts';
 import type { ActionResult, CommandCall } from './command.ts';

@@ -199,15 +199,14 @@ async function recount(
     return results;
   }
   const { openers, signal } = cli;
-  const { clock } = openers;
-  const clockRule = openers.readClockRule();
-  const { opened, limits } = await openJobSource(openers, job, await openers.openLog({ quiet: true }), engine);
+  const log = await openers.openLog({ quiet: true });
+  const opened = await openJobSource(openers, job, { log, signal }, engine);
   if (opened.kind === 'snapshots') return results;
   const recounted: VerifyResult[] = [];
   try {
     for (const result of results) {
       const manifest = result.date === null ? undefined : dates.get(result.date)?.manifest;
-      const found = manifest && (await compareWithSource({ limits, signal, clock, clockRule }, opened, manifest));
+      const found = manifest && (await compareWithSource(opened, manifest));
       recounted.push(found ? { ...result, recounted: true, findings: [...result.findings, ...found] } : result);
     }
   } finally {

@@ -33,7 +33,7 @@ export interface Place {
   readonly text: string;
 }
 
-interface FaultOptions {
+export interface FaultOptions {
   readonly kind?: FailureKind;
   /** Where the error is. If the message has several lines, one place for each line. */
   readonly places?: readonly Place[];

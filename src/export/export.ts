@@ -3,32 +3,31 @@
  * dates come after, when the caller asks for them. Invariant: a failed date does not stop the others, unless the query or the
  * key is wrong. Staged and sealed rows are always kept, and the next call goes on from there.
  */
-import { type DateRange, isInRange } from '../calendar/wall-clock.ts';
-import { Fault } from '../core/errors.ts';
-import type { Job } from '../job/job.ts';
+import { isSession, listSessions } from '../calendar/session.ts';
+import { addDays, type DateRange, isInRange } from '../calendar/wall-clock.ts';
+import { updateCatalog } from '../catalog/registered-table.ts';
+import { describeError, Fault, isFault } from '../core/errors.ts';
 import type { Finished } from '../ledger/finish.ts';
+import { commitTable } from '../ledger/iceberg/table.ts';
 import { type Conditions, findShortfall, noteRows, updateConditions } from '../ledger/update-conditions.ts';
-import { expiresAt } from '../plan/dates.ts';
-import { expires } from '../plan/lookback.ts';
-import type { HeldDate } from '../plan/witness.ts';
+import { expires, expiresAt } from '../plan/dates.ts';
+import { buildDatesWithRows } from '../plan/statement.ts';
+import type { OpenedSql, OpenedTable } from '../run/open-source.ts';
 import type { ExportRun } from '../run/run.ts';
-import { API_DOWN_CODES } from '../source/source.ts';
+import { API_DOWN_CODES, SourceFault } from '../source/source.ts';
 import { discardStages, listStages } from '../stage/list.ts';
-import { addFailures, addUnavailable, type KnownDates } from '../state/job-state.ts';
-import type { OnRunEvent, RunEvent } from '../state/run-events.ts';
-import type { DateResult, RunResult } from '../state/run-result.ts';
-import { type Audited, auditSealed } from './audits/source-audit.ts';
-import { type ClockReading, readClocks } from './clocks.ts';
-import { type BackfillMode, type DateSelection, selectDates } from './date-selection.ts';
-import { withUnmatched } from './empty-dates.ts';
-import { type RunPlan, withHeld } from './export-plan.ts';
-import { discardOldFiles, type ExportedDates, exportPlanned, saveLimits } from './export-planned.ts';
+import type { KnownDates } from '../state/job-state.ts';
+import { addFailures, addUnavailable } from '../state/job-state.ts';
+import type { RunEvent } from '../state/run-events.ts';
+import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
+import { attempt } from '../store/identity.ts';
+import { auditSealed } from './audits/source-audit.ts';
+import { discardOldFiles, exportPlanned, saveLimits } from './export-dates.ts';
 import { finishLeftovers, mendDerived, removeLocalLeftovers, reportDamage } from './leftovers.ts';
-import { describeNamed } from './named-dates.ts';
-import { planDates } from './planner.ts';
-import { readSelectionFacts } from './selection-facts.ts';
-import { LikeSessions } from './trades/like-sessions.ts';
-import { updateTable } from './update-table.ts';
+import { planDates, type RunPlan, withHeld } from './plan-dates.ts';
+import { type BackfillMode, type DateSelection, readStoredDates, selectDates } from './select-dates.ts';
+import { TableSql } from './server-table/table-sql.ts';
+import { isRefusal } from './trades/session-ends.ts';
 
 export interface RunOptions {
   /** Only these dates. Default: every date inside the lookback. */
@@ -51,55 +50,111 @@ export interface ExportedJob {
 }
 
 /** Runs the export part of a job. Reports are sent by `deliver`. @throws Fault when nothing could be started at all */
-export async function runExport(given: ExportRun, job: Job, options: RunOptions = {}): Promise<ExportedJob> {
+export async function runExport(given: ExportRun, options: RunOptions = {}): Promise<ExportedJob> {
   let splits = 0;
-  const onEvent: OnRunEvent = (event) => {
-    if (event.kind === 'split') splits += 1;
-    given.onEvent(event);
+  const run: ExportRun = {
+    ...given,
+    onEvent: (event) => {
+      if (event.kind === 'split') splits += 1;
+      given.onEvent(event);
+    },
   };
-  const run = { ...given, onEvent };
+  const { ledger, log, state, source, opened, clocks, onEvent } = run;
+  const { job } = opened;
+  const { range, mode } = options;
   const startedAtMs = run.clock.now();
   onEvent({ kind: 'phase', date: '', phase: 'planning' });
-  const start = await prepareExport(run, job, options);
-  const { opened } = run;
-  const like = opened.kind === 'sql' ? new LikeSessions(run, opened.job, start.sealed) : undefined;
-  const plan = await planDates(opened, { ...run, like }, start.selection);
+  const start = await prepareExport(run, options);
+  const plan = await planDates(opened, start.selection, run);
   await saveLimits(run);
-  await noteRows(run.ledger, run.log, job, withHeld(plan));
+  await noteRows(ledger, log, job, withHeld(plan));
   onEvent(describePlan(plan));
-  const exported = await exportPlanned(run, plan, start);
-  const known = await withUnmatched(run, withoutMissing(plan, exported.results), start.before?.conditions);
-  const end = { options, start, plan: known, startedAtMs };
-  const { result, updated } = await concludeExport(run, job, { ...end, exported, splits });
-  await recordResult(run, result, exported.results, plan);
-  if (isByHand(options) || exported.results.some(({ error }) => error && API_DOWN_CODES.has(error.code))) {
-    return { result };
-  }
+  const exported = await exportPlanned(run, plan, start.finished, start.selection.sealed);
+  const { held } = exported;
+  const turnedOut = withoutMissing({ ...plan, held }, exported.results);
+  const known = await withUnmatched(run, turnedOut, start.before?.conditions);
+
+  /** Updates the conditions. @param before what the export concluded: a loss that it found is still this run's news */
+  const conclude = async (
+    results: readonly DateResult[],
+    audits: RunResult['audits'],
+    isTableCurrent: boolean,
+    before?: Conditions,
+  ) => {
+    const read = clocks.read();
+    logHeld(run, held, read);
+    const staged = await listStages(run.engine, { withRows: true });
+    const memory = { before: start.before, staged, range, audits };
+    const found = await updateConditions(ledger, log, withHeld(known), memory);
+    const { lostBefore, knownBefore, conditions: concluded } = before ?? found;
+    // A condition that the audits have changed is news.
+    const isKnown = (date: string) => concluded.get(date) === found.conditions.get(date);
+    const updated = { ...found, lostBefore, knownBefore: new Set([...knownBefore].filter(isKnown)) };
+    const { conditions, damaged } = updated;
+    if (!isTableCurrent) await updateTable(run);
+    const pending = [...conditions].filter(([, condition]) => condition === 'pending' && expires(job.source));
+    const { requests, retries, rateLimited, bytes } = source.stats;
+    const result: RunResult = {
+      job: job.name,
+      run_id: run.runId,
+      dataset: job.drop.dataset,
+      store: ledger.store.url,
+      started_at: new Date(startedAtMs).toISOString(),
+      finished_at: new Date(run.clock.now()).toISOString(),
+      server_time: new Date(source.serverNow()).toISOString(),
+      ...{ requests, retries, rate_limited: rateLimited, splits, bytes, row_limit: run.limits.rowLimit },
+      dates: results.filter(({ status }) => status !== 'missing' || opened.kind !== 'sql'),
+      audits,
+      held,
+      open: Object.fromEntries([...exported.open].map(([date, atMs]) => [date, new Date(atMs).toISOString()])),
+      clocks: read,
+      named: range && describeNamed(range, known, start.selection),
+      conditions: Object.fromEntries(conditions),
+      damaged: Object.fromEntries([...damaged].filter(([date]) => isInRange(date, range))),
+      ...findShortfall(updated, plan.lookback.clipped, range),
+      expires: Object.fromEntries(pending.map(([date]) => [date, new Date(expiresAt(date)).toISOString()])),
+    };
+    return { result, updated };
+  };
+
+  /** Saves the result on this machine for `status` and the next run. @param results that are new */
+  const record = async (result: RunResult, results: readonly DateResult[]) => {
+    const { finished_at: at, server_time: askedAt, store, conditions } = result;
+    await state.failures.change({}, (before) => addFailures(before, results, at));
+    // For snapshots only: where rows can be counted, one request covers all dates.
+    if (opened.kind === 'snapshots') {
+      const question = { url: source.url, symbols: opened.job.source.symbols };
+      const asked = { askedAt, firstWhole: plan.lookback.firstWhole };
+      await state.unavailable.change({}, (before) => addUnavailable(before, results, question, asked));
+    }
+    await state.known.write({ at, store, conditions });
+  };
+
+  const { result, updated } = await conclude(exported.results, {}, false);
+  await record(result, exported.results);
+  const isDown = exported.results.some(({ error }) => error && API_DOWN_CODES.has(error.code));
+  // A backfill does only what it was asked for.
+  if (range !== undefined || mode !== undefined || isDown) return { result };
   const audit = async () => {
-    const { audits, results } = await auditOthers(run, start, exported.results);
+    const done = new Set(exported.results.map(({ date }) => date));
+    const others = [...start.selection.sealed].filter((date) => !done.has(date) && !start.damaged.has(date));
+    // Limits found while auditing are kept as well.
+    const { audits, results } = await auditSealed(run, others, exported.results).finally(() => saveLimits(run));
+    const all = [...exported.results, ...results];
+    const byDate = all.toSorted((a, b) => (a.date < b.date ? -1 : 1));
+    await discardOldFiles(run, byDate);
     if (Object.keys(audits).length === 0 && results.length === 0) return result;
-    const all = { ...exported, results: [...exported.results, ...results], audits };
-    const concluded = await concludeExport(run, job, {
-      ...{ ...end, exported: all, splits, before: updated },
-      isTableCurrent: results.length === 0,
-    });
-    await recordResult(run, concluded.result, results, plan);
+    const concluded = await conclude(all, audits, results.length === 0, updated);
+    await record(concluded.result, results);
     return concluded.result;
   };
   return { result, audit };
 }
 
-/** A backfill does only what it was asked for. */
-function isByHand({ range, mode }: RunOptions): boolean {
-  return range !== undefined || mode !== undefined;
-}
-
 /** The state at the start of an export. */
 interface ExportStart {
   readonly finished: Finished;
-  /** Dates that have a manifest. */
-  readonly sealed: ReadonlySet<string>;
-  /** Of these, the ones with damaged or missing files. */
+  /** Sealed dates with damaged or missing files. */
   readonly damaged: ReadonlySet<string>;
   readonly selection: DateSelection;
   /** What the job's last run knew. */
@@ -107,20 +162,35 @@ interface ExportStart {
 }
 
 /** Finishes the work of killed workers, lists what is sealed, and selects the dates. */
-async function prepareExport(run: ExportRun, job: Job, options: RunOptions): Promise<ExportStart> {
+async function prepareExport(run: ExportRun, { mode = 'unsealed', range }: RunOptions): Promise<ExportStart> {
+  const { ledger, state, engine } = run;
   const finished = await finishLeftovers(run);
   const setAside = finished.setAside.map(({ date }) => date);
-  const found = await readSelectionFacts(run.ledger, run.state, setAside);
-  const facts = await mendDerived(run, job, found, setAside);
-  const { sealed } = facts;
-  reportDamage(run, facts.damaged);
-  await removeLocalLeftovers(run, [...sealed].sort().at(-1));
-  await assertOwnDataset(run, job, sealed);
-  const before = await run.state.known.read();
-  const notBeforeMs = before ? Date.parse(before.at) : undefined;
-  const selection = selectDates(options.mode ?? 'unsealed', facts, options.range, notBeforeMs);
-  await discardSealedStages(run, selection, sealed);
-  return { finished, sealed, damaged: new Set(facts.damaged.keys()), selection, before };
+  const stored = await mendDerived(run, await readStoredDates(ledger, state, setAside), setAside);
+  const { sealed, damaged } = stored;
+  reportDamage(run, damaged);
+  const newest = [...sealed].sort().at(-1);
+  await removeLocalLeftovers(run, newest);
+  if (newest !== undefined) await assertOwnDataset(run, newest);
+  const before = await state.known.read();
+  const selection = selectDates(mode, stored, range, before ? Date.parse(before.at) : undefined);
+  // A run that was killed after the manifest leaves a stage that is not needed, unless the date is to be restated.
+  for (const date of await listStages(engine)) {
+    if (sealed.has(date) && !selection.isWanted(date)) await discardStages(engine, date);
+  }
+  return { finished, damaged: new Set(damaged.keys()), selection, before };
+}
+
+/** Two jobs with one dataset would each treat the other's dates as sealed. */
+async function assertOwnDataset({ ledger, opened }: ExportRun, newest: string): Promise<void> {
+  const { name, drop } = opened.job;
+  const owner = (await ledger.validManifest(newest))?.job_id;
+  if (owner === undefined || owner === name) return;
+  throw new Fault(
+    'DATASET_TAKEN',
+    `${ledger.store.url}/${drop.dataset} belongs to the job "${owner}", not to "${name}"`,
+    { kind: 'usage', hint: 'Give this job its own dataset (drop.dataset), or its old name back.' },
+  );
 }
 
 function describePlan({ dates }: RunPlan): RunEvent {
@@ -133,117 +203,7 @@ function describePlan({ dates }: RunPlan): RunEvent {
   };
 }
 
-/** Compares the sealed dates that this run did not export with the source. */
-async function auditOthers(
-  run: ExportRun,
-  { sealed, damaged }: ExportStart,
-  exported: readonly DateResult[],
-): Promise<Audited> {
-  const done = new Set(exported.map(({ date }) => date));
-  const dates = [...sealed].filter((date) => !done.has(date) && !damaged.has(date));
-  // Limits found while auditing are kept as well.
-  const audited = await auditSealed(run, run.opened, dates, exported).finally(() => saveLimits(run));
-  const all = [...exported, ...audited.results];
-  await discardOldFiles(
-    run,
-    all.toSorted((a, b) => (a.date < b.date ? -1 : 1)),
-  );
-  return audited;
-}
-
-interface ExportEnd {
-  readonly options: RunOptions;
-  readonly start: ExportStart;
-  readonly plan: RunPlan;
-  readonly exported: ExportedDates;
-  readonly startedAtMs: number;
-  readonly splits: number;
-  /** After audits: what the export concluded. A loss that it found is still this run's news. */
-  readonly before?: Conditions | undefined;
-  /** After audits that restated nothing: the table has every revision. */
-  readonly isTableCurrent?: boolean | undefined;
-}
-
-interface ConcludedExport {
-  readonly result: RunResult;
-  readonly updated: Conditions;
-}
-
-/** Updates the conditions and returns the result of the export. */
-async function concludeExport(run: ExportRun, job: Job, end: ExportEnd): Promise<ConcludedExport> {
-  const { source, limits } = run;
-  const { start, plan, startedAtMs, splits } = end;
-  const { results, held, open, audits = {} } = end.exported;
-  const { range } = end.options;
-  const known = { ...plan, held };
-  const clocks = readClocks(run, plan.ends?.rowMs());
-  logHeld(run, held, clocks);
-  const staged = await listStages(run.engine, { withRows: true });
-  const memory = { before: start.before, staged, range, audits };
-  const found = await updateConditions(run.ledger, run.log, withHeld(known), memory);
-  const { lostBefore, knownBefore, conditions: concluded } = end.before ?? found;
-  // A condition that the audits have changed is news.
-  const isKnown = (date: string) => concluded.get(date) === found.conditions.get(date);
-  const updated = { ...found, lostBefore, knownBefore: new Set([...knownBefore].filter(isKnown)) };
-  const { conditions, damaged } = updated;
-  if (!end.isTableCurrent) await updateTable(run, job);
-  const pending = [...conditions].filter(([, condition]) => condition === 'pending' && expires(job.source));
-  const result: RunResult = {
-    job: job.name,
-    run_id: run.runId,
-    dataset: job.drop.dataset,
-    store: run.ledger.store.url,
-    started_at: new Date(startedAtMs).toISOString(),
-    finished_at: new Date(run.clock.now()).toISOString(),
-    server_time: new Date(source.serverNow()).toISOString(),
-    requests: source.stats.requests,
-    retries: source.stats.retries,
-    rate_limited: source.stats.rateLimited,
-    splits,
-    bytes: source.stats.bytes,
-    row_limit: limits.rowLimit,
-    dates: run.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : [...results],
-    audits,
-    held,
-    open: Object.fromEntries([...open].map(([date, atMs]) => [date, new Date(atMs).toISOString()])),
-    clocks,
-    named: range && describeNamed(range, known, start.selection, start.sealed),
-    conditions: Object.fromEntries(conditions),
-    damaged: Object.fromEntries([...damaged].filter(([date]) => isInRange(date, range))),
-    ...findShortfall(updated, plan.lookback.clipped, range),
-    expires: Object.fromEntries(pending.map(([date]) => [date, new Date(expiresAt(date)).toISOString()])),
-  };
-  return { result, updated };
-}
-
-/** Saves the result on this machine for `status` and the next run. */
-async function recordResult(
-  run: ExportRun,
-  result: RunResult,
-  results: readonly DateResult[],
-  plan: RunPlan,
-): Promise<void> {
-  const { state } = run;
-  await state.failures.change({}, (before) => addFailures(before, results, result.finished_at));
-  await noteMissing(run, results, plan, result.server_time);
-  const { finished_at: at, store, conditions } = result;
-  await state.known.write({ at, store, conditions });
-}
-
-/** For snapshots only: where rows can be counted, one request covers all dates. */
-async function noteMissing(
-  { opened, source, state }: ExportRun,
-  results: readonly DateResult[],
-  { lookback }: RunPlan,
-  askedAt: string,
-): Promise<void> {
-  if (opened.kind !== 'snapshots') return;
-  const question = { url: source.url, symbols: opened.job.source.symbols };
-  const asked = { askedAt, firstWhole: lookback.firstWhole };
-  await state.unavailable.change({}, (before) => addUnavailable(before, results, question, asked));
-}
-
-/** Dates for which the source turned out to have no rows. */
+/** Without the dates for which the source turned out to have no rows. */
 function withoutMissing(plan: RunPlan, results: readonly DateResult[]): RunPlan {
   const missing = results.filter(({ status }) => status === 'missing').map(({ date }) => date);
   return {
@@ -253,8 +213,65 @@ function withoutMissing(plan: RunPlan, results: readonly DateResult[]): RunPlan 
   };
 }
 
+/**
+ * Which of a plan's dates without rows have rows in the table, but none that meets the job's own condition or SQL. They are
+ * no gap, and nothing is lost when they expire. Costs one request, at most two, and only if such a date is new. Invariant:
+ * a source that may still be loading a date, or that does not answer, says nothing about it.
+ * @param before conditions that the last run left
+ */
+async function withUnmatched(run: ExportRun, plan: RunPlan, before: RunResult['conditions'] = {}): Promise<RunPlan> {
+  const { opened, log } = run;
+  if (opened.kind === 'snapshots') return plan;
+  const { source } = opened.job;
+  const canLeaveOut = ('where' in source && source.where !== '') || ('sql' in source && source.sql !== '');
+  if (!canLeaveOut) return plan;
+  const dates = [...plan.empty].sort();
+  const fresh = dates.filter((date) => before[date] !== 'empty');
+  const unmatched = new Set(dates.filter((date) => before[date] === 'empty'));
+  let unknown: readonly string[] = [];
+  try {
+    const present = fresh.length === 0 ? [] : await listPresent(opened, fresh);
+    const newest = [...present, ...plan.dates.map(({ date }) => date)].sort().at(-1) ?? '';
+    for (const date of present) {
+      // Whether the newest date is over, only the source shows; of a server's own table the next run asks again.
+      const isOver = date < newest || opened.kind !== 'sql' || !(await plan.ends?.explain(opened, date, date));
+      if (isOver) unmatched.add(date);
+      else unknown = [...unknown, date];
+    }
+  } catch (error) {
+    if (!isFault(error) || error.kind === 'interrupted') throw error;
+    const reason = describeError(error);
+    log.warn(
+      { event: 'empty-unknown', dates: fresh, reason },
+      `no row of ${fresh.join(', ')} meets the job's condition, and whether the table has others is unknown: ${reason}`,
+    );
+    unknown = fresh;
+  }
+  return { ...plan, empty: new Set(dates.filter((date) => !unknown.includes(date))), unmatched };
+}
+
+/** Dates of which the table has rows, whatever the job's condition. */
+async function listPresent(opened: OpenedSql | OpenedTable, dates: readonly string[]): Promise<readonly string[]> {
+  const { signal } = opened;
+  if (opened.kind === 'table') {
+    const { types } = await opened.source.describe(signal);
+    const all = new TableSql(opened.job.source, types).dates(dates[0] ?? '', dates.at(-1) ?? '', true);
+    const found = await opened.source.rows<{ d: string }>(all, { signal });
+    return dates.filter((date) => found.some(({ d }) => d === date));
+  }
+  try {
+    const { firstRow } = await opened.source.ask(buildDatesWithRows(opened.job, dates), { signal });
+    const found: unknown = firstRow?.['dates'];
+    return Array.isArray(found) ? dates.filter((date) => found.includes(date)) : dates;
+  } catch (error) {
+    // Too many rows to count are rows.
+    if (error instanceof SourceFault && isRefusal(error)) return dates;
+    throw error;
+  }
+}
+
 /** Reports a wrong clock even if no date was held back this time: the next run may hold one back. */
-function logHeld({ log }: ExportRun, held: readonly HeldDate[], { conflict, server, own }: ClockReading): void {
+function logHeld({ log }: ExportRun, held: RunResult['held'], { conflict, server, own }: RunResult['clocks']): void {
   if (conflict !== null)
     log.warn({ event: 'clocks-differ', server, own, reason: conflict }, `clocks differ: ${conflict}`);
   for (const { date, reason } of held) {
@@ -262,29 +279,66 @@ function logHeld({ log }: ExportRun, held: readonly HeldDate[], { conflict, serv
   }
 }
 
-/** Two jobs with one dataset would each treat the other's dates as sealed. */
-async function assertOwnDataset(run: ExportRun, job: Job, sealed: ReadonlySet<string>): Promise<void> {
-  const newest = [...sealed].sort().at(-1);
-  if (newest === undefined) return;
-  const owner = (await run.ledger.validManifest(newest))?.job_id;
-  if (owner === undefined || owner === job.name) return;
-  throw new Fault(
-    'DATASET_TAKEN',
-    `${run.ledger.store.url}/${job.drop.dataset} belongs to the job "${owner}", not to "${job.name}"`,
-    {
-      kind: 'usage',
-      hint: 'Give this job its own dataset (drop.dataset), or its old name back.',
-    },
-  );
+/**
+ * Why named dates were not exported: sealed before, no session, no rows, not over yet. Invariant: every named date is
+ * reported. @param plan as it turned out: dates without rows are no longer in it
+ */
+function describeNamed(
+  range: DateRange,
+  { dates, empty, lookback, held }: RunPlan,
+  { isWanted, sealed }: DateSelection,
+): NamedDates {
+  const { lastSettled = '', calendar } = lookback;
+  const planned = new Set([...dates, ...held].map(({ date }) => date));
+  const sessions = listSessions(range.from, range.to, calendar);
+  // A sealed date that was exported again is already among the results.
+  const left = sessions.filter((date) => isWanted(date) && !planned.has(date));
+  // A table lists all of its dates in one answer.
+  const isEmpty = (date: string) => empty.has(date) || (lookback.edge === '' && date <= lastSettled);
+  const days: string[] = [];
+  for (let date = range.from; date <= range.to; date = addDays(date, 1)) days.push(date);
+  return {
+    sealed: [...sealed].filter((date) => isInRange(date, range) && !planned.has(date)).sort(),
+    no_session: days.filter((date) => !isSession(date, calendar) && !planned.has(date) && !sealed.has(date)),
+    no_rows: left.filter(isEmpty),
+    not_over: left.filter((date) => !isEmpty(date)),
+  };
 }
 
-/** A run that was killed after the manifest leaves a stage that is not needed, unless the date is to be restated. */
-async function discardSealedStages(
-  { engine }: ExportRun,
-  selection: DateSelection,
-  sealed: ReadonlySet<string>,
-): Promise<void> {
-  for (const date of await listStages(engine)) {
-    if (sealed.has(date) && !selection.isWanted(date)) await discardStages(engine, date);
-  }
+/**
+ * The last step of an export of a job with `drop.table`: commits what is sealed to the table, and the table to the catalog
+ * of `drop.catalog`. A failure fails no run: the drops are sealed, and the next run commits them too. Call it after the
+ * conditions are written. @throws Fault of kind `interrupted`, `STORE_CHANGED`
+ */
+async function updateTable({ ledger, log, clock, catalog, opened, signal }: ExportRun): Promise<void> {
+  if (opened.job.drop.table === null) return;
+  const { dataset } = ledger;
+  const commit = async () => {
+    const { version, dates, unfit } = await commitTable(ledger, clock.now());
+    for (const [date, reason] of unfit) log.warn({ event: 'table-unfit', dataset, date, reason }, reason);
+    if (dates.length > 0)
+      log.info(
+        { event: 'table-committed', dataset, version, dates },
+        `${dataset}: version ${version} of its Iceberg table`,
+      );
+  };
+  await attempt(commit, ({ message: reason, hint }) =>
+    log.warn(
+      { event: 'table-uncommitted', dataset, reason, hint },
+      `${dataset}: its Iceberg table was not updated, the next run tries again: ${reason}`,
+    ),
+  );
+  if (catalog === undefined) return;
+  const { place } = catalog;
+  const register = async () => {
+    const done = await updateCatalog(ledger.store, dataset, catalog, signal);
+    if (done === 'none' || done === 'current') return;
+    log.info({ event: 'catalog-committed', dataset, place, done }, `${dataset}: ${done} in the catalog ${place}`);
+  };
+  await attempt(register, ({ message: reason, hint }) =>
+    log.warn(
+      { event: 'catalog-uncommitted', dataset, place, reason, hint },
+      `${dataset}: the catalog was not updated, the next run tries again: ${reason}`,
+    ),
+  );
 }

@@ -6,16 +6,14 @@
 import { readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { makeFolder, removeStaleTemporaries } from '../core/atomic-file.ts';
-import { assertNotAborted, describeError, type Fault } from '../core/errors.ts';
-import type { Job } from '../job/job.ts';
+import { assertNotAborted } from '../core/errors.ts';
 import type { Damage } from '../ledger/damage.ts';
 import { type Finished, finishSealing } from '../ledger/finish.ts';
 import type { ExportRun } from '../run/run.ts';
 import { isMendable, mendFiles } from '../seal/mend.ts';
 import { clearSpools } from '../stage/intake.ts';
-import type { DateResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import type { StoreFacts } from './selection-facts.ts';
+import type { StoredDates } from './select-dates.ts';
 
 /** Each takes a download of its drop, and expiring dates must not wait longer. The next runs do the rest. */
 const MAX_MENDED = 30;
@@ -71,10 +69,9 @@ export async function removeLocalLeftovers(
  */
 export async function mendDerived(
   run: ExportRun,
-  job: Job,
-  facts: StoreFacts,
+  facts: StoredDates,
   setAside: readonly string[],
-): Promise<StoreFacts> {
+): Promise<StoredDates> {
   const { ledger, engine, state, clock, log, signal } = run;
   const mendable = new Map([...facts.damaged].filter(([, { filenames }]) => isMendable(filenames)));
   const dates = [...mendable].map(([date]) => date).sort();
@@ -84,7 +81,7 @@ export async function mendDerived(
       assertNotAborted(signal);
       const deps = { ledger, engine, scratch: join(state.drops, 'mend'), nowMs: clock.now(), signal };
       await makeFolder(state.drops);
-      const how = await mendFiles(deps, job, date);
+      const how = await mendFiles(deps, run.opened.job, date);
       if (how === 'not-mended') return;
       mended.add(date);
       const files = mendable.get(date)?.filenames ?? [];
@@ -117,24 +114,4 @@ export function reportDamage({ log }: Pick<ExportRun, 'log'>, damaged: ReadonlyM
       `${date} is damaged in the store: ${reason}. If the source still has the whole date, this run exports it again; otherwise restore the file from a backup`,
     );
   }
-}
-
-/** Unfinished dates that this run does not export: reported as failed. */
-export function listUnfinished(
-  { failed }: Finished,
-  planned: ReadonlySet<string>,
-  describe: (error: Fault) => NonNullable<DateResult['error']>,
-): readonly DateResult[] {
-  return failed
-    .filter(({ date }) => !planned.has(date))
-    .map(({ date, error }) => ({ date, status: 'failed', rows: 0, requests: 0, error: describe(error) }));
-}
-
-/** @param redact masks secrets: an answer may repeat the key */
-export function describeFault(error: Fault, redact: ExportRun['redact']): NonNullable<DateResult['error']> {
-  return {
-    code: error.code,
-    message: redact(describeError(error)),
-    ...(error.hint ? { hint: redact(error.hint) } : {}),
-  };
 }

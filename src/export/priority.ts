@@ -1,31 +1,27 @@
 /**
  * Priority where several processes share the API's budget: requests for a date that expires soon go first. Backfills of
- * other dates wait a little longer, but are never starved.
+ * other dates wait a little longer, but are never starved. The dates of snapshots are assumed to expire as trades do.
  */
-import type { SnapshotClient } from '../source/snapshot.ts';
-import type { Source } from '../source/source.ts';
+import type { AskOptions } from '../source/source.ts';
 
 /** One night's work and a retry: a date that expires later can wait. */
 const URGENT_MS = 24 * 3_600_000;
 
+interface Asked<Question, Answer> {
+  ask(question: Question, options?: AskOptions): Promise<Answer>;
+  serverNow(): number;
+}
+
 /** The source, with urgent requests once the date expires soon. */
-export function hurry(source: Source, expiresAtMs: number): Source {
+export function hurry<Question, Answer, Source extends Asked<Question, Answer>>(
+  source: Source & Asked<Question, Answer>,
+  expiresAtMs: number,
+): Source {
   return {
     ...source,
-    ask: (sql, options) =>
-      source.ask(sql, { ...options, urgent: isUrgent(source, expiresAtMs) || options?.urgent === true }),
+    ask: (question: Question, options?: AskOptions) => {
+      const isUrgent = expiresAtMs - source.serverNow() < URGENT_MS;
+      return source.ask(question, { ...options, urgent: isUrgent || options?.urgent === true });
+    },
   };
-}
-
-/** The same for snapshots. Their dates are assumed to expire as trades do. */
-export function hurrySnapshots(client: SnapshotClient, expiresAtMs: number): SnapshotClient {
-  return {
-    ...client,
-    ask: (request, options) =>
-      client.ask(request, { ...options, urgent: isUrgent(client, expiresAtMs) || options?.urgent === true }),
-  };
-}
-
-function isUrgent(source: Pick<Source, 'serverNow'>, expiresAtMs: number): boolean {
-  return expiresAtMs - source.serverNow() < URGENT_MS;
 }

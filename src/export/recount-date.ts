@@ -1,52 +1,48 @@
 /**
  * Compares a sealed date with its source's counts, for `verify --deep`: trades, groups and server tables, each by the count
- * that proved their export. Snapshots have no count. No rows are fetched and nothing is changed.
+ * that proved their export. Snapshots have no count. No rows are fetched and nothing is changed. One request asks for rows,
+ * distinct ids and hashes of a whole date. Where that is too broad for the source, the date is counted in parts: rows and
+ * hashes add up, distinct ids do not (an id may be in two parts), so they are unknown then.
  */
 
+import { Fault } from '../core/errors.ts';
+import type { HashedColumn } from '../engine/row-hash.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { sumCounts } from '../plan/counts.ts';
-import { firstSecondOf, leavesAt } from '../plan/dates.ts';
-import { expires } from '../plan/lookback.ts';
-import type { OpenedSource } from '../run/open-source.ts';
-import type { ApiLimits } from '../state/limits.ts';
-import { type ClockDeps, latestNow } from './clocks.ts';
-import { buildTableCounts, buildTableRepeats, hasId } from './server-table/table-statement.ts';
-import { probeGroups } from './trades/probe.ts';
-import { type Recount, recountDate, sumParts } from './trades/recount.ts';
-
-/** A source whose rows can be counted. */
-type CountedSource = Exclude<OpenedSource, { kind: 'snapshots' }>;
+import { type HashTotals, readCount, sumCounts, sumHashes } from '../plan/counts.ts';
+import { expires, firstSecondOf, leavesAt } from '../plan/dates.ts';
+import { buildTotals } from '../plan/statement.ts';
+import type { OpenedSql, OpenedTable } from '../run/open-source.ts';
+import { type Page, SourceFault } from '../source/source.ts';
+import { countTable, TableSql } from './server-table/table-sql.ts';
+import { hashedOf, probeGroups, recountRows, withProof } from './trades/probe.ts';
 
 type SealedCounts = Pick<
   Manifest,
   'date' | 'rows' | 'source_rows' | 'recount' | 'ids' | 'quarantine' | 'kept' | 'min_time'
 >;
 
-interface RecountDeps extends Pick<ClockDeps, 'clock' | 'clockRule'> {
-  readonly limits: ApiLimits;
-  readonly signal?: AbortSignal | undefined;
-}
-
 /**
  * What differs, in words; `undefined` for a date that is no longer complete in the source.
  * @throws SourceFault, EngineFault; Fault `SCAN_TOO_BROAD`, `SERVER_TOO_OLD`, `TABLE_UNFIT`
  */
 export async function compareWithSource(
-  deps: RecountDeps,
-  opened: CountedSource,
+  opened: OpenedSql | OpenedTable,
   sealed: SealedCounts,
 ): Promise<readonly string[] | undefined> {
-  const nowMs = latestNow({ ...deps, source: opened.source });
-  if (expires(opened.job.source) && leavesAt(sealed.date, firstSecondOf(sealed)) < nowMs) return undefined;
-  if (opened.kind === 'table') return compareIds(sealed, sealed.rows, await countTable(deps, opened, sealed.date));
-  const { source, job } = opened;
-  const asked = { source, ...deps };
-  if (job.source.kind === 'rows') {
-    const now = await recountDate(asked, job, sealed.date, sealed.source_rows ?? sealed.rows);
+  const isGone = leavesAt(sealed.date, firstSecondOf(sealed)) < opened.clocks.latest();
+  if (expires(opened.job.source) && isGone) return undefined;
+  if (opened.kind === 'table') {
+    const { types } = await opened.source.describe(opened.signal);
+    const sql = new TableSql(opened.job.source, types);
+    const { rows, trades } = await countTable(opened, sql, sealed.date);
+    return compareIds(sealed, sealed.rows, { rows, ids: sql.hasId ? trades : undefined, columns: [] });
+  }
+  if (opened.job.source.kind === 'rows') {
+    const now = await recountDate(opened, sealed.date, sealed.source_rows ?? sealed.rows);
     return compareHashes(sealed, now) ?? compareIds(sealed, countIds(sealed), now);
   }
-  const groups = sumCounts(await probeGroups(asked, job, sealed.date)).rows;
-  const trades = await sumParts(asked, job, sealed.date);
+  const groups = sumCounts(await probeGroups(opened, sealed.date)).rows;
+  const trades = await sumParts(opened, sealed.date);
   // A late trade may belong to an existing group.
   return [
     ...(groups === sealed.rows ? [] : [`the source now gives ${groups} groups, the drop has ${sealed.rows}`]),
@@ -76,24 +72,6 @@ function countIds({ ids, rows, quarantine, kept = 0 }: SealedCounts): number {
   return (ids ?? rows) - kept + (quarantine?.ids ?? 0);
 }
 
-/** Without ids, each row of the table is a row of the drop. */
-async function countTable(
-  { signal }: RecountDeps,
-  { source, job }: Extract<OpenedSource, { kind: 'table' }>,
-  date: string,
-): Promise<Recount> {
-  const { types } = await source.describe(signal);
-  const counting = buildTableCounts(job.source, types, date);
-  const [counted] = await source.rows<{ n: number; u: number }>(counting, { signal });
-  const rows = Number(counted?.n ?? 0);
-  if (!hasId(job.source) || Number(counted?.u ?? 0) === rows) {
-    return { rows, ids: hasId(job.source) ? rows : undefined, columns: [] };
-  }
-  const repeats = buildTableRepeats(job.source, types, date, 'trade');
-  const [beyond] = await source.rows<{ n: number }>(repeats, { signal });
-  return { rows, ids: rows - Number(beyond?.n ?? 0), columns: [] };
-}
-
 /** @param had ids that the drop has; of a server's table trades, which are counted as it counts them */
 function compareIds(sealed: SealedCounts, had: number, now: Recount): readonly string[] {
   // Counts of parts: distinct ids do not add up, rows do.
@@ -107,4 +85,64 @@ function compareIds(sealed: SealedCounts, had: number, now: Recount): readonly s
 function compareRows({ source_rows: had }: SealedCounts, has: number): readonly string[] {
   if (had === null || has === had) return [];
   return [`the source now has ${has} rows, it had ${had} when the date was sealed`];
+}
+
+export interface Recount extends HashTotals {
+  readonly rows: number;
+  /** Distinct ids of the date; `undefined` when it could be counted only in parts. */
+  readonly ids: number | undefined;
+  /** Columns that `valueHash` covers. */
+  readonly columns: readonly string[];
+}
+
+/**
+ * @param rows of the date when it was sealed: if so many are known to be too broad, the date is counted in parts
+ * @throws SourceFault; Fault `SCAN_TOO_BROAD` when not even the smallest part may be counted
+ */
+export async function recountDate(api: OpenedSql, date: string, rows: number): Promise<Recount> {
+  return (await askTotals(api, date, rows)) ?? (await sumParts(api, date));
+}
+
+/** @returns `undefined` where it is too broad */
+async function askTotals(api: OpenedSql, date: string, rows: number): Promise<Recount | undefined> {
+  const { source, limits, job, signal } = api;
+  if (limits.isKnownTooBroad(rows)) return undefined;
+  try {
+    return await withProof(api, async (hashed) => {
+      const sql = buildTotals(job, date, limits.dayEdges, hashed);
+      return readTotals(date, await source.ask(sql, { signal }), hashed);
+    });
+  } catch (error) {
+    if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
+    limits.noteTooBroad(rows);
+    return undefined;
+  }
+}
+
+/** @throws Fault `ANSWER_MALFORMED` */
+function readTotals(date: string, { firstRow: row }: Page, hashed: readonly HashedColumn[] | undefined): Recount {
+  const [rows, ids] = [readCount(row?.['rows']), readCount(row?.['ids'])];
+  if (rows === undefined || ids === undefined) {
+    const came = String(JSON.stringify(row)).slice(0, 200);
+    throw new Fault('ANSWER_MALFORMED', `the API's count of ${date} has no rows and ids: ${came}`);
+  }
+  const hash = (value: unknown) => (typeof value === 'string' ? value : undefined);
+  return {
+    rows,
+    ids,
+    idHash: hash(row?.['id_hash']),
+    valueHash: hash(row?.['value_hash']),
+    columns: namesOf(hashed),
+  };
+}
+
+/** Rows and hashes of a date, counted in parts where that is needed. */
+export async function sumParts(api: OpenedSql, date: string): Promise<Recount> {
+  const counts = await recountRows(api, date);
+  const columns = namesOf(hashedOf(api));
+  return { rows: sumCounts(counts).rows, ids: undefined, ...sumHashes(counts), columns };
+}
+
+function namesOf(hashed: readonly HashedColumn[] | undefined): readonly string[] {
+  return (hashed ?? []).map(({ name }) => name);
 }

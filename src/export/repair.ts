@@ -5,6 +5,7 @@
  * with its reason.
  */
 import { join } from 'node:path';
+import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import type { LostRevision } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
@@ -14,6 +15,7 @@ import { mendFiles } from '../seal/mend.ts';
 import type { DateResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
 import { runExport } from './export.ts';
+import { describeFailed } from './export-dates.ts';
 
 /** What an audit found of a date that a repair needs to know. */
 export interface AuditedDate {
@@ -66,28 +68,24 @@ export async function repairFromSource(
 ): Promise<void> {
   await withExportRun(env, job, async (run) => {
     for (const date of dates) {
-      const found = await exportAgain(run, job, date);
+      const found = await exportAgain(run, date);
       if (found?.status === 'sealed') note(repairs, date, `sealed again as revision ${found.revision}`);
       else repairs.refused.set(date, found?.error?.message ?? 'the source no longer has rows for it');
     }
     // Derives `condition.json` from what is sealed now.
-    await runExport(run, job, { mode: 'none' });
+    await runExport(run, { mode: 'none' });
   });
 }
 
-async function exportAgain(run: ExportRun, job: Job, date: string): Promise<DateResult | undefined> {
+async function exportAgain(run: ExportRun, date: string): Promise<DateResult | undefined> {
   const seal = async () => {
-    const { result } = await runExport(run, job, { mode: 'all', range: { from: date, to: date } });
+    const { result } = await runExport(run, { mode: 'all', range: { from: date, to: date } });
     const { dates, held } = result;
     const reason = held.find((one) => one.date === date)?.reason;
-    if (reason !== undefined) return describeFailed(date, 'DATE_HELD', `held back, ${reason}`);
+    if (reason !== undefined) throw new Fault('DATE_HELD', `held back, ${reason}`);
     return dates.find((one) => one.date === date);
   };
-  return await attempt(seal, ({ code, message }) => describeFailed(date, code, run.redact(message)));
-}
-
-function describeFailed(date: string, code: string, message: string): DateResult {
-  return { date, status: 'failed', rows: 0, requests: 0, error: { code, message } };
+  return await attempt<DateResult | undefined>(seal, (error) => describeFailed(run, date, error));
 }
 
 function note({ done }: Repairs, date: string, what: string): void {

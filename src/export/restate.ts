@@ -1,17 +1,29 @@
-/** Restating a sealed date: compares the new file with the sealed one before anything is published. */
+/**
+ * Restating a sealed date: compares the new file with the sealed one before anything is published, and holds the date where
+ * the change is not believed.
+ */
 
 import { rm } from 'node:fs/promises';
+import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
+import { addDays } from '../calendar/wall-clock.ts';
+import { hashFile } from '../core/atomic-file.ts';
 import { formatCount } from '../core/units.ts';
 import { parquetFile } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import type { Job } from '../job/job.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
+import { publishDrop } from '../ledger/publish.ts';
 import type { ExportRun } from '../run/run.ts';
 import { type ComparedFile, compareFiles, isUnchanged, type MatchedTrades, matchTrades } from '../seal/changes.ts';
+import { draftAgain } from '../seal/mend.ts';
 import type { DropChanges } from '../state/date-records.ts';
-import { sealedCopy } from './draft-file.ts';
-import { withLaterDrops } from './later-drops.ts';
+import { joinReasons } from './bad-rows.ts';
 import { judgeSum } from './trades/withdrawn.ts';
+
+/** Where a copy of the sealed file is while both are compared. */
+export function sealedCopy(path: string): string {
+  return `${path}.sealed`;
+}
 
 interface SealedComparison {
   /** Whether the new file equals the sealed one. */
@@ -24,14 +36,14 @@ interface SealedComparison {
 
 /** @param path of the new file @param kept its rows that the source no longer has */
 export async function compareWithSealed(
-  deps: Pick<ExportRun, 'engine' | 'ledger' | 'signal'>,
-  job: Job,
+  run: ExportRun,
   sealed: Manifest,
   draft: ManifestDraft,
   path: string,
   kept: number,
 ): Promise<SealedComparison> {
-  const { engine, ledger, signal } = deps;
+  const { engine, ledger, signal } = run;
+  const { job } = run.opened;
   const copy = sealedCopy(path);
   // Without the sealed rows only their number is known.
   if (!(await ledger.fetchFile(sealed.date, sealed.files[0], copy, signal)))
@@ -41,7 +53,7 @@ export async function compareWithSealed(
   const plain = await compareFiles(engine, sides.before, sides.after, hasIds ? ['id'] : job.drop.sort);
   const { changes, doubt } =
     hasIds && isSameSelection(job, draft, sealed)
-      ? await judgeTrades(deps, sealed, path, sides, plain, kept)
+      ? await judgeTrades(run, sealed, path, sides, plain, kept)
       : { changes: plain, doubt: judgeRows(job, sealed, draft) };
   // The same rows with other types, in another order, or now complete, make a new revision.
   const sameForm =
@@ -50,7 +62,7 @@ export async function compareWithSealed(
     describeLack(draft) === describeLack(sealed);
   if (!sameForm || !isUnchanged(changes)) return { unchanged: false, changes, doubt };
   // A missing or damaged file beside the drop comes back with a new revision.
-  const isWhole = await areWhole(deps, sealed, `${path}.beside`);
+  const isWhole = await areWhole(run, sealed, `${path}.beside`);
   return { unchanged: isWhole, changes: isWhole ? changes : null, doubt };
 }
 
@@ -79,7 +91,7 @@ interface Sides {
 
 /** Trades under another id are neither added nor removed; nor is a row lost that is of another date now. */
 async function judgeTrades(
-  deps: Pick<ExportRun, 'engine' | 'ledger' | 'signal'>,
+  run: ExportRun,
   sealed: Manifest,
   path: string,
   sides: Sides,
@@ -89,24 +101,19 @@ async function judgeTrades(
   const matched =
     plain.added === 0
       ? { rekeyed: 0, repeated: 0, shared: 0 }
-      : await matchTrades(deps.engine, sides.before, sides.after);
+      : await matchTrades(run.engine, sides.before, sides.after);
   const rekeyed = Math.min(matched.rekeyed, plain.added, plain.removed);
   const [added, removed] = [plain.added - rekeyed, plain.removed - rekeyed];
   const changes = { ...plain, added, removed, ...(rekeyed > 0 ? { rekeyed } : {}) };
   const had = sealed.rows;
   let lost = removed + kept;
-  if (judgeSum(had, lost) !== undefined) lost -= await countMoved(deps, sealed, path, sides);
+  if (judgeSum(had, lost) !== undefined) lost -= await countMoved(run, sealed, path, sides);
   const repeated = Math.min(matched.repeated, added);
   return { changes, doubt: judgeChange({ ...matched, repeated, had, lost, added }) };
 }
 
-async function countMoved(
-  deps: Pick<ExportRun, 'engine' | 'ledger' | 'signal'>,
-  sealed: Manifest,
-  path: string,
-  sides: Sides,
-): Promise<number> {
-  const { engine, ledger, signal } = deps;
+async function countMoved(run: ExportRun, sealed: Manifest, path: string, sides: Sides): Promise<number> {
+  const { engine } = run;
   const countIn = async (elsewhere: string | undefined) => {
     let moved = 0;
     for (const pass of elsewhere === undefined ? [] : await listPasses(engine, sides.before.from, 'id')) {
@@ -118,14 +125,10 @@ async function countMoved(
     }
     return moved;
   };
-  return await withLaterDrops(ledger, sealed.date, sealed.sealed_at, path, countIn, signal);
+  return await withLaterDrops(run, sealed.date, sealed.sealed_at, path, countIn);
 }
 
-async function areWhole(
-  { ledger, signal }: Pick<ExportRun, 'engine' | 'ledger' | 'signal'>,
-  sealed: Manifest,
-  path: string,
-): Promise<boolean> {
+async function areWhole({ ledger, signal }: ExportRun, sealed: Manifest, path: string): Promise<boolean> {
   const [, ...beside] = sealed.files;
   try {
     for (const file of beside) if (!(await ledger.fetchFile(sealed.date, file, path, signal))) return false;
@@ -182,4 +185,101 @@ function judgeChange({ had, lost, added, repeated, shared }: FoundChange): strin
   const share = Math.min(Math.max(MAX_REPEATED_SHARE, natural * BUSY_FACTOR), (1 + natural) / 2);
   if (repeated <= MAX_REPEATED_ROWS || repeated <= added * share) return undefined;
   return `${formatCount(repeated)} of ${formatCount(added)} new rows have contract, time, price and size of a row that stays: the source has loaded trades twice`;
+}
+
+interface HeldSealed {
+  readonly manifest: Manifest;
+  /** `unchanged`: it is held already. */
+  readonly status: 'sealed' | 'sealed-elsewhere' | 'unchanged';
+  readonly changes?: DropChanges | null;
+  readonly doubt?: string | undefined;
+}
+
+const NO_CHANGES = { added: 0, removed: 0, altered: 0, columns_added: [], columns_removed: [] };
+
+/**
+ * Holds a sealed date whose rows at the source changed in a way that is no news: the same rows become the next revision, as
+ * `degraded`. So every reader of the drop knows, operators are alerted, and no mailed number changes. The date is released
+ * by the next restatement that is not doubtful.
+ * @param path of the file with the new rows, which are not published; beside it is the copy of the sealed one
+ * @returns `undefined` if the sealed revision is not whole: then its rows cannot be sealed again
+ * @throws StoreFault
+ */
+export async function holdSealed(
+  { ledger, log, clocks, opened, signal }: ExportRun,
+  sealed: Manifest,
+  path: string,
+  why: string,
+  isAudit: boolean,
+): Promise<HeldSealed | undefined> {
+  const { date } = sealed;
+  const doubt = `${why}. If its rows are right: flowdrop backfill ${opened.job.name} --from ${date} --to ${date} --accept-change`;
+  log.warn({ event: 'change-doubted', date, reason: doubt }, `${date}: the source's rows are not taken over: ${doubt}`);
+  if (sealed.held !== undefined) return { manifest: sealed, status: 'unchanged', doubt };
+  const [drop, ...beside] = sealed.files;
+  const pathOf = (name: string) => `${path}.held.${name}`;
+  const copyOf = (name: string | null | undefined) => (name ? pathOf(name) : undefined);
+  try {
+    for (const one of beside) {
+      if (!(await ledger.fetchFile(date, one, pathOf(one.filename), signal))) return undefined;
+    }
+    if (`sha256:${await hashFile(sealedCopy(path))}` !== drop.hash) return undefined;
+    const { manifest, won } = await publishDrop(
+      ledger,
+      {
+        drop: sealedCopy(path),
+        summary: copyOf(sealed.summary),
+        counts: copyOf(sealed.counts),
+        quarantine: copyOf(sealed.quarantine?.filename),
+      },
+      {
+        ...draftAgain(sealed, clocks.now()),
+        condition: 'degraded',
+        degraded_reason: joinReasons(sealed.degraded_reason, doubt),
+        held: doubt,
+        changes: isAudit ? { ...NO_CHANGES, found_by: 'audit' } : NO_CHANGES,
+      },
+      { supersedes: sealed, signal },
+    );
+    if (!won) return { manifest, status: 'sealed-elsewhere' };
+    return { manifest, status: 'sealed', changes: manifest.changes ?? null, doubt };
+  } finally {
+    for (const { filename } of beside) await rm(pathOf(filename), { force: true });
+  }
+}
+
+/**
+ * Calls `use` with a table of the ids of the drops that were sealed after another one; `undefined` if there are none. Rows
+ * that vanish from one date may be among theirs, because the source has given them another date: such rows are no loss, and
+ * are not kept beside their new place.
+ * @param since ISO instant: what was sealed before cannot have the rows, because they were still of this date
+ * @param path local; names of the copies begin with it, which are removed afterwards
+ * @throws StoreFault
+ */
+export async function withLaterDrops<Result>(
+  { ledger, signal }: ExportRun,
+  date: string,
+  since: string,
+  path: string,
+  use: (ids: string | undefined) => Promise<Result>,
+): Promise<Result> {
+  const copies: string[] = [];
+  const ids: string[] = [];
+  // The source has no dates further apart.
+  const [from, to] = [addDays(date, -LOOKBACK_DAYS), addDays(date, LOOKBACK_DAYS)];
+  try {
+    for (const other of await ledger.dates()) {
+      if (other === date || other < from || other > to) continue;
+      const manifest = await ledger.validManifest(other);
+      if (manifest === undefined || manifest.rows === 0 || manifest.sealed_at < since) continue;
+      if (!manifest.schema.some(({ name }) => name === 'id')) continue;
+      const copy = `${path}.${other}`;
+      copies.push(copy);
+      const isThere = await ledger.fetchFile(other, manifest.files[0], copy, signal);
+      if (isThere) ids.push(`SELECT id FROM ${parquetFile(copy)}`);
+    }
+    return await use(ids.length === 0 ? undefined : `(${ids.join(' UNION ALL ')})`);
+  } finally {
+    for (const copy of copies) await rm(copy, { force: true });
+  }
 }

@@ -12,9 +12,33 @@ import type { Job } from '../job/job.ts';
 import { type ExportRun, type RunEnv, withExportRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { type Delivery, hasFailed, judgeRun, type RunResult } from '../state/run-result.ts';
-import { sealStaged } from './degrade.ts';
-import { type ExportedJob, runExport } from './export.ts';
-import type { FinishedRun, RunRequest } from './finished-run.ts';
+import { sealStaged } from './degraded.ts';
+import { type ExportedJob, type RunOptions, runExport } from './export.ts';
+import { assertStageable, type StagedAhead, stageAhead } from './trades/ahead.ts';
+
+export interface RunRequest {
+  /** `run`: a tick of the schedule, everything unsealed; `backfill`: a date selection. */
+  readonly command: 'run' | 'backfill';
+  /**
+   * Which dates; default: everything unsealed inside the lookback. `staged`: seal, as degraded, the staged data of
+   * expired dates.
+   */
+  readonly dates?: RunOptions | { readonly mode: 'staged'; readonly range: RunOptions['range'] };
+  readonly withReports: boolean;
+  /** Accept the store that is now at `drop.to` as the job's store from now on. Default: false. */
+  readonly isNewStore?: boolean | undefined;
+}
+
+/** Outcome of a run. Without an `error` it has a `result`. */
+export interface FinishedRun {
+  /** Result of the export; `undefined` if the export did not finish. */
+  readonly result: RunResult | undefined;
+  readonly deliveries: readonly Delivery[];
+  /** The error that ended the run early. */
+  readonly error: unknown;
+  /** What is wrong with a run that finished; `undefined` if nothing is. */
+  readonly shortfall: 'failed' | 'incomplete' | undefined;
+}
 
 /** Never throws: errors are in the outcome. */
 export async function runJob(env: RunEnv, job: Job, request: RunRequest): Promise<FinishedRun> {
@@ -54,7 +78,7 @@ async function exportAndDeliver(env: RunEnv, job: Job, request: RunRequest): Pro
       async (run) => {
         await beginEvents(env, job, run.ledger.store);
         if (request.withReports) assertMayMail(run, job);
-        const exported = await exportDates(run, job, request.dates);
+        const exported = await exportDates(run, request.dates);
         ({ result } = exported);
         try {
           if (request.withReports) deliveries = await deliverReports(run, job);
@@ -91,17 +115,15 @@ function leaveOutRetried(deliveries: readonly Delivery[], restated: ReadonlySet<
   });
 }
 
-async function exportDates(run: ExportRun, job: Job, dates: RunRequest['dates'] = {}): Promise<ExportedJob> {
-  if (dates.mode !== 'staged') return await runExport({ ...run, acceptedBy: dates.acceptedBy }, job, dates);
+async function exportDates(run: ExportRun, dates: RunRequest['dates'] = {}): Promise<ExportedJob> {
+  if (dates.mode !== 'staged') return await runExport({ ...run, acceptedBy: dates.acceptedBy }, dates);
   const { opened } = run;
   if (opened.kind !== 'sql') {
-    throw new Fault('NOTHING_STAGED', `${job.file}: only SQL exports are staged in parts`, {
-      kind: 'usage',
-    });
+    throw new Fault('NOTHING_STAGED', `${opened.job.file}: only SQL exports are staged in parts`, { kind: 'usage' });
   }
-  const staged = await sealStaged(run, opened.job, opened.source, dates.range);
+  const staged = await sealStaged({ ...run, ...opened }, dates.range);
   // Exports no date; writes the current conditions to the store.
-  const { result } = await runExport(run, job, { mode: 'none' });
+  const { result } = await runExport(run, { mode: 'none' });
   return { result: { ...result, dates: [...staged, ...result.dates] } };
 }
 
@@ -122,4 +144,23 @@ function listArguments({ name }: Job, { command, dates = {}, withReports, isNewS
     ...(isNewStore ? ['--new-store'] : []),
   ];
   return [command, name, ...options];
+}
+
+/**
+ * Stages the running session of a job. No run: it seals and mails nothing, `status` does not count it, and it alerts nobody,
+ * because the next run fetches whatever it left.
+ * @throws Fault `STAGE_UNFIT` (usage); `RUN_ACTIVE` (kind `active`) if a run of the job is active
+ */
+export async function stageJob(env: RunEnv, job: Job): Promise<StagedAhead> {
+  assertStageable(job);
+  const stage = async (watched: RunEnv) => {
+    try {
+      // Limits found meanwhile are kept even when a window fails.
+      return await withExportRun(watched, job, (run) => stageAhead(run).finally(() => run.limits.save()));
+    } catch (error) {
+      throw tellInterruption(error, env.signal);
+    }
+  };
+  const recorded = { command: 'stage', args: ['run', job.name, '--stage'] } as const;
+  return await recordRun(env, job, recorded, stage, () => ({ outcome: 'done' }));
 }

@@ -1,21 +1,32 @@
-/** Seals a staged date: write the Parquet file and its footer, read it back, check it, summarize it, publish, drop the stage. */
+/** Seals a date whose rows are complete: write the Parquet file and its footer, read it back, check it, summarize it, publish, drop the stage. */
+
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { formatWallClock } from '../calendar/wall-clock.ts';
+import { wholeDay } from '../calendar/window.ts';
 import { makeFolder } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
 import { parquetFile, quoteIdentifier } from '../engine/literal.ts';
-import type { Job } from '../job/job.ts';
-import { COUNTS_FILENAME, SUMMARY_FILENAME } from '../ledger/layout.ts';
+import { COUNTS_FILENAME, QUARANTINE_FILENAME, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import { assignFieldIds } from '../ledger/ledger.ts';
-import { type CheckResult, describeCheck, type Manifest, type ManifestDraft } from '../ledger/manifest.ts';
+import {
+  type CheckResult,
+  describeCheck,
+  hashSchema,
+  MANIFEST_VERSION,
+  type Manifest,
+  type ManifestDraft,
+} from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
 import type { CountTotals, DayCounts } from '../plan/counts.ts';
+import { computeLookback, expires } from '../plan/dates.ts';
+import { buildPage } from '../plan/statement.ts';
 import type { ExportRun } from '../run/run.ts';
 import { writeCounts } from '../seal/counts-file.ts';
-import { type DropColumn, listDropColumns } from '../seal/drop-columns.ts';
+import type { DropColumn } from '../seal/drop-columns.ts';
 import { writeFooter } from '../seal/footer.ts';
 import type { FileFacts } from '../seal/parquet-reader.ts';
 import { assertChecks, runChecks } from '../seal/run-checks.ts';
@@ -25,20 +36,12 @@ import type { Quarantine } from '../stage/quarantine.ts';
 import type { Stage } from '../stage/stage.ts';
 import type { DropChanges } from '../state/date-records.ts';
 import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts';
-import { compareWithBaseline } from './baseline-sessions.ts';
-import { describeJob, draftManifest } from './draft.ts';
-import { type DraftFile, sealedCopy } from './draft-file.ts';
-import { holdSealed } from './hold.ts';
-import { findNewNulls } from './new-nulls.ts';
-import { compareWithSealed } from './restate.ts';
-
-/** `source`: where the rows came from. */
-type SealingRun = Pick<ExportRun, 'engine' | 'ledger' | 'log' | 'calendar' | 'version' | 'signal' | 'acceptedBy'> & {
-  readonly source: Pick<ExportRun['source'], 'url'>;
-};
+import { type DropFile, listStagedColumns } from './drop-file.ts';
+import { compareWithBaseline, findNewNulls } from './past-sessions.ts';
+import { compareWithSealed, holdSealed, sealedCopy } from './restate.ts';
 
 /** Complete rows: a stage, or its stand-in when rows are streamed. */
-export type SealedRows = Pick<
+type SealedRows = Pick<
   Stage,
   | 'date'
   | 'extraFields'
@@ -52,14 +55,24 @@ export type SealedRows = Pick<
   | 'discard'
 >;
 
-export interface SealInput {
-  readonly file: DraftFile;
-  /** The query sent to the source, with `{window}` in place of the window. */
-  readonly query: string;
+/** When the export of a date began, and how many requests the run had sent by then. */
+export interface DateBegin {
+  readonly atMs: number;
+  readonly requests: number;
+}
+
+export function beginDate({ clocks, source }: Pick<ExportRun, 'clocks' | 'source'>): DateBegin {
+  return { atMs: clocks.now(), requests: source.stats.requests };
+}
+
+/** What is known of complete rows. */
+export interface CompleteRows {
+  readonly begun: DateBegin;
+  readonly file: Pick<DropFile, 'path' | 'write'>;
+  /** What was sent to the source; default: the SQL of a page that spans the whole day. */
+  readonly query?: string;
   /** Windows for which the source has no rows. */
   readonly missing?: NonNullable<Manifest['missing']>;
-  /** Oldest visible instant on the exchange's clock; empty where there is none. */
-  readonly lookbackEdge: string;
   /** The source's last counts; without them only a degraded date is sealed. */
   readonly counted: CountTotals | undefined;
   /** What the recount proved; absent without one. */
@@ -68,10 +81,6 @@ export interface SealInput {
   readonly counts?: DayCounts | undefined;
   /** Of a restatement by an audit. */
   readonly audit?: AuditedRows | undefined;
-  readonly requests: number;
-  readonly startedAtMs: number;
-  readonly sealedAtMs: number;
-  readonly rowLimit: number;
   /** Replace a sealed revision if the rows differ. Default: false, a sealed date is kept. */
   readonly restate?: boolean;
   /** Seal as `degraded`, for this reason; without a recount, whatever the source counted. */
@@ -100,185 +109,183 @@ export interface SealResult {
   readonly doubt?: string | undefined;
 }
 
+interface ExportedDate {
+  /** `undefined` when the source has no rows of the date. */
+  readonly published: SealResult | undefined;
+  /** Named in the job, but without data in the source. */
+  readonly missing: NonNullable<Manifest['missing']>;
+}
+
+/** A date that is not exported now; what was fetched stays staged. */
+export type Waiting =
+  /** Why: a clock now calls it unfinished or clipped, or the source does not show its end. */
+  | { readonly held: string }
+  /** The last rows are so recent that more may follow: when it will have settled if none does. */
+  | { readonly settlesAtMs: number };
+
+export type ExportOutcome = ExportedDate | Waiting;
+
 const NOTHING = Promise.resolve();
 
 /** @throws Fault `SEAL_UNVERIFIED`, `SEAL_INCOMPLETE`, `CHECK_FAILED`, StoreFault, EngineFault; the stage is kept */
-export async function sealDate(deps: SealingRun, job: Job, stage: SealedRows, input: SealInput): Promise<SealResult> {
-  const { ledger, signal } = deps;
-  const { path } = input.file;
-  const summaryPath = `${path}.summary`;
-  const countsPath = `${path}.counts`;
-  const quarantinePath = `${path}.quarantine`;
+export async function sealDate(run: ExportRun, stage: SealedRows, rows: CompleteRows): Promise<SealResult> {
+  const { ledger, engine, log, acceptedBy: by, signal } = run;
+  const { path } = rows.file;
+  const beside = { summary: `${path}.summary`, counts: `${path}.counts`, quarantine: `${path}.quarantine` };
   await makeFolder(dirname(path));
   try {
-    const { draft, checks } = await writeDrop(deps, job, stage, input, summaryPath);
-    reportWarnings(deps.log, draft.date, checks);
-    assertChecks(job, draft.date, checks);
-    const summary = draft.summary === null ? undefined : summaryPath;
-    const quarantine = draft.quarantine === undefined ? undefined : quarantinePath;
-    if (quarantine !== undefined) await stage.writeQuarantine(quarantine);
-    if (input.counts !== undefined) await writeCounts(deps.engine, countsPath, input.counts);
-    const counts = input.counts && countsPath;
-    const sealed = input.restate ? await ledger.validManifest(draft.date) : undefined;
-    const comparison = sealed && (await compareWithSealed(deps, job, sealed, draft, path, input.audit?.kept ?? 0));
-    const doubt = deps.acceptedBy === undefined ? comparison?.doubt : undefined;
-    const held = sealed && doubt && comparison?.changes && (await hold(deps, job, sealed, doubt, input));
-    if (sealed && (held || (comparison?.unchanged && doubt === undefined))) {
+    const draft = await writeDrop(run, stage, rows, beside.summary);
+    reportWarnings(log, draft);
+    assertChecks(run.opened.job, draft.date, draft.checks);
+    if (draft.quarantine !== undefined) await stage.writeQuarantine(beside.quarantine);
+    if (rows.counts !== undefined) await writeCounts(engine, beside.counts, rows.counts);
+    const sealed = rows.restate ? await ledger.validManifest(draft.date) : undefined;
+    const compared = sealed && (await compareWithSealed(run, sealed, draft, path, rows.audit?.kept ?? 0));
+    const doubt = by === undefined ? compared?.doubt : undefined;
+    const isAudit = rows.audit !== undefined;
+    const held = sealed && doubt && compared?.changes && (await holdSealed(run, sealed, path, doubt, isAudit));
+    if (sealed && (held || (compared?.unchanged && doubt === undefined))) {
       await stage.discard();
       await rm(path, { force: true });
       return held || { manifest: sealed, status: 'unchanged' };
     }
-    const changed = comparison?.changes && describeOrigin(deps, input, comparison.changes, comparison.doubt);
+    const foundBy = isAudit ? { found_by: 'audit' as const } : {};
+    const accepted = { by: by ?? '', ...(compared?.doubt === undefined ? {} : { doubt: compared.doubt }) };
+    const origin = by === undefined ? foundBy : { accepted };
+    const changes = compared && { changes: compared.changes && { ...compared.changes, ...origin } };
+    // Rows in place of sealed ones that are lost are degraded, if they are doubtful.
+    const reason = { degraded_reason: joinReasons(draft.degraded_reason, doubt) };
     const { manifest, won } = await publishDrop(
       ledger,
-      { drop: path, summary, counts, quarantine },
-      { ...asDoubtful(draft, doubt), ...(comparison ? { changes: changed ?? null } : {}) },
+      {
+        drop: path,
+        summary: draft.summary === null ? undefined : beside.summary,
+        counts: draft.counts && beside.counts,
+        quarantine: draft.quarantine && beside.quarantine,
+      },
+      { ...draft, ...(doubt === undefined ? {} : { condition: 'degraded', ...reason }), ...changes },
       { supersedes: sealed, signal },
     );
-    reportQuarantine(deps.log, manifest);
+    reportQuarantine(log, manifest);
     await stage.discard();
     if (!won) await rm(path, { force: true });
-    const changes = won && comparison ? { changes: changed ?? null } : {};
-    return { manifest, status: won ? 'sealed' : 'sealed-elsewhere', ...changes };
+    return { manifest, status: won ? 'sealed' : 'sealed-elsewhere', ...(won ? changes : {}) };
   } finally {
-    await rm(sealedCopy(path), { force: true });
-    await rm(summaryPath, { force: true });
-    await rm(countsPath, { force: true });
-    await rm(quarantinePath, { force: true });
+    for (const one of [sealedCopy(path), ...Object.values(beside)]) await rm(one, { force: true });
   }
-}
-
-/** Holds the date with its sealed rows; `undefined` if these cannot be had. */
-async function hold(deps: SealingRun, job: Job, sealed: Manifest, doubt: string, input: SealInput) {
-  const { date } = sealed;
-  const isAudit = input.audit !== undefined;
-  const reason = `${doubt}. If its rows are right: flowdrop backfill ${job.name} --from ${date} --to ${date} --accept-change`;
-  deps.log.warn({ event: 'change-doubted', date, reason }, `${date}: the source's rows are not taken over: ${reason}`);
-  return await holdSealed(deps, sealed, {
-    path: input.file.path,
-    doubt: reason,
-    sealedAtMs: input.sealedAtMs,
-    isAudit,
-  });
-}
-
-/** Rows in place of sealed ones that are lost, if they are doubtful. */
-function asDoubtful(draft: ManifestDraft, doubt: string | undefined): ManifestDraft {
-  if (doubt === undefined) return draft;
-  return { ...draft, condition: 'degraded', degraded_reason: joinReasons(draft.degraded_reason, doubt) };
-}
-
-/** The changes with who found or accepted them. */
-function describeOrigin(
-  { acceptedBy: by }: SealingRun,
-  { audit }: SealInput,
-  changes: DropChanges,
-  doubt: string | undefined,
-): DropChanges {
-  if (by !== undefined) return { ...changes, accepted: doubt === undefined ? { by } : { by, doubt } };
-  return audit === undefined ? changes : { ...changes, found_by: 'audit' };
-}
-
-/** The columns of the file. @param sealedNulls of rows that come from a sealed drop */
-export async function listStagedColumns(
-  job: Job,
-  stage: Pick<SealedRows, 'extraFields' | 'quarantine'>,
-  sealedNulls: Manifest['nulls'] = [],
-): Promise<readonly DropColumn[]> {
-  const { nulls } = await stage.quarantine();
-  const withNulls = [...nulls, ...sealedNulls].map(({ column }) => column);
-  return listDropColumns(job.source.columns, await stage.extraFields(), withNulls);
-}
-
-interface WrittenDrop {
-  readonly draft: ManifestDraft;
-  readonly checks: readonly CheckResult[];
 }
 
 /** Writes file and summary, reads the file back and checks it. Nothing is published yet. */
 async function writeDrop(
-  deps: SealingRun,
-  job: Job,
+  run: ExportRun,
   stage: SealedRows,
-  input: SealInput,
+  rows: CompleteRows,
   summaryPath: string,
-): Promise<WrittenDrop> {
-  const { engine, source } = deps;
-  const { counted, degradedReason } = input;
-  const { path } = input.file;
+): Promise<ManifestDraft> {
+  const { engine, source, log, ledger, clocks, opened } = run;
+  const { job } = opened;
+  const { date } = stage;
+  const { counted, recount, audit, missing = [], doubts = [], begun } = rows;
+  const { path } = rows.file;
   const totals = await stage.totals();
   const quarantine = await stage.quarantine();
   await assertFewBadRows(job, stage, counted?.rows ?? totals.rows + quarantine.rows, quarantine);
-  const columns = await listStagedColumns(job, stage, input.audit?.sealed.nulls);
-  const duplicates = totals.ids < totals.rows ? await stage.countReplaced() : 0;
-  const shared = totals.rows - totals.ids - duplicates;
+  const columns = await listStagedColumns(run, stage, audit?.sealed.nulls);
+  const replaced = totals.ids < totals.rows ? await stage.countReplaced() : 0;
+  const shared = totals.rows - totals.ids - replaced;
   if (shared > 0) {
     const what = `${shared} rows share an id with another trade, or have none; all of them are kept`;
-    deps.log.warn({ event: 'ids-shared', date: stage.date, rows: shared }, `${stage.date}: ${what}`);
+    log.warn({ event: 'ids-shared', date, rows: shared }, `${date}: ${what}`);
   }
   const windows = await stage.pages();
-  const step = createSteps(deps.log, stage.date);
-  const expected = await input.file.write(columns, duplicates);
+  const step = createSteps(log, date);
+  const expected = await rows.file.write(columns, replaced);
   step('write');
+  const query =
+    rows.query ?? (opened.kind === 'sql' ? buildPage(opened.job, wholeDay(date), opened.limits.dayEdges) : '');
+  // The job file's path belongs to one machine, and readers of the data should not see mail addresses.
+  const { file: _, reports: __, alerts: ___, ...definition } = job;
   const keyValues = {
     'flowdrop.job': job.name,
-    'flowdrop.job_definition': describeJob(job),
+    'flowdrop.job_definition': JSON.stringify(definition),
     'flowdrop.dataset': job.drop.dataset,
-    'flowdrop.date': stage.date,
-    'flowdrop.query': input.query,
+    'flowdrop.date': date,
+    'flowdrop.query': query,
   };
   const names = columns.map(({ name }) => name);
-  const fieldIds = await assignFieldIds(deps.ledger, names);
+  const fieldIds = await assignFieldIds(ledger, names);
   await writeFooter(path, { columns, fieldIds, sort: job.drop.sort, keyValues });
   step('footer');
-  const asksRepeats = duplicates > 0 && job.checks.some(({ check }) => check === 'unique-id');
+  const asksRepeats = replaced > 0 && job.checks.some(({ check }) => check === 'unique-id');
   const repeats = asksRepeats ? await stage.countRepeats('version') : 0;
   const withSummary = hasSummary(job, columns);
   const computeOnFile = async () => {
     const onFile = job.checks.filter((check) => check.check !== 'baseline');
-    const checks = await runChecks(engine, parquetFile(path), onFile, stage.date, repeats);
+    const checks = await runChecks(engine, parquetFile(path), onFile, date, repeats);
     return { checks, times: await readTimeRange(engine, path, columns) };
   };
   const verifying = verifyParquet(engine, path, columns, expected);
   const computing = sideBySide(computeOnFile(), withSummary ? writeSummary(engine, path, summaryPath) : NOTHING);
   const [file, [{ checks, times }]] = await sideBySide(verifying, computing);
   step('verify');
-  if (degradedReason === undefined || input.recount !== undefined) {
-    const rows = file.rows - (input.audit?.kept ?? 0);
-    assertCounted(job, stage.date, { rows, leftOut: quarantine.rows + duplicates }, counted);
+  if (rows.degradedReason === undefined || recount !== undefined) {
+    const leftOut = quarantine.rows + replaced;
+    assertCounted(run, date, file.rows - (audit?.kept ?? 0), leftOut, counted);
   }
-  const shape = { date: stage.date, rows: file.rows, statistics: file.statistics };
-  const compared = withSummary ? await compareWithBaseline(deps, job, shape, summaryPath) : [];
-  const oddities = input.audit ? addSealed(quarantine, input.audit.sealed, file) : quarantine;
+  const shape = { date, rows: file.rows, statistics: file.statistics };
+  const compared = withSummary ? await compareWithBaseline(run, shape, summaryPath) : [];
+  const { rewritten, nulls } = audit ? addSealed(quarantine, audit.sealed, file) : quarantine;
   const reported = compared.flatMap(({ findings = [] }) => findings.map(({ column }) => column));
-  const newNulls = await findNewNulls(deps, job, { ...shape, nulls: oddities.nulls }, reported);
-  const draft = draftManifest(job, {
-    date: stage.date,
-    columns,
-    file,
-    degradedReason: joinReasons(degradedReason, describeQuarantine(quarantine, totals.rows)),
-    quarantine: oddities,
-    sourceRows: counted?.rows ?? null,
-    recount: input.recount,
-    duplicates: duplicates + (input.audit?.duplicates ?? 0),
-    kept: input.audit?.kept || undefined,
+  const newNulls = await findNewNulls(run, { ...shape, nulls }, reported);
+  const degradedReason = joinReasons(rows.degradedReason, describeQuarantine(quarantine, totals.rows));
+  const edgeMs = computeLookback(source.serverNow()).edgeMs;
+  return {
+    manifest_version: MANIFEST_VERSION,
+    job_id: job.name,
+    dataset: job.drop.dataset,
+    date,
+    table: job.drop.table ?? undefined,
+    condition: degradedReason === undefined ? 'available' : 'degraded',
+    degraded_reason: degradedReason,
+    rows: file.rows,
+    source_rows: counted?.rows ?? null,
+    recount,
+    duplicates: replaced + (audit?.duplicates ?? 0),
     ids: shared > 0 ? totals.ids : undefined,
-    times,
-    checks: [...checks, ...compared, ...newNulls, ...(input.doubts ?? [])],
+    ...times,
+    schema: file.schema,
+    schema_hash: hashSchema(file.schema),
+    extra_columns: names.slice(job.source.columns.length),
+    sort: [...job.drop.sort],
+    compression: job.drop.compression,
+    row_groups: file.row_groups,
+    row_group_offsets: file.row_group_offsets,
+    statistics: file.statistics,
+    quarantine: describeBad(quarantine),
+    rewritten: rewritten.length > 0 ? rewritten.map((each) => ({ ...each })) : undefined,
+    nulls: nulls.length > 0 ? nulls.map((each) => ({ ...each })) : undefined,
+    checks: [...checks, ...compared, ...newNulls, ...doubts],
     summary: withSummary ? SUMMARY_FILENAME : null,
-    counts: input.counts && COUNTS_FILENAME,
-    query: input.query,
-    sourceUrl: source.url,
-    lookbackEdge: input.lookbackEdge,
-    windows,
-    missing: input.missing ?? [],
-    requests: input.requests,
-    startedAtMs: input.startedAtMs,
-    sealedAtMs: input.sealedAtMs,
-    rowLimit: input.rowLimit,
-    version: deps.version,
-  });
-  return { draft, checks: draft.checks };
+    counts: rows.counts && COUNTS_FILENAME,
+    kept: audit?.kept || undefined,
+    filter: ('where' in job.source && job.source.where) || undefined,
+    query: { sql: query, entry_point: job.source.api, url: source.url },
+    windows: windows.map((each) => ({ ...each })).sort((a, b) => (a.window < b.window ? -1 : 1)),
+    missing: missing.length > 0 ? [...missing] : undefined,
+    requests: source.stats.requests - begun.requests,
+    started_at: new Date(begun.atMs).toISOString(),
+    sealed_at: new Date(clocks.now()).toISOString(),
+    // A source that keeps its dates has no edge, and only SQL has a row limit.
+    lookback_edge: expires(job.source) ? formatWallClock(edgeMs) : '',
+    row_limit: opened.kind === 'sql' ? opened.limits.rowLimit : 0,
+    flowdrop_version: run.version,
+  };
+}
+
+function describeBad({ rows, ids, premium, reasons }: Quarantine): Manifest['quarantine'] {
+  if (rows === 0) return undefined;
+  const counts = { filename: QUARANTINE_FILENAME, rows, ids, premium: premium?.dollars };
+  return { ...counts, reasons: reasons.map((each) => ({ ...each })) };
 }
 
 /** Also of the rows that came from the sealed drop: nulls as the file has them, converted values as many as were counted. */
@@ -286,7 +293,7 @@ function addSealed(
   staged: Quarantine,
   { nulls = [], rewritten = [] }: AuditedRows['sealed'],
   { rows, statistics }: FileFacts,
-): Quarantine {
+): Pick<Quarantine, 'nulls' | 'rewritten'> {
   const nullsIn = (name: string) => statistics.find(({ column }) => column === name)?.nulls ?? 0;
   const all = [...nulls, ...staged.nulls];
   const unread = addRows(
@@ -300,7 +307,6 @@ function addSealed(
     },
   );
   return {
-    ...staged,
     nulls: [...sent, ...unread].filter((one) => one.rows > 0),
     rewritten: addRows([...rewritten, ...staged.rewritten], () => rows),
   };
@@ -328,7 +334,7 @@ function createSteps(log: Log, date: string): (step: string) => void {
   };
 }
 
-function reportWarnings(log: Log, date: string, checks: readonly CheckResult[]): void {
+function reportWarnings(log: Log, { date, checks }: ManifestDraft): void {
   for (const result of checks) {
     if (result.passed || result.on_failure === 'fail') continue;
     const reason = describeCheck(result);
@@ -348,12 +354,14 @@ function reportQuarantine(log: Log, { date, quarantine, degraded_reason: reason 
  * them, and no row more often than in the source.
  */
 function assertCounted(
-  job: Job,
+  { opened }: ExportRun,
   date: string,
-  { rows, leftOut }: { readonly rows: number; readonly leftOut: number },
+  rows: number,
+  leftOut: number,
   counted: CountTotals | undefined,
 ): void {
-  const isWithin = counted && (job.source.kind !== 'rows' || (counted.ids <= rows + leftOut && rows <= counted.rows));
+  const isSingle = opened.job.source.kind === 'rows';
+  const isWithin = counted && (!isSingle || (counted.ids <= rows + leftOut && rows <= counted.rows));
   if (isWithin && rows + leftOut > 0) return;
   const found = counted ? `the source counted ${counted.rows} with ${counted.ids} ids` : 'the source was not counted';
   throw new Fault('SEAL_INCOMPLETE', `${date}: the file has ${rows} rows, ${found}`, {

@@ -11,7 +11,7 @@ import type { Job } from '../job/job.ts';
 import { type Condition, deriveConditions } from '../plan/conditions.ts';
 import type { DayCounts } from '../plan/counts.ts';
 import type { LookbackRange } from '../plan/dates.ts';
-import { expires } from '../plan/lookback.ts';
+import { expires } from '../plan/dates.ts';
 import type { AuditRecord } from '../state/date-records.ts';
 import type { KnownDates as RememberedDates } from '../state/job-state.ts';
 import { attempt } from '../store/identity.ts';

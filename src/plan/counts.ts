@@ -5,7 +5,7 @@
 
 import { z } from 'zod';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
-import { type Bound, compareBounds, type Stretch } from '../calendar/window.ts';
+import { type Axis, type Bound, compareBounds, type Stretch } from '../calendar/window.ts';
 import { addHashes } from '../engine/row-hash.ts';
 import { isSameUpdateMark, isUpdateMark, mergeUpdateMarks } from '../engine/update-mark.ts';
 
@@ -91,9 +91,9 @@ export function sumHashes(counts: DayCounts): HashTotals {
   return { idHash: sum(({ idHash }) => idHash), valueHash: sum(({ valueHash }) => valueHash) };
 }
 
-/** Whether rows were counted along the symbols. */
-export function isBySymbol(counts: DayCounts): boolean {
-  return counts[0]?.symbol !== undefined;
+/** The axis along which rows were counted. */
+export function axisOf(counts: DayCounts): Axis {
+  return counts[0]?.symbol === undefined ? 'time' : 'symbol';
 }
 
 /** The bound at the start of a cell. */
@@ -143,8 +143,9 @@ export function isSameByHash(
   });
 }
 
-/** Merges the parts of each symbol's day into one cell per symbol. */
-export function mergeBySymbol(counts: DayCounts): DayCounts {
+/** One cell for each symbol, if counts are by symbol: the parts of its day are merged. */
+export function mergeParts(counts: DayCounts): DayCounts {
+  if (axisOf(counts) === 'time') return counts;
   const merged = new Map<string, CellCount>();
   for (const cell of counts) {
     const { symbol = '' } = cell;

@@ -4,7 +4,7 @@
  * which windows may be cut, so that pages are full although one grain has more groups than a page.
  */
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
-import { axisOf, type Bound, type Window } from '../calendar/window.ts';
+import { axisOfStretch, type Bound, type Window } from '../calendar/window.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { AggregateSource, SqlJob } from '../job/job.ts';
@@ -48,7 +48,7 @@ export function buildJoinedProbe(job: SqlJob, span: ProbeSpan): string {
 /** The place in the middle of a window's keys. Answer: one row `{rows, middle: [second, keys]}`. */
 export function buildGroupMiddle(job: SqlJob, window: Window, edges: DayEdges): string {
   const source = groupsOf(job);
-  const axis = axisOf(window) ?? 'time';
+  const axis = axisOfStretch(window) ?? 'time';
   const span: ProbeSpan = { ...window, fromDate: window.date, toDate: window.date, axis, edges };
   const keys = keyColumns(source, axis).map((name) => `toString(${quoteIdentifier(name)})`);
   const key = keys.length === 0 ? 'emptyArrayString()' : `[${keys.join(', ')}]`;

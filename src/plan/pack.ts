@@ -5,7 +5,7 @@
  */
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { type Bound, compareBounds, DAY_END, DAY_START, type Stretch, type Window } from '../calendar/window.ts';
-import { type CellCount, type DayCounts, startOf, stretchOf } from './counts.ts';
+import { type CellCount, type DayCounts, type Notch, startOf, stretchOf } from './counts.ts';
 
 /** A little more than a day of requests at the API's pace: a date with more pages can never be fetched. */
 export const MAX_DATE_PAGES = 100_000;
@@ -173,4 +173,81 @@ function isInside(cell: CellCount, next: CellCount | undefined, bound: Bound): b
   if (next !== undefined && compareBounds(startOf(next), bound) <= 0) return false;
   if (compareBounds(startOf(cell), bound) >= 0 || cell.symbol !== bound.symbol) return false;
   return cell.symbol === undefined ? cell.second === bound.second : bound.second < SECONDS_PER_DAY;
+}
+
+/**
+ * Where to cut a window in two that was too much for one answer; the counts give both halves about the same number of rows.
+ * @param grainSeconds length of a cell on the time axis, 1 for single trades
+ * @param hasKey whether windows may be cut inside a cell: by id, or by a split key
+ * @returns a bound, or that the middle row of the only cell has to be asked for; `undefined` if it cannot be cut
+ */
+export function planSplit(
+  window: PackedWindow,
+  counts: DayCounts,
+  grainSeconds: number,
+  hasKey: boolean,
+): Bound | 'ask-middle' | undefined {
+  const inside = countsInGap(counts, window);
+  const total = inside.reduce((sum, count) => sum + count.rows, 0);
+  let before = 0;
+  for (const [index, cell] of inside.entries()) {
+    // Cut before the cell that passes the middle, but never before the first: the left half must have rows.
+    if (index > 0 && (before + cell.rows / 2 >= total / 2 || index === inside.length - 1)) return startOf(cell);
+    before += cell.rows;
+  }
+  if (!hasKey) return undefined;
+  const [only] = inside;
+  const notch = only && middleNotch(window, only);
+  if (notch !== undefined) return notch;
+  return only?.symbol === undefined ? narrowToSecond(window, only?.second, grainSeconds) : narrowToSymbol(window, only);
+}
+
+/** The counted place nearest the middle of the window's groups, all of one cell. */
+function middleNotch({ from, to }: PackedWindow, { notches = [], rows }: CellCount): Bound | undefined {
+  const first = notches.findLast(({ at }) => compareBounds(at, from) <= 0)?.before ?? 0;
+  const last = notches.find(({ at }) => compareBounds(at, to) >= 0)?.before ?? rows;
+  const middle = (first + last) / 2;
+  const inside = notches.filter(({ at }) => compareBounds(from, at) < 0 && compareBounds(at, to) < 0);
+  const nearest = (best: Notch | undefined, notch: Notch) =>
+    best !== undefined && Math.abs(best.before - middle) <= Math.abs(notch.before - middle) ? best : notch;
+  return inside.reduce<Notch | undefined>(nearest, undefined)?.at;
+}
+
+/**
+ * The window has at most one second with rows, but may extend beyond it. An id cuts only inside its own second, so cut
+ * off the surrounding stretches first. Without a counted second the rows came late: then cut by time.
+ */
+function narrowToSecond(
+  { from, to }: PackedWindow,
+  counted: number | undefined,
+  grainSeconds: number,
+): Bound | 'ask-middle' {
+  if (from.symbol !== undefined || to.symbol !== undefined) return 'ask-middle';
+  const last = to.id === undefined ? to.second - grainSeconds : to.second;
+  if (from.second >= last) return 'ask-middle';
+  const middle = Math.ceil((from.second + last) / 2 / grainSeconds) * grainSeconds;
+  const second = counted ?? middle;
+  return { second: second > from.second ? second : second + grainSeconds };
+}
+
+/** The same for a window with rows of one symbol: cut off the range of other symbols first. */
+function narrowToSymbol({ from, to }: PackedWindow, { symbol = '', second }: CellCount): Bound | 'ask-middle' {
+  const start: Bound = { symbol, second };
+  const end: Bound = { symbol, second: SECONDS_PER_DAY };
+  if (compareBounds(from, start) < 0) return start;
+  if (compareBounds(end, to) < 0) return end;
+  return 'ask-middle';
+}
+
+/** The two halves of a window. If the cut is between cells, their row counts come from the counts. */
+export function splitWindow(window: PackedWindow, at: Bound, counts: DayCounts): readonly [PackedWindow, PackedWindow] {
+  const isCellStart = counts.some((cell) => compareBounds(startOf(cell), at) === 0);
+  const isBetween = isCellStart || (at.id === undefined && (at.symbol === undefined || at.second === SECONDS_PER_DAY));
+  const left = countsInGap(counts, { from: window.from, to: at }).reduce((sum, count) => sum + count.rows, 0);
+  const exact = window.exact && isBetween;
+  const rows = isBetween ? Math.min(left, window.rows) : Math.floor(window.rows / 2);
+  return [
+    { ...window, to: at, rows, exact },
+    { ...window, from: at, rows: Math.max(0, window.rows - rows), exact },
+  ];
 }

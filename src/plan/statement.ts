@@ -4,7 +4,7 @@
  */
 import type { CalendarOverride } from '../calendar/session.ts';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
-import { axisOf, type Bound, type Stretch, type Window, wholeDay } from '../calendar/window.ts';
+import { axisOfStretch, type Bound, type Stretch, type Window, wholeDay } from '../calendar/window.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import {
   type HashedColumn,
@@ -178,13 +178,13 @@ function parseTimedPlace(place: string): { readonly second: number; readonly id:
 export function buildMiddle(job: SqlJob, window: Window, edges: DayEdges): string {
   const condition = windowCondition(job.source, window, edges);
   const place =
-    axisOf(window) === 'symbol' ? `concat(toString(symbol), '@', ${placeSql(window.date)})` : 'toString(id)';
+    axisOfStretch(window) === 'symbol' ? `concat(toString(symbol), '@', ${placeSql(window.date)})` : 'toString(id)';
   return `SELECT count() AS rows, arraySort(groupArray(${place}))[intDiv(count(), 2) + 1] AS middle FROM ${readRows(job.source, condition)}`;
 }
 
 /** @param middle from `buildMiddle`: an id inside the window's only second, or symbol, time and id */
 export function parseMiddle(window: Window, middle: string): Bound {
-  if (axisOf(window) !== 'symbol') return { second: window.from.second, id: middle };
+  if (axisOfStretch(window) !== 'symbol') return { second: window.from.second, id: middle };
   // If the window has a single symbol, its length is known, even if the symbol contains an `@`.
   const at =
     window.from.symbol !== undefined && window.from.symbol === window.to.symbol

@@ -7,7 +7,7 @@
 
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { addDays, formatSecond, SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
-import { type Axis, axisOf, type Bound, type Stretch, type Window } from '../calendar/window.ts';
+import { type Axis, axisOfStretch, type Bound, type Stretch, type Window } from '../calendar/window.ts';
 import { quoteString } from '../engine/literal.ts';
 import type { AggregateSource, SqlSource } from '../job/job.ts';
 
@@ -26,7 +26,7 @@ export function windowCondition(source: SqlSource, { date, from, to }: Window, e
   const place: Place = {
     date,
     grain: isGrouped ? source.grainSeconds : 1,
-    keys: isGrouped ? keyColumns(source, axisOf({ from, to }) ?? 'time').map(comparedKey) : ['id'],
+    keys: isGrouped ? keyColumns(source, axisOfStretch({ from, to }) ?? 'time').map(comparedKey) : ['id'],
     readKeys: isGrouped ? splitKeys : (id) => [id],
   };
   const dated = [`date = ${quoteString(date)}`, ...closeDates(date, date, edges)];

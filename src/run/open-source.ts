@@ -1,8 +1,10 @@
 /** Opens the source of a job, of any kind, with the limits that earlier runs met. */
+import type { CalendarOverride } from '../calendar/session.ts';
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job, ServerSource, SnapshotSource, SqlJob } from '../job/job.ts';
 import type { Openers } from '../openers.ts';
+import { Clocks } from '../plan/clocks.ts';
 import type { ServerTable } from '../source/server-table.ts';
 import type { SnapshotClient } from '../source/snapshot.ts';
 import type { Source } from '../source/source.ts';
@@ -13,47 +15,71 @@ import { readSourceSql } from './job-sql.ts';
 export type SnapshotJob = Job<SnapshotSource>;
 export type TableJob = Job<ServerSource>;
 
-/** Its kind decides how dates are planned and exported. */
-export type OpenedSource =
-  | { readonly kind: 'sql'; readonly job: SqlJob; readonly source: Source }
-  | { readonly kind: 'snapshots'; readonly job: SnapshotJob; readonly source: SnapshotClient }
-  | { readonly kind: 'table'; readonly job: TableJob; readonly source: ServerTable };
-
-/** What every source reports about itself. */
-export type SourceFacts = Pick<Source, 'url' | 'stats' | 'serverNow' | 'tellsTime' | 'intervalMs'>;
-
-export interface OpenJobSource {
-  readonly opened: OpenedSource;
+interface OpenedAs<Kind, OfJob, Client> {
+  /** Decides how dates are planned and exported. */
+  readonly kind: Kind;
+  /** Its own SQL is checked, and ready for requests. */
+  readonly job: OfJob;
+  readonly source: Client;
+  readonly clocks: Clocks;
   /** API limits that earlier runs met; requests add new ones. */
   readonly limits: ApiLimits;
+  readonly log: Log;
+  /** Sessions that differ from the exchange's rules; without it the rules alone. */
+  readonly calendar?: CalendarOverride | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
+
+export type OpenedSql = OpenedAs<'sql', SqlJob, Source>;
+export type OpenedSnapshots = OpenedAs<'snapshots', SnapshotJob, SnapshotClient>;
+export type OpenedTable = OpenedAs<'table', TableJob, ServerTable>;
+export type OpenedSource = OpenedSql | OpenedSnapshots | OpenedTable;
 
 /**
  * Opens the source of a job, after checking the job's own SQL if it has any. The caller closes it with `closeSource`.
  * @param engine the one that is open in this process, if any, to check that SQL
  * @throws Fault `JOB_INVALID`, `SETTING_MISSING`, `SETTING_INVALID`
  */
-export async function openJobSource(openers: Openers, job: Job, log: Log, engine?: Engine): Promise<OpenJobSource> {
+export async function openJobSource(
+  openers: Openers,
+  job: Job,
+  using: Pick<OpenedSource, 'log' | 'signal' | 'calendar'>,
+  engine?: Engine,
+): Promise<OpenedSource> {
+  const { clock, stateDir } = openers;
+  const { log, calendar } = using;
   const source = await readSourceSql(openers, job, engine);
   const load = async (url: string, key: string) => {
-    const path = limitsPath(openers.stateDir, url, key, job.source);
-    return { limits: await new ApiLimits(path, url, openers.clock.now()).load() };
+    return await new ApiLimits(limitsPath(stateDir, url, key, job.source), url, clock.now()).load();
   };
+  const loadApi = async (access: SqlJob['source'] | SnapshotSource) =>
+    await load(openers.sourceUrl(access.api), openers.readKeyFingerprint(access));
+  const { settleSeconds } = job;
+  const clocksWith = (client: Source | SnapshotClient | ServerTable) =>
+    new Clocks(clock, client, { settleSeconds, calendar }, openers.readClockRule());
   switch (source.kind) {
     case 'rows':
     case 'aggregate': {
-      const known = await load(openers.sourceUrl(source.api), openers.readKeyFingerprint(source));
-      const client = await openers.openSource(source, log, known.limits.clockOffsetMs);
-      return { opened: { kind: 'sql', job: { ...job, source }, source: client }, ...known };
+      const limits = await loadApi(source);
+      const client = await openers.openSource(source, log, limits.clockOffsetMs);
+      return { ...using, kind: 'sql', job: { ...job, source }, source: client, limits, clocks: clocksWith(client) };
     }
     case 'snapshots': {
-      const known = await load(openers.sourceUrl(source.api), openers.readKeyFingerprint(source));
-      const client = await openers.openSnapshots(source, log, known.limits.clockOffsetMs);
-      return { opened: { kind: 'snapshots', job: { ...job, source }, source: client }, ...known };
+      const limits = await loadApi(source);
+      const client = await openers.openSnapshots(source, log, limits.clockOffsetMs);
+      return {
+        ...using,
+        kind: 'snapshots',
+        job: { ...job, source },
+        source: client,
+        limits,
+        clocks: clocksWith(client),
+      };
     }
     case 'table': {
       const table = await openers.openTable(source, log);
-      return { opened: { kind: 'table', job: { ...job, source }, source: table }, ...(await load(table.url, '')) };
+      const limits = await load(table.url, '');
+      return { ...using, kind: 'table', job: { ...job, source }, source: table, limits, clocks: clocksWith(table) };
     }
     default:
       return source satisfies never;

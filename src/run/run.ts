@@ -1,4 +1,5 @@
 /** What a command holds while it works on a job: it opens all of it, and closes it in reverse order. */
+
 import { rename, rm } from 'node:fs/promises';
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import type { CalendarOverride } from '../calendar/session.ts';
@@ -15,12 +16,12 @@ import type { Mailer } from '../mail/mailer.ts';
 import type { Openers } from '../openers.ts';
 import { SourceFault, type SourceStats } from '../source/source.ts';
 import { JobState } from '../state/job-state.ts';
-import type { ApiLimits } from '../state/limits.ts';
-import { type OnRunEvent, RunTotals } from '../state/run-events.ts';
+import type { OnRunEvent } from '../state/run-events.ts';
+import { RunTotals } from '../state/run-events.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-file.ts';
 import { findCustomSql } from './job-sql.ts';
-import { closeSource, type OpenedSource, type OpenJobSource, openJobSource, type SourceFacts } from './open-source.ts';
+import { closeSource, type OpenedSource, type OpenedSql, openJobSource } from './open-source.ts';
 
 /** What every run has; it reads and writes only the state folder and the store. */
 export interface Run {
@@ -48,19 +49,17 @@ export interface Run {
 }
 
 /** A run that asks the job's source. */
-export interface ExportRun extends Run {
-  /** What the job's source reports about itself; `opened` sends the requests. */
-  readonly source: SourceFacts;
+export interface ExportRun extends Run, Pick<OpenedSource, 'source' | 'clocks' | 'limits'> {
+  /** The source, which is also among the members of the run, with what sends its requests. */
   readonly opened: OpenedSource;
   /** The catalog that also has the job's table. */
   readonly catalog?: RestCatalog | undefined;
-  /** Which clocks must agree. Default: `checked`. */
-  readonly clockRule?: ReturnType<Openers['readClockRule']> | undefined;
-  /** Limits of this API, found by earlier runs and extended by this one. */
-  readonly limits: ApiLimits;
   /** Who asked that the source's rows replace the sealed ones, however doubtful the change. */
   readonly acceptedBy?: string | undefined;
 }
+
+/** A run that asks by SQL, with all that asks. */
+export type SqlRun = ExportRun & OpenedSql;
 
 /** The active run is among the newest of its job. */
 const RECENT_RUNS = 5;
@@ -109,12 +108,12 @@ export async function withExportRun<T>(
   // Checking a job's own SQL writes there.
   await assertStateFolder(env.stateDir);
   // Opened first: a missing setting must not leave a store or an engine open.
-  const { opened, ...known } = await openRunSource(env, job, log);
+  const calendar = await env.readCalendar();
+  const opened = await openRunSource(env, job, { log, calendar, signal: env.signal });
   try {
-    const { source } = opened;
-    const clockRule = env.readClockRule();
+    const { source, clocks, limits } = opened;
     const catalog = job.drop.catalog === null ? undefined : await env.openCatalog(job.drop.catalog);
-    return await withRun(env, job, (run) => action({ ...run, clockRule, catalog, source, opened, ...known }), {
+    return await withRun(env, job, (run) => action({ ...run, catalog, source, clocks, limits, opened }), {
       ...options,
       stats: source.stats,
     });
@@ -135,13 +134,17 @@ function tellDenial(error: unknown): unknown {
 }
 
 /** A run writes only to the state folder and the store; so must the engine that reads its SQL. */
-async function openRunSource(env: RunEnv, job: Job, log: Log): Promise<OpenJobSource> {
-  if (findCustomSql(job.source) === undefined) return await openJobSource(env, job, log);
+async function openRunSource(
+  env: RunEnv,
+  job: Job,
+  using: Pick<OpenedSource, 'log' | 'signal' | 'calendar'>,
+): Promise<OpenedSource> {
+  if (findCustomSql(job.source) === undefined) return await openJobSource(env, job, using);
   const path = await makeScratchFolder(env.stateDir, env.clock.now());
   try {
     const engine = await env.openEngine({ path, signal: env.signal });
     try {
-      return await openJobSource(env, job, log, engine);
+      return await openJobSource(env, job, using, engine);
     } finally {
       await engine.close();
     }

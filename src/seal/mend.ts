@@ -12,9 +12,7 @@ import { COUNTS_FILENAME, fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts'
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { PARQUET_CONTENT_TYPE, publishDrop } from '../ledger/publish.ts';
-import type { DayCounts } from '../plan/counts.ts';
-import { countStaged, secondKey } from '../stage/count.ts';
-import { readSealedRows } from '../stage/sealed-rows.ts';
+import { countSealed } from '../stage/sealed-rows.ts';
 import { compareCounts, writeCounts } from './counts-file.ts';
 import { writeSummary } from './summary.ts';
 
@@ -108,16 +106,9 @@ async function rebuildCounts(
   const { date, recount, extra_columns: extraFields } = manifest;
   if (job.source.kind !== 'rows' || recount === undefined) return false;
   const hashed = job.source.columns.filter(({ name }) => recount.columns.includes(name));
-  const cells = await countStaged<number>(
-    engine,
-    job,
-    readSealedRows(job, { path: paths.drop, extraFields, symbols: [] }),
-    secondKey(job, date),
-    { hashed: recount.id_hash === undefined ? undefined : hashed },
-  );
-  const counts: DayCounts = [...cells]
-    .map(([second, count]) => ({ second, ...count }))
-    .sort((a, b) => a.second - b.second);
+  const drop = { path: paths.drop, extraFields, symbols: [] };
+  const options = { hashed: recount.id_hash === undefined ? undefined : hashed };
+  const counts = await countSealed(engine, job, date, drop, 'time', options);
   await writeCounts(engine, paths.counts, counts);
   return (await compareCounts(engine, paths.counts, manifest)).length === 0;
 }

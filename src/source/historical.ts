@@ -5,31 +5,26 @@
 import { metaSchema } from '../api-contract/historical.ts';
 import { formatCount } from '../core/units.ts';
 import { readEnvelope } from './envelope.ts';
-import { createRequester, type RequesterDeps, type RequesterOptions } from './requester.ts';
-import { type AskOptions, MAX_PAGE_ROWS, type Page, type Source, SourceFault } from './source.ts';
+import { createRequester, type RequesterOptions, type Surroundings } from './requester.ts';
+import { MAX_PAGE_ROWS, type Page, type Source, SourceFault } from './source.ts';
 import { judgeFailure } from './source-failure.ts';
 
 /** Refusals to remember, about a kilobyte each. A date with more refusals cannot be fetched anyway. */
 const MAX_REFUSALS = 10_000;
 
 interface HistoricalOptions extends RequesterOptions {
-  /** Full address of the entry point, path included. */
-  readonly url: string;
   /** The portal need not send `meta`; the main entry point must. */
   readonly expectsMeta: boolean;
 }
 
-export function createHistoricalSource(options: HistoricalOptions, deps: RequesterDeps): Source {
-  const { url, apiKey, expectsMeta } = options;
-  const { stats, send, serverNow, tellsTime, intervalMs } = createRequester(options, deps);
+export function createHistoricalSource(options: HistoricalOptions, around: Surroundings): Source {
+  const { apiKey, expectsMeta } = options;
+  const { send, ...client } = createRequester(options, around);
   let lookbackDays: number | undefined;
   let isCapped = false;
-  const ask = async (sql: string, { testMode, signal, urgent }: AskOptions = {}): Promise<Page> => {
+  const ask: Source['ask'] = async (sql, { testMode, signal, urgent } = {}) => {
     const page = await send({
-      url,
-      method: 'POST',
-      headers: { 'content-type': 'application/json', accept: 'application/json' },
-      body: JSON.stringify({ api_key: apiKey, sql, ...(testMode ? { test_mode: true } : {}) }),
+      body: { api_key: apiKey, sql, ...(testMode ? { test_mode: true } : {}) },
       signal,
       urgent,
       about: { sql },
@@ -45,11 +40,7 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Request
     isCapped = page.meta?.capped === true;
     return page;
   };
-  return rememberRefusals({
-    ...{ url, stats, ask, serverNow, tellsTime, intervalMs },
-    lookbackDays: () => lookbackDays,
-    isCapped: () => isCapped,
-  });
+  return rememberRefusals({ ...client, ask, lookbackDays: () => lookbackDays, isCapped: () => isCapped });
 }
 
 /** @throws SyntaxError or ZodError if the body is not a page */

@@ -7,15 +7,8 @@
 import { z } from 'zod';
 import { isDate } from '../calendar/wall-clock.ts';
 import type { JobColumn } from '../job/job.ts';
-import type { SnapshotOptions } from './chain.ts';
-import { createRequester, type RequesterDeps } from './requester.ts';
-import {
-  assertAbout,
-  createSnapshotAsk,
-  type SnapshotAnswer,
-  type SnapshotAskOptions,
-  type SnapshotClient,
-} from './snapshot.ts';
+import { createRequester, type RequesterOptions, type Surroundings } from './requester.ts';
+import { assertAbout, createSnapshotClient, type SnapshotAnswer, type SnapshotClient } from './snapshot.ts';
 
 /** Members that the specification requires; other members are kept. */
 const answerSchema = z.looseObject({
@@ -45,51 +38,34 @@ const OBJECTS = ['symbol_meta', 'flow', 'structure'] as const;
 
 /** @param columns of the job: a column named `<object>_<member>` holds that member of the object */
 export function createMarketStructureClient(
-  options: SnapshotOptions,
+  options: RequesterOptions,
   columns: readonly JobColumn[],
-  deps: RequesterDeps,
+  around: Surroundings,
 ): SnapshotClient {
   const { url, apiKey } = options;
-  const requester = createRequester(options, deps);
-  const { stats, serverNow, tellsTime, intervalMs } = requester;
-  const send = createSnapshotAsk(requester, 'market-structure');
-  const get = async (symbol: string, date: string | undefined, { signal, urgent }: SnapshotAskOptions) =>
-    await send({
-      url: `${url}/${encodeURIComponent(symbol)}${date === undefined ? '' : `?date=${date}`}`,
-      method: 'GET',
-      headers: { authorization: `Bearer ${apiKey}`, accept: 'application/json' },
-      signal,
-      urgent,
-      asked: `${symbol} ${date ?? 'active snapshot'}`,
-      read: (body) => readAnswer(body, { symbol, date, columns }),
-    });
-  return {
-    url,
-    stats,
+  return createSnapshotClient(createRequester(options, around), {
     canNarrow: false,
-    ask: ({ symbol, date }, options = {}) => get(symbol, date, options),
-    async greet(symbol, signal) {
-      await get(symbol, undefined, { signal });
-    },
-    serverNow,
-    tellsTime,
-    intervalMs,
-  };
+    request: (symbol, date) => ({
+      url: `${url}/${encodeURIComponent(symbol)}${date === undefined ? '' : `?date=${date}`}`,
+      headers: { authorization: `Bearer ${apiKey}` },
+      about: { 'market-structure': `${symbol} ${date ?? 'active snapshot'}` },
+    }),
+    read: (body, symbol, date) => readAnswer(body, symbol, date, columns),
+  });
 }
 
-interface Asked {
-  readonly symbol: string;
-  readonly date: string | undefined;
-  readonly columns: readonly JobColumn[];
-}
-
-function readAnswer(body: Uint8Array, asked: Asked): SnapshotAnswer {
+function readAnswer(
+  body: Uint8Array,
+  symbol: string,
+  date: string | undefined,
+  columns: readonly JobColumn[],
+): SnapshotAnswer {
   const checked = answerSchema.safeParse(JSON.parse(Buffer.from(body).toString('utf8')));
   if (!checked.success) throw new SyntaxError(z.prettifyError(checked.error).replaceAll('\n', ' '));
   const { data, meta } = checked.data;
-  assertAbout('symbol', asked.symbol, data.symbol);
-  if (asked.date !== undefined) assertAbout('date', asked.date, meta.effective_date);
-  const row = flatten(checked.data, asked.columns);
+  assertAbout('symbol', symbol, data.symbol);
+  if (date !== undefined) assertAbout('date', date, meta.effective_date);
+  const row = flatten(checked.data, columns);
   return { kind: 'rows', data: Buffer.from(JSON.stringify([row])), rows: 1, firstRow: row };
 }
 

@@ -7,9 +7,20 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Clock } from '../core/clock.ts';
-import { BUDGETS, type BudgetName, type Pace, paceOf } from './pace/budget.ts';
-import type { PaceCell } from './pace/cell.ts';
-import { cancel, intervalOf, type PaceState, reserve, settle, slowDown, UNUSED } from './pace/reservations.ts';
+import {
+  BUDGETS,
+  type BudgetName,
+  cancel,
+  intervalOf,
+  type Pace,
+  type PaceCell,
+  type PaceState,
+  paceOf,
+  reserve,
+  settle,
+  slowDown,
+  UNUSED,
+} from './pace/reservations.ts';
 
 /** A server that asks for a longer wait is down: with this cap, the caller's retries end sooner. */
 export const MAX_RETRY_AFTER_MS = 15 * 60_000;

@@ -12,7 +12,7 @@ import { formatBytes, formatDuration } from '../core/units.ts';
 import { isUndecodable, sendRequest } from './http.ts';
 import { MAX_RETRY_AFTER_MS, type Pacer } from './pacer.ts';
 import { createServerClock, readTime, type TimeOffer } from './server-clock.ts';
-import type { SourceStats } from './source.ts';
+import type { AskOptions, Source, SourceStats } from './source.ts';
 import { type AnswerVerdict, judgeMalformed, judgeNetwork, parseRetryAfter } from './source-failure.ts';
 
 /** Maximum tries of one request, including the first. */
@@ -28,7 +28,7 @@ const REQUEST_TIMEOUT_MS = 120_000;
  * Seven times the largest page that is requested (`MAX_PAGE_ROWS` of the contract's rows have 36 MB), and half the
  * longest string that the runtime can hold. Longer answers are rejected: several in flight would fill the memory.
  */
-export const MAX_ANSWER_BYTES = 256_000_000;
+const MAX_ANSWER_BYTES = 256_000_000;
 /** Four answers are in flight, and each is in memory twice while its chunks are joined. */
 const MEMORY_PARTS = 8;
 /** Bytes kept of an answer that failed or is malformed: its code and its first words are enough. */
@@ -38,6 +38,8 @@ const MAX_FAILURE_BYTES = 64 * 1024;
 const ANSWER_WEIGHT = 0.2;
 
 export interface RequesterOptions {
+  /** Full address of the entry point, path included; for people, too. */
+  readonly url: string;
   /** Masked in every message, because some servers echo the request in their errors. */
   readonly apiKey: string;
   /** The server's clock minus ours, from an earlier run; the first answer corrects it. */
@@ -49,21 +51,20 @@ export interface RequesterOptions {
   readonly maxAnswerBytes?: number | undefined;
 }
 
-export interface RequesterDeps {
+/** What all clients share. */
+export interface Surroundings {
   readonly clock: Clock;
   readonly pacer: Pacer;
   readonly log: Log;
 }
 
 /** One request, and how to read its answers. */
-export interface SourceCall<Answer> {
-  readonly url: string;
-  readonly method: 'GET' | 'POST';
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
-  readonly signal?: AbortSignal | undefined;
-  /** Whether it goes before requests that can wait, in this process and in others that share the budget. */
-  readonly urgent?: boolean | undefined;
+export interface SourceCall<Answer> extends Pick<AskOptions, 'signal' | 'urgent'> {
+  /** Default: the entry point's. */
+  readonly url?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Sent as JSON by POST; without it, the request is a GET. */
+  readonly body?: object;
   /** Description of the request, for the log. */
   readonly about: Readonly<Record<string, string>>;
   /**
@@ -73,45 +74,41 @@ export interface SourceCall<Answer> {
   judge(status: number, body: Uint8Array, retryAfterMs: number | undefined): AnswerVerdict;
 }
 
-export interface Requester {
-  readonly stats: Readonly<SourceStats>;
+/** What every client of the API tells of itself. */
+export interface Requester extends Pick<Source, 'url' | 'stats' | 'serverNow' | 'tellsTime' | 'intervalMs'> {
   /** Sends at the pace, with retries. @throws SourceFault */
   send<Answer extends { readonly rows: number }>(call: SourceCall<Answer>): Promise<Answer>;
-  /** The server's clock, derived from the `Date` headers by `server-clock.ts`. */
-  serverNow(): number;
-  /** Whether any answer has contained the server's time. */
-  tellsTime(): boolean;
-  /** Milliseconds between two request starts at present. */
-  intervalMs(): number;
 }
 
-type Outcome<Answer> =
-  | { readonly kind: 'answer'; readonly answer: Answer }
-  | { readonly kind: 'failure'; readonly verdict: AnswerVerdict };
-
-export function createRequester(options: RequesterOptions, deps: RequesterDeps): Requester {
-  const { clock, pacer, log } = deps;
+export function createRequester(options: RequesterOptions, { clock, pacer, log }: Surroundings): Requester {
+  const { apiKey, maxAnswerBytes = Math.min(MAX_ANSWER_BYTES, readMemoryBytes() / MEMORY_PARTS) } = options;
   const stats: SourceStats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 };
   const serverClock = createServerClock(clock, options.clockOffsetMs);
-  const { maxAnswerBytes = Math.min(MAX_ANSWER_BYTES, readMemoryBytes() / MEMORY_PARTS) } = options;
-  const redact = createRedactor([options.apiKey]);
+  const redact = createRedactor([apiKey]);
   /** The head of an answer appears in messages. */
   const maskKey = (body: Uint8Array) =>
     Buffer.from(redact(Buffer.from(body.subarray(0, MAX_FAILURE_BYTES)).toString('utf8')));
 
-  const exchange = async <Answer>(call: SourceCall<Answer>): Promise<Outcome<Answer>> => {
+  /** One try. @returns the answer, or what its failure means */
+  const exchange = async <Answer extends object>(call: SourceCall<Answer>): Promise<Answer | AnswerVerdict> => {
+    const { url = options.url, body: sent } = call;
     stats.requests += 1;
     const startedAtMs = clock.now();
     const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
     const signal = call.signal ? AbortSignal.any([call.signal, timeout]) : timeout;
+    const typed = sent === undefined ? {} : { 'content-type': 'application/json' };
     let status: number | undefined;
     let time: TimeOffer | undefined;
     let retryAfter: string | undefined;
     let body: Uint8Array;
     try {
       // A redirect is not followed: it would send the key to another address.
-      const { method, headers } = call;
-      const response = await sendRequest(call.url, { method, headers: { ...headers }, body: call.body, signal });
+      const response = await sendRequest(url, {
+        method: sent === undefined ? 'GET' : 'POST',
+        headers: { accept: 'application/json', ...typed, ...call.headers },
+        body: sent && JSON.stringify(sent),
+        signal,
+      });
       status = response.status;
       retryAfter = response.headers['retry-after'];
       time = readTime(clock, response.headers.date, response.headers.age);
@@ -121,9 +118,9 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
         : await readHead(response.body, MAX_FAILURE_BYTES);
     } catch (cause) {
       assertNotAborted(call.signal);
-      if (cause instanceof TooLong) return failed(judgeMalformed(maskKey(cause.head), cause));
-      if (isUndecodable(cause)) return failed(judgeMalformed(Buffer.alloc(0), cause));
-      return failed(judgeNetwork(call.url, cause, status !== undefined));
+      if (cause instanceof TooLong) return judgeMalformed(maskKey(cause.head), cause);
+      if (isUndecodable(cause)) return judgeMalformed(Buffer.alloc(0), cause);
+      return judgeNetwork(url, cause, status !== undefined);
     }
     stats.bytes += body.byteLength;
     const tookMs = clock.now() - startedAtMs;
@@ -133,77 +130,70 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
       if (answer !== undefined) {
         // Only an answer that could be read surely comes from the API: a gateway has its own clock.
         serverClock.note(time);
-        return { kind: 'answer', answer };
+        return answer;
       }
     } catch (cause) {
-      return failed(judgeMalformed(maskKey(body), new SyntaxError(redact(describeError(cause)))));
+      return judgeMalformed(maskKey(body), new SyntaxError(redact(describeError(cause))));
     }
     const retryAfterMs = parseRetryAfter(retryAfter ?? null, time?.serverMs ?? serverClock.now());
-    return failed(call.judge(status, maskKey(body), retryAfterMs));
+    return call.judge(status, maskKey(body), retryAfterMs);
   };
 
   const send = async <Answer extends { readonly rows: number }>(call: SourceCall<Answer>): Promise<Answer> => {
+    const { signal, urgent, about } = call;
     for (let attempt = 1; ; attempt += 1) {
-      await pacer.acquire({ signal: call.signal, urgent: call.urgent }).catch((cause: unknown) => {
-        assertNotAborted(call.signal);
-        throw cause;
-      });
+      await orInterrupted(signal, pacer.acquire({ signal, urgent }));
       const started = clock.now();
-      const outcome = await exchange(call);
-      if (outcome.kind === 'answer') {
-        const { answer } = outcome;
-        log.debug(
-          { event: 'answer', rows: answer.rows, durationMs: Math.round(clock.now() - started), ...call.about },
-          'answered',
-        );
+      const answer = await exchange(call);
+      if (!('fault' in answer)) {
+        const durationMs = Math.round(clock.now() - started);
+        log.debug({ event: 'answer', rows: answer.rows, durationMs, ...about }, 'answered');
         return answer;
       }
-      const { verdict } = outcome;
-      const triesLeft = verdict.kind === 'retry' ? attempt < MAX_TRIES : verdict.kind === 'once' && attempt === 1;
+      const { kind, fault, rateLimited } = answer;
+      const { code, message: reason } = fault;
+      const triesLeft = kind === 'retry' ? attempt < MAX_TRIES : kind === 'once' && attempt === 1;
       if (!triesLeft) {
-        log.debug({ event: 'answer-refused', code: verdict.fault.code, ...call.about }, 'the request failed');
-        throw verdict.fault;
+        log.debug({ event: 'answer-refused', code, ...about }, 'the request failed');
+        throw fault;
       }
       stats.retries += 1;
-      const wait = planWait(verdict, attempt);
+      const { ms: waitMs, about: wait } = planWait(answer, attempt);
       log.warn(
-        { event: 'retry', attempt, code: verdict.fault.code, reason: verdict.fault.message, waitMs: wait.ms },
-        `retry after try ${attempt} of ${MAX_TRIES}${wait.about}: ${verdict.fault.message}`,
+        { event: 'retry', attempt, code, reason, waitMs },
+        `retry after try ${attempt} of ${MAX_TRIES}${wait}: ${reason}`,
       );
-      await waitBeforeRetry(verdict, wait.ms, started, call.signal);
+      if (rateLimited) {
+        stats.rateLimited += 1;
+        await pacer.slowDown(waitMs, started);
+      } else await orInterrupted(signal, clock.sleep(waitMs, signal));
     }
-  };
-
-  const waitBeforeRetry = async (verdict: AnswerVerdict, waitMs: number, startedAtMs: number, signal?: AbortSignal) => {
-    if (verdict.kind === 'retry' && verdict.rateLimited) {
-      stats.rateLimited += 1;
-      await pacer.slowDown(waitMs, startedAtMs);
-      return;
-    }
-    await clock.sleep(waitMs, signal).catch((cause: unknown) => {
-      assertNotAborted(signal);
-      throw cause;
-    });
   };
 
   const { now: serverNow, isTold: tellsTime } = serverClock;
-  return { stats, send, serverNow, tellsTime, intervalMs: () => pacer.intervalMs() };
+  return { url: options.url, stats, send, serverNow, tellsTime, intervalMs: () => pacer.intervalMs() };
+}
+
+/** @throws Fault of kind `interrupted` if the signal ended it */
+async function orInterrupted(signal: AbortSignal | undefined, waiting: Promise<void>): Promise<void> {
+  await waiting.catch((cause: unknown) => {
+    assertNotAborted(signal);
+    throw cause;
+  });
 }
 
 /** How long to wait before the next try; `about` says so in words where a person would wonder. */
-function planWait(verdict: AnswerVerdict, attempt: number): { readonly ms: number; readonly about: string } {
+function planWait(
+  { retryAfterMs, rateLimited }: AnswerVerdict,
+  attempt: number,
+): { readonly ms: number; readonly about: string } {
   const backoffMs = Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
-  const { retryAfterMs = undefined, rateLimited = false } = verdict.kind === 'retry' ? verdict : {};
   const askedMs = Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
   const ms = rateLimited && retryAfterMs !== undefined ? askedMs : Math.max(backoffMs, askedMs);
   if (retryAfterMs === undefined || retryAfterMs < TOLD_WAIT_MS) return { ms, about: '' };
   const asked =
     retryAfterMs > ms ? `, not the ${formatDuration(retryAfterMs)} that the API asks for` : ', as the API asks';
   return { ms, about: `, in ${formatDuration(ms)}${asked}` };
-}
-
-function failed(verdict: AnswerVerdict): { readonly kind: 'failure'; readonly verdict: AnswerVerdict } {
-  return { kind: 'failure', verdict };
 }
 
 /** An answer longer than the limit. */

@@ -1,7 +1,7 @@
 /**
  * The server's clock, derived from its `Date` headers. Invariant: one odd answer does not move it, because the median
  * of the last answers counts. It does not jump when this machine's clock is set, because between answers it advances by
- * a monotonic clock. Whether the server's clock is right is judged in `plan/witness.ts`.
+ * a monotonic clock. Whether the server's clock is right is judged in `plan/clocks.ts`.
  */
 import { type Clock, elapsedMs } from '../core/clock.ts';
 

@@ -5,7 +5,7 @@
  */
 import type { RowShape } from '../core/json-bytes.ts';
 import type { Requester, SourceCall } from './requester.ts';
-import { type AskOptions, SourceFault, type SourceStats } from './source.ts';
+import { type AskOptions, SourceFault } from './source.ts';
 import { type AnswerVerdict, judgeFailure, readErrorBody } from './source-failure.ts';
 
 /** One request; only option chains have filters. */
@@ -33,24 +33,15 @@ export type SnapshotAnswer =
     }
   | { readonly kind: 'missing'; readonly rows: 0 /** The API's own message or code. */; readonly reason: string };
 
-export type SnapshotAskOptions = Pick<AskOptions, 'signal' | 'urgent'>;
+type SnapshotAskOptions = Pick<AskOptions, 'signal' | 'urgent'>;
 
-export interface SnapshotClient {
-  /** Address of the endpoint, for people. */
-  readonly url: string;
-  readonly stats: Readonly<SourceStats>;
+export interface SnapshotClient extends Omit<Requester, 'send'> {
   /** Whether a request can have a filter. */
   readonly canNarrow: boolean;
   /** Costs one request, more with retries. @throws SourceFault whose action is `split` if a narrower filter may help */
   ask(request: SnapshotQuestion, options?: SnapshotAskOptions): Promise<SnapshotAnswer>;
   /** The cheapest request that shows whether the endpoint answers, and its clock. @throws SourceFault */
   greet(symbol: string, signal?: AbortSignal): Promise<void>;
-  /** The server's clock, from its `Date` headers. */
-  serverNow(): number;
-  /** Whether any answer has contained the server's time. */
-  tellsTime(): boolean;
-  /** Milliseconds between two request starts at present. */
-  intervalMs(): number;
 }
 
 /** The specification names these codes, but not the body that contains them. */
@@ -87,31 +78,58 @@ function judgeSnapshotFailure(
   return verdict;
 }
 
-/** A request for one snapshot. */
-type SnapshotCall = Pick<SourceCall<SnapshotAnswer>, 'url' | 'method' | 'headers' | 'body' | 'signal' | 'urgent'> & {
-  /** Description of the request, for messages. */
-  readonly asked: string;
+/** How one of the endpoints is asked, and its answers are read. */
+interface SnapshotEndpoint extends Pick<SnapshotClient, 'canNarrow'> {
+  /** @param date `undefined`: the latest */
+  request(
+    symbol: string,
+    date: string | undefined,
+    filter: ChainFilter,
+  ): Pick<SourceCall<SnapshotAnswer>, 'url' | 'headers' | 'body' | 'about'>;
   /** Reads the body of a success. @throws anything if it is malformed */
-  read(body: Uint8Array): SnapshotAnswer;
-};
+  read(body: Uint8Array, symbol: string, date: string | undefined): SnapshotAnswer;
+}
+
+/** Below any strike, in thousandths: a request that matches no rows. */
+const NO_STRIKE = 0;
 
 /** Requests snapshots. Once this address has returned one, a 404 from it always means that there is none. */
-export function createSnapshotAsk(requester: Requester, kind: string): (call: SnapshotCall) => Promise<SnapshotAnswer> {
+export function createSnapshotClient(
+  { send, ...client }: Requester,
+  { canNarrow, request, read }: SnapshotEndpoint,
+): SnapshotClient {
   let isKnown = false;
-  return async ({ asked, read, ...request }) =>
-    await requester.send<SnapshotAnswer>({
-      ...request,
-      about: { [kind]: asked },
+  const ask = async (
+    symbol: string,
+    date: string | undefined,
+    filter: ChainFilter,
+    { signal, urgent }: SnapshotAskOptions,
+  ) => {
+    const call = request(symbol, date, filter);
+    return await send<SnapshotAnswer>({
+      ...call,
+      signal,
+      urgent,
       read: (status, body) => {
         const reason = readMissing(status, body, isKnown);
         if (reason !== undefined) return { kind: 'missing', rows: 0, reason };
         if (status < 200 || status > 299) return undefined;
-        const answer = read(body);
+        const answer = read(body, symbol, date);
         isKnown ||= answer.kind === 'rows';
         return answer;
       },
-      judge: (status, body, retryAfterMs) => judgeSnapshotFailure(status, body, retryAfterMs, asked),
+      judge: (status, body, retryAfterMs) =>
+        judgeSnapshotFailure(status, body, retryAfterMs, Object.values(call.about).join()),
     });
+  };
+  return {
+    ...client,
+    canNarrow,
+    ask: ({ symbol, date, filter = {} }, options = {}) => ask(symbol, date, filter, options),
+    greet: async (symbol, signal) => {
+      await ask(symbol, undefined, { strikeMax: NO_STRIKE }, { signal });
+    },
+  };
 }
 
 /** @throws SyntaxError if an answer names another symbol or date than the request */

@@ -2,20 +2,19 @@
  * Decides how to handle a failed answer: the table of the design, by error code and HTTP class. Pure: the client does
  * the retrying.
  */
-import { type ErrorBody, errorBodySchema } from '../api-contract/historical.ts';
-import { findSqlPlaces, type Place } from '../core/errors.ts';
-import { SourceFault } from './source.ts';
 
-/** `retry` may succeed unchanged; `once` is retried once, then it is a split; `final` is not retried. */
-export type AnswerVerdict =
-  | {
-      readonly kind: 'retry';
-      readonly fault: SourceFault;
-      readonly retryAfterMs?: number;
-      readonly rateLimited?: boolean;
-    }
-  | { readonly kind: 'once'; readonly fault: SourceFault }
-  | { readonly kind: 'final'; readonly fault: SourceFault };
+import { type ErrorBody, errorBodySchema } from '../api-contract/historical.ts';
+import { findSqlPlaces } from '../core/errors.ts';
+import { SourceFault, type SourceFaultOptions } from './source.ts';
+
+/** What a failed answer means for its request. */
+export interface AnswerVerdict {
+  /** `retry` may succeed unchanged; `once` is retried once, then it is a split; `final` is not retried. */
+  readonly kind: 'retry' | 'once' | 'final';
+  readonly fault: SourceFault;
+  readonly retryAfterMs?: number;
+  readonly rateLimited?: boolean;
+}
 
 /** Bytes of an unexpected body shown in an error. */
 const BODY_HEAD_BYTES = 200;
@@ -29,13 +28,6 @@ export function parseRetryAfter(header: string | null, serverNowMs: number): num
   if (/^\d+$/.test(text)) return Number(text) * 1000;
   const date = /[A-Za-z]/.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - serverNowMs);
-}
-
-interface FaultExtra {
-  readonly usage?: boolean;
-  readonly hint?: string;
-  /** Position of the error in the statement. */
-  readonly places?: readonly Place[];
 }
 
 /**
@@ -53,20 +45,15 @@ export function judgeFailure(
   const code = error?.errorCode;
   const said = error?.errorMsg ?? error?.message ?? headOf(body);
   const label = [`HTTP ${status}`, code, error?.reason].filter(Boolean).join(' ');
-  const fault = (faultCode: string, action: SourceFault['action'], extra: FaultExtra = {}) =>
-    new SourceFault(faultCode, `the API answered ${label}: ${said}`, {
-      action,
-      ...(extra.usage ? { kind: 'usage' as const } : {}),
-      ...(extra.hint ? { hint: extra.hint } : {}),
-      ...(extra.places ? { places: extra.places } : {}),
-    });
+  const fault = (faultCode: string, action: SourceFault['action'], more: Partial<SourceFaultOptions> = {}) =>
+    new SourceFault(faultCode, `the API answered ${label}: ${said}`, { action, ...more });
   if (code === 'QUERY_TOO_BROAD' || error?.reason === 'SCAN_LIMIT_EXCEEDED') {
     return { kind: 'final', fault: fault('QUERY_TOO_BROAD', 'split') };
   }
   if (status === 401 || status === 403) {
     const hint = status === 401 ? KEY_HINT : SUBSCRIPTION_HINT;
     const fallback = status === 401 ? 'UNAUTHORIZED' : 'SUBSCRIPTION_REQUIRED';
-    return { kind: 'final', fault: fault(code ?? fallback, 'denied', { usage: true, hint }) };
+    return { kind: 'final', fault: fault(code ?? fallback, 'denied', { kind: 'usage', hint }) };
   }
   const wait = retryAfterMs === undefined ? {} : { retryAfterMs };
   if (status === 429 || code === 'RATE_LIMITED') {
@@ -83,7 +70,7 @@ export function judgeFailure(
   const advice = REASON_HINTS.get(error?.reason ?? '');
   const hint = isAddressWrong ? ADDRESS_HINT : `${advice === undefined ? '' : `${advice} `}${QUERY_HINT}`;
   const action = isAddressWrong ? 'denied' : 'stop';
-  return { kind: 'final', fault: fault(code ?? 'REQUEST_REFUSED', action, { usage: true, hint, places }) };
+  return { kind: 'final', fault: fault(code ?? 'REQUEST_REFUSED', action, { kind: 'usage', hint, places }) };
 }
 
 /** The fault for an answer that was read but is not a whole, well-formed page. */

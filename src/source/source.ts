@@ -4,7 +4,7 @@
  */
 
 import type { HistoricalMeta } from '../api-contract/historical.ts';
-import { type FailureKind, Fault } from '../core/errors.ts';
+import { Fault, type FaultOptions } from '../core/errors.ts';
 import type { RowShape } from '../core/json-bytes.ts';
 
 /**
@@ -33,15 +33,15 @@ export interface Page {
  */
 type SourceAction = 'stop' | 'denied' | 'split' | 'fail';
 
+export interface SourceFaultOptions extends FaultOptions {
+  readonly action: SourceAction;
+}
+
 export class SourceFault extends Fault {
   override readonly name = 'SourceFault';
   readonly action: SourceAction;
 
-  constructor(
-    code: string,
-    message: string,
-    options: { action: SourceAction; kind?: FailureKind; hint?: string; cause?: unknown },
-  ) {
+  constructor(code: string, message: string, options: SourceFaultOptions) {
     super(code, message, options);
     this.action = options.action;
   }
@@ -60,9 +60,9 @@ export interface SourceStats {
 export interface AskOptions {
   readonly signal?: AbortSignal | undefined;
   /** Requests sample rows; the server does not query its database. */
-  readonly testMode?: boolean;
+  readonly testMode?: boolean | undefined;
   /** A date is about to expire: goes before requests that are not urgent, in this process and in others. */
-  readonly urgent?: boolean;
+  readonly urgent?: boolean | undefined;
 }
 
 export interface Source {

@@ -3,6 +3,7 @@
  * Invariant: exact, and in bounded memory however large the day is, because ids are counted in passes, each over a
  * share of them.
  */
+import type { Axis } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
@@ -11,6 +12,7 @@ import { type HashedColumn, idHashSql, valueHashSql } from '../engine/row-hash.t
 import { repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
 import { secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { Job } from '../job/job.ts';
+import { compareCells, type DayCounts } from '../plan/counts.ts';
 import type { QuarantineTable } from './quarantine.ts';
 import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 
@@ -52,6 +54,19 @@ export function secondKey({ source }: Job, date: string): string {
   if (source.kind !== 'aggregate') return secondOfDateSql(quoteIdentifier('time'), day);
   if (source.grainSeconds >= 86_400) return '0';
   return secondOfDateSql(quoteIdentifier(source.timeColumn), day, source.grainSeconds);
+}
+
+/** SQL key of a cell of an axis. */
+export function cellKey(job: Job, date: string, axis: Axis): string {
+  return axis === 'symbol' ? 'symbol' : secondKey(job, date);
+}
+
+/** Counts by the key of an axis as cells, ascending. @param symbol of which all rows are */
+export function asCells(axis: Axis, counts: ReadonlyMap<number | string, StagedCount>, symbol?: string): DayCounts {
+  const of = symbol === undefined ? {} : { symbol };
+  const placeOf = (key: number | string) =>
+    axis === 'symbol' ? { symbol: String(key), second: 0 } : { ...of, second: Number(key) };
+  return [...counts].map(([key, count]) => ({ ...placeOf(key), ...count })).sort(compareCells);
 }
 
 /**

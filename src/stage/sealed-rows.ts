@@ -4,14 +4,16 @@
  * single trades without nulls where the contract allows none are read; the others are fetched again as a whole.
  */
 import { randomUUID } from 'node:crypto';
-import { formatWindow, type Stretch } from '../calendar/window.ts';
+import { type Axis, formatWindow, type Stretch } from '../calendar/window.ts';
 import { COLUMN_TYPES, nullMark } from '../engine/column-types.ts';
+import type { Engine } from '../engine/engine.ts';
 import { parquetFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import { tradeContent } from '../engine/trade-content.ts';
 import type { Job, JobColumn } from '../job/job.ts';
+import type { DayCounts } from '../plan/counts.ts';
 import { placeOf, type RepairPlan } from '../plan/moved-windows.ts';
-import { secondKey } from './count.ts';
+import { asCells, type CountOptions, cellKey, countStaged, secondKey } from './count.ts';
 import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 
 export interface SealedFile {
@@ -43,7 +45,20 @@ export function readSealedRows({ source }: Pick<Job, 'source'>, { path, extraFie
   return `(SELECT ${columns.join(', ')} FROM ${parquetFile(path)} AS s)`;
 }
 
-/** The same with the window in which a row lies: one of the plan's stretches. */
+/** Counts of the rows of a drop by cell. */
+export async function countSealed(
+  engine: Engine,
+  job: Job,
+  date: string,
+  file: SealedFile,
+  axis: Axis,
+  options: Pick<CountOptions, 'symbol' | 'hashed'> = {},
+): Promise<DayCounts> {
+  const counts = await countStaged(engine, job, readSealedRows(job, file), cellKey(job, date, axis), options);
+  return asCells(axis, counts, options.symbol);
+}
+
+/** The rows of a drop with the window in which each lies: one of the plan's stretches. */
 export function readPlacedRows(job: Job, date: string, file: SealedFile, plan: RepairPlan): string {
   const symbols = new Map(file.symbols.map((symbol, index) => [symbol, index]));
   const stretches = [...plan.fetched, ...plan.kept]

@@ -4,7 +4,7 @@
  * atomic write, and a staged window is not put again. Rows keep their original values, text as text; `seal/` converts the
  * types.
  */
-import { compareText, formatWindow, parseWindow, type Window } from '../calendar/window.ts';
+import { type Axis, formatWindow, parseWindow, type Window } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
@@ -13,14 +13,15 @@ import type { DayCounts } from '../plan/counts.ts';
 import type { RepairPlan } from '../plan/moved-windows.ts';
 import { type JudgedPage, judgePage } from './bad-row.ts';
 import {
+  asCells,
   type CountOptions,
+  cellKey,
   countCells,
   countRepeats,
   countReplaced,
   countTotals,
   hashCells,
   type StageTotals,
-  secondKey,
 } from './count.ts';
 import { findSpool, Intake, isAboutData } from './intake.ts';
 import { listColumns, listFilledColumns, listStageTables } from './list.ts';
@@ -231,29 +232,18 @@ export class Stage implements StagedTable {
     return await this.#pages;
   }
 
-  /** Staged rows by second of the day (groups by grain for aggregating jobs). */
-  async countBySecond({ symbol, hashed }: Pick<CountOptions, 'symbol' | 'hashed'> = {}): Promise<DayCounts> {
-    const key = secondKey(this.job, this.date);
-    const counts = await countCells<number>(this, this.#quarantine, key, { symbol, hashed });
-    const of = symbol === undefined ? {} : { symbol };
-    return [...counts].map(([second, count]) => ({ ...of, second, ...count })).sort((a, b) => a.second - b.second);
-  }
-
-  /** Staged rows by symbol. */
-  async countBySymbol({ hashed }: Pick<CountOptions, 'hashed'> = {}): Promise<DayCounts> {
-    const counts = await countCells<string>(this, this.#quarantine, 'symbol', { hashed });
-    return [...counts]
-      .map(([symbol, count]) => ({ symbol, second: 0, ...count }))
-      .sort((a, b) => compareText(a.symbol, b.symbol));
+  /** Staged rows by second of the day (groups by grain for aggregating jobs), or by symbol. */
+  async count(axis: Axis, options: Pick<CountOptions, 'symbol' | 'hashed'> = {}): Promise<DayCounts> {
+    const key = cellKey(this.job, this.date, axis);
+    return asCells(axis, await countCells(this, this.#quarantine, key, options), options.symbol);
   }
 
   /**
    * Sums of hashes of the staged rows by second or by symbol, in a fraction of the time of the counts above.
    * @returns `undefined` if rows are odd, so that the hash of their values says nothing
    */
-  async hashCells(axis: 'symbol' | 'time', hashed: readonly HashedColumn[]) {
-    const key = axis === 'symbol' ? 'symbol' : secondKey(this.job, this.date);
-    return await hashCells(this, this.#quarantine, key, hashed);
+  async hashCells(axis: Axis, hashed: readonly HashedColumn[]) {
+    return await hashCells(this, this.#quarantine, cellKey(this.job, this.date, axis), hashed);
   }
 
   /** Rows and distinct ids; counted once, until rows change. */

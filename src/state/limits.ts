@@ -57,7 +57,7 @@ const foundSchema = z.object({
   symbolProfile: profileSchema,
   /**
    * The proof that recounts can give, by the columns hashed for it; absent: the strongest. See
-   * `export/trades/recount-proof.ts`.
+   * `export/trades/probe.ts`.
    */
   recountProofs: z.record(z.string(), z.enum(PROOFS)).readonly(),
   /**

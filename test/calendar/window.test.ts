@@ -1,7 +1,7 @@
 /** Windows of both axes: their texts, their order. Packing and splitting are tested in `test/plan`. */
 import { describe, expect, test } from 'vitest';
 import {
-  axisOf,
+  axisOfStretch,
   type Bound,
   compareBounds,
   DAY_END,
@@ -85,10 +85,10 @@ test('bounds with symbols are ordered by symbol first, between the ends of the d
 });
 
 test('a window is of the axis that its bounds are on, a whole day of none', () => {
-  expect(axisOf(wholeDay(DATE))).toBeUndefined();
-  expect(axisOf({ from: DAY_START, to: { second: 5 } })).toBe('time');
-  expect(axisOf({ from: DAY_START, to: { symbol: 'A', second: 0 } })).toBe('symbol');
-  expect(axisOf({ from: { symbol: 'A', second: 0 }, to: DAY_END })).toBe('symbol');
+  expect(axisOfStretch(wholeDay(DATE))).toBeUndefined();
+  expect(axisOfStretch({ from: DAY_START, to: { second: 5 } })).toBe('time');
+  expect(axisOfStretch({ from: DAY_START, to: { symbol: 'A', second: 0 } })).toBe('symbol');
+  expect(axisOfStretch({ from: { symbol: 'A', second: 0 }, to: DAY_END })).toBe('symbol');
 });
 
 test('windows overlap when a row can lie in both, not when they touch', () => {

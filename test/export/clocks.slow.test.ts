@@ -16,10 +16,8 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { type RunOptions, runExport } from '../../src/export/export.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
-import type { ExportRun } from '../../src/run/run.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
-import { JobState } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import { judgeRun } from '../../src/state/run-result.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -30,6 +28,7 @@ import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createSilentLog } from '../support/log.ts';
 import { createPacer } from '../support/pacer.ts';
+import { createExportRun, openSql } from '../support/run.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -135,26 +134,10 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
     { clock, pacer: createPacer(clock, { requestsPerSecond: 1_000_000 }), log: createSilentLog() },
   );
   const store = await openDirectoryStore(join(folder, 'out'));
-  const context: ExportRun = {
-    ...{ runId: 'run-1', source, opened: { kind: 'sql', job, source }, engine, mailFrom: '', clock },
-    ledger: new Ledger(store, job.drop.dataset),
-    ...{
-      log: createSilentLog(),
-      redact: (text) => text,
-      onEvent: () => undefined,
-      version: '1',
-      templatesDir: '',
-      publicUrl: undefined,
-    },
-    mailer: {
-      url: '',
-      send: () => Promise.reject(new RangeError('an export mails nothing')),
-      verify: () => Promise.reject(new RangeError('an export mails nothing')),
-      close: async () => {},
-    },
-    ...{ calendar: CALENDAR, limits, state: new JobState(folder, job.name), clockRule: rest.clockRule },
-  };
-  const { result } = await runExport(context, job, options);
+  const { clockRule = 'checked' } = rest;
+  const opened = openSql(job, source, limits, { clock, calendar: CALENDAR, clockRule });
+  const context = createExportRun(opened, { engine, store, folder, clock });
+  const { result } = await runExport(context, options);
   const sealed = await new Ledger(store, 'trades').dates();
   for (const one of sealed) {
     const manifest = await new Ledger(store, 'trades').manifest(one);

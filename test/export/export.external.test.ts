@@ -13,7 +13,7 @@ import { runExport } from '../../src/export/export.ts';
 import { conditionKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
-import type { ExportRun } from '../../src/run/run.ts';
+import type { SqlRun } from '../../src/run/run.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
 import { openStage } from '../../src/stage/stage.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -46,7 +46,7 @@ beforeAll(async () => {
 });
 afterAll(async () => await engine.close());
 
-async function createContext(): Promise<ExportRun> {
+async function createContext(): Promise<SqlRun> {
   source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   return await createRun({ job, engine, store, source, folder });
 }
@@ -72,7 +72,7 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
     });
 
     it('seals what is there, and says revision and conditions', async () => {
-      const { result } = await runExport(await createContext(), job);
+      const { result } = await runExport(await createContext());
       expect(result.dates).toEqual([
         expect.objectContaining({ date: DATE, status: 'sealed', revision: 1, rows: ROWS }),
       ]);
@@ -87,7 +87,7 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
         publishDrop(new Ledger(faultStore(store, dieAt(/^copy /)), 'trades'), { drop: path }, createDraft()),
       ).rejects.toThrow(Died);
       expect(await new Ledger(store, 'trades').manifest(DATE)).toBeUndefined();
-      const { result } = await runExport(await createContext(), job);
+      const { result } = await runExport(await createContext());
       expect(result.dates).toEqual([]);
       expect(await readText(store, `trades/session=${DATE}/trades.parquet`)).toBe('their bytes');
       expect(await listKeys(store, '_flowdrop/sealing/')).toEqual([]);
@@ -101,12 +101,12 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
       );
       await stage.put({ ...windowAt(0), date: EXPIRED }, createPage(rows));
       const context = await createContext();
-      await runExport(context, job);
+      await runExport(context);
       expect(await listStages(engine)).toEqual([EXPIRED]);
-      const { manifest } = await sealDegraded(context, job, EXPIRED);
+      const { manifest } = await sealDegraded(context, EXPIRED);
       expect(manifest).toMatchObject({ date: EXPIRED, condition: 'degraded', rows: 5 });
       expect(await listStages(engine)).toEqual([]);
-      const { result } = await runExport(context, job);
+      const { result } = await runExport(context);
       expect(result.lost).not.toContain(EXPIRED);
       expect((await conditions())[EXPIRED]).toBe('degraded');
     });

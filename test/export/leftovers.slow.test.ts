@@ -14,6 +14,7 @@ import { readStatus } from '../../src/cli/status/job-status.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { type RunOptions, runExport } from '../../src/export/export.ts';
+import { readStoredDates } from '../../src/export/select-dates.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import {
   conditionKey,
@@ -91,7 +92,7 @@ async function run(options: RunOptions = {}, own: Store = store, of: SqlJob = jo
   source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   kept = createKeptLog();
   const context = await createRun({ job: of, engine, store: own, source, folder, log: kept.log });
-  const { result, audit } = await runExport(context, of, options);
+  const { result, audit } = await runExport(context, options);
   return (await audit?.()) ?? result;
 }
 
@@ -374,8 +375,8 @@ describe('a sealed date whose object', () => {
     await leaveDecision(DATE, 'their bytes', sealed);
     const [file = ''] = await filesOf(DATE, 2);
     await store.copy(file, dropKey('trades', DATE));
-    const { readSelectionFacts } = await import('../../src/export/selection-facts.ts');
-    const { damaged } = await readSelectionFacts(ledger(), new JobState(folder, job.name));
+
+    const { damaged } = await readStoredDates(ledger(), new JobState(folder, job.name));
     expect(damaged).toEqual(new Map());
   });
 });

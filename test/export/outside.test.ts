@@ -1,13 +1,14 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Engine } from '../../src/engine/engine.ts';
+import { recountDate } from '../../src/export/recount-date.ts';
 import { probeDates, probeRows } from '../../src/export/trades/probe.ts';
-import { recountDate } from '../../src/export/trades/recount.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import type { Stage } from '../../src/stage/stage.ts';
 import type { ApiLimits } from '../../src/state/limits.ts';
 import { useDateSource } from '../support/date-source.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
+import { openSql } from '../support/run.ts';
 import { createJob, createTrade, DATE } from '../support/trades.ts';
 
 const ROWS = 1_200;
@@ -92,10 +93,10 @@ describe('rows whose time is of another date than their date', () => {
 
   it('are counted alike when all dates are counted at once, one by one, and for `verify --deep`', async () => {
     const rows = await createDate('time');
-    const deps = { source: sourceOf(), limits };
-    const all = await probeDates(deps, job, ['2026-11-18', DATE, '2026-11-20']);
-    expect(all?.get(DATE)).toEqual(await probeRows(deps, job, DATE));
-    expect(await recountDate(deps, job, DATE, rows)).toMatchObject({ rows, ids: rows });
+    const api = openSql(job, sourceOf(), limits);
+    const all = await probeDates(api, ['2026-11-18', DATE, '2026-11-20']);
+    expect(all?.get(DATE)).toEqual(await probeRows(api, DATE));
+    expect(await recountDate(api, DATE, rows)).toMatchObject({ rows, ids: rows });
   });
 
   it('are in the groups of an aggregating job', async () => {

@@ -10,25 +10,24 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CHAIN_PATH, HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { exportSnapshots } from '../../src/export/snapshots/snapshot-date.ts';
+import { exportSnapshots } from '../../src/export/snapshots/snapshots.ts';
 import { exportTrades } from '../../src/export/trades/trades.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
-import { Ledger } from '../../src/ledger/ledger.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
-import type { SnapshotJob } from '../../src/run/open-source.ts';
+import type { OpenedSource } from '../../src/run/open-source.ts';
 import type { ExportRun } from '../../src/run/run.ts';
 import { createChainClient } from '../../src/source/chain.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { createMarketStructureClient } from '../../src/source/market-structure.ts';
 import type { Pacer } from '../../src/source/pacer.ts';
-import { JobState } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { EVENING, KEY, startTestService, type TestService } from '../service/running-service.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { createSilentLog } from '../support/log.ts';
 import { createPacer } from '../support/pacer.ts';
+import { createExportRun, openSnapshots, openSql } from '../support/run.ts';
 import { createJob } from '../support/trades.ts';
 
 /** On the evening of the 19th the lookback begins on the evening of the 4th: the 5th is whole, and goes with its opening. */
@@ -71,24 +70,8 @@ function createParts() {
   return { clock, pacer, log: createSilentLog() };
 }
 
-async function createContext(
-  { clock, log }: ReturnType<typeof createParts>,
-  url: string,
-): Promise<Omit<ExportRun, 'opened' | 'source'>> {
-  const store = await openDirectoryStore(join(folder, 'out'));
-  return {
-    ledger: new Ledger(store, 'trades'),
-    ...{ runId: 'run-1', engine, mailFrom: '', log, clock },
-    ...{ redact: (text) => text, onEvent: () => undefined, version: '1', templatesDir: '', publicUrl: undefined },
-    mailer: {
-      url: '',
-      send: () => Promise.reject(new RangeError('an export mails nothing')),
-      verify: () => Promise.reject(new RangeError('an export mails nothing')),
-      close: async () => {},
-    },
-    limits: await new ApiLimits(join(folder, 'none.json'), url, clock.now()).load(),
-    state: new JobState(folder, 'job'),
-  };
+async function createContext(opened: OpenedSource, { clock }: ReturnType<typeof createParts>): Promise<ExportRun> {
+  return createExportRun(opened, { engine, store: await openDirectoryStore(join(folder, 'out')), folder, clock });
 }
 
 const dated = (date: string) => ({ date, counts: undefined, rows: undefined, pages: 1, expiresAtMs: expiresAt(date) });
@@ -98,8 +81,9 @@ async function exportRows(date: string): Promise<readonly boolean[]> {
   const parts = createParts();
   const url = `${service.url}${HISTORICAL_PATH}`;
   const source = createHistoricalSource({ url, apiKey: KEY, expectsMeta: true, clockOffsetMs: 0 }, parts);
-  const opened = { kind: 'sql', job: createJob(), source } as const;
-  const context = { ...(await createContext(parts, url)), opened, source };
+  const limits = new ApiLimits(join(folder, 'none.json'), url, parts.clock.now());
+  const opened = openSql(createJob(), source, limits, { clock: parts.clock, clockRule: 'checked' });
+  const context = await createContext(opened, parts);
   const outcome = await exportTrades(context, opened, dated(date), false, { dates: [] });
   expect(outcome).toMatchObject({ published: { status: 'sealed' } });
   return asked;
@@ -117,9 +101,9 @@ async function exportSnapshot(api: 'chain' | 'market-structure', date: string): 
           parts,
         );
   const text = `name: ${api}\nsource: {api: ${api}, symbols: [SPY, QQQ]}\ndrop: {to: out, dataset: ${api}}\n`;
-  const job = parseJob('job.yaml', text) as SnapshotJob; // What the text says.
-  const opened = { kind: 'snapshots', job, source } as const;
-  const context = { ...(await createContext(parts, source.url)), opened, source };
+  const limits = new ApiLimits(join(folder, 'none.json'), source.url, parts.clock.now());
+  const opened = openSnapshots(parseJob('job.yaml', text), source, limits);
+  const context = await createContext(opened, parts);
   const outcome = await exportSnapshots(context, opened, { ...dated(date), counts: [] }, false);
   expect(outcome).toMatchObject({ published: { status: 'sealed' } });
   return asked;

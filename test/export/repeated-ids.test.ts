@@ -59,7 +59,7 @@ async function run(rows: readonly TradeRow[]): Promise<RunResult> {
   const source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   kept = createKeptLog();
   const context = await createRun({ job, engine, store, source, folder, log: kept.log });
-  return (await runExport(context, job)).result;
+  return (await runExport(context)).result;
 }
 
 const read = async (what: string) =>
@@ -70,8 +70,8 @@ async function verifyDeep(): Promise<readonly string[]> {
   const { findings, manifest } = await auditDrop({ ledger: ledger(), engine, folder: join(folder, 'verify') }, DATE);
   if (manifest === undefined) return findings;
   const source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
-  const { limits, clock } = await createRun({ job, engine, store, source, folder });
-  return [...findings, ...((await compareWithSource({ limits, clock }, { kind: 'sql', job, source }, manifest)) ?? [])];
+  const deep = await compareWithSource(await createRun({ job, engine, store, source, folder }), manifest);
+  return [...findings, ...(deep ?? [])];
 }
 
 describe('a day whose rows', () => {

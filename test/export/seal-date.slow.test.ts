@@ -9,28 +9,24 @@ import { join } from 'node:path';
 import { asyncBufferFromFile, parquetMetadataAsync } from 'hyparquet';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { formatWallClock } from '../../src/calendar/wall-clock.ts';
-import { wholeDay } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { sealDegraded } from '../../src/export/degraded.ts';
-import { draftStaged } from '../../src/export/draft-file.ts';
-import { type SealInput, type SealResult, sealDate } from '../../src/export/seal-date.ts';
+import { DropFile } from '../../src/export/drop-file.ts';
+import { type CompleteRows, type SealResult, sealDate } from '../../src/export/seal-date.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { dropKey, fieldsPrefix, historyKey, manifestKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { hashManifest } from '../../src/ledger/manifest.ts';
-import { computeLookback } from '../../src/plan/dates.ts';
-import { buildPage } from '../../src/plan/statement.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
 import { openStage, type Stage } from '../../src/stage/stage.ts';
-import { JobState } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createEngineSource } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
+import { createExportRun, createRun, openSql } from '../support/run.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
 import { createPage, createTrade, DATE, type TradeRow, windowAt } from '../support/trades.ts';
 
@@ -80,21 +76,18 @@ async function stageRows(job: SqlJob, rows: readonly TradeRow[]): Promise<Stage>
 
 async function seal(
   rows: readonly TradeRow[],
-  changes: Partial<SealInput> = {},
+  changes: Partial<CompleteRows> = {},
   job = createJob(),
+  nowMs = NOW + 60_000,
 ): Promise<SealResult> {
-  const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs: NOW });
+  const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs });
   const stage = await stageRows(job, rows);
   const ids = new Set(rows.map(({ id }) => id)).size;
-  return await sealDate({ engine, ledger: ledger(), source, log, version: '1.2.3' }, job, stage, {
-    file: draftStaged(engine, job, stage, join(folder, 'drops', `${DATE}.parquet`)),
+  const run = { ...(await createRun({ job, engine, store, source, folder, log })), version: '1.2.3' };
+  return await sealDate(run, stage, {
+    begun: { atMs: NOW, requests: source.stats.requests - 7 },
+    file: new DropFile(run, stage),
     counted: { rows: rows.length, ids },
-    query: buildPage(job, wholeDay(DATE), 'open'),
-    lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
-    requests: 7,
-    startedAtMs: NOW,
-    sealedAtMs: NOW + 60_000,
-    rowLimit: 10_000,
     ...changes,
   });
 }
@@ -138,7 +131,7 @@ describe('a sealed date', () => {
     await seal(DAY);
     const before = await readText(store, manifestKey('trades', DATE));
     const keys = await listKeys(store);
-    const again = await seal([...DAY].reverse(), { restate: true, sealedAtMs: NOW + 3_600_000 });
+    const again = await seal([...DAY].reverse(), { restate: true }, createJob(), NOW + 3_600_000);
     expect(again).toMatchObject({ status: 'unchanged', manifest: { revision: 1 } });
     expect(await readText(store, manifestKey('trades', DATE))).toBe(before);
     expect(await listKeys(store)).toEqual(keys);
@@ -294,13 +287,10 @@ describe('a sealed date', () => {
     const degrade = async (nowMs: number, job = createJob()) => {
       const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs });
       const limits = await new ApiLimits('none.json', '', nowMs).load();
+      const opened = openSql(job, source, limits, { log });
       const clock = { now: () => nowMs, sleep: async () => {} };
-      const state = new JobState(folder, 'trades');
-      return await sealDegraded(
-        { engine, ledger: ledger(), source, log, clock, state, limits, version: '1' },
-        job,
-        DATE,
-      );
+      const run = createExportRun(opened, { engine, store, folder, clock });
+      return await sealDegraded({ ...run, ...opened }, DATE);
     };
 
     it('is refused while it can still be had whole', async () => {

@@ -20,11 +20,10 @@ import {
   type DayCounts,
   findDifferences,
   keyOf,
-  mergeBySymbol,
+  mergeParts,
   sumCounts,
 } from '../../src/plan/counts.ts';
-import { listGaps, type PackedWindow, packFull, packWindows } from '../../src/plan/pack.ts';
-import { planSplit, splitWindow } from '../../src/plan/split.ts';
+import { listGaps, type PackedWindow, packFull, packWindows, planSplit, splitWindow } from '../../src/plan/pack.ts';
 import { createRandom } from '../support/random.ts';
 
 const DATE = '2026-11-19';
@@ -185,11 +184,11 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
         }
         const plan = planSplit(window, counts, 1, true);
         const middle = rows[Math.floor(rows.length / 2)];
-        if (plan.kind === 'ask-middle' && axis === 'time' && rows.some(({ second }) => second !== rows[0]?.second)) {
+        if (plan === 'ask-middle' && axis === 'time' && rows.some(({ second }) => second !== rows[0]?.second)) {
           throw new Error(`seed ${seed}: an id cannot cut ${formatWindow(window)}`);
         }
-        if (plan.kind === 'impossible' || !middle) throw new Error(`seed ${seed}: no split of ${formatWindow(window)}`);
-        const at = plan.kind === 'cut' ? plan.at : middle;
+        if (plan === undefined || !middle) throw new Error(`seed ${seed}: no split of ${formatWindow(window)}`);
+        const at = plan === 'ask-middle' ? middle : plan;
         const halves = splitWindow(window, at, counts);
         // Not `expect`: there are tens of thousands of halves.
         const bounds = JSON.stringify(halves.map(({ from, to }) => [from, to]));
@@ -236,17 +235,17 @@ test('a window between symbols ends where the next symbol would not fit', () => 
 test('a split of groups without a split key never cuts inside a grain', () => {
   const window = { ...wholeDay(DATE), rows: 50, exact: true };
   const count = (second: number, rows: number) => ({ second, rows, ids: rows, mark: '' });
-  expect(planSplit(window, [count(60, 50)], 60, false)).toEqual({ kind: 'impossible' });
-  expect(planSplit(window, [count(60, 9), count(120, 1)], 60, false)).toEqual({ kind: 'cut', at: { second: 120 } });
+  expect(planSplit(window, [count(60, 50)], 60, false)).toBeUndefined();
+  expect(planSplit(window, [count(60, 9), count(120, 1)], 60, false)).toEqual({ second: 120 });
 });
 
 test('a split of groups narrows to one grain before it asks for a key', () => {
   const window = { ...wholeDay(DATE), rows: 50, exact: true };
   const counts = [{ second: 120, rows: 50, ids: 50, mark: '' }];
-  expect(planSplit(window, counts, 60, true)).toEqual({ kind: 'cut', at: { second: 120 } });
+  expect(planSplit(window, counts, 60, true)).toEqual({ second: 120 });
   const right = { ...window, from: { second: 120 } };
-  expect(planSplit(right, counts, 60, true)).toEqual({ kind: 'cut', at: { second: 180 } });
-  expect(planSplit({ ...right, to: { second: 180 } }, counts, 60, true)).toEqual({ kind: 'ask-middle' });
+  expect(planSplit(right, counts, 60, true)).toEqual({ second: 180 });
+  expect(planSplit({ ...right, to: { second: 180 } }, counts, 60, true)).toBe('ask-middle');
 });
 
 test('gaps are what no window covers, also when windows overlap', () => {
@@ -282,10 +281,6 @@ test('parts of a symbol count as one', () => {
     mark,
   });
   expect(
-    mergeBySymbol([
-      part('SPY', 0, 2, 'sum 5'),
-      part('SPY', 40_000, 3, 'sum 18446744073709551615'),
-      part('A', 0, 1, '1'),
-    ]),
+    mergeParts([part('SPY', 0, 2, 'sum 5'), part('SPY', 40_000, 3, 'sum 18446744073709551615'), part('A', 0, 1, '1')]),
   ).toEqual([part('A', 0, 1, '1'), part('SPY', 0, 5, 'sum 4')]);
 });

@@ -7,11 +7,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { wholeDay } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { draftStaged } from '../../src/export/draft-file.ts';
-import { sealDate } from '../../src/export/seal-date.ts';
+import { DropFile } from '../../src/export/drop-file.ts';
+import { beginDate, sealDate } from '../../src/export/seal-date.ts';
 import { describeSealed } from '../../src/ledger/condition-file.ts';
 import {
   conditionKey,
@@ -23,7 +22,6 @@ import {
 } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { formatManifest, type Manifest, signManifest } from '../../src/ledger/manifest.ts';
-import { buildPage } from '../../src/plan/statement.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys } from '../../src/seal/audit-dataset.ts';
 import { readParquet } from '../../src/seal/parquet-reader.ts';
@@ -32,7 +30,7 @@ import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createEngineSource } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
-import { createSilentLog } from '../support/log.ts';
+import { createRun } from '../support/run.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
 import { createPage, createTrade, DATE, windowAt } from '../support/trades.ts';
 
@@ -64,19 +62,9 @@ async function seal(count: number): Promise<Manifest> {
   const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs: NOW });
   const stage = await openStage(engine, job, DATE, source.url);
   await stage.put(windowAt(0), createPage(Array.from({ length: count }, (_, k) => createTrade(k))));
-  const { manifest } = await sealDate(
-    { engine, ledger: ledger(), source, log: createSilentLog(), version: '1' },
-    job,
-    stage,
-    {
-      file: draftStaged(engine, job, stage, join(folder, 'drop.parquet')),
-      query: buildPage(job, wholeDay(DATE), 'open'),
-      lookbackEdge: '2026-11-04 12:00:00',
-      counted: { rows: count, ids: count },
-      ...{ requests: 1, startedAtMs: NOW, sealedAtMs: NOW, rowLimit: 10_000, restate: true },
-    },
-  );
-  return manifest;
+  const run = await createRun({ job, engine, store, source, folder });
+  const rows = { counted: { rows: count, ids: count }, file: new DropFile(run, stage), restate: true };
+  return (await sealDate(run, stage, { begun: beginDate(run), ...rows })).manifest;
 }
 
 const audit = async () => (await auditDrop({ ledger: ledger(), engine, folder: join(folder, 'audit') }, DATE)).findings;

@@ -11,9 +11,8 @@ import type { CalendarOverride } from '../../src/calendar/session.ts';
 import { RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import type { FinishedRun } from '../../src/export/finished-run.ts';
-import { runJob } from '../../src/export/run-job.ts';
-import { stageJob } from '../../src/export/stage-job.ts';
+import { type FinishedRun, runJob, stageJob } from '../../src/export/run-job.ts';
+
 import type { StagedAhead } from '../../src/export/trades/ahead.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';

@@ -7,7 +7,7 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
-import { BUDGETS, type BudgetName, paceOf } from '../../src/source/pace/budget.ts';
+import { BUDGETS, type BudgetName, paceOf } from '../../src/source/pace/reservations.ts';
 import { createCellPacer, MAX_RETRY_AFTER_MS, openPacer, type Pacer } from '../../src/source/pacer.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { makeFolder } from '../support/flowdrop.ts';

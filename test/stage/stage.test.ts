@@ -247,7 +247,7 @@ describe('the stage of a date', () => {
   test('counts rows and distinct ids by second of the day', async () => {
     const rows = [0, 1, 31, 32, 32].map((k) => createTrade(k, { updated_timestamp: String(1_700_000_000_000 + k) }));
     await stage.put(windowAt(0), createPage(rows));
-    expect(await stage.countBySecond()).toEqual([
+    expect(await stage.count('time')).toEqual([
       { second: 34_200, rows: 2, ids: 2, mark: 'sum 3400000000001' },
       { second: 34_201, rows: 3, ids: 2, mark: 'sum 5100000000095' },
     ]);
@@ -258,11 +258,11 @@ describe('the stage of a date', () => {
       createTrade(k, { symbol: k === 1 ? 'QQQ' : 'SPY', updated_timestamp: String(k) }),
     );
     await stage.put(windowAt(0), createPage(rows));
-    expect(await stage.countBySymbol()).toEqual([
+    expect(await stage.count('symbol')).toEqual([
       { symbol: 'QQQ', second: 0, rows: 1, ids: 1, mark: 'sum 1' },
       { symbol: 'SPY', second: 0, rows: 3, ids: 3, mark: 'sum 63' },
     ]);
-    expect(await stage.countBySecond({ symbol: 'SPY' })).toEqual([
+    expect(await stage.count('time', { symbol: 'SPY' })).toEqual([
       { symbol: 'SPY', second: 34_200, rows: 1, ids: 1, mark: '0' },
       { symbol: 'SPY', second: 34_201, rows: 2, ids: 2, mark: 'sum 63' },
     ]);
@@ -324,7 +324,7 @@ drop: {to: out, dataset: flow}
     const flow = await openStage(engine, parseJob('x', text), DATE, '');
     const rows = ['SPY', 'QQQ'].map((symbol) => ({ symbol, minute: `${DATE} 09:31`, n: '9007199254740993' }));
     await flow.put(windowAt(0), createPage(rows));
-    expect(await flow.countBySecond()).toEqual([{ second: 34_260, rows: 2, ids: 2, mark: '' }]);
+    expect(await flow.count('time')).toEqual([{ second: 34_260, rows: 2, ids: 2, mark: '' }]);
     expect(await flow.totals()).toEqual({ rows: 2, ids: 2 });
     await flow.discard();
   });

@@ -1,15 +1,15 @@
 /** Dates that snapshots were asked for in vain: what is kept of them, and when they are left alone. Flows are in `test/flow`. */
 import { describe, expect, it } from 'vitest';
 import type { DateRange } from '../../src/calendar/wall-clock.ts';
-import { type BackfillMode, type SelectionFacts, selectDates } from '../../src/export/date-selection.ts';
-import { planSnapshots } from '../../src/export/snapshots/snapshot-plan.ts';
+import { planDates } from '../../src/export/plan-dates.ts';
+import { type BackfillMode, type FoundDates, selectDates } from '../../src/export/select-dates.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { settledAt } from '../../src/plan/dates.ts';
-import type { SnapshotJob } from '../../src/run/open-source.ts';
 import type { SnapshotClient } from '../../src/source/snapshot.ts';
 import { addUnavailable, isUnavailable, LATE_DAYS, type Unavailable } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import type { DateResult } from '../../src/state/run-result.ts';
+import { openSnapshots } from '../support/run.ts';
 
 const DATE = '2026-11-12';
 const URL = 'https://api.example/api/option-chain';
@@ -51,14 +51,14 @@ describe('a plan of snapshots', () => {
   const job = parseJob(
     'c.yaml',
     'name: chain\nsource: {api: chain, symbols: [SPX, SPY]}\ndrop: {to: out, dataset: chain}\n',
-  ) as SnapshotJob; // As the text says.
+  );
   const unavailable: Unavailable = { [DATE]: absentAt(LATE_MS) };
-  const facts: SelectionFacts = {
+  const facts: FoundDates = {
     sealed: new Set(['2026-11-13']),
     ...{ degraded: new Set(), failed: new Set(), again: new Set(), unavailable },
   };
 
-  async function plan(mode: BackfillMode, range?: DateRange, changes: Partial<SelectionFacts> = {}) {
+  async function plan(mode: BackfillMode, range?: DateRange, changes: Partial<FoundDates> = {}) {
     const nowMs = Date.parse('2026-11-19T23:00:00Z');
     const client: Pick<SnapshotClient, 'url' | 'serverNow' | 'tellsTime' | 'stats'> = {
       url: URL,
@@ -68,8 +68,8 @@ describe('a plan of snapshots', () => {
     };
     const limits = await new ApiLimits('none.json', URL, 0).load();
     limits.clockOffsetMs = 1;
-    const deps = { source: client as SnapshotClient, limits, clock: { now: () => nowMs, sleep: async () => {} } };
-    const { dates, empty } = await planSnapshots(deps, job, selectDates(mode, { ...facts, ...changes }, range));
+    const opened = openSnapshots(job, client as SnapshotClient, limits);
+    const { dates, empty } = await planDates(opened, selectDates(mode, { ...facts, ...changes }, range));
     return { asks: dates.some(({ date }) => date === DATE), empty: [...empty], dates: dates.length };
   }
 

@@ -15,6 +15,7 @@ import { countsFile } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import type { EngineSource } from './engine-source.ts';
 import { createFakeClock } from './fake-clock.ts';
+import { openSql } from './run.ts';
 import { DATE } from './trades.ts';
 
 export interface DateSource {
@@ -57,10 +58,10 @@ export function useDateSource(nowMs: number): DateSource {
   });
   const log = pino({ level: 'trace' }, { write: (line) => logged.push(String(JSON.parse(line).event)) });
   const prove: DateSource['prove'] = async (source, job) => {
-    const deps = { source, limits, log, clock: createFakeClock(), onEvent: () => undefined };
-    const counts = await probeRows(deps, job, DATE);
+    const run = { ...openSql(job, source, limits, { log, clock: createFakeClock() }), onEvent: () => undefined };
+    const counts = await probeRows(run, DATE);
     const stage = await openStage(engine, job, DATE, source.url);
-    return { stage, completed: await completeDate(deps, job, stage, counts, countsFile(countsPath())) };
+    return { stage, completed: await completeDate(run, stage, counts, countsFile(countsPath())) };
   };
   return {
     get engine() {

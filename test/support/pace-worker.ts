@@ -5,7 +5,7 @@
 import { createInterface } from 'node:readline';
 import { type Clock, systemClock } from '../../src/core/clock.ts';
 import { isFault } from '../../src/core/errors.ts';
-import type { BudgetName } from '../../src/source/pace/budget.ts';
+import type { BudgetName } from '../../src/source/pace/reservations.ts';
 import { openPacer, type Pacer } from '../../src/source/pacer.ts';
 
 export interface PaceWorkerOptions {

@@ -1,7 +1,6 @@
 import type { Clock } from '../../src/core/clock.ts';
-import { paceOf } from '../../src/source/pace/budget.ts';
-import type { PaceCell } from '../../src/source/pace/cell.ts';
-import { UNUSED } from '../../src/source/pace/reservations.ts';
+import type { PaceCell } from '../../src/source/pace/reservations.ts';
+import { paceOf, UNUSED } from '../../src/source/pace/reservations.ts';
 import { createCellPacer, MAX_RETRY_AFTER_MS, type Pacer } from '../../src/source/pacer.ts';
 
 /** A budget of this process alone, without bursts. */

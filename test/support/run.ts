@@ -1,18 +1,23 @@
 /** What a run in one process needs: a real engine that is source and stage, a real store, and nobody to mail to. */
 
 import { join } from 'node:path';
+import type { CalendarOverride } from '../../src/calendar/session.ts';
+import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import type { SqlJob } from '../../src/job/job.ts';
+import type { Job, SqlJob } from '../../src/job/job.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
-import type { ExportRun } from '../../src/run/run.ts';
+import { type ClockRule, Clocks } from '../../src/plan/clocks.ts';
+import type { OpenedSnapshots, OpenedSource, OpenedSql, SnapshotJob } from '../../src/run/open-source.ts';
+import type { ExportRun, SqlRun } from '../../src/run/run.ts';
+import type { SnapshotClient } from '../../src/source/snapshot.ts';
 import type { Source } from '../../src/source/source.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createSilentLog } from './log.ts';
 
-export interface RunParts {
+interface RunParts {
   readonly job: SqlJob;
   readonly engine: Engine;
   readonly store: Store;
@@ -20,24 +25,59 @@ export interface RunParts {
   /** For the state of the run. */
   readonly folder: string;
   readonly log?: Log;
+  readonly calendar?: CalendarOverride;
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface Surroundings {
+  readonly log?: Log;
+  /** Default: the source's. */
+  readonly clock?: Clock;
+  /** Default: the source's clock alone decides, because the rows are of one morning. */
+  readonly clockRule?: ClockRule | undefined;
+  readonly calendar?: CalendarOverride | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The source of an SQL job, opened. What checks all clocks is in `test/export/clocks.slow.test.ts`. */
+export function openSql(job: SqlJob, source: Source, limits: ApiLimits, around: Surroundings = {}): OpenedSql {
+  const { log = createSilentLog(), calendar, signal, clockRule = 'source' } = around;
+  const clock = around.clock ?? { now: () => source.serverNow(), sleep: async () => {} };
+  const clocks = new Clocks(clock, source, { settleSeconds: job.settleSeconds, calendar }, clockRule);
+  return { kind: 'sql', job, source, clocks, limits, log, calendar, signal };
+}
+
+/** The same of snapshots. */
+export function openSnapshots(job: Job, source: SnapshotClient, limits: ApiLimits): OpenedSnapshots {
+  const clock = { now: () => source.serverNow(), sleep: async () => {} };
+  const clocks = new Clocks(clock, source, { settleSeconds: job.settleSeconds });
+  return { kind: 'snapshots', job: job as SnapshotJob, source, clocks, limits, log: createSilentLog() };
 }
 
 /** A context whose clock is the source's. */
-export async function createRun(parts: RunParts): Promise<ExportRun> {
-  const { job, engine, store, source, folder, log = createSilentLog() } = parts;
+export async function createRun(parts: RunParts): Promise<SqlRun> {
+  const { job, engine, store, source, folder, ...around } = parts;
+  const limits = new ApiLimits(join(folder, 'limits.json'), source.url, source.serverNow());
+  const opened = openSql(job, source, limits, around);
+  const clock = { now: () => source.serverNow(), sleep: async () => {} };
+  return { ...opened, ...createExportRun(opened, { engine, store, folder, clock }), source };
+}
+
+/** A run over an opened source. */
+export function createExportRun(
+  opened: OpenedSource,
+  { engine, store, folder, clock }: Pick<RunParts, 'engine' | 'store' | 'folder'> & { readonly clock: Clock },
+): ExportRun {
   const refuse = () => Promise.reject(new RangeError('an export mails nothing'));
+  const { job, source, clocks, limits, log, calendar, signal } = opened;
   return {
     runId: 'run-1',
-    ...{ opened: { kind: 'sql', job, source }, source, engine, log },
+    ...{ opened, source, clocks, limits, log, calendar, signal, engine, clock },
     ledger: new Ledger(store, job.drop.dataset),
     mailer: { url: '', send: refuse, verify: refuse, close: async () => {} },
     mailFrom: '',
-    clock: { now: () => source.serverNow(), sleep: async () => {} },
-    // The rows are of one morning. What checks all clocks is in `test/flow/clocks.slow.test.ts`.
-    clockRule: 'source',
     redact: (text: string) => text,
     onEvent: () => undefined,
-    limits: new ApiLimits(join(folder, 'limits.json'), source.url, source.serverNow()),
     state: new JobState(folder, job.name),
     templatesDir: '',
     publicUrl: undefined,

@@ -5,18 +5,15 @@
 
 import type { HistoricalMeta } from '../../api-contract/historical.ts';
 import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
-import type { CalendarOverride } from '../../calendar/session.ts';
-import { formatWallDate } from '../../calendar/wall-clock.ts';
+import { formatWallDate, parseSecond } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
-import type { Clock } from '../../core/clock.ts';
 import { formatCount } from '../../core/units.ts';
-import { type ClockRule, earliestNow, readWitnesses } from '../../export/clocks.ts';
+import { FEW_PAGE_ROWS } from '../../export/trades/fetch.ts';
 import { isRefusal } from '../../export/trades/session-ends.ts';
-import { FEW_PAGE_ROWS } from '../../export/trades/windows.ts';
-import { lookbackOf } from '../../plan/lookback.ts';
+import { MAX_CLOCK_SKEW_MS } from '../../plan/clocks.ts';
+import { lookbackOf } from '../../plan/dates.ts';
 import { visibleSince } from '../../plan/session-end.ts';
 import { buildNewest, buildPage } from '../../plan/statement.ts';
-import { compareWitnesses, MAX_CLOCK_SKEW_MS } from '../../plan/witness.ts';
 import type { OpenedSource } from '../../run/open-source.ts';
 import { type Page, SourceFault } from '../../source/source.ts';
 import { type Finding, fail, ok, tryCheck, warn } from './finding.ts';
@@ -34,36 +31,30 @@ const MAX_DAYS = 10_000;
 /** Longest plausible delay; rows that are a week late are not the recent ones that the API sells. */
 const MAX_DELAY_MINUTES = 7 * 24 * 60;
 
-interface SourceDeps {
-  readonly clock: Clock;
-  readonly clockRule?: ClockRule | undefined;
-  readonly calendar?: CalendarOverride | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
 /** @param name source name in the table of findings */
-export async function checkSource(name: string, opened: OpenedSource, deps: SourceDeps): Promise<readonly Finding[]> {
+export async function checkSource(name: string, opened: OpenedSource): Promise<readonly Finding[]> {
   const { source } = opened;
   return await tryCheck(name, async () => {
-    const meta = await ask(opened, deps);
+    const meta = await ask(opened);
     const accepted =
       opened.kind === 'table'
         ? `the server at ${source.url} has the table and its columns`
         : `the API at ${source.url} accepts the key`;
     return [
       ok(name, accepted),
-      describeSkew(`${name}: clock`, opened, deps),
-      ...(await checkNewest(`${name}: newest row`, opened, deps)),
+      describeSkew(`${name}: clock`, opened),
+      ...(await checkNewest(`${name}: newest row`, opened)),
       ...(meta === undefined ? [] : [describeLimits(`${name}: limits`, meta)]),
     ];
   });
 }
 
 /** @returns the limits that the API reports, if it does @throws SourceFault */
-async function ask(opened: OpenedSource, { clock, signal }: SourceDeps): Promise<HistoricalMeta | undefined> {
+async function ask(opened: OpenedSource): Promise<HistoricalMeta | undefined> {
+  const { clocks, signal } = opened;
   switch (opened.kind) {
     case 'sql': {
-      const statement = buildPage(opened.job, wholeDay(formatWallDate(clock.now())), 'closed');
+      const statement = buildPage(opened.job, wholeDay(formatWallDate(clocks.ownNow())), 'closed');
       return (await opened.source.ask(statement, { testMode: true, signal })).meta;
     }
     case 'snapshots':
@@ -78,8 +69,8 @@ async function ask(opened: OpenedSource, { clock, signal }: SourceDeps): Promise
   }
 }
 
-function describeSkew(check: string, { source }: OpenedSource, { clock, clockRule }: SourceDeps): Finding {
-  if (clockRule === 'source') {
+function describeSkew(check: string, { source, clocks }: OpenedSource): Finding {
+  if (!clocks.isChecked) {
     return warn(
       check,
       "FLOWDROP_CLOCK=source: the source's clock alone decides what is sealed",
@@ -93,7 +84,7 @@ function describeSkew(check: string, { source }: OpenedSource, { clock, clockRul
       'Runs use this clock and the rows of the source. Check the proxies between here and the API.',
     );
   }
-  const skewMs = source.serverNow() - clock.now();
+  const skewMs = source.serverNow() - clocks.ownNow();
   const away = Math.abs(skewMs);
   const seconds = (away / 1000).toFixed(away < 10_000 ? 1 : 0);
   if (away <= NOTABLE_SKEW_MS) return ok(check, 'this clock and that of the source agree within 2 s');
@@ -105,10 +96,10 @@ function describeSkew(check: string, { source }: OpenedSource, { clock, clockRul
 }
 
 /** The third witness: the newest row must be as old as the clocks expect, neither older nor newer. */
-async function checkNewest(check: string, opened: OpenedSource, deps: SourceDeps): Promise<readonly Finding[]> {
-  const { calendar, signal, clockRule } = deps;
-  const date = lookbackOf(opened.job, earliestNow({ ...deps, source: opened.source }), calendar).lastSettled;
-  if (opened.kind !== 'sql' || date === undefined || clockRule === 'source') return [];
+async function checkNewest(check: string, opened: OpenedSource): Promise<readonly Finding[]> {
+  const { calendar, clocks, signal } = opened;
+  const date = lookbackOf(opened.job, clocks.earliest(), calendar).lastSettled;
+  if (opened.kind !== 'sql' || date === undefined || !clocks.isChecked) return [];
   const sql = buildNewest(opened.job, date, calendar);
   let page: Page;
   try {
@@ -118,15 +109,16 @@ async function checkNewest(check: string, opened: OpenedSource, deps: SourceDeps
     return [ok(check, 'the API did not return it; runs use the clocks and their own rows')];
   }
   const newest = String(page.firstRow?.['newest'] ?? '');
-  const [, day = '', hours, minutes, seconds] = /^(\S+) (\d\d):(\d\d):(\d\d)/.exec(newest) ?? [];
+  const [, day = '', time = ''] = /^(\S+) (\d\d:\d\d:\d\d)/.exec(newest) ?? [];
   if (day < date) {
     const seen = `no rows from the end of ${date}, although the clocks say that the session is over`;
     const next = 'The source lags, or both clocks are fast. Runs hold the date back until its last rows arrive.';
     return [warn(check, seen, next)];
   }
-  const rowMs = visibleSince(day, Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds));
-  const conflict = compareWitnesses({ ...readWitnesses({ ...deps, source: opened.source }), rowMs }).conflict;
-  if (conflict === undefined || rowMs <= deps.clock.now() + MAX_CLOCK_SKEW_MS) {
+  const rowMs = visibleSince(day, parseSecond(time));
+  clocks.see(rowMs);
+  const conflict = clocks.conflict();
+  if (conflict === undefined || rowMs <= clocks.ownNow() + MAX_CLOCK_SKEW_MS) {
     return [ok(check, `it is from ${newest} (exchange time), which agrees with the clocks`)];
   }
   return [fail(check, conflict, 'Correct the slow clock; until then runs hold dates back.')];

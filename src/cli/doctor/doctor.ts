@@ -124,12 +124,12 @@ function pickStores(jobs: readonly Job[]): readonly Job[] {
 
 async function examineSource({ openers, signal }: DoctorCli, job: Job): Promise<readonly Finding[]> {
   return await tryCheck(job.source.api, async () => {
-    const clockRule = openers.readClockRule();
     // An unreadable calendar has its own finding.
     const calendar = await openers.readCalendar().catch(() => undefined);
-    const { opened } = await openJobSource(openers, job, await openers.openLog({ quiet: true }));
+    const log = await openers.openLog({ quiet: true });
+    const opened = await openJobSource(openers, job, { log, calendar, signal });
     try {
-      return await checkSource(job.source.api, opened, { clock: openers.clock, clockRule, calendar, signal });
+      return await checkSource(job.source.api, opened);
     } finally {
       await closeSource(opened);
     }

@@ -2,144 +2,149 @@
  * The audit of a run: compares each sealed date that is still whole inside the lookback with the source, and repairs what
  * differs as the job's rule says. It comes after all exports and their mails, soonest expiry first, and costs one request for
  * all dates where the source counts them at once. Invariant: an audit fails no run and unseals no date; what failed is repeated
- * by the next run.
+ * by the next run. Counts are compared only if they are of the same rows: the query, the address and the hashed columns of the
+ * sealed date are those of the job.
  */
-
-import { assertNotAborted, describeError } from '../../core/errors.ts';
+import { createHash } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { wholeDay } from '../../calendar/window.ts';
+import { assertNotAborted, describeError, Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
-import type { SqlJob } from '../../job/job.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
-import type { DayCounts } from '../../plan/counts.ts';
+import { axisOf, type DayCounts, mergeParts, sumCounts } from '../../plan/counts.ts';
 import { expiresAt, firstSecondOf, leavesAt } from '../../plan/dates.ts';
-import type { OpenedSource } from '../../run/open-source.ts';
-import type { ExportRun } from '../../run/run.ts';
-import { API_DOWN_CODES, type Source } from '../../source/source.ts';
+import { findMoved } from '../../plan/moved-windows.ts';
+import { bestProof, listHashedColumns } from '../../plan/proof.ts';
+import { buildPage } from '../../plan/statement.ts';
+import type { OpenedSql } from '../../run/open-source.ts';
+import type { ExportRun, SqlRun } from '../../run/run.ts';
+import { readCounts } from '../../seal/counts-file.ts';
+import { API_DOWN_CODES } from '../../source/source.ts';
 import type { AuditRecord } from '../../state/date-records.ts';
 import type { DateResult } from '../../state/run-result.ts';
 import { attempt } from '../../store/identity.ts';
-import { findConflict, latestNow } from '../clocks.ts';
-import { describeSealedDate } from '../exported.ts';
+import { describeSealedDate } from '../export-dates.ts';
 import { probeDates, recountRows } from '../trades/probe.ts';
 import { countDatesAtOnce } from '../trades/scan.ts';
 import { findLoss } from '../trades/withdrawn.ts';
-import { repairDate } from './repair-date.ts';
-import {
-  describeMoved,
-  findMovedCells,
-  hashCounts,
-  readComparable,
-  readSealedCounts,
-  type SealedCounts,
-} from './sealed-counts.ts';
+import { repairDate, type SealedCounts } from './repair-date.ts';
 
-export interface Audited {
+interface Audited {
   /** By date; without those that could not be compared. */
-  readonly audits: Readonly<Record<string, AuditRecord>>;
+  readonly audits: Record<string, AuditRecord>;
   /** Restated dates. */
-  readonly results: readonly DateResult[];
+  readonly results: DateResult[];
 }
 
 const CLIPPED = 'it has begun to expire';
-
-const NOTHING: Audited = { audits: {}, results: [] };
 
 /**
  * @param dates sealed and undamaged dates that this run did not export @param exported those that it did
  * @throws Fault of kind `interrupted`, `STORE_CHANGED`
  */
 export async function auditSealed(
-  run: ExportRun,
-  opened: OpenedSource,
+  given: ExportRun,
   dates: readonly string[],
-  exported: readonly DateResult[] = [],
+  exported: readonly DateResult[],
 ): Promise<Audited> {
-  if (opened.kind !== 'sql' || opened.job.audit === 'off') return NOTHING;
-  const { job, source } = opened;
-  const { log, onEvent } = run;
-  const whole = dates.filter((date) => latestNow(run) <= expiresAt(date, source.lookbackDays?.())).sort();
-  if (whole.length === 0) return NOTHING;
-  onEvent({ kind: 'phase', date: '', phase: 'auditing' });
-  const conflict = findConflict(run);
+  const { opened } = given;
+  const audited: Audited = { audits: {}, results: [] };
+  if (opened.kind !== 'sql' || opened.job.audit === 'off') return audited;
+  const run: SqlRun = { ...given, ...opened };
+  const { log, source, clocks } = run;
+  const whole = dates.filter((date) => clocks.latest() <= expiresAt(date, source.lookbackDays?.())).sort();
+  if (whole.length === 0) return audited;
+  run.onEvent({ kind: 'phase', date: '', phase: 'auditing' });
+  const conflict = clocks.conflict();
   const skipped = new Map<string, string>(conflict === undefined ? [] : whole.map((date) => [date, conflict]));
-  const audits: Record<string, AuditRecord> = {};
-  const results: DateResult[] = [];
-  const failed = new Map<string, string>();
   const requestsBefore = source.stats.requests;
-  const tryDate = async (date: string, act: () => Promise<void>): Promise<'down' | undefined> => {
-    const compare = async (): Promise<'down' | undefined> => {
+  let isDown = false;
+  const tryDate = async (date: string, act: () => Promise<void>) => {
+    const compare = async () => {
       assertNotAborted(run.signal);
       await act();
-      return undefined;
     };
-    return await attempt(compare, (error) => {
+    await attempt(compare, (error) => {
       const reason = run.redact(describeError(error));
-      failed.set(date, reason);
       log.warn(
         { event: 'audit-failed', date, code: error.code, reason },
         `${date}: it could not be compared with the source, the next run tries again: ${reason}`,
       );
-      return API_DOWN_CODES.has(error.code) ? 'down' : undefined;
+      isDown = API_DOWN_CODES.has(error.code);
     });
   };
   const sealed = new Map<string, Manifest>();
   for (const date of conflict === undefined ? whole : []) {
     await tryDate(date, async () => {
-      const read = await readComparable(run, job, date);
-      if (typeof read === 'string') skipped.set(date, read);
-      else if (!isWhole(run, source, read)) skipped.set(date, CLIPPED);
-      else sealed.set(date, read);
+      const manifest = await run.ledger.manifest(date);
+      const reason = explainSkip(run, date, manifest);
+      if (reason !== undefined) skipped.set(date, reason);
+      else if (manifest !== undefined) sealed.set(date, manifest);
     });
   }
+  isDown = false;
   const { entries } = await run.ledger.conditions();
-  const counts = new SourceCounts(run, source, job, [...sealed.keys()]);
-  let isDown = false;
+  const counts = new SourceCounts(run, [...sealed.keys()]);
   const compare = async (each: SealedCounts, now: DayCounts) => {
     const { date } = each.manifest;
     // Counting takes time, and a clipped date would look as if rows were gone.
-    if (!isWhole(run, source, each.manifest)) return void skipped.set(date, CLIPPED);
+    if (!isWhole(run, each.manifest)) {
+      skipped.set(date, CLIPPED);
+      return;
+    }
     const last = entries.get(date)?.audit;
     // What a date sealed meanwhile has, or in this run, may have been of this one.
     const isLate = ({ date: other, sealed_at: at }: Manifest) => other !== date && at > (last?.audited_at ?? '');
     const isNow = ({ date: other, status }: DateResult) => other !== date && status === 'sealed';
-    const isStale = isLosing(each, now) && ([...sealed.values()].some(isLate) || [...exported, ...results].some(isNow));
-    const audited = await auditDate(run, source, job, each, now, last, isStale);
-    if (audited.record !== undefined) audits[date] = audited.record;
-    if (audited.restated !== undefined) results.push(audited.restated);
+    const isMoved = [...sealed.values()].some(isLate) || [...exported, ...audited.results].some(isNow);
+    await auditDate(run, each, now, last, isMoved && isLosing(each, now), audited);
   };
   // Rows that a date lost may be of another date now, which takes them over first.
   const losing: (readonly [SealedCounts, DayCounts])[] = [];
   for (const [date, manifest] of sealed) {
-    const state = await tryDate(date, async () => {
+    if (isDown) break;
+    await tryDate(date, async () => {
       const now = await counts.read(date);
-      const each = { manifest, before: await readSealedCounts(run, job, manifest) };
+      const each = { manifest, before: await readSealedCounts(run, manifest) };
       if (now.length > 0 && isLosing(each, now)) losing.push([each, now]);
       else await compare(each, now);
     });
-    isDown = state === 'down';
-    if (isDown) break;
   }
-  for (const [each, now] of isDown ? [] : losing) {
-    if ((await tryDate(each.manifest.date, () => compare(each, now))) === 'down') break;
+  for (const [each, now] of losing) {
+    if (!isDown) await tryDate(each.manifest.date, () => compare(each, now));
   }
-  for (const [reason, which] of groupByReason(skipped)) {
+  for (const reason of new Set(skipped.values())) {
+    const which = [...skipped].flatMap(([date, why]) => (why === reason ? [date] : []));
     log.info(
       { event: 'audit-skipped', dates: which, reason },
       `not compared with the source: ${which.join(', ')}, because ${reason}`,
     );
   }
   const requests = source.stats.requests - requestsBefore;
-  const differing = Object.entries(audits).filter(([, { result }]) => result === 'differs');
+  const compared = Object.entries(audited.audits);
+  const differing = compared.flatMap(([date, { result }]) => (result === 'differs' ? [date] : []));
+  const restated = audited.results.map(({ date }) => date);
   log.info(
-    {
-      event: 'audited',
-      dates: Object.keys(audits),
-      restated: results.map(({ date }) => date),
-      differing: differing.map(([date]) => date),
-      requests,
-    },
-    `${formatCount(Object.keys(audits).length)} sealed date(s) compared with the source, ${results.length} restated, ${differing.length} differ; ${requests} request(s)`,
+    { event: 'audited', dates: compared.map(([date]) => date), restated, differing, requests },
+    `${formatCount(compared.length)} sealed date(s) compared with the source, ${restated.length} restated, ${differing.length} differ; ${requests} request(s)`,
   );
-  return { audits, results };
+  return audited;
+}
+
+/** Why the date cannot be compared, in words; `undefined` if it can. */
+function explainSkip(run: SqlRun, date: string, manifest: Manifest | undefined): string | undefined {
+  const { job, source } = run;
+  if (manifest?.counts === undefined) return 'it was sealed without counts of the source';
+  const { query } = manifest;
+  const sent = (['open', 'closed'] as const).map((edges) => buildPage(job, wholeDay(date), edges));
+  if (query.url !== source.url || query.entry_point !== job.source.api) return 'it was sealed from another address';
+  if (!sent.includes(query.sql)) return 'it was sealed with another query';
+  return isWhole(run, manifest) ? undefined : CLIPPED;
+}
+
+/** Whether its first row is still visible, by the fastest clock and by the shortest lookback that the source has reported. */
+function isWhole({ clocks, source }: SqlRun, manifest: Manifest): boolean {
+  return clocks.latest() <= leavesAt(manifest.date, firstSecondOf(manifest), source.lookbackDays?.());
 }
 
 /** Whether the drop has rows that the source does not have of the date. Those that are kept are in no counts. */
@@ -147,27 +152,14 @@ function isLosing({ manifest, before }: SealedCounts, now: DayCounts): boolean {
   return findLoss(before, now) !== undefined || (manifest.kept ?? 0) > 0;
 }
 
-/** Whether its first row is still visible, by the fastest clock and by the shortest lookback that the source has reported. */
-function isWhole(run: ExportRun, source: Source, manifest: Manifest): boolean {
-  return latestNow(run) <= leavesAt(manifest.date, firstSecondOf(manifest), source.lookbackDays?.());
-}
-
-function groupByReason(skipped: ReadonlyMap<string, string>): ReadonlyMap<string, readonly string[]> {
-  const groups = new Map<string, string[]>();
-  for (const [date, reason] of skipped) groups.set(reason, [...(groups.get(reason) ?? []), date]);
-  return groups;
-}
-
 /** The source's counts of sealed dates now, in as few requests as it allows. */
 class SourceCounts {
-  readonly #deps: ExportRun & { readonly source: Source };
-  readonly #job: SqlJob;
+  readonly #api: OpenedSql;
   #left: readonly string[];
   #counted = new Map<string, DayCounts>();
 
-  constructor(run: ExportRun, source: Source, job: SqlJob, dates: readonly string[]) {
-    this.#deps = { ...run, source };
-    this.#job = job;
+  constructor(api: OpenedSql, dates: readonly string[]) {
+    this.#api = api;
     this.#left = dates;
   }
 
@@ -178,73 +170,108 @@ class SourceCounts {
       this.#counted.delete(date);
       return known;
     }
-    const group = this.#left.slice(this.#left.indexOf(date)).slice(0, countDatesAtOnce(this.#deps.limits));
-    this.#left = this.#left.slice(this.#left.indexOf(date) + 1);
-    const counted = group.length > 1 ? await probeDates(this.#deps, this.#job, group, true) : undefined;
-    if (counted === undefined) return await recountRows(this.#deps, this.#job, date);
-    this.#left = this.#left.slice(group.length - 1);
+    const left = this.#left.slice(this.#left.indexOf(date));
+    const group = left.slice(0, countDatesAtOnce(this.#api.limits));
+    this.#left = left.slice(1);
+    const counted = group.length > 1 ? await probeDates(this.#api, group, true) : undefined;
+    if (counted === undefined) return await recountRows(this.#api, date);
+    this.#left = left.slice(group.length);
     this.#counted = new Map(group.slice(1).map((one) => [one, counted.get(one) ?? []]));
     return counted.get(date) ?? [];
   }
 }
 
-interface AuditedDate {
-  /** `undefined` if another worker restated the date meanwhile. */
-  readonly record: AuditRecord | undefined;
-  readonly restated?: DateResult | undefined;
+/** The source's counts when the date was sealed. @throws StoreFault; Fault `COUNTS_LOST` */
+async function readSealedCounts(run: SqlRun, { date, files, counts: name, recount }: Manifest): Promise<DayCounts> {
+  const { ledger, engine, state, job, signal } = run;
+  const path = `${state.drop(date)}.counts`;
+  try {
+    const file = files.find(({ filename }) => filename === name);
+    if (file === undefined || !(await ledger.fetchFile(date, file, path, signal))) {
+      throw new Fault('COUNTS_LOST', `${date}: ${name} is missing in the store, or has other bytes`, {
+        hint: 'The next run repairs it.',
+      });
+    }
+    const counts = await readCounts(engine, path);
+    // A job whose columns were changed hashes others: such hashes say nothing about the values.
+    const hashed = listHashedColumns(job.source, bestProof(job.source)) ?? [];
+    if (recount?.columns.join() === hashed.map((column) => column.name).join()) return counts;
+    return counts.map(({ valueHash: _, ...cell }) => cell);
+  } finally {
+    await rm(path, { force: true });
+  }
 }
 
+/** @param audited gets the record, and the restated date; neither if another worker restated it meanwhile */
 async function auditDate(
-  run: ExportRun,
-  source: Source,
-  job: SqlJob,
+  run: SqlRun,
   sealed: SealedCounts,
   now: DayCounts,
   last: AuditRecord | undefined,
   isStale: boolean,
-): Promise<AuditedDate> {
+  audited: Audited,
+): Promise<void> {
+  const { source, job, log } = run;
   const { manifest, before } = sealed;
   const { date, revision, kept = 0, held } = manifest;
   const requestsBefore = source.stats.requests;
   const rule = job.audit === 'off' ? 'report' : job.audit;
   const base = { audited_at: new Date(source.serverNow()).toISOString(), revision, rule, counts: hashCounts(now) };
-  const judge = (reason: string | undefined, of = revision): AuditRecord => {
-    if (reason === undefined) return { ...base, revision: of, result: 'equal' };
-    run.log.warn({ event: 'audit-differs', date, rule, reason }, `${date} differs from the source: ${reason}`);
-    return { ...base, revision: of, result: 'differs', reason };
+  const judge = (reason: string | undefined, changes: Partial<AuditRecord> = {}) => {
+    if (reason !== undefined)
+      log.warn({ event: 'audit-differs', date, rule, reason }, `${date} differs from the source: ${reason}`);
+    const judged = reason === undefined ? { result: 'equal' as const } : { result: 'differs' as const, reason };
+    audited.audits[date] = { ...base, ...changes, ...judged };
   };
   const moved = findMovedCells(before, now);
-  const earlier = rule === 'mirror' ? describeEarlier(job, manifest) : undefined;
+  const earlier =
+    rule === 'mirror' && kept > 0
+      ? `an earlier audit kept them; to remove them: flowdrop backfill ${job.name} --all --from ${date} --to ${date}`
+      : undefined;
   // A held date is released once the source has its rows again, and rows that are kept may be of another date since.
   const isSettled = held === undefined && !(kept > 0 && isStale);
-  if (moved?.length === 0 && (isSettled || rule === 'report')) {
-    return { record: judge(describeKept(kept, earlier)) };
-  }
+  if (moved?.length === 0 && (isSettled || rule === 'report')) return judge(describeKept(kept, earlier));
   const isKnown = !isStale && last?.revision === revision && last.rule === rule && last.counts === base.counts;
-  if (isKnown) return { record: judge(last.reason) };
+  if (isKnown) return judge(last.reason);
   const reason = describeMoved(before, now, moved);
   // An empty answer adds nothing, and is no proof that all rows are gone.
-  if (rule === 'report' || now.length === 0) return { record: judge(reason) };
+  if (rule === 'report' || now.length === 0) return judge(reason);
   // Many rows that are gone may be a source that lags: none is removed, and what is new is taken over as by `repair`.
   // Rows that an earlier audit kept were many, or kept by `repair`; they stay, too, until the date is exported again.
   const why = rule === 'mirror' ? (findLoss(before, now)?.tooMuch ?? earlier) : undefined;
-  const allowed = why === undefined ? job : { ...job, audit: 'repair' as const };
-  run.log.info({ event: 'audit-repair', date, rule, reason }, `${date} is restated: ${reason}`);
+  log.info({ event: 'audit-repair', date, rule, reason }, `${date} is restated: ${reason}`);
   const since = last?.revision === revision ? last.audited_at : manifest.sealed_at;
-  const repaired = await repairDate(run, source, allowed, sealed, now, moved, since);
-  if (repaired.status === 'sealed-elsewhere') return { record: undefined };
+  const repaired = await repairDate(run, why === undefined ? rule : 'repair', sealed, now, moved, since);
+  if (repaired.status === 'sealed-elsewhere') return;
   // What another replica answered meanwhile explains nothing of these counts: they are looked at again.
   const provedBy = findMovedCells(repaired.counts, now)?.length === 0 ? now : repaired.counts;
-  const judged = judge(repaired.doubt ?? describeKept(repaired.kept, why), repaired.manifest.revision);
-  const record = { ...judged, counts: hashCounts(provedBy) };
-  if (repaired.status === 'unchanged') return { record };
-  return { record, restated: describeSealedDate(run, repaired, source.stats.requests - requestsBefore) };
+  const proved = { revision: repaired.manifest.revision, counts: hashCounts(provedBy) };
+  judge(repaired.doubt ?? describeKept(repaired.kept, why), proved);
+  if (repaired.status === 'unchanged') return;
+  audited.results.push(describeSealedDate(run, repaired, source.stats.requests - requestsBefore));
 }
 
-/** Why `mirror` leaves rows that are gone, if an earlier audit left them. */
-function describeEarlier({ name }: SqlJob, { date, kept = 0 }: Manifest): string | undefined {
-  if (kept === 0) return undefined;
-  return `an earlier audit kept them; to remove them: flowdrop backfill ${name} --all --from ${date} --to ${date}`;
+/** Cells that have moved; `undefined` if the counts are along different axes, and their totals differ. */
+function findMovedCells(before: DayCounts, now: DayCounts): DayCounts | undefined {
+  if (now.length === 0 || axisOf(before) === axisOf(now)) return findMoved(mergeParts(before), mergeParts(now));
+  const merge = (counts: DayCounts) => mergeParts(counts.map((cell) => ({ ...cell, symbol: '' })));
+  return findMoved(merge(before), merge(now)).length === 0 ? [] : undefined;
+}
+
+/** The same text for the same counts. */
+function hashCounts(counts: DayCounts): string {
+  const cells = mergeParts(counts).map(({ symbol, second, rows, ids, mark, idHash, valueHash }) => {
+    return [symbol ?? null, second, rows, ids, mark, idHash ?? null, valueHash ?? null];
+  });
+  return createHash('sha256').update(JSON.stringify(cells)).digest('hex').slice(0, 16);
+}
+
+/** `the source has 40,003 rows, 40,000 when the date was sealed; they differ in 3 seconds`. */
+function describeMoved(before: DayCounts, now: DayCounts, moved: DayCounts | undefined): string {
+  const [had, has] = [before, now].map((counts) => formatCount(sumCounts(counts).rows));
+  const unit = axisOf(now) === 'symbol' ? 'symbol(s)' : 'second(s)';
+  const cells = moved === undefined ? '' : `; they differ in ${formatCount(moved.length)} ${unit}`;
+  return `the source has ${has} rows, ${had} when the date was sealed${cells}`;
 }
 
 /** @param why they are not removed */

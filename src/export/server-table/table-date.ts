@@ -5,64 +5,53 @@
  */
 import { Fault } from '../../core/errors.ts';
 import { formatSettings } from '../../engine/literal.ts';
-import type { OpenedSource } from '../../run/open-source.ts';
+import type { OpenedTable } from '../../run/open-source.ts';
 import type { ExportRun } from '../../run/run.ts';
 import { readIndependently } from '../../seal/verify-file.ts';
 import { encodingOf, readChecksum } from '../../seal/write-parquet.ts';
 import { NO_QUARANTINE } from '../../stage/quarantine.ts';
 import type { ExampleId } from '../../stage/window-conflicts.ts';
-import { mostRepeated, repeatedFault } from '../bound-repeats.ts';
-import { believedNow, explainHold } from '../clocks.ts';
-import type { WriteRows } from '../draft-file.ts';
-import type { PlannedDate } from '../export-plan.ts';
-import type { ExportedDate, HeldBack } from '../exported.ts';
-import { type SealedRows, sealDate } from '../seal-date.ts';
-import { STATEMENTS_A_DATE } from './table-plan.ts';
-import { buildTableCounts, buildTableExamples, buildTableQuery, buildTableRepeats } from './table-statement.ts';
+import { mostRepeated, repeatedFault } from '../bad-rows.ts';
+import type { DropFile } from '../drop-file.ts';
+import { type PlannedDate, STATEMENTS_A_DATE } from '../plan-dates.ts';
+import { beginDate, type ExportOutcome, sealDate } from '../seal-date.ts';
+import { countRepeats, countTable, type TableCounts, TableSql } from './table-sql.ts';
 
-type Opened = Extract<OpenedSource, { kind: 'table' }>;
-
-/** Servers have no row limit for their own tables. */
-const NO_ROW_LIMIT = 0;
 /** Older servers declare texts as bytes, and may lack the memory to sort a day. */
 const SERVER_SETTINGS = { output_format_parquet_string_as_string: 1, max_bytes_before_external_sort: 2_000_000_000 };
 
 /** @throws Fault */
 export async function exportTable(
   run: ExportRun,
-  { source, job }: Opened,
+  opened: OpenedTable,
   { date, rows: planned }: PlannedDate,
   restate: boolean,
-): Promise<ExportedDate | HeldBack> {
-  const { onEvent, state, signal } = run;
-  const requestsBefore = source.stats.requests;
-  const startedAtMs = believedNow(run);
+): Promise<ExportOutcome> {
+  const { source, job, clocks, signal } = opened;
+  const { onEvent, state } = run;
+  const begun = beginDate(opened);
   const shape = await source.describe(signal);
   onEvent({ kind: 'date', date, rows: planned, staged: 0, pages: STATEMENTS_A_DATE });
   const ask = { signal };
-  const counting = buildTableCounts(job.source, shape.types, date);
-  const [counted] = await source.rows<{ n: number; u: number }>(counting, ask);
-  const countBeyond = async (one: 'version' | 'trade' | 'key') => {
-    const sql = buildTableRepeats(job.source, shape.types, date, one);
-    return Number((await source.rows<{ n: number }>(sql, ask))[0]?.n ?? 0);
-  };
-  const [rowCount, ids] = [Number(counted?.n ?? 0), Number(counted?.u ?? 0)];
-  const counts = { rows: rowCount, ids, trades: ids < rowCount ? rowCount - (await countBeyond('trade')) : rowCount };
+  const sql = new TableSql(job.source, shape.types);
+  const countBeyond = async (one: 'version' | 'key') => await countRepeats(opened, sql, date, one);
+  const counts = await countTable(opened, sql, date);
+  const { rows: rowCount, ids } = counts;
   if (counts.rows === 0) return { published: undefined, missing: [] };
-  const held = explainHold(run, job, date, { isForgetting: false });
+  const held = clocks.explainHold(date, false);
   if (held !== undefined) return { held };
   const shared = ids < rowCount ? rowCount - ids - (await countBeyond('key')) : 0;
   if (shared > mostRepeated(rowCount)) {
-    throw repeatedFault(date, {
-      what: `${shared} of ${counts.rows} rows have the id of another trade, or none`,
-      examples: await source.rows<ExampleId>(buildTableExamples(job.source, shape.types, date), ask),
-      hint: 'Nothing was published. Give each trade of the table a unique id, or set `source.table` to a view that does.',
-    });
+    const examples = await source.rows<ExampleId>(sql.examples(date), ask);
+    const hint =
+      'Nothing was published. Give each trade of the table a unique id, or set `source.table` to a view that does.';
+    const what = `${shared} of ${counts.rows} rows have the id of another trade, or none`;
+    throw repeatedFault(date, what, examples, hint);
   }
-  const query = buildTableQuery(job.source, shape.types, job.drop.sort, date, counts.trades < counts.rows);
+  const query = sql.rows(job.drop.sort, date, counts.trades < counts.rows);
   const settings = formatSettings(shape.keepKnown({ ...encodingOf(job.drop.compression), ...SERVER_SETTINGS }));
   const path = state.drop(date);
-  const write: WriteRows = async (columns) => {
+  const write: DropFile['write'] = async (columns) => {
     await source.download(`${query.sorted} ${settings}`, 'Parquet', path, signal);
     // A truncated file has no footer: an interrupted stream, not a bug.
     await readIndependently(path);
@@ -73,17 +62,8 @@ export async function exportTable(
     return expected;
   };
   const rows = { ...rowsOf(date, job.source.table, counts), countRepeats: countBeyond };
-  const published = await sealDate(run, job, rows, {
-    file: { path, write },
-    query: query.sorted,
-    lookbackEdge: '',
-    counted: counts,
-    requests: source.stats.requests - requestsBefore + STATEMENTS_A_DATE - 1,
-    startedAtMs,
-    sealedAtMs: believedNow(run),
-    restate,
-    rowLimit: NO_ROW_LIMIT,
-  });
+  const file = { path, write };
+  const published = await sealDate(run, rows, { begun, file, query: query.sorted, counted: counts, restate });
   return { published, missing: [] };
 }
 
@@ -91,8 +71,8 @@ export async function exportTable(
 function rowsOf(
   date: string,
   table: string,
-  counts: { readonly rows: number; readonly trades: number; readonly ids: number },
-): Omit<SealedRows, 'countRepeats'> {
+  counts: TableCounts,
+): Omit<Parameters<typeof sealDate>[1], 'countRepeats'> {
   return {
     date,
     extraFields: async () => [],

@@ -1,27 +1,64 @@
 /**
- * Fetches the snapshots of one date: one request a symbol, several in flight, paced by the client. Invariant: what is
- * staged, and what was too broad, is never requested again; a symbol unknown to the API is reported, not skipped.
+ * Exports one date of a snapshot job: one request a symbol, several in flight, paced by the client; then seal. Invariant: what
+ * is staged, and what was too broad, is never requested again. A date is sealed only when each symbol was answered, with rows
+ * or with the API's answer that there are none. Snapshots have no recount: the drop has what the answers had.
  */
 import { assertNotAborted, Fault } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
-import type { SnapshotClient } from '../../source/snapshot.ts';
+import type { OpenedSnapshots } from '../../run/open-source.ts';
+import type { ExportRun, Run } from '../../run/run.ts';
 import { SourceFault } from '../../source/source.ts';
 import { countByStrike } from '../../stage/count.ts';
-import type { Stage } from '../../stage/stage.ts';
+import { openStage, type Stage } from '../../stage/stage.ts';
 import { findSplitKey } from '../../stage/window-conflicts.ts';
-import type { ApiLimits } from '../../state/limits.ts';
-import type { OnRunEvent } from '../../state/run-events.ts';
+import { DropFile } from '../drop-file.ts';
+import type { PlannedDate } from '../plan-dates.ts';
+import { hurry } from '../priority.ts';
+import { beginDate, type ExportOutcome, sealDate } from '../seal-date.ts';
 import { WorkQueue } from '../work-queue.ts';
 import { type ChainPart, cutPart, formatPart, listMissing, planCuts, splitPart, splitSides } from './chain-part.ts';
 
-interface SnapshotDeps {
-  readonly source: SnapshotClient;
-  /** How chains are cut that are too large for one answer; learns from this date. */
-  readonly limits: ApiLimits;
-  readonly log: Log;
-  readonly onEvent: OnRunEvent;
-  readonly signal?: AbortSignal | undefined;
+const NO_CONTRACTS = 'NO_CONTRACTS';
+
+/** @throws Fault */
+export async function exportSnapshots(
+  run: ExportRun,
+  opened: OpenedSnapshots,
+  { date, pages, expiresAtMs }: PlannedDate,
+  restate: boolean,
+): Promise<ExportOutcome> {
+  const { engine, onEvent } = run;
+  const { job, clocks } = opened;
+  const source = hurry(opened.source, expiresAtMs);
+  const begun = beginDate(opened);
+  const stage = await openStage(engine, job, date, source.url);
+  const before = await stage.totals();
+  onEvent({ kind: 'date', date, rows: undefined, staged: before.rows, pages });
+  const fetched = await fetchSnapshots({ ...opened, source, onEvent }, stage);
+  const { rows, ids } = await stage.totals();
+  const { rows: bad, ids: badIds } = await stage.quarantine();
+  // As the source would count them.
+  const counted = { rows: rows + bad, ids: ids + badIds };
+  const empty = fetched.empty.map((window) => ({ window, reason: NO_CONTRACTS }));
+  const missing = [...fetched.missing, ...empty];
+  if (counted.rows === 0) return { published: undefined, missing };
+  // The API's retention of snapshots is unknown: an answer proves that the date is available.
+  const held = clocks.explainHold(date, false);
+  if (held !== undefined) return { held };
+  onEvent({ kind: 'phase', date, phase: 'sealing' });
+  const published = await sealDate(run, stage, {
+    ...{ begun, file: new DropFile(run, stage), restate, counted, missing },
+    query: `${job.source.api} of ${job.source.symbols.join(', ')} on ${date}`,
+    // A chain without contracts is a valid answer; an unknown symbol is a gap.
+    ...(fetched.missing.length === 0 ? {} : { degradedReason: describeMissing(fetched.missing) }),
+  });
+  return { published, missing };
 }
+
+function describeMissing(missing: readonly { readonly window: string; readonly reason: string }[]): string {
+  return `the API has no snapshot of ${missing.map(({ window, reason }) => `${window} (${reason})`).join(', ')}`;
+}
+
+type Fetching = OpenedSnapshots & Pick<Run, 'onEvent'>;
 
 interface FetchedSnapshots {
   /** Symbols without a snapshot, with the API's reason. */
@@ -31,12 +68,8 @@ interface FetchedSnapshots {
 }
 
 /** Stages the snapshots of all symbols. @throws Fault when one cannot be fetched, after the others are staged */
-export async function fetchSnapshots(
-  deps: SnapshotDeps,
-  symbols: readonly string[],
-  stage: Stage,
-): Promise<FetchedSnapshots> {
-  const fetch = new PartFetch(deps, symbols, stage, await stage.pages());
+export async function fetchSnapshots(run: Fetching, stage: Stage): Promise<FetchedSnapshots> {
+  const fetch = new PartFetch(run, stage, await stage.pages());
   const fetched = await fetch.run();
   await assertApart(stage);
   await fetch.learn();
@@ -60,7 +93,7 @@ async function assertApart(stage: Stage): Promise<void> {
 }
 
 class PartFetch {
-  readonly #deps: SnapshotDeps;
+  readonly #run: Fetching;
   readonly #stage: Stage;
   /** Texts of the parts that are staged. */
   readonly #staged: Set<string>;
@@ -71,15 +104,15 @@ class PartFetch {
   /** Symbols of parts that were too large. */
   readonly #refused = new Set<string>();
 
-  constructor(deps: SnapshotDeps, symbols: readonly string[], stage: Stage, pages: readonly { window: string }[]) {
-    this.#deps = deps;
-    this.#symbols = symbols;
+  constructor(run: Fetching, stage: Stage, pages: readonly { window: string }[]) {
+    this.#run = run;
+    this.#symbols = run.job.source.symbols;
     this.#stage = stage;
     this.#staged = new Set(pages.map(({ window }) => window));
   }
 
   async run(): Promise<FetchedSnapshots> {
-    const { chainCuts } = this.#deps.limits;
+    const { chainCuts } = this.#run.limits;
     const parts = this.#symbols.flatMap((symbol) => {
       const cuts = chainCuts[symbol] ?? [];
       const missing = listMissing(symbol, this.#staged).flatMap((part) => cutPart(part, cuts));
@@ -89,7 +122,7 @@ class PartFetch {
     const queue = new WorkQueue(parts, {
       date: this.#stage.date,
       plural: 'snapshots',
-      log: this.#deps.log,
+      log: this.#run.log,
       formatPiece: formatPart,
       work: (part, own) => this.#fetch(part, own),
       tooBroadCode: 'SNAPSHOT_TOO_BROAD',
@@ -109,7 +142,7 @@ class PartFetch {
    * answer. What is wrong or out of date costs requests, never a contract.
    */
   async learn(): Promise<void> {
-    const { limits } = this.#deps;
+    const { limits } = this.#run;
     if (this.#refused.size === 0 && !this.#symbols.some((symbol) => symbol in limits.chainCuts)) return;
     const largest = Math.max(0, ...(await this.#stage.pages()).map(({ rows }) => rows));
     limits.chainRows = this.#refused.size > 0 ? largest : Math.max(limits.chainRows, largest);
@@ -122,7 +155,7 @@ class PartFetch {
 
   /** Asks for a part and stages it; one that is too large is fetched in two. */
   async #fetch(part: ChainPart, queue: WorkQueue<ChainPart>): Promise<void> {
-    const { source, onEvent, log, signal } = this.#deps;
+    const { source, onEvent, log, signal } = this.#run;
     const { date } = this.#stage;
     const window = formatPart(part);
     assertNotAborted(signal);

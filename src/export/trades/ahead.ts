@@ -1,27 +1,27 @@
 /**
  * Staging ahead: fetches the full pages of a session while it runs. Invariant: nothing is sealed, recorded as a run or
  * mailed; pages are staged as those of a run that was interrupted, so the next run fetches what is missing, counts the
- * whole date again and seals it. Rows that come late or change after their page was staged are that run's to find.
+ * whole date again and seals it. Rows that come late or change after their page was staged are that run's to find. Finding
+ * where full pages end costs a request, whatever their number, so it is asked only when many are expected: a session costs at
+ * most 1.03 times the fewest requests.
  */
 import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
-import { isSession } from '../../calendar/session.ts';
-import { formatSecond, formatWallClock, SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
+import { closeSecond, isHalfDay, isSession, OPEN_SECOND } from '../../calendar/session.ts';
+import { formatSecond, formatWallClock, parseSecond, SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import { type Bound, compareBounds, DAY_START, type Stretch, type Window } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
-import type { Job, SqlJob } from '../../job/job.ts';
-import { planAhead } from '../../plan/ahead.ts';
+import type { Job } from '../../job/job.ts';
 import { type DayCounts, sumCounts } from '../../plan/counts.ts';
-import { settledAt } from '../../plan/dates.ts';
 import { listGaps, type PackedWindow, packFull } from '../../plan/pack.ts';
+import { shareOf, usualProfile } from '../../plan/profile.ts';
+import type { OpenedSql } from '../../run/open-source.ts';
 import type { ExportRun } from '../../run/run.ts';
-import { type Source, SourceFault } from '../../source/source.ts';
+import { SourceFault } from '../../source/source.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
 import type { Staging } from '../../state/job-state.ts';
-import { earliestNow } from '../clocks.ts';
-import { fetchWindows } from './fetch.ts';
+import { assertFewPages, fetchWindows } from './fetch.ts';
 import { probeStretch } from './probe.ts';
 import { isRefusal } from './session-ends.ts';
-import { assertFewPages } from './windows.ts';
 
 export interface StagedAhead {
   /** The session; null if none is going on. */
@@ -48,109 +48,90 @@ export function assertStageable({ source, file }: Job): void {
 
 /** @throws SourceFault; Fault when windows finally fail, after the others are staged */
 export async function stageAhead(run: ExportRun): Promise<StagedAhead> {
-  const { opened, clock, calendar, engine, limits, onEvent } = run;
+  const { opened, clock, clocks, calendar, limits, onEvent } = run;
   assertStageable(opened.job);
   if (opened.kind !== 'sql') throw new TypeError('single trades are read by SQL');
   const { source, job } = opened;
-  if (run.clockRule === 'source' && !source.tellsTime()) {
+  if (!clocks.isChecked && !source.tellsTime()) {
     await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, { testMode: true, signal: run.signal });
   }
   const requestsBefore = source.stats.requests;
   const none = (reason: string, date: string | null = null): StagedAhead => {
     return { date, through: null, rows: 0, pages: 0, requests: source.stats.requests - requestsBefore, reason };
   };
-  const nowMs = earliestNow(run);
-  const { date, second: visible } = readWall(nowMs - MINIMUM_DATA_DELAY_MINUTES * 60_000);
+  const nowMs = clocks.earliest();
+  const [date = '', time = ''] = formatWallClock(nowMs - MINIMUM_DATA_DELAY_MINUTES * 60_000).split(' ');
   if (!isSession(date, calendar)) return none(`${date} has no session`);
-  if (nowMs >= settledAt(date, { settleSeconds: job.settleSeconds, calendar }))
-    return none(`the session of ${date} is over: run without --stage exports it`);
+  if (nowMs >= clocks.settledAt(date)) return none(`the session of ${date} is over: run without --stage exports it`);
   if (limits.axis === 'symbol') return none('the API finds rows by symbol, not by time', date);
-  const stage = await openStage(engine, job, date, source.url);
+  const stage = await openStage(run.engine, job, date, source.url);
   const record = run.state.staging;
-  let known = await recall(await record.read(), stage);
+  let staged = await readStaged(stage);
+  const kept = await record.read();
+  // A record of another date, or of a stage that was dropped, is of no use.
+  const isOfStage = kept?.date === date && kept.rows <= staged.rows;
+  let known: Known = isOfStage ? kept : { asked: 0, seen: { second: 0, rows: 0 } };
+  const write = async () => {
+    const { rows, pages, end } = staged;
+    await record.write({ ...known, date, at: new Date(clock.now()).toISOString(), second: end.second, rows, pages });
+  };
+  // Pages of an earlier call that failed or was killed: the row limit decides whether each is one page.
+  let again = staged.holes.map((hole) => ({ date, ...hole, rows: limits.rowLimit, exact: false }));
   let pages = 0;
   let reason = 'no full page is expected yet';
   try {
-    for (let isFirst = true; ; isFirst = false) {
-      const { windows: staged, end, holes } = await readStaged(stage);
-      known = { ...known, ...staged, second: end.second };
-      onEvent({
-        kind: 'date',
-        date,
-        rows: Math.max(known.rows, known.seen.rows),
-        staged: known.rows,
-        pages: known.pages,
-      });
-      // Pages of an earlier call that failed or was killed: the row limit decides whether each is one page.
-      const again = (isFirst ? holes : []).map((hole) => ({ date, ...hole, rows: limits.rowLimit, exact: false }));
-      const to = planAhead(date, factsOf(known, limits), visible, calendar);
+    for (;;) {
+      const { rows } = staged;
+      onEvent({ kind: 'date', date, rows: Math.max(rows, known.seen.rows), staged: rows, pages: staged.pages });
+      const to = planAhead(run, date, known, rows, parseSecond(time));
       const found =
-        to === undefined
-          ? undefined
-          : await findPages({ ...run, source }, job, { date, from: end, to: { second: to } });
+        to === undefined ? NO_PAGES : await findPages(opened, { date, from: staged.end, to: { second: to } });
       if (found === 'refused') {
         reason = 'the API refuses to count so many rows at once';
         break;
       }
-      if (found !== undefined && to !== undefined) {
-        known = { ...known, asked: known.asked + 1, seen: { second: to, rows: known.rows + found.rows } };
-        await record.write({ ...known, date, at: new Date(clock.now()).toISOString() });
+      if (to !== undefined) {
+        known = { asked: known.asked + 1, seen: { second: to, rows: rows + found.rows } };
+        await write();
       }
-      const windows = [...again, ...(found?.windows ?? [])];
+      const windows = [...again, ...found.windows];
+      again = [];
       if (windows.length === 0) break;
-      await fetchWindows({ ...run, source }, job, stage, windows, found?.counts ?? []);
+      await fetchWindows({ ...opened, onEvent }, stage, windows, found.counts);
       pages += windows.length;
+      staged = await readStaged(stage);
     }
   } finally {
-    const { windows: staged, end } = await readStaged(stage);
-    known = { ...known, ...staged, second: end.second };
-    await record.write({ ...known, date, at: new Date(clock.now()).toISOString() });
+    staged = await readStaged(stage);
+    await write();
   }
-  const requests = source.stats.requests - requestsBefore;
   return {
     date,
-    through: known.rows > 0 ? formatSecond(known.second) : null,
-    rows: known.rows,
+    through: staged.rows > 0 ? formatSecond(staged.end.second) : null,
+    rows: staged.rows,
     pages,
-    requests,
+    requests: source.stats.requests - requestsBefore,
     reason,
   };
 }
 
-type Known = Omit<Staging, 'date' | 'at'>;
+type Known = Pick<Staging, 'asked' | 'seen'>;
 
-/** A record of another date, or of a stage that was dropped, is of no use. */
-async function recall(kept: Staging | undefined, stage: Stage): Promise<Known> {
-  const { windows } = await readStaged(stage);
-  if (kept?.date === stage.date && kept.rows <= windows.rows) return kept;
-  return { second: 0, ...windows, asked: 0, seen: { second: 0, rows: 0 } };
-}
-
-/** What is staged, where it ends, and what is missing before. */
-async function readStaged(stage: Stage): Promise<{
-  readonly windows: { readonly rows: number; readonly pages: number };
+interface Staged {
+  readonly rows: number;
+  readonly pages: number;
   readonly end: Bound;
+  /** What is missing before the end. */
   readonly holes: readonly Stretch[];
-}> {
-  const all = await stage.windows();
-  const end = all.reduce<Bound>(
-    (last, { window }) => (compareBounds(window.to, last) > 0 ? window.to : last),
-    DAY_START,
-  );
-  const holes = listGaps(all.map(({ window }) => window)).filter(({ to }) => compareBounds(to, end) < 0);
-  return { windows: { rows: all.reduce((sum, { rows }) => sum + rows, 0), pages: all.length }, end, holes };
 }
 
-function factsOf(known: Known, limits: ExportRun['limits']) {
-  return {
-    seen: known.seen,
-    staged: known.rows,
-    asked: known.asked,
-    dateRows: limits.dateRows,
-    profile: limits.profile('time'),
-    limit: limits.rowLimit,
-    refusedRows: limits.refusedRows,
-  };
+async function readStaged(stage: Stage): Promise<Staged> {
+  const all = await stage.windows();
+  const later = (last: Bound, { window }: { readonly window: Window }) =>
+    compareBounds(window.to, last) > 0 ? window.to : last;
+  const end = all.reduce(later, DAY_START);
+  const holes = listGaps(all.map(({ window }) => window)).filter(({ to }) => compareBounds(to, end) < 0);
+  return { rows: all.reduce((sum, { rows }) => sum + rows, 0), pages: all.length, end, holes };
 }
 
 interface FoundPages {
@@ -160,16 +141,14 @@ interface FoundPages {
   readonly rows: number;
 }
 
+const NO_PAGES: FoundPages = { windows: [], counts: [], rows: 0 };
+
 /** The full pages of a stretch. @returns `refused` where it is too broad for the server */
-async function findPages(
-  deps: ExportRun & { readonly source: Source },
-  job: SqlJob,
-  { date, ...stretch }: Window,
-): Promise<FoundPages | 'refused'> {
-  const { limits, log } = deps;
+async function findPages(api: OpenedSql, { date, ...stretch }: Window): Promise<FoundPages | 'refused'> {
+  const { limits, log } = api;
   let reason = 'it is too broad';
   try {
-    const counts = await probeStretch(deps, job, date, stretch);
+    const counts = await probeStretch(api, date, stretch);
     if (counts !== undefined) {
       const { rows } = sumCounts(counts);
       assertFewPages(date, rows, limits.rowLimit);
@@ -186,8 +165,54 @@ async function findPages(
   return 'refused';
 }
 
-function readWall(ms: number): { readonly date: string; readonly second: number } {
-  const [date = '', time = ''] = formatWallClock(ms).split(' ');
-  const [hours = 0, minutes = 0, seconds = 0] = time.split(':').map(Number);
-  return { date, second: Math.min(SECONDS_PER_DAY, hours * 3600 + minutes * 60 + seconds) };
+/** Full pages for which their ends are asked: fewer than 2% more requests. */
+const MANY_PAGES = 60;
+/** After the close of stock options fewer are enough, because they are what the last run would have to fetch. */
+const LAST_PAGES = 10;
+/** Part of the session's requests that may be asked for the ends of pages. */
+const MOST_ASKED = 0.025;
+/** Most pages whose ends one request finds: the server sorts their rows. */
+const MOST_PAGES = 100;
+/** Counted rows of a smaller part of the usual day say nothing about the rest. */
+const TELLING_SHARE = 0.01;
+/** 13:30: half days have closed. A whole day has a third of its rows after it, and never less than this share. */
+const AFTERNOON = 13.5 * 3600;
+const LEAST_AFTERNOON = 0.02;
+/** Precision of a stretch's end, seconds. */
+const STEP_SECONDS = 60;
+
+/**
+ * The second before which the ends of full pages are asked now; `undefined`: it is not worth a request.
+ * @param staged rows @param visible rows before this second are
+ */
+function planAhead(
+  { limits, calendar }: ExportRun,
+  date: string,
+  { asked, seen }: Known,
+  staged: number,
+  visible: number,
+): number | undefined {
+  if (visible <= OPEN_SECOND) return undefined;
+  const { rowLimit, dateRows } = limits;
+  // The last date may have been a half day, which says nothing about the afternoon of a whole one.
+  const last = limits.profile('time');
+  const afternoon = shareOf(last, { from: { second: AFTERNOON }, to: { second: SECONDS_PER_DAY } });
+  const profile = isHalfDay(date, calendar) || afternoon > LEAST_AFTERNOON ? last : usualProfile('time');
+  const shareBefore = (second: number) => shareOf(profile, { from: { second: 0 }, to: { second } });
+  const share = shareBefore(seen.second);
+  const whole = share >= TELLING_SHARE ? seen.rows / share : dateRows;
+  /** Pages that are not staged yet; infinite if nothing is known. */
+  const pagesBefore = (second: number) => {
+    if (whole === null) return Number.POSITIVE_INFINITY;
+    return Math.max(0, seen.rows - staged + whole * (shareBefore(second) - share)) / rowLimit;
+  };
+  const pages = pagesBefore(visible);
+  const isLast = visible >= closeSecond(date, 'equity', calendar);
+  const isCheap = asked + 1 <= MOST_ASKED * (staged / rowLimit + pages);
+  if (pages < MANY_PAGES && !(isLast && pages >= LAST_PAGES && isCheap)) return undefined;
+  const most = Math.min(MOST_PAGES, ((limits.refusedRows ?? Number.POSITIVE_INFINITY) * 0.9) / rowLimit);
+  let second = visible;
+  while (second > OPEN_SECOND && pagesBefore(second) > most && Number.isFinite(pages)) second -= STEP_SECONDS;
+  // A server that reads so few rows at once would need too many requests.
+  return Math.min(pages, most) < LAST_PAGES || second <= OPEN_SECOND ? undefined : second;
 }

@@ -2,18 +2,18 @@
  * Detects custom SQL that passed the job file's checks but does not fit its windows, and rows that share ids. The last check
  * before wrong numbers would be sealed: it fails the date and repairs nothing.
  */
-import { axisOf, formatWindow } from '../../calendar/window.ts';
+import { axisOfStretch, formatWindow } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { type DayCounts, isBySymbol, keyOf } from '../../plan/counts.ts';
+import { axisOf, type DayCounts, keyOf } from '../../plan/counts.ts';
 import { countsInGap, listGaps } from '../../plan/pack.ts';
 import { cutStretch } from '../../plan/profile.ts';
 import { buildPage } from '../../plan/statement.ts';
+import type { OpenedSql } from '../../run/open-source.ts';
 import { SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
 import { findSplitKey, listExampleIds, listRepeatedIds } from '../../stage/window-conflicts.ts';
-import { mostRepeated, repeatedFault } from '../bound-repeats.ts';
-import type { WindowDeps } from './windows.ts';
+import { mostRepeated, repeatedFault } from '../bad-rows.ts';
 
 const HINT_TORN =
   'Nothing was sealed. Correct `source.sql`: its GROUP BY must have the start of the grain, computed from the column time alone, and each `split` column unchanged; or choose a longer `grain`.';
@@ -26,8 +26,7 @@ const HINT_TORN =
  * @throws Fault `GROUP_TORN` naming the group and its windows; SourceFault
  */
 export async function assertWholeGroups(
-  deps: WindowDeps,
-  job: SqlJob,
+  { source: asked, limits, job, signal }: OpenedSql,
   stage: Stage,
   raw: DayCounts,
   countGroups: () => Promise<DayCounts>,
@@ -41,16 +40,15 @@ export async function assertWholeGroups(
   }
   const windows = (await stage.windows()).map(({ window }) => window);
   if (windows.length === 0) return;
-  const rawAxis = isBySymbol(raw) ? 'symbol' : 'time';
+  const rawAxis = axisOf(raw);
   // Counts along the other axis do not show what lies between these windows.
-  const isTold = windows.every((window) => (axisOf(window) ?? rawAxis) === rawAxis);
+  const isTold = windows.every((window) => (axisOfStretch(window) ?? rawAxis) === rawAxis);
   let left = listGaps(windows).filter((gap) => !isTold || countsInGap(raw, gap).length > 0);
   for (let [gap] = left; gap !== undefined; [gap] = left) {
     left = left.slice(1);
     const window = { date: stage.date, ...gap };
     try {
-      const sql = buildPage(job, window, deps.limits.dayEdges);
-      const page = await deps.source.ask(sql, { signal: deps.signal });
+      const page = await asked.ask(buildPage(job, window, limits.dayEdges), { signal });
       if (page.rows === 0 || countsInGap(await countGroups(), gap).length > 0) continue;
       const names = [source.timeColumn, ...source.splitColumns];
       const key = Object.fromEntries(names.map((name) => [name, String(page.firstRow?.[name])]));
@@ -58,7 +56,7 @@ export async function assertWholeGroups(
       throw tornFault(stage.date, `the group with ${describeKey(key)} ${where}, so its numbers would be incomplete`);
     } catch (error) {
       if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
-      const profile = deps.limits.profile(axisOf(window) ?? 'time');
+      const profile = limits.profile(axisOfStretch(window) ?? 'time');
       const halves = cutStretch(profile, gap, 2, source.grainSeconds);
       if (halves.length < 2) throw error;
       left = [...halves, ...left];
@@ -98,15 +96,11 @@ export async function assertOwnIds({ source }: SqlJob, stage: Stage): Promise<vo
   const { rows, ids } = await stage.totals();
   const most = mostRepeated(rows);
   if (rows - ids <= most) return;
-  const fail = async (what: string) =>
-    repeatedFault(stage.date, {
-      what,
-      examples: await listExampleIds(stage),
-      hint:
-        source.sql === ''
-          ? 'Nothing was sealed; staged pages are kept. Ask the provider why its trades share ids, then run again.'
-          : 'Nothing was sealed. Correct `source.sql`: it must return one row for each row of the table, with `id` unchanged.',
-    });
+  const hint =
+    source.sql === ''
+      ? 'Nothing was sealed; staged pages are kept. Ask the provider why its trades share ids, then run again.'
+      : 'Nothing was sealed. Correct `source.sql`: it must return one row for each row of the table, with `id` unchanged.';
+  const fail = async (what: string) => repeatedFault(stage.date, what, await listExampleIds(stage), hint);
   const answers = await listRepeatedIds(stage);
   const [worst] = answers;
   const repeated = answers.reduce((sum, answer) => sum + answer.rows - answer.ids, 0);

@@ -1,6 +1,7 @@
 /**
  * Asks the source for counts: as broadly as it allows, otherwise in parts. One request usually covers every date of the
- * lookback, because the whole answer is one row of arrays.
+ * lookback, because the whole answer is one row of arrays. A recount proves ids and values, ids alone, or counts alone: what
+ * the source refuses to hash, or writes in another form than it hashes, is remembered with the hashed columns and logged once.
  */
 
 import { type Axis, DAY_END, DAY_START, type Stretch } from '../../calendar/window.ts';
@@ -10,21 +11,14 @@ import type { SqlJob } from '../../job/job.ts';
 import { type CellCount, compareCells, type DayCounts, sumCounts } from '../../plan/counts.ts';
 import { buildGroupProbe, buildJoinedProbe, GROUP_PREFIX } from '../../plan/group-statement.ts';
 import { cutStretch } from '../../plan/profile.ts';
-import { listHashedColumns } from '../../plan/proof.ts';
-import { buildProbe, canCutBySymbol, type ProbeSpan } from '../../plan/statement.ts';
-import { MAX_PAGE_ROWS, type Page, type Source, SourceFault } from '../../source/source.ts';
+import { bestProof, listHashedColumns, nextProof, type Proof, weakerProof } from '../../plan/proof.ts';
+import { buildProbe, type ProbeSpan } from '../../plan/statement.ts';
+import type { OpenedSql } from '../../run/open-source.ts';
+import { MAX_PAGE_ROWS, type Page, SourceFault } from '../../source/source.ts';
 import type { ApiLimits } from '../../state/limits.ts';
 import { MAX_ODD_ANSWERS, readCounts } from './counts-answer.ts';
 import { assertCountedOnce } from './custom-sql.ts';
-import { isRefusedSql, type ProofDeps, proofOf, withProof } from './recount-proof.ts';
 import { countDatesAtOnce, planSpans, ScanTrial } from './scan.ts';
-
-export interface ProbeDeps extends ProofDeps {
-  readonly source: Source;
-  readonly signal?: AbortSignal | undefined;
-}
-
-type BuildSql = (job: SqlJob, span: ProbeSpan) => string;
 
 /**
  * Counts of raw rows by cell of each date, in as few requests as the source allows. Dates without rows are absent; dates
@@ -34,21 +28,23 @@ type BuildSql = (job: SqlJob, span: ProbeSpan) => string;
  * @throws SourceFault
  */
 export async function probeDates(
-  deps: ProbeDeps,
-  job: SqlJob,
+  api: OpenedSql,
   dates: readonly string[],
-  isHashed = isHashedFirst(job),
+  isHashed = isHashedFirst(api.job),
 ): Promise<ReadonlyMap<string, DayCounts> | undefined> {
   const [first] = dates;
   const last = dates.at(-1);
   if (first === undefined || last === undefined) return new Map();
-  if (dates.length > countDatesAtOnce(deps.limits)) return undefined;
-  if (dates.length === 1) return withRows(first, await countRows(deps, job, first, isHashed));
+  if (dates.length > countDatesAtOnce(api.limits)) return undefined;
+  if (dates.length === 1) {
+    const counts = await countRows(api, first, isHashed);
+    return new Map(counts.length === 0 ? [] : [[first, counts]]);
+  }
   const whole = { fromDate: first, toDate: last, from: DAY_START, to: DAY_END, axis: 'time' } as const;
   try {
-    return await withHashes(deps, job, isHashed, async (hashed) => {
-      const span: ProbeSpan = { ...whole, hashed, edges: deps.limits.dayEdges };
-      return await askCounts(deps, buildProbe(job, span), span);
+    return await withHashes(api, isHashed, async (hashed) => {
+      const span: ProbeSpan = { ...whole, hashed, edges: api.limits.dayEdges };
+      return await askCounts(api, buildProbe(api.job, span), span);
     });
   } catch (error) {
     // One implausible count must not cost the other dates.
@@ -64,34 +60,28 @@ function isHashedFirst({ source }: SqlJob): boolean {
 
 /** Calls with the columns whose values the source can hash, or with nothing. */
 async function withHashes<Answer>(
-  deps: ProbeDeps,
-  job: SqlJob,
+  api: OpenedSql,
   isHashed: boolean,
   ask: (hashed: readonly HashedColumn[] | undefined) => Promise<Answer>,
 ): Promise<Answer> {
-  if (!isHashed) return await ask(undefined);
-  return await withProof(deps, job, (proof) => ask(listHashedColumns(job.source, proof)));
-}
-
-function withRows(date: string, counts: DayCounts): ReadonlyMap<string, DayCounts> {
-  return counts.length === 0 ? new Map() : new Map([[date, counts]]);
+  return isHashed ? await withProof(api, ask) : await ask(undefined);
 }
 
 /** Counts of raw rows by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `TIME_UNREADABLE` */
-export async function probeRows(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
-  return await countRows(deps, job, date, isHashedFirst(job));
+export async function probeRows(api: OpenedSql, date: string): Promise<DayCounts> {
+  return await countRows(api, date, isHashedFirst(api.job));
 }
 
 /** The same with hashes of the rows, where the source can compute them: see `proofOf`. */
-export async function recountRows(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
-  return await countRows(deps, job, date, true);
+export async function recountRows(api: OpenedSql, date: string): Promise<DayCounts> {
+  return await countRows(api, date, true);
 }
 
-async function countRows(deps: ProbeDeps, job: SqlJob, date: string, isHashed: boolean): Promise<DayCounts> {
-  return await withEdges(deps.limits, async () => {
-    return await withHashes(deps, job, isHashed, async (hashed) => {
-      const trial = new ScanTrial(deps.limits, grainOf(job), canCutBySymbol(job));
-      const counts = await probe(deps, job, date, buildProbe, trial, hashed);
+async function countRows(api: OpenedSql, date: string, isHashed: boolean): Promise<DayCounts> {
+  return await withEdges(api.limits, async () => {
+    return await withHashes(api, isHashed, async (hashed) => {
+      const trial = new ScanTrial(api);
+      const counts = await probe(api, date, 'rows', trial, hashed);
       trial.learn(counts);
       return counts;
     });
@@ -118,10 +108,9 @@ async function withEdges(limits: ApiLimits, count: () => Promise<DayCounts>): Pr
 }
 
 /** Counts of an aggregating job's groups by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `GROUP_TORN` */
-export async function probeGroups(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
-  const trial = new ScanTrial(deps.limits, grainOf(job), canCutBySymbol(job));
-  const groups = await probe(deps, job, date, buildGroupProbe, trial);
-  assertCountedOnce(job, date, groups);
+export async function probeGroups(api: OpenedSql, date: string): Promise<DayCounts> {
+  const groups = await probe(api, date, 'groups', new ScanTrial(api));
+  assertCountedOnce(api.job, date, groups);
   return groups;
 }
 
@@ -135,24 +124,19 @@ export interface CountedGroups {
  * Counts the raw rows of an aggregating job's dates and its groups in one request. Axis and hashes as in `probeDates`.
  * @returns `undefined` where the source does not allow it, or is known not to: then both are counted alone
  */
-export async function probeJoined(
-  deps: ProbeDeps,
-  job: SqlJob,
-  dates: readonly string[],
-): Promise<CountedGroups | undefined> {
-  const { limits } = deps;
+export async function probeJoined(api: OpenedSql, dates: readonly string[]): Promise<CountedGroups | undefined> {
+  const { limits, job } = api;
   const [fromDate, toDate] = [dates[0], dates.at(-1)];
   if (job.source.kind !== 'aggregate' || limits.groupCounts !== 'joined') return undefined;
   if (fromDate === undefined || toDate === undefined) return undefined;
   const isAlone = dates.length === 1;
-  const trial = new ScanTrial(limits, grainOf(job), canCutBySymbol(job));
-  const spans = planSpans(limits, grainOf(job), canCutBySymbol(job));
-  if (isAlone ? spans.length > 1 : dates.length > countDatesAtOnce(limits)) return undefined;
+  const trial = new ScanTrial(api);
+  if (isAlone ? planSpans(api).length > 1 : dates.length > countDatesAtOnce(limits)) return undefined;
   const whole: Stretch = { from: DAY_START, to: DAY_END };
   const axis = isAlone ? axisFor(whole, trial) : 'time';
-  const hashed = listHashedColumns(job.source, proofOf(limits, job));
+  const hashed = hashedOf(api);
   const span: ProbeSpan = { fromDate, toDate, ...whole, axis, hashed, edges: limits.dayEdges };
-  const counted = await askJoined(deps, job, span);
+  const counted = await askJoined(api, span);
   if (counted === undefined) return undefined;
   const alone = isAlone ? counted.rows.get(fromDate) : undefined;
   if (alone !== undefined) {
@@ -163,8 +147,8 @@ export async function probeJoined(
 }
 
 /** What the source refuses is remembered: the parts are asked for alone, which costs one request a date. */
-async function askJoined(deps: ProbeDeps, job: SqlJob, span: ProbeSpan): Promise<CountedGroups | undefined> {
-  const { source, limits, signal } = deps;
+async function askJoined(api: OpenedSql, span: ProbeSpan): Promise<CountedGroups | undefined> {
+  const { source, limits, job, signal } = api;
   try {
     const page = await source.ask(buildJoinedProbe(job, span), { signal });
     if (page.meta) limits.rowLimit = Math.min(page.meta.row_limit, MAX_PAGE_ROWS);
@@ -187,27 +171,21 @@ async function askJoined(deps: ProbeDeps, job: SqlJob, span: ProbeSpan): Promise
  * @param parts its cells as they were counted last: as much of it at once is allowed
  * @throws SourceFault; Fault `SCAN_TOO_BROAD`
  */
-export async function probeSymbol(
-  deps: ProbeDeps,
-  job: SqlJob,
-  date: string,
-  symbol: string,
-  parts: DayCounts,
-): Promise<DayCounts> {
+export async function probeSymbol(api: OpenedSql, date: string, symbol: string, parts: DayCounts): Promise<DayCounts> {
+  const { limits, job } = api;
   const found: CellCount[] = [];
   const seconds = parts.map(({ second }) => second);
   let left: readonly Stretch[] = seconds.map((second, at) => ({
     from: { second },
     to: { second: seconds[at + 1] ?? DAY_END.second },
   }));
-  const profile = deps.limits.profile('time');
+  const profile = limits.profile('time');
   for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
     left = left.slice(1);
     const inSymbol = { from: { symbol, ...stretch.from }, to: { symbol, ...stretch.to } };
-    const edges = deps.limits.dayEdges;
-    const hashed = listHashedColumns(job.source, proofOf(deps.limits, job));
-    const span: ProbeSpan = { fromDate: date, toDate: date, ...inSymbol, axis: 'time', hashed, edges };
-    const counts = await askCounts(deps, buildProbe(job, span), span);
+    const hashed = hashedOf(api);
+    const span = { ...spanOf(api, date, inSymbol), hashed };
+    const counts = await askCounts(api, buildProbe(job, span), span);
     if (counts === undefined) {
       const halves = cutStretch(profile, stretch, 2, 1);
       left = halves.length > 1 ? [...halves, ...left] : refuse(date, inSymbol);
@@ -216,29 +194,29 @@ export async function probeSymbol(
   return found.sort(compareCells);
 }
 
-function grainOf({ source }: SqlJob): number {
-  return source.kind === 'aggregate' ? source.grainSeconds : 1;
+/** A part of a date by second. */
+function spanOf({ limits }: OpenedSql, date: string, stretch: Stretch): ProbeSpan {
+  return { fromDate: date, toDate: date, ...stretch, axis: 'time', edges: limits.dayEdges };
 }
 
 async function probe(
-  deps: ProbeDeps,
-  job: SqlJob,
+  api: OpenedSql,
   date: string,
-  build: BuildSql,
+  what: 'rows' | 'groups',
   trial: ScanTrial,
   hashed?: readonly HashedColumn[],
 ): Promise<DayCounts> {
   let found: CellCount[] = [];
-  const { limits } = deps;
-  let left = planSpans(limits, grainOf(job), canCutBySymbol(job));
+  const { limits, job } = api;
+  let left = planSpans(api);
   for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
     left = left.slice(1);
     const axis = axisFor(stretch, trial);
     // Windows are packed by these counts: by groups, or by single trades, whose seconds are cells along the time.
-    const isPacked = build === buildGroupProbe || (job.source.kind === 'rows' && axis === 'symbol');
+    const isPacked = what === 'groups' || (job.source.kind === 'rows' && axis === 'symbol');
     const isNotched = isPacked && limits.groupCounts !== 'plain';
-    const span = { fromDate: date, toDate: date, ...stretch, axis, hashed, isNotched, edges: limits.dayEdges };
-    const counts = await askNotched(deps, (of) => build(job, of), span);
+    const span = { ...spanOf(api, date, stretch), axis, hashed, isNotched };
+    const counts = await askNotched(api, what, span);
     if (counts === undefined) {
       const before = trial.axis;
       left = trial.noteRefused(stretch, left) ?? refuse(date, stretch);
@@ -247,11 +225,7 @@ async function probe(
     } else {
       const cells = counts.get(date) ?? [];
       found.push(...cells);
-      left = trial.notePassed(
-        stretch,
-        cells.reduce((sum, { rows }) => sum + rows, 0),
-        left,
-      );
+      left = trial.notePassed(stretch, sumCounts(cells).rows, left);
     }
   }
   return found.sort(compareCells);
@@ -259,20 +233,21 @@ async function probe(
 
 /** What refuses to list the places at which cells may be cut is asked for counts alone from then on. */
 async function askNotched(
-  deps: ProbeDeps,
-  build: (span: ProbeSpan) => string,
+  api: OpenedSql,
+  what: 'rows' | 'groups',
   span: ProbeSpan,
 ): Promise<ReadonlyMap<string, CellCount[]> | undefined> {
-  const { limits, log } = deps;
+  const { limits, job, log } = api;
+  const build = what === 'rows' ? buildProbe : buildGroupProbe;
   try {
-    return await askCounts(deps, build(span), span);
+    return await askCounts(api, build(job, span), span);
   } catch (error) {
     if (span.isNotched !== true || !isRefusedSql(error)) throw error;
     const plain = { ...span, isNotched: false };
     // Wrong SQL of the job is refused in every form.
-    const counts = await askCounts(deps, build(plain), plain);
+    const counts = await askCounts(api, build(job, plain), plain);
     limits.groupCounts = 'plain';
-    log?.warn(
+    log.warn(
       { event: 'cuts-refused', reason: error.message },
       `the day is fetched without exact window boundaries: ${error.message}`,
     );
@@ -281,14 +256,9 @@ async function askNotched(
 }
 
 /** Counts of rows by second in a part of a date. @returns `undefined` when it is too broad. @throws SourceFault */
-export async function probeStretch(
-  deps: ProbeDeps,
-  job: SqlJob,
-  date: string,
-  stretch: Stretch,
-): Promise<DayCounts | undefined> {
-  const span = { fromDate: date, toDate: date, ...stretch, axis: 'time', edges: deps.limits.dayEdges } as const;
-  const counts = await askCounts(deps, buildProbe(job, span), span);
+export async function probeStretch(api: OpenedSql, date: string, stretch: Stretch): Promise<DayCounts | undefined> {
+  const span = spanOf(api, date, stretch);
+  const counts = await askCounts(api, buildProbe(api.job, span), span);
   return counts && (counts.get(date) ?? []);
 }
 
@@ -308,20 +278,20 @@ function refuse(date: string, { from, to }: Stretch): never {
 
 /** @returns `undefined` when the query was too broad, or its one row did not fit into an answer */
 async function askCounts(
-  deps: ProbeDeps,
+  api: OpenedSql,
   sql: string,
   span: ProbeSpan,
 ): Promise<ReadonlyMap<string, CellCount[]> | undefined> {
   for (let odd = 1; ; odd += 1) {
     let page: Page;
     try {
-      page = await deps.source.ask(sql, { signal: deps.signal });
+      page = await api.source.ask(sql, { signal: api.signal });
     } catch (error) {
       if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
-      if (span.fromDate !== span.toDate) deps.limits.refusedRows ??= Number.MAX_SAFE_INTEGER;
+      if (span.fromDate !== span.toDate) api.limits.refusedRows ??= Number.MAX_SAFE_INTEGER;
       return undefined;
     }
-    if (page.meta) deps.limits.rowLimit = Math.min(page.meta.row_limit, MAX_PAGE_ROWS);
+    if (page.meta) api.limits.rowLimit = Math.min(page.meta.row_limit, MAX_PAGE_ROWS);
     if (page.meta?.truncated) return undefined;
     try {
       return readCounts(page, span);
@@ -329,4 +299,61 @@ async function askCounts(
       if (!isFault(error) || error.code !== 'ANSWER_MALFORMED' || odd === MAX_ODD_ANSWERS) throw error;
     }
   }
+}
+
+/** The strongest proof that the source allows, as far as is known. */
+export function proofOf({ job: { source }, limits }: Pick<OpenedSql, 'job' | 'limits'>): Proof {
+  const best = bestProof(source);
+  return weakerProof(best, limits.recountProofs[keyOf(source)] ?? best);
+}
+
+/** The columns that are hashed for it, beside the ids. */
+export function hashedOf(api: Pick<OpenedSql, 'job' | 'limits'>): readonly HashedColumn[] | undefined {
+  return listHashedColumns(api.job.source, proofOf(api));
+}
+
+/** Remembers that the source allows no stronger proof. */
+export function noteProof(api: OpenedSql, proof: Proof, reason: string): void {
+  const { limits, job, log } = api;
+  if (proofOf(api) === proof) return;
+  limits.recountProofs = { ...limits.recountProofs, [keyOf(job.source)]: proof };
+  log.warn(
+    { event: 'recount-weaker', proof, reason },
+    `the recounts of this source compare ${proof === 'ids' ? 'ids, not values' : 'counts only'}: ${reason}`,
+  );
+}
+
+/**
+ * Asks with the strongest proof; if the source refuses it, with the next weaker one. A malformed answer also falls back, so
+ * that the date is counted, but is not remembered.
+ * @returns the result of the last `ask`; its hashes show which proof it used
+ */
+export async function withProof<Answer>(
+  api: OpenedSql,
+  ask: (hashed: readonly HashedColumn[] | undefined) => Promise<Answer>,
+): Promise<Answer> {
+  let reason: string | undefined;
+  for (let proof = proofOf(api); ; ) {
+    try {
+      const answer = await ask(listHashedColumns(api.job.source, proof));
+      if (reason !== undefined) noteProof(api, proof, reason);
+      return answer;
+    } catch (error) {
+      const next = nextProof(proof);
+      const isOdd = isFault(error) && error.code === 'ANSWER_MALFORMED';
+      if (next === undefined || !(isOdd || isRefusedSql(error))) throw error;
+      if (!isOdd) reason ??= error.message;
+      proof = next;
+    }
+  }
+}
+
+/** The query itself was refused, not the key or its size. The portal sends no code. */
+export function isRefusedSql(error: unknown): error is SourceFault {
+  if (!(error instanceof SourceFault) || error.action !== 'stop') return false;
+  return error.code.startsWith('INVALID_') || error.code === 'REQUEST_REFUSED';
+}
+
+function keyOf(source: SqlJob['source']): string {
+  return (listHashedColumns(source, bestProof(source)) ?? []).map(({ name }) => name).join(',');
 }

@@ -4,11 +4,12 @@
  * next ones are as large as the largest that passed.
  */
 import { SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
-import { type Axis, axisOf, DAY_END, DAY_START, type Stretch } from '../../calendar/window.ts';
+import { type Axis, axisOfStretch, DAY_END, DAY_START, type Stretch } from '../../calendar/window.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { type DayCounts, isBySymbol, sumCounts } from '../../plan/counts.ts';
+import { axisOf, type DayCounts, sumCounts } from '../../plan/counts.ts';
 import { buildProfile, cutStretch, shareOf, usualProfile } from '../../plan/profile.ts';
 import { canCutBySymbol } from '../../plan/statement.ts';
+import type { OpenedSql } from '../../run/open-source.ts';
 import type { ApiLimits } from '../../state/limits.ts';
 
 /** Tomorrow may have slightly more rows than any count that passed. */
@@ -28,6 +29,13 @@ const FIRST_PARTS: readonly (readonly [axis: Axis, parts: number])[] = [
   ['time', 16_384],
 ];
 
+type Scanned = Pick<OpenedSql, 'job' | 'limits'>;
+
+/** Cells may be cut only between grains. */
+function grainOf({ source }: SqlJob): number {
+  return source.kind === 'aggregate' ? source.grainSeconds : 1;
+}
+
 /** Whether several dates may be counted at once: nothing was ever refused, or so many rows fit. */
 export function countDatesAtOnce(limits: ApiLimits): number {
   if (limits.refusedRows === null) return Number.POSITIVE_INFINITY;
@@ -35,10 +43,11 @@ export function countDatesAtOnce(limits: ApiLimits): number {
 }
 
 /** The stretches in which a date is counted: as few as possible, none larger than the largest that passed. */
-export function planSpans(limits: ApiLimits, stepSeconds: number, canUseSymbols: boolean): readonly Stretch[] {
+export function planSpans({ job, limits }: Scanned): readonly Stretch[] {
   const day: Stretch = { from: DAY_START, to: DAY_END };
+  const stepSeconds = grainOf(job);
   const { axis, refusedRows: refused, dateRows: rows, passedRows: passed } = limits;
-  if (refused === null || axis === null || (axis === 'symbol' && !canUseSymbols)) return [day];
+  if (refused === null || axis === null || (axis === 'symbol' && !canCutBySymbol(job))) return [day];
   const profile = limits.profile(axis);
   // The axis is known since a whole date was refused; the rows of a date are still unknown.
   if (rows === null) return cutStretch(profile, day, 2, stepSeconds);
@@ -56,12 +65,6 @@ export function planSpans(limits: ApiLimits, stepSeconds: number, canUseSymbols:
   return stretches;
 }
 
-/** Requests that counting a date will take. */
-export function countSpans(job: SqlJob, limits: ApiLimits): number {
-  const grainSeconds = job.source.kind === 'aggregate' ? job.source.grainSeconds : 1;
-  return planSpans(limits, grainSeconds, canCutBySymbol(job)).length;
-}
-
 /** The running count of one date: what passed and what was refused. */
 export class ScanTrial {
   readonly #limits: ApiLimits;
@@ -72,10 +75,10 @@ export class ScanTrial {
   #tried = 0;
   #turned = false;
 
-  constructor(limits: ApiLimits, stepSeconds: number, canUseSymbols: boolean) {
+  constructor({ job, limits }: Scanned) {
     this.#limits = limits;
-    this.#stepSeconds = stepSeconds;
-    this.#canUseSymbols = canUseSymbols;
+    this.#stepSeconds = grainOf(job);
+    this.#canUseSymbols = canCutBySymbol(job);
   }
 
   /** The current axis of the cells. */
@@ -149,11 +152,11 @@ export class ScanTrial {
     limits.dateRows = rows;
     const profile = buildProfile(counts);
     if (profile !== undefined) {
-      if (isBySymbol(counts)) limits.symbolProfile = [...profile];
+      if (axisOf(counts) === 'symbol') limits.symbolProfile = [...profile];
       else limits.timeProfile = [...profile];
       for (const stretch of this.#refused) {
         // The other axis has no narrower query.
-        if ((axisOf(stretch) ?? this.axis) !== this.axis) continue;
+        if ((axisOfStretch(stretch) ?? this.axis) !== this.axis) continue;
         limits.noteTooBroad(Math.round(rows * shareOf(profile, stretch)));
       }
     }

@@ -1,77 +1,158 @@
 /**
  * Which sessions are over, as the source shows: by rows of a later session, by the counts beside those of like sessions that
- * are sealed, and where these are too few by the last rows alone, or by one small request a run. Invariant: while the clocks differ, a missing answer never means that a date is over.
+ * are sealed, and where these are too few by the last rows alone, or by one small request a run. Invariant: while the clocks
+ * differ, a missing answer never means that a date is over.
  */
-import type { CalendarOverride } from '../../calendar/session.ts';
-import { formatSecond } from '../../calendar/wall-clock.ts';
+import { rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { isHalfDay, previousSessions } from '../../calendar/session.ts';
+import { formatSecond, parseSecond } from '../../calendar/wall-clock.ts';
+import { makeFolder } from '../../core/atomic-file.ts';
+import { parquetFile } from '../../engine/literal.ts';
 import type { SqlJob } from '../../job/job.ts';
+import type { Manifest } from '../../ledger/manifest.ts';
 import type { DayCounts } from '../../plan/counts.ts';
 import { type LastRows, lastTradeSecond, readLastRows, showsEnd, visibleSince } from '../../plan/session-end.ts';
-import { judgeSymbols, judgeTimes, type Lack, shapeTimes, type TimeShape } from '../../plan/session-habit.ts';
+import {
+  judgeSymbols,
+  judgeTimes,
+  type Lack,
+  type LikeSession,
+  shapeTimes,
+  type TimeShape,
+} from '../../plan/session-habit.ts';
 import { buildTail } from '../../plan/statement.ts';
-import { type Page, type Source, SourceFault } from '../../source/source.ts';
-import type { LikeSessions } from './like-sessions.ts';
+import type { OpenedSql } from '../../run/open-source.ts';
+import type { ExportRun } from '../../run/run.ts';
+import { readShape } from '../../seal/summary.ts';
+import { type Page, SourceFault } from '../../source/source.ts';
 
-interface SessionEndDeps {
-  readonly source: Source;
-  readonly signal?: AbortSignal | undefined;
-}
+/** Sessions that are looked at: a habit is what most of them have. */
+const LIKE_SESSIONS = 5;
+/** Sessions before a date among which they are looked for. */
+const REACH = 15;
 
-export interface SessionEnds {
-  /** Records the counts of a date. */
-  note(date: string, counts: DayCounts): void;
-  /** The earliest instant at which the newest row became visible; `undefined` before any row. */
-  rowMs(): number | undefined;
+/** The check that a sealed date failed which may have lacked its end. */
+export const SESSION_END_CHECK = 'session-end';
+
+/** Rows and second of the last row, by symbol. */
+type LastBySymbol = ReadonlyMap<string, { readonly rows: number; readonly last: number }>;
+
+export class SessionEnds {
+  readonly #api: OpenedSql;
+  readonly #run: ExportRun | undefined;
+  readonly #sealed: Set<string>;
+  /** Sessions before it are over. */
+  readonly #newestSealed: string;
+  readonly #shapes = new Map<string, TimeShape | undefined>();
+  readonly #last = new Map<string, LastRows>();
+  readonly #like = new Map<string, Promise<LikeSession | undefined>>();
+  /** Place of the newest row that was seen. */
+  #row: { readonly date: string; readonly second: number } | undefined;
+  /** Sessions up to here are over. */
+  #through = '';
+  /** The answer to the one request: the tail of the last date of the run. */
+  #tail: LastRows | 'refused' | undefined;
+
   /**
-   * Why a date may not be over, in words; `undefined` when the source shows that it is.
+   * @param sealed dates that have a manifest
+   * @param run which reads those of them that are like a date, each once: manifests, counts and summaries of some kilobytes;
+   *   without it, the last rows alone decide
+   */
+  constructor(api: OpenedSql, sealed: ReadonlySet<string>, run: ExportRun | undefined) {
+    this.#api = api;
+    this.#run = run;
+    this.#sealed = new Set(sealed);
+    this.#newestSealed = [...sealed].sort().at(-1) ?? '';
+  }
+
+  /** Records the counts of a date. */
+  note(date: string, counts: DayCounts): void {
+    if (counts.length === 0) return;
+    const { job, calendar } = this.#api;
+    const rows = readLastRows(job, date, counts, calendar);
+    // Rows without times still show that the dates before are over.
+    this.#see(date, rows ?? { newest: 0, tail: 0, late: 0 });
+    if (rows === undefined) return;
+    this.#last.set(date, rows);
+    this.#shapes.set(date, shapeTimes(counts, lastTradeSecond(date, calendar)));
+    if (date > this.#through && showsEnd(date, rows, false, calendar)) this.#through = date;
+  }
+
+  /**
+   * Why a date may not be over, in words; `undefined` when the source shows that it is, or need not.
    * @param latest the last date of this run: if it is over, all are
-   * @param doClocksAgree whether the server's clock and this machine's are known and agree: they decide where the source
-   *   refuses to show anything
    * @throws SourceFault when the API does not answer
    */
-  explain(deps: SessionEndDeps, date: string, latest: string, doClocksAgree: boolean): Promise<string | undefined>;
+  async explain(api: OpenedSql, date: string, latest: string): Promise<string | undefined> {
+    const { job, calendar, clocks } = api;
+    if (!clocks.isChecked || this.#isPast(date)) return undefined;
+    const habit = await this.#judge(date);
+    if (habit === 'ended') return undefined;
+    if (habit !== undefined && isWholeTable(job)) return describeLack(habit);
+    // Few rows of a few symbols may end early: the whole table shows whether the session did.
+    if (habit === undefined && this.#isShown(date)) return undefined;
+    if (this.#tail === undefined) {
+      this.#tail = await askTail(api, latest);
+      if (this.#tail !== 'refused') {
+        this.#see(latest, this.#tail);
+        if (showsEnd(latest, this.#tail, true, calendar) && latest > this.#through) this.#through = latest;
+      }
+    }
+    // Where the source refuses to show anything, the clocks decide.
+    if (this.#isShown(date) || (this.#tail === 'refused' && clocks.doAgree())) return undefined;
+    const newest = this.#row?.date === date ? this.#row.second : this.#last.get(date)?.newest;
+    // Counts by symbol or day have no times, except at the end of the session.
+    const seen = !newest ? 'no rows from its last minutes' : `rows until ${formatSecond(newest)} (exchange time)`;
+    return `the source has ${seen}, and no rows of a later session`;
+  }
+
   /**
    * What lacks of a date beside like sessions, by its last counts or by the last rows of its symbols.
-   * @param bySymbol rows and second of the last row, asked for only where there is something to compare them with
+   * @param bySymbol asked for only where there is something to compare with
    */
-  findLack(date: string, bySymbol: () => Promise<LastBySymbol>): Promise<(Lack & { sessions: string[] }) | undefined>;
+  async findLack(
+    date: string,
+    bySymbol: () => Promise<LastBySymbol>,
+  ): Promise<(Lack & { sessions: string[] }) | undefined> {
+    const sessions = await this.#listLike(date);
+    const habit = await this.#judge(date);
+    const symbols = sessions.flatMap((session) => session.symbols ?? []);
+    const lack = typeof habit === 'object' ? habit : symbols.length > 0 && judgeSymbols(await bySymbol(), symbols);
+    return lack ? { ...lack, sessions: sessions.map((session) => session.date) } : undefined;
+  }
+
   /** Whether a date is over whatever it lacks: there are rows of a later session. */
-  isOver(date: string): boolean;
+  isOver(date: string): boolean {
+    return this.#isPast(date) || (!isWholeTable(this.#api.job) && this.#isShown(date));
+  }
+
   /** This run has sealed the date. */
-  noteSealed(date: string): void;
-}
+  noteSealed(date: string): void {
+    this.#sealed.add(date);
+    this.#like.delete(date);
+  }
 
-export type LastBySymbol = ReadonlyMap<string, { readonly rows: number; readonly last: number }>;
-
-/**
- * @param newestSealed the newest date of the dataset that is sealed: sessions before it are over
- * @param like the sealed sessions; without them, the last rows alone decide
- */
-export function createSessionEnds(
-  job: SqlJob,
-  newestSealed: string | undefined,
-  calendar: CalendarOverride | undefined,
-  like?: LikeSessions,
-): SessionEnds {
-  const shapes = new Map<string, TimeShape | undefined>();
-  const last = new Map<string, LastRows>();
-  let row: { readonly date: string; readonly second: number } | undefined;
-  /** Sessions up to here are over. */
-  let through = '';
-  /** The answer to the one request: `refused`, or the tail of that date. */
-  let tail: { readonly date: string; readonly rows: LastRows | 'refused' } | undefined;
-
-  const see = (date: string, { newest }: LastRows) => {
+  #see(date: string, { newest }: LastRows): void {
     if (newest === undefined) return;
+    const row = this.#row;
     if (row === undefined || date > row.date || (date === row.date && newest > row.second)) {
-      row = { date, second: newest };
+      this.#row = { date, second: newest };
+      this.#api.clocks.see(visibleSince(date, newest));
     }
-  };
-  const isPast = (date: string) =>
-    (newestSealed !== undefined && date < newestSealed) || (row !== undefined && date < row.date);
-  const isShown = (date: string) => date <= through || isPast(date);
-  const judge = async (date: string) => {
-    const [today, sessions] = [shapes.get(date), (await like?.before(date)) ?? []];
+  }
+
+  #isPast(date: string): boolean {
+    return date < this.#newestSealed || (this.#row !== undefined && date < this.#row.date);
+  }
+
+  #isShown(date: string): boolean {
+    return date <= this.#through || this.#isPast(date);
+  }
+
+  async #judge(date: string): Promise<ReturnType<typeof judgeTimes>> {
+    const today = this.#shapes.get(date);
+    const sessions = await this.#listLike(date);
     return (
       today &&
       judgeTimes(
@@ -79,53 +160,69 @@ export function createSessionEnds(
         sessions.flatMap(({ times }) => times ?? []),
       )
     );
-  };
-  const describe = (date: string) => {
-    const newest = row?.date === date ? row.second : last.get(date)?.newest;
-    // Counts by symbol or day have no times, except at the end of the session.
-    const seen = !newest ? 'no rows from its last minutes' : `rows until ${formatSecond(newest)} (exchange time)`;
-    return `the source has ${seen}, and no rows of a later session`;
-  };
-  return {
-    note(date, counts) {
-      if (counts.length === 0) return;
-      const rows = readLastRows(job, date, counts, calendar);
-      // Rows without times still show that the dates before are over.
-      see(date, rows ?? { newest: 0, tail: 0, late: 0 });
-      if (rows === undefined) return;
-      last.set(date, rows);
-      shapes.set(date, shapeTimes(counts, lastTradeSecond(date, calendar)));
-      if (date > through && showsEnd(date, rows, false, calendar)) through = date;
-    },
-    rowMs: () => row && visibleSince(row.date, row.second),
-    async explain(deps, date, latest, doClocksAgree) {
-      if (isPast(date)) return undefined;
-      const habit = await judge(date);
-      if (habit === 'ended') return undefined;
-      if (habit !== undefined && isWholeTable(job)) return describeLack(habit);
-      // Few rows of a few symbols may end early: the whole table shows whether the session did.
-      if (habit === undefined && isShown(date)) return undefined;
-      if (tail === undefined) {
-        const rows = await askTail(deps, job, latest, calendar);
-        tail = { date: latest, rows };
-        if (rows !== 'refused') {
-          see(latest, rows);
-          if (showsEnd(latest, rows, true, calendar) && latest > through) through = latest;
-        }
-      }
-      if (isShown(date) || (tail.rows === 'refused' && doClocksAgree)) return undefined;
-      return describe(date);
-    },
-    async findLack(date, bySymbol) {
-      const sessions = (await like?.before(date)) ?? [];
-      const habit = await judge(date);
-      const symbols = sessions.flatMap((session) => session.symbols ?? []);
-      const lack = typeof habit === 'object' ? habit : symbols.length > 0 && judgeSymbols(await bySymbol(), symbols);
-      return lack ? { ...lack, sessions: sessions.map((session) => session.date) } : undefined;
-    },
-    isOver: (date) => isPast(date) || (!isWholeTable(job) && isShown(date)),
-    noteSealed: (date) => like?.add(date),
-  };
+  }
+
+  /** Complete sessions before a date that ended at the same hour, newest first. */
+  async #listLike(date: string): Promise<readonly LikeSession[]> {
+    const run = this.#run;
+    if (run === undefined) return [];
+    const { calendar } = run;
+    const isHalf = isHalfDay(date, calendar);
+    const dates = previousSessions(date, REACH, calendar)
+      .filter((other) => other < date && this.#sealed.has(other) && isHalfDay(other, calendar) === isHalf)
+      .reverse();
+    const found: LikeSession[] = [];
+    // At once as many as there lack, which is all of them but where some are no measure.
+    for (let at = 0; at < dates.length && found.length < LIKE_SESSIONS; ) {
+      const next = dates.slice(at, at + LIKE_SESSIONS - found.length);
+      at += next.length;
+      const reading = next.map(async (other) => {
+        const known = this.#like.get(other) ?? readLike(run, this.#api.job, other);
+        this.#like.set(other, known);
+        return await known;
+      });
+      found.push(...(await Promise.all(reading)).flatMap((session) => session ?? []));
+    }
+    return found;
+  }
+}
+
+/** @returns `undefined` for a session that is no measure: incomplete, in doubt itself, or of other rows */
+async function readLike(run: ExportRun, { source }: SqlJob, date: string): Promise<LikeSession | undefined> {
+  const { ledger, engine, calendar } = run;
+  const manifest = await ledger.validManifest(date);
+  const filter = ('where' in source && source.where) || undefined;
+  if (manifest === undefined || manifest.filter !== filter) return undefined;
+  // What is held for its new rows has its old ones, which were complete.
+  const isHeldWhole = manifest.held !== undefined && manifest.held === manifest.degraded_reason;
+  if (manifest.condition !== 'available' && !isHeldWhole) return undefined;
+  if (manifest.checks.some(({ check, passed }) => check === SESSION_END_CHECK && !passed)) return undefined;
+  const times = await withFile(run, manifest, manifest.counts, async (path) => {
+    const cells = await engine.rows<{ readonly second: number; readonly rows: number }>(
+      `SELECT second, toFloat64(n) AS rows FROM (SELECT second, rows AS n FROM ${parquetFile(path, 'symbol Nullable(String), second Int32, rows Int64')} WHERE symbol IS NULL)`,
+    );
+    return shapeTimes(cells, lastTradeSecond(date, calendar));
+  });
+  const shape = await withFile(run, manifest, manifest.summary, (path) => readShape(engine, manifest, path));
+  return { date, times, symbols: shape?.symbols };
+}
+
+/** A file that is lost or damaged says nothing; `verify` tells of it. */
+async function withFile<T>(
+  { ledger, state, signal }: ExportRun,
+  { date, files }: Manifest,
+  name: string | null | undefined,
+  act: (path: string) => Promise<T | undefined>,
+): Promise<T | undefined> {
+  const file = files.find(({ filename }) => filename === name);
+  if (file === undefined) return undefined;
+  const path = `${state.drop(date)}.like-${file.filename}`;
+  await makeFolder(dirname(path));
+  try {
+    return (await ledger.fetchFile(date, file, path, signal)) ? await act(path) : undefined;
+  } finally {
+    await rm(path, { force: true });
+  }
 }
 
 export function describeLack({ says }: Pick<Lack, 'says'>): string {
@@ -138,12 +235,7 @@ function isWholeTable({ source }: SqlJob): boolean {
 }
 
 /** The end of a session in the whole table, without the job's filter: reads few rows. */
-async function askTail(
-  { source, signal }: SessionEndDeps,
-  job: SqlJob,
-  date: string,
-  calendar: CalendarOverride | undefined,
-): Promise<LastRows | 'refused'> {
+async function askTail({ source, job, calendar, signal }: OpenedSql, date: string): Promise<LastRows | 'refused'> {
   try {
     return readTail(await source.ask(buildTail(job, date, calendar), { signal }), date);
   } catch (error) {
@@ -160,8 +252,8 @@ export function isRefusal({ action, code }: SourceFault): boolean {
 function readTail(page: Page, date: string): LastRows | 'refused' {
   const [row] = JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly Record<string, unknown>[];
   const [tail, late] = [Number(row?.['rows']), Number(row?.['late'])];
-  const [, hours, minutes, seconds] = /^\S+ (\d\d):(\d\d):(\d\d)/.exec(String(row?.['newest'])) ?? [];
   if (!Number.isFinite(tail) || !Number.isFinite(late)) return 'refused';
-  if (tail === 0 || !String(row?.['newest']).startsWith(date)) return { newest: undefined, tail: 0, late: 0 };
-  return { newest: Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds), tail, late };
+  const newest = String(row?.['newest']);
+  if (tail === 0 || !newest.startsWith(date)) return { newest: undefined, tail: 0, late: 0 };
+  return { newest: parseSecond(newest.slice(11, 19)), tail, late };
 }

@@ -6,12 +6,12 @@
 import { formatSecond } from '../../calendar/wall-clock.ts';
 import { Fault } from '../../core/errors.ts';
 import {
+  axisOf,
   type CellCount,
   type DayCounts,
   findDifferences,
-  isBySymbol,
   keyOf,
-  mergeBySymbol,
+  mergeParts,
   sumCounts,
 } from '../../plan/counts.ts';
 
@@ -34,16 +34,11 @@ interface Loss {
   readonly tooMuch: string | undefined;
 }
 
-/** One cell for each symbol, if counts are by symbol. */
-export function mergeParts(counts: DayCounts): DayCounts {
-  return isBySymbol(counts) ? mergeBySymbol(counts) : counts;
-}
-
 /** @returns `undefined` when no cell lost rows */
 export function findLoss(first: DayCounts, after: DayCounts): Loss | undefined {
   const [had, has] = [sumCounts(first).ids, sumCounts(after).ids];
   if (after.length === 0 && had > 0) return { had, has, lost: had, places: first, tooMuch: 'all of them are gone' };
-  if (isBySymbol(first) !== isBySymbol(after)) {
+  if (axisOf(first) !== axisOf(after)) {
     // Along different axes only the sums can be compared.
     return has < had ? { had, has, lost: had - has, places: [], tooMuch: judgeSum(had, had - has) } : undefined;
   }
@@ -84,7 +79,7 @@ function judgeParts(before: DayCounts, idsNow: (cell: CellCount) => number): str
  * All rows after the newest one that is left: a source that is behind. Without times, it takes rows of most symbols at once.
  */
 function judgeEnd(before: DayCounts, places: DayCounts, after: DayCounts): string | undefined {
-  if (isBySymbol(before)) {
+  if (axisOf(before) === 'symbol') {
     if (places.length <= MAX_WITHDRAWN_ROWS || places.length <= before.length / 2) return undefined;
     return `rows of ${places.length} of ${before.length} symbols are gone at once: the source may lag`;
   }
@@ -98,7 +93,7 @@ function judgeEnd(before: DayCounts, places: DayCounts, after: DayCounts): strin
 export function isConfirmed(first: DayCounts, one: DayCounts, other: DayCounts): boolean {
   const placesOf = (after: DayCounts) => new Set((findLoss(first, after)?.places ?? []).map(keyOf));
   const places = new Set([...placesOf(one), ...placesOf(other)]);
-  if (isBySymbol(one) !== isBySymbol(other)) return false;
+  if (axisOf(one) !== axisOf(other)) return false;
   return findDifferences(mergeParts(one), mergeParts(other)).every((cell) => !places.has(keyOf(cell)));
 }
 

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { hasErrorCode, makeFolder } from '../../core/atomic-file.ts';
 import type { Clock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
-import type { PaceCell } from './cell.ts';
+import type { PaceCell } from './reservations.ts';
 import { type PaceState, parseState, UNUSED } from './reservations.ts';
 
 const STATE_NAME = /^(\d{1,15})\.json$/;

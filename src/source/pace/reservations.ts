@@ -5,7 +5,46 @@
  * passes. An impossible state (the clock was set, the file was edited) costs one interval.
  */
 import { z } from 'zod';
-import type { Pace } from './budget.ts';
+import { REQUESTS_PER_SECOND } from '../../api-contract/published-limits.ts';
+
+interface Budget {
+  /** Sustained request starts a second. */
+  readonly requestsPerSecond: number;
+  /** Starts that can accumulate while idle; 1 accumulates none. */
+  readonly burst: number;
+}
+
+/**
+ * Limits that the provider counts separately, from the section "Limits" of the API's specification:
+ * - `historical`: "1 request per second", both entry points together; no burst is granted
+ * - `chain`: "sustained traffic of 1 request per second per customer; short bursts of 10 requests or fewer"
+ * - `market-structure`: "not shown", so no more than is granted elsewhere
+ */
+export const BUDGETS = {
+  historical: { requestsPerSecond: REQUESTS_PER_SECOND, burst: 1 },
+  chain: { requestsPerSecond: 1, burst: 10 },
+  'market-structure': { requestsPerSecond: 1, burst: 1 },
+} as const satisfies Record<string, Budget>;
+
+export type BudgetName = keyof typeof BUDGETS;
+
+/**
+ * Intervals are longer than the budget requires, so that network jitter does not bring two requests too close. Where
+ * this is not enough, the state below learns more.
+ */
+const JITTER_GUARD = 1.01;
+
+export interface Pace {
+  /** Between two starts, while no 429 has made it longer. */
+  readonly intervalMs: number;
+  readonly burst: number;
+  /** Maximum time that a 429 holds back starts. */
+  readonly longestPauseMs: number;
+}
+
+export function paceOf(budget: Budget, longestPauseMs: number): Pace {
+  return { intervalMs: (1000 / budget.requestsPerSecond) * JITTER_GUARD, burst: budget.burst, longestPauseMs };
+}
 
 /**
  * A 429 that follows another within this many starts is congestion and lowers the rate. One alone is jitter: two
@@ -80,6 +119,23 @@ export const UNUSED: PaceState = {
   limited_at: 0,
   reservations: [],
 };
+
+/**
+ * Holds the state of a budget: one cell that all its users change, one after the other. Implementations: a folder for
+ * the processes of one machine (`file-cell.ts`), Redis for several machines (`redis-cell.ts`).
+ */
+export interface PaceCell {
+  /**
+   * Replaces the state with that of the result of `change`; calls it again if another user was faster.
+   * @param change its first argument is the state, `undefined` if it is unreadable; its second is the time in
+   * milliseconds by the cell's clock, which all users share
+   * @throws Fault if the state cannot be stored
+   */
+  update<Result>(
+    change: (state: PaceState | undefined, nowMs: number) => { readonly state: PaceState; readonly result: Result },
+  ): Promise<Result>;
+  close(): Promise<void>;
+}
 
 /** @throws SyntaxError or ZodError if the text is not a valid state */
 export function parseState(text: string): PaceState {

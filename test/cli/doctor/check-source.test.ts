@@ -2,6 +2,8 @@
 import { expect, it } from 'vitest';
 import { checkSource } from '../../../src/cli/doctor/check-source.ts';
 import type { Source } from '../../../src/source/source.ts';
+import { ApiLimits } from '../../../src/state/limits.ts';
+import { openSql } from '../../support/run.ts';
 import { createJob } from '../../support/trades.ts';
 
 const NOW = Date.parse('2026-11-20T03:00:00Z');
@@ -32,8 +34,8 @@ it.each([
   [{ minimum_data_delay_minutes: 1e9 }, 'warn', 'cannot be right'],
   [{ minimum_data_delay_minutes: -1 }, 'warn', 'cannot be right'],
 ])('of the limits %o doctor says: %s, %s', async (limits, status, says) => {
-  const opened = { kind: 'sql', source: sourceOf(limits), job: createJob() } as const;
-  const findings = await checkSource('historical', opened, { clock: { now: () => NOW, sleep: async () => {} } });
+  const opened = openSql(createJob(), sourceOf(limits), new ApiLimits('none.json', '', NOW));
+  const findings = await checkSource('historical', opened);
   const found = findings.find(({ check }) => check === 'historical: limits');
   expect(found?.status).toBe(status);
   if (says === undefined) expect(found?.next).toBeUndefined();

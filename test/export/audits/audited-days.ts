@@ -107,22 +107,18 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
       source = { ...asking, url: url ?? asking.url };
       before = 0;
       const kept = createKeptLog();
-      const context = await createRun({ job, engine, store, source, folder, log: kept.log });
+      const parts = { job, engine, store, source, folder, log: kept.log, calendar: CALENDAR, signal };
+      const context = await createRun(parts);
       await context.limits.load();
       try {
-        const { result, audit } = await runExport(
-          {
-            ...context,
-            calendar: CALENDAR,
-            signal,
-            onEvent: (event) => {
-              if (event.kind !== 'phase' || event.phase !== 'auditing') return;
-              auditing = true;
-              before = source.asked.length;
-            },
+        const { result, audit } = await runExport({
+          ...context,
+          onEvent: (event) => {
+            if (event.kind !== 'phase' || event.phase !== 'auditing') return;
+            auditing = true;
+            before = source.asked.length;
           },
-          job,
-        );
+        });
         return (await audit?.()) ?? result;
       } finally {
         if (!auditing) before = source.asked.length;
@@ -157,8 +153,7 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
       const deps = { ledger: new Ledger(store, job.drop.dataset), engine, folder: join(folder, 'verify') };
       const { findings, manifest: read } = await auditDrop(deps, date);
       if (read === undefined) return findings;
-      const { limits, clock } = await createRun({ job, engine, store, source, folder });
-      const deep = await compareWithSource({ limits, clock, clockRule: 'source' }, { kind: 'sql', job, source }, read);
+      const deep = await compareWithSource(await createRun({ job, engine, store, source, folder }), read);
       return [...findings, ...(await auditHistory(deps, read)).findings, ...(deep ?? [])];
     },
     async close() {

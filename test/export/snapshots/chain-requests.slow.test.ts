@@ -12,8 +12,8 @@ import type { SnapshotClient } from '../../../src/source/snapshot.ts';
 import { SourceFault } from '../../../src/source/source.ts';
 import { openStage } from '../../../src/stage/stage.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
-import { createSilentLog } from '../../support/log.ts';
 import { createRandom } from '../../support/random.ts';
+import { openSnapshots } from '../../support/run.ts';
 import { createPage } from '../../support/trades.ts';
 
 interface Contract {
@@ -72,8 +72,8 @@ async function fetchDate(date: string, chain: readonly Contract[], limit: number
     },
   };
   const stage = await openStage(engine, job, date, 'api://chain');
-  const deps = { source: source as SnapshotClient, limits, log: createSilentLog(), onEvent: () => undefined };
-  await fetchSnapshots(deps, ['SPX'], stage);
+  const opened = openSnapshots(job, source as SnapshotClient, limits);
+  await fetchSnapshots({ ...opened, onEvent: () => undefined }, stage);
   const staged = await engine.rows<{ id: string }>(`SELECT option_symbol AS id FROM ${stage.table} ORDER BY id`);
   expect(staged.map(({ id }) => id)).toEqual(chain.map((row) => row.option_symbol).sort());
   await stage.discard();

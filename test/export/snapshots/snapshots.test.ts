@@ -9,7 +9,7 @@ import { SourceFault } from '../../../src/source/source.ts';
 import { listStages } from '../../../src/stage/list.ts';
 import { openStage } from '../../../src/stage/stage.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
-import { createSilentLog } from '../../support/log.ts';
+import { openSnapshots } from '../../support/run.ts';
 import { createPage, DATE, type TradeRow } from '../../support/trades.ts';
 
 let engine: Engine;
@@ -36,8 +36,8 @@ it('a chain whose one half is there and whose other half is said to be missing i
       return { kind: 'rows', ...createPage([{ option_symbol: 'SPX261120C06700000', strike: 6700 }]) };
     },
   };
-  const deps = { source: source as SnapshotClient, limits, log: createSilentLog(), onEvent: () => undefined };
-  await expect(fetchSnapshots(deps, ['SPX'], stage)).rejects.toMatchObject({ code: 'SNAPSHOT_TORN' });
+  const run = { ...openSnapshots(job, source as SnapshotClient, limits), onEvent: () => undefined };
+  await expect(fetchSnapshots(run, stage)).rejects.toMatchObject({ code: 'SNAPSHOT_TORN' });
 });
 
 it('parts of a chain that have a contract in common are a failure, and nothing of them is kept', async () => {
@@ -64,8 +64,8 @@ it('parts of a chain that have a contract in common are a failure, and nothing o
       canNarrow: true,
       ask: async (request) => ({ kind: 'rows', ...createPage(answer(request)) }),
     };
-    const deps = { source: source as SnapshotClient, limits, log: createSilentLog(), onEvent: () => undefined };
-    await expect(fetchSnapshots(deps, ['SPX', 'QQQ'], stage)).rejects.toMatchObject({ code: 'SNAPSHOT_MIXED' });
+    const run = { ...openSnapshots(job, source as SnapshotClient, limits), onEvent: () => undefined };
+    await expect(fetchSnapshots(run, stage)).rejects.toMatchObject({ code: 'SNAPSHOT_MIXED' });
     expect(await listStages(engine)).toEqual([]);
   }
 });

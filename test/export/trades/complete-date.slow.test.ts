@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { selectDates } from '../../../src/export/date-selection.ts';
-import { planRun } from '../../../src/export/export-plan.ts';
+import { planDates } from '../../../src/export/plan-dates.ts';
+import { selectDates } from '../../../src/export/select-dates.ts';
 import { probeGroups } from '../../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
 import { rememberRefusals } from '../../../src/source/historical.ts';
@@ -19,6 +19,7 @@ import {
   unreachable,
 } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
+import { openSql } from '../../support/run.ts';
 import { createJob, createTrade, DATE } from '../../support/trades.ts';
 
 const ROWS = 3_000;
@@ -227,8 +228,7 @@ describe('an aggregating job', () => {
 
   it('counts its groups in spans that end between grains, however narrow a probe may be', async () => {
     Object.assign(limits, { axis: 'time', dateRows: ROWS, passedRows: 1200, refusedRows: 2000 });
-    const deps = { source: sourceOf(), limits };
-    const groups = await probeGroups(deps, flowJob(BY_MINUTE), DATE);
+    const groups = await probeGroups(openSql(flowJob(BY_MINUTE), sourceOf(), limits), DATE);
     expect(new Set(groups.map(({ second }) => second)).size).toBe(groups.length);
     const [whole] = await engine.rows<{ n: number }>(
       `SELECT count() AS n FROM (${BY_MINUTE.replace('{window}', '1')})`,
@@ -337,20 +337,19 @@ describe('a row that was corrected under its id', () => {
 });
 
 describe('a plan', () => {
-  /** The source's clock alone decides: its rows are of one morning. */
-  const rehearsal = () => ({ limits, clock: systemClock, clockRule: 'source' }) as const;
+  const planOf = async (source: EngineSource) =>
+    await planDates(openSql(job, source, limits, { clock: systemClock }), ALL_DATES);
 
   it('has a date that the calendar knows no session of, when the source has rows of it', async () => {
     const saturday = '2026-11-14';
     await insertTrades(engine, [createTrade(0, { id: 'odd', date: saturday, time: `${saturday} 10:00:00` })]);
-    const plan = await planRun({ source: sourceOf(), ...rehearsal() }, job, ALL_DATES);
+    const plan = await planOf(sourceOf());
     expect(plan.dates.map(({ date }) => date)).toEqual([saturday, DATE]);
   });
 
   it('leaves a date out whose last rows are younger than delay and margin', async () => {
     await insertTrades(engine, [createTrade(0, { id: 'curb', time: `${DATE} 16:59:59` })]);
-    const at = (time: string) =>
-      planRun({ source: sourceOf({ nowMs: Date.parse(time) }), ...rehearsal() }, job, ALL_DATES);
+    const at = (time: string) => planOf(sourceOf({ nowMs: Date.parse(time) }));
     expect((await at('2026-11-19T22:13:30Z')).dates).toEqual([]);
     expect((await at('2026-11-19T22:16:00Z')).dates.map(({ date }) => date)).toEqual([DATE]);
   });
@@ -367,11 +366,7 @@ describe('a plan', () => {
         now += ms;
       };
       const source = { ...sourceOf({ nowMs: now }), serverNow: () => now };
-      const plan = await planRun(
-        { source, limits, clock: { now: () => now, sleep }, clockRule: 'source' },
-        quick,
-        ALL_DATES,
-      );
+      const plan = await planDates(openSql(quick, source, limits, { clock: { now: () => now, sleep } }), ALL_DATES);
       return { slept, dates: plan.dates.map(({ date }) => date) };
     };
     expect(await planAt(800)).toEqual({ slept: [800], dates: [DATE] });
@@ -381,7 +376,7 @@ describe('a plan', () => {
 
   it('forgets no limit, and learns the clock from the answers', async () => {
     const source = sourceOf({ nowMs: Date.parse('2026-11-30T12:00:00Z') });
-    const plan = await planRun({ source, ...rehearsal() }, job, ALL_DATES);
+    const plan = await planOf(source);
     expect(plan.lookback.clipped).toBe('2026-11-15');
     expect(limits.rowLimit).toBe(200);
   });

@@ -26,9 +26,9 @@ import {
   unreachable,
 } from '../../support/engine-source.ts';
 import { createFakeClock } from '../../support/fake-clock.ts';
-import { createSilentLog } from '../../support/log.ts';
 import { chooseSeed, chooseSize } from '../../support/nightly.ts';
 import { createRandom } from '../../support/random.ts';
+import { openSql } from '../../support/run.ts';
 import { createJob, createTrade, DATE, type TradeRow } from '../../support/trades.ts';
 
 const NOW = Date.parse('2026-11-20T03:00:00Z');
@@ -106,10 +106,10 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
       if (random() < 0.005) throw unreachable();
     };
     const source = createEngineSource(engine, { ...api, nowMs: NOW, before });
-    const deps = { source, limits, log: createSilentLog(), clock: createFakeClock(), onEvent: () => undefined };
-    const counts = await probeRows(deps, job, DATE);
+    const run = { ...openSql(job, source, limits, { clock: createFakeClock() }), onEvent: () => undefined };
+    const counts = await probeRows(run, DATE);
     const stage = await openStage(engine, job, DATE, source.url);
-    await completeDate(deps, job, stage, counts, countsFile(join(folder, 'counts.json')));
+    await completeDate(run, stage, counts, countsFile(join(folder, 'counts.json')));
     return stage;
   };
   let stage: Stage | undefined;

@@ -9,6 +9,7 @@ import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import { createEngineSource, createTradesTable, insertTrades } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
+import { openSql } from '../../support/run.ts';
 import { createPage, createTrade, DATE, windowAt } from '../../support/trades.ts';
 
 const ROWS = 3_000;
@@ -72,7 +73,7 @@ describe('groups that are longer than the grain', () => {
   it('and were counted in two spans fail, with the place', async () => {
     const timeProfile = [34_200, 34_260].map((second) => ({ second, share: 0.5 }));
     Object.assign(limits, { axis: 'time', dateRows: ROWS, passedRows: 1600, refusedRows: 2000, timeProfile });
-    await expect(probeGroups({ source: sourceOf(10_000), limits }, flowJob('minute'), DATE)).rejects.toMatchObject({
+    await expect(probeGroups(openSql(flowJob('minute'), sourceOf(10_000), limits), DATE)).rejects.toMatchObject({
       code: 'GROUP_TORN',
       message: expect.stringContaining('groups whose "start" is in second 34200 of the day arrive in two windows'),
     });

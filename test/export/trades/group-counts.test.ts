@@ -17,6 +17,7 @@ import {
   tooBroad,
 } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
+import { openSql } from '../../support/run.ts';
 import { createTrade, DATE } from '../../support/trades.ts';
 
 const ROWS = 3_000;
@@ -127,9 +128,9 @@ it('groups that came since they were counted are in the stage, too', async () =>
 
 it('a source that counts rows and groups in one request is asked once for both', async () => {
   const source = sourceOf();
-  const counted = await probeJoined({ source, limits }, job, [DATE]);
+  const counted = await probeJoined(openSql(job, source, limits), [DATE]);
   expect(source.asked).toHaveLength(1);
-  expect(counted?.rows.get(DATE)).toEqual(await probeRows({ source, limits }, job, DATE));
+  expect(counted?.rows.get(DATE)).toEqual(await probeRows(openSql(job, source, limits), DATE));
   expect(counted?.groups.get(DATE)?.reduce((sum, { rows }) => sum + rows, 0)).toBe(707);
 });
 
@@ -139,8 +140,8 @@ it('a source that refuses both in one request is not asked so again', async () =
       if (sql.includes('CROSS JOIN')) throw tooBroad();
     },
   });
-  expect(await probeJoined({ source, limits }, job, [DATE])).toBeUndefined();
-  expect(await probeJoined({ source, limits }, job, [DATE])).toBeUndefined();
+  expect(await probeJoined(openSql(job, source, limits), [DATE])).toBeUndefined();
+  expect(await probeJoined(openSql(job, source, limits), [DATE])).toBeUndefined();
   expect(source.asked).toHaveLength(1);
   expect(await complete(source, 60)).toMatchObject({ more: 0 });
 });

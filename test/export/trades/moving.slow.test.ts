@@ -22,6 +22,7 @@ import {
 import { parseSqlJob } from '../../support/jobs.ts';
 import { chooseSeed, chooseSize } from '../../support/nightly.ts';
 import { createRandom } from '../../support/random.ts';
+import { openSql } from '../../support/run.ts';
 import { createJob, createTrade, DATE, type TradeRow } from '../../support/trades.ts';
 
 const ROWS = 1_000;
@@ -341,12 +342,7 @@ describe('a sealed date held against its source again', () => {
   };
   const compare = async (manifest: Awaited<ReturnType<typeof sealed>>, options: Partial<EngineSourceOptions> = {}) => {
     const source = sourceOf({ rowLimit: 10_000, ...options });
-    const clock = { now: () => source.serverNow(), sleep: async () => {} };
-    return await compareWithSource(
-      { limits, clock },
-      { kind: 'sql', job: { ...job, source: job.source }, source },
-      manifest,
-    );
+    return await compareWithSource(openSql(job, source, limits), manifest);
   };
 
   it.each([

@@ -3,11 +3,12 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { recountDate } from '../../../src/export/recount-date.ts';
 import { probeRows } from '../../../src/export/trades/probe.ts';
-import { recountDate } from '../../../src/export/trades/recount.ts';
 import { planSpans } from '../../../src/export/trades/scan.ts';
 import { MAX_PAGE_ROWS, type Source } from '../../../src/source/source.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
+import { openSql } from '../../support/run.ts';
 import { createJob, DATE } from '../../support/trades.ts';
 
 const job = createJob();
@@ -52,7 +53,7 @@ describe('an answer to a count', () => {
     [{ counts: '"7"', ids: '"7"' }, 7],
     [{ counts: '1000000000' }, 1_000_000_000],
   ])('of %o is taken', async (lists, rows) => {
-    expect(await probeRows({ source: sourceOf(answer(lists)), limits }, job, DATE)).toMatchObject([{ rows }]);
+    expect(await probeRows(openSql(job, sourceOf(answer(lists)), limits), DATE)).toMatchObject([{ rows }]);
   });
 
   it.each([
@@ -79,7 +80,7 @@ describe('an answer to a count', () => {
     [{ dates: '"../../etc"' }, 'unexpected form'],
   ])('of %o is refused, for good after three tries', async (lists, says) => {
     const source = sourceOf(answer(lists));
-    await expect(probeRows({ source, limits }, job, DATE)).rejects.toMatchObject({
+    await expect(probeRows(openSql(job, source, limits), DATE)).rejects.toMatchObject({
       code: 'ANSWER_MALFORMED',
       message: expect.stringContaining(says),
     });
@@ -89,7 +90,7 @@ describe('an answer to a count', () => {
   it.each(['{"rows":1e300,"ids":1}', '{"rows":-1,"ids":1}', '{"rows":"abc","ids":1}', '{}'])(
     'of a whole date, %s, is refused',
     async (row) => {
-      await expect(recountDate({ source: sourceOf(row), limits }, job, DATE, 7)).rejects.toMatchObject({
+      await expect(recountDate(openSql(job, sourceOf(row), limits), DATE, 7)).rejects.toMatchObject({
         code: 'ANSWER_MALFORMED',
       });
     },
@@ -102,7 +103,7 @@ describe('a row limit', () => {
     [10_000, 10_000],
     [1_000_000_000, MAX_PAGE_ROWS],
   ])('of %i means pages of %i', async (told, used) => {
-    await probeRows({ source: sourceOf(answer({}), { row_limit: told }), limits }, job, DATE);
+    await probeRows(openSql(job, sourceOf(answer({}), { row_limit: told }), limits), DATE);
     expect(limits.rowLimit).toBe(used);
   });
 });
@@ -110,6 +111,6 @@ describe('a row limit', () => {
 describe('a plan', () => {
   it('of the largest date in the smallest parts ends', () => {
     Object.assign(limits, { axis: 'time', refusedRows: 2, passedRows: 1, dateRows: 1_000_000_000 });
-    expect(planSpans(limits, 1, true).length).toBeLessThan(90_000);
+    expect(planSpans({ job, limits }).length).toBeLessThan(90_000);
   });
 });

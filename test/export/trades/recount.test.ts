@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { recountDate } from '../../../src/export/trades/recount.ts';
+import { recountDate } from '../../../src/export/recount-date.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
 import {
   createEngineSource,
@@ -12,6 +12,7 @@ import {
   unreachable,
 } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
+import { openSql } from '../../support/run.ts';
 import { createJob, createTrade, DATE } from '../../support/trades.ts';
 
 const ROWS = 3_000;
@@ -36,7 +37,7 @@ const sourceOf = (before?: (sql: string) => void) =>
 describe('a recount', () => {
   it('takes one request, and counts an id that comes in two seconds once', async () => {
     const source = sourceOf();
-    expect(await recountDate({ source, limits: await limitsOf() }, createJob(), DATE, ROWS + 10)).toMatchObject({
+    expect(await recountDate(openSql(createJob(), source, await limitsOf()), DATE, ROWS + 10)).toMatchObject({
       rows: ROWS + 10,
       ids: ROWS,
     });
@@ -45,7 +46,7 @@ describe('a recount', () => {
 
   it('of what is too broad at once is made in parts, which give the rows alone', async () => {
     const source = createEngineSource(engine, { rowLimit: 10, meta: true, nowMs: NOW, scanLimit: 1_000 });
-    expect(await recountDate({ source, limits: await limitsOf() }, createJob(), DATE, ROWS + 10)).toMatchObject({
+    expect(await recountDate(openSql(createJob(), source, await limitsOf()), DATE, ROWS + 10)).toMatchObject({
       rows: ROWS + 10,
       ids: undefined,
     });
@@ -55,10 +56,10 @@ describe('a recount', () => {
   it('does not ask for the whole date where so many rows are known to be too much', async () => {
     const limits = await limitsOf();
     const first = createEngineSource(engine, { rowLimit: 10, meta: true, nowMs: NOW, scanLimit: 1_000 });
-    await recountDate({ source: first, limits }, createJob(), DATE, ROWS + 10);
+    await recountDate(openSql(createJob(), first, limits), DATE, ROWS + 10);
     expect(first.refused).toContain(first.asked[0]);
     const again = createEngineSource(engine, { rowLimit: 10, meta: true, nowMs: NOW, scanLimit: 1_000 });
-    expect((await recountDate({ source: again, limits }, createJob(), DATE, ROWS + 10)).rows).toBe(ROWS + 10);
+    expect((await recountDate(openSql(createJob(), again, limits), DATE, ROWS + 10)).rows).toBe(ROWS + 10);
     expect(again.refused).toEqual([]);
   });
 
@@ -70,21 +71,19 @@ describe('a recount', () => {
       'a.yaml',
       'name: a\nsource: {api: historical, where: "size > 25 OR 1 = 0"}\ndrop: {to: out, dataset: a}\n',
     );
-    expect((await recountDate({ source: sourceOf(), limits: await limitsOf() }, where, DATE, ROWS)).rows).toBe(some?.n);
+    expect((await recountDate(openSql(where, sourceOf(), await limitsOf()), DATE, ROWS)).rows).toBe(some?.n);
     const sql = parseSqlJob(
       'b.yaml',
       'name: b\nsource: {api: historical, sql: "SELECT id, symbol, date, time FROM RawOptionTrades WHERE {window} AND size > 25"}\ndrop: {to: out, dataset: b}\n',
     );
-    expect((await recountDate({ source: sourceOf(), limits: await limitsOf() }, sql, DATE, ROWS)).rows).toBe(some?.n);
+    expect((await recountDate(openSql(sql, sourceOf(), await limitsOf()), DATE, ROWS)).rows).toBe(some?.n);
   });
 
   it('ends where not even a second may be counted, and with an API that is down', async () => {
     const never = sourceOf(() => {
       throw tooBroad();
     });
-    await expect(
-      recountDate({ source: never, limits: await limitsOf() }, createJob(), DATE, ROWS + 10),
-    ).rejects.toMatchObject({
+    await expect(recountDate(openSql(createJob(), never, await limitsOf()), DATE, ROWS + 10)).rejects.toMatchObject({
       code: 'SCAN_TOO_BROAD',
     });
     expect(new Set(never.asked).size).toBe(never.asked.length);
@@ -92,9 +91,7 @@ describe('a recount', () => {
     const down = sourceOf(() => {
       throw unreachable();
     });
-    await expect(
-      recountDate({ source: down, limits: await limitsOf() }, createJob(), DATE, ROWS + 10),
-    ).rejects.toMatchObject({
+    await expect(recountDate(openSql(createJob(), down, await limitsOf()), DATE, ROWS + 10)).rejects.toMatchObject({
       code: 'API_UNREACHABLE',
     });
   });

@@ -11,6 +11,7 @@ import { buildProfile, cutStretch, shareOf, usualProfile } from '../../../src/pl
 import { ApiLimits } from '../../../src/state/limits.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
 import { createRandom } from '../../support/random.ts';
+import { createJob } from '../../support/trades.ts';
 
 const DAY: Stretch = { from: DAY_START, to: DAY_END };
 
@@ -84,11 +85,11 @@ function scannedRows(table: Table, stretch: Stretch): number {
 
 /** Counts a date as `probe.ts` does. */
 function count(table: Table, limits: ApiLimits): { asked: Stretch[]; refused: number; cells: CellCount[] } {
-  const trial = new ScanTrial(limits, 1, true);
+  const trial = new ScanTrial({ job: createJob(), limits });
   const asked: Stretch[] = [];
   let refused = 0;
   let cells: CellCount[] = [];
-  let left = planSpans(limits, 1, true);
+  let left = planSpans({ job: createJob(), limits });
   for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
     left = left.slice(1);
     asked.push(stretch);

@@ -1,6 +1,6 @@
 /** What the witnesses of the time leave possible, as a table. Runs under wrong clocks are in `test/export/clocks.slow.test.ts`. */
 import { describe, expect, it } from 'vitest';
-import { agreeOnDates, compareWitnesses, formatApart, MAX_CLOCK_SKEW_MS } from '../../src/plan/witness.ts';
+import { Clocks, formatApart, MAX_CLOCK_SKEW_MS } from '../../src/plan/clocks.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -8,19 +8,24 @@ const DAY = 24 * HOUR;
 const RULE = { settleSeconds: 60 };
 /** Friday, 18:00 in New York. */
 const NOW = Date.parse('2026-11-20T23:00:00Z');
-const at = (ownMs: number, serverMs: number | undefined, rowMs?: number) => ({
-  ownMs: NOW + ownMs,
-  serverMs: serverMs === undefined ? undefined : NOW + serverMs,
-  rowMs: rowMs === undefined ? undefined : NOW + rowMs,
-});
+const at = (ownMs: number, serverMs: number | undefined, rowMs?: number) => {
+  const server = {
+    serverNow: () => NOW + (serverMs ?? 0),
+    tellsTime: () => serverMs !== undefined,
+    stats: { requests: 1 },
+  };
+  const clocks = new Clocks({ now: () => NOW + ownMs, sleep: async () => {} }, server, RULE);
+  if (rowMs !== undefined) clocks.see(NOW + rowMs);
+  return clocks;
+};
 
 describe('witnesses of the time', () => {
   it('agree within the skew that clocks have, and a machine without a server goes by itself', () => {
-    expect(compareWitnesses(at(0, MAX_CLOCK_SKEW_MS)).conflict).toBeUndefined();
-    expect(compareWitnesses(at(0, undefined)).conflict).toBeUndefined();
-    expect(compareWitnesses(at(0, MAX_CLOCK_SKEW_MS + 1)).conflict).toContain('2 min ahead of');
+    expect(at(0, MAX_CLOCK_SKEW_MS).conflict()).toBeUndefined();
+    expect(at(0, undefined).conflict()).toBeUndefined();
+    expect(at(0, MAX_CLOCK_SKEW_MS + 1).conflict()).toContain('2 min ahead of');
     // A row of yesterday contradicts nobody.
-    expect(compareWitnesses(at(0, 0, -DAY)).conflict).toBeUndefined();
+    expect(at(0, 0, -DAY).conflict()).toBeUndefined();
   });
 
   it.each([
@@ -30,12 +35,12 @@ describe('witnesses of the time', () => {
       at(0, -3 * DAY, -HOUR),
       /3 d behind this machine's.*so a clock is slow: the source's clock by 2 d 23 h$/,
     ],
-  ])('a row that cannot be visible yet convicts %s of being slow', (_, witnesses, conflict) => {
-    expect(compareWitnesses(witnesses).conflict).toMatch(conflict);
+  ])('a row that cannot be visible yet convicts %s of being slow', (_, clocks, conflict) => {
+    expect(clocks.conflict()).toMatch(conflict);
   });
 
   it('a date that the newest row shows to be clipped is contested though both clocks call it whole', () => {
-    const { dates, contested } = agreeOnDates(at(-3 * DAY, -3 * DAY, -HOUR), RULE);
+    const { dates, contested } = at(-3 * DAY, -3 * DAY, -HOUR).agreeOnDates();
     // By the clocks the lookback begins on the 2nd, by the row on the 5th.
     expect(dates[0]).toBe('2026-11-06');
     expect(contested.map(({ date }) => date)).toEqual(['2026-11-03', '2026-11-04', '2026-11-05', ...OPEN]);
@@ -43,7 +48,7 @@ describe('witnesses of the time', () => {
   });
 
   it('contested dates are those of either clock, each with who contests it', () => {
-    const { dates, contested, lookback } = agreeOnDates(at(-DAY, 0), RULE);
+    const { dates, contested, lookback } = at(-DAY, 0).agreeOnDates();
     expect([dates[0], dates.at(-1)]).toEqual(['2026-11-06', '2026-11-19']);
     expect(contested.map(({ date, reason }) => `${date} ${/according to (.*?), which/.exec(reason)?.[1]}`)).toEqual([
       "2026-11-05 the source's clock",
@@ -54,7 +59,7 @@ describe('witnesses of the time', () => {
   });
 
   it('a source that forgets nothing has no clipped dates', () => {
-    const { contested } = agreeOnDates(at(0, 3 * DAY), RULE, false);
+    const { contested } = at(0, 3 * DAY).agreeOnDates(false);
     expect(contested.every(({ reason }) => reason.startsWith('it is not over'))).toBe(true);
   });
 

@@ -1,0 +1,136 @@
+/**
+ * The planned dates of a run, each exported by itself. Invariant: one that fails does not stop the others, unless its error
+ * means that they fail too: a wrong query or key, an interruption, a store that has changed, an API that is down.
+ */
+import { rm } from 'node:fs/promises';
+import { assertNotAborted, describeError, type Fault } from '../core/errors.ts';
+import type { Finished } from '../ledger/finish.ts';
+import { listDoubts } from '../ledger/manifest.ts';
+import type { HeldDate } from '../plan/clocks.ts';
+import type { ExportRun } from '../run/run.ts';
+import { API_DOWN_CODES } from '../source/source.ts';
+import type { DateResult } from '../state/run-result.ts';
+import { attempt } from '../store/identity.ts';
+import type { PlannedDate, RunPlan } from './plan-dates.ts';
+import type { ExportOutcome, SealResult, Waiting } from './seal-date.ts';
+import { exportTable } from './server-table/table-date.ts';
+import { exportSnapshots } from './snapshots/snapshots.ts';
+import { exportTrades } from './trades/trades.ts';
+
+interface ExportedDates {
+  readonly results: readonly DateResult[];
+  readonly held: readonly HeldDate[];
+  readonly open: ReadonlyMap<string, number>;
+}
+
+/**
+ * The planned dates, one after the other.
+ * @param finished its failures of other dates are among the results @param sealed dates that are restated
+ */
+export async function exportPlanned(
+  run: ExportRun,
+  plan: RunPlan,
+  finished: Finished,
+  sealed: ReadonlySet<string>,
+): Promise<ExportedDates> {
+  const planned = new Set(plan.dates.map(({ date }) => date));
+  const unfinished = finished.failed.filter(({ date }) => !planned.has(date));
+  const results = unfinished.map(({ date, error }) => describeFailed(run, date, error));
+  const held = [...plan.held];
+  const open = new Map(plan.open);
+  for (const one of plan.dates) {
+    // Limits found while exporting are kept even when the date fails.
+    const result = await runDate(run, one, sealed.has(one.date), plan).finally(() => saveLimits(run));
+    if ('settlesAtMs' in result) open.set(one.date, result.settlesAtMs);
+    else if ('held' in result) held.push({ date: one.date, reason: result.held });
+    else results.push(result);
+    // Every window has used up its retries: the other dates would wait for the same API.
+    if ('error' in result && result.error !== undefined && API_DOWN_CODES.has(result.error.code)) break;
+  }
+  await discardOldFiles(run, results);
+  return { results, held, open };
+}
+
+async function runDate(
+  run: ExportRun,
+  planned: PlannedDate,
+  restate: boolean,
+  plan: RunPlan,
+): Promise<DateResult | Waiting> {
+  const { source, log, onEvent, redact } = run;
+  const { date } = planned;
+  const requestsBefore = source.stats.requests;
+  const seal = async () => {
+    assertNotAborted(run.signal);
+    const outcome = await exportDate(run, planned, restate, plan);
+    if (!('published' in outcome)) return outcome;
+    const { published, missing } = outcome;
+    const requests = source.stats.requests - requestsBefore;
+    const lacking = missing.length > 0 ? { missing } : {};
+    if (published === undefined) return { date, status: 'missing' as const, rows: 0, requests, ...lacking };
+    return { ...describeSealedDate(run, published, requests), ...lacking };
+  };
+  return await attempt<DateResult | Waiting>(seal, (error) => {
+    // A wrong query or key fails every date.
+    if (error.kind === 'usage') throw error;
+    const { code, message: reason } = error;
+    log.error({ event: 'date-failed', date, code, reason }, `${date} failed: ${reason}`);
+    onEvent({ kind: 'failed', date, reason: redact(reason) });
+    return { ...describeFailed(run, date, error), requests: source.stats.requests - requestsBefore };
+  });
+}
+
+/** @throws Fault when the date cannot be sealed; staged rows are kept */
+async function exportDate(
+  run: ExportRun,
+  planned: PlannedDate,
+  restate: boolean,
+  plan: RunPlan,
+): Promise<ExportOutcome> {
+  const { opened } = run;
+  switch (opened.kind) {
+    case 'sql':
+      return await exportTrades(run, opened, planned, restate, plan);
+    case 'snapshots':
+      return await exportSnapshots(run, opened, planned, restate);
+    case 'table':
+      return await exportTable(run, opened, planned, restate);
+    default:
+      return opened satisfies never;
+  }
+}
+
+/** The record of a sealed date, after its event. */
+export function describeSealedDate(
+  { onEvent }: ExportRun,
+  { manifest, status, changes }: SealResult,
+  requests: number,
+): DateResult {
+  const { date, rows, revision, degraded_reason } = manifest;
+  const [{ size }] = manifest.files;
+  onEvent({ kind: 'sealed', date, rows, sizeBytes: size, requests });
+  const found = listDoubts(manifest);
+  const doubts = status === 'sealed' && found.length > 0 ? [...found] : undefined;
+  return { date, status, rows, requests, size, revision, changes, degraded_reason, doubts };
+}
+
+/** Secrets are masked: an answer may repeat the key. */
+export function describeFailed({ redact }: Pick<ExportRun, 'redact'>, date: string, error: Fault): DateResult {
+  const { code, hint } = error;
+  const described = { code, message: redact(describeError(error)), ...(hint ? { hint: redact(hint) } : {}) };
+  return { date, status: 'failed', rows: 0, requests: 0, error: described };
+}
+
+/** The newest drop's local file is kept for the report; the others are in the store. */
+export async function discardOldFiles(run: ExportRun, results: readonly DateResult[]): Promise<void> {
+  const done = results.filter(({ status }) => status !== 'failed' && status !== 'missing').map(({ date }) => date);
+  for (const date of done.slice(0, -1)) await rm(run.state.drop(date), { force: true });
+}
+
+/** For the next run of any job with the same query. */
+export async function saveLimits({ limits, source, clocks }: ExportRun): Promise<void> {
+  // When clocks differ, nobody knows which is wrong: the next run starts with its own clock.
+  limits.clockOffsetMs = clocks.conflict() === undefined ? source.serverNow() - clocks.ownNow() : 0;
+  limits.answerMs = source.stats.answerMs || limits.answerMs;
+  await limits.save();
+}

@@ -1,0 +1,104 @@
+/**
+ * Which dates a run exports: everything unsealed, or what a backfill names, by the store's listing and the failures of
+ * earlier runs.
+ */
+import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
+import { addDays, type DateRange, isInRange } from '../calendar/wall-clock.ts';
+import { inParallel } from '../core/side-by-side.ts';
+import { type Damage, findDamage } from '../ledger/damage.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { JobState, Unavailable } from '../state/job-state.ts';
+
+/**
+ * - `unsealed`: dates without a drop, and sealed ones whose object is damaged
+ * - `missing`: those of `unsealed` that have not failed
+ * - `failed`: dates whose last export failed, and degraded drops
+ * - `all`: every date; those that are sealed are exported again, and restated where they differ
+ * - `none`: no date; only conditions are updated
+ */
+export type BackfillMode = 'unsealed' | 'missing' | 'failed' | 'all' | 'none';
+
+export interface DateSelection {
+  /** Both included; `undefined`: every date inside the lookback. */
+  readonly range: DateRange | undefined;
+  isWanted(date: string): boolean;
+  /** Dates that have a manifest. */
+  readonly sealed: ReadonlySet<string>;
+  /** End of the last run. A clock before this instant was set back. */
+  readonly notBeforeMs: number;
+  /** Dates that the source answered with nothing and that need no new request; none where dates were named. */
+  readonly unavailable: Unavailable;
+}
+
+export interface FoundDates {
+  /** Dates that have a manifest. */
+  readonly sealed: ReadonlySet<string>;
+  /** Of those, the ones known not to be complete. */
+  readonly degraded: ReadonlySet<string>;
+  readonly failed: ReadonlySet<string>;
+  /** Sealed dates that are exported again: their object is damaged, or their next revision could not be finished. */
+  readonly again: ReadonlySet<string>;
+  readonly unavailable: Unavailable;
+}
+
+export interface StoredDates extends FoundDates {
+  /** Sealed dates with damaged or missing files. */
+  readonly damaged: ReadonlyMap<string, Damage>;
+}
+
+/** Manifests read at the same time. */
+const READ_AT_ONCE = 8;
+
+/** @param setAside dates with a revision that was decided but cannot be published */
+export async function readStoredDates(
+  ledger: Ledger,
+  state: Pick<JobState, 'failures' | 'unavailable'>,
+  setAside: readonly string[] = [],
+): Promise<StoredDates> {
+  const { entries } = await ledger.conditions();
+  const found = await ledger.list();
+  const sealed = new Set(found.map(({ date }) => date));
+  const newest = found.at(-1)?.date;
+  // Manifests of dates that the source may still have are read, so that a damaged one is replaced in time.
+  const recent = newest && addDays(newest, -LOOKBACK_DAYS);
+  const damages = await inParallel(found, READ_AT_ONCE, async (one) => {
+    const entry = entries.get(one.date);
+    const isKnown = entry !== undefined && entry.revision !== null && entry.damage === undefined;
+    const expected = isKnown && recent !== undefined && one.date < recent ? entry : undefined;
+    return [one.date, await findDamage(ledger, one, expected)] as const;
+  });
+  const damaged = new Map(damages.flatMap(([date, damage]) => (damage === undefined ? [] : [[date, damage] as const])));
+  return {
+    sealed,
+    degraded: new Set([...sealed].filter((date) => entries.get(date)?.condition === 'degraded')),
+    failed: new Set(Object.keys((await state.failures.read()) ?? {})),
+    again: new Set([...damaged.keys(), ...setAside.filter((date) => sealed.has(date))]),
+    damaged,
+    unavailable: (await state.unavailable.read()) ?? {},
+  };
+}
+
+/** @param notBeforeMs when the job's last run ended */
+export function selectDates(
+  mode: BackfillMode,
+  { sealed, degraded, failed, again, unavailable }: FoundDates,
+  range?: DateRange,
+  notBeforeMs = Number.NEGATIVE_INFINITY,
+): DateSelection {
+  const isOfMode: Readonly<Record<BackfillMode, (date: string) => boolean>> = {
+    unsealed: (date) => !sealed.has(date) || again.has(date),
+    missing: (date) => again.has(date) || (!sealed.has(date) && !failed.has(date)),
+    failed: (date) => degraded.has(date) || again.has(date) || (failed.has(date) && !sealed.has(date)),
+    all: () => true,
+    none: () => false,
+  };
+  // Named dates and `all` are always asked again. So is a job that never got any row: its query may be wrong.
+  const isRoutine = range === undefined && mode !== 'all' && sealed.size > 0;
+  return {
+    range,
+    isWanted: (date) => isInRange(date, range) && isOfMode[mode](date),
+    sealed,
+    notBeforeMs,
+    unavailable: isRoutine ? unavailable : {},
+  };
+}
