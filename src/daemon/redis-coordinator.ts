@@ -4,6 +4,10 @@
  * start of a daemon is a separate owner, so a daemon whose lease expired, and whose tick was taken over, can neither
  * renew nor complete that tick.
  *
+ * Of each job one document is kept: the newest ticks that are over, and those that run now, each with owner and lease.
+ * It is replaced only if it has not changed since it was read; the time is the server's, so the clocks of daemons may
+ * differ. Doing a change twice, because an answer was lost, does no harm.
+ *
  * It does not guarantee that a tick runs only once. A daemon that is cut off for longer than a lease continues a run
  * that another has taken over. After a server loses its data, a tick can be claimed again unless the daemon that runs
  * it renews first. Runs are idempotent, since the store is the ledger: a tick that runs twice costs requests, never a
@@ -11,21 +15,47 @@
  * be claimed.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Redis } from 'ioredis';
+import { setTimeout as pause } from 'node:timers/promises';
+import { z } from 'zod';
+import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { describeError, Fault } from '../core/errors.ts';
+import { tryParseJson } from '../core/json-file.ts';
 import { createPromptRedis, readRedisAddress } from '../core/redis-client.ts';
 import { type Coordinator, LEASE_MS, type Tick } from './coordinator.ts';
-import { COMPLETE_SCRIPT, HOLD_SCRIPT, TAKE_OVER_SCRIPT } from './coordinator-scripts.ts';
 
 const KEY_PREFIX = 'flowdrop:schedule';
+/** Longer than a daemon looks back for missed ticks: a tick forgotten earlier could be claimed again. */
+const KEEP_MS = (LOOKBACK_DAYS + 2) * 86_400_000;
+/** Nobody asks for ticks that are older than so many others: of several missed ones only the newest counts. */
+const MAX_DONE = 1_000;
 /**
  * How long a call waits for a lost connection: enough for a restart or a fail-over, and no longer than a renewal
  * interval.
  */
 const PATIENCE_MS = 5_000;
+const PAUSE_MS = 20;
+/** A change that a lost connection delayed by more than this is not made: the living renew first. */
+const LATE_MS = 2_000;
 /** Enough to keep stores distinct. */
 const NAMESPACE_DIGITS = 24;
+
+/** Replaces the text that was read at the server's time `ARGV[3]`; an empty one stands for none. */
+export const SWAP_SCRIPT = `
+local t = redis.call('TIME')
+if t[1] * 1000 + math.floor(t[2] / 1000) - tonumber(ARGV[3]) > ${LATE_MS} then return 0 end
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ${KEEP_MS})
+return 1
+`;
+
+const sharedSchema = z.object({
+  /** Due times of what is over, oldest first. */
+  done: z.array(z.number()),
+  /** What runs now, by due time. */
+  open: z.record(z.string(), z.object({ owner: z.string(), until: z.number() })),
+});
+
+type Shared = z.infer<typeof sharedSchema>;
 
 export interface RedisCoordinatorOptions {
   readonly url: string;
@@ -40,17 +70,20 @@ export interface RedisCoordinatorOptions {
   readonly leaseMs?: number;
 }
 
+/** A tick that this daemon runs, and the key it was claimed under: the job file may change meanwhile. */
+interface HeldTick {
+  readonly tick: Tick;
+  readonly key: string;
+  /** It ended here, and this is the last call that says so. */
+  readonly saying?: Promise<void>;
+}
+
 /** Connects on first use. Methods throw Fault `COORDINATOR_REDIS_FAILED`. @throws Fault `SETTING_INVALID` */
 export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordinator {
   const { url, leaseMs = LEASE_MS } = options;
   const address = readRedisAddress(url);
   const owner = `${options.daemonId} ${randomUUID()}`;
-  /** Ticks that this daemon runs, with the keys they were claimed under: the job file may change meanwhile. */
   const held = new Map<string, HeldTick>();
-  /** Ticks that ended here, but are not recorded on the server yet. */
-  const ended = new Map<string, HeldTick>();
-  /** Their calls in flight. */
-  const ending = new Set<Promise<unknown>>();
   /** When the connection was established, by `performance.now()`. */
   let connectedAtMs = 0;
 
@@ -66,11 +99,13 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
     const patience = AbortSignal.timeout(PATIENCE_MS);
     for (;;) {
       try {
-        await untilReady(client, patience);
+        if (client.status === 'wait') await client.connect();
         return await action();
       } catch (cause) {
-        if (isLost(client) && !patience.aborted) {
-          await nextTurn();
+        // A connection that the server closed may have no event yet.
+        const isLost = client.status === 'ready' ? !client.stream.writable : client.status !== 'end';
+        if (isLost && !patience.aborted) {
+          await pause(PAUSE_MS);
           continue;
         }
         const reason = describeError(redis.connectionError ?? cause);
@@ -85,104 +120,101 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
       }
     }
   };
-  const run = (script: string, keys: readonly string[], ...values: readonly (string | number)[]) =>
-    use(() => client.eval(script, keys.length, ...keys, ...values));
-  const keysOf = (job: string) => listKeys(options.storeOf(job), job);
+  const read = async (key: string) => {
+    const text = (await client.get(key)) ?? '';
+    return { text, shared: sharedSchema.safeParse(tryParseJson(text)).data ?? { done: [], open: {} } };
+  };
+  /** @param change gets the server's time; what it returns is the result */
+  const update = <T>(key: string, change: (shared: Shared, nowMs: number) => T): Promise<T> =>
+    use(async () => {
+      for (;;) {
+        const [seconds, micros] = await client.time();
+        const nowMs = Math.floor(Number(seconds) * 1000 + Number(micros) / 1000);
+        const { text, shared } = await read(key);
+        const result = change(shared, nowMs);
+        const changed = JSON.stringify(shared);
+        if (changed === text || (await client.eval(SWAP_SCRIPT, 1, key, text, changed, nowMs)) === 1) return result;
+      }
+    });
+  const keyOf = (job: string) => nameKey(options.storeOf(job), job);
 
-  const hold = async (tick: Tick, keys: readonly string[]): Promise<boolean> => {
-    const isMine = (await run(HOLD_SCRIPT, keys, nameDueTime(tick), owner, leaseMs)) === 1;
-    if (isMine) held.set(idOf(tick), { tick, keys });
-    else held.delete(idOf(tick));
+  /** Claims a tick, or renews the claim. A server that lost its data learns of the tick from the daemon that runs it. */
+  const hold = async (tick: Tick, key: string): Promise<boolean> => {
+    const due = nameDueTime(tick);
+    const isMine = await update(key, (shared, nowMs) => {
+      const claim = shared.open[due];
+      if (claim ? claim.owner !== owner : shared.done.includes(tick.dueAtMs)) return false;
+      shared.open[due] = { owner, until: nowMs + leaseMs };
+      return true;
+    });
+    // It may have ended meanwhile.
+    if (isMine && !held.has(idOf(tick))) held.set(idOf(tick), { tick, key });
+    if (!isMine) held.delete(idOf(tick));
     return isMine;
   };
-  const end = async (id: string, { tick, keys }: HeldTick): Promise<void> => {
-    ended.set(id, { tick, keys });
-    const saying = run(COMPLETE_SCRIPT, keys, nameDueTime(tick), owner);
-    ending.add(saying);
-    await saying.finally(() => ending.delete(saying));
-    ended.delete(id);
-    held.delete(id);
+  const end = async (tick: Tick): Promise<void> => {
+    const id = idOf(tick);
+    const key = held.get(id)?.key ?? keyOf(tick.job);
+    const due = nameDueTime(tick);
+    const saying = update(key, (shared) => {
+      const claim = shared.open[due];
+      // Another daemon that has taken it over completes it.
+      if (claim && claim.owner !== owner) return;
+      delete shared.open[due];
+      const done = [...new Set([...shared.done, tick.dueAtMs])].sort((a, b) => a - b);
+      shared.done = done.slice(-MAX_DONE);
+    }).then(() => void held.delete(id));
+    held.set(id, { tick, key, saying });
+    await saying;
   };
 
   return {
-    claim: (tick) => hold(tick, keysOf(tick.job)),
-    renew: (tick) => hold(tick, held.get(idOf(tick))?.keys ?? keysOf(tick.job)),
+    claim: (tick) => hold(tick, keyOf(tick.job)),
+    renew: (tick) => hold(tick, held.get(idOf(tick))?.key ?? keyOf(tick.job)),
     // If it fails, it is repeated before the next take-over.
-    complete: (tick) => end(idOf(tick), held.get(idOf(tick)) ?? { tick, keys: keysOf(tick.job) }),
+    complete: end,
     async takeOver(jobs) {
-      for (const [id, tick] of [...ended]) await end(id, tick);
-      const [seconds = 0, micros = 0] = (await use(() => client.time())).map(Number);
+      for (const { tick, saying } of [...held.values()]) if (saying) await end(tick);
       // The server may have been down for all daemons: those alive renew before any take-over.
+      await use(() => client.time());
       if (performance.now() - connectedAtMs < leaseMs / 2) return [];
-      const askedAtMs = Math.floor(seconds * 1000 + micros / 1000);
       const taken: Tick[] = [];
       for (const job of jobs) {
-        const keys = keysOf(job);
-        const mine = [...held.values()].filter(({ tick }) => tick.job === job).map(({ tick }) => nameDueTime(tick));
-        // The script returns a list of due times.
-        const due = (await run(TAKE_OVER_SCRIPT, keys, owner, leaseMs, askedAtMs, ...mine)) as readonly string[];
+        const key = keyOf(job);
+        const due = await update(key, ({ open }, nowMs) =>
+          Object.keys(open).filter((time) => {
+            const tick = { job, dueAtMs: Number(time) };
+            const isFree = (open[time]?.until ?? 0) <= nowMs && !held.has(idOf(tick));
+            if (isFree) open[time] = { owner, until: nowMs + leaseMs };
+            return isFree;
+          }),
+        );
         for (const time of due) {
           const tick = { job, dueAtMs: Number(time) };
-          held.set(idOf(tick), { tick, keys });
+          held.set(idOf(tick), { tick, key });
           taken.push(tick);
         }
       }
       return taken;
     },
     async lastTick(job) {
-      const [, , , last = ''] = keysOf(job);
-      const found = await use(() => client.get(last));
-      return found === null ? undefined : Number(found);
+      const { done, open } = (await use(() => read(keyOf(job)))).shared;
+      const known = [...done, ...Object.keys(open).map(Number)];
+      return known.length === 0 ? undefined : Math.max(...known);
     },
     async close() {
       // Otherwise a tick that just ended would run again. These calls have the usual time-out.
-      if (client.status === 'ready') await Promise.allSettled(ending);
+      if (client.status === 'ready') await Promise.allSettled([...held.values()].map(({ saying }) => saying));
       client.disconnect();
     },
   };
 }
 
-/**
- * Whether the connection is lost but may come back. Includes a connection that the server closed without an event yet.
- */
-function isLost({ status, stream }: Redis): boolean {
-  return status === 'ready' ? !stream.writable : status !== 'end';
-}
-
-/** Connects if necessary. Rejects if the signal aborts first or the client is closed. */
-async function untilReady(client: Redis, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  if (client.status === 'ready') return;
-  if (client.status === 'end') throw new RangeError('the coordinator is closed');
-  // Failures arrive as events, and the client retries.
-  if (client.status === 'wait') client.connect().catch(() => undefined);
-  await new Promise<void>((resolve, reject) => {
-    const settle = () => {
-      client.off('ready', settle);
-      client.off('end', settle);
-      signal.removeEventListener('abort', settle);
-      if (client.status === 'ready') resolve();
-      else reject(signal.reason ?? new RangeError('the coordinator is closed'));
-    };
-    client.on('ready', settle);
-    client.on('end', settle);
-    signal.addEventListener('abort', settle);
-  });
-}
-
-interface HeldTick {
-  readonly tick: Tick;
-  readonly keys: readonly string[];
-}
-
-/** In the order that the scripts expect. */
-function listKeys(store: string, job: string): readonly string[] {
+function nameKey(store: string, job: string): string {
   const namespace = createHash('sha256')
     .update(JSON.stringify([store, job]))
-    .digest('hex')
-    .slice(0, NAMESPACE_DIGITS);
-  const base = `${KEY_PREFIX}:{${namespace}}:${encodeURIComponent(job)}`;
-  return ['claims', 'leases', 'claimed', 'last'].map((name) => `${base}:${name}`);
+    .digest('hex');
+  return `${KEY_PREFIX}:${namespace.slice(0, NAMESPACE_DIGITS)}:${encodeURIComponent(job)}`;
 }
 
 function idOf({ job, dueAtMs }: Tick): string {

@@ -8,8 +8,7 @@ import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { openCoordinator } from '../../src/cli/start.ts';
 import type { Coordinator, Tick } from '../../src/daemon/coordinator.ts';
-import { TAKE_OVER_SCRIPT } from '../../src/daemon/coordinator-scripts.ts';
-import { openRedisCoordinator, type RedisCoordinatorOptions } from '../../src/daemon/redis-coordinator.ts';
+import { openRedisCoordinator, type RedisCoordinatorOptions, SWAP_SCRIPT } from '../../src/daemon/redis-coordinator.ts';
 import { createOpeners } from '../../src/openers.ts';
 import { createRedisCell } from '../../src/source/pace/redis-cell.ts';
 import { UNUSED } from '../../src/source/pace/reservations.ts';
@@ -56,12 +55,15 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
     }
     return all;
   };
-  const keyOf = async (job: string, name: string) =>
-    (await client.keys(`*}:${encodeURIComponent(job)}:${name}`))[0] ?? '';
+  interface Shared {
+    readonly open: Readonly<Record<string, { readonly owner: string; readonly until: number }>>;
+  }
+  const keyOf = async (job = 'nightly') => (await client.keys(`*:${encodeURIComponent(job)}`))[0] ?? '';
+  const readShared = async () => JSON.parse((await client.get(await keyOf())) ?? '') as Shared;
   /** As if no claim of the job had been renewed for a lease. */
   const runOut = async (job = 'nightly') => {
-    const key = await keyOf(job, 'leases');
-    for (const due of await client.zrange(key, '0', '-1')) await client.zadd(key, '1', String(due));
+    const key = await keyOf(job);
+    await client.set(key, ((await client.get(key)) ?? '').replace(/"until":\d+/g, '"until":1'), 'KEEPTTL');
   };
 
   beforeAll(() => {
@@ -117,28 +119,13 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
     expect(await b.claim(tickOf(DUE))).toBe(false);
   });
 
-  test('forget what is older than that, and never what still runs', async () => {
-    const a = open();
-    await a.claim(tickOf(DUE));
-    await a.claim(tickOf(DUE + 1000));
-    await a.complete(tickOf(DUE));
-    for (const due of [DUE, DUE + 1000]) await client.zadd(await keyOf('nightly', 'claimed'), '1', String(due));
-    await a.claim(tickOf(DUE + 2000));
-    expect(Object.keys(await client.hgetall(await keyOf('nightly', 'claims')))).toEqual([
-      String(DUE + 1000),
-      String(DUE + 2000),
-    ]);
-  });
-
   test('keep a claim by renewing it, past its lease', async () => {
     const [other] = await openSteady(1);
     const a = open();
     await a.claim(tickOf(DUE));
-    const key = await keyOf('nightly', 'leases');
-    const before = Number(await client.zscore(key, String(DUE)));
-    await vi.waitUntil(
-      async () => (await a.renew(tickOf(DUE))) && Number(await client.zscore(key, String(DUE))) > before,
-    );
+    const readLease = async () => (await readShared()).open[DUE]?.until ?? 0;
+    const before = await readLease();
+    await vi.waitUntil(async () => (await a.renew(tickOf(DUE))) && (await readLease()) > before);
     expect(await other?.takeOver(['nightly'])).toEqual([]);
     await runOut();
     // Late, but nobody has taken it over.
@@ -172,7 +159,7 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
     const said = Promise.all(ticks.map((tick) => daemon.complete(tick)));
     await daemon.close();
     await said;
-    expect(await client.zcard(await keyOf('nightly', 'leases'))).toBe(0);
+    expect((await readShared()).open).toEqual({});
   });
 
   test('let one that lost its tick neither renew nor complete it', async () => {
@@ -298,13 +285,12 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
 
   test('take nothing over by a call that a lost connection held up until the server came back', async () => {
     await open().claim(tickOf(DUE));
-    await runOut();
-    const keys = await Promise.all(['claims', 'leases', 'claimed', 'last'].map((name) => keyOf('nightly', name)));
+    const key = await keyOf();
+    const text = (await client.get(key)) ?? '';
     const [seconds] = await client.time();
-    const takeOver = async (askedAtMs: number) =>
-      await client.eval(TAKE_OVER_SCRIPT, keys.length, ...keys, 'other', LEASE_MS, askedAtMs);
-    expect(await takeOver(Number(seconds) * 1000 - 3_000)).toEqual([]);
-    expect(await takeOver(Number(seconds) * 1000)).toEqual([String(DUE)]);
+    const swap = async (askedAtMs: number) => await client.eval(SWAP_SCRIPT, 1, key, text, 'changed', askedAtMs);
+    expect(await swap(Number(seconds) * 1000 - 3_000)).toBe(0);
+    expect(await swap(Number(seconds) * 1000)).toBe(1);
   });
 
   test('are told the server’s reason when the password is wrong', async () => {

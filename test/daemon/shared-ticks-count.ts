@@ -76,8 +76,8 @@ export async function countSharedTicks(lived: SharedTicks, redis: RedisServer): 
     ),
     ...(archived.length === dates.length ? [] : [`${archived.length} reports in the archive`]),
     ...(receipts.length === dates.length ? [] : [`${receipts.length} receipts in the archive`]),
-    ...differ('ticks in Redis', memory.claimed, due),
-    ...memory.leased.map((time) => `Redis has a tick that is not given back: ${formatTick(Number(time))}`),
+    ...differ('ticks in Redis', memory.done, due),
+    ...memory.held.map((time) => `Redis has a tick that is not given back: ${formatTick(Number(time))}`),
   ];
   const waits = ticks.flatMap(({ takenOverAfterMs }) => takenOverAfterMs ?? []);
   const total = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0);
@@ -108,7 +108,7 @@ export async function countSharedTicks(lived: SharedTicks, redis: RedisServer): 
       `runs begun ${all.length} = ${ticks.length} ticks + ${cut.length} cut in the middle and begun again by another daemon; ` +
         `cut short ${cutShort.length}`,
       `ticks run to their end once: ${endsOf('done').filter((count) => count === 1).length} of ${ticks.length}; ` +
-        `lost ${ticks.length - ended.length}, doubled ${doubled.length}, still held in Redis ${memory.leased.length}`,
+        `lost ${ticks.length - ended.length}, doubled ${doubled.length}, still held in Redis ${memory.held.length}`,
       `dates sealed once: ${new Set(sealed).size - unlike.length} of ${dates.length}, sealed again ${history.length}; ` +
         `rows ${rows?.['n']}, different ${rows?.['ids']}, of ${expectedRows}`,
       `reports mailed once: ${new Set(mailed).size} of ${dates.length}, mails ${mailed.length}, archived ${archived.length}; ` +
@@ -117,13 +117,13 @@ export async function countSharedTicks(lived: SharedTicks, redis: RedisServer): 
   };
 }
 
-/** What Redis knows of the shared job: due times that were claimed, and those of them that somebody still holds. */
+/** What Redis knows of the shared job: its ticks that are over, and those that somebody still holds. */
 async function readRedis({ url }: RedisServer) {
   const client = new Redis(url);
   try {
-    const [claims = ''] = await client.keys('flowdrop:schedule:*:claims');
-    const leases = claims.replace(/claims$/, 'leases');
-    return { claimed: (await client.hkeys(claims)).toSorted(), leased: await client.zrange(leases, 0, '-1') };
+    const [key = ''] = await client.keys('flowdrop:schedule:*');
+    const { done, open } = JSON.parse((await client.get(key)) ?? '') as { done: number[]; open: object };
+    return { done: done.map(String), held: Object.keys(open) };
   } finally {
     client.disconnect();
   }
