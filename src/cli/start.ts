@@ -10,8 +10,7 @@ import type { Log } from '../core/log.ts';
 import { Commands } from '../daemon/commands.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
 import { Daemon } from '../daemon/daemon.ts';
-import { watchFolder } from '../daemon/folder-watch.ts';
-import { createFilesReader } from '../daemon/job-files.ts';
+import { createFilesReader, watchFolder } from '../daemon/job-files.ts';
 import { RunIndex } from '../daemon/run-index.ts';
 import { startRunProcess } from '../daemon/run-process.ts';
 import { startWeb } from '../daemon/web/site.ts';
@@ -67,11 +66,7 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
         stateDir,
         calendar,
         commands,
-        view: () => daemon.view(),
-        onLook: () => daemon.look(),
-        ask: (ask) => daemon.ask(ask),
-        reload: () => daemon.reload(),
-        pathOf: (job) => daemon.pathOf(job),
+        daemon,
       }));
     const close = () => void web?.close();
     signal.addEventListener('abort', close, { once: true });

@@ -43,22 +43,17 @@ export interface HeardRequest {
   readBody(maxBytes: number): Promise<string>;
 }
 
-/** An answer that is ready to be sent; the length of a text is added. */
-export interface ReadyAnswer {
+/** An answer. The length of a text is added; a stream is sent while it is read, and its length need not be known. */
+export interface ReadyAnswer<Body extends string | Readable = string> {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
-}
-
-/** An answer that is sent while it is read; its length need not be known. */
-export interface StreamedAnswer extends Omit<ReadyAnswer, 'body'> {
-  readonly body: Readable;
+  readonly body: Body;
 }
 
 interface ListenerOptions {
   readonly address: ListenAddress;
   /** Must not throw. */
-  readonly answer: (request: HeardRequest) => Promise<ReadyAnswer | StreamedAnswer>;
+  readonly answer: (request: HeardRequest) => Promise<ReadyAnswer<string | Readable>>;
   /** What to do if the address is taken. */
   readonly hint: string;
   readonly clock: Clock;
@@ -98,7 +93,11 @@ export async function listenHttp({ address, answer, hint, clock }: ListenerOptio
   };
 }
 
-function send(response: ServerResponse, method: string, { status, headers, body }: ReadyAnswer | StreamedAnswer): void {
+function send(
+  response: ServerResponse,
+  method: string,
+  { status, headers, body }: ReadyAnswer<string | Readable>,
+): void {
   if (typeof body === 'string') {
     response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
     response.end(method === 'HEAD' ? undefined : body);

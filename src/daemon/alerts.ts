@@ -4,8 +4,6 @@
  * child that sends alerts remembers who was notified, so nobody is notified twice. Unsent crash alerts survive a
  * restart. A broken file is found again anyway, and gaps are checked every hour.
  */
-import { z } from 'zod';
-import { describeError } from '../core/errors.ts';
 import type { DaemonJob, DaemonState, OwedAlert, OwedCause } from './state.ts';
 
 /** Doubled after each try, up to an hour, which is also the interval of gap checks. */
@@ -98,14 +96,13 @@ export class Alerts {
     if (this.#state.isStopping) return false;
     // Usually finds nothing: log at debug.
     log[what === 'gaps' ? 'debug' : 'info']({ event: 'alerting', job, what }, `${job}: alerting its operators`);
-    try {
-      await commands.read(z.unknown(), ['alert', filed.path, ...args]);
+    const alert = async () => {
+      await commands.read(['alert', filed.path, ...args]).catch((error: unknown) => {
+        if (!this.#state.isStopping) throw error;
+      });
       return true;
-    } catch (error) {
-      const reason = describeError(error);
-      if (!this.#state.isStopping) log.error({ event: 'alert-failed', job, what, reason }, `${job}: ${reason}`);
-      return false;
-    }
+    };
+    return (await this.#state.attempt('error', { event: 'alert-failed', job, what }, alert)) ?? false;
   }
 }
 

@@ -4,12 +4,10 @@
  * that read it, and a hanging mail server delays only mails.
  */
 import type { Readable } from 'node:stream';
-import { z } from 'zod';
 import type { Clock } from '../core/clock.ts';
-import { describeError, Fault, isFault } from '../core/errors.ts';
+import { describeError, Fault } from '../core/errors.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import { explainAbort } from '../core/liveness.ts';
-import type { ReportName } from '../core/report-page.ts';
 import {
   type ChildCommand,
   type ChildEnd,
@@ -30,16 +28,15 @@ const MAX_WAITING = 100;
 const TIMEOUT_MS = 60_000;
 const TIMEOUTS_MS: Readonly<Record<string, number>> = { report: 30_000, alert: 300_000 };
 
-/** What `flowdrop --json check` prints for each file. */
-const checkSchema = z.array(z.object({ code: z.string().optional(), message: z.string() }));
+type Args = readonly [verb: string, ...string[]];
 
 export class Commands {
   readonly #commandOf: (args: readonly string[]) => ChildCommand;
   readonly #clock: Clock;
   readonly #running = new Map<Stoppable, Promise<unknown>>();
   readonly #streaming = new Set<Readable>();
-  readonly #reading = createPlaces(MAX_READING);
-  readonly #alerting = createPlaces(MAX_ALERTING);
+  readonly #reading = { free: MAX_READING, waiting: [] as (() => void)[] };
+  readonly #alerting = { free: MAX_ALERTING, waiting: [] as (() => void)[] };
   #isStopping = false;
 
   /** @param commandOf builds the command that runs this program with the given arguments */
@@ -48,13 +45,16 @@ export class Commands {
     this.#clock = clock;
   }
 
-  /** What a command prints with `--json`. @throws Fault, with the command's own code where it said one */
-  async read<T>(schema: z.ZodType<T>, args: readonly [verb: string, ...string[]]): Promise<T> {
+  /**
+   * What a command prints with `--json`. It is this program, so what it prints is of the command's own type.
+   * @throws Fault, with the command's own code where it said one
+   */
+  async read<T>(args: Args): Promise<T> {
     const [verb] = args;
     const end = await this.#run(args);
     if (end.code !== 0) throw describeFailure(verb, end);
-    const parsed = schema.safeParse(tryParseJson(end.stdout));
-    if (parsed.success) return parsed.data;
+    const printed = tryParseJson(end.stdout);
+    if (printed !== undefined) return printed as T;
     throw new Fault('CHILD_ANSWER_INVALID', `flowdrop ${verb} printed something else than was asked`);
   }
 
@@ -64,13 +64,13 @@ export class Commands {
    */
   async checkJob(file: string): Promise<void> {
     const end = await this.#run(['check', file]).catch(() => undefined);
-    const checked = checkSchema.safeParse(tryParseJson(end?.stdout ?? ''));
-    const refused = checked.data?.find(({ code }) => code === 'JOB_INVALID');
+    const checked = tryParseJson(end?.stdout ?? '');
+    const refused = Array.isArray(checked) ? checked.find(({ code }) => code === 'JOB_INVALID') : undefined;
     if (refused) throw new Fault('JOB_INVALID', refused.message, { kind: 'usage' });
   }
 
   /** Its output as it comes; the caller must read it to its end, or destroy it. @throws Fault when too many are read */
-  stream(args: readonly string[]): Readable {
+  stream(args: Args): Readable {
     if (this.#streaming.size >= MAX_STREAMING) throw new Fault('BUSY', 'other drops are being read; try again later');
     this.#assertGoing();
     const stream = streamProcess(this.#commandOf(['--json', ...args]));
@@ -94,10 +94,16 @@ export class Commands {
     await Promise.allSettled(this.#running.values());
   }
 
-  async #run(args: readonly [verb: string, ...string[]]): Promise<ChildEnd> {
+  async #run(args: Args): Promise<ChildEnd> {
     const [verb] = args;
     const places = verb === 'alert' ? this.#alerting : this.#reading;
-    await places.take(verb);
+    if (places.free > 0) places.free -= 1;
+    else if (places.waiting.length < MAX_WAITING) {
+      // Whoever leaves hands its place to the next one.
+      await new Promise<void>((resolve) => void places.waiting.push(resolve));
+    } else {
+      throw new Fault('CHILD_FAILED', `flowdrop ${verb} was not started: ${MAX_WAITING} others are already waiting`);
+    }
     const over = new AbortController();
     try {
       this.#assertGoing();
@@ -110,53 +116,15 @@ export class Commands {
       throw new Fault('CHILD_FAILED', `flowdrop ${verb} could not be started: ${describeError(cause)}`, { cause });
     } finally {
       over.abort();
-      places.leave();
+      const next = places.waiting.shift();
+      if (next) next();
+      else places.free += 1;
     }
   }
 
   #assertGoing(): void {
     if (this.#isStopping) throw new Fault('INTERRUPTED', 'the daemon is stopping', { kind: 'interrupted' });
   }
-}
-
-/** HTML of an archived report; `undefined` when it no longer exists. @throws Fault */
-export async function readReport(
-  commands: Pick<Commands, 'read'>,
-  file: string,
-  { date, report, revision }: ReportName,
-): Promise<string | undefined> {
-  const which = ['--date', date, '--report', report, '--revision', String(revision)];
-  try {
-    return (await commands.read(z.object({ html: z.string() }), ['report', file, ...which, '--show'])).html;
-  } catch (error) {
-    // Only this code means that the report does not exist. An unreadable store or a broken job file proves nothing.
-    if (isFault(error) && error.code === 'REPORT_NOT_ARCHIVED') return undefined;
-    throw error;
-  }
-}
-
-/** Limits parallel commands to `count`; the others wait for their turn. */
-function createPlaces(count: number) {
-  const waiting: (() => void)[] = [];
-  let free = count;
-  return {
-    /** @throws Fault when too many are waiting */
-    async take(verb: string): Promise<void> {
-      if (free > 0) {
-        free -= 1;
-        return;
-      }
-      if (waiting.length >= MAX_WAITING)
-        throw new Fault('CHILD_FAILED', `flowdrop ${verb} was not started: ${MAX_WAITING} others are already waiting`);
-      // `leave` hands its place to the next one.
-      await new Promise<void>((resolve) => void waiting.push(resolve));
-    },
-    leave(): void {
-      const next = waiting.shift();
-      if (next) next();
-      else free += 1;
-    },
-  };
 }
 
 function describeFailure(verb: string, end: ChildEnd): Fault {

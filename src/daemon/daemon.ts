@@ -2,16 +2,25 @@
  * The daemon: its loops, its job files, and the view of it. It knows time, files and processes, but no stages: all that
  * it knows of a dataset comes from child processes. `run-plan.ts` decides what runs when.
  */
+import { once } from 'node:events';
 import { basename } from 'node:path';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Job, JobSchedule } from '../job/job.ts';
 import { formatJobReference } from '../job/job-folder.ts';
 import { LEASE_MS, RENEW_MS } from './coordinator.ts';
 import type { FiledJob, JobFilesReading } from './job-files.ts';
-import type { Ask, AskAnswer, DaemonView, JobView } from './job-view.ts';
 import { RunPlan } from './run-plan.ts';
 import { stopInTime } from './run-process.ts';
-import { DaemonJob, DaemonState, isBusy, type Outside } from './state.ts';
+import {
+  type Ask,
+  type AskAnswer,
+  DaemonJob,
+  DaemonState,
+  type DaemonView,
+  isBusy,
+  type JobView,
+  type Outside,
+} from './state.ts';
 import { STATUS_SHOWN_MS } from './status.ts';
 
 /** How often to check the clock, missed ticks, retries and unsent alerts. */
@@ -226,15 +235,11 @@ export class Daemon {
   }
 
   async #renewClaims(): Promise<void> {
-    const { coordinator, log } = this.#outside;
     const held = [...this.#state.jobs.values()].flatMap((job) => [...job.heldTicks].map((ms) => [job, ms] as const));
     for (const [job, dueAtMs] of held) {
-      try {
-        if ((await coordinator?.renew({ job: job.name, dueAtMs })) === false) this.#plan.loseClaim(job, dueAtMs);
-      } catch (error) {
-        const reason = describeError(error);
-        log.warn({ event: 'renew-failed', job: job.name, reason }, `${job.name}: ${reason}`);
-      }
+      const renew = async () => await this.#outside.coordinator?.renew({ job: job.name, dueAtMs });
+      const isMine = await this.#state.attempt('warn', { event: 'renew-failed', job: job.name }, renew);
+      if (isMine === false) this.#plan.loseClaim(job, dueAtMs);
     }
   }
 
@@ -285,8 +290,7 @@ export class Daemon {
 }
 
 async function untilAborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+  if (!signal.aborted) await once(signal, 'abort');
 }
 
 function isSame(a: JobSchedule, b: JobSchedule): boolean {

@@ -15,7 +15,7 @@ import { formatDuration } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import { settledAt } from '../plan/dates.ts';
 import { isFailed, type RunOutcome, type RunRecord, sumSealed, whyFailed } from '../state/run-record.ts';
-import { type RunEnd, stopInTime } from './run-process.ts';
+import { type ChildEnd, readFailure, stopInTime } from './run-process.ts';
 import { type DaemonJob, type DaemonState, type DueRun, isStaging, pendingOf, type RunningRun } from './state.ts';
 
 /**
@@ -138,10 +138,6 @@ export class RunPlaces {
     }
   }
 
-  kill(): void {
-    for (const { run } of this.#state.jobs.values()) if (run?.phase === 'running') run.process?.kill();
-  }
-
   async untilIdle(): Promise<void> {
     while (this.#going.size > 0) await Promise.all(this.#going);
     await this.#state.untilNoted();
@@ -167,7 +163,8 @@ export class RunPlaces {
     const { historyOf, startRun, notesOf, log } = this.#state.outside;
     const { runId, due } = run;
     const { reason, tickMs, asked } = due;
-    let end: RunEnd;
+    let end: Partial<ChildEnd> = {};
+    let fault: RunRecord['error'] = null;
     try {
       const tick = new Date(tickMs).toISOString();
       // What staging leaves is owed by the next tick anyway; what a person asked for is no tick.
@@ -185,13 +182,13 @@ export class RunPlaces {
       else void this.#limit(job, run);
       end = await done;
     } catch (error) {
-      const message = `the run could not be started: ${describeError(error)}`;
-      end = { code: undefined, signal: undefined, error: { code: 'START_FAILED', message } };
+      fault = { code: 'START_FAILED', message: `the run could not be started: ${describeError(error)}` };
     }
     run.over.abort();
     const record = await historyOf(job.name).read(runId);
     // A killed run has recorded no end: this process does.
-    this.#end(job, run, end, record?.outcome === null || record?.outcome === 'died' ? undefined : record);
+    const isEnded = record && record.outcome !== null && record.outcome !== 'died';
+    this.#end(job, run, end, isEnded ? record : undefined, fault ?? readFailure(end));
   }
 
   /** Stops a run that takes longer than its current job file allows. */
@@ -215,7 +212,13 @@ export class RunPlaces {
     if (process) void stopInTime([process], this.#state.outside.clock, over.signal);
   }
 
-  #end(job: DaemonJob, run: RunningRun, { code, signal, error: said }: RunEnd, record: RunRecord | undefined): void {
+  #end(
+    job: DaemonJob,
+    run: RunningRun,
+    { code, signal }: Partial<ChildEnd>,
+    record: RunRecord | undefined,
+    said: RunRecord['error'],
+  ): void {
     const { runs, historyOf } = this.#state.outside;
     const { due, runId } = run;
     const came = record?.outcome ?? OUTCOMES[code ?? Number.NaN] ?? 'died';

@@ -11,10 +11,17 @@ import { formatWallDate } from '../calendar/wall-clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { RunOutcome } from '../state/run-record.ts';
 import { Alerts } from './alerts.ts';
-import type { Tick } from './coordinator.ts';
-import type { Ask, AskAnswer } from './job-view.ts';
 import { type EndedRun, RunPlaces } from './run-places.ts';
-import { type DaemonJob, type DaemonState, type DueRun, isBusy, isStaging, pendingOf } from './state.ts';
+import {
+  type Ask,
+  type AskAnswer,
+  type DaemonJob,
+  type DaemonState,
+  type DueRun,
+  isBusy,
+  isStaging,
+  pendingOf,
+} from './state.ts';
 import { STATUS_IDLE_MS, Statuses } from './status.ts';
 import { createTicks } from './ticks.ts';
 
@@ -179,8 +186,11 @@ export class RunPlan {
   }
 
   /** No daemon needs to run this tick any more. Does nothing if the tick is not held. */
-  settle(job: DaemonJob, { tickMs }: DueRun): void {
-    if (job.heldTicks.delete(tickMs)) void this.#complete({ job: job.name, dueAtMs: tickMs });
+  settle({ name: job, heldTicks }: DaemonJob, { tickMs: dueAtMs }: DueRun): void {
+    if (!heldTicks.delete(dueAtMs)) return;
+    const complete = async () => await this.#state.outside.coordinator?.complete({ job, dueAtMs });
+    // If it fails, the lease will expire, and another daemon runs the finished tick again, which costs a request.
+    void this.#state.attempt('warn', { event: 'complete-failed', job }, complete);
   }
 
   /** A restart need not catch up the job's tick. */
@@ -235,17 +245,6 @@ export class RunPlan {
       job.seenMs = Math.min(job.seenMs, tickMs - 1);
       const failure = describeError(error);
       log.error({ event: 'claim-failed', job: job.name, reason: failure }, `${job.name}: ${failure}`);
-    }
-  }
-
-  async #complete(tick: Tick): Promise<void> {
-    const { coordinator, log } = this.#state.outside;
-    try {
-      await coordinator?.complete(tick);
-    } catch (error) {
-      // The lease will expire, and another daemon runs the finished tick again, which costs a request.
-      const reason = describeError(error);
-      log.warn({ event: 'complete-failed', job: tick.job, reason }, `${tick.job}: ${reason}`);
     }
   }
 

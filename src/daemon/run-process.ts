@@ -34,21 +34,11 @@ export interface Stoppable {
   kill(): void;
 }
 
-interface ChildProcess extends Stoppable {
+export interface ChildProcess extends Stoppable {
   /** Rejects when the process could not be started. */
   readonly done: Promise<ChildEnd>;
-}
-
-/** The end of a run's process. */
-export interface RunEnd extends Pick<ChildEnd, 'code' | 'signal'> {
-  /** The failure that it printed, or why it could not be started. */
-  readonly error: RunRecord['error'];
-}
-
-export interface RunProcess extends Stoppable {
-  readonly logFile: string | undefined;
-  /** Rejects when the process could not be started. */
-  readonly done: Promise<RunEnd>;
+  /** Of a run, if it could be opened. */
+  readonly logFile?: string | undefined;
 }
 
 /** A status document of ten years needs a tenth of this; a report page with its images a quarter. */
@@ -100,7 +90,7 @@ export function streamProcess({ executable, args, cwd, env }: ChildCommand): Rea
 }
 
 /** What a command said of its failure. */
-export function readFailure({ stdout }: ChildEnd): RunRecord['error'] {
+export function readFailure({ stdout = '' }: Partial<ChildEnd>): RunRecord['error'] {
   return failureSchema.safeParse(tryParseJson(stdout)).data?.error ?? null;
 }
 
@@ -113,7 +103,7 @@ export function readFailure({ stdout }: ChildEnd): RunRecord['error'] {
 export async function startRunProcess(
   command: ChildCommand,
   { runId, logFile, log }: { readonly runId: string; readonly logFile: string; readonly log: Log },
-): Promise<RunProcess> {
+): Promise<ChildProcess> {
   const file = await open(logFile, 'a', 0o640).catch((error: unknown) => {
     const reason = describeError(error);
     log.error({ event: 'log-file-failed', logFile, reason }, `the run has no log file: ${reason}`);
@@ -121,8 +111,7 @@ export async function startRunProcess(
   });
   try {
     const child = startProcess({ ...command, env: { ...command.env, FLOWDROP_RUN_ID: runId } }, file?.fd);
-    const done = child.done.then((end) => ({ code: end.code, signal: end.signal, error: readFailure(end) }));
-    return { logFile: file && logFile, done, stop: child.stop, kill: child.kill };
+    return { ...child, logFile: file && logFile };
   } finally {
     // The child has its own copy of the handle.
     await file?.close();

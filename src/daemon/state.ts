@@ -1,22 +1,128 @@
 /**
- * What a daemon knows of each job and what all its parts use: the outside world, timers, and the notes that survive it.
- * Invariant: a job's notes reach the disk in the order in which they were made. Only the parts of the loop change a job.
+ * What a daemon knows of each job, what it shows of it, and what all its parts use: the outside world, timers, and the
+ * notes that survive it. Invariants: a job's notes reach the disk in the order in which they were made; only the parts
+ * of the loop change a job. Of a status only what is shown is kept: the daemon holds those of all jobs for as long as it
+ * lives.
  */
 import { setMaxListeners } from 'node:events';
+import { z } from 'zod';
 import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
+import { type Condition, isSealed } from '../plan/conditions.ts';
 import type { RunHistory } from '../state/run-history.ts';
+import type { RunCommand, RunRecord } from '../state/run-record.ts';
 import type { StateFile } from '../state/state-file.ts';
+import { dateStatusSchema, jobStatusSchema } from '../state/status-document.ts';
 import type { Commands } from './commands.ts';
 import type { Coordinator } from './coordinator.ts';
 import type { FiledJob, JobFilesReading } from './job-files.ts';
-import type { AskedCommand, JobView, RunReason, RunView } from './job-view.ts';
 import type { RunIndex } from './run-index.ts';
-import type { RunProcess } from './run-process.ts';
+import type { ChildProcess } from './run-process.ts';
 import type { Ticks } from './ticks.ts';
+
+/** Weeks whose dates the daemon keeps one by one. Of a dataset of ten years, the older dates are only counted. */
+export const KEPT_WEEKS = 53;
+
+/** A date of a dataset. */
+export const datedSchema = dateStatusSchema.pick({
+  date: true,
+  condition: true,
+  rows: true,
+  revision: true,
+  begins_to_expire: true,
+  damage: true,
+  accepted: true,
+});
+
+/** One job in the output of `flowdrop --json status`, which is a list of jobs. */
+export const statusSchema = jobStatusSchema
+  .omit({ last_run: true, last_backfill: true, running: true })
+  .extend({ dates: z.array(datedSchema) })
+  .transform(({ dates, ...status }) => ({
+    ...status,
+    /** Those of the last `KEPT_WEEKS`, and older ones that are not sealed. */
+    dates: dates.filter(({ condition }, index) => index >= dates.length - 7 * KEPT_WEEKS || !isSealed(condition)),
+    /** How many dates have each condition, of all. */
+    date_counts: countConditions(dates),
+  }));
+
+export type StatusDocument = z.infer<typeof statusSchema>;
+
+function countConditions(dates: readonly { readonly condition: Condition }[]): Readonly<Record<Condition, number>> {
+  const counts = { available: 0, degraded: 0, pending: 0, missing: 0, empty: 0, expired: 0 };
+  for (const { condition } of dates) counts[condition] += 1;
+  return counts;
+}
+
+/**
+ * Why a run was started. `take-over`: the daemon that started it died. `gap`: no session today, but dates are pending.
+ * `stage`: only stages the running session. `asked`: a person asked for it on the page.
+ */
+export type RunReason = Exclude<RunRecord['reason'], 'hand'>;
+
+export interface DaemonView {
+  readonly version: string;
+  /** Distinguishes this daemon from others that share a schedule. */
+  readonly id: string;
+  readonly startedAtMs: number;
+  /** When the loop last completed a beat: if that is long ago, the loop is stuck. */
+  readonly beatAtMs: number;
+  readonly isStopping: boolean;
+  /** Sorted by name. */
+  readonly jobs: readonly JobView[];
+}
+
+export interface JobView {
+  readonly name: string;
+  readonly file: string;
+  readonly schedule?: { readonly cron: string; readonly timezone: string; readonly distributed: boolean } | undefined;
+  /** How long after its last trades are visible a session may be sealed. */
+  readonly settleSeconds: number;
+  /** The next tick of the schedule; after a failed run, `retryAtMs` may be earlier. */
+  readonly nextRunAtMs?: number | undefined;
+  readonly retryAtMs?: number | undefined;
+  /** When it began to wait for a free run place; milliseconds since the epoch. */
+  readonly waitingSinceMs?: number | undefined;
+  readonly running?: RunView | undefined;
+  /** Runs that this machine remembers, newest first, without staging; bounded. */
+  readonly runs: readonly RunRecord[];
+  /** Why the current job file is not used; the job continues unchanged. */
+  readonly fault?: { readonly message: string; readonly sinceMs: number } | undefined;
+  /** The last output of `flowdrop --json status`, and when it was read; `undefined` before the first. */
+  readonly status?: { readonly document: StatusDocument; readonly readAtMs: number } | undefined;
+  /** Why the last reading of the status failed, if it did. */
+  readonly statusFault?: string | undefined;
+}
+
+export interface RunView {
+  readonly runId: string;
+  readonly reason: RunReason;
+  readonly startedAtMs: number;
+  /** As the run last wrote it; null before its process did. */
+  readonly record: RunRecord | null;
+}
+
+/** A command of a job that a person asked for. */
+export interface AskedCommand {
+  readonly command: Exclude<RunCommand, 'stage'>;
+  /** What follows the job on the command line. */
+  readonly options: readonly string[];
+}
+
+export type Ask =
+  | ({ readonly kind: 'command'; readonly job: string } & AskedCommand)
+  /** The planned retry at once; without one a run. */
+  | { readonly kind: 'retry'; readonly job: string }
+  | { readonly kind: 'stop'; readonly job: string };
+
+export interface AskAnswer {
+  readonly outcome: 'started' | 'done' | 'refused';
+  /** One sentence. */
+  readonly text: string;
+}
 
 /** A tick for this daemon to run, or what a person asked for. */
 export interface DueRun {
@@ -33,7 +139,7 @@ export interface RunningRun {
   readonly runId: string;
   readonly startedAtMs: number;
   /** Absent until its process exists, and can be asked to stop. */
-  process?: RunProcess;
+  process?: ChildProcess;
   /** Aborted when its process has ended. */
   readonly over: AbortController;
   /** Why it was asked to stop, if it was. */
@@ -82,8 +188,9 @@ export class DaemonJob {
   status: JobView['status'];
   statusFault: string | undefined;
   statusTriedAtMs = Number.NEGATIVE_INFINITY;
-  /** `again`: the current reading may have begun too early, so another one must follow. */
-  reading: 'none' | 'reading' | 'again' = 'none';
+  isReading = false;
+  /** The current reading may have begun too early, so another one must follow. */
+  isAskedAgain = false;
 
   constructor(filed: FiledJob) {
     this.name = filed.job.name;
@@ -122,7 +229,7 @@ export interface Outside {
   /** The runs that this machine remembers, and the newest of them in memory. */
   readonly historyOf: (job: string) => Pick<RunHistory, 'read' | 'settle' | 'lastRunAt'>;
   readonly runs: Pick<RunIndex, keyof RunIndex>;
-  readonly startRun: (filed: FiledJob, runId: string, due: DueRun) => Promise<RunProcess>;
+  readonly startRun: (filed: FiledJob, runId: string, due: DueRun) => Promise<ChildProcess>;
   /** A job's tick that is not finished, and the end of a run that no alert has reported. */
   readonly notesOf: (job: string) => {
     readonly unfinished: NoteFile<{ due_at: string }>;
@@ -162,11 +269,24 @@ export class DaemonState {
 
   /** Writes something about a job, after all that was noted before. */
   note(job: string, write: () => Promise<void>): void {
-    this.#notes = this.#notes.then(write).catch((error: unknown) => {
+    const what = 'a note was not written, so a restart may not know about it: ';
+    this.#notes = this.#notes.then(() => this.attempt('warn', { event: 'note-unwritten', job }, write, what));
+  }
+
+  /** Does something for a job; a failure is logged, and makes it `undefined`. */
+  async attempt<T>(
+    level: 'warn' | 'error',
+    line: { readonly event: string; readonly job: string; readonly what?: string },
+    action: () => Promise<T>,
+    what = '',
+  ): Promise<T | undefined> {
+    try {
+      return await action();
+    } catch (error) {
       const reason = describeError(error);
-      const text = `${job}: a note was not written, so a restart may not know about it: ${reason}`;
-      this.outside.log.warn({ event: 'note-unwritten', job, reason }, text);
-    });
+      this.outside.log[level]({ ...line, reason }, `${line.job}: ${what}${reason}`);
+      return undefined;
+    }
   }
 
   async untilNoted(): Promise<void> {

@@ -2,10 +2,8 @@
  * Decides when the dataset status of a job is read again, by a child. Only one reading per job at a time. A reading in
  * progress may have begun before the change of interest, so a second request makes another one follow.
  */
-import { z } from 'zod';
 import { describeError, Fault } from '../core/errors.ts';
-import { statusSchema } from './documents.ts';
-import type { DaemonJob, DaemonState } from './state.ts';
+import { type DaemonJob, type DaemonState, statusSchema } from './state.ts';
 
 /** Maximum age of a status that nobody views, and of one that someone does. */
 export const STATUS_IDLE_MS = 900_000;
@@ -22,14 +20,14 @@ export class Statuses {
   }
 
   refresh(job: DaemonJob): void {
-    if (job.reading === 'none') void this.#read(job);
-    else job.reading = 'again';
+    if (job.isReading) job.isAskedAgain = true;
+    else void this.#read(job);
   }
 
   /** Reads the oldest status that is older than this, unless a reading is in progress. */
   refreshOldest(olderThanMs: number): void {
     const jobs = [...this.#state.jobs.values()];
-    if (jobs.some(({ reading }) => reading !== 'none')) return;
+    if (jobs.some(({ isReading }) => isReading)) return;
     // A time in the future means that the clock was set back.
     const ageOf = ({ statusTriedAtMs }: DaemonJob) => Math.abs(this.#state.nowMs - statusTriedAtMs);
     const [oldest] = jobs.sort((a, b) => (ageOf(a) === ageOf(b) ? 0 : ageOf(b) - ageOf(a)));
@@ -38,12 +36,14 @@ export class Statuses {
 
   async #read(job: DaemonJob): Promise<void> {
     const { commands, log } = this.#state.outside;
+    job.isReading = true;
     do {
-      job.reading = 'reading';
+      job.isAskedAgain = false;
       try {
-        const [document] = await commands.read(z.array(statusSchema), ['status', job.filed.path]);
-        if (!document) throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop status printed no status document');
-        job.status = { document, readAtMs: this.#state.nowMs };
+        const [document] = await commands.read<readonly unknown[]>(['status', job.filed.path]);
+        const kept = statusSchema.safeParse(document);
+        if (!kept.success) throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop status printed no status document');
+        job.status = { document: kept.data, readAtMs: this.#state.nowMs };
         job.statusFault = undefined;
       } catch (error) {
         const reason = describeError(error);
@@ -54,12 +54,8 @@ export class Statuses {
         job.statusFault = reason;
       }
       job.statusTriedAtMs = this.#state.nowMs;
-    } while (isAskedAgain(job));
-    job.reading = 'none';
+    } while (job.isAskedAgain);
+    job.isReading = false;
     this.#onRead(job);
   }
-}
-
-function isAskedAgain({ reading }: DaemonJob): boolean {
-  return reading === 'again';
 }

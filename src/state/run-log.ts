@@ -3,6 +3,7 @@
  * read, so that a log of any size costs the same.
  */
 import { open } from 'node:fs/promises';
+import { z } from 'zod';
 import { tryParseJson } from '../core/json-file.ts';
 
 /** Some thousand lines. */
@@ -23,22 +24,23 @@ const LEVELS: Readonly<Record<number, string>> = {
 };
 const RANKS: readonly string[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'];
 
-export interface LogLine {
-  readonly at: string | null;
+const logLineSchema = z.object({
+  at: z.string().nullable(),
   /** `text` for a line that is no JSON object of a log. */
-  readonly level: string;
-  readonly event: string | null;
-  readonly text: string;
-  readonly fields: Readonly<Record<string, unknown>>;
-}
+  level: z.string(),
+  event: z.string().nullable(),
+  text: z.string(),
+  fields: z.record(z.string(), z.unknown()),
+});
 
-interface RunLog {
-  /** Oldest first. */
-  readonly lines: readonly LogLine[];
-  readonly size: number;
-  /** Whether only its end was read, or only the last lines are returned. */
-  readonly isCut: boolean;
-}
+/** The lines, oldest first. */
+export const runLogSchema = z.object({
+  lines: z.array(logLineSchema),
+  size: z.number().meta({ description: 'bytes of the log' }),
+  is_cut: z.boolean().meta({ description: 'only the end of the log was read, or only its last lines are here' }),
+});
+
+export type RunLog = z.infer<typeof runLogSchema>;
 
 interface LogFilter {
   /** The least level; lines without one always pass. Default: all. */
@@ -50,7 +52,7 @@ interface LogFilter {
 /** The last lines that pass the filter; none for a log that does not exist. */
 export async function readRunLog(path: string, { level = '', text = '' }: LogFilter = {}): Promise<RunLog> {
   const file = await open(path).catch(() => undefined); // A run whose log was not written, or was removed by age.
-  if (!file) return { lines: [], size: 0, isCut: false };
+  if (!file) return { lines: [], size: 0, is_cut: false };
   try {
     const { size } = await file.stat();
     const from = Math.max(0, size - MAX_READ_BYTES);
@@ -64,13 +66,13 @@ export async function readRunLog(path: string, { level = '', text = '' }: LogFil
       .filter((line) => line.trim() !== '' && line.toLowerCase().includes(wanted))
       .map(parseLine)
       .filter((line) => !RANKS.includes(line.level) || RANKS.indexOf(line.level) >= least);
-    return { lines: found.slice(-MAX_LINES), size, isCut: from > 0 || found.length > MAX_LINES };
+    return { lines: found.slice(-MAX_LINES), size, is_cut: from > 0 || found.length > MAX_LINES };
   } finally {
     await file.close();
   }
 }
 
-function parseLine(line: string): LogLine {
+function parseLine(line: string): RunLog['lines'][number] {
   const value = tryParseJson(line);
   if (typeof value !== 'object' || value === null || !('level' in value)) {
     return { at: null, level: 'text', event: null, text: cut(line), fields: {} };

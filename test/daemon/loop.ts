@@ -9,7 +9,7 @@ import { type Clock, systemClock } from '../../src/core/clock.ts';
 import type { Coordinator } from '../../src/daemon/coordinator.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import type { FiledJob } from '../../src/daemon/job-files.ts';
-import type { RunEnd } from '../../src/daemon/run-process.ts';
+import type { ChildEnd } from '../../src/daemon/run-process.ts';
 import type { Outside } from '../../src/daemon/state.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import type { RunRecord } from '../../src/state/run-record.ts';
@@ -142,14 +142,15 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
     async startRun({ job, path }, runId, { reason }) {
       let end: (code: number | 'SIGKILL') => void = () => undefined;
       reasons.set(runId, reason);
-      const done = new Promise<RunEnd>((resolve) => {
+      const done = new Promise<ChildEnd>((resolve) => {
         end = (code) => {
           const record = options.isSilent ? undefined : recordEnd(job.name, runId, code, options.held ?? []);
           if (record) records.set(runId, record);
           resolve({
             code: code === 'SIGKILL' ? undefined : code,
             signal: code === 'SIGKILL' ? code : undefined,
-            error: null,
+            stdout: '',
+            stderr: '',
           });
         };
       });
@@ -246,7 +247,7 @@ export function answerCommands(
   answer: (verb: string, ...args: readonly string[]) => Promise<unknown>,
 ): Outside['commands'] {
   return {
-    read: async (schema, [verb, ...args]) => schema.parse(await answer(verb, ...args)),
+    read: async <T>([verb, ...args]: readonly [string, ...string[]]) => (await answer(verb, ...args)) as T,
     stop: () => undefined,
     kill: () => undefined,
     untilIdle: async () => undefined,

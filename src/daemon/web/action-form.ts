@@ -1,16 +1,24 @@
 /**
- * Buttons and forms that act, each with the command line that does the same, and the page of what was done. Invariant: no form is inside a part that is
- * replaced while the page is open: buttons in such parts belong to the page's one form, which carries the token.
+ * Buttons and forms that act, each with the command line that does the same, what came of one, and the page of all that
+ * was done. Invariant: no form is inside a part that is replaced while the page is open: buttons in such parts belong to
+ * the page's one form, which carries the token.
  */
 import { randomBytes } from 'node:crypto';
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative } from '../../core/date-text.ts';
+import { formatCount } from '../../core/units.ts';
 import type { ActionEntry } from '../../state/action-log.ts';
-import type { JobView } from '../job-view.ts';
-import type { Problem, RunSummary } from './api-shape.ts';
-import { html, type Markup, renderTime } from './html.ts';
-import { type PageContext, renderFrame } from './page-frame.ts';
-import { type ActionName, actionPath, dropPath, jobPath } from './page-path.ts';
+import type {
+  ActionAnswer,
+  ActionFields,
+  ActionLogDocument,
+  ActionName,
+  JobDocument,
+  Problem,
+  RunSummary,
+} from './api-shape.ts';
+import { dropPath, html, jobPath, type Markup, renderTime } from './html.ts';
+import { type PageContext, renderFrame, renderNotice } from './page-frame.ts';
 
 /** The id of a page's form that its buttons belong to. */
 const ACTION_FORM = 'act';
@@ -37,12 +45,11 @@ export function renderHelp({ help, job, date }: Problem, context: PageContext): 
 }
 
 /** What can be done with a job as a whole. */
-export function renderJobActions(job: JobView, context: PageContext): Markup {
+export function renderJobActions({ name, running, retry_at }: JobDocument, context: PageContext): Markup {
   if (!context.canAct) return html``;
-  const { name } = job;
-  const now = job.running
+  const now = running
     ? renderAct('stop', { job: name }, 'Stop the run', html`Ctrl-C, or <code>kill</code> of its process`)
-    : job.retryAtMs !== undefined
+    : retry_at !== null
       ? renderAct('retry', { job: name }, 'Retry now', html`<code>flowdrop run ${name}</code>`)
       : renderAct('run', { job: name }, 'Run now', html`<code>flowdrop run ${name}</code>`);
   return html`<div class="acts"><div data-live="acts">${now}</div>
@@ -73,9 +80,30 @@ ${renderAct('audit', { job, date }, 'Compare with the source', html`<code>flowdr
 ${canAccept && html`<details data-key="accept" id="accept" open><summary>Accept the gap…</summary><form method="post" action="${actionPath('accept')}" class="fields">${fields}<label>Reason <input name="reason" required maxlength="500"></label><label>By <input name="by" maxlength="100" autocomplete="name"></label><button>Accept</button><p class="quiet small"><code>flowdrop gap accept ${job} ${date} --reason TEXT</code></p></form></details>`}</section>`;
 }
 
-/** Of a backfill whose price was shown. */
-export function renderConfirm(fields: Readonly<Record<string, string>>, line: string): Markup {
-  return html`<form method="post" action="${actionPath('backfill')}" class="fields">${renderToken()}${Object.entries(fields).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}<button>Start the backfill</button><p class="quiet small"><code>flowdrop ${line}</code></p></form>`;
+const TITLES: Readonly<Record<ActionAnswer['outcome'], string>> = {
+  done: 'Done',
+  started: 'Started',
+  refused: 'Nothing was done',
+  failed: 'It failed',
+};
+
+/** What came of an action; of the price of a backfill also the form that starts it. */
+export function renderActionResult(
+  action: ActionName,
+  { job, date, from = '', to = '', mode = '' }: ActionFields,
+  { outcome, text, line, price }: ActionAnswer,
+): string {
+  const late = price?.dates.filter(({ expires_before_turn: isLate }) => isLate).map((each) => each.date) ?? [];
+  const fields = Object.entries({ job, from, to, mode });
+  const start =
+    price !== undefined && price.total.dates > 0
+      ? html`<form method="post" action="${actionPath('backfill')}" class="fields">${renderToken()}${fields.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}<button>Start the backfill</button><p class="quiet small"><code>flowdrop ${line}</code></p></form>`
+      : line !== null && html`<p class="quiet small">The same: <code>flowdrop ${line}</code></p>`;
+  const more = html`${late.length > 0 && html`<p>Too late for ${late.join(', ')}: they expire before their turn.</p>`}
+${price && price.dates.length > 0 && html`<ul class="dates">${price.dates.map((each) => html`<li>${each.date}: ${each.rows === null ? 'rows unknown' : `${formatCount(each.rows)} rows`}, ${formatCount(each.requests)} requests</li>`)}</ul>`}
+${start}
+<p>${job !== undefined && html`<a href="${date === undefined ? jobPath(job) : dropPath(job, date)}">Back to ${job}${date !== undefined && `, ${date}`}</a> · `}<a href="/">Overview</a></p>`;
+  return renderNotice(action === 'price' && outcome === 'done' ? 'The price' : TITLES[outcome], text, more);
 }
 
 type Fields = Readonly<Record<string, string | undefined>>;
@@ -86,6 +114,13 @@ function renderAct(action: ActionName, fields: Fields, words: string, same: Mark
 
 function renderButton(action: ActionName, fields: Fields, words: string, isSmall: boolean): Markup {
   return html`<button${isSmall && html` class="small"`} form="${ACTION_FORM}" formaction="${actionPath(action, fields)}" data-key="${`act/${actionPath(action, fields)}`}">${words}</button>`;
+}
+
+/** `/actions/run?job=nightly` */
+function actionPath(action: ActionName, fields: Fields = {}): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(fields)) if (value !== undefined) query.set(name, value);
+  return `/actions/${action}${query.size > 0 ? `?${query}` : ''}`;
 }
 
 function renderToken(): Markup {
@@ -100,8 +135,7 @@ const TONES: Readonly<Record<ActionEntry['outcome'], string>> = {
   failed: 'bad',
 };
 
-/** @param actions newest first */
-export function renderActionsPage(actions: readonly ActionEntry[], { nowMs, canAct }: PageContext): string {
+export function renderActionsPage({ actions }: ActionLogDocument, { nowMs, canAct }: PageContext): string {
   const rows = actions.map(({ at, who, action, job, line, outcome, text }) => {
     const atMs = Date.parse(at);
     return html`<li><p class="line"><span class="badge ${TONES[outcome]}">${outcome}</span> <b>${action}</b>${job !== null && html` <a href="${jobPath(job)}">${job}</a>`} <span class="quiet">${formatRelative(atMs, nowMs)}, ${renderTime(atMs, formatInstant(atMs, EXCHANGE_TIME_ZONE, nowMs))}, ${who}</span></p>

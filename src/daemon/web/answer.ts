@@ -5,20 +5,39 @@
  */
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
-import { SORT_SCRIPT } from '../../core/report-page.ts';
+import type { ReadyAnswer } from '../../core/http-listener.ts';
+import { REPORT_PREFIX, SORT_SCRIPT } from '../../core/report-page.ts';
 import type { Markup } from './html.ts';
 import { renderNotice } from './page-frame.ts';
 import { PAGE_SCRIPT } from './page-script.ts';
 import { STYLE } from './style.ts';
 
-export interface PageAnswer {
-  readonly status: number;
-  readonly type: string;
-  readonly body: string | Readable;
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-}
+type Headers = Readonly<Record<string, string>>;
 
-const HTML = 'text/html; charset=utf-8';
+export type PageAnswer = ReadyAnswer<string | Readable>;
+
+/** Why a request is not answered: a person gets a page with one sentence, a program an error document. */
+export class Refusal extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly title: string;
+  readonly headers: Headers | undefined;
+  /** What to do next. */
+  readonly more: Markup | undefined;
+
+  constructor(
+    status: number,
+    [code, title, text]: readonly [code: string, title: string, text: string],
+    { headers, more }: { readonly headers?: Headers; readonly more?: Markup } = {},
+  ) {
+    super(text);
+    this.status = status;
+    this.code = code;
+    this.title = title;
+    this.headers = headers;
+    this.more = more;
+  }
+}
 
 /** The status page and notices. The script fetches the page again, the form asks for the token. */
 const PAGE_POLICY = [
@@ -34,22 +53,14 @@ const PAGE_POLICY = [
 ].join('; ');
 
 /** Content that the status page may frame: it must not send anything, frame other content, or run another script. */
-const framedPolicy = (sandbox: string, ...sources: readonly string[]) =>
-  [
-    ...[sandbox, "default-src 'none'", 'img-src data:', ...sources],
-    ...["form-action 'none'", "base-uri 'none'", "frame-ancestors 'self'"],
-  ].join('; ');
+function frame(sandbox: string, ...sources: readonly string[]): Headers {
+  const shown = [sandbox, "default-src 'none'", 'img-src data:', ...sources];
+  const policy = [...shown, "form-action 'none'", "base-uri 'none'", "frame-ancestors 'self'"].join('; ');
+  // For older browsers, `x-frame-options` repeats `frame-ancestors`.
+  return { 'content-security-policy': policy, 'x-frame-options': 'SAMEORIGIN' };
+}
 
-/** An archived report: a page with its own styles, the script that sorts its tables, and no other rights. */
-const REPORT_POLICY = framedPolicy(
-  'sandbox allow-scripts',
-  "style-src 'unsafe-inline'",
-  `script-src '${hash(SORT_SCRIPT)}'`,
-);
-/** The notice shown instead of a report. */
-const REPORT_NOTICE_POLICY = framedPolicy('sandbox', `style-src '${hash(STYLE)}'`);
-
-const SECURITY_HEADERS: Readonly<Record<string, string>> = {
+const SECURITY_HEADERS: Headers = {
   'cache-control': 'no-store',
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
   'cross-origin-opener-policy': 'same-origin',
@@ -60,46 +71,37 @@ const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'x-frame-options': 'DENY',
 };
 
-type Headers = Readonly<Record<string, string>>;
+export function answer(status: number, type: string, body: string | Readable, headers: Headers = {}): PageAnswer {
+  return { status, body, headers: { ...SECURITY_HEADERS, ...headers, 'content-type': type } };
+}
 
 export function answerPage(status: number, body: string, headers: Headers = {}): PageAnswer {
-  return { status, type: HTML, body, headers: { 'content-security-policy': PAGE_POLICY, ...headers } };
+  return answer(status, 'text/html; charset=utf-8', body, { 'content-security-policy': PAGE_POLICY, ...headers });
 }
 
-/** A page with one sentence, such as a refusal. @param more what to do next */
-export function answerNotice(status: number, title: string, text: string, headers: Headers = {}, more?: Markup) {
-  return answerPage(status, renderNotice(title, [text], more), headers);
-}
-
+/** An archived report: a page with its own styles, the script that sorts its tables, and no other rights. */
 export function answerReport(body: string): PageAnswer {
-  return { status: 200, type: HTML, body, headers: frame(REPORT_POLICY) };
+  const script = `script-src '${hash(SORT_SCRIPT)}'`;
+  return answerPage(200, body, frame('sandbox allow-scripts', "style-src 'unsafe-inline'", script));
 }
 
-/** A notice at the address of a report; a preview shows it too. */
-export function answerReportNotice(status: number, title: string, text: string, headers: Headers = {}): PageAnswer {
-  return answerNotice(status, title, text, { ...frame(REPORT_NOTICE_POLICY), ...headers });
-}
-
-export function answerJson(status: number, value: unknown, headers: Headers = {}): PageAnswer {
-  return { status, type: 'application/json; charset=utf-8', body: `${JSON.stringify(value)}\n`, headers };
+export function answerJson(status: number, value: unknown, headers?: Headers): PageAnswer {
+  return answer(status, 'application/json; charset=utf-8', `${JSON.stringify(value)}\n`, headers);
 }
 
 /** A file to save, never to show. */
 export function answerFile(type: string, name: string, body: Readable, headers: Headers = {}): PageAnswer {
   const disposition = `attachment; filename="${name.replace(/[^\w.-]/g, '_')}"`;
-  return { status: 200, type, body, headers: { 'content-disposition': disposition, ...headers } };
+  return answer(200, type, body, { 'content-disposition': disposition, ...headers });
 }
 
-/** All headers of an answer, except its length. */
-export function headersOf({ type, headers }: PageAnswer): Readonly<Record<string, string>> {
-  return { ...SECURITY_HEADERS, ...headers, 'content-type': type };
+export function answerRefusal({ status, code, title, message, headers, more }: Refusal, path: string): PageAnswer {
+  if (path.startsWith('/api/')) return answerJson(status, { error: { code, message } }, headers);
+  // A preview shows it too.
+  const framing = path.startsWith(REPORT_PREFIX) ? frame('sandbox', `style-src '${hash(STYLE)}'`) : {};
+  return answerPage(status, renderNotice(title, message, more), { ...framing, ...headers });
 }
 
-/** For older browsers, `x-frame-options` repeats `frame-ancestors`. */
-function frame(policy: string): Readonly<Record<string, string>> {
-  return { 'content-security-policy': policy, 'x-frame-options': 'SAMEORIGIN' };
-}
-
-function hash(text: string): string {
-  return `sha256-${createHash('sha256').update(text).digest('base64')}`;
+function hash(text: Markup | string): string {
+  return `sha256-${createHash('sha256').update(text.toString()).digest('base64')}`;
 }

@@ -4,25 +4,47 @@
  * once.
  */
 import type { Readable } from 'node:stream';
+import type { CalendarOverride } from '../../calendar/session.ts';
+import type { Clock } from '../../core/clock.ts';
+import { Fault } from '../../core/errors.ts';
+import type { ListenAddress } from '../../core/listen-address.ts';
+import type { Log } from '../../core/log.ts';
 import { ActionLog } from '../../state/action-log.ts';
-import { dropSchema } from '../../state/drop-document.ts';
+import type { DropDocument } from '../../state/drop-document.ts';
 import { actionLogOf } from '../../state/job-state.ts';
 import { RunHistory } from '../../state/run-history.ts';
-import { readRunLog } from '../../state/run-log.ts';
+import { type RunLog, readRunLog } from '../../state/run-log.ts';
 import type { RunRecord } from '../../state/run-record.ts';
-import type { DaemonView, JobView } from '../job-view.ts';
-import {
-  type DropDetail,
-  type JobDocument,
-  type JobsDocument,
-  type LogDocument,
-  type ReportLink,
-  type RunDetail,
-  type RunsDocument,
-  rowsSchema,
+import type { Commands } from '../commands.ts';
+import type { Daemon } from '../daemon.ts';
+import type { DaemonView } from '../state.ts';
+import type {
+  DropDetail,
+  JobDocument,
+  JobsDocument,
+  ReportLink,
+  RunDetail,
+  RunQuery,
+  RunsDocument,
 } from './api-shape.ts';
 import { describeJob, describeJobs, describeRun, listReports } from './describe-job.ts';
-import type { WebOptions } from './web-options.ts';
+
+export interface WebOptions {
+  readonly address: ListenAddress;
+  /** Token that viewers need. Required unless the address is a loopback one. */
+  readonly token: string | undefined;
+  /** What is shown; pages look at most once a second. */
+  readonly daemon: Pick<Daemon, 'view' | 'look' | 'ask' | 'reload' | 'pathOf'>;
+  /** Whether the page may act. */
+  readonly mayAct: boolean;
+  /** Reads stores, by processes. */
+  readonly commands: Pick<Commands, 'read' | 'stream'>;
+  /** With the remembered runs, and what was done on the page; the metrics measure its disk. */
+  readonly stateDir: string;
+  readonly calendar: CalendarOverride;
+  readonly log: Log;
+  readonly clock: Clock;
+}
 
 /** A view younger than this is used again. */
 const VIEW_LIFETIME_MS = 1_000;
@@ -36,36 +58,24 @@ const MAX_READ_RUNS = 2_000;
 const READ_AT_ONCE = 50;
 /** Each reading of a drop is a process: a restatement may come at any time, but a person goes back and forth. */
 const DROP_LIFETIME_MS = 30_000;
-const MAX_KNOWN_DROPS = 50;
 /** What a person looks through. */
 const SHOWN_ROWS = 20;
 
-export interface RunsQuery
-  extends Partial<Readonly<Record<'job' | 'command' | 'outcome' | 'before', string | undefined>>> {
-  readonly limit?: number | undefined;
-}
-
-type ReportsQuery = Partial<Readonly<Record<'job' | 'from' | 'to', string | undefined>>>;
-
 export class ApiReader {
   readonly #options: WebOptions;
-  readonly #drops = new Map<string, { readonly atMs: number; readonly detail: Promise<DropDetail> }>();
-  #known: { readonly view: DaemonView; readonly atMs: number } | undefined;
-  #looking: Promise<DaemonView> | undefined;
+  readonly #view: Kept<DaemonView>;
+  readonly #drops: Kept<DropDetail>;
 
   constructor(options: WebOptions) {
     this.#options = options;
+    this.#view = new Kept(options.clock, VIEW_LIFETIME_MS);
+    this.#drops = new Kept(options.clock, DROP_LIFETIME_MS);
   }
 
   /** The daemon's view for whoever looks at a page: at most one a second. */
   async look(): Promise<DaemonView> {
-    const nowMs = this.#options.clock.now();
-    const known = this.#known;
-    if (known && nowMs >= known.atMs && nowMs - known.atMs < VIEW_LIFETIME_MS) return known.view;
-    this.#looking ??= this.#read(nowMs).finally(() => {
-      this.#looking = undefined;
-    });
-    return await this.#looking;
+    const { daemon } = this.#options;
+    return await this.#view.get('', () => daemon.look().then(() => daemon.view()));
   }
 
   async jobs(): Promise<JobsDocument> {
@@ -73,14 +83,14 @@ export class ApiReader {
   }
 
   /** `undefined` for an unknown job. */
-  async job(name: string): Promise<{ readonly job: JobView; readonly document: JobDocument } | undefined> {
+  async job(name: string): Promise<JobDocument | undefined> {
     const view = await this.look();
     const job = view.jobs.find((one) => one.name === name);
-    return job && { job, document: describeJob(job, view, this.#options.clock.now(), this.#options.calendar) };
+    return job && describeJob(job, view, this.#options.clock.now(), this.#options.calendar);
   }
 
   /** Runs of all jobs that the daemon knows, newest first. */
-  async runs({ job, command, outcome, before, limit = USUAL_RUNS }: RunsQuery): Promise<RunsDocument> {
+  async runs({ job, command, outcome, before, limit = USUAL_RUNS }: RunQuery): Promise<RunsDocument> {
     const names = (await this.look()).jobs.map(({ name }) => name).filter((name) => job === undefined || name === job);
     const isWanted = (run: RunRecord) =>
       (command === undefined || run.command === command) &&
@@ -117,43 +127,25 @@ export class ApiReader {
     return run && this.#historyOf(job).logFile(run);
   }
 
-  async log(
-    job: string,
-    id: string,
-    filter: { readonly level?: string; readonly text?: string },
-  ): Promise<LogDocument | undefined> {
+  async log(job: string, id: string, filter: Parameters<typeof readRunLog>[1]): Promise<RunLog | undefined> {
     const path = await this.logFile(job, id);
-    if (path === undefined) return undefined;
-    const { lines, size, isCut } = await readRunLog(path, filter);
-    return { lines: lines.map((line) => ({ ...line, fields: { ...line.fields } })), size, is_cut: isCut };
+    return path === undefined ? undefined : await readRunLog(path, filter);
   }
 
   /** Archived reports, newest first. */
-  async reports({ job, from = '', to = '9999' }: ReportsQuery): Promise<readonly ReportLink[]> {
+  async reports({ job, from = '', to = '9999' }: Readonly<Record<string, string>>): Promise<ReportLink[]> {
     const all = (await this.look()).jobs.filter(({ name }) => job === undefined || name === job).flatMap(listReports);
     return all.filter(({ date }) => date >= from && date <= to).sort((a, b) => (a.date < b.date ? 1 : -1));
   }
 
   /**
-   * A drop of a known job; `undefined` if the job or the date is none. It is read once for all who ask at the same time,
-   * and again only after a while.
+   * A drop of a known job; `undefined` if the job or the date is none.
    * @param withRows also the first rows and the sums by symbol
    * @throws Fault when it cannot be read
    */
   async drop(job: string, date: string, withRows: boolean): Promise<DropDetail | undefined> {
     if (!DATE.test(date) || !(await this.#isJob(job))) return undefined;
-    const key = JSON.stringify([job, date, withRows]);
-    const nowMs = this.#options.clock.now();
-    for (const [old, { atMs }] of this.#drops) {
-      if (Math.abs(nowMs - atMs) >= DROP_LIFETIME_MS || this.#drops.size > MAX_KNOWN_DROPS) this.#drops.delete(old);
-    }
-    const known = this.#drops.get(key);
-    if (known) return await known.detail;
-    const detail = this.#readDrop(job, date, withRows);
-    this.#drops.set(key, { atMs: nowMs, detail });
-    // A failure is not kept: the next one who asks may be luckier.
-    detail.catch(() => this.#drops.delete(key));
-    return await detail;
+    return await this.#drops.get(JSON.stringify([job, date, withRows]), () => this.#readDrop(job, date, withRows));
   }
 
   /** The file of a sealed date with its name and size; `undefined` if there is none. @throws Fault */
@@ -163,13 +155,13 @@ export class ApiReader {
   ): Promise<{ readonly name: string; readonly sizeBytes: number; readonly stream: Readable } | undefined> {
     const [file] = (await this.drop(job, date, false))?.drop.manifest?.files ?? [];
     if (!file) return undefined;
-    const stream = this.#options.commands.stream(['drop', this.#options.pathOf(job), date, '--file']);
+    const stream = this.#options.commands.stream(['drop', this.#options.daemon.pathOf(job), date, '--file']);
     return { name: `${date}-${file.filename}`, sizeBytes: file.size, stream };
   }
 
   /** What was done on the page, newest first. */
   async actions() {
-    return await new ActionLog(actionLogOf(this.#options.stateDir)).list(USUAL_ACTIONS);
+    return [...(await new ActionLog(actionLogOf(this.#options.stateDir)).list(USUAL_ACTIONS))];
   }
 
   #historyOf(job: string): RunHistory {
@@ -184,33 +176,59 @@ export class ApiReader {
     return (await this.#isJob(job)) ? await this.#historyOf(job).read(id) : undefined;
   }
 
-  async #read(nowMs: number): Promise<DaemonView> {
-    await this.#options.onLook();
-    const view = this.#options.view();
-    this.#known = { view, atMs: nowMs };
-    return view;
-  }
-
   async #readDrop(job: string, date: string, withRows: boolean): Promise<DropDetail> {
-    const { commands, pathOf } = this.#options;
-    const drop = await commands.read(dropSchema, ['drop', pathOf(job), date]);
+    const { commands, daemon } = this.#options;
+    const path = daemon.pathOf(job);
+    const drop = await commands.read<DropDocument>(['drop', path, date]);
     if (!withRows || !drop.manifest) return { drop, first_rows: null, sums: null };
-    const query = async (sql: string) => await commands.read(rowsSchema, ['query', sql, '--job', pathOf(job)]);
-    const where = `WHERE date = toDate('${date}')`;
+    const query = (table: string, what: string, how: string) => {
+      const from = `\`${table.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
+      const sql = `SELECT ${what} FROM ${from} WHERE date = toDate('${date}')${how} LIMIT ${SHOWN_ROWS}`;
+      return commands.read<NonNullable<DropDetail['first_rows']>>(['query', sql, '--job', path]);
+    };
     const sums = 'symbol, trades, contracts, total_premium, call_premium, put_premium';
-    const summary = quoteName(`${drop.dataset}_summary`);
+    const bySymbol = " AND symbol != '' ORDER BY total_premium DESC";
     const [first_rows, summed] = await Promise.all([
-      query(`SELECT * FROM ${quoteName(drop.dataset)} ${where} LIMIT ${SHOWN_ROWS}`),
-      drop.manifest.has_summary
-        ? query(
-            `SELECT ${sums} FROM ${summary} ${where} AND symbol != '' ORDER BY total_premium DESC LIMIT ${SHOWN_ROWS}`,
-          )
-        : null,
+      query(drop.dataset, '*', ''),
+      drop.manifest.has_summary ? query(`${drop.dataset}_summary`, sums, bySymbol) : null,
     ]);
     return { drop, first_rows, sums: summed };
   }
 }
 
-function quoteName(name: string): string {
-  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
+/** What many ask for: read once for all who ask meanwhile, and again after a while. A failure is not kept. */
+export class Kept<T> {
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #lifetimeMs: number;
+  readonly #most: number;
+  readonly #known = new Map<string, { readonly atMs: number; readonly value: Promise<T>; isRead: boolean }>();
+
+  /** @param most things kept or read at a time */
+  constructor(clock: Pick<Clock, 'now'>, lifetimeMs: number, most = 50) {
+    this.#clock = clock;
+    this.#lifetimeMs = lifetimeMs;
+    this.#most = most;
+  }
+
+  /** @throws Fault `BUSY` when too many others are being read */
+  async get(key: string, read: () => Promise<T>): Promise<T> {
+    const nowMs = this.#clock.now();
+    for (const [old, { atMs, isRead }] of this.#known) {
+      const isOld = Math.abs(nowMs - atMs) >= this.#lifetimeMs || this.#known.size >= this.#most;
+      if (isRead && isOld) this.#known.delete(old);
+    }
+    const known = this.#known.get(key);
+    if (known) return await known.value;
+    if (this.#known.size >= this.#most) throw new Fault('BUSY', 'others are being read; try again in a few seconds');
+    const asked = { atMs: nowMs, value: read(), isRead: false };
+    this.#known.set(key, asked);
+    asked.value.then(
+      () => {
+        asked.isRead = true;
+      },
+      // The next one who asks may be luckier.
+      () => this.#known.delete(key),
+    );
+    return await asked.value;
+  }
 }

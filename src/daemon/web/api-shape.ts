@@ -8,8 +8,7 @@ import { actionEntrySchema } from '../../state/action-log.ts';
 import { dropSchema } from '../../state/drop-document.ts';
 import { planSchema } from '../../state/plan-document.ts';
 import { RUN_COMMANDS, runRecordSchema, runWindowSchema } from '../../state/run-record.ts';
-import { datedSchema, KEPT_WEEKS } from '../documents.ts';
-import { ACTIONS } from './page-path.ts';
+import { datedSchema, KEPT_WEEKS } from '../state.ts';
 
 const instant = z.iso.datetime();
 const conditionSchema = z.enum(CONDITIONS);
@@ -20,7 +19,7 @@ export const JOB_STATES = ['broken', 'failed', 'unread', 'gaps', 'running', 'wai
 
 export type JobStateWord = (typeof JOB_STATES)[number];
 
-export const problemSchema = z.object({
+const problemSchema = z.object({
   level: z.enum(['well', 'note', 'wrong']),
   text: z.string(),
   /** The affected job, if it is one job. */
@@ -39,9 +38,9 @@ const sessionSchema = z.object({
   revision: z.number().nullable(),
 });
 
-export const runDocumentSchema = runRecordSchema.omit({ process: true });
+const runDocumentSchema = runRecordSchema.omit({ process: true });
 
-export const jobSummarySchema = z.object({
+const jobSummarySchema = z.object({
   name: z.string(),
   file: z.string(),
   dataset: z.string().nullable(),
@@ -67,7 +66,7 @@ export const jobsSchema = z.object({
   jobs: z.array(jobSummarySchema),
 });
 
-export const reportSchema = z.object({
+const reportSchema = z.object({
   job: z.string(),
   date: z.string(),
   report: z.string(),
@@ -75,9 +74,23 @@ export const reportSchema = z.object({
   href: z.string(),
 });
 
+const gapSchema = z.object({
+  job: z.string(),
+  date: z.string(),
+  condition: z.enum(['pending', 'missing']),
+  begins_to_expire: instant.nullable().meta({ description: 'may be in the past, as the status is; null: never' }),
+});
+
 export const jobSchema = jobSummarySchema.extend({
   as_of: instant,
   problems: z.array(problemSchema),
+  fault: z
+    .object({ message: z.string(), since: instant })
+    .nullable()
+    .meta({ description: 'why the current job file is not in use' }),
+  status_fault: z.string().nullable().meta({ description: 'why the status cannot be read' }),
+  waiting_since: instant.nullable().meta({ description: 'while a run waits for a free slot' }),
+  gap_dates: z.array(gapSchema).meta({ description: 'soonest expiry first' }),
   active: runDocumentSchema.nullable().meta({ description: 'the active run as it last wrote it' }),
   dates: z
     .array(datedSchema)
@@ -100,29 +113,13 @@ export const runSchema = z.object({
   windows: z.array(runWindowSchema).meta({ description: 'oldest first' }),
 });
 
-export const logSchema = z.object({
-  lines: z.array(
-    z.object({
-      at: z.string().nullable(),
-      level: z.string(),
-      event: z.string().nullable(),
-      text: z.string(),
-      fields: z.record(z.string(), z.unknown()),
-    }),
-  ),
-  size: z.number().meta({ description: 'bytes of the log' }),
-  is_cut: z.boolean().meta({ description: 'only the end of the log was read' }),
-});
-
 /** What `flowdrop --json query` prints. */
-export const rowsSchema = z.array(z.record(z.string(), z.unknown()));
+const rowsSchema = z.array(z.record(z.string(), z.unknown()));
 
 export type Rows = z.infer<typeof rowsSchema>;
 
 /** What a backfill would cost. */
-export const priceSchema = planSchema.pick({ dates: true, total: true });
-
-export type PriceDocument = z.infer<typeof priceSchema>;
+const priceSchema = planSchema.pick({ dates: true, total: true });
 
 export const dropDetailSchema = z.object({
   drop: dropSchema,
@@ -143,8 +140,13 @@ export type JobDocument = z.infer<typeof jobSchema>;
 export type RunDetail = z.infer<typeof runSchema>;
 export type RunsDocument = z.infer<typeof runsSchema>;
 export type RunSummary = z.infer<typeof runDocumentSchema>;
-export type LogDocument = z.infer<typeof logSchema>;
+export type ReportsDocument = z.infer<typeof reportsSchema>;
 export type ReportLink = z.infer<typeof reportSchema>;
+export type Gap = z.infer<typeof gapSchema>;
+
+export const ACTIONS = ['run', 'retry', 'stop', 'price', 'backfill', 'audit', 'accept', 'send', 'reload'] as const;
+
+export type ActionName = (typeof ACTIONS)[number];
 
 /** Filters of the list of runs. */
 export const runQuerySchema = z.object({
@@ -154,6 +156,8 @@ export const runQuerySchema = z.object({
   before: z.string().optional(),
   limit: z.coerce.number().int().min(1).max(500).optional(),
 });
+
+export type RunQuery = z.infer<typeof runQuerySchema>;
 
 export const dateSchema = z.string().regex(/^\d{4}-\d{2}-\d{2}$/, 'a date is YYYY-MM-DD');
 /** Any characters but those that move a cursor or end a line. */
@@ -199,3 +203,5 @@ export const actionAnswerSchema = z.object({
 export type ActionAnswer = z.infer<typeof actionAnswerSchema>;
 
 export const actionLogSchema = z.object({ actions: z.array(actionEntrySchema).meta({ description: 'newest first' }) });
+
+export type ActionLogDocument = z.infer<typeof actionLogSchema>;

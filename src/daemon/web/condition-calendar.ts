@@ -2,7 +2,6 @@
  * The calendar of conditions: a table with one row per week. Every condition has its own shape as well as a colour.
  * Every day has a full sentence, read by screen readers and shown on hover and focus, and leads to its drop.
  */
-
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { nameHoliday } from '../../calendar/holidays.ts';
 import { type CalendarOverride, isHalfDay, isSession } from '../../calendar/session.ts';
@@ -11,16 +10,14 @@ import { formatDate, formatInstant, formatShortDay, formatWeekDate } from '../..
 import { formatCount } from '../../core/units.ts';
 import { CONDITIONS, type Condition } from '../../plan/conditions.ts';
 import { describeAccepted } from '../../state/date-records.ts';
-import { KEPT_WEEKS, type StatusDocument } from '../documents.ts';
-import { html, type Markup } from './html.ts';
-import { dropPath } from './page-path.ts';
+import { KEPT_WEEKS } from '../state.ts';
+import type { JobDocument } from './api-shape.ts';
+import { dropPath, html, type Markup } from './html.ts';
 
-type DateStatus = StatusDocument['dates'][number];
+type DateStatus = JobDocument['dates'][number];
 
-/** Weeks always shown; the lookback is 15 days. */
+/** Weeks always shown; the lookback is 15 days. Older ones are shown when unfolded, and even older dates are in the store. */
 const RECENT_WEEKS = 6;
-/** Older weeks, shown when unfolded; even older dates are in the store. */
-const EARLIER_WEEKS = KEPT_WEEKS - RECENT_WEEKS;
 const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'] as const;
 
 /** In the order of the legend, with a short meaning. */
@@ -49,69 +46,56 @@ export function renderShape(condition: Condition): Markup {
 
 /**
  * The calendar of a job up to this week.
+ * @param statuses oldest first
  * @param key distinguishes its elements from those of other jobs
  * @param job whose drops its days lead to
  */
 export function renderCalendar(
-  document: StatusDocument,
+  statuses: readonly DateStatus[],
   nowMs: number,
   calendar: CalendarOverride,
   key: string,
   job: string,
 ): Markup {
   const today = formatWallDate(nowMs);
-  const dates = new Map(document.dates.map((date) => [date.date, date]));
-  const hasWeekends = document.dates.some(({ date }) => weekday(date) === 0 || weekday(date) === 6);
-  const shape = { job, today, dates, calendar, days: hasWeekends ? 7 : 5, first: document.dates[0]?.date ?? today };
-  const weeks = listWeeks(shape.first, document.dates.at(-1)?.date ?? today, today);
+  const dates = new Map(statuses.map((date) => [date.date, date]));
+  const hasWeekends = statuses.some(({ date }) => weekday(date) === 0 || weekday(date) === 6);
+  const days = DAYS.slice(0, hasWeekends ? 7 : 5);
+  // Before it the job or the source did not exist.
+  const first = statuses[0]?.date ?? today;
+  const weeks = listWeeks(first, statuses.at(-1)?.date ?? today, today);
   const recent = weeks.slice(-RECENT_WEEKS);
-  const earlier = weeks.slice(-RECENT_WEEKS - EARLIER_WEEKS, -RECENT_WEEKS);
-  const known = new Set(document.dates.map(({ condition }) => condition));
+  const earlier = weeks.slice(0, -RECENT_WEEKS);
+  const known = new Set(statuses.map(({ condition }) => condition));
   const legend = CONDITIONS.filter((condition) => known.has(condition));
-  return html`${renderWeeks(recent, shape, `Conditions of the last ${recent.length === 1 ? 'week' : `${recent.length} weeks`}`)}
+  const renderDay = (date: string) => {
+    const day = html`<span class="date" aria-hidden="true">${Number(date.slice(8))}</span>`;
+    const status = dates.get(date);
+    if (status) {
+      const half = isHalfDay(date, calendar) ? ', half day' : '';
+      return html`<td class="day ${status.condition}"><a href="${dropPath(job, date)}" data-key="${date}">${day}${renderShape(status.condition)}<span class="tip">${describeDate(status)}${half}</span></a></td>`;
+    }
+    const closed = nameClosure(date, calendar);
+    if (closed !== undefined) {
+      return html`<td class="day closed" tabindex="0" data-key="${date}">${day}<span class="holiday" aria-hidden="true">${hyphenate(closed)}</span><span class="tip">${formatWeekDate(date)}: closed, ${closed}</span></td>`;
+    }
+    const why = date > today ? 'in the future' : date < first ? 'before the first known date' : 'not due yet';
+    return html`<td class="day none">${day}<span class="unseen">${formatWeekDate(date)}: ${isSession(date, calendar) ? why : 'weekend'}</span></td>`;
+  };
+  const renderWeek = (monday: string) =>
+    html`<tr><th scope="row">${formatMonday(monday)}</th>${days.map((_, index) => renderDay(addDays(monday, index)))}</tr>
+`;
+  const renderWeeks = (some: readonly string[], caption: string) =>
+    html`<table class="calendar"><caption class="unseen">${caption}</caption>
+<thead><tr><th scope="col"><span class="unseen">Week of</span></th>${days.map((day) => html`<th scope="col">${day}</th>`)}</tr></thead>
+<tbody>${some.map(renderWeek)}</tbody></table>`;
+  return html`${renderWeeks(recent, `Conditions of the last ${recent.length === 1 ? 'week' : `${recent.length} weeks`}`)}
 <ul class="legend">${legend.map((condition) => html`<li>${renderShape(condition)}<b>${condition}</b> ${CONDITION_WORDS[condition]}</li>`)}</ul>
 ${
   earlier.length > 0 &&
   html`<details data-key="${key}-earlier"><summary>Earlier: ${tell(earlier, dates)}</summary>
-${renderWeeks(earlier, shape, 'Conditions of earlier weeks')}</details>`
+${renderWeeks(earlier, 'Conditions of earlier weeks')}</details>`
 }`;
-}
-
-interface Shape {
-  readonly job: string;
-  readonly today: string;
-  readonly dates: ReadonlyMap<string, DateStatus>;
-  readonly calendar: CalendarOverride;
-  readonly days: number;
-  /** First known date; before it the job or the source did not exist. */
-  readonly first: string;
-}
-
-function renderWeeks(weeks: readonly string[], shape: Shape, caption: string): Markup {
-  const days = DAYS.slice(0, shape.days);
-  return html`<table class="calendar"><caption class="unseen">${caption}</caption>
-<thead><tr><th scope="col"><span class="unseen">Week of</span></th>${days.map((day) => html`<th scope="col">${day}</th>`)}</tr></thead>
-<tbody>${weeks.map(
-    (
-      monday,
-    ) => html`<tr><th scope="row">${formatMonday(monday)}</th>${days.map((_, index) => renderDay(addDays(monday, index), shape))}</tr>
-`,
-  )}</tbody></table>`;
-}
-
-function renderDay(date: string, shape: Shape): Markup {
-  const day = html`<span class="date" aria-hidden="true">${Number(date.slice(8))}</span>`;
-  const status = shape.dates.get(date);
-  if (status) {
-    const half = isHalfDay(date, shape.calendar) ? ', half day' : '';
-    return html`<td class="day ${status.condition}"><a href="${dropPath(shape.job, date)}" data-key="${date}">${day}${renderShape(status.condition)}<span class="tip">${describeDate(status)}${half}</span></a></td>`;
-  }
-  const closed = nameClosure(date, shape.calendar);
-  if (closed !== undefined) {
-    return html`<td class="day closed" tabindex="0" data-key="${date}">${day}<span class="holiday" aria-hidden="true">${hyphenate(closed)}</span><span class="tip">${formatWeekDate(date)}: closed, ${closed}</span></td>`;
-  }
-  const why = date > shape.today ? 'in the future' : date < shape.first ? 'before the first known date' : 'not due yet';
-  return html`<td class="day none">${day}<span class="unseen">${formatWeekDate(date)}: ${isSession(date, shape.calendar) ? why : 'weekend'}</span></td>`;
 }
 
 function describeDate({
@@ -149,11 +133,9 @@ function nameClosure(date: string, calendar: CalendarOverride): string | undefin
 /** Mondays from the first date's week to this week or the last date's, whichever is later; bounded. */
 function listWeeks(first: string, last: string, today: string): readonly string[] {
   const end = mondayOf(last > today ? last : today);
-  const oldest = addDays(end, -7 * (RECENT_WEEKS + EARLIER_WEEKS - 1));
   const weeks: string[] = [];
-  const start = [mondayOf(first), oldest].sort().at(-1) ?? end;
-  for (let week = start; week <= end; week = addDays(week, 7)) weeks.push(week);
-  return weeks;
+  for (let week = end; week >= mondayOf(first) && weeks.length < KEPT_WEEKS; week = addDays(week, -7)) weeks.push(week);
+  return weeks.reverse();
 }
 
 function tell(weeks: readonly string[], dates: ReadonlyMap<string, DateStatus>): string {

@@ -1,42 +1,57 @@
-/** Turns the daemon's view into the documents of the API, which the pages draw. Pure: the time is passed in. */
-import { type CalendarOverride, listSessions } from '../../calendar/session.ts';
-import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
+/**
+ * Turns the daemon's view into the documents of the API, which the pages draw, with what is wrong in sentences, the worst
+ * first. Pure: the time is passed in. Problems are only those that a person can act on; a lost date is mentioned for a
+ * while, then only shown in the calendar. Gaps are dates that are not sealed, will expire, and were not accepted; the
+ * newest session is none until a run that could seal it has ended, because every date is pending between its close and
+ * the evening's run.
+ */
+import { type CalendarOverride, listSessions, sessionCloseSecond } from '../../calendar/session.ts';
+import { addDays, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
+import { formatRelative, formatSpan } from '../../core/date-text.ts';
 import { reportPath } from '../../core/report-page.ts';
-import { endOf, isEndedRun, isFailed, type RunRecord, whyFailed } from '../../state/run-record.ts';
-import type { StatusDocument } from '../documents.ts';
-import type { DaemonView, JobView } from '../job-view.ts';
-import type { JobDocument, JobStateWord, JobSummary, JobsDocument, ReportLink, RunSummary } from './api-shape.ts';
-import { listGaps, parseInstant } from './date-gap.ts';
-import { judge } from './health-text.ts';
+import { settledAt } from '../../plan/dates.ts';
+import { endOf, isEndedRun, isFailed, type RunOutcome, type RunRecord, whyFailed } from '../../state/run-record.ts';
+import type { DaemonView, JobView } from '../state.ts';
+import type {
+  Gap,
+  JobDocument,
+  JobStateWord,
+  JobSummary,
+  JobsDocument,
+  Problem,
+  ReportLink,
+  RunSummary,
+} from './api-shape.ts';
 
 /** Three weeks: what a row of the overview has room for on a phone. */
-export const SHOWN_SESSIONS = 15;
+const SHOWN_SESSIONS = 15;
 /** Days that certainly contain that many sessions. */
 const SPAN_DAYS = 35;
 
 export function describeJobs(view: DaemonView, nowMs: number, calendar: CalendarOverride): JobsDocument {
+  const { version, id, startedAtMs, isStopping, jobs } = view;
   return {
     as_of: toInstant(nowMs),
-    daemon: {
-      version: view.version,
-      id: view.id,
-      started_at: toInstant(view.startedAtMs),
-      is_stopping: view.isStopping,
-    },
+    daemon: { version, id, started_at: toInstant(startedAtMs), is_stopping: isStopping },
     problems: [...judge(view, nowMs, calendar)],
-    jobs: view.jobs.map((job) => summarizeJob(job, nowMs, calendar)),
+    jobs: jobs.map((job) => summarizeJob(job, nowMs, calendar)),
   };
 }
 
 export function describeJob(job: JobView, view: DaemonView, nowMs: number, calendar: CalendarOverride): JobDocument {
+  const { fault, running, status, statusFault, waitingSinceMs, runs } = job;
   return {
     ...summarizeJob(job, nowMs, calendar),
     as_of: toInstant(nowMs),
     problems: judge({ ...view, jobs: [job] }, nowMs, calendar).filter(({ level }) => level !== 'well'),
-    active: job.running?.record ? describeRun(job.running.record) : null,
-    dates: [...(job.status?.document.dates ?? [])],
-    date_counts: job.status?.document.date_counts ?? null,
-    runs: job.runs.map(describeRun),
+    fault: fault ? { message: fault.message, since: toInstant(fault.sinceMs) } : null,
+    status_fault: statusFault ?? status?.document.fault ?? null,
+    waiting_since: toInstantOrNull(waitingSinceMs),
+    gap_dates: [...listGaps(job, nowMs, calendar)],
+    active: running?.record ? describeRun(running.record) : null,
+    dates: [...(status?.document.dates ?? [])],
+    date_counts: status?.document.date_counts ?? null,
+    runs: runs.map(describeRun),
     reports: [...listReports(job)],
   };
 }
@@ -54,34 +69,29 @@ export function listReports({ name, status }: JobView): readonly ReportLink[] {
 export function findLastSuccess({ runs, status }: JobView): number | undefined {
   const done = runs.find(({ command, outcome }) => command === 'run' && outcome === 'done');
   // May be older than the runs that are kept here.
-  return parseInstant(done?.finished_at ?? status?.document.last_success ?? null);
+  return parseInstant(done?.finished_at ?? status?.document.last_success);
 }
 
 function summarizeJob(job: JobView, nowMs: number, calendar: CalendarOverride): JobSummary {
-  const { schedule, running, status } = job;
+  const { name, file, schedule = null, running, status } = job;
   const last = job.runs.find(isEndedRun);
   const gaps = status && listGaps(job, nowMs, calendar).length;
   return {
-    name: job.name,
-    file: job.file,
+    name,
+    file,
     dataset: status?.document.dataset ?? null,
     store: status?.document.store ?? null,
     state: judgeState(job, gaps, last !== undefined && isFailed(last.outcome)),
-    schedule: schedule ?? null,
+    schedule,
     next_run: toInstantOrNull(job.nextRunAtMs),
     retry_at: toInstantOrNull(job.retryAtMs),
     last_success: toInstantOrNull(findLastSuccess(job)),
     last_run: last?.outcome
-      ? {
-          id: last.id,
-          outcome: last.outcome,
-          finished_at: endOf(last),
-          error: whyFailed(last)?.code ?? null,
-        }
+      ? { id: last.id, outcome: last.outcome, finished_at: endOf(last), error: whyFailed(last)?.code ?? null }
       : null,
     running: running ? { id: running.runId, reason: running.reason, started_at: toInstant(running.startedAtMs) } : null,
     gaps: gaps ?? null,
-    sessions: listLastSessions(status?.document.dates ?? [], nowMs, calendar),
+    sessions: listLastSessions(job, nowMs, calendar),
     status_read_at: toInstantOrNull(status?.readAtMs),
   };
 }
@@ -98,15 +108,11 @@ function judgeState(job: JobView, gaps: number | undefined, hasFailed: boolean):
 }
 
 /** The last sessions up to today, oldest first, and what is known of each. */
-function listLastSessions(
-  dates: StatusDocument['dates'],
-  nowMs: number,
-  calendar: CalendarOverride,
-): JobSummary['sessions'] {
+function listLastSessions({ status }: JobView, nowMs: number, calendar: CalendarOverride): JobSummary['sessions'] {
   const today = formatWallDate(nowMs);
   const from = addDays(today, -SPAN_DAYS);
   // Dates are sorted: only their end matters.
-  const recent = dates.slice(-SPAN_DAYS).filter(({ date }) => date >= from);
+  const recent = (status?.document.dates ?? []).slice(-SPAN_DAYS).filter(({ date }) => date >= from);
   const known = new Map(recent.map((date) => [date.date, date]));
   const listed = new Set([...listSessions(from, today, calendar), ...known.keys()]);
   // Today's session is no cell until something is known of it.
@@ -123,4 +129,136 @@ function toInstant(atMs: number): string {
 
 function toInstantOrNull(atMs: number | undefined): string | null {
   return atMs === undefined || !Number.isFinite(atMs) ? null : toInstant(atMs);
+}
+
+/** How long losses are mentioned: as long as in the alerts of runs. */
+const TELL_LOSSES_DAYS = 30;
+/** Gaps that expire within this time are urgent, as in the alert `gap-expires-soon`. */
+const URGENT_MS = 48 * 3_600_000;
+/** A date without a run this long after its close is a gap, whatever the schedule. */
+const PATIENCE_MS = 24 * 3_600_000;
+
+/** Gaps of a job, soonest expiry first; empty while its status is unknown. */
+export function listGaps(job: JobView, nowMs: number, calendar: CalendarOverride): readonly Gap[] {
+  const dates = job.status?.document.dates ?? [];
+  const newest = dates.at(-1)?.date;
+  const gaps = dates.flatMap(({ date, condition, accepted, begins_to_expire }) => {
+    if (accepted || (condition !== 'pending' && condition !== 'missing')) return [];
+    if (condition === 'pending' && date === newest && isAwaited(job, date, nowMs, calendar)) return [];
+    return [{ job: job.name, date, condition, begins_to_expire }];
+  });
+  return gaps.sort(bySoonestExpiry);
+}
+
+function bySoonestExpiry(a: Gap | undefined, b: Gap | undefined): number {
+  const expiryOf = (gap: Gap | undefined) => parseInstant(gap?.begins_to_expire) ?? Number.MAX_SAFE_INTEGER;
+  return expiryOf(a) - expiryOf(b);
+}
+
+/** Whether the close is recent, and no run that could have sealed the date has ended. */
+function isAwaited({ runs, settleSeconds }: JobView, date: string, nowMs: number, calendar: CalendarOverride): boolean {
+  const closeMs = parseWallClock(date, sessionCloseSecond(date, calendar));
+  if (nowMs - closeMs > PATIENCE_MS) return false;
+  const lastRunMs = parseInstant(runs.find(isEndedRun)?.started_at);
+  return lastRunMs === undefined || lastRunMs < settledAt(date, { settleSeconds, calendar });
+}
+
+/** Milliseconds since the epoch; `undefined` for no instant. */
+export function parseInstant(text: string | null | undefined): number | undefined {
+  const atMs = Date.parse(text ?? '');
+  return Number.isNaN(atMs) ? undefined : atMs;
+}
+
+/** Never empty; the worst problem comes first. */
+export function judge({ jobs, isStopping }: DaemonView, nowMs: number, calendar: CalendarOverride): readonly Problem[] {
+  const found = jobs
+    .map((job) => ({ job, gaps: listGaps(job, nowMs, calendar) }))
+    .sort((a, b) => bySoonestExpiry(a.gaps[0], b.gaps[0]))
+    .flatMap(({ job, gaps }) =>
+      judgeJob(job, gaps, nowMs).map((problem) => ({ ...NOTHING, job: job.name, ...problem })),
+    );
+  if (isStopping) found.push({ ...NOTHING, text: 'The daemon is stopping: it starts no more runs.' });
+  if (jobs.length === 0) found.push({ ...NOTHING, text: 'There is no job with a schedule.' });
+  if (found.length === 0) return [{ ...NOTHING, level: 'well', text: tellWell(jobs, nowMs) }];
+  return found.sort((a, b) => Number(a.level !== 'wrong') - Number(b.level !== 'wrong'));
+}
+
+const NOTHING: Problem = { level: 'note', text: '', job: null, help: null, date: null, run: null };
+
+/** @param gaps soonest expiry first */
+function judgeJob(job: JobView, gaps: readonly Gap[], nowMs: number): readonly (Partial<Problem> & { text: string })[] {
+  const { name, status, running, runs, fault } = job;
+  const problems: (Partial<Problem> & { text: string })[] = [];
+  const [first] = gaps;
+  if (first) {
+    const { level, text } = tellGaps(first, gaps.length, nowMs);
+    problems.push({ level, text, help: running ? null : 'run' });
+  }
+  const since = addDays(formatWallDate(nowMs), -TELL_LOSSES_DAYS);
+  const lost = (status?.document.dates ?? []).filter(
+    ({ date, condition, accepted }) => condition === 'expired' && !accepted && date > since,
+  );
+  if (lost[0]) {
+    const { date } = lost[0];
+    const dates = lost.length === 1 ? `${date} has` : `${lost.length} dates, starting with ${date}, have`;
+    problems.push({ text: `${dates} expired before being sealed`, help: 'accept', date });
+  }
+  const last = runs.find(isEndedRun);
+  if (last?.outcome && isFailed(last.outcome)) {
+    const why = whyFailed(last)?.code ?? OUTCOMES[last.outcome][0];
+    const text = `The last run of ${name} failed ${formatRelative(Date.parse(endOf(last)), nowMs)}: ${why}`;
+    problems.push({ level: 'wrong', text, help: running ? null : 'retry', run: last.id });
+  }
+  const owed = status?.document.owed_events;
+  // Events that a program waits for. A run posts them at its end, so while one runs it is too early to say.
+  if (owed && !running) {
+    const [what, whose] = owed.count === 1 ? ['event has', 'its receiver'] : ['events have', 'their receiver'];
+    const oldest = formatRelative(Date.parse(owed.since), nowMs);
+    const why = owed.reason === null ? '' : `: ${firstLine(owed.reason)}`;
+    const text = `${owed.count} ${what} not reached ${whose}, the oldest ${oldest}${why}. To try again: flowdrop alert ${name}`;
+    problems.push({ level: 'wrong', text });
+  }
+  if (fault) {
+    const text = `The current job file of ${name} is not in use: ${firstLine(fault.message)}`;
+    problems.push({ level: 'wrong', text, help: 'reload' });
+  }
+  const reason = job.statusFault ?? status?.document.fault;
+  if (reason) problems.push({ level: 'wrong', text: `The status of ${name} cannot be read: ${firstLine(reason)}` });
+  return problems;
+}
+
+function tellGaps(first: Gap, number: number, nowMs: number): Pick<Problem, 'level' | 'text'> {
+  const count = `${number} gap${number === 1 ? '' : 's'}`;
+  const expiresAtMs = parseInstant(first.begins_to_expire);
+  if (expiresAtMs === undefined) return { level: 'note', text: `${count}; none expires` };
+  const leftMs = expiresAtMs - nowMs;
+  const which = number === 1 ? `; ${first.date}` : `; the first, ${first.date},`;
+  const when = leftMs > 0 ? `begins to expire in ${formatSpan(leftMs)}` : 'has begun to expire';
+  return { level: leftMs < URGENT_MS ? 'wrong' : 'note', text: `${count}${which} ${when}` };
+}
+
+/** Outcomes for people, in words and by their look. */
+export const OUTCOMES: Readonly<Record<RunOutcome, readonly [words: string, tone: 'good' | 'fair' | 'bad' | 'calm']>> =
+  {
+    done: ['done', 'good'],
+    failed: ['failed', 'bad'],
+    usage: ['refused', 'bad'],
+    incomplete: ['incomplete', 'fair'],
+    active: ['another run was active', 'calm'],
+    interrupted: ['interrupted', 'fair'],
+    died: ['died', 'bad'],
+    'timed-out': ['timed out', 'bad'],
+  };
+
+function tellWell(jobs: readonly JobView[], nowMs: number): string {
+  const read = jobs.filter(({ status }) => status !== undefined).length;
+  if (read < jobs.length) return 'No problem is known, but some statuses have not been read yet';
+  const running = jobs.filter((job) => job.running !== undefined).length;
+  if (running > 0) return `All is well; ${running === 1 ? 'a run is' : `${running} runs are`} active`;
+  const next = Math.min(...jobs.map(({ nextRunAtMs }) => nextRunAtMs ?? Number.POSITIVE_INFINITY));
+  return `All is well${Number.isFinite(next) ? `; the next run is due ${formatRelative(next, nowMs)}` : ''}`;
+}
+
+function firstLine(text: string): string {
+  return text.split('\n')[0] ?? '';
 }

@@ -7,11 +7,9 @@ import { describeAccepted, isAcceptable } from '../../state/date-records.ts';
 import { renderActionForm, renderDropActions } from './action-form.ts';
 import type { DropDetail, ReportLink, Rows } from './api-shape.ts';
 import { renderShape, SHAPES } from './condition-calendar.ts';
-import { html, type Markup, renderTime } from './html.ts';
-
+import { dropPath, html, jobPath, type Markup, renderFacts, renderTime } from './html.ts';
+import { nameKind } from './job-page.ts';
 import { type PageContext, renderFrame } from './page-frame.ts';
-import { dropFilePath, dropPath, jobPath } from './page-path.ts';
-import { nameKind } from './reports-page.ts';
 
 type Manifest = NonNullable<DropDetail['drop']['manifest']>;
 
@@ -31,7 +29,7 @@ export function renderDropPage(
 ${damage !== null && html`<div class="error"><p><b>Damaged:</b> ${damage}</p></div>`}
 ${manifest?.degraded_reason !== undefined && html`<div class="error"><p>${manifest.degraded_reason}</p></div>`}
 ${accepted && html`<p class="quiet">${describeAccepted(accepted)}</p>`}
-${manifest && html`<p><a class="button" href="${dropFilePath(job, date)}" download>Download ${manifest.files[0]?.filename}, ${formatBytes(manifest.files[0]?.size ?? 0)}</a></p>`}</header>
+${manifest && html`<p><a class="button" href="${`${dropPath(job, date)}/file`}" download>Download ${manifest.files[0]?.filename}, ${formatBytes(manifest.files[0]?.size ?? 0)}</a></p>`}</header>
 ${manifest ? renderSealed(drop, manifest, rows, sums, context.nowMs) : html`<p class="quiet">It is not sealed: there is nothing to read yet.</p>`}
 ${reports.length > 0 && html`<section aria-labelledby="reports-title"><h2 id="reports-title">Reports</h2><ul class="dates">${reports.map(({ report, revision, href }) => html`<li><a href="${href}">${nameKind(report)}</a>${revision > 1 && `, revision ${revision}`}</li>`)}</ul></section>`}
 ${renderDropActions(job, date, canAccept, context)}</article>${renderActionForm(context)}`;
@@ -62,17 +60,17 @@ function renderSealed(
   sums: Rows | null,
   nowMs: number,
 ): Markup {
-  const facts: readonly (readonly [string, string])[] = [
-    ['requests', formatCount(manifest.requests)],
-    ['windows', formatCount(manifest.windows_total)],
-    ['duplicates left out', formatCount(manifest.duplicates)],
-    ['rows set aside', formatCount(manifest.quarantined)],
-    ['kept though withdrawn', formatCount(manifest.kept)],
-    ['row groups', formatCount(manifest.row_groups)],
-    ['sorted by', manifest.sort.join(', ')],
-    ['compression', manifest.compression],
-  ];
-  return html`<dl class="facts even">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+  const facts = {
+    requests: formatCount(manifest.requests),
+    windows: formatCount(manifest.windows_total),
+    'duplicates left out': formatCount(manifest.duplicates),
+    'rows set aside': formatCount(manifest.quarantined),
+    'kept though withdrawn': formatCount(manifest.kept),
+    'row groups': formatCount(manifest.row_groups),
+    'sorted by': manifest.sort.join(', '),
+    compression: manifest.compression,
+  };
+  return html`${renderFacts(facts)}
 ${renderChecks(manifest)}${renderRevisions(drop, nowMs)}
 <section aria-labelledby="rows-title"><h2 id="rows-title">First rows, and sums by symbol</h2>${
     rows === null

@@ -1,6 +1,7 @@
 /**
  * Markup from template literals. Invariant: every value is escaped, unless it is markup that this module made; a plain
- * text can never pass as markup. A list is filled in item by item; `undefined`, `null` and `false` become nothing.
+ * text can never pass as markup. A list is filled in item by item; `undefined`, `null` and `false` become nothing. Also
+ * the addresses of pages: each part of them is encoded.
  */
 
 /** Markup that is safe to send; only `html` creates it. */
@@ -43,6 +44,15 @@ export function renderTime(atMs: number, text: string): Markup {
   return html`<time datetime="${new Date(atMs).toISOString()}">${text}</time>`;
 }
 
+/** Names with numbers or words. @param kind of the look */
+export function renderFacts(
+  facts: Readonly<Record<string, string>>,
+  kind: 'facts' | 'facts even' = 'facts even',
+): Markup {
+  const items = Object.entries(facts).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`);
+  return html`<dl class="${kind}">${items}</dl>`;
+}
+
 function toText(value: Filling): string {
   if (value === undefined || value === null || value === false) return '';
   if (value instanceof Markup) return value.toString();
@@ -59,4 +69,16 @@ function escapeText(text: string): string {
   return text
     .replace(/[&<>"'`]/g, (char) => ESCAPES[char] ?? '')
     .replace(/[\p{Cc}\p{Bidi_Control}]/gu, (char) => (/[\n\t]/.test(char) ? char : '\ufffd'));
+}
+
+export function jobPath(job: string): string {
+  return `/jobs/${encodeURIComponent(job)}`;
+}
+
+export function runPath(job: string, id: string): string {
+  return `/runs/${encodeURIComponent(job)}/${encodeURIComponent(id)}`;
+}
+
+export function dropPath(job: string, date: string): string {
+  return `/drops/${encodeURIComponent(job)}/${encodeURIComponent(date)}`;
 }

@@ -9,10 +9,8 @@ import { type CalendarOverride, isSession } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { CONDITIONS } from '../../plan/conditions.ts';
 import { endOf, isEndedRun, type RunRecord, sumSealed } from '../../state/run-record.ts';
-import type { DaemonView, JobView } from '../job-view.ts';
-import { listGaps, parseInstant } from './date-gap.ts';
-import { findLastSuccess } from './describe-job.ts';
-import { OUTCOMES } from './health-text.ts';
+import type { DaemonView, JobView } from '../state.ts';
+import { findLastSuccess, listGaps, OUTCOMES, parseInstant } from './describe-job.ts';
 
 /** From a run with nothing to do, through a nightly export at one request a second, to a backfill of hours. */
 const RUN_SECONDS_BUCKETS = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800];
@@ -51,7 +49,7 @@ const JOB_GAUGES: Readonly<
   flowdrop_next_expiry_seconds: [
     'Time until the first gap begins to expire, at least 0. Absent without a gap.',
     (job, { nowMs, calendar }) => {
-      const atMs = listGaps(job, nowMs, calendar)[0]?.expiresAtMs;
+      const atMs = parseInstant(listGaps(job, nowMs, calendar)[0]?.begins_to_expire);
       return atMs === undefined ? undefined : Math.max(0, atMs - nowMs) / 1000;
     },
   ],
@@ -66,7 +64,7 @@ const JOB_GAUGES: Readonly<
   ],
   flowdrop_last_run_timestamp_seconds: [
     'End time of the last run with any outcome. Absent if unknown.',
-    ({ runs }) => toSeconds(parseInstant(runs.find(isEndedRun)?.finished_at ?? null)),
+    ({ runs }) => toSeconds(parseInstant(runs.find(isEndedRun)?.finished_at)),
   ],
   flowdrop_next_run_timestamp_seconds: [
     'When the next run is due, by schedule or as a retry. Absent without a schedule.',
@@ -130,49 +128,37 @@ export class DaemonMetrics {
   readonly contentType = Registry.PROMETHEUS_CONTENT_TYPE;
   readonly #calendar: CalendarOverride;
   readonly #registry = new Registry();
+  readonly #of = (name: string, help: string, ...labelNames: string[]) => ({
+    name,
+    help,
+    labelNames,
+    registers: [this.#registry],
+  });
   readonly #counters = Object.entries(RUN_COUNTERS).map(([name, [help, read]]) => ({
-    counter: new Counter({ name, help, labelNames: ['job'], registers: [this.#registry] }),
+    counter: new Counter(this.#of(name, help, 'job')),
     read,
   }));
   readonly #gauges = Object.entries(JOB_GAUGES).map(([name, [help, read]]) => ({
-    gauge: new Gauge({ name, help, labelNames: ['job'], registers: [this.#registry] }),
+    gauge: new Gauge(this.#of(name, help, 'job')),
     read,
   }));
-  readonly #runs = new Counter({
-    name: 'flowdrop_runs_total',
-    help: 'Runs that have ended, by outcome.',
-    labelNames: ['job', 'outcome'],
-    registers: [this.#registry],
-  });
+  readonly #runs = new Counter(this.#of('flowdrop_runs_total', 'Runs that have ended, by outcome.', 'job', 'outcome'));
   readonly #seconds = new Histogram({
-    name: 'flowdrop_run_duration_seconds',
-    help: 'How long runs took, whatever their outcome.',
-    labelNames: ['job'],
+    ...this.#of('flowdrop_run_duration_seconds', 'How long runs took, whatever their outcome.', 'job'),
     buckets: RUN_SECONDS_BUCKETS,
-    registers: [this.#registry],
   });
-  readonly #dates = new Gauge({
-    name: 'flowdrop_dates',
-    help: 'Dates by condition. Absent until the status is read.',
-    labelNames: ['job', 'condition'],
-    registers: [this.#registry],
-  });
-  readonly #build = new Gauge({
-    name: 'flowdrop_build_info',
-    help: 'Always 1; the version is the label.',
-    labelNames: ['version'],
-    registers: [this.#registry],
-  });
-  readonly #jobs = new Gauge({ name: 'flowdrop_jobs', help: 'Jobs with a schedule.', registers: [this.#registry] });
+  readonly #dates = new Gauge(
+    this.#of('flowdrop_dates', 'Dates by condition. Absent until the status is read.', 'job', 'condition'),
+  );
+  readonly #build = new Gauge(this.#of('flowdrop_build_info', 'Always 1; the version is the label.', 'version'));
+  readonly #jobs = new Gauge(this.#of('flowdrop_jobs', 'Jobs with a schedule.'));
   readonly #counted = new Map<string, Counted>();
 
   /** @param stateDir folder whose disk is measured */
   constructor(calendar: CalendarOverride, stateDir: string) {
     this.#calendar = calendar;
     new Gauge({
-      name: 'flowdrop_state_free_bytes',
-      help: 'Free bytes of the disk of FLOWDROP_STATE_DIR. NaN if unknown.',
-      registers: [this.#registry],
+      ...this.#of('flowdrop_state_free_bytes', 'Free bytes of the disk of FLOWDROP_STATE_DIR. NaN if unknown.'),
       async collect() {
         const disk = await statfs(stateDir).catch(() => undefined);
         this.set(disk ? disk.bavail * disk.bsize : Number.NaN);

@@ -8,11 +8,10 @@ import { formatCount, formatShortCount } from '../../core/units.ts';
 import { renderActionForm, renderHelp } from './action-form.ts';
 import { JOB_STATES, type JobStateWord, type JobSummary, type JobsDocument, type Problem } from './api-shape.ts';
 import { renderShape, SHAPES } from './condition-calendar.ts';
-import { OUTCOMES } from './health-text.ts';
-import { html, type Markup, renderTime } from './html.ts';
+import { OUTCOMES } from './describe-job.ts';
+import { dropPath, html, jobPath, type Markup, renderTime, runPath } from './html.ts';
 
 import { type PageContext, renderFrame } from './page-frame.ts';
-import { dropPath, jobPath, runPath } from './page-path.ts';
 import { CALM_MS, LIVE_MS } from './page-script.ts';
 
 /** Jobs in the table; use the API for a daemon with more. */

@@ -3,19 +3,28 @@
  * programs on this machine can connect. A web page open in a local browser must not read the status: its requests carry
  * the name of its own server, even if that name was made to resolve to this machine (DNS rebinding). So only host names
  * of this machine are answered. Comparisons take constant time. The cookie is derived from the token: it does not
- * reveal the token, survives a restart, and becomes invalid when the token changes.
+ * reveal the token, survives a restart, and becomes invalid when the token changes. A form that acts carries a token of
+ * its own, which is good for one login and once; a form from a page of another site is never taken.
  */
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { parseHostHeader } from '../../core/listen-address.ts';
 
 const COOKIE = 'flowdrop_status';
 /** A month; then the token is needed again. */
 const LOGIN_SECONDS = 30 * 86_400;
+/** A page may stay open over a day's work. */
+const FORM_LIFETIME_MS = 12 * 3_600_000;
+/** Used form tokens to remember; whoever acts more often waits until they are old. */
+const MAX_USED = 10_000;
 
 export class Access {
   readonly #token: string | undefined;
   readonly #hosts: ReadonlySet<string>;
+  /** Of form tokens: a restart makes them invalid. */
+  readonly #secret = randomBytes(32);
+  /** Used nonces of forms, with the end of their tokens. */
+  readonly #used = new Map<string, number>();
 
   /** @param hosts host names that local programs use to reach this server, without ports */
   constructor(token: string | undefined, hosts: readonly string[]) {
@@ -34,23 +43,20 @@ export class Access {
     const shown = /^bearer +(\S+)$/i.exec(authorization)?.[1];
     if (shown !== undefined && isSame(shown, this.#token)) return true;
     const [, expires = '', signature = ''] = /^(\d{1,12})\.([\w-]{43})$/.exec(readCookie(cookie)) ?? [];
-    return isSame(signature, sign(this.#token, expires)) && Number(expires) * 1000 > nowMs;
+    return isSame(signature, signLogin(this.#token, expires)) && Number(expires) * 1000 > nowMs;
   }
 
-  /** What the caller showed, to bind a form to; and in words for the record of what was done. */
-  identify({ authorization, cookie = '', ...headers }: IncomingHttpHeaders): {
-    readonly session: string;
-    readonly words: string;
-    readonly isProgram: boolean;
-  } {
-    if (this.#token === undefined) {
-      // A browser sends one of these headers by itself, and no page of another site can remove it.
-      const isProgram = headers.origin === undefined && headers['sec-fetch-site'] === undefined;
-      return { session: '', words: 'this machine', isProgram };
-    }
-    return authorization === undefined
-      ? { session: readCookie(cookie), words: 'a login', isProgram: false }
-      : { session: '', words: 'the token', isProgram: true };
+  /** In words, for the record of what was done. */
+  nameCaller({ authorization }: IncomingHttpHeaders): string {
+    if (this.#token === undefined) return 'this machine';
+    return authorization === undefined ? 'a login' : 'the token';
+  }
+
+  /** Whether no page of another site can have caused the request. */
+  isProgram(headers: IncomingHttpHeaders): boolean {
+    if (this.#token !== undefined) return headers.authorization !== undefined;
+    // A browser sends one of these headers by itself, and no page of another site can remove it.
+    return headers.origin === undefined && headers['sec-fetch-site'] === undefined;
   }
 
   /** Value of the `Set-Cookie` header for the right token; `undefined` for a wrong one. */
@@ -59,11 +65,45 @@ export class Access {
     const expires = String(Math.floor(nowMs / 1000) + LOGIN_SECONDS);
     // Behind a TLS proxy, browsers must send the cookie over TLS only.
     const secure = headers['x-forwarded-proto'] === 'https' ? '; Secure' : '';
-    return `${COOKIE}=${expires}.${sign(this.#token, expires)}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Strict${secure}`;
+    return `${COOKIE}=${expires}.${signLogin(this.#token, expires)}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Strict${secure}`;
+  }
+
+  /** A token for the forms of one page, bound to what the caller showed. */
+  issueForm(headers: IncomingHttpHeaders, nowMs: number): string {
+    const head = `${nowMs + FORM_LIFETIME_MS}.${randomBytes(12).toString('base64url')}`;
+    return `${head}.${this.#signForm(head, headers)}`;
+  }
+
+  /** Uses the token of a form up, if it is right. */
+  takeForm(token: string, headers: IncomingHttpHeaders, nowMs: number): 'right' | 'wrong' | 'used' {
+    const [, head = '', expires = '', nonce = '', signature = ''] =
+      /^((\d{1,15})\.([\w-]{16}))\.([\w-]{43})$/.exec(token) ?? [];
+    const isSigned = head !== '' && isSame(signature, this.#signForm(head, headers));
+    if (!isSigned || Number(expires) <= nowMs) return 'wrong';
+    if (this.#used.has(nonce)) return 'used';
+    for (const [old, endMs] of this.#used) if (endMs <= nowMs) this.#used.delete(old);
+    if (this.#used.size >= MAX_USED) return 'wrong';
+    this.#used.set(nonce, Number(expires));
+    return 'right';
+  }
+
+  #signForm(head: string, { authorization, cookie = '' }: IncomingHttpHeaders): string {
+    const session = this.#token === undefined || authorization !== undefined ? '' : readCookie(cookie);
+    return createHmac('sha256', this.#secret).update(`${head} ${session}`).digest('base64url');
   }
 }
 
-function sign(token: string, expires: string): string {
+/** Whether a browser says that the request comes from a page of another site. Without any word of it the token decides. */
+export function isForeign(headers: IncomingHttpHeaders): boolean {
+  const site = headers['sec-fetch-site'];
+  // Browsers send it to trustworthy addresses only, and no page can change it.
+  if (site !== undefined) return site !== 'same-origin';
+  const { origin } = headers;
+  if (origin === undefined) return false;
+  return !URL.canParse(origin) || new URL(origin).hostname.replace(/^\[|\]$/g, '') !== parseHostHeader(headers.host);
+}
+
+function signLogin(token: string, expires: string): string {
   return createHmac('sha256', token).update(`flowdrop status ${expires}`).digest('base64url');
 }
 
@@ -74,7 +114,7 @@ function readCookie(header: string): string {
 }
 
 /** In constant time. Compares digests, because `timingSafeEqual` needs equal lengths. */
-export function isSame(a: string, b: string): boolean {
+function isSame(a: string, b: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(a), digest(b));
 }

@@ -7,10 +7,6 @@ import { html, type Markup, renderTime } from './html.ts';
 import { PAGE_SCRIPT } from './page-script.ts';
 import { STYLE } from './style.ts';
 
-/** Slots for trusted texts that must not be escaped: HTML does not decode entities in style sheets and scripts. */
-const STYLE_SLOT = '/*style*/';
-const SCRIPT_SLOT = '/*script*/';
-
 /** For browsers without scripts. */
 const RELOAD_SECONDS = 30;
 
@@ -18,6 +14,8 @@ const RELOAD_SECONDS = 30;
 export interface PageContext {
   readonly nowMs: number;
   readonly calendar: CalendarOverride;
+  /** Names of all jobs, to choose from. */
+  readonly jobs: readonly string[];
   /** Whether the page has buttons that act. */
   readonly canAct: boolean;
 }
@@ -52,16 +50,17 @@ export function renderFrame({ title, path, nowMs, head, main, extras, everyMs }:
 <main id="main" tabindex="-1">${main}</main>
 <p class="silent" id="silent" role="alert" hidden>The daemon does not answer: what is shown here may be old.</p>
 <footer class="quiet small" data-live="foot">As of ${renderTime(nowMs, formatInstant(nowMs, EXCHANGE_TIME_ZONE, nowMs))}. For programs: <a href="/api/openapi.json">/api</a>, <a href="/healthz">/healthz</a>, <a href="/metrics">/metrics</a>.</footer>
-</div>${extras}<script>${SCRIPT_SLOT}</script>`;
+</div>${extras}<script>${PAGE_SCRIPT}</script>`;
   const reload =
     everyMs !== undefined && html`<noscript><meta http-equiv="refresh" content="${RELOAD_SECONDS}"></noscript>`;
-  return renderDocument(title, body, { everyMs, head: reload });
+  return renderDocument(title, body, reload, everyMs);
 }
 
-/** A page with a few sentences, such as a refusal or a missing page. @param form what to do next */
-export function renderNotice(title: string, sentences: readonly string[], form?: Markup): string {
-  const body = html`<div class="page alone"><main><div class="job"><h1>${title}</h1>${sentences.map((sentence) => html`<p>${sentence}</p>`)}${form}</div></main></div>`;
-  return renderDocument(`flowdrop: ${title}`, body, {});
+/** A page with one sentence, such as a refusal or a missing page. @param more what to do next */
+export function renderNotice(title: string, text: Markup | string, more?: Markup): string {
+  const next = more ?? html`<p><a href="/">To the overview</a></p>`;
+  const body = html`<div class="page alone"><main><div class="job"><h1>${title}</h1><p>${text}</p>${next}</div></main></div>`;
+  return renderDocument(`flowdrop: ${title}`, body);
 }
 
 /** Asks for the token once. */
@@ -69,29 +68,19 @@ export const TOKEN_FORM: Markup = html`<form method="get" action="/"><label for=
 
 /** A page that sends the browser on to the overview, as a navigation of its own. */
 export function renderPassage(): string {
-  return renderDocument('flowdrop', html`<p><a href="/">To the status page</a></p>`, {
-    head: html`<meta http-equiv="refresh" content="0; url=/">`,
-  });
+  const head = html`<meta http-equiv="refresh" content="0; url=/">`;
+  return renderDocument('flowdrop', html`<p><a href="/">To the status page</a></p>`, head);
 }
 
-function renderDocument(
-  title: string,
-  body: Markup,
-  options: { readonly everyMs?: number | undefined; readonly head?: Markup | false | undefined },
-): string {
-  const { everyMs, head } = options;
+function renderDocument(title: string, body: Markup, head?: Markup | false, everyMs?: number): string {
   const page = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>${title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <link rel="icon" href="${ICON}">${head}
-<style>${STYLE_SLOT}</style></head>
+<style>${STYLE}</style></head>
 <body${everyMs !== undefined && html` data-every="${everyMs}"`}>${body}</body></html>
 `;
-  // Replaces with functions, so that `$` in the texts has no special meaning. The slots come before any other match.
-  const text = page.toString();
-  return text
-    .replace(`<style>${STYLE_SLOT}</style>`, () => `<style>${STYLE}</style>`)
-    .replace(`<script>${SCRIPT_SLOT}</script>`, () => `<script>${PAGE_SCRIPT}</script>`);
+  return page.toString();
 }
 
 const ICON = `data:image/svg+xml,${encodeURIComponent(

@@ -3,6 +3,7 @@
  * the parts that changed; it sorts and filters tables. Invariant: scroll position, unfolded elements and focus stay, and an unfolded preview is not
  * fetched again. Without scripts the page lacks only the previews, and the browser reloads it.
  */
+import { html } from './html.ts';
 
 /** Time between two fetches: `LIVE_MS` during a run, otherwise `CALM_MS`. */
 export const LIVE_MS = 2_000;
@@ -11,7 +12,7 @@ export const CALM_MS = 10_000;
  * `data-live` names a part, `data-key` an element in it that can be focused or unfolded. An element with `data-stays`
  * is not replaced while it is unfolded. `data-every` is the time to the next fetch.
  */
-export const PAGE_SCRIPT = `
+export const PAGE_SCRIPT = html`
 'use strict';
 (() => {
   const parts = (root) => [...root.querySelectorAll('[data-live]')];

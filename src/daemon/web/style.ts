@@ -2,7 +2,9 @@
  * The style sheet of all pages, allowed by its hash. Colours are variables with a light and a dark value. Text has a
  * contrast of 4.5 : 1 on its background in both; a test measures it.
  */
-export const STYLE = `
+import { html } from './html.ts';
+
+export const STYLE = html`
 :root { color-scheme: light dark;
   --ground: #f5f6f8; --card: #ffffff; --line: #e2e5ea; --text: #1b2430; --quiet: #5a6675; --link: #1d5fae;
   --good: #17663a; --good-ground: #def2e5; --fair: #7a4b00; --fair-ground: #fcecc8; --calm: #475466; --calm-ground: #eaedf1;

@@ -1,23 +1,32 @@
 /**
  * What the page does when it is asked, and whom it refuses: forms of other sites, without a token, with a wrong, foreign,
  * old or used one; hostile values in every field; bodies without end. What the daemon makes of it is in
- * `test/daemon/step.test.ts`, with real runs in `test/daemon/start.slow.test.ts`.
+ * `test/daemon/steps.test.ts`, with real runs in `test/daemon/start.slow.test.ts`.
  */
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import type { Ask } from '../../../src/daemon/job-view.ts';
-import { ACTIONS } from '../../../src/daemon/web/page-path.ts';
-import { startWeb } from '../../../src/daemon/web/site.ts';
-import type { WebOptions } from '../../../src/daemon/web/web-options.ts';
+import type { Ask } from '../../../src/daemon/state.ts';
+import { ACTIONS } from '../../../src/daemon/web/api-shape.ts';
 import { type ActionEntry, ActionLog } from '../../../src/state/action-log.ts';
 import { actionLogOf } from '../../../src/state/job-state.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
-import { HOSTILE, IDLE, makeBadDay, makeCommands, makePrice, makeRun, NOW, TOKEN } from './views.ts';
+import {
+  call,
+  type Got,
+  HOSTILE,
+  makeBadDay,
+  makeCommands,
+  makePrice,
+  makeRun,
+  NOW,
+  type PageOptions,
+  startPage,
+  TOKEN,
+} from './views.ts';
 
 const JOB = 'nightly-trades';
 
@@ -37,11 +46,8 @@ afterEach(async () => {
 const logPath = () => actionLogOf(folder.path);
 const listActions = async () => await new ActionLog(logPath()).list(100);
 
-async function start(changes: Partial<WebOptions> = {}): Promise<void> {
-  web = await startWeb({
-    ...IDLE,
-    address: { host: '127.0.0.1', port: 0 },
-    token: undefined,
+async function start(changes: PageOptions = {}): Promise<void> {
+  web = await startPage({
     view: makeBadDay,
     stateDir: folder.path,
     ask(ask: Ask) {
@@ -65,32 +71,17 @@ async function start(changes: Partial<WebOptions> = {}): Promise<void> {
   });
 }
 
-interface Got {
-  readonly status: number;
-  readonly body: string;
-}
-
-async function call(method: string, path: string, headers: Record<string, string>, body = ''): Promise<Got> {
-  const sent = request(`${web.url}`, { path, method, headers, agent: false });
-  sent.on('error', () => undefined);
-  sent.end(body);
-  const [response] = await once(sent, 'response');
-  let text = '';
-  for await (const chunk of response) text += chunk;
-  return { status: response.statusCode, body: text };
-}
-
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 
 /** The token of the form of a page, as a browser has it. */
 async function readToken(headers: Record<string, string> = {}, path = '/'): Promise<string> {
   now += 1_100;
-  const { body } = await call('GET', path, headers);
+  const { body } = await call(web, path, headers);
   return /name="token" value="([^"]+)"/.exec(body)?.[1] ?? '';
 }
 
 async function post(path: string, fields: Record<string, string>, headers: Record<string, string> = {}): Promise<Got> {
-  return await call('POST', path, { ...FORM, ...headers }, String(new URLSearchParams(fields)));
+  return await call(web, path, { ...FORM, ...headers }, 'POST', String(new URLSearchParams(fields)));
 }
 
 describe('an action of a page', () => {
@@ -111,7 +102,7 @@ describe('an action of a page', () => {
         ...{ action: 'run', job: JOB, line: `run ${JOB}`, outcome: 'started', text: 'It begins.' },
       },
     ]);
-    expect((await call('GET', '/actions', {})).body).toContain('this machine at 127.0.0.1');
+    expect((await call(web, '/actions')).body).toContain('this machine at 127.0.0.1');
   });
 
   it.each([
@@ -185,7 +176,7 @@ describe('an action of a page', () => {
 
   it('that was refused or failed says why, and is recorded', async () => {
     await start({
-      ask: IDLE.ask,
+      ask: () => ({ outcome: 'refused', text: 'This daemon does nothing.' }),
       commands: makeCommands({
         gap() {
           throw new Error(`NOT_A_GAP ${HOSTILE}`);
@@ -262,11 +253,11 @@ describe('nobody else acts', () => {
   it('where actions are off: there is no form, and nothing is taken', async () => {
     await start({ mayAct: false });
     for (const path of ['/', `/jobs/${JOB}`]) {
-      expect((await call('GET', path, {})).body).not.toMatch(/<button[^>]*formaction|method="post"/);
+      expect((await call(web, path)).body).not.toMatch(/<button[^>]*formaction|method="post"/);
     }
     expect((await post('/actions/run', { job: JOB })).status).toBe(403);
     const sent = JSON.stringify({ action: 'run', job: JOB });
-    expect((await call('POST', '/api/actions', { 'content-type': 'application/json' }, sent)).status).toBe(403);
+    expect((await call(web, '/api/actions', { 'content-type': 'application/json' }, 'POST', sent)).status).toBe(403);
     expect(asked).toEqual([]);
   });
 
@@ -281,12 +272,8 @@ describe('nobody else acts', () => {
       ['POST', '/actions/../actions/run'],
       ['POST', '/'],
     ] as const) {
-      const { status } = await call(
-        method,
-        `${path}?job=${JOB}&token=${token}`,
-        FORM,
-        method === 'GET' ? '' : `token=${token}`,
-      );
+      const text = method === 'GET' ? '' : `token=${token}`;
+      const { status } = await call(web, `${path}?job=${JOB}&token=${token}`, FORM, method, text);
       expect([method, path, status === 404 || status === 405]).toEqual([method, path, true]);
     }
     expect(asked).toEqual([]);
@@ -302,7 +289,7 @@ describe('nobody else acts', () => {
     });
     endless.on('error', () => undefined);
     endless.write('token=');
-    expect((await call('GET', '/healthz', {})).status).toBe(200);
+    expect((await call(web, '/healthz')).status).toBe(200);
     endless.destroy();
     expect(asked).toEqual([]);
   });
@@ -349,9 +336,9 @@ describe('a program', () => {
 
   it('acts by the JSON API with the token, and without one only where none is set and no browser speaks', async () => {
     await start({ token: TOKEN });
-    expect((await call('POST', '/api/actions', JSON_TYPE, document)).status).toBe(401);
+    expect((await call(web, '/api/actions', JSON_TYPE, 'POST', document)).status).toBe(401);
     const bearer = { ...JSON_TYPE, authorization: `Bearer ${TOKEN}` };
-    const done = await call('POST', '/api/actions', bearer, document);
+    const done = await call(web, '/api/actions', bearer, 'POST', document);
     expect([done.status, JSON.parse(done.body)]).toEqual([
       202,
       { outcome: 'started', text: 'It begins.', line: `run ${JOB}` },
@@ -359,20 +346,22 @@ describe('a program', () => {
     const login = await fetch(`${web.url}/?token=${TOKEN}`, { redirect: 'manual' });
     const cookie = login.headers.get('set-cookie')?.split(';')[0] ?? '';
     // A login is a browser's: other sites can use it.
-    expect((await call('POST', '/api/actions', { ...JSON_TYPE, cookie }, document)).status).toBe(403);
-    const { body } = await call('GET', '/api/actions', bearer);
+    expect((await call(web, '/api/actions', { ...JSON_TYPE, cookie }, 'POST', document)).status).toBe(403);
+    const { body } = await call(web, '/api/actions', bearer);
     expect((JSON.parse(body) as { actions: ActionEntry[] }).actions[0]?.who).toBe('the token at 127.0.0.1');
     await web.close();
     await start();
-    expect((await call('POST', '/api/actions', JSON_TYPE, document)).status).toBe(202);
+    expect((await call(web, '/api/actions', JSON_TYPE, 'POST', document)).status).toBe(202);
     for (const headers of [
       { origin: 'http://localhost' },
       { 'sec-fetch-site': 'same-origin' },
       { host: 'evil.example' },
     ]) {
-      expect((await call('POST', '/api/actions', { ...JSON_TYPE, ...headers }, document)).status).toBeGreaterThan(400);
+      expect((await call(web, '/api/actions', { ...JSON_TYPE, ...headers }, 'POST', document)).status).toBeGreaterThan(
+        400,
+      );
     }
-    expect((await call('POST', '/api/actions', { 'content-type': 'text/plain' }, document)).status).toBe(415);
+    expect((await call(web, '/api/actions', { 'content-type': 'text/plain' }, 'POST', document)).status).toBe(415);
     expect(asked).toHaveLength(2);
   });
 
@@ -380,7 +369,7 @@ describe('a program', () => {
     'that sends %s is refused',
     async (body) => {
       await start();
-      expect((await call('POST', '/api/actions', JSON_TYPE, body)).status).toBe(400);
+      expect((await call(web, '/api/actions', JSON_TYPE, 'POST', body)).status).toBe(400);
       expect(asked).toEqual([]);
     },
   );

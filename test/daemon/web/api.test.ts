@@ -3,19 +3,16 @@
  * log of 100 MB, 1,000 runs, and names that lead elsewhere. What acts is tested in `actions.test.ts`, how it looks in
  * `browser.slow.test.ts`.
  */
-import { once } from 'node:events';
 import { appendFile, mkdir, writeFile } from 'node:fs/promises';
-import { request } from 'node:http';
 import { join } from 'node:path';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import { startWeb } from '../../../src/daemon/web/site.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import type { RunWindow } from '../../../src/state/run-record.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
-import { HOSTILE, IDLE, makeBadDay, makeHostileDay, makeRun, NOW } from './views.ts';
+import { call, HOSTILE, makeBadDay, makeHostileDay, makeRun, NOW, startPage } from './views.ts';
 
 const JOB = 'nightly-trades';
 
@@ -36,14 +33,7 @@ afterEach(async () => {
 });
 
 async function start(view = makeBadDay()): Promise<void> {
-  web = await startWeb({
-    address: { host: '127.0.0.1', port: 0 },
-    token: undefined,
-    view: () => view,
-    ...IDLE,
-    stateDir: folder.path,
-    clock: { now: () => NOW, sleep: async () => {} },
-  });
+  web = await startPage({ view: () => view, stateDir: folder.path });
 }
 
 async function read(path: string): Promise<{ readonly status: number; readonly body: unknown }> {
@@ -56,15 +46,6 @@ async function page(path: string): Promise<{ readonly status: number; readonly b
   const answer = await fetch(`${web?.url}${path}`);
   const body = await answer.text();
   return { status: answer.status, body, ms: performance.now() - began };
-}
-
-/** Status of an address as it is written: `fetch` would resolve dots. */
-async function raw(path: string): Promise<number> {
-  const call = request(`${web?.url}`, { path, agent: false });
-  call.end();
-  const [response] = await once(call, 'response');
-  response.resume();
-  return response.statusCode;
 }
 
 interface Described {
@@ -152,7 +133,7 @@ describe('the JSON API', () => {
         `/runs/${JOB}/${name}/log`,
         `/jobs/${name}`,
       ]) {
-        for (const address of [path, `/api${path}`]) expect(await raw(address), address).toBe(404);
+        for (const address of [path, `/api${path}`]) expect((await call(web, address)).status, address).toBe(404);
       }
     },
   );

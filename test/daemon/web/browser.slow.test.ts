@@ -9,10 +9,8 @@ import { dirname, join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import type { DaemonView } from '../../../src/daemon/job-view.ts';
-import { dropPath, jobPath, runPath } from '../../../src/daemon/web/page-path.ts';
-import { startWeb } from '../../../src/daemon/web/site.ts';
-import type { WebOptions } from '../../../src/daemon/web/web-options.ts';
+import type { DaemonView } from '../../../src/daemon/state.ts';
+import { dropPath, jobPath, runPath } from '../../../src/daemon/web/html.ts';
 import { ActionLog } from '../../../src/state/action-log.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import type { RunRecord, RunWindow } from '../../../src/state/run-record.ts';
@@ -22,7 +20,6 @@ import { findBarriers, OVERFLOWS } from './barriers.ts';
 import {
   FAILED_RUN,
   HOSTILE,
-  IDLE,
   makeBadDay,
   makeCommands,
   makeDrop,
@@ -32,6 +29,8 @@ import {
   makeRun,
   makeView,
   NOW,
+  type PageOptions,
+  startPage,
   TOKEN,
 } from './views.ts';
 
@@ -99,13 +98,11 @@ async function rememberRun(run: RunRecord, text: string): Promise<void> {
   await writeFile(log, [...lines, text].join('\n'));
 }
 
-async function start(token: string | undefined, changes: Partial<WebOptions> = {}): Promise<HttpListener> {
+async function start(token: string | undefined, changes: PageOptions = {}): Promise<HttpListener> {
   const report = `<!doctype html><html lang="en"><title>Flow</title><body style="color:#123456"><h1>Flow</h1><script>document.title='ran'</script><img src="http://192.0.2.1/x.png"></body></html>`;
-  return await startWeb({
-    address: { host: '127.0.0.1', port: 0 },
+  return await startPage({
     token,
     view: () => view,
-    ...IDLE,
     stateDir: memory.path,
     commands: makeCommands({ report: async () => report }),
     clock: { now: () => (now += 1_100), sleep: async () => {} },

@@ -1,9 +1,8 @@
 /** Liveness of the daemon's server while others hold all the connections it has. What it answers: `site.test.ts`. */
 import { afterEach, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import { startWeb } from '../../../src/daemon/web/site.ts';
 import { type Crowd, gatherCrowd } from '../../support/crowd.ts';
-import { IDLE, makeGoodDay, NOW } from './views.ts';
+import { startPage } from './views.ts';
 
 /** What orchestrators give a probe when nothing else is said. */
 const PROBE_MS = 1_000;
@@ -26,13 +25,7 @@ describe('liveness of the daemon is told within a second', () => {
     ],
     ['150 connections that do not read their pages', 150, 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(20)],
   ])('past %s', async (_title, count, text) => {
-    web = await startWeb({
-      address: { host: '127.0.0.1', port: 0 },
-      token: undefined,
-      view: makeGoodDay,
-      ...IDLE,
-      clock: { now: () => NOW, sleep: async () => {} },
-    });
+    web = await startPage();
     crowd = await gatherCrowd(web.url, count, text);
     const answer = await fetch(`${web.url}/healthz/live`, { signal: AbortSignal.timeout(PROBE_MS) });
     expect(answer.status).toBe(200);

@@ -6,8 +6,7 @@ import { Readable } from 'node:stream';
 import { afterEach, expect, it } from 'vitest';
 import { Fault } from '../../../src/core/errors.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import { startWeb } from '../../../src/daemon/web/site.ts';
-import { HOSTILE, IDLE, makeBadDay, makeCommands, makeDrop, makeHostileDay, NOW } from './views.ts';
+import { HOSTILE, makeBadDay, makeCommands, makeDrop, makeHostileDay, NOW, startPage } from './views.ts';
 
 let web: HttpListener;
 let now = NOW;
@@ -18,10 +17,7 @@ afterEach(async () => {
 });
 
 async function start(says: Parameters<typeof makeCommands>[0] = {}, view = makeBadDay): Promise<void> {
-  web = await startWeb({
-    ...IDLE,
-    address: { host: '127.0.0.1', port: 0 },
-    token: undefined,
+  web = await startPage({
     view,
     commands: makeCommands({
       drop(job, date) {

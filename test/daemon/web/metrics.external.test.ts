@@ -12,7 +12,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { NO_OVERRIDE } from '../../../src/calendar/session.ts';
-import type { DaemonView } from '../../../src/daemon/job-view.ts';
+import type { DaemonView } from '../../../src/daemon/state.ts';
 import { DaemonMetrics, measureSessionTimeMs } from '../../../src/daemon/web/metrics.ts';
 import { isMissing } from '../../support/external.ts';
 import { REPO } from '../../support/flowdrop.ts';

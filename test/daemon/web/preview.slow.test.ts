@@ -9,16 +9,15 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { ReportName } from '../../../src/core/report-page.ts';
-import type { DaemonView } from '../../../src/daemon/job-view.ts';
-import { jobPath } from '../../../src/daemon/web/page-path.ts';
-import { startWeb } from '../../../src/daemon/web/site.ts';
+import type { DaemonView } from '../../../src/daemon/state.ts';
+import { jobPath } from '../../../src/daemon/web/html.ts';
 import { embedImages } from '../../../src/mail/message.ts';
 import { renderFlowReport } from '../../../src/report/render.ts';
 import { pickDay } from '../../report/days.ts';
 import { openBrowser } from '../../support/browser.ts';
 import { REPO } from '../../support/flowdrop.ts';
 import { findBarriers, OVERFLOWS } from './barriers.ts';
-import { IDLE, makeCommands, makeGoodDay, makeJob, makeStatus, makeView, NOW, TOKEN } from './views.ts';
+import { makeCommands, makeGoodDay, makeJob, makeStatus, makeView, NOW, startPage, TOKEN } from './views.ts';
 
 const SHOTS = join(REPO, 'test-results', 'status');
 /** Tries everything that a mail must not do here. */
@@ -66,11 +65,9 @@ interface Looking {
 async function look(shown: DaemonView, options: Looking = {}): Promise<void> {
   const { width = 1280, scheme = 'light', scripts = true, token, read = async () => mail } = options;
   [view, asked, troubles, strangers] = [shown, [], [], []];
-  web = await startWeb({
-    address: { host: '127.0.0.1', port: 0 },
+  web = await startPage({
     token,
     view: () => view,
-    ...IDLE,
     commands: makeCommands({
       async report(job, date, report, revision) {
         asked.push({ job, date, report, revision });

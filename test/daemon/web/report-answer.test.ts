@@ -9,11 +9,10 @@ import { systemClock } from '../../../src/core/clock.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import { reportPath } from '../../../src/core/report-page.ts';
 import { Commands } from '../../../src/daemon/commands.ts';
-import { startWeb } from '../../../src/daemon/web/site.ts';
 import { reportCopyPrefix, reportsPrefix } from '../../../src/ledger/layout.ts';
 import { flowdrop, MAIN, makeFolder } from '../../support/flowdrop.ts';
 import { writeJob } from '../../support/jobs.ts';
-import { IDLE, makeJob, makeStatus, makeView } from './views.ts';
+import { makeJob, makeStatus, makeView, startPage } from './views.ts';
 
 const COPY = { date: '2026-11-20', report: 'flow-1a2b3c4d', revision: 1 };
 const PAGE = '<!doctype html><title>Flow "of" the day</title>';
@@ -34,11 +33,8 @@ beforeAll(async () => {
   });
   commands = new Commands(commandOf, systemClock);
   const status = { document: makeStatus('nightly', { reports: [COPY] }), readAtMs: 0 };
-  web = await startWeb({
-    address: { host: '127.0.0.1', port: 0 },
-    token: undefined,
+  web = await startPage({
     view: () => makeView([makeJob('nightly', { status })]),
-    ...IDLE,
     commands,
     pathOf: () => job,
     clock: systemClock,

@@ -4,17 +4,15 @@
  * `metrics.external.test.ts`.
  */
 import { once } from 'node:events';
-import { type IncomingHttpHeaders, request } from 'node:http';
+import { request } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listSessions } from '../../../src/calendar/session.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import type { DaemonView } from '../../../src/daemon/job-view.ts';
-import { startWeb } from '../../../src/daemon/web/site.ts';
-import type { WebOptions } from '../../../src/daemon/web/web-options.ts';
+import type { DaemonView } from '../../../src/daemon/state.ts';
 import {
+  call,
   HOSTILE,
-  IDLE,
   makeBadDay,
   makeCommands,
   makeDate,
@@ -25,6 +23,8 @@ import {
   makeStatus,
   makeView,
   NOW,
+  type PageOptions,
+  startPage,
   TOKEN,
 } from './views.ts';
 
@@ -34,32 +34,12 @@ afterEach(async () => {
   web = undefined;
 });
 
-async function start(view: () => DaemonView = makeGoodDay, changes: Partial<WebOptions> = {}): Promise<void> {
-  web = await startWeb({
-    address: { host: '127.0.0.1', port: 0 },
-    token: undefined,
-    view,
-    ...IDLE,
-    clock: { now: () => NOW, sleep: async () => {} },
-    ...changes,
-  });
+async function start(view: () => DaemonView = makeGoodDay, changes: PageOptions = {}): Promise<void> {
+  web = await startPage({ view, ...changes });
 }
 
-interface Got {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: string;
-}
-
-async function get(path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Got> {
-  const call = request(`${web?.url}`, { path, method, headers, agent: false });
-  call.end();
-  const [response] = await once(call, 'response');
-  let body = '';
-  for await (const chunk of response) body += chunk;
-  return { status: response.statusCode, headers: response.headers, body };
-}
-
+const get = async (path: string, headers?: Record<string, string>, method?: string) =>
+  await call(web, path, headers, method);
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 describe('the server of the daemon', () => {
@@ -167,14 +147,7 @@ describe('the server of the daemon', () => {
   it('says which address is taken', async () => {
     await start();
     const port = Number(new URL(web?.url ?? '').port);
-    const second = startWeb({
-      address: { host: '127.0.0.1', port },
-      token: undefined,
-      view: makeGoodDay,
-      ...IDLE,
-      clock: { now: () => NOW, sleep: async () => {} },
-    });
-    await expect(second).rejects.toMatchObject({
+    await expect(startPage({ address: { host: '127.0.0.1', port } })).rejects.toMatchObject({
       code: 'LISTEN_FAILED',
       message: expect.stringContaining(`127.0.0.1:${port}`),
     });
@@ -468,9 +441,9 @@ describe('the server of the daemon', () => {
     await start();
     const { Agent } = await import('node:http');
     const agent = new Agent({ keepAlive: true });
-    const call = request(`${web?.url}`, { agent });
-    call.end();
-    const [response] = await once(call, 'response');
+    const sent = request(`${web?.url}`, { agent });
+    sent.end();
+    const [response] = await once(sent, 'response');
     response.resume();
     await once(response, 'end');
     await Promise.all([web?.close(), web?.close()]);

@@ -1,10 +1,13 @@
 /** What a daemon may show, for the tests of its web part: a good day, a bad one, and one with texts that mean harm. */
+import { once } from 'node:events';
+import { type IncomingHttpHeaders, request } from 'node:http';
 import { Readable } from 'node:stream';
 import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import { Fault } from '../../../src/core/errors.ts';
-import { type StatusDocument, statusSchema } from '../../../src/daemon/documents.ts';
-import type { DaemonView, JobView } from '../../../src/daemon/job-view.ts';
-import type { WebOptions } from '../../../src/daemon/web/web-options.ts';
+import type { HttpListener } from '../../../src/core/http-listener.ts';
+import { type DaemonView, type JobView, type StatusDocument, statusSchema } from '../../../src/daemon/state.ts';
+import type { WebOptions } from '../../../src/daemon/web/api-reader.ts';
+import { startWeb } from '../../../src/daemon/web/site.ts';
 import type { DropDocument } from '../../../src/state/drop-document.ts';
 import type { RunRecord } from '../../../src/state/run-record.ts';
 import { createSilentLog } from '../../support/log.ts';
@@ -41,7 +44,7 @@ export function makeCommands(says: Partial<Says> = {}): WebOptions['commands'] {
     }
   };
   return {
-    read: async (schema, [verb, ...args]) => schema.parse(await answer(verb, args)),
+    read: async <T>([verb, ...args]: readonly [string, ...string[]]) => (await answer(verb, args)) as T,
     stream: says.stream ?? (() => Readable.from(['PAR1'])),
   };
 }
@@ -58,18 +61,55 @@ export function makePrice(...dates: readonly { readonly date: string; readonly r
   };
 }
 
-/** What the web part needs of a machine that remembers no run and does nothing. */
-export const IDLE: Omit<WebOptions, 'address' | 'token' | 'view' | 'clock'> = {
-  onLook: async () => undefined,
-  mayAct: true,
+export interface Got {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** What it answers, by a connection of its own, at an address as it is written: `fetch` would resolve dots. */
+export async function call(
+  web: HttpListener | undefined,
+  path: string,
+  headers: Record<string, string> = {},
+  method = 'GET',
+  text = '',
+): Promise<Got> {
+  const sent = request(`${web?.url}`, { path, method, headers, agent: false });
+  sent.on('error', () => undefined);
+  sent.end(text);
+  const [response] = await once(sent, 'response');
+  let body = '';
+  for await (const chunk of response) body += chunk;
+  return { status: response.statusCode, headers: response.headers, body };
+}
+
+/** A daemon that does nothing. */
+const IDLE: WebOptions['daemon'] = {
+  view: makeGoodDay,
+  look: async () => undefined,
   ask: () => ({ outcome: 'refused', text: 'This daemon does nothing.' }),
   reload: async () => undefined,
   pathOf: (job) => job,
-  commands: makeCommands(),
-  stateDir: '/nonexistent',
-  calendar: NO_OVERRIDE,
-  log: createSilentLog(),
 };
+
+export type PageOptions = Partial<WebOptions & WebOptions['daemon']>;
+
+/** The page of a daemon that does nothing, on a machine that remembers no run, but for the changes. */
+export async function startPage(changes: PageOptions = {}): Promise<HttpListener> {
+  return await startWeb({
+    address: { host: '127.0.0.1', port: 0 },
+    token: undefined,
+    daemon: { ...IDLE, ...changes },
+    mayAct: true,
+    commands: makeCommands(),
+    stateDir: '/nonexistent',
+    calendar: NO_OVERRIDE,
+    log: createSilentLog(),
+    clock: { now: () => NOW, sleep: async () => {} },
+    ...changes,
+  });
+}
 export const TOKEN = 'a-token-of-24-characters';
 export const HOSTILE = '<script>alert(1)</script>"\'><img src=x onerror=alert(2)>';
 
