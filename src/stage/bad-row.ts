@@ -8,9 +8,8 @@ import { isUtf8 } from 'node:buffer';
 import { listMembers, type Member, type RowBytes, skipNested, walkRows } from '../core/json-bytes.ts';
 import { tryParseJson } from '../core/json-file.ts';
 import { NO_NUMBERS } from '../engine/row-hash.ts';
-import type { JobColumn } from '../job/job.ts';
 import { isColumnName, type RuleContext } from './column-rule.ts';
-import { type JudgeValue, judgeColumn, SAME_TEXT, type Token } from './column-value.ts';
+import { judgeValue, SAME_TEXT, type Token } from './column-value.ts';
 
 /** What the quarantine keeps of a page. */
 export interface JudgedLine {
@@ -61,11 +60,11 @@ export function judgePage(data: Uint8Array, context: RuleContext, counted: reado
 class RowJudge {
   readonly lines = new Map<string, JudgedLine>();
   readonly fields = new Set<string>();
-  readonly #columns: readonly (Pick<JobColumn, 'name' | 'type' | 'oftenNull'> & { readonly judge: JudgeValue })[];
+  readonly #context: RuleContext;
   readonly #counted: readonly string[];
 
   constructor(context: RuleContext, counted: readonly string[]) {
-    this.#columns = context.job.source.columns.map((column) => ({ ...column, judge: judgeColumn(column, context) }));
+    this.#context = context;
     this.#counted = counted;
   }
 
@@ -84,8 +83,10 @@ class RowJudge {
     for (const name of values.keys()) this.fields.add(fieldColumn(name));
     const parts: string[] = [];
     const notes: Pick<JudgedLine, 'kind' | 'column' | 'reason'>[] = [];
-    for (const { name, type, judge, oftenNull } of this.#columns) {
-      const judgement = judge(values.get(name) ?? { kind: 'absent', text: '' });
+    for (const column of this.#context.job.source.columns) {
+      const { name, type, oftenNull } = column;
+      const token = values.get(name) ?? { kind: 'absent', text: '' };
+      const judgement = judgeValue(token, column, this.#context);
       if ('reason' in judgement) return this.#refuse(bytes, members, name, judgement.reason);
       const { json, form, unread = '' } = judgement;
       if (form !== undefined) notes.push({ kind: 'form', column: name, reason: form });
@@ -94,7 +95,7 @@ class RowJudge {
       const isMark = name === 'updated_timestamp';
       // The hash of a number that is none is that of a null; a null adds nothing to an update mark.
       const isSame = isNull
-        ? isMark || (type === 'double' && NO_NUMBERS.includes(values.get(name)?.text ?? ''))
+        ? isMark || (type === 'double' && NO_NUMBERS.includes(token.text))
         : form === undefined || (!isMark && SAME_TEXT.has(form));
       if (!isSame) notes.push({ kind: 'changed', column: name, reason: '' });
       parts.push(`${JSON.stringify(name)}:${json}`);
@@ -118,8 +119,8 @@ class RowJudge {
   #readPremium(bytes: Buffer, members: readonly Member[] | undefined): number | null {
     const member = members?.find(({ name }) => name === 'premium');
     const token = member && readToken(bytes.subarray(member.start, member.end));
-    const judge = this.#columns.find(({ name, type }) => name === 'premium' && type === 'double')?.judge;
-    const judgement = token && judge?.(token);
+    const column = this.#context.job.source.columns.find(({ name, type }) => name === 'premium' && type === 'double');
+    const judgement = token && column && judgeValue(token, column, this.#context);
     return judgement === undefined || 'reason' in judgement ? null : (JSON.parse(judgement.json) as number | null);
   }
 

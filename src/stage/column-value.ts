@@ -2,6 +2,7 @@
  * Judges a single JSON value by its column: accepted exactly, accepted in another form without loss, or refused with
  * the reason. Numbers stay text until they are known to fit. `column-rule.ts` has the same rules for the engine. Pure.
  */
+import type { DropType } from '../api-contract/trade.ts';
 import { isDate } from '../calendar/wall-clock.ts';
 import { INSTANT_DIGITS } from '../engine/column-types.ts';
 import type { JobColumn } from '../job/job.ts';
@@ -34,8 +35,6 @@ interface Accepted {
 
 type Judgement = Accepted | { readonly reason: string };
 
-export type JudgeValue = (token: Token) => Judgement;
-
 /** Forms that do not change the source's hashes: it stores numbers and times by value, not as text. */
 export const SAME_TEXT: ReadonlySet<string> = new Set(['other number form', 'other time form']);
 
@@ -51,21 +50,17 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
 const MAX_EXPONENT = 40;
 
 /** A reason follows the column's name in messages: `"oi" is not a whole number`. */
-export function judgeColumn(column: JobColumn, context: RuleContext): JudgeValue {
-  const judge = judgeType(column, context);
-  const refuse = ({ reason }: { readonly reason: string }): Judgement =>
-    isModelColumn(column) ? { json: 'null', unread: reason } : { reason };
-  return (token) => {
-    const isEmpty = token.kind === 'text' && token.text === '' && !isTextKept(column, context);
-    if (token.kind === 'null' || token.kind === 'absent' || isEmpty) {
-      const asked = askedText(column, context);
-      if (asked !== undefined) return { json: JSON.stringify(asked) };
-      if (column.nullable) return NULL;
-      return { reason: token.kind === 'null' ? 'is null' : isEmpty ? 'is empty' : 'is missing' };
-    }
-    const judgement = token.kind === 'nested' ? { reason: 'is an object or a list' } : judge(token);
-    return 'reason' in judgement ? refuse(judgement) : judgement;
-  };
+export function judgeValue(token: Token, column: JobColumn, context: RuleContext): Judgement {
+  const isEmpty = token.kind === 'text' && token.text === '' && !isTextKept(column, context);
+  if (token.kind === 'null' || token.kind === 'absent' || isEmpty) {
+    const asked = askedText(column, context);
+    if (asked !== undefined) return { json: JSON.stringify(asked) };
+    if (column.nullable) return NULL;
+    return { reason: token.kind === 'null' ? 'is null' : isEmpty ? 'is empty' : 'is missing' };
+  }
+  const isNested = token.kind === 'nested';
+  const judgement = isNested ? { reason: 'is an object or a list' } : JUDGES[column.type](token, column, context);
+  return 'reason' in judgement && isModelColumn(column) ? { json: 'null', unread: judgement.reason } : judgement;
 }
 
 /** Empty text is a value only in text columns, but not in those of snapshots. */
@@ -73,26 +68,15 @@ function isTextKept({ type }: JobColumn, { job }: RuleContext): boolean {
   return type === 'string' && job.source.kind !== 'snapshots';
 }
 
-function judgeType(column: JobColumn, context: RuleContext): JudgeValue {
-  switch (column.type) {
-    case 'string':
-      return (token) => judgeText(token, wordsOf(column, context));
-    case 'int32':
-      return (token) => judgeWhole(token, INT32, 'does not fit into 32 bits');
-    case 'int64':
-      return (token) => judgeWhole(token, INT64, 'does not fit into 64 bits');
-    case 'double':
-      return judgeNumber;
-    case 'date':
-      return (token) => judgeDate(token, isPartition(column, context) ? context.date : undefined);
-    case 'wall':
-      return (token) => judgeTime(token, isWindowed(column, context) ? WINDOWED_TIME : TIME);
-    case 'instant':
-      return judgeInstant;
-    default:
-      return column.type satisfies never;
-  }
-}
+const JUDGES: Readonly<Record<DropType, (token: Token, column: JobColumn, context: RuleContext) => Judgement>> = {
+  string: (token, column, context) => judgeText(token, wordsOf(column, context)),
+  int32: (token) => judgeWhole(token, INT32, 'does not fit into 32 bits'),
+  int64: (token) => judgeWhole(token, INT64, 'does not fit into 64 bits'),
+  double: judgeNumber,
+  date: (token, column, context) => judgeDate(token, isPartition(column, context) ? context.date : undefined),
+  wall: (token, column, context) => judgeTime(token, isWindowed(column, context) ? WINDOWED_TIME : TIME),
+  instant: judgeInstant,
+};
 
 /** Numbers and booleans become text unchanged: some servers do not quote ids in JSON. */
 function judgeText({ kind, text }: Token, words: readonly string[] | undefined): Judgement {
