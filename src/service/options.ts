@@ -42,7 +42,7 @@ const optionsSchema = z.object({
   /** Concurrent queries; each needs an engine process of about 200 MB, or a server connection. */
   concurrency: positive.default(3),
   /** Requests per second that one key may send to the historical entry points. */
-  requestsPerSecond: z.number().positive('a number above 0').default(REQUESTS_PER_SECOND),
+  requestsPerSecond: z.number('a number above 0').positive('a number above 0').default(REQUESTS_PER_SECOND),
   /** Accepted keys, entitled to every product; they begin with cus_ or apikey_. */
   keys: texts,
   /** File of hashed keys and their entitlements, reloaded when it changes. Default: none. */
