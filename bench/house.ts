@@ -25,7 +25,7 @@ const WAYS: Readonly<Record<string, { readonly from: readonly string[]; readonly
     ],
   },
   'a number, from Parquet to the HTML of the mail': {
-    from: ['deliver/deliver-date.ts'],
+    from: ['deliver/dated-report.ts'],
     through: [
       ...['report/drop-source.ts', 'report/query/sums.ts', 'report/numbers.ts', 'report/key-numbers.ts'],
       ...['report/text/mail-view.ts', 'report/template.ts'],

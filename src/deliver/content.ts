@@ -1,40 +1,26 @@
 /**
- * The data of a date's report, fetched to this machine, and the models built from it. Invariant: only sealed objects with
- * the bytes of their manifests are read. Models differ only by watchlist, so each watchlist is computed once.
+ * The data of a date's report, fetched to this machine. Invariant: only sealed objects with the bytes of their manifests
+ * are read.
  */
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { hashFile, makeFolder } from '../core/atomic-file.ts';
+import { Fault } from '../core/errors.ts';
 import type { Job, JobReport } from '../job/job.ts';
+import { dropKeyOf } from '../ledger/layout.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import type { Manifest } from '../ledger/manifest.ts';
-import { buildFlowReport } from '../report/flow-report.ts';
-import type { FlowReport } from '../report/model.ts';
+import { listDoubts, type Manifest } from '../ledger/manifest.ts';
+import type { FlowOptions } from '../report/flow-report.ts';
+import type { FlowReport, SealedDrop } from '../report/model.ts';
 import { CHAIN_COLUMNS } from '../report/query/exposure-sql.ts';
 import { MEAN_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
 import type { DigestPart } from '../report/text/mail-view.ts';
 import type { Run } from '../run/run.ts';
-import { describeDrop, fetchDrop, fetchSealed } from './local-drop.ts';
 
-export interface ReportContent {
-  readonly manifest: Manifest;
-  /** The parts of the report for this watchlist; computed once. @throws Fault, EngineFault */
-  parts(symbols: readonly string[]): Promise<readonly DigestPart[]>;
-}
-
-export function openContent(run: Run, job: Job, report: JobReport, manifest: Manifest): ReportContent {
-  const made = new Map<string, Promise<readonly DigestPart[]>>();
-  let files: Promise<readonly PartFiles[]> | undefined;
-  return {
-    manifest,
-    async parts(symbols) {
-      files ??= fetchParts(run, job, report, manifest);
-      const key = JSON.stringify(symbols);
-      const parts = made.get(key) ?? buildParts(run, job, await files, symbols);
-      made.set(key, parts);
-      return await parts;
-    },
-  };
-}
+/** A part of a report with what is beside its drop; for a dataset that is not sealed, the date that it waits for. */
+type PartFiles =
+  | { readonly title: string; readonly pending: string }
+  | ({ readonly title: string; readonly drop: SealedDrop } & Omit<FlowOptions, 'symbols' | 'now' | 'job' | 'signal'>);
 
 /** The models of the sealed parts. */
 export function listReports(parts: readonly DigestPart[]): readonly FlowReport[] {
@@ -42,51 +28,39 @@ export function listReports(parts: readonly DigestPart[]): readonly FlowReport[]
 }
 
 /** Removes the files that were fetched only for reports. */
-export async function discardContent(run: Pick<Run, 'state'>): Promise<void> {
-  await rm(folderOf(run), { recursive: true, force: true });
+export async function discardContent({ state }: Run): Promise<void> {
+  await rm(join(state.drops, 'report'), { recursive: true, force: true });
 }
 
-type PartFiles =
-  | { readonly title: string; readonly pending: string }
-  | {
-      readonly title: string;
-      readonly manifest: Manifest;
-      readonly path: string;
-      readonly before: readonly PastSession[];
-      /** Sessions before the date that the ledger knows, sealed or not. */
-      readonly known: readonly string[];
-      readonly marketStructure: BesideFile | null;
-      readonly chain: BesideFile | null;
-      readonly keepsExpiring: boolean;
-    };
-
-/** Fetches the files of the report. @throws Fault `DROP_DAMAGED`; StoreFault */
+/** Fetches the files of the report. @throws Fault `DROP_RESTATING`, `DROP_DAMAGED`; StoreFault */
 export async function fetchParts(
   run: Run,
   job: Job,
   report: JobReport,
   manifest: Manifest,
 ): Promise<readonly PartFiles[]> {
+  const { store } = run.ledger;
   const { date } = manifest;
   const { marketStructure: structure, chain: chains, keepsExpiring } = report;
   const structures = await fetchBeside(run, structure === null ? null : { dataset: structure, isNamed: true }, date);
   const chain = await fetchBeside(run, chains, date);
   const datasets = report.template === 'digest' ? report.datasets : [manifest.dataset];
   const parts: PartFiles[] = [];
-  for (const dataset of datasets) {
-    const isOwn = dataset === job.drop.dataset;
-    const sealed = isOwn ? manifest : await new Ledger(run.ledger.store, dataset).manifest(date);
+  for (const title of datasets) {
+    const isOwn = title === job.drop.dataset;
+    const ledger = new Ledger(store, title);
+    const sealed = isOwn ? manifest : await ledger.manifest(date);
     if (sealed === undefined) {
-      parts.push({ title: dataset, pending: date });
+      parts.push({ title, pending: date });
       continue;
     }
-    const path = isOwn ? run.state.drop(date) : localPath(run, dataset, date);
-    await fetchDrop(run, sealed, path);
-    const before = await fetchSummaries(run, dataset, date);
-    const { entries } = await new Ledger(run.ledger.store, dataset).conditions();
+    const drop = await fetchDrop(run, sealed, isOwn ? run.state.drop(date) : localPath(run, title, date));
+    const before = await fetchSummaries(run, ledger, date);
+    const { entries } = await ledger.conditions();
+    // Sealed or not.
     const known = [...entries.values()].filter((other) => other.date < date && other.condition !== 'empty');
-    const beside = { marketStructure: structures, chain, keepsExpiring };
-    parts.push({ title: dataset, manifest: sealed, path, before, known: known.map((other) => other.date), ...beside });
+    const dates = known.map((other) => other.date);
+    parts.push({ title, drop, before, known: dates, marketStructure: structures, chain, keepsExpiring });
   }
   return parts;
 }
@@ -96,57 +70,19 @@ export async function fetchParts(
  * be missing, empty or expired never will be, so the digest goes out and says so.
  */
 export async function isWaiting(
-  { ledger: { store } }: Pick<Run, 'ledger'>,
+  { ledger: { store } }: Run,
   job: Job,
   report: JobReport,
   date: string,
 ): Promise<boolean> {
   if (report.template !== 'digest') return false;
   for (const dataset of report.datasets) {
-    if (dataset === job.drop.dataset || (await new Ledger(store, dataset).manifest(date)) !== undefined) continue;
-    const { entries } = await new Ledger(store, dataset).conditions();
-    const condition = entries.get(date)?.condition;
+    const ledger = new Ledger(store, dataset);
+    if (dataset === job.drop.dataset || (await ledger.manifest(date)) !== undefined) continue;
+    const condition = (await ledger.conditions()).entries.get(date)?.condition;
     if (condition !== 'missing' && condition !== 'empty' && condition !== 'expired') return true;
   }
   return false;
-}
-
-async function buildParts(
-  run: Run,
-  job: Job,
-  files: readonly PartFiles[],
-  symbols: readonly string[],
-): Promise<readonly DigestPart[]> {
-  const parts: DigestPart[] = [];
-  for (const file of files) {
-    if ('pending' in file) {
-      parts.push(file);
-      continue;
-    }
-    const { title, manifest, path, before, known, marketStructure, chain, keepsExpiring } = file;
-    const report = await buildFlowReport(run.engine, describeDrop(run.ledger.store.url, manifest, path), {
-      ...{
-        symbols,
-        before,
-        known,
-        marketStructure,
-        chain,
-        keepsExpiring,
-        job: job.name,
-        now: new Date(run.clock.now()),
-      },
-      signal: run.signal,
-    });
-    parts.push({ title, report });
-  }
-  return parts;
-}
-
-/** A file beside the drop: on this machine, and its store URL. */
-interface BesideFile {
-  readonly path: string;
-  readonly location: string;
-  readonly isDegraded: boolean;
 }
 
 /** The drop of another dataset for this date. A missing one is logged if the job names the dataset. */
@@ -154,56 +90,89 @@ async function fetchBeside(
   run: Run,
   wanted: { readonly dataset: string; readonly isNamed: boolean } | null,
   date: string,
-): Promise<BesideFile | null> {
+): Promise<{ readonly path: string; readonly location: string; readonly isDegraded: boolean } | null> {
   if (wanted === null) return null;
   const { dataset, isNamed } = wanted;
   const manifest = await new Ledger(run.ledger.store, dataset).manifest(date);
   // A dataset that only has the default name may be anything.
   const isFit = isNamed || CHAIN_COLUMNS.every((name) => manifest?.schema.some((column) => column.name === name));
   if (manifest !== undefined && isFit) {
-    const path = localPath(run, manifest.dataset, date);
-    await fetchDrop(run, manifest, path);
-    const { location, condition } = describeDrop(run.ledger.store.url, manifest, path);
+    const { path, location, condition } = await fetchDrop(run, manifest, localPath(run, dataset, date));
     return { path, location, isDegraded: condition === 'degraded' };
   }
-  if (!isNamed) return null;
   // The report does without, because its readers would not miss the other dataset. But the operator asked for it.
-  const reason = `the drop of ${dataset} is not sealed`;
-  run.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
+  if (isNamed) leaveOut(run, dataset, date, `the drop of ${dataset} is not sealed`);
   return null;
 }
 
-/** Leaves out an earlier day that cannot be read; the report itself does not depend on earlier days. */
-async function fetchSummaries(run: Run, dataset: string, date: string): Promise<readonly PastSession[]> {
-  const sealed = await new Ledger(run.ledger.store, dataset).dates();
-  const earlier = sealed.filter((other) => other < date).slice(-MEAN_SESSIONS);
+/**
+ * Summaries of the sessions before, newest first. Leaves out an earlier day that cannot be read; the report itself does not
+ * depend on earlier days.
+ */
+async function fetchSummaries(run: Run, ledger: Ledger, date: string): Promise<readonly PastSession[]> {
+  const { dataset } = ledger;
+  const earlier = (await ledger.dates()).filter((other) => other < date).slice(-MEAN_SESSIONS);
   const found: PastSession[] = [];
   for (const other of earlier.reverse()) {
-    const summary = await fetchSummary(run, dataset, other);
-    if (summary !== undefined) found.push({ date: other, ...summary });
+    const manifest = await ledger.validManifest(other, ({ message }) => leaveOut(run, dataset, other, message));
+    const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
+    // Drops with their own columns have none.
+    if (manifest === undefined || file === undefined) continue;
+    const path = localPath(run, dataset, `${other}-summary`);
+    await makeFolder(dirname(path));
+    if (await ledger.fetchFile(other, file, path, run.signal))
+      found.push({ date: other, path, isDegraded: manifest.condition === 'degraded' });
+    else leaveOut(run, dataset, other, 'the summary does not match its manifest');
   }
   return found;
 }
 
-/** `undefined` if there is none to compare with. */
-async function fetchSummary(run: Run, dataset: string, date: string): Promise<Omit<PastSession, 'date'> | undefined> {
-  const leaveOut = (reason: string) => {
-    run.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
-    return undefined;
+function leaveOut({ log }: Run, dataset: string, date: string, reason: string): void {
+  log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
+}
+
+/** Brings the drop's file to `path`, unless it is there already, as after a run. */
+async function fetchDrop({ ledger: { store }, signal }: Run, manifest: Manifest, path: string): Promise<SealedDrop> {
+  const { dataset, date, files, job_id: job } = manifest;
+  const [file] = files;
+  const ledger = new Ledger(store, dataset);
+  const drop = describeDrop(store.url, manifest, path);
+  const kept = await hashFile(path).catch(() => undefined);
+  if (kept === drop.sha256) return drop;
+  await makeFolder(dirname(path));
+  if (await ledger.fetchFile(date, file, path, signal)) return drop;
+  const next = await ledger.successor(manifest);
+  if (next) {
+    throw new Fault('DROP_RESTATING', `${date} is being replaced by revision ${next.revision}`, {
+      hint: `Try again in a minute. If nothing changes, the run that began it has died: \`flowdrop run ${job}\` finishes it.`,
+    });
+  }
+  throw new Fault('DROP_DAMAGED', `${drop.location} does not match its manifest`, {
+    hint: `Run \`flowdrop verify ${job} --date ${date}\`. No report is made from it.`,
+  });
+}
+
+function describeDrop(storeUrl: string, manifest: Manifest, path: string): SealedDrop {
+  const { dataset, date, revision, condition, filter, rows, ids, sealed_at, degraded_reason } = manifest;
+  return {
+    dataset,
+    date,
+    revision,
+    condition,
+    degraded_reason,
+    doubts: listDoubts(manifest),
+    filter,
+    rows,
+    ids,
+    min_time: manifest.min_time,
+    max_time: manifest.max_time,
+    sealed_at,
+    sha256: manifest.files[0].hash.replace('sha256:', ''),
+    location: `${storeUrl}/${dropKeyOf(manifest)}`,
+    path,
   };
-  const manifest = await new Ledger(run.ledger.store, dataset).validManifest(date, ({ message }) => leaveOut(message));
-  const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
-  // Drops with their own columns have none.
-  if (manifest === undefined || file === undefined) return undefined;
-  const path = localPath(run, dataset, `${date}-summary`);
-  if (!(await fetchSealed(run, manifest, file, path))) return leaveOut('the summary does not match its manifest');
-  return { path, isDegraded: manifest.condition === 'degraded' };
 }
 
-function folderOf({ state }: Pick<Run, 'state'>): string {
-  return join(state.drops, 'report');
-}
-
-function localPath(run: Pick<Run, 'state'>, dataset: string, name: string): string {
-  return join(folderOf(run), `${dataset}-${name}.parquet`);
+function localPath({ state }: Run, dataset: string, name: string): string {
+  return join(state.drops, 'report', `${dataset}-${name}.parquet`);
 }

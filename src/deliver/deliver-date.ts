@@ -7,37 +7,32 @@ import { createHash, randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
-import type { Job, JobReport, ReportRecipient } from '../job/job.ts';
-import type { Manifest } from '../ledger/manifest.ts';
+import type { JobReport, ReportRecipient } from '../job/job.ts';
 import { assertAllowedRecipients } from '../mail/message.ts';
+import type { FlowReport } from '../report/model.ts';
+import type { Run } from '../run/run.ts';
+import type { DeliveredRecipient, Delivery } from '../state/run-result.ts';
+import { readArchivedParts } from './archive.ts';
+import { isWaiting, listReports } from './content.ts';
+import type { DatedReport, Reader } from './dated-report.ts';
+import { compareReports, findReasonToSkip, listUncomputable } from './mail-worth.ts';
+import { isTakenOver, type MailingLease, takeTurn } from './mailing-lease.ts';
+import { sendAll } from './mails.ts';
 import {
   claimRecipients,
-  countRecipients,
+  countSent,
   findMailedBefore,
   formatRecipientKey,
+  isKnownRecipient,
   openReceipt,
+  openReceiptLog,
   pendingRecipients,
   type Receipt,
-} from '../mail/receipt.ts';
-import type { Run } from '../run/run.ts';
-import type { Delivery } from '../state/run-result.ts';
-import { readArchivedReports } from './archive-report.ts';
-import { isWaiting, listReports, openContent } from './content.ts';
-import { compareReports } from './correction.ts';
-import { listRecipients } from './due-dates.ts';
-import { findReasonToSkip, listUncomputable } from './mail-condition.ts';
-import { type MailedReport, prepareMails, type Reader } from './mailed-report.ts';
-import { isTakenOver, takeTurn } from './mailing-lease.ts';
-import { type MailTurn, noteAll, sendAll } from './mails.ts';
-import { openReceiptLog } from './receipt-log.ts';
+} from './receipt.ts';
 
-interface DateTask {
-  readonly job: Job;
-  readonly report: JobReport;
-  /** Distinguishes the report from the job's others. */
-  readonly id: string;
-  readonly manifest: Manifest;
-  readonly late: boolean;
+/** Who asks for the mails. */
+interface Asked {
+  /** A newer session is sealed, and a run returns to this one. */
   readonly past: boolean;
   /** An operator chose the date. */
   readonly byHand: boolean;
@@ -45,27 +40,33 @@ interface DateTask {
   readonly only: string | undefined;
 }
 
-export async function deliverDate(run: Run, task: DateTask): Promise<Delivery> {
-  const { job, report, id, manifest, late, past, byHand, only } = task;
-  const { date, revision } = manifest;
-  const place = { job: job.name, date, report: id };
-  const { value: before } = await openReceiptLog(run.ledger.store, place).read();
-  const listDue = (receipt: Receipt | undefined) => listReaders(report, receipt, revision, past, only);
-  const readers = listDue(before);
-  const delivery = {
-    ...{ report: report.template, date, revision, subject: '', recipients: [], late, pending: false, skipped: null },
-    ...{ alreadySent: countRecipients(before, revision, 'sent'), leftToOther: false, error: null },
+/** Of a date that is not sealed, unless `rest` says otherwise. */
+export function createDelivery({ template }: JobReport, date: string, rest: Partial<Delivery>): Delivery {
+  return {
+    ...{ report: template, date, revision: 0, subject: '', recipients: [], alreadySent: 0, leftToOther: false },
+    ...{ late: false, pending: false, skipped: null, error: null },
+    ...rest,
   };
+}
+
+export async function deliverDate(run: Run, dated: DatedReport, { past, byHand, only }: Asked): Promise<Delivery> {
+  const { job, report, manifest, late, place } = dated;
+  const { date, revision } = manifest;
+  const { value: before } = await openReceiptLog(run.ledger.store, place).read();
+  const listDue = (receipt: Receipt | undefined) =>
+    only === undefined ? listReaders(report, receipt, revision, past) : [chooseReader(report, only)];
+  const readers = listDue(before);
+  const delivery = createDelivery(report, date, { revision, late, alreadySent: countSent(before, revision) });
   if (readers.length === 0) return delivery;
   const known = before?.revision ?? 0;
-  // If the date was exported anew from revision 1 on, the store still has this manifest: then go on.
-  if (known > revision && (await isReplaced(run, manifest))) return { ...delivery, leftToOther: true };
+  // This process may have slept since it read the manifest, and another one mailed a later revision. But if the date was
+  // exported anew from revision 1 on, the store still has this manifest: then go on.
+  if (known > revision && (await run.ledger.manifest(date))?.revision !== revision)
+    return { ...delivery, leftToOther: true };
   const isAsked = byHand || only !== undefined;
   if (!isAsked && (await isWaiting(run, job, report, date))) return { ...delivery, pending: true };
-  assertAllowedRecipients(
-    run.mailer,
-    readers.map(({ address }) => address),
-  );
+  const addresses = readers.map(({ address }) => address);
+  assertAllowedRecipients(run.mailer, addresses);
   const worker = await readWorker(run.state.worker);
   const identity = { report: report.template, job: job.name, date, revision, worker };
   const turn = await takeTurn(run, place, worker, (current) => {
@@ -76,42 +77,27 @@ export async function deliverDate(run: Run, task: DateTask): Promise<Delivery> {
   });
   if (turn === 'other') return { ...delivery, leftToOther: true };
   if (turn === 'nothing') return delivery;
+  const results = new Map<string, DeliveredRecipient>();
+  let [skipped, subject]: [string | null, string] = [null, ''];
   try {
     const due = only === undefined ? listDue(turn.receipt) : readers;
-    return await mailDate({ run, turn }, task, due, delivery);
+    const models = listReports(await dated.parts(due[0] ?? { symbols: null }));
+    if (models.length === 0) return { ...delivery, pending: true };
+    const chosen = await chooseReaders(turn, dated, due, models, only === undefined);
+    ({ skipped } = chosen);
+    if (chosen.readers.length === 0) return { ...delivery, skipped };
+    const prepared = await dated.prepare(chosen.readers);
+    ({ subject } = prepared);
+    await sendAll(turn, prepared.outgoing, results);
+    return { ...delivery, skipped, subject, recipients: prepared.outgoing.flatMap(({ to }) => results.get(to) ?? []) };
   } catch (error) {
-    if (isTakenOver(error)) return { ...delivery, leftToOther: true };
-    throw error;
+    if (!isTakenOver(error)) throw error;
+    run.log.warn({ event: 'mail-taken-over', date }, `${date}: another worker has taken over, and mails the rest`);
+    const settled = [...results.values()].filter(({ outcome }) => outcome !== 'failed');
+    return { ...delivery, skipped, subject, recipients: settled, leftToOther: true };
   } finally {
     await turn.end();
   }
-}
-
-async function mailDate(
-  mailing: MailTurn,
-  { job, report, id, manifest, late, only }: DateTask,
-  readers: readonly ReportRecipient[],
-  delivery: Delivery,
-): Promise<Delivery> {
-  const { run } = mailing;
-  const content = openContent(run, job, report, manifest);
-  const models = listReports(await content.parts(readers[0]?.symbols ?? report.symbols));
-  if (models.length === 0) return { ...delivery, pending: true };
-  const mailed: MailedReport = { job, report, id, content, late };
-  const chosen =
-    only === undefined
-      ? await chooseReaders(mailing, mailed, readers, models)
-      : wholeReport(readers, findReasonToSkip(report, models));
-  const { skipped } = chosen;
-  if (chosen.readers.length === 0) return { ...delivery, skipped };
-  const { outgoing, subject } = await prepareMails(run, mailed, chosen.readers);
-  const { recipients, isTakenOver } = await sendAll(mailing, outgoing);
-  return { ...delivery, skipped, subject, recipients, leftToOther: isTakenOver };
-}
-
-/** Whether this process fell behind: it slept since it read the manifest, and another one mailed a later revision. */
-async function isReplaced({ ledger }: Run, { date, revision }: Manifest): Promise<boolean> {
-  return (await ledger.manifest(date))?.revision !== revision;
 }
 
 /** The recipient with this address. An unknown address gets the job's watchlist and the first recipient's time zone. */
@@ -121,97 +107,65 @@ export function chooseReader(report: JobReport, address: string): ReportRecipien
   return known ?? { address, symbols: null, timezone: report.to[0]?.timezone ?? 'UTC' };
 }
 
-/** Recipients still to be mailed, as in the job file; a test mail may go to any address. */
+/** Recipients still to be mailed. For a past date that a run reported on: only of those who were recipients then. */
 function listReaders(
-  report: JobReport,
+  { to }: JobReport,
   receipt: Receipt | undefined,
   revision: number,
   past: boolean,
-  only: string | undefined,
 ): readonly ReportRecipient[] {
-  if (only !== undefined) return [chooseReader(report, only)];
-  const recipients = listRecipients(report, receipt, past);
+  const isClosed = past && receipt !== undefined && receipt.by_hand !== true;
+  const recipients = isClosed ? to.filter(({ address }) => isKnownRecipient(receipt, address)) : to;
   const addresses = recipients.map(({ address }) => address);
   const pending = pendingRecipients(receipt, revision, addresses);
   return recipients.filter(({ address }) => pending.includes(address));
 }
 
-interface Chosen {
-  readonly readers: readonly Reader[];
-  /** Why some are left out, else null. */
-  readonly skipped: string | null;
-}
-
-/** @param reason why the day is not worth a mail */
-function wholeReport(recipients: readonly ReportRecipient[], reason: string | undefined): Chosen {
-  if (reason !== undefined) return { readers: [], skipped: reason };
-  return { readers: recipients.map((recipient) => ({ recipient, correction: null })), skipped: null };
-}
-
 /**
  * Who receives what: recipients of an earlier revision get a correction if it differs; all others get the report if the
- * day is worth a mail. Those left out are recorded, and not considered again.
+ * day is worth a mail. Those left out are recorded, and not considered again; a test send is neither a correction nor
+ * recorded.
+ * @returns `skipped`: why some are left out, else null
  */
 async function chooseReaders(
-  mailing: MailTurn,
-  mailed: MailedReport,
+  turn: MailingLease,
+  { report, place, manifest: { date } }: DatedReport,
   recipients: readonly ReportRecipient[],
-  models: ReturnType<typeof listReports>,
-): Promise<Chosen> {
-  const { report } = mailed;
-  const readers: Reader[] = [];
-  const leftOut = new Map<string, string[]>();
-  const skip = (address: string, why: string) => leftOut.set(why, [...(leftOut.get(why) ?? []), address]);
+  models: readonly FlowReport[],
+  isForAll: boolean,
+): Promise<{ readonly readers: readonly Reader[]; readonly skipped: string | null }> {
+  const { ledger, log } = turn.run;
   const reason = findReasonToSkip(report, models);
   const numbers = listUncomputable(report, models);
-  if (numbers.length > 0 && reason === undefined) {
-    const { date } = mailed.content.manifest;
-    const list = numbers.join(', ');
-    mailing.run.log.warn(
+  if (isForAll && numbers.length > 0 && reason === undefined) {
+    log.warn(
       { event: 'condition-uncomputable', date, numbers },
-      `${date}: mailed although only_when asks for ${list}, which cannot be computed`,
+      `${date}: mailed although only_when asks for ${numbers.join(', ')}, which cannot be computed`,
     );
   }
-  const changesSince = createComparison(mailing, mailed, models);
+  const readers: Reader[] = [];
+  const leftOut = new Map<string, { to: string; messageId: string }[]>();
+  const changes = new Map<number, ReturnType<typeof compareReports>>();
   for (const recipient of recipients) {
-    const { address } = recipient;
-    const from = findMailedBefore(mailing.turn.receipt, address);
-    if (from === undefined) {
-      if (reason === undefined) readers.push({ recipient, correction: null });
-      else skip(address, reason);
-      continue;
+    const { address: to } = recipient;
+    const from = isForAll ? findMailedBefore(turn.receipt, to) : undefined;
+    let why = reason;
+    let correction: Reader['correction'] = null;
+    if (from !== undefined) {
+      if (!changes.has(from)) {
+        const parts = await readArchivedParts(ledger.store, log, { ...place, revision: from });
+        changes.set(from, compareReports(parts && listReports(parts), models, report.correctionThreshold));
+      }
+      const changed = changes.get(from);
+      correction = { fromRevision: from, changes: changed ?? [] };
+      const threshold = `${report.correctionThreshold * 100}%`;
+      why = changed?.length === 0 ? `no number differs from revision ${from} by more than ${threshold}` : undefined;
     }
-    const changes = await changesSince(from);
-    if (changes === undefined) readers.push({ recipient, correction: { fromRevision: from, changes: [] } });
-    else if (changes.length > 0) readers.push({ recipient, correction: { fromRevision: from, changes } });
-    else skip(address, `no number differs from revision ${from} by more than ${report.correctionThreshold * 100}%`);
+    if (why === undefined) readers.push({ recipient, correction });
+    else leftOut.set(why, [...(leftOut.get(why) ?? []), { to, messageId: '' }]);
   }
-  for (const [why, addresses] of leftOut) {
-    await noteAll(
-      mailing,
-      addresses.map((to) => ({ to, messageId: '' })),
-      'skipped',
-      why,
-    );
-  }
+  if (isForAll) for (const [why, left] of leftOut) await turn.note(left, 'skipped', why);
   return { readers, skipped: leftOut.size === 0 ? null : [...leftOut.keys()].join('; ') };
-}
-
-/** Returns the changes since an earlier revision; reads each revision once. */
-function createComparison(
-  mailing: MailTurn,
-  { job, id, report, content }: MailedReport,
-  models: ReturnType<typeof listReports>,
-) {
-  const known = new Map<number, ReturnType<typeof compareReports>>();
-  return async (revision: number): Promise<ReturnType<typeof compareReports>> => {
-    if (!known.has(revision)) {
-      const place = { job: job.name, date: content.manifest.date, report: id, revision };
-      const before = await readArchivedReports(mailing.run, place);
-      known.set(revision, compareReports(before, models, report.correctionThreshold));
-    }
-    return known.get(revision);
-  };
 }
 
 /**

@@ -4,15 +4,15 @@
  */
 import { rm } from 'node:fs/promises';
 import { assertNotAborted } from '../core/errors.ts';
-import { identifyReport, type Job, type JobReport } from '../job/job.ts';
+import type { Job, JobReport } from '../job/job.ts';
 import { assertAllowedRecipients, buildEml, parseAddress } from '../mail/message.ts';
 import type { Run } from '../run/run.ts';
 import type { Delivery } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import { discardContent, listReports, openContent } from './content.ts';
-import { chooseReader, deliverDate } from './deliver-date.ts';
-import { chooseDate, type DueDate, listDueDates } from './due-dates.ts';
-import { buildEdition, buildMail, type Edition } from './mailed-report.ts';
+import { discardContent, listReports } from './content.ts';
+import { DatedReport, type Edition } from './dated-report.ts';
+import { chooseReader, createDelivery, deliverDate } from './deliver-date.ts';
+import { chooseDate, listDueDates } from './due-dates.ts';
 
 export interface DeliverOptions {
   /** Date to report on; default: the newest sealed one, and those of the lookback before it that were never mailed. */
@@ -64,15 +64,14 @@ export async function previewReport(
   report: JobReport,
   { date, only }: DeliverOptions,
 ): Promise<(Edition & { readonly eml: Uint8Array }) | undefined> {
-  const due = await chooseDate(run, job, date);
+  const chosen = await chooseDate(run, job, date);
   const recipient = only === undefined ? report.to[0] : chooseReader(report, parseAddress('to', only).address);
-  if (due === undefined || recipient === undefined) return undefined;
+  if (chosen === undefined || recipient === undefined) return undefined;
   try {
-    const content = openContent(run, job, report, due.manifest);
-    const mailed = { job, report, id: identifyReport(report), content, late: due.late };
-    if (listReports(await content.parts(recipient.symbols ?? report.symbols)).length === 0) return undefined;
-    const edition = await buildEdition(run, mailed, { recipient, correction: null });
-    return { ...edition, eml: await buildEml(buildMail(run, mailed, edition, recipient.address)) };
+    const dated = new DatedReport(run, job, report, chosen.manifest, chosen.late);
+    if (listReports(await dated.parts(recipient)).length === 0) return undefined;
+    const edition = await dated.edition({ recipient, correction: null });
+    return { ...edition, eml: await buildEml(dated.mail(edition, recipient.address)) };
   } finally {
     await discardContent(run);
   }
@@ -84,56 +83,42 @@ async function deliverReport(
   report: JobReport,
   { date, only, restated }: DeliverOptions,
 ): Promise<readonly Delivery[]> {
-  const id = identifyReport(report);
-  const task = { job, report, id, only, byHand: date !== undefined };
   if (date !== undefined || only !== undefined) {
-    const due = await chooseDate(run, job, date);
-    return due === undefined ? [] : [await deliverDate(run, { ...task, ...due })];
+    const chosen = await chooseDate(run, job, date);
+    if (chosen === undefined) return [];
+    const dated = new DatedReport(run, job, report, chosen.manifest, chosen.late);
+    return [await deliverDate(run, dated, { past: false, byHand: date !== undefined, only })];
   }
-  const { due, pending } = await listDueDates(run, job, id, restated);
-  const deliveries = pending.map((day) => ({
-    ...createDelivery(report, { date: day, late: false, past: false }),
-    pending: true,
-  }));
-  for (const day of due) {
-    const delivery = await tryDate(run, day, report, async () => {
-      const manifest = await run.ledger.manifest(day.date);
-      // It was sealed when the dates were listed; manifests are never removed.
-      return manifest && (await deliverDate(run, { ...task, ...day, manifest }));
-    });
+  const { due, pending } = await listDueDates(run, job, report, restated);
+  const deliveries = pending.map((day) => createDelivery(report, day, { pending: true }));
+  for (const { date: day, late, past } of due) {
+    assertNotAborted(run.signal);
+    const delivery = await attempt(
+      async () => {
+        const manifest = await run.ledger.manifest(day);
+        // It was sealed when the dates were listed; manifests are never removed.
+        if (manifest === undefined) return undefined;
+        const dated = new DatedReport(run, job, report, manifest, late);
+        return await deliverDate(run, dated, { past, byHand: false, only: undefined });
+      },
+      (fault) => {
+        // A wrong setting stops all; after any other fault the other dates go on.
+        if (fault.kind === 'usage') throw fault;
+        const { code, hint } = fault;
+        const message = run.redact(fault.message);
+        run.log.error(
+          { event: 'report-failed', date: day, code, reason: message },
+          `${day}: the report failed: ${message}`,
+        );
+        const next = hint === undefined ? {} : { hint: run.redact(hint) };
+        return createDelivery(report, day, { late, error: { code, message, ...next } });
+      },
+    );
     // A past date with nothing left to do is no news.
-    if (delivery !== undefined && !(day.past && isNothing(delivery))) deliveries.push(delivery);
-    if (day.past) await rm(run.state.drop(day.date), { force: true });
+    if (delivery !== undefined && !(past && isNothing(delivery))) deliveries.push(delivery);
+    if (past) await rm(run.state.drop(day), { force: true });
   }
   return deliveries;
-}
-
-/** Reports a date that fails, and the others go on; a wrong setting, a changed store or an interruption stops all. */
-async function tryDate(
-  run: Run,
-  day: DueDate,
-  report: JobReport,
-  action: () => Promise<Delivery | undefined>,
-): Promise<Delivery | undefined> {
-  assertNotAborted(run.signal);
-  return await attempt(action, (error) => {
-    if (error.kind === 'usage') throw error;
-    const { code, hint } = error;
-    const message = run.redact(error.message);
-    run.log.error(
-      { event: 'report-failed', date: day.date, code, reason: message },
-      `${day.date}: the report failed: ${message}`,
-    );
-    const next = hint === undefined ? {} : { hint: run.redact(hint) };
-    return { ...createDelivery(report, day), error: { code, message, ...next } };
-  });
-}
-
-function createDelivery({ template }: JobReport, { date, late }: DueDate): Delivery {
-  return {
-    ...{ report: template, date, revision: 0, subject: '', recipients: [], alreadySent: 0, leftToOther: false },
-    ...{ late, pending: false, skipped: null, error: null },
-  };
 }
 
 function isNothing({ recipients, leftToOther, pending, skipped, error }: Delivery): boolean {

@@ -13,10 +13,9 @@
  */
 import { randomUUID } from 'node:crypto';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
-import type { Receipt } from '../mail/receipt.ts';
 import type { Run } from '../run/run.ts';
 import type { Document, DocumentVersion } from '../store/document.ts';
-import { openReceiptLog, type ReceiptPlace } from './receipt-log.ts';
+import { openReceiptLog, type Receipt, type ReceiptPlace, type RecipientStatus, recordRecipient } from './receipt.ts';
 
 /** A process that has not renewed its lease for this long counts as dead. */
 export const LEASE_MS = 120_000;
@@ -25,17 +24,15 @@ export const RENEWAL_MS = 15_000;
 /** A process gives up its own lease this much earlier: the server may need the time to receive the end of a message. */
 const MARGIN_MS = 2 * RENEWAL_MS;
 
-type MailingRun = Pick<Run, 'ledger' | 'clock' | 'log' | 'signal'>;
+const TAKEN_OVER = 'MAIL_TAKEN_OVER';
 
 export function isTakenOver(error: unknown): boolean {
   return isFault(error) && error.code === TAKEN_OVER;
 }
 
-const TAKEN_OVER = 'MAIL_TAKEN_OVER';
-
 /** One process's turn, while it lasts. */
 export class MailingLease {
-  readonly run: MailingRun;
+  readonly run: Run;
   /** The receipt as last written, or as being written. */
   receipt: Receipt;
   readonly #document: Document<Receipt>;
@@ -49,22 +46,31 @@ export class MailingLease {
 
   /** Created by `takeTurn`. @param renewed when its first version was started */
   constructor(
-    run: MailingRun,
+    run: Run,
     document: Document<Receipt>,
-    taken: { readonly receipt: Receipt; readonly version: number; readonly by: string; readonly renewed: Instant },
+    by: string,
+    taken: DocumentVersion<Receipt>,
+    receipt: Receipt,
+    renewed: Instant,
   ) {
     this.run = run;
     this.#document = document;
-    this.receipt = taken.receipt;
+    this.receipt = receipt;
     this.#version = taken.version;
-    this.#by = taken.by;
-    this.#renewed = taken.renewed;
+    this.#by = by;
+    this.#renewed = renewed;
     void this.#renew();
   }
 
-  /** @throws StoreFault; Fault `MAIL_TAKEN_OVER` */
-  async write(receipt: Receipt): Promise<void> {
-    this.receipt = receipt;
+  /** Records the status of recipients, in one write. @throws StoreFault; Fault `MAIL_TAKEN_OVER` */
+  async note(
+    recipients: readonly { readonly to: string; readonly messageId: string }[],
+    status: RecipientStatus,
+    detail: string,
+  ): Promise<void> {
+    const at = new Date(this.run.clock.now()).toISOString();
+    for (const { to, messageId: message_id } of recipients)
+      this.receipt = recordRecipient(this.receipt, to, { status, at, message_id, detail });
     await this.#inOrder(async () => await this.#put());
   }
 
@@ -110,17 +116,20 @@ export class MailingLease {
   /** @param held null to let other processes take over */
   async #put(held?: null): Promise<void> {
     if (this.#isLost) throw this.#lose();
-    const begun = readInstant(this.run.clock);
+    const begun = readInstant(this.run);
     const { held: _, ...receipt } = this.receipt;
-    const value = held === null ? receipt : hold(receipt, this.#by, this.run.clock.now());
+    const value = held === null ? receipt : hold(receipt, this.#by, this.run);
     const next = { version: this.#version + 1, value };
     if (!(await this.#document.write(next))) throw this.#lose();
     this.#version = next.version;
     this.#renewed = begun;
   }
 
+  /** By the longer of two durations: a lease that expires too early costs a request, too late a second mail. */
   #isOverdue(): boolean {
-    return elapsedMs(this.#renewed, readInstant(this.run.clock)) > LEASE_MS - MARGIN_MS;
+    const now = readInstant(this.run);
+    const { steadyMs, wallMs } = this.#renewed;
+    return Math.max(now.steadyMs - steadyMs, now.wallMs - wallMs) > LEASE_MS - MARGIN_MS;
   }
 
   #lose(): Fault {
@@ -130,8 +139,8 @@ export class MailingLease {
   }
 }
 
-function hold(receipt: Receipt, by: string, nowMs: number): Receipt {
-  return { ...receipt, held: { by, at: new Date(nowMs).toISOString() } };
+function hold(receipt: Receipt, by: string, { clock }: Run): Receipt {
+  return { ...receipt, held: { by, at: new Date(clock.now()).toISOString() } };
 }
 
 /**
@@ -141,52 +150,57 @@ function hold(receipt: Receipt, by: string, nowMs: number): Receipt {
  * @throws StoreFault; Fault `RECEIPT_INVALID`, `INTERRUPTED`
  */
 export async function takeTurn(
-  run: MailingRun,
+  run: Run,
   place: ReceiptPlace,
   worker: string,
   prepare: (current: Receipt | undefined) => Receipt | undefined,
 ): Promise<MailingLease | 'other' | 'nothing'> {
-  const { ledger, clock } = run;
-  const document = openReceiptLog(ledger.store, place);
+  const document = openReceiptLog(run.ledger.store, place);
   const last = await document.read();
   if (prepare(last.value) === undefined) return 'nothing';
   const held = last.value?.held;
   // An earlier process of this worker is dead: two of them cannot open its state folder.
   const isOther = held !== undefined && last.value?.worker !== worker;
-  if (isOther && (await isAtWork(run, place, document, last, held.at))) return 'other';
+  if (isOther && (await isAtWork(run, place.date, document, last.version, held.at))) return 'other';
   const by = randomUUID();
-  let renewed = readInstant(clock);
-  const { version, value } = await document.update((now) => {
-    renewed = readInstant(clock);
+  let renewed = readInstant(run);
+  const taken = await document.update((now) => {
+    renewed = readInstant(run);
     // Another process has taken its turn in the meantime.
     if (now?.held !== undefined && now.held.by !== held?.by) return undefined;
     // What the last holder wrote before this version counts. After anything it writes later, it mails nothing more.
     const receipt = prepare(now);
-    return receipt && hold(receipt, by, clock.now());
+    return receipt && hold(receipt, by, run);
   });
-  if (value?.held?.by === by) return new MailingLease(run, document, { receipt: value, version, by, renewed });
+  const { value } = taken;
+  if (value?.held?.by === by) return new MailingLease(run, document, by, taken, value, renewed);
   return value?.held === undefined ? 'nothing' : 'other';
 }
 
 /** Whether the process that holds the receipt is alive. It gets a whole lease to renew, unless it has just done so. */
 async function isAtWork(
-  { clock, log, signal }: MailingRun,
-  { date }: ReceiptPlace,
+  run: Run,
+  date: string,
   document: Document<Receipt>,
-  last: DocumentVersion<Receipt>,
+  version: number,
   heldAt: string,
 ): Promise<boolean> {
   // Two clocks may differ by more than this; then only waiting shows it.
-  if (Math.abs(clock.now() - Date.parse(heldAt)) < LEASE_MS) return true;
-  log.info(
+  if (Math.abs(run.clock.now() - Date.parse(heldAt)) < LEASE_MS) return true;
+  run.log.info(
     { event: 'mail-watched', date, since: heldAt },
     `${date}: checking whether another worker is still mailing it`,
   );
-  await clock.sleep(LEASE_MS, signal).catch((cause: unknown) => {
+  await pause(run, LEASE_MS);
+  return (await document.read()).version !== version;
+}
+
+/** @throws Fault `INTERRUPTED` */
+export async function pause({ clock, signal }: Run, ms: number): Promise<void> {
+  await clock.sleep(ms, signal).catch((cause: unknown) => {
     assertNotAborted(signal);
     throw cause;
   });
-  return (await document.read()).version !== last.version;
 }
 
 /** Two clocks: one never jumps, the other keeps running while the machine sleeps. */
@@ -195,11 +209,6 @@ interface Instant {
   readonly wallMs: number;
 }
 
-function readInstant(clock: MailingRun['clock']): Instant {
+function readInstant({ clock }: Run): Instant {
   return { steadyMs: performance.now(), wallMs: clock.now() };
-}
-
-/** The longer of the two: a lease that expires too early costs a request, too late a second mail. */
-function elapsedMs(from: Instant, to: Instant): number {
-  return Math.max(to.steadyMs - from.steadyMs, to.wallMs - from.wallMs);
 }

@@ -10,7 +10,13 @@ import { buildAccent } from '../report/draw/palette.ts';
 import { drawLogo, MAX_LOGO_BYTES } from '../report/draw/picture.ts';
 import type { ReportLook } from '../report/look.ts';
 import type { FlowReport } from '../report/model.ts';
-import { type RenderOptions, renderFullReport } from '../report/render.ts';
+import {
+  type RenderedReport,
+  type RenderOptions,
+  renderDigest,
+  renderFlowReport,
+  renderFullReport,
+} from '../report/render.ts';
 import {
   buildDoubtfulDay,
   buildEmptyDay,
@@ -20,7 +26,6 @@ import {
   SAMPLE_MARKUP,
 } from '../report/sample-day.ts';
 import type { DigestPart } from '../report/text/mail-view.ts';
-import { renderReport } from './report-model.ts';
 
 /** The templates of operators' alerts, which no report has. */
 const ALERT_TEMPLATE = /^alert\./;
@@ -29,6 +34,18 @@ const ALERT_TEMPLATE = /^alert\./;
 export async function readLook({ logo, ...words }: JobLook): Promise<ReportLook> {
   if (words.templates !== null) await listFiles(words.templates);
   return { ...words, logo: logo === null ? null : await drawLogo(logo, await readLogo(logo)) };
+}
+
+/** @param parts a flow report is one part @throws Fault `TEMPLATE_INVALID` (usage), `REPORT_PENDING` */
+export async function renderReport(
+  template: JobReport['template'],
+  parts: readonly DigestPart[],
+  options: RenderOptions,
+): Promise<RenderedReport> {
+  if (template === 'digest') return await renderDigest(parts, options);
+  const [part] = parts;
+  if (part !== undefined && 'report' in part) return await renderFlowReport(part.report, options);
+  throw new Fault('REPORT_PENDING', 'the date is not sealed, so it has no report');
 }
 
 /**

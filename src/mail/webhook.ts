@@ -62,13 +62,14 @@ interface Refusal {
   readonly hint: string;
   readonly isWorthRetry: boolean;
   /** From a `Retry-After` header. */
-  readonly waitMs?: number;
+  readonly waitMs?: number | undefined;
 }
 
 /** Opens no connection before the first post. */
 export function createWebhook(options: WebhookOptions, clock: Clock): Webhook {
+  const { use, secret = '' } = options;
   const { origin, pathname, search } = new URL(options.url);
-  const redact = createRedactor([options.url, `${pathname}${search}`, options.secret ?? '']);
+  const redact = createRedactor([options.url, `${pathname}${search}`, secret]);
   return {
     url: origin,
     async post(document, signal) {
@@ -77,75 +78,63 @@ export function createWebhook(options: WebhookOptions, clock: Clock): Webhook {
         assertNotAborted(signal);
         const refusal = await attemptPost(options, document.id, body, clock, signal);
         if (refusal === undefined) return;
-        if (!refusal.isWorthRetry || attempt === MAX_TRIES) {
+        const { text, hint, isWorthRetry, waitMs } = refusal;
+        if (!isWorthRetry || attempt === MAX_TRIES) {
           const tries = attempt === 1 ? '' : ` (${attempt} tries)`;
           throw new Fault(
-            refusal.isWorthRetry ? 'WEBHOOK_FAILED' : 'WEBHOOK_REFUSED',
-            redact(`webhook: ${origin} did not accept the ${options.use}${tries}: ${refusal.text}`),
-            {
-              hint: refusal.hint,
-            },
+            isWorthRetry ? 'WEBHOOK_FAILED' : 'WEBHOOK_REFUSED',
+            redact(`webhook: ${origin} did not accept the ${use}${tries}: ${text}`),
+            { hint },
           );
         }
         const backoffMs = BACKOFF_MS * 2 ** (attempt - 1) * (0.5 + Math.random() / 2);
-        await clock.sleep(Math.min(refusal.waitMs ?? backoffMs, MAX_WAIT_MS), signal);
+        await clock.sleep(Math.min(waitMs ?? backoffMs, MAX_WAIT_MS), signal);
       }
     },
   };
 }
 
-/** @returns `undefined` if it was accepted */
+/**
+ * Does not use `fetch`, for the reason in decision 44: there, a damaged compressed answer would never end.
+ * @returns `undefined` if it was accepted
+ */
 async function attemptPost(
-  options: WebhookOptions,
+  { use, url, secret, timeoutMs = DEFAULT_TIMEOUT_MS }: WebhookOptions,
   id: string,
   body: string,
   clock: Clock,
   signal: AbortSignal | undefined,
 ): Promise<Refusal | undefined> {
-  const timeout = AbortSignal.timeout(options.timeoutMs ?? DEFAULT_TIMEOUT_MS);
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const timestamp = String(Math.floor(clock.now() / 1000));
   try {
-    const answer = await send(options, id, body, clock.now(), signal ? AbortSignal.any([signal, timeout]) : timeout);
-    const status = answer.statusCode ?? 0;
-    if (status >= 200 && status < 300) {
-      answer.destroy();
-      return undefined;
-    }
-    return judge(options.use, status, answer.headers['retry-after'], await readHead(answer));
+    const outgoing = (url.startsWith('https:') ? requestHttps : requestHttp)(url, {
+      method: 'POST',
+      headers: {
+        'content-type': USES[use].type,
+        'content-length': Buffer.byteLength(body),
+        'user-agent': 'flowdrop',
+        'idempotency-key': id,
+        connection: 'close',
+        'x-flowdrop-timestamp': timestamp,
+        ...(secret ? { 'x-flowdrop-signature': `sha256=${signWebhook(secret, timestamp, body)}` } : {}),
+      },
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+    });
+    // Before the answer, `once` throws the error; after the answer it does not matter.
+    outgoing.on('error', () => {});
+    outgoing.end(body);
+    const [answer] = (await once(outgoing, 'response')) as [IncomingMessage];
+    answer.on('error', () => {});
+    const { statusCode: status = 0 } = answer;
+    if (status < 200 || status >= 300) return judge(use, status, answer.headers['retry-after'], await readHead(answer));
+    answer.destroy();
+    return undefined;
   } catch (error) {
     assertNotAborted(signal);
     const text = timeout.aborted ? 'no answer in time' : describeError(error);
-    return { text, hint: `Check that ${USES[options.use].setting}_URL is reachable from here.`, isWorthRetry: true };
+    return { text, hint: `Check that ${USES[use].setting}_URL is reachable from here.`, isWorthRetry: true };
   }
-}
-
-/** Does not use `fetch`, for the reason in decision 44: there, a damaged compressed answer would never end. */
-async function send(
-  { use, url, secret }: WebhookOptions,
-  id: string,
-  body: string,
-  nowMs: number,
-  signal: AbortSignal,
-): Promise<IncomingMessage> {
-  const timestamp = String(Math.floor(nowMs / 1000));
-  const outgoing = (url.startsWith('https:') ? requestHttps : requestHttp)(url, {
-    method: 'POST',
-    headers: {
-      'content-type': USES[use].type,
-      'content-length': Buffer.byteLength(body),
-      'user-agent': 'flowdrop',
-      'idempotency-key': id,
-      connection: 'close',
-      'x-flowdrop-timestamp': timestamp,
-      ...(secret ? { 'x-flowdrop-signature': `sha256=${signWebhook(secret, timestamp, body)}` } : {}),
-    },
-    signal,
-  });
-  // Before the answer, `once` throws the error; after the answer it does not matter.
-  outgoing.on('error', () => {});
-  outgoing.end(body);
-  const [answer] = (await once(outgoing, 'response')) as [IncomingMessage];
-  answer.on('error', () => {});
-  return answer;
 }
 
 /** Hexadecimal HMAC-SHA256 of `<timestamp>.<body>`. */
@@ -156,9 +145,8 @@ export function signWebhook(secret: string, timestamp: string, body: string): st
 function judge(use: WebhookUse, status: number, retryAfter: string | undefined, head: string): Refusal {
   const text = `HTTP ${status}${head === '' ? '' : `: ${head}`}`;
   if (status >= 500 || RETRIED_STATUSES.has(status)) {
-    const seconds = /^\d+$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined;
-    const wait = seconds === undefined ? {} : { waitMs: seconds * 1000 };
-    return { text, hint: `It may accept the ${use} later: the next run sends it again.`, isWorthRetry: true, ...wait };
+    const waitMs = /^\d+$/.test(retryAfter ?? '') ? Number(retryAfter) * 1000 : undefined;
+    return { text, hint: `It may accept the ${use} later: the next run sends it again.`, isWorthRetry: true, waitMs };
   }
   const { setting } = USES[use];
   const hint =

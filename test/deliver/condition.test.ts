@@ -1,7 +1,6 @@
 /** Conditions on a report's numbers, and what a correction finds changed. On real data they are in `deliver.slow.test.ts`. */
 import { describe, expect, it, test } from 'vitest';
-import { compareReports, listChanges } from '../../src/deliver/correction.ts';
-import { findReasonToSkip, isFulfilled } from '../../src/deliver/mail-condition.ts';
+import { compareReports, findReasonToSkip, isFulfilled } from '../../src/deliver/mail-worth.ts';
 import type { ReportCondition } from '../../src/job/job.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { readReportNumber } from '../../src/report/number-values.ts';
@@ -129,25 +128,26 @@ describe('a condition', () => {
 
 describe('a restatement', () => {
   const changed = (numbers: Numbers, threshold = 0.01) =>
-    listChanges(createReport(), createReport(numbers), threshold).map(({ name }) => name);
+    compareReports([createReport()], [createReport(numbers)], threshold)?.map(({ name }) => name);
 
   it('that repeats every number changes none', () => {
     expect(changed({}, 0)).toEqual([]);
   });
 
   it('changes a number that is further off than the threshold, and says both values', () => {
-    expect(listChanges(createReport(), createReport({ headline: { calls: 700 } }), 0.01)).toEqual([
+    expect(compareReports([createReport()], [createReport({ headline: { calls: 700 } })], 0.01)).toEqual([
       { name: 'Call premium', before: '$600', after: '$700' },
     ]);
   });
 
   it('tells two values that read the same with the digits in which they differ', () => {
-    const of = (headline: Numbers['headline']) => createReport(headline === undefined ? {} : { headline });
+    const compare = (from: Numbers['headline'] & object, to: Numbers['headline'] & object, threshold: number) =>
+      compareReports([createReport({ headline: from })], [createReport({ headline: to })], threshold);
     // 1.36% more, and above the default threshold: both are 0.30 in two decimals.
-    expect(listChanges(of({ putCallByPremium: 0.3008 }), of({ putCallByPremium: 0.3049 }), 0.01)).toEqual([
+    expect(compare({ putCallByPremium: 0.3008 }, { putCallByPremium: 0.3049 }, 0.01)).toEqual([
       { name: 'Put/call by premium', before: '0.3008', after: '0.3049' },
     ]);
-    expect(listChanges(of({ calls: 1.24e9 }), of({ calls: 1.243e9 }), 0.001)).toContainEqual({
+    expect(compare({ calls: 1.24e9 }, { calls: 1.243e9 }, 0.001)).toContainEqual({
       ...{ name: 'Call premium', before: '$1,240.0000M', after: '$1,243.0000M' },
     });
   });

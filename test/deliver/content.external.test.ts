@@ -90,7 +90,7 @@ describe.each(STORES)('from $name', ({ isMissing, open }) => {
     it('gets its drop, and the summaries of the five sessions before it, newest first', async () => {
       const [part] = await fetch();
       if (part === undefined || 'pending' in part) throw new Error('the part is sealed');
-      expect(`sha256:${await hashFile(part.path)}`).toBe(manifest.files[0].hash);
+      expect(`sha256:${await hashFile(part.drop.path)}`).toBe(manifest.files[0].hash);
       expect(part.before.map(({ date }) => date)).toEqual([
         '2026-11-17',
         '2026-11-16',
@@ -136,7 +136,7 @@ describe.each(STORES)('from $name', ({ isMissing, open }) => {
 
     it('has the datasets of a digest in the order written, pending where they are not sealed', async () => {
       const parts = await fetch('template: digest\ndatasets: [structure, index, trades]');
-      expect(parts.map((part) => [part.title, 'pending' in part ? part.pending : part.manifest.dataset])).toEqual([
+      expect(parts.map((part) => [part.title, 'pending' in part ? part.pending : part.drop.dataset])).toEqual([
         ['structure', 'structure'],
         ['index', TODAY],
         ['trades', 'trades'],
@@ -164,7 +164,7 @@ describe.each(STORES)('from $name', ({ isMissing, open }) => {
       const [part] = await fetch();
       if (part === undefined || 'pending' in part) throw new Error('the part is sealed');
       await discardContent(context());
-      expect(existsSync(part.path)).toBe(true);
+      expect(existsSync(part.drop.path)).toBe(true);
       for (const { path } of part.before) expect(existsSync(path)).toBe(false);
     });
   });

@@ -1,0 +1,208 @@
+/**
+ * The receipt of a report of a date: who was mailed which revision, and which process is mailing. It is a document of the
+ * store, which several workers may change. Invariant: a recipient is recorded as `sending` before the message leaves and
+ * as `sent` or `refused` after. So a killed process repeats at most the one message whose fate is unknown, under the same
+ * Message-ID.
+ */
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { describeError, Fault } from '../core/errors.ts';
+import { receiptPrefix } from '../ledger/layout.ts';
+import { Document } from '../store/document.ts';
+import type { Store } from '../store/store.ts';
+
+const recipientSchema = z
+  .object({
+    /**
+     * - `waiting`: to be mailed, not started
+     * - `sending`: started, with an unknown result
+     * - `failed`: certainly not delivered yet
+     * - `skipped`: not to be mailed, for the reason in `detail`
+     */
+    status: z.enum(['waiting', 'sending', 'sent', 'refused', 'failed', 'skipped']),
+    /** When the status was set, ISO 8601 in UTC. */
+    at: z.iso.datetime(),
+    /** Empty while no message has been started for this recipient. */
+    message_id: z.string(),
+    /** The mail server's answer, or the reason why nothing is mailed; empty while unknown. */
+    detail: z.string(),
+  })
+  .readonly();
+
+/** Revisions. More than a million, about the minutes in two years, means a damaged file. */
+const countSchema = z.int().positive().max(1_000_000);
+
+const receiptSchema = z
+  .object({
+    report: z.string().min(1),
+    job: z.string().min(1),
+    date: z.iso.date(),
+    revision: countSchema,
+    /** The worker that wrote it. */
+    worker: z.string(),
+    /**
+     * Present while a process mails: others leave the rest to it as long as it renews its lease. `by`: the process, as two of
+     * one worker differ; `at`: when it last renewed the lease, by its own clock.
+     */
+    held: z.object({ by: z.string(), at: z.iso.datetime() }).optional(),
+    /** By address, as returned by `formatRecipientKey`. */
+    recipients: z.record(z.string(), recipientSchema).readonly(),
+    /** By address: the latest earlier revision that this recipient was mailed. */
+    mailed_before: z.record(z.string(), countSchema).readonly().optional(),
+    /** An operator chose the date: it does not count as the first date that runs reported on. */
+    by_hand: z.boolean().optional(),
+  })
+  .readonly();
+
+export type RecipientStatus = z.infer<typeof recipientSchema>['status'];
+export type Receipt = z.infer<typeof receiptSchema>;
+
+export interface ReceiptPlace {
+  readonly job: string;
+  readonly date: string;
+  /** Distinguishes the report from the job's others. */
+  readonly report: string;
+}
+
+/** Hexadecimal digits of the hash in a Message-ID: 128 bits, so collisions are practically impossible. */
+const MESSAGE_ID_HASH_DIGITS = 32;
+/** Keeps the Message-ID far below the limit of 998 characters per header line. */
+const MESSAGE_ID_JOB_CHARACTERS = 40;
+
+/** Reading it throws Fault `RECEIPT_INVALID` for a damaged one: nobody may be mailed twice. */
+export function openReceiptLog(store: Store, { job, date, report }: ReceiptPlace): Document<Receipt> {
+  return new Document(store, {
+    prefix: receiptPrefix(job, date, report),
+    suffix: '.json',
+    kept: 3,
+    parse: (bytes, where) => parseReceipt(bytes, where, job, date),
+    format: (receipt) => Buffer.from(`${JSON.stringify(receipt, null, 2)}\n`),
+  });
+}
+
+/**
+ * The receipt of a revision: the existing one, taken over by this worker, or a new one without mailed recipients.
+ * @param before the date's receipt, of any revision
+ */
+export function openReceipt(
+  identity: Pick<Receipt, 'report' | 'job' | 'date' | 'revision' | 'worker'>,
+  before: Receipt | undefined,
+  isByHand: boolean,
+): Receipt {
+  // A date that a run has reported on keeps counting as such.
+  const byHand = isByHand && (before === undefined || before.by_hand === true) ? { by_hand: true } : {};
+  if (before === undefined) return { ...identity, recipients: {}, ...byHand };
+  if (before.revision === identity.revision) {
+    const { by_hand: _, ...kept } = before;
+    return { ...kept, worker: identity.worker, ...byHand };
+  }
+  const mailed: Record<string, number> = { ...before.mailed_before };
+  const recipients: Record<string, Receipt['recipients'][string]> = {};
+  const detail = `was not mailed revision ${before.revision}`;
+  for (const [key, { status, at }] of Object.entries(before.recipients)) {
+    if (status === 'sent') mailed[key] = before.revision;
+    // A test send of the new revision must not make a run forget them.
+    else recipients[key] = { status: 'failed', at, message_id: '', detail };
+  }
+  return {
+    ...{ ...identity, recipients },
+    ...(Object.keys(mailed).length > 0 ? { mailed_before: mailed } : {}),
+    ...byHand,
+  };
+}
+
+/** The earlier revision that this recipient was mailed; `undefined` if none. */
+export function findMailedBefore(receipt: Receipt, address: string): number | undefined {
+  return receipt.mailed_before?.[formatRecipientKey(address)];
+}
+
+/** Whether the receipt has ever named this recipient: a recipient added to the list later is owed no past date. */
+export function isKnownRecipient(receipt: Receipt, address: string): boolean {
+  return formatRecipientKey(address) in receipt.recipients || findMailedBefore(receipt, address) !== undefined;
+}
+
+/** Adds or replaces this recipient's entry. */
+export function recordRecipient(receipt: Receipt, address: string, entry: Receipt['recipients'][string]): Receipt {
+  return { ...receipt, recipients: { ...receipt.recipients, [formatRecipientKey(address)]: entry } };
+}
+
+/**
+ * Addresses still to be mailed this revision, each once, in the given order. `sending` counts as pending: the process
+ * ended between the message and the receipt, or no answer came. A repetition that can be recognised is better than a
+ * lost report.
+ */
+export function pendingRecipients(
+  receipt: Receipt | undefined,
+  revision: number,
+  addresses: readonly string[],
+): readonly string[] {
+  const known = receipt?.revision === revision ? receipt.recipients : {};
+  const keys = addresses.map(formatRecipientKey);
+  return addresses.filter((_, at) => {
+    const key = keys[at] ?? '';
+    return keys.indexOf(key) === at && PENDING.includes(known[key]?.status ?? 'waiting');
+  });
+}
+
+const PENDING: readonly RecipientStatus[] = ['waiting', 'sending', 'failed'];
+
+/**
+ * Marks these recipients as `waiting`, before anything is computed for them. A message with an unknown result stays
+ * `sending`.
+ */
+export function claimRecipients(receipt: Receipt, addresses: readonly string[], at: string): Receipt {
+  return addresses.reduce((claimed, address) => {
+    const known = claimed.recipients[formatRecipientKey(address)];
+    const entry = known?.status === 'sending' ? known : { status: 'waiting' as const, message_id: '', detail: '' };
+    return recordRecipient(claimed, address, { ...entry, at });
+  }, receipt);
+}
+
+/** Number of recipients who were sent this revision. */
+export function countSent(receipt: Receipt | undefined, revision: number): number {
+  if (receipt?.revision !== revision) return 0;
+  return Object.values(receipt.recipients).filter(({ status }) => status === 'sent').length;
+}
+
+/** `Desk@Example.com` and `desk@example.com` are one recipient, who must not get a report twice. */
+export function formatRecipientKey(address: string): string {
+  return address.trim().toLowerCase();
+}
+
+/**
+ * The same id for the same mail, whichever worker sends it and however often: mail systems use it to drop repetitions.
+ * It shows job, date and revision, and hides the recipient in a hash.
+ * @param domain right side of the id, the sender's
+ */
+export function buildMessageId(
+  { report, job, date, revision }: ReceiptPlace & Pick<Receipt, 'revision'>,
+  recipient: string,
+  domain: string,
+): string {
+  // JSON separates the parts: no two identities give the same text.
+  const identityText = JSON.stringify([report, job, date, revision, formatRecipientKey(recipient)]);
+  const hash = createHash('sha256').update(identityText).digest('hex').slice(0, MESSAGE_ID_HASH_DIGITS);
+  const readable = job.replace(/[^A-Za-z0-9-]+/g, '-').slice(0, MESSAGE_ID_JOB_CHARACTERS);
+  return `${readable}.${date}.r${revision}.${hash}@${domain}`;
+}
+
+/**
+ * Reads a receipt, which must be of this job and date.
+ * @throws Fault `RECEIPT_INVALID`: without a readable receipt nothing is sent, because everyone might be mailed twice
+ */
+function parseReceipt(bytes: Uint8Array, where: string, job: string, date: string): Receipt {
+  const invalid = (what: string, cause?: unknown) =>
+    new Fault('RECEIPT_INVALID', `${where} ${what}, so the report of ${date} is mailed to nobody`, {
+      hint: 'Restore or correct the file in the store. If you delete its folder, everyone is mailed again.',
+      cause,
+    });
+  let receipt: Receipt;
+  try {
+    receipt = receiptSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
+  } catch (error) {
+    const why = error instanceof z.ZodError ? z.prettifyError(error).replaceAll('\n', ' ') : describeError(error);
+    throw invalid(`is not a receipt (${why})`, error);
+  }
+  if (receipt.job === job && receipt.date === date) return receipt;
+  throw invalid(`is the receipt of ${receipt.job} ${receipt.date}`);
+}
