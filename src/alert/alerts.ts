@@ -17,8 +17,7 @@ import { JobState } from '../state/job-state.ts';
 import { describeCause, type RunFacts, type RunOutcome, severityOf } from './cause-table.ts';
 import { listCauses } from './causes.ts';
 import { readKnownConditions } from './known-conditions.ts';
-import { closeDone, type DueAlerts, listDue, noteCauses, noteSent } from './open-causes.ts';
-import { Outbox, type OutboxState } from './outbox.ts';
+import { closeDone, type DueAlerts, listDue, noteCauses, noteSent, Outbox, type OutboxState } from './outbox.ts';
 
 /** Targets that were notified now, and those that could not be. */
 export interface AlertSummary {

@@ -17,6 +17,7 @@ import { type CloudEvent, isPostOf } from './cloud-event.ts';
 import { listHappenings } from './happenings.ts';
 import { readKnownConditions } from './known-conditions.ts';
 import {
+  type EventState,
   type Happening,
   isAbandoned,
   isNews,
@@ -25,10 +26,10 @@ import {
   noteEvents,
   noteFailing,
   notePosted,
+  Outbox,
   type OwedEvents,
   sumOwed,
-} from './open-events.ts';
-import { type EventState, Outbox } from './outbox.ts';
+} from './outbox.ts';
 
 export interface EventSummary {
   /** Events that were accepted now. */

@@ -15,7 +15,7 @@ import type { Condition } from '../plan/conditions.ts';
 import { readStoreId } from '../store/identity.ts';
 import type { Store } from '../store/store.ts';
 import { buildDropEvent, buildLossEvent, buildReportEvent, type CloudEvent, type SentReport } from './cloud-event.ts';
-import type { Happening } from './open-events.ts';
+import type { Happening } from './outbox.ts';
 import { summarizeReport } from './report-post.ts';
 
 export interface SeenHappening extends Happening {

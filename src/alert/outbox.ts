@@ -3,17 +3,20 @@
  * before it is sent, and each sending after it; so a killed process repeats at most one message, under the same id. It is
  * a document of the store, so that no other worker sends the same again. While the store cannot be read or written, which
  * is itself a cause, a file in the state folder remembers the causes instead; it moves into the store when that is back.
+ * Invariants: each target is notified of a cause once, and once of its end if it was notified of the cause; what happened is
+ * noted in the same write that owes its event.
  */
 import { rm } from 'node:fs/promises';
 import { z } from 'zod';
 import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import { identifyReport, type Job } from '../job/job.ts';
 import { alertsPrefix } from '../ledger/layout.ts';
 import { Document } from '../store/document.ts';
 import type { Store } from '../store/store.ts';
-import { CAUSE_KINDS } from './cause-table.ts';
-import { cloudEventSchema } from './cloud-event.ts';
+import { type AlertWords, CAUSE_KINDS, type Cause, judgeCause, type RunFacts } from './cause-table.ts';
+import { type CloudEvent, type CloudEventType, cloudEventSchema, isPostOf } from './cloud-event.ts';
 
 const alertSchema = z.object({
   kind: z.enum(CAUSE_KINDS),
@@ -51,7 +54,7 @@ export const outboxSchema = z.object({
   events: eventsSchema.optional(),
 });
 
-export type AlertEntry = Readonly<z.infer<typeof alertSchema>>;
+type AlertEntry = Readonly<z.infer<typeof alertSchema>>;
 export type EventState = Readonly<z.infer<typeof eventsSchema>>;
 export type OutboxState = Readonly<z.infer<typeof outboxSchema>>;
 
@@ -71,7 +74,7 @@ export class Outbox {
   #local: OutboxState | undefined;
 
   private constructor(store: Store | undefined, job: string, path: string, log: Log, local: OutboxState | undefined) {
-    this.#document = store && openOutboxDocument(store, job, log);
+    this.#document = store && openDocument(store, job, log);
     this.#job = job;
     this.#path = path;
     this.#log = log;
@@ -141,7 +144,7 @@ export class Outbox {
   }
 }
 
-export function openOutboxDocument(store: Store, job: string, log?: Log): Document<OutboxState> {
+function openDocument(store: Store, job: string, log?: Log): Document<OutboxState> {
   return new Document(store, {
     prefix: alertsPrefix(job),
     suffix: '.json',
@@ -172,4 +175,177 @@ function isSame(a: OutboxState, b: OutboxState): boolean {
 
 function format(state: OutboxState): string {
   return `${JSON.stringify(state, undefined, 2)}\n`;
+}
+
+/** Causes that no run can re-check (such as a recipient removed from the list) end after this time. */
+const STALE_MS = 30 * 86_400_000;
+/** Losses are kept longer than any run looks back. */
+const CLOSED_MS = 60 * 86_400_000;
+
+/** The state after a run: causes that it found are open; causes that ended are recovered or removed. */
+export function noteCauses(
+  state: OutboxState,
+  causes: readonly Cause[],
+  facts: RunFacts,
+  describe: (cause: Cause) => AlertWords,
+): OutboxState {
+  const at = new Date(facts.nowMs).toISOString();
+  const found = causes.map(({ id }) => id);
+  const kept = changeAlerts(state, (entry, id) => (found.includes(id) ? reopen(entry) : settle(entry, facts, found)));
+  const alerts: Record<string, AlertEntry> = { ...kept.alerts };
+  for (const cause of causes) {
+    const known = alerts[cause.id];
+    if (known?.status === 'closed') continue;
+    const { kind, date, code, report } = cause;
+    const fresh = { first_seen: at, status: 'open' as const, sent: {}, recovery_sent: {} };
+    alerts[cause.id] = { ...fresh, ...known, kind, date, code, report, ...describe(cause), last_seen: at };
+  }
+  return { ...state, alerts };
+}
+
+/** @param change returns `undefined` to forget the entry */
+function changeAlerts(
+  state: OutboxState,
+  change: (entry: AlertEntry, id: string) => AlertEntry | undefined,
+): OutboxState {
+  const alerts: Record<string, AlertEntry> = {};
+  for (const [id, entry] of Object.entries(state.alerts)) {
+    const kept = change(entry, id);
+    if (kept) alerts[id] = kept;
+  }
+  return { ...state, alerts };
+}
+
+/** A cause that returned before every target knew of its recovery. Only targets that knew are notified again. */
+function reopen(entry: AlertEntry): AlertEntry {
+  if (entry.status !== 'recovered') return entry;
+  const sent = Object.entries(entry.sent).filter(([target]) => !(target in entry.recovery_sent));
+  return { ...entry, status: 'open', sent: Object.fromEntries(sent), recovery_sent: {} };
+}
+
+function settle(entry: AlertEntry, facts: RunFacts, found: readonly string[]): AlertEntry | undefined {
+  const ageMs = facts.nowMs - Date.parse(entry.last_seen);
+  if (entry.status === 'closed') return ageMs > CLOSED_MS ? undefined : entry;
+  if (ageMs > STALE_MS) return undefined;
+  if (entry.status === 'recovered') return entry;
+  const verdict = judgeCause(entry, facts, found);
+  if (verdict === 'over') return undefined;
+  return verdict === 'recovered' ? { ...entry, status: 'recovered' } : entry;
+}
+
+/** Ids of causes. */
+export interface DueAlerts {
+  readonly alerts: readonly string[];
+  readonly recovered: readonly string[];
+}
+
+/** What the target must still be notified of; `undefined`: nothing. */
+export function listDue({ alerts }: OutboxState, target: string): DueAlerts | undefined {
+  const choose = (isChosen: (entry: AlertEntry) => boolean) =>
+    Object.entries(alerts).flatMap(([id, entry]) => (isChosen(entry) ? [id] : []));
+  const due = {
+    alerts: choose(({ status, sent }) => status === 'open' && !(target in sent)),
+    recovered: choose((entry) => isRecoveryDue(entry, target)),
+  };
+  return due.alerts.length + due.recovered.length > 0 ? due : undefined;
+}
+
+function isRecoveryDue({ status, sent, recovery_sent: told }: AlertEntry, target: string): boolean {
+  return status === 'recovered' && target in sent && !(target in told);
+}
+
+/** Records that the target was notified of these. */
+export function noteSent(state: OutboxState, target: string, due: DueAlerts, nowMs: number): OutboxState {
+  const now = { [target]: new Date(nowMs).toISOString() };
+  return changeAlerts(state, (entry, id) => ({
+    ...entry,
+    sent: due.alerts.includes(id) ? { ...entry.sent, ...now } : entry.sent,
+    recovery_sent: due.recovered.includes(id) ? { ...entry.recovery_sent, ...now } : entry.recovery_sent,
+  }));
+}
+
+/** Forgets a recovery that no target still waits for; closes a loss that all targets know. */
+export function closeDone(state: OutboxState, targets: readonly string[]): OutboxState {
+  return changeAlerts(state, (entry) => {
+    if (entry.status === 'recovered') return targets.some((target) => isRecoveryDue(entry, target)) ? entry : undefined;
+    const isLossKnown = entry.kind === 'date-expired' && targets.every((target) => target in entry.sent);
+    return isLossKnown ? { ...entry, status: 'closed' } : entry;
+  });
+}
+
+/** The owed events in short, for people. */
+export interface OwedEvents {
+  readonly count: number;
+  /** When the oldest of them happened. */
+  readonly since: string;
+  /** Why the oldest that was tried did not get through; null: none was tried. */
+  readonly reason: string | null;
+}
+
+/** What the store shows: a drop, a loss, or a mailed report of a date, up to this revision. */
+export interface Happening {
+  /** `drop/DATE`, `lost/DATE`, `report/ID/DATE` or `post/ID/DATE`. */
+  readonly subject: string;
+  readonly revision: number;
+}
+
+export const NO_EVENTS: EventState = { noted: {}, owed: {} };
+
+/** Notes what happened. @param events those of the happenings, of which the job wants `types` */
+export function noteEvents(
+  state: EventState,
+  happenings: readonly Happening[],
+  events: readonly CloudEvent[],
+  types: readonly CloudEventType[],
+): EventState {
+  const wanted = events.filter(({ type }) => types.includes(type));
+  return {
+    ...state,
+    noted: { ...state.noted, ...Object.fromEntries(happenings.map(({ subject, revision }) => [subject, revision])) },
+    owed: { ...state.owed, ...Object.fromEntries(wanted.map((event) => [event.id, event])) },
+  };
+}
+
+/** Whether the subject is new, or has a later revision than noted. */
+export function isNews({ noted }: EventState, { subject, revision }: Happening): boolean {
+  return revision > (noted[subject] ?? 0);
+}
+
+/** In the order in which it happened. */
+export function listOwed({ owed }: EventState): readonly CloudEvent[] {
+  return Object.values(owed).sort((a, b) => (a.time === b.time ? 0 : a.time < b.time ? -1 : 1));
+}
+
+export function notePosted(state: EventState, id: string): EventState {
+  const { [id]: _, ...owed } = state.owed;
+  const { [id]: __, ...failing } = state.failing ?? {};
+  return { ...state, owed, failing: Object.keys(failing).length > 0 ? failing : undefined };
+}
+
+/** Notes that an owed event did not get through. A longer outage changes nothing, so that it costs no writes. */
+export function noteFailing(state: EventState, id: string, since: string, reason: string): EventState {
+  const known = state.failing?.[id];
+  if (known?.reason === reason) return state;
+  return { ...state, failing: { ...state.failing, [id]: { since: known?.since ?? since, reason } } };
+}
+
+/** Whether it is the summary of a report that is no longer posted. */
+export function isAbandoned({ reports }: Job, event: CloudEvent): boolean {
+  const isPosted = reports.some((report) => report.post !== null && isPostOf(event, identifyReport(report)));
+  return event.type === 'report.posted' && !isPosted;
+}
+
+/** Null if nothing is owed. */
+export function sumOwed(state: EventState = NO_EVENTS, job: Job): OwedEvents | null {
+  const owed = listOwed(state).filter((event) => !isAbandoned(job, event));
+  const [first] = owed;
+  if (first === undefined) return null;
+  const reason = owed.map(({ id }) => state.failing?.[id]?.reason).find((one) => one !== undefined) ?? null;
+  return { count: owed.length, since: first.time, reason };
+}
+
+/** The owed events of a job, for a status. Never writes; an unreadable record owes nothing. @throws StoreFault */
+export async function readOwedEvents(store: Store, job: Job): Promise<OwedEvents | null> {
+  const { value } = await openDocument(store, job.name).read();
+  return sumOwed(value?.events, job);
 }

@@ -40,7 +40,7 @@ export class MailingLease {
   readonly #stop = new AbortController();
   #version: number;
   /** When the last write that renewed the lease started. */
-  #renewed: Instant;
+  #renewed: readonly number[];
   #writing: Promise<unknown> = Promise.resolve();
   #isLost = false;
 
@@ -51,7 +51,7 @@ export class MailingLease {
     by: string,
     taken: DocumentVersion<Receipt>,
     receipt: Receipt,
-    renewed: Instant,
+    renewed: readonly number[],
   ) {
     this.run = run;
     this.#document = document;
@@ -116,7 +116,7 @@ export class MailingLease {
   /** @param held null to let other processes take over */
   async #put(held?: null): Promise<void> {
     if (this.#isLost) throw this.#lose();
-    const begun = readInstant(this.run);
+    const begun = readClocks(this.run);
     const { held: _, ...receipt } = this.receipt;
     const value = held === null ? receipt : hold(receipt, this.#by, this.run);
     const next = { version: this.#version + 1, value };
@@ -127,9 +127,7 @@ export class MailingLease {
 
   /** By the longer of two durations: a lease that expires too early costs a request, too late a second mail. */
   #isOverdue(): boolean {
-    const now = readInstant(this.run);
-    const { steadyMs, wallMs } = this.#renewed;
-    return Math.max(now.steadyMs - steadyMs, now.wallMs - wallMs) > LEASE_MS - MARGIN_MS;
+    return readClocks(this.run).some((ms, at) => ms - (this.#renewed[at] ?? 0) > LEASE_MS - MARGIN_MS);
   }
 
   #lose(): Fault {
@@ -163,9 +161,9 @@ export async function takeTurn(
   const isOther = held !== undefined && last.value?.worker !== worker;
   if (isOther && (await isAtWork(run, place.date, document, last.version, held.at))) return 'other';
   const by = randomUUID();
-  let renewed = readInstant(run);
+  let renewed = readClocks(run);
   const taken = await document.update((now) => {
-    renewed = readInstant(run);
+    renewed = readClocks(run);
     // Another process has taken its turn in the meantime.
     if (now?.held !== undefined && now.held.by !== held?.by) return undefined;
     // What the last holder wrote before this version counts. After anything it writes later, it mails nothing more.
@@ -203,12 +201,7 @@ export async function pause({ clock, signal }: Run, ms: number): Promise<void> {
   });
 }
 
-/** Two clocks: one never jumps, the other keeps running while the machine sleeps. */
-interface Instant {
-  readonly steadyMs: number;
-  readonly wallMs: number;
-}
-
-function readInstant({ clock }: Run): Instant {
-  return { steadyMs: performance.now(), wallMs: clock.now() };
+/** Milliseconds by two clocks: one never jumps, the other keeps running while the machine sleeps. */
+function readClocks({ clock }: Run): readonly number[] {
+  return [performance.now(), clock.now()];
 }

@@ -168,20 +168,6 @@ describe('a cause', () => {
     expect(posts()).toHaveLength(1);
   });
 
-  it('that could not be sent to one is sent by the next run to that one only', async () => {
-    refused.add(OPS);
-    receiver.answers.push(answerWith(404));
-    await alertOperators(createEnv(), both, missing);
-    expect((await mails()).map(({ to }) => to)).toEqual([SECOND.toLowerCase()]);
-    refused.clear();
-    await alertOperators(createEnv(), both, missing);
-    expect((await mails()).map(({ to }) => to)).toEqual([SECOND.toLowerCase(), OPS]);
-    expect(posts()).toHaveLength(2);
-    await alertOperators(createEnv(), both, missing);
-    expect(await mails()).toHaveLength(2);
-    expect(posts()).toHaveLength(2);
-  });
-
   it('is sent although its memory is damaged', async () => {
     await store.put(`${alertsPrefix('nightly')}1.json`, { bytes: Buffer.from('{"version": 9') });
     await alertOperators(createEnv(), both, missing);
@@ -341,19 +327,6 @@ describe('an alert', () => {
     expect(document?.text).toContain('&lt;!channel&gt;');
     expect(document?.text).not.toMatch(/<|@everyone|\]\(/);
     expect(document?.alerts[0]?.what).toContain('<!channel>');
-  });
-
-  it('hides the secrets that a failure repeats', async () => {
-    const failure = createFailure('S3_UNREACHABLE', { message: 'key cus_4711 is wrong', hint: 'cus_4711?' });
-    const redact = (text: string) => text.replaceAll('cus_4711', '[secret]');
-    await alertOperators(
-      createEnv({ redact }),
-      both,
-      createOutcome({ result: undefined, deliveries: undefined, error: failure }),
-    );
-    const all = JSON.stringify([await mails(), documents(), await readMemory()]);
-    expect(all).toContain('[secret]');
-    expect(all).not.toContain('cus_4711');
   });
 
   it('of a date whose report cannot be made says which, why and what next, and is over with the report', async () => {

@@ -4,7 +4,7 @@
  * manifest is read only where the two disagree. A store that cannot be read is reported in the status, not thrown.
  */
 import { createTask } from 'node-cron';
-import { readOwedEvents } from '../../alert/open-events.ts';
+import { readOwedEvents } from '../../alert/outbox.ts';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, formatSecond } from '../../calendar/wall-clock.ts';
 import { describeError, isFault } from '../../core/errors.ts';

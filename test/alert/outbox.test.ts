@@ -1,13 +1,25 @@
 /**
- * The memory of what operators were sent: the pure part, step by step and against a plain model over random histories. Where
- * it is kept, and the ways out: `alerts.slow.test.ts`.
+ * What is remembered of alerts and events: the pure part, step by step and against a plain model over random histories. Where
+ * it is kept, and the ways out: `alerts.slow.test.ts`, `events.slow.test.ts`.
  */
 import { describe, expect, it } from 'vitest';
 import type { RunFacts } from '../../src/alert/cause-table.ts';
 import { listCauses } from '../../src/alert/causes.ts';
-import { closeDone, listDue, noteCauses, noteSent } from '../../src/alert/open-causes.ts';
-import { createOutboxState, type OutboxState } from '../../src/alert/outbox.ts';
-import { ALERT_NOW, createFailure, createResult, createRunFacts } from '../support/alerts.ts';
+import { buildLossEvent } from '../../src/alert/cloud-event.ts';
+import {
+  closeDone,
+  createOutboxState,
+  listDue,
+  NO_EVENTS,
+  noteCauses,
+  noteEvents,
+  noteFailing,
+  notePosted,
+  noteSent,
+  type OutboxState,
+  sumOwed,
+} from '../../src/alert/outbox.ts';
+import { ALERT_NOW, createAlertJob, createFailure, createResult, createRunFacts } from '../support/alerts.ts';
 import { createRandom } from '../support/random.ts';
 
 const DAY_MS = 86_400_000;
@@ -105,4 +117,20 @@ describe('the state of alerts', () => {
     }
     expect(heard).toBeGreaterThan(600);
   });
+});
+
+it('what does not get through is summed up with its reason, which a longer outage does not write again', () => {
+  const origin = { storeId: 'store', storeUrl: 's3://bucket', job: 'nightly', dataset: 'trades' };
+  const lose = (date: string, time: string) => buildLossEvent(origin, date, time);
+  const [first, second] = [
+    lose('2026-11-05', '2026-11-20T05:00:00.000Z'),
+    lose('2026-11-06', '2026-11-21T05:00:00.000Z'),
+  ];
+  const job = createAlertJob();
+  const owed = noteEvents(NO_EVENTS, [], [second, first], ['date.lost']);
+  expect(sumOwed(owed, job)).toEqual({ count: 2, since: first.time, reason: null });
+  const failing = noteFailing(owed, first.id, '2026-11-21T06:00:00.000Z', 'HTTP 500');
+  expect(sumOwed(failing, job)).toEqual({ count: 2, since: first.time, reason: 'HTTP 500' });
+  expect(noteFailing(failing, first.id, '2026-11-22T06:00:00.000Z', 'HTTP 500')).toBe(failing);
+  expect(sumOwed(notePosted(notePosted(failing, first.id), second.id), job)).toBeNull();
 });
