@@ -11,12 +11,12 @@ import type { Job } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Mailer, MailMessage } from '../mail/mailer.ts';
 import { parseAddress } from '../mail/message.ts';
-import { type Alert, type AlertNotice, formatAlertSubject, renderAlertMail, sortAlerts } from '../report/alert-mail.ts';
 import type { RunEnv } from '../run/run.ts';
 import { JobState } from '../state/job-state.ts';
-import { describeCause, type RunFacts, type RunOutcome, severityOf } from './cause-table.ts';
+import { describeCause, type RunFacts, type RunOutcome } from './cause-table.ts';
 import { listCauses } from './causes.ts';
 import { readKnownConditions } from './known-conditions.ts';
+import { buildNotice, type Notice, renderNotice } from './notice.ts';
 import { closeDone, type DueAlerts, listDue, noteCauses, noteSent, Outbox, type OutboxState } from './outbox.ts';
 
 /** Targets that were notified now, and those that could not be. */
@@ -83,13 +83,22 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunOutcome)
       state = await outbox.read();
       const due = listDue(state, target);
       if (!due) continue;
-      const notice = buildNotice(env, job, store?.url ?? job.drop.to, state, due);
+      const { alerts: entries } = state;
+      const pick = (ids: readonly string[]) =>
+        ids.flatMap((id) => {
+          const entry = entries[id];
+          return entry ? [{ ...entry, id, since: entry.first_seen }] : [];
+        });
+      const { dataset, to } = job.drop;
+      const about = { job: job.name, dataset, place: `${store?.url ?? to}/${dataset}`, run: env.runId };
+      const at = new Date(env.clock.now()).toISOString();
       const id = identify(job, target, state, due);
+      const notice = buildNotice({ ...about, id, at }, pick(due.alerts), pick(due.recovered));
       let file: string | undefined;
       try {
-        if (target === WEBHOOK_TARGET) await webhook?.post(buildAlertPayload(notice, id), env.signal);
+        if (target === WEBHOOK_TARGET) await webhook?.post(notice, env.signal);
         else {
-          const mail = await buildMail(env, target, notice, id);
+          const mail = await buildMail(env, target, notice);
           mailer ??= await env.openMailer();
           file = await sendMail(mailer, mail, job);
         }
@@ -124,13 +133,13 @@ function isNoNews(error: unknown): boolean {
   return isFault(error) && (error.kind === 'interrupted' || error.kind === 'active');
 }
 
-async function buildMail(env: RunEnv, to: string, notice: AlertNotice, id: string): Promise<MailMessage> {
+async function buildMail(env: RunEnv, to: string, notice: Notice): Promise<MailMessage> {
   const { mailFrom: from, templatesDir } = env;
   const domain = parseAddress('from', from).address.split('@').at(-1);
   return {
-    ...(await renderAlertMail(notice, templatesDir)),
+    ...(await renderNotice(notice, templatesDir)),
     ...{ from, to, images: [], attachments: [], listUnsubscribe: null },
-    ...{ messageId: `${notice.job}.alert.${id}@${domain}`, date: new Date(notice.at) },
+    ...{ messageId: `${notice.job}.alert.${notice.id}@${domain}`, date: new Date(notice.at) },
   };
 }
 
@@ -143,65 +152,9 @@ async function sendMail(mailer: Mailer, mail: MailMessage, { file }: Job): Promi
   });
 }
 
-function buildNotice(env: RunEnv, job: Job, place: string, state: OutboxState, due: DueAlerts): AlertNotice {
-  const pick = (ids: readonly string[]) => ids.flatMap((id) => toAlert(state, id));
-  const { dataset } = job.drop;
-  return {
-    ...{ job: job.name, dataset, place: `${place}/${dataset}`, run: env.runId },
-    at: new Date(env.clock.now()).toISOString(),
-    alerts: pick(due.alerts),
-    recovered: pick(due.recovered),
-  };
-}
-
-function toAlert(state: OutboxState, id: string): readonly Alert[] {
-  const entry = state.alerts[id];
-  if (!entry) return [];
-  const { kind, date, code, title, what, next, first_seen: since } = entry;
-  return [{ id, kind, severity: severityOf(kind), date, code, title, what, next, since }];
-}
-
 /** The same id for the same news to the same target: a mail program or webhook receiver can drop a repetition. */
 function identify(job: Job, target: string, state: OutboxState, due: DueAlerts): string {
   const since = (ids: readonly string[]) => ids.map((id) => [id, state.alerts[id]?.first_seen]).sort();
   const text = JSON.stringify([job.name, target, since(due.alerts), since(due.recovered)]);
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
-}
-
-/** Chat tools truncate or refuse longer texts. */
-const MAX_LINES = 20;
-
-/**
- * The document that the webhook receives (version 1): fields for programs, and `text` for chat tools that show that field
- * (Slack, Mattermost, Rocket.Chat, Teams), in which no value can mention people or create a link.
- * @param id the same if the same news is sent again, so that a receiver can drop the repetition
- */
-export function buildAlertPayload(notice: AlertNotice, id: string) {
-  const { at, job, dataset, place, run } = notice;
-  const alerts = sortAlerts(notice.alerts);
-  const recovered = notice.recovered.map((alert) => ({ ...alert, until: at }));
-  const lines = [
-    ...alerts.flatMap((alert) => [
-      `[${alert.severity}] ${escapeChat(alert.title)}`,
-      `    ${escapeChat(alert.what)}`,
-      `    Next: ${escapeChat(alert.next)}`,
-    ]),
-    ...recovered.map((alert) => `[recovered] ${escapeChat(alert.title)}`),
-  ];
-  const shown = lines.slice(0, 3 * MAX_LINES);
-  const rest = lines.length > shown.length ? [`... and more: flowdrop status ${job}`] : [];
-  const text = [escapeChat(`flowdrop ${formatAlertSubject(notice)}`), ...shown, ...rest].join('\n');
-  return { version: 1, id, at, job, dataset, place, run, text, alerts, recovered } as const;
-}
-
-export type AlertPayload = ReturnType<typeof buildAlertPayload>;
-
-/** Slack's escapes disable `<!channel>` and `<url|name>`; the other tools mention people with `@`. */
-function escapeChat(text: string): string {
-  return text
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replace(/@(?=(?:all|channel|everyone|here)\b)/gi, '@\u200b')
-    .replace(/\]\(/g, '] (');
 }

@@ -9,7 +9,6 @@ import { formatInstant } from '../core/date-text.ts';
 import type { Job } from '../job/job.ts';
 import { type Condition, isSealed } from '../plan/conditions.ts';
 import { computeLookback, expires, expiresAt } from '../plan/dates.ts';
-import type { Alert, AlertSeverity } from '../report/alert-mail.ts';
 import type { Delivery, RunResult } from '../state/run-result.ts';
 
 export interface Cause {
@@ -54,7 +53,21 @@ export interface RunFacts extends RunOutcome {
   readonly accepted: ReadonlySet<string>;
 }
 
-export type AlertWords = Pick<Alert, 'title' | 'what' | 'next'>;
+export interface AlertWords {
+  readonly title: string;
+  readonly what: string;
+  /** What to do now; commands are between backticks. */
+  readonly next: string;
+}
+
+/**
+ * - `critical`: rows are lost, or will be unless someone acts
+ * - `error`: something failed, but nothing is lost yet
+ * - `warning`: worth a look
+ */
+export const SEVERITIES = ['critical', 'error', 'warning'] as const;
+
+type AlertSeverity = (typeof SEVERITIES)[number];
 
 /** `over`: it ended without a recovery worth reporting, or another cause replaces it. */
 export type CauseOutcome = 'open' | 'recovered' | 'over';

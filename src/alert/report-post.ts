@@ -5,8 +5,8 @@
  */
 import type { Log } from '../core/log.ts';
 import { reportPath } from '../core/report-page.ts';
-import { type ArchivePlace, pageKeyOf, readArchivedParts } from '../deliver/archive.ts';
 import { listReports } from '../deliver/content.ts';
+import { type ArchivePlace, pageKeyOf, readArchivedParts } from '../deliver/report-copies.ts';
 import type { JobReport } from '../job/job.ts';
 import { buildSessionChart } from '../report/draw/chart.ts';
 import { LIGHT } from '../report/draw/palette.ts';

@@ -15,10 +15,10 @@ import { type RenderedReport, type RenderOptions, renderFullReport } from '../re
 import type { DigestPart } from '../report/text/mail-view.ts';
 import { fillWords } from '../report/text/subject.ts';
 import type { Run } from '../run/run.ts';
-import { type ArchivePlace, archiveReport, pageKeyOf } from './archive.ts';
 import { fetchParts, listReports } from './content.ts';
 import type { Outgoing } from './mails.ts';
 import { buildMessageId } from './receipt.ts';
+import { type ArchivePlace, archiveReport, pageKeyOf } from './report-copies.ts';
 import { readLook, renderReport } from './report-look.ts';
 
 /** A recipient, and the correction if an earlier revision was mailed to them. */

@@ -8,11 +8,9 @@ import { stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import type { JobReport, ReportRecipient } from '../job/job.ts';
-import { assertAllowedRecipients } from '../mail/message.ts';
 import type { FlowReport } from '../report/model.ts';
 import type { Run } from '../run/run.ts';
 import type { DeliveredRecipient, Delivery } from '../state/run-result.ts';
-import { readArchivedParts } from './archive.ts';
 import { isWaiting, listReports } from './content.ts';
 import type { DatedReport, Reader } from './dated-report.ts';
 import { compareReports, findReasonToSkip, listUncomputable } from './mail-worth.ts';
@@ -29,6 +27,7 @@ import {
   pendingRecipients,
   type Receipt,
 } from './receipt.ts';
+import { readArchivedParts } from './report-copies.ts';
 
 /** Who asks for the mails. */
 interface Asked {
@@ -65,8 +64,6 @@ export async function deliverDate(run: Run, dated: DatedReport, { past, byHand, 
     return { ...delivery, leftToOther: true };
   const isAsked = byHand || only !== undefined;
   if (!isAsked && (await isWaiting(run, job, report, date))) return { ...delivery, pending: true };
-  const addresses = readers.map(({ address }) => address);
-  assertAllowedRecipients(run.mailer, addresses);
   const worker = await readWorker(run.state.worker);
   const identity = { report: report.template, job: job.name, date, revision, worker };
   const turn = await takeTurn(run, place, worker, (current) => {

@@ -12,31 +12,13 @@ import type { Manifest } from '../ledger/manifest.ts';
 import type { Run } from '../run/run.ts';
 import { openReceiptLog } from './receipt.ts';
 
-export interface DueDate {
-  readonly date: string;
-  /** A newer session is over, sealed or not. */
-  readonly late: boolean;
-  /** A newer session is sealed, and a run returns to this one. */
-  readonly past: boolean;
-}
-
-interface DueDates {
-  /** Oldest first. */
-  readonly due: readonly DueDate[];
-  /** Sessions that are over but not sealed; no mail is sent for them. */
-  readonly pending: readonly string[];
-}
-
 /**
  * The dates that a run must report on. Costs a listing and the receipts of the lookback.
  * @param wanted only these; default: all that are due
+ * @returns `due`, oldest first, with `late`: a newer session is over, sealed or not; `past`: a newer session is sealed, and
+ * the run returns to this one. `pending`: sessions that are over but not sealed; no mail is sent for them
  */
-export async function listDueDates(
-  run: Run,
-  job: Job,
-  report: JobReport,
-  wanted: ReadonlySet<string> | undefined,
-): Promise<DueDates> {
+export async function listDueDates(run: Run, job: Job, report: JobReport, wanted: ReadonlySet<string> | undefined) {
   const { sealed, pending } = await readSessions(run);
   const newest = sealed.at(-1);
   if (newest === undefined) return { due: [], pending: [] };

@@ -8,7 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type AlertPayload, alertOperators } from '../../src/alert/alerts.ts';
+import { alertOperators } from '../../src/alert/alerts.ts';
+import type { Notice } from '../../src/alert/notice.ts';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { Fault } from '../../src/core/errors.ts';
 import type { Job } from '../../src/job/job.ts';
@@ -85,7 +86,7 @@ const readMemory = async () => {
   return (await readText(store, `${alertsPrefix('nightly')}${newest}.json`)) ?? '';
 };
 const posts = () => receiver.posts.slice(postsBefore);
-const documents = () => posts().map(({ body }) => JSON.parse(body) as AlertPayload);
+const documents = () => posts().map(({ body }) => JSON.parse(body) as Notice);
 const mails = async () =>
   await Promise.all(
     smtp.messages.slice(mailsBefore).map(async ({ to, source }) => ({ ...(await PostalMime.parse(source)), to })),

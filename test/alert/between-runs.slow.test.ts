@@ -2,8 +2,8 @@
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { AlertPayload } from '../../src/alert/alerts.ts';
 import { GAP_WARNING_MS } from '../../src/alert/causes.ts';
+import type { Notice } from '../../src/alert/notice.ts';
 import { addDays } from '../../src/calendar/wall-clock.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
 import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
@@ -51,7 +51,7 @@ const run = async (args: readonly string[], env: Readonly<Record<string, string>
       ...env,
     },
   });
-const posts = () => receiver.posts.slice(before).map(({ body }) => JSON.parse(body) as AlertPayload);
+const posts = () => receiver.posts.slice(before).map(({ body }) => JSON.parse(body) as Notice);
 const sent = () => posts().map(({ alerts, recovered }) => [alerts.map(({ id }) => id), recovered.map(({ id }) => id)]);
 
 describe('flowdrop alert', () => {

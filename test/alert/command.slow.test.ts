@@ -7,7 +7,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { AlertPayload } from '../../src/alert/alerts.ts';
+import type { Notice } from '../../src/alert/notice.ts';
 import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
 import { holdFrom } from '../support/fault-plan.ts';
@@ -75,7 +75,7 @@ async function run(
   });
 }
 
-const documents = () => receiver.posts.slice(postsBefore).map(({ body }) => JSON.parse(body) as AlertPayload);
+const documents = () => receiver.posts.slice(postsBefore).map(({ body }) => JSON.parse(body) as Notice);
 const sent = () =>
   documents().map(({ alerts, recovered }) => [alerts.map(({ id }) => id), recovered.map(({ id }) => id)]);
 /** Mails to operators. */

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { buildAlertPayload } from '../../src/alert/alerts.ts';
 import { CAUSE_KINDS, severityOf } from '../../src/alert/cause-table.ts';
+import { buildNotice, type Notice } from '../../src/alert/notice.ts';
 import { signWebhook } from '../../src/mail/webhook.ts';
 import { flowdrop, REPO } from '../support/flowdrop.ts';
 
@@ -50,8 +50,8 @@ describe('the page of operations', () => {
   });
 
   it('shows the document as it is posted', () => {
-    const example = JSON.parse(block('json alert')) as Parameters<typeof buildAlertPayload>[0];
-    const posted = buildAlertPayload(example, '9f0c1d5be34d6a7c2f7d1f0a4b9e8c33');
+    const example = JSON.parse(block('json alert')) as Notice;
+    const posted = buildNotice(example, example.alerts, example.recovered);
     expect({ ...posted, text: '' }).toEqual({ ...example, text: '' });
     expect(Object.keys(posted)).toEqual(Object.keys(example));
     expect(posted.text.split('\n')[0]).toBe(

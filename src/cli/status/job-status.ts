@@ -8,7 +8,7 @@ import { readOwedEvents } from '../../alert/outbox.ts';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, formatSecond } from '../../calendar/wall-clock.ts';
 import { describeError, isFault } from '../../core/errors.ts';
-import { listArchive } from '../../deliver/archive.ts';
+import { listArchive } from '../../deliver/report-copies.ts';
 import type { Job } from '../../job/job.ts';
 import type { ConditionEntry, RecentConditions, SealedEntry } from '../../ledger/condition-file.ts';
 import { Ledger } from '../../ledger/ledger.ts';

@@ -1,0 +1,128 @@
+/**
+ * What operators are told at once: the document that a webhook receives, and the mail that is made of it. Invariants: it
+ * decides nothing; in the text for chat tools no value can mention people or create a link. Times are UTC, as in logs.
+ */
+import { formatInstant } from '../core/date-text.ts';
+import { renderHtmlTemplate, renderTextTemplate } from '../report/template.ts';
+import { type AlertWords, type Cause, SEVERITIES, severityOf } from './cause-table.ts';
+
+/** A cause as it is told; stable for it: the same while it lasts and if it returns. */
+type Alert = Pick<Cause, 'id' | 'kind' | 'date' | 'code'> & AlertWords & { readonly since: string };
+
+interface Occasion {
+  /** The same id if the same news is sent again, so that a receiver can drop the repetition. */
+  readonly id: string;
+  /** ISO 8601 in UTC. */
+  readonly at: string;
+  readonly job: string;
+  readonly dataset: string;
+  /** Address of the job's drops: the store's with the dataset. */
+  readonly place: string;
+  /** Id of the run that sends it, as in the log. */
+  readonly run?: string | undefined;
+}
+
+/** The template's file name without extension: `alert.mjml` and `alert.txt`. */
+const TEMPLATE = 'alert';
+/** If a job fails for many dates at once, a message that lists them all would be too long; chat tools refuse it. */
+const MAX_SHOWN = 20;
+
+export type Notice = ReturnType<typeof buildNotice>;
+
+/**
+ * Version 1: fields for programs, and `text` for chat tools that show that field (Slack, Mattermost, Rocket.Chat, Teams).
+ * @param found most severe come first; otherwise the order is kept
+ * @param over sent earlier, and over now
+ */
+export function buildNotice(
+  { id, at, job, dataset, place, run }: Occasion,
+  found: readonly Alert[],
+  over: readonly Alert[],
+) {
+  const describe = ({ id: alert, kind, date, code, title, what, next, since }: Alert) => {
+    return { id: alert, kind, severity: severityOf(kind), date, code, title, what, next, since };
+  };
+  const rankOf = ({ severity }: ReturnType<typeof describe>) => SEVERITIES.indexOf(severity);
+  const alerts = found.map(describe).sort((a, b) => rankOf(a) - rankOf(b));
+  const recovered = over.map((alert) => ({ ...describe(alert), until: at }));
+  const lines = [
+    ...alerts.flatMap((alert) => [
+      `[${alert.severity}] ${alert.title}`,
+      `    ${alert.what}`,
+      `    Next: ${alert.next}`,
+    ]),
+    ...recovered.map((alert) => `[recovered] ${alert.title}`),
+  ];
+  const shown = lines.slice(0, 3 * MAX_SHOWN);
+  const rest = lines.length > shown.length ? [`... and more: flowdrop status ${job}`] : [];
+  const head = { version: 1, id, at, job, dataset, place, run } as const;
+  const subject = formatSubject({ job, alerts, recovered });
+  const text = [...[`flowdrop ${subject}`, ...shown].map(escapeChat), ...rest].join('\n');
+  return { ...head, text, alerts, recovered };
+}
+
+/** One line: `[critical] nightly-trades: 2026-11-03 expired before it was sealed (and 2 more)`. */
+function formatSubject({ job, alerts, recovered }: Pick<Notice, 'job' | 'alerts' | 'recovered'>): string {
+  const [first] = alerts;
+  const more = (count: number) => (count > 1 ? ` (and ${count - 1} more)` : '');
+  if (first) return toAscii(`[${first.severity}] ${job}: ${first.title}${more(alerts.length)}`);
+  return toAscii(`[recovered] ${job}: ${recovered[0]?.title ?? ''}${more(recovered.length)}`);
+}
+
+/** A printable ASCII subject looks the same everywhere and cannot hide anything. */
+function toAscii(text: string): string {
+  return text
+    .replace(/[^\x20-\x7e]+/g, ' ')
+    .trim()
+    .slice(0, 160);
+}
+
+/** Slack's escapes disable `<!channel>` and `<url|name>`; the other tools mention people with `@`. */
+function escapeChat(text: string): string {
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replace(/@(?=(?:all|channel|everyone|here)\b)/gi, '@\u200b')
+    .replace(/\]\(/g, '] (');
+}
+
+/** @throws Fault `TEMPLATE_INVALID` (kind `usage`) if a template is missing or invalid */
+export async function renderNotice(notice: Notice, templatesDir: string) {
+  const { job, dataset, place, run, at, alerts, recovered } = notice;
+  const subject = formatSubject(notice);
+  const counts = [
+    alerts.length > 0 ? `${alerts.length} ${alerts.length === 1 ? 'alert' : 'alerts'}` : '',
+    recovered.length > 0 ? `${recovered.length} recovered` : '',
+  ];
+  /** The finished texts that the templates print. */
+  const view = {
+    ...{ subject, job, dataset, place, run, at: formatInstant(at, 'UTC') },
+    preview: alerts[0]?.next.replaceAll('`', '') ?? 'There is nothing left to do.',
+    heading: counts.filter(Boolean).join(', '),
+    alerts: alerts.slice(0, MAX_SHOWN).map(buildEntry),
+    alertsLeftOut: Math.max(0, alerts.length - MAX_SHOWN),
+    recovered: recovered.slice(0, MAX_SHOWN).map(buildEntry),
+    recoveredLeftOut: Math.max(0, recovered.length - MAX_SHOWN),
+  };
+  const folders = { shipped: templatesDir, own: null };
+  return {
+    subject,
+    html: await renderHtmlTemplate(folders, TEMPLATE, view),
+    text: await renderTextTemplate(folders, TEMPLATE, view),
+  };
+}
+
+function buildEntry({ id, severity, title, what, next, since }: Notice['alerts'][number]) {
+  return {
+    ...{ id, severity, title, what },
+    label: severity.toUpperCase(),
+    /** Pieces of the next step, so that a template can highlight commands. */
+    steps: next
+      .split('`')
+      .map((text, index) => ({ isCommand: index % 2 === 1, text }))
+      .filter(({ text }) => text !== ''),
+    next: next.replaceAll('`', ''),
+    since: formatInstant(since, 'UTC'),
+  };
+}
