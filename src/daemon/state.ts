@@ -11,7 +11,7 @@ import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
-import { type Condition, isSealed } from '../plan/conditions.ts';
+import { CONDITIONS, type Condition, isSealed } from '../plan/conditions.ts';
 import type { RunHistory } from '../state/run-history.ts';
 import type { RunCommand, RunRecord } from '../state/run-record.ts';
 import type { StateFile } from '../state/state-file.ts';
@@ -46,15 +46,14 @@ export const statusSchema = jobStatusSchema
     /** Those of the last `KEPT_WEEKS`, and older ones that are not sealed. */
     dates: dates.filter(({ condition }, index) => index >= dates.length - 7 * KEPT_WEEKS || !isSealed(condition)),
     /** How many dates have each condition, of all. */
-    date_counts: countConditions(dates),
+    date_counts: countConditions(dates.map(({ condition }) => condition)),
   }));
 
 export type StatusDocument = z.infer<typeof statusSchema>;
 
-function countConditions(dates: readonly { readonly condition: Condition }[]): Readonly<Record<Condition, number>> {
-  const counts = { available: 0, degraded: 0, pending: 0, missing: 0, empty: 0, expired: 0 };
-  for (const { condition } of dates) counts[condition] += 1;
-  return counts;
+function countConditions(found: readonly Condition[]): Readonly<Record<Condition, number>> {
+  const count = (one: Condition) => found.filter((each) => each === one).length;
+  return Object.fromEntries(CONDITIONS.map((one) => [one, count(one)])) as Record<Condition, number>;
 }
 
 /**

@@ -3,7 +3,7 @@
  * before the action begins and after it; what has no second line was cut short. Bounded: the newest half megabyte is
  * kept, and as much before it.
  */
-import { open, rename, stat } from 'node:fs/promises';
+import { appendFile, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
 import { makeFolder, readFileIfExists } from '../core/atomic-file.ts';
@@ -55,17 +55,8 @@ export class ActionLog {
 
   async #write(line: string): Promise<void> {
     await makeFolder(dirname(this.#path));
-    const size = await stat(this.#path).then(
-      (found) => found.size,
-      () => 0,
-    );
-    if (size > MAX_BYTES) await rename(this.#path, `${this.#path}.old`);
-    const file = await open(this.#path, 'a', 0o640);
-    try {
-      await file.writeFile(line);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    const known = await stat(this.#path).catch(() => undefined);
+    if (known && known.size > MAX_BYTES) await rename(this.#path, `${this.#path}.old`);
+    await appendFile(this.#path, line, { mode: 0o640, flush: true });
   }
 }

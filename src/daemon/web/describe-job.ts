@@ -259,6 +259,8 @@ function tellWell(jobs: readonly JobView[], nowMs: number): string {
   return `All is well${Number.isFinite(next) ? `; the next run is due ${formatRelative(next, nowMs)}` : ''}`;
 }
 
-function firstLine(text: string): string {
-  return text.split('\n')[0] ?? '';
+/** @param most characters */
+export function firstLine(text: string, most = Number.POSITIVE_INFINITY): string {
+  const line = text.split('\n')[0] ?? '';
+  return line.length > most ? `${line.slice(0, most)}…` : line;
 }

@@ -13,7 +13,7 @@ export class Markup {
   }
 
   /** Fills in a template. Values may be in text, or in attributes with double quotes. */
-  static fill(strings: TemplateStringsArray, values: readonly Filling[]): Markup {
+  static fill(strings: TemplateStringsArray, ...values: readonly Filling[]): Markup {
     let text = strings[0] ?? '';
     for (const [index, value] of values.entries()) text += toText(value) + (strings[index + 1] ?? '');
     return new Markup(text);
@@ -35,9 +35,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '`': '&#96;',
 };
 
-export function html(strings: TemplateStringsArray, ...values: readonly Filling[]): Markup {
-  return Markup.fill(strings, values);
-}
+export const html = Markup.fill;
 
 /** A time that people and programs can read. */
 export function renderTime(atMs: number, text: string): Markup {

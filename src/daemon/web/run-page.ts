@@ -9,13 +9,15 @@ import type { RunLog } from '../../state/run-log.ts';
 import { RUN_COMMANDS, type RunRecord, type RunWindow } from '../../state/run-record.ts';
 import { renderActionForm, renderRunActions } from './action-form.ts';
 import type { RunDetail, RunSummary, RunsDocument } from './api-shape.ts';
-import { OUTCOMES } from './describe-job.ts';
+import { firstLine, OUTCOMES } from './describe-job.ts';
 import { dropPath, html, jobPath, type Markup, renderFacts, renderTime, runPath } from './html.ts';
 import { type PageContext, renderFrame } from './page-frame.ts';
 import { CALM_MS, LIVE_MS } from './page-script.ts';
 
 /** Windows in the table below the chart; the API has all. */
 const SHOWN_WINDOWS = 100;
+/** Of a message in a list; the run's page has all of it. */
+const MAX_CHARACTERS = 200;
 export const LOG_LEVELS = ['all', 'info', 'warn', 'error'] as const;
 
 interface LogChoice {
@@ -181,16 +183,8 @@ function renderRun(run: RunSummary, nowMs: number, timeZone: string): Markup {
   ];
   return html`<li><p class="line">${renderOutcome(outcome)} <a href="${runPath(job, id)}" data-key="${`run/${id}`}">${renderTime(startedAtMs, formatInstant(startedAtMs, timeZone, nowMs))}</a> <span class="quiet">${formatRelative(startedAtMs, nowMs)}</span></p>
 <p class="quiet small"><code>flowdrop ${args.join(' ')}</code> ${facts.join(' · ')}</p>
-${error && outcome !== 'done' && html`<p class="small bad-text"><code>${error.code}</code> ${firstLine(error.message)}</p>`}</li>
+${error && outcome !== 'done' && html`<p class="small bad-text"><code>${error.code}</code> ${firstLine(error.message, MAX_CHARACTERS)}</p>`}</li>
 `;
-}
-
-/** The run's page has all of it. */
-const MAX_CHARACTERS = 200;
-
-function firstLine(text: string): string {
-  const line = text.split('\n')[0] ?? '';
-  return line.length > MAX_CHARACTERS ? `${line.slice(0, MAX_CHARACTERS)}…` : line;
 }
 
 const WIDTH = 1000;
