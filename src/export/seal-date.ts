@@ -8,8 +8,7 @@ import { makeFolder } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { sideBySide } from '../core/side-by-side.ts';
-import type { Engine } from '../engine/engine.ts';
-import { parquetFile, quoteIdentifier } from '../engine/literal.ts';
+import { parquetFile } from '../engine/literal.ts';
 import { COUNTS_FILENAME, QUARANTINE_FILENAME, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import { assignFieldIds } from '../ledger/ledger.ts';
 import {
@@ -26,7 +25,6 @@ import { computeLookback, expires } from '../plan/dates.ts';
 import { buildPage } from '../plan/statement.ts';
 import type { ExportRun } from '../run/run.ts';
 import { writeCounts } from '../seal/counts-file.ts';
-import type { DropColumn } from '../seal/drop-columns.ts';
 import { writeFooter } from '../seal/footer.ts';
 import type { FileFacts } from '../seal/parquet-reader.ts';
 import { assertChecks, runChecks } from '../seal/run-checks.ts';
@@ -219,14 +217,11 @@ async function writeDrop(
   const asksRepeats = replaced > 0 && job.checks.some(({ check }) => check === 'unique-id');
   const repeats = asksRepeats ? await stage.countRepeats('version') : 0;
   const withSummary = hasSummary(job, columns);
-  const computeOnFile = async () => {
-    const onFile = job.checks.filter((check) => check.check !== 'baseline');
-    const checks = await runChecks(engine, parquetFile(path), onFile, date, repeats);
-    return { checks, times: await readTimeRange(engine, path, columns) };
-  };
+  const onFile = job.checks.filter((check) => check.check !== 'baseline');
   const verifying = verifyParquet(engine, path, columns, expected);
-  const computing = sideBySide(computeOnFile(), withSummary ? writeSummary(engine, path, summaryPath) : NOTHING);
-  const [file, [{ checks, times }]] = await sideBySide(verifying, computing);
+  const checking = runChecks(engine, parquetFile(path), onFile, date, repeats);
+  const computing = sideBySide(checking, withSummary ? writeSummary(engine, path, summaryPath) : NOTHING);
+  const [file, [checks]] = await sideBySide(verifying, computing);
   step('verify');
   if (rows.degradedReason === undefined || recount !== undefined) {
     const leftOut = quarantine.rows + replaced;
@@ -252,7 +247,8 @@ async function writeDrop(
     recount,
     duplicates: replaced + (audit?.duplicates ?? 0),
     ids: shared > 0 ? totals.ids : undefined,
-    ...times,
+    min_time: file.min_time,
+    max_time: file.max_time,
     schema: file.schema,
     schema_hash: hashSchema(file.schema),
     extra_columns: names.slice(job.source.columns.length),
@@ -367,16 +363,4 @@ function assertCounted(
   throw new Fault('SEAL_INCOMPLETE', `${date}: the file has ${rows} rows, ${found}`, {
     hint: 'Nothing was published; the staged rows are kept. Run again.',
   });
-}
-
-async function readTimeRange(engine: Engine, path: string, columns: readonly DropColumn[]) {
-  const time = columns.find((column) => column.type === 'wall');
-  if (!time) return { min_time: null, max_time: null };
-  const name = quoteIdentifier(time.name);
-  const [range] = await engine.rows<{ n: number; first: string; last: string }>(
-    `SELECT count() AS n, substring(toString(min(${name})), 1, 19) AS first, substring(toString(max(${name})), 1, 19) AS last FROM ${parquetFile(path)}`,
-  );
-  return range && Number(range.n) > 0
-    ? { min_time: range.first, max_time: range.last }
-    : { min_time: null, max_time: null };
 }

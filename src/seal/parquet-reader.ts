@@ -27,15 +27,15 @@ interface OpenedFile {
 const BAD_TEXT = Symbol('not UTF-8');
 
 /** What a manifest says of its file. */
-export type FileFacts = Pick<Manifest, 'rows' | 'row_groups' | 'row_group_offsets' | 'schema' | 'statistics'>;
+export type FileFacts = Pick<
+  Manifest,
+  'rows' | 'row_groups' | 'row_group_offsets' | 'schema' | 'statistics' | 'min_time' | 'max_time'
+>;
 
 /** The values of a file beside its footer. */
 export interface ReadFile extends FileFacts {
   /** Values that are not UTF-8 or not finite, by column: some readers refuse such files, others show nonsense. */
   readonly bad: readonly { readonly column: string; readonly rows: number }[];
-  /** First and last value of the wall-clock column; null without one, or without rows. */
-  readonly min_time: string | null;
-  readonly max_time: string | null;
   /** The first row out of order, counted from 0; `undefined` if all are in order. */
   readonly disorder: number | undefined;
   /** Sort columns declared by all row groups; empty if the groups differ. */
@@ -86,8 +86,8 @@ export async function readParquet(path: string, sort?: readonly string[], signal
   return {
     ...facts,
     bad: [...bad].map(([column, rows]) => ({ column, rows })),
-    min_time: formatTime(times[0]),
-    max_time: formatTime(times[1]),
+    // Of the values themselves, where all are read.
+    ...(sort ? { min_time: formatTime(times[0]), max_time: formatTime(times[1]) } : {}),
     disorder: order.disorder,
     declaredSort: readDeclaredSort(metadata),
     codecs: listCodecs(metadata),
@@ -244,20 +244,27 @@ function listCodecs(metadata: FileMetaData): readonly string[] {
 
 /** The columns with their types, the row groups, and statistics of the whole file. */
 export function describeFile(metadata: FileMetaData): FileFacts {
+  const schema = metadata.schema.slice(1).map((element) => ({
+    name: element.name,
+    type: describeType(element),
+    nullable: element.repetition_type === 'OPTIONAL',
+    // 0 where `writeFooter` has not given a field id yet.
+    field_id: element.field_id ?? 0,
+  }));
+  const statistics = metadata.schema.slice(1).map((element, index) => describeColumn(metadata, element, index));
+  const time = findWallClock(schema);
+  const { min, max } = statistics.find(({ column }) => column === time) ?? {};
+  const timeOf = (bound: string | number | undefined) => (bound === undefined ? undefined : Date.parse(`${bound}Z`));
   return {
     rows: Number(metadata.num_rows),
     row_groups: metadata.row_groups.length,
     row_group_offsets: metadata.row_groups.map(({ columns: [first] }) =>
       Number(first?.meta_data?.dictionary_page_offset ?? first?.meta_data?.data_page_offset ?? 0n),
     ),
-    schema: metadata.schema.slice(1).map((element) => ({
-      name: element.name,
-      type: describeType(element),
-      nullable: element.repetition_type === 'OPTIONAL',
-      // 0 where `writeFooter` has not given a field id yet.
-      field_id: element.field_id ?? 0,
-    })),
-    statistics: metadata.schema.slice(1).map((element, index) => describeColumn(metadata, element, index)),
+    schema,
+    statistics,
+    min_time: formatTime(timeOf(min)),
+    max_time: formatTime(timeOf(max)),
   };
 }
 

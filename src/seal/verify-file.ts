@@ -40,12 +40,12 @@ export async function verifyParquet(
 
 /** Decodes some columns of each row group. @throws Fault `SEAL_UNVERIFIED` if the file cannot be read, or has bad values */
 export async function readIndependently(path: string): Promise<FileFacts> {
-  const { bad, rows, row_groups, row_group_offsets, schema, statistics } = await readParquet(path).catch((cause) => {
+  const file = await readParquet(path).catch((cause: unknown) => {
     throw unverified(path, 'the independent reader cannot read it', cause);
   });
-  const [first] = bad;
+  const [first] = file.bad;
   if (first) throw unverified(path, `"${first.column}" has ${first.rows} values that are not UTF-8 or not finite`);
-  return { rows, row_groups, row_group_offsets, schema, statistics };
+  return file;
 }
 
 function unverified(path: string, reason: string, cause?: unknown): Fault {
