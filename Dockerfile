@@ -18,16 +18,18 @@ RUN npm prune --omit=dev --omit=peer --ignore-scripts \
   && find node_modules -type f \( -name '*.map' -o -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.tsbuildinfo' \) -delete \
   && find dist -type f -name '*.map' -delete
 COPY templates ./templates
+COPY sql ./sql
 COPY jobs ./jobs
 COPY deploy/healthcheck.js LICENSE NOTICE ./
 # Whoever runs it may read it, whatever the umask of the clone was.
-RUN chmod -R a+rX,go-w package.json healthcheck.js LICENSE NOTICE dist templates jobs
+RUN chmod -R a+rX,go-w package.json healthcheck.js LICENSE NOTICE dist templates sql jobs
 
 FROM ${BASE}
 # The engine is most of the image and changes least: it comes first.
 COPY --from=build /app/node_modules /app/node_modules
 COPY --from=build /app/package.json /app/healthcheck.js /app/LICENSE /app/NOTICE /app/
 COPY --from=build /app/templates /app/templates
+COPY --from=build /app/sql /app/sql
 COPY --from=build /app/jobs /app/jobs
 COPY --from=build /app/dist /app/dist
 ENV NODE_ENV=production FLOWDROP_STATE_DIR=/data/state FLOWDROP_OUTBOX_DIR=/data/mail

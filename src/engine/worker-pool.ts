@@ -57,8 +57,9 @@ class Workers implements Lanes {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    const close = (worker: WorkerProcess) => worker.close();
-    await Promise.allSettled([...this.#workers.values()].map((starting) => starting.then(close)));
+    for (const worker of await Promise.allSettled(this.#workers.values())) {
+      if (worker.status === 'fulfilled') await worker.value.close();
+    }
     if (!this.#options.keep) await remove(this.#options.folder);
   }
 

@@ -69,7 +69,7 @@ export async function buildFlowReport(
   const chain = options.chain ?? null;
   const isWhole = hasWholeSymbols(drop.filter);
   const measureSeries = async () => ({
-    ...(await queryContracts(beside, hasGaps)),
+    ...(await queryContracts(beside)),
     ...(isWhole
       ? await queryExposure(beside, {
           date,

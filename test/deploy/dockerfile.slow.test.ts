@@ -224,7 +224,7 @@ async function checkHealth(args: readonly string[], env: Readonly<Record<string,
 
 /** What the image has in /app: the packages that the lockfile does not mark for development or as peers. */
 function layProduction(folder: string): void {
-  for (const name of ['dist', 'templates', 'jobs', 'package.json']) {
+  for (const name of ['dist', 'templates', 'sql', 'jobs', 'package.json']) {
     cpSync(join(REPO, name), join(folder, name), { recursive: true });
   }
   for (const [path, entry] of Object.entries(lock.packages)) {

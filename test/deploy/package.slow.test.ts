@@ -30,7 +30,7 @@ it('brings the commands, and neither tests nor sources', async () => {
   expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
   const files = await readdir(join(folder, 'lib', 'node_modules', 'flowdrop'));
   expect(files.filter((name) => name !== 'node_modules').sort()).toEqual(
-    ['CHANGELOG.md', 'LICENSE', 'NOTICE', 'README.md', 'dist', 'jobs', 'package.json', 'templates'].sort(),
+    ['CHANGELOG.md', 'LICENSE', 'NOTICE', 'README.md', 'dist', 'jobs', 'package.json', 'sql', 'templates'].sort(),
   );
 });
 

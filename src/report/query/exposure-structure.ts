@@ -10,7 +10,7 @@ import { MOVE } from '../../exposure/gamma-exposure.ts';
 import type { Amount } from '../amount.ts';
 import { assertPresent, type DropSource } from '../drop-source.ts';
 import type { MarketStructureGex, RankedExposure } from '../model.ts';
-import { selectStructure } from './exposure-sql.ts';
+import { type ExposureScope, IS_SHOWN, selectDetails } from './exposure-sql.ts';
 
 /** A difference above this, as a fraction of the larger absolute value, is explained. */
 const LARGE_DIFFERENCE = 0.25;
@@ -36,13 +36,13 @@ interface StructureRow {
 const NEEDED = ['symbol', 'spot', 'call_gex', 'put_gex', 'intraday_gex_as_of'];
 
 /**
- * The newest intraday summary of each symbol that satisfies `isShown`, which reads `shown`; a symbol without one is left out.
+ * The newest intraday summary of each symbol of `shown`; a symbol without one is left out.
  * @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the file is not a market-structure drop; EngineFault
  */
 export async function queryStructures(
   source: DropSource,
   path: string,
-  isShown: string,
+  scope: ExposureScope,
   shown: readonly string[],
 ): Promise<readonly StructureRow[]> {
   const table = parquetFile(path);
@@ -51,7 +51,7 @@ export async function queryStructures(
     hint: 'Name the dataset of a job whose source is `api: market-structure` in `market_structure`.',
   });
   return await source.known<StructureRow>(
-    `SELECT *, formatDateTime(as_of, '%H:%i', 'UTC') AS clock FROM (WITH ${selectStructure(table, isShown)})`,
+    `SELECT *, formatDateTime(as_of, '%H:%i', 'UTC') AS clock FROM (WITH ${selectDetails('market-structure', IS_SHOWN, scope, table)})`,
     { shown },
   );
 }

@@ -26,17 +26,15 @@ import type {
 } from '../model.ts';
 import {
   CHAIN_COLUMNS,
+  type DETAILS,
   type ExposureScope,
-  RANKED,
-  selectExpirations,
+  IS_SHOWN,
+  selectDetails,
   selectSeries,
-  selectStrikes,
-  selectVolatility,
-  selectWalls,
-  selectZeroGamma,
 } from './exposure-sql.ts';
 import { compareStructure, queryStructures } from './exposure-structure.ts';
 import { SELECT_SPOTS, selectStates } from './series-state.ts';
+import { fillSql } from './sql.ts';
 
 /** Symbols of the ranking: few enough to read at a glance. */
 const TOP_EXPOSURES = 10;
@@ -120,28 +118,30 @@ export async function queryExposure(
   await source.command('DROP TEMPORARY TABLE states');
   const hasWatchlist = wanted.length > 0;
   const focus = hasWatchlist ? [...new Set(wanted)] : MARKET;
+  const ranked = fillSql('ranked');
   const rows = await source.known<RankedRow>(
-    `WITH ${RANKED}\nSELECT * EXCEPT (left_out_prices) FROM ranked WHERE place <= ${TOP_EXPOSURES} OR has({focus:Array(String)}, symbol) ORDER BY place`,
+    `WITH ${ranked}\nSELECT * EXCEPT (left_out_prices) FROM ranked WHERE place <= ${TOP_EXPOSURES} OR has({focus:Array(String)}, symbol) ORDER BY place`,
     { focus },
   );
   const [totals] = await source.known<TotalRow>(
-    `WITH ${RANKED}
+    `WITH ${ranked}
      SELECT *, call_gex + put_gex AS net_gex, call_dex + put_dex AS net_dex FROM (
        SELECT ${SUMS.join(', ')}, countIf(spot = 0) AS unpriced, sum(left_out_prices) AS odd, arraySlice(arraySort(groupArrayIf(symbol, left_out_prices > 0)), 1, ${ODD_SYMBOLS}) AS odd_symbols FROM ranked)`,
   );
   const watchedRows = focus.flatMap((symbol) => rows.filter((row) => row.symbol === symbol));
   const top = rows.filter(({ place, spot }) => place <= TOP_EXPOSURES && spot > 0);
   const shown = [...watchedRows, ...top.slice(0, 1)].map(({ symbol }) => symbol);
-  const detailsOf = await queryDetails(source, shown, { date, keepsExpiring });
-  const structures = marketStructure === null ? [] : await queryStructures(source, marketStructure, IS_SHOWN, shown);
+  const scope = { date, keepsExpiring };
+  const detailsOf = await queryDetails(source, shown, scope);
+  const structures = marketStructure === null ? [] : await queryStructures(source, marketStructure, scope, shown);
   const isDegraded = chain?.isDegraded === true;
   const describe = (row: RankedRow): SymbolExposure => {
-    const ranked = rankSymbol(row, isDegraded);
+    const own = rankSymbol(row, isDegraded);
     const structure = structures.find(({ symbol }) => symbol === row.symbol);
     return {
-      ...ranked,
+      ...own,
       ...detailsOf(row.symbol),
-      marketStructure: structure === undefined ? null : compareStructure(ranked, structure),
+      marketStructure: structure === undefined ? null : compareStructure(own, structure),
     };
   };
   const watched = watchedRows.map(describe);
@@ -163,7 +163,7 @@ export async function queryExposure(
     lead,
   };
   const volatility = await source.known<ExpirationVolatility>(
-    `SELECT * EXCEPT (at_strike), at_strike AS strike FROM (WITH ${selectVolatility(IS_SHOWN, date)})`,
+    `SELECT * EXCEPT (at_strike), at_strike AS strike FROM (WITH ${selectDetails('volatility', IS_SHOWN, scope)})`,
     { shown: exposure.focus.map(({ symbol }) => symbol) },
   );
   return { exposure, volatility };
@@ -179,21 +179,20 @@ async function openChain(source: DropSource, path: string): Promise<string> {
   return table;
 }
 
-const IS_SHOWN = 'has({shown:Array(String)}, symbol)';
-
 type Walls = Readonly<Record<'callWall' | 'putWall' | 'absoluteGammaStrike', Amount>>;
 /** Without a date: what later expirations have together. */
 type ExpirationRow = GexSums & { readonly expirationDate: string | null; readonly expirations: number };
 
 async function queryDetails(source: DropSource, shown: readonly string[], scope: ExposureScope) {
-  const run = async <Row extends object>(sql: string) => {
-    const rows = await source.known<Row & { readonly symbol: string }>(`WITH ${sql}`, { shown });
+  const run = async <Row extends object>(file: keyof typeof DETAILS) => {
+    const sql = `WITH ${selectDetails(file, IS_SHOWN, scope)}`;
+    const rows = await source.known<Row & { readonly symbol: string }>(sql, { shown });
     return (symbol: string) => rows.filter((row) => row.symbol === symbol);
   };
-  const walls = await run<Walls>(selectWalls(IS_SHOWN));
-  const strikes = await run<StrikeGex>(selectStrikes(IS_SHOWN));
-  const expirations = await run<ExpirationRow>(selectExpirations(IS_SHOWN));
-  const zeros = await run<{ readonly zeroGamma: Amount }>(selectZeroGamma(IS_SHOWN, scope));
+  const walls = await run<Walls>('walls');
+  const strikes = await run<StrikeGex>('gex-by-strike');
+  const expirations = await run<ExpirationRow>('gex-by-expiration');
+  const zeros = await run<{ readonly zeroGamma: Amount }>('zero-gamma');
   return (symbol: string) => {
     const [wall] = walls(symbol);
     const rows = expirations(symbol);

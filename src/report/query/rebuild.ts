@@ -10,9 +10,10 @@ import { buildCountedTable, buildFatesQuery, CODES, IS_SWEEP, KNOWN_PREMIUM } fr
 import { buildUnknown } from './exclusions.ts';
 import { buildExposureQueries, type ExposureScope } from './exposure-sql.ts';
 import { selectSessions, selectSymbolHistory } from './past-sessions.ts';
-import { buildStates, SELECT_CONTRACTS, selectVolumeAbove } from './series-state.ts';
+import { buildStates, selectContracts } from './series-state.ts';
+import { fillSql, type SqlValues } from './sql.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './sums.ts';
-import { buildDriversQuery, buildEarningsQuery, buildTradesQuery } from './trades.ts';
+import { BIGGEST_TRADES, DRIVER_SUMS, IS_NEAR, TOP_DRIVERS } from './trades.ts';
 
 interface Rebuilt {
   readonly date: string;
@@ -42,32 +43,21 @@ export function buildRebuildQueries(
   const prelude = source === null ? '' : `WITH counted AS ${source}\n`;
   const rest = source === null ? 'WITH' : `WITH counted AS ${source},`;
   const counted = source === null ? file : 'counted';
-  const all = buildPremiumList(hasGaps);
-  const parts = buildPartList(hasGaps);
-  const states = `${rest}${buildStates(counted, date)}`;
+  const shared = { counted, numbers: buildPremiumList(hasGaps), parts: buildPartList(hasGaps) };
+  const fill = (table: string, values: SqlValues = {}) => `${prelude}${fillSql(table, { ...shared, ...values })}`;
+  const isPriced = hasGaps ? 'premium IS NOT NULL' : 'true';
+  const states = `${rest}\n${buildStates(counted, date)}`;
   const tables: readonly (readonly [string, string])[] = [
-    ['Headline', `${prelude}SELECT ${all}\nFROM ${counted}`],
-    [
-      'Symbols',
-      `${prelude}SELECT symbol, ${all}\nFROM ${counted} GROUP BY symbol ORDER BY total_premium DESC NULLS LAST, symbol`,
-    ],
-    [
-      'Half hours',
-      `${prelude}SELECT EXTRACT(HOUR FROM time) AS hour, CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 30 END AS minute, ${all}\nFROM ${counted} GROUP BY 1, 2 ORDER BY 1, 2`,
-    ],
-    [
-      'Expirations',
-      `${prelude}SELECT ${EXPIRY_BUCKET} AS bucket, ${parts}\nFROM ${counted} GROUP BY 1 ORDER BY min(expiration_date)`,
-    ],
-    ['Moneyness', `${prelude}SELECT ${MONEYNESS_BUCKET} AS bucket, ${parts}\nFROM ${counted} GROUP BY 1 ORDER BY 1`],
-    ['Biggest trades', `${prelude}${buildTradesQuery(counted, hasGaps ? ['premium IS NOT NULL'] : [])}`],
-    [
-      'Biggest sweeps',
-      `${prelude}${buildTradesQuery(counted, [...(hasGaps ? ['premium IS NOT NULL'] : []), IS_SWEEP])}`,
-    ],
-    ['Contracts by premium', `${states}\n${SELECT_CONTRACTS}`],
-    ['What moved the day', `${prelude}${buildDriversQuery(counted)}`],
-    ...(hasEarnings ? [['Earnings within ten days', `${prelude}${buildEarningsQuery(counted)}`] as const] : []),
+    ['Headline', fill('headline')],
+    ['Symbols', fill('symbols')],
+    ['Half hours', fill('half-hours')],
+    ['Expirations', fill('expirations', { bucket: EXPIRY_BUCKET })],
+    ['Moneyness', fill('moneyness', { bucket: MONEYNESS_BUCKET })],
+    ['Biggest trades', fill('biggest-trades', { condition: isPriced, count: BIGGEST_TRADES })],
+    ['Biggest sweeps', fill('biggest-trades', { condition: `${isPriced} AND ${IS_SWEEP}`, count: BIGGEST_TRADES })],
+    ['Contracts by premium', `${states}\n${selectContracts()}`],
+    ['What moved the day', fill('moved', { sums: DRIVER_SUMS, count: TOP_DRIVERS })],
+    ...(hasEarnings ? [['Earnings within ten days', fill('earnings', { isNear: IS_NEAR })] as const] : []),
     ...(exposure === null
       ? []
       : buildExposureQueries(
@@ -76,12 +66,12 @@ export function buildRebuildQueries(
           exposure,
         )),
     ...buildComparisonQueries(rest, counted, pastDates),
-    ['Volume above open interest', `${states}\n${selectVolumeAbove(hasGaps)}`],
+    ['Volume above open interest', `${states}\n${fillSql('volume-above')}`],
     ['Records left out', buildFatesQuery(file, hasGaps ? KNOWN_PREMIUM : 'premium')],
-    ...exclusions.unknownCodes.map(({ column }): readonly [string, string] => [
-      `Unknown ${column}`,
-      `${prelude}SELECT ${column}, count(*) AS trades, sum(premium) AS total_premium\nFROM ${counted} WHERE ${buildUnknown(CODES.find(([name]) => name === column)?.[1] ?? 'true')} GROUP BY 1 ORDER BY 2 DESC, 1`,
-    ]),
+    ...exclusions.unknownCodes.map(({ column }): readonly [string, string] => {
+      const isKnown = CODES.find(([name]) => name === column)?.[1] ?? 'true';
+      return [`Unknown ${column}`, fill('unknown-code', { column, isUnknown: buildUnknown(isKnown) })];
+    }),
   ];
   return tables.map(([table, sql]) => ({ table, sql: `${sql};` }));
 }
@@ -117,10 +107,7 @@ function buildComparisonQueries(
     ['Sessions before', `${note}${selectSessions(past)}`],
     [
       'Symbols against the sessions before',
-      `${note}${with_} past AS (${selectSymbolHistory(past)})
-SELECT latest.symbol AS symbol, total, previous, mean, total / nullif(mean, 0) AS ratio, sessions
-FROM (SELECT symbol, sum(premium) AS total FROM ${counted} GROUP BY symbol) AS latest LEFT JOIN past ON latest.symbol = past.symbol
-WHERE total IS NOT NULL ORDER BY 5 DESC NULLS LAST, 1`,
+      `${note}${with_}\n${fillSql('symbols-before', { counted, past: selectSymbolHistory(past) })}`,
     ],
   ];
 }

@@ -6,7 +6,7 @@
  * value that the day shows at least twice, else the last positive one; of values that were last shown at one time, the larger
  * counts. `docs/formulas.md` has the definitions. Pure.
  */
-import { SIDE_SUMS, sumKnown, sumWhere, writeColumn } from '../number-values.ts';
+import { SIDE_SUMS, writeColumn } from '../number-values.ts';
 import {
   hasAdjustedRoot,
   IS_CALL,
@@ -19,6 +19,7 @@ import {
   SERIES_HASH,
   STRIKE,
 } from '../records.ts';
+import { fillSql, STATE_KEY } from './sql.ts';
 
 /** When a record traded (ClickHouse). */
 const TRADED_AT = 'toUnixTimestamp64Milli(time)';
@@ -38,9 +39,6 @@ export const OPEN_INTEREST = `if(minIf(oi, oi > 0) < max(oi),
   toInt32(arraySort(arrayMap((n, before) -> (${value('n')} = ${value('before')}, n % ${2 ** TIME_BITS}, ${value('n')}),
     arraySort(groupArrayIf(${SHOWN}, oi > 0)) AS shown_oi, arrayPushFront(arrayPopBack(shown_oi), 0)))[-1].3), max(oi))`;
 
-/** The columns of `states` that identify a series. */
-export const STATE_KEY = 'symbol, contract_root, put_call, strike_price, expiration_date';
-
 const SERIES_SUMS = [
   ['trades', 'count(*)'],
   ['volume', 'sum(size)'],
@@ -49,19 +47,9 @@ const SERIES_SUMS = [
 ] as const;
 const SUM_NAMES = SERIES_SUMS.map(([name]) => name).join(', ');
 
-const TOP_CONTRACTS = 10;
 /** The contracts with most premium, from `states`. */
-export const SELECT_CONTRACTS = `SELECT ${STATE_KEY}, shown_oi AS open_interest, ${SUM_NAMES}
-FROM states ORDER BY total_premium DESC NULLS LAST, symbol, expiration_date, strike_price, put_call LIMIT ${TOP_CONTRACTS}`;
-
-/**
- * The sums of all series whose volume is above their open interest, from `states`: more contracts traded than were open before
- * the day, so that at least part of the volume opened positions.
- */
-export function selectVolumeAbove(hasGaps: boolean): string {
-  const isAbove = 'volume > shown_oi';
-  return `SELECT ${sumWhere(isAbove, '1')} AS series, count(*) AS of_series, ${sumWhere('volume IS NULL OR shown_oi IS NULL', '1')} AS unknown_series, ${(hasGaps ? sumKnown : sumWhere)(isAbove, 'total_premium')} AS premium
-FROM states`;
+export function selectContracts(): string {
+  return fillSql('contracts', { sumNames: SUM_NAMES });
 }
 
 /** Values that can be those of a long option. */
@@ -148,34 +136,14 @@ export function buildStates(counted: string, date: string): string {
   );
   const last = (name: string, by = name) =>
     `CASE WHEN ${by}2 IS NOT NULL AND ${by}1 >= ${ODD_FACTOR} * ${by}2 AND ${by}1 >= ${ODD_FACTOR} * coalesce(${by}3, 0) THEN ${name}2 ELSE coalesce(${name}1, 0) END`;
-  return `
-states AS (
-  SELECT ${STATE_KEY}, shown_oi, CASE WHEN shown_oi > 0 THEN shown_oi ELSE 0 END AS open_interest, ${SUM_NAMES}, shares, is_adjusted, is_settled, CASE WHEN is_adjusted = 0 AND (has_gamma = 0 OR shown_oi IS NULL) THEN 1 ELSE 0 END AS is_unknown,
-    ${last('iv')} AS sigma, ${last('iv_delta', 'iv')} AS iv_delta, ${last('gamma')} AS own_gamma, (CASE WHEN ${IS_PUT} THEN -1 ELSE 1 END) * (${last('delta')}) AS own_delta
-  FROM (
-    SELECT *, CASE WHEN has_adjusted_root = 1 OR shares = 0 THEN 1 ELSE 0 END AS is_adjusted FROM (
-      SELECT ${STATE_KEY}, max(is_settled) AS is_settled, max(has_adjusted_root) AS has_adjusted_root, max(has_gamma) AS has_gamma,
-        CASE WHEN max(oi) > 0 THEN max(CASE WHEN choice = 1 THEN oi END) ELSE max(oi) END AS shown_oi,
-        ${SERIES_SUMS.map(writeColumn).join(', ')},
-        ${readShares('sum(is_odd)', 'sum(is_usual)', 'median(odd_part)')} AS shares,
-        ${lasts.join(', ')}
-      FROM (
-        SELECT *, ${places.join(', ')},
-          row_number() OVER (PARTITION BY ${STATE_KEY} ORDER BY CASE WHEN oi > 0 THEN 0 ELSE 1 END, CASE WHEN times > 1 THEN 0 ELSE 1 END, time DESC, oi DESC) AS choice
-        FROM (
-          SELECT *, count(*) OVER (PARTITION BY ${STATE_KEY}, oi) AS times FROM (
-            SELECT symbol, ${ROOT} AS contract_root, put_call, ${STRIKE} AS strike_price, expiration_date, time, oi, gamma, delta, iv, size, premium, sentiment,
-              CASE WHEN isFinite(gamma) THEN 1 ELSE 0 END AS has_gamma, CASE WHEN ${isSettledOn(date)} THEN 1 ELSE 0 END AS is_settled,
-              CASE WHEN coalesce(${hasAdjustedRoot('option_symbol')}, false) THEN 1 ELSE 0 END AS has_adjusted_root,
-              CASE WHEN ${IS_ODD_PART} THEN 1 ELSE 0 END AS is_odd, CASE WHEN ${PAID_PART} IS NULL OR ${IS_ODD_PART} THEN 0 ELSE 1 END AS is_usual,
-              CASE WHEN ${IS_ODD_PART} THEN ${PAID_PART} END AS odd_part
-            FROM ${counted}
-          ) AS keyed
-        ) AS shown
-      ) AS placed GROUP BY ${STATE_KEY}
-    ) AS summed
-  ) AS known
-)`;
+  return fillSql('states', {
+    counted,
+    ...{ sums: SERIES_SUMS.map(writeColumn).join(', '), sumNames: SUM_NAMES, isSettled: isSettledOn(date) },
+    ...{ isOddPart: IS_ODD_PART, paidPart: PAID_PART, hasAdjustedRoot: hasAdjustedRoot('option_symbol') },
+    shares: readShares('sum(is_odd)', 'sum(is_usual)', 'median(odd_part)'),
+    ...{ places: places.join(',\n          '), lastThree: lasts.join(',\n        ') },
+    ...{ lastIv: last('iv'), lastIvDelta: last('iv_delta', 'iv'), lastGamma: last('gamma'), lastDelta: last('delta') },
+  });
 }
 
 /** Records that the price of an underlying is computed from, at most. */
@@ -215,23 +183,14 @@ export const SELECT_SPOTS = (() => {
 
 /** `spots` for readers. */
 export function buildSpots(counted: string): string {
-  return `
-recent AS (
-  SELECT symbol, time, underlying_price AS price, place FROM (
-    SELECT symbol, time, underlying_price, row_number() OVER (PARTITION BY symbol ORDER BY quality, time DESC, underlying_price) AS place, quality, min(quality) OVER (PARTITION BY symbol) AS best
-    FROM (SELECT symbol, time, underlying_price, ${PRICE_RANK} AS quality FROM ${counted} WHERE ${IS_PRICED}) AS priced
-  ) AS placed WHERE quality = best AND place <= ${RECENT_RECORDS}
-),
-judged AS (
-  SELECT own.symbol AS symbol, own.place AS place, min(own.time) AS time, min(own.price) AS price, CASE WHEN count(*) > 2 AND 2 * sum(CASE WHEN near.price > ${ODD_PRICE} * own.price OR near.price * ${ODD_PRICE} < own.price THEN 1 ELSE 0 END) > count(*) - 1 THEN 1 ELSE 0 END AS is_odd
-  FROM recent AS own INNER JOIN recent AS near ON own.symbol = near.symbol
-  WHERE near.place BETWEEN own.place - ${NEIGHBORS} AND own.place + ${NEIGHBORS} GROUP BY own.symbol, own.place
-),
-sound AS (
-  SELECT symbol, time, price, all_odd_prices, row_number() OVER (PARTITION BY symbol ORDER BY place) AS place, max(time) OVER (PARTITION BY symbol) AS latest
-  FROM (SELECT *, min(is_odd) OVER (PARTITION BY symbol) AS all_odd, sum(is_odd) OVER (PARTITION BY symbol) AS all_odd_prices FROM judged) AS marked WHERE is_odd = all_odd
-),
-spots AS (
-  SELECT symbol, median(price) AS spot, max(all_odd_prices) AS odd_prices FROM sound WHERE place <= ${SPOT_RECORDS} AND time >= latest - INTERVAL ${SPOT_MINUTES} MINUTE GROUP BY symbol
-)`;
+  return fillSql('spots', {
+    ...{
+      counted,
+      priceRank: PRICE_RANK,
+      isPriced: IS_PRICED,
+      recentRecords: RECENT_RECORDS,
+      spotRecords: SPOT_RECORDS,
+    },
+    ...{ oddPrice: ODD_PRICE, neighbors: NEIGHBORS, spotMinutes: SPOT_MINUTES },
+  });
 }

@@ -1,7 +1,6 @@
 /**
  * What stands out of the day: the biggest trades and sweeps, the contracts with most premium, the symbols' calls and puts
- * that drove the sentiment, and earnings that are near. Each beside its query for readers, in SQL for ClickHouse and
- * DuckDB. Invariant: each result is bounded.
+ * that drove the sentiment, and earnings that are near. Invariant: each result is bounded.
  */
 import { isMultiLegType, isSweepType } from '../../api-contract/record-type.ts';
 import type { Amount } from '../amount.ts';
@@ -9,16 +8,14 @@ import type { DropSource } from '../drop-source.ts';
 import type { BigTrade, ContractFlow, Driver, Drivers, Earnings, VolumeAboveOpenInterest } from '../model.ts';
 import { SIDE_SUMS, writeColumn } from '../number-values.ts';
 import { IS_CALL, IS_PUT, IS_SWEEP } from '../records.ts';
-import { SELECT_CONTRACTS, selectVolumeAbove } from './series-state.ts';
+import { selectContracts } from './series-state.ts';
+import { fillSql } from './sql.ts';
 
-const BIGGEST_TRADES = 10;
+export const BIGGEST_TRADES = 10;
 /** Rows of the table of what moved the day. */
-const TOP_DRIVERS = 5;
+export const TOP_DRIVERS = 5;
 /** Calendar days. */
 const NEAR_DAYS = 10;
-
-const TRADE_LIST =
-  'time, symbol, put_call, strike, expiration_date, size, price, premium, side, sentiment, underlying_price, oi, iv, option_activity_type, id';
 
 interface Contract {
   readonly symbol: string;
@@ -64,12 +61,6 @@ async function queryTrades(source: DropSource, condition: string): Promise<reado
   }));
 }
 
-/** The same for readers. */
-export function buildTradesQuery(counted: string, conditions: readonly string[]): string {
-  const where = conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`;
-  return `SELECT ${TRADE_LIST}\nFROM ${counted}${where} ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`;
-}
-
 /** `SPY 2026-11-20 600 C`: symbol, expiration, strike without trailing zeros, C or P; `?` for a missing part. */
 function formatContract({ symbol, expiration, strike, right }: Contract): string {
   const side = right === 'CALL' ? 'C' : right === 'PUT' ? 'P' : (right ?? '?');
@@ -86,10 +77,9 @@ interface ContractRow {
 /** The contracts with most premium, and the sums of all whose volume is above their open interest, from `states`. */
 export async function queryContracts(
   source: DropSource,
-  hasGaps: boolean,
 ): Promise<{ topContracts: readonly ContractFlow[]; volumeAboveOpenInterest: VolumeAboveOpenInterest }> {
-  const contracts = await source.known<Omit<ContractFlow, 'contract' | 'premium'> & ContractRow>(SELECT_CONTRACTS);
-  const [above] = await source.known<VolumeAboveOpenInterest>(selectVolumeAbove(hasGaps));
+  const contracts = await source.known<Omit<ContractFlow, 'contract' | 'premium'> & ContractRow>(selectContracts());
+  const [above] = await source.known<VolumeAboveOpenInterest>(fillSql('volume-above'));
   return {
     topContracts: contracts.map(({ putCall: right, strikePrice: strike, expirationDate: expiration, ...row }) => ({
       symbol: row.symbol,
@@ -118,7 +108,7 @@ type DriverRow = Readonly<Record<Side, Amount>> &
     readonly totalPremium: Amount;
   };
 
-const DRIVER_SUMS = `sum(premium) AS total_premium,
+export const DRIVER_SUMS = `sum(premium) AS total_premium,
   ${SIDE_SUMS.map(writeColumn).join(',\n  ')}`;
 
 /** The calls and the puts of each symbol, in whole and by expiration, ranked by the sentiment of their premium. */
@@ -157,11 +147,6 @@ export async function queryDrivers(source: DropSource): Promise<Drivers> {
   };
 }
 
-/** The table of what moved the day, for readers. */
-export function buildDriversQuery(counted: string): string {
-  return `SELECT symbol, put_call, expiration_date, ${DRIVER_SUMS}\nFROM ${counted} WHERE ${IS_CALL} OR ${IS_PUT}\nGROUP BY symbol, put_call, expiration_date\nORDER BY abs(bullish - bearish) DESC, symbol, put_call, expiration_date LIMIT ${TOP_DRIVERS}`;
-}
-
 function readDriver({ isWhole, symbol, putCall, expirationDate, totalPremium, bullish, bearish }: DriverRow): Driver {
   return {
     symbol,
@@ -178,7 +163,7 @@ function readDriver({ isWhole, symbol, putCall, expirationDate, totalPremium, bu
  * none. If records of a symbol differ, the earliest date counts.
  */
 const EARNINGS = 'earning_date';
-const IS_NEAR = `${EARNINGS} >= date AND ${EARNINGS} <= date + ${NEAR_DAYS}`;
+export const IS_NEAR = `${EARNINGS} >= date AND ${EARNINGS} <= date + ${NEAR_DAYS}`;
 
 /** Earnings of symbols within days of the date, by date, then symbol. */
 export async function queryEarnings(
@@ -191,9 +176,4 @@ export async function queryEarnings(
     `SELECT symbol, toString(min(${EARNINGS})) AS day FROM ${source.table} WHERE ${IS_NEAR} AND has({symbols:Array(String)}, symbol) GROUP BY symbol ORDER BY day, symbol`,
     { symbols },
   );
-}
-
-/** The same of all symbols, for readers. */
-export function buildEarningsQuery(counted: string): string {
-  return `SELECT symbol, min(${EARNINGS}) AS earnings\nFROM ${counted} WHERE ${IS_NEAR} GROUP BY symbol ORDER BY 2, 1`;
 }

@@ -1,0 +1,4 @@
+SELECT EXTRACT(HOUR FROM time) AS hour, CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 30 END AS minute, {{numbers}}
+FROM {{counted}}
+GROUP BY 1, 2
+ORDER BY 1, 2

@@ -1,0 +1,2 @@
+SELECT {{numbers}}
+FROM {{counted}}
