@@ -28,10 +28,7 @@ export interface Pace {
 }
 
 /** Milliseconds between requests, and how many of them a request may be early. */
-function computePace({ requestsPerSecond, burst }: PaceOptions): {
-  readonly intervalMs: number;
-  readonly toleranceMs: number;
-} {
+function computePace({ requestsPerSecond, burst }: PaceOptions) {
   const intervalMs = 1000 / requestsPerSecond;
   return { intervalMs, toleranceMs: (burst - 1) * intervalMs + Math.max(intervalMs * TOLERANCE, CLOCK_STEP_MS) };
 }
@@ -39,16 +36,13 @@ function computePace({ requestsPerSecond, burst }: PaceOptions): {
 /** In the memory of this process, which is bounded by the number of recent callers. */
 export class KeyPace implements Pace {
   readonly #clock: Clock;
-  readonly #intervalMs: number;
-  readonly #toleranceMs: number;
+  readonly #pace: ReturnType<typeof computePace>;
   /** Ordered by last admission, oldest first. */
   readonly #dueMs = new Map<string, number>();
 
   constructor(clock: Clock, options: PaceOptions) {
     this.#clock = clock;
-    const { intervalMs, toleranceMs } = computePace(options);
-    this.#intervalMs = intervalMs;
-    this.#toleranceMs = toleranceMs;
+    this.#pace = computePace(options);
   }
 
   admit(id: string): number {
@@ -56,10 +50,10 @@ export class KeyPace implements Pace {
     this.#forget(now);
     const found = this.#dueMs.get(id);
     const due = found !== undefined && this.#isAhead(found, now) ? found : now;
-    const waitMs = due - this.#toleranceMs - now;
+    const waitMs = due - this.#pace.toleranceMs - now;
     if (waitMs > 0) return Math.max(1, Math.ceil(waitMs / 1000));
     this.#dueMs.delete(id); // Moves the caller to the end of the map.
-    this.#dueMs.set(id, due + this.#intervalMs);
+    this.#dueMs.set(id, due + this.#pace.intervalMs);
     return 0;
   }
 
@@ -84,7 +78,7 @@ export class KeyPace implements Pace {
    */
   #isAhead(due: number, now: number): boolean {
     // One extra step, because fractions of milliseconds do not add up exactly.
-    return due > now && due <= now + this.#intervalMs + this.#toleranceMs + CLOCK_STEP_MS;
+    return due > now && due <= now + this.#pace.intervalMs + this.#pace.toleranceMs + CLOCK_STEP_MS;
   }
 }
 
