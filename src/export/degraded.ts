@@ -18,7 +18,8 @@ import type { DateResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
 import { DropFile } from './drop-file.ts';
 import { describeFailed } from './export-dates.ts';
-import { beginDate, type SealResult, sealDate } from './seal-date.ts';
+import type { SealResult } from './restate.ts';
+import { beginDate, sealDate } from './seal-date.ts';
 
 /**
  * `backfill --degraded`: seals what is staged of expired dates, each by itself.

@@ -6,33 +6,22 @@ import { rm } from 'node:fs/promises';
 import { assertNotAborted, describeError, type Fault } from '../core/errors.ts';
 import type { Finished } from '../ledger/finish.ts';
 import { listDoubts } from '../ledger/manifest.ts';
-import type { HeldDate } from '../plan/clocks.ts';
 import type { ExportRun } from '../run/run.ts';
 import { API_DOWN_CODES } from '../source/source.ts';
 import type { DateResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
 import type { PlannedDate, RunPlan } from './plan-dates.ts';
-import type { ExportOutcome, SealResult, Waiting } from './seal-date.ts';
+import type { SealResult } from './restate.ts';
+import type { ExportOutcome, Waiting } from './seal-date.ts';
 import { exportTable } from './server-table/table-date.ts';
 import { exportSnapshots } from './snapshots/snapshots.ts';
 import { exportTrades } from './trades/trades.ts';
-
-interface ExportedDates {
-  readonly results: readonly DateResult[];
-  readonly held: readonly HeldDate[];
-  readonly open: ReadonlyMap<string, number>;
-}
 
 /**
  * The planned dates, one after the other.
  * @param finished its failures of other dates are among the results @param sealed dates that are restated
  */
-export async function exportPlanned(
-  run: ExportRun,
-  plan: RunPlan,
-  finished: Finished,
-  sealed: ReadonlySet<string>,
-): Promise<ExportedDates> {
+export async function exportPlanned(run: ExportRun, plan: RunPlan, finished: Finished, sealed: ReadonlySet<string>) {
   const planned = new Set(plan.dates.map(({ date }) => date));
   const unfinished = finished.failed.filter(({ date }) => !planned.has(date));
   const results = unfinished.map(({ date, error }) => describeFailed(run, date, error));

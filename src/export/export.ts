@@ -7,7 +7,6 @@ import { isSession, listSessions } from '../calendar/session.ts';
 import { addDays, type DateRange, isInRange } from '../calendar/wall-clock.ts';
 import { updateCatalog } from '../catalog/registered-table.ts';
 import { describeError, Fault, isFault } from '../core/errors.ts';
-import type { Finished } from '../ledger/finish.ts';
 import { commitTable } from '../ledger/iceberg/table.ts';
 import { type Conditions, findShortfall, noteRows, updateConditions } from '../ledger/update-conditions.ts';
 import { expires, expiresAt } from '../plan/dates.ts';
@@ -16,7 +15,6 @@ import type { OpenedSql, OpenedTable } from '../run/open-source.ts';
 import type { ExportRun } from '../run/run.ts';
 import { API_DOWN_CODES, SourceFault } from '../source/source.ts';
 import { discardStages, listStages } from '../stage/list.ts';
-import type { KnownDates } from '../state/job-state.ts';
 import { addFailures, addUnavailable } from '../state/job-state.ts';
 import type { RunEvent } from '../state/run-events.ts';
 import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
@@ -151,18 +149,8 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
   return { result, audit };
 }
 
-/** The state at the start of an export. */
-interface ExportStart {
-  readonly finished: Finished;
-  /** Sealed dates with damaged or missing files. */
-  readonly damaged: ReadonlySet<string>;
-  readonly selection: DateSelection;
-  /** What the job's last run knew. */
-  readonly before: KnownDates | undefined;
-}
-
 /** Finishes the work of killed workers, lists what is sealed, and selects the dates. */
-async function prepareExport(run: ExportRun, { mode = 'unsealed', range }: RunOptions): Promise<ExportStart> {
+async function prepareExport(run: ExportRun, { mode = 'unsealed', range }: RunOptions) {
   const { ledger, state, engine } = run;
   const finished = await finishLeftovers(run);
   const setAside = finished.setAside.map(({ date }) => date);

@@ -187,11 +187,14 @@ function judgeChange({ had, lost, added, repeated, shared }: FoundChange): strin
   return `${formatCount(repeated)} of ${formatCount(added)} new rows have contract, time, price and size of a row that stays: the source has loaded trades twice`;
 }
 
-interface HeldSealed {
+/** How sealing a date ended. */
+export interface SealResult {
   readonly manifest: Manifest;
-  /** `unchanged`: it is held already. */
+  /** `sealed-elsewhere`: another worker's manifest was first. `unchanged`: the sealed revision has these rows already. */
   readonly status: 'sealed' | 'sealed-elsewhere' | 'unchanged';
+  /** Of a restatement: what changed; `null` when the replaced object could not be read. */
   readonly changes?: DropChanges | null;
+  /** Why the date is held: the source's rows are not believed, and the sealed ones stay. */
   readonly doubt?: string | undefined;
 }
 
@@ -211,7 +214,7 @@ export async function holdSealed(
   path: string,
   why: string,
   isAudit: boolean,
-): Promise<HeldSealed | undefined> {
+): Promise<SealResult | undefined> {
   const { date } = sealed;
   const doubt = `${why}. If its rows are right: flowdrop backfill ${opened.job.name} --from ${date} --to ${date} --accept-change`;
   log.warn({ event: 'change-doubted', date, reason: doubt }, `${date}: the source's rows are not taken over: ${doubt}`);

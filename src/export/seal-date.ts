@@ -32,11 +32,10 @@ import { hasSummary, writeSummary } from '../seal/summary.ts';
 import { verifyParquet } from '../seal/verify-file.ts';
 import type { Quarantine } from '../stage/quarantine.ts';
 import type { Stage } from '../stage/stage.ts';
-import type { DropChanges } from '../state/date-records.ts';
 import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts';
 import { type DropFile, listStagedColumns } from './drop-file.ts';
 import { compareWithBaseline, findNewNulls } from './past-sessions.ts';
-import { compareWithSealed, holdSealed, sealedCopy } from './restate.ts';
+import { compareWithSealed, holdSealed, type SealResult, sealedCopy } from './restate.ts';
 
 /** Complete rows: a stage, or its stand-in when rows are streamed. */
 type SealedRows = Pick<
@@ -54,18 +53,13 @@ type SealedRows = Pick<
 >;
 
 /** When the export of a date began, and how many requests the run had sent by then. */
-export interface DateBegin {
-  readonly atMs: number;
-  readonly requests: number;
-}
-
-export function beginDate({ clocks, source }: Pick<ExportRun, 'clocks' | 'source'>): DateBegin {
+export function beginDate({ clocks, source }: Pick<ExportRun, 'clocks' | 'source'>) {
   return { atMs: clocks.now(), requests: source.stats.requests };
 }
 
 /** What is known of complete rows. */
 export interface CompleteRows {
-  readonly begun: DateBegin;
+  readonly begun: ReturnType<typeof beginDate>;
   readonly file: Pick<DropFile, 'path' | 'write'>;
   /** What was sent to the source; default: the SQL of a page that spans the whole day. */
   readonly query?: string;
@@ -97,23 +91,6 @@ interface AuditedRows {
   readonly sealed: Pick<Manifest, 'nulls' | 'rewritten'>;
 }
 
-export interface SealResult {
-  readonly manifest: Manifest;
-  /** `sealed-elsewhere`: another worker's manifest was first. `unchanged`: the sealed revision has these rows already. */
-  readonly status: 'sealed' | 'sealed-elsewhere' | 'unchanged';
-  /** Of a restatement: what changed; `null` when the replaced object could not be read. */
-  readonly changes?: DropChanges | null;
-  /** Why the date is held: the source's rows are not believed, and the sealed ones stay. */
-  readonly doubt?: string | undefined;
-}
-
-interface ExportedDate {
-  /** `undefined` when the source has no rows of the date. */
-  readonly published: SealResult | undefined;
-  /** Named in the job, but without data in the source. */
-  readonly missing: NonNullable<Manifest['missing']>;
-}
-
 /** A date that is not exported now; what was fetched stays staged. */
 export type Waiting =
   /** Why: a clock now calls it unfinished or clipped, or the source does not show its end. */
@@ -121,7 +98,10 @@ export type Waiting =
   /** The last rows are so recent that more may follow: when it will have settled if none does. */
   | { readonly settlesAtMs: number };
 
-export type ExportOutcome = ExportedDate | Waiting;
+/** `published` is `undefined` when the source has no rows of the date; `missing` is named in the job, but without data there. */
+export type ExportOutcome =
+  | { readonly published: SealResult | undefined; readonly missing: NonNullable<Manifest['missing']> }
+  | Waiting;
 
 const NOTHING = Promise.resolve();
 

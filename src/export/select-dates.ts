@@ -30,7 +30,7 @@ export interface DateSelection {
   readonly unavailable: Unavailable;
 }
 
-export interface FoundDates {
+export interface StoredDates {
   /** Dates that have a manifest. */
   readonly sealed: ReadonlySet<string>;
   /** Of those, the ones known not to be complete. */
@@ -39,9 +39,6 @@ export interface FoundDates {
   /** Sealed dates that are exported again: their object is damaged, or their next revision could not be finished. */
   readonly again: ReadonlySet<string>;
   readonly unavailable: Unavailable;
-}
-
-export interface StoredDates extends FoundDates {
   /** Sealed dates with damaged or missing files. */
   readonly damaged: ReadonlyMap<string, Damage>;
 }
@@ -81,7 +78,7 @@ export async function readStoredDates(
 /** @param notBeforeMs when the job's last run ended */
 export function selectDates(
   mode: BackfillMode,
-  { sealed, degraded, failed, again, unavailable }: FoundDates,
+  { sealed, degraded, failed, again, unavailable }: Omit<StoredDates, 'damaged'>,
   range?: DateRange,
   notBeforeMs = Number.NEGATIVE_INFINITY,
 ): DateSelection {

@@ -48,15 +48,6 @@ export interface HeldDate {
   readonly reason: string;
 }
 
-interface AgreedDates {
-  /** Sessions that every witness calls over and whole, soonest expiry first. */
-  readonly dates: readonly string[];
-  /** Sessions that only some of the witnesses call over and whole. */
-  readonly contested: readonly HeldDate[];
-  /** For conditions: no date expires in it while any witness still sees it whole. */
-  readonly lookback: LookbackRange;
-}
-
 export class Clocks {
   readonly isChecked: boolean;
   readonly #own: Clock;
@@ -123,8 +114,12 @@ export class Clocks {
     return settledAt(date, this.#rule, lastSecond);
   }
 
-  /** @param isForgetting whether the source deletes old dates */
-  agreeOnDates(isForgetting = true): AgreedDates {
+  /**
+   * Sessions that every witness calls over and whole, soonest expiry first; those that only some do; and the lookback for
+   * conditions: no date expires in it while any witness still sees it whole.
+   * @param isForgetting whether the source deletes old dates
+   */
+  agreeOnDates(isForgetting = true) {
     const witnesses = this.#ask();
     const { ownMs, serverMs = ownMs, earliestMs, latestMs, conflict } = witnesses;
     const earliest = this.#lookbackAt(earliestMs);

@@ -22,18 +22,15 @@ export async function readSourceSql(
   return (await readSelected(openers, { file, source }, engine)).source;
 }
 
-interface SelectedSource {
-  readonly source: JobSource;
-  /** Names in the job's own SELECT, empty for an expression without one; `undefined`: no SELECT, or a star in it. */
-  readonly selected: readonly string[] | undefined;
-}
-
-/** As `readSourceSql`, with the columns that the SQL selects. */
+/**
+ * As `readSourceSql`, with the names in the job's own SELECT: empty for an expression without one; `undefined`: no SELECT, or
+ * a star in it.
+ */
 export async function readSelected(
   openers: Pick<Openers, 'openEngine'>,
   { file, source }: Pick<Job, 'file' | 'source'>,
   engine?: Engine,
-): Promise<SelectedSource> {
+) {
   const key = findCustomSql(source);
   if (key === undefined) return { source, selected: undefined };
   const own = engine ?? (await openers.openEngine());
@@ -67,7 +64,7 @@ export function findCustomSql(source: JobSource): 'where' | 'sql' | undefined {
   return 'sql' in source && source.sql !== '' ? 'sql' : undefined;
 }
 
-async function readSql(engine: Engine, source: JobSource): Promise<SelectedSource> {
+async function readSql(engine: Engine, source: JobSource) {
   // Loaded on demand: most jobs have no SQL of their own.
   const { readCondition, readWindowedSql } = await import('../guard/windowed-sql.ts');
   switch (source.kind) {

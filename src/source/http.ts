@@ -4,7 +4,7 @@
  * exits silently. Invariant: the stream ends complete or throws. It follows no redirects and does not judge the status.
  */
 import { once } from 'node:events';
-import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request as requestHttp } from 'node:http';
+import { type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import type { Socket } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
@@ -24,15 +24,11 @@ interface RequestOptions {
   readonly signal: AbortSignal;
 }
 
-interface HttpAnswer {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  /** The caller must read it to its end or destroy it. */
-  readonly body: Readable;
-}
-
-/** @throws Error of the system if there is no answer: connection refused or lost, aborted */
-export async function sendRequest(url: string, options: RequestOptions): Promise<HttpAnswer> {
+/**
+ * @returns with a body that the caller must read to its end or destroy
+ * @throws Error of the system if there is no answer: connection refused or lost, aborted
+ */
+export async function sendRequest(url: string, options: RequestOptions) {
   const { method, headers, body, signal } = options;
   const request = url.startsWith('https:') ? requestHttps : requestHttp;
   const outgoing = request(url, {

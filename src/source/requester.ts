@@ -113,9 +113,7 @@ export function createRequester(options: RequesterOptions, { clock, pacer, log }
       retryAfter = response.headers['retry-after'];
       time = readTime(clock, response.headers.date, response.headers.age);
       const isSuccess = status >= 200 && status <= 299;
-      body = isSuccess
-        ? await readBody(response.body, maxAnswerBytes)
-        : await readHead(response.body, MAX_FAILURE_BYTES);
+      body = await readBody(response.body, isSuccess ? maxAnswerBytes : MAX_FAILURE_BYTES, isSuccess);
     } catch (cause) {
       assertNotAborted(call.signal);
       if (cause instanceof TooLong) return judgeMalformed(maskKey(cause.head), cause);
@@ -206,27 +204,19 @@ class TooLong extends RangeError {
   }
 }
 
-/** @throws TooLong if the body is longer than allowed, anything else if the connection breaks */
-async function readBody(body: Readable, maxBytes: number): Promise<Uint8Array> {
+/**
+ * Reads at most `maxBytes`, and does not wait for more.
+ * @param isWhole whether all of the body is wanted @throws TooLong if it is longer then, anything else if the connection breaks
+ */
+async function readBody(body: Readable, maxBytes: number, isWhole: boolean): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
   for await (const chunk of body as AsyncIterable<Uint8Array>) {
     sizeBytes += chunk.byteLength;
     // Leaving the loop closes the connection.
-    if (sizeBytes > maxBytes) throw new TooLong(maxBytes, chunks[0] ?? chunk);
+    if (isWhole && sizeBytes > maxBytes) throw new TooLong(maxBytes, chunks[0] ?? chunk);
     chunks.push(chunk);
-  }
-  return Buffer.concat(chunks, sizeBytes);
-}
-
-/** Reads at most `maxBytes` and does not wait for more. */
-async function readHead(body: Readable, maxBytes: number): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  let sizeBytes = 0;
-  for await (const chunk of body as AsyncIterable<Uint8Array>) {
-    sizeBytes += chunk.byteLength;
-    chunks.push(chunk);
-    if (sizeBytes >= maxBytes) break;
+    if (!isWhole && sizeBytes >= maxBytes) break;
   }
   return Buffer.concat(chunks).subarray(0, maxBytes);
 }

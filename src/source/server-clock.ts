@@ -5,15 +5,6 @@
  */
 import { type Clock, elapsedMs } from '../core/clock.ts';
 
-interface ServerClock {
-  /** Records the time from an answer that surely comes from the server. */
-  note(offer: TimeOffer | undefined): void;
-  /** Milliseconds since the epoch. Before the first answer with a time: uses the offset of an earlier run. */
-  now(): number;
-  /** Whether any answer has contained the time. */
-  isTold(): boolean;
-}
-
 /** When the head of an answer arrived, and the server time in it. */
 export interface TimeOffer {
   readonly serverMs: number;
@@ -37,10 +28,11 @@ export function readTime(clock: Clock, date: unknown, age: unknown): TimeOffer |
 }
 
 /** @param knownOffsetMs the server's clock minus ours, from an earlier run */
-export function createServerClock(clock: Clock, knownOffsetMs: number): ServerClock {
+export function createServerClock(clock: Clock, knownOffsetMs: number) {
   let offers: TimeOffer[] = [];
   return {
-    note(offer) {
+    /** Records the time from an answer that surely comes from the server. */
+    note(offer: TimeOffer | undefined): void {
       if (offer === undefined) return;
       const last = offers.at(-1);
       // After a step the elapsed time is unknown, so earlier offers are useless.
@@ -48,11 +40,13 @@ export function createServerClock(clock: Clock, knownOffsetMs: number): ServerCl
       if (stepMs !== undefined && Math.abs(stepMs) > STEP_MS) offers = [];
       offers = [...offers, offer].slice(-KEPT_OFFERS);
     },
-    now() {
+    /** Milliseconds since the epoch. Before the first answer with a time: uses the offset of an earlier run. */
+    now(): number {
       const elapsed = elapsedMs(clock);
       if (offers.length === 0) return clock.now() + knownOffsetMs;
       return elapsed + pickMiddle(offers, clock.now() - elapsed);
     },
+    /** Whether any answer has contained the time. */
     isTold: () => offers.length > 0,
   };
 }

@@ -4,22 +4,16 @@
  */
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
-import { type Clock, elapsedMs } from '../core/clock.ts';
+import { elapsedMs } from '../core/clock.ts';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
-import type { Log } from '../core/log.ts';
 import { isTooOld, keepKnown, OLDEST_VERSION, readCapabilities } from '../engine/capabilities.ts';
 import type { StatementOptions } from '../engine/engine.ts';
 import { type EngineSettings, quoteIdentifier } from '../engine/literal.ts';
 import type { ServerEngine } from '../engine/server.ts';
 import type { ServerSource } from '../job/job.ts';
+import type { Surroundings } from './requester.ts';
 import { createServerClock } from './server-clock.ts';
 import type { SourceStats } from './source.ts';
-
-interface ServerTableDeps {
-  readonly engine: ServerEngine;
-  readonly clock: Clock;
-  readonly log: Log;
-}
 
 /** Features of the table and its server. */
 interface TableShape {
@@ -49,8 +43,11 @@ export interface ServerTable {
 }
 
 /** @param address `http(s)://user:password@host:port/database` */
-export function openServerTable(address: string, source: ServerSource, deps: ServerTableDeps): ServerTable {
-  const { engine, clock, log } = deps;
+export function openServerTable(
+  address: string,
+  source: ServerSource,
+  { engine, clock, log }: Pick<Surroundings, 'clock' | 'log'> & { readonly engine: ServerEngine },
+): ServerTable {
   const stats: SourceStats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 };
   const serverClock = createServerClock(clock, 0);
   let shape: Promise<TableShape> | undefined;

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { DateRange } from '../../src/calendar/wall-clock.ts';
 import { planDates } from '../../src/export/plan-dates.ts';
-import { type BackfillMode, type FoundDates, selectDates } from '../../src/export/select-dates.ts';
+import { type BackfillMode, type StoredDates, selectDates } from '../../src/export/select-dates.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { settledAt } from '../../src/plan/dates.ts';
 import type { SnapshotClient } from '../../src/source/snapshot.ts';
@@ -53,12 +53,12 @@ describe('a plan of snapshots', () => {
     'name: chain\nsource: {api: chain, symbols: [SPX, SPY]}\ndrop: {to: out, dataset: chain}\n',
   );
   const unavailable: Unavailable = { [DATE]: absentAt(LATE_MS) };
-  const facts: FoundDates = {
+  const facts: Omit<StoredDates, 'damaged'> = {
     sealed: new Set(['2026-11-13']),
     ...{ degraded: new Set(), failed: new Set(), again: new Set(), unavailable },
   };
 
-  async function plan(mode: BackfillMode, range?: DateRange, changes: Partial<FoundDates> = {}) {
+  async function plan(mode: BackfillMode, range?: DateRange, changes: Partial<StoredDates> = {}) {
     const nowMs = Date.parse('2026-11-19T23:00:00Z');
     const client: Pick<SnapshotClient, 'url' | 'serverNow' | 'tellsTime' | 'stats'> = {
       url: URL,

@@ -29,8 +29,8 @@ import { forgetWhenBad } from '../bad-rows.ts';
 import { DropFile } from '../drop-file.ts';
 import { hurry } from '../priority.ts';
 import { withLaterDrops } from '../restate.ts';
-import { beginDate, type SealResult, sealDate } from '../seal-date.ts';
-import { type CompletedDate, completeDate, describeCompleted } from '../trades/complete-date.ts';
+import { beginDate, sealDate } from '../seal-date.ts';
+import { completeDate, describeCompleted } from '../trades/complete-date.ts';
 import { fetchDate } from '../trades/fetch.ts';
 import { hashedOf, probeSymbol, proofOf, recountRows } from '../trades/probe.ts';
 import { assertStillWhole, describeRecount } from '../trades/trades.ts';
@@ -42,16 +42,11 @@ export interface SealedCounts {
   readonly before: DayCounts;
 }
 
-interface RepairResult extends SealResult {
-  /** Rows of the drop that the source no longer has. */
-  readonly kept: number;
-  /** The source's counts that the rows were proved by: it may have changed since the audit. */
-  readonly counts: DayCounts;
-}
-
 /**
  * @param now the source's counts @param moved the cells that differ; `undefined` if they are not known
  * @param since ISO instant until which the sealed rows were of this date at the source
+ * @returns with `kept`, the rows of the drop that the source no longer has, and the counts that the rows were proved by: the
+ * source may have changed since the audit
  * @throws Fault; the sealed date stays as it is
  */
 export async function repairDate(
@@ -61,7 +56,7 @@ export async function repairDate(
   now: DayCounts,
   moved: DayCounts | undefined,
   since: string,
-): Promise<RepairResult> {
+) {
   const { engine, state, signal, ledger, job } = calm;
   const { manifest, before } = sealed;
   const { date } = manifest;
@@ -136,16 +131,11 @@ async function listKept(
   });
 }
 
-interface Fetched {
-  readonly completed: CompletedDate;
-  /** What the stage has from the sealed drop. */
-  readonly plan: RepairPlan;
-  /** Rows among these that the source did not have at an earlier audit. */
-  readonly keptBefore: number;
-  readonly carried: { readonly duplicates: number; readonly sealed: Pick<Manifest, 'nulls' | 'rewritten'> };
-}
-
-/** Stages the source's rows of the date. */
+/**
+ * Stages the source's rows of the date.
+ * @returns with `plan`, what the stage has from the sealed drop, and `keptBefore`, rows among these that the source did not have
+ * at an earlier audit
+ */
 async function fetchMoved(
   run: SqlRun,
   stage: Stage,
@@ -153,10 +143,10 @@ async function fetchMoved(
   now: DayCounts,
   moved: DayCounts | undefined,
   drop: SealedFile,
-): Promise<Fetched> {
+) {
   const { job, limits, engine } = run;
   const { date } = stage;
-  const fetchWhole = async (): Promise<Fetched> => {
+  const fetchWhole = async () => {
     const completed = await completeDate(run, stage, now, run.state.counts(date));
     return { completed, plan: WHOLE_DATE, keptBefore: 0, carried: { duplicates: 0, sealed: manifest } };
   };

@@ -60,15 +60,12 @@ function describeMissing(missing: readonly { readonly window: string; readonly r
 
 type Fetching = OpenedSnapshots & Pick<Run, 'onEvent'>;
 
-interface FetchedSnapshots {
-  /** Symbols without a snapshot, with the API's reason. */
-  readonly missing: readonly { readonly window: string; readonly reason: string }[];
-  /** Symbols whose snapshot has no rows. */
-  readonly empty: readonly string[];
-}
-
-/** Stages the snapshots of all symbols. @throws Fault when one cannot be fetched, after the others are staged */
-export async function fetchSnapshots(run: Fetching, stage: Stage): Promise<FetchedSnapshots> {
+/**
+ * Stages the snapshots of all symbols.
+ * @returns `missing`: symbols without a snapshot, with the API's reason; `empty`: those whose snapshot has no rows
+ * @throws Fault when one cannot be fetched, after the others are staged
+ */
+export async function fetchSnapshots(run: Fetching, stage: Stage) {
   const fetch = new PartFetch(run, stage, await stage.pages());
   const fetched = await fetch.run();
   await assertApart(stage);
@@ -111,7 +108,7 @@ class PartFetch {
     this.#staged = new Set(pages.map(({ window }) => window));
   }
 
-  async run(): Promise<FetchedSnapshots> {
+  async run() {
     const { chainCuts } = this.#run.limits;
     const parts = this.#symbols.flatMap((symbol) => {
       const cuts = chainCuts[symbol] ?? [];

@@ -8,7 +8,7 @@
 import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { closeSecond, isHalfDay, isSession, OPEN_SECOND } from '../../calendar/session.ts';
 import { formatSecond, formatWallClock, parseSecond, SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
-import { type Bound, compareBounds, DAY_START, type Stretch, type Window } from '../../calendar/window.ts';
+import { type Bound, compareBounds, DAY_START, type Window } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import type { Job } from '../../job/job.ts';
 import { type DayCounts, sumCounts } from '../../plan/counts.ts';
@@ -117,15 +117,8 @@ export async function stageAhead(run: ExportRun): Promise<StagedAhead> {
 
 type Known = Pick<Staging, 'asked' | 'seen'>;
 
-interface Staged {
-  readonly rows: number;
-  readonly pages: number;
-  readonly end: Bound;
-  /** What is missing before the end. */
-  readonly holes: readonly Stretch[];
-}
-
-async function readStaged(stage: Stage): Promise<Staged> {
+/** @returns with what is missing before the end */
+async function readStaged(stage: Stage) {
   const all = await stage.windows();
   const later = (last: Bound, { window }: { readonly window: Window }) =>
     compareBounds(window.to, last) > 0 ? window.to : last;
