@@ -27,7 +27,7 @@ export function findNearest(word: string, candidates: readonly string[]): string
  * Fewest insertions, removals, replacements and swaps of neighbours that turn one text into the other: optimal string
  * alignment (Damerau 1964, restricted: no part is edited twice).
  */
-export function countEdits(a: string, b: string): number {
+function countEdits(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
   const at = (i: number, j: number) => rows[i]?.[j] ?? 0;
   for (let i = 1; i <= a.length; i += 1) {

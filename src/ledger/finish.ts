@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto';
 import { type Fault, isFault } from '../core/errors.ts';
 import type { ListedObject } from '../store/store.ts';
 import { takeBack } from './history.ts';
-import { parseSealingKey, sealingDecisionKey, sealingPrefix, setAsidePrefix } from './layout.ts';
+import { filenameOf, parseSealingKey, sealingDecisionKey, sealingPrefix, setAsidePrefix } from './layout.ts';
 import type { Ledger } from './ledger.ts';
 import type { Manifest } from './manifest.ts';
 import { carryOut, cleanUp } from './publish.ts';
@@ -126,7 +126,7 @@ async function moveAside(
   const decisionKey = sealingDecisionKey(dataset, date, revision);
   for (const { key } of objects) {
     if (key === decisionKey || (await store.head(key)) === undefined) continue;
-    await store.copy(key, prefix + key.slice(key.lastIndexOf('/') + 1));
+    await store.copy(key, prefix + filenameOf(key));
   }
   await store.put(`${prefix}reason.txt`, { bytes: Buffer.from(`${reason}\n`) }, { contentType: 'text/plain' });
   await store.put(`${prefix}decision.json`, { bytes: decision }, { contentType: 'application/json' });

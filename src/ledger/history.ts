@@ -10,6 +10,7 @@ import type { Store } from '../store/store.ts';
 import {
   dropsPrefix,
   fileKey,
+  filenameOf,
   historyKey,
   historyPrefix,
   MANIFEST_FILENAME,
@@ -62,8 +63,7 @@ export async function keepDamaged(ledger: Ledger, date: string, newest: number):
   const keys: string[] = [];
   for (const prefix of [dropsPrefix(dataset, date), recordsPrefix(dataset, date)])
     for await (const { key } of store.list(prefix)) if (damaged !== undefined || key !== manifestAt) keys.push(key);
-  for (const key of keys)
-    await store.copy(key, historyKey(dataset, date, revision, key.slice(key.lastIndexOf('/') + 1)));
+  for (const key of keys) await store.copy(key, historyKey(dataset, date, revision, filenameOf(key)));
   const reason = `its manifest was edited or damaged when revision ${revision + 1} replaced it`;
   await ledger.noteLost(date, revision, { files: null, reason });
   return revision;

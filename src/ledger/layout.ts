@@ -84,6 +84,11 @@ export function fileKey(dataset: string, date: string, filename: string): string
   return (isDropFilename(dataset, filename) ? dropsPrefix(dataset, date) : recordsPrefix(dataset, date)) + filename;
 }
 
+/** The name of a file in its folder. */
+export function filenameOf(key: string): string {
+  return key.slice(key.lastIndexOf('/') + 1);
+}
+
 /** Whether a file of a sealed date has its rows. */
 export function isDropFilename(dataset: string, filename: string): boolean {
   return filename === dropFilename(dataset) || matchBelow(dataset, filename, /^\.r[1-9]\d*\.parquet$/) !== undefined;

@@ -29,6 +29,7 @@ import {
   dropsPrefix,
   fieldsPrefix,
   fileKey,
+  filenameOf,
   historyKey,
   LOST_FILENAME,
   manifestKey,
@@ -94,39 +95,31 @@ export class Ledger {
    */
   async list(only?: string): Promise<readonly SealedDate[]> {
     const { store, dataset } = this;
-    const dates: string[] = [];
-    const versions = new Map<string, string>();
-    const addVersion = (date: string, version: string) => versions.set(date, `${versions.get(date) ?? ''}${version}\n`);
-    const beside = new Map<string, Map<string, number>>();
+    const found = new Map<string, { drops: Map<string, number>; beside: Map<string, number>; version: string }>();
+    const at = (date: string) => {
+      const one = found.get(date) ?? { drops: new Map(), beside: new Map(), version: '' };
+      found.set(date, one);
+      return one;
+    };
     const records = only === undefined ? sealedPrefix(dataset) : recordsPrefix(dataset, only);
     for await (const { key, sizeBytes, version } of store.list(records)) {
       const place = parseDatasetKey(dataset, key);
       if (place?.kind !== 'record') continue;
-      const { date } = place;
-      if (key === manifestKey(dataset, date)) {
-        dates.push(date);
-        addVersion(date, version);
-      } else beside.set(date, (beside.get(date) ?? new Map()).set(key.slice(key.lastIndexOf('/') + 1), sizeBytes));
+      // A date with a version has a manifest.
+      if (key === manifestKey(dataset, place.date)) at(place.date).version = `${version}\n`;
+      else at(place.date).beside.set(filenameOf(key), sizeBytes);
     }
+    const sealed = [...found].filter(([, { version }]) => version !== '');
     // Listed after the manifests: a date that is sealed in between is not listed without its object.
-    const drops = new Map<string, Map<string, number>>();
-    if (dates.length > 0) {
+    if (sealed.length > 0) {
       for await (const { key, sizeBytes, version } of store.list(dropsPrefix(dataset, only))) {
         const place = parseDatasetKey(dataset, key);
         if (place?.kind !== 'drop') continue;
-        const { date } = place;
-        addVersion(date, version);
-        drops.set(date, (drops.get(date) ?? new Map()).set(key.slice(key.lastIndexOf('/') + 1), sizeBytes));
+        at(place.date).version += `${version}\n`;
+        at(place.date).drops.set(filenameOf(key), sizeBytes);
       }
     }
-    return dates.sort().map((date) => {
-      return {
-        date,
-        drops: drops.get(date) ?? new Map(),
-        beside: beside.get(date) ?? new Map(),
-        version: versions.get(date) ?? '',
-      };
-    });
+    return sealed.sort(([a], [b]) => (a < b ? -1 : 1)).map(([date, one]) => ({ date, ...one }));
   }
 
   /** Sealed dates, ascending. */

@@ -13,16 +13,8 @@ const MAX_LINES = 500;
 /** Longer lines are cut; the file has them in full. */
 const MAX_LINE_CHARACTERS = 4_000;
 
-/** pino's numbers. */
-const LEVELS: Readonly<Record<number, string>> = {
-  10: 'trace',
-  20: 'debug',
-  30: 'info',
-  40: 'warn',
-  50: 'error',
-  60: 'fatal',
-};
-const RANKS: readonly string[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'];
+/** From the least to the gravest. */
+const RANKS: readonly string[] = Object.keys(levels.values);
 
 const logLineSchema = z.object({
   at: z.string().nullable(),
@@ -81,7 +73,7 @@ function parseLine(line: string): RunLog['lines'][number] {
   const { level, time, event, msg, run: _run, job: _job, ...fields } = value as Record<string, unknown>;
   return {
     at: typeof time === 'string' ? time : null,
-    level: LEVELS[Number(level)] ?? 'text',
+    level: levels.labels[Number(level)] ?? 'text',
     event: typeof event === 'string' ? event : null,
     text: cut(typeof msg === 'string' ? msg : ''),
     fields: cutFields(fields),

@@ -33,6 +33,7 @@ import {
   type ListedObject,
   type ObjectBody,
   type ObjectInfo,
+  type PutOptions,
   type Store,
 } from './store.ts';
 
@@ -99,26 +100,12 @@ class DirectoryStore implements Store {
     return found?.isFile() ? { key, sizeBytes: found.size } : undefined;
   }
 
-  async put(key: string, body: ObjectBody, options: { readonly signal?: AbortSignal } = {}): Promise<void> {
-    await this.#write('put', key, options.signal, async (path) => {
-      if ('bytes' in body) {
-        await writeWholeFile(path, body.bytes, { temporaries: this.#temporaries });
-        return body.bytes;
-      }
-      const { size } = await stat(body.path);
-      await writeWholeFile(path, readLocal(body.path, options.signal), {
-        expectedBytes: size,
-        temporaries: this.#temporaries,
-      });
-      return size;
-    });
+  async put(key: string, body: ObjectBody, { signal }: PutOptions = {}): Promise<void> {
+    await this.#write('put', key, 'bytes' in body ? body.bytes : body.path, { signal });
   }
 
-  async putIfAbsent(key: string, bytes: Uint8Array, options: { readonly signal?: AbortSignal } = {}): Promise<boolean> {
-    const written = await this.#write('putIfAbsent', key, options.signal, async (path) =>
-      (await writeWholeFile(path, bytes, { exclusive: true, temporaries: this.#temporaries })) ? bytes : undefined,
-    );
-    return written !== undefined;
+  async putIfAbsent(key: string, bytes: Uint8Array, { signal }: PutOptions = {}): Promise<boolean> {
+    return (await this.#write('putIfAbsent', key, bytes, { signal, exclusive: true })) !== undefined;
   }
 
   async download(key: string, path: string, signal?: AbortSignal): Promise<boolean> {
@@ -147,13 +134,7 @@ class DirectoryStore implements Store {
   }
 
   async copy(from: string, to: string): Promise<ObjectInfo> {
-    const source = this.#path(from);
-    const sizeBytes = await this.#write('copy', to, undefined, async (path) => {
-      const { size } = await stat(source);
-      await writeWholeFile(path, readLocal(source), { expectedBytes: size, temporaries: this.#temporaries });
-      return size;
-    });
-    return { key: to, sizeBytes };
+    return { key: to, sizeBytes: (await this.#write('copy', to, this.#path(from))) ?? 0 };
   }
 
   async remove(key: string): Promise<void> {
@@ -191,26 +172,28 @@ class DirectoryStore implements Store {
     await attemptLocal(operation, this.url, undefined, () => stat(this.url));
   }
 
-  /** @param write returns what it wrote: the bytes, or their number; `undefined` for nothing */
-  async #write<T extends Uint8Array | number | undefined>(
+  /** @param from bytes, or the path of a file @returns their number; `undefined` if `exclusive` and there is an object */
+  async #write(
     operation: string,
     key: string,
-    signal: AbortSignal | undefined,
-    write: (path: string) => Promise<T>,
-  ): Promise<T> {
+    from: Uint8Array | string,
+    { signal, exclusive = false }: { readonly signal?: AbortSignal | undefined; readonly exclusive?: boolean } = {},
+  ): Promise<number | undefined> {
     const path = this.#path(key);
     assertNotAborted(signal);
     if (await this.#isThere(operation)) await this.#assertRoot(operation);
     const written = await attemptLocal(operation, path, signal, async () => {
       for (let writes = 1; ; writes += 1) {
-        const made = await write(path);
-        if (made === undefined || (await isKept(path, made))) return made;
+        const expectedBytes = typeof from === 'string' ? (await stat(from)).size : from.length;
+        const options = { exclusive, expectedBytes, temporaries: this.#temporaries };
+        const body = typeof from === 'string' ? readLocal(from, signal) : from;
+        if (!(await writeWholeFile(path, body, options))) return undefined;
+        if (await isKept(path, from, expectedBytes)) return expectedBytes;
         // The first time, another worker may have removed a file that it no longer needs; the extra copy does no harm.
         if (writes === MAX_WRITES) throw new UnmetWrite('the file is not there after it was written');
       }
     });
-    const folder = dirname(path);
-    await this.#sweep(folder);
+    await this.#sweep(dirname(path));
     return written;
   }
 
@@ -311,17 +294,18 @@ function readLocal(path: string, signal?: AbortSignal): Readable {
 /**
  * Verifies a file that was just written: a network file system may accept and lose it, and another program may remove
  * or replace it.
- * @param written its bytes, or their number @returns whether it exists @throws UnmetWrite if it differs
+ * @returns whether it exists @throws UnmetWrite if it differs: in its bytes, or its size if they came from a file
  */
-async function isKept(path: string, written: Uint8Array | number): Promise<boolean> {
-  if (typeof written === 'number') {
-    const found = await ifPresent(stat(path));
-    if (found === undefined || found.size === written) return found !== undefined;
-    throw new UnmetWrite(`the file has ${found.size} bytes after ${written} were written`);
+async function isKept(path: string, from: Uint8Array | string, sizeBytes: number): Promise<boolean> {
+  const reading = typeof from === 'string' ? stat(path).then(({ size }) => size) : readSmall(path);
+  const found = await ifPresent<number | Uint8Array>(reading);
+  if (found === undefined) return false;
+  if (typeof found === 'number' || typeof from === 'string') {
+    if (found === sizeBytes) return true;
+    throw new UnmetWrite(`the file has ${found} bytes after ${sizeBytes} were written`);
   }
-  const found = await ifPresent(readSmall(path));
-  if (found === undefined || Buffer.compare(found, written) === 0) return found !== undefined;
-  throw new UnmetWrite(`the file has different bytes after ${written.length} were written`);
+  if (Buffer.compare(found, from) === 0) return true;
+  throw new UnmetWrite(`the file has different bytes after ${sizeBytes} were written`);
 }
 
 /** Whether `key` begins with `prefix`, or, if it is a folder, whether keys below it may. */

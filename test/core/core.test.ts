@@ -1,9 +1,5 @@
-/** The leaf modules: atomic files, numbers for people, redaction in logs, errors. Clocks are tested where they are used. */
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { hasErrorCode, readFileIfExists, writeWholeFile } from '../../src/core/atomic-file.ts';
+/** The leaf modules: numbers for people, redaction in logs, errors. Atomic files are tested with stores. */
+import { describe, expect, test } from 'vitest';
 import { assertNotAborted, describeError, EXIT_CODES, Fault } from '../../src/core/errors.ts';
 import { createLog } from '../../src/core/log.ts';
 import { createRedactor } from '../../src/core/redact.ts';
@@ -16,46 +12,6 @@ import {
   formatPercent,
   formatSignedDollars,
 } from '../../src/core/units.ts';
-
-describe('an atomic file', () => {
-  let folder: string;
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'flowdrop-core-'));
-  });
-  afterEach(async () => {
-    await rm(folder, { recursive: true, force: true });
-  });
-
-  test('is written into folders that are not there yet, and replaces the old content whole', async () => {
-    const path = join(folder, 'a/b/c.json');
-    await writeWholeFile(path, 'a long first content');
-    await writeWholeFile(path, 'short');
-    expect(await readFile(path, 'utf8')).toBe('short');
-    expect(await readdir(join(folder, 'a/b'))).toEqual(['c.json']);
-  });
-
-  test('leaves the old content and no temporary file when it cannot be put in place', async () => {
-    const path = join(folder, 'taken');
-    await mkdir(path);
-    await writeFile(join(path, 'inside'), 'kept');
-    await expect(writeWholeFile(path, 'new')).rejects.toThrow();
-    expect(await readdir(folder)).toEqual(['taken']);
-    expect(await readFile(join(path, 'inside'), 'utf8')).toBe('kept');
-  });
-
-  test('of many writers at once holds the content of one of them', async () => {
-    const path = join(folder, 'raced');
-    const contents = Array.from({ length: 20 }, (_, i) => String(i).repeat(10_000));
-    await Promise.all(contents.map((content) => writeWholeFile(path, content)));
-    expect(contents).toContain(await readFile(path, 'utf8'));
-    expect(await readdir(folder)).toEqual(['raced']);
-  });
-
-  test('that is not there reads as undefined, and any other failure is thrown', async () => {
-    expect(await readFileIfExists(join(folder, 'none'))).toBeUndefined();
-    await expect(readFileIfExists(folder)).rejects.toSatisfy((error) => hasErrorCode(error, 'EISDIR'));
-  });
-});
 
 test.each([
   [0, '$0.00'],

@@ -1,23 +1,6 @@
 /** Which word somebody meant. Where it is suggested is tested with job files, jobs and settings. */
 import { describe, expect, test } from 'vitest';
-import { countEdits, findNearest } from '../../src/core/nearest.ts';
-
-describe('edits', () => {
-  test.each([
-    ['', '', 0],
-    ['', 'abc', 3],
-    ['trades', 'trades', 0],
-    ['trades', 'trade', 1],
-    ['trades', 'tradse', 1],
-    ['trades', 'traded', 1],
-    ['kitten', 'sitting', 3],
-    // Restricted: a swapped pair is not edited again, else this were 2.
-    ['ca', 'abc', 3],
-  ])('from "%s" to "%s" are %i', (a, b, edits) => {
-    expect(countEdits(a, b)).toBe(edits);
-    expect(countEdits(b, a)).toBe(edits);
-  });
-});
+import { findNearest } from '../../src/core/nearest.ts';
 
 describe('the nearest of several words', () => {
   const KEYS = ['name', 'source', 'partition', 'drop', 'checks', 'schedule', 'reports', 'alerts', 'to'];

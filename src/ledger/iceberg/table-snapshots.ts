@@ -4,7 +4,7 @@
  * Invariant: nothing that an earlier snapshot names is changed; new files are named by their content.
  */
 import type { Store } from '../../store/store.ts';
-import { tableMetadataPrefix } from '../layout.ts';
+import { filenameOf, tableMetadataPrefix } from '../layout.ts';
 import type { Manifest } from '../manifest.ts';
 import {
   type AvroFile,
@@ -95,7 +95,7 @@ export class GrowingTable {
     const listed = this.#manifests;
     const month = date.slice(0, 'YYYY-MM'.length);
     // Manifests are named by month and content.
-    const own = listed.find(({ manifest_path: path }) => path.slice(path.lastIndexOf('/') + 1).startsWith(month));
+    const own = listed.find(({ manifest_path: path }) => filenameOf(path).startsWith(month));
     const live = own === undefined ? [] : (await this.#readEntries(own.manifest_path)).filter(isLive);
     const folder = `/session=${date}/`;
     const ofDate = live.filter((entry) => entry.data_file.file_path.includes(folder));
