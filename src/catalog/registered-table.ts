@@ -67,7 +67,7 @@ async function register(
 ): Promise<boolean> {
   const bytes = formatMetadata(metadata);
   const key = registeredVersionKey(dataset, createHash('sha256').update(bytes).digest('hex').slice(0, 32));
-  await store.put(key, { bytes }, { contentType: 'application/json' });
+  await store.put(key, { bytes });
   return await catalog.register(locate(store, key), signal);
 }
 

@@ -128,8 +128,8 @@ async function moveAside(
     if (key === decisionKey || (await store.head(key)) === undefined) continue;
     await store.copy(key, prefix + filenameOf(key));
   }
-  await store.put(`${prefix}reason.txt`, { bytes: Buffer.from(`${reason}\n`) }, { contentType: 'text/plain' });
-  await store.put(`${prefix}decision.json`, { bytes: decision }, { contentType: 'application/json' });
+  await store.put(`${prefix}reason.txt`, { bytes: Buffer.from(`${reason}\n`) });
+  await store.put(`${prefix}decision.json`, { bytes: decision });
   // Another worker may also have set it aside, and made a new decision since.
   const now = await store.get(decisionKey);
   if (now !== undefined && Buffer.compare(now, decision) === 0) await store.remove(decisionKey);

@@ -45,7 +45,7 @@ export async function keepHistory(ledger: Ledger, manifest: Manifest, scratch: s
   } finally {
     await rm(scratch, { force: true });
   }
-  await store.put(manifestAt, { bytes: formatManifest(manifest) }, { contentType: 'application/json' });
+  await store.put(manifestAt, { bytes: formatManifest(manifest) });
 }
 
 /**

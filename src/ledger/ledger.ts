@@ -255,7 +255,7 @@ export class Ledger {
   }
 
   async #putJson(key: string, text: string): Promise<void> {
-    await this.store.put(key, { bytes: Buffer.from(text) }, { contentType: 'application/json' });
+    await this.store.put(key, { bytes: Buffer.from(text) });
   }
 }
 

@@ -37,10 +37,6 @@ import {
 import type { Ledger } from './ledger.ts';
 import { formatManifest, type Manifest, type ManifestDraft, type ManifestFile, signManifest } from './manifest.ts';
 
-export const PARQUET_CONTENT_TYPE = 'application/vnd.apache.parquet';
-const NDJSON_CONTENT_TYPE = 'application/x-ndjson';
-const JSON_CONTENT = { contentType: 'application/json' } as const;
-
 /** Files of a date: paths on this disk. */
 interface DropFiles {
   readonly drop: string;
@@ -98,7 +94,7 @@ export async function publishDrop(
   });
   for (const { file, path } of contents) {
     const key = sealingFileKey(dataset, date, revision, digestOf(file));
-    await store.put(key, { path }, { contentType: contentTypeOf(file), signal });
+    await store.put(key, { path }, { signal });
   }
   const manifest = assertOwn(store, draft, await decide(ledger, ours, files.drop));
   await cleanUp(ledger, date, revision);
@@ -138,7 +134,7 @@ async function assertNoTable(store: Store, dataset: string): Promise<void> {
 async function decide(ledger: Ledger, ours: Manifest, scratch: string): Promise<Manifest> {
   const { store, dataset } = ledger;
   const { date, revision } = ours;
-  const won = await store.putIfAbsent(sealingDecisionKey(dataset, date, revision), formatManifest(ours), JSON_CONTENT);
+  const won = await store.putIfAbsent(sealingDecisionKey(dataset, date, revision), formatManifest(ours));
   const found = won ? undefined : await ledger.decision(date, revision);
   // A decision is removed only after the manifest of its revision is published, or when it cannot be carried out. So if
   // the decision is read before the ledger, and the ledger has no manifest of the revision, that decision counts. A
@@ -247,7 +243,7 @@ async function publishDecided(
   }
   const published = await readPublished(ledger, decided);
   if (published) return published;
-  await store.put(manifestKey(dataset, date), { bytes: formatManifest(decided) }, JSON_CONTENT);
+  await store.put(manifestKey(dataset, date), { bytes: formatManifest(decided) });
   return decided;
 }
 
@@ -283,10 +279,6 @@ async function describeFiles({ drop, summary, counts, quarantine }: DropFiles, d
       path,
     })),
   );
-}
-
-function contentTypeOf({ filename }: ManifestFile): string {
-  return filename === QUARANTINE_FILENAME ? NDJSON_CONTENT_TYPE : PARQUET_CONTENT_TYPE;
 }
 
 function broken(store: Store, { dataset, date }: Pick<Manifest, 'dataset' | 'date'>, what: string): Fault {

@@ -88,7 +88,7 @@ export async function mendFiles(deps: MendDeps, job: Job, date: string): Promise
     if ((await ledger.manifest(date))?.revision !== manifest.revision) return 'not-mended';
     for (const { file, path } of missing) {
       const key = fileKey(dataset, date, file.filename);
-      await store.put(key, { path }, { contentType: PARQUET_CONTENT_TYPE, signal });
+      await store.put(key, { path }, { signal });
     }
     return 'restored';
   } finally {

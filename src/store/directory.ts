@@ -33,7 +33,6 @@ import {
   type ListedObject,
   type ObjectBody,
   type ObjectInfo,
-  type PutOptions,
   type Store,
 } from './store.ts';
 
@@ -100,12 +99,16 @@ class DirectoryStore implements Store {
     return found?.isFile() ? { key, sizeBytes: found.size } : undefined;
   }
 
-  async put(key: string, body: ObjectBody, { signal }: PutOptions = {}): Promise<void> {
+  async put(
+    key: string,
+    body: ObjectBody,
+    { signal }: { readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<void> {
     await this.#write('put', key, 'bytes' in body ? body.bytes : body.path, { signal });
   }
 
-  async putIfAbsent(key: string, bytes: Uint8Array, { signal }: PutOptions = {}): Promise<boolean> {
-    return (await this.#write('putIfAbsent', key, bytes, { signal, exclusive: true })) !== undefined;
+  async putIfAbsent(key: string, bytes: Uint8Array): Promise<boolean> {
+    return (await this.#write('putIfAbsent', key, bytes, { exclusive: true })) !== undefined;
   }
 
   async download(key: string, path: string, signal?: AbortSignal): Promise<boolean> {

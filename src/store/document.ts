@@ -103,7 +103,7 @@ export class Document<T> {
   async write({ version, value }: { readonly version: number; readonly value: T }): Promise<boolean> {
     const key = this.keyOf(version);
     const bytes = this.#kind.format(value);
-    if (!(await this.#store.putIfAbsent(key, bytes, { contentType: 'application/json' }))) {
+    if (!(await this.#store.putIfAbsent(key, bytes))) {
       // A request that was sent twice on its way is answered as the second: the same bytes are ours.
       const there = await this.#store.get(key);
       if (there === undefined || Buffer.compare(there, bytes) !== 0) return false;

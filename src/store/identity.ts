@@ -80,7 +80,7 @@ async function identifyStore(store: Store, place: StorePlace, use: StoreUse): Pr
 async function assertWriteOnce(store: Store, id: string): Promise<void> {
   // Other bytes than those there: if the answer is lost, the store compares them to find out whose the object is.
   const bytes = formatIdentity(id, { trial: randomUUID() });
-  if (await store.putIfAbsent(STORE_IDENTITY_KEY, bytes, { contentType: 'application/json' }))
+  if (await store.putIfAbsent(STORE_IDENTITY_KEY, bytes))
     throw createUnfit(`${store.url}: a write-once object was overwritten`);
 }
 
@@ -127,9 +127,8 @@ export async function readStoreId(store: Store): Promise<FoundIdentity> {
 async function makeStoreId(store: Store, { kind }: StorePlace, found: FoundIdentity): Promise<string> {
   const id = randomUUID();
   const bytes = formatIdentity(id);
-  const options = { contentType: 'application/json' };
-  if (found.text !== undefined) await store.put(STORE_IDENTITY_KEY, { bytes }, options);
-  else if (!(await store.putIfAbsent(STORE_IDENTITY_KEY, bytes, options))) {
+  if (found.text !== undefined) await store.put(STORE_IDENTITY_KEY, { bytes });
+  else if (!(await store.putIfAbsent(STORE_IDENTITY_KEY, bytes))) {
     // Another worker wrote its id at the same moment: that id counts.
     const theirs = await readStoreId(store);
     if (theirs.id === undefined) throw createStoreChange(store, kind, undefined, theirs);

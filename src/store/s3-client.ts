@@ -31,6 +31,25 @@ export interface ObjectAddress {
   readonly Key: string;
 }
 
+const MIB = 1024 * 1024;
+
+/** Bounds of one request, in bytes and milliseconds. Tests pass smaller ones; no setting changes them. */
+export const S3_LIMITS = {
+  /** Up to this size, one PutObject: it needs half the round trips, and fits in memory so that the SDK can retry it. */
+  putBytes: 16 * MIB,
+  /** S3 requires at least 5 MiB; 8 MiB can be resent within a second or two when a connection breaks. */
+  partBytes: 8 * MIB,
+  /** Up to this size, one CopyObject: S3's limit. */
+  copyBytes: 5 * 1024 * MIB,
+  /** Parts can be large, because no byte passes through this machine: a copy of 100 GiB is two hundred requests. */
+  copyPartBytes: 512 * MIB,
+  /** From the request to the head of the answer: one part over a slow line, or a service under load. */
+  requestTimeoutMs: 120_000,
+  /** Unfinished uploads on a page of their listing: S3's own limit. */
+  uploadsOnPage: 1_000,
+};
+export type S3Limits = Readonly<typeof S3_LIMITS>;
+
 const CONNECT_TIMEOUT_MS = 5_000;
 /** The first try and three retries: enough for a restart of a gateway, short enough to report within minutes. */
 const MAX_ATTEMPTS = 4;

@@ -28,28 +28,9 @@ import {
 import { assertNotAborted } from '../core/errors.ts';
 import { inParallel } from '../core/side-by-side.ts';
 import { isDropFileKey } from './object-key.ts';
-import type { ObjectAddress } from './s3-client.ts';
+import type { ObjectAddress, S3Limits } from './s3-client.ts';
 import { isAbsent, readS3Failure, UnmetRequest } from './s3-fault.ts';
 import type { ObjectBody, ObjectOptions } from './store.ts';
-
-const MIB = 1024 * 1024;
-
-/** Bounds of one request, in bytes and milliseconds. Tests pass smaller ones; no setting changes them. */
-export const S3_LIMITS = {
-  /** Up to this size, one PutObject: it needs half the round trips, and fits in memory so that the SDK can retry it. */
-  putBytes: 16 * MIB,
-  /** S3 requires at least 5 MiB; 8 MiB can be resent within a second or two when a connection breaks. */
-  partBytes: 8 * MIB,
-  /** Up to this size, one CopyObject: S3's limit. */
-  copyBytes: 5 * 1024 * MIB,
-  /** Parts can be large, because no byte passes through this machine: a copy of 100 GiB is two hundred requests. */
-  copyPartBytes: 512 * MIB,
-  /** From the request to the head of the answer: one part over a slow line, or a service under load. */
-  requestTimeoutMs: 120_000,
-  /** Unfinished uploads on a page of their listing: S3's own limit. */
-  uploadsOnPage: 1_000,
-};
-export type S3Limits = Readonly<typeof S3_LIMITS>;
 
 /** S3's limit: larger objects get larger parts. */
 const MAX_PARTS = 10_000;
@@ -58,18 +39,27 @@ const IN_FLIGHT = 4;
 const MD5_TAG = /^[0-9a-f]{32}$/;
 /** The SDK retries broken connections, but not answers that are not HTTP. */
 const MAX_HEADS = 3;
+/** By the end of a key. */
+const CONTENT_TYPES: Readonly<Record<string, string>> = {
+  avro: 'application/avro',
+  eml: 'message/rfc822',
+  html: 'text/html; charset=utf-8',
+  json: 'application/json',
+  ndjson: 'application/x-ndjson',
+  parquet: 'application/vnd.apache.parquet',
+  text: 'text/plain',
+  txt: 'text/plain',
+};
 const ALGORITHMS = { 'sse-s3': 'AES256', 'sse-kms': 'aws:kms' } as const;
 
 /** The parameters that PutObject, CopyObject and CreateMultipartUpload have in common. */
 type WriteSettings = Pick<
   CreateMultipartUploadCommandInput & CopyObjectCommandInput,
-  'ServerSideEncryption' | 'SSEKMSKeyId' | 'StorageClass' | 'Tagging' | 'ACL'
+  'ServerSideEncryption' | 'SSEKMSKeyId' | 'StorageClass' | 'Tagging' | 'ACL' | 'ContentType'
 >;
 
 /** Address and properties of the new object. */
 export interface WriteTarget extends ObjectAddress, WriteSettings {
-  readonly ContentType?: string | undefined;
-  readonly Metadata?: Record<string, string> | undefined;
   readonly IfNoneMatch?: '*';
 }
 
@@ -104,6 +94,7 @@ export function buildWriteSettings(options: ObjectOptions, key: string): WriteSe
     StorageClass: isDropFileKey(key) ? (storageClass as WriteSettings['StorageClass']) : undefined,
     Tagging: pairs?.join('&'),
     ACL: acl as WriteSettings['ACL'],
+    ContentType: CONTENT_TYPES[key.slice(key.lastIndexOf('.') + 1)],
   };
 }
 
@@ -128,8 +119,8 @@ export class S3Writer {
   }
 
   /** Writes it only if there is none: an object that exists is an error with the status 412. */
-  async putNew(target: WriteTarget, bytes: Uint8Array, signal: AbortSignal | undefined): Promise<void> {
-    await this.#writeKept(() => this.#putBytes({ ...target, IfNoneMatch: '*' }, bytes, signal));
+  async putNew(target: WriteTarget, bytes: Uint8Array): Promise<void> {
+    await this.#writeKept(() => this.#putBytes({ ...target, IfNoneMatch: '*' }, bytes, undefined));
   }
 
   /** @returns the size of the copy */
@@ -203,8 +194,7 @@ export class S3Writer {
     const file = await open(path, 'r');
     try {
       const { size } = await file.stat();
-      const send = async (upload: Upload, part: Part) =>
-        await this.#sendPart(upload, part, await readFrom(file, part.start, part.sizeBytes));
+      const send = async (upload: Upload, part: Part) => await this.#sendPart(upload, part, await readPart(file, part));
       return await this.#inParts(target, planParts(size, this.#limits.partBytes), send, signal);
     } finally {
       await file.close();
@@ -223,7 +213,8 @@ export class S3Writer {
   ): Promise<boolean | undefined> {
     if (ContentLength > this.#limits.copyBytes || target.ServerSideEncryption !== undefined) return undefined;
     const tagging = target.Tagging === undefined ? {} : ({ TaggingDirective: 'REPLACE' } as const);
-    const copying = new CopyObjectCommand({ ...target, ...tagging, CopySource });
+    // With the content type of its own name.
+    const copying = new CopyObjectCommand({ ...target, ...tagging, MetadataDirective: 'REPLACE', CopySource });
     const answer = await this.#client.send(copying).catch((error: unknown) => {
       if (readS3Failure(error).httpStatus === 501) return undefined;
       throw error;
@@ -232,7 +223,7 @@ export class S3Writer {
   }
 
   async #copyParts(target: WriteTarget, CopySource: string, source: HeadObjectCommandOutput): Promise<boolean> {
-    const { ContentLength = 0, ETag: CopySourceIfMatch, ContentType, Metadata } = source;
+    const { ContentLength = 0, ETag: CopySourceIfMatch } = source;
     const parts = planParts(ContentLength, this.#limits.copyPartBytes);
     const send = async (upload: Upload, { number: PartNumber, start, sizeBytes }: Part) => {
       // An empty object has no range.
@@ -242,7 +233,7 @@ export class S3Writer {
       );
       return { PartNumber, ETag: CopyPartResult?.ETag };
     };
-    return await this.#inParts({ ...target, ContentType, Metadata }, parts, send, undefined);
+    return await this.#inParts(target, parts, send, undefined);
   }
 
   async #sendPart(upload: Upload, { number: PartNumber }: Part, bytes: Uint8Array): Promise<StoredPart> {
@@ -360,11 +351,11 @@ function planParts(sizeBytes: number, wantedBytes: number): readonly Part[] {
 }
 
 /** @throws RangeError if the file ends before */
-async function readFrom(file: FileHandle, offset: number, length: number): Promise<Uint8Array> {
-  const bytes = Buffer.allocUnsafe(length);
-  for (let filled = 0; filled < length; ) {
-    const { bytesRead } = await file.read(bytes, filled, length - filled, offset + filled);
-    if (bytesRead === 0) throw new RangeError(`the file ends at ${offset + filled} bytes: it is shorter than expected`);
+async function readPart(file: FileHandle, { start, sizeBytes }: Part): Promise<Uint8Array> {
+  const bytes = Buffer.allocUnsafe(sizeBytes);
+  for (let filled = 0; filled < sizeBytes; ) {
+    const { bytesRead } = await file.read(bytes, filled, sizeBytes - filled, start + filled);
+    if (bytesRead === 0) throw new RangeError(`the file ends at ${start + filled} bytes: it is shorter than expected`);
     filled += bytesRead;
   }
   return bytes;

@@ -18,9 +18,9 @@ import { writeWholeFile } from '../core/atomic-file.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import { assertKey, assertPrefix, isWrittenInParts } from './object-key.ts';
-import { createS3Client, type ObjectAddress, readBody, type S3Options } from './s3-client.ts';
+import { createS3Client, type ObjectAddress, readBody, S3_LIMITS, type S3Limits, type S3Options } from './s3-client.ts';
 import { attemptS3, ifPresent, readS3Failure, UNMET_HINT, UnmetRequest } from './s3-fault.ts';
-import { buildWriteSettings, S3_LIMITS, type S3Limits, S3Writer, type WriteTarget } from './s3-write.ts';
+import { buildWriteSettings, S3Writer, type WriteTarget } from './s3-write.ts';
 import {
   assertLinkSeconds,
   assertSmall,
@@ -29,7 +29,6 @@ import {
   type ObjectInfo,
   type ObjectLink,
   type ObjectOptions,
-  type PutOptions,
   type Store,
 } from './store.ts';
 
@@ -98,26 +97,30 @@ class S3Store implements Store {
     });
   }
 
-  async put(key: string, body: ObjectBody, { contentType, signal }: PutOptions = {}): Promise<void> {
-    await this.#attempt('put', key, signal, () => this.#writer.put(this.#target(key, contentType), body, signal));
+  async put(
+    key: string,
+    body: ObjectBody,
+    { signal }: { readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<void> {
+    await this.#attempt('put', key, signal, () => this.#writer.put(this.#target(key), body, signal));
     await this.#removeLeftovers();
   }
 
-  async putIfAbsent(key: string, bytes: Uint8Array, { contentType, signal }: PutOptions = {}): Promise<boolean> {
-    return await this.#attempt('putIfAbsent', key, signal, async () => {
+  async putIfAbsent(key: string, bytes: Uint8Array): Promise<boolean> {
+    return await this.#attempt('putIfAbsent', key, undefined, async () => {
       let mayHaveWon = false;
       for (let conflicts = 0; ; conflicts += 1) {
         try {
-          await this.#writer.putNew(this.#target(key, contentType), bytes, signal);
+          await this.#writer.putNew(this.#target(key), bytes);
           return true;
         } catch (error) {
           const { httpStatus, attempts } = readS3Failure(error);
           // An attempt whose answer was lost, or that failed in the service, may have won: then the object is ours.
           mayHaveWon ||= attempts > 1 || httpStatus === 0 || httpStatus >= 500;
-          if (mayHaveWon && httpStatus !== 409 && !signal?.aborted && (await this.#holds(key, bytes))) return true;
+          if (mayHaveWon && httpStatus !== 409 && (await this.#holds(key, bytes))) return true;
           if (httpStatus === 412) return false;
           if (httpStatus !== 409 || conflicts === MAX_CONFLICTS) throw error;
-          await systemClock.sleep(CONFLICT_WAIT_MS * (conflicts + Math.random()), signal);
+          await systemClock.sleep(CONFLICT_WAIT_MS * (conflicts + Math.random()));
         }
       }
     });
@@ -231,13 +234,8 @@ class S3Store implements Store {
     return await attemptS3(operation, `${this.url}/${key}`, signal, () => act(input));
   }
 
-  #target(key: string, ContentType?: string): WriteTarget {
-    return {
-      Bucket: this.#bucket,
-      Key: this.#root + key,
-      ...buildWriteSettings(this.#objects, key),
-      ...(ContentType === undefined ? {} : { ContentType }),
-    };
+  #target(key: string): WriteTarget {
+    return { Bucket: this.#bucket, Key: this.#root + key, ...buildWriteSettings(this.#objects, key) };
   }
 
   /**

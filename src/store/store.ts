@@ -38,11 +38,6 @@ export interface ObjectOptions {
   readonly acl?: string | undefined;
 }
 
-export interface PutOptions {
-  readonly contentType?: string;
-  readonly signal?: AbortSignal | undefined;
-}
-
 /**
  * Maximum size that `get` reads into memory. The largest such objects are manifests of days with many thousands of
  * windows, and archived pages with charts: a few megabytes.
@@ -97,12 +92,12 @@ export interface Store {
    * of another worker.
    * @throws StoreFault
    */
-  put(key: string, body: ObjectBody, options?: PutOptions): Promise<void>;
+  put(key: string, body: ObjectBody, options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
   /**
    * Writes the object only if there is none, and confirms it; `false` if one exists already (it is left unchanged).
    * @throws StoreFault
    */
-  putIfAbsent(key: string, bytes: Uint8Array, options?: PutOptions): Promise<boolean>;
+  putIfAbsent(key: string, bytes: Uint8Array): Promise<boolean>;
   /** Copies the object into a local file, whole or not at all; `false` if there is no such object. */
   download(key: string, path: string, signal?: AbortSignal): Promise<boolean>;
   /**

@@ -182,7 +182,7 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
     test('a file of 20 MB comes back byte for byte', async () => {
       const bytes = randomBytes(20_000_123);
       await writeFile(join(base, 'large'), bytes);
-      await store.put('large.parquet', { path: join(base, 'large') }, { contentType: 'application/octet-stream' });
+      await store.put('large.parquet', { path: join(base, 'large') });
       expect(await store.head('large.parquet')).toEqual({ key: 'large.parquet', sizeBytes: bytes.length });
       expect(await store.download('large.parquet', join(base, 'deep/er/large'))).toBe(true);
       expect(hash(await readFile(join(base, 'deep/er/large')))).toBe(hash(bytes));

@@ -33,6 +33,7 @@ const ACTIONS_WITH: Readonly<Record<string, readonly string[]>> = {
   ACL: ['s3:PutObjectAcl'],
   SSEKMSKeyId: ['kms:GenerateDataKey', 'kms:Decrypt'],
   // Rights of the bucket's own: no action.
+  ContentType: [],
   ServerSideEncryption: [],
   StorageClass: [],
 };

@@ -32,8 +32,8 @@ const LABEL_HEADERS = {
 };
 
 describe('the parameters of a writing request', () => {
-  test('are none when the job says nothing', () => {
-    expect(buildWriteSettings({}, DROP)).toEqual({});
+  test('are only its type when the job says nothing', () => {
+    expect(buildWriteSettings({}, DROP)).toEqual({ ContentType: 'application/vnd.apache.parquet' });
   });
 
   test('have the storage class for Parquet objects that stay, and for no other', () => {
@@ -96,9 +96,9 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
 
   /** One object by each way of writing: one request, a conditional one, in parts, a copy, a copy in parts. */
   async function writeAll(store: Store, source: Store): Promise<readonly string[]> {
-    await store.put(DROP, { bytes: Buffer.from('drop') }, { contentType: 'text/x-drop' });
+    await store.put(DROP, { bytes: Buffer.from('drop') });
     await store.putIfAbsent(MANIFEST, Buffer.from('manifest'));
-    await store.put('large/large.parquet', { path: s3.path('large') }, { contentType: 'text/x-drop' });
+    await store.put('large/large.parquet', { path: s3.path('large') });
     await store.copy(DROP, 'copied/small.parquet');
     await source.copy('large/large.parquet', 'copied/large.parquet');
     return [DROP, MANIFEST, 'large/large.parquet', 'copied/small.parquet', 'copied/large.parquet'];
@@ -127,7 +127,7 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
       expect(Grants, key).toContainEqual(expect.objectContaining({ Permission: 'READ' }));
       const head = await readHead(key);
       expect(head.StorageClass, key).toBe(key === MANIFEST ? undefined : S3_STORAGE_CLASS);
-      expect(head.ContentType, key).toBe(key === MANIFEST ? 'application/octet-stream' : 'text/x-drop');
+      expect(head.ContentType, key).toBe(key === MANIFEST ? 'application/json' : 'application/vnd.apache.parquet');
     }
     for (const key of [DROP, MANIFEST, 'copied/small.parquet']) expect(await readTags(key), key).toEqual(LABELS.tags);
   });

@@ -85,7 +85,7 @@ export async function settleHint(store: Store, dataset: string, known: number): 
 /** @returns whether it was kept: the store's own check notices when another worker writes it at the same moment */
 async function writeHint(store: Store, dataset: string, version: number, isLast: boolean): Promise<boolean> {
   try {
-    await store.put(tableHintKey(dataset), { bytes: Buffer.from(String(version)) }, { contentType: 'text/plain' });
+    await store.put(tableHintKey(dataset), { bytes: Buffer.from(String(version)) });
     return true;
   } catch (error) {
     if (!isFault(error) || error.code !== 'STORE_FAILED' || isLast) throw error;

@@ -39,8 +39,6 @@ import { countDays, encodeBound, listTableFields, mergeTableFields, unfit } from
  */
 const MIN_SPLIT_BYTES = 32 * 1024 * 1024;
 
-const AVRO_CONTENT = { contentType: 'application/avro' } as const;
-
 export interface TableChange {
   readonly date: string;
   readonly revision: number;
@@ -195,7 +193,7 @@ export class GrowingTable {
   /** @returns how readers address the file */
   async #write(name: string, { bytes, digest }: AvroFile): Promise<string> {
     const key = `${tableMetadataPrefix(this.#dataset)}${name}-${digest}.avro`;
-    await this.#store.put(key, { bytes }, AVRO_CONTENT);
+    await this.#store.put(key, { bytes });
     return locate(this.#store, key);
   }
 }
