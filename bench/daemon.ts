@@ -9,7 +9,7 @@ import { previousSessions } from '../src/calendar/session.ts';
 import { formatTable } from '../src/cli/terminal/text-table.ts';
 import type { JobsDocument } from '../src/daemon/web/api-shape.ts';
 import { conditionKey, dropKey, manifestKey } from '../src/ledger/layout.ts';
-import { JobState } from '../src/state/job-state.ts';
+import { openJobState } from '../src/state/job-state.ts';
 import { RunHistory } from '../src/state/run-history.ts';
 import type { RunRecord } from '../src/state/run-record.ts';
 import { type DaemonProcess, startDaemon, waitFor } from '../test/support/daemon.ts';
@@ -103,7 +103,7 @@ async function makeJob(folder: string, name: string, sessions: readonly string[]
   const schedule = 'schedule:\n  cron: "0 3 * * *"\n  retry: off';
   await writeFile(join(folder, `${name}.yaml`), `name: ${name}\nsource:\n  api: historical\n${drop}\n${schedule}\n`);
   const state = join(folder, 'state');
-  const { runs } = new JobState(state, name);
+  const { runs } = openJobState(state, name);
   const none = { requests: 480, retries: 0, rate_limited: 0, splits: 2, bytes: 900_000_000 };
   await mkdir(runs, { recursive: true });
   const history = new RunHistory(state, name);

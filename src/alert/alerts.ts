@@ -61,7 +61,7 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunOutcome)
   const store = await attempt('store', () => env.openStore(job.drop.to, { objects: job.drop.s3 }));
   let mailer: Mailer | undefined;
   try {
-    const outbox = await Outbox.open(store, job.name, new JobState(env.stateDir, job.name).alerts, log);
+    const outbox = await Outbox.open(store, job.name, openJobState(env.stateDir, job.name).alerts, log);
     const { result } = outcome;
     const nowMs = result ? Date.parse(result.server_time) : env.clock.now();
     // A run that fails because of the store must still send its alerts.

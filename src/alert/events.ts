@@ -10,7 +10,7 @@ import { identifyReport, type Job } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Webhook } from '../mail/webhook.ts';
 import type { RunEnv } from '../run/run.ts';
-import { JobState } from '../state/job-state.ts';
+import { openJobState } from '../state/job-state.ts';
 import type { RunResult } from '../state/run-result.ts';
 import type { Store } from '../store/store.ts';
 import { type CloudEvent, isPostOf } from './cloud-event.ts';
@@ -142,7 +142,7 @@ async function withEvents<T>(
     if (opened === undefined) own = await env.openStore(job.drop.to, { objects: job.drop.s3 });
     const store = opened ?? own;
     if (store === undefined) return undefined;
-    const outbox = await Outbox.open(store, job.name, new JobState(env.stateDir, job.name).alerts, log);
+    const outbox = await Outbox.open(store, job.name, openJobState(env.stateDir, job.name).alerts, log);
     return await action({ ledger: new Ledger(store, job.drop.dataset), log, outbox, receiver, posts });
   } catch (error) {
     tellFailure(env, log, error);

@@ -14,7 +14,7 @@ import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { priceDates } from '../plan/price.ts';
 import { closeSource, openJobSource } from '../run/open-source.ts';
-import { JobState } from '../state/job-state.ts';
+import { openJobState } from '../state/job-state.ts';
 import type { PlanDocument } from '../state/plan-document.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';

@@ -17,7 +17,7 @@ import { startWeb } from '../daemon/web/site.ts';
 import type { Job } from '../job/job.ts';
 import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
-import { JobState, keptJobsOf } from '../state/job-state.ts';
+import { keptJobsOf, openJobState } from '../state/job-state.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { assertStateFolder } from '../state/state-file.ts';
 import type { ActionResult, CommandCall } from './command.ts';
@@ -145,7 +145,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
       const logFile = history.logFile(entry);
       return await startRunProcess(commandOf(['--json', verb, path, ...options]), { runId, logFile, log });
     },
-    notesOf: (job) => new JobState(stateDir, job),
+    notesOf: (job) => openJobState(stateDir, job),
     historyOf: (job) => new RunHistory(stateDir, job),
     runs: new RunIndex(stateDir),
     watchFiles(onChange, signal) {

@@ -3,7 +3,7 @@
  * change; a job's folder is listed only when it has changed.
  */
 import { stat } from 'node:fs/promises';
-import { JobState } from '../state/job-state.ts';
+import { openJobState } from '../state/job-state.ts';
 import { RunHistory } from '../state/run-history.ts';
 import type { RunRecord } from '../state/run-record.ts';
 
@@ -41,7 +41,7 @@ export class RunIndex {
   }
 
   async #read(job: string, known: Known | undefined): Promise<Known | undefined> {
-    const folder = await stat(new JobState(this.#stateDir, job).runs).catch(() => undefined); // Before its first run.
+    const folder = await stat(openJobState(this.#stateDir, job).runs).catch(() => undefined); // Before its first run.
     if (!folder) return undefined;
     const history = new RunHistory(this.#stateDir, job);
     const isSame = known?.changedAtMs === folder.mtimeMs;

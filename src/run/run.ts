@@ -15,7 +15,7 @@ import { Ledger } from '../ledger/ledger.ts';
 import type { Mailer } from '../mail/mailer.ts';
 import type { Openers } from '../openers.ts';
 import { SourceFault, type SourceStats } from '../source/source.ts';
-import { JobState } from '../state/job-state.ts';
+import type { JobState } from '../state/job-state.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
 import { RunTotals } from '../state/run-events.ts';
 import { RunHistory } from '../state/run-history.ts';
@@ -175,7 +175,7 @@ export async function withRun<T>(
     const log = (await env.openLog()).child({ job: job.name });
     const calendar = await env.readCalendar();
     await assertStateFolder(env.stateDir);
-    const state = new JobState(env.stateDir, job.name);
+    const state = openJobState(env.stateDir, job.name);
     const use = isNewStore ? 'new' : 'run';
     const store = await env.openStore(job.drop.to, { objects: job.drop.s3, use });
     closers.push(() => store.close());

@@ -13,67 +13,47 @@ import { settledAt } from '../plan/dates.ts';
 import type { DateResult } from './run-result.ts';
 import { StateFile } from './state-file.ts';
 
-export class JobState {
-  readonly #root: string;
-  /** Data path of the embedded engine; its lock prevents two simultaneous runs of one job. */
-  readonly engine: string;
-  /** What the last run knew of the dataset. */
-  readonly known: StateFile<KnownDates>;
-  /** Dates whose last attempt failed. */
-  readonly failures: StateFile<Failures>;
-  /** Dates for which the source had no data. */
-  readonly unavailable: StateFile<Unavailable>;
-  /** How far the running session is staged. */
-  readonly staging: StateFile<Staging>;
-  /** Path: alerts sent while the store that records them could not be written. */
-  readonly alerts: string;
-  /** Folder of the records of runs, and of their logs, one file each: `RunHistory` names the files. */
-  readonly runs: string;
-  readonly logs: string;
-  /** The same of staging, so that it does not push out those of runs. */
-  readonly stageRuns: string;
-  readonly stageLogs: string;
-  /**
-   * The tick that the daemon has not finished: kept during its run and while a retry is planned. However the daemon ends
-   * in between, its next start finds that the tick is still owed; a record of the export does not prove that the reports
-   * were mailed.
-   */
-  readonly unfinished: StateFile<{ due_at: string }>;
-  /** The end of a daemon's run that no operator alert has reported yet, in words for operators. */
-  readonly unsent: StateFile<{ died: string }>;
-  /** Path: this worker's identity, for others that share its store. */
-  readonly worker: string;
-  /** Folder of drops. */
-  readonly drops: string;
+export type JobState = Readonly<ReturnType<typeof openJobState>>;
 
-  constructor(stateDir: string, jobName: string) {
-    this.#root = join(stateDir, jobName);
-    const at = (name: string) => join(this.#root, name);
-    this.engine = at('engine');
-    this.known = new StateFile(at('known-dates.json'), knownDatesSchema);
-    this.failures = new StateFile(at('failures.json'), failuresSchema);
-    this.unavailable = new StateFile(at('unavailable.json'), unavailableSchema);
-    this.staging = new StateFile(at('staging.json'), stagingSchema);
-    this.alerts = at('alerts.json');
-    this.runs = at('runs');
-    this.logs = at('logs');
-    this.stageRuns = at('stage-runs');
-    this.stageLogs = at('stage-logs');
-    this.unfinished = new StateFile(at('unfinished.json'), z.object({ due_at: z.iso.datetime() }));
-    this.unsent = new StateFile(at('unsent.json'), z.object({ died: z.string() }));
-    this.worker = at('worker');
-    this.drops = at('drops');
-  }
-
-  /** Row counts of the source, taken before a date's first page; aggregating jobs compare them with the recount. */
-  counts(date: string): StateFile<DayCounts> {
-    return countsFile(join(this.#root, 'counts', `${date}.json`));
-  }
-
-  /** A drop's local file: before it is published, and for the report after. */
-  drop(date: string): string {
-    return join(this.drops, `${date}.parquet`);
-  }
+/** What this machine keeps of one job: documents, and paths for others. Touches no file. */
+export function openJobState(stateDir: string, jobName: string) {
+  const at = (name: string) => join(stateDir, jobName, name);
+  return {
+    /** Data path of the embedded engine; its lock prevents two simultaneous runs of one job. */
+    engine: at('engine'),
+    /** What the last run knew of the dataset. */
+    known: new StateFile(at('known-dates.json'), knownDatesSchema),
+    /** Dates whose last attempt failed. */
+    failures: new StateFile(at('failures.json'), failuresSchema),
+    /** Dates for which the source had no data. */
+    unavailable: new StateFile<Unavailable>(at('unavailable.json'), unavailableSchema),
+    /** How far the running session is staged. */
+    staging: new StateFile(at('staging.json'), stagingSchema),
+    /** Path: alerts sent while the store that records them could not be written. */
+    alerts: at('alerts.json'),
+    /** Folder of the records of runs, and of their logs, one file each: `RunHistory` names the files. */
+    runs: at('runs'),
+    logs: at('logs'),
+    /** The same of staging, so that it does not push out those of runs. */
+    stageRuns: at('stage-runs'),
+    stageLogs: at('stage-logs'),
+    /**
+     * The tick that the daemon has not finished: kept during its run and while a retry is planned. However the daemon ends
+     * in between, its next start finds that the tick is still owed; a record of the export does not prove that the reports
+     * were mailed.
+     */
+    unfinished: new StateFile(at('unfinished.json'), z.object({ due_at: z.iso.datetime() })),
+    /** The end of a daemon's run that no operator alert has reported yet, in words for operators. */
+    unsent: new StateFile(at('unsent.json'), z.object({ died: z.string() })),
+    /** Path: this worker's identity, for others that share its store. */
+    worker: at('worker'),
+    /** Folder of drops. */
+    drops: at('drops'),
+    /** A drop's local file: before it is published, and for the report after. */
+    drop: (date: string) => at(join('drops', `${date}.parquet`)),
+    /** Row counts of the source, taken before a date's first page; aggregating jobs compare them with the recount. */
+    counts: (date: string) => countsFile(at(join('counts', `${date}.json`))),
+  };
 }
 
 export function countsFile(path: string): StateFile<DayCounts> {

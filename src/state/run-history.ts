@@ -10,7 +10,7 @@ import { pid, ppid } from 'node:process';
 import { makeFolder, readFileIfExists, replaceFile, writeWholeFile } from '../core/atomic-file.ts';
 import { readJsonFile, tryParseJson } from '../core/json-file.ts';
 import { isProcessAlive, readProcessStart } from '../core/liveness.ts';
-import { JobState } from './job-state.ts';
+import { type JobState, openJobState } from './job-state.ts';
 import { isEndedRun, type RunRecord, type RunWindow, runRecordSchema, runWindowSchema } from './run-record.ts';
 
 /** Kept runs of a job: three months with ten a day. Staging runs, which are many and dull, have a count of their own. */
@@ -66,7 +66,7 @@ export class RunHistory {
   readonly #state: JobState;
 
   constructor(stateDir: string, job: string) {
-    this.#state = new JobState(stateDir, job);
+    this.#state = openJobState(stateDir, job);
   }
 
   files(id: string, isStage: boolean): RunFiles {

@@ -13,7 +13,7 @@ import { parseJob } from '../../src/job/parse.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import type { Run } from '../../src/run/run.ts';
-import { JobState } from '../../src/state/job-state.ts';
+import { openJobState } from '../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
@@ -61,7 +61,7 @@ export async function openDeliveryBench(
       ...{
         redact: (text: string) => text,
         onEvent: () => undefined,
-        state: new JobState(join(folder, worker), 'nightly'),
+        state: openJobState(join(folder, worker), 'nightly'),
         version: '1',
       },
       templatesDir,

@@ -35,7 +35,7 @@ import { publishDrop } from '../../src/ledger/publish.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
 import { auditConditions, auditHistory, listLeftovers } from '../../src/seal/audit-dataset.ts';
 import { discardStages } from '../../src/stage/list.ts';
-import { JobState } from '../../src/state/job-state.ts';
+import { openJobState } from '../../src/state/job-state.ts';
 import { judgeRun, type RunResult } from '../../src/state/run-result.ts';
 import { makeScratchFolder } from '../../src/state/state-file.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -504,7 +504,7 @@ describe('files under _flowdrop/sealing/ that no decision names', () => {
 describe('local files of workers that were killed', () => {
   it('are removed when a run begins, but for the newest drop', async () => {
     await run();
-    const state = new JobState(folder, job.name);
+    const state = openJobState(folder, job.name);
     const [disk] = await engine.rows<{ path: string }>("SELECT path FROM system.disks WHERE name = 'default'");
     const spool = join(disk?.path ?? '', 'pages', 'stage__2026_11_03__0a');
     await mkdir(spool, { recursive: true });

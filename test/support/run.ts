@@ -12,7 +12,7 @@ import type { OpenedSnapshots, OpenedSource, OpenedSql, SnapshotJob } from '../.
 import type { ExportRun, SqlRun } from '../../src/run/run.ts';
 import type { SnapshotClient } from '../../src/source/snapshot.ts';
 import type { Source } from '../../src/source/source.ts';
-import { JobState } from '../../src/state/job-state.ts';
+import { openJobState } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createSilentLog } from './log.ts';

@@ -17,7 +17,7 @@ import type { Openers } from '../../openers.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
 import { expires, expiresAt, type LookbackRange, lookbackOf } from '../../plan/dates.ts';
 import type { AcceptedGap } from '../../state/date-records.ts';
-import { JobState, type KnownDates, limitsPath, type Staging } from '../../state/job-state.ts';
+import { type KnownDates, limitsPath, openJobState, type Staging } from '../../state/job-state.ts';
 import { ApiLimits } from '../../state/limits.ts';
 import { RunHistory } from '../../state/run-history.ts';
 import { isEndedRun, type RunRecord } from '../../state/run-record.ts';
@@ -55,7 +55,7 @@ interface StatusOptions {
 }
 
 export async function readStatus(deps: StatusDeps, job: Job, options: StatusOptions = {}): Promise<StatusReading> {
-  const state = new JobState(deps.stateDir, job.name);
+  const state = openJobState(deps.stateDir, job.name);
   const calendar = await deps.readCalendar();
   const nowMs = deps.clock.now();
   const lookback = lookbackOf(job, nowMs + (await readClockOffset(deps, job, nowMs)), calendar);

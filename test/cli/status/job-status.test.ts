@@ -19,7 +19,7 @@ import {
 } from '../../../src/ledger/layout.ts';
 import { Ledger } from '../../../src/ledger/ledger.ts';
 import { signManifest } from '../../../src/ledger/manifest.ts';
-import { JobState } from '../../../src/state/job-state.ts';
+import { openJobState } from '../../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../../src/store/directory.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { FAKE_START } from '../../support/fake-clock.ts';
@@ -126,7 +126,7 @@ describe('the status document', () => {
     await store.remove(manifestKey('trades', '2026-09-02'));
     await store.remove(dropKey('trades', '2026-11-18'));
     // The last run also knew the older dates.
-    const state = new JobState(join(root, 'state', 'brief'), JOB.name);
+    const state = openJobState(join(root, 'state', 'brief'), JOB.name);
     await mkdir(join(root, 'state', 'brief', JOB.name), { recursive: true });
     const conditions = { '2026-08-31': 'available', '2026-09-01': 'available' } as const;
     await state.known.write({ at: new Date(NOW).toISOString(), store: 'drops', conditions });
