@@ -105,9 +105,9 @@ async function finishRevision(
       `it must replace revision ${decided.supersedes ?? 0}, but ${current ? `revision ${current.revision}` : 'none'} is sealed`,
     );
   }
-  const outcome = await carryOut(ledger, decided, current, scratch);
-  if (outcome.kind === 'lost') return await setAside(outcome.reason);
-  notes.published.push(outcome.manifest);
+  const published = await carryOut(ledger, decided, current, scratch);
+  if (typeof published === 'string') return await setAside(published);
+  notes.published.push(published);
   await cleanUp(ledger, date, revision);
 }
 

@@ -147,61 +147,41 @@ async function decide(ledger: Ledger, ours: Manifest, scratch: string): Promise<
   }
   if (found.kind === 'broken') throw broken(store, ours, found.reason);
   const published = await carryOut(ledger, found.decided, current, scratch);
-  if (published.kind === 'lost') throw broken(store, ours, published.reason);
-  return published.manifest;
+  if (typeof published === 'string') throw broken(store, ours, published);
+  return published;
 }
 
-type CarriedOut =
-  | { readonly kind: 'published'; readonly manifest: Manifest }
-  | { readonly kind: 'lost'; readonly reason: string };
-
 /**
- * Steps 3 and 4 for another worker's decision, if all its files exist with the right bytes. Idempotent, also while that
- * worker does the same.
+ * Steps 3 and 4 for another worker's decision, if all its files exist with the right bytes: a worker that died halfway may
+ * have copied some. Idempotent, also while that worker does the same.
  * @param current the sealed manifest, read after the decision
+ * @returns the published manifest, or, in words, which file is lost
  */
 export async function carryOut(
   ledger: Ledger,
   decided: Manifest,
   current: Manifest | undefined,
   scratch: string,
-): Promise<CarriedOut> {
-  const located = await locateFiles(ledger, decided, `${scratch}.decided`);
-  if (located.kind === 'whole') {
-    const manifest = await publishDecided(ledger, decided, located.toCopy, current, scratch);
-    return { kind: 'published', manifest };
-  }
-  // Files are also removed once the manifest is published: then nothing is lost.
-  const manifest = await readPublished(ledger, decided);
-  return manifest === undefined ? located : { kind: 'published', manifest };
-}
-
-type LocatedFiles =
-  /** Files that must still be copied to the partition; the others are already there. */
-  | { readonly kind: 'whole'; readonly toCopy: readonly ManifestFile[] }
-  | { readonly kind: 'lost'; readonly reason: string };
-
-/**
- * Finds the decided files and compares the hash of each. A worker that died halfway may have copied some.
- * @param scratch local path, removed afterwards
- */
-async function locateFiles(ledger: Ledger, decided: Manifest, scratch: string): Promise<LocatedFiles> {
+): Promise<Manifest | string> {
   const { store, dataset } = ledger;
   const { date, revision } = decided;
+  const fetched = `${scratch}.decided`;
   const toCopy: ManifestFile[] = [];
   try {
     for (const file of decided.files) {
       const key = sealingFileKey(dataset, date, revision, digestOf(file));
-      if (await ledger.fetchObject(key, file, scratch)) toCopy.push(file);
-      else if (!(await ledger.fetchFile(date, file, scratch))) {
+      if (await ledger.fetchObject(key, file, fetched)) toCopy.push(file);
+      else if (!(await ledger.fetchFile(date, file, fetched))) {
         const what = (await store.head(key)) ? 'differs from its hash in the decision' : 'is missing';
-        return { kind: 'lost', reason: `${store.url}/${key}, which is to become ${file.filename}, ${what}` };
+        const lost = `${store.url}/${key}, which is to become ${file.filename}, ${what}`;
+        // Files are also removed once the manifest is published: then nothing is lost.
+        return (await readPublished(ledger, decided)) ?? lost;
       }
     }
-    return { kind: 'whole', toCopy };
   } finally {
-    await rm(scratch, { force: true });
+    await rm(fetched, { force: true });
   }
+  return await publishDecided(ledger, decided, toCopy, current, scratch);
 }
 
 function digestOf(file: ManifestFile): string {

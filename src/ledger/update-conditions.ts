@@ -14,6 +14,7 @@ import type { LookbackRange } from '../plan/dates.ts';
 import { expires } from '../plan/dates.ts';
 import type { AuditRecord } from '../state/date-records.ts';
 import type { KnownDates as RememberedDates } from '../state/job-state.ts';
+import type { RunResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
 import {
   type ConditionDocument,
@@ -167,23 +168,12 @@ async function readSealed(
   return sealed;
 }
 
-interface Shortfall {
-  /** Dates that this run is the first to find expired. */
-  readonly lost: readonly string[];
-  /** Dates inside the lookback that are missing or degraded. */
-  readonly gaps: readonly string[];
-  /** Of the gaps, those that no earlier run knew. */
-  readonly new_gaps: readonly string[];
-  /** Dates that would be in one of these lists, had nobody accepted them. */
-  readonly accepted: readonly string[];
-}
-
-/** Lost dates and gaps; for a run with a date selection, only among the selected dates. */
+/** Lost dates and gaps, as in a run's result; for a run with a date selection, only among the selected dates. */
 export function findShortfall(
   { conditions, lostBefore, accepted, knownBefore }: Conditions,
   clipped: string,
   range: DateRange | undefined,
-): Shortfall {
+): Pick<RunResult, 'lost' | 'gaps' | 'new_gaps' | 'accepted'> {
   const dates = [...conditions].filter(([date]) => isInRange(date, range) && !accepted.has(date));
   const gaps = dates
     .filter(([date, condition]) => date >= clipped && (condition === 'missing' || condition === 'degraded'))

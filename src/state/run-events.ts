@@ -104,32 +104,19 @@ export class RunTotals {
       return;
     }
     if (event.date !== '') this.#date = event.date;
-    switch (event.kind) {
-      case 'phase':
-        this.#enter(event.phase);
-        return;
-      case 'date':
-        this.#enter('fetching');
-        this.#plan(event.date, event.rows ?? 0, event.pages, event.staged);
-        return;
-      case 'page':
-        this.#notePage(event.date, event.window, event.rows);
-        return;
-      case 'split':
-        this.#splits += 1;
-        return;
-      case 'sealed':
-      case 'failed': {
-        const date = this.#dates.get(event.date);
-        if (date) date.isOver = true;
-        return;
-      }
-      case 'recounted':
-      case 'mailed':
-        return;
-      default:
-        event satisfies never;
-    }
+    const tally = this.#dates.get(event.date);
+    if (event.kind === 'phase') this.#enter(event.phase);
+    else if (event.kind === 'date') {
+      this.#enter('fetching');
+      this.#plan(event.date, event.rows ?? 0, event.pages, event.staged);
+    } else if (event.kind === 'page') {
+      this.#enter('fetching');
+      this.#window = event.window;
+      if (!tally) return;
+      tally.fetchedRows += event.rows;
+      tally.fetchedPages += 1;
+    } else if (event.kind === 'split') this.#splits += 1;
+    else if (tally && (event.kind === 'sealed' || event.kind === 'failed')) tally.isOver = true;
   }
 
   read(): Totals {
@@ -140,7 +127,9 @@ export class RunTotals {
     const pages = sum(({ fetchedPages }) => fetchedPages);
     const pagesLeft = Math.ceil(sum(countPagesLeft));
     const tookMs = this.#fetchedMs + this.#sinceMs();
-    const rate = tookMs > 0 ? (sum(({ fetchedRows }) => fetchedRows) / tookMs) * 1000 : 0;
+    const rowsPerSecond = tookMs > 0 ? (sum(({ fetchedRows }) => fetchedRows) / tookMs) * 1000 : 0;
+    const byRows = rowsPerSecond > 0 ? (Math.max(0, totalRows - rows) / rowsPerSecond) * 1000 : undefined;
+    const byPages = pages > 0 ? (tookMs / pages) * pagesLeft : undefined;
     return {
       date: this.#date,
       phase: this.#phase,
@@ -153,8 +142,8 @@ export class RunTotals {
       splits: this.#splits,
       datesDone: dates.filter(({ isOver }) => isOver).length,
       datesTotal: dates.length,
-      rowsPerSecond: rate,
-      leftMs: estimateLeftMs({ totalRows, rows, rate, pages, pagesLeft, tookMs }),
+      rowsPerSecond,
+      leftMs: totalRows > 0 ? byRows : byPages,
     };
   }
 
@@ -174,15 +163,6 @@ export class RunTotals {
   #plan(date: string, rows: number, pages: number, staged = 0): void {
     this.#dates.set(date, { rows, pages, staged, fetchedRows: 0, fetchedPages: 0, isOver: false });
   }
-
-  #notePage(date: string, window: string, rows: number): void {
-    this.#enter('fetching');
-    this.#window = window;
-    const tally = this.#dates.get(date);
-    if (!tally) return;
-    tally.fetchedRows += rows;
-    tally.fetchedPages += 1;
-  }
 }
 
 function countDone({ staged, fetchedRows }: DateTally): number {
@@ -193,17 +173,4 @@ function countPagesLeft({ rows, pages, staged, fetchedPages, isOver }: DateTally
   if (isOver) return 0;
   const unstaged = rows > 0 ? Math.max(0, 1 - staged / rows) : 1;
   return Math.max(0, Math.round(pages * unstaged * 100) / 100 - fetchedPages);
-}
-
-function estimateLeftMs(state: {
-  readonly totalRows: number;
-  readonly rows: number;
-  readonly rate: number;
-  readonly pages: number;
-  readonly pagesLeft: number;
-  readonly tookMs: number;
-}): number | undefined {
-  const { totalRows, rows, rate, pages, pagesLeft, tookMs } = state;
-  if (totalRows > 0) return rate > 0 ? (Math.max(0, totalRows - rows) / rate) * 1000 : undefined;
-  return pages > 0 ? (tookMs / pages) * pagesLeft : undefined;
 }
