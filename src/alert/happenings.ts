@@ -8,7 +8,6 @@ import { isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { formatRecipientKey, openReceiptLog, type Receipt } from '../deliver/receipt.ts';
 import { identifyReport, type Job, type JobReport } from '../job/job.ts';
-import { historyKey, MANIFEST_FILENAME } from '../ledger/layout.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type Manifest, readSigned } from '../ledger/manifest.ts';
 import type { Condition } from '../plan/conditions.ts';
@@ -91,13 +90,8 @@ async function readRevision(
 ): Promise<{ readonly manifest: Manifest; readonly isReplaced: boolean } | undefined> {
   const newest = await ledger.manifest(date);
   if (newest?.revision === revision) return { manifest: newest, isReplaced: false };
-  const { store, dataset } = ledger;
-  const key = historyKey(dataset, date, revision, MANIFEST_FILENAME);
-  const bytes = await store.get(key);
-  const { manifest, findings = [] } = bytes
-    ? readSigned(bytes, `${store.url}/${key}`, { dataset, date, revision })
-    : {};
-  return manifest && findings.length === 0 ? { manifest, isReplaced: true } : undefined;
+  const kept = await ledger.kept(date, revision);
+  return kept?.manifest && { manifest: kept.manifest, isReplaced: true };
 }
 
 /** The mailed reports of the lookback: runs mail no older date. */

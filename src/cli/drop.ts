@@ -14,9 +14,9 @@ import { formatBytes, formatCount } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import type { ConditionEntry } from '../ledger/condition-file.ts';
-import { fileKey, historyKey, MANIFEST_FILENAME } from '../ledger/layout.ts';
+import { fileKey } from '../ledger/layout.ts';
 import { describeLost, Ledger } from '../ledger/ledger.ts';
-import { type Manifest, readSigned } from '../ledger/manifest.ts';
+import type { Manifest } from '../ledger/manifest.ts';
 import type { DropDocument } from '../state/drop-document.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-file.ts';
 import type { Store } from '../store/store.ts';
@@ -140,26 +140,18 @@ function describeManifest(manifest: Manifest, entry: ConditionEntry | undefined)
 /** Newest first; a revision whose manifest is gone is named. */
 async function listRevisions(store: Store, sealed: Manifest): Promise<DropDocument['revisions']> {
   const { dataset, date } = sealed;
+  const ledger = new Ledger(store, dataset);
   const revisions = [describeRevision(sealed, null)];
   const oldest = Math.max(1, sealed.revision - MAX_REVISIONS + 1);
   for (let revision = sealed.revision - 1; revision >= oldest; revision -= 1) {
-    const key = historyKey(dataset, date, revision, MANIFEST_FILENAME);
-    const bytes = await store.get(key);
-    const lost = await new Ledger(store, dataset).lost(date, revision);
-    const words = lost ? describeLost(revision, lost) : bytes ? null : `revision ${revision} was not kept`;
-    const read = bytes && readSigned(bytes, key, { dataset, date, revision });
-    const manifest = read?.findings.length === 0 ? read.manifest : undefined;
+    const kept = await ledger.kept(date, revision);
+    const lost = await ledger.lost(date, revision);
+    const words = lost ? describeLost(revision, lost) : kept ? null : `revision ${revision} was not kept`;
+    const unknown = { revision, rows: null, condition: null, sealed_at: null };
     revisions.push(
-      manifest
-        ? describeRevision(manifest, words)
-        : {
-            revision,
-            rows: null,
-            condition: null,
-            sealed_at: null,
-            changes: null,
-            lost: words ?? 'its manifest is damaged',
-          },
+      kept?.manifest
+        ? describeRevision(kept.manifest, words)
+        : { ...unknown, changes: null, lost: words ?? 'its manifest is damaged' },
     );
   }
   return revisions;

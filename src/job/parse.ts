@@ -264,26 +264,18 @@ const NO_SOURCE = { api: 'clickhouse', table: 'unknown' } as const;
  * that may not exist.
  */
 export function parseAddressee(file: string, text: string): Job | undefined {
-  const value = tryRead(file, text);
+  // After a syntax error, no value can be trusted.
+  const value = unlessFault(() => readDocument(file, text).value);
   if (typeof value !== 'object' || value === null) return undefined;
   const { name, source, drop, alerts, events }: Readonly<Record<string, unknown>> = { ...value };
-  const rest = { name, drop, alerts, events };
-  return tryParse(file, { ...rest, source }) ?? tryParse(file, { ...rest, source: NO_SOURCE });
+  const parse = (one: unknown) =>
+    unlessFault(() => parseJob(file, stringify({ name, drop, alerts, events, source: one })));
+  return parse(source) ?? parse(NO_SOURCE);
 }
 
-/** After a syntax error, no value can be trusted. */
-function tryRead(file: string, text: string): unknown {
+function unlessFault<T>(act: () => T): T | undefined {
   try {
-    return readDocument(file, text).value;
-  } catch (error) {
-    if (isFault(error)) return undefined;
-    throw error;
-  }
-}
-
-function tryParse(file: string, value: object): Job | undefined {
-  try {
-    return parseJob(file, stringify(value));
+    return act();
   } catch (error) {
     if (isFault(error)) return undefined;
     throw error;

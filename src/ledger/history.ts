@@ -19,16 +19,14 @@ import {
   recordsPrefix,
 } from './layout.ts';
 import type { Ledger } from './ledger.ts';
-import { formatManifest, type Manifest, readSigned } from './manifest.ts';
+import { formatManifest, type Manifest } from './manifest.ts';
 
 /** Idempotent, and safe while other workers do the same. @param scratch local path, removed afterwards */
 export async function keepHistory(ledger: Ledger, manifest: Manifest, scratch: string): Promise<void> {
   const { store, dataset } = ledger;
   const { date, revision } = manifest;
-  const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
   // A damaged manifest proves nothing, so the history is written again.
-  const kept = await store.get(manifestAt);
-  if (kept !== undefined && readSigned(kept, manifestAt, manifest).findings.length === 0) return;
+  if ((await ledger.kept(date, revision))?.manifest) return;
   try {
     const lost: string[] = [];
     for (const file of manifest.files) {
@@ -45,6 +43,7 @@ export async function keepHistory(ledger: Ledger, manifest: Manifest, scratch: s
   } finally {
     await rm(scratch, { force: true });
   }
+  const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
   await store.put(manifestAt, { bytes: formatManifest(manifest) });
 }
 

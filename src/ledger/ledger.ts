@@ -32,6 +32,7 @@ import {
   filenameOf,
   historyKey,
   LOST_FILENAME,
+  MANIFEST_FILENAME,
   manifestKey,
   parseDatasetKey,
   recordsPrefix,
@@ -184,6 +185,18 @@ export class Ledger {
     if (decided.supersedes === (revision === 1 ? null : revision - 1)) return { kind: 'whole', decided, bytes };
     const reason = `${store.url}/${key} is a decision in place of revision ${decided.supersedes ?? 'none'}`;
     return { kind: 'broken', reason, bytes };
+  }
+
+  /**
+   * The manifest of a replaced revision in the history, if it is unaltered, and what is wrong with it; `undefined` if there is
+   * none.
+   */
+  async kept(date: string, revision: number): Promise<Partial<ReturnType<typeof readSigned>> | undefined> {
+    const { store, dataset } = this;
+    const key = historyKey(dataset, date, revision, MANIFEST_FILENAME);
+    const bytes = await store.get(key);
+    const read = bytes && readSigned(bytes, `${store.url}/${key}`, { dataset, date, revision });
+    return read && (read.findings.length === 0 ? read : { findings: read.findings });
   }
 
   /** Downloads a file of a sealed date; `false` when it is missing or differs from its manifest. */

@@ -11,13 +11,11 @@ import {
   dropsPrefix,
   historyKey,
   historyPrefix,
-  MANIFEST_FILENAME,
   manifestKey,
-  parseDatasetKey,
   tableMetadataPrefix,
 } from '../layout.ts';
 import type { Ledger } from '../ledger.ts';
-import { type Manifest, readSigned } from '../manifest.ts';
+import type { Manifest } from '../manifest.ts';
 import type { ManifestEntry } from './table-avro.ts';
 import { keyOf, openTableLog, readHint, readTable, settleHint } from './table-log.ts';
 import { currentSnapshot, listTableDates, type TableDate, type TableMetadata } from './table-metadata.ts';
@@ -157,17 +155,13 @@ export async function rebuildTable(ledger: Ledger, nowMs: number): Promise<Rebui
 }
 
 /** Of a date, newest first. Revisions whose manifest is damaged are left out; `verify` reports them. */
-async function readReplaced({ store, dataset }: Ledger, date: string, sealed: number): Promise<readonly Manifest[]> {
+async function readReplaced(ledger: Ledger, date: string, sealed: number): Promise<readonly Manifest[]> {
   const manifests: Manifest[] = [];
-  for await (const { key } of store.list(historyPrefix(dataset, date))) {
-    const place = parseDatasetKey(dataset, key);
-    if (place?.kind !== 'history' || key !== historyKey(dataset, date, place.revision, MANIFEST_FILENAME)) continue;
-    if (place.revision >= sealed) continue;
-    const of = { dataset, date, revision: place.revision };
-    const { manifest, findings } = readSigned((await store.get(key)) ?? new Uint8Array(), `${store.url}/${key}`, of);
-    if (manifest && findings.length === 0) manifests.push(manifest);
+  for (let revision = sealed - 1; revision > 0; revision -= 1) {
+    const kept = await ledger.kept(date, revision);
+    if (kept?.manifest) manifests.push(kept.manifest);
   }
-  return manifests.sort((a, b) => b.revision - a.revision);
+  return manifests;
 }
 
 /** Revisions of a date in their order, whatever the clocks of their workers said. */
