@@ -143,7 +143,7 @@ export function tableMetadataPrefix(dataset: string): string {
 }
 
 export function tableVersionKey(dataset: string, version: number): string {
-  return `${tableMetadataPrefix(dataset)}v${version}.metadata.json`;
+  return `${tableVersionsPrefix(dataset)}${version}.metadata.json`;
 }
 
 /** A version that a REST catalog was given, named by its content: no commit removes it. */
@@ -154,13 +154,6 @@ export function registeredVersionKey(dataset: string, digest: string): string {
 /** All versions; beside them the prefix has only the version hint. */
 export function tableVersionsPrefix(dataset: string): string {
   return `${tableMetadataPrefix(dataset)}v`;
-}
-
-/** The dataset of a version of a table's metadata; `undefined` for any other object. */
-export function parseTableDataset(key: string): string | undefined {
-  const [, dataset] = /^([^/]+)\//.exec(key.startsWith(RECORDS_PREFIX) ? key.slice(RECORDS_PREFIX.length) : '') ?? [];
-  if (dataset === undefined || !key.startsWith(tableVersionsPrefix(dataset))) return undefined;
-  return /^[1-9]\d{0,8}\.metadata\.json$/.test(key.slice(tableVersionsPrefix(dataset).length)) ? dataset : undefined;
 }
 
 export function tableHintKey(dataset: string): string {

@@ -25,8 +25,8 @@ import {
   type SealedEntry,
   sizesOf,
 } from './condition-file.ts';
-import { findDamage, isAsExpected } from './damage.ts';
 import type { Ledger } from './ledger.ts';
+import { findDamage, isAsExpected } from './sealed-facts.ts';
 
 export interface Conditions {
   readonly conditions: ReadonlyMap<string, Condition>;

@@ -1,9 +1,9 @@
 /** The versions of a table's metadata in the store, as a `Document`; `version-hint.text` follows the newest. */
 import { isFault } from '../../core/errors.ts';
 import { Document } from '../../store/document.ts';
-import { RECORDS_PREFIX } from '../../store/object-key.ts';
 import type { Store } from '../../store/store.ts';
-import { parseTableDataset, tableHintKey, tablePrefix, tableVersionsPrefix } from '../layout.ts';
+import { tableHintKey, tablePrefix, tableVersionsPrefix } from '../layout.ts';
+import { listDatasets } from '../ledger.ts';
 import { damagedTable } from './table-avro.ts';
 import { formatMetadata, parseMetadata, type TableMetadata } from './table-metadata.ts';
 
@@ -37,14 +37,12 @@ export function locateTable(store: Pick<Store, 'url'>, dataset: string): string 
   return locate(store, tablePrefix(dataset)).replace(/\/$/, '');
 }
 
-/** Names of the datasets with a table, ascending. Costs a listing of everything but the rows. */
+/** Names of the datasets with a table, ascending. Costs a listing for each dataset. */
 export async function listTables(store: Store): Promise<readonly string[]> {
-  const datasets = new Set<string>();
-  for await (const { key } of store.list(RECORDS_PREFIX)) {
-    const dataset = parseTableDataset(key);
-    if (dataset !== undefined) datasets.add(dataset);
-  }
-  return [...datasets].sort();
+  const tables: string[] = [];
+  for (const dataset of await listDatasets(store))
+    if ((await openTableLog(store, dataset).listVersions()).length > 0) tables.push(dataset);
+  return tables.sort();
 }
 
 export function openTableLog(store: Store, dataset: string): Document<TableMetadata> {
