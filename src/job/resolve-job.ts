@@ -16,10 +16,6 @@ import {
   type JobSource,
   ResolveFault,
   type ServerSource,
-  type SnapshotApi,
-  type SnapshotSource,
-  type SqlApi,
-  type SqlSource,
 } from './job.ts';
 import { type JobFile, SETTLE_SECONDS } from './shape.ts';
 import { SNAPSHOT_COLUMNS, SNAPSHOT_SORT } from './snapshot-columns.ts';
@@ -141,18 +137,31 @@ function resolveCatalog({ catalog, table, dataset }: JobFile['drop']): JobCatalo
 }
 
 function resolveSource(written: JobFile['source']): JobSource {
-  switch (written.api) {
-    case 'historical':
-    case 'portal':
-      return resolveSqlSource(written, written.api);
-    case 'chain':
-    case 'market-structure':
-      return resolveSnapshotSource(written, written.api);
-    case 'clickhouse':
-      return resolveServerSource(written);
-    default:
-      return written.api satisfies never;
+  const { api, key = null, table = USUAL.table, where = '', sql, grain, split = [] } = written;
+  if (api === 'clickhouse') return resolveServerSource(written);
+  if (api === 'chain' || api === 'market-structure') {
+    const { symbols = [] } = written;
+    assertOnce(symbols, ['source', 'symbols']);
+    return { kind: 'snapshots', api, key, symbols, columns: SNAPSHOT_COLUMNS[api] };
   }
+  const base = { api, key, table };
+  if (sql === undefined) {
+    return { kind: 'rows', ...base, columns: resolveRowColumns(written.columns), where: where.trim(), sql: '' };
+  }
+  if (grain === undefined) {
+    return { kind: 'rows', ...base, columns: resolveRowSqlColumns(written), where: '', sql: sql.trim() };
+  }
+  const timeColumn = written.time ?? USUAL.timeColumn;
+  return {
+    kind: 'aggregate',
+    ...base,
+    columns: resolveAggregateColumns(written, timeColumn),
+    sql: sql.trim(),
+    grainSeconds: GRAIN_SECONDS[grain],
+    timeColumn,
+    groupKeys: [timeColumn, ...split],
+    splitColumns: split.filter((name) => findTradeColumn(name) !== undefined),
+  };
 }
 
 /**
@@ -198,37 +207,6 @@ function resolveColumn(name: string, types: NonNullable<JobFile['source']['types
   return known && known.type === type
     ? known
     : { ...customColumn(name, type), nullable: name !== DATE_COLUMN, oftenNull: name !== DATE_COLUMN };
-}
-
-function resolveSnapshotSource(written: JobFile['source'], api: SnapshotApi): SnapshotSource {
-  const symbols = written.symbols ?? [];
-  assertOnce(symbols, ['source', 'symbols']);
-  return { kind: 'snapshots', api, key: written.key ?? null, symbols, columns: SNAPSHOT_COLUMNS[api] };
-}
-
-function resolveSqlSource(written: JobFile['source'], api: SqlApi): SqlSource {
-  const table = written.table ?? USUAL.table;
-  const base = { api, key: written.key ?? null, table };
-  if (written.sql === undefined) {
-    const columns = resolveRowColumns(written.columns);
-    return { kind: 'rows', ...base, columns, where: written.where?.trim() ?? '', sql: '' };
-  }
-  const sql = written.sql.trim();
-  if (written.grain === undefined) {
-    return { kind: 'rows', ...base, columns: resolveRowSqlColumns(written), where: '', sql };
-  }
-  const timeColumn = written.time ?? USUAL.timeColumn;
-  const split = written.split ?? [];
-  return {
-    kind: 'aggregate',
-    ...base,
-    columns: resolveAggregateColumns(written, timeColumn),
-    sql,
-    grainSeconds: GRAIN_SECONDS[written.grain],
-    timeColumn,
-    groupKeys: [timeColumn, ...split],
-    splitColumns: split.filter((name) => findTradeColumn(name) !== undefined),
-  };
 }
 
 /** The required columns and those in `types`. A type in `types` overrides the trade record's type. */
