@@ -86,7 +86,7 @@ async function finishRevision(
   const found = await ledger.decision(date, revision);
   const current = await ledger.manifest(date);
   if (current && current.revision >= revision) return await cleanUp(ledger, date, revision);
-  if (found.kind === 'none') {
+  if (found === undefined) {
     // Another worker may be about to decide, so keep files that are younger than a day.
     const stale = objects.filter(({ modifiedAtMs }) => nowMs - modifiedAtMs > STALE_AFTER_MS);
     for (const { key } of stale) await store.remove(key);
@@ -98,8 +98,8 @@ async function finishRevision(
     if (current) await takeBack(ledger, current, scratch);
     notes.setAside.push({ date, revision, reason, prefix: `${store.url}/${prefix}` });
   };
-  if (found.kind === 'broken') return await setAside(found.reason);
   const { decided } = found;
+  if (decided === undefined) return await setAside(found.reason);
   if (decided.supersedes !== (current?.revision ?? null)) {
     return await setAside(
       `it must replace revision ${decided.supersedes ?? 0}, but ${current ? `revision ${current.revision}` : 'none'} is sealed`,

@@ -52,13 +52,6 @@ export interface SealedDate {
   readonly version: string;
 }
 
-/** The complete manifest that is to be published next, written once. */
-type FoundDecision =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'whole'; readonly decided: Manifest; readonly bytes: Uint8Array }
-  /** Damaged, edited, or belonging to another place; `reason` in words. */
-  | { readonly kind: 'broken'; readonly reason: string; readonly bytes: Uint8Array };
-
 const lostRevisionSchema = z.looseObject({
   /** Names of the lost files; `null`: all of it, its manifest included. */
   files: z.array(z.string()).nullable(),
@@ -170,21 +163,30 @@ export class Ledger {
 
   /** The manifest that is decided to replace this one but not published yet; else `undefined`. */
   async successor({ date, revision }: Manifest): Promise<Manifest | undefined> {
-    const found = await this.decision(date, revision + 1);
     // A broken decision is never published.
-    return found.kind === 'whole' ? found.decided : undefined;
+    return (await this.decision(date, revision + 1))?.decided;
   }
 
-  async decision(date: string, revision: number): Promise<FoundDecision> {
+  /**
+   * The complete manifest that is to be published next, written once. One that is damaged, edited, or of another place has a
+   * reason, in words. `undefined`: nothing is decided.
+   */
+  async decision(
+    date: string,
+    revision: number,
+  ): Promise<
+    | { readonly bytes: Uint8Array; readonly decided: Manifest }
+    | { readonly bytes: Uint8Array; readonly decided?: undefined; readonly reason: string }
+    | undefined
+  > {
     const { store, dataset } = this;
     const key = sealingDecisionKey(dataset, date, revision);
     const bytes = await store.get(key);
-    if (bytes === undefined) return { kind: 'none' };
+    if (bytes === undefined) return undefined;
     const { manifest: decided, findings } = readSigned(bytes, `${store.url}/${key}`, { dataset, date, revision });
-    if (decided === undefined || findings.length > 0) return { kind: 'broken', reason: findings.join('; '), bytes };
-    if (decided.supersedes === (revision === 1 ? null : revision - 1)) return { kind: 'whole', decided, bytes };
-    const reason = `${store.url}/${key} is a decision in place of revision ${decided.supersedes ?? 'none'}`;
-    return { kind: 'broken', reason, bytes };
+    if (decided === undefined || findings.length > 0) return { bytes, reason: findings.join('; ') };
+    if (decided.supersedes === (revision === 1 ? null : revision - 1)) return { bytes, decided };
+    return { bytes, reason: `${store.url}/${key} is a decision in place of revision ${decided.supersedes ?? 'none'}` };
   }
 
   /**

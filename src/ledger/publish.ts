@@ -141,11 +141,9 @@ async function decide(ledger: Ledger, ours: Manifest, scratch: string): Promise<
   // decision that was made after the manifest was published is void.
   const current = await ledger.validManifest(date);
   if (current && current.revision >= revision) return current;
-  if (found === undefined) return await publishDecided(ledger, ours, ours.files, current, scratch);
-  if (found.kind === 'none') {
-    throw broken(store, ours, 'the decision of another worker is gone, and so is its manifest');
-  }
-  if (found.kind === 'broken') throw broken(store, ours, found.reason);
+  if (won) return await publishDecided(ledger, ours, ours.files, current, scratch);
+  if (found === undefined) throw broken(store, ours, 'the decision of another worker is gone, and so is its manifest');
+  if (found.decided === undefined) throw broken(store, ours, found.reason);
   const published = await carryOut(ledger, found.decided, current, scratch);
   if (typeof published === 'string') throw broken(store, ours, published);
   return published;
