@@ -48,7 +48,7 @@ import type { ServerTable } from './source/server-table.ts';
 import type { SnapshotClient } from './source/snapshot.ts';
 import type { Source } from './source/source.ts';
 import type { StoreUse } from './store/identity.ts';
-import { parseLocation, type S3Location, type StoreLocation } from './store/location.ts';
+import { parseLocation, type S3Location, type StoreLocation } from './store/object-key.ts';
 import type { ObjectOptions, Store, StoreAccess } from './store/store.ts';
 
 /** What the client of an entry point needs to know of a job. */

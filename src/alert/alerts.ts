@@ -12,7 +12,7 @@ import { Ledger } from '../ledger/ledger.ts';
 import type { Mailer, MailMessage } from '../mail/mailer.ts';
 import { parseAddress } from '../mail/message.ts';
 import type { RunEnv } from '../run/run.ts';
-import { JobState } from '../state/job-state.ts';
+import { openJobState } from '../state/job-state.ts';
 import { describeCause, type RunFacts, type RunOutcome } from './cause-table.ts';
 import { listCauses } from './causes.ts';
 import { readKnownConditions } from './known-conditions.ts';

@@ -9,7 +9,7 @@ import type { Log } from '../core/log.ts';
 import { formatRecipientKey, openReceiptLog, type Receipt } from '../deliver/receipt.ts';
 import { identifyReport, type Job, type JobReport } from '../job/job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { type Manifest, readSigned } from '../ledger/manifest.ts';
+import type { Manifest } from '../ledger/manifest.ts';
 import type { Condition } from '../plan/conditions.ts';
 import { readStoreId } from '../store/identity.ts';
 import type { Store } from '../store/store.ts';

@@ -13,8 +13,7 @@ import { type HeardRequest, type HttpListener, listenHttp, type ReadyAnswer } fr
 import { formatListenAddress, isLoopback, type ListenAddress, parseHostHeader } from '../core/listen-address.ts';
 import type { Log } from '../core/log.ts';
 import { nameSchema } from '../job/plain-shape.ts';
-import { listTables, locate, readTable } from '../ledger/iceberg/table-log.ts';
-import type { TableMetadata } from '../ledger/iceberg/table-metadata.ts';
+import { listTables, locate, readTable, type TableMetadata } from '../ledger/iceberg/table-metadata.ts';
 import { tableVersionKey } from '../ledger/layout.ts';
 import type { Store } from '../store/store.ts';
 

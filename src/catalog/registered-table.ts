@@ -6,8 +6,7 @@
  */
 import { createHash } from 'node:crypto';
 import { Fault } from '../core/errors.ts';
-import { locate, readTable } from '../ledger/iceberg/table-log.ts';
-import { formatMetadata, type TableMetadata } from '../ledger/iceberg/table-metadata.ts';
+import { formatMetadata, locate, readTable, type TableMetadata } from '../ledger/iceberg/table-metadata.ts';
 import { registeredVersionKey } from '../ledger/layout.ts';
 import type { Store } from '../store/store.ts';
 import type { LoadedMetadata, RestCatalog, TableChangeRequest } from './rest-catalog.ts';

@@ -4,9 +4,9 @@
  * error shows neither the token nor the credential; what to do about it is the caller's decision.
  */
 import { z } from 'zod';
+import { tryParseJson } from '../core/atomic-file.ts';
 import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
 import { readText } from '../core/http-listener.ts';
-import { tryParseJson } from '../core/json-file.ts';
 import { createRedactor } from '../core/redact.ts';
 import type { JobCatalog } from '../job/job.ts';
 import { sendRequest } from '../source/http.ts';

@@ -17,7 +17,7 @@ import type { ConditionEntry } from '../ledger/condition-file.ts';
 import { fileKey } from '../ledger/layout.ts';
 import { describeLost, Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import type { DropDocument } from '../state/drop-document.ts';
+import type { DropDocument } from '../state/documents.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-file.ts';
 import type { Store } from '../store/store.ts';
 import type { ActionResult, CommandCall } from './command.ts';

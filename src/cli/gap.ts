@@ -7,7 +7,7 @@ import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { type AcceptedGap, describeAccepted, isAcceptable } from '../state/date-records.ts';
-import type { DateStatus } from '../state/status-document.ts';
+import type { DateStatus } from '../state/documents.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
 import type { CliContext } from './context.ts';

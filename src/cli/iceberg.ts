@@ -7,7 +7,7 @@ import { formatCount } from '../core/units.ts';
 import type { Job, JobCatalog } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { rebuildTable } from '../ledger/iceberg/table.ts';
-import { locateTable } from '../ledger/iceberg/table-log.ts';
+import { locateTable } from '../ledger/iceberg/table-metadata.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Store } from '../store/store.ts';
 import type { ActionResult } from './command.ts';

@@ -8,7 +8,7 @@ import { formatWallDate } from '../calendar/wall-clock.ts';
 import { formatDayTime, formatInstant, formatSpan, formatTime } from '../core/date-text.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { DatePrice } from '../plan/price.ts';
-import type { PlanDate, PlanDocument, PlanTotal } from '../state/plan-document.ts';
+import type { PlanDate, PlanDocument, PlanTotal } from '../state/documents.ts';
 import { PLAIN_STYLE, type Style } from './terminal/color.ts';
 import { formatTable, type TableColumn } from './terminal/text-table.ts';
 

@@ -14,8 +14,8 @@ import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { priceDates } from '../plan/price.ts';
 import { closeSource, openJobSource } from '../run/open-source.ts';
+import type { PlanDocument } from '../state/documents.ts';
 import { openJobState } from '../state/job-state.ts';
-import type { PlanDocument } from '../state/plan-document.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
@@ -100,7 +100,7 @@ async function planJob(
   const { source, limits } = opened;
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
   try {
-    const facts = await readStoredDates(new Ledger(store, job.drop.dataset), new JobState(openers.stateDir, job.name));
+    const facts = await readStoredDates(new Ledger(store, job.drop.dataset), openJobState(openers.stateDir, job.name));
     const planned = await planDates(opened, selectDates(mode, facts, range));
     const nowMs = source.serverNow();
     const prices = priceDates(planned.dates, {

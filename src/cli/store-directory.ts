@@ -3,7 +3,7 @@
  */
 import { stat } from 'node:fs/promises';
 import { Fault } from '../core/errors.ts';
-import { parseLocation } from '../store/location.ts';
+import { parseLocation } from '../store/object-key.ts';
 
 /** @param to as in a job file; S3 is not checked @throws Fault `STORE_MISSING`, `LOCATION_INVALID` (usage) */
 export async function assertDirectory(cwd: string, to: string, hint: string): Promise<void> {

@@ -20,6 +20,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import type { z } from 'zod';
 
 const TEMPORARY_NAME = /^\.flowdrop-[0-9a-f]{16}\.tmp$/;
 
@@ -269,4 +270,25 @@ export async function hashFile(path: string): Promise<string> {
   const hash = createHash('sha256');
   await pipeline(createReadStream(path), hash);
   return hash.digest('hex');
+}
+
+/**
+ * A small document that flowdrop keeps for itself. One that is truncated, damaged or of another version counts as absent,
+ * because its content can be rebuilt: not for data that must not be lost.
+ * @returns `undefined` when the file is absent or invalid @throws the system error when the file cannot be read
+ */
+export async function readJsonFile<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
+  const text = await readFileIfExists(path);
+  if (text === undefined) return undefined;
+  const parsed = schema.safeParse(tryParseJson(text));
+  return parsed.success ? parsed.data : undefined;
+}
+
+/** `undefined` when the text is not JSON. */
+export function tryParseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -6,7 +6,7 @@
 import { Writable } from 'node:stream';
 import { type Logger, pino, stdTimeFunctions } from 'pino';
 import pretty from 'pino-pretty';
-import { tryParseJson } from './json-file.ts';
+import { tryParseJson } from './atomic-file.ts';
 import { createRedactor, maskByKey, maskFields } from './redact.ts';
 
 export type Log = Logger;

@@ -4,9 +4,9 @@
  * that read it, and a hanging mail server delays only mails.
  */
 import type { Readable } from 'node:stream';
+import { tryParseJson } from '../core/atomic-file.ts';
 import type { Clock } from '../core/clock.ts';
 import { describeError, Fault } from '../core/errors.ts';
-import { tryParseJson } from '../core/json-file.ts';
 import { explainAbort } from '../core/liveness.ts';
 import {
   type ChildCommand,

@@ -18,8 +18,8 @@ import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
+import { tryParseJson } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
-import { tryParseJson } from '../core/json-file.ts';
 import { createPromptRedis, readRedisAddress } from '../core/redis-client.ts';
 import { type Coordinator, LEASE_MS, type Tick } from './coordinator.ts';
 

@@ -6,9 +6,9 @@ import { spawn } from 'node:child_process';
 import { open } from 'node:fs/promises';
 import { PassThrough, type Readable } from 'node:stream';
 import { z } from 'zod';
+import { tryParseJson } from '../core/atomic-file.ts';
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
-import { tryParseJson } from '../core/json-file.ts';
 import type { Log } from '../core/log.ts';
 import { errorSchema, type RunRecord } from '../state/run-record.ts';
 

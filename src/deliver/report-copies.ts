@@ -28,11 +28,11 @@ export async function archiveReport(
   variant: string,
   { page, eml, parts }: { readonly page: string; readonly eml: Uint8Array; readonly parts: readonly DigestPart[] },
 ): Promise<void> {
-  const put = async (extension: string, bytes: Uint8Array, contentType: string) =>
-    await store.put(copyKeyOf(place, variant, extension), { bytes }, { contentType });
-  await put('html', Buffer.from(page), 'text/html; charset=utf-8');
-  await put('eml', eml, 'message/rfc822');
-  await put('json', Buffer.from(`${JSON.stringify(parts, undefined, 2)}\n`), 'application/json');
+  const put = async (extension: string, bytes: Uint8Array) =>
+    await store.put(copyKeyOf(place, variant, extension), { bytes });
+  await put('html', Buffer.from(page));
+  await put('eml', eml);
+  await put('json', Buffer.from(`${JSON.stringify(parts, undefined, 2)}\n`));
 }
 
 /** Key of the full report. */

@@ -5,7 +5,7 @@ import { GRAIN_SECONDS } from '../calendar/window.ts';
 import { isFault } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
 import { SUMMARIZED_COLUMNS } from '../report/records.ts';
-import { isS3Location, mayHoldSecret, parseLocation } from '../store/location.ts';
+import { isS3Location, mayHoldSecret, parseLocation } from '../store/object-key.ts';
 import {
   type AuditRule,
   assertReportsDiffer,

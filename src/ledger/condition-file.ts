@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { addDays } from '../calendar/wall-clock.ts';
-import { tryParseJson } from '../core/json-file.ts';
+import { tryParseJson } from '../core/atomic-file.ts';
 import { CONDITIONS, type Condition, isSealed, type SealedCondition } from '../plan/conditions.ts';
 import { acceptedGapSchema, auditRecordSchema } from '../state/date-records.ts';
 import { dropFilename } from './layout.ts';

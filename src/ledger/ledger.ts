@@ -6,9 +6,8 @@
  * `update-conditions.ts` decides what the conditions are.
  */
 import { z } from 'zod';
-import { hashFile } from '../core/atomic-file.ts';
+import { hashFile, tryParseJson } from '../core/atomic-file.ts';
 import { type Fault, isFault } from '../core/errors.ts';
-import { tryParseJson } from '../core/json-file.ts';
 import type { Condition } from '../plan/conditions.ts';
 import { type AcceptedGap, acceptedGapSchema, isAcceptable } from '../state/date-records.ts';
 import { Document } from '../store/document.ts';

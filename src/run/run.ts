@@ -15,7 +15,7 @@ import { Ledger } from '../ledger/ledger.ts';
 import type { Mailer } from '../mail/mailer.ts';
 import type { Openers } from '../openers.ts';
 import { SourceFault, type SourceStats } from '../source/source.ts';
-import type { JobState } from '../state/job-state.ts';
+import { type JobState, openJobState } from '../state/job-state.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
 import { RunTotals } from '../state/run-events.ts';
 import { RunHistory } from '../state/run-history.ts';

@@ -11,7 +11,7 @@ import type { Job } from '../job/job.ts';
 import { COUNTS_FILENAME, fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
-import { PARQUET_CONTENT_TYPE, publishDrop } from '../ledger/publish.ts';
+import { publishDrop } from '../ledger/publish.ts';
 import { countSealed } from '../stage/sealed-rows.ts';
 import { compareCounts, writeCounts } from './counts-file.ts';
 import { writeSummary } from './summary.ts';

@@ -5,6 +5,7 @@
  * contents.
  */
 
+import { tryParseJson } from '../core/atomic-file.ts';
 import {
   malformed,
   type RowBytes,
@@ -15,7 +16,6 @@ import {
   type WalkedRows,
   walkRows,
 } from '../core/json-bytes.ts';
-import { tryParseJson } from '../core/json-file.ts';
 import { MAX_PAGE_ROWS } from './source.ts';
 
 interface Envelope {

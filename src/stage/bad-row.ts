@@ -5,8 +5,8 @@
  * bad, and no value changes. Pure.
  */
 import { isUtf8 } from 'node:buffer';
+import { tryParseJson } from '../core/atomic-file.ts';
 import { listMembers, type Member, type RowBytes, skipNested, walkRows } from '../core/json-bytes.ts';
-import { tryParseJson } from '../core/json-file.ts';
 import { NO_NUMBERS } from '../engine/row-hash.ts';
 import { isColumnName, type RuleContext } from './column-rule.ts';
 import { judgeValue, SAME_TEXT, type Token } from './column-value.ts';

@@ -6,8 +6,7 @@
 import { appendFile, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
-import { makeFolder, readFileIfExists } from '../core/atomic-file.ts';
-import { tryParseJson } from '../core/json-file.ts';
+import { makeFolder, readFileIfExists, tryParseJson } from '../core/atomic-file.ts';
 
 const MAX_BYTES = 512 * 1024;
 

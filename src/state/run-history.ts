@@ -7,8 +7,14 @@
 import { appendFile, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pid, ppid } from 'node:process';
-import { makeFolder, readFileIfExists, replaceFile, writeWholeFile } from '../core/atomic-file.ts';
-import { readJsonFile, tryParseJson } from '../core/json-file.ts';
+import {
+  makeFolder,
+  readFileIfExists,
+  readJsonFile,
+  replaceFile,
+  tryParseJson,
+  writeWholeFile,
+} from '../core/atomic-file.ts';
 import { isProcessAlive, readProcessStart } from '../core/liveness.ts';
 import { type JobState, openJobState } from './job-state.ts';
 import { isEndedRun, type RunRecord, type RunWindow, runRecordSchema, runWindowSchema } from './run-record.ts';

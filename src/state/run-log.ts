@@ -3,8 +3,9 @@
  * read, so that a log of any size costs the same.
  */
 import { open } from 'node:fs/promises';
+import { levels } from 'pino';
 import { z } from 'zod';
-import { tryParseJson } from '../core/json-file.ts';
+import { tryParseJson } from '../core/atomic-file.ts';
 
 /** Some thousand lines. */
 const MAX_READ_BYTES = 1024 * 1024;

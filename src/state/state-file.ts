@@ -3,9 +3,8 @@ import { constants } from 'node:fs';
 import { access, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { z } from 'zod';
-import { makeFolder, writeWholeFile } from '../core/atomic-file.ts';
+import { makeFolder, readJsonFile, writeWholeFile } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
-import { readJsonFile } from '../core/json-file.ts';
 
 /**
  * One small JSON document of the state folder. Invariant: readers see a complete document or none. A truncated or damaged

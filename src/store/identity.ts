@@ -13,10 +13,9 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { writeWholeFile } from '../core/atomic-file.ts';
+import { readJsonFile, tryParseJson, writeWholeFile } from '../core/atomic-file.ts';
 import type { Clock } from '../core/clock.ts';
 import { Fault, isFault } from '../core/errors.ts';
-import { readJsonFile, tryParseJson } from '../core/json-file.ts';
 import { STORE_IDENTITY_KEY } from './object-key.ts';
 import { createUnfit, type Store } from './store.ts';
 

@@ -4,7 +4,7 @@
  * write is confirmed: the store was queried afterwards, and has an object of that size and content. So the writer may
  * then remove the original. If a store accepts a write but loses it, the write fails.
  * Implementations: `directory.ts` and `s3.ts`; both pass the suite in `test/contract/store.external.test.ts`.
- * `identity.ts` adds identity checks to either. A new kind of store also needs a place in `location.ts` (the address in
+ * `identity.ts` adds identity checks to either. A new kind of store also needs a place in `object-key.ts` (the address in
  * a job file), `StoreAccess` (how the archive's engine reads it), `openers.ts` (opening it) and `settings/settings.ts`
  * (its secrets).
  */

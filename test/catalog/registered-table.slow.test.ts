@@ -10,8 +10,13 @@ import { updateCatalog } from '../../src/catalog/registered-table.ts';
 import { openRestCatalog } from '../../src/catalog/rest-catalog.ts';
 import type { JobCatalog } from '../../src/job/job.ts';
 import { commitTable, rebuildTable } from '../../src/ledger/iceberg/table.ts';
-import { KEPT_VERSIONS, locateTable, openTableLog, readTable } from '../../src/ledger/iceberg/table-log.ts';
-import type { TableMetadata } from '../../src/ledger/iceberg/table-metadata.ts';
+import {
+  KEPT_VERSIONS,
+  locateTable,
+  openTableLog,
+  readTable,
+  type TableMetadata,
+} from '../../src/ledger/iceberg/table-metadata.ts';
 import { manifestKey, tableMetadataPrefix, tableVersionKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';

@@ -376,7 +376,7 @@ describe('a sealed date whose object', () => {
     const [file = ''] = await filesOf(DATE, 2);
     await store.copy(file, dropKey('trades', DATE));
 
-    const { damaged } = await readStoredDates(ledger(), new JobState(folder, job.name));
+    const { damaged } = await readStoredDates(ledger(), openJobState(folder, job.name));
     expect(damaged).toEqual(new Map());
   });
 });

@@ -1,6 +1,6 @@
 /** What a `drop.to` value means. */
 import { describe, expect, test } from 'vitest';
-import { parseLocation } from '../../src/store/location.ts';
+import { parseLocation } from '../../src/store/object-key.ts';
 
 describe('a drop.to value', () => {
   test.each([

@@ -78,7 +78,7 @@ export function createExportRun(
     mailFrom: '',
     redact: (text: string) => text,
     onEvent: () => undefined,
-    state: new JobState(folder, job.name),
+    state: openJobState(folder, job.name),
     templatesDir: '',
     publicUrl: undefined,
     version: '1',

@@ -1,5 +1,4 @@
 /** `flowdrop doctor [JOB]`: tries everything that a run needs, and prints for each check the finding and what to do. */
-
 import { stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { EXIT_CODES } from '../../core/errors.ts';
@@ -8,8 +7,7 @@ import type { Job } from '../../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../../job/job-folder.ts';
 import { readSourceSql } from '../../run/job-sql.ts';
 import { closeSource, openJobSource } from '../../run/open-source.ts';
-import { parseLocation } from '../../store/location.ts';
-import { DOCTOR_PREFIX } from '../../store/object-key.ts';
+import { DOCTOR_PREFIX, parseLocation } from '../../store/object-key.ts';
 import type { ActionResult } from '../command.ts';
 import type { Call } from '../commands.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';

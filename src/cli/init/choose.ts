@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { assertNotAborted, describeError, Fault, isFault } from '../../core/errors.ts';
 import { parseSmtpUrl } from '../../mail/smtp-url.ts';
-import { parseLocation } from '../../store/location.ts';
+import { parseLocation } from '../../store/object-key.ts';
 import type { Call } from '../commands.ts';
 import type { CliContext, Terminal } from '../context.ts';
 import { INIT_DEFAULTS, type InitChoice, quoteSetting } from './init-files.ts';

@@ -6,7 +6,7 @@ import { type CalendarOverride, isSession } from '../../calendar/session.ts';
 import { addDays, mondayOf, weekday } from '../../calendar/wall-clock.ts';
 import { formatCount } from '../../core/units.ts';
 import type { Condition } from '../../plan/conditions.ts';
-import type { DateStatus } from '../../state/status-document.ts';
+import type { DateStatus } from '../../state/documents.ts';
 import type { Style } from '../terminal/color.ts';
 
 const SIGNS: Readonly<Record<Condition, { readonly sign: string; readonly tone: keyof Style }>> = {

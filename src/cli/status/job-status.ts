@@ -17,11 +17,11 @@ import type { Openers } from '../../openers.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
 import { expires, expiresAt, type LookbackRange, lookbackOf } from '../../plan/dates.ts';
 import type { AcceptedGap } from '../../state/date-records.ts';
+import type { DateStatus, JobStatus } from '../../state/documents.ts';
 import { type KnownDates, limitsPath, openJobState, type Staging } from '../../state/job-state.ts';
 import { ApiLimits } from '../../state/limits.ts';
 import { RunHistory } from '../../state/run-history.ts';
 import { isEndedRun, type RunRecord } from '../../state/run-record.ts';
-import type { DateStatus, JobStatus } from '../../state/status-document.ts';
 import type { Store } from '../../store/store.ts';
 
 /** About a quarter's sessions; older copies are in the store under their dates. */

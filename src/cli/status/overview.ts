@@ -4,8 +4,8 @@
  */
 import { formatSpan } from '../../core/date-text.ts';
 import { formatCount } from '../../core/units.ts';
+import type { DateStatus } from '../../state/documents.ts';
 import { endOf } from '../../state/run-record.ts';
-import type { DateStatus } from '../../state/status-document.ts';
 import type { Style } from '../terminal/color.ts';
 import { formatTable, right } from '../terminal/text-table.ts';
 import { escapeText } from '../terminal/text-width.ts';

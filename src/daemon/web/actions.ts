@@ -7,12 +7,12 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { z } from 'zod';
+import { tryParseJson } from '../../core/atomic-file.ts';
 import { describeError } from '../../core/errors.ts';
 import type { HeardRequest } from '../../core/http-listener.ts';
-import { tryParseJson } from '../../core/json-file.ts';
 import { ActionLog } from '../../state/action-log.ts';
+import type { PlanDocument } from '../../state/documents.ts';
 import { actionLogOf } from '../../state/job-state.ts';
-import type { PlanDocument } from '../../state/plan-document.ts';
 import { RunHistory } from '../../state/run-history.ts';
 import type { AskedCommand } from '../state.ts';
 import { renderActionResult, TOKEN_SLOT } from './action-form.ts';

@@ -10,7 +10,7 @@ import { Fault } from '../../core/errors.ts';
 import type { ListenAddress } from '../../core/listen-address.ts';
 import type { Log } from '../../core/log.ts';
 import { ActionLog } from '../../state/action-log.ts';
-import type { DropDocument } from '../../state/drop-document.ts';
+import type { DropDocument } from '../../state/documents.ts';
 import { actionLogOf } from '../../state/job-state.ts';
 import { RunHistory } from '../../state/run-history.ts';
 import { type RunLog, readRunLog } from '../../state/run-log.ts';

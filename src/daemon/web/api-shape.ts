@@ -5,8 +5,7 @@
 import { z } from 'zod';
 import { CONDITIONS } from '../../plan/conditions.ts';
 import { actionEntrySchema } from '../../state/action-log.ts';
-import { dropSchema } from '../../state/drop-document.ts';
-import { planSchema } from '../../state/plan-document.ts';
+import { dropSchema, planSchema } from '../../state/documents.ts';
 import { RUN_COMMANDS, runRecordSchema, runWindowSchema } from '../../state/run-record.ts';
 import { datedSchema, KEPT_WEEKS } from '../state.ts';
 

@@ -18,13 +18,15 @@ import {
   type ListedManifest,
   type ManifestEntry,
 } from './table-avro.ts';
-import { keyOf, locate, locateTable } from './table-log.ts';
 import {
   createMetadata,
   currentFields,
   currentSnapshot,
   deriveSnapshotId,
   isPartitioned,
+  keyOf,
+  locate,
+  locateTable,
   type TableMetadata,
   type TableSnapshot,
   withFields,

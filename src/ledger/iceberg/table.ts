@@ -17,8 +17,17 @@ import {
 import type { Ledger } from '../ledger.ts';
 import type { Manifest } from '../manifest.ts';
 import type { ManifestEntry } from './table-avro.ts';
-import { keyOf, openTableLog, readHint, readTable, settleHint } from './table-log.ts';
-import { currentSnapshot, listTableDates, type TableDate, type TableMetadata } from './table-metadata.ts';
+import {
+  currentSnapshot,
+  keyOf,
+  listTableDates,
+  openTableLog,
+  readHint,
+  readTable,
+  settleHint,
+  type TableDate,
+  type TableMetadata,
+} from './table-metadata.ts';
 import {
   GrowingTable,
   isLive,

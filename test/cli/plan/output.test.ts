@@ -4,7 +4,7 @@ import { describeDate, describePlan, describePlans, totalDates } from '../../../
 import { createStyle } from '../../../src/cli/terminal/color.ts';
 import { measureWidth } from '../../../src/cli/terminal/text-width.ts';
 import { priceDates } from '../../../src/plan/price.ts';
-import type { PlanDocument } from '../../../src/state/plan-document.ts';
+import type { PlanDocument } from '../../../src/state/documents.ts';
 
 const NOW = Date.parse('2026-11-20T22:00:00Z');
 const HOUR_MS = 3_600_000;

@@ -9,7 +9,7 @@ import { describeStatus, type StatusView } from '../../../src/cli/status/text.ts
 import { createStyle, hasColors } from '../../../src/cli/terminal/color.ts';
 import { formatSpan } from '../../../src/core/date-text.ts';
 import type { Condition } from '../../../src/plan/conditions.ts';
-import type { DateStatus } from '../../../src/state/status-document.ts';
+import type { DateStatus } from '../../../src/state/documents.ts';
 import { createRunRecord } from '../../support/run-record.ts';
 
 /** 18:00 in New York on the Monday after Thanksgiving. */

@@ -8,7 +8,7 @@ import type { HttpListener } from '../../../src/core/http-listener.ts';
 import { type DaemonView, type JobView, type StatusDocument, statusSchema } from '../../../src/daemon/state.ts';
 import type { WebOptions } from '../../../src/daemon/web/api-reader.ts';
 import { startWeb } from '../../../src/daemon/web/site.ts';
-import type { DropDocument } from '../../../src/state/drop-document.ts';
+import type { DropDocument } from '../../../src/state/documents.ts';
 import type { RunRecord } from '../../../src/state/run-record.ts';
 import { createSilentLog } from '../../support/log.ts';
 

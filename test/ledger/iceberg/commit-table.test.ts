@@ -9,8 +9,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
 import { auditTable, commitTable, rebuildTable } from '../../../src/ledger/iceberg/table.ts';
-import { KEPT_VERSIONS, keyOf, openTableLog, readTable } from '../../../src/ledger/iceberg/table-log.ts';
-import { listTableDates } from '../../../src/ledger/iceberg/table-metadata.ts';
+import {
+  KEPT_VERSIONS,
+  keyOf,
+  listTableDates,
+  openTableLog,
+  readTable,
+} from '../../../src/ledger/iceberg/table-metadata.ts';
 import {
   dropsPrefix,
   manifestKey,

@@ -1,0 +1,181 @@
+/** Documents as commands print them with `--json`; the daemon, its page and its API use parts of them. */
+import { z } from 'zod';
+import { CONDITIONS } from '../plan/conditions.ts';
+import { acceptedGapSchema, auditRecordSchema } from './date-records.ts';
+import { errorSchema, runRecordSchema } from './run-record.ts';
+
+/** Of a job: `flowdrop status`. */
+export const dateStatusSchema = z.object({
+  date: z.string(),
+  condition: z.enum(CONDITIONS),
+  rows: z.number().nullable(),
+  revision: z.number().nullable(),
+  /** ISO instant at which an open date begins to leave the lookback; null for others, and for what never expires. */
+  begins_to_expire: z.string().nullable(),
+  /** What is wrong with the object in the store, in words; null if no damage is known. */
+  damage: z.string().nullable(),
+  /** Why a sealed date is degraded, if known. */
+  degraded_reason: z.string().optional(),
+  /** Failed checks of a sealed date, in words; absent if all passed. */
+  doubts: z.array(z.string()).readonly().optional(),
+  /** Values by column that are null because they could not be read, or although the contract has none. */
+  nulls: z.record(z.string(), z.number()).optional(),
+  /** The last comparison of the sealed revision with the source; absent before the first. */
+  audit: auditRecordSchema.optional(),
+  /** Who accepted the gap, when and why; null if nobody did. */
+  accepted: acceptedGapSchema.nullable(),
+  /** Why the last attempt of this machine to export it failed; absent if it did not, or the date is available. */
+  failed: errorSchema.optional(),
+});
+
+export const jobStatusSchema = z.object({
+  job: z.string(),
+  dataset: z.string(),
+  store: z.string(),
+  dates: z.array(dateStatusSchema).readonly(),
+  /** The last run that ended, however it did; null if none is on record. */
+  last_run: runRecordSchema.nullable(),
+  /** The last backfill of chosen dates. */
+  last_backfill: runRecordSchema.nullable(),
+  /** When a run last ended without any problem, reports included. */
+  last_success: z.string().nullable(),
+  next_run: z.string().nullable(),
+  running: runRecordSchema.nullable(),
+  /** How far the running session is staged; null if none is. */
+  staged: z.object({ date: z.string(), through: z.string(), rows: z.number() }).nullable(),
+  /** Mailed reports in the store's archive, newest date first. */
+  reports: z.array(z.object({ date: z.string(), report: z.string(), revision: z.number() })).readonly(),
+  /** Events and summaries that their receivers have not accepted; null: none, or unknown. */
+  owed_events: z.object({ count: z.number(), since: z.string(), reason: z.string().nullable() }).nullable(),
+  /** Why the store could not be read; `dates` is then what the last run knew. */
+  fault: z.string().nullable(),
+});
+
+export type DateStatus = Readonly<z.infer<typeof dateStatusSchema>>;
+export type JobStatus = Readonly<z.infer<typeof jobStatusSchema>>;
+
+/** Of a drop: `flowdrop drop`. */
+export const dropSchema = z.object({
+  job: z.string(),
+  dataset: z.string(),
+  date: z.string(),
+  store: z.string(),
+  condition: z.enum(CONDITIONS).nullable(),
+  damage: z.string().nullable(),
+  accepted: z.object({ by: z.string(), at: z.string(), reason: z.string() }).nullable(),
+  audit: z
+    .object({ audited_at: z.string(), revision: z.number(), result: z.string(), reason: z.string().optional() })
+    .nullable(),
+  /** Of its file; null for a date that is not sealed. */
+  location: z.string().nullable(),
+  manifest: z
+    .object({
+      revision: z.number(),
+      condition: z.enum(CONDITIONS),
+      degraded_reason: z.string().optional(),
+      rows: z.number(),
+      source_rows: z.number().nullable(),
+      duplicates: z.number(),
+      min_time: z.string().nullable(),
+      max_time: z.string().nullable(),
+      sort: z.array(z.string()),
+      compression: z.string(),
+      row_groups: z.number(),
+      requests: z.number(),
+      started_at: z.string(),
+      sealed_at: z.string(),
+      flowdrop_version: z.string(),
+      filter: z.string().optional(),
+      /** What the last count at the source proved; null without one. */
+      proved: z.string().nullable(),
+      quarantined: z.number(),
+      /** Rows that the source no longer had, and that the drop kept. */
+      kept: z.number(),
+      doubts: z.array(z.string()),
+      checks: z.array(
+        z.object({
+          check: z.string(),
+          column: z.string().nullable(),
+          passed: z.boolean(),
+          on_failure: z.string(),
+          found: z.number(),
+          allowed: z.number(),
+        }),
+      ),
+      files: z.array(z.object({ filename: z.string(), size: z.number(), hash: z.string() })),
+      columns: z.array(z.object({ name: z.string(), type: z.string(), nullable: z.boolean() })),
+      query: z.object({ sql: z.string(), entry_point: z.string() }),
+      /** The first ones; `windows_total` counts all. */
+      windows: z.array(z.object({ window: z.string(), rows: z.number() })),
+      windows_total: z.number(),
+      has_summary: z.boolean(),
+    })
+    .nullable(),
+  /** Newest first. */
+  revisions: z.array(
+    z.object({
+      revision: z.number(),
+      rows: z.number().nullable(),
+      condition: z.enum(CONDITIONS).nullable(),
+      sealed_at: z.string().nullable(),
+      changes: z.object({ added: z.number(), removed: z.number(), altered: z.number() }).nullable(),
+      lost: z.string().nullable(),
+    }),
+  ),
+});
+
+export type DropDocument = z.infer<typeof dropSchema>;
+
+/** What runs would fetch, and what it costs: `flowdrop plan` and `backfill --dry-run`. */
+const planDateSchema = z.object({
+  date: z.string(),
+  /** Null if not known beforehand. */
+  rows: z.number().nullable(),
+  /** Whether the row count is that of another date. */
+  estimated: z.boolean(),
+  requests: z.number(),
+  seconds: z.number(),
+  /** JSON bytes before compression; 0 if it is not JSON. */
+  bytes: z.number(),
+  /** When it would be done if the plan started now, one date after the other. */
+  done_at: z.string(),
+  expires: z.string().nullable(),
+  /** Share of the requests available before the date expires that are used once it is done; 1 is all. */
+  share_of_budget: z.number().nullable(),
+  expires_before_turn: z.boolean(),
+});
+
+const planTotalSchema = z.object({
+  dates: z.number(),
+  rows: z.number().nullable(),
+  estimated: z.boolean(),
+  requests: z.number(),
+  seconds: z.number(),
+  bytes: z.number(),
+  /** Null without dates. */
+  done_at: z.string().nullable(),
+  /** Share of the tightest date. */
+  share_of_budget: z.number().nullable(),
+  /** Number of dates that would expire before they are done. */
+  too_late: z.number(),
+});
+
+export const planSchema = z.object({
+  job: z.string(),
+  server_time: z.string(),
+  /** Empty if nothing expires. */
+  lookback_edge: z.string(),
+  /** The first date that is still complete at the source; empty if nothing expires. */
+  earliest_date: z.string(),
+  row_limit: z.number().nullable(),
+  sealed: z.number(),
+  dates: z.array(planDateSchema),
+  total: planTotalSchema,
+  without_rows: z.array(z.string()).readonly(),
+  /** Dates that may be due but would not be exported now, because not all time witnesses agree. */
+  held: z.array(z.object({ date: z.string(), reason: z.string() })).readonly(),
+});
+
+export type PlanDate = Readonly<z.infer<typeof planDateSchema>>;
+export type PlanTotal = Readonly<z.infer<typeof planTotalSchema>>;
+export type PlanDocument = Readonly<z.infer<typeof planSchema>>;
