@@ -124,19 +124,6 @@ describe.each([1, 2, 3, 4])('exposure of the random day %i', (seed) => {
     exposure = await expose(trades, { focus });
   });
 
-  it('is that of plain loops over the latest records, symbol by symbol', () => {
-    expect(exposure.top.length).toBe(10);
-    for (const symbol of [...exposure.top, ...exposure.focus]) {
-      const own = days.get(symbol.symbol);
-      expect(symbol.contracts).toBe(own?.series.length);
-      expect(symbol.spot).toBe(own?.spot);
-      const sums = sumNaively(own);
-      for (const name of ['callGex', 'putGex', 'netGex', 'callDex', 'putDex', 'netDex'] as const) {
-        expectClose(symbol[name], sums[name], scaleOf(sums));
-      }
-    }
-  });
-
   it('adds up over all symbols, shown or not', () => {
     const sums = [...days.values()].map(sumNaively);
     const scale = sums.reduce((sum, own) => sum + scaleOf(own), 0);
@@ -149,14 +136,6 @@ describe.each([1, 2, 3, 4])('exposure of the random day %i', (seed) => {
     }
     expect(exposure.total.contracts).toBe([...days.values()].reduce((sum, own) => sum + own.series.length, 0));
     expect(exposure.unpricedSymbols).toBe([...days.values()].filter((own) => own.spot === 0).length);
-  });
-
-  it('ranks by the size of net exposure', () => {
-    const ranked = [...days]
-      .filter(([, own]) => own.spot > 0)
-      .map(([symbol, own]) => ({ symbol, size: Math.abs(sumNaively(own).netGex) }))
-      .sort((a, b) => b.size - a.size);
-    expect(exposure.top.map(({ symbol }) => symbol)).toEqual(ranked.slice(0, 10).map(({ symbol }) => symbol));
   });
 
   it('in detail is that of the exposure folder on the same chain', () => {

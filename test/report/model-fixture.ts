@@ -18,6 +18,7 @@ import type {
   SymbolFlow,
   UnusualSymbol,
 } from '../../src/report/model.ts';
+import { readKeyNumbers } from '../../src/report/number-values.ts';
 import { COMPARED, type Compared, type PremiumPart } from '../../src/report/numbers.ts';
 import { type KnownExposure, type KnownGex, type KnownPremium, known } from './known.ts';
 
@@ -184,26 +185,7 @@ export function createComparison(
   headline: KnownPremium,
   factors: { previous: number; mean: number } | null,
 ): Comparison {
-  const latest: Readonly<Record<Compared, number | null>> = {
-    total: headline.total,
-    calls: headline.calls,
-    puts: headline.puts,
-    callShare: headline.total > 0 ? headline.calls / headline.total : null,
-    putShare: headline.total > 0 ? headline.puts / headline.total : null,
-    netCalls: headline.netCalls,
-    netPuts: headline.netPuts,
-    bullish: headline.bullish,
-    bearish: headline.bearish,
-    neutral: headline.neutral,
-    trades: headline.trades,
-    contracts: headline.contracts,
-    putCallByPremium: headline.putCallByPremium,
-    putCallByVolume: headline.putCallByVolume,
-    zeroDteShare: headline.total > 0 ? headline.zeroDte / headline.total : null,
-    multiLegShare: headline.total > 0 ? headline.multiLeg / headline.total : null,
-    sweepShare: headline.total > 0 ? headline.sweep / headline.total : null,
-    volumeAboveOpenInterest: headline.total * 0.31,
-  };
+  const latest = readKeyNumbers(headline, headline.total * 0.31);
   const changes = COMPARED.map((name, index): [Compared, Change] => {
     const value = latest[name];
     if (factors === null) return [name, { latest: value, previous: null, mean: null }];
