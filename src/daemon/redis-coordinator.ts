@@ -86,6 +86,7 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
   const held = new Map<string, HeldTick>();
   /** When the connection was established, by `performance.now()`. */
   let connectedAtMs = 0;
+  let isClosed = false;
 
   // Prompt, because a claim whose caller gave up would take the tick from the daemon that runs it.
   const redis = createPromptRedis(url);
@@ -104,7 +105,7 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
       } catch (cause) {
         // A connection that the server closed may have no event yet.
         const isLost = client.status === 'ready' ? !client.stream.writable : client.status !== 'end';
-        if (isLost && !patience.aborted) {
+        if (isLost && !patience.aborted && !isClosed) {
           await pause(PAUSE_MS);
           continue;
         }
@@ -205,6 +206,7 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
     async close() {
       // Otherwise a tick that just ended would run again. These calls have the usual time-out.
       if (client.status === 'ready') await Promise.allSettled([...held.values()].map(({ saying }) => saying));
+      isClosed = true;
       client.disconnect();
     },
   };
