@@ -7,6 +7,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Clock } from '../core/clock.ts';
+import { untilAborted } from '../core/side-by-side.ts';
 import {
   BUDGETS,
   type BudgetName,
@@ -116,7 +117,8 @@ export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell): Pacer
       const queue = isUrgent ? urgent : plain;
       const start = queue.tail.then(() => waitForStart(queue, signal));
       queue.tail = start.catch(() => undefined);
-      await untilAborted(start, signal);
+      // An aborted caller is released at once, even if others are ahead; its turn then uses no budget.
+      await (signal ? untilAborted(start, signal) : start);
     },
     async slowDown(pauseMs, startedAtMs) {
       const startedAgoMs = startedAtMs === undefined ? undefined : Math.max(0, clock.now() - startedAtMs);
@@ -128,19 +130,4 @@ export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell): Pacer
     intervalMs: () => intervalOf(known, pace),
     close: () => cell.close(),
   };
-}
-
-/** Releases an aborted caller at once, even if others are ahead; its turn then uses no budget. */
-async function untilAborted(turn: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (!signal) return await turn;
-  let stop: (() => void) | undefined;
-  const aborted = new Promise<never>((_resolve, reject) => {
-    stop = () => reject(signal.reason as Error);
-    signal.addEventListener('abort', stop, { once: true });
-  });
-  try {
-    await Promise.race([turn, aborted]);
-  } finally {
-    if (stop) signal.removeEventListener('abort', stop);
-  }
 }
