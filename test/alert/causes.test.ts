@@ -4,6 +4,7 @@
  */
 
 import { describe, expect, it } from 'vitest';
+import { alertOperators } from '../../src/alert/alerts.ts';
 import {
   CAUSE_KINDS,
   type CauseKind,
@@ -13,7 +14,9 @@ import {
   type RunFacts,
 } from '../../src/alert/cause-table.ts';
 import { listCauses } from '../../src/alert/causes.ts';
+import { Fault } from '../../src/core/errors.ts';
 import type { Condition } from '../../src/plan/conditions.ts';
+import type { RunEnv } from '../../src/run/run.ts';
 import { judgeRun } from '../../src/state/run-result.ts';
 import {
   ALERT_NOW,
@@ -21,6 +24,7 @@ import {
   createAlertJob,
   createDelivery,
   createFailure,
+  createOutcome,
   createResult,
   createRunFacts,
 } from '../support/alerts.ts';
@@ -146,6 +150,16 @@ describe('the causes of a run', () => {
     const refused = createFailure('UNAUTHORIZED', { isUsage: true });
     expect(listCauses({ ...facts, error: refused }).map(({ kind }) => kind)).toEqual(['key-refused']);
   });
+
+  it.each(['interrupted', 'active'] as const)(
+    'that ended as %s are told to nobody, and nothing is opened',
+    async (kind) => {
+      const { signal } = new AbortController();
+      const error = new Fault('STOPPED', 'it went no further', { kind });
+      const summary = await alertOperators({ signal } as RunEnv, createAlertJob(), createOutcome({ error }));
+      expect(summary).toEqual({ sent: [], unsent: [], unread: null, isWhole: true });
+    },
+  );
 
   it('are never none when the run ends as failed or incomplete', () => {
     const random = createRandom(11);
