@@ -7,7 +7,6 @@ import { setMaxListeners } from 'node:events';
 import { statSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { loadEnvFile } from 'node:process';
-import { text } from 'node:stream/consumers';
 import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
 import { createStyle, hasColors } from './cli/terminal/color.ts';
@@ -53,12 +52,12 @@ for (const stream of [process.stdout, process.stderr]) {
 // moment.
 let redact = (text: string) => text;
 const debug = process.argv.includes('--debug');
-const colors = {
-  out: hasColors(process.stdout.isTTY === true, process.env),
-  err: hasColors(process.stderr.isTTY === true, process.env),
+const style = {
+  out: createStyle(hasColors(process.stdout.isTTY === true, process.env)),
+  err: createStyle(hasColors(process.stderr.isTTY === true, process.env)),
 };
 const endWith = (error: unknown): never => {
-  const layout = { debug, width: process.stderr.columns, style: createStyle(colors.err), redact };
+  const layout = { debug, width: process.stderr.columns, style: style.err, redact };
   const { exitCode, text, json } = describeFailure(error, layout);
   // Synchronous: a stream would not be written to its end.
   if (process.argv.includes('--json')) writeNow(1, `${JSON.stringify(json)}\n`);
@@ -89,12 +88,12 @@ async function main(): Promise<void> {
   // Imported here, so that a missing package is reported like every other failure.
   const { runProgram } = await import('./cli/program.ts');
   const { createOpeners } = await import('./openers.ts');
-  const { createLineKeeper } = await import('./cli/terminal/drawn-line.ts');
+  const { createLineKeeper } = await import('./cli/terminal/progress.ts');
   const cwd = process.cwd();
   const entry = fileURLToPath(import.meta.url);
   const interactive = process.stderr.isTTY === true;
   // Commands and the log write to one screen: neither may write into a line that the other draws.
-  const keeper = createLineKeeper();
+  const keeper = createLineKeeper((output) => process.stderr.write(output));
   const writeOut = (output: string) => void process.stdout.write(output);
   const writeErr = keeper.above((output) => process.stderr.write(output));
   const openers = createOpeners({
@@ -112,10 +111,9 @@ async function main(): Promise<void> {
       err: writeErr,
       keepLine: keeper.keepLine,
       interactive,
-      stderr: process.stderr,
       stdout: process.stdout,
       outIsTerminal: process.stdout.isTTY === true,
-      colors,
+      style,
       // Read at each draw: the terminal may be resized in between. Undefined if there is no terminal.
       columns: {
         get out() {
@@ -125,7 +123,6 @@ async function main(): Promise<void> {
           return process.stderr.columns;
         },
       },
-      readIn: () => text(process.stdin),
       // Opened on first use: an open stdin would keep the process alive.
       get stdin() {
         return process.stdin;

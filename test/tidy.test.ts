@@ -63,7 +63,6 @@ const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   '@fastify/compress': ['service'],
   '@fastify/cookie': ['service'],
   commander: ['cli'],
-  'cli-progress': ['cli'],
   mjml: ['report'],
   vega: ['report'],
   'vega-lite': ['report'],

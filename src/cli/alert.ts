@@ -10,11 +10,12 @@ import type { Job } from '../job/job.ts';
 import { readJob, readJobAddressee } from '../job/job-folder.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
-import { createRunEnv, type RunCli } from './run-output.ts';
+import type { Cli } from './context.ts';
+import { createRunEnv } from './run-output.ts';
 
-export async function alert(cli: RunCli, { globals, argument, options }: Call<'alert'>): ActionResult {
+export async function alert(cli: Cli, { argument, options }: Call<'alert'>): ActionResult {
   const { died, broken } = options;
-  const job = await readAddressee(argument, globals.jobs, broken !== undefined);
+  const job = await readAddressee(argument, cli.globals.jobs, broken !== undefined);
   const summary = await alertOperators(createRunEnv(cli), job, {
     command: 'alert',
     withReports: false,
@@ -26,25 +27,19 @@ export async function alert(cli: RunCli, { globals, argument, options }: Call<'a
   const events = await postEvents(createRunEnv(cli), job, undefined);
   assertNotAborted(cli.signal);
   const { sent, unsent, unread, isWhole } = summary;
-  if (globals.json) {
-    const document = { job: job.name, run_id: cli.openers.runId, sent, unsent, unread, events };
-    cli.terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
-  } else {
-    const lines = [
-      ...sent.map(({ target, alerts, recovered, file }) => {
-        const who = file === undefined ? `Alerted ${target}` : `Written to ${file} for ${target}`;
-        return `${who}: ${[...alerts, ...recovered].join(', ')}`;
-      }),
-      ...unsent.map(({ target, reason }) => `Not alerted ${target}: ${reason}`),
-      ...(unread === null ? [] : [`Gaps are unknown: ${unread}`]),
-      ...(events.posted === 0 ? [] : [`Posted events: ${events.posted}`]),
-      ...(events.owed === null
-        ? []
-        : [`Not posted: ${events.owed.count}${events.owed.reason === null ? '' : `: ${events.owed.reason}`}`]),
-    ];
-    const silence = isWhole ? 'Nothing to report.' : 'No alert was sent; the log has the reason.';
-    cli.terminal.out(`${lines.length === 0 ? silence : lines.join('\n')}\n`);
-  }
+  const lines = [
+    ...sent.map(({ target, alerts, recovered, file }) => {
+      const who = file === undefined ? `Alerted ${target}` : `Written to ${file} for ${target}`;
+      return `${who}: ${[...alerts, ...recovered].join(', ')}`;
+    }),
+    ...unsent.map(({ target, reason }) => `Not alerted ${target}: ${reason}`),
+    unread !== null && `Gaps are unknown: ${unread}`,
+    events.posted > 0 && `Posted events: ${events.posted}`,
+    events.owed !== null && `Not posted: ${[events.owed.count, events.owed.reason ?? []].flat().join(': ')}`,
+  ].filter((line) => line !== false);
+  if (lines.length === 0) lines.push(isWhole ? 'Nothing to report.' : 'No alert was sent; the log has the reason.');
+  const document = { job: job.name, run_id: cli.openers.runId, sent, unsent, unread, events };
+  cli.print(document, `${lines.join('\n')}\n`);
   return isWhole ? undefined : EXIT_CODES.failed;
 }
 

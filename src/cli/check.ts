@@ -1,23 +1,25 @@
-/** `flowdrop check [JOB...]`: validates job files; `--live` also sends each job's query to the API. */
-
+/**
+ * `flowdrop check [JOB...]`: validates job files; `--live` also sends each job's query to the API. `flowdrop schema`
+ * prints their JSON Schema, generated from the schema that validates them.
+ */
+import { z } from 'zod';
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import { EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
+import { jobSchema } from '../job/shape.ts';
 import { buildPage } from '../plan/statement.ts';
 import { locateRefusedSql, readSelected } from '../run/job-sql.ts';
 import { closeSource, openJobSource } from '../run/open-source.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
-import type { CliContext, GlobalOptions } from './context.ts';
-import { createStyle, type Style } from './terminal/color.ts';
+import type { Cli } from './context.ts';
+import type { Style } from './terminal/color.ts';
 import { describeFailure, type FailureReport } from './terminal/failure-text.ts';
 import { hangText } from './terminal/text-width.ts';
 
 /** What stands before the name of a job. */
 const STATUS_WIDTH = 'FAIL  '.length;
-
-type CheckCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
 
 interface CheckResult {
   readonly job: string;
@@ -27,39 +29,33 @@ interface CheckResult {
   readonly failure?: FailureReport;
 }
 
-export async function check(cli: CheckCli, { globals, argument, options }: Call<'check'>): ActionResult {
+export async function check(cli: Cli, { argument, options }: Call<'check'>): ActionResult {
+  const { terminal, globals } = cli;
   const wanted = argument.length > 0 ? argument : await listJobFiles(globals.jobs);
   const results: CheckResult[] = [];
   const parsed: Job[] = [];
-  for (const reference of wanted) results.push(await checkJob(cli, globals, reference, options.live === true, parsed));
-  if (globals.json) {
-    const shown = results.map(({ job, message, failure }) => ({
-      ...{ job, ok: failure === undefined, message },
-      ...failure?.json.error,
-    }));
-    cli.terminal.out(`${JSON.stringify(shown, undefined, 2)}\n`);
-  } else
-    for (const result of results) {
-      const text = describeResult(result, createStyle(cli.terminal.colors.out));
-      cli.terminal.out(hangText(text, cli.terminal.columns.out, STATUS_WIDTH));
-    }
-  if (results.length === 0)
-    cli.terminal.err(`There are no job files in ${globals.jobs}; \`flowdrop init\` writes one.\n`);
+  for (const reference of wanted) results.push(await checkJob(cli, reference, options.live === true, parsed));
+  const document = results.map(({ job, message, failure }) => ({
+    ...{ job, ok: failure === undefined, message },
+    ...failure?.json.error,
+  }));
+  // Wrapped here, because what is below a line begins under its job.
+  cli.print(
+    document,
+    results
+      .map((result) => hangText(describeResult(result, terminal.style.out), terminal.columns.out, STATUS_WIDTH))
+      .join(''),
+  );
+  if (results.length === 0) terminal.err(`There are no job files in ${globals.jobs}; \`flowdrop init\` writes one.\n`);
   if (results.some(({ kind }) => kind === 'usage')) return EXIT_CODES.usage;
   const other = results.find(({ kind }) => kind !== undefined)?.kind;
   return other && EXIT_CODES[other];
 }
 
 /** @param parsed jobs checked before, which this one must differ from */
-async function checkJob(
-  cli: CheckCli,
-  globals: GlobalOptions,
-  reference: string,
-  isLive: boolean,
-  parsed: Job[],
-): Promise<CheckResult> {
+async function checkJob(cli: Cli, reference: string, isLive: boolean, parsed: Job[]): Promise<CheckResult> {
   try {
-    const job = await readJob(reference, globals.jobs);
+    const job = await readJob(reference, cli.globals.jobs);
     assertDistinct([...parsed, job]);
     parsed.push(job);
     const { selected } = await readSelected(cli.openers, job);
@@ -73,7 +69,7 @@ async function checkJob(
 }
 
 /** Loads what renders reports only for a job that has some. @returns what a person should know */
-async function checkReports({ openers }: CheckCli, { reports }: Job): Promise<readonly string[]> {
+async function checkReports({ openers }: Cli, { reports }: Job): Promise<readonly string[]> {
   if (reports.length === 0) return [];
   return await (await import('../deliver/report-look.ts')).checkLooks(reports, openers.templatesDir);
 }
@@ -107,7 +103,7 @@ function describeSource({ source }: Job, selected: readonly string[] | undefined
 }
 
 /** Sends the smallest request that shows whether a run would work. @returns who answers @throws Fault */
-async function askLive({ openers, signal }: CheckCli, job: Job): Promise<string> {
+async function askLive({ openers, signal }: Cli, job: Job): Promise<string> {
   const opened = await openJobSource(openers, job, { log: await openers.openLog({ quiet: true }), signal });
   try {
     switch (opened.kind) {
@@ -132,4 +128,15 @@ async function askLive({ openers, signal }: CheckCli, job: Job): Promise<string>
   } finally {
     await closeSource(opened);
   }
+}
+
+export async function schema({ terminal }: Cli): ActionResult {
+  const document = z.toJSONSchema(jobSchema, {
+    io: 'input',
+    unrepresentable: 'any',
+    // The descriptions have the defaults, in the words of a job file.
+    override: ({ jsonSchema }) => void delete jsonSchema.default,
+  });
+  terminal.out(`${JSON.stringify({ ...document, title: 'flowdrop job file' }, undefined, 2)}\n`);
+  return undefined;
 }

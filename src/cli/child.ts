@@ -13,8 +13,6 @@ export interface ChildRun {
   readonly done: Promise<number>;
   /** Asks it to stop cleanly, with SIGTERM. */
   stop(): void;
-  /** Ends it at once, with SIGKILL. */
-  kill(): void;
 }
 
 /** Exit code of a child that a signal ended, as in shells: this plus the signal's number. */
@@ -44,7 +42,7 @@ export function startChild(command: ChildCommand, output: ChildOutput): ChildRun
       resolve(code ?? SIGNALLED + (signal === null ? 0 : constants.signals[signal])),
     );
   });
-  return { done, stop: () => void child.kill('SIGTERM'), kill: () => void child.kill('SIGKILL') };
+  return { done, stop: () => void child.kill('SIGTERM') };
 }
 
 function forwardLines(stream: Readable, onLine: (line: string) => void): void {

@@ -13,8 +13,8 @@ import {
   formatFlag,
   type OptionSpec,
 } from './command.ts';
-import { COMMANDS, GLOBAL_OPTIONS } from './commands.ts';
-import type { GlobalOptions, Terminal } from './context.ts';
+import { COMMANDS, GLOBAL_OPTIONS, type GlobalOptions } from './commands.ts';
+import type { Terminal } from './context.ts';
 import { hangText } from './terminal/text-width.ts';
 
 /** Width of the help if the terminal's is unknown, and at most: very long lines are hard to read. */
@@ -30,15 +30,16 @@ New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of 
 `;
 
 /** Runs a command. Its argument and options are those of its row. */
-type CallCommand = (command: (typeof COMMANDS)[number], call: CommandCall<unknown>) => Promise<void>;
+type CallCommand = (
+  command: (typeof COMMANDS)[number],
+  call: CommandCall<unknown>,
+  globals: GlobalOptions,
+) => Promise<void>;
 
-interface ParserOptions {
-  readonly version: string;
-  /** Where the help goes. */
-  readonly terminal: Pick<Terminal, 'out' | 'err' | 'columns'>;
-}
+/** Where the help goes. */
+type HelpTerminal = Pick<Terminal, 'out' | 'err' | 'columns'>;
 
-export function buildParser({ version, terminal }: ParserOptions, call: CallCommand): Command {
+export function buildParser(version: string, terminal: HelpTerminal, call: CallCommand): Command {
   const parser = new Command('flowdrop')
     .description(
       'Saves every U.S. option trade before the 15-day window of your API closes: one verified Parquet file a day, and a flow report by mail.',
@@ -63,7 +64,7 @@ export function buildParser({ version, terminal }: ParserOptions, call: CallComm
 }
 
 /** Cells of a line of the help. */
-function widthOf({ columns }: ParserOptions['terminal']): number {
+function widthOf({ columns }: HelpTerminal): number {
   return Math.min(columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH);
 }
 
@@ -86,10 +87,13 @@ function addCommand(
   addOptions(command, spec.options);
   const { notes, examples } = spec;
   if (notes) command.addHelpText('after', () => `\n${hangText(notes, readWidth(), 0)}`);
-  if (examples) command.addHelpText('after', () => `\nExamples:\n${formatExamples(examples, readWidth())}`);
+  if (examples) {
+    // Each on a line of its own, so that it can be copied.
+    const lines = examples.map(([typed, what]) => `  ${typed}\n${what === '' ? '' : `      ${what}\n`}`);
+    command.addHelpText('after', `\nExamples:\n${lines.join('')}`);
+  }
   command.action(async () => {
-    const globals = parser.opts<GlobalOptions>();
-    await call(spec, { globals, argument: command.processedArgs[0], options: command.opts() });
+    await call(spec, { argument: command.processedArgs[0], options: command.opts() }, parser.opts<GlobalOptions>());
   });
 }
 
@@ -114,23 +118,6 @@ function parseNumber(text: string): number {
   const value = Number(text);
   if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('it must be a number');
   return value;
-}
-
-/** Longer examples get their own line, so that they can be copied. */
-const MAX_ALIGNED = 50;
-
-function formatExamples(examples: NonNullable<CommandSpec['examples']>, lineWidth: number): string {
-  const typedWidth = Math.max(0, ...examples.map(([typed]) => typed.length).filter((length) => length <= MAX_ALIGNED));
-  const hasRoom = examples.every(
-    ([typed, what]) => typed.length > MAX_ALIGNED || typedWidth + what.length + 4 <= lineWidth,
-  );
-  return examples
-    .map(([typed, what]) => {
-      if (what === '') return `  ${typed}\n`;
-      if (!hasRoom || typed.length > MAX_ALIGNED) return `  ${typed}\n      ${what}\n`;
-      return `  ${typed.padEnd(typedWidth)}  ${what}\n`;
-    })
-    .join('');
 }
 
 /** The command's own help has the flags; here they would only widen the column. */

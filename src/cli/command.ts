@@ -2,11 +2,8 @@
  * The shape of a row of the command table, and what a command receives by it: the types of a call follow from the row's
  * argument and options. Nothing here depends on a parser.
  */
-import type { GlobalOptions } from './context.ts';
-
 /** The parsed command line. */
 export interface CommandCall<A = undefined, O extends object = object> {
-  readonly globals: GlobalOptions;
   /** What follows the name of the command: nothing, one word, or several. */
   readonly argument: A;
   readonly options: O;
@@ -67,7 +64,7 @@ type ArgumentOf<Row> = Row extends { readonly argument: { readonly syntax: infer
 /** Options that have a value in every call. */
 type Given = { readonly default: string } | { readonly isRequired: true } | { readonly isNegated: true };
 type ValueOf<Option> = Option extends OptionSpec<infer T> ? T : never;
-type ValuesOf<Options> = {
+export type ValuesOf<Options> = {
   readonly [K in keyof Options as Options[K] extends Given ? K : never]: ValueOf<Options[K]>;
 } & { readonly [K in keyof Options as Options[K] extends Given ? never : K]?: ValueOf<Options[K]> };
 

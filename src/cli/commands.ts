@@ -3,22 +3,41 @@
  * the README's list follow this table. Invariant: a command is imported only when it is called, so that `--help` and a
  * key press of the completion load none: `program.ts` does.
  */
-import { type CallOf, type CommandRow, type CommandSpec, choice, each, flag, list, number, text } from './command.ts';
+import {
+  type CallOf,
+  type CommandRow,
+  type CommandSpec,
+  choice,
+  each,
+  flag,
+  list,
+  number,
+  text,
+  type ValuesOf,
+} from './command.ts';
 
 /** Default key of a service without keys. It is not secret: the service listens on the loopback by default. */
 export const LOCAL_KEY = 'cus_local';
 
 export const ENGINE_WORKER_COMMAND = 'engine-worker';
 
-/** Options of every command; `GlobalOptions` is their type. */
+/** Options of every command. */
 export const GLOBAL_OPTIONS = {
   json: flag('print one JSON document on stdout'),
   jobs: text('dir', 'folder of the job files', { default: 'jobs' }),
   debug: flag('log more, and print error stacks'),
 };
 
+export type GlobalOptions = ValuesOf<typeof GLOBAL_OPTIONS>;
+
 /** What most commands take. */
 export const JOB = { syntax: '<job>', text: 'job file, or its name in the jobs folder' } as const;
+
+/** Options of `serve` for data of its own. An archive has its dates, order and files; its engine counts no rows of files. */
+const OTHER_DATA = [
+  ...['data', 'chain', 'dataDir', 'generate', 'generateRows', 'seed', 'earliest', 'chainLimit', 'scanLimit'],
+  ...['order', 'clickhouseUrl', 'cluster'],
+];
 
 /** In the order of the help. */
 const TABLE = {
@@ -45,7 +64,7 @@ const TABLE = {
       kind: choice(
         'kind',
         ['trades', 'minute-flow', 'chain', 'structure', 'clickhouse', 'sql'],
-        'with --add: kind of data that the job reads (default: trades)',
+        'with --add: what the job reads (default: trades)',
       ),
       name: text('name', 'name of the job (default: nightly-trades)'),
       apiUrl: text('url', 'address of the options data API'),
@@ -89,9 +108,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     summary: 'validate job files (default: all in the jobs folder)',
     argument: { syntax: '[job...]', text: 'job files, or their names in the jobs folder' },
     options: {
-      live: flag(
-        "also send each job's query to the API: one request per job, over one second of the day without trades",
-      ),
+      live: flag("also send each job's query to the API: one request over a second of the day without trades"),
     },
     examples: [
       ['flowdrop check', 'all job files of the folder'],
@@ -167,10 +184,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop backfill nightly-trades --dry-run', 'the cost, and dates that would be too late'],
       ['flowdrop backfill nightly-trades --from 2026-11-16 --to 2026-11-20', 'these dates, if not sealed'],
       ['flowdrop backfill nightly-trades --failed', 'failed and degraded dates'],
-      [
-        'flowdrop backfill nightly-trades --all --from 2026-11-20 --to 2026-11-20',
-        'one date again, restated if it differs',
-      ],
+      ['flowdrop backfill nightly-trades --all --from 2026-11-20 --to 2026-11-20', 'one date again'],
     ],
     hasLog: true,
   },
@@ -182,10 +196,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     options: {
       date: text('date', 'trading date; default: the newest sealed one, and late ones inside the lookback'),
       preview: text('dir', 'write HTML, text, .eml and attachments to this folder; send nothing'),
-      only: text(
-        'address',
-        'mail or preview for this address only, even if it has received the report or is not a recipient',
-      ),
+      only: text('address', 'only for this address, even if it has received the report or is no recipient'),
       show: flag('print the mailed page from the archive; send nothing', {
         conflicts: ['preview', 'only'],
       }),
@@ -292,10 +303,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       fromStore: text('location', 'directory or s3://bucket/prefix instead of a job'),
       dataset: text('name', "dataset of that store behind the API's tables; default: the only one with single trades"),
       apiTypes: flag('send dates, times and empty values as text, as the API does, instead of typed values'),
-      engine: text(
-        'url',
-        'ClickHouse server that reads the drops and answers; default: FLOWDROP_QUERY_ENGINE_URL, or this machine',
-      ),
+      engine: text('url', 'ClickHouse server that answers; default: FLOWDROP_QUERY_ENGINE_URL, or this machine'),
       format: choice(
         'format',
         ['table', 'json', 'csv', 'arrow', 'parquet'],
@@ -308,10 +316,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     examples: [
       ['flowdrop query "SELECT symbol, sum(premium) AS p FROM trades GROUP BY symbol ORDER BY p DESC LIMIT 10"', ''],
       ['flowdrop query "SELECT * FROM trades WHERE date >= today() - 7" --out week.parquet', ''],
-      [
-        'flowdrop query "SELECT date, symbol, total_premium FROM trades_summary"',
-        'daily sums, without reading the trades',
-      ],
+      ['flowdrop query "SELECT date, symbol, total_premium FROM trades_summary"', 'daily sums'],
       ['flowdrop query - --format csv < report.sql > report.csv', ''],
     ],
   },
@@ -323,6 +328,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       store: text(
         'location',
         'serve sealed drops instead: s3://BUCKET/PREFIX or a directory; every sealed date, no lookback',
+        { conflicts: OTHER_DATA },
       ),
       dataset: text('name', 'dataset in --store'),
       data: each('file', 'trades: .ndjson, .csv (also .gz) or .parquet; repeatable'),
@@ -342,16 +348,10 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       key: each('key', `accepted key, beginning with cus_ or apikey_; repeatable (default: ${LOCAL_KEY})`),
       keyFile: text('file', 'hashed keys with entitlements, as `flowdrop key` writes them; reloaded when it changes'),
       secureCookies: flag('send session cookies over TLS only, for a service behind a TLS proxy'),
-      clickhouseUrl: text(
-        'url',
-        'a ClickHouse server instead of the embedded engine; set FLOWDROP_CLICKHOUSE_URL instead to hide the password',
-      ),
+      clickhouseUrl: text('url', 'a ClickHouse server as engine; FLOWDROP_CLICKHOUSE_URL instead hides the password'),
       cluster: text('name', 'cluster of that server on which to create the tables, with FLOWDROP_CLICKHOUSE_ADMIN_URL'),
       order: choice('column', ['time', 'symbol'], 'sort column of the table'),
-      catalog: text(
-        'store',
-        'serve only the Iceberg tables of a store (directory or s3://bucket/prefix), as a read-only REST catalog',
-      ),
+      catalog: text('store', 'serve only the Iceberg tables of this store, as a read-only REST catalog'),
       host: text('address', 'interface to listen on'),
       port: number('port', 'port of the main entry point, or of the catalog; 0 picks one'),
       portalPort: number('port', 'port of the separate entry point; 0 picks one'),

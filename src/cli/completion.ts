@@ -4,118 +4,76 @@
  * there is none. Invariant: `complete` reads only the command table and file names, so that a key press does not wait.
  */
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
-import { type ActionResult, type CommandCall, type CommandSpec, formatFlag, type OptionSpec } from './command.ts';
-import type { Call } from './commands.ts';
-import type { CliContext } from './context.ts';
+import { type ActionResult, type CommandSpec, formatFlag, type OptionSpec } from './command.ts';
+import { type Call, COMMANDS, GLOBAL_OPTIONS } from './commands.ts';
+import type { Cli } from './context.ts';
 
-interface Candidate {
-  readonly word: string;
-  readonly description: string;
-}
-
-/** The table of commands, and the options of every command. */
-interface CompletionTable {
-  readonly commands: readonly CommandSpec[];
-  readonly options: CommandSpec['options'];
-}
+/** A word that may come next, and what it means. */
+type Candidate = readonly [word: string, description: string];
 
 /** What the parser adds to the table. */
-const HELP_FLAG = { word: '--help', description: 'display help for command' } as const;
-const VERSION_FLAG = { word: '--version', description: 'output the version number' } as const;
-const HELP_COMMAND = { word: 'help', description: 'what a command does, with examples' } as const;
+const HELP_FLAG: Candidate = ['--help', 'display help for command'];
+const VERSION_FLAG: Candidate = ['--version', 'output the version number'];
+const HELP_COMMAND: Candidate = ['help', 'what a command does, with examples'];
 
-/** Arguments and values with this name are job names; the shell completes all others, because it knows files. */
-const JOB_VALUE = 'job';
-
-export async function complete(
-  { terminal }: Pick<CliContext, 'terminal'>,
-  { argument }: CommandCall<readonly string[]>,
-  table: CompletionTable,
-): ActionResult {
-  const found = await listCandidates(table, argument, async (folder) => {
-    const files = await listJobFiles(folder).catch(() => []);
-    return files.map(formatJobReference);
-  });
+export async function complete({ terminal }: Cli, { argument: words }: Call<'complete'>): ActionResult {
+  const current = words.at(-1) ?? '';
+  const found = await listNext(words.slice(0, -1), current.startsWith('-'));
   // One line per candidate, even if a description has line breaks.
-  for (const { word, description } of found) terminal.out(`${word}\t${description.replace(/\s+/g, ' ')}\n`);
+  for (const [word, description] of found)
+    if (word.startsWith(current)) terminal.out(`${word}\t${description.replace(/\s+/g, ' ')}\n`);
   return undefined;
 }
 
-/**
- * @param words the words after `flowdrop`; the last one is incomplete, or empty
- * @param listJobs returns the job names in a folder, by its path; none if the folder does not exist
- */
-async function listCandidates(
-  table: CompletionTable,
-  words: readonly string[],
-  listJobs: (folder: string) => Promise<readonly string[]>,
-): Promise<readonly Candidate[]> {
-  const current = words.at(-1) ?? '';
-  const state = readWords(table, words.slice(0, -1));
-  const starts = (candidates: readonly Candidate[]) => candidates.filter(({ word }) => word.startsWith(current));
-  const { command, awaited, positionals } = state;
-  const choose = async (value: string | undefined, choices: readonly unknown[] = []) => {
-    const names = value === JOB_VALUE ? await listJobs(state.jobs) : choices.map(String);
-    return starts(names.map((word) => ({ word, description: value === JOB_VALUE ? 'job' : '' })));
-  };
-  if (awaited) return await choose(awaited.value, awaited.choices);
-  if (current.startsWith('-') && !state.isLiteral) return starts(listFlags(table, state));
-  if (command === undefined) {
-    const listed = table.commands.filter(({ group }) => group !== undefined);
-    return starts([...listed.map(({ name, summary }) => ({ word: name, description: summary })), HELP_COMMAND]);
-  }
-  const { syntax = '', choices } = command.argument ?? {};
-  const isVariadic = syntax.endsWith('...]');
-  if (positionals > 0 && !isVariadic) return [];
-  return await choose(/\w+/.exec(syntax)?.[0], choices);
-}
-
-interface TypedWords {
-  readonly command: CommandSpec | undefined;
-  /** Number of the command's words that are not flags. */
-  readonly positionals: number;
-  /** The option whose value comes next. */
-  readonly awaited: OptionSpec | undefined;
-  /** Flags that are not offered again. */
-  readonly used: ReadonlySet<string>;
-  /** Folder of the job files. */
-  readonly jobs: string;
-  /** After `--` nothing is a flag. */
-  readonly isLiteral: boolean;
-}
-
-function readWords(table: CompletionTable, words: readonly string[]): TypedWords {
+/** @param words typed before the incomplete one @param wantsFlag whether that one begins like a flag */
+async function listNext(words: readonly string[], wantsFlag: boolean): Promise<readonly Candidate[]> {
   let command: CommandSpec | undefined;
   let positionals = 0;
+  let jobs: string = GLOBAL_OPTIONS.jobs.default;
+  /** The option whose value comes next. */
   let awaited: OptionSpec | undefined;
-  let jobs = table.options['jobs']?.default ?? '';
+  /** After `--` nothing is a flag. */
   let isLiteral = false;
   const used = new Set<string>();
+  const findOption = (flag: string) =>
+    Object.entries({ ...GLOBAL_OPTIONS, ...command?.options }).find(([name, spec]) => formatFlag(name, spec) === flag);
   for (const word of words) {
     if (awaited) {
-      if (awaited === table.options['jobs']) jobs = word;
+      if (awaited === GLOBAL_OPTIONS.jobs) jobs = word;
       awaited = undefined;
     } else if (word === '--') isLiteral = true;
     else if (word.startsWith('-') && !isLiteral) {
       const [flag = '', value] = word.split('=', 2);
-      const options = { ...table.options, ...command?.options };
-      const [, option] = Object.entries(options).find(([name, spec]) => formatFlag(name, spec) === flag) ?? [];
+      const [, option] = findOption(flag) ?? [];
       if (option?.kind !== 'list' && option?.kind !== 'each') used.add(flag);
-      if (option === undefined || option.kind === 'flag') continue;
-      if (value === undefined) awaited = option;
-      else if (option === table.options['jobs']) jobs = value;
-    } else if (command === undefined) command = table.commands.find(({ name }) => name === word);
+      if (option !== undefined && option.kind !== 'flag' && value === undefined) awaited = option;
+      if (option === GLOBAL_OPTIONS.jobs && value !== undefined) jobs = value;
+    } else if (command === undefined) command = COMMANDS.find(({ name }) => name === word);
     else positionals += 1;
   }
-  return { command, positionals, awaited, used, jobs, isLiteral };
+  if (awaited) return await listValues(awaited.value, awaited.choices, jobs);
+  if (wantsFlag && !isLiteral) return listFlags(command).filter(([word]) => !used.has(word));
+  if (command === undefined) {
+    const listed = COMMANDS.filter(({ group }) => group !== undefined);
+    return [...listed.map(({ name, summary }) => [name, summary] as const), HELP_COMMAND];
+  }
+  const { syntax = '', choices } = command.argument ?? {};
+  if (positionals > 0 && !syntax.endsWith('...]')) return [];
+  return await listValues(/\w+/.exec(syntax)?.[0], choices, jobs);
 }
 
-function listFlags(table: CompletionTable, { command, used }: TypedWords): readonly Candidate[] {
+/** Of values with the name `job` the jobs, else their choices; the shell completes all others, because it knows files. */
+async function listValues(value: string | undefined, choices: readonly unknown[] = [], jobs: string) {
+  if (value !== 'job') return choices.map((choice): Candidate => [String(choice), '']);
+  const files = await listJobFiles(jobs).catch(() => []);
+  return files.map((file): Candidate => [formatJobReference(file), 'job']);
+}
+
+function listFlags(command: CommandSpec | undefined): readonly Candidate[] {
   const describe = (options: CommandSpec['options']) =>
-    Object.entries(options).map(([name, spec]) => ({ word: formatFlag(name, spec), description: spec.text }));
-  const globals = describe(table.options);
-  const flags = command ? [...describe(command.options), HELP_FLAG, ...globals] : [VERSION_FLAG, ...globals, HELP_FLAG];
-  return flags.filter(({ word }) => !used.has(word));
+    Object.entries(options).map(([name, spec]): Candidate => [formatFlag(name, spec), spec.text]);
+  const globals = describe(GLOBAL_OPTIONS);
+  return command ? [...describe(command.options), HELP_FLAG, ...globals] : [VERSION_FLAG, ...globals, HELP_FLAG];
 }
 
 /** Also works in bash 3.2, the version on macOS: no `mapfile`, no `compopt`. */
@@ -162,10 +120,7 @@ complete -c flowdrop -f -a '(__flowdrop_complete)'
 
 const SCRIPTS: Readonly<Record<string, string>> = { bash: BASH, zsh: ZSH, fish: FISH };
 
-export async function completion(
-  { terminal }: Pick<CliContext, 'terminal'>,
-  { argument: shell }: Call<'completion'>,
-): ActionResult {
+export async function completion({ terminal }: Cli, { argument: shell }: Call<'completion'>): ActionResult {
   // The parser allows only these shells.
   terminal.out(SCRIPTS[shell] ?? '');
   return undefined;

@@ -2,7 +2,9 @@
  * What the commands receive from outside: the terminal, and what opens everything else. `main.ts` connects the two.
  */
 import type { Openers } from '../openers.ts';
-import type { DrawnLine } from './terminal/drawn-line.ts';
+import type { GlobalOptions } from './commands.ts';
+import type { Style } from './terminal/color.ts';
+import type { FailureReport } from './terminal/failure-text.ts';
 
 export interface Terminal {
   /** Results. */
@@ -11,20 +13,17 @@ export interface Terminal {
   err(text: string): void;
   /** Whether stderr is a terminal that a progress bar can be drawn on. */
   readonly interactive: boolean;
-  readonly stderr: NodeJS.WritableStream;
   /** Keeps a redrawn line below all other output, log lines included; returns the function that releases it. */
-  keepLine(line: DrawnLine): () => void;
+  keepLine(line: () => string): () => void;
   /** For results that are large or binary. */
   readonly stdout: NodeJS.WritableStream;
   /** Whether stdout is a terminal. */
   readonly outIsTerminal: boolean;
-  /** Whether output to stdout and stderr may have colors. */
-  readonly colors: { readonly out: boolean; readonly err: boolean };
+  /** Colors on stdout and stderr, if there are any. */
+  readonly style: { readonly out: Style; readonly err: Style };
   /** Current cells per line; `undefined` if there is no terminal. */
   readonly columns: { readonly out: number | undefined; readonly err: number | undefined };
-  /** All of stdin. */
-  readIn(): Promise<string>;
-  /** For answers; a caller that reads it must not call `readIn`. */
+  /** Opened on first use. */
   readonly stdin: NodeJS.ReadableStream;
   /** Whether stdin is a terminal, so that a person can be asked. */
   readonly inIsTerminal: boolean;
@@ -37,7 +36,7 @@ export interface SelfCommand {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Everything that a command may use; each command names the parts that it uses. */
+/** What `main.ts` gives to the program. */
 export interface CliContext {
   readonly openers: Openers;
   /** Masks every known secret in the output. */
@@ -51,9 +50,11 @@ export interface CliContext {
   readonly cwd: string;
 }
 
-/** Options of every command. */
-export interface GlobalOptions {
-  readonly json?: boolean;
-  readonly jobs: string;
-  readonly debug?: boolean;
+/** What a command receives beside its own argument and options. */
+export interface Cli extends CliContext {
+  readonly globals: GlobalOptions;
+  /** Prints the result of a command: its document with `--json`, else its text, wrapped to the terminal. */
+  print(document: unknown, text: string): undefined;
+  /** A failure as the program itself would end with it. */
+  describe(error: unknown): FailureReport;
 }

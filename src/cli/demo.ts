@@ -6,26 +6,23 @@ import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { explainAbort } from '../core/liveness.ts';
-import { formatBytes, formatCount } from '../core/units.ts';
+import { formatCount } from '../core/units.ts';
 import { reportsPrefix } from '../ledger/layout.ts';
 import { USUAL_ROWS } from '../service/generate/generate.ts';
 import type { Delivery, RunResult } from '../state/run-result.ts';
 import { type ChildRun, nameProgram, startChild } from './child.ts';
 import type { ActionResult } from './command.ts';
 import { type Call, LOCAL_KEY } from './commands.ts';
-import type { CliContext, SelfCommand } from './context.ts';
-import { formatTable, right } from './terminal/text-table.ts';
+import type { Cli, SelfCommand } from './context.ts';
+import { describeRun } from './run-output.ts';
 
 const DEMO_FOLDER = 'out';
 /** In the demo's folder: the state of your own jobs stays as it is. */
 const STATE_FOLDER = 'state';
 
-type DemoCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
-
-export async function demo(
-  { terminal, self, openers: { shippedJob }, cwd, signal }: DemoCli,
-  { options }: Call<'demo'>,
-): ActionResult {
+export async function demo(cli: Cli, { options }: Call<'demo'>): ActionResult {
+  const { terminal, self, cwd, signal } = cli;
+  const { shippedJob } = cli.openers;
   const out = join(cwd, DEMO_FOLDER);
   const { sessions, rows } = options;
   const trades = rows === undefined ? `about ${formatCount(USUAL_ROWS)}` : formatCount(rows);
@@ -135,31 +132,20 @@ async function describeDemo(
   result: RunResult & { readonly reports: readonly Delivery[] },
   program: string,
 ): Promise<string> {
-  const rows = result.dates.map(({ date, rows, size, requests }) => [
-    date,
-    formatCount(rows),
-    formatBytes(size ?? 0),
-    String(requests),
-  ]);
-  const table = formatTable(['sealed', right('rows'), right('size'), right('requests')], rows);
-  const subjects = result.reports.flatMap(({ subject, recipients }) =>
-    recipients.length > 0 ? [`Report: ${subject}`] : [],
-  );
-  const mails = (await readdir(join(out, 'mail')).catch(() => [])).filter((name) => name.endsWith('.html')).sort();
+  const listPages = async (folder: string, ending: string) => {
+    const names = await readdir(folder, { recursive: true }).catch(() => []);
+    return names.filter((name) => name.endsWith(ending)).sort();
+  };
+  const mails = await listPages(join(out, 'mail'), '.html');
   const copies = join(result.store, reportsPrefix(result.job));
-  const pages = (await readdir(copies, { recursive: true }).catch(() => []))
-    .filter((name) => name.endsWith('report.html'))
-    .sort();
+  const pages = await listPages(copies, 'report.html');
   return `${[
-    rows.length > 0
-      ? `\n${table}\n`
-      : '\nEverything was sealed by an earlier demo: nothing was fetched or mailed again.\n',
-    ...subjects,
     '',
+    result.dates.length > 0
+      ? describeRun(result, result.reports)
+      : 'Everything was sealed by an earlier demo: nothing was fetched or mailed again.\n',
     `Drops      ${result.store}/${result.dataset}  (Parquet, one file a session; any reader takes the folder)`,
-    ...mails
-      .slice(-1)
-      .map((name) => `Mail       ${join(out, 'mail', name)}  (open it in a browser; the .eml is beside it)`),
+    ...mails.slice(-1).map((name) => `Mail       ${join(out, 'mail', name)}  (for a browser; the .eml is beside it)`),
     ...pages.slice(-1).map((name) => `Report     ${join(copies, name)}  (every table, formula and rebuild query)`),
     '',
     'Next, in the folder that has jobs/:',

@@ -2,66 +2,52 @@
  * `flowdrop iceberg rebuild JOB`: makes the Iceberg table of a job's dataset again from what is sealed, also in its catalog.
  */
 import { updateCatalog } from '../catalog/registered-table.ts';
-import { Fault, isFault } from '../core/errors.ts';
+import { isFault } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
-import type { Job, JobCatalog } from '../job/job.ts';
+import type { JobCatalog } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { rebuildTable } from '../ledger/iceberg/table.ts';
 import { locateTable } from '../ledger/iceberg/table-metadata.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Store } from '../store/store.ts';
+import { usage } from './arguments.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
-import type { CliContext } from './context.ts';
+import type { Cli } from './context.ts';
 
-export async function iceberg(
-  cli: Pick<CliContext, 'openers' | 'terminal'>,
-  { globals, argument: [action, name, ...more] }: Call<'iceberg'>,
-): ActionResult {
+export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: Call<'iceberg'>): ActionResult {
   if (action !== 'rebuild' || name === undefined || more.length > 0) {
-    throw new Fault('ARGUMENTS_INVALID', 'iceberg takes an action and a job; the only action is `rebuild`', {
-      kind: 'usage',
-      hint: 'flowdrop iceberg rebuild JOB',
-    });
+    const message = 'iceberg takes an action and a job; the only action is `rebuild`';
+    throw usage(message, 'flowdrop iceberg rebuild JOB', 'ARGUMENTS_INVALID');
   }
+  const { terminal, openers, globals, print } = cli;
   const job = await readJob(name, globals.jobs);
-  if (job.drop.table === null) {
-    throw new Fault('NOT_A_TABLE', `${job.file}: the job has no Iceberg table`, {
-      kind: 'usage',
-      hint: 'Add `table: iceberg` under `drop:`; the next run makes the table.',
-    });
+  const { dataset, table, catalog: target } = job.drop;
+  if (table === null) {
+    const hint = 'Add `table: iceberg` under `drop:`; the next run makes the table.';
+    throw usage(`${job.file}: the job has no Iceberg table`, hint, 'NOT_A_TABLE');
   }
-  const { terminal, openers } = cli;
-  const { dataset } = job.drop;
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3, use: 'run' });
   try {
     const { version, snapshots, left, removed } = await rebuildTable(new Ledger(store, dataset), openers.clock.now());
-    const catalog = job.drop.catalog === null ? null : await updateCatalogOf(cli, store, job.drop, job.drop.catalog);
-    if (globals.json) {
-      const found = { dataset, version, snapshots, left: Object.fromEntries(left), removed, catalog };
-      terminal.out(`${JSON.stringify(found)}\n`);
-      return undefined;
+    const catalog = target === null ? null : await updateCatalogOf(cli, store, dataset, target);
+    if (!globals.json) {
+      if (catalog !== null) terminal.err(`catalog   ${catalog}\n`);
+      for (const [what, reason] of left) terminal.err(`left out  ${what}  ${reason}\n`);
     }
-    if (catalog !== null) terminal.err(`catalog   ${catalog}\n`);
-    for (const [what, reason] of left) terminal.err(`left out  ${what}  ${reason}\n`);
-    terminal.out(
+    return print(
+      { dataset, version, snapshots, left: Object.fromEntries(left), removed, catalog },
       version === 0
         ? `${dataset} has no sealed date that a table can hold.\n`
         : `Version ${version} of ${locateTable(store, dataset)}: ${formatCount(snapshots)} snapshots.\nCheck it: flowdrop verify ${job.name}\n`,
     );
-    return undefined;
   } finally {
     await store.close();
   }
 }
 
 /** At once, because a catalog with the old snapshots names files that a rebuild removes. @returns for people */
-async function updateCatalogOf(
-  { openers }: Pick<CliContext, 'openers'>,
-  store: Store,
-  { dataset }: Job['drop'],
-  target: JobCatalog,
-): Promise<string> {
+async function updateCatalogOf({ openers }: Cli, store: Store, dataset: string, target: JobCatalog): Promise<string> {
   const catalog = await openers.openCatalog(target);
   try {
     return `${catalog.place}: ${await updateCatalog(store, dataset, catalog)}`;

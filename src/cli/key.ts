@@ -8,24 +8,19 @@ import { hasErrorCode, readFileIfExists, writeWholeFile } from '../core/atomic-f
 import { Fault } from '../core/errors.ts';
 import { appendEntry, describeEntry, isKeyName, NAME_RULE, renderEntry } from '../service/access/key-file.ts';
 import { buildEntry, createKey, hashKey } from '../service/access/keys.ts';
+import { usage } from './arguments.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
-import type { CliContext } from './context.ts';
+import type { Cli } from './context.ts';
 
-export async function key(
-  { terminal, cwd }: Pick<CliContext, 'cwd' | 'terminal'>,
-  { globals, options }: Call<'key'>,
-): ActionResult {
+export async function key({ terminal, cwd, globals, print }: Cli, { options }: Call<'key'>): ActionResult {
   const { name, entitlement = 'active', realtime = false, prefix = 'cus', file } = options;
-  if (!isKeyName(name)) throw new Fault('KEY_NAME_INVALID', `--name: ${NAME_RULE}`, { kind: 'usage' });
+  if (!isKeyName(name)) throw usage(`--name: ${NAME_RULE}`, undefined, 'KEY_NAME_INVALID');
   const made = createKey(prefix);
   const entry = buildEntry(hashKey(made), { name, historical: entitlement, realtime });
   if (file !== undefined) await rewriteFile(resolve(cwd, file), (text) => appendEntry(file, text, entry));
-  if (globals.json) {
-    terminal.out(`${JSON.stringify({ key: made, id: entry.caller.id, entry: describeEntry(entry), file })}\n`);
-    return undefined;
-  }
-  terminal.out(`${made}\n`);
+  print({ key: made, id: entry.caller.id, entry: describeEntry(entry), file }, `${made}\n`);
+  if (globals.json) return undefined;
   if (file === undefined) terminal.err(`The key is not stored. Its entry for a key file:\n\n${renderEntry(entry)}`);
   else terminal.err(`The key is not stored; its entry "${name}" is in ${file}.\n`);
   return undefined;

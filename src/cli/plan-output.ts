@@ -2,28 +2,54 @@
  * A plan as a document, and as tables for people that fit into 80 cells. Invariant: both have the same facts, and a
  * date that would be lost is marked by a word, not only by a color. Pure.
  */
-
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import { formatDayTime, formatInstant, formatSpan, formatTime } from '../core/date-text.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
-import type { DatePrice } from '../plan/price.ts';
+import type { PlannedDate } from '../export/plan-dates.ts';
 import type { PlanDate, PlanDocument, PlanTotal } from '../state/documents.ts';
 import { PLAIN_STYLE, type Style } from './terminal/color.ts';
-import { formatTable, type TableColumn } from './terminal/text-table.ts';
+import { formatTable, right } from './terminal/text-table.ts';
 
-/** A date for the document. @param nowMs when the plan starts */
-export function describeDate(price: DatePrice, nowMs: number): PlanDate {
-  const { date, rows, isCounted, requests, seconds, bytes, expiresAtMs, doneAtMs, isLost } = price;
-  const mayExpire = Number.isFinite(expiresAtMs);
-  const leftMs = Math.max(0, expiresAtMs - nowMs);
-  return {
-    ...{ date, rows: rows ?? null, estimated: !isCounted, requests, seconds, bytes },
-    done_at: new Date(doneAtMs).toISOString(),
-    expires: mayExpire ? new Date(expiresAtMs).toISOString() : null,
-    share_of_budget: mayExpire && leftMs > 0 ? (doneAtMs - nowMs) / leftMs : mayExpire ? 1 : null,
-    expires_before_turn: isLost,
-  };
+interface PriceTerms {
+  readonly nowMs: number;
+  /** Time until it begins: for earlier jobs of the same budget. */
+  readonly waitMs?: number;
+  /** Milliseconds between two request starts. */
+  readonly intervalMs: number;
+  /** Requests for counting a date once. */
+  readonly countRequests: number;
+  /** Bytes of a row in transfer, before compression. */
+  readonly rowBytes: number;
+}
+
+/** Count, recount. */
+const COUNTS_OF_A_DATE = 2;
+
+/** The dates of the document, with what each costs. @param work in the order of the run; those without counts are estimated */
+export function priceDates(
+  work: readonly Pick<PlannedDate, 'date' | 'rows' | 'pages' | 'counts' | 'expiresAtMs'>[],
+  { nowMs, waitMs = 0, intervalMs, countRequests, rowBytes }: PriceTerms,
+): readonly PlanDate[] {
+  let doneAtMs = nowMs + waitMs;
+  return work.map(({ date, rows, pages, counts, expiresAtMs }) => {
+    // An existing count costs nothing more.
+    const counting = (counts === undefined ? COUNTS_OF_A_DATE : COUNTS_OF_A_DATE - 1) * countRequests;
+    const requests = pages + counting;
+    doneAtMs += requests * intervalMs;
+    const mayExpire = Number.isFinite(expiresAtMs);
+    const leftMs = Math.max(0, expiresAtMs - nowMs);
+    return {
+      ...{ date, rows: rows ?? null, estimated: counts === undefined, requests },
+      seconds: (requests * intervalMs) / 1000,
+      bytes: Math.round((rows ?? 0) * rowBytes),
+      done_at: new Date(doneAtMs).toISOString(),
+      expires: mayExpire ? new Date(expiresAtMs).toISOString() : null,
+      share_of_budget: mayExpire ? (leftMs > 0 ? (doneAtMs - nowMs) / leftMs : 1) : null,
+      // It could no longer be proved complete.
+      expires_before_turn: doneAtMs >= expiresAtMs,
+    };
+  });
 }
 
 export function totalDates(dates: readonly PlanDate[]): PlanTotal {
@@ -36,33 +62,25 @@ export function totalDates(dates: readonly PlanDate[]): PlanTotal {
     requests: sum(({ requests }) => requests),
     seconds: sum(({ seconds }) => seconds),
     bytes: sum(({ bytes }) => bytes),
-    done_at: dates.map(({ done_at: doneAt }) => doneAt).reduce<string | null>(pickLater, null),
+    done_at:
+      dates
+        .map(({ done_at: doneAt }) => doneAt)
+        .sort()
+        .at(-1) ?? null,
     share_of_budget: shares.length > 0 ? Math.max(...shares) : null,
     too_late: dates.filter(({ expires_before_turn: isLost }) => isLost).length,
   };
 }
 
-function pickLater(a: string | null, b: string | null): string | null {
-  if (a === null || b === null) return a ?? b;
-  return a > b ? a : b;
-}
-
-const right = 'right' as const;
-
-const NUMBERS: readonly TableColumn[] = [
-  { title: 'rows', align: right },
-  { title: 'requests', align: right },
-  { title: 'time', align: right },
-  { title: 'done (ET)', align: right },
-  { title: 'budget', align: right },
-];
+const NUMBERS = ['rows', 'requests', 'time', 'done (ET)', 'budget'].map(right);
 
 const TOO_LATE = 'TOO LATE';
 
 /** A plan as a table of its dates with their total, and an explanation. */
 export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): string {
+  const { job, dates, total, lookback_edge: edge, earliest_date: earliest, row_limit, without_rows: empty } = plan;
   const nowMs = Date.parse(plan.server_time);
-  const rows = plan.dates.map((date) => [
+  const rows = dates.map((date) => [
     date.date,
     formatRows(date.rows, date.estimated),
     formatCount(date.requests),
@@ -71,48 +89,49 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
     date.expires_before_turn ? style.red(TOO_LATE) : formatShare(date.share_of_budget),
     date.expires === null ? 'never' : `in ${formatSpan(Date.parse(date.expires) - nowMs)}`,
   ]);
-  const { total } = plan;
   const last = ['total', ...formatTotal(total, nowMs, style), ''].map((cell) => style.bold(cell));
-  const facts = [
-    ...(plan.lookback_edge === ''
-      ? []
-      : [`lookback from ${formatDayTime(`${plan.lookback_edge.replace(' ', 'T')}Z`, 'UTC')} ET`]),
-    ...(plan.row_limit === null ? [] : [`${formatCount(plan.row_limit)} rows per page`]),
-    `${countDates(plan.sealed)} sealed already`,
-  ];
-  const lines = [style.bold(plan.job), ...facts.map((fact) => `  ${fact}`)];
-  if (plan.earliest_date !== '') lines.push(`  dates before ${plan.earliest_date} have expired or are incomplete`);
-  if (plan.without_rows.length > 0) lines.push(`  no rows at the source: ${describeDates(plan.without_rows)}`);
-  for (const { date, reason } of plan.held) lines.push(`  ${date} held back: ${reason}`);
-  if (plan.dates.length === 0) return `${[...lines, '', 'Nothing to fetch.'].join('\n')}\n`;
-  const table = formatTable([{ title: 'date' }, ...NUMBERS, { title: 'expires' }], [...rows, last], {
-    paintTitles: style.bold,
-  });
-  lines.push('', table, '', describeTransfer(total));
-  const first = plan.dates.flatMap(({ expires }) => expires ?? []).sort()[0];
-  if (first !== undefined)
-    lines.push(
-      'budget: share of the requests available before the date expires.',
+  const first = dates.flatMap(({ expires }) => expires ?? []).sort()[0];
+  const size = total.bytes === 0 ? '' : `, ${formatBytes(total.bytes)} of JSON before compression`;
+  const few =
+    empty.length <= MAX_NAMED ? empty.join(', ') : `${countDates(empty.length)}, ${empty[0]} to ${empty.at(-1)}`;
+  const lines = [
+    style.bold(job),
+    edge !== '' && `  lookback from ${formatDayTime(`${edge.replace(' ', 'T')}Z`, 'UTC')} ET`,
+    row_limit !== null && `  ${formatCount(row_limit)} rows per page`,
+    `  ${countDates(plan.sealed)} sealed already`,
+    earliest !== '' && `  dates before ${earliest} have expired or are incomplete`,
+    empty.length > 0 && `  no rows at the source: ${few}`,
+    ...plan.held.map(({ date, reason }) => `  ${date} held back: ${reason}`),
+    '',
+    ...(dates.length === 0
+      ? ['Nothing to fetch.']
+      : [
+          formatTable(['date', ...NUMBERS, 'expires'], [...rows, last]),
+          '',
+          `${countDates(total.dates)} in ${formatDuration(total.seconds * 1000)}${size}.`,
+        ]),
+    first !== undefined && 'budget: share of the requests available before the date expires.',
+    first !== undefined &&
       `The first date begins to expire ${formatInstant(first, EXCHANGE_TIME_ZONE, plan.server_time)}.`,
-    );
-  if (total.estimated) lines.push('~ estimate: as many as on the last date.');
-  if (total.too_late > 0) {
-    lines.push(
+    total.estimated && '~ estimate: as many as on the last date.',
+    total.too_late > 0 &&
       style.red(`${TOO_LATE}: ${countDates(total.too_late)} would begin to expire before it is completely fetched.`),
+    total.too_late > 0 &&
       'A run fetches the soonest expiry first: start it now, or raise FLOWDROP_REQUESTS_PER_SECOND if the key allows it.',
-    );
-  }
-  return `${lines.join('\n')}\n`;
+  ];
+  return `${lines.filter((line) => line !== false).join('\n')}\n`;
 }
+
+/** Most dates that are listed one by one; above that, only the first and the last. */
+const MAX_NAMED = 4;
 
 /** The totals of several plans, one after the other if they share a budget. */
 export function describePlans(plans: readonly PlanDocument[], total: PlanTotal, style: Style = PLAIN_STYLE): string {
   const nowMs = Date.parse(plans[0]?.server_time ?? '');
   const row = (name: string, sums: PlanTotal) => [name, formatCount(sums.dates), ...formatTotal(sums, nowMs, style)];
-  const rows = plans.map((plan) => row(plan.job, plan.total));
-  const columns: readonly TableColumn[] = [{ title: 'job' }, { title: 'dates', align: right }, ...NUMBERS];
   const last = row('total', total).map((cell) => style.bold(cell));
-  return `${formatTable(columns, [...rows, last], { paintTitles: style.bold, width: TABLE_WIDTH })}\n`;
+  const rows = [...plans.map((plan) => row(plan.job, plan.total)), last];
+  return `${formatTable(['job', right('dates'), ...NUMBERS], rows, { width: TABLE_WIDTH })}\n`;
 }
 
 /** Every terminal has this width. */
@@ -126,11 +145,6 @@ function formatTotal(total: PlanTotal, nowMs: number, style: Style): readonly st
     total.done_at === null ? '' : formatDone(total.done_at, nowMs),
     total.too_late > 0 ? style.red(`${total.too_late} LATE`) : formatShare(total.share_of_budget),
   ];
-}
-
-function describeTransfer({ seconds, bytes, dates }: PlanTotal): string {
-  const size = bytes === 0 ? '' : `, ${formatBytes(bytes)} of JSON before compression`;
-  return `${countDates(dates)} in ${formatDuration(seconds * 1000)}${size}.`;
 }
 
 function countDates(count: number): string {
@@ -160,12 +174,4 @@ function formatShare(share: number | null): string {
   if (share === null) return '';
   const percent = share * 100;
   return percent > 0 && percent < 1 ? '<1%' : `${Math.round(percent)}%`;
-}
-
-/** Most dates that are listed one by one; above that, only the first and the last. */
-const MAX_NAMED = 4;
-
-function describeDates(dates: readonly string[]): string {
-  if (dates.length <= MAX_NAMED) return dates.join(', ');
-  return `${countDates(dates.length)}, ${dates[0]} to ${dates.at(-1)}`;
 }

@@ -2,33 +2,25 @@
  * `flowdrop plan [JOB]`: which dates, how many rows, requests and seconds, and what expires before its turn. Without a
  * job: all jobs of the folder, one after the other if they share a budget. Changes nothing.
  */
-
 import type { DateRange } from '../calendar/wall-clock.ts';
 import { EXIT_CODES, isFault } from '../core/errors.ts';
 import { planDates } from '../export/plan-dates.ts';
 import { type BackfillMode, readStoredDates, selectDates } from '../export/select-dates.ts';
-
 import { planSpans } from '../export/trades/scan.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import { priceDates } from '../plan/price.ts';
 import { closeSource, openJobSource } from '../run/open-source.ts';
 import type { PlanDocument } from '../state/documents.ts';
 import { openJobState } from '../state/job-state.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
-import type { CliContext, GlobalOptions } from './context.ts';
-import { describeDate, describePlan, describePlans, totalDates } from './plan-output.ts';
-import { createStyle } from './terminal/color.ts';
-import { describeFailure } from './terminal/failure-text.ts';
-import { hangText } from './terminal/text-width.ts';
+import type { Cli } from './context.ts';
+import { describePlan, describePlans, priceDates, totalDates } from './plan-output.ts';
 
-type PlanCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
-
-export async function plan(cli: PlanCli, { globals, argument }: Call<'plan'>): ActionResult {
-  if (argument === undefined) return await printPlans(cli, globals);
-  return await printPlan(cli, globals, await readJob(argument, globals.jobs));
+export async function plan(cli: Cli, { argument }: Call<'plan'>): ActionResult {
+  if (argument === undefined) return await printPlans(cli);
+  return await printPlan(cli, await readJob(argument, cli.globals.jobs));
 }
 
 interface PlanChoice {
@@ -39,18 +31,15 @@ interface PlanChoice {
 }
 
 /** Prints the plan of a job and its cost; for a backfill, of the dates that it would export. */
-export async function printPlan(cli: PlanCli, globals: GlobalOptions, job: Job, choice: PlanChoice = {}): ActionResult {
-  const { terminal } = cli;
+export async function printPlan(cli: Cli, job: Job, choice: PlanChoice = {}): ActionResult {
   const document = await planJob(cli, job, choice);
-  if (globals.json) terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
-  else terminal.out(hangText(describePlan(document, createStyle(terminal.colors.out)), terminal.columns.out));
-  return undefined;
+  return cli.print(document, describePlan(document, cli.terminal.style.out));
 }
 
 /** Prints the plans of all jobs of the folder; one that cannot be planned is reported, and the others go on. */
-async function printPlans(cli: PlanCli, globals: GlobalOptions): ActionResult {
-  const { terminal, openers } = cli;
-  const style = createStyle(terminal.colors.out);
+async function printPlans(cli: Cli): ActionResult {
+  const { terminal, globals, print } = cli;
+  const style = terminal.style.out;
   const files = await listJobFiles(globals.jobs);
   if (files.length === 0) terminal.err(`There are no job files in ${globals.jobs}; \`flowdrop init\` writes one.\n`);
   const plans: PlanDocument[] = [];
@@ -68,20 +57,18 @@ async function printPlans(cli: PlanCli, globals: GlobalOptions): ActionResult {
       const document = await planJob(cli, job, { afterSeconds: before });
       taken.set(budget, before + document.total.seconds);
       plans.push(document);
-      if (!globals.json) terminal.out(`${hangText(describePlan(document, style), terminal.columns.out)}\n`);
+      if (!globals.json) print(document, `${describePlan(document, style)}\n`);
     } catch (error) {
       if (!isFault(error) || error.kind === 'interrupted') throw error;
       exitCode ??= EXIT_CODES[error.kind];
-      const layout = { width: terminal.columns.err, style: createStyle(terminal.colors.err), redact: openers.redact };
-      const { text, json } = describeFailure(error, layout);
+      const { text, json } = cli.describe(error);
       failures.push({ file, ...json.error });
       if (!globals.json) terminal.err(`${style.bold(file)}\n${text}\n`);
     }
   }
   assertDistinct(jobs);
   const total = totalDates(plans.flatMap(({ dates }) => dates));
-  if (globals.json) terminal.out(`${JSON.stringify({ jobs: plans, failures, total }, undefined, 2)}\n`);
-  else if (plans.length > 1) terminal.out(describePlans(plans, total, style));
+  print({ jobs: plans, failures, total }, plans.length > 1 ? describePlans(plans, total, style) : '');
   return exitCode;
 }
 
@@ -91,7 +78,7 @@ function budgetOf({ source }: Job): string {
 }
 
 async function planJob(
-  { openers, signal }: PlanCli,
+  { openers, signal }: Cli,
   job: Job,
   { range, mode = 'unsealed', afterSeconds = 0 }: PlanChoice,
 ): Promise<PlanDocument> {
@@ -103,13 +90,13 @@ async function planJob(
     const facts = await readStoredDates(new Ledger(store, job.drop.dataset), openJobState(openers.stateDir, job.name));
     const planned = await planDates(opened, selectDates(mode, facts, range));
     const nowMs = source.serverNow();
-    const prices = priceDates(planned.dates, {
-      nowMs: nowMs + afterSeconds * 1000,
+    const dates = priceDates(planned.dates, {
+      nowMs,
+      waitMs: afterSeconds * 1000,
       intervalMs: source.intervalMs(),
       countRequests: opened.kind === 'sql' ? planSpans(opened).length : 0,
       rowBytes: opened.kind === 'sql' ? limits.rowBytes : 0,
     });
-    const dates = prices.map((price) => describeDate(price, nowMs));
     return {
       job: job.name,
       server_time: new Date(nowMs).toISOString(),
@@ -117,7 +104,7 @@ async function planJob(
       earliest_date: planned.lookback.edge === '' ? '' : planned.lookback.firstWhole,
       row_limit: opened.kind === 'sql' ? limits.rowLimit : null,
       sealed: facts.sealed.size,
-      dates,
+      dates: [...dates],
       total: totalDates(dates),
       without_rows: [...planned.empty],
       held: planned.held,

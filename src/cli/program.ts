@@ -8,20 +8,20 @@ import { tellInterruption } from '../core/failure.ts';
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
 import type { ActionResult, CommandSpec } from './command.ts';
 import { buildParser, findUnknownTopic, isHelp, readParserError } from './command-parser.ts';
-import { type Call, COMMANDS, type CommandName, ENGINE_WORKER_COMMAND, GLOBAL_OPTIONS, JOB } from './commands.ts';
-import type { CliContext, GlobalOptions, Terminal } from './context.ts';
-import { createStyle } from './terminal/color.ts';
+import { type Call, COMMANDS, type CommandName, ENGINE_WORKER_COMMAND, type GlobalOptions, JOB } from './commands.ts';
+import type { Cli, CliContext, Terminal } from './context.ts';
 import { describeFailure } from './terminal/failure-text.ts';
+import { hangText } from './terminal/text-width.ts';
 
 /** Imports a command and its dependencies, when it is called. */
 const ACTIONS: {
-  readonly [Name in CommandName]: () => Promise<(cli: CliContext, call: Call<Name>) => ActionResult>;
+  readonly [Name in CommandName]: () => Promise<(cli: Cli, call: Call<Name>) => ActionResult>;
 } = {
   demo: async () => (await import('./demo.ts')).demo,
   init: async () => (await import('./init/init.ts')).init,
   doctor: async () => (await import('./doctor/doctor.ts')).doctor,
   check: async () => (await import('./check.ts')).check,
-  schema: async () => (await import('./schema.ts')).schema,
+  schema: async () => (await import('./check.ts')).schema,
   completion: async () => (await import('./completion.ts')).completion,
   plan: async () => (await import('./plan.ts')).plan,
   run: async () => (await import('./run.ts')).run,
@@ -41,10 +41,7 @@ const ACTIONS: {
     const { runWorker } = await import('../engine/worker.ts');
     return async () => await runWorker().then(() => undefined);
   },
-  complete: async () => {
-    const { complete } = await import('./completion.ts');
-    return async (cli, call) => await complete(cli, call, { commands: COMMANDS, options: GLOBAL_OPTIONS });
-  },
+  complete: async () => (await import('./completion.ts')).complete,
   alert: async () => (await import('./alert.ts')).alert,
 };
 
@@ -52,15 +49,26 @@ const ACTIONS: {
 export async function runProgram(argv: readonly string[], given: CliContext): Promise<number> {
   const { openers } = given;
   const terminal = maskTerminal(given.terminal, openers.maskValues);
-  const context = { ...given, terminal };
   let exitCode = 0;
   let command: CommandSpec | undefined;
-  const parser = buildParser({ version: openers.version, terminal }, async (called, call) => {
+  const describe = (error: unknown) =>
+    describeFailure(error, {
+      debug: argv.includes('--debug'),
+      width: terminal.columns.err,
+      style: terminal.style.err,
+      redact: openers.redact,
+    });
+  const parser = buildParser(openers.version, terminal, async (called, call, globals) => {
     command = called;
-    await warnOfUnknown(context, called);
+    await warnOfUnknown(given, called);
     const act = await ACTIONS[called.name]();
+    const print = (document: unknown, text: string) => {
+      const json = () => `${JSON.stringify(document, undefined, 2)}\n`;
+      terminal.out(globals.json ? json() : hangText(text, terminal.columns.out));
+      return undefined;
+    };
     // The parser built the call from the row of this name.
-    exitCode = (await act(context, call as never)) ?? 0;
+    exitCode = (await act({ ...given, terminal, globals, print, describe }, call as never)) ?? 0;
   });
   try {
     const unknown = findUnknownTopic(argv);
@@ -70,12 +78,7 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
   } catch (error) {
     const found = error instanceof CommanderError ? await explain(error, argv, parser.opts<GlobalOptions>()) : error;
     if (found === undefined) return 0;
-    const failure = describeFailure(tellInterruption(found, context.signal), {
-      debug: argv.includes('--debug'),
-      width: terminal.columns.err,
-      style: createStyle(terminal.colors.err),
-      redact: openers.redact,
-    });
+    const failure = describe(tellInterruption(found, given.signal));
     // A usage error leaves no log lines to look for.
     const runId = command?.hasLog && failure.exitCode !== EXIT_CODES.usage ? openers.runId : undefined;
     if (argv.includes('--json')) terminal.out(`${JSON.stringify({ ...failure.json, run_id: runId })}\n`);

@@ -15,74 +15,50 @@ import { embedImages } from '../mail/message.ts';
 import { type Run, withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { hasFailed } from '../state/run-result.ts';
+import { assertDate, usage } from './arguments.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
-import type { CliContext, GlobalOptions } from './context.ts';
-import { assertDate } from './range.ts';
-import { createRunEnv, describeDelivery, type RunCli } from './run-output.ts';
+import type { Cli } from './context.ts';
+import { createRunEnv, describeDelivery } from './run-output.ts';
 
-type ReportCli = RunCli & Pick<CliContext, 'cwd'>;
-
-export async function report(cli: ReportCli, { globals, argument, options }: Call<'report'>): ActionResult {
-  const { date, only } = options;
+export async function report(cli: Cli, { argument, options }: Call<'report'>): ActionResult {
+  const { date, only, preview: folder } = options;
   if (date !== undefined) assertDate('--date', date);
-  const job = await readJob(argument, globals.jobs);
-  if (options.show) return await showReport(cli, globals, job, options);
-  if (options.report !== undefined || options.revision !== undefined) {
-    throw new Fault('USAGE', '--report and --revision work only with --show', {
-      kind: 'usage',
-      hint: 'Add --show, or leave them out.',
-    });
-  }
-  if (job.reports.length === 0) {
-    throw new Fault('REPORT_NONE', `the job ${job.name} has no reports`, {
-      kind: 'usage',
-      hint: `Add \`reports:\` to ${job.file}.`,
-    });
-  }
-  if (options.preview !== undefined) {
-    const folder = options.preview;
-    return await withRun(
-      createRunEnv(cli),
-      job,
-      async (context) => await preview(cli, globals, context, job, folder, { date, only }),
-    );
-  }
+  const job = await readJob(argument, cli.globals.jobs);
+  if (options.show) return await showReport(cli, job, options);
+  if (options.report !== undefined || options.revision !== undefined)
+    throw usage('--report and --revision work only with --show', 'Add --show, or leave them out.');
+  if (job.reports.length === 0)
+    throw usage(`the job ${job.name} has no reports`, `Add \`reports:\` to ${job.file}.`, 'REPORT_NONE');
+  const env = createRunEnv(cli);
+  if (folder !== undefined)
+    return await withRun(env, job, async (opened) => await preview(cli, opened, job, folder, { date, only }));
   const args = ['report', job.name, ...(date ? ['--date', date] : []), ...(only ? ['--only', only] : [])];
-  await beginEvents(createRunEnv(cli), job);
+  await beginEvents(env, job);
   const deliveries = await recordRun(
-    createRunEnv(cli),
+    env,
     job,
     { command: 'report', args },
-    async (deps) => await withRun(deps, job, async (context) => await deliverReports(context, job, { date, only })),
+    async (deps) => await withRun(deps, job, async (opened) => await deliverReports(opened, job, { date, only })),
     (mailed) => ({ outcome: mailed.some(hasFailed) ? 'failed' : 'done', deliveries: mailed }),
   );
-  await postEvents(createRunEnv(cli), job, undefined);
-  if (globals.json) cli.terminal.out(`${JSON.stringify(deliveries, undefined, 2)}\n`);
-  else if (deliveries.length === 0) cli.terminal.out('Nothing is sealed yet, so there is nothing to report on.\n');
-  else cli.terminal.out(`${deliveries.flatMap(describeDelivery).join('\n')}\n`);
+  await postEvents(env, job, undefined);
+  const lines = deliveries.flatMap(describeDelivery);
+  cli.print(deliveries, `${lines.join('\n') || 'Nothing is sealed yet, so there is nothing to report on.'}\n`);
   return deliveries.some(hasFailed) ? EXIT_CODES.failed : undefined;
 }
 
 /** With `--json`, prints the model of each report; for a digest, the models of its sealed datasets. */
-async function preview(
-  cli: ReportCli,
-  globals: GlobalOptions,
-  context: Run,
-  job: Job,
-  folder: string,
-  chosen: DeliverOptions,
-): ActionResult {
+async function preview(cli: Cli, run: Run, job: Job, folder: string, chosen: DeliverOptions): ActionResult {
   const models: unknown[] = [];
-  for (const [index, report] of job.reports.entries()) {
-    const edition = await previewReport(context, job, report, chosen);
+  const files: string[] = [];
+  for (const [index, wanted] of job.reports.entries()) {
+    const edition = await previewReport(run, job, wanted, chosen);
     if (!edition) throw new Fault('REPORT_PENDING', `no date of ${job.drop.dataset} is sealed yet`);
-    const files = await writePreview(cli.cwd, folder, `${report.template}-${index + 1}`, edition);
+    files.push(...(await writePreview(cli.cwd, folder, `${wanted.template}-${index + 1}`, edition)));
     models.push(...edition.parts.flatMap((part) => ('report' in part ? [part.report] : [])));
-    if (!globals.json) cli.terminal.out(`${files.join('\n')}\n`);
   }
-  if (globals.json) cli.terminal.out(`${JSON.stringify(models, undefined, 2)}\n`);
-  return undefined;
+  return cli.print(models, `${files.join('\n')}\n`);
 }
 
 /**
@@ -114,16 +90,17 @@ async function writePreview(
  * @throws Fault `REPORT_NOT_ARCHIVED`, `REPORT_AMBIGUOUS`, `REVISION_INVALID` (usage), StoreFault
  */
 async function showReport(
-  { openers, terminal }: ReportCli,
-  globals: GlobalOptions,
+  { openers, print, terminal, globals }: Cli,
   job: Job,
   { date, report, revision }: Call<'report'>['options'],
-): ActionResult {
+) {
   const choice = { date, report, revision: revision === undefined ? undefined : parseRevision(revision) };
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
   try {
     const page = await readArchivedPage(store, job.name, choice);
-    terminal.out(globals.json ? `${JSON.stringify(page, undefined, 2)}\n` : page.html);
+    if (globals.json) return print(page, '');
+    // Not wrapped: it is HTML.
+    terminal.out(page.html);
     return undefined;
   } finally {
     await store.close();
@@ -132,7 +109,5 @@ async function showReport(
 
 function parseRevision(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new Fault('REVISION_INVALID', `--revision must be a whole number of 1 or more, not "${text}"`, {
-    kind: 'usage',
-  });
+  throw usage(`--revision must be a whole number of 1 or more, not "${text}"`, undefined, 'REVISION_INVALID');
 }

@@ -6,73 +6,68 @@ import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { FinishedRun } from '../export/run-job.ts';
 import type { RunEnv } from '../run/run.ts';
 import type { DateResult, Delivery, NamedDates, RunResult } from '../state/run-result.ts';
-import type { CliContext, GlobalOptions } from './context.ts';
-import { createProgress } from './terminal/show-progress.ts';
+import type { Cli, CliContext } from './context.ts';
+import { createProgress } from './terminal/progress.ts';
 import { formatTable, right } from './terminal/text-table.ts';
-import { hangText } from './terminal/text-width.ts';
-
-/** The parts that the commands that run a job need. */
-export type RunCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
 
 /** What a run gets from the command line: its openers, its signal, and a progress line on the terminal. */
-export function createRunEnv({ openers, signal, terminal }: RunCli): RunEnv {
-  return { ...openers, signal, showProgress: (input) => createProgress({ ...input, terminal }) };
+export function createRunEnv({ openers, signal, terminal }: CliContext): RunEnv {
+  return { ...openers, signal, showProgress: (input) => createProgress(input, terminal) };
 }
 
 /** @returns the exit code @throws the error that ended the run early */
 export function printRun(
-  { terminal, openers }: Pick<CliContext, 'openers' | 'terminal'>,
-  globals: GlobalOptions,
+  { print, openers }: Pick<Cli, 'print' | 'openers'>,
   { result, deliveries, error, shortfall }: FinishedRun,
 ): number {
   if (error !== undefined || result === undefined) throw error;
   const log = shortfall === undefined ? '' : `Log lines of this run: ${openers.runId}\n`;
-  if (globals.json) terminal.out(`${JSON.stringify({ ...result, reports: deliveries }, undefined, 2)}\n`);
-  else terminal.out(hangText(`${describeRun(result, deliveries)}${log}`, terminal.columns.out));
+  print({ ...result, reports: deliveries }, `${describeRun(result, deliveries)}${log}`);
   return shortfall === undefined ? 0 : EXIT_CODES[shortfall];
 }
 
-function describeRun(result: RunResult, deliveries: readonly Delivery[]): string {
-  const lines: string[] = [];
-  if (result.dates.length > 0) {
-    const columns = ['date', 'result', right('rows'), right('size'), right('requests')];
-    const rows = result.dates.map((date) => [
-      date.date,
-      describeStatus(date),
-      formatCount(date.rows),
-      date.size === undefined ? '' : formatBytes(date.size),
-      formatCount(date.requests),
-    ]);
-    lines.push(formatTable(columns, rows), '');
-  }
-  for (const { date, error } of result.dates) {
-    if (error)
-      lines.push(`${date}: ${withoutPrefix(error.message, `${date}: `)}${error.hint ? `\n  -> ${error.hint}` : ''}`);
-  }
-  const sealed = result.dates.filter(({ status }) => status === 'sealed');
-  const rows = sealed.reduce((sum, date) => sum + date.rows, 0);
-  const took = Date.parse(result.finished_at) - Date.parse(result.started_at);
-  const passed = describePassed(result.named, result.dates.length === 0);
-  const open = describeOpen(result);
-  const isAllSealed = passed.length === 0 && result.held.length === 0 && open.length === 0;
-  lines.push(
-    sealed.length === 0 && result.dates.length === 0
-      ? `Nothing to seal${isAllSealed ? ': every date with rows is sealed' : ''} (${result.requests} request(s)).`
-      : `Sealed ${sealed.length} of ${result.dates.length} date(s), ${formatCount(rows)} rows, ${result.requests} requests, ${formatDuration(took)}, into ${result.store}/${result.dataset}`,
-  );
-  lines.push(...passed, ...open, ...describeAudits(result), ...describeHeld(result));
-  for (const [date, condition] of Object.entries(result.conditions)) {
-    if (condition !== 'available' && condition !== 'empty') {
-      const expires = result.expires[date];
-      const why = result.damaged[date] ?? result.dates.find((one) => one.date === date)?.degraded_reason;
-      const more = why === undefined ? '' : `, because ${why}`;
-      lines.push(
-        `${date}: ${condition}${expires ? `, begins to expire ${formatInstant(expires, EXCHANGE_TIME_ZONE, result.finished_at)}` : more}`,
-      );
-    }
-  }
-  for (const delivery of deliveries) lines.push(...describeDelivery(delivery));
+/** The summary for people. */
+export function describeRun(result: RunResult, deliveries: readonly Delivery[]): string {
+  const { dates, named, held, conditions, requests, finished_at: now } = result;
+  const columns = ['date', 'result', right('rows'), right('size'), right('requests')];
+  const rows = dates.map((date) => [
+    date.date,
+    describeStatus(date),
+    formatCount(date.rows),
+    date.size === undefined ? '' : formatBytes(date.size),
+    formatCount(date.requests),
+  ]);
+  const sealed = dates.filter(({ status }) => status === 'sealed');
+  const took = formatDuration(Date.parse(now) - Date.parse(result.started_at));
+  const passed = named === undefined ? describeOpen(result) : describePassed(named, dates.length === 0);
+  const isAllSealed = passed.length === 0 && held.length === 0;
+  const sum = sealed.reduce((total, date) => total + date.rows, 0);
+  const lines = [
+    ...(dates.length === 0 ? [] : [formatTable(columns, rows), '']),
+    ...dates.flatMap(({ date, error }) => {
+      // Some messages contain their date, because they are also read elsewhere.
+      const isNamed = error?.message.startsWith(`${date}: `);
+      return error ? [`${isNamed ? '' : `${date}: `}${error.message}${error.hint ? `\n  -> ${error.hint}` : ''}`] : [];
+    }),
+    dates.length === 0
+      ? `Nothing to seal${isAllSealed ? ': every date with rows is sealed' : ''} (${requests} request(s)).`
+      : `Sealed ${sealed.length} of ${dates.length} date(s), ${formatCount(sum)} rows, ${requests} requests, ${took}, into ${result.store}/${result.dataset}`,
+    ...passed,
+    ...describeAudits(result),
+    ...describeHeld(result),
+    ...Object.entries(conditions)
+      .filter(([, condition]) => condition !== 'available' && condition !== 'empty')
+      .map(([date, condition]) => `${date}: ${condition}${explainCondition(result, date)}`),
+    ...deliveries.flatMap(describeDelivery),
+  ];
   return `${lines.join('\n')}\n`;
+}
+
+function explainCondition({ expires, damaged, dates, finished_at: now }: RunResult, date: string): string {
+  const at = expires[date];
+  if (at) return `, begins to expire ${formatInstant(at, EXCHANGE_TIME_ZONE, now)}`;
+  const why = damaged[date] ?? dates.find((one) => one.date === date)?.degraded_reason;
+  return why === undefined ? '' : `, because ${why}`;
 }
 
 /** Most dates that are listed by name; the `--json` document has them all. */
@@ -82,16 +77,18 @@ const MAX_NAMED = 10;
  * Named dates that were not exported, and why.
  * @param inFull whether no date was exported, so that every named date must be explained
  */
-function describePassed(named: NamedDates | undefined, inFull: boolean): readonly string[] {
-  if (named === undefined) return [];
-  const { sealed, no_session, no_rows, not_over } = named;
-  const kinds: readonly (readonly [string, readonly string[]])[] = [
-    ['No rows at the source', no_rows],
-    ['Not over yet', not_over],
-    ['No session', inFull ? no_session : []],
+function describePassed({ sealed, no_session, no_rows, not_over }: NamedDates, inFull: boolean): readonly string[] {
+  const list = (what: string, dates: readonly string[]) => {
+    const more = dates.length - MAX_NAMED;
+    const names = `${dates.slice(0, MAX_NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+    return dates.length === 0 ? [] : [`${what}: ${names}`];
+  };
+  const lines = [
+    ...list('No rows at the source', no_rows),
+    ...list('Not over yet', not_over),
+    ...list('No session', inFull ? no_session : []),
   ];
-  const lines = kinds.flatMap(([what, dates]) => (dates.length === 0 ? [] : [`${what}: ${listDates(dates)}`]));
-  return lines.length > 0 && inFull && sealed.length > 0 ? [...lines, `Sealed before: ${listDates(sealed)}`] : lines;
+  return [...lines, ...list('Sealed before', inFull && lines.length > 0 ? sealed : [])];
 }
 
 /** What the comparison of sealed dates with the source found. */
@@ -103,34 +100,24 @@ function describeAudits({ audits }: RunResult): readonly string[] {
   return [equal, ...differing.map(([date, { reason = '' }]) => `${date} differs from the source: ${reason}`)];
 }
 
-function describeOpen({ open, named, finished_at: now }: RunResult): readonly string[] {
-  if (named !== undefined) return [];
+function describeOpen({ open, finished_at: now }: RunResult): readonly string[] {
   return Object.entries(open).map(
     ([date, at]) =>
       `${date}: not over yet, its last rows are too recent until ${formatInstant(at, EXCHANGE_TIME_ZONE, now)}`,
   );
 }
 
-/** A clock conflict is printed once, not with every date. */
-function describeHeld({ held, clocks }: RunResult): readonly string[] {
-  const conflict = clocks.conflict ?? undefined;
-  const dates = held.map(({ date, reason }) => `${date}: held back, ${withoutSuffix(reason, `: ${conflict}`)}`);
-  if (conflict !== undefined) {
-    return [...dates, `The clocks differ: ${conflict}`, `  -> ${CLOCK_HINT}`];
-  }
-  return dates.length === 0 ? [] : [...dates, '  -> Nothing is lost: run the same command again later.'];
-}
-
 const CLOCK_HINT =
   'Set the clock of this machine by NTP (timedatectl, chrony), then run `flowdrop doctor`; if it is right, contact the provider.';
 
-function withoutSuffix(text: string, suffix: string): string {
-  return text.endsWith(suffix) ? text.slice(0, -suffix.length) : text;
-}
-
-function listDates(dates: readonly string[]): string {
-  const more = dates.length - MAX_NAMED;
-  return `${dates.slice(0, MAX_NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+/** A clock conflict is printed once, not with every date. */
+function describeHeld({ held, clocks: { conflict } }: RunResult): readonly string[] {
+  const dates = held.map(({ date, reason }) => {
+    const isKnown = conflict !== null && reason.endsWith(`: ${conflict}`);
+    return `${date}: held back, ${isKnown ? reason.slice(0, -`: ${conflict}`.length) : reason}`;
+  });
+  if (conflict !== null) return [...dates, `The clocks differ: ${conflict}`, `  -> ${CLOCK_HINT}`];
+  return dates.length === 0 ? [] : [...dates, '  -> Nothing is lost: run the same command again later.'];
 }
 
 /** `restated (revision 2: 3 added, 1 removed, 2 altered)`. */
@@ -147,11 +134,6 @@ function describeStatus({ status, revision = 1, changes }: DateResult): string {
   ];
   const counts = `${formatCount(changes.added)} added, ${formatCount(changes.removed)} removed, ${formatCount(changes.altered)} altered`;
   return `restated (revision ${revision}: ${[counts, ...more].join(', ')})`;
-}
-
-/** Some messages contain their date, because they are also read elsewhere. */
-function withoutPrefix(text: string, prefix: string): string {
-  return text.startsWith(prefix) ? text.slice(prefix.length) : text;
 }
 
 export function describeDelivery(delivery: Delivery): readonly string[] {

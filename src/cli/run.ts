@@ -2,36 +2,24 @@
  * `flowdrop run JOB`: exports everything unsealed inside the lookback, soonest expiry first; then mails the reports. With
  * `--stage` it only fetches what is visible of the running session.
  */
-
 import { formatCount } from '../core/units.ts';
 import { runJob, stageJob } from '../export/run-job.ts';
-
 import type { StagedAhead } from '../export/trades/ahead.ts';
 import { readJob } from '../job/job-folder.ts';
-import type { ActionResult, CommandCall } from './command.ts';
-import { createRunEnv, printRun, type RunCli } from './run-output.ts';
+import type { ActionResult } from './command.ts';
+import type { Call } from './commands.ts';
+import type { Cli } from './context.ts';
+import { createRunEnv, printRun } from './run-output.ts';
 
-interface RunFlags {
-  readonly report: boolean;
-  readonly stage?: boolean | undefined;
-  readonly newStore?: boolean | undefined;
-}
-
-export async function run(cli: RunCli, { globals, argument, options }: CommandCall<string, RunFlags>): ActionResult {
-  const job = await readJob(argument, globals.jobs);
+export async function run(cli: Cli, { argument, options }: Call<'run'>): ActionResult {
+  const job = await readJob(argument, cli.globals.jobs);
+  const env = createRunEnv(cli);
   if (options.stage) {
-    const staged = await stageJob(createRunEnv(cli), job);
-    cli.terminal.out(
-      globals.json ? `${JSON.stringify({ job: job.name, ...staged }, undefined, 2)}\n` : describe(staged),
-    );
-    return 0;
+    const staged = await stageJob(env, job);
+    return cli.print({ job: job.name, ...staged }, describe(staged));
   }
-  const finished = await runJob(createRunEnv(cli), job, {
-    command: 'run',
-    withReports: options.report,
-    isNewStore: options.newStore,
-  });
-  return printRun(cli, globals, finished);
+  const { report: withReports, newStore: isNewStore } = options;
+  return printRun(cli, await runJob(env, job, { command: 'run', withReports, isNewStore }));
 }
 
 function describe({ date, through, rows, pages, requests, reason }: StagedAhead): string {

@@ -2,30 +2,27 @@
  * `flowdrop runs [JOB]`: the runs that this machine remembers, by the daemon and by hand, newest first. Reads only the
  * state folder.
  */
-
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
-import { Fault } from '../core/errors.ts';
 import { formatCount, formatDuration } from '../core/units.ts';
 import { readJob, readValidJobs } from '../job/job-folder.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { type RunRecord, whyFailed } from '../state/run-record.ts';
+import { usage } from './arguments.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
-import type { CliContext } from './context.ts';
+import type { Cli } from './context.ts';
 import { formatTable, right } from './terminal/text-table.ts';
 import { measureWidth } from './terminal/text-width.ts';
 
 /** A screen. */
 const USUAL_LIMIT = 20;
 
-type RunsCli = Pick<CliContext, 'openers' | 'terminal'>;
-
-export async function runs({ openers, terminal }: RunsCli, { globals, argument, options }: Call<'runs'>): ActionResult {
-  const { limit = USUAL_LIMIT, stages = false } = options;
-  if (!Number.isInteger(limit) || limit < 1) {
-    throw new Fault('LIMIT_INVALID', `--limit is ${limit}; allowed is a whole number of 1 or more`, { kind: 'usage' });
-  }
+export async function runs({ openers, terminal, globals, print }: Cli, call: Call<'runs'>): ActionResult {
+  const { limit = USUAL_LIMIT, stages = false } = call.options;
+  if (!Number.isInteger(limit) || limit < 1)
+    throw usage(`--limit is ${limit}; allowed is a whole number of 1 or more`, undefined, 'LIMIT_INVALID');
+  const { argument } = call;
   // A broken job file has runs, too, but no name to find them by.
   const jobs = argument === undefined ? await readValidJobs(globals.jobs) : [await readJob(argument, globals.jobs)];
   const found = await Promise.all(
@@ -35,22 +32,8 @@ export async function runs({ openers, terminal }: RunsCli, { globals, argument, 
     .flat()
     .sort((a, b) => (a.started_at < b.started_at ? 1 : -1))
     .slice(0, limit);
-  if (globals.json) terminal.out(`${JSON.stringify(newest, undefined, 2)}\n`);
-  else
-    terminal.out(
-      newest.length === 0
-        ? 'No runs on record.\n'
-        : `${describeRuns(newest, openers.clock.now(), terminal.columns.out)}\n`,
-    );
-  return undefined;
-}
-
-/** With what stopped it, or what the first of its dates failed with. */
-function describeOutcome(run: RunRecord): string {
-  const { outcome } = run;
-  if (outcome === null || outcome === 'done') return outcome ?? 'running';
-  const code = whyFailed(run)?.code;
-  return code === undefined ? outcome : `${outcome}: ${code}`;
+  if (newest.length === 0) return print(newest, 'No runs on record.\n');
+  return print(newest, `${describeRuns(newest, openers.clock.now(), terminal.columns.out)}\n`);
 }
 
 function describeRuns(entries: readonly RunRecord[], nowMs: number, width: number | undefined): string {
@@ -66,13 +49,19 @@ function describeRuns(entries: readonly RunRecord[], nowMs: number, width: numbe
     run.id,
   ]);
   const table = formatTable(columns, rows);
-  const isNarrow = width !== undefined && measureWidth(table.split('\n')[1] ?? '') > width;
-  if (!isNarrow) return table;
+  if (width === undefined || measureWidth(table.split('\n')[1] ?? '') <= width) return table;
   // The id of a run leads to its log; the page and --json have it, and a cut one leads nowhere.
-  const last = columns.length - 1;
   return formatTable(
-    columns.slice(0, last),
-    rows.map((row) => row.slice(0, last)),
+    columns.slice(0, -1),
+    rows.map((row) => row.slice(0, -1)),
     { width },
   );
+}
+
+/** With what stopped it, or what the first of its dates failed with. */
+function describeOutcome(run: RunRecord): string {
+  const { outcome } = run;
+  if (outcome === null || outcome === 'done') return outcome ?? 'running';
+  const code = whyFailed(run)?.code;
+  return code === undefined ? outcome : `${outcome}: ${code}`;
 }

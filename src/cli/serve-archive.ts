@@ -9,7 +9,7 @@ import { makeFolder } from '../core/atomic-file.ts';
 import { openParser } from '../guard/parser.ts';
 import type { Backend, BackendParts } from '../service/backend.ts';
 import type { CliContext } from './context.ts';
-import { listReadable } from './query/query-dataset.ts';
+import { listReadable } from './query/dataset.ts';
 
 interface ArchiveCli {
   readonly openers: Pick<CliContext['openers'], 'openStore' | 'readAccess'>;

@@ -1,39 +1,32 @@
 /** `flowdrop serve --catalog STORE`: the read-only Iceberg catalog of a store, until SIGTERM. */
 import { once } from 'node:events';
 import { CATALOG_NAMESPACE, startCatalog } from '../catalog/read-only-catalog.ts';
-import { Fault } from '../core/errors.ts';
 import { USUAL_PACE } from '../service/access/gate.ts';
 import { openKeys } from '../service/access/key-source.ts';
 import type { Caller } from '../service/access/keys.ts';
 import { KeyPace } from '../service/access/pace.ts';
 import { SERVICE_DEFAULTS } from '../service/options.ts';
-import type { CliContext } from './context.ts';
+import { usage } from './arguments.ts';
+import type { Call } from './commands.ts';
+import type { Cli } from './context.ts';
 
-interface CatalogFlags {
-  readonly catalog: string;
-  readonly key?: readonly string[] | undefined;
-  readonly keyFile?: string | undefined;
-  readonly host?: string | undefined;
-  readonly port?: number | undefined;
-}
+type Flags = Call<'serve'>['options'];
 
 /** Flags of `serve` that mean something for a catalog. */
-const FLAGS: readonly string[] = ['catalog', 'key', 'keyFile', 'host', 'port'] satisfies (keyof CatalogFlags)[];
+const FLAGS: readonly string[] = ['catalog', 'key', 'keyFile', 'host', 'port'] satisfies (keyof Flags)[];
 
 /** Beside the service's own ports. */
 const DEFAULT_PORT = 8181;
 
 /** @throws Fault `SERVICE_OPTION_INVALID`, `KEY_INVALID` (kind `usage`), `LISTEN_FAILED`, StoreFault */
 export async function serveCatalog(
-  { openers, terminal, signal }: Pick<CliContext, 'openers' | 'signal' | 'terminal'>,
-  options: CatalogFlags,
+  { openers, terminal, signal }: Cli,
+  options: Flags & { readonly catalog: string },
 ): Promise<void> {
   const { catalog, key = [], keyFile, host = SERVICE_DEFAULTS.host, port = DEFAULT_PORT } = options;
   if (Object.keys(options).some((name) => !FLAGS.includes(name))) {
-    throw new Fault('SERVICE_OPTION_INVALID', '--catalog works only with --key, --key-file, --host and --port', {
-      kind: 'usage',
-      hint: 'flowdrop serve --catalog out/drops --port 8181',
-    });
+    const hint = 'flowdrop serve --catalog out/drops --port 8181';
+    throw usage('--catalog works only with --key, --key-file, --host and --port', hint, 'SERVICE_OPTION_INVALID');
   }
   const log = await openers.openLog({ isService: true, secrets: key });
   const { clock } = openers;

@@ -4,42 +4,21 @@
  */
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import { Fault } from '../core/errors.ts';
 import { SERVICE_DEFAULTS } from '../service/options.ts';
 import { startService } from '../service/start-service.ts';
+import { assertDirectory, usage } from './arguments.ts';
 import { workerCommand } from './child.ts';
-import { type ActionResult, formatFlag } from './command.ts';
-import type { Call } from './commands.ts';
-import { LOCAL_KEY } from './commands.ts';
-import type { CliContext } from './context.ts';
+import type { ActionResult } from './command.ts';
+import { type Call, LOCAL_KEY } from './commands.ts';
+import type { Cli } from './context.ts';
 import type { ArchivePlace } from './serve-archive.ts';
-import { assertDirectory } from './store-directory.ts';
 
-/**
- * Flags for data of the service's own: an archive has its own dates, order and files. The engine does not count rows of
- * files against a scan limit, so there is none.
- */
-const OTHER_DATA = [
-  'data',
-  'chain',
-  'dataDir',
-  'generate',
-  'generateRows',
-  'seed',
-  'earliest',
-  'chainLimit',
-  'scanLimit',
-  'order',
-  'clickhouseUrl',
-  'cluster',
-] as const satisfies readonly (keyof Call<'serve'>['options'])[];
+const HINT = 'See `flowdrop serve --help`.';
 
-/** Scan limit of an archive: more rows than there are. */
+/** Scan limit of an archive, whose engine counts no rows of files: more than there are. */
 const NO_SCAN_LIMIT = Number.MAX_SAFE_INTEGER;
 
-type ServeCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
-
-export async function serve(cli: ServeCli, { options }: Call<'serve'>): ActionResult {
+export async function serve(cli: Cli, { options }: Call<'serve'>): ActionResult {
   const { openers, terminal, signal, self } = cli;
   const { generate, key = [], clickhouseUrl, cluster, store, dataset, catalog, ...given } = options;
   if (catalog !== undefined) {
@@ -49,7 +28,7 @@ export async function serve(cli: ServeCli, { options }: Call<'serve'>): ActionRe
   const place = await readPlace(cli.cwd, options);
   const { adminUrl, ...server } = openers.readClickhouse();
   const url = place === undefined ? (clickhouseUrl ?? server.url) : undefined;
-  if (cluster !== undefined && url === undefined) throw usage('--cluster needs --clickhouse-url');
+  if (cluster !== undefined && url === undefined) throw usage('--cluster needs --clickhouse-url', HINT);
   const password = url !== undefined && URL.canParse(url) ? new URL(url).password : '';
   const secrets = [...key, password].filter((secret) => secret !== '');
   const log = await openers.openLog({ isService: true, secrets });
@@ -96,13 +75,7 @@ export async function serve(cli: ServeCli, { options }: Call<'serve'>): ActionRe
 async function readPlace(cwd: string, flags: Call<'serve'>['options']): Promise<ArchivePlace | undefined> {
   const { store, dataset } = flags;
   if (store === undefined && dataset === undefined) return undefined;
-  if (store === undefined || dataset === undefined) throw usage('--store and --dataset go together');
-  const other = OTHER_DATA.find((name) => flags[name] !== undefined);
-  if (other !== undefined) throw usage(`${formatFlag(other)} is not possible with --store, which brings its own data`);
+  if (store === undefined || dataset === undefined) throw usage('--store and --dataset go together', HINT);
   await assertDirectory(cwd, store, 'Run the job first, or check the path.');
   return { store, dataset };
-}
-
-function usage(message: string): Fault {
-  return new Fault('USAGE', message, { kind: 'usage', hint: 'See `flowdrop serve --help`.' });
 }

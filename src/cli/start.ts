@@ -2,11 +2,9 @@
  * `flowdrop start`: the daemon over all job files with a schedule, until SIGTERM. Connects the loop to this program's
  * own commands as child processes, to the state directory, and to the status page.
  */
-
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
-import type { Log } from '../core/log.ts';
 import { Commands } from '../daemon/commands.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
 import { Daemon } from '../daemon/daemon.ts';
@@ -20,9 +18,9 @@ import { findCustomSql } from '../run/job-sql.ts';
 import { keptJobsOf, openJobState } from '../state/job-state.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { assertStateFolder } from '../state/state-file.ts';
-import type { ActionResult, CommandCall } from './command.ts';
-import type { CliContext, GlobalOptions } from './context.ts';
-import { assertShareable } from './shared-schedule.ts';
+import { assertShareable } from './arguments.ts';
+import type { ActionResult } from './command.ts';
+import type { Cli, CliContext } from './context.ts';
 
 /**
  * Keeps the space for new objects as small as it begins. A daemon mostly waits, so what a page or a status leaves behind
@@ -30,10 +28,9 @@ import { assertShareable } from './shared-schedule.ts';
  */
 const SMALL_NEW_SPACE = '--semi-space-growth-factor=1';
 
-type StartCli = Pick<CliContext, 'cwd' | 'onHangup' | 'openers' | 'self' | 'signal'>;
-
-export async function start(cli: StartCli, { globals }: CommandCall): ActionResult {
-  const { openers, signal } = cli;
+export async function start(cli: Cli): ActionResult {
+  const { openers, signal, self, globals } = cli;
+  const { clock, stateDir, version } = openers;
   // Before anything is announced: the wrong folder is a mistake of the caller.
   await listJobFiles(globals.jobs);
   setFlagsFromString(SMALL_NEW_SPACE);
@@ -43,33 +40,69 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
   cli.onHangup(() => onHangup());
   const id = `${hostname()}-${randomBytes(4).toString('hex')}`;
   const settings = openers.readStatusSettings();
-  let opened: Awaited<ReturnType<typeof openDaemon>> | undefined;
-  const coordinator = await openCoordinator(openers, id, (job) => opened?.daemon.storeOf(job) ?? '');
+  let running: Daemon | undefined;
+  const coordinator = await openCoordinator(openers, id, (job) => running?.storeOf(job) ?? '');
   try {
-    opened = await openDaemon(cli, globals, {
+    await assertStateFolder(stateDir);
+    const historyDays = openers.readHistoryDays();
+    const commandOf = (args: readonly string[]) => ({
+      executable: self.executable,
+      args: [...self.args, '--jobs', globals.jobs, ...args],
+      env: self.env,
+      cwd: cli.cwd,
+    });
+    const hasWebhook = (await openers.openWebhook('alert')) !== undefined;
+    const hasEvents = (await openers.openWebhook('event')) !== undefined;
+    const assertUsable = (job: Job) => assertShareable(job, openers.readRedisUrl() !== undefined);
+    const commands = new Commands(commandOf, clock);
+    const checkSql = async ({ source }: Job, path: string) => {
+      if (findCustomSql(source)) await commands.checkJob(path);
+    };
+    const daemon = new Daemon({
+      clock,
       log,
+      version,
       id,
+      commands,
       coordinator,
-      onHangup(listener) {
-        onHangup = listener;
+      maxRuns: openers.readMaxRuns(),
+      readFiles: createFilesReader({
+        folder: globals.jobs,
+        keptDir: keptJobsOf(stateDir),
+        assertUsable,
+        checkSql,
+        log,
+      }),
+      readCalendar: openers.readCalendar,
+      hasAlerts: ({ alerts, events, reports }) =>
+        alerts.to.length > 0 ||
+        (alerts.webhook && hasWebhook) ||
+        (hasEvents && events.length > 0) ||
+        reports.some(({ post }) => post !== null && (hasEvents || post !== 'events')),
+      async startRun({ job: { name }, path }, runId, { reason, asked }) {
+        const isStage = reason === 'stage';
+        const verb = asked?.command ?? 'run';
+        const options = isStage ? ['--stage'] : (asked?.options ?? []);
+        const facts = { run_id: runId, job: name, command: isStage ? 'stage' : verb, reason } as const;
+        const history = new RunHistory(stateDir, name);
+        // Before its process exists: a run that cannot be started is remembered, too.
+        const entry = await history.begin({ ...facts, args: [verb, name, ...options] }, clock.now(), historyDays);
+        const logFile = history.logFile(entry);
+        return await startRunProcess(commandOf(['--json', verb, path, ...options]), { runId, logFile, log });
+      },
+      notesOf: (job) => openJobState(stateDir, job),
+      historyOf: (job) => new RunHistory(stateDir, job),
+      runs: new RunIndex(stateDir),
+      watchFiles(onChange, ended) {
+        onHangup = onChange;
+        watchFolder(globals.jobs, onChange, { clock, log, signal: ended });
       },
     });
-    const { daemon, commands } = opened;
-    const { clock, stateDir } = openers;
+    running = daemon;
     const calendar = await openers.readCalendar();
-    const web =
-      settings &&
-      (await startWeb({
-        ...settings,
-        log,
-        clock,
-        stateDir,
-        calendar,
-        commands,
-        daemon,
-      }));
-    const close = () => void web?.close();
-    signal.addEventListener('abort', close, { once: true });
+    const shared = { log, clock, stateDir, calendar, commands, daemon };
+    const web = settings && (await startWeb({ ...settings, ...shared }));
+    signal.addEventListener('abort', () => void web?.close(), { once: true });
     try {
       await daemon.run(signal);
     } finally {
@@ -83,7 +116,7 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
 
 /** Shares schedules with other daemons; `undefined` without a Redis. @param storeOf `drop.to` of a job, as in its file */
 export async function openCoordinator(
-  { readRedisUrl, addressOf }: StartCli['openers'],
+  { readRedisUrl, addressOf }: Pick<CliContext['openers'], 'readRedisUrl' | 'addressOf'>,
   daemonId: string,
   storeOf: (job: string) => string,
 ): Promise<Coordinator | undefined> {
@@ -91,67 +124,4 @@ export async function openCoordinator(
   if (url === undefined) return undefined;
   const { openRedisCoordinator } = await import('../daemon/redis-coordinator.ts');
   return openRedisCoordinator({ url, daemonId, storeOf: (job) => addressOf(storeOf(job)) });
-}
-
-interface Opened {
-  readonly log: Log;
-  readonly id: string;
-  readonly coordinator: Coordinator | undefined;
-  readonly onHangup: (listener: () => void) => void;
-}
-
-async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened) {
-  const { log, id, coordinator } = opened;
-  const { openers, self } = cli;
-  const { clock, stateDir, version } = openers;
-  await assertStateFolder(stateDir);
-  const historyDays = openers.readHistoryDays();
-  const commandOf = (args: readonly string[]) => ({
-    executable: self.executable,
-    args: [...self.args, '--jobs', globals.jobs, ...args],
-    env: self.env,
-    cwd: cli.cwd,
-  });
-  const hasWebhook = (await openers.openWebhook('alert')) !== undefined;
-  const hasEvents = (await openers.openWebhook('event')) !== undefined;
-  const assertUsable = (job: Job) => assertShareable(job, openers.readRedisUrl() !== undefined);
-  const commands = new Commands(commandOf, clock);
-  const checkSql = async ({ source }: Job, path: string) => {
-    if (findCustomSql(source)) await commands.checkJob(path);
-  };
-  const daemon = new Daemon({
-    clock,
-    log,
-    version,
-    id,
-    commands,
-    coordinator,
-    maxRuns: openers.readMaxRuns(),
-    readFiles: createFilesReader({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, checkSql, log }),
-    readCalendar: openers.readCalendar,
-    hasAlerts: ({ alerts, events, reports }) =>
-      alerts.to.length > 0 ||
-      (alerts.webhook && hasWebhook) ||
-      (hasEvents && events.length > 0) ||
-      reports.some(({ post }) => post !== null && (hasEvents || post !== 'events')),
-    async startRun({ job: { name }, path }, runId, { reason, asked }) {
-      const isStage = reason === 'stage';
-      const verb = asked?.command ?? 'run';
-      const options = isStage ? ['--stage'] : (asked?.options ?? []);
-      const facts = { run_id: runId, job: name, command: isStage ? 'stage' : verb, reason } as const;
-      const history = new RunHistory(stateDir, name);
-      // Before its process exists: a run that cannot be started is remembered, too.
-      const entry = await history.begin({ ...facts, args: [verb, name, ...options] }, clock.now(), historyDays);
-      const logFile = history.logFile(entry);
-      return await startRunProcess(commandOf(['--json', verb, path, ...options]), { runId, logFile, log });
-    },
-    notesOf: (job) => openJobState(stateDir, job),
-    historyOf: (job) => new RunHistory(stateDir, job),
-    runs: new RunIndex(stateDir),
-    watchFiles(onChange, signal) {
-      opened.onHangup(onChange);
-      watchFolder(globals.jobs, onChange, { clock, log, signal });
-    },
-  });
-  return { daemon, commands };
 }

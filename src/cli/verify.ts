@@ -3,7 +3,7 @@
  * finding what to do next. Changes nothing without `--repair`.
  */
 import { rm } from 'node:fs/promises';
-import { EXIT_CODES, Fault } from '../core/errors.ts';
+import { EXIT_CODES } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
 import type { Engine } from '../engine/engine.ts';
 import { compareWithSource } from '../export/recount-date.ts';
@@ -17,12 +17,11 @@ import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-file.ts';
+import { assertDate, assertDirectory, usage } from './arguments.ts';
 import type { ActionResult } from './command.ts';
 import type { Call } from './commands.ts';
-import type { CliContext, GlobalOptions } from './context.ts';
-import { assertDate } from './range.ts';
-import { createRunEnv, type RunCli } from './run-output.ts';
-import { assertDirectory } from './store-directory.ts';
+import type { Cli } from './context.ts';
+import { createRunEnv } from './run-output.ts';
 
 interface VerifyResult {
   /** `null` for the dataset as a whole: foreign objects, `condition.json`. */
@@ -51,18 +50,14 @@ const PLAIN = {
   ...{ lost: [], repaired: [], next: null },
 } as const;
 
-type VerifyCli = Pick<CliContext, 'cwd'> & RunCli;
-
-export async function verify(cli: VerifyCli, { globals, argument, options }: Call<'verify'>): ActionResult {
+export async function verify(cli: Cli, { argument, options }: Call<'verify'>): ActionResult {
   if (options.date !== undefined) assertDate('--date', options.date);
   if (options.repair && options.deep) {
-    throw new Fault('USAGE', '--repair and --deep cannot be given together', {
-      kind: 'usage',
-      hint: 'Repair first. What then differs at the source is exported again by `flowdrop backfill JOB --all`.',
-    });
+    const hint = 'Repair first. What then differs at the source is exported again by `flowdrop backfill JOB --all`.';
+    throw usage('--repair and --deep cannot be given together', hint);
   }
-  const job = await readJob(argument, globals.jobs);
-  await assertDirectory(cli.cwd, job.drop.to, 'Run the job first, or check `drop.to` in the job file.');
+  const job = await readJob(argument, cli.globals.jobs);
+  await assertDirectory(cli.cwd, job.drop.to);
   await assertStateFolder(cli.openers.stateDir);
   const results = await recordRun(
     createRunEnv(cli),
@@ -71,7 +66,7 @@ export async function verify(cli: VerifyCli, { globals, argument, options }: Cal
     async () => await verifyDrops(cli, job, options),
     (found) => ({ outcome: found.some(({ findings }) => findings.length > 0) ? 'failed' : 'done' }),
   );
-  printResults(cli, globals, job, results);
+  cli.print(results, describeResults(results, job));
   if (results.some(({ findings }) => findings.length > 0)) return EXIT_CODES.failed;
   return results.some(({ restating }) => restating !== null) ? EXIT_CODES.incomplete : undefined;
 }
@@ -80,11 +75,7 @@ function listOptions({ date, deep, repair }: Call<'verify'>['options']): readonl
   return [...(date ? ['--date', date] : []), ...(deep ? ['--deep'] : []), ...(repair ? ['--repair'] : [])];
 }
 
-async function verifyDrops(
-  cli: VerifyCli,
-  job: Job,
-  options: Call<'verify'>['options'],
-): Promise<readonly VerifyResult[]> {
+async function verifyDrops(cli: Cli, job: Job, options: Call<'verify'>['options']): Promise<readonly VerifyResult[]> {
   const repairs: Repairs = { done: new Map(), refused: new Map() };
   if (options.repair) await repair(cli, job, options.date, repairs);
   return await withAudit(cli, job, async (deps) => {
@@ -96,7 +87,7 @@ async function verifyDrops(
 
 /** Store, engine and a folder for the time of `action`: a repair needs an engine of its own in between. */
 async function withAudit<Result>(
-  { openers, signal }: VerifyCli,
+  { openers, signal }: Cli,
   job: Job,
   action: (deps: AuditDeps) => Promise<Result>,
 ): Promise<Result> {
@@ -112,7 +103,7 @@ async function withAudit<Result>(
   }
 }
 
-async function repair(cli: VerifyCli, job: Job, only: string | undefined, repairs: Repairs): Promise<void> {
+async function repair(cli: Cli, job: Job, only: string | undefined, repairs: Repairs): Promise<void> {
   // It loads all that a run needs.
   const { repairFromSource, repairInStore } = await import('../export/repair.ts');
   const found = await withAudit(cli, job, async (deps) => {
@@ -188,7 +179,7 @@ function withNextStep(
 
 /** Also compares with the source, for the dates that are still complete there. */
 async function recount(
-  cli: VerifyCli,
+  cli: Cli,
   engine: Engine,
   job: Job,
   { results, dates }: Audited,
@@ -215,24 +206,15 @@ async function recount(
   return recounted;
 }
 
-function printResults(
-  { terminal }: VerifyCli,
-  globals: GlobalOptions,
-  job: Job,
-  results: readonly VerifyResult[],
-): void {
-  if (globals.json) {
-    terminal.out(`${JSON.stringify(results, undefined, 2)}\n`);
-    return;
-  }
+function describeResults(results: readonly VerifyResult[], job: Job): string {
   const dates = results.filter(({ date }) => date !== null);
-  if (dates.length === 0) terminal.out('Nothing is sealed yet.\n');
-  for (const result of results) {
-    if (result.date !== null || result.findings.length > 0) terminal.out(`${describeResult(result, job)}\n`);
-    for (const lost of result.lost) terminal.out(`note  ${result.date}  ${lost}\n`);
-    for (const leftover of result.leftovers) terminal.out(`note  ${job.drop.dataset}  ${leftover}\n`);
-  }
-  if (dates.length > 0) terminal.out(`${summarise(results)}\n`);
+  const lines = results.flatMap((result) => [
+    ...(result.date !== null || result.findings.length > 0 ? [describeResult(result, job)] : []),
+    ...result.lost.map((lost) => `note  ${result.date}  ${lost}`),
+    ...result.leftovers.map((leftover) => `note  ${job.drop.dataset}  ${leftover}`),
+  ]);
+  const all = dates.length === 0 ? ['Nothing is sealed yet.', ...lines] : [...lines, summarise(results)];
+  return `${all.join('\n')}\n`;
 }
 
 function describeResult(result: VerifyResult, job: Job): string {

@@ -31,6 +31,8 @@ export function isTemporaryName(name: string): boolean {
 interface WholeFileOptions {
   /** Keep an existing file unchanged. */
   readonly exclusive?: boolean;
+  /** Set before the first byte. Default: the system's. */
+  readonly mode?: number | undefined;
   /** If the body has another length, it is an error, and no file appears. */
   readonly expectedBytes?: number;
   /** Where the temporary file is. Default: the folder of the file, where readers of the folder may come across it. */
@@ -52,7 +54,7 @@ export async function writeWholeFile(
   // A stream that fails before it is read would end the process; reading it below throws the same error.
   if (body instanceof Readable) body.on('error', () => {});
   try {
-    const file = await inFolder(temporaries, () => open(temporary, 'wx'));
+    const file = await inFolder(temporaries, () => open(temporary, 'wx', options.mode));
     await writeDurably(file, body, options.expectedBytes);
     const publish = options.exclusive ? giveFreeName : giveName;
     const isWritten = await inFolder(folder, () => onSameDisk(temporary, folder, (ready) => publish(ready, path)));

@@ -62,10 +62,8 @@ export const dropSchema = z.object({
   store: z.string(),
   condition: z.enum(CONDITIONS).nullable(),
   damage: z.string().nullable(),
-  accepted: z.object({ by: z.string(), at: z.string(), reason: z.string() }).nullable(),
-  audit: z
-    .object({ audited_at: z.string(), revision: z.number(), result: z.string(), reason: z.string().optional() })
-    .nullable(),
+  accepted: acceptedGapSchema.nullable(),
+  audit: auditRecordSchema.nullable(),
   /** Of its file; null for a date that is not sealed. */
   location: z.string().nullable(),
   manifest: z
@@ -118,7 +116,7 @@ export const dropSchema = z.object({
       rows: z.number().nullable(),
       condition: z.enum(CONDITIONS).nullable(),
       sealed_at: z.string().nullable(),
-      changes: z.object({ added: z.number(), removed: z.number(), altered: z.number() }).nullable(),
+      changes: z.looseObject({ added: z.number(), removed: z.number(), altered: z.number() }).nullable(),
       lost: z.string().nullable(),
     }),
   ),

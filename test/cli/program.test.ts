@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { listJobFiles } from '../../src/job/job-folder.ts';
 import { flowdrop, listFiles, MAIN, makeFolder, REPO, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
@@ -145,7 +146,7 @@ describe('check', () => {
   });
 
   it('accepts the shipped job files, also live', async () => {
-    const jobs = (await listFiles(join(REPO, 'jobs'))).map((name) => join(REPO, 'jobs', name));
+    const jobs = await listJobFiles(join(REPO, 'jobs'));
     expect(jobs.length).toBeGreaterThanOrEqual(2);
     const run = await flowdrop(['check', '--live', ...jobs], { cwd, env: service.env });
     expect(run.code, run.stdout).toBe(0);

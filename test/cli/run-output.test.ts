@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { CliContext, Terminal } from '../../src/cli/context.ts';
 import { describeDelivery, printRun } from '../../src/cli/run-output.ts';
-import { createProgress } from '../../src/cli/terminal/show-progress.ts';
+import { createProgress } from '../../src/cli/terminal/progress.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { openOutboxMailer } from '../../src/mail/outbox.ts';
 import { RunTotals } from '../../src/state/run-events.ts';
@@ -41,20 +41,16 @@ const RUN: RunResult = {
 };
 
 function describe(...dates: readonly DateResult[]): string {
-  let text = '';
-  const terminal = {
-    out: (part: string) => {
-      text += part;
-    },
-    columns: { out: undefined, err: undefined },
+  let shown = '';
+  const print = (_: unknown, text: string): undefined => {
+    shown = text;
   };
-  // Only the terminal and the run's id are used.
+  const openers = { runId: 'r1' } as CliContext['openers']; // Only the id is used.
   printRun(
-    { terminal, openers: { runId: 'r1' } } as unknown as CliContext,
-    { jobs: 'jobs' },
+    { print, openers },
     { result: { ...RUN, dates: [...dates] }, deliveries: [], error: undefined, shortfall: undefined },
   );
-  return text;
+  return shown;
 }
 
 const CHANGES = { added: 3, removed: 1, altered: 2, columns_added: [], columns_removed: [] };
@@ -100,7 +96,7 @@ it('a mail in the outbox was written, and one that a server took was sent', asyn
     const terminal = { interactive: false } as unknown as Terminal;
     const stats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0 };
     const totals = new RunTotals(systemClock);
-    const progress = createProgress({ terminal, log, clock: systemClock, totals, stats });
+    const progress = createProgress({ log, clock: systemClock, totals, stats }, terminal);
     progress.onEvent({ ...event, file });
     progress.onEvent(event);
     expect(records.map(({ msg }) => msg)).toEqual([

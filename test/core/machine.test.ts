@@ -1,6 +1,6 @@
 /** What a process may have, and what is made of it. That runs heed it is tested in `test/flow/bounds.slow.test.ts`. */
 import { describe, expect, it } from 'vitest';
-import { checkLimits } from '../../src/cli/doctor/check-machine.ts';
+import { checkLimits } from '../../src/cli/doctor/checks.ts';
 import {
   assertEnoughFiles,
   planEngineMemory,

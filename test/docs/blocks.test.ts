@@ -240,7 +240,7 @@ function expectScripts(text: string): void {
 /** Parses a command line with the product's command tree; nothing is carried out. @returns code of what is wrong */
 function findUsageFault(words: readonly string[]): string | undefined {
   const terminal = { out: () => {}, err: () => {}, columns: { out: undefined, err: undefined } };
-  const parser = buildParser({ version: '0.0.0', terminal }, async () => undefined);
+  const parser = buildParser('0.0.0', terminal, async () => undefined);
   try {
     parser.parse(words, { from: 'user' });
     return undefined;

@@ -54,9 +54,15 @@ test('usage errors of serve --store name the flag and what is allowed', async ()
   const serve = (...args: string[]) => flowdrop(['serve', ...args], { cwd: folder.path });
   const cases = [
     [['--store', 'first'], '--store and --dataset go together'],
-    [['--store', 'first', '--dataset', 'trades', '--generate', '2'], '--generate is not possible with --store'],
+    [
+      ['--store', 'first', '--dataset', 'trades', '--generate', '2'],
+      "cannot be used with option '--generate <sessions>'",
+    ],
     [['--store', 'nowhere', '--dataset', 'trades'], 'there is no directory'],
-    [['--store', 'first', '--dataset', 'trades', '--scan-limit', '9'], '--scan-limit is not possible with --store'],
+    [
+      ['--store', 'first', '--dataset', 'trades', '--scan-limit', '9'],
+      "cannot be used with option '--scan-limit <rows>'",
+    ],
     [['--store', 'first', '--dataset', 'trade'], 'has no dataset "trade"; it has trades'],
   ] as const;
   for (const [args, message] of cases) {

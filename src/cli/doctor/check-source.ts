@@ -16,7 +16,7 @@ import { visibleSince } from '../../plan/session-end.ts';
 import { buildNewest, buildPage } from '../../plan/statement.ts';
 import type { OpenedSource } from '../../run/open-source.ts';
 import { type Page, SourceFault } from '../../source/source.ts';
-import { type Finding, fail, ok, tryCheck, warn } from './finding.ts';
+import { type Finding, type Findings, fail, ok, warn } from './checks.ts';
 
 /** The `Date` header has whole seconds, and an answer takes time: a smaller difference may be none. */
 const NOTABLE_SKEW_MS = 2_000;
@@ -31,22 +31,20 @@ const MAX_DAYS = 10_000;
 /** Longest plausible delay; rows that are a week late are not the recent ones that the API sells. */
 const MAX_DELAY_MINUTES = 7 * 24 * 60;
 
-/** @param name source name in the table of findings */
-export async function checkSource(name: string, opened: OpenedSource): Promise<readonly Finding[]> {
-  const { source } = opened;
-  return await tryCheck(name, async () => {
-    const meta = await ask(opened);
-    const accepted =
-      opened.kind === 'table'
-        ? `the server at ${source.url} has the table and its columns`
-        : `the API at ${source.url} accepts the key`;
-    return [
-      ok(name, accepted),
-      describeSkew(`${name}: clock`, opened),
-      ...(await checkNewest(`${name}: newest row`, opened)),
-      ...(meta === undefined ? [] : [describeLimits(`${name}: limits`, meta)]),
-    ];
-  });
+/** @param name source name in the table of findings @throws SourceFault */
+export async function checkSource(name: string, opened: OpenedSource): Promise<Findings> {
+  const { url } = opened.source;
+  const meta = await ask(opened);
+  const accepted =
+    opened.kind === 'table'
+      ? `the server at ${url} has the table and its columns`
+      : `the API at ${url} accepts the key`;
+  return [
+    ok(name, accepted),
+    describeSkew(`${name}: clock`, opened),
+    ...(await checkNewest(`${name}: newest row`, opened)),
+    ...(meta === undefined ? [] : [describeLimits(`${name}: limits`, meta)]),
+  ];
 }
 
 /** @returns the limits that the API reports, if it does @throws SourceFault */
@@ -96,7 +94,7 @@ function describeSkew(check: string, { source, clocks }: OpenedSource): Finding 
 }
 
 /** The third witness: the newest row must be as old as the clocks expect, neither older nor newer. */
-async function checkNewest(check: string, opened: OpenedSource): Promise<readonly Finding[]> {
+async function checkNewest(check: string, opened: OpenedSource): Promise<Findings> {
   const { calendar, clocks, signal } = opened;
   const date = lookbackOf(opened.job, clocks.earliest(), calendar).lastSettled;
   if (opened.kind !== 'sql' || date === undefined || !clocks.isChecked) return [];
@@ -138,18 +136,13 @@ function describeLimits(check: string, meta: HistoricalMeta): Finding {
     return warn(check, seen, next);
   }
   const notes = [
-    ...(days !== undefined && days < LOOKBACK_DAYS
-      ? [`Dates expire after ${days} days, not ${LOOKBACK_DAYS}: repair failed runs before that.`]
-      : []),
-    ...(delay > MINIMUM_DATA_DELAY_MINUTES
-      ? [`Rows come ${delay} minutes late, not ${MINIMUM_DATA_DELAY_MINUTES}: schedule the job later.`]
-      : []),
-    ...(rows < FEW_PAGE_ROWS
-      ? ['So few rows in an answer are unusable: runs fail large dates at once. Ask the provider.']
-      : []),
-    ...(capped
-      ? [`The trial caps an answer at ${formatCount(rows)} rows: dates are complete, with more requests.`]
-      : []),
-  ];
+    days !== undefined &&
+      days < LOOKBACK_DAYS &&
+      `Dates expire after ${days} days, not ${LOOKBACK_DAYS}: repair failed runs before that.`,
+    delay > MINIMUM_DATA_DELAY_MINUTES &&
+      `Rows come ${delay} minutes late, not ${MINIMUM_DATA_DELAY_MINUTES}: schedule the job later.`,
+    rows < FEW_PAGE_ROWS && 'So few rows in an answer are unusable: runs fail large dates at once. Ask the provider.',
+    capped && `The trial caps an answer at ${formatCount(rows)} rows: dates are complete, with more requests.`,
+  ].filter((note) => note !== false);
   return notes.length === 0 ? ok(check, seen) : warn(check, seen, notes.join(' '));
 }

@@ -1,72 +1,73 @@
 /** `flowdrop doctor [JOB]`: tries everything that a run needs, and prints for each check the finding and what to do. */
-import { stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { EXIT_CODES } from '../../core/errors.ts';
 import { readFileLimit, readMemoryBytes } from '../../core/machine.ts';
 import type { Job } from '../../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../../job/job-folder.ts';
+import { Ledger } from '../../ledger/ledger.ts';
 import { readSourceSql } from '../../run/job-sql.ts';
 import { closeSource, openJobSource } from '../../run/open-source.ts';
 import { DOCTOR_PREFIX, parseLocation } from '../../store/object-key.ts';
+import type { Store } from '../../store/store.ts';
+import { assertShareable } from '../arguments.ts';
 import type { ActionResult } from '../command.ts';
 import type { Call } from '../commands.ts';
-import type { CliContext, GlobalOptions } from '../context.ts';
-import { assertShareable } from '../shared-schedule.ts';
+import type { Cli } from '../context.ts';
 import { hangText } from '../terminal/text-width.ts';
+import { checkSource } from './check-source.ts';
 import {
   checkDrawing,
   checkEngine,
   checkLimits,
-  checkMail,
+  checkRoom,
   checkSecrecy,
   checkSettings,
   checkStateDirectory,
+  checkStore,
+  type Finding,
+  type Findings,
+  findExisting,
+  ok,
   removeEmptyFolders,
-} from './check-machine.ts';
-import { checkRoom, estimateNight, type NightNeed, OUTBOX_NIGHT_BYTES, type WrittenPlace } from './check-room.ts';
-import { checkSource } from './check-source.ts';
-import { checkStore } from './check-store.ts';
-import { type Finding, ok, tryCheck, warn } from './finding.ts';
+  tryCheck,
+  type WrittenPlace,
+  warn,
+} from './checks.ts';
 
-type DoctorCli = Pick<CliContext, 'cwd' | 'openers' | 'signal' | 'terminal'>;
-
-export async function doctor(cli: DoctorCli, { globals, argument }: Call<'doctor'>): ActionResult {
+export async function doctor(cli: Cli, { argument }: Call<'doctor'>): ActionResult {
+  const { openers, terminal, globals } = cli;
   const findings: Finding[] = [];
-  for await (const found of examineAll(cli, globals, argument)) {
+  for await (const found of examineAll(cli, argument)) {
     findings.push(...found);
     // Printed at once: a silent server may delay the next one.
-    if (!globals.json)
-      for (const finding of found)
-        cli.terminal.out(cli.openers.redact(formatFinding(finding, cli.terminal.columns.out)));
+    if (globals.json) continue;
+    for (const finding of found) terminal.out(openers.redact(formatFinding(finding, terminal.columns.out)));
   }
   const count = (status: Finding['status']) => findings.filter((finding) => finding.status === status).length;
   const failures = count('fail');
-  if (globals.json) {
-    const checks = findings.map(({ check, status, seen, next }) => ({ check, status, seen, next: next ?? null }));
-    cli.terminal.out(`${cli.openers.redact(JSON.stringify({ ok: failures === 0, checks }, undefined, 2))}\n`);
-  } else cli.terminal.out(`${findings.length} checks: ${count('ok')} ok, ${count('warn')} warn, ${failures} fail\n`);
+  const checks = findings.map(({ check, status, seen, next }) => {
+    return { check, status, seen: openers.redact(seen), next: next === undefined ? null : openers.redact(next) };
+  });
+  const sums = `${findings.length} checks: ${count('ok')} ok, ${count('warn')} warn, ${failures} fail\n`;
+  cli.print({ ok: failures === 0, checks }, sums);
   return failures === 0 ? undefined : EXIT_CODES.failed;
 }
 
-async function* examineAll(
-  cli: DoctorCli,
-  globals: GlobalOptions,
-  reference: string | undefined,
-): AsyncIterable<readonly Finding[]> {
-  const { openers } = cli;
+async function* examineAll(cli: Cli, reference: string | undefined): AsyncIterable<Findings> {
+  const { openers, globals } = cli;
   yield checkSettings(openers.reportSettings());
-  const envFile = join(cli.cwd, '.env');
-  yield checkSecrecy(envFile, (await stat(envFile).catch(() => undefined))?.mode);
+  yield await checkSecrecy(join(cli.cwd, '.env'));
   yield await tryCheck('calendar', async () => {
     const { closed, earlyClose, open } = await openers.readCalendar();
     const dates = closed.size + earlyClose.size + open.size;
     return dates === 0 ? undefined : `${dates} calendar exceptions from FLOWDROP_CALENDAR_FILE`;
   });
-  const { jobs, found } = await readJobs(cli, globals, reference);
-  yield found;
-  // Without a job, the shipped one still tests the key.
-  for (const job of pickSources(jobs.length > 0 ? jobs : [await readJob(openers.shippedJob, globals.jobs)]))
-    yield await examineSource(cli, job);
+  const jobs: Job[] = [];
+  yield await readJobs(cli, reference, jobs);
+  // Without a job, the shipped one still tests the key. Jobs of one API or table share key, clock and limits.
+  const tried = jobs.length > 0 ? jobs : [await readJob(openers.shippedJob, globals.jobs)];
+  const nameOf = ({ source }: Job) => (source.kind === 'table' ? `${source.api} ${source.table}` : source.api);
+  for (const job of pickOne(tried, nameOf)) yield await tryCheck(job.source.api, () => examineSource(cli, job));
   for (const job of jobs) {
     yield await tryCheck('redis', async () => {
       assertShareable(job, openers.readRedisUrl() !== undefined);
@@ -74,142 +75,138 @@ async function* examineAll(
     });
   }
   yield await tryCheck('redis', () => openers.checkRedis());
-  for (const job of pickStores(jobs)) yield await examineStore(cli, job);
-  for (const job of jobs) yield await examineCatalog(cli, job);
-  yield await checkMail(
-    () => openers.openMailer(),
-    () => countUnreached(cli, jobs),
-  );
+  // One job per place and way to write there.
+  for (const job of pickOne(jobs, ({ drop }) => JSON.stringify([drop.to, drop.s3])))
+    yield await tryCheck('store', () => examineStore(cli, job));
+  for (const job of jobs) yield await tryCheck('catalog', () => examineCatalog(cli, job));
+  yield await tryCheck('mail', () => examineMail(cli, jobs));
   yield await checkStateDirectory(openers.stateDir);
-  yield await examineRoom(cli, jobs);
+  // After the stores: one that cannot be read has its own finding, and needs room for a guess.
+  yield await tryCheck('disk', () => examineRoom(cli, jobs));
   yield checkLimits(readMemoryBytes(), readFileLimit());
-  yield await checkDrawing();
-  yield await checkEngine(() => openers.openEngine({ signal: cli.signal }));
+  yield await tryCheck('drawing', checkDrawing);
+  yield await tryCheck('engine', async () => await checkEngine(await openers.openEngine({ signal: cli.signal })));
 }
 
-async function readJobs(cli: DoctorCli, globals: GlobalOptions, reference: string | undefined) {
-  const jobs: Job[] = [];
+/** @param jobs gets those that are valid */
+async function readJobs({ openers, globals }: Cli, reference: string | undefined, jobs: Job[]): Promise<Findings> {
   const found = await tryCheck('jobs', async () => {
     const files = reference === undefined ? await listJobFiles(globals.jobs) : [reference];
-    const results: Finding[] = [];
+    const faults: Finding[] = [];
     for (const file of files) {
-      const faults = await tryCheck('jobs', async () => {
+      const found = await tryCheck('jobs', async () => {
         const job = await readJob(file, globals.jobs);
-        await readSourceSql(cli.openers, job);
+        await readSourceSql(openers, job);
         jobs.push(job);
         return undefined;
       });
-      results.push(...faults);
+      faults.push(...found);
     }
     assertDistinct(jobs);
-    if (jobs.length > 0) results.unshift(ok('jobs', `read: ${jobs.map(({ name }) => name).join(', ')}`));
-    return results;
+    return jobs.length > 0 ? [ok('jobs', `read: ${jobs.map(({ name }) => name).join(', ')}`), ...faults] : faults;
   });
-  if (jobs.length > 0 || found.length > 0) return { jobs, found };
-  return { jobs, found: [warn('jobs', `no job file in ${globals.jobs}`, '`flowdrop init` writes one.')] };
+  if (jobs.length > 0 || found.length > 0) return found;
+  return [warn('jobs', `no job file in ${globals.jobs}`, '`flowdrop init` writes one.')];
 }
 
-/** One job per API or table: jobs of the same one share key, clock and limits. */
-function pickSources(jobs: readonly Job[]): readonly Job[] {
-  const nameOf = ({ source }: Job) => (source.kind === 'table' ? `${source.api} ${source.table}` : source.api);
-  return [...new Map(jobs.map((job) => [nameOf(job), job])).values()];
+function pickOne(jobs: readonly Job[], keyOf: (job: Job) => string): Iterable<Job> {
+  return new Map(jobs.map((job) => [keyOf(job), job])).values();
 }
 
-/** One job per place and way to write there. */
-function pickStores(jobs: readonly Job[]): readonly Job[] {
-  return [...new Map(jobs.map((job) => [JSON.stringify([job.drop.to, job.drop.s3]), job])).values()];
-}
-
-async function examineSource({ openers, signal }: DoctorCli, job: Job): Promise<readonly Finding[]> {
-  return await tryCheck(job.source.api, async () => {
-    // An unreadable calendar has its own finding.
-    const calendar = await openers.readCalendar().catch(() => undefined);
-    const log = await openers.openLog({ quiet: true });
-    const opened = await openJobSource(openers, job, { log, calendar, signal });
-    try {
-      return await checkSource(job.source.api, opened);
-    } finally {
-      await closeSource(opened);
-    }
-  });
-}
-
-async function examineStore({ openers, cwd, signal }: DoctorCli, { drop }: Job) {
-  return await tryCheck('store', async () => {
-    const removeFolders = await noteFolders(cwd, drop.to);
-    try {
-      const store = await openers.openStore(drop.to, { objects: drop.s3 });
-      try {
-        const tryUpload = (key: string) => openers.tryUpload(drop.to, drop.s3, key, signal);
-        return await checkStore({ name: 'store', store, tryUpload });
-      } finally {
-        await store.close();
-      }
-    } finally {
-      await removeFolders();
-    }
-  });
-}
-
-/**
- * Testing a store in a directory creates folders. Call this before the store is opened.
- * @returns removes the folders that are empty and did not exist before @throws Fault `LOCATION_INVALID`
- */
-async function noteFolders(cwd: string, to: string): Promise<() => Promise<void>> {
-  const location = parseLocation(to, cwd);
-  if (location.kind === 's3') return async () => {};
-  let there = location.path;
-  while (there !== dirname(there) && (await stat(there).catch(() => undefined)) === undefined) there = dirname(there);
-  return () => removeEmptyFolders(join(location.path, DOCTOR_PREFIX), there);
-}
-
-/** Addresses that get nothing, because mail goes to the outbox. Those of the shipped jobs are examples. */
-function countUnreached({ cwd, openers }: DoctorCli, jobs: readonly Job[]): number {
-  if (openers.findOutbox() === undefined) return 0;
-  const own = jobs.filter(({ file }) => dirname(resolve(cwd, file)) !== dirname(openers.shippedJob));
-  const addresses = own.flatMap(({ reports, alerts }) => [
-    ...reports.flatMap(({ to }) => to.map(({ address }) => address)),
-    ...alerts.to,
-  ]);
-  return new Set(addresses.map((address) => address.toLowerCase())).size;
-}
-
-/** After the stores: one that cannot be read has its own finding, and needs room for a guess. */
-async function examineRoom({ cwd, openers }: DoctorCli, jobs: readonly Job[]) {
-  return await tryCheck('disk', async () => {
-    const outbox = openers.findOutbox();
-    const places: WrittenPlace[] = outbox ? [{ what: 'mail', path: outbox, bytes: OUTBOX_NIGHT_BYTES }] : [];
-    let isGuess = jobs.length === 0;
-    for (const job of jobs) {
-      const need = await estimateJob(openers, job);
-      const location = parseLocation(job.drop.to, cwd);
-      isGuess ||= need.isGuess;
-      places.push({ what: 'state', path: openers.stateDir, bytes: need.state });
-      if (location.kind === 'directory') places.push({ what: 'drops', path: location.path, bytes: need.drop });
-    }
-    return await checkRoom(places, isGuess);
-  });
-}
-
-async function estimateJob(openers: DoctorCli['openers'], job: Job): Promise<NightNeed> {
-  const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 }).catch(() => undefined);
-  if (store === undefined) return await estimateNight(job);
+async function examineSource({ openers, signal }: Cli, job: Job): Promise<Findings> {
+  // An unreadable calendar has its own finding.
+  const calendar = await openers.readCalendar().catch(() => undefined);
+  const opened = await openJobSource(openers, job, { log: await openers.openLog({ quiet: true }), calendar, signal });
   try {
-    return await estimateNight(job, store).catch(() => estimateNight(job));
+    return await checkSource(job.source.api, opened);
   } finally {
-    await store.close();
+    await closeSource(opened);
+  }
+}
+
+async function examineStore({ openers, cwd, signal }: Cli, { drop }: Job): Promise<Findings> {
+  const location = parseLocation(drop.to, cwd);
+  // Testing a store in a directory creates folders.
+  const before = location.kind === 's3' ? undefined : await findExisting(location.path);
+  try {
+    const store = await openers.openStore(drop.to, { objects: drop.s3 });
+    try {
+      return await checkStore(store, (key) => openers.tryUpload(drop.to, drop.s3, key, signal));
+    } finally {
+      await store.close();
+    }
+  } finally {
+    if (location.kind !== 's3' && before !== undefined)
+      await removeEmptyFolders(join(location.path, DOCTOR_PREFIX), before);
   }
 }
 
 /** Logs in and asks for the table; whether it may be changed, only a run finds out. */
-async function examineCatalog({ openers, signal }: DoctorCli, { drop }: Job): Promise<readonly Finding[]> {
-  const { catalog: target } = drop;
-  if (target === null) return [];
-  return await tryCheck('catalog', async () => {
-    const catalog = await openers.openCatalog(target);
-    const loaded = await catalog.load(signal);
-    return `${catalog.place} ${loaded ? 'is there' : 'will be registered by the next run'}`;
-  });
+async function examineCatalog({ openers, signal }: Cli, { drop }: Job): Promise<string | undefined> {
+  if (drop.catalog === null) return undefined;
+  const catalog = await openers.openCatalog(drop.catalog);
+  const loaded = await catalog.load(signal);
+  return `${catalog.place} ${loaded ? 'is there' : 'will be registered by the next run'}`;
+}
+
+/**
+ * Connects, encrypts and logs in as a delivery would, but sends nothing. Without a server, mail goes to the outbox, and
+ * the addresses of the jobs get nothing; those of the shipped jobs are examples.
+ */
+async function examineMail({ openers, cwd }: Cli, jobs: readonly Job[]): Promise<Findings | string> {
+  const mailer = await openers.openMailer();
+  try {
+    const seen = await mailer.verify();
+    const own = jobs.filter(({ file }) => dirname(resolve(cwd, file)) !== dirname(openers.shippedJob));
+    const addresses = own.flatMap(({ reports, alerts }) => [
+      ...reports.flatMap(({ to }) => to.map(({ address }) => address)),
+      ...alerts.to,
+    ]);
+    const count = new Set(addresses.map((address) => address.toLowerCase())).size;
+    if (openers.findOutbox() === undefined || count === 0) return seen;
+    const who = `${count} ${count === 1 ? 'address' : 'addresses'} in the job files`;
+    const next = 'Set FLOWDROP_SMTP_URL or FLOWDROP_SMTP_URL_FILE.';
+    return [warn('mail', `${seen}; the ${who} will receive nothing`, next)];
+  } finally {
+    await mailer.close();
+  }
+}
+
+/** A full session of 7 million trades, measured; the sums and snapshots of other jobs are far smaller. */
+const GUESSED_DROP_BYTES = 650_000_000;
+const GUESSED_OTHER_BYTES = 100_000_000;
+/** A staged row takes about eight times what it takes in the drop: 5 GB for a full session. */
+const STAGE_FACTOR = 8;
+/** The largest of these is expected. */
+const DATES_LOOKED_AT = 20;
+/** Mails with their attachments. */
+const OUTBOX_NIGHT_BYTES = 20_000_000;
+
+/** Whether a night of the jobs fits on each disk that it writes to; before the first drop, what it needs is a guess. */
+async function examineRoom({ cwd, openers }: Cli, jobs: readonly Job[]): Promise<Findings> {
+  const outbox = openers.findOutbox();
+  const places: WrittenPlace[] = outbox ? [{ what: 'mail', path: outbox, bytes: OUTBOX_NIGHT_BYTES }] : [];
+  let isGuess = jobs.length === 0;
+  for (const { source, drop } of jobs) {
+    const store = await openers.openStore(drop.to, { objects: drop.s3 }).catch(() => undefined);
+    const largest = (store && (await findLargest(store, drop.dataset))) ?? 0;
+    await store?.close();
+    isGuess ||= largest === 0;
+    const guess = source.kind === 'rows' || source.kind === 'table' ? GUESSED_DROP_BYTES : GUESSED_OTHER_BYTES;
+    const bytes = largest || guess;
+    const isStaged = source.kind === 'rows' || source.kind === 'aggregate';
+    places.push({ what: 'state', path: openers.stateDir, bytes: bytes * (isStaged ? STAGE_FACTOR + 1 : 1) });
+    const location = parseLocation(drop.to, cwd);
+    if (location.kind === 'directory') places.push({ what: 'drops', path: location.path, bytes });
+  }
+  return await checkRoom(places, isGuess);
+}
+
+/** Size of the largest of the newest drops; 0 without one. */
+async function findLargest(store: Store, dataset: string): Promise<number> {
+  const conditions = await new Ledger(store, dataset).conditions().catch(() => undefined);
+  const newest = [...(conditions?.entries.values() ?? [])].slice(-DATES_LOOKED_AT);
+  return Math.max(0, ...newest.map(({ size }) => size ?? 0));
 }
 
 const STATUS_WIDTH = 'warn'.length;

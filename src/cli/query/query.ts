@@ -3,49 +3,39 @@
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { type Archive, type ArchiveAnswer, describeWorkers, openArchive } from '../../archive/archive.ts';
-import type { AnswerTypes } from '../../archive/archive-column.ts';
 import type { Coverage } from '../../archive/coverage.ts';
-import type { AnswerColumn, OutputFormat } from '../../archive/output-format.ts';
 import { previousSessions } from '../../calendar/session.ts';
-import { Fault } from '../../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
 import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
 import { computeLookback } from '../../plan/dates.ts';
+import { usage } from '../arguments.ts';
 import { workerCommand } from '../child.ts';
 import type { ActionResult } from '../command.ts';
 import type { Call } from '../commands.ts';
-import type { CliContext } from '../context.ts';
-import { type DatasetPlace, findDataset, listReadable } from './query-dataset.ts';
-import { chooseOutput } from './query-output.ts';
-import { declareArrowWallClock } from './wall-clock-arrow.ts';
-import { declareParquetWallClock } from './wall-clock-parquet.ts';
+import type { Cli } from '../context.ts';
+import { type DatasetPlace, findDataset, listReadable } from './dataset.ts';
+import { chooseOutput, deliver } from './output.ts';
+import { declareTimes } from './wall-clock.ts';
 
 /** Most dates that are listed by name; the rest is counted. */
 const MAX_NAMED = 20;
 
-type QueryCli = Pick<CliContext, 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
-
-export async function query(cli: QueryCli, { globals, argument, options }: Call<'query'>): ActionResult {
-  const { terminal, openers } = cli;
-  const output = await chooseOutput(cli, options, globals.json === true);
-  const sql = argument === '-' ? await terminal.readIn() : argument;
-  if (sql.trim() === '') {
-    throw new Fault('SQL_MISSING', 'the SQL is empty', {
-      kind: 'usage',
-      hint: 'Give one SELECT, or - and the SQL on stdin.',
-    });
-  }
+export async function query(cli: Cli, { argument, options }: Call<'query'>): ActionResult {
+  const { terminal, openers, globals } = cli;
+  const output = await chooseOutput(cli, options);
+  const sql = argument === '-' ? await text(terminal.stdin) : argument;
+  if (sql.trim() === '') throw usage('the SQL is empty', 'Give one SELECT, or - and the SQL on stdin.', 'SQL_MISSING');
   const place = await findDataset(cli.cwd, globals.jobs, options);
   const startedMs = openers.clock.now();
-  const types = options.apiTypes === true ? 'api' : 'typed';
-  return await withArchive(cli, { place, types, engine: options.engine }, async (archive, folder) => {
-    const path = output.temporary ?? join(folder, 'answer');
+  return await withArchive(cli, place, options, async (archive, folder) => {
+    const path = output.file?.temporary ?? join(folder, 'answer');
     try {
       const answer = await archive.query({ sql, format: output.format, path });
       await declareTimes(output.format, path, answer.columns, cli.signal);
       terminal.err(describeNotes(answer, openers.clock.now() - startedMs));
-      await output.deliver(path, () => describeAnswer(answer));
+      await deliver(cli, output, path, () => describeAnswer(answer));
     } finally {
       await rm(path, { force: true });
     }
@@ -53,32 +43,10 @@ export async function query(cli: QueryCli, { globals, argument, options }: Call<
   });
 }
 
-/** Times without a zone are the exchange's wall clock, which the engine's binary formats do not know. */
-async function declareTimes(
-  format: OutputFormat,
-  path: string,
-  columns: readonly AnswerColumn[],
-  signal: AbortSignal,
-): Promise<void> {
-  const isWall = columns.map(({ type }) => {
-    const times = type.match(/\bDateTime(64)?\b(\([^)]*\))?/g) ?? [];
-    return times.length > 0 && times.every((time) => !time.includes("'"));
-  });
-  if (!isWall.includes(true)) return;
-  if (format === 'parquet') await declareParquetWallClock(path, isWall);
-  if (format === 'arrow') await declareArrowWallClock(path, isWall, signal);
-}
-
-interface ArchivePlace {
-  readonly place: DatasetPlace;
-  readonly types: AnswerTypes;
-  /** Address of a server that answers. */
-  readonly engine: string | undefined;
-}
-
 async function withArchive(
-  { openers, signal, self }: QueryCli,
-  { place, types, engine }: ArchivePlace,
+  { openers, signal, self }: Cli,
+  place: DatasetPlace,
+  { apiTypes, engine }: Call<'query'>['options'],
   act: (archive: Archive, folder: string) => ActionResult,
 ): ActionResult {
   const server = await openers.openQueryServer(engine);
@@ -96,7 +64,7 @@ async function withArchive(
         access: await openers.readAccess(place.to),
         datasets: await listReadable(store, place),
         trades: place.trades,
-        types,
+        types: apiTypes ? 'api' : 'typed',
         lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
         calendar,
         folder,

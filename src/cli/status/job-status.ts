@@ -10,7 +10,7 @@ import { addDays, formatSecond } from '../../calendar/wall-clock.ts';
 import { describeError, isFault } from '../../core/errors.ts';
 import { listArchive } from '../../deliver/report-copies.ts';
 import type { Job } from '../../job/job.ts';
-import type { ConditionEntry, RecentConditions, SealedEntry } from '../../ledger/condition-file.ts';
+import type { ConditionEntry, RecentConditions } from '../../ledger/condition-file.ts';
 import { Ledger } from '../../ledger/ledger.ts';
 import { readSealedFacts } from '../../ledger/sealed-facts.ts';
 import type { Openers } from '../../openers.ts';
@@ -22,7 +22,6 @@ import { type KnownDates, limitsPath, openJobState, type Staging } from '../../s
 import { ApiLimits } from '../../state/limits.ts';
 import { RunHistory } from '../../state/run-history.ts';
 import { isEndedRun, type RunRecord } from '../../state/run-record.ts';
-import type { Store } from '../../store/store.ts';
 
 /** About a quarter's sessions; older copies are in the store under their dates. */
 const MAX_REPORTS = 60;
@@ -42,7 +41,7 @@ export interface StatusReading {
   readonly conditionFault: string | undefined;
 }
 
-type StatusDeps = Pick<
+type StatusOpeners = Pick<
   Openers,
   'clock' | 'openStore' | 'readCalendar' | 'readKeyFingerprint' | 'sourceUrl' | 'stateDir'
 >;
@@ -54,79 +53,88 @@ interface StatusOptions {
   readonly brief?: boolean | undefined;
 }
 
-export async function readStatus(deps: StatusDeps, job: Job, options: StatusOptions = {}): Promise<StatusReading> {
-  const state = openJobState(deps.stateDir, job.name);
-  const calendar = await deps.readCalendar();
-  const nowMs = deps.clock.now();
-  const lookback = lookbackOf(job, nowMs + (await readClockOffset(deps, job, nowMs)), calendar);
+export async function readStatus(
+  openers: StatusOpeners,
+  job: Job,
+  options: StatusOptions = {},
+): Promise<StatusReading> {
+  const state = openJobState(openers.stateDir, job.name);
+  const calendar = await openers.readCalendar();
+  const nowMs = openers.clock.now();
+  const lookback = lookbackOf(job, nowMs + (await readClockOffset(openers, job, nowMs)), calendar);
   const known = await state.known.read();
-  const runs = await readRuns(new RunHistory(deps.stateDir, job.name));
-  const task = job.schedule && createTask(job.schedule.cron, () => undefined, { timezone: job.schedule.timezone });
-  const reading = await readStore(deps, job, known, { lookback, ...options }).catch((error: unknown) => {
+  const { results, ...runs } = await readRuns(new RunHistory(openers.stateDir, job.name));
+  const { schedule } = job;
+  const task = schedule && createTask(schedule.cron, () => undefined, { timezone: schedule.timezone });
+  const reading = await readStore(openers, job, { known, lookback, options }).catch((error: unknown) => {
     if (!isFault(error)) throw error;
-    return recallDates(job, known, runs, describeError(error));
+    // Without the store: what the last run knew at its end.
+    const recalled = Object.entries(known?.conditions ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
+    const dates = recalled.map(([date, condition]) => {
+      const { rows = null, revision = null } = results.get(date) ?? {};
+      return describeDate(job, date, condition, isSealed(condition) ? { rows, revision } : undefined);
+    });
+    const store = known?.store ?? job.drop.to;
+    const fault = describeError(error);
+    return { store, dates, reports: [], owed_events: null, fault, conditionFault: undefined };
   });
+  const { conditionFault, dates, ...found } = reading;
   return {
     document: {
       job: job.name,
       dataset: job.drop.dataset,
-      store: reading.store,
-      dates: reading.dates.map((date) => ({
-        ...date,
-        failed: date.condition === 'available' ? undefined : runs.results.get(date.date)?.error,
-      })),
-      last_run: runs.lastRun ?? null,
-      last_backfill: runs.lastBackfill ?? null,
-      last_success: runs.lastSuccess?.finished_at ?? null,
+      ...found,
+      dates: dates.map((date) => {
+        return { ...date, failed: date.condition === 'available' ? undefined : results.get(date.date)?.error };
+      }),
+      ...runs,
       next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
-      running: runs.running ?? null,
-      staged: describeStaging(await state.staging.read(), reading.dates),
-      reports: reading.reports,
-      owed_events: reading.owed_events,
-      fault: reading.fault,
+      staged: describeStaging(await state.staging.read(), dates),
     },
-    timezone: job.schedule?.timezone,
+    timezone: schedule?.timezone,
     calendar,
     nowMs,
-    conditionFault: reading.conditionFault,
+    conditionFault,
   };
 }
 
-interface KnownRuns {
-  readonly running: RunRecord | undefined;
-  readonly lastRun: RunRecord | undefined;
-  readonly lastBackfill: RunRecord | undefined;
-  readonly lastSuccess: RunRecord | undefined;
-  /** What the last attempt of each date came to. */
-  readonly results: ReadonlyMap<string, RunRecord['dates'][number]>;
-}
-
-/** Newest first, until nothing is left to find: of a job that never succeeds all its runs. */
-async function readRuns(history: RunHistory): Promise<KnownRuns> {
-  let [running, lastRun, lastBackfill, lastSuccess]: readonly (RunRecord | undefined)[] = [];
+/**
+ * The runs of the document, and what the last attempt of each date came to. Newest first, until nothing is left to find:
+ * of a job that never succeeds all its runs.
+ */
+async function readRuns(history: RunHistory) {
+  const runs = new Map<'running' | 'last_run' | 'last_backfill' | 'last_success', RunRecord>();
   const results = new Map<string, RunRecord['dates'][number]>();
   let read = 0;
   await history.find((run) => {
     read += 1;
-    if (run.outcome === null && run.progress !== null) running ??= run;
-    if (isEndedRun(run)) lastRun ??= run;
-    if (run.command === 'backfill' && run.outcome !== null && run.outcome !== 'active') lastBackfill ??= run;
-    if (run.command === 'run' && run.outcome === 'done') lastSuccess ??= run;
+    const note = (what: Parameters<typeof runs.get>[0], isSo: boolean) =>
+      isSo && !runs.has(what) && runs.set(what, run);
+    note('running', run.outcome === null && run.progress !== null);
+    note('last_run', isEndedRun(run));
+    note('last_backfill', run.command === 'backfill' && run.outcome !== null && run.outcome !== 'active');
+    note('last_success', run.command === 'run' && run.outcome === 'done');
     for (const result of run.dates) if (!results.has(result.date)) results.set(result.date, result);
-    return lastSuccess !== undefined && (lastBackfill !== undefined || read >= SEARCHED_RUNS);
+    return runs.has('last_success') && (runs.has('last_backfill') || read >= SEARCHED_RUNS);
   }, true);
-  return { running, lastRun, lastBackfill, lastSuccess, results };
+  return {
+    running: runs.get('running') ?? null,
+    last_run: runs.get('last_run') ?? null,
+    last_backfill: runs.get('last_backfill') ?? null,
+    last_success: runs.get('last_success')?.finished_at ?? null,
+    results,
+  };
 }
 
 /**
  * The API's clock minus this machine's, as the last run measured it; 0 if unknown. Status works without the API's
  * settings, and every run asks a server for its time.
  */
-async function readClockOffset(deps: StatusDeps, { source }: Job, nowMs: number): Promise<number> {
+async function readClockOffset(openers: StatusOpeners, { source }: Job, nowMs: number): Promise<number> {
   if (source.kind === 'table') return 0;
   try {
-    const url = deps.sourceUrl(source.api);
-    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(source), source);
+    const url = openers.sourceUrl(source.api);
+    const path = limitsPath(openers.stateDir, url, openers.readKeyFingerprint(source), source);
     return (await new ApiLimits(path, url, nowMs).load()).clockOffsetMs;
   } catch (error) {
     if (!isFault(error)) throw error;
@@ -142,87 +150,51 @@ function describeStaging(staging: Staging | undefined, dates: readonly DateStatu
   return isOver ? null : { date, through: formatSecond(second), rows };
 }
 
-interface StoreReading extends Pick<JobStatus, 'store' | 'dates' | 'reports' | 'owed_events' | 'fault'> {
-  readonly conditionFault: string | undefined;
+interface Known {
+  readonly known: KnownDates | undefined;
+  readonly lookback: LookbackRange;
+  readonly options: StatusOptions;
 }
 
-async function readStore(
-  { openStore }: StatusDeps,
-  job: Job,
-  known: KnownDates | undefined,
-  { lookback, ...options }: StatusOptions & { readonly lookback: LookbackRange },
-): Promise<StoreReading> {
+async function readStore({ openStore }: StatusOpeners, job: Job, { known, lookback, options }: Known) {
   const store = await openStore(job.drop.to, { objects: job.drop.s3 });
   try {
-    const { dataset } = job.drop;
-    const [{ entries, fault, since }, reports, owed] = await Promise.all([
-      readConditions(store, dataset, options),
+    const ledger = new Ledger(store, job.drop.dataset);
+    const [{ entries, fault: conditionFault, since }, reports, owed_events] = await Promise.all([
+      readConditions(ledger, options),
       listArchive(store, job.name, MAX_REPORTS),
       readOwedEvents(store, job),
     ]);
-    const sealed = await readSealedFacts(new Ledger(store, dataset), entries, since);
-    const conditions = joinConditions({ sealed, entries, known, since }, lookback);
+    const sealed = await readSealedFacts(ledger, entries, since);
+    const conditions = deriveConditions({
+      sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
+      // Every run writes the document, even for a date selection, so it is the newer of the two.
+      recorded: new Map<string, Condition>([
+        ...Object.entries(known?.conditions ?? {}),
+        ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
+      ]),
+      lookback,
+      since,
+    });
     const dates = [...conditions].map(([date, condition]) =>
       describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
     );
-    return { store: store.url, dates, reports, owed_events: owed, fault: null, conditionFault: fault };
+    return { store: store.url, dates, reports, owed_events, fault: null, conditionFault };
   } finally {
     await store.close();
   }
 }
 
+/** `since`: the first date whose objects are looked at; absent: all are. */
 async function readConditions(
-  store: Store,
-  dataset: string,
+  ledger: Ledger,
   { recentWeeks, brief = false }: StatusOptions,
 ): Promise<RecentConditions> {
-  if (recentWeeks !== undefined && brief) return await new Ledger(store, dataset).recentConditions(recentWeeks);
-  const document = await new Ledger(store, dataset).conditions();
+  if (recentWeeks !== undefined && brief) return await ledger.recentConditions(recentWeeks);
+  const document = await ledger.conditions();
   const newest = [...document.entries.keys()].sort().at(-1);
   const since = recentWeeks === undefined || newest === undefined ? undefined : addDays(newest, -7 * recentWeeks);
   return { ...document, since };
-}
-
-interface FoundDates {
-  readonly sealed: ReadonlyMap<string, SealedEntry>;
-  readonly entries: ReadonlyMap<string, ConditionEntry>;
-  readonly known: KnownDates | undefined;
-  /** The first date whose objects were looked at; `undefined`: all were. */
-  readonly since: string | undefined;
-}
-
-function joinConditions(
-  { sealed, entries, known, since }: FoundDates,
-  lookback: LookbackRange,
-): ReadonlyMap<string, Condition> {
-  return deriveConditions({
-    sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
-    // Every run writes the document, even for a date selection, so it is the newer of the two.
-    recorded: new Map<string, Condition>([
-      ...Object.entries(known?.conditions ?? {}),
-      ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
-    ]),
-    lookback,
-    since,
-  });
-}
-
-/** Without the store: what the last run knew at its end. */
-function recallDates(job: Job, known: KnownDates | undefined, runs: KnownRuns, fault: string): StoreReading {
-  const dates = Object.entries(known?.conditions ?? {})
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([date, condition]) => {
-      const { rows = null, revision = null } = runs.results.get(date) ?? {};
-      return describeDate(job, date, condition, isSealed(condition) ? { rows, revision } : undefined);
-    });
-  return {
-    store: known?.store ?? job.drop.to,
-    dates,
-    reports: [],
-    owed_events: null,
-    fault,
-    conditionFault: undefined,
-  };
 }
 
 function describeDate(

@@ -7,111 +7,64 @@ import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
 import type { ActionResult } from '../command.ts';
 import type { Call } from '../commands.ts';
-import type { CliContext, GlobalOptions } from '../context.ts';
-import { createStyle } from '../terminal/color.ts';
-import { describeFailure, type FailureReport } from '../terminal/failure-text.ts';
-import { hangText } from '../terminal/text-width.ts';
-import { readStatus, type StatusReading } from './job-status.ts';
-import { describeOverview, MOST_CALENDARS, OVERVIEW_WEEKS } from './overview.ts';
-import { describeStatus, SHOWN_WEEKS } from './text.ts';
+import type { Cli } from '../context.ts';
+import type { FailureReport } from '../terminal/failure-text.ts';
+import { readStatus } from './job-status.ts';
+import { describeOverview, describeStatus, SHOWN_WEEKS, type StatusView } from './text.ts';
 
-/** For a stdout that is no terminal, or whose width is unknown. */
-const USUAL_COLUMNS = 80;
+/** Up to so many jobs, each is shown with its calendar. */
+const MOST_CALENDARS = 5;
 
-/** Jobs whose stores are read at the same time. */
+/** Whose objects an overview looks at: enough to notice that a run's drops have disappeared. */
+const OVERVIEW_WEEKS = 2;
+
+/** Jobs whose stores are read at the same time: a store answers slowly, and few jobs need the machine at once. */
 const READ_AT_ONCE = 8;
 
-type StatusCli = Pick<CliContext, 'openers' | 'terminal'>;
-
-export async function status(cli: StatusCli, { globals, argument, options }: Call<'status'>): ActionResult {
-  const { terminal, openers } = cli;
-  const { jobs, broken } =
-    argument === undefined
-      ? await readJobs(cli, globals, await listJobFiles(globals.jobs))
-      : { jobs: [await readJob(argument, globals.jobs)], broken: [] };
-  const layout = {
-    style: createStyle(terminal.colors.out),
-    columns: terminal.columns.out ?? USUAL_COLUMNS,
-    width: terminal.columns.out,
-    all: options.all === true,
-    list: options.list === true,
-  };
-  const isWhole = globals.json === true || layout.all || layout.list;
-  const isOverview = !isWhole && jobs.length > MOST_CALENDARS;
-  // A calendar shows the number of earlier dates, an overview only those that are lost or damaged.
-  const recentWeeks = isWhole ? undefined : isOverview ? OVERVIEW_WEEKS : SHOWN_WEEKS + 1;
-  const documents: StatusReading['document'][] = [];
-  const unread: Pick<StatusReading['document'], 'job' | 'fault'>[] = [];
-  const overviews: StatusReading[] = [];
-  const texts: string[] = [];
-  // A store answers slowly, and few jobs need the machine at the same time.
-  for (let start = 0; start < jobs.length; start += READ_AT_ONCE) {
-    const some = jobs.slice(start, start + READ_AT_ONCE);
-    const readings = await Promise.all(some.map((job) => readStatus(openers, job, { recentWeeks, brief: isOverview })));
-    for (const reading of readings) {
-      const { document, conditionFault } = reading;
-      if (conditionFault !== undefined)
-        terminal.err(`${document.job}: condition.json is invalid and was ignored: ${conditionFault}\n`);
-      if (document.fault !== null) unread.push({ job: document.job, fault: document.fault });
-      // The dates of all jobs at once are much memory: only JSON needs them.
-      if (globals.json) documents.push(document);
-      else if (isOverview) overviews.push(reading);
-      else texts.push(describeStatus({ ...reading, ...layout }));
-    }
-  }
-  const brokenCode = judgeBroken(broken);
-  if (globals.json) {
-    // Each document contains its own fault.
-    const all = [...documents, ...broken.map(({ file, failure }) => ({ file, ...failure.json }))];
-    terminal.out(`${JSON.stringify(all, undefined, 2)}\n`);
-    return brokenCode;
-  }
-  if (isOverview)
-    texts.push(
-      describeOverview(
-        overviews.map((reading) => ({ ...reading, ...layout })),
-        layout.width,
-      ),
-    );
-  terminal.out(hangText(texts.join('\n'), layout.width));
-  for (const { failure } of broken) terminal.err(failure.text);
-  for (const { job, fault } of unread) {
-    terminal.err(openers.redact(`${job}: the store could not be read: ${fault ?? ''}\n`));
-  }
-  return brokenCode ?? (unread.length > 0 ? EXIT_CODES.failed : undefined);
-}
-
-interface BrokenJob {
-  readonly file: string;
-  readonly failure: FailureReport;
-}
-
-/** An error that a person must fix outranks one that may pass. */
-function judgeBroken(broken: readonly BrokenJob[]): number | undefined {
-  const codes = broken.map(({ failure }) => failure.exitCode);
-  return codes.includes(EXIT_CODES.usage) ? EXIT_CODES.usage : codes[0];
-}
-
-/** Reads all job files of a folder: a broken one does not hide the others. */
-async function readJobs(
-  { openers, terminal }: StatusCli,
-  globals: GlobalOptions,
-  files: readonly string[],
-): Promise<{ readonly jobs: readonly Job[]; readonly broken: readonly BrokenJob[] }> {
+export async function status(cli: Cli, { argument, options }: Call<'status'>): ActionResult {
+  const { terminal, openers, globals } = cli;
+  const broken: { readonly file: string; readonly failure: FailureReport }[] = [];
   const jobs: Job[] = [];
-  const broken: BrokenJob[] = [];
-  for (const file of files) {
+  if (argument !== undefined) jobs.push(await readJob(argument, globals.jobs));
+  // A broken file does not hide the others.
+  for (const file of argument === undefined ? await listJobFiles(globals.jobs) : []) {
     try {
       jobs.push(await readJob(file, globals.jobs));
     } catch (error) {
-      const failure = describeFailure(error, {
-        debug: globals.debug === true,
-        width: terminal.columns.err,
-        style: createStyle(terminal.colors.err),
-        redact: openers.redact,
-      });
-      broken.push({ file, failure });
+      broken.push({ file, failure: cli.describe(error) });
     }
   }
-  return { jobs, broken };
+  const { all = false, list = false } = options;
+  const layout = { style: terminal.style.out, width: terminal.columns.out, all, list };
+  const isWhole = globals.json === true || all || list;
+  const brief = !isWhole && jobs.length > MOST_CALENDARS;
+  // A calendar shows the number of earlier dates, an overview only those that are lost or damaged.
+  const recentWeeks = isWhole ? undefined : brief ? OVERVIEW_WEEKS : SHOWN_WEEKS + 1;
+  const documents: StatusView['document'][] = [];
+  const faults: string[] = [];
+  const overviews: StatusView[] = [];
+  const texts: string[] = [];
+  for (let start = 0; start < jobs.length; start += READ_AT_ONCE) {
+    const some = jobs.slice(start, start + READ_AT_ONCE);
+    for (const reading of await Promise.all(some.map((job) => readStatus(openers, job, { recentWeeks, brief })))) {
+      const { document, conditionFault } = reading;
+      const { job, fault } = document;
+      if (conditionFault !== undefined)
+        terminal.err(`${job}: condition.json is invalid and was ignored: ${conditionFault}\n`);
+      if (fault !== null) faults.push(openers.redact(`${job}: the store could not be read: ${fault}\n`));
+      // The dates of all jobs at once are much memory: only JSON needs them.
+      if (globals.json) documents.push(document);
+      else if (brief) overviews.push({ ...reading, ...layout });
+      else texts.push(describeStatus({ ...reading, ...layout }));
+    }
+  }
+  if (brief) texts.push(describeOverview(overviews));
+  cli.print([...documents, ...broken.map(({ file, failure }) => ({ file, ...failure.json }))], texts.join('\n'));
+  const codes = broken.map(({ failure }) => failure.exitCode);
+  // An error that a person must fix outranks one that may pass.
+  const brokenCode = codes.includes(EXIT_CODES.usage) ? EXIT_CODES.usage : codes[0];
+  // Each document contains its own fault.
+  if (globals.json) return brokenCode;
+  for (const text of [...broken.map(({ failure }) => failure.text), ...faults]) terminal.err(text);
+  return brokenCode ?? (faults.length > 0 ? EXIT_CODES.failed : undefined);
 }

@@ -3,27 +3,17 @@
  * stdout. Invariant: a stack is shown only on request.
  */
 import { EXIT_CODES, type Place } from '../../core/errors.ts';
-import { type Failure, readFailure } from '../../core/failure.ts';
+import { readFailure } from '../../core/failure.ts';
 import { PLAIN_STYLE, type Style } from './color.ts';
 import { escapeText, wrapText } from './text-width.ts';
 
 /** A line of a job file may be long: this many UTF-16 units around the error are shown. */
 const MAX_EXCERPT = 100;
 
-export interface FailureReport {
-  readonly exitCode: number;
-  readonly text: string;
-  readonly json: {
-    readonly error: {
-      readonly code: string;
-      readonly message: string;
-      readonly hint?: string | undefined;
-      /** Causes that the message does not contain. */
-      readonly cause?: string | undefined;
-      readonly where?: readonly Place[] | undefined;
-    };
-  };
-}
+/** Spaces before a line that continues another. */
+const HANG = 4;
+
+export type FailureReport = ReturnType<typeof describeFailure>;
 
 interface FailureLayout {
   /** Adds the stack. */
@@ -35,49 +25,40 @@ interface FailureLayout {
   readonly redact?: (text: string) => string;
 }
 
-/** Describes anything thrown as a failure. */
-export function describeFailure(error: unknown, layout: FailureLayout = {}): FailureReport {
-  const { redact = (text: string) => text } = layout;
-  const failure = readFailure(error, redact);
-  const { code, message, hint, kind, causes, places } = failure;
+/** Describes anything thrown as a failure: the exit code, the block, and the document. */
+export function describeFailure(error: unknown, layout: FailureLayout = {}) {
+  const { width, style = PLAIN_STYLE, redact = (text: string) => text } = layout;
+  const { code, message, hint, kind, causes, places } = readFailure(error, redact);
   const stack = layout.debug && error instanceof Error && error.stack ? redact(error.stack) : undefined;
+  const head = `flowdrop: ${code}:`;
+  const wrap = (text: string) => (width === undefined ? [text] : wrapText(text, width, HANG));
+  const lines = [
+    ...escapeText(message, '\n')
+      .split('\n')
+      .flatMap((line, index) => [
+        ...wrap(`${index === 0 ? head : ' '} ${line}`),
+        ...(places[index] ? drawPlace(places[index], style) : []),
+      ]),
+    ...causes.flatMap((cause) => wrap(`  because: ${escapeText(cause)}`).map(style.dim)),
+    ...(hint ? wrap(`  -> ${escapeText(hint, '\n')}`) : []).map((line) =>
+      line.replace(/^ {2}->/, `  ${style.bold('->')}`),
+    ),
+    ...(stack ? ['', escapeText(stack, '\n')] : []),
+  ];
   return {
     exitCode: EXIT_CODES[kind],
-    text: layOut(failure, stack, layout),
+    text: `${lines.join('\n').replace(head, () => style.red(head))}\n`,
     json: {
       error: {
         code,
         message,
         hint: hint || undefined,
+        /** Causes that the message does not contain. */
         cause: causes.join(': ') || undefined,
         where: places.length > 0 ? places : undefined,
       },
     },
   };
-}
-
-function layOut(
-  { code, message, hint, causes, places }: Failure,
-  stack: string | undefined,
-  { width, style = PLAIN_STYLE }: FailureLayout,
-): string {
-  const head = `flowdrop: ${code}:`;
-  const wrap = (text: string, first: string, paint = (line: string) => line) =>
-    (width === undefined ? [text] : wrapText(text, Math.max(1, width - 4))).map((line, index) =>
-      index === 0 ? paint(line).replace(first, () => style.bold(first)) : `    ${paint(line)}`,
-    );
-  const lines: string[] = [];
-  for (const [index, line] of escapeText(message, '\n').split('\n').entries()) {
-    const place = places[index];
-    if (index === 0)
-      lines.push(...wrap(`${head} ${line}`, head).map((text) => text.replace(head, () => style.red(head))));
-    else lines.push(...wrap(`  ${line}`, ''));
-    if (place) lines.push(...drawPlace(place, style));
-  }
-  for (const cause of causes) lines.push(...wrap(`  because: ${escapeText(cause)}`, '', style.dim));
-  if (hint) lines.push(...wrap(`  -> ${escapeText(hint, '\n')}`, '->'));
-  if (stack) lines.push('', escapeText(stack, '\n'));
-  return `${lines.join('\n')}\n`;
 }
 
 /** The line of a file with its number, and a mark below the error. */

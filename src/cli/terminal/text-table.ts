@@ -2,20 +2,12 @@
  * Plain text tables for a terminal. Invariant: every column has the width that is drawn, in any alphabet, and no line
  * ends in spaces. Pure.
  */
-import { type Paint, PLAIN_STYLE } from './color.ts';
 import { cutText, measureWidth } from './text-width.ts';
 
 export interface TableColumn {
   readonly title: string;
   /** Numbers are aligned to the right. */
   readonly align?: 'left' | 'right';
-}
-
-export interface TableOptions {
-  /** Cells per line: the longest texts are cut to fit, numbers never. Without it no cell is cut. */
-  readonly width?: number | undefined;
-  /** Styles the titles. */
-  readonly paintTitles?: Paint;
 }
 
 /** A column of numbers. */
@@ -28,11 +20,14 @@ const GAP = '  ';
 /** A cut text keeps this many cells, so that it still differs from its neighbors. */
 const MIN_TEXT_WIDTH = 8;
 
-/** Columns as wide as their widest cell, two spaces apart, a rule below the titles. Cells may have colors. A text is a column's title. */
+/**
+ * Columns as wide as their widest cell, two spaces apart, a rule below the titles. Cells may have colors. A text is a
+ * column's title. @param width cells per line: the longest texts are cut to fit, numbers never; absent: none is cut
+ */
 export function formatTable(
   titles: readonly (TableColumn | string)[],
   rows: readonly (readonly string[])[],
-  { width, paintTitles = PLAIN_STYLE.bold }: TableOptions = {},
+  { width }: { readonly width?: number | undefined } = {},
 ): string {
   const columns = titles.map((column): TableColumn => (typeof column === 'string' ? { title: column } : column));
   const natural = columns.map(({ title }, index) =>
@@ -49,11 +44,8 @@ export function formatTable(
       })
       .join(GAP)
       .trimEnd();
-  return [
-    paintTitles(line(columns.map(({ title }) => title))),
-    widths.map((cells) => '-'.repeat(cells)).join(GAP),
-    ...rows.map(line),
-  ].join('\n');
+  const rule = widths.map((cells) => '-'.repeat(cells)).join(GAP);
+  return [line(columns.map(({ title }) => title)), rule, ...rows.map(line)].join('\n');
 }
 
 /** Shortens the widest text until the line fits, or no text can be cut further. */
@@ -64,11 +56,10 @@ function shrink(columns: readonly TableColumn[], natural: readonly number[], wid
     const texts = widths.map((cells, index) => (columns[index]?.align === 'right' ? 0 : cells));
     const widest = Math.max(...texts);
     if (widest <= MIN_TEXT_WIDTH) break;
-    const index = texts.indexOf(widest);
     // Down to the next widest at once: one cell per round would be slow for a cell of a megabyte.
     const next = Math.max(MIN_TEXT_WIDTH, ...texts.filter((cells) => cells < widest));
     const taken = Math.min(excess, Math.max(1, widest - next));
-    widths[index] = widest - taken;
+    widths[texts.indexOf(widest)] = widest - taken;
     excess -= taken;
   }
   return widths;

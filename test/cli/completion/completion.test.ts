@@ -4,9 +4,6 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type CommandSpec, choice, list, text } from '../../../src/cli/command.ts';
-import { complete as completeWords } from '../../../src/cli/completion.ts';
-import type { Terminal } from '../../../src/cli/context.ts';
 import { flowdrop, MAIN, makeFolder, REPO } from '../../support/flowdrop.ts';
 
 const run = promisify(execFile);
@@ -62,6 +59,10 @@ describe('what may come next', () => {
     { words: ['--js'], is: ['--json'] },
     { words: ['query', '--job', 'nightly-t'], is: ['nightly-trades'] },
     { words: ['query', 'SELECT 1', '--format', 'ar'], is: ['arrow'] },
+    // Once is enough, but for a list.
+    { words: ['query', 'SELECT 1', '--format', 'csv', '--for'], is: ['--force'] },
+    { words: ['init', '--symbols', 'SPY', '--sy'], is: ['--symbols'] },
+    { words: ['init', 'desk', ''], is: [] },
     { words: ['completion', ''], is: ['bash', 'zsh', 'fish'] },
     { words: ['query', '--', '-'], is: [] },
     { words: ['nothing', ''], is: 'commands' },
@@ -86,31 +87,6 @@ describe('what may come next', () => {
       expect(await complete([command, 'nightly-t'])).toEqual(['nightly-trades']);
     },
   );
-
-  it('is read from the table alone: choices, repeatable flags, hidden commands', async () => {
-    const commands: readonly CommandSpec[] = [
-      {
-        name: 'paint',
-        group: 'data',
-        summary: 'paint',
-        argument: { syntax: '<color>', text: 'which', choices: ['red', 'rust', 'blue'] },
-        options: { mode: choice('mode', ['wet', 'dry'], 'how'), tag: list('tag', 'more than one') },
-      },
-      { name: 'peel', summary: 'hidden', options: {} },
-    ];
-    const options = { jobs: text('dir', 'folder', { default: 'jobs' }) };
-    const next = async (...argument: string[]) => {
-      const words: (string | undefined)[] = [];
-      const terminal = { out: (line: string) => void words.push(line.split('\t')[0]) } as unknown as Terminal; // It writes.
-      await completeWords({ terminal }, { globals: { jobs: '' }, argument, options: {} }, { commands, options });
-      return words;
-    };
-    expect(await next('p')).toEqual(['paint']);
-    expect(await next('paint', 'r')).toEqual(['red', 'rust']);
-    expect(await next('paint', '--mode', '')).toEqual(['wet', 'dry']);
-    expect(await next('paint', '--tag', 'x', '--mode', 'wet', '--')).toEqual(['--tag', '--help', '--jobs']);
-    expect(await next('paint', 'red', '')).toEqual([]);
-  });
 
   it('costs no package but commander', () => {
     const child = spawnSync(process.execPath, [MAIN, 'complete', '--', 'run', ''], {

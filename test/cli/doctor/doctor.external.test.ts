@@ -17,10 +17,13 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { checkStateDirectory, removeEmptyFolders } from '../../../src/cli/doctor/check-machine.ts';
-import { checkRoom } from '../../../src/cli/doctor/check-room.ts';
-import { checkStore } from '../../../src/cli/doctor/check-store.ts';
-import type { Finding } from '../../../src/cli/doctor/finding.ts';
+import {
+  checkRoom,
+  checkStateDirectory,
+  checkStore,
+  type Finding,
+  removeEmptyFolders,
+} from '../../../src/cli/doctor/checks.ts';
 import { openS3Store } from '../../../src/store/s3.ts';
 import { startS3, useS3Credentials } from '../../support/s3-server.ts';
 import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../../support/small-disk.ts';
@@ -84,13 +87,9 @@ describe.skipIf(server === undefined)('an S3 store', () => {
   async function examine(): Promise<readonly Finding[]> {
     const store = await openS3Store(options());
     try {
-      return await checkStore({
-        name: 'store',
-        store,
-        tryUpload: async (key) => {
-          await store.tryUpload(key);
-          return true;
-        },
+      return await checkStore(store, async (key) => {
+        await store.tryUpload(key);
+        return true;
       });
     } finally {
       await store.close();

@@ -3,16 +3,13 @@ import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { nameProgram } from '../../../src/cli/child.ts';
-import { buildSettingsText, INIT_DEFAULTS, type InitChoice, quoteSetting } from '../../../src/cli/init/init-files.ts';
-import { buildAddedJob, buildJobText, JOB_KIND_NAMES } from '../../../src/cli/init/job-kinds.ts';
+import { fillJob, fillSettings, JOB_KINDS, quoteSetting } from '../../../src/cli/init/files.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import { reportSettings } from '../../../src/settings/settings.ts';
 import { flowdrop, KEY, listFiles, makeFolder, REPO, startService, type TestService } from '../../support/flowdrop.ts';
 
-const NOTHING: InitChoice = {
-  ...{ name: INIT_DEFAULTS.name, to: INIT_DEFAULTS.to, recipients: [], symbols: [] },
-  ...{ apiUrl: '', apiKey: '', apiKeyFile: '', smtpUrl: '', smtpUrlFile: '', mailFrom: '' },
-};
+/** The files that init fills in. */
+const readStarter = (name: string) => readFile(join(REPO, 'jobs', 'init', name), 'utf8');
 
 let root: string;
 let remove: () => Promise<void>;
@@ -204,40 +201,29 @@ describe('init', () => {
 });
 
 describe('the files of init', () => {
-  it('name only settings that there are, also in their comments', () => {
-    const text = buildSettingsText(NOTHING).replace(/^# (?=[A-Z0-9_]+=)/gm, '');
+  it('name only settings that there are, also in their comments', async () => {
+    const text = (await readStarter('settings.env')).replace(/^# (?=[A-Z0-9_]+=)/gm, '');
     const settings = parseEnv(text) as Record<string, string>;
     expect(Object.keys(settings).length).toBeGreaterThan(8);
     expect(reportSettings(settings, root).unknown).toEqual([]);
   });
 
-  it('hold a report, alerts and a condition that work when their comments are taken away', () => {
-    const silent = parseJob('job.yaml', buildJobText(NOTHING));
-    expect(silent.reports).toEqual([]);
-    const text = buildJobText(NOTHING).replace(/^# (?=reports:| {2}- template| {4}(?:to|symbols):)/gm, '');
-    expect(parseJob('job.yaml', text).reports).toHaveLength(1);
-    const told = buildJobText(NOTHING).replace(/^# (?=alerts:| {2}to:)/gm, '');
-    expect(parseJob('job.yaml', told).alerts.to).toEqual(['ops@example.com']);
-    expect(
-      parseJob('job.yaml', buildJobText(NOTHING).replace('# retry: 15m #', 'retry: 45m #')).schedule,
-    ).toMatchObject({
-      retrySeconds: 2700,
-    });
-    const where = buildJobText(NOTHING).replace('# where:', 'where:');
-    expect(parseJob('job.yaml', where).source).toMatchObject({ where: "symbol IN ('SPY', 'QQQ')" });
+  it('hold a report, alerts and a condition that work when their comments are taken away', async () => {
+    const choice = { name: 'nightly', to: 'a: #b', recipients: [], symbols: [] };
+    const shipped = fillJob(await readStarter('nightly-trades.yaml'), choice);
+    const parse = (uncomment: RegExp) => parseJob('job.yaml', shipped.replace(uncomment, ''));
+    expect(parse(/^$/)).toMatchObject({ reports: [], drop: { to: 'a: #b' } });
+    expect(parse(/^# (?=reports:| {2}- template| {4}(?:to|symbols):)/gm).reports).toHaveLength(1);
+    expect(parse(/^# (?=alerts:| {2}to: \[ops)/gm).alerts.to).toEqual(['ops@example.com']);
+    expect(parse(/# (?=retry: 15m)/).schedule).toMatchObject({ retrySeconds: 900 });
+    expect(parse(/# (?=where:)/).source).toMatchObject({ where: "symbol IN ('SPY', 'QQQ')" });
   });
-
-  it.each(['true', 'a: b', '#x', 'x #y', '"', "it's", '1e5', 'ends:', '- x', 's3://bucket/a b', '{a}', 'a, b'])(
-    'give the place %j back as it was given',
-    (to) => {
-      expect(parseJob('job.yaml', buildJobText({ ...NOTHING, to })).drop.to).toBe(to);
-    },
-  );
 
   it.each(['cus_1', 'a b', 'a#b', "it's", '"q"', 'a\\nb', `a'"b`, '$HOME', '`x`', ' x ', 'a=b', '"\\n"'])(
     'give the key %j back as it was given',
-    (apiKey) => {
-      expect(parseEnv(buildSettingsText({ ...NOTHING, apiKey }))['FLOWDROP_API_KEY']).toBe(apiKey);
+    async (key) => {
+      const text = fillSettings(await readStarter('settings.env'), { FLOWDROP_API_KEY: key, FLOWDROP_SMTP_URL: '' });
+      expect(parseEnv(text)).toEqual({ FLOWDROP_API_KEY: key });
     },
   );
 
@@ -248,11 +234,14 @@ describe('the files of init', () => {
 });
 
 describe('init --add', () => {
-  it.each(JOB_KIND_NAMES)('writes a valid job of the kind %s where the others put their drops', async (kind) => {
-    const choice = { name: `my-${kind}`, kind, to: 's3://bucket/x', recipients: [], symbols: ['VIX'] };
-    const text = await buildAddedJob(join(REPO, 'jobs'), choice);
+  it.each(Object.keys(JOB_KINDS))('writes a valid job of the kind %s, to the place that is given', async (kind) => {
+    const name = `my-${kind}`;
+    const args = ['init', '--offline', '--add', name, '--kind', kind, '--to', 's3://bucket/x', '--symbols', 'vix'];
+    const run = await flowdrop(args, { cwd });
+    expect(run.code, run.stderr).toBe(0);
+    const text = await readFile(join(cwd, 'jobs', `${name}.yaml`), 'utf8');
     const job = parseJob('x', text);
-    expect(job).toMatchObject({ name: `my-${kind}`, drop: { to: 's3://bucket/x', dataset: `my-${kind}` } });
+    expect(job).toMatchObject({ name, drop: { to: 's3://bucket/x', dataset: name } });
     if (job.source.kind === 'snapshots') expect(job.source.symbols).toEqual(['VIX']);
     expect(text).toContain('# ');
   });

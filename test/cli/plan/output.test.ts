@@ -1,9 +1,8 @@
 /** The tables of `flowdrop plan`. What is planned and priced is tested in `plan` and `flow`. */
 import { describe, expect, it } from 'vitest';
-import { describeDate, describePlan, describePlans, totalDates } from '../../../src/cli/plan-output.ts';
+import { describePlan, describePlans, priceDates, totalDates } from '../../../src/cli/plan-output.ts';
 import { createStyle } from '../../../src/cli/terminal/color.ts';
 import { measureWidth } from '../../../src/cli/terminal/text-width.ts';
-import { priceDates } from '../../../src/plan/price.ts';
 import type { PlanDocument } from '../../../src/state/documents.ts';
 
 const NOW = Date.parse('2026-11-20T22:00:00Z');
@@ -18,8 +17,7 @@ function planOf(expiresInMs: readonly number[]): PlanDocument {
     counts: index === 0 ? [] : undefined,
     expiresAtMs: NOW + ms,
   }));
-  const prices = priceDates(work, { nowMs: NOW, intervalMs: 1000, countRequests: 1, rowBytes: 700 });
-  const dates = prices.map((price) => describeDate(price, NOW));
+  const dates = [...priceDates(work, { nowMs: NOW, intervalMs: 1000, countRequests: 1, rowBytes: 700 })];
   return {
     job: 'nightly-trades',
     server_time: new Date(NOW).toISOString(),

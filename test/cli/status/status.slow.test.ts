@@ -103,7 +103,7 @@ describe('the end of the last run', () => {
     for (const command of ['run', 'backfill'])
       expect((await flowdrop([command, job], { cwd, env: service.env })).code).toBe(0);
     expect(await status(cwd, job)).toMatch(
-      /last run \d+ s ago \([^)]+ ET\): done, nothing to seal, .*; last backfill \d+ s ago \([^)]+ ET\)\nnext run by hand\n/,
+      /last run \d+ s ago \([^)]+ ET\): done, nothing to seal, .*\nlast backfill \d+ s ago \([^)]+ ET\): done, .*\nnext run by hand\n/,
     );
   });
 
@@ -175,13 +175,13 @@ it('a backfill is told beside the last run, and that earlier dates were not aske
   expect(backfill.code, backfill.stderr).toBe(0);
   const after = await status();
   expect(after).toMatch(
-    /last run never; last backfill \d+ s ago \([^)]+ ET\)\nnext run by hand\n.*not requested yet.*`flowdrop plan nightly`/,
+    /last run never\nlast backfill \d+ s ago \([^)]+ ET\): done, .*\nnext run by hand\n.*not requested yet.*`flowdrop plan nightly`/,
   );
   expect(after).not.toContain('2026-11-19');
   expect((await flowdrop(['run', job], { cwd, env: service.env })).code).toBe(0);
   const whole = await status();
   expect(whole).toMatch(
-    /last run \d+ s ago \([^)]+ ET\): done, sealed 1 of 1 date\(s\), 300 rows, .*; last backfill \d+ s ago \([^)]+ ET\)\nnext run by hand\n\n/,
+    /last run \d+ s ago \([^)]+ ET\): done, sealed 1 of 1 date\(s\), 300 rows, .*\nlast backfill \d+ s ago \([^)]+ ET\): done, .*\nnext run by hand\n\n/,
   );
   expect(whole).toMatch(/2026-11-16 +■ +■ +600/);
 });

@@ -17,7 +17,7 @@ async function printHelp(words: readonly string[]): Promise<string> {
       shown += text;
     },
   };
-  const parser = buildParser({ version: '0.0.0', terminal }, async () => {});
+  const parser = buildParser('0.0.0', terminal, async () => {});
   await expect(parser.parseAsync(words, { from: 'user' })).rejects.toThrow(CommanderError);
   return shown;
 }
@@ -25,7 +25,7 @@ async function printHelp(words: readonly string[]): Promise<string> {
 /** Parses words with the real commands. @returns the command that would have acted */
 async function parse(words: readonly string[]): Promise<string | undefined> {
   let called: string | undefined;
-  const parser = buildParser({ version: '0.0.0', terminal: SILENT }, async ({ name }) => {
+  const parser = buildParser('0.0.0', SILENT, async ({ name }) => {
     called = name;
   });
   await parser.parseAsync(words, { from: 'user' });

@@ -142,7 +142,7 @@ export function makeDrop(job: string, date: string, changes: Partial<DropDocumen
   return {
     ...{ job, dataset: 'trades', date, store: 's3://quant-drops/options', condition: 'available', damage: null },
     accepted: null,
-    audit: { audited_at: '2026-11-21T23:00:00.000Z', revision: 2, result: 'equal' },
+    audit: { audited_at: '2026-11-21T23:00:00.000Z', revision: 2, result: 'equal', rule: 'repair', counts: 'x' },
     location: `s3://quant-drops/options/trades/session=${date}/trades.parquet`,
     manifest: {
       ...{ revision: 2, condition: 'available', rows: 8_412_907, source_rows: 8_412_907, duplicates: 3 },

@@ -8,8 +8,8 @@ import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
 import { listDatasets } from '../../ledger/ledger.ts';
 import type { Store } from '../../store/store.ts';
+import { assertDirectory, usage } from '../arguments.ts';
 import type { Call } from '../commands.ts';
-import { assertDirectory } from '../store-directory.ts';
 
 export interface DatasetPlace {
   /** `s3://...` or a directory, as in a job file. */
@@ -20,6 +20,7 @@ export interface DatasetPlace {
   readonly datasets: readonly string[];
 }
 
+const HINT = 'See `flowdrop query --help`.';
 const STORE_HINT = 'Run the job first, or name the store with --from-store LOCATION.';
 
 /** @throws Fault `USAGE`, `STORE_UNCLEAR`, `JOB_UNKNOWN`, `JOB_INVALID` (all usage), `STORE_MISSING` */
@@ -29,9 +30,9 @@ export async function findDataset(
   { job, fromStore, dataset }: Call<'query'>['options'],
 ): Promise<DatasetPlace> {
   if (job !== undefined && (fromStore !== undefined || dataset !== undefined))
-    throw usage('--job names the store and the dataset: leave out --from-store and --dataset');
+    throw usage('--job names the store and the dataset: leave out --from-store and --dataset', HINT);
   if (fromStore === undefined && dataset !== undefined)
-    throw usage('--dataset chooses a dataset of --from-store LOCATION, which is missing');
+    throw usage('--dataset chooses a dataset of --from-store LOCATION, which is missing', HINT);
   const place =
     fromStore === undefined ? await readPlace(job, jobsFolder) : { to: fromStore, trades: dataset, datasets: [] };
   await assertDirectory(cwd, place.to, STORE_HINT);
@@ -48,13 +49,10 @@ export async function listReadable(store: Store, { trades, datasets }: DatasetPl
   }
   if (trades === undefined || all.includes(trades)) return all;
   const nearest = findNearest(trades, all);
-  throw new Fault(
-    'DATASET_UNKNOWN',
+  throw usage(
     `${store.url} has no dataset ${JSON.stringify(trades)}; it has ${all.join(', ')}`,
-    {
-      kind: 'usage',
-      hint: nearest === undefined ? 'Name one of these with --dataset.' : `Did you mean --dataset ${nearest}?`,
-    },
+    nearest === undefined ? 'Name one of these with --dataset.' : `Did you mean --dataset ${nearest}?`,
+    'DATASET_UNKNOWN',
   );
 }
 
@@ -82,17 +80,13 @@ function findStore(jobs: readonly Job[], folder: string): string {
   const [only, ...others] = stores;
   if (only !== undefined && others.length === 0) return only;
   const choices = jobs.map(({ name, drop }) => `--job ${name} (${drop.to}/${drop.dataset})`).join(', ');
-  throw new Fault(
-    'STORE_UNCLEAR',
+  throw usage(
     jobs.length === 0 ? `${folder} has no job` : `the jobs of ${folder} write to ${all.size} stores`,
-    { kind: 'usage', hint: choices ? `Choose one: ${choices}.` : 'Name a store: --from-store LOCATION.' },
+    choices ? `Choose one: ${choices}.` : 'Name a store: --from-store LOCATION.',
+    'STORE_UNCLEAR',
   );
 }
 
 function hasTrades({ source }: Pick<Job, 'source'>): boolean {
   return source.kind === 'rows' || source.kind === 'table';
-}
-
-function usage(message: string): Fault {
-  return new Fault('USAGE', message, { kind: 'usage', hint: 'See `flowdrop query --help`.' });
 }

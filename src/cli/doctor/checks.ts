@@ -1,0 +1,253 @@
+/**
+ * Doctor's checks of this machine and of a store. Each check is one line of the table or more, and throws only if the
+ * operator stops it. Invariant: what a check writes is removed again, or listed as left behind.
+ */
+import { randomUUID } from 'node:crypto';
+import { rm, rmdir, stat, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { hasErrorCode, makeFolder, writeWholeFile } from '../../core/atomic-file.ts';
+import { describeError, Fault, isFault } from '../../core/errors.ts';
+import { NEEDED_FILES, planEngineMemory, RAISE_FILES_HINT } from '../../core/machine.ts';
+import { formatBytes } from '../../core/units.ts';
+import type { Engine } from '../../engine/engine.ts';
+import { renderPicture } from '../../report/draw/picture.ts';
+import type { SettingReport } from '../../settings/setting-list.ts';
+import { DOCTOR_PREFIX } from '../../store/object-key.ts';
+import type { Store } from '../../store/store.ts';
+import { createUnfit } from '../../store/store.ts';
+
+/** One line of the table. */
+export interface Finding {
+  /** What was checked. */
+  readonly check: string;
+  /** `warn`: it works, but needs attention; `fail`: a run would fail. */
+  readonly status: 'ok' | 'warn' | 'fail';
+  /** What was seen, without secrets. */
+  readonly seen: string;
+  /** What to do; only if the status is not `ok`. */
+  readonly next?: string | undefined;
+}
+
+export type Findings = readonly Finding[];
+
+export function ok(check: string, seen: string): Finding {
+  return { check, status: 'ok', seen };
+}
+
+export function warn(check: string, seen: string, next: string): Finding {
+  return { check, status: 'warn', seen, next };
+}
+
+export function fail(check: string, seen: string, next: string | undefined): Finding {
+  return { check, status: 'fail', seen, next };
+}
+
+/** The finding that an error is. @throws Fault of kind `interrupted` */
+function blame(check: string, error: unknown): Finding {
+  if (isFault(error) && error.kind === 'interrupted') throw error;
+  return fail(check, describeError(error), isFault(error) ? error.hint : undefined);
+}
+
+/**
+ * Turns any error of `act` into a finding. A text that it returns is what was seen where all is well.
+ * @throws Fault of kind `interrupted`
+ */
+export async function tryCheck(check: string, act: () => Promise<Findings | string | undefined>): Promise<Findings> {
+  try {
+    const found = await act();
+    return typeof found === 'string' ? [ok(check, found)] : (found ?? []);
+  } catch (error) {
+    return [blame(check, error)];
+  }
+}
+
+export function checkSettings({ set, unknown, faults }: SettingReport): Findings {
+  const none = 'none is set in the environment or in .env of this directory';
+  return [
+    set.length > 0
+      ? ok('settings', `set: ${set.join(', ')}`)
+      : warn('settings', none, '`flowdrop init` writes a settings file; run flowdrop in its folder.'),
+    ...unknown.map(({ name, meant }) => {
+      const next = meant ? `Did you mean ${meant}?` : 'Unset it, or look up its name in the README.';
+      return warn('settings', `${name} is set, but is not a setting`, next);
+    }),
+    ...faults.map((fault) => blame('settings', fault)),
+  ];
+}
+
+export async function checkSecrecy(path: string): Promise<Findings> {
+  const mode = (await stat(path).catch(() => undefined))?.mode;
+  if (mode === undefined) return [];
+  const shown = (mode & 0o777).toString(8);
+  if ((mode & 0o077) === 0) return [ok('settings file', `${path} is readable by its owner only (mode ${shown})`)];
+  const seen = `other users may read ${path} (mode ${shown}), and the secrets in it`;
+  return [warn('settings file', seen, `chmod 600 ${path}`)];
+}
+
+/** Writes and removes a file as runs do; also removes the folders that it had to create for it. */
+export async function checkStateDirectory(path: string): Promise<Findings> {
+  const written = await tryCheck('state directory', async () => {
+    const made = await makeFolder(path);
+    const file = join(path, `doctor-${randomUUID()}`);
+    try {
+      await writeWholeFile(file, 'flowdrop doctor\n');
+    } finally {
+      await rm(file, { force: true });
+    }
+    if (made !== undefined) await removeEmptyFolders(path, dirname(made));
+    return `${path} can be written`;
+  });
+  const next = 'Give this user the right to write in FLOWDROP_STATE_DIR, or name another folder.';
+  return written.map((one) => (one.status === 'fail' ? { ...one, next: one.next ?? next } : one));
+}
+
+/** Removes `path` and its parents up to, but not including, `end`, as long as they are empty. */
+export async function removeEmptyFolders(path: string, end: string): Promise<void> {
+  for (let folder = path; folder !== end && folder !== dirname(folder); folder = dirname(folder)) {
+    try {
+      await rmdir(folder);
+    } catch (error) {
+      // Another process has written into the folder in the meantime: keep it.
+      if (!hasErrorCode(error, 'ENOENT')) return;
+    }
+  }
+}
+
+/** The nearest folder at or above a path that exists: a run creates the others. */
+export async function findExisting(path: string): Promise<string> {
+  for (let place = path; ; place = dirname(place)) {
+    if (place === dirname(place) || (await stat(place).catch(() => undefined)) !== undefined) return place;
+  }
+}
+
+/** A folder that a night writes to. */
+export interface WrittenPlace {
+  readonly what: string;
+  readonly path: string;
+  readonly bytes: number;
+}
+
+/** One finding a disk: what is free there, and what a night needs. @param isGuess whether a need is only a guess */
+export async function checkRoom(places: readonly WrittenPlace[], isGuess: boolean): Promise<Findings> {
+  const disks = new Map<number, WrittenPlace[]>();
+  for (const place of places) {
+    const { dev } = await stat(await findExisting(place.path));
+    disks.set(dev, [...(disks.get(dev) ?? []), place]);
+  }
+  const findings: Finding[] = [];
+  for (const shared of disks.values()) {
+    const { bavail, bsize } = await statfs(await findExisting(shared[0]?.path ?? '.'));
+    const [free, needed] = [bavail * bsize, shared.reduce((sum, { bytes }) => sum + bytes, 0)];
+    const names = [...new Set(shared.map(({ what, path }) => `${what} ${path}`))].join(', ');
+    const need = `a night needs about ${formatBytes(needed)}${isGuess ? ', if its sessions are full' : ''}`;
+    const seen = `${formatBytes(free)} free for ${names}; ${need}`;
+    const next = `Free ${formatBytes(needed - free)} on this disk, or use another one: \`drop.to\` of the job, FLOWDROP_STATE_DIR, FLOWDROP_OUTBOX_DIR.`;
+    // A guess may be ten times too high: small sessions need little.
+    const isWarning = isGuess && free >= needed / 10;
+    findings.push(free >= needed ? ok('disk', seen) : (isWarning ? warn : fail)('disk', seen, next));
+  }
+  return findings;
+}
+
+/** Twice the memory in which a million rows were exported and reported; measured, see docs/operations.md. */
+const LITTLE_MEMORY_BYTES = 1_000_000_000;
+
+/** Memory and open files that the system allows this process. */
+export function checkLimits(memoryBytes: number, fileLimit: number | undefined): Findings {
+  const files =
+    fileLimit === undefined ? 'the limit of open files is unknown' : `${fileLimit} files may be open at once`;
+  const isFew = fileLimit !== undefined && fileLimit < NEEDED_FILES;
+  return [
+    describeMemory(memoryBytes),
+    isFew ? fail('open files', `${files}, ${NEEDED_FILES} are needed`, RAISE_FILES_HINT) : ok('open files', files),
+  ];
+}
+
+function describeMemory(memoryBytes: number): Finding {
+  try {
+    const engineBytes = planEngineMemory(memoryBytes);
+    const seen = `${formatBytes(memoryBytes)} for this process, ${formatBytes(engineBytes)} of it for the engine`;
+    if (memoryBytes >= LITTLE_MEMORY_BYTES) return ok('memory', seen);
+    const next = `A session of millions of rows may need more: give it ${formatBytes(LITTLE_MEMORY_BYTES)}.`;
+    return warn('memory', seen, next);
+  } catch (error) {
+    return blame('memory', error);
+  }
+}
+
+/** Draws a chart with text and one without: if no font is found, both pictures are equal. */
+export async function checkDrawing(): Promise<string> {
+  const draw = (text: string) =>
+    renderPicture({ data: { values: [{}] }, mark: { type: 'text', text }, width: 80, height: 40 }, 80);
+  const [blank, word] = [await draw(' '), await draw('NVDA')];
+  if (Buffer.compare(blank, word) !== 0) return `charts are drawn, with text (${word.length} bytes)`;
+  throw new Fault('FONT_MISSING', 'charts are drawn without their text: the font was not found', {
+    hint: 'Install flowdrop again with its dependencies (npm ci): the fonts are in the package dejavu-fonts-ttf.',
+  });
+}
+
+export async function checkEngine(engine: Engine): Promise<string> {
+  try {
+    const [row] = await engine.rows<{ version: string }>('SELECT version() AS version');
+    return `ClickHouse ${row?.version ?? '(unknown)'} is loaded and answers`;
+  } finally {
+    await engine.close();
+  }
+}
+
+/**
+ * Tries every permission that a run needs, on objects below `_flowdrop/doctor/`. Costs about fifteen small requests.
+ * @param tryUpload starts and aborts a multipart upload, then uploads the object in parts; `false` if the store has none
+ */
+export async function checkStore(store: Store, tryUpload: (key: string) => Promise<boolean>): Promise<Findings> {
+  const root = `${DOCTOR_PREFIX}${randomUUID()}`;
+  // Named like drops, because only drops get the storage class.
+  const keys = { plain: `${root}-plain.parquet`, once: `${root}-once.json`, parts: `${root}-parts.parquet` };
+  const bytes = Buffer.from(`flowdrop doctor ${root}`);
+  const listed = await tryCheck('store: list', async () => {
+    for await (const _ of store.list(DOCTOR_PREFIX)) break;
+    return `${store.url} can be listed`;
+  });
+  const put = await tryCheck('store: put', async () => {
+    await store.put(keys.plain, { bytes });
+    return 'an object was written';
+  });
+  const hasPut = put.every(({ status }) => status === 'ok');
+  // If both fail, the other checks would only repeat the failure, each after a timeout.
+  if (!hasPut && listed.every(({ status }) => status === 'fail')) return [...listed, ...put];
+  const rest = [
+    await tryCheck('store: get', async () => {
+      const read = await store.get(keys.plain);
+      if (read !== undefined && Buffer.compare(read, bytes) === 0) return 'it was read back, byte for byte';
+      if (!hasPut) return 'missing and forbidden objects are distinguished';
+      throw new Fault('STORE_UNFIT', 'the object that was read differs from the one written', {
+        hint: 'Something between here and the store alters objects.',
+      });
+    }),
+    await tryCheck('store: conditional put', async () => {
+      if (!(await store.putIfAbsent(keys.once, bytes))) throw createUnfit('a new object was refused as if it existed');
+      if (await store.putIfAbsent(keys.once, Buffer.from('second')))
+        throw createUnfit('a write-once object was overwritten');
+      return 'a second write to the same object was refused';
+    }),
+    await tryCheck('store: multipart', async () =>
+      (await tryUpload(keys.parts)) ? 'one upload was aborted, one completed' : 'not needed: objects are files',
+    ),
+  ];
+  return [...listed, ...put, ...rest.flat(), ...(await removeAll(store, Object.values(keys)))];
+}
+
+async function removeAll(store: Store, keys: readonly string[]): Promise<Findings> {
+  const check = 'store: delete';
+  const failures = await Promise.all(keys.map((key) => tryCheck(check, async () => store.remove(key).then(() => []))));
+  const left: string[] = [];
+  for (const key of keys) {
+    // Without permission to look, the failure above already explains the problem.
+    if (await store.head(key).catch(() => undefined)) left.push(key);
+  }
+  const [first] = failures.flat();
+  if (first === undefined && left.length === 0) return [ok(check, 'all test objects are removed')];
+  const remains = left.length === 0 ? '' : ` Then remove the leftovers: ${left.join(', ')}.`;
+  const seen = first?.seen ?? `still there after deletion: ${left.join(', ')}`;
+  return [fail(check, seen, `${first?.next ?? 'Check whether the store keeps deleted objects.'}${remains}`)];
+}

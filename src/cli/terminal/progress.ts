@@ -1,0 +1,221 @@
+/**
+ * Progress of a run: one line with a bar on a terminal, log lines elsewhere. It only shows events; nothing depends on it.
+ * Invariant: the line is never wider than its room, and no part is cut: parts that do not fit are left out whole, the
+ * least important first.
+ */
+import { dirname } from 'node:path';
+import { formatBytes, formatCount, formatDuration, formatShortCount } from '../../core/units.ts';
+import type { Progress, ProgressInput } from '../../run/run.ts';
+import type { SourceStats } from '../../source/source.ts';
+import type { RunEvent, Totals } from '../../state/run-events.ts';
+import type { Terminal } from '../context.ts';
+
+/** Moves to the first column and clears the line. */
+const CLEAR = '\r\u001b[K';
+
+const REDRAW_MS = 200;
+
+/**
+ * Keeps a line the last of the terminal, and redraws it in place: whatever else is written starts on a cleared line.
+ * @param write writes to the terminal on which the line is drawn
+ */
+export function createLineKeeper(write: (text: string) => void) {
+  let read: (() => string) | undefined;
+  const draw = () => write(`${CLEAR}${read?.() ?? ''}`);
+  return {
+    /** Writes above the line, on either stream of the terminal. */
+    above: (writeAbove: (text: string) => void) => (text: string) => {
+      if (read === undefined) {
+        writeAbove(text);
+        return;
+      }
+      write(CLEAR);
+      writeAbove(text.endsWith('\n') ? text : `${text}\n`);
+      draw();
+    },
+    /** Keeps a line, as `line` has it each time, the last of the terminal; returns what ends that. One at a time. */
+    keepLine(line: () => string): () => void {
+      read = line;
+      draw();
+      const timer = setInterval(draw, REDRAW_MS).unref();
+      return () => {
+        clearInterval(timer);
+        read = undefined;
+        write(CLEAR);
+      };
+    },
+  };
+}
+
+/** Request figures that are shown beside the totals. */
+type Stats = Pick<SourceStats, 'retries' | 'rateLimited'>;
+
+/** Interval of progress log lines when there is no terminal. */
+const LOG_EVERY_MS = 30_000;
+
+/** For a terminal whose width is unknown, or 0. */
+const USUAL_COLUMNS = 80;
+
+export function createProgress(input: ProgressInput, terminal: Terminal): Progress {
+  return terminal.interactive ? createLine(input, terminal) : createLog(input);
+}
+
+function createLine({ totals, stats }: ProgressInput, terminal: Terminal): Progress {
+  // Read at each draw: the terminal may be resized during a run. One column less, because a full line wraps.
+  const line = () => formatProgressLine(totals.read(), stats, (terminal.columns.err || USUAL_COLUMNS) - 1);
+  let release: (() => void) | undefined;
+  return {
+    onEvent(event) {
+      const { kind } = event;
+      if (kind !== 'page' && kind !== 'date' && kind !== 'phase') terminal.err(`${describeEvent(event)}\n`);
+      if (totals.read().date !== '') release ??= terminal.keepLine(line);
+    },
+    stop: () => release?.(),
+  };
+}
+
+function createLog({ log, clock, totals, stats }: ProgressInput): Progress {
+  let loggedAtMs = clock.now();
+  return {
+    onEvent(event) {
+      const { kind, ...rest } = event;
+      // The run itself logs a failed date, with its code.
+      if (kind === 'failed') return;
+      if (kind !== 'page' && kind !== 'phase' && kind !== 'split') {
+        log.info({ event: kind, ...rest }, describeEvent(event));
+        return;
+      }
+      log.debug({ event: kind, ...rest }, describeEvent(event));
+      if (kind === 'split' || clock.now() - loggedAtMs < LOG_EVERY_MS) return;
+      loggedAtMs = clock.now();
+      const state = totals.read();
+      const { retries, rateLimited } = stats;
+      log.info({ event: 'progress', ...state, retries, rateLimited }, `${state.date}: ${describeTotals(state, stats)}`);
+    },
+    stop: () => undefined,
+  };
+}
+
+function describeEvent(event: RunEvent): string {
+  switch (event.kind) {
+    case 'planned':
+      return event.dates.length === 0
+        ? 'nothing to fetch: every date with rows is sealed'
+        : `${event.dates.length} date(s) to fetch${event.rows === undefined ? '' : `: ${formatCount(event.rows)} rows`} in at least ${event.pages} requests`;
+    case 'phase':
+      return event.date === '' ? event.phase : `${event.date}: ${event.phase}`;
+    case 'date':
+      return `${event.date}: ${event.rows === undefined ? `${event.pages} snapshot(s)` : `${formatCount(event.rows)} rows`}${event.staged > 0 ? `, ${formatCount(event.staged)} rows already staged` : ''}`;
+    case 'page':
+      return `${event.date} ${event.window}: ${formatCount(event.rows)} rows`;
+    case 'split':
+      return `${event.date} ${event.window}: split (${event.reason})`;
+    case 'recounted':
+      return event.changed === 0
+        ? `${event.date}: recount agrees`
+        : `${event.date}: ${event.changed} place(s) changed at the source, fetched again`;
+    case 'sealed':
+      return `${event.date}: sealed, ${formatCount(event.rows)} rows, ${formatBytes(event.sizeBytes)}, ${event.requests} requests`;
+    case 'failed':
+      return `${event.date}: failed: ${event.reason}`;
+    case 'mailed':
+      return event.file === undefined
+        ? `${event.date}: report ${event.outcome} to ${event.to}`
+        : `${event.date}: report for ${event.to} written to ${dirname(event.file)}`;
+    default:
+      return event satisfies never;
+  }
+}
+
+/** Parts after the date, in the order of the line. */
+const PLACES = [
+  'turn',
+  'percent',
+  'bar',
+  'rows',
+  'pace',
+  'requests',
+  'left',
+  'activity',
+  'splits',
+  'retries',
+  'limited',
+];
+
+/** From the most to the least important: each part is taken if it fits into the room that is left. */
+const WORTH = [
+  'percent',
+  'left',
+  'pace',
+  'requests',
+  'activity',
+  'retries',
+  'limited',
+  'splits',
+  'turn',
+  'bar',
+  'rows',
+];
+
+/** A shorter bar shows less than the percentage beside it. */
+const SHORTEST_BAR = 6;
+const LONGEST_BAR = 20;
+
+/** @param columns room in characters @returns an empty text if not even the date fits */
+export function formatProgressLine(totals: Totals, stats: Stats, columns: number): string {
+  const { date, datesDone, datesTotal, share } = totals;
+  const parts: Readonly<Record<string, string | undefined>> = {
+    turn: datesTotal < 2 ? undefined : ` ${Math.min(datesTotal, datesDone + 1)}/${datesTotal}`,
+    percent: ` ${String(Math.floor(share * 100)).padStart(3)}%`,
+    bar: drawBar(share, SHORTEST_BAR),
+    ...Object.fromEntries(listFigures(totals, stats).map(([name, text]) => [name, `  ${text}`])),
+  };
+  let room = columns - date.length;
+  if (room < 0) return '';
+  const taken = new Map<string, string>();
+  for (const name of WORTH) {
+    const text = parts[name];
+    if (text === undefined || text.length > room) continue;
+    taken.set(name, text);
+    room -= text.length;
+  }
+  if (!taken.has('percent')) return date;
+  if (taken.has('bar')) taken.set('bar', drawBar(share, Math.min(LONGEST_BAR, SHORTEST_BAR + room)));
+  return date + PLACES.map((name) => taken.get(name) ?? '').join('');
+}
+
+/** Uses characters that every terminal has and draws one cell wide. */
+function drawBar(share: number, width: number): string {
+  const full = Math.floor(share * width);
+  return ` [${'='.repeat(full)}${'-'.repeat(width - full)}]`;
+}
+
+/** For a log: `1.20M/7.00M rows, 9.90K/s, 580 req, 9m46s left`. */
+export function describeTotals(totals: Totals, stats: Stats): string {
+  return listFigures(totals, stats)
+    .map(([, text]) => text)
+    .join(', ');
+}
+
+function listFigures(totals: Totals, { retries, rateLimited }: Stats): readonly (readonly [string, string])[] {
+  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs, splits } = totals;
+  const all = formatShortCount(totalRows);
+  const left = leftMs ? formatDuration(leftMs).replaceAll(' ', '').replace('min', 'm') : '';
+  // Ids in window bounds are long, and useless to people. Symbols come from the API: a character outside plain ASCII
+  // could move the cursor, or be wider than counted.
+  const place = window.replace(/\+[^.]*/g, '').replace(/[^ -~]/g, '?');
+  const figures: readonly (readonly [string, string | false])[] = [
+    // Without a count beforehand there is no total.
+    ['rows', `${formatShortCount(rows)}${totalRows > 0 ? `/${all}` : ''} rows`],
+    ['pace', `${formatShortCount(rowsPerSecond)}/s`],
+    ['requests', `${formatShortCount(pagesLeft)} req`],
+    // Once all rows are fetched, they do not show how long sealing takes.
+    ['left', left !== '' && `${left} left`],
+    // The current phase matters more than the last window.
+    ['activity', phase === 'fetching' ? place : phase],
+    ['splits', splits > 0 && (splits === 1 ? '1 split' : `${splits} splits`)],
+    ['retries', retries > 0 && (retries === 1 ? '1 retry' : `${retries} retries`)],
+    ['limited', rateLimited > 0 && `${rateLimited} x 429`],
+  ];
+  return figures.flatMap(([name, text]) => (text ? [[name, text] as const] : []));
+}
