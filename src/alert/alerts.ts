@@ -13,7 +13,7 @@ import type { Mailer, MailMessage } from '../mail/mailer.ts';
 import { parseAddress } from '../mail/message.ts';
 import type { RunEnv } from '../run/run.ts';
 import { openJobState } from '../state/job-state.ts';
-import { describeCause, type RunFacts, type RunOutcome } from './cause-table.ts';
+import { describeCause, type RunEnd, type RunFacts } from './cause-table.ts';
 import { listCauses } from './causes.ts';
 import { readKnownConditions } from './known-conditions.ts';
 import { buildNotice, type Notice, renderNotice } from './notice.ts';
@@ -34,7 +34,7 @@ export interface AlertSummary {
 const WEBHOOK_TARGET = 'webhook';
 
 /** Never throws. */
-export async function alertOperators(env: RunEnv, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
+export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd): Promise<AlertSummary> {
   const sent: AlertSummary['sent'][number][] = [];
   const unsent: AlertSummary['unsent'][number][] = [];
   let [unread, isWhole]: [string | null, boolean] = [null, true];

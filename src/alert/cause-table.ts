@@ -25,7 +25,7 @@ export interface Cause {
 }
 
 /** How a job's command ended. It may end anywhere, so any part may be absent. */
-export interface RunOutcome {
+export interface RunEnd {
   readonly command: 'run' | 'backfill' | 'alert';
   /** Result of the export, if it finished. */
   readonly result?: RunResult | undefined;
@@ -44,7 +44,7 @@ export interface RunOutcome {
 }
 
 /** The outcome, and the state of the dates after it. */
-export interface RunFacts extends RunOutcome {
+export interface RunFacts extends RunEnd {
   readonly job: Job;
   /** Now, on the clock by which the source judges its lookback, as far as that is known. */
   readonly nowMs: number;

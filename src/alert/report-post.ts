@@ -6,7 +6,7 @@
 import type { Log } from '../core/log.ts';
 import { reportPath } from '../core/report-page.ts';
 import { listReports } from '../deliver/content.ts';
-import { type ArchivePlace, pageKeyOf, readArchivedParts } from '../deliver/report-copies.ts';
+import { pageKeyOf, type ReportPlace, readArchivedParts } from '../deliver/report-copies.ts';
 import type { JobReport } from '../job/job.ts';
 import { buildSessionChart } from '../report/draw/chart.ts';
 import { LIGHT } from '../report/draw/palette.ts';
@@ -37,7 +37,7 @@ export async function summarizeReport(
   store: Store,
   log: Log,
   report: JobReport,
-  place: ArchivePlace,
+  place: ReportPlace,
   { late, corrected, publicUrl }: Occasion,
 ): Promise<CloudEvent['data'] | undefined> {
   const parts = await readArchivedParts(store, log, place);

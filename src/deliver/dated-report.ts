@@ -18,7 +18,7 @@ import type { Run } from '../run/run.ts';
 import { fetchParts, listReports } from './content.ts';
 import type { Outgoing } from './mails.ts';
 import { buildMessageId } from './receipt.ts';
-import { type ArchivePlace, archiveReport, pageKeyOf } from './report-copies.ts';
+import { archiveReport, pageKeyOf, type ReportPlace } from './report-copies.ts';
 import { readLook, renderReport } from './report-look.ts';
 
 /** A recipient, and the correction if an earlier revision was mailed to them. */
@@ -42,7 +42,7 @@ export class DatedReport {
   readonly manifest: Manifest;
   /** A newer session is over, sealed or not. */
   readonly late: boolean;
-  readonly place: ArchivePlace;
+  readonly place: ReportPlace;
   readonly #run: Run;
   readonly #made = new Map<string, Promise<readonly DigestPart[]>>();
   #files: ReturnType<typeof fetchParts> | undefined;

@@ -10,7 +10,7 @@ import { parseReportCopyKey, reportCopyPrefix, reportsPrefix } from '../ledger/l
 import type { DigestPart } from '../report/text/mail-view.ts';
 import type { Store } from '../store/store.ts';
 
-export interface ArchivePlace extends ReportName {
+export interface ReportPlace extends ReportName {
   readonly job: string;
 }
 
@@ -24,7 +24,7 @@ const NAMED_REPORTS = 5;
  */
 export async function archiveReport(
   store: Store,
-  place: ArchivePlace,
+  place: ReportPlace,
   variant: string,
   { page, eml, parts }: { readonly page: string; readonly eml: Uint8Array; readonly parts: readonly DigestPart[] },
 ): Promise<void> {
@@ -36,17 +36,17 @@ export async function archiveReport(
 }
 
 /** Key of the full report. */
-export function pageKeyOf(place: ArchivePlace, variant: string): string {
+export function pageKeyOf(place: ReportPlace, variant: string): string {
   return copyKeyOf(place, variant, 'html');
 }
 
-function copyKeyOf({ job, date, report, revision }: ArchivePlace, variant: string, extension: string): string {
+function copyKeyOf({ job, date, report, revision }: ReportPlace, variant: string, extension: string): string {
   const suffix = variant === '' ? '' : `-${createHash('sha256').update(variant).digest('hex').slice(0, 8)}`;
   return `${reportCopyPrefix(job, date, report, revision)}report${suffix}.${extension}`;
 }
 
 /** Keys of a revision's copies, the usual edition first. */
-async function listCopies(store: Store, place: ArchivePlace, extension: string): Promise<readonly string[]> {
+async function listCopies(store: Store, place: ReportPlace, extension: string): Promise<readonly string[]> {
   const keys: string[] = [];
   const { job, date, report, revision } = place;
   for await (const { key } of store.list(reportCopyPrefix(job, date, report, revision)))
@@ -59,7 +59,7 @@ async function listCopies(store: Store, place: ArchivePlace, extension: string):
 export async function readArchivedParts(
   store: Store,
   log: Log,
-  place: ArchivePlace,
+  place: ReportPlace,
 ): Promise<readonly DigestPart[] | undefined> {
   for (const key of await listCopies(store, place, 'json')) {
     const bytes = await store.get(key);

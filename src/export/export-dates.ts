@@ -10,7 +10,7 @@ import type { ExportRun } from '../run/run.ts';
 import { API_DOWN_CODES } from '../source/source.ts';
 import type { DateResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import type { PlannedDate, RunPlan } from './plan-dates.ts';
+import type { ExportPlan, PlannedDate } from './plan-dates.ts';
 import type { SealResult } from './restate.ts';
 import type { ExportOutcome, Waiting } from './seal-date.ts';
 import { exportTable } from './server-table/table-date.ts';
@@ -21,7 +21,7 @@ import { exportTrades } from './trades/trades.ts';
  * The planned dates, one after the other.
  * @param finished its failures of other dates are among the results @param sealed dates that are restated
  */
-export async function exportPlanned(run: ExportRun, plan: RunPlan, finished: Finished, sealed: ReadonlySet<string>) {
+export async function exportPlanned(run: ExportRun, plan: ExportPlan, finished: Finished, sealed: ReadonlySet<string>) {
   const planned = new Set(plan.dates.map(({ date }) => date));
   const unfinished = finished.failed.filter(({ date }) => !planned.has(date));
   const results = unfinished.map(({ date, error }) => describeFailed(run, date, error));
@@ -44,7 +44,7 @@ async function runDate(
   run: ExportRun,
   planned: PlannedDate,
   restate: boolean,
-  plan: RunPlan,
+  plan: ExportPlan,
 ): Promise<DateResult | Waiting> {
   const { source, log, onEvent, redact } = run;
   const { date } = planned;
@@ -74,7 +74,7 @@ async function exportDate(
   run: ExportRun,
   planned: PlannedDate,
   restate: boolean,
-  plan: RunPlan,
+  plan: ExportPlan,
 ): Promise<ExportOutcome> {
   const { opened } = run;
   switch (opened.kind) {

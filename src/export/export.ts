@@ -22,7 +22,7 @@ import { attempt } from '../store/identity.ts';
 import { auditSealed } from './audits/source-audit.ts';
 import { discardOldFiles, exportPlanned, saveLimits } from './export-dates.ts';
 import { finishLeftovers, mendDerived, removeLocalLeftovers, reportDamage } from './leftovers.ts';
-import { planDates, type RunPlan, withHeld } from './plan-dates.ts';
+import { type ExportPlan, planDates, withHeld } from './plan-dates.ts';
 import { type BackfillMode, type DateSelection, readStoredDates, selectDates } from './select-dates.ts';
 import { TableSql } from './server-table/table-sql.ts';
 import { isRefusal } from './trades/session-ends.ts';
@@ -181,7 +181,7 @@ async function assertOwnDataset({ ledger, opened }: ExportRun, newest: string): 
   );
 }
 
-function describePlan({ dates }: RunPlan): RunEvent {
+function describePlan({ dates }: ExportPlan): RunEvent {
   const rows = dates.map((planned) => planned.rows);
   return {
     kind: 'planned',
@@ -192,7 +192,7 @@ function describePlan({ dates }: RunPlan): RunEvent {
 }
 
 /** Without the dates for which the source turned out to have no rows. */
-function withoutMissing(plan: RunPlan, results: readonly DateResult[]): RunPlan {
+function withoutMissing(plan: ExportPlan, results: readonly DateResult[]): ExportPlan {
   const missing = results.filter(({ status }) => status === 'missing').map(({ date }) => date);
   return {
     ...plan,
@@ -207,7 +207,11 @@ function withoutMissing(plan: RunPlan, results: readonly DateResult[]): RunPlan 
  * a source that may still be loading a date, or that does not answer, says nothing about it.
  * @param before conditions that the last run left
  */
-async function withUnmatched(run: ExportRun, plan: RunPlan, before: RunResult['conditions'] = {}): Promise<RunPlan> {
+async function withUnmatched(
+  run: ExportRun,
+  plan: ExportPlan,
+  before: RunResult['conditions'] = {},
+): Promise<ExportPlan> {
   const { opened, log } = run;
   if (opened.kind === 'snapshots') return plan;
   const { source } = opened.job;
@@ -273,7 +277,7 @@ function logHeld({ log }: ExportRun, held: RunResult['held'], { conflict, server
  */
 function describeNamed(
   range: DateRange,
-  { dates, empty, lookback, held }: RunPlan,
+  { dates, empty, lookback, held }: ExportPlan,
   { isWanted, sealed }: DateSelection,
 ): NamedDates {
   const { lastSettled = '', calendar } = lookback;

@@ -41,7 +41,7 @@ export interface PlannedDate {
   readonly expiresAtMs: number;
 }
 
-export interface RunPlan {
+export interface ExportPlan {
   /** If clocks differ, the slowest: no date expires that any clock calls complete. */
   readonly lookback: LookbackRange;
   /** Unsealed, settled dates with rows, soonest expiry first; dates that are no session by the calendar included. */
@@ -61,7 +61,7 @@ export interface RunPlan {
 }
 
 /** The plan with the held-back dates that have rows: a loss of theirs must not go unnoticed. */
-export function withHeld(plan: RunPlan): RunPlan {
+export function withHeld(plan: ExportPlan): ExportPlan {
   return { ...plan, dates: [...plan.dates, ...(plan.heldRows ?? [])] };
 }
 
@@ -70,7 +70,7 @@ export function withHeld(plan: RunPlan): RunPlan {
  * @throws SourceFault, EngineFault; Fault `DATE_EXPIRED` with the earliest date that is still complete, `DATE_FUTURE` with
  *   the last
  */
-export async function planDates(opened: OpenedSource, selection: DateSelection, run?: ExportRun): Promise<RunPlan> {
+export async function planDates(opened: OpenedSource, selection: DateSelection, run?: ExportRun): Promise<ExportPlan> {
   switch (opened.kind) {
     case 'sql':
       return await planSql(opened, selection, run);
@@ -92,7 +92,7 @@ const CLOCK_GRAIN_MS = 3000;
 /** One answer corrects a wrong clock; the day may change once more between two answers. */
 const MAX_CLOCK_ROUNDS = 4;
 
-async function planSql(api: OpenedSql, selection: DateSelection, run: ExportRun | undefined): Promise<RunPlan> {
+async function planSql(api: OpenedSql, selection: DateSelection, run: ExportRun | undefined): Promise<ExportPlan> {
   const { source, limits, clocks, job, signal } = api;
   const { range, isWanted, notBeforeMs } = selection;
   const ends = new SessionEnds(api, selection.sealed, run);
@@ -191,7 +191,7 @@ async function sortDates(
   { rows: counted, groups, left }: Counted,
   ends: SessionEnds,
   contested: readonly HeldDate[],
-): Promise<Omit<RunPlan, 'lookback'>> {
+): Promise<Omit<ExportPlan, 'lookback'>> {
   const { limits, clocks } = api;
   const planned = (date: string, counts?: DayCounts): PlannedDate => {
     const rows = counts === undefined ? (limits.dateRows ?? 0) : sumCounts(counts).rows;
@@ -223,7 +223,7 @@ async function sortDates(
 async function planSnapshots(
   { source, limits, clocks, calendar, job, signal }: OpenedSnapshots,
   { range, isWanted, unavailable, notBeforeMs }: DateSelection,
-): Promise<RunPlan> {
+): Promise<ExportPlan> {
   const { symbols } = job.source;
   const [symbol] = symbols;
   const offsetMs = Math.abs(limits.clockOffsetMs);
@@ -258,7 +258,7 @@ export const STATEMENTS_A_DATE = 3;
 const LOADED_DAYS = 7;
 
 /** @throws Fault `SERVER_TOO_OLD`, `TABLE_UNFIT` */
-async function planTable(opened: OpenedTable, { range, isWanted }: DateSelection): Promise<RunPlan> {
+async function planTable(opened: OpenedTable, { range, isWanted }: DateSelection): Promise<ExportPlan> {
   const { source, clocks, calendar, job, signal } = opened;
   const { types } = await source.describe(signal);
   const sql = new TableSql(job.source, types);

@@ -13,7 +13,7 @@ import type { DayCounts } from '../plan/counts.ts';
 import type { LookbackRange } from '../plan/dates.ts';
 import { expires } from '../plan/dates.ts';
 import type { AuditRecord } from '../state/date-records.ts';
-import type { KnownDates as RememberedDates } from '../state/job-state.ts';
+import type { KnownDates } from '../state/job-state.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
 import {
@@ -52,9 +52,9 @@ interface SeenDates {
 }
 
 /** Facts about dates from outside the plan and the store. */
-export interface KnownDates {
+export interface OutsideDates {
   /** What the job's last run knew: a date in it is a loss when it expires, even if nothing was ever sealed. */
-  readonly before?: RememberedDates | undefined;
+  readonly before?: KnownDates | undefined;
   /** Dates with staged rows on this disk. */
   readonly staged: readonly string[];
   /** Range that the plan was restricted to; the source was not asked about other dates. */
@@ -94,7 +94,7 @@ export async function updateConditions(
   ledger: Ledger,
   log: Log,
   plan: SeenDates,
-  { before, staged, range, audits = {} }: KnownDates,
+  { before, staged, range, audits = {} }: OutsideDates,
 ): Promise<Conditions> {
   const { dataset } = ledger;
   const document = await ledger.conditions();

@@ -16,7 +16,7 @@ import { placeOf, type RepairPlan } from '../plan/moved-windows.ts';
 import { asCells, type CountOptions, cellKey, countStaged, secondKey } from './count.ts';
 import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 
-export interface SealedFile {
+export interface DropRows {
   /** Local copy of the drop. */
   readonly path: string;
   /** Its columns that are not the job's. */
@@ -37,7 +37,7 @@ export const SEALED_READ_SETTINGS = [
 ].join(', ');
 
 /** The rows of a drop with the values and columns of a stage, as a table without windows. */
-export function readSealedRows({ source }: Pick<Job, 'source'>, { path, extraFields }: SealedFile): string {
+export function readSealedRows({ source }: Pick<Job, 'source'>, { path, extraFields }: DropRows): string {
   const columns = [
     ...source.columns.map((column) => `${stagedValue(column)} AS ${quoteIdentifier(column.name)}`),
     ...extraFields.map((name) => `ifNull(toString(s.${quoteIdentifier(name)}), '') AS ${quoteIdentifier(name)}`),
@@ -50,7 +50,7 @@ export async function countSealed(
   engine: Engine,
   job: Job,
   date: string,
-  file: SealedFile,
+  file: DropRows,
   axis: Axis,
   options: Pick<CountOptions, 'symbol' | 'hashed'> = {},
 ): Promise<DayCounts> {
@@ -59,7 +59,7 @@ export async function countSealed(
 }
 
 /** The rows of a drop with the window in which each lies: one of the plan's stretches. */
-export function readPlacedRows(job: Job, date: string, file: SealedFile, plan: RepairPlan): string {
+export function readPlacedRows(job: Job, date: string, file: DropRows, plan: RepairPlan): string {
   const symbols = new Map(file.symbols.map((symbol, index) => [symbol, index]));
   const stretches = [...plan.fetched, ...plan.kept]
     .map((stretch) => ({ name: formatWindow(stretch), place: placeOf(stretch.from, symbols) }))
@@ -94,7 +94,7 @@ function stagedValue({ name, type, oftenNull }: JobColumn): string {
  */
 export async function keepGoneRows(
   { engine, job, date, table }: StagedTable,
-  drop: SealedFile,
+  drop: DropRows,
   plan: RepairPlan,
   elsewhere: string | undefined,
   insert: (select: string) => Promise<void>,

@@ -26,7 +26,7 @@ import {
 import { findSpool, Intake, isAboutData } from './intake.ts';
 import { listColumns, listFilledColumns, listStageTables } from './list.ts';
 import { countAllowed, isQuarantineName, QuarantineTable, type StagedPages, tooManyBadRows } from './quarantine.ts';
-import { isIn, keepGoneRows, readPlacedRows, SEALED_READ_SETTINGS, type SealedFile } from './sealed-rows.ts';
+import { type DropRows, isIn, keepGoneRows, readPlacedRows, SEALED_READ_SETTINGS } from './sealed-rows.ts';
 import {
   createTableSql,
   insertPages,
@@ -295,7 +295,7 @@ export class Stage implements StagedTable {
   }
 
   /** Stages the rows of a sealed drop in the stretches that a plan keeps, each stretch as a window. Call it on an empty stage. */
-  async fill(drop: SealedFile, plan: RepairPlan): Promise<void> {
+  async fill(drop: DropRows, plan: RepairPlan): Promise<void> {
     if (plan.kept.length === 0) return;
     const rows = readPlacedRows(this.job, this.date, drop, plan);
     await this.#insertSealed(drop, `SELECT * FROM ${rows} WHERE ${isIn(plan.kept)}`);
@@ -306,11 +306,11 @@ export class Stage implements StagedTable {
    * them. Rows without an id are left out, and those whose trade a new row has under another id. Call it once.
    * @param elsewhere a table of ids that are now of another date: they are left out @returns how many
    */
-  async keepGone(drop: SealedFile, plan: RepairPlan, elsewhere?: string): Promise<number> {
+  async keepGone(drop: DropRows, plan: RepairPlan, elsewhere?: string): Promise<number> {
     return await keepGoneRows(this, drop, plan, elsewhere, (select) => this.#insertSealed(drop, select));
   }
 
-  async #insertSealed({ extraFields }: SealedFile, select: string): Promise<void> {
+  async #insertSealed({ extraFields }: DropRows, select: string): Promise<void> {
     await this.#addFields(extraFields);
     const names = [...this.job.source.columns.map(({ name }) => name), ...extraFields, WINDOW_COLUMN];
     const list = names.map(quoteIdentifier).join(', ');

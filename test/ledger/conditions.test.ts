@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { listSessions } from '../../src/calendar/session.ts';
 import type { DateRange } from '../../src/calendar/wall-clock.ts';
-import type { RunPlan } from '../../src/export/plan-dates.ts';
+import type { ExportPlan } from '../../src/export/plan-dates.ts';
 import { conditionKey, dropKey, manifestKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { formatManifest, type ManifestDraft, signManifest } from '../../src/ledger/manifest.ts';
@@ -73,7 +73,7 @@ async function run(
   );
   const empty = new Set(asked.filter((date) => night.empty?.includes(date)));
   const dates = asked.filter((date) => !empty.has(date));
-  const plan: RunPlan = {
+  const plan: ExportPlan = {
     lookback,
     empty,
     unmatched: new Set(night.unmatched),
@@ -167,7 +167,7 @@ describe('condition.json', () => {
       planned('2026-11-20', 1),
       planned('2026-11-23', 2),
     ];
-    const plan: RunPlan = { lookback, empty: new Set(), held: [], dates };
+    const plan: ExportPlan = { lookback, empty: new Set(), held: [], dates };
     const before = await document();
     for (let round = 0; round < 2; round += 1)
       await noteRows(new Ledger(recorded, job.drop.dataset), createSilentLog(), job, plan);

@@ -37,13 +37,13 @@ const NOTES = { 'flowdrop.job': 'trades', 'flowdrop.query': "SELECT 'ü'" };
 let folder: string;
 let engine: Engine;
 
-interface SealedFile {
+interface DropRows {
   readonly path: string;
   readonly columns: readonly DropColumn[];
   readonly sum: DropChecksum;
 }
 
-async function sealFile(stage: Stage, name: string, of = job): Promise<SealedFile> {
+async function sealFile(stage: Stage, name: string, of = job): Promise<DropRows> {
   const columns = listDropColumns(of.source.columns, await stage.extraFields());
   const { rows, ids } = await stage.totals();
   const path = join(folder, name);
@@ -53,7 +53,7 @@ async function sealFile(stage: Stage, name: string, of = job): Promise<SealedFil
 }
 
 /** @param rows of another date than those of the large drop, whose stage stays */
-async function sealRows(name: string, rows: readonly TradeRow[], of = job): Promise<SealedFile> {
+async function sealRows(name: string, rows: readonly TradeRow[], of = job): Promise<DropRows> {
   const stage = await openStage(engine, of, SMALL_DATE, '');
   try {
     await stage.put(windowAt(0), createPage(rows.map((row) => ({ ...row, date: SMALL_DATE }))));
@@ -81,7 +81,7 @@ afterAll(async () => {
 
 describe('a large drop', () => {
   let stage: Stage;
-  let sealed: SealedFile;
+  let sealed: DropRows;
   let metadata: FileMetaData;
 
   beforeAll(async () => {

@@ -1,5 +1,5 @@
 /** Outcomes of runs, as `flowdrop run` notes them, for tests of what operators are told. */
-import type { RunFacts, RunOutcome } from '../../src/alert/cause-table.ts';
+import type { RunEnd, RunFacts } from '../../src/alert/cause-table.ts';
 import { Fault } from '../../src/core/errors.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import type { Delivery, RunResult } from '../../src/state/run-result.ts';
@@ -25,7 +25,7 @@ export function createResult(changes: Partial<RunResult> = {}): RunResult {
 /** What a test changes; `undefined` takes a part away. */
 export type Changes<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
 
-export function createOutcome(changes: Changes<RunOutcome> = {}): RunOutcome {
+export function createOutcome(changes: Changes<RunEnd> = {}): RunEnd {
   return applyChanges({ command: 'run', withReports: true, result: createResult(), deliveries: [] }, changes);
 }
 

@@ -23,7 +23,7 @@ import {
 import { expiresAt, firstSecondOf } from '../../plan/dates.ts';
 import { findMoved, listSymbols, planRepair, type RepairPlan, WHOLE_DATE } from '../../plan/moved-windows.ts';
 import type { SqlRun } from '../../run/run.ts';
-import { countSealed, type SealedFile } from '../../stage/sealed-rows.ts';
+import { countSealed, type DropRows } from '../../stage/sealed-rows.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
 import { forgetWhenBad } from '../bad-rows.ts';
 import { DropFile } from '../drop-file.ts';
@@ -120,7 +120,7 @@ async function assertGone(run: SqlRun, { manifest, before }: SealedCounts, now: 
 async function listKept(
   { engine, job }: SqlRun,
   now: DayCounts,
-  drop: SealedFile,
+  drop: DropRows,
   date: string,
 ): Promise<readonly CellCount[]> {
   const current = new Map(mergeParts(now).map((cell) => [keyOf(cell), cell]));
@@ -142,7 +142,7 @@ async function fetchMoved(
   manifest: Manifest,
   now: DayCounts,
   moved: DayCounts | undefined,
-  drop: SealedFile,
+  drop: DropRows,
 ) {
   const { job, limits, engine } = run;
   const { date } = stage;

@@ -14,7 +14,7 @@ import { secondKey } from '../../stage/count.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
 import { forgetWhenBad } from '../bad-rows.ts';
 import { DropFile } from '../drop-file.ts';
-import { MAX_SETTLE_WAIT_MS, type PlannedDate, type RunPlan, settlesAt } from '../plan-dates.ts';
+import { type ExportPlan, MAX_SETTLE_WAIT_MS, type PlannedDate, settlesAt } from '../plan-dates.ts';
 import { hurry } from '../priority.ts';
 import { beginDate, type ExportOutcome, sealDate } from '../seal-date.ts';
 import { type CompletedDate, completeDate } from './complete-date.ts';
@@ -27,7 +27,7 @@ export async function exportTrades(
   opened: OpenedSql,
   planned: PlannedDate,
   restate: boolean,
-  { ends, dates }: Pick<RunPlan, 'ends' | 'dates'>,
+  { ends, dates }: Pick<ExportPlan, 'ends' | 'dates'>,
 ): Promise<ExportOutcome> {
   const { engine, onEvent, state } = run;
   const { date } = planned;
