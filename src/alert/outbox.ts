@@ -104,15 +104,18 @@ export class Outbox {
   async update(change: (state: OutboxState) => OutboxState): Promise<OutboxState> {
     const log = this.#log;
     try {
+      let next = this.state;
       const written = await this.#document?.update((stored) => {
-        this.state = change(this.#join(stored));
-        const isNothing = stored === undefined && isSame(this.state, createOutboxState(this.#job));
-        return isNothing ? undefined : this.state;
+        this.state = this.#join(stored);
+        next = change(this.state);
+        const isNothing = stored === undefined && isSame(next, createOutboxState(this.#job));
+        return isNothing ? undefined : next;
       });
       if (written) {
+        this.state = next;
         if (this.#local) await rm(this.#path, { force: true });
         this.#local = undefined;
-        return this.state;
+        return next;
       }
     } catch (error) {
       const reason = describeError(error);

@@ -2,6 +2,7 @@
  * What is remembered of alerts and events: the pure part, step by step and against a plain model over random histories. Where
  * it is kept, and the ways out: `alerts.slow.test.ts`, `events.slow.test.ts`.
  */
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { RunFacts } from '../../src/alert/cause-table.ts';
 import { listCauses } from '../../src/alert/causes.ts';
@@ -16,11 +17,18 @@ import {
   noteFailing,
   notePosted,
   noteSent,
+  Outbox,
   type OutboxState,
   sumOwed,
 } from '../../src/alert/outbox.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
 import { ALERT_NOW, createAlertJob, createFailure, createResult, createRunFacts } from '../support/alerts.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { at, faultStore, refuse } from '../support/fault-store.ts';
+import { createSilentLog } from '../support/log.ts';
 import { createRandom } from '../support/random.ts';
+
+const { folder } = useCleanups();
 
 const DAY_MS = 86_400_000;
 const words = () => ({ title: 'title', what: 'what', next: 'next' });
@@ -133,4 +141,18 @@ it('what does not get through is summed up with its reason, which a longer outag
   expect(sumOwed(failing, job)).toEqual({ count: 2, since: first.time, reason: 'HTTP 500' });
   expect(noteFailing(failing, first.id, '2026-11-22T06:00:00.000Z', 'HTTP 500')).toBe(failing);
   expect(sumOwed(notePosted(notePosted(failing, first.id), second.id), job)).toBeNull();
+});
+
+it('what a store that can be read does not take is on this machine before anything is sent, with its first sight', async () => {
+  const path = join(await folder(), 'alerts.json');
+  const store = faultStore(await openDirectoryStore(await folder()), at(/^putIfAbsent/, refuse));
+  const causes = evening(0, { '2026-11-19': 'degraded' });
+  const outbox = await Outbox.open(store, 'nightly', path, createSilentLog());
+  const noted = await outbox.update((state) => note(state, causes));
+  expect(Object.keys(noted.alerts)).toEqual(['nightly/date-degraded/2026-11-19']);
+  // A worker that was killed here begins again with what the machine remembers.
+  const again = await Outbox.open(undefined, 'nightly', path, createSilentLog());
+  expect(again.state).toEqual(noted);
+  const sent = await outbox.update((state) => noteSent(state, 'a', dueTo(state, 'a'), causes.nowMs));
+  expect((await Outbox.open(undefined, 'nightly', path, createSilentLog())).state).toEqual(sent);
 });
