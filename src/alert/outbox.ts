@@ -1,10 +1,10 @@
 /**
- * The outbox of a job: the open causes with who was sent them, and the events that are owed. What is due is written
- * before it is sent, and each sending after it; so a killed process repeats at most one message, under the same id. It is
- * a document of the store, so that no other worker sends the same again. While the store cannot be read or written, which
- * is itself a cause, a file in the state folder remembers the causes instead; it moves into the store when that is back.
- * Invariants: each target is notified of a cause once, and once of its end if it was notified of the cause; what happened is
- * noted in the same write that owes its event.
+ * The outbox of a job, its memory of alerts: the open causes with who was sent them, and the events that are owed. It
+ * sends nothing. What is due is written before it is sent, and each sending after it; so a killed process repeats at most
+ * one message, under the same id. It is a document of the store, so that no other worker sends the same again. While the
+ * store cannot be read or written, which is itself a cause, a file in the state folder remembers the causes instead; it
+ * moves into the store when that is back. Invariants: each target is notified of a cause once, and of its end if it was
+ * notified of the cause and a run sees the end; what happened is noted in the same write that owes its event.
  */
 import { rm } from 'node:fs/promises';
 import { z } from 'zod';
@@ -37,7 +37,7 @@ const alertSchema = z.object({
 });
 
 const eventsSchema = z.object({
-  /** The latest noted revision of each subject (see `Happening`). It grows by one line a date, as `condition.json`. */
+  /** The latest noted revision of each subject (see `Happening`): one a date, never removed. */
   noted: z.record(z.string(), z.number().int()),
   /** By id: not yet accepted by the receiver. Noted in the same write; never changed, so a repetition has the same bytes. */
   owed: z.record(z.string(), cloudEventSchema),
@@ -100,7 +100,7 @@ export class Outbox {
     return this.state;
   }
 
-  /** Changes it. Never throws: an unrecorded alert is sent again. */
+  /** Changes it, in the store or else in the file. `change` may be called twice. Never throws: then it is sent again. */
   async update(change: (state: OutboxState) => OutboxState): Promise<OutboxState> {
     const log = this.#log;
     try {

@@ -1,7 +1,8 @@
 /**
  * The archive: SQL over all sealed drops of a store. Invariant: a statement runs only as the guard admitted it, in a
- * separate process, over views that show only whole, sealed dates. A date is left out only if the resolved statement
- * cannot touch it. There is no lookback, no row limit and no scan limit. The caller owns the folder.
+ * separate process, over views that show only whole, sealed dates; or on a ClickHouse server over exactly these files
+ * (`archive-server.ts`). A date is left out only if the statement, its names resolved, cannot touch it. There is no
+ * lookback, no row limit and no scan limit. The caller makes and removes the folder of the engine.
  */
 
 import { rm } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
  * The command table: what is typed, and what the help says. The parser, the help, the completion and
- * the README's list follow this table. Invariant: a command is imported only when it is called, so that `--help` and a
+ * `docs/commands.md` follow this table: an option is a member of a row, which the command's file reads. Invariant: a command is imported only when it is called, so that `--help` and a
  * key press of the completion load none: `program.ts` does.
  */
 import {

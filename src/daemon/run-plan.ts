@@ -1,5 +1,7 @@
 /**
- * Turns ticks, and what people ask for, into runs. Invariants: a tick is seen once, however the clock moves, and ends in
+ * Turns ticks, and what people ask for, into runs; `ticks.ts` knows the schedule, `run-places.ts` starts the processes. A
+ * tick is an instant of a job's schedule, a beat the regular look for due ones; a tick of a shared schedule is claimed by
+ * the daemon that runs it; staging fetches what a running session has so far. Invariants: a tick is seen once, however the clock moves, and ends in
  * a run, in a day without a session, or in a log line that says why not; of several missed ticks only the newest counts,
  * and one with a session before others. A job has one run at a time, and a tick that comes during it waits for its end.
  * A tick of a shared schedule is held until it is finished. What a person asks for goes the way of a tick, but is

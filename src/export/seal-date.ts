@@ -1,4 +1,8 @@
-/** Seals a date whose rows are complete: write the Parquet file and its footer, read it back, check it, summarize it, publish, drop the stage. */
+/**
+ * Seals a date whose rows are complete (`complete-date.ts` proves that): write the Parquet file and its footer, read it
+ * back, check it, summarize it, publish it, drop the stage. A restatement that changes nothing publishes nothing, and one
+ * that is doubtful publishes the rows of before, held.
+ */
 
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';

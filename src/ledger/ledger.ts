@@ -1,9 +1,10 @@
 /**
- * All that the store has on record of one dataset's dates: which are sealed, by what manifest and with which files; what is
- * decided to be sealed next; the condition of each date; gaps that a person accepted; revisions that are lost. Invariant: a
- * manifest or a decision that it returns is unaltered and of its place. Nothing is remembered between two calls, because
- * other workers write too. `publish.ts` seals a revision, `finish.ts` finishes what a dead worker began, and
- * `update-conditions.ts` decides what the conditions are.
+ * All that the store has on record of one dataset's dates: which are sealed, by what manifest and with which files; what
+ * is decided to be sealed next (the decision: the whole next manifest, written before it is published); the condition of
+ * each date (available, degraded, missing, ...); gaps that a person accepted; revisions that are lost. It writes only
+ * conditions, accepted gaps, losses and field ids. Invariant: a manifest or a decision that it returns is unaltered and
+ * of its place. Nothing is remembered between two calls, because other workers write too. `publish.ts` seals a revision,
+ * `finish.ts` finishes what a dead worker began, and `update-conditions.ts` decides what the conditions are.
  */
 import { z } from 'zod';
 import { hashFile, tryParseJson } from '../core/atomic-file.ts';

@@ -1,6 +1,7 @@
 /**
  * The numbers of the report: one table, one row per number. SQL, the sums of a drop's summary, the model, the mail, the
- * attachments, the comparison, `only_when` and corrections are derived from it, so a new number is a new row.
+ * attachments, the comparison, `only_when` and corrections are derived from it, so a new number is a new row; `IN_MAIL`
+ * has those that stand among the key numbers of the mail.
  * `docs/formulas.md` explains each number in full. Pure.
  *
  * Units are dollars and contracts; `premium` is price x size x 100, as in the record. A premium that is null, NaN or

@@ -1,4 +1,7 @@
-/** What a command holds while it works on a job: it opens all of it, and closes it in reverse order. */
+/**
+ * What a command holds while it works on a job: it opens all of it, and closes it in reverse order. The lock of the
+ * engine's folder lets one run of a job at a time work on this machine. What a run does: `export/run-job.ts`.
+ */
 
 import { rename, rm } from 'node:fs/promises';
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';

@@ -1,6 +1,7 @@
 /**
  * Sends requests to the options data API, for all endpoints. Invariant: every request passes the pacer. An answer is
- * either read whole or judged as a failure, with bounded, jittered retries. Only read answers set the server clock.
+ * either read whole or judged as a failure, with bounded, jittered retries. Only read answers set the server clock. What
+ * a status means is in `source-failure.ts`, how a 429 slows the pace in `pacer.ts`.
  */
 import type { Readable } from 'node:stream';
 import type { Clock } from '../core/clock.ts';

@@ -1,8 +1,7 @@
 /**
- * The stage: the local, crash-safe tables in which the pages of one partition wait, and their quarantine. Invariant: a page
- * is staged whole or not at all, and only once. The window's text is a column of every row, so rows and ledger are one
- * atomic write, and a staged window is not put again. Rows keep their original values, text as text; `seal/` converts the
- * types.
+ * The stage: the local, crash-safe tables in which the pages of one date wait, and their quarantine. Invariant: a page is
+ * staged whole or not at all, and only once: the window's text is a column of every row, so one write stores both. Rows
+ * keep their original values, text as text; `seal/` converts the types. Which windows there are, the exports decide.
  */
 import { type Axis, formatWindow, parseWindow, type Window } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';

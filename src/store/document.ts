@@ -4,14 +4,14 @@
  * is real (a run opens no other), this guarantees:
  * - two writers: both changes are in the document, the second upon the first
  * - a kill at any step: the document is as before the change, or as after it
- * - an answer that is late or lost: the change is made, or made once more upon itself; so it must say what shall be
- * - a number that is free again, because its version was removed long ago, is not taken for a new one
+ * - an answer that is late or lost: the change may be applied twice, so it must set values and not add to them
+ * - a slow writer cannot use the number of an old version again that was removed
  * It does not order changes of different documents, and keeps only the newest versions.
  */
 import { Fault } from '../core/errors.ts';
 import type { Store } from './store.ts';
 
-/** Each is lost to another worker that changes the document at the same moment. */
+/** A try fails when another worker changes the document at the same moment. */
 const MAX_TRIES = 20;
 
 interface DocumentKind<T> {

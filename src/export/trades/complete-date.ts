@@ -1,6 +1,7 @@
 /**
- * Proves a date complete: the stage must equal the source's counts now. Where cells differ (a late row, a correction, a page
- * truncated without notice), their windows are dropped and fetched again, and nothing else is.
+ * Fetches a date and proves it complete: the stage must equal the source's counts now. Where cells differ (a cell is the
+ * rows of one second, or of one symbol; it differs by a late row, a correction, a page truncated without notice), their
+ * windows are dropped and fetched again, and nothing else is. It does not seal.
  */
 import { axisOfStretch } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
