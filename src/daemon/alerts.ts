@@ -97,10 +97,14 @@ export class Alerts {
     // Usually finds nothing: log at debug.
     log[what === 'gaps' ? 'debug' : 'info']({ event: 'alerting', job, what }, `${job}: alerting its operators`);
     const alert = async () => {
-      await commands.read(['alert', filed.path, ...args]).catch((error: unknown) => {
-        if (!this.#state.isStopping) throw error;
-      });
-      return true;
+      try {
+        await commands.read(['alert', filed.path, ...args]);
+        return true;
+      } catch (error) {
+        // The stop has interrupted it: it is as unsent as one that failed, but that is no news.
+        if (this.#state.isStopping) return false;
+        throw error;
+      }
     };
     return (await this.#state.attempt('error', { event: 'alert-failed', job, what }, alert)) ?? false;
   }

@@ -1,7 +1,7 @@
 /**
- * Seals a date whose rows are complete (`complete-date.ts` proves that): write the Parquet file and its footer, read it
- * back, check it, summarize it, publish it, drop the stage. A restatement that changes nothing publishes nothing, and one
- * that is doubtful publishes the rows of before, held.
+ * Seals the rows of a date (`complete-date.ts` proves them complete, `degraded.ts` says why they are not): write the
+ * Parquet file and its footer, read it back, check it, summarize it, publish it, drop the stage. A restatement that
+ * changes nothing publishes nothing, and one that is doubtful publishes the rows of before, held.
  */
 
 import { rm } from 'node:fs/promises';
@@ -164,7 +164,9 @@ async function writeDrop(
   rows: CompleteRows,
   summaryPath: string,
 ): Promise<ManifestDraft> {
-  const { engine, source, log, ledger, clocks, opened } = run;
+  // From now on the source may give rows of this date to another: an audit looks for these in what is sealed later.
+  const sealedAt = new Date(run.clocks.now()).toISOString();
+  const { engine, source, log, ledger, opened } = run;
   const { job } = opened;
   const { date } = stage;
   const { counted, recount, audit, missing = [], doubts = [], begun } = rows;
@@ -254,7 +256,7 @@ async function writeDrop(
     missing: missing.length > 0 ? [...missing] : undefined,
     requests: source.stats.requests - begun.requests,
     started_at: new Date(begun.atMs).toISOString(),
-    sealed_at: new Date(clocks.now()).toISOString(),
+    sealed_at: sealedAt,
     // A source that keeps its dates has no edge, and only SQL has a row limit.
     lookback_edge: expires(job.source) ? formatWallClock(edgeMs) : '',
     row_limit: opened.kind === 'sql' ? opened.limits.rowLimit : 0,

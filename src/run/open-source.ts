@@ -55,8 +55,9 @@ export async function openJobSource(
   const loadApi = async (access: SqlJob['source'] | SnapshotSource) =>
     await load(openers.sourceUrl(access.api), openers.readKeyFingerprint(access));
   const { settleSeconds } = job;
+  const clockRule = openers.readClockRule();
   const clocksWith = (client: Source | SnapshotClient | ServerTable) =>
-    new Clocks(clock, client, { settleSeconds, calendar }, openers.readClockRule());
+    new Clocks(clock, client, { settleSeconds, calendar }, clockRule);
   switch (source.kind) {
     case 'rows':
     case 'aggregate': {

@@ -109,9 +109,12 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     }
     main.push(...createLogin(gate, sessions), createHealth(backend, clock), createMetrics(metrics));
     const common = { clock, log, metrics, host: options.host };
+    // Both stop at once: while one waits for its last requests, the other must not take new ones.
+    const listeners: (() => Promise<void>)[] = [];
+    closers.push(async () => void (await Promise.all(listeners.map((end) => end()))));
     const listen = async (routes: [Route, ...Route[]], port: number, readSession?: Sessions['read']) => {
       const listener = await startListener(routes, { ...common, port, readSession });
-      closers.push(listener.close);
+      listeners.push(listener.close);
       return listener.url;
     };
     const portalUrl = await listen([portal], options.portalPort);

@@ -97,8 +97,9 @@ export function answerFile(type: string, name: string, body: Readable, headers: 
 
 export function answerRefusal({ status, code, title, message, headers, more }: Refusal, path: string): PageAnswer {
   if (path.startsWith('/api/')) return answerJson(status, { error: { code, message } }, headers);
-  // A preview shows it too.
-  const framing = path.startsWith(REPORT_PREFIX) ? frame('sandbox', `style-src '${hash(STYLE)}'`) : {};
+  // A preview shows it too; what asks for something, as the form of the token does, must not be framed.
+  const isFramed = path.startsWith(REPORT_PREFIX) && more === undefined;
+  const framing = isFramed ? frame('sandbox', `style-src '${hash(STYLE)}'`) : {};
   return answerPage(status, renderNotice(title, message, more), { ...framing, ...headers });
 }
 

@@ -5,6 +5,7 @@
  */
 import { type Document, isNode, isSeq, LineCounter, parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
+import { tryParseJson } from '../../core/atomic-file.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { buildEntry, ENTITLEMENTS, type KeyEntry } from './keys.ts';
 
@@ -138,10 +139,8 @@ export function appendEntry(file: string, text: string | undefined, entry: KeyEn
 
 function addEntry(text: string, entry: KeyEntry): string {
   const document = parseDocument(text);
-  if (text.trimStart().startsWith('{')) {
-    const { keys } = document.toJS() as { readonly keys: readonly unknown[] }; // The file has been validated.
-    return `${JSON.stringify({ keys: [...keys, describeEntry(entry)] }, undefined, 2)}\n`;
-  }
+  const json = tryParseJson(text) as { readonly keys: readonly unknown[] } | undefined; // The file has been validated.
+  if (json) return `${JSON.stringify({ keys: [...json.keys, describeEntry(entry)] }, undefined, 2)}\n`;
   const list = document.get('keys');
   if (isSeq(list) && list.items.length === 0) list.flow = false;
   document.addIn(['keys'], document.createNode(describeEntry(entry)));
