@@ -29,7 +29,7 @@ const { folder, dates, rows } = JSON.parse(process.argv[2] ?? '') as YearPart; /
 const job = await readBenchJob();
 const store = await openDirectoryStore(folder);
 const scratch = await mkdtemp(join(tmpdir(), 'flowdrop-bench-'));
-const engine = await openEmbeddedEngine({ maxThreads: 1 });
+const engine = await openEmbeddedEngine({ settings: { max_threads: 1 } });
 try {
   for (const date of dates) await sealSession(engine, store, job, date);
 } finally {

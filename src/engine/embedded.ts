@@ -23,8 +23,6 @@ export interface EmbeddedOptions {
   readonly path?: string;
   /** Limit of the engine's memory, bytes; default: the memory of the machine or container that nothing else needs. */
   readonly maxMemoryBytes?: number;
-  /** Threads of one statement; default: the engine's own choice (the number of cores). */
-  readonly maxThreads?: number;
   /** More settings of all its connections. */
   readonly settings?: EngineSettings;
   /** Ends the running statement and refuses later ones: all of these throw Fault `INTERRUPTED`. */
@@ -78,7 +76,6 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
     // second setting is clearer.
     `--max_server_memory_usage=${maxMemoryBytes}`,
     `--max_memory_usage=${maxMemoryBytes}`,
-    ...(options.maxThreads === undefined ? [] : [`--max_threads=${options.maxThreads}`]),
     ...Object.entries(options.settings ?? {}).map(([name, value]) => `--${name}=${value}`),
   ];
   const { signal } = options;
@@ -162,6 +159,7 @@ async function startEngine(session: Session, parts: Omit<EngineParts, 'mark'>): 
 }
 
 class EmbeddedEngine implements Engine {
+  readonly folder: string;
   readonly #session: Session;
   readonly #parts: EngineParts;
   /** For statements that run beside the others, one after another; opened by the first. */
@@ -170,6 +168,7 @@ class EmbeddedEngine implements Engine {
   #last: Promise<void> = Promise.resolve();
 
   constructor(session: Session, parts: EngineParts) {
+    this.folder = session.path;
     this.#session = session;
     this.#parts = parts;
   }

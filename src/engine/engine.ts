@@ -31,6 +31,8 @@ export interface InsertRequest {
 }
 
 export interface Engine {
+  /** Folder of its data, whose disk has room for the rows. */
+  readonly folder: string;
   /** Runs one statement that returns no rows. @throws EngineFault */
   command(sql: string, options?: StatementOptions): Promise<void>;
   /** Runs one query and returns its rows as objects. Safe 64-bit integers become numbers. @throws EngineFault */

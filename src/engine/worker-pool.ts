@@ -57,9 +57,8 @@ class Workers implements Lanes {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const worker of await Promise.allSettled(this.#workers.values())) {
-      if (worker.status === 'fulfilled') await worker.value.close();
-    }
+    const close = (worker: WorkerProcess) => worker.close();
+    await Promise.allSettled([...this.#workers.values()].map((starting) => starting.then(close)));
     if (!this.#options.keep) await remove(this.#options.folder);
   }
 

@@ -54,73 +54,60 @@ export async function auditDrop(deps: AuditDeps, date: string): Promise<AuditRes
   if (!manifest || faults.length > 0) return describe(undefined, faults, true);
   const wrong = await auditFiles(deps, manifest);
   const foreign = await findForeignObjects(store, [manifest]);
-  const next = wrong.length + foreign.length > 0 ? await ledger.successor(manifest) : undefined;
-  if (next === undefined) return describe(manifest, [...wrong, ...foreign], wrong.length > 0);
-  const left = await findStrangeFiles(deps, manifest, next);
-  return { ...describe(manifest, left, false), restating: next.revision };
+  const next = wrong.size + foreign.length > 0 ? await ledger.successor(manifest) : undefined;
+  if (next === undefined) return describe(manifest, [...wrong.values()].flat().concat(foreign), wrong.size > 0);
+  // During a replacement files of either revision may be there.
+  const path = join(deps.folder, 'restated');
+  for (const file of next.files) {
+    const at = fileKey(dataset, date, file.filename);
+    const isShared = manifest.files.some(({ filename }) => filename === file.filename);
+    if (isShared && !wrong.has(at)) continue;
+    const found = await fetchAndHash(deps, at, file, path);
+    await rm(path, { force: true });
+    if (found.length === 0) wrong.delete(at);
+    else if (!isShared && (await store.head(at))) wrong.set(at, found);
+  }
+  const strange = await findForeignObjects(store, [manifest, next]);
+  return { ...describe(manifest, [...wrong.values()].flat().concat(strange), false), restating: next.revision };
 
   function describe(found: Manifest | undefined, findings: readonly string[], isDamaged: boolean) {
     return { date, rows: found?.rows ?? 0, findings, isDamaged, manifest: found, restating: null };
   }
 }
 
-/** During a replacement: finds files that match neither the old nor the new revision. */
-async function findStrangeFiles(deps: AuditDeps, manifest: Manifest, next: Manifest): Promise<readonly string[]> {
-  const { folder } = deps;
-  const { store } = deps.ledger;
-  const keyOf = ({ filename }: ManifestFile) => fileKey(manifest.dataset, manifest.date, filename);
-  const path = join(folder, 'restated');
-  const findings: string[] = [];
-  await makeFolder(folder);
-  try {
-    for (const file of next.files) {
-      const old = manifest.files.filter(({ filename }) => filename === file.filename);
-      const wrong: (readonly string[])[] = [];
-      for (const each of [file, ...old]) wrong.push(await fetchAndHash(deps, keyOf(each), each, path));
-      // A file of the new revision only may not exist yet.
-      const isKnown =
-        wrong.some(({ length }) => length === 0) || (old.length === 0 && !(await store.head(keyOf(file))));
-      if (!isKnown) findings.push(...(wrong.at(-1) ?? []));
-    }
-  } finally {
-    await rm(path, { force: true });
-  }
-  return [...findings, ...(await findForeignObjects(store, [manifest, next]))];
-}
-
-async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly string[]> {
+/** @returns what is wrong, by the keys of the files */
+async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<Map<string, readonly string[]>> {
   const { folder, engine } = deps;
   const misnamed = compareNames(manifest);
   // The names are wrong, so files read by these names would not belong to the drop.
-  if (misnamed.length > 0) return misnamed;
-  const paths = manifest.files.map((_, index) => join(folder, `audited-${index}`));
-  const [drop = ''] = paths;
-  const findings: string[] = [];
+  if (misnamed.length > 0) return new Map([['', misnamed]]);
+  const pathOf = (index: number) => join(folder, `audited-${index}`);
+  const drop = pathOf(0);
+  const wrong = new Map<string, readonly string[]>();
+  let isDropSound = false;
+  const audit = async (file: ManifestFile, key: string, path: string): Promise<readonly string[]> => {
+    const damage = await fetchAndHash(deps, key, file, path);
+    if (damage.length > 0) return damage;
+    isDropSound ||= path === drop;
+    if (path === drop) return await auditRows(deps, manifest, key, path);
+    if (file.filename === manifest.counts) return await compute(key, () => compareCounts(engine, path, manifest));
+    if (file.filename === manifest.summary) {
+      return isDropSound ? await compute(key, () => compareSummary(engine, drop, path)) : [];
+    }
+    const { rows = 0 } = manifest.quarantine ?? {};
+    const found = await countLines(path);
+    return found === rows ? [] : [`${key} has ${found} rows, the manifest says ${rows}`];
+  };
   await makeFolder(folder);
   try {
-    let isDropSound = false;
     for (const [index, file] of manifest.files.entries()) {
-      const path = paths[index] ?? '';
       const key = fileKey(manifest.dataset, manifest.date, file.filename);
-      const damage = await fetchAndHash(deps, key, file, path);
-      findings.push(...damage);
-      if (damage.length > 0) continue;
-      if (index === 0) {
-        isDropSound = true;
-        findings.push(...(await auditRows(deps, manifest, key, path)));
-      } else if (file.filename === manifest.counts) {
-        findings.push(...(await compute(key, () => compareCounts(engine, path, manifest))));
-      } else if (file.filename === manifest.quarantine?.filename) {
-        const { rows } = manifest.quarantine;
-        const found = await countLines(path);
-        if (found !== rows) findings.push(`${key} has ${found} rows, the manifest says ${rows}`);
-      } else if (isDropSound) {
-        findings.push(...(await compute(key, () => compareSummary(engine, drop, path))));
-      }
+      const found = await audit(file, key, pathOf(index));
+      if (found.length > 0) wrong.set(key, found);
     }
-    return findings;
+    return wrong;
   } finally {
-    for (const path of paths) await rm(path, { force: true });
+    for (const index of manifest.files.keys()) await rm(pathOf(index), { force: true });
   }
 }
 

@@ -24,7 +24,7 @@ import {
   SERIES_HASH,
   SUMMARIZED_COLUMNS,
 } from '../report/records.ts';
-import type { DayShape } from './baseline.ts';
+import type { DayShape, SymbolShape } from './baseline.ts';
 import type { DropColumn } from './drop-columns.ts';
 import { writeFooter } from './footer.ts';
 import { COMPRESSION, READ_BACK_SETTINGS } from './write-parquet.ts';
@@ -206,26 +206,15 @@ export async function readShape(
   const halfHours = HALF_HOURS.map(([name]) => name);
   const names = ['trades', 'total_premium', 'expirations', 'last_trade_second', ...halfHours];
   const structure = ['symbol String', ...names.map((name) => `${name} Nullable(Float64)`)].join(', ');
-  const found = await engine.rows<{ symbol: string } & Readonly<Record<string, number | null>>>(
-    `SELECT * FROM ${parquetFile(path, structure)}`,
+  const known = (name: string) => `ifNull(s.${name}, 0)`;
+  const found = await engine.rows<{ readonly symbol: string } & SymbolShape>(
+    `SELECT symbol, ${known('trades')} AS trades, s.total_premium AS premium, ${known('expirations')} AS expirations, ${known('last_trade_second')} AS lastTrade, [${halfHours.map(known).join(', ')}] AS halfHours FROM ${parquetFile(path, structure)} AS s`,
   );
-  const read = (value: number | null | undefined) => value ?? 0;
   return {
     date,
     rows,
     nulls: new Map(statistics.map(({ column, nulls }) => [column, nulls])),
-    symbols: new Map(
-      found.map((row) => [
-        row.symbol,
-        {
-          trades: read(row['trades']),
-          premium: row['total_premium'] ?? null,
-          expirations: read(row['expirations']),
-          lastTrade: read(row['last_trade_second']),
-          halfHours: halfHours.map((name) => read(row[name])),
-        },
-      ]),
-    ),
+    symbols: new Map(found.map(({ symbol, ...shape }) => [symbol, shape])),
   };
 }
 

@@ -13,7 +13,7 @@ import type { Log } from '../core/log.ts';
 import { openGuard } from '../guard/guard.ts';
 import { Gate } from './access/gate.ts';
 import { openKeys } from './access/key-source.ts';
-import { createLogin, Sessions } from './access/login-session.ts';
+import { createLogin, createSessions, type Sessions } from './access/login-session.ts';
 import { openSharedPace } from './access/pace.ts';
 import { type Backend, type BackendParts, type EngineOpeners, MAX_WAITING } from './backend.ts';
 import { openLocalBackend } from './data/local-backend.ts';
@@ -99,7 +99,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const run = createQueryRunner(backend, guard, options.scanLimit);
     const { lookbackDays } = dataset;
     const rowLimits = { ...options, lookbackDays };
-    const sessions = new Sessions(clock, keys.ring, options.secureCookies);
+    const sessions = createSessions(clock, keys.ring, options.secureCookies);
     const portal = createPortal(gate, run, rowLimits);
     const main: [Route, ...Route[]] = [createHistorical(gate, run, rowLimits)];
     if (snapshots !== undefined) {
@@ -119,7 +119,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     };
     const portalUrl = await listen([portal], options.portalPort);
     main.push(createInterface([...main, portal], { version: parts.version, portalUrl, lookbackDays }));
-    const url = await listen(main, options.port, (header) => sessions.read(header));
+    const url = await listen(main, options.port, sessions.read);
     return { url, portalUrl, rows: dataset.rows, close };
   } catch (error) {
     await close();

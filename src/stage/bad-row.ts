@@ -11,15 +11,6 @@ import { NO_NUMBERS } from '../engine/row-hash.ts';
 import { isColumnName, type RuleContext } from './column-rule.ts';
 import { judgeValue, SAME_TEXT, type Token } from './column-value.ts';
 
-/** A row that is kept apart. */
-export interface BadRow {
-  /** Column with the error; empty if the whole row is bad. */
-  readonly column: string;
-  /** Completes the sentence that begins with the column's name. */
-  readonly reason: string;
-  readonly bytes: Buffer;
-}
-
 /** What the quarantine keeps of a page. */
 export interface JudgedLine {
   /**
@@ -27,6 +18,7 @@ export interface JudgedLine {
    * because a value could not be read; or one row of a place with a value that differs from the source's own.
    */
   readonly kind: 'bad' | 'form' | 'null' | 'changed';
+  /** Empty if the whole row is bad. */
   readonly column: string;
   /** Completes the sentence that begins with the column's name; empty for nulls that came as such. */
   readonly reason: string;
@@ -43,7 +35,6 @@ export interface JudgedPage {
   /** The good rows, one per line. */
   readonly data: Buffer;
   readonly good: number;
-  readonly bad: readonly BadRow[];
   readonly lines: readonly JudgedLine[];
   /** Names of all fields of the rows, in order of first appearance. */
   readonly fields: readonly string[];
@@ -57,18 +48,16 @@ export function judgePage(data: Uint8Array, context: RuleContext, counted: reado
   if (end !== page.length) throw new SyntaxError(`the rows end at byte ${end} of ${page.length}`);
   const judge = new RowJudge(context, counted);
   const rows = places.flatMap(({ start, end: until }) => judge.take(page.subarray(start, until)) ?? []);
-  const { bad, lines, fields } = judge;
+  const { lines, fields } = judge;
   return {
     data: Buffer.from(rows.join('\n')),
     good: rows.length,
-    bad,
     lines: [...lines.values()],
     fields: [...fields],
   };
 }
 
 class RowJudge {
-  readonly bad: BadRow[] = [];
   readonly lines = new Map<string, JudgedLine>();
   readonly fields = new Set<string>();
   readonly #context: RuleContext;
@@ -124,8 +113,7 @@ class RowJudge {
     const row = bytes.toString(encoding === 'json' ? 'utf8' : 'base64');
     const premium = this.#readPremium(bytes, members);
     const line = { kind: 'bad', column, reason, rows: 1, premium, encoding, row } as const;
-    this.lines.set(`bad ${this.bad.length}`, { ...line, ...this.#readKeys(bytes, members) });
-    this.bad.push({ column, reason, bytes });
+    this.lines.set(`bad ${this.lines.size}`, { ...line, ...this.#readKeys(bytes, members) });
   }
 
   #readPremium(bytes: Buffer, members: readonly Member[] | undefined): number | null {

@@ -44,8 +44,8 @@ export interface CountOptions {
   readonly symbol?: string | undefined;
   /** Columns whose values are hashed, beside the ids; if absent, nothing is hashed. */
   readonly hashed?: readonly HashedColumn[] | undefined;
-  /** Ids counted per pass. */
-  readonly passIds?: number;
+  /** Ids counted per pass; 0: distinct ids are not counted. */
+  readonly passIds?: number | undefined;
 }
 
 /** SQL key: the second of the day of a row, as in `plan/statement.ts`; for aggregating jobs the start of its grain. */
@@ -81,7 +81,7 @@ export async function countStaged<Key extends number | string>(
   key: string,
   { symbol, hashed, passIds }: CountOptions = {},
 ): Promise<ReadonlyMap<Key, StagedCount>> {
-  const byId = source.kind === 'rows';
+  const byId = source.kind === 'rows' && passIds !== 0;
   const chosen = symbol === undefined ? [] : [`symbol = ${quoteString(symbol)}`];
   const passes = byId ? await listPasses(engine, table, 'id', passIds) : ['true'];
   // Sums need no passes: with several passes, each would read all of these columns again.
@@ -93,7 +93,8 @@ export async function countStaged<Key extends number | string>(
   const found = await engine.rows<StagedRow<Key>>(group(['count() AS q_rows', `${distinct} AS q_ids`, ...sums], first));
   const totals = new Map<Key, StagedCount>();
   for (const row of found) {
-    totals.set(row.q_key, { rows: Number(row.q_rows), ids: Number(row.q_ids), ...readSums(row) });
+    const hashes = { idHash: row.q_id_hash ?? undefined, valueHash: row.q_value_hash ?? undefined };
+    totals.set(row.q_key, { rows: Number(row.q_rows), ids: Number(row.q_ids), mark: row.q_mark, ...hashes });
   }
   for (const pass of passes.length === 1 ? [] : passes) {
     const ids = await engine.rows<Pick<StagedRow<Key>, 'q_key' | 'q_ids'>>(group(['uniqExact(id) AS q_ids'], pass));
@@ -114,10 +115,6 @@ function selectSums(source: Job['source'], hashed: readonly HashedColumn[] | und
     `${byId && hashed ? idHashSql() : 'NULL'} AS q_id_hash`,
     `${byId && hashed && hashed.length > 0 ? valueHashSql(hashed) : 'NULL'} AS q_value_hash`,
   ];
-}
-
-function readSums<Key>(row: Omit<StagedRow<Key>, 'q_ids'>): Pick<StagedCount, 'mark' | 'idHash' | 'valueHash'> {
-  return { mark: row.q_mark, idHash: row.q_id_hash ?? undefined, valueHash: row.q_value_hash ?? undefined };
 }
 
 /** A cell's rows by its sums alone: counting distinct ids takes longer than all the rest. */
@@ -151,7 +148,7 @@ export async function countCells<Key extends number | string>(
  * @returns `undefined` if rows are odd, so that the hash of their values says nothing
  */
 export async function hashCells(
-  { engine, job: { source } }: StagedTable,
+  { engine, job }: StagedTable,
   quarantine: QuarantineTable,
   key: string,
   hashed: readonly HashedColumn[],
@@ -159,10 +156,7 @@ export async function hashCells(
   const names = hashed.map(({ name }) => name);
   const { odd, unmarked } = await quarantine.oddCells(key, names);
   if (odd.size + unmarked.size > 0) return undefined;
-  const found = await engine.rows<Omit<StagedRow<number | string>, 'q_ids'>>(
-    `SELECT ${key} AS q_key, count() AS q_rows, ${selectSums(source, hashed).join(', ')} FROM ${await quarantine.countedRows(names)} GROUP BY q_key`,
-  );
-  return new Map(found.map((row) => [row.q_key, { rows: Number(row.q_rows), ...readSums(row) }]));
+  return await countStaged(engine, job, await quarantine.countedRows(names), key, { hashed, passIds: 0 });
 }
 
 /** Ids per pass of `countTotals`: a hash takes half the memory of an id. */

@@ -6,7 +6,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { makeFolder } from '../core/atomic-file.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -24,28 +23,14 @@ const CLOSE_BRACKET = 0x5d;
 /** Not enough space, memory limit, cannot write, cannot open, read-only, timeout; and 0, which no statement raises. */
 const ENVIRONMENT_CODES: ReadonlySet<number> = new Set([0, 243, 241, 75, 76, 164, 159]);
 
-/** Folder beside the engine's data in which pages wait for their insert. */
-const SPOOL = 'pages';
-const dataFolders = new WeakMap<Engine, string>();
-
-/** Folder in which the pages of a stage wait. @param name of the stage's table */
-export async function findSpool(engine: Engine, name: string): Promise<string> {
-  return join(await findDataFolder(engine), SPOOL, name);
+/** Folder in which pages wait for their insert: those of a stage, by the name of its table, or of all stages. */
+export function findSpool(engine: Engine, name = ''): string {
+  return join(engine.folder, 'pages', name);
 }
 
 /** Removes all pages that killed processes were about to load, also of dates that are never opened again. */
 export async function clearSpools(engine: Engine): Promise<void> {
-  await rm(join(await findDataFolder(engine), SPOOL), { recursive: true, force: true });
-}
-
-/** Folder of the engine's own data: its disk has room for the rows, so also for spooled pages. It never changes. */
-async function findDataFolder(engine: Engine): Promise<string> {
-  const known = dataFolders.get(engine);
-  if (known !== undefined) return known;
-  const [disk] = await engine.rows<{ path: string }>("SELECT path FROM system.disks WHERE name = 'default'");
-  const folder = disk?.path ?? tmpdir();
-  dataFolders.set(engine, folder);
-  return folder;
+  await rm(findSpool(engine), { recursive: true, force: true });
 }
 
 interface WaitingPage {

@@ -73,8 +73,7 @@ export async function openStage(
     else await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(other)} SYNC`);
   }
   await engine.command(createTableSql(name, job));
-  const spool = await findSpool(engine, name);
-  const stage = new Stage(engine, job, date, name, spool, rows, !kept.has(name));
+  const stage = new Stage(engine, job, date, name, rows, !kept.has(name));
   // Pages that a killed process was about to load: they will be requested again.
   await stage.clearTorn([...kept].some((other) => isQuarantineName(other, name)));
   return stage;
@@ -99,22 +98,14 @@ export class Stage implements StagedTable {
   /** Columns of the table beyond the job's, whether a row has a value there or not. */
   #extraColumns: Promise<readonly string[]> | undefined;
 
-  constructor(
-    engine: Engine,
-    job: Job,
-    date: string,
-    name: string,
-    spool: string,
-    rows: number | undefined,
-    isNew: boolean,
-  ) {
+  constructor(engine: Engine, job: Job, date: string, name: string, rows: number | undefined, isNew: boolean) {
     this.engine = engine;
     this.job = job;
     this.date = date;
-    this.spool = spool;
+    this.spool = findSpool(engine, name);
     this.table = quoteIdentifier(name);
     this.#name = name;
-    this.#intake = new Intake(engine, spool, async (kind, path, window) =>
+    this.#intake = new Intake(engine, this.spool, async (kind, path, window) =>
       insertPages(this.table, kind, this, await this.#readExtraColumns(), path, window),
     );
     this.#quarantine = new QuarantineTable(engine, job, name);
@@ -200,7 +191,8 @@ export class Stage implements StagedTable {
   }
 
   /** @throws Fault `PAGE_REFUSED` if the job accepts no bad rows, `BAD_ROWS` if there are too many */
-  async #assertTaken(name: string, { bad, good }: JudgedPage): Promise<void> {
+  async #assertTaken(name: string, { lines, good }: JudgedPage): Promise<void> {
+    const bad = lines.filter(({ kind }) => kind === 'bad');
     const [first] = bad;
     if (first === undefined) return;
     if (this.job.rows.onBad === 'fail') throw refuseRow(this.date, name, first, bad.length);

@@ -4,7 +4,7 @@ import { describeError, Fault } from '../core/errors.ts';
 import { type RowShape, walkRows } from '../core/json-bytes.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
 import type { Job } from '../job/job.ts';
-import type { BadRow } from './bad-row.ts';
+import type { JudgedLine } from './bad-row.ts';
 
 export interface StagedPage {
   /** A JSON array of rows. */
@@ -88,7 +88,7 @@ export function refusePage(date: string, window: string, page: StagedPage, cause
 }
 
 /** For jobs that accept no bad rows. */
-export function refuseRow(date: string, window: string, row: BadRow, count: number): Fault {
+export function refuseRow(date: string, window: string, row: JudgedLine, count: number): Fault {
   const others = count > 1 ? `, and ${count - 1} more of its rows are bad` : '';
   return new Fault('PAGE_REFUSED', `${date} ${window}: ${describeBadRow(row)}${others}`, {
     hint: 'This page was not kept, because the job has `rows.on_bad: fail`. With `quarantine` the other rows are sealed.',
@@ -96,8 +96,9 @@ export function refuseRow(date: string, window: string, row: BadRow, count: numb
 }
 
 /** `"oi" is not a whole number: {"id":...`. */
-export function describeBadRow({ column, reason, bytes }: Pick<BadRow, 'column' | 'reason' | 'bytes'>): string {
+export function describeBadRow({ column, reason, encoding, row = '' }: JudgedLine): string {
   const what = column === '' ? `a row ${reason}` : `"${column}" ${reason}`;
+  const bytes = Buffer.from(row, encoding === 'base64' ? 'base64' : 'utf8');
   return `${what}: ${bytes.subarray(0, SHOWN_BYTES).toString('utf8')}`;
 }
 

@@ -30,7 +30,7 @@ let tables = 0;
 
 /** The one engine of this process; each run has a table of its own in it. */
 function openEngine(): Promise<Engine> {
-  engine ??= openEmbeddedEngine({ maxThreads: 1 });
+  engine ??= openEmbeddedEngine({ settings: { max_threads: 1 } });
   return engine;
 }
 

@@ -1,6 +1,7 @@
 /**
  * Statements of the embedded engine that are given up while it computes, and files that change under it: they end, and
- * keep neither those that follow nor the process. What all engines have in common is in `test/contract/engine.external.test.ts`.
+ * keep neither those that follow nor the process. Rows and codes of errors are in the contract of the pools, whose processes
+ * it runs in (`test/contract/engine-pool.ts`).
  */
 import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,6 +11,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
 
+const HOSTILE = ["it's", 'a\\b', '"', '`', '{x:String}', '\t\n', 'é日本😀', '; DROP TABLE t', ''];
 /** Ends neither in the time of a test nor in that of its reader. */
 const ENDLESS = "\n SELECT sum(cityHash64(number, 'it''s \\' {x}')) AS s\nFROM system.numbers";
 
@@ -138,4 +140,40 @@ test('a file that is shortened while it is read is a fault, not the end of the p
   await truncate(path, 1000);
   await refused;
   expect(await engine.rows('SELECT 1 AS one')).toEqual([{ one: 1 }]);
+});
+
+describe('values and rows', () => {
+  test('bound values arrive as they are, whatever is in them, or are refused', async () => {
+    for (const text of HOSTILE)
+      expect(await engine.rows('SELECT {text:String} AS text', { params: { text } })).toEqual([{ text }]);
+    const params = { list: [...HOSTILE], flag: true, amount: 1.5, numbers: [1, 2] };
+    expect(
+      await engine.rows(
+        'SELECT {list:Array(String)} AS list, {flag:Bool} AS flag, {amount:Float64} AS amount, {numbers:Array(Int32)} AS numbers',
+        { params },
+      ),
+    ).toEqual([params]);
+    const asking = engine.rows('SELECT {number:UInt8} AS number', { params: { number: 'many' } });
+    await expect(asking).rejects.toThrow(EngineFault);
+  });
+
+  test('the number of rows of a result is told', async () => {
+    const { bytes, rows } = await engine.format('SELECT number FROM numbers(3)', 'JSONEachRow');
+    expect([Buffer.from(bytes).toString(), rows]).toEqual(['{"number":0}\n{"number":1}\n{"number":2}\n', 3]);
+    const empty = await engine.format('SELECT number FROM numbers(3) WHERE number > 5', 'JSONEachRow');
+    expect([empty.bytes.length, empty.rows]).toEqual([0, 0]);
+  });
+
+  test('rows are inserted from lines of JSON: all, or none if one is bad', async () => {
+    await engine.command('CREATE TABLE lines (id UInt32, text String) ENGINE = MergeTree ORDER BY id');
+    const insert = async (text: string) =>
+      await engine.insert({ table: 'lines', format: 'JSONEachRow', payload: Buffer.from(text) });
+    await insert('{"id":1,"text":"é"}\n{"id":2,"text":"b\\n"}\n');
+    const rows = Array.from({ length: 1_000 }, (_, id) => `{"id":${id === 900 ? '"x"' : id},"text":"a"}\n`);
+    await expect(insert(rows.join(''))).rejects.toThrow(EngineFault);
+    expect(await engine.rows('SELECT id, text FROM lines ORDER BY id')).toEqual([
+      { id: 1, text: 'é' },
+      { id: 2, text: 'b\n' },
+    ]);
+  });
 });

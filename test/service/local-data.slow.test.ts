@@ -64,8 +64,8 @@ const SECRETS = {
   AWS_SECRET_ACCESS_KEY: 'secret-key',
   SOMETHING_ELSE: 'secret-as-well',
 };
-/** What the processes that run callers' SQL may know: where programs, temporary files and libraries are. */
-const KNOWN_TO_ENGINES = ['LD_LIBRARY_PATH', 'PATH', 'TMPDIR'];
+/** What the processes that run callers' SQL may know: where programs, temporary files and libraries are, and Node's channel. */
+const KNOWN_TO_ENGINES = ['LD_LIBRARY_PATH', 'NODE_CHANNEL_FD', 'NODE_CHANNEL_SERIALIZATION_MODE', 'PATH', 'TMPDIR'];
 
 const ARGS = ['--as-of', EVENING, '--concurrency', '1'];
 

@@ -4,7 +4,12 @@ import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Gate } from '../../src/service/access/gate.ts';
 import { buildEntry, hashKey, KeyRing } from '../../src/service/access/keys.ts';
-import { createLogin, SESSION_COOKIE, SESSION_SECONDS, Sessions } from '../../src/service/access/login-session.ts';
+import {
+  createLogin,
+  createSessions,
+  SESSION_COOKIE,
+  SESSION_SECONDS,
+} from '../../src/service/access/login-session.ts';
 import { ApiFailure } from '../../src/service/http/api-failure.ts';
 import type { Call, Route } from '../../src/service/http/route.ts';
 
@@ -15,7 +20,7 @@ function start(secure = false) {
   let nowMs = START;
   const clock = { now: () => nowMs, sleep: systemClock.sleep };
   const keys = new KeyRing([ENTRY]);
-  const sessions = new Sessions(clock, keys, secure);
+  const sessions = createSessions(clock, keys, secure);
   const gate = new Gate(clock, keys, { requestsPerSecond: 1 });
   const [login, logout] = createLogin(gate, sessions);
   return { keys, sessions, login, logout, advance: (ms: number) => (nowMs += ms) };

@@ -105,6 +105,7 @@ export class Fate {
       signal: options.signal === undefined ? signal : AbortSignal.any([signal, options.signal]),
     });
     return {
+      folder: engine.folder,
       command: (sql, options) => this.step('engine', () => engine.command(sql, bound(options))),
       rows: (sql, options) => this.step('engine', () => engine.rows(sql, bound(options))),
       format: (sql, format, options) => this.step('engine', () => engine.format(sql, format, bound(options))),

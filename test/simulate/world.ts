@@ -106,7 +106,7 @@ export class World {
   }
 
   static async open(): Promise<World> {
-    const engine = await openEmbeddedEngine({ maxThreads: 1, settings: UNCOMPILED });
+    const engine = await openEmbeddedEngine({ settings: { max_threads: 1, ...UNCOMPILED } });
     const table = await LifeTable.create(engine);
     const limits = { rowLimit: 1 };
     const onRequest: { act: (() => Promise<void>) | undefined } = { act: undefined };

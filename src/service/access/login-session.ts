@@ -19,45 +19,32 @@ export const SESSION_SECONDS = 8 * 60 * 60;
 
 const SECRET_BYTES = 32;
 
-export class Sessions {
-  readonly #clock: Clock;
-  readonly #keys: KeyRing;
-  readonly #signer: Signer;
-  readonly #attributes: { httpOnly: true; sameSite: 'strict'; path: '/'; secure: boolean };
+export type Sessions = ReturnType<typeof createSessions>;
 
-  /** @param secure whether callers use TLS only: browsers then never send the cookie over an unencrypted connection */
-  constructor(clock: Clock, keys: KeyRing, secure: boolean) {
-    this.#clock = clock;
-    this.#keys = keys;
-    this.#signer = new Signer(randomBytes(SECRET_BYTES));
-    this.#attributes = { httpOnly: true, sameSite: 'strict', path: '/', secure };
-  }
-
-  /** The Set-Cookie header value that opens a session. */
-  create(caller: Caller): string {
-    const value = this.#signer.sign(`${caller.id}.${this.expiresAtMs()}`);
-    return fastifyCookie.serialize(SESSION_COOKIE, value, { ...this.#attributes, maxAge: SESSION_SECONDS });
-  }
-
-  /** The Set-Cookie header value that removes the cookie. */
-  clear(): string {
-    return fastifyCookie.serialize(SESSION_COOKIE, '', { ...this.#attributes, maxAge: 0 });
-  }
-
+/** @param secure whether callers use TLS only: browsers then never send the cookie over an unencrypted connection */
+export function createSessions(clock: Clock, keys: KeyRing, secure: boolean) {
+  const signer = new Signer(randomBytes(SECRET_BYTES));
+  const attributes = { httpOnly: true, sameSite: 'strict', path: '/', secure } as const;
+  const serialize = (value: string, maxAge: number) =>
+    fastifyCookie.serialize(SESSION_COOKIE, value, { ...attributes, maxAge });
   /** Expiry of a session opened now, milliseconds since the Unix epoch. */
-  expiresAtMs(): number {
-    return this.#clock.now() + SESSION_SECONDS * 1000;
-  }
-
-  /** The caller id of a Cookie header; `undefined` if the cookie is not ours or expired, or its key was removed. */
-  read(cookieHeader: string | undefined): string | undefined {
-    const cookie = cookieHeader === undefined ? undefined : fastifyCookie.parse(cookieHeader)[SESSION_COOKIE];
-    if (cookie === undefined) return undefined;
-    const { valid, value } = this.#signer.unsign(cookie);
-    if (!valid) return undefined;
-    const [id = '', expiresAtMs] = value.split('.');
-    return this.#clock.now() < Number(expiresAtMs) ? this.#keys.find(id)?.id : undefined;
-  }
+  const expiresAtMs = () => clock.now() + SESSION_SECONDS * 1000;
+  return {
+    expiresAtMs,
+    /** The Set-Cookie header value that opens a session. */
+    create: (caller: Caller) => serialize(signer.sign(`${caller.id}.${expiresAtMs()}`), SESSION_SECONDS),
+    /** The Set-Cookie header value that removes the cookie. */
+    clear: () => serialize('', 0),
+    /** The caller id of a Cookie header; `undefined` if the cookie is not ours or expired, or its key was removed. */
+    read(cookieHeader: string | undefined): string | undefined {
+      const cookie = fastifyCookie.parse(cookieHeader ?? '')[SESSION_COOKIE];
+      if (cookie === undefined) return undefined;
+      const { valid, value } = signer.unsign(cookie);
+      if (!valid) return undefined;
+      const [id = '', endMs] = value.split('.');
+      return clock.now() < Number(endMs) ? keys.find(id)?.id : undefined;
+    },
+  };
 }
 
 const loginSchema = z
