@@ -147,6 +147,21 @@ describe('an alert that does not get through', () => {
     expect(sent('died')).toBe(11);
   });
 
+  it('is still to be sent if a stop interrupts it', async () => {
+    let interrupt = () => {};
+    const interrupted = new Promise<boolean>((resolve) => {
+      interrupt = () => resolve(true);
+    });
+    const unsent = new Map([['a', 'was ended by SIGKILL']]);
+    const { stop } = await start({ unsent, schedule: 'cron: "0 12 1 1 *"', isAlertDown: () => interrupted });
+    expect(sent('died')).toBe(1);
+    test = undefined;
+    const stopped = stop();
+    interrupt();
+    await stopped;
+    expect(unsent.size).toBe(1);
+  });
+
   it('of a file is sent with the fault that it has by then, once for as long as it is broken', async () => {
     let isAlertDown = true;
     const { files, change, pass, alerts } = await start({ isAlertDown: () => isAlertDown });

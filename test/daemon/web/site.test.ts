@@ -94,6 +94,9 @@ describe('the server of the daemon', () => {
       expect(answered['www-authenticate']).toMatch(/^Bearer/);
       expect(body).toContain('FLOWDROP_STATUS_TOKEN');
       expect(body).not.toMatch(/nightly|worker-1|2026-/);
+      // The form for the token must be allowed to send it, and be framed by nobody.
+      expect(answered['content-security-policy']).toContain("form-action 'self'");
+      expect(answered['content-security-policy']).not.toContain('sandbox');
     }
   });
 
