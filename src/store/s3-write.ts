@@ -213,8 +213,8 @@ export class S3Writer {
   ): Promise<boolean | undefined> {
     if (ContentLength > this.#limits.copyBytes || target.ServerSideEncryption !== undefined) return undefined;
     const tagging = target.Tagging === undefined ? {} : ({ TaggingDirective: 'REPLACE' } as const);
-    // With the content type of its own name.
-    const copying = new CopyObjectCommand({ ...target, ...tagging, MetadataDirective: 'REPLACE', CopySource });
+    // The content type is copied with the object: where that is replaced, Ceph forgets the tags.
+    const copying = new CopyObjectCommand({ ...target, ...tagging, CopySource });
     const answer = await this.#client.send(copying).catch((error: unknown) => {
       if (readS3Failure(error).httpStatus === 501) return undefined;
       throw error;
