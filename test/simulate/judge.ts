@@ -269,6 +269,7 @@ function judgeRuns(runs: readonly SimulatedRun[]): readonly string[] {
 
 /** What explains that a mail is repeated under its Message-ID: nobody knows whether it was taken. */
 const UNKNOWN_FATE = /^(died|stopped|store-|mail-lost-answer)/;
+const isUnsure = (faults: readonly string[]) => faults.some((fault) => UNKNOWN_FATE.test(fault));
 
 async function judgeMails(lived: Lived): Promise<readonly string[]> {
   const { drawn, mails, runs, storeFolder } = lived;
@@ -278,7 +279,7 @@ async function judgeMails(lived: Lived): Promise<readonly string[]> {
   for (const [id, taken] of byId) {
     if (new Set(taken.map(({ to }) => to)).size > 1) problems.push(`${id} went to several recipients`);
     for (const { run } of taken.slice(0, -1))
-      if (!runs[run]?.faults.some((fault) => UNKNOWN_FATE.test(fault)))
+      if (!isUnsure(runs[run]?.faults ?? []))
         problems.push(`${id} went ${taken.length} times, and nothing in run ${run} explains it`);
   }
   const revisions = new Map<string, Set<string>>();
@@ -290,9 +291,14 @@ async function judgeMails(lived: Lived): Promise<readonly string[]> {
   for (const [key, ids] of revisions)
     if (ids.size > 1) problems.push(`${key} was mailed under ${ids.size} Message-IDs`);
   for (const date of drawn.dates) {
+    const of = (revision: number) => mails.filter(({ messageId }) => messageId.includes(`.${date}.r${revision}.`));
     for (const { revision, held } of await readRevisions(storeFolder, date)) {
-      const isMailed = mails.some(({ messageId }) => messageId.includes(`.${date}.r${revision}.`));
-      if (held !== undefined && isMailed) problems.push(`${date} r${revision} was mailed, and it is held: ${held}`);
+      const before = Array.from({ length: revision - 1 }, (_, index) => of(index + 1)).flat();
+      // Who got no mail of the date that the worker knows of gets that of the held revision: its rows are the sealed ones.
+      const isNews = ({ to }: { to: string }) =>
+        revision === 1 || before.some((sent) => sent.to === to && !isUnsure(runs[sent.run]?.faults ?? []));
+      if (held !== undefined && of(revision).some(isNews))
+        problems.push(`${date} r${revision} was mailed, and it is held: ${held}`);
     }
   }
   const first = findFirstDue(lived);
