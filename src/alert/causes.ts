@@ -111,8 +111,8 @@ function addReports({ job, conditions, deliveries = [], withReports }: RunFacts,
 
 function describeClocks(held: RunResult['held'], conflict: string): string {
   const dates = held.map(({ date }) => date).join(', ');
-  const told = dates === '' ? 'No date was held back' : `Held back: ${dates}`;
-  return `${conflict[0]?.toUpperCase()}${conflict.slice(1)}. ${told}.`;
+  const effect = dates === '' ? 'No date was held back' : `Held back: ${dates}`;
+  return `${conflict[0]?.toUpperCase()}${conflict.slice(1)}. ${effect}.`;
 }
 
 /** What the date lacks, if its export recorded that: the manifest's reason, or the windows that the source lacks. */

@@ -1,12 +1,12 @@
 /**
- * What operators are told at once: the document that a webhook receives, and the mail that is made of it. Invariants: it
+ * One message to operators: the document that a webhook receives, and the mail made from it. Invariants: it
  * decides nothing; in the text for chat tools no value can mention people or create a link. Times are UTC, as in logs.
  */
 import { formatInstant } from '../core/date-text.ts';
 import { renderHtmlTemplate, renderTextTemplate } from '../report/template.ts';
 import { type AlertWords, type Cause, SEVERITIES, severityOf } from './cause-table.ts';
 
-/** A cause as it is told; stable for it: the same while it lasts and if it returns. */
+/** A cause in a message. The id stays the same while the cause lasts, and if it returns. */
 type Alert = Pick<Cause, 'id' | 'kind' | 'date' | 'code'> & AlertWords & { readonly since: string };
 
 interface Occasion {

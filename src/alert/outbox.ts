@@ -253,8 +253,8 @@ export function listDue({ alerts }: OutboxState, target: string): DueAlerts | un
   return due.alerts.length + due.recovered.length > 0 ? due : undefined;
 }
 
-function isRecoveryDue({ status, sent, recovery_sent: told }: AlertEntry, target: string): boolean {
-  return status === 'recovered' && target in sent && !(target in told);
+function isRecoveryDue({ status, sent, recovery_sent: notified }: AlertEntry, target: string): boolean {
+  return status === 'recovered' && target in sent && !(target in notified);
 }
 
 /** Records that the target was notified of these. */

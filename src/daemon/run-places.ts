@@ -55,7 +55,7 @@ export interface EndedRun {
   /** What the run itself recorded; `undefined` if it recorded no end. */
   readonly record: RunRecord | undefined;
   /** Why operators get an alert from the daemon: the run died, not stopped by it, or took too long, and could send none. */
-  readonly untold: string | undefined;
+  readonly unsent: string | undefined;
 }
 
 export class RunPlaces {
@@ -241,7 +241,7 @@ export class RunPlaces {
       explainAbort({ code, signal }),
       `Its schedule retries it.${logFile ? ` Its log: ${logFile}` : ''}`,
     ];
-    const untold = isTimedOut || isCrash ? words.filter(Boolean).join(' ') : undefined;
+    const unsent = isTimedOut || isCrash ? words.filter(Boolean).join(' ') : undefined;
     if (due.reason === 'stage')
       this.#logStaging(job.name, run, came === 'done' ? undefined : (failed?.message ?? came));
     else {
@@ -263,7 +263,7 @@ export class RunPlaces {
       const text = `${job.name}: ${outcome}${error ? `: ${error.code}: ${error.message}` : ''}`;
       this.#state.outside.log[outcome === 'done' ? 'info' : isFailed(outcome) ? 'error' : 'warn'](line, text);
     }
-    this.#onEnd(job, { due, outcome, record, untold });
+    this.#onEnd(job, { due, outcome, record, unsent });
     this.fill();
   }
 

@@ -295,7 +295,7 @@ export class RunPlan {
   }
 
   /** @param hasNext a tick that came during the run serves as the retry */
-  #endOfTick(job: DaemonJob, { due, outcome, record, untold }: EndedRun, hasNext: boolean): void {
+  #endOfTick(job: DaemonJob, { due, outcome, record, unsent }: EndedRun, hasNext: boolean): void {
     const { nowMs } = this.#state;
     const seconds = job.filed.job.schedule?.retrySeconds ?? null;
     const canRetry = seconds !== null && !hasNext && (RETRIED.includes(outcome) || record?.has_open);
@@ -306,7 +306,7 @@ export class RunPlan {
       const line = { event: 'retry-planned', job: job.name, at };
       this.#state.outside.log.info(line, `${job.name}: next retry at ${at}`);
     } else this.#endTick(job, due);
-    if (untold !== undefined) this.alerts.owe(job, 'died', untold);
+    if (unsent !== undefined) this.alerts.owe(job, 'died', unsent);
     // The run came to its end, so an earlier crash is over.
     else if (outcome === 'done' || record?.error === null) this.alerts.drop(job, 'died');
   }

@@ -162,7 +162,7 @@ export class WorkerProcess implements Lane {
     const answer = await new Promise<WorkerAnswer | undefined>((resolve) => {
       if (this.#hasEnded) return resolve(undefined);
       this.#asked.push(resolve);
-      this.#child.send(request, () => {}); // The process has ended; it is told when `ended` is.
+      this.#child.send(request, () => {}); // The process has ended; `ended` reports it.
     });
     if (answer === undefined) {
       throw new EngineFault(0, `the engine process ended: ${this.#lastWords.trim() || 'without output'}`);

@@ -80,8 +80,8 @@ export function mostRepeated(rows: number): number {
 
 /** @param what is wrong, in words */
 export function repeatedFault(date: string, what: string, examples: readonly ExampleId[], hint: string): Fault {
-  const told = examples.map(
+  const listed = examples.map(
     ({ id, rows, trades }) => `id ${JSON.stringify(id)} has ${rows} rows (${trades.join('; ')})`,
   );
-  return new Fault('IDS_REPEATED', `${date}: ${what}. For example: ${told.join(', ')}`, { hint });
+  return new Fault('IDS_REPEATED', `${date}: ${what}. For example: ${listed.join(', ')}`, { hint });
 }
