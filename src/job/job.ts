@@ -42,9 +42,6 @@ export type JobCheck = JobFile['checks'][number];
 /** A check against the median of sessions sealed before. */
 export type BaselineCheck = Extract<JobCheck, { readonly check: 'baseline' }>;
 
-/** A check that the date's file answers alone. */
-export type FileCheck = Exclude<JobCheck, BaselineCheck>;
-
 export type JobSchedule = NonNullable<JobFile['schedule']>;
 
 export type JobReport = JobFile['reports'][number];

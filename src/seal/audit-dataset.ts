@@ -19,7 +19,7 @@ import {
   sealingPrefix,
 } from '../ledger/layout.ts';
 import { describeLost, type Ledger, type LostRevision } from '../ledger/ledger.ts';
-import { type Manifest, readSigned } from '../ledger/manifest.ts';
+import type { Manifest } from '../ledger/manifest.ts';
 import { type AuditDeps, fetchAndHash } from './audit.ts';
 
 /** Objects of the dataset that belong to no sealed date or kept revision, except `condition.json`. */
@@ -70,8 +70,7 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
     const known = await ledger.lost(date, revision);
     if (known) lost.unshift(describeLost(revision, known));
     if (known?.files !== null) {
-      const of = { dataset, date, revision };
-      const audited = await auditRevision(deps, of, keys.get(revision) ?? [], known?.files ?? []);
+      const audited = await auditRevision(deps, date, revision, keys.get(revision) ?? [], known?.files ?? []);
       findings.unshift(audited.findings);
       if (audited.damage) unrecorded.set(revision, audited.damage);
     }
@@ -88,50 +87,44 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
 /** Whether what the history has of the sealed revision is a copy of it, kept by a worker that was about to replace it. */
 async function isFirstStep(ledger: Ledger, manifest: Manifest): Promise<boolean> {
   if (await ledger.successor(manifest)) return true;
-  const manifestAt = historyKey(manifest.dataset, manifest.date, manifest.revision, MANIFEST_FILENAME);
-  const kept = await ledger.store.get(manifestAt);
+  const kept = await ledger.kept(manifest.date, manifest.revision);
   // Without a manifest nothing counts as kept.
-  if (kept === undefined) return true;
-  const { manifest: found, findings } = readSigned(kept, manifestAt, manifest);
-  return findings.length === 0 && found?.manifest_hash === manifest.manifest_hash;
+  return kept === undefined || kept.manifest?.manifest_hash === manifest.manifest_hash;
 }
 
 /** @param lost files that are on record as lost @returns what is wrong, and what of it cannot be read */
 async function auditRevision(
   deps: AuditDeps,
-  of: { readonly dataset: string; readonly date: string; readonly revision: number },
+  date: string,
+  revision: number,
   keys: readonly string[],
   lost: readonly string[],
-): Promise<{ readonly findings: readonly string[]; readonly damage: LostRevision | undefined }> {
+): Promise<{ readonly findings: readonly string[]; readonly damage?: LostRevision }> {
   const { folder, ledger } = deps;
-  const prefix = historyKey(of.dataset, of.date, of.revision, '');
-  const manifestAt = prefix + MANIFEST_FILENAME;
-  const bytes = await ledger.store.get(manifestAt);
-  if (!bytes) {
-    const missing = `${manifestAt} is missing: revision ${of.revision} was replaced, and its history is gone`;
+  const prefix = historyKey(ledger.dataset, date, revision, '');
+  const kept = await ledger.kept(date, revision);
+  if (kept === undefined) {
+    const missing = `${prefix}${MANIFEST_FILENAME} is missing: revision ${revision} was replaced, and its history is gone`;
     return { findings: [missing], damage: { files: null, reason: 'its manifest is missing in the history' } };
   }
-  const { manifest, findings } = readSigned(bytes, manifestAt, of);
-  if (!manifest || findings.length > 0) {
+  const { manifest, findings = [] } = kept;
+  if (!manifest) {
     return { findings, damage: { files: null, reason: 'its manifest was edited or damaged in the history' } };
   }
   const names = manifest.files.map(({ filename }) => filename);
   const known = new Set([...names, MANIFEST_FILENAME, LOST_FILENAME].map((name) => prefix + name));
-  const wrong = keys.filter((key) => !known.has(key)).map((key) => `${key} does not belong to revision ${of.revision}`);
+  const wrong = keys.filter((key) => !known.has(key)).map((key) => `${key} does not belong to revision ${revision}`);
   const spoilt: string[] = [];
   const path = join(folder, 'history.parquet');
-  try {
-    for (const file of manifest.files) {
-      if (lost.includes(file.filename)) continue;
-      const found = await fetchAndHash(deps, prefix + file.filename, file, path);
-      wrong.push(...found);
-      if (found.length > 0) spoilt.push(file.filename);
-    }
-  } finally {
-    await rm(path, { force: true });
+  for (const file of manifest.files) {
+    if (lost.includes(file.filename)) continue;
+    const found = await fetchAndHash(deps, prefix + file.filename, file, path);
+    wrong.push(...found);
+    if (found.length > 0) spoilt.push(file.filename);
   }
-  const damage = { files: [...lost, ...spoilt], reason: 'missing or damaged in the history' };
-  return { findings: wrong, damage: spoilt.length === 0 ? undefined : damage };
+  await rm(path, { force: true });
+  if (spoilt.length === 0) return { findings: wrong };
+  return { findings: wrong, damage: { files: [...lost, ...spoilt], reason: 'missing or damaged in the history' } };
 }
 
 /**

@@ -16,7 +16,7 @@ import { type CheckResult, hashSchema, type Manifest, type ManifestFile, readSig
 import type { Store } from '../store/store.ts';
 import { compareCounts } from './counts-file.ts';
 import { type ReadFile, readParquet } from './parquet-reader.ts';
-import { checkOf, runChecks } from './run-checks.ts';
+import { runChecks } from './run-checks.ts';
 import { compareSummary } from './summary.ts';
 
 export interface AuditDeps {
@@ -48,17 +48,17 @@ export async function auditDrop(deps: AuditDeps, date: string): Promise<AuditRes
   const { store, dataset } = ledger;
   const key = manifestKey(dataset, date);
   const bytes = await store.get(key);
-  if (!bytes) return describe(undefined, ['there is no manifest: the date is not sealed'], false);
+  const none = { date, rows: 0, manifest: undefined, restating: null };
+  if (!bytes) return { ...none, findings: ['there is no manifest: the date is not sealed'], isDamaged: false };
   const { manifest, findings: faults } = readSigned(bytes, `${store.url}/${key}`, { dataset, date });
   // A damaged manifest proves nothing about the files.
-  if (!manifest || faults.length > 0) return describe(undefined, faults, true);
+  if (!manifest || faults.length > 0) return { ...none, findings: faults, isDamaged: true };
   const wrong = await auditFiles(deps, manifest);
-  const foreign = await findForeignObjects(store, [manifest]);
+  let foreign = await findForeignObjects(store, [manifest]);
   const next = wrong.size + foreign.length > 0 ? await ledger.successor(manifest) : undefined;
-  if (next === undefined) return describe(manifest, [...wrong.values()].flat().concat(foreign), wrong.size > 0);
   // During a replacement files of either revision may be there.
   const path = join(deps.folder, 'restated');
-  for (const file of next.files) {
+  for (const file of next?.files ?? []) {
     const at = fileKey(dataset, date, file.filename);
     const isShared = manifest.files.some(({ filename }) => filename === file.filename);
     if (isShared && !wrong.has(at)) continue;
@@ -67,12 +67,15 @@ export async function auditDrop(deps: AuditDeps, date: string): Promise<AuditRes
     if (found.length === 0) wrong.delete(at);
     else if (!isShared && (await store.head(at))) wrong.set(at, found);
   }
-  const strange = await findForeignObjects(store, [manifest, next]);
-  return { ...describe(manifest, [...wrong.values()].flat().concat(strange), false), restating: next.revision };
-
-  function describe(found: Manifest | undefined, findings: readonly string[], isDamaged: boolean) {
-    return { date, rows: found?.rows ?? 0, findings, isDamaged, manifest: found, restating: null };
-  }
+  if (next) foreign = await findForeignObjects(store, [manifest, next]);
+  return {
+    date,
+    rows: manifest.rows,
+    findings: [...[...wrong.values()].flat(), ...foreign],
+    isDamaged: next === undefined && wrong.size > 0,
+    manifest,
+    restating: next?.revision ?? null,
+  };
 }
 
 /** @returns what is wrong, by the keys of the files */
@@ -204,16 +207,16 @@ function compareFacts(key: string, manifest: Manifest, found: ReadFile): string[
 
 /** Repeats the manifest's checks that the file alone answers. */
 async function repeatChecks(engine: Engine, manifest: Manifest, path: string): Promise<readonly string[]> {
-  const checks = manifest.checks.flatMap((said) => checkOf(said) ?? []);
-  const found = await runChecks(engine, parquetFile(path), checks, manifest.date, 0);
-  return manifest.checks
-    .filter((said) => checkOf(said) !== undefined)
-    .flatMap((said, index) => {
-      const again = found[index];
-      if (again !== undefined && isSameResult(said, again, manifest)) return [];
-      return [`check ${said.check} finds ${again?.found ?? 'nothing'}, the manifest says ${said.found}`];
-    });
+  const found = await runChecks(engine, parquetFile(path), manifest.checks, manifest.date, 0);
+  return found.flatMap((again) => {
+    const said = manifest.checks.find((one) => QUESTION.every((name) => one[name] === again[name]));
+    if (said && isSameResult(said, again, manifest)) return [];
+    return [`check ${again.check} finds ${again.found}, the manifest says ${String(said?.found)}`];
+  });
 }
+
+/** What tells checks apart. */
+const QUESTION = ['check', 'column', 'tolerance', 'allowed', 'on_failure'] as const;
 
 /** Dropped duplicates cannot be counted again: the manifest's figures for them count if they are consistent. */
 function isSameResult(said: CheckResult, again: CheckResult, { duplicates }: Manifest): boolean {

@@ -30,49 +30,34 @@ const MAGIC = Buffer.from('PAR1');
  * @throws Fault `SEAL_UNVERIFIED` if the engine left an incomplete file, as on a full disk, which it may not report
  */
 export async function writeFooter(path: string, notes: FooterNotes): Promise<void> {
+  const { asyncBufferFromFile, parquetMetadataAsync } = await import('hyparquet');
   const { ByteWriter } = await import('hyparquet-writer');
   const { writeMetadata } = await import('hyparquet-writer/src/metadata.js');
-  const metadata = await readFooter(path);
   const file = await open(path, 'r+');
   try {
-    const { size } = await file.stat();
-    const ending = Buffer.alloc(TAIL_BYTES);
-    await file.read(ending, 0, TAIL_BYTES, size - TAIL_BYTES);
-    const footerStart = size - TAIL_BYTES - ending.readUInt32LE(0);
-    const tailStart = Math.min(footerStart, findTailStart(metadata) || footerStart);
-    const tail = { offset: tailStart, length: footerStart - tailStart };
-    const kept = dropBloomFilters(metadata, tail);
+    const metadata = await parquetMetadataAsync(await asyncBufferFromFile(path)).catch((cause: unknown) => {
+      throw notWhole(path, 'its footer cannot be read', cause);
+    });
+    const footerStart = (await file.stat()).size - TAIL_BYTES - metadata.metadata_length;
+    const tail = dropBloomFilters(metadata, footerStart);
+    const pieces = await Promise.all(tail.pieces.map((piece) => readPiece(file, path, piece)));
     const writer = new ByteWriter();
-    writeMetadata(writer, completeMetadata(kept.metadata, notes), WHOLE_BOUNDS);
-    const rewritten = Buffer.concat([await readPieces(file, path, kept.pieces), Buffer.from(writer.getBytes()), MAGIC]);
-    await file.write(rewritten, 0, rewritten.length, tailStart);
-    await file.truncate(tailStart + rewritten.length);
+    writeMetadata(writer, completeMetadata(metadata, notes), WHOLE_BOUNDS);
+    const rewritten = Buffer.concat([...pieces, Buffer.from(writer.getBytes()), MAGIC]);
+    await file.write(rewritten, 0, rewritten.length, tail.start);
+    await file.truncate(tail.start + rewritten.length);
     await file.sync();
   } finally {
     await file.close();
   }
 }
 
-/** Joins the pieces. A bloom filter of zeros would hide rows without any error. @throws Fault `SEAL_UNVERIFIED` */
-async function readPieces(file: FileHandle, path: string, pieces: readonly Piece[]): Promise<Buffer> {
-  const bytes = Buffer.alloc(pieces.reduce((sum, { length }) => sum + length, 0));
-  let filled = 0;
-  for (const { offset, length } of pieces) {
-    const { bytesRead } = await file.read(bytes, filled, length, offset);
-    if (bytesRead !== length) throw notWhole(path, `${bytesRead} of the ${length} bytes at ${offset} are there`);
-    filled += length;
-  }
+/** A bloom filter of zeros would hide rows without any error. @throws Fault `SEAL_UNVERIFIED` */
+async function readPiece(file: FileHandle, path: string, { offset, length }: Piece): Promise<Buffer> {
+  const bytes = Buffer.alloc(length);
+  const { bytesRead } = await file.read(bytes, 0, length, offset);
+  if (bytesRead !== length) throw notWhole(path, `${bytesRead} of the ${length} bytes at ${offset} are there`);
   return bytes;
-}
-
-/** @throws Fault `SEAL_UNVERIFIED` */
-async function readFooter(path: string): Promise<FileMetaData> {
-  const { asyncBufferFromFile, parquetMetadataAsync } = await import('hyparquet');
-  try {
-    return await parquetMetadataAsync(await asyncBufferFromFile(path));
-  } catch (cause) {
-    throw notWhole(path, 'its footer cannot be read', cause);
-  }
 }
 
 function notWhole(path: string, reason: string, cause?: unknown): Fault {
@@ -124,76 +109,40 @@ interface Piece {
   readonly length: number;
 }
 
-/** End of the last page, where the tail begins. */
-function findTailStart(metadata: FileMetaData): number {
-  const ends = metadata.row_groups.flatMap(({ columns }) =>
-    columns.map(({ meta_data: chunk }) => {
-      const start = chunk?.dictionary_page_offset ?? chunk?.data_page_offset ?? 0n;
-      return Number(start + (chunk?.total_compressed_size ?? 0n));
-    }),
-  );
-  return Math.max(0, ...ends);
-}
-
 /**
  * Keeps the useful bloom filters. The engine writes one for every column or for none, and those of prices and ids take
- * a seventh of a drop. They lie after the last page, before the page indexes; the others are never read.
- * @param tail bytes between the last page (`findTailStart`) and the footer
- * @returns the pieces of the new tail, in order; the tail unchanged if its layout is not the engine's
+ * a seventh of a drop. They lie between the last page and the page indexes; the others are never read.
+ * @param metadata is changed @returns the pieces of the new tail, which begins after the last page
  */
-function dropBloomFilters(
-  metadata: FileMetaData,
-  tail: Piece,
-): { readonly metadata: FileMetaData; readonly pieces: readonly Piece[] } {
-  const pieces: Piece[] = [];
-  let end = tail.offset;
-  let misplaced = false;
-  const move = (from: bigint | undefined, length: number | undefined): bigint | undefined => {
-    if (from === undefined || length === undefined) return undefined;
-    const offset = Number(from);
-    misplaced ||= offset < tail.offset || offset + length > tail.offset + tail.length;
-    pieces.push({ offset, length });
+function dropBloomFilters(metadata: FileMetaData, footerStart: number): { start: number; pieces: readonly Piece[] } {
+  const chunks = metadata.row_groups.flatMap(({ columns }) => columns);
+  const start = Math.min(footerStart, Math.max(0, ...chunks.map(endOfPages)) || footerStart);
+  const indexes = chunks.flatMap((chunk) => [chunk.column_index_offset ?? [], chunk.offset_index_offset ?? []].flat());
+  const indexStart = Math.min(footerStart, ...indexes.map(Number));
+  const kept: Piece[] = [];
+  let end = start;
+  for (const { meta_data: chunk } of chunks) {
+    const { bloom_filter_offset: from, bloom_filter_length: length } = chunk ?? {};
+    if (chunk === undefined || from === undefined) continue;
+    delete chunk.bloom_filter_offset;
+    delete chunk.bloom_filter_length;
+    const isInPlace = length !== undefined && Number(from) >= start && Number(from) + length <= indexStart;
+    if (!isInPlace || !BLOOM_COLUMNS.includes(chunk.path_in_schema.join('.'))) continue;
+    kept.push({ offset: Number(from), length });
+    chunk.bloom_filter_offset = BigInt(end);
+    chunk.bloom_filter_length = length;
     end += length;
-    return BigInt(end - length);
-  };
-  const groups = metadata.row_groups.map((group) => ({
-    ...group,
-    columns: group.columns.map((chunk) => ({ ...chunk, ...moveFilter(chunk, move) })),
-  }));
-  // The chunks are copies, so changing them is safe. All column indexes lie before all offset indexes.
-  const chunks = groups.flatMap(({ columns }) => columns);
-  for (const index of ['column_index', 'offset_index'] as const) {
-    for (const chunk of chunks) {
-      const offset = move(chunk[`${index}_offset`], chunk[`${index}_length`]);
-      if (offset !== undefined) chunk[`${index}_offset`] = offset;
-    }
   }
-  if (misplaced) return { metadata, pieces: [tail] };
-  return { metadata: { ...metadata, row_groups: groups }, pieces: joinNeighbours(pieces) };
+  // The page indexes stay together.
+  const shift = BigInt(indexStart - end);
+  for (const chunk of chunks) {
+    if (chunk.column_index_offset !== undefined) chunk.column_index_offset -= shift;
+    if (chunk.offset_index_offset !== undefined) chunk.offset_index_offset -= shift;
+  }
+  return { start, pieces: [...kept, { offset: indexStart, length: footerStart - indexStart }] };
 }
 
-/** Page indexes are adjacent: thousands of pieces become one. */
-function joinNeighbours(pieces: readonly Piece[]): readonly Piece[] {
-  const joined: Piece[] = [];
-  for (const piece of pieces) {
-    const last = joined.at(-1);
-    if (last && last.offset + last.length === piece.offset) {
-      joined[joined.length - 1] = { offset: last.offset, length: last.length + piece.length };
-    } else {
-      joined.push(piece);
-    }
-  }
-  return joined;
-}
-
-function moveFilter(
-  chunk: ColumnChunk,
-  move: (offset: bigint | undefined, size: number | undefined) => bigint | undefined,
-): Pick<ColumnChunk, 'meta_data'> {
-  if (!chunk.meta_data) return {};
-  const { bloom_filter_offset, bloom_filter_length, ...rest } = chunk.meta_data;
-  if (!BLOOM_COLUMNS.includes(rest.path_in_schema.join('.'))) return { meta_data: rest };
-  const offset = move(bloom_filter_offset, bloom_filter_length);
-  if (offset === undefined || bloom_filter_length === undefined) return { meta_data: rest };
-  return { meta_data: { ...rest, bloom_filter_offset: offset, bloom_filter_length } };
+function endOfPages({ meta_data: chunk }: ColumnChunk): number {
+  const start = chunk?.dictionary_page_offset ?? chunk?.data_page_offset ?? 0n;
+  return Number(start + (chunk?.total_compressed_size ?? 0n));
 }

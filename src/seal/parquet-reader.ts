@@ -64,7 +64,8 @@ export async function readParquet(path: string, sort?: readonly string[], signal
   const atOnce = sort
     ? names.length
     : Math.max(DECODED_COLUMNS, Math.ceil(names.length / Math.max(1, facts.row_groups)));
-  const order = new Order(sort ?? []);
+  let last: readonly unknown[] | undefined;
+  let disorder: number | undefined;
   const times: number[] = [];
   const bad = new Map<string, number>();
   let from = 0;
@@ -80,7 +81,13 @@ export async function readParquet(path: string, sort?: readonly string[], signal
       if (name === time) widen(times, column.values);
       if (isSorted) sorted.set(name, column.values);
     }
-    order.check(from, to - from, sorted);
+    const columns = (sort ?? []).map((name) => sorted.get(name) ?? []);
+    // Each row is compared with the one before, across row groups.
+    for (let row = 0; sort && row < to - from && disorder === undefined; row += 1) {
+      const present = columns.map((column) => column[row]);
+      if (last && compareRows(last, present) > 0) disorder = from + row;
+      last = present;
+    }
     from = to;
   }
   return {
@@ -88,7 +95,7 @@ export async function readParquet(path: string, sort?: readonly string[], signal
     bad: [...bad].map(([column, rows]) => ({ column, rows })),
     // Of the values themselves, where all are read.
     ...(sort ? { min_time: formatTime(times[0]), max_time: formatTime(times[1]) } : {}),
-    disorder: order.disorder,
+    disorder,
     declaredSort: readDeclaredSort(metadata),
     codecs: listCodecs(metadata),
   };
@@ -172,26 +179,6 @@ function countBad(piece: DecodedArray): number {
     if (value === BAD_TEXT || (typeof value === 'number' && !Number.isFinite(value))) bad += 1;
   }
   return bad;
-}
-
-/** Compares each row with the one before, across row groups. */
-class Order {
-  disorder: number | undefined;
-  readonly #sort: readonly string[];
-  #last: readonly unknown[] | undefined;
-
-  constructor(sort: readonly string[]) {
-    this.#sort = sort;
-  }
-
-  check(firstRow: number, count: number, values: ReadonlyMap<string, readonly unknown[]>): void {
-    const columns = this.#sort.map((name) => values.get(name) ?? []);
-    for (let row = 0; row < count && this.disorder === undefined; row += 1) {
-      const present = columns.map((column) => column[row]);
-      if (this.#last && compareRows(this.#last, present) > 0) this.disorder = firstRow + row;
-      this.#last = present;
-    }
-  }
 }
 
 function compareRows(a: readonly unknown[], b: readonly unknown[]): number {

@@ -7,11 +7,26 @@ import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
-import type { FileCheck, Job } from '../job/job.ts';
+import type { Job, JobCheck } from '../job/job.ts';
 import { type CheckResult, describeCheck } from '../ledger/manifest.ts';
+
+/** A check that the date's file answers alone, as results and manifests describe it. */
+type Question = Pick<CheckResult, 'check' | 'on_failure' | 'allowed' | 'column' | 'tolerance'>;
+
+/** The question that a check of the job asks. */
+export function questionOf(check: JobCheck): Question {
+  return {
+    check: check.check,
+    on_failure: check.onFailure,
+    ...(check.check === 'max-nulls' ? { column: check.column } : {}),
+    ...(check.check === 'premium' ? { tolerance: check.tolerance } : {}),
+    allowed: check.check === 'min-rows' ? check.rows : check.check === 'max-nulls' ? check.share : 0,
+  };
+}
 
 /**
  * @param file as SQL reads it
+ * @param questions those that the file alone does not answer are left out
  * @param date partition date of the file
  * @param repeats rows that are not in the file because it has the same version of their id
  * @throws EngineFault
@@ -19,26 +34,24 @@ import { type CheckResult, describeCheck } from '../ledger/manifest.ts';
 export async function runChecks(
   engine: Pick<Engine, 'rows'>,
   file: string,
-  checks: readonly FileCheck[],
+  questions: readonly Question[],
   date: string,
   repeats: number,
 ): Promise<readonly CheckResult[]> {
-  if (checks.length === 0) return [];
-  const measures = checks.map((check, index) => `toFloat64(${measure(check, date)}) AS found_${index}`);
+  const asked = questions.flatMap((question) => {
+    const sql = measure(question, date);
+    return sql === undefined ? [] : [{ question, sql }];
+  });
+  if (asked.length === 0) return [];
+  const measures = asked.map(({ sql }, index) => `toFloat64(${sql}) AS found_${index}`);
   const [row] = await engine.rows<Record<string, number | null>>(`SELECT ${measures.join(', ')} FROM ${file}`);
-  const repeated = checks.some(({ check }) => check === 'unique-id')
+  const repeated = asked.some(({ question }) => question.check === 'unique-id')
     ? (await countRepeated(engine, file)) + repeats
     : 0;
-  return checks.map((check, index) => {
-    const found = check.check === 'unique-id' ? repeated : Number(row?.[`found_${index}`] ?? 0);
-    const allowed = check.check === 'min-rows' ? check.rows : check.check === 'max-nulls' ? check.share : 0;
-    return {
-      ...{ check: check.check, on_failure: check.onFailure, found },
-      ...(check.check === 'max-nulls' ? { column: check.column } : {}),
-      ...(check.check === 'premium' ? { tolerance: check.tolerance } : {}),
-      allowed,
-      passed: check.check === 'min-rows' ? found >= allowed : found <= allowed,
-    };
+  return asked.map(({ question: { check, on_failure, column, tolerance, allowed } }, index) => {
+    const found = check === 'unique-id' ? repeated : Number(row?.[`found_${index}`] ?? 0);
+    const passed = check === 'min-rows' ? found >= allowed : found <= allowed;
+    return { check, on_failure, found, column, tolerance, allowed, passed };
   });
 }
 
@@ -61,41 +74,20 @@ export function assertChecks(job: Pick<Job, 'file'>, date: string, results: read
   });
 }
 
-/** Rebuilds the check of a result, to run it again; `undefined` if the file alone does not answer it. */
-export function checkOf(result: CheckResult): FileCheck | undefined {
-  const onFailure = result.on_failure;
-  switch (result.check) {
-    case 'min-rows':
-      return { check: 'min-rows', rows: result.allowed, onFailure };
-    case 'max-nulls':
-      return { check: 'max-nulls', column: result.column ?? '', share: result.allowed, onFailure };
-    case 'premium':
-      return { check: 'premium', tolerance: result.tolerance ?? 0, onFailure };
-    case 'unique-id':
-    case 'dates':
-      return { check: result.check, onFailure };
-    default:
-      return undefined;
-  }
-}
-
-function measure(check: FileCheck, date: string): string {
-  switch (check.check) {
+/** `undefined` if the file alone does not answer it. */
+function measure({ check, column = '', tolerance = 0 }: Question, date: string): string | undefined {
+  switch (check) {
     case 'min-rows':
       return 'count()';
-    case 'max-nulls': {
-      const name = quoteIdentifier(check.column);
-      return `countIf(ifNull(toString(${name}), '') = '') / greatest(count(), 1)`;
-    }
-    case 'premium': {
-      const off = `abs(premium - price * size * 100) > ${check.tolerance} * greatest(1, abs(premium))`;
-      return `countIf(ifNull(${off}, true))`;
-    }
+    case 'max-nulls':
+      return `countIf(ifNull(toString(${quoteIdentifier(column)}), '') = '') / greatest(count(), 1)`;
+    case 'premium':
+      return `countIf(ifNull(abs(premium - price * size * 100) > ${tolerance} * greatest(1, abs(premium)), true))`;
     case 'unique-id':
       return '0'; // Counted separately, because it must remember every id of the day.
     case 'dates':
       return `countIf(ifNull(toString(date), '') != ${quoteString(date)})`;
     default:
-      return check satisfies never;
+      return undefined;
   }
 }
