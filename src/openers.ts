@@ -16,8 +16,7 @@ import { chooseRunId } from './core/run-id.ts';
 import type { EmbeddedOptions } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
 import type { EnginePool } from './engine/pool.ts';
-import type { ServerEngine, ServerOptions } from './engine/server.ts';
-import type { ServerPool, ServerPoolOptions } from './engine/server-pool.ts';
+import type { ServerEngine, ServerOptions, ServerPool, ServerPoolOptions } from './engine/server.ts';
 import type { WorkerPoolOptions } from './engine/worker-pool.ts';
 import type { ApiAccess, JobCatalog, ServerSource, SnapshotApi, SnapshotSource, SqlApi } from './job/job.ts';
 import type { Mailer } from './mail/mailer.ts';
@@ -250,7 +249,7 @@ function createEngineOpeners(env: Environment, cwd: string) {
       return await (await import('./engine/server.ts')).openServerEngine(options);
     },
     async openServerPool(options: ServerPoolOptions): Promise<ServerPool> {
-      return await (await import('./engine/server-pool.ts')).openServerPool(options);
+      return await (await import('./engine/server.ts')).openServerPool(options);
     },
     /**
      * The ClickHouse server that answers queries in place of this machine; `undefined` if none is set. Does not connect yet.

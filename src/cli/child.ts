@@ -4,7 +4,7 @@ import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { ChildCommand } from '../daemon/run-process.ts';
-import type { WorkerCommand } from '../engine/worker-process.ts';
+import type { WorkerCommand } from '../engine/worker-pool.ts';
 import { ENGINE_WORKER_COMMAND } from './commands.ts';
 import type { SelfCommand } from './context.ts';
 

@@ -1,11 +1,11 @@
 /**
  * Engines that work in parallel, for the service: many callers, every statement bounded, and any of them can be aborted
  * without harm to the others. What runs the statements is a `Lane` for each slot: a chdb process (`worker-pool.ts`), or
- * a ClickHouse server (`server-pool.ts`). Invariant: statements of a task run one after another, even if it does not
- * await them, none begins after it, and a slot is free only when its lane is idle.
+ * a ClickHouse server (`server.ts`). Invariants: statements of a task run one after another, even if it does not
+ * await them, none begins after it, and a slot is free only when its lane is idle. A slot has one holder; with more than
+ * one slot no owner holds all of them; the queue is bounded.
  */
-import { EngineFault } from './engine-fault.ts';
-import { FairSlots, type TurnLimits } from './fair-slots.ts';
+import { EngineFault, PoolBusyFault } from './engine-fault.ts';
 
 /** One engine for the duration of a task, unusable afterwards; statements run one after another. */
 export interface PooledEngine {
@@ -32,6 +32,13 @@ export interface PoolRequest {
   readonly signal: AbortSignal;
 }
 
+export interface TurnLimits {
+  /** Tasks that may run concurrently; at least 1. */
+  readonly size: number;
+  /** Tasks that may wait for an engine; more are refused. */
+  readonly maxWaiting: number;
+}
+
 /** Runs the statements of one slot. */
 export interface Lane {
   readonly state: object;
@@ -49,29 +56,40 @@ export interface Lanes {
   close(): Promise<void>;
 }
 
+interface Waiter {
+  readonly owner: string;
+  give(slot: number): void;
+  refuse(reason: unknown): void;
+}
+
 export class EnginePool {
   /** Engines that can work concurrently. */
   readonly size: number;
+  readonly #maxWaiting: number;
   readonly #lanes: Lanes;
-  readonly #slots: FairSlots;
+  /** By slot: its owner. */
+  readonly #holders: (string | undefined)[];
+  /** In order of arrival. */
+  #queue: Waiter[] = [];
   /** Running tasks, by what aborts each. */
   readonly #running = new Map<AbortController, Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
-  constructor(limits: TurnLimits, lanes: Lanes) {
-    this.size = limits.size;
+  constructor({ size, maxWaiting }: TurnLimits, lanes: Lanes) {
+    this.size = size;
+    this.#maxWaiting = maxWaiting;
     this.#lanes = lanes;
-    this.#slots = new FairSlots(limits);
+    this.#holders = Array.from({ length: size }, () => undefined);
   }
 
   /** Engines in use. */
   get running(): number {
-    return this.#slots.running;
+    return this.#holders.filter((owner) => owner !== undefined).length;
   }
 
   /** Tasks that wait for an engine. */
   get waiting(): number {
-    return this.#slots.waiting;
+    return this.#queue.length;
   }
 
   /**
@@ -79,7 +97,7 @@ export class EnginePool {
    * @throws PoolBusyFault if too many wait already, EngineFault if the engine dies, the signal's reason if aborted
    */
   async use<T>({ owner, signal }: PoolRequest, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
-    const { slot, release } = await this.#slots.take(owner, signal);
+    const slot = await this.#takeSlot(owner, signal);
     const over = new AbortController();
     const aborted = new Promise<never>((_resolve, reject) => {
       over.signal.addEventListener('abort', () => reject(over.signal.reason));
@@ -90,7 +108,8 @@ export class EnginePool {
     const running = this.#run(slot, task, aborted).finally(() => {
       signal.removeEventListener('abort', abort);
       this.#running.delete(over);
-      release();
+      this.#holders[slot] = undefined;
+      this.#giveOut();
     });
     this.#running.set(over, running);
     // An aborting caller need not wait until the lane is idle; the slot does.
@@ -104,8 +123,8 @@ export class EnginePool {
   }
 
   async #close(): Promise<void> {
-    this.#slots.close();
-    for (const over of this.#running.keys()) over.abort(new EngineFault(0, 'the engines are closed'));
+    for (const waiter of this.#queue.splice(0)) waiter.refuse(createClosed());
+    for (const over of this.#running.keys()) over.abort(createClosed());
     await Promise.allSettled(this.#running.values());
     await this.#lanes.close();
   }
@@ -121,6 +140,70 @@ export class EnginePool {
       if (this.#closing === undefined) await this.#lanes.open(slot).catch(() => {});
     }
   }
+
+  /** The owner with the fewest slots goes first, then the earliest arrival. */
+  async #takeSlot(owner: string, signal: AbortSignal): Promise<number> {
+    signal.throwIfAborted();
+    if (this.#closing !== undefined) throw createClosed();
+    const over = new AbortController();
+    const taking = new Promise<number>((give, refuse) => {
+      const waiter = { owner, give, refuse };
+      const leave = () => {
+        if (this.#leave(waiter)) refuse(signal.reason);
+      };
+      signal.addEventListener('abort', leave, { signal: over.signal });
+      this.#queue.push(waiter);
+      this.#giveOut();
+      if (this.#queue.length > this.#maxWaiting) this.#refuseOne();
+    });
+    return await taking.finally(() => over.abort());
+  }
+
+  /** Whether the waiter was still in the queue. */
+  #leave(waiter: Waiter): boolean {
+    const isThere = this.#queue.includes(waiter);
+    this.#queue = this.#queue.filter((one) => one !== waiter);
+    return isThere;
+  }
+
+  #giveOut(): void {
+    for (let next = this.#next(); next !== undefined; next = this.#next()) {
+      // Lowest first: an idle engine that was used before is warm.
+      const slot = this.#holders.indexOf(undefined);
+      if (slot === -1) return;
+      this.#holders[slot] = next.owner;
+      this.#leave(next);
+      next.give(slot);
+    }
+  }
+
+  #next(): Waiter | undefined {
+    let best: Waiter | undefined;
+    // No owner has all of several slots.
+    let fewest = Math.max(1, this.size - 1);
+    for (const waiter of this.#queue) {
+      const held = this.#holders.filter((owner) => owner === waiter.owner).length;
+      if (held >= fewest) continue;
+      best = waiter;
+      fewest = held;
+    }
+    return best;
+  }
+
+  /**
+   * Refuses the newest waiter of the owner with the most waiters: usually the one that just came. Otherwise one caller
+   * with many requests would fill the queue, and all others would be refused.
+   */
+  #refuseOne(): void {
+    const countOf = (owner: string) => this.#queue.filter((waiter) => waiter.owner === owner).length;
+    const most = Math.max(...this.#queue.map(({ owner }) => countOf(owner)));
+    const refused = this.#queue.findLast(({ owner }) => countOf(owner) === most);
+    if (refused && this.#leave(refused)) refused.refuse(new PoolBusyFault(this.#queue.length));
+  }
+}
+
+function createClosed(): EngineFault {
+  return new EngineFault(0, 'the engines are closed');
 }
 
 class Task implements PooledEngine {

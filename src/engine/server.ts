@@ -1,16 +1,22 @@
 /**
  * A ClickHouse server at one address, over HTTP with the official client; a load balancer may choose the server behind
- * it. Invariant: the server sends the head of an answer only after the statement
- * has ended (`wait_end_of_query`), so a 200 means success, and ClickHouse's error number is kept. A statement that is
- * aborted, or whose connection breaks, is also killed on the server.
+ * it. Invariant: the server sends the head of an answer only after the statement has ended (`wait_end_of_query`), so a
+ * 200 means success, and ClickHouse's error number is kept. Until then it keeps the result, above `RESULT_MEMORY_BYTES`
+ * on its disk: otherwise its threads would be freed only as fast as the caller reads.
+ *
+ * Three things end a statement that is aborted or whose connection breaks: the closed connection, which the server
+ * watches (`cancel_http_readonly_queries_on_client_close`); KILL QUERY with the statement's own id; and, if neither
+ * reaches the server, its own time limit.
  */
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { buffer, json } from 'node:stream/consumers';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { describeError, Fault } from '../core/errors.ts';
+import { type Capabilities, keepKnown, readCapabilities } from './capabilities.ts';
 import { EngineFault } from './engine-fault.ts';
 import type { EngineSettings } from './literal.ts';
+import { EnginePool, type Lane, type TurnLimits } from './pool.ts';
 
 export interface ServerOptions {
   /** `http(s)://user:password@host:port/database`. */
@@ -143,4 +149,57 @@ function toEngineFault(cause: unknown): EngineFault {
   // The client recognizes the code only in the wording of newer servers.
   const code = Number((cause as { code?: unknown }).code ?? /^Code: (\d+)/.exec(message)?.[1]);
   return new EngineFault(Number.isInteger(code) ? code : 0, message, cause);
+}
+
+export interface ServerPoolOptions extends TurnLimits {
+  /** `http(s)://user:password@host:port/database`. */
+  readonly url: string;
+}
+
+export interface ServerPool extends EnginePool {
+  /** What the server had when the pool was opened. */
+  readonly capabilities: Capabilities;
+}
+
+/** Bytes of a result that the server keeps in memory; an answer of 10,000 trade records has about 7 MB. */
+const RESULT_MEMORY_BYTES = 16_000_000;
+/** A server that does not answer in this time is not there. */
+const OPEN_MS = 10_000;
+
+/**
+ * Opens the pool and reads the capabilities of the server.
+ * @throws Fault `SERVER_URL_INVALID` (kind `usage`), EngineFault if the server is not reachable or refuses the user
+ */
+export async function openServerPool(options: ServerPoolOptions): Promise<ServerPool> {
+  // One statement per slot, and as many KILLs.
+  const server = await openServerEngine({ url: options.url, maxConnections: 2 * options.size });
+  try {
+    const signal = AbortSignal.timeout(OPEN_MS);
+    const capabilities = await readCapabilities({ rows: (sql) => server.rows(sql, { signal }) });
+    const known = keepKnown({ cancel_http_readonly_queries_on_client_close: 1 }, capabilities);
+    const settings = { buffer_size: RESULT_MEMORY_BYTES, ...known };
+    // All slots share the state of the server.
+    const lane: Lane = {
+      state: server,
+      async run(sql, format, over) {
+        const result = await server.stream(sql, format, { settings, signal: over });
+        over.addEventListener('abort', () => result.destroy());
+        return readResult(result);
+      },
+      settle: async (idle) => await idle,
+    };
+    const pool = new EnginePool(options, { open: async () => lane, close: () => server.close() });
+    return Object.assign(pool, { capabilities });
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+}
+
+async function* readResult(result: Readable): AsyncGenerator<Uint8Array> {
+  try {
+    yield* result;
+  } catch (cause) {
+    throw new EngineFault(0, `the result broke off: ${describeError(cause)}`, cause);
+  }
 }

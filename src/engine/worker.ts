@@ -4,12 +4,39 @@
  * even in the middle of a statement.
  */
 import { on, once } from 'node:events';
-import { describeError, isFault } from '../core/errors.ts';
+import { describeError, type FailureKind, isFault } from '../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../core/machine.ts';
 import { openEmbeddedEngine } from './embedded.ts';
 import type { Engine } from './engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from './engine-fault.ts';
-import type { WorkerFailure, WorkerOptions, WorkerPiece, WorkerRequest } from './worker-process.ts';
+
+/** The first message to a new process. */
+export interface WorkerStart {
+  /** Folder of the engine's data; only this process uses it. */
+  readonly path: string;
+  /** Maximum size of a result, bytes; a longer one is refused with the code of TOO_MANY_ROWS_OR_BYTES. */
+  readonly maxResultBytes: number;
+}
+
+/** A statement and the number of its result; or the next piece of a result. */
+export type WorkerRequest =
+  | { readonly sql: string; readonly format: string; readonly result: number }
+  | { readonly result: number };
+
+export interface WorkerPiece {
+  readonly piece: Uint8Array;
+  /** Bytes of the result after it. */
+  readonly left: number;
+}
+
+export type WorkerAnswer =
+  | WorkerPiece
+  | {
+      readonly error: string;
+      readonly clickhouseCode: number;
+      /** Set if the fault is not from a statement: the engine did not open. */
+      readonly fault?: { readonly code: string; readonly kind: FailureKind; readonly hint: string | undefined };
+    };
 
 /** The other side asks for each piece, so no more is under way however slowly it reads. */
 const PIECE_BYTES = 262_144;
@@ -41,17 +68,18 @@ class Worker {
   #left: Uint8Array = EMPTY;
 
   /** @throws EngineFault; the Fault of an engine that does not open */
-  async answer(request: WorkerOptions | WorkerRequest): Promise<WorkerPiece> {
+  async answer(request: WorkerStart | WorkerRequest): Promise<WorkerPiece> {
     if ('path' in request) {
-      this.#engine = await openEmbeddedEngine({
-        path: request.path,
-        maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
-      });
+      const maxMemoryBytes = planWorkerMemory(readMemoryBytes());
+      this.#engine = await openEmbeddedEngine({ path: request.path, maxMemoryBytes });
       this.#maxResultBytes = request.maxResultBytes;
     } else if ('sql' in request) {
       this.#left = EMPTY;
       this.#result = request.result;
-      this.#left = await this.#run(request.sql, request.format);
+      const { bytes } = (await this.#engine?.format(request.sql, request.format)) ?? { bytes: EMPTY };
+      if (bytes.length > this.#maxResultBytes)
+        throw new EngineFault(CLICKHOUSE_CODES.TOO_MANY_ROWS_OR_BYTES, `the result has ${bytes.length} bytes`);
+      this.#left = bytes;
     } else if (request.result !== this.#result) {
       throw new EngineFault(0, 'the result was discarded before it was read');
     }
@@ -63,17 +91,11 @@ class Worker {
   async close(): Promise<void> {
     await this.#engine?.close();
   }
-
-  async #run(sql: string, format: string): Promise<Uint8Array> {
-    const { bytes } = (await this.#engine?.format(sql, format)) ?? { bytes: EMPTY };
-    if (bytes.length <= this.#maxResultBytes) return bytes;
-    throw new EngineFault(CLICKHOUSE_CODES.TOO_MANY_ROWS_OR_BYTES, `the result has ${bytes.length} bytes`);
-  }
 }
 
-function describeFailure(error: unknown): WorkerFailure {
+function describeFailure(error: unknown): WorkerAnswer {
   const message = describeError(error);
-  if (error instanceof EngineFault) return { code: error.clickhouseCode, error: message };
-  if (!isFault(error)) return { code: 0, error: message };
-  return { code: 0, error: message, fault: { code: error.code, kind: error.kind, hint: error.hint } };
+  if (error instanceof EngineFault) return { clickhouseCode: error.clickhouseCode, error: message };
+  if (!isFault(error)) return { clickhouseCode: 0, error: message };
+  return { clickhouseCode: 0, error: message, fault: { code: error.code, kind: error.kind, hint: error.hint } };
 }

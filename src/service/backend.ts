@@ -7,8 +7,7 @@ import type { Log } from '../core/log.ts';
 import type { Capabilities } from '../engine/capabilities.ts';
 import type { EngineSettings } from '../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
-import type { ServerEngine, ServerOptions } from '../engine/server.ts';
-import type { ServerPool, ServerPoolOptions } from '../engine/server-pool.ts';
+import type { ServerEngine, ServerOptions, ServerPool, ServerPoolOptions } from '../engine/server.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { Parser } from '../guard/parser.ts';
 

@@ -4,8 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EngineFault, PoolBusyFault } from '../../src/engine/engine-fault.ts';
-import type { TurnLimits } from '../../src/engine/fair-slots.ts';
-import type { EnginePool, PooledEngine } from '../../src/engine/pool.ts';
+import type { EnginePool, PooledEngine, TurnLimits } from '../../src/engine/pool.ts';
 import { measureHeld } from '../support/memory.ts';
 
 export interface PoolUnderTest {

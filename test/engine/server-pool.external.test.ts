@@ -7,8 +7,7 @@ import { type AddressInfo, createConnection, createServer, type Socket } from 'n
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { isTooOld, keepKnown, readCapabilities } from '../../src/engine/capabilities.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
-import { openServerEngine, type ServerEngine } from '../../src/engine/server.ts';
-import { openServerPool, type ServerPool } from '../../src/engine/server-pool.ts';
+import { openServerEngine, openServerPool, type ServerEngine, type ServerPool } from '../../src/engine/server.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';
 
 const { server, reason } = await startClickHouse();

@@ -1,130 +1,93 @@
 /**
- * Whose turn it is, without engines. Limits, leaving and closing are in the contract of the pools
+ * Whose turn it is, on engines that do nothing. Limits, leaving and closing are in the contract of the pools
  * (`test/contract/engine-pool.ts`).
  */
-import { setMaxListeners } from 'node:events';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { PoolBusyFault } from '../../src/engine/engine-fault.ts';
-import { type FairSlot, FairSlots } from '../../src/engine/fair-slots.ts';
+import { EnginePool } from '../../src/engine/pool.ts';
 
-const never = new AbortController().signal;
-// All the tests' tasks listen to this one signal; in the service each request has its own.
-setMaxListeners(0, never);
-
-/** Takes a turn and notes under `label` when it is given. */
-function ask(turns: FairSlots, owner: string, given: string[], label = owner): Promise<FairSlot> {
-  return turns.take(owner, never).then((turn) => {
-    given.push(label);
-    return turn;
-  });
-}
-
+const { signal } = new AbortController();
 /** All promises that can settle have. */
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-describe('turns', () => {
-  test('a released slot is the one given next, the lowest of several', async () => {
-    const turns = new FairSlots({ size: 3, maxWaiting: 10 });
-    const held = await Promise.all(['a', 'b', 'c'].map((owner) => turns.take(owner, never)));
-    held[2]?.release();
-    held[0]?.release();
-    expect((await turns.take('d', never)).slot).toBe(0);
-    expect((await turns.take('e', never)).slot).toBe(2);
-  });
+/** A pool, and how to start a task in it that lasts until `end`; `begun` are the labels of tasks in order. */
+function openPool(size: number, maxWaiting: number) {
+  const lane = { state: {}, run: async () => (async function* () {})(), settle: (idle: Promise<void>) => idle };
+  const begun: string[] = [];
+  const pool = new EnginePool({ size, maxWaiting }, { open: async () => lane, close: async () => {} });
+  const start = (owner: string, label = owner) => {
+    let end = () => {};
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const done = pool.use({ owner, signal }, async () => {
+      begun.push(label);
+      await ended;
+    });
+    return { end, done };
+  };
+  return { pool, start, begun };
+}
 
-  test('a single slot is everybody’s', async () => {
-    const turns = new FairSlots({ size: 1, maxWaiting: 10 });
-    const first = await turns.take('a', never);
-    const second = turns.take('a', never);
-    first.release();
-    expect((await second).slot).toBe(0);
-  });
+test('the owner who holds fewest goes first, among equals who came first', async () => {
+  const { pool, start, begun } = openPool(3, 10);
+  const [one, , third] = [start('a', 'a1'), start('a', 'a2'), start('b', 'b1')];
+  await settled();
+  for (const [owner, label] of [
+    ['a', 'a3'],
+    ['b', 'b2'],
+    ['c', 'c1'],
+    ['d', 'd1'],
+    ['c', 'c2'],
+  ] as const)
+    start(owner, label);
+  third?.end(); // b holds none now and came before c and d
+  await settled();
+  expect(begun.slice(3)).toEqual(['b2']);
+  one?.end();
+  await settled();
+  expect(begun.slice(3)).toEqual(['b2', 'c1']);
+  expect(pool.waiting).toBe(3);
+});
 
-  test('the owner who holds fewest goes first, among equals who came first', async () => {
-    const turns = new FairSlots({ size: 3, maxWaiting: 10 });
-    const given: string[] = [];
-    const [one, , third] = await Promise.all([turns.take('a', never), turns.take('a', never), turns.take('b', never)]);
-    for (const [owner, label] of [
-      ['a', 'a3'],
-      ['b', 'b2'],
-      ['c', 'c1'],
-      ['d', 'd1'],
-      ['c', 'c2'],
-    ] as const)
-      void ask(turns, owner, given, label);
-    third.release(); // b holds none now and came before c and d
-    await settled();
-    expect(given).toEqual(['b2']);
-    one.release();
-    await settled();
-    expect(given).toEqual(['b2', 'c1']);
-    expect(turns.waiting).toBe(3);
-  });
+test('one owner cannot fill the queue against the others: his newest is refused in their place', async () => {
+  const { pool, start, begun } = openPool(1, 3);
+  const tasks = ['m0', 'm1', 'm2', 'm3'].map((label) => start('many', label));
+  const other = start('other');
+  await expect(tasks[3]?.done).rejects.toThrow(PoolBusyFault);
+  expect(pool.waiting).toBe(3);
+  for (const { end } of [...tasks, other]) end();
+  await other.done;
+  expect(begun).toEqual(['m0', 'm1', 'm2', 'other']);
+});
 
-  test('releasing twice frees one slot', async () => {
-    const turns = new FairSlots({ size: 1, maxWaiting: 10 });
-    const given: string[] = [];
-    const first = await turns.take('a', never);
-    void ask(turns, 'b', given);
-    void ask(turns, 'c', given);
-    first.release();
-    first.release();
-    await settled();
-    expect(given).toEqual(['b']);
-  });
+test('with no places to wait a free engine is still given', async () => {
+  const { start } = openPool(1, 0);
+  const first = start('a');
+  await expect(start('b').done).rejects.toThrow(PoolBusyFault);
+  first.end();
+  await first.done;
+  const next = start('b');
+  next.end();
+  await next.done;
+});
 
-  test('with no places to wait a free slot is still given', async () => {
-    const turns = new FairSlots({ size: 1, maxWaiting: 0 });
-    const turn = await turns.take('a', never);
-    await expect(turns.take('b', never)).rejects.toThrow(PoolBusyFault);
-    turn.release();
-    expect((await turns.take('b', never)).slot).toBe(0);
-  });
-
-  test('one owner cannot fill the queue against the others: his newest is refused in their place', async () => {
-    const turns = new FairSlots({ size: 1, maxWaiting: 3 });
-    const given: string[] = [];
-    const first = await turns.take('many', never);
-    const waiting = ['m1', 'm2', 'm3'].map((label) => ask(turns, 'many', given, label));
-    const other = ask(turns, 'other', given);
-    await expect(waiting[2]).rejects.toThrow(PoolBusyFault);
-    expect(turns.waiting).toBe(3);
-    first.release();
-    (await waiting[0])?.release();
-    (await waiting[1])?.release();
-    await other;
-    expect(given).toEqual(['m1', 'm2', 'other']);
-  });
-
-  test('who is aborted before asking, or after being given a slot, changes nothing', async () => {
-    const turns = new FairSlots({ size: 1, maxWaiting: 1 });
-    await expect(turns.take('a', AbortSignal.abort())).rejects.toMatchObject({ name: 'AbortError' });
-    const control = new AbortController();
-    const turn = await turns.take('a', control.signal);
-    const next = turns.take('b', never);
-    control.abort();
-    expect(turns.waiting).toBe(1);
-    turn.release();
-    expect((await next).slot).toBe(0);
-  });
-
-  test('of a thousand tasks by four owners, no slot has two holders and no owner has them all', async () => {
-    const turns = new FairSlots({ size: 4, maxWaiting: 1000 });
-    const holders = new Map<number, string>();
-    let most = 0;
-    await Promise.all(
-      Array.from({ length: 1000 }, async (_, index) => {
-        const owner = `owner ${(index * 7) % 4}`;
-        const turn = await turns.take(owner, never);
-        expect(holders.has(turn.slot)).toBe(false);
-        holders.set(turn.slot, owner);
-        most = Math.max(most, [...holders.values()].filter((name) => name === owner).length);
+test('of a thousand tasks by four owners, no more run than there are engines, and no owner has them all', async () => {
+  const { pool } = openPool(4, 1000);
+  const running: string[] = [];
+  let most = 0;
+  await Promise.all(
+    Array.from({ length: 1000 }, async (_, index) => {
+      const owner = `owner ${(index * 7) % 4}`;
+      await pool.use({ owner, signal: new AbortController().signal }, async () => {
+        running.push(owner);
+        expect(running.length).toBeLessThanOrEqual(4);
+        most = Math.max(most, running.filter((name) => name === owner).length);
         await settled();
-        holders.delete(turn.slot);
-        turn.release();
-      }),
-    );
-    expect(most).toBeLessThan(4);
-    expect(turns.waiting).toBe(0);
-  });
+        running.splice(running.indexOf(owner), 1);
+      });
+    }),
+  );
+  expect(most).toBeLessThan(4);
+  expect(pool.waiting).toBe(0);
 });

@@ -7,8 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
-import { openServerEngine, type ServerEngine } from '../../src/engine/server.ts';
-import { openServerPool, type ServerPool } from '../../src/engine/server-pool.ts';
+import { openServerEngine, openServerPool, type ServerEngine, type ServerPool } from '../../src/engine/server.ts';
 import { SERVER_TABLES, type ServerPlan, setUpServer } from '../../src/service/data/server-setup.ts';
 import { announceServerSkips, startClickHouse } from '../support/clickhouse-server.ts';
 

@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { execPath } from 'node:process';
 import { ENGINE_WORKER_COMMAND } from '../../src/cli/commands.ts';
-import type { WorkerCommand } from '../../src/engine/worker-process.ts';
+import type { WorkerCommand } from '../../src/engine/worker-pool.ts';
 import { MAIN } from './flowdrop.ts';
 
 /** A secret in the environment of every engine process that tests start: no answer may ever hold it. */
