@@ -18,9 +18,9 @@ const WAYS: Readonly<Record<string, { readonly from: readonly string[]; readonly
   'a window, from job file to manifest': {
     from: ['job/parse.ts', 'export/run-job.ts'],
     through: [
-      ...['export/export.ts', 'export/plan-dates.ts', 'plan/statement.ts', 'plan/counts.ts'],
-      ...['export/export-dates.ts', 'export/trades/complete-date.ts', 'export/trades/fetch.ts', 'plan/pack.ts'],
-      ...['stage/intake.ts', 'export/trades/probe.ts', 'export/seal-date.ts', 'seal/write-parquet.ts'],
+      ...['export/export.ts', 'export/trades/trade-dates.ts', 'plan/statement.ts', 'plan/counts.ts'],
+      ...['export/export-dates.ts', 'export/trades/fetched-date.ts', 'export/trades/fetch.ts', 'plan/pack.ts'],
+      ...['stage/intake.ts', 'export/trades/probe.ts', 'export/seal-rows.ts', 'seal/write-parquet.ts'],
       ...['seal/verify-file.ts', 'ledger/publish.ts', 'ledger/manifest.ts'],
     ],
   },

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { DAY_END, DAY_START } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { DropFile } from '../../src/export/drop-file.ts';
-import { beginDate, sealDate } from '../../src/export/seal-date.ts';
+import { beginDate, sealRows } from '../../src/export/seal-rows.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { type DayCounts, sumCounts } from '../../src/plan/counts.ts';
 import { planRepair } from '../../src/plan/moved-windows.ts';
@@ -103,8 +103,8 @@ async function publish(counts: DayCounts, restate: boolean): Promise<void> {
   const stage = await openStage(engine, job, date, ORIGIN);
   const source = createEngineSource(engine, { rowLimit: PAGE_ROWS, meta: true, nowMs: Date.now() });
   const run = await createRun({ job, engine, store, source, folder });
-  const rows = { counted: sumCounts(counts), counts, file: new DropFile(run, stage), restate };
-  const { status } = await sealDate(run, stage, { begun: beginDate(run), ...rows });
+  const rows = { query: '', counted: sumCounts(counts), counts, file: new DropFile(run, stage), restate };
+  const { status } = await sealRows(run, stage, { begun: beginDate(run), ...rows });
   if (status !== 'sealed') throw new Error(`the date was ${status}`);
   note(restate ? 'seal and compare' : 'seal');
 }

@@ -6,7 +6,7 @@ import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import { formatDayTime, formatInstant, formatSpan, formatTime } from '../core/date-text.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
-import type { PlannedDate } from '../export/plan-dates.ts';
+import type { PlannedDate } from '../export/date-source.ts';
 import type { PlanDate, PlanDocument, PlanTotal } from '../state/documents.ts';
 import { PLAIN_STYLE, type Style } from './terminal/color.ts';
 import { formatTable, right } from './terminal/text-table.ts';

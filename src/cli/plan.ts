@@ -4,7 +4,7 @@
  */
 import type { DateRange } from '../calendar/wall-clock.ts';
 import { EXIT_CODES, isFault } from '../core/errors.ts';
-import { planDates } from '../export/plan-dates.ts';
+import { openDates } from '../export/open-dates.ts';
 import { type BackfillMode, readStoredDates, selectDates } from '../export/select-dates.ts';
 import { planSpans } from '../export/trades/scan.ts';
 import type { Job } from '../job/job.ts';
@@ -88,7 +88,7 @@ async function planJob(
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
   try {
     const facts = await readStoredDates(new Ledger(store, job.drop.dataset), openJobState(openers.stateDir, job.name));
-    const planned = await planDates(opened, selectDates(mode, facts, range));
+    const planned = await openDates(opened).plan(selectDates(mode, facts, range));
     const nowMs = source.serverNow();
     const dates = priceDates(planned.dates, {
       nowMs,

@@ -5,8 +5,7 @@
 import { rm } from 'node:fs/promises';
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
-import type { Engine } from '../engine/engine.ts';
-import { compareWithSource } from '../export/recount-date.ts';
+import { openDates } from '../export/open-dates.ts';
 import type { AuditedDate, Repairs } from '../export/repair.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
@@ -80,7 +79,7 @@ async function verifyDrops(cli: Cli, job: Job, options: Call<'verify'>['options'
   if (options.repair) await repair(cli, job, options.date, repairs);
   return await withAudit(cli, job, async (deps) => {
     const audited = await audit(deps, job, options.date);
-    const recounted = options.deep ? await recount(cli, deps.engine, job, audited) : audited.results;
+    const recounted = options.deep ? await recount(cli, deps, job, audited) : audited.results;
     return recounted.map((result) => withNextStep(result, job, audited.dates, repairs));
   });
 }
@@ -180,7 +179,7 @@ function withNextStep(
 /** Also compares with the source, for the dates that are still complete there. */
 async function recount(
   cli: Cli,
-  engine: Engine,
+  deps: AuditDeps,
   job: Job,
   { results, dates }: Audited,
 ): Promise<readonly VerifyResult[]> {
@@ -191,13 +190,13 @@ async function recount(
   }
   const { openers, signal } = cli;
   const log = await openers.openLog({ quiet: true });
-  const opened = await openJobSource(openers, job, { log, signal }, engine);
-  if (opened.kind === 'snapshots') return results;
+  const opened = await openJobSource(openers, job, { log, signal }, deps.engine);
+  const source = openDates(opened);
   const recounted: VerifyResult[] = [];
   try {
     for (const result of results) {
       const manifest = result.date === null ? undefined : dates.get(result.date)?.manifest;
-      const found = manifest && (await compareWithSource(opened, manifest));
+      const found = manifest && (await source.compare?.(manifest, deps));
       recounted.push(found ? { ...result, recounted: true, findings: [...result.findings, ...found] } : result);
     }
   } finally {

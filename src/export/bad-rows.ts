@@ -2,7 +2,7 @@
  * How many rows of a date may be odd, and how they are described: rows in quarantine, and rows that share ids. The rows in
  * quarantine stay in the stage (`stage/quarantine.ts`) until they are sealed beside the drop.
  */
-import { Fault, isFault } from '../core/errors.ts';
+import { Fault } from '../core/errors.ts';
 import { formatCount, formatDollars } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import { type BadRowCount, countAllowed, type Quarantine, tooManyBadRows } from '../stage/quarantine.ts';
@@ -27,19 +27,6 @@ export async function assertFewBadRows(
   await stage.forgetBad();
   const examples = quarantine.reasons.slice(0, SHOWN_REASONS).map(describeReason);
   throw tooManyBadRows(job, stage.date, { found: quarantine.rows, allowed, examples, isAll: quarantine.rows >= rows });
-}
-
-/**
- * Fetches the rows of a date. When too many are bad, their pages are dropped: the next run fetches them again, because
- * the provider may have corrected them.
- */
-export async function forgetWhenBad<T>(stage: Pick<Stage, 'forgetBad'>, fetch: () => Promise<T>): Promise<T> {
-  try {
-    return await fetch();
-  } catch (error) {
-    if (isFault(error) && error.code === 'BAD_ROWS') await stage.forgetBad();
-    throw error;
-  }
 }
 
 /** `3 of 60,000 rows are in quarantine (premium $1.20K): 2 "time" is not a time YYYY-MM-DD HH:MM:SS, 1 is not UTF-8`; without any, `undefined`. @param good rows beside them */

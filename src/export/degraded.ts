@@ -9,7 +9,7 @@ import { Fault } from '../core/errors.ts';
 import { quoteString } from '../engine/literal.ts';
 import type { SqlJob } from '../job/job.ts';
 import { sumCounts } from '../plan/counts.ts';
-import { computeLookback, lookbackOf } from '../plan/dates.ts';
+import { lookbackOf } from '../plan/dates.ts';
 import type { SqlRun } from '../run/run.ts';
 import { listStages } from '../stage/list.ts';
 import { openStage } from '../stage/stage.ts';
@@ -19,7 +19,8 @@ import { attempt } from '../store/identity.ts';
 import { DropFile } from './drop-file.ts';
 import { describeFailed } from './export-dates.ts';
 import type { SealResult } from './restate.ts';
-import { beginDate, sealDate } from './seal-date.ts';
+import { beginDate, sealRows } from './seal-rows.ts';
+import { describeSent } from './trades/trade-dates.ts';
 
 /**
  * `backfill --degraded`: seals what is staged of expired dates, each by itself.
@@ -54,24 +55,10 @@ export async function sealStaged(run: SqlRun, range: DateRange | undefined): Pro
 
 /**
  * Seals what is staged of an expired or clipped date as `degraded`.
- * @throws Fault (usage) `DATE_WHOLE` for a date that can still be exported, `DATE_SEALED`, `NOTHING_STAGED`; and those of `sealDate`
+ * @throws Fault (usage) `NOTHING_STAGED`; and those of `sealRows`
  */
 export async function sealDegraded(run: SqlRun, date: string): Promise<SealResult> {
-  const { engine, source, state, job, clocks } = run;
-  const { firstWhole, edge } = computeLookback(clocks.earliest());
-  if (date >= firstWhole) {
-    throw refusal(
-      'DATE_WHOLE',
-      `${date} can still be exported completely: the lookback begins at ${edge} (exchange time)`,
-      { hint: `Run \`flowdrop run ${job.name}\`: it continues from what is staged.` },
-    );
-  }
-  const sealed = await run.ledger.manifest(date);
-  if (sealed) {
-    throw refusal('DATE_SEALED', `${date} is sealed already, revision ${sealed.revision}, ${sealed.condition}`, {
-      hint: 'Only a complete export replaces a sealed date.',
-    });
-  }
+  const { engine, source, state, job } = run;
   await assertStaged(run, date);
   const stage = await openStage(engine, job, date, source.url);
   const [{ rows }, { rows: bad }] = [await stage.totals(), await stage.quarantine()];
@@ -79,7 +66,8 @@ export async function sealDegraded(run: SqlRun, date: string): Promise<SealResul
   const windows = await stage.windows();
   // The source's last counts, if a run kept them.
   const counts = await state.counts(date).read();
-  return await sealDate(run, stage, {
+  return await sealRows(run, stage, {
+    ...describeSent(run, date),
     begun: beginDate(run),
     file: new DropFile(run, stage),
     counted: counts && sumCounts(counts),

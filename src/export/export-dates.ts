@@ -10,18 +10,22 @@ import type { ExportRun } from '../run/run.ts';
 import { API_DOWN_CODES } from '../source/source.ts';
 import type { DateResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import type { ExportPlan, PlannedDate } from './plan-dates.ts';
+import type { DateSource, ExportPlan, NoRows, PlannedDate, Waiting } from './date-source.ts';
 import type { SealResult } from './restate.ts';
-import type { ExportOutcome, Waiting } from './seal-date.ts';
-import { exportTable } from './server-table/table-date.ts';
-import { exportSnapshots } from './snapshots/snapshots.ts';
-import { exportTrades } from './trades/trades.ts';
+import { beginDate, sealRows } from './seal-rows.ts';
+import { settle } from './settle.ts';
 
 /**
  * The planned dates, one after the other.
  * @param finished its failures of other dates are among the results @param sealed dates that are restated
  */
-export async function exportPlanned(run: ExportRun, plan: ExportPlan, finished: Finished, sealed: ReadonlySet<string>) {
+export async function exportPlanned(
+  run: ExportRun,
+  dates: DateSource,
+  plan: ExportPlan,
+  finished: Finished,
+  sealed: ReadonlySet<string>,
+) {
   const planned = new Set(plan.dates.map(({ date }) => date));
   const unfinished = finished.failed.filter(({ date }) => !planned.has(date));
   const results = unfinished.map(({ date, error }) => describeFailed(run, date, error));
@@ -29,7 +33,7 @@ export async function exportPlanned(run: ExportRun, plan: ExportPlan, finished: 
   const open = new Map(plan.open);
   for (const one of plan.dates) {
     // Limits found while exporting are kept even when the date fails.
-    const result = await runDate(run, one, sealed.has(one.date), plan).finally(() => saveLimits(run));
+    const result = await runDate(run, dates, one, sealed.has(one.date)).finally(() => saveLimits(run));
     if ('settlesAtMs' in result) open.set(one.date, result.settlesAtMs);
     else if ('held' in result) held.push({ date: one.date, reason: result.held });
     else results.push(result);
@@ -42,22 +46,20 @@ export async function exportPlanned(run: ExportRun, plan: ExportPlan, finished: 
 
 async function runDate(
   run: ExportRun,
+  dates: DateSource,
   planned: PlannedDate,
   restate: boolean,
-  plan: ExportPlan,
 ): Promise<DateResult | Waiting> {
   const { source, log, onEvent, redact } = run;
   const { date } = planned;
   const requestsBefore = source.stats.requests;
   const seal = async () => {
     assertNotAborted(run.signal);
-    const outcome = await exportDate(run, planned, restate, plan);
-    if (!('published' in outcome)) return outcome;
-    const { published, missing } = outcome;
+    const sealed = await sealDate(run, dates, planned, restate);
+    if ('held' in sealed || 'settlesAtMs' in sealed) return sealed;
     const requests = source.stats.requests - requestsBefore;
-    const lacking = missing.length > 0 ? { missing } : {};
-    if (published === undefined) return { date, status: 'missing' as const, rows: 0, requests, ...lacking };
-    return { ...describeSealedDate(run, published, requests), ...lacking };
+    if ('manifest' in sealed) return describeSealedDate(run, sealed, requests);
+    return { date, status: 'missing' as const, rows: 0, requests, ...listMissing(sealed.missing) };
   };
   return await attempt<DateResult | Waiting>(seal, (error) => {
     // A wrong query or key fails every date.
@@ -69,23 +71,26 @@ async function runDate(
   });
 }
 
-/** @throws Fault when the date cannot be sealed; staged rows are kept */
-async function exportDate(
+/** Exports one date. @throws Fault when it cannot be sealed; staged rows are kept */
+export async function sealDate(
   run: ExportRun,
+  dates: DateSource,
   planned: PlannedDate,
   restate: boolean,
-  plan: ExportPlan,
-): Promise<ExportOutcome> {
-  const { opened } = run;
-  switch (opened.kind) {
-    case 'sql':
-      return await exportTrades(run, opened, planned, restate, plan);
-    case 'snapshots':
-      return await exportSnapshots(run, opened, planned, restate);
-    case 'table':
-      return await exportTable(run, opened, planned, restate);
-    default:
-      return opened satisfies never;
+): Promise<SealResult | NoRows | Waiting> {
+  const begun = beginDate(run);
+  const work = await dates.open(run, planned, restate);
+  if (!('fetch' in work)) return work;
+  const { stage, file } = work;
+  try {
+    const proved = await settle(work);
+    if (!('query' in proved)) return proved;
+    run.onEvent({ kind: 'phase', date: planned.date, phase: 'sealing' });
+    const sealed = await sealRows(run, stage, { begun, file, restate, ...proved });
+    await work.noteSealed?.();
+    return sealed;
+  } finally {
+    await file.discard();
   }
 }
 
@@ -95,12 +100,17 @@ export function describeSealedDate(
   { manifest, status, changes }: SealResult,
   requests: number,
 ): DateResult {
-  const { date, rows, revision, degraded_reason } = manifest;
+  const { date, rows, revision, degraded_reason, missing = [] } = manifest;
   const [{ size }] = manifest.files;
   onEvent({ kind: 'sealed', date, rows, sizeBytes: size, requests });
   const found = listDoubts(manifest);
   const doubts = status === 'sealed' && found.length > 0 ? [...found] : undefined;
-  return { date, status, rows, requests, size, revision, changes, degraded_reason, doubts };
+  return { date, status, rows, requests, size, revision, changes, degraded_reason, doubts, ...listMissing(missing) };
+}
+
+/** What the source did not have, where that was anything. */
+function listMissing(missing: NoRows['missing']): Pick<DateResult, 'missing'> {
+  return missing.length > 0 ? { missing } : {};
 }
 
 /** Secrets are masked: an answer may repeat the key. */

@@ -10,22 +10,18 @@ import { describeError, Fault, isFault } from '../core/errors.ts';
 import { commitTable } from '../ledger/iceberg/table.ts';
 import { type Conditions, findShortfall, noteRows, updateConditions } from '../ledger/update-conditions.ts';
 import { expires, expiresAt } from '../plan/dates.ts';
-import { buildDatesWithRows } from '../plan/statement.ts';
-import type { OpenedSql, OpenedTable } from '../run/open-source.ts';
 import type { ExportRun } from '../run/run.ts';
-import { API_DOWN_CODES, SourceFault } from '../source/source.ts';
+import { API_DOWN_CODES } from '../source/source.ts';
 import { discardStages, listStages } from '../stage/list.ts';
 import { addFailures, addUnavailable } from '../state/job-state.ts';
 import type { RunEvent } from '../state/run-events.ts';
 import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import { auditSealed } from './audits/source-audit.ts';
+import { type DateSource, type ExportPlan, withHeld } from './date-source.ts';
 import { discardOldFiles, exportPlanned, saveLimits } from './export-dates.ts';
 import { finishLeftovers, mendDerived, removeLocalLeftovers, reportDamage } from './leftovers.ts';
-import { type ExportPlan, planDates, withHeld } from './plan-dates.ts';
+import { openDates } from './open-dates.ts';
 import { type BackfillMode, type DateSelection, readStoredDates, selectDates } from './select-dates.ts';
-import { TableSql } from './server-table/table-sql.ts';
-import { isRefusal } from './trades/session-ends.ts';
 
 export interface RunOptions {
   /** Only these dates. Default: every date inside the lookback. */
@@ -63,14 +59,15 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
   const startedAtMs = run.clock.now();
   onEvent({ kind: 'phase', date: '', phase: 'planning' });
   const start = await prepareExport(run, options);
-  const plan = await planDates(opened, start.selection, run);
+  const dates = openDates(opened);
+  const plan = await dates.plan(start.selection, run);
   await saveLimits(run);
   await noteRows(ledger, log, job, withHeld(plan));
   onEvent(describePlan(plan));
-  const exported = await exportPlanned(run, plan, start.finished, start.selection.sealed);
+  const exported = await exportPlanned(run, dates, plan, start.finished, start.selection.sealed);
   const { held } = exported;
   const turnedOut = withoutMissing({ ...plan, held }, exported.results);
-  const known = await withUnmatched(run, turnedOut, start.before?.conditions);
+  const known = await withUnmatched(run, dates, turnedOut, start.before?.conditions);
 
   /** Updates the conditions. @param before what the export concluded: a loss that it found is still this run's news */
   const conclude = async (
@@ -101,7 +98,7 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
       finished_at: new Date(run.clock.now()).toISOString(),
       server_time: new Date(source.serverNow()).toISOString(),
       ...{ requests, retries, rate_limited: rateLimited, splits, bytes, row_limit: run.limits.rowLimit },
-      dates: results.filter(({ status }) => status !== 'missing' || opened.kind !== 'sql'),
+      dates: results.filter(({ status, missing }) => status !== 'missing' || missing !== undefined),
       audits,
       held,
       open: Object.fromEntries([...exported.open].map(([date, atMs]) => [date, new Date(atMs).toISOString()])),
@@ -119,9 +116,8 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
   const record = async (result: RunResult, results: readonly DateResult[]) => {
     const { finished_at: at, server_time: askedAt, store, conditions } = result;
     await state.failures.change({}, (before) => addFailures(before, results, at));
-    // For snapshots only: where rows can be counted, one request covers all dates.
-    if (opened.kind === 'snapshots') {
-      const question = { url: source.url, symbols: opened.job.source.symbols };
+    const { question } = dates;
+    if (question !== undefined) {
       const asked = { askedAt, firstWhole: plan.lookback.firstWhole };
       await state.unavailable.change({}, (before) => addUnavailable(before, results, question, asked));
     }
@@ -132,12 +128,13 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
   await record(result, exported.results);
   const isDown = exported.results.some(({ error }) => error && API_DOWN_CODES.has(error.code));
   // A backfill does only what it was asked for.
-  if (range !== undefined || mode !== undefined || isDown) return { result };
+  const compare = dates.audit?.bind(dates);
+  if (range !== undefined || mode !== undefined || isDown || compare === undefined) return { result };
   const audit = async () => {
     const done = new Set(exported.results.map(({ date }) => date));
     const others = [...start.selection.sealed].filter((date) => !done.has(date) && !start.damaged.has(date));
     // Limits found while auditing are kept as well.
-    const { audits, results } = await auditSealed(run, others, exported.results).finally(() => saveLimits(run));
+    const { audits, results } = await compare(run, others, exported.results).finally(() => saveLimits(run));
     const all = [...exported.results, ...results];
     const byDate = all.toSorted((a, b) => (a.date < b.date ? -1 : 1));
     await discardOldFiles(run, byDate);
@@ -209,27 +206,27 @@ function withoutMissing(plan: ExportPlan, results: readonly DateResult[]): Expor
  */
 async function withUnmatched(
   run: ExportRun,
+  dates: DateSource,
   plan: ExportPlan,
   before: RunResult['conditions'] = {},
 ): Promise<ExportPlan> {
   const { opened, log } = run;
-  if (opened.kind === 'snapshots') return plan;
   const { source } = opened.job;
   const canLeaveOut = ('where' in source && source.where !== '') || ('sql' in source && source.sql !== '');
-  if (!canLeaveOut) return plan;
-  const dates = [...plan.empty].sort();
-  const fresh = dates.filter((date) => before[date] !== 'empty');
-  const unmatched = new Set(dates.filter((date) => before[date] === 'empty'));
+  if (!canLeaveOut || dates.findPresent === undefined) return plan;
+  const empty = [...plan.empty].sort();
+  const fresh = empty.filter((date) => before[date] !== 'empty');
+  const unmatched = new Set(empty.filter((date) => before[date] === 'empty'));
   let unknown: readonly string[] = [];
   try {
-    const present = fresh.length === 0 ? [] : await listPresent(opened, fresh);
-    const newest = [...present, ...plan.dates.map(({ date }) => date)].sort().at(-1) ?? '';
-    for (const date of present) {
-      // Whether the newest date is over, only the source shows; of a server's own table the next run asks again.
-      const isOver = date < newest || opened.kind !== 'sql' || !(await plan.ends?.explain(opened, date, date));
-      if (isOver) unmatched.add(date);
-      else unknown = [...unknown, date];
-    }
+    const newest =
+      plan.dates
+        .map(({ date }) => date)
+        .sort()
+        .at(-1) ?? '';
+    const { over, unsure } = fresh.length === 0 ? { over: [], unsure: [] } : await dates.findPresent(fresh, newest);
+    for (const date of over) unmatched.add(date);
+    unknown = unsure;
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted') throw error;
     const reason = describeError(error);
@@ -239,27 +236,7 @@ async function withUnmatched(
     );
     unknown = fresh;
   }
-  return { ...plan, empty: new Set(dates.filter((date) => !unknown.includes(date))), unmatched };
-}
-
-/** Dates of which the table has rows, whatever the job's condition. */
-async function listPresent(opened: OpenedSql | OpenedTable, dates: readonly string[]): Promise<readonly string[]> {
-  const { signal } = opened;
-  if (opened.kind === 'table') {
-    const { types } = await opened.source.describe(signal);
-    const all = new TableSql(opened.job.source, types).dates(dates[0] ?? '', dates.at(-1) ?? '', true);
-    const found = await opened.source.rows<{ d: string }>(all, { signal });
-    return dates.filter((date) => found.some(({ d }) => d === date));
-  }
-  try {
-    const { firstRow } = await opened.source.ask(buildDatesWithRows(opened.job, dates), { signal });
-    const found: unknown = firstRow?.['dates'];
-    return Array.isArray(found) ? dates.filter((date) => found.includes(date)) : dates;
-  } catch (error) {
-    // Too many rows to count are rows.
-    if (error instanceof SourceFault && isRefusal(error)) return dates;
-    throw error;
-  }
+  return { ...plan, empty: new Set(empty.filter((date) => !unknown.includes(date))), unmatched };
 }
 
 /** Reports a wrong clock even if no date was held back this time: the next run may hold one back. */

@@ -4,7 +4,7 @@
  */
 import type { CalendarOverride } from '../calendar/session.ts';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
-import { axisOfStretch, type Bound, type Stretch, type Window, wholeDay } from '../calendar/window.ts';
+import { axisOfStretch, type Bound, type Stretch, type Window } from '../calendar/window.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import {
   type HashedColumn,
@@ -86,13 +86,6 @@ function unreadableSql({ from, to }: ProbeSpan): string {
   if (from.second > 0 || from.symbol !== undefined || to.symbol !== undefined || to.second < SECONDS_PER_DAY)
     return "'' AS q_odd, 0 AS q_odds";
   return `maxIf(concat('"', ${TIME_TEXT}, '"'), ${IS_UNREADABLE_TIME}) AS q_odd, countIf(${IS_UNREADABLE_TIME}) AS q_odds`;
-}
-
-/** Rows, distinct ids and hashes of a whole date. Answer: one row `{rows, ids, id_hash?, value_hash?}`. */
-export function buildTotals(job: SqlJob, date: string, edges: DayEdges, hashed?: readonly HashedColumn[]): string {
-  const condition = windowCondition(job.source, wholeDay(date), edges);
-  const hashes = hashSql(hashed).map(({ name, sql }) => `, ${sql} AS ${name}`);
-  return `SELECT count() AS rows, uniqExact(id) AS ids${hashes.join('')} FROM ${readRows(job.source, condition)}`;
 }
 
 /** Aggregates over the rows of a cell, by the singular name of their list in the answer. */

@@ -151,7 +151,7 @@ export const LATE_DAYS = 5;
 const DAY_MS = 86_400_000;
 
 /** What a run asks the source for. */
-interface AskedSymbols {
+export interface AskedSymbols {
   readonly url: string;
   readonly symbols: readonly string[];
 }

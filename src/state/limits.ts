@@ -134,11 +134,6 @@ export class ApiLimits extends Limits {
     if (this.refusedRows !== null) this.refusedRows = Math.min(2 * this.refusedRows, Number.MAX_SAFE_INTEGER);
   }
 
-  /** Whether a query that reads this many rows was refused before. */
-  isKnownTooBroad(rows: number): boolean {
-    return this.refusedRows !== null && this.refusedRows <= rows;
-  }
-
   /** Records that a query that reads this many rows was refused. */
   noteTooBroad(rows: number): void {
     this.refusedRows = Math.min(this.refusedRows ?? rows, rows);

@@ -208,11 +208,10 @@ describe('a recount', () => {
     const late = await verifyAt(inGroup, 'verify', '--deep');
     expect(late).toMatchObject({
       code: 1,
-      stdout: expect.stringContaining('the source now has 301 rows, it had 300 when the date was sealed'),
+      stdout: expect.stringContaining('the source has 301 rows, 300 when the date was sealed; they differ in'),
     });
-    expect(late.stdout).not.toContain('groups');
     const grown = await verifyAt(newGroup, 'verify', '--deep');
-    expect(grown.stdout).toMatch(/the source now gives (\d+) groups, the drop has \d+; the source now has 301 rows/);
+    expect(grown.stdout).toContain('the source has 301 rows, 300 when the date was sealed');
   });
 
   it('finds rows that were replaced by as many under other ids', async () => {
@@ -231,7 +230,9 @@ describe('a recount', () => {
     const replaced = rows.map((row, k) => (k < 50 ? { ...row, id: `again-${k}` } : row));
     expect(await runOver(replaced, 'verify', '--deep')).toMatchObject({
       code: 1,
-      stdout: expect.stringContaining('60 rows, but with other ids than when the date was sealed: rows were replaced'),
+      stdout: expect.stringContaining(
+        'the source has 60 rows, 60 when the date was sealed; they differ in 50 second(s): rows were replaced',
+      ),
     });
   });
 });

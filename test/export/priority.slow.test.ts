@@ -10,8 +10,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CHAIN_PATH, HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { exportSnapshots } from '../../src/export/snapshots/snapshots.ts';
-import { exportTrades } from '../../src/export/trades/trades.ts';
+import { sealDate } from '../../src/export/export-dates.ts';
+import { openDates } from '../../src/export/open-dates.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
@@ -84,8 +84,8 @@ async function exportRows(date: string): Promise<readonly boolean[]> {
   const limits = new ApiLimits(join(folder, 'none.json'), url, parts.clock.now());
   const opened = openSql(createJob(), source, limits, { clock: parts.clock, clockRule: 'checked' });
   const context = await createContext(opened, parts);
-  const outcome = await exportTrades(context, opened, dated(date), false, { dates: [] });
-  expect(outcome).toMatchObject({ published: { status: 'sealed' } });
+  const outcome = await sealDate(context, openDates(opened), dated(date), false);
+  expect(outcome).toMatchObject({ status: 'sealed' });
   return asked;
 }
 
@@ -104,8 +104,8 @@ async function exportSnapshot(api: 'chain' | 'market-structure', date: string): 
   const limits = new ApiLimits(join(folder, 'none.json'), source.url, parts.clock.now());
   const opened = openSnapshots(parseJob('job.yaml', text), source, limits);
   const context = await createContext(opened, parts);
-  const outcome = await exportSnapshots(context, opened, { ...dated(date), counts: [] }, false);
-  expect(outcome).toMatchObject({ published: { status: 'sealed' } });
+  const outcome = await sealDate(context, openDates(opened), { ...dated(date), counts: [] }, false);
+  expect(outcome).toMatchObject({ status: 'sealed' });
   return asked;
 }
 

@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { runExport } from '../../src/export/export.ts';
-import { compareWithSource } from '../../src/export/recount-date.ts';
+import { openDates } from '../../src/export/open-dates.ts';
 import { dropKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
@@ -67,10 +67,11 @@ const read = async (what: string) =>
 
 /** What `verify --deep` says. */
 async function verifyDeep(): Promise<readonly string[]> {
-  const { findings, manifest } = await auditDrop({ ledger: ledger(), engine, folder: join(folder, 'verify') }, DATE);
+  const deps = { ledger: ledger(), engine, folder: join(folder, 'verify') };
+  const { findings, manifest } = await auditDrop(deps, DATE);
   if (manifest === undefined) return findings;
   const source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
-  const deep = await compareWithSource(await createRun({ job, engine, store, source, folder }), manifest);
+  const deep = await openDates(await createRun({ job, engine, store, source, folder })).compare?.(manifest, deps);
   return [...findings, ...(deep ?? [])];
 }
 

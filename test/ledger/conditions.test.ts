@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { listSessions } from '../../src/calendar/session.ts';
 import type { DateRange } from '../../src/calendar/wall-clock.ts';
-import type { ExportPlan } from '../../src/export/plan-dates.ts';
+import type { ExportPlan } from '../../src/export/date-source.ts';
 import { conditionKey, dropKey, manifestKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { formatManifest, type ManifestDraft, signManifest } from '../../src/ledger/manifest.ts';

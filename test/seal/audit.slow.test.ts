@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { DropFile } from '../../src/export/drop-file.ts';
-import { beginDate, sealDate } from '../../src/export/seal-date.ts';
+import { beginDate, sealRows } from '../../src/export/seal-rows.ts';
 import { describeSealed } from '../../src/ledger/condition-file.ts';
 import {
   conditionKey,
@@ -63,8 +63,8 @@ async function seal(count: number): Promise<Manifest> {
   const stage = await openStage(engine, job, DATE, source.url);
   await stage.put(windowAt(0), createPage(Array.from({ length: count }, (_, k) => createTrade(k))));
   const run = await createRun({ job, engine, store, source, folder });
-  const rows = { counted: { rows: count, ids: count }, file: new DropFile(run, stage), restate: true };
-  return (await sealDate(run, stage, { begun: beginDate(run), ...rows })).manifest;
+  const rows = { query: '', counted: { rows: count, ids: count }, file: new DropFile(run, stage), restate: true };
+  return (await sealRows(run, stage, { begun: beginDate(run), ...rows })).manifest;
 }
 
 const audit = async () => (await auditDrop({ ledger: ledger(), engine, folder: join(folder, 'audit') }, DATE)).findings;

@@ -1,7 +1,7 @@
 /** Dates that snapshots were asked for in vain: what is kept of them, and when they are left alone. Flows are in `test/flow`. */
 import { describe, expect, it } from 'vitest';
 import type { DateRange } from '../../src/calendar/wall-clock.ts';
-import { planDates } from '../../src/export/plan-dates.ts';
+import { openDates } from '../../src/export/open-dates.ts';
 import { type BackfillMode, type StoredDates, selectDates } from '../../src/export/select-dates.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { settledAt } from '../../src/plan/dates.ts';
@@ -69,7 +69,7 @@ describe('a plan of snapshots', () => {
     const limits = await new ApiLimits('none.json', URL, 0).load();
     limits.clockOffsetMs = 1;
     const opened = openSnapshots(job, client as SnapshotClient, limits);
-    const { dates, empty } = await planDates(opened, selectDates(mode, { ...facts, ...changes }, range));
+    const { dates, empty } = await openDates(opened).plan(selectDates(mode, { ...facts, ...changes }, range));
     return { asks: dates.some(({ date }) => date === DATE), empty: [...empty], dates: dates.length };
   }
 

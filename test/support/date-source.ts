@@ -6,7 +6,8 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { type CompletedDate, completeDate } from '../../src/export/trades/complete-date.ts';
+import { settle } from '../../src/export/settle.ts';
+import { type CompletedDate, fetchedDate } from '../../src/export/trades/fetched-date.ts';
 import { probeRows } from '../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { discardStages } from '../../src/stage/list.ts';
@@ -61,7 +62,10 @@ export function useDateSource(nowMs: number): DateSource {
     const run = { ...openSql(job, source, limits, { log, clock: createFakeClock() }), onEvent: () => undefined };
     const counts = await probeRows(run, DATE);
     const stage = await openStage(engine, job, DATE, source.url);
-    return { stage, completed: await completeDate(run, stage, counts, countsFile(countsPath())) };
+    return {
+      stage,
+      completed: await settle(fetchedDate({ run, stage, first: counts, countsBefore: countsFile(countsPath()) })),
+    };
   };
   return {
     get engine() {

@@ -25,15 +25,16 @@ import { findMoved, listSymbols, planRepair, type RepairPlan, WHOLE_DATE } from 
 import type { SqlRun } from '../../run/run.ts';
 import { countSealed, type DropRows } from '../../stage/sealed-rows.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
-import { forgetWhenBad } from '../bad-rows.ts';
+import type { DateWork } from '../date-source.ts';
 import { DropFile } from '../drop-file.ts';
 import { hurry } from '../priority.ts';
 import { withLaterDrops } from '../restate.ts';
-import { beginDate, sealDate } from '../seal-date.ts';
-import { completeDate, describeCompleted } from '../trades/complete-date.ts';
+import { beginDate, sealRows } from '../seal-rows.ts';
+import { settle } from '../settle.ts';
 import { fetchDate } from '../trades/fetch.ts';
+import { type CompletedDate, describeCompleted, fetchedDate } from '../trades/fetched-date.ts';
 import { hashedOf, probeSymbol, proofOf, recountRows } from '../trades/probe.ts';
-import { assertStillWhole, describeRecount } from '../trades/trades.ts';
+import { assertStillWhole, describeProved } from '../trades/trade-dates.ts';
 import { CONFIRM_AFTER_MS, findLoss, isConfirmed } from '../trades/withdrawn.ts';
 
 export interface SealedCounts {
@@ -77,9 +78,8 @@ export async function repairDate(
     if (rule === 'mirror') await assertGone(run, sealed, now);
     const keptCells = (manifest.kept ?? 0) > 0 ? await listKept(run, now, drop, date) : [];
     const all = moved && [...new Map([...moved, ...keptCells].map((cell) => [keyOf(cell), cell])).values()];
-    const { completed, plan, keptBefore, carried } = await forgetWhenBad(stage, () =>
-      fetchMoved(run, stage, manifest, now, all?.sort(compareCells), drop),
-    );
+    const work = repairedDate(run, stage, manifest, now, all?.sort(compareCells), drop);
+    const { completed, plan, keptBefore, carried } = await settle(work);
     let kept = 0;
     if (rule === 'repair' && job.source.kind === 'rows') {
       const keep = async (elsewhere?: string) => await stage.keepGone(drop, plan, elsewhere);
@@ -88,13 +88,12 @@ export async function repairDate(
       kept = keptBefore + (isLosing ? await withLaterDrops(run, date, since, path, keep) : await keep());
     }
     assertStillWhole(run, date, firstSecondOf(manifest));
-    const { counts } = completed;
-    const result = await sealDate(run, stage, {
+    const result = await sealRows(run, stage, {
       ...{ begun, file: new DropFile(run, stage), restate: true },
-      ...{ counted: completed, counts, recount: describeRecount(completed) },
+      ...describeProved(run, date, completed),
       audit: { kept, ...carried },
     });
-    return { ...result, kept, counts };
+    return { ...result, kept, counts: completed.counts };
   } finally {
     await rm(path, { force: true });
     await stage.discard();
@@ -131,56 +130,80 @@ async function listKept(
   });
 }
 
+interface RepairProof {
+  readonly completed: CompletedDate;
+  /** What the stage has from the sealed drop. */
+  readonly plan: RepairPlan;
+  /** Rows among these that the source did not have at an earlier audit. */
+  readonly keptBefore: number;
+  readonly carried: { readonly duplicates: number; readonly sealed: Manifest };
+}
+
 /**
- * Stages the source's rows of the date.
- * @returns with `plan`, what the stage has from the sealed drop, and `keptBefore`, rows among these that the source did not have
- * at an earlier audit
+ * A sealed date whose stage begins with the rows of its drop: what moved is fetched, and compared with the counts that told of
+ * it. Where that does not agree, or the drop cannot be taken over, it is fetched as a whole, like any other date.
+ * @param moved the cells that differ; `undefined` if they are not known
  */
-async function fetchMoved(
+function repairedDate(
   run: SqlRun,
   stage: Stage,
   manifest: Manifest,
   now: DayCounts,
   moved: DayCounts | undefined,
   drop: DropRows,
-) {
+): DateWork<RepairProof> {
   const { job, limits, engine } = run;
   const { date } = stage;
-  const fetchWhole = async () => {
-    const completed = await completeDate(run, stage, now, run.state.counts(date));
-    return { completed, plan: WHOLE_DATE, keptBefore: 0, carried: { duplicates: 0, sealed: manifest } };
-  };
-  // A row in quarantine cannot be staged again from its drop, and a group has no id.
-  if (moved === undefined || manifest.quarantine !== undefined || job.source.kind !== 'rows') return await fetchWhole();
   const hashed = hashedOf(run);
   const fine = new Map<string, FineCounts>();
-  for (const symbol of listLarge(moved, mergeParts(now), limits.rowLimit)) {
-    const parts = now.filter((cell) => cell.symbol === symbol);
-    const current = await probeSymbol(run, date, symbol, parts);
-    const had = await countSealed(engine, job, date, drop, 'time', { symbol, hashed });
-    fine.set(symbol, { now: current, moved: findMoved(had, current) });
-  }
-  const current = refine(mergeParts(now), fine, 'now');
-  const plan = planRepair(refine(moved, fine, 'moved'), current, limits.rowLimit, new Set(fine.keys()));
-  await stage.fill(drop, plan);
-  await fetchDate(run, stage, now, async () => await recountRows(run, date));
-  const staged = await countStage(stage, now, fine, hashed);
-  const isFetched = (cell: CellCount) => plan.fetched.some((stretch) => isInside(cell, stretch));
-  const differing = findDifferences(staged.filter(isFetched), current.filter(isFetched));
-  run.onEvent({ kind: 'recounted', date, changed: differing.length });
-  const untouched = current.filter((cell) => !isFetched(cell));
-  const filled = new Map(staged.map((cell) => [keyOf(cell), cell.ids]));
-  // The drop lacks rows that a version in another cell replaced: it may be that version that is gone.
-  const isLacking = untouched.some((cell) => (filled.get(keyOf(cell)) ?? 0) < cell.ids);
-  // Or rows still move: the date is settled as in any export.
-  if (differing.length > 0 || isLacking) return await fetchWhole();
-  const replaced = untouched.reduce((sum, { rows, ids }) => sum + rows - ids, 0);
-  const idsOf = (cells: DayCounts) => sumCounts(cells.filter((cell) => !isFetched(cell))).ids;
+  let plan = WHOLE_DATE;
+  const whole = fetchedDate({ run, stage, first: now, countsBefore: run.state.counts(date) });
+  // A row in quarantine cannot be staged again from its drop, and a group has no id.
+  let isWhole = moved === undefined || manifest.quarantine !== undefined || job.source.kind !== 'rows';
   return {
-    completed: describeCompleted(job, now, proofOf(run)),
-    plan,
-    keptBefore: Math.max(0, idsOf(staged) - idsOf(current)),
-    carried: { duplicates: Math.min(manifest.duplicates, replaced), sealed: manifest },
+    stage,
+    async fetch() {
+      if (isWhole || moved === undefined) return await whole.fetch();
+      for (const symbol of listLarge(moved, mergeParts(now), limits.rowLimit)) {
+        const parts = now.filter((cell) => cell.symbol === symbol);
+        const current = await probeSymbol(run, date, symbol, parts);
+        const had = await countSealed(engine, job, date, drop, 'time', { symbol, hashed });
+        fine.set(symbol, { now: current, moved: findMoved(had, current) });
+      }
+      const current = refine(mergeParts(now), fine, 'now');
+      plan = planRepair(refine(moved, fine, 'moved'), current, limits.rowLimit, new Set(fine.keys()));
+      await stage.fill(drop, plan);
+      await fetchDate(run, stage, now, async () => await recountRows(run, date));
+    },
+    async prove() {
+      if (isWhole) {
+        const completed = await whole.prove();
+        return (
+          completed && { completed, plan: WHOLE_DATE, keptBefore: 0, carried: { duplicates: 0, sealed: manifest } }
+        );
+      }
+      const current = refine(mergeParts(now), fine, 'now');
+      const staged = await countStage(stage, now, fine, hashed);
+      const isFetched = (cell: CellCount) => plan.fetched.some((stretch) => isInside(cell, stretch));
+      const differing = findDifferences(staged.filter(isFetched), current.filter(isFetched));
+      run.onEvent({ kind: 'recounted', date, changed: differing.length });
+      const untouched = current.filter((cell) => !isFetched(cell));
+      const filled = new Map(staged.map((cell) => [keyOf(cell), cell.ids]));
+      // The drop lacks rows that a version in another cell replaced: it may be that version that is gone.
+      const isLacking = untouched.some((cell) => (filled.get(keyOf(cell)) ?? 0) < cell.ids);
+      // Or rows still move: the date is settled as in any export.
+      isWhole = differing.length > 0 || isLacking;
+      if (isWhole) return undefined;
+      const replaced = untouched.reduce((sum, { rows, ids }) => sum + rows - ids, 0);
+      const idsOf = (cells: DayCounts) => sumCounts(cells.filter((cell) => !isFetched(cell))).ids;
+      return {
+        completed: describeCompleted(job, now, proofOf(run)),
+        plan,
+        keptBefore: Math.max(0, idsOf(staged) - idsOf(current)),
+        carried: { duplicates: Math.min(manifest.duplicates, replaced), sealed: manifest },
+      };
+    },
+    explainUnsettled: () => whole.explainUnsettled(),
   };
 }
 

@@ -7,34 +7,30 @@
  */
 import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { wholeDay } from '../../calendar/window.ts';
 import { assertNotAborted, describeError, Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
-import { axisOf, type DayCounts, mergeParts, sumCounts } from '../../plan/counts.ts';
+import { axisOf, type DayCounts, keyOf, mergeParts, sumCounts } from '../../plan/counts.ts';
 import { expiresAt, firstSecondOf, leavesAt } from '../../plan/dates.ts';
 import { findMoved } from '../../plan/moved-windows.ts';
 import { bestProof, listHashedColumns } from '../../plan/proof.ts';
 import { buildPage } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
-import type { ExportRun, SqlRun } from '../../run/run.ts';
+import type { SqlRun } from '../../run/run.ts';
+import type { AuditDeps } from '../../seal/audit.ts';
 import { readCounts } from '../../seal/counts-file.ts';
 import { API_DOWN_CODES } from '../../source/source.ts';
 import type { AuditRecord } from '../../state/date-records.ts';
 import type { DateResult } from '../../state/run-result.ts';
 import { attempt } from '../../store/identity.ts';
+import type { Audited } from '../date-source.ts';
 import { describeSealedDate } from '../export-dates.ts';
 import { probeDates, recountRows } from '../trades/probe.ts';
 import { countDatesAtOnce } from '../trades/scan.ts';
 import { findLoss } from '../trades/withdrawn.ts';
 import { repairDate, type SealedCounts } from './repair-date.ts';
-
-interface Audited {
-  /** By date; without those that could not be compared. */
-  readonly audits: Record<string, AuditRecord>;
-  /** Restated dates. */
-  readonly results: DateResult[];
-}
 
 const CLIPPED = 'it has begun to expire';
 
@@ -43,14 +39,12 @@ const CLIPPED = 'it has begun to expire';
  * @throws Fault of kind `interrupted`, `STORE_CHANGED`
  */
 export async function auditSealed(
-  given: ExportRun,
+  run: SqlRun,
   dates: readonly string[],
   exported: readonly DateResult[],
 ): Promise<Audited> {
-  const { opened } = given;
   const audited: Audited = { audits: {}, results: [] };
-  if (opened.kind !== 'sql' || opened.job.audit === 'off') return audited;
-  const run: SqlRun = { ...given, ...opened };
+  if (run.job.audit === 'off') return audited;
   const { log, source, clocks } = run;
   const whole = dates.filter((date) => clocks.latest() <= expiresAt(date, source.lookbackDays?.())).sort();
   if (whole.length === 0) return audited;
@@ -105,7 +99,7 @@ export async function auditSealed(
     if (isDown) break;
     await tryDate(date, async () => {
       const now = await counts.read(date);
-      const each = { manifest, before: await readSealedCounts(run, manifest) };
+      const each = { manifest, before: await readSealedCounts(run, manifest, `${run.state.drop(date)}.counts`) };
       if (now.length > 0 && isLosing(each, now)) losing.push([each, now]);
       else await compare(each, now);
     });
@@ -131,19 +125,36 @@ export async function auditSealed(
   return audited;
 }
 
+/**
+ * What differs from a sealed date, in words, as its audit would find it; `undefined` for a date that cannot be compared.
+ * @throws SourceFault, StoreFault; Fault `SCAN_TOO_BROAD`, `COUNTS_LOST`
+ */
+export async function compareSealed(
+  api: OpenedSql,
+  { ledger, engine, folder }: AuditDeps,
+  manifest: Manifest,
+): Promise<readonly string[] | undefined> {
+  const { date } = manifest;
+  if (explainSkip(api, date, manifest) !== undefined) return undefined;
+  const now = await recountRows(api, date);
+  const before = await readSealedCounts({ ...api, ledger, engine }, manifest, join(folder, 'counts.parquet'));
+  const moved = findMovedCells(before, now);
+  return moved?.length === 0 ? [] : [describeMoved(before, now, moved)];
+}
+
 /** Why the date cannot be compared, in words; `undefined` if it can. */
-function explainSkip(run: SqlRun, date: string, manifest: Manifest | undefined): string | undefined {
-  const { job, source } = run;
+function explainSkip(api: OpenedSql, date: string, manifest: Manifest | undefined): string | undefined {
+  const { job, source } = api;
   if (manifest?.counts === undefined) return 'it was sealed without counts of the source';
   const { query } = manifest;
   const sent = (['open', 'closed'] as const).map((edges) => buildPage(job, wholeDay(date), edges));
   if (query.url !== source.url || query.entry_point !== job.source.api) return 'it was sealed from another address';
   if (!sent.includes(query.sql)) return 'it was sealed with another query';
-  return isWhole(run, manifest) ? undefined : CLIPPED;
+  return isWhole(api, manifest) ? undefined : CLIPPED;
 }
 
 /** Whether its first row is still visible, by the fastest clock and by the shortest lookback that the source has reported. */
-function isWhole({ clocks, source }: SqlRun, manifest: Manifest): boolean {
+function isWhole({ clocks, source }: OpenedSql, manifest: Manifest): boolean {
   return clocks.latest() <= leavesAt(manifest.date, firstSecondOf(manifest), source.lookbackDays?.());
 }
 
@@ -182,9 +193,11 @@ class SourceCounts {
 }
 
 /** The source's counts when the date was sealed. @throws StoreFault; Fault `COUNTS_LOST` */
-async function readSealedCounts(run: SqlRun, { date, files, counts: name, recount }: Manifest): Promise<DayCounts> {
-  const { ledger, engine, state, job, signal } = run;
-  const path = `${state.drop(date)}.counts`;
+async function readSealedCounts(
+  { ledger, engine, job, signal }: Pick<SqlRun, 'ledger' | 'engine' | 'job' | 'signal'>,
+  { date, files, counts: name, recount }: Manifest,
+  path: string,
+): Promise<DayCounts> {
   try {
     const file = files.find(({ filename }) => filename === name);
     if (file === undefined || !(await ledger.fetchFile(date, file, path, signal))) {
@@ -266,12 +279,19 @@ function hashCounts(counts: DayCounts): string {
   return createHash('sha256').update(JSON.stringify(cells)).digest('hex').slice(0, 16);
 }
 
-/** `the source has 40,003 rows, 40,000 when the date was sealed; they differ in 3 seconds`. */
+/** `the source has 40,003 rows, 40,000 when the date was sealed; they differ in 3 seconds: rows were replaced`. */
 function describeMoved(before: DayCounts, now: DayCounts, moved: DayCounts | undefined): string {
   const [had, has] = [before, now].map((counts) => formatCount(sumCounts(counts).rows));
   const unit = axisOf(now) === 'symbol' ? 'symbol(s)' : 'second(s)';
   const cells = moved === undefined ? '' : `; they differ in ${formatCount(moved.length)} ${unit}`;
-  return `the source has ${has} rows, ${had} when the date was sealed${cells}`;
+  return `the source has ${has} rows, ${had} when the date was sealed${cells}${has === had ? explainMoved(before, moved) : ''}`;
+}
+
+/** Of as many rows as before. */
+function explainMoved(before: DayCounts, moved: DayCounts = []): string {
+  const had = new Map(mergeParts(before).map((cell) => [keyOf(cell), cell.idHash]));
+  if (moved.some((cell) => had.get(keyOf(cell)) !== cell.idHash)) return ': rows were replaced';
+  return moved.length > 0 ? ': rows were corrected' : '';
 }
 
 /** @param why they are not removed */

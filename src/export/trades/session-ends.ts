@@ -84,8 +84,8 @@ export class SessionEnds {
    * @param latest the last date of this run: if it is over, all are
    * @throws SourceFault when the API does not answer
    */
-  async explain(api: OpenedSql, date: string, latest: string): Promise<string | undefined> {
-    const { job, calendar, clocks } = api;
+  async explain(date: string, latest: string): Promise<string | undefined> {
+    const { job, calendar, clocks } = this.#api;
     if (!clocks.isChecked || this.#isPast(date)) return undefined;
     const habit = await this.#judge(date);
     if (habit === 'ended') return undefined;
@@ -93,7 +93,7 @@ export class SessionEnds {
     // Few rows of a few symbols may end early: the whole table shows whether the session did.
     if (habit === undefined && this.#isShown(date)) return undefined;
     if (this.#tail === undefined) {
-      this.#tail = await askTail(api, latest);
+      this.#tail = await askTail(this.#api, latest);
       if (this.#tail !== 'refused') {
         this.#see(latest, this.#tail);
         if (showsEnd(latest, this.#tail, true, calendar) && latest > this.#through) this.#through = latest;

@@ -7,7 +7,7 @@ import { expect } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
 import { runExport } from '../../../src/export/export.ts';
-import { compareWithSource } from '../../../src/export/recount-date.ts';
+import { openDates } from '../../../src/export/open-dates.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
 import type { ConditionEntry } from '../../../src/ledger/condition-file.ts';
 import { dropKey } from '../../../src/ledger/layout.ts';
@@ -153,7 +153,7 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
       const deps = { ledger: new Ledger(store, job.drop.dataset), engine, folder: join(folder, 'verify') };
       const { findings, manifest: read } = await auditDrop(deps, date);
       if (read === undefined) return findings;
-      const deep = await compareWithSource(await createRun({ job, engine, store, source, folder }), read);
+      const deep = await openDates(await createRun({ job, engine, store, source, folder })).compare?.(read, deps);
       return [...findings, ...(await auditHistory(deps, read)).findings, ...(deep ?? [])];
     },
     async close() {

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { fetchSnapshots } from '../../../src/export/snapshots/snapshots.ts';
+import { fetchSnapshots } from '../../../src/export/snapshots/snapshot-dates.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import type { SnapshotClient } from '../../../src/source/snapshot.ts';
 import { SourceFault } from '../../../src/source/source.ts';

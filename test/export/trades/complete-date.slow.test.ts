@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { planDates } from '../../../src/export/plan-dates.ts';
+import { openDates } from '../../../src/export/open-dates.ts';
 import { selectDates } from '../../../src/export/select-dates.ts';
 import { probeGroups } from '../../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
@@ -338,7 +338,7 @@ describe('a row that was corrected under its id', () => {
 
 describe('a plan', () => {
   const planOf = async (source: EngineSource) =>
-    await planDates(openSql(job, source, limits, { clock: systemClock }), ALL_DATES);
+    await openDates(openSql(job, source, limits, { clock: systemClock })).plan(ALL_DATES);
 
   it('has a date that the calendar knows no session of, when the source has rows of it', async () => {
     const saturday = '2026-11-14';
@@ -366,7 +366,8 @@ describe('a plan', () => {
         now += ms;
       };
       const source = { ...sourceOf({ nowMs: now }), serverNow: () => now };
-      const plan = await planDates(openSql(quick, source, limits, { clock: { now: () => now, sleep } }), ALL_DATES);
+      const opened = openSql(quick, source, limits, { clock: { now: () => now, sleep } });
+      const plan = await openDates(opened).plan(ALL_DATES);
       return { slept, dates: plan.dates.map(({ date }) => date) };
     };
     expect(await planAt(800)).toEqual({ slept: [800], dates: [DATE] });

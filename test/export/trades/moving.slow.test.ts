@@ -5,7 +5,6 @@
  */
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { compareWithSource } from '../../../src/export/recount-date.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
 import { SourceFault } from '../../../src/source/source.ts';
 import type { Stage } from '../../../src/stage/stage.ts';
@@ -22,7 +21,6 @@ import {
 import { parseSqlJob } from '../../support/jobs.ts';
 import { chooseSeed, chooseSize } from '../../support/nightly.ts';
 import { createRandom } from '../../support/random.ts';
-import { openSql } from '../../support/run.ts';
 import { createJob, createTrade, DATE, type TradeRow } from '../../support/trades.ts';
 
 const ROWS = 1_000;
@@ -331,36 +329,6 @@ describe('what a recount proves', () => {
     await stage.discard();
     await setValues("price = '1.5'", `id = ${one}`);
     expect((await table.prove(sourceOf(), job)).completed.proof).toBe('ids and values');
-  });
-});
-
-describe('a sealed date held against its source again', () => {
-  const sealed = async (source: EngineSource) => {
-    const { rows, ids, proof, columns, idHash, valueHash } = (await table.prove(source, job)).completed;
-    const recount = { proved: proof, columns: [...columns], id_hash: idHash, value_hash: valueHash };
-    return { date: DATE, rows: ids, source_rows: rows, recount, min_time: null };
-  };
-  const compare = async (manifest: Awaited<ReturnType<typeof sealed>>, options: Partial<EngineSourceOptions> = {}) => {
-    const source = sourceOf({ rowLimit: 10_000, ...options });
-    return await compareWithSource(openSql(job, source, limits), manifest);
-  };
-
-  it.each([
-    { name: 'at once', options: {} },
-    { name: 'in parts', options: { scanLimit: 600 } },
-  ])('$name is told from one whose rows were replaced, corrected, or came late', async ({ options }) => {
-    const manifest = await sealed(sourceOf());
-    expect(await compare(manifest, options)).toEqual([]);
-    await setValues('premium = premium + 1');
-    expect(await compare(manifest, options)).toEqual([
-      expect.stringContaining('with other values: rows were corrected'),
-    ]);
-    await replaceIds();
-    expect(await compare(manifest, options)).toEqual([
-      expect.stringContaining('when the date was sealed: rows were replaced'),
-    ]);
-    await insertTrades(engine, [createRow(5, { id: 'late' })]);
-    expect(await compare(manifest, options)).toHaveLength(1);
   });
 });
 

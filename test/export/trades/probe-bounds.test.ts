@@ -3,7 +3,6 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { recountDate } from '../../../src/export/recount-date.ts';
 import { probeRows } from '../../../src/export/trades/probe.ts';
 import { planSpans } from '../../../src/export/trades/scan.ts';
 import { MAX_PAGE_ROWS, type Source } from '../../../src/source/source.ts';
@@ -86,15 +85,6 @@ describe('an answer to a count', () => {
     });
     expect(source.asked).toBe(3);
   });
-
-  it.each(['{"rows":1e300,"ids":1}', '{"rows":-1,"ids":1}', '{"rows":"abc","ids":1}', '{}'])(
-    'of a whole date, %s, is refused',
-    async (row) => {
-      await expect(recountDate(openSql(job, sourceOf(row), limits), DATE, 7)).rejects.toMatchObject({
-        code: 'ANSWER_MALFORMED',
-      });
-    },
-  );
 });
 
 describe('a row limit', () => {

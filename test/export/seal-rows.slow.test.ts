@@ -14,7 +14,8 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { sealDegraded } from '../../src/export/degraded.ts';
 import { DropFile } from '../../src/export/drop-file.ts';
 import type { SealResult } from '../../src/export/restate.ts';
-import { type CompleteRows, sealDate } from '../../src/export/seal-date.ts';
+import { type SealableRows, sealRows } from '../../src/export/seal-rows.ts';
+import { describeSent } from '../../src/export/trades/trade-dates.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { dropKey, fieldsPrefix, historyKey, manifestKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
@@ -77,7 +78,7 @@ async function stageRows(job: SqlJob, rows: readonly TradeRow[]): Promise<Stage>
 
 async function seal(
   rows: readonly TradeRow[],
-  changes: Partial<CompleteRows> = {},
+  changes: Partial<SealableRows> = {},
   job = createJob(),
   nowMs = NOW + 60_000,
 ): Promise<SealResult> {
@@ -85,7 +86,8 @@ async function seal(
   const stage = await stageRows(job, rows);
   const ids = new Set(rows.map(({ id }) => id)).size;
   const run = { ...(await createRun({ job, engine, store, source, folder, log })), version: '1.2.3' };
-  return await sealDate(run, stage, {
+  return await sealRows(run, stage, {
+    ...describeSent(run, DATE),
     begun: { atMs: NOW, requests: source.stats.requests - 7 },
     file: new DropFile(run, stage),
     counted: { rows: rows.length, ids },
@@ -294,12 +296,6 @@ describe('a sealed date', () => {
       return await sealDegraded({ ...run, ...opened }, DATE);
     };
 
-    it('is refused while it can still be had whole', async () => {
-      await stageRows(createJob(), DAY);
-      await expect(degrade(NOW)).rejects.toMatchObject({ code: 'DATE_WHOLE', kind: 'usage' });
-      expect(await listKeys(store)).toEqual([]);
-    });
-
     it('is refused when nothing is staged of it, and keeps what another query staged', async () => {
       await expect(degrade(LATER)).rejects.toMatchObject({ code: 'NOTHING_STAGED' });
       const other = parseSqlJob(
@@ -309,12 +305,6 @@ describe('a sealed date', () => {
       const stage = await stageRows(createJob(), DAY);
       await expect(degrade(LATER, other)).rejects.toMatchObject({ code: 'NOTHING_STAGED' });
       expect(await stage.totals()).toEqual({ rows: ROWS, ids: ROWS });
-    });
-
-    it('is refused when it is sealed already', async () => {
-      await seal(DAY);
-      await stageRows(createJob(), DAY.slice(0, 1));
-      await expect(degrade(LATER)).rejects.toMatchObject({ code: 'DATE_SEALED' });
     });
   });
 });

@@ -1,5 +1,5 @@
 /**
- * Seals the rows of a date (`complete-date.ts` proves them complete, `degraded.ts` says why they are not): write the
+ * Seals the rows of a date (their source proves them complete, `degraded.ts` says why they are not): write the
  * Parquet file and its footer, read it back, check it, summarize it, publish it, drop the stage. A restatement that
  * changes nothing publishes nothing, and one that is doubtful publishes the rows of before, held.
  */
@@ -7,7 +7,6 @@
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { formatWallClock } from '../calendar/wall-clock.ts';
-import { wholeDay } from '../calendar/window.ts';
 import { makeFolder } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
@@ -15,18 +14,10 @@ import { sideBySide } from '../core/side-by-side.ts';
 import { parquetFile } from '../engine/literal.ts';
 import { COUNTS_FILENAME, QUARANTINE_FILENAME, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import { assignFieldIds } from '../ledger/ledger.ts';
-import {
-  type CheckResult,
-  describeCheck,
-  hashSchema,
-  MANIFEST_VERSION,
-  type Manifest,
-  type ManifestDraft,
-} from '../ledger/manifest.ts';
+import { describeCheck, hashSchema, MANIFEST_VERSION, type Manifest, type ManifestDraft } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
-import type { CountTotals, DayCounts } from '../plan/counts.ts';
+import type { CountTotals } from '../plan/counts.ts';
 import { computeLookback, expires } from '../plan/dates.ts';
-import { buildPage } from '../plan/statement.ts';
 import type { ExportRun } from '../run/run.ts';
 import { writeCounts } from '../seal/counts-file.ts';
 import { writeFooter } from '../seal/footer.ts';
@@ -35,54 +26,25 @@ import { assertChecks, questionOf, runChecks } from '../seal/run-checks.ts';
 import { hasSummary, writeSummary } from '../seal/summary.ts';
 import { verifyParquet } from '../seal/verify-file.ts';
 import type { Quarantine } from '../stage/quarantine.ts';
-import type { Stage } from '../stage/stage.ts';
 import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts';
-import { type DropFile, listStagedColumns } from './drop-file.ts';
+import type { CompleteRows, SealedRows, WrittenFile } from './date-source.ts';
+import { listStagedColumns } from './drop-file.ts';
 import { compareWithBaseline, findNewNulls } from './past-sessions.ts';
 import { compareWithSealed, holdSealed, type SealResult, sealedCopy } from './restate.ts';
-
-/** Complete rows: a stage, or its stand-in when rows are streamed. */
-type SealedRows = Pick<
-  Stage,
-  | 'date'
-  | 'extraFields'
-  | 'totals'
-  | 'countRepeats'
-  | 'countReplaced'
-  | 'pages'
-  | 'quarantine'
-  | 'writeQuarantine'
-  | 'forgetBad'
-  | 'discard'
->;
 
 /** When the export of a date began, and how many requests the run had sent by then. */
 export function beginDate({ clocks, source }: Pick<ExportRun, 'clocks' | 'source'>) {
   return { atMs: clocks.now(), requests: source.stats.requests };
 }
 
-/** What is known of complete rows. */
-export interface CompleteRows {
+/** Rows that are sealed now. */
+export interface SealableRows extends CompleteRows {
   readonly begun: ReturnType<typeof beginDate>;
-  readonly file: Pick<DropFile, 'path' | 'write'>;
-  /** What was sent to the source; default: the SQL of a page that spans the whole day. */
-  readonly query?: string;
-  /** Windows for which the source has no rows. */
-  readonly missing?: NonNullable<Manifest['missing']>;
-  /** The source's last counts; without them only a degraded date is sealed. */
-  readonly counted: CountTotals | undefined;
-  /** What the recount proved; absent without one. */
-  readonly recount?: Manifest['recount'];
-  /** The counts that the recount proved: sealed beside the drop, for audits. */
-  readonly counts?: DayCounts | undefined;
+  readonly file: WrittenFile;
   /** Of a restatement by an audit. */
   readonly audit?: AuditedRows | undefined;
   /** Replace a sealed revision if the rows differ. Default: false, a sealed date is kept. */
   readonly restate?: boolean;
-  /** Seal as `degraded`, for this reason; without a recount, whatever the source counted. */
-  readonly degradedReason?: string | undefined;
-  /** What is odd about the date although it has what the source has. */
-  readonly doubts?: readonly CheckResult[] | undefined;
 }
 
 /** How an audit's rows differ from those that an export would have staged. */
@@ -95,22 +57,10 @@ interface AuditedRows {
   readonly sealed: Pick<Manifest, 'nulls' | 'rewritten'>;
 }
 
-/** A date that is not exported now; what was fetched stays staged. */
-export type Waiting =
-  /** Why: a clock now calls it unfinished or clipped, or the source does not show its end. */
-  | { readonly held: string }
-  /** The last rows are so recent that more may follow: when it will have settled if none does. */
-  | { readonly settlesAtMs: number };
-
-/** `published` is `undefined` when the source has no rows of the date; `missing` is named in the job, but without data there. */
-export type ExportOutcome =
-  | { readonly published: SealResult | undefined; readonly missing: NonNullable<Manifest['missing']> }
-  | Waiting;
-
 const NOTHING = Promise.resolve();
 
 /** @throws Fault `SEAL_UNVERIFIED`, `SEAL_INCOMPLETE`, `CHECK_FAILED`, StoreFault, EngineFault; the stage is kept */
-export async function sealDate(run: ExportRun, stage: SealedRows, rows: CompleteRows): Promise<SealResult> {
+export async function sealRows(run: ExportRun, stage: SealedRows, rows: SealableRows): Promise<SealResult> {
   const { ledger, engine, log, acceptedBy: by, signal } = run;
   const { path } = rows.file;
   const beside = { summary: `${path}.summary`, counts: `${path}.counts`, quarantine: `${path}.quarantine` };
@@ -161,7 +111,7 @@ export async function sealDate(run: ExportRun, stage: SealedRows, rows: Complete
 async function writeDrop(
   run: ExportRun,
   stage: SealedRows,
-  rows: CompleteRows,
+  rows: SealableRows,
   summaryPath: string,
 ): Promise<ManifestDraft> {
   // From now on the source may give rows of this date to another: an audit looks for these in what is sealed later.
@@ -169,7 +119,7 @@ async function writeDrop(
   const { engine, source, log, ledger, opened } = run;
   const { job } = opened;
   const { date } = stage;
-  const { counted, recount, audit, missing = [], doubts = [], begun } = rows;
+  const { query, counted, recount, audit, missing = [], doubts = [], begun } = rows;
   const { path } = rows.file;
   const totals = await stage.totals();
   const quarantine = await stage.quarantine();
@@ -185,8 +135,6 @@ async function writeDrop(
   const step = createSteps(log, date);
   const expected = await rows.file.write(columns, replaced);
   step('write');
-  const query =
-    rows.query ?? (opened.kind === 'sql' ? buildPage(opened.job, wholeDay(date), opened.limits.dayEdges) : '');
   // The job file's path belongs to one machine, and readers of the data should not see mail addresses.
   const { file: _, reports: __, alerts: ___, ...definition } = job;
   const keyValues = {
@@ -256,9 +204,9 @@ async function writeDrop(
     requests: source.stats.requests - begun.requests,
     started_at: new Date(begun.atMs).toISOString(),
     sealed_at: sealedAt,
-    // A source that keeps its dates has no edge, and only SQL has a row limit.
+    // A source that keeps its dates has no edge.
     lookback_edge: expires(job.source) ? formatWallClock(edgeMs) : '',
-    row_limit: opened.kind === 'sql' ? opened.limits.rowLimit : 0,
+    row_limit: rows.rowLimit ?? 0,
     flowdrop_version: run.version,
   };
 }

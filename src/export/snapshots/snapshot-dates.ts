@@ -1,71 +1,118 @@
 /**
- * Exports one date of a snapshot job: one request a symbol, several in flight, paced by the client; then seal. Invariant: what
- * is staged, and what was too broad, is never requested again. A date is sealed only when each symbol was answered, with rows
- * or with the API's answer that there are none. Snapshots have no recount: the drop has what the answers had.
+ * The dates of a snapshot job: those of the calendar, one request for each symbol, several in flight, paced by the client. The
+ * API does not say how long it retains snapshots: a run asks for the dates of the lookback, and others by name. Dates answered
+ * with nothing, long after their session, are not asked again unless they are named. Invariant: what is staged, and what was
+ * too broad, is never requested again. A date is sealed only when each symbol was answered, with rows or with the API's answer
+ * that there are none. Snapshots have no recount: the drop has what the answers had.
  */
+import { listSessions } from '../../calendar/session.ts';
 import { assertNotAborted, Fault } from '../../core/errors.ts';
+import { TRUSTED_OFFSET_MS } from '../../plan/clocks.ts';
+import { assertNotFuture, expiresAt } from '../../plan/dates.ts';
 import type { OpenedSnapshots } from '../../run/open-source.ts';
 import type { ExportRun, Run } from '../../run/run.ts';
 import { SourceFault } from '../../source/source.ts';
 import { countByStrike } from '../../stage/count.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
 import { findSplitKey } from '../../stage/window-conflicts.ts';
+import { isUnavailable } from '../../state/job-state.ts';
+import type { DateExport, DateSource, ExportPlan, NoRows, PlannedDate } from '../date-source.ts';
 import { DropFile } from '../drop-file.ts';
-import type { PlannedDate } from '../plan-dates.ts';
 import { hurry } from '../priority.ts';
-import { beginDate, type ExportOutcome, sealDate } from '../seal-date.ts';
+import type { DateSelection } from '../select-dates.ts';
 import { WorkQueue } from '../work-queue.ts';
 import { type ChainPart, cutPart, formatPart, listMissing, planCuts, splitPart, splitSides } from './chain-part.ts';
 
 const NO_CONTRACTS = 'NO_CONTRACTS';
 
-/** @throws Fault */
-export async function exportSnapshots(
-  run: ExportRun,
-  opened: OpenedSnapshots,
-  { date, pages, expiresAtMs }: PlannedDate,
-  restate: boolean,
-): Promise<ExportOutcome> {
-  const { engine, onEvent } = run;
-  const { job, clocks } = opened;
-  const source = hurry(opened.source, expiresAtMs);
-  const begun = beginDate(opened);
-  const stage = await openStage(engine, job, date, source.url);
-  const before = await stage.totals();
-  onEvent({ kind: 'date', date, rows: undefined, staged: before.rows, pages });
-  const fetched = await fetchSnapshots({ ...opened, source, onEvent }, stage);
-  const { rows, ids } = await stage.totals();
-  const { rows: bad, ids: badIds } = await stage.quarantine();
-  // As the source would count them.
-  const counted = { rows: rows + bad, ids: ids + badIds };
-  const empty = fetched.empty.map((window) => ({ window, reason: NO_CONTRACTS }));
-  const missing = [...fetched.missing, ...empty];
-  if (counted.rows === 0) return { published: undefined, missing };
-  // The API's retention of snapshots is unknown: an answer proves that the date is available.
-  const held = clocks.explainHold(date, false);
-  if (held !== undefined) return { held };
-  onEvent({ kind: 'phase', date, phase: 'sealing' });
-  const published = await sealDate(run, stage, {
-    ...{ begun, file: new DropFile(run, stage), restate, counted, missing },
-    query: `${job.source.api} of ${job.source.symbols.join(', ')} on ${date}`,
-    // A chain without contracts is a valid answer; an unknown symbol is a gap.
-    ...(fetched.missing.length === 0 ? {} : { degradedReason: describeMissing(fetched.missing) }),
-  });
-  return { published, missing };
+export class SnapshotDates implements DateSource {
+  readonly #opened: OpenedSnapshots;
+
+  constructor(opened: OpenedSnapshots) {
+    this.#opened = opened;
+  }
+
+  get question() {
+    const { source, job } = this.#opened;
+    return { url: source.url, symbols: job.source.symbols };
+  }
+
+  /** Costs no request where the clock of the API is known from an earlier run, else one. */
+  async plan({ range, isWanted, unavailable, notBeforeMs }: DateSelection): Promise<ExportPlan> {
+    const { source, limits, clocks, calendar, job, signal } = this.#opened;
+    const { symbols } = job.source;
+    const [symbol] = symbols;
+    const offsetMs = Math.abs(limits.clockOffsetMs);
+    const isKnown = offsetMs !== 0 && offsetMs <= TRUSTED_OFFSET_MS && clocks.ownNow() >= notBeforeMs;
+    if (symbol !== undefined && !isKnown) await source.greet(symbol, signal);
+    const { dates: agreed, contested, lookback } = clocks.agreeOnDates();
+    assertNotFuture(range, lookback, clocks.latest());
+    const last = lookback.lastSettled;
+    // Older dates may still be available and can be named.
+    const older = range === undefined || last === undefined ? [] : listSessions(range.from, last, calendar);
+    const isContested = (date: string) => contested.some((held) => held.date === date);
+    const wanted = (older.length > 0 ? older.filter((date) => !isContested(date)) : agreed).filter(isWanted);
+    const isEmpty = (date: string) => isUnavailable(unavailable[date], this.question, date, calendar);
+    return {
+      lookback,
+      dates: wanted
+        .filter((date) => !isEmpty(date))
+        .map((date) => ({ date, counts: [], rows: undefined, pages: symbols.length, expiresAtMs: expiresAt(date) })),
+      empty: new Set(wanted.filter(isEmpty)),
+      held: contested.filter(({ date }) => isWanted(date)),
+    };
+  }
+
+  async open(run: ExportRun, { date, pages, expiresAtMs }: PlannedDate): Promise<DateExport> {
+    const { job, clocks } = this.#opened;
+    const source = hurry(this.#opened.source, expiresAtMs);
+    const stage = await openStage(run.engine, job, date, source.url);
+    const { rows: staged } = await stage.totals();
+    run.onEvent({ kind: 'date', date, rows: undefined, staged, pages });
+    let fetched: Fetched = { missing: [], empty: [] };
+    return {
+      stage,
+      file: new DropFile(run, stage),
+      fetch: async () => {
+        fetched = await fetchSnapshots({ ...this.#opened, source, onEvent: run.onEvent }, stage);
+      },
+      prove: async () => {
+        const { rows, ids } = await stage.totals();
+        const { rows: bad, ids: badIds } = await stage.quarantine();
+        // As the source would count them.
+        const counted = { rows: rows + bad, ids: ids + badIds };
+        const missing = [...fetched.missing, ...fetched.empty.map((window) => ({ window, reason: NO_CONTRACTS }))];
+        if (counted.rows === 0) return { missing };
+        // The API's retention of snapshots is unknown: an answer proves that the date is available.
+        const held = clocks.explainHold(date, false);
+        if (held !== undefined) return { held };
+        // A chain without contracts is a valid answer; an unknown symbol is a gap.
+        const degradedReason = fetched.missing.length === 0 ? undefined : describeMissing(fetched.missing);
+        const query = `${job.source.api} of ${job.source.symbols.join(', ')} on ${date}`;
+        return { counted, missing, query, degradedReason };
+      },
+      explainUnsettled: () => new Error('a snapshot is not fetched twice'),
+    };
+  }
 }
 
-function describeMissing(missing: readonly { readonly window: string; readonly reason: string }[]): string {
+function describeMissing(missing: NoRows['missing']): string {
   return `the API has no snapshot of ${missing.map(({ window, reason }) => `${window} (${reason})`).join(', ')}`;
 }
 
 type Fetching = OpenedSnapshots & Pick<Run, 'onEvent'>;
 
+interface Fetched {
+  /** Symbols without a snapshot, with the API's reason. */
+  readonly missing: NoRows['missing'];
+  /** Symbols whose snapshot has no rows. */
+  readonly empty: readonly string[];
+}
+
 /**
- * Stages the snapshots of all symbols.
- * @returns `missing`: symbols without a snapshot, with the API's reason; `empty`: those whose snapshot has no rows
- * @throws Fault when one cannot be fetched, after the others are staged
+ * Stages the snapshots of all symbols. @throws Fault when one cannot be fetched, after the others are staged
  */
-export async function fetchSnapshots(run: Fetching, stage: Stage) {
+export async function fetchSnapshots(run: Fetching, stage: Stage): Promise<Fetched> {
   const fetch = new PartFetch(run, stage, await stage.pages());
   const fetched = await fetch.run();
   await assertApart(stage);
@@ -108,7 +155,7 @@ class PartFetch {
     this.#staged = new Set(pages.map(({ window }) => window));
   }
 
-  async run() {
+  async run(): Promise<Fetched> {
     const { chainCuts } = this.#run.limits;
     const parts = this.#symbols.flatMap((symbol) => {
       const cuts = chainCuts[symbol] ?? [];

@@ -21,6 +21,7 @@ import { bestProof, listHashedColumns, type Proof, weakerProof } from '../../pla
 import type { OpenedSql } from '../../run/open-source.ts';
 import type { Stage } from '../../stage/stage.ts';
 import type { StateFile } from '../../state/state-file.ts';
+import type { DateWork } from '../date-source.ts';
 import type { DropFile } from '../drop-file.ts';
 import { assertOwnIds, assertWholeGroups } from './custom-sql.ts';
 import { Differences } from './differences.ts';
@@ -37,76 +38,80 @@ export interface CompletedDate extends CountTotals, HashTotals {
   readonly counts: DayCounts;
 }
 
-/** A source whose counts still move after this many rounds is not settled: the date stays pending. */
-const MAX_ROUNDS = 4;
-
-/**
- * Stages the whole date and proves it.
- * @param first raw counts of the date from the run's first probe @param firstGroups groups counted with them, if they were
- * @param early works with the staged rows while the source counts
- * @param countsBefore where an aggregating job keeps the raw counts from before its first page
- * @throws Fault `DATE_UNSETTLED` or `KEY_CAPPED` when the recounts never agree; `SOURCE_SHRANK` when the source lost too much meanwhile;
- *   `GROUP_TORN`, `IDS_REPEATED` when custom SQL does not fit its windows
- */
-export async function completeDate(
-  run: Fetching,
-  stage: Stage,
-  first: DayCounts,
-  countsBefore: StateFile<DayCounts>,
-  firstGroups?: DayCounts,
-  early?: Pick<DropFile, 'start' | 'stop'>,
-): Promise<CompletedDate> {
-  const { job } = run;
-  const { date } = stage;
-  await forgetOtherAxis(stage, first);
-  const differences = new Differences(run, stage);
-  let known = first;
-  let before = job.source.kind === 'aggregate' ? await snapshot(countsBefore, first, stage) : first;
-  const countAgain = async () => {
-    return job.source.kind === 'aggregate' ? await probeGroups(run, date) : await probeRows(run, date);
-  };
-  let isCapped = false;
-  let groups = job.source.kind === 'aggregate' ? (firstGroups ?? (await countAgain())) : first;
-  for (let round = 0; round < MAX_ROUNDS; round += 1) {
-    groups = await fetchDate(run, stage, groups, countAgain);
-    isCapped = run.source.isCapped?.() === true;
-    await assertWholeGroups(run, stage, before, countAgain);
-    run.onEvent({ kind: 'phase', date, phase: 'recounting' });
-    early?.start();
-    const counting = recount(run, date, known);
-    const [{ after, isSettled }, hashes] = await sideBySide(counting, hashStage(run, stage, known));
-    if (isSettled) known = after;
-    const isEqual = isSameByHash(hashes, mergeParts(after));
-    const changed = isEqual ? [] : await differences.find(before, after, groups);
-    run.onEvent({ kind: 'recounted', date, changed: changed.length });
-    if (changed.length === 0 && isSettled) {
-      await assertOwnIds(job, stage);
-      return describeCompleted(job, after, differences.prove(isEqual));
-    }
-    await early?.stop();
-    await differences.forget(changed);
-    await forgetOtherAxis(stage, after);
-    if (job.source.kind === 'aggregate') {
-      await countsBefore.write(after);
-      groups = await countAgain();
-    } else groups = after;
-    before = after;
-  }
-  throw describeUnsettled(date, isCapped);
+interface FetchedDate {
+  readonly run: Fetching;
+  readonly stage: Stage;
+  /** Raw counts of the date. */
+  readonly first: DayCounts;
+  /** Groups counted with them, if they were. */
+  readonly firstGroups?: DayCounts | undefined;
+  /** Where an aggregating job keeps the raw counts from before its first page. */
+  readonly countsBefore: StateFile<DayCounts>;
+  /** Written while the source counts again. */
+  readonly file?: Pick<DropFile, 'start' | 'stop'>;
 }
 
-/** @param isCapped whether pages came with the row cap of a trial */
-function describeUnsettled(date: string, isCapped: boolean): Fault {
-  if (isCapped) {
-    return new Fault('KEY_CAPPED', `the API caps the rows of ${date} as for a trial, below what it counts`, {
-      hint: 'Check the subscription of the key: `flowdrop doctor JOB` shows its entitlement. Matching windows stay staged.',
-    });
-  }
-  return new Fault(
-    'DATE_UNSETTLED',
-    `the source's counts of ${date} still differ from what it sends after ${MAX_ROUNDS} rounds`,
-    { hint: 'Rows may still be arriving. Run again later: matching windows stay staged.' },
-  );
+/**
+ * A date whose pages are staged, round by round, until the stage equals the source's counts.
+ * `fetch` throws Fault `GROUP_TORN`, and `prove` `IDS_REPEATED`, when custom SQL does not fit its windows; `prove` throws
+ * `SOURCE_SHRANK` when the source lost too much meanwhile.
+ */
+export function fetchedDate({
+  run,
+  stage,
+  first,
+  firstGroups,
+  countsBefore,
+  file,
+}: FetchedDate): DateWork<CompletedDate> {
+  const { date } = stage;
+  const isGrouped = run.job.source.kind === 'aggregate';
+  const differences = new Differences(run, stage);
+  const count = async () => (isGrouped ? await probeGroups(run, date) : await probeRows(run, date));
+  let known = first;
+  let before: DayCounts | undefined;
+  let planned = isGrouped ? firstGroups : first;
+  let isCapped = false;
+  return {
+    stage,
+    async fetch() {
+      await forgetOtherAxis(stage, before ?? first);
+      before ??= isGrouped ? await snapshot(countsBefore, first, stage) : first;
+      planned = await fetchDate(run, stage, planned ?? (await count()), count);
+      isCapped = run.source.isCapped?.() === true;
+      await assertWholeGroups(run, stage, before, count);
+    },
+    async prove() {
+      run.onEvent({ kind: 'phase', date, phase: 'recounting' });
+      file?.start();
+      const counting = recount(run, date, known);
+      const [{ after, isSettled }, hashes] = await sideBySide(counting, hashStage(run, stage, known));
+      if (isSettled) known = after;
+      const isEqual = isSameByHash(hashes, mergeParts(after));
+      const changed = isEqual ? [] : await differences.find(before ?? first, after, planned ?? after);
+      run.onEvent({ kind: 'recounted', date, changed: changed.length });
+      if (changed.length === 0 && isSettled) {
+        await assertOwnIds(run.job, stage);
+        return describeCompleted(run.job, after, differences.prove(isEqual));
+      }
+      await file?.stop();
+      await differences.forget(changed);
+      if (isGrouped) await countsBefore.write(after);
+      planned = isGrouped ? undefined : after;
+      before = after;
+      return undefined;
+    },
+    explainUnsettled() {
+      if (isCapped) {
+        return new Fault('KEY_CAPPED', `the API caps the rows of ${date} as for a trial, below what it counts`, {
+          hint: 'Check the subscription of the key: `flowdrop doctor JOB` shows its entitlement. Matching windows stay staged.',
+        });
+      }
+      return new Fault('DATE_UNSETTLED', `the source's counts of ${date} still differ from what it sends`, {
+        hint: 'Rows may still be arriving. Run again later: matching windows stay staged.',
+      });
+    },
+  };
 }
 
 /**
