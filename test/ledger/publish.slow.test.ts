@@ -1,6 +1,6 @@
 /**
  * Publishing: one revision of a date, and the next, by one worker and by two in every order of their calls that a seed
- * gives, one of which may die at any call. What a manifest says is tested in `test/export/seal-date.slow.test.ts`.
+ * gives, one of which may die at any call. What a manifest says is tested in `test/export/seal-rows.slow.test.ts`.
  */
 import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

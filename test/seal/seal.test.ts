@@ -1,6 +1,6 @@
 /**
  * Writing a drop on a real embedded engine: types, order, duplicates, footer, verification, three independent readers.
- * Publishing is in `publish.test.ts`, the audit in `audit.slow.test.ts`, whole dates in `test/export/seal-date.slow.test.ts`.
+ * Publishing is in `publish.test.ts`, the audit in `audit.slow.test.ts`, whole dates in `test/export/seal-rows.slow.test.ts`.
  */
 import { copyFile, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
