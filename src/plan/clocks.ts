@@ -50,6 +50,7 @@ export interface HeldDate {
 
 /** A clock that is off by more belongs to a simulation or a broken machine: the server is asked again. */
 export const TRUSTED_OFFSET_MS = 5 * 60_000;
+
 export class Clocks {
   readonly isChecked: boolean;
   readonly #own: Clock;
