@@ -71,7 +71,7 @@ export async function auditSealed(
   for (const date of conflict === undefined ? whole : []) {
     await tryDate(date, async () => {
       const manifest = await run.ledger.manifest(date);
-      const reason = explainSkip(run, date, manifest);
+      const reason = explainSkip(run, manifest);
       if (reason !== undefined) skipped.set(date, reason);
       else if (manifest !== undefined) sealed.set(date, manifest);
     });
@@ -135,7 +135,8 @@ export async function compareSealed(
   manifest: Manifest,
 ): Promise<readonly string[] | undefined> {
   const { date } = manifest;
-  if (explainSkip(api, date, manifest) !== undefined) return undefined;
+  // The source may have another address now.
+  if (manifest.counts === undefined || !isSameQuery(api, manifest) || !isWhole(api, manifest)) return undefined;
   const now = await recountRows(api, date);
   const before = await readSealedCounts({ ...api, ledger, engine }, manifest, join(folder, 'counts.parquet'));
   const moved = findMovedCells(before, now);
@@ -143,14 +144,17 @@ export async function compareSealed(
 }
 
 /** Why the date cannot be compared, in words; `undefined` if it can. */
-function explainSkip(api: OpenedSql, date: string, manifest: Manifest | undefined): string | undefined {
+function explainSkip(api: OpenedSql, manifest: Manifest | undefined): string | undefined {
   const { job, source } = api;
   if (manifest?.counts === undefined) return 'it was sealed without counts of the source';
   const { query } = manifest;
-  const sent = (['open', 'closed'] as const).map((edges) => buildPage(job, wholeDay(date), edges));
   if (query.url !== source.url || query.entry_point !== job.source.api) return 'it was sealed from another address';
-  if (!sent.includes(query.sql)) return 'it was sealed with another query';
+  if (!isSameQuery(api, manifest)) return 'it was sealed with another query';
   return isWhole(api, manifest) ? undefined : CLIPPED;
+}
+
+function isSameQuery({ job }: OpenedSql, { date, query }: Manifest): boolean {
+  return (['open', 'closed'] as const).some((edges) => buildPage(job, wholeDay(date), edges) === query.sql);
 }
 
 /** Whether its first row is still visible, by the fastest clock and by the shortest lookback that the source has reported. */
