@@ -20,7 +20,7 @@ import { DropFile } from './drop-file.ts';
 import { describeFailed } from './export-dates.ts';
 import type { SealResult } from './restate.ts';
 import { beginDate, sealRows } from './seal-rows.ts';
-import { describeSent } from './trades/trade-dates.ts';
+import { describeSent } from './trades/fetched-date.ts';
 
 /**
  * `backfill --degraded`: seals what is staged of expired dates, each by itself.

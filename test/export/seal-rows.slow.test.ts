@@ -15,7 +15,7 @@ import { sealDegraded } from '../../src/export/degraded.ts';
 import { DropFile } from '../../src/export/drop-file.ts';
 import type { SealResult } from '../../src/export/restate.ts';
 import { type SealableRows, sealRows } from '../../src/export/seal-rows.ts';
-import { describeSent } from '../../src/export/trades/trade-dates.ts';
+import { describeSent } from '../../src/export/trades/fetched-date.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { dropKey, fieldsPrefix, historyKey, manifestKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';

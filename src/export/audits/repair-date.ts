@@ -32,9 +32,14 @@ import { withLaterDrops } from '../restate.ts';
 import { beginDate, sealRows } from '../seal-rows.ts';
 import { settle } from '../settle.ts';
 import { fetchDate } from '../trades/fetch.ts';
-import { type CompletedDate, describeCompleted, fetchedDate } from '../trades/fetched-date.ts';
+import {
+  assertStillWhole,
+  type CompletedDate,
+  describeCompleted,
+  describeProved,
+  fetchedDate,
+} from '../trades/fetched-date.ts';
 import { hashedOf, probeSymbol, proofOf, recountRows } from '../trades/probe.ts';
-import { assertStillWhole, describeProved } from '../trades/trade-dates.ts';
 import { CONFIRM_AFTER_MS, findLoss, isConfirmed } from '../trades/withdrawn.ts';
 
 export interface SealedCounts {

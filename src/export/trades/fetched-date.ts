@@ -3,7 +3,9 @@
  * rows of one second, or of one symbol; it differs by a late row, a correction, a page truncated without notice), their
  * windows are dropped and fetched again, and nothing else is. It does not seal.
  */
-import { axisOfStretch } from '../../calendar/window.ts';
+import { LOOKBACK_DAYS } from '../../api-contract/published-limits.ts';
+import { OPEN_SECOND } from '../../calendar/session.ts';
+import { axisOfStretch, wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import { sideBySide } from '../../core/side-by-side.ts';
 import type { SqlJob } from '../../job/job.ts';
@@ -17,11 +19,13 @@ import {
   sumCounts,
   sumHashes,
 } from '../../plan/counts.ts';
+import { computeLookback, leavesAt } from '../../plan/dates.ts';
 import { bestProof, listHashedColumns, type Proof, weakerProof } from '../../plan/proof.ts';
+import { buildPage } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import type { Stage } from '../../stage/stage.ts';
 import type { StateFile } from '../../state/state-file.ts';
-import type { DateWork } from '../date-source.ts';
+import type { CompleteRows, DateWork } from '../date-source.ts';
 import type { DropFile } from '../drop-file.ts';
 import { assertOwnIds, assertWholeGroups } from './custom-sql.ts';
 import { Differences } from './differences.ts';
@@ -114,6 +118,18 @@ export function fetchedDate({
   };
 }
 
+/** What was sent for a date, as its manifest has it: a page that spans the whole day. */
+export function describeSent({ job, limits }: OpenedSql, date: string) {
+  return { query: buildPage(job, wholeDay(date), limits.dayEdges), rowLimit: limits.rowLimit };
+}
+
+/** Rows that the recount proved; later recounts are compared with it. */
+export function describeProved(api: OpenedSql, date: string, counted: CompletedDate): CompleteRows {
+  const { proof, idHash, valueHash, columns, counts } = counted;
+  const recount = { proved: proof, columns: [...columns], id_hash: idHash, value_hash: valueHash };
+  return { ...describeSent(api, date), counted, counts, recount };
+}
+
 /**
  * What most dates need once they are staged, while the source counts: the hashes of their cells, and how many ids they have.
  * @param known says along which axis the source counts @returns `undefined` where hashes say nothing
@@ -186,4 +202,28 @@ async function snapshot(file: StateFile<DayCounts>, counts: DayCounts, stage: St
   await stage.forget(staged);
   await file.write(counts);
   return counts;
+}
+
+/**
+ * The lookback moves while a date is fetched, and its first rows may have expired. A shorter lookback than the contract's
+ * may have cut them from the start.
+ * @param firstSecond of its first row, as far as that must be visible
+ * @throws Fault `DATE_CLIPPED`
+ */
+export function assertStillWhole({ clocks, source }: OpenedSql, date: string, firstSecond = OPEN_SECOND): void {
+  const nowMs = clocks.latest();
+  const days = Math.min(source.lookbackDays?.() ?? LOOKBACK_DAYS, LOOKBACK_DAYS);
+  if (leavesAt(date, firstSecond, days) >= nowMs) return;
+  if (days < LOOKBACK_DAYS) {
+    throw new Fault(
+      'DATE_CLIPPED',
+      `${date} is not completely inside the lookback: the API shows ${days} days, not ${LOOKBACK_DAYS}`,
+      { hint: 'Staged pages are kept. Ask the provider why the lookback is shorter than its contract says.' },
+    );
+  }
+  throw new Fault(
+    'DATE_CLIPPED',
+    `${date} began to expire while it was fetched (the lookback now begins at ${computeLookback(nowMs).edge}), so it cannot be proved complete`,
+    { hint: 'Staged pages are kept. Run earlier next time: `flowdrop status` shows when each date expires.' },
+  );
 }

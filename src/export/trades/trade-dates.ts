@@ -6,9 +6,8 @@
  */
 
 import { LOOKBACK_DAYS } from '../../api-contract/published-limits.ts';
-import { isSession, OPEN_SECOND } from '../../calendar/session.ts';
+import { isSession } from '../../calendar/session.ts';
 import { type DateRange, formatWallDate } from '../../calendar/wall-clock.ts';
-import { wholeDay } from '../../calendar/window.ts';
 import { Fault, isFault } from '../../core/errors.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { CheckResult, Manifest } from '../../ledger/manifest.ts';
@@ -16,17 +15,15 @@ import { type HeldDate, TRUSTED_OFFSET_MS } from '../../plan/clocks.ts';
 import { axisOf, type DayCounts, sumCounts } from '../../plan/counts.ts';
 import {
   assertNotFuture,
-  computeLookback,
   expiresAt,
   explainClip,
   firstSecondOf,
   isAtEdge,
   type LookbackRange,
-  leavesAt,
 } from '../../plan/dates.ts';
 import { lastTradeSecond } from '../../plan/session-end.ts';
 import type { Lack } from '../../plan/session-habit.ts';
-import { buildDatesWithRows, buildPage } from '../../plan/statement.ts';
+import { buildDatesWithRows } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import type { ExportRun } from '../../run/run.ts';
 import type { AuditDeps } from '../../seal/audit.ts';
@@ -39,7 +36,7 @@ import type { CompleteRows, DateExport, DateSource, ExportPlan, NoRows, PlannedD
 import { DropFile } from '../drop-file.ts';
 import { hurry } from '../priority.ts';
 import type { DateSelection } from '../select-dates.ts';
-import { type CompletedDate, fetchedDate } from './fetched-date.ts';
+import { assertStillWhole, type CompletedDate, describeProved, fetchedDate } from './fetched-date.ts';
 import { type CountedGroups, probeDates, probeJoined, probeRows } from './probe.ts';
 import { describeLack, isRefusal, SESSION_END_CHECK, SessionEnds } from './session-ends.ts';
 
@@ -161,18 +158,6 @@ export class TradeDates implements DateSource {
     const degradedReason = await explainClipped(run.ledger, api, date, restate);
     return { ...describeProved(api, date, counted), degradedReason, doubts: lack && [asCheck(lack)] };
   }
-}
-
-/** What was sent for a date, as its manifest has it: a page that spans the whole day. */
-export function describeSent({ job, limits }: OpenedSql, date: string) {
-  return { query: buildPage(job, wholeDay(date), limits.dayEdges), rowLimit: limits.rowLimit };
-}
-
-/** Rows that the recount proved; later recounts are compared with it. */
-export function describeProved(api: OpenedSql, date: string, counted: CompletedDate): CompleteRows {
-  const { proof, idHash, valueHash, columns, counts } = counted;
-  const recount = { proved: proof, columns: [...columns], id_hash: idHash, value_hash: valueHash };
-  return { ...describeSent(api, date), counted, counts, recount };
 }
 
 /** Whole seconds of the server's clock, and the way of its answer. */
@@ -358,28 +343,4 @@ async function explainClipped(
   const reason = explainClip(date, nowMs, around.map(firstSecondOf), days);
   if (reason !== undefined && own !== undefined) assertStillWhole(api, date, 0);
   return reason;
-}
-
-/**
- * The lookback moves while a date is fetched, and its first rows may have expired. A shorter lookback than the contract's
- * may have cut them from the start.
- * @param firstSecond of its first row, as far as that must be visible
- * @throws Fault `DATE_CLIPPED`
- */
-export function assertStillWhole({ clocks, source }: OpenedSql, date: string, firstSecond = OPEN_SECOND): void {
-  const nowMs = clocks.latest();
-  const days = Math.min(source.lookbackDays?.() ?? LOOKBACK_DAYS, LOOKBACK_DAYS);
-  if (leavesAt(date, firstSecond, days) >= nowMs) return;
-  if (days < LOOKBACK_DAYS) {
-    throw new Fault(
-      'DATE_CLIPPED',
-      `${date} is not completely inside the lookback: the API shows ${days} days, not ${LOOKBACK_DAYS}`,
-      { hint: 'Staged pages are kept. Ask the provider why the lookback is shorter than its contract says.' },
-    );
-  }
-  throw new Fault(
-    'DATE_CLIPPED',
-    `${date} began to expire while it was fetched (the lookback now begins at ${computeLookback(nowMs).edge}), so it cannot be proved complete`,
-    { hint: 'Staged pages are kept. Run earlier next time: `flowdrop status` shows when each date expires.' },
-  );
 }
