@@ -11,7 +11,7 @@ import { DropFile } from '../../src/export/drop-file.ts';
 import { beginDate, sealRows } from '../../src/export/seal-rows.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { type DayCounts, sumCounts } from '../../src/plan/counts.ts';
-import { planRepair } from '../../src/plan/moved-windows.ts';
+import { planRepair } from '../../src/plan/pack.ts';
 import { listHashedColumns } from '../../src/plan/proof.ts';
 import { secondKey } from '../../src/stage/count.ts';
 import { readSealedRows } from '../../src/stage/sealed-rows.ts';

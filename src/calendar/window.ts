@@ -11,14 +11,14 @@ export type Axis = 'time' | 'symbol';
 
 export interface Bound {
   /** Symbol axis only: rows of symbols below it lie before the bound. */
-  readonly symbol?: string;
+  readonly symbol?: string | undefined;
   /** Second of the day, 0 to 86,400. On the symbol axis, within the rows of `symbol`. */
   readonly second: number;
   /**
    * Rows of that second (of the grain, if rows are grouped) with a key below this one lie before the bound;
    * `undefined`: the whole second lies after it. The key is the row's id, or the group's split key.
    */
-  readonly id?: string;
+  readonly id?: string | undefined;
 }
 
 export interface Window {
@@ -104,9 +104,7 @@ function parseBound(text: string): Bound {
   const match = /^(?:([^@]*)@)?(\d{2}):(\d{2}):(\d{2})(?:\+(.*))?$/.exec(text);
   if (!match) throw new RangeError(`not a bound of a window: ${text}`);
   const [, symbol, hours, minutes, seconds, id] = match;
-  return {
-    ...(symbol === undefined ? {} : { symbol: decodeURIComponent(symbol) }),
-    second: Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds),
-    ...(id === undefined ? {} : { id: decodeURIComponent(id) }),
-  };
+  const decode = (part: string | undefined) => (part === undefined ? undefined : decodeURIComponent(part));
+  const second = Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds);
+  return { symbol: decode(symbol), second, id: decode(id) };
 }

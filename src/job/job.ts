@@ -71,12 +71,22 @@ export interface ApiAccess {
   readonly key: string | null;
 }
 
-/** Single trades: every row has an `id`, so windows may be cut inside a second. */
-interface RowSource extends ApiAccess {
-  readonly kind: 'rows';
+/** What is asked with SQL: in cells of one grain, where rows are told apart by keys. */
+interface WindowedSource extends ApiAccess {
   readonly api: SqlApi;
   readonly table: string;
   readonly columns: readonly JobColumn[];
+  /** Length of a cell along the time, seconds: windows may be cut only between cells, or by the keys inside one. */
+  readonly grainSeconds: number;
+  /** Column that holds the time of a row, of a group the start of its grain. */
+  readonly timeColumn: string;
+  /** Columns by which a cell that is too large for a page is cut, in order. */
+  readonly keyColumns: readonly string[];
+}
+
+/** Single trades: every row has an `id`, so windows may be cut inside a second. */
+interface RowSource extends WindowedSource {
+  readonly kind: 'rows';
   /** Extra SQL condition, as the user wrote it until `run/job-sql.ts` replaces it; empty: none. */
   readonly where: string;
   /**
@@ -86,21 +96,12 @@ interface RowSource extends ApiAccess {
 }
 
 /** Rows aggregated by the API: windows are cut only between groups, so no group is ever split. */
-export interface AggregateSource extends ApiAccess {
+interface AggregateSource extends WindowedSource {
   readonly kind: 'aggregate';
-  readonly api: SqlApi;
-  readonly table: string;
-  readonly columns: readonly JobColumn[];
   /** The user's SQL with one `{window}`, as the user wrote it until `run/job-sql.ts` replaces it. */
   readonly sql: string;
-  /** Length of the grain, seconds. */
-  readonly grainSeconds: number;
-  /** Output column that holds the start of the grain. */
-  readonly timeColumn: string;
   /** Output columns that the GROUP BY must name: the time column and `split`. */
   readonly groupKeys: readonly string[];
-  /** Other GROUP BY keys that are columns of the table: a grain too large for a page is split by them, in order. */
-  readonly splitColumns: readonly string[];
 }
 
 /** One snapshot per symbol and date, requested by symbol: option chains and market structure. */

@@ -86,7 +86,7 @@ function assertLocation(to: string, folder: string): void {
 /** Allows nulls in most columns; snapshot columns already declare which may be null. */
 function withNulls(source: JobSource, sort: readonly string[]): JobSource {
   if (source.kind === 'snapshots') return source;
-  const keys = source.kind === 'aggregate' ? [source.timeColumn, ...source.splitColumns] : [];
+  const keys = source.kind === 'aggregate' ? [source.timeColumn, ...source.keyColumns] : [];
   return { ...source, columns: allowNulls(source.columns, [...sort, ...keys]) };
 }
 
@@ -145,11 +145,12 @@ function resolveSource(written: JobFile['source']): JobSource {
     return { kind: 'snapshots', api, key, symbols, columns: SNAPSHOT_COLUMNS[api] };
   }
   const base = { api, key, table };
+  const trades = { kind: 'rows', ...base, grainSeconds: 1, timeColumn: 'time', keyColumns: ['id'] } as const;
   if (sql === undefined) {
-    return { kind: 'rows', ...base, columns: resolveRowColumns(written.columns), where: where.trim(), sql: '' };
+    return { ...trades, columns: resolveRowColumns(written.columns), where: where.trim(), sql: '' };
   }
   if (grain === undefined) {
-    return { kind: 'rows', ...base, columns: resolveRowSqlColumns(written), where: '', sql: sql.trim() };
+    return { ...trades, columns: resolveRowSqlColumns(written), where: '', sql: sql.trim() };
   }
   const timeColumn = written.time ?? USUAL.timeColumn;
   return {
@@ -160,7 +161,7 @@ function resolveSource(written: JobFile['source']): JobSource {
     grainSeconds: GRAIN_SECONDS[grain],
     timeColumn,
     groupKeys: [timeColumn, ...split],
-    splitColumns: split.filter((name) => findTradeColumn(name) !== undefined),
+    keyColumns: split.filter((name) => findTradeColumn(name) !== undefined),
   };
 }
 

@@ -4,23 +4,11 @@
  */
 
 import { z } from 'zod';
-import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
-import { type Axis, type Bound, compareBounds, type Stretch } from '../calendar/window.ts';
 import { addHashes } from '../engine/row-hash.ts';
 import { isSameUpdateMark, isUpdateMark, mergeUpdateMarks } from '../engine/update-mark.ts';
+import { axisOf, type Cell, compareCells, keyOf } from './axis.ts';
 
-/** A place inside a cell at which it may be cut: before a second of its symbol, or before the groups with one key. */
-export interface Notch {
-  readonly at: Bound;
-  /** Rows of the cell before it. */
-  readonly before: number;
-}
-
-export interface CellCount {
-  /** Only on the symbol axis. */
-  readonly symbol?: string;
-  /** First second of the cell. */
-  readonly second: number;
+export interface CellCount extends Cell {
   /** Rows at the source. */
   readonly rows: number;
   /** Distinct ids among them. For aggregating jobs, equal to `rows`. */
@@ -30,8 +18,6 @@ export interface CellCount {
   /** Sums of hashes of the ids, and of the values; `undefined` if not requested. See `engine/row-hash.ts`. */
   readonly idHash?: string | undefined;
   readonly valueHash?: string | undefined;
-  /** Ascending; absent if they were not requested. */
-  readonly notches?: readonly Notch[] | undefined;
 }
 
 /**
@@ -46,7 +32,7 @@ export const MAX_CELL_SECOND = 100 * 3600;
 /** Counts of a date as stored on disk. */
 export const dayCountsSchema = z.array(
   z.object({
-    symbol: z.string().exactOptional(),
+    symbol: z.string().optional(),
     second: z.int().min(-MAX_CELL_SECOND).max(MAX_CELL_SECOND),
     rows: z.int().min(0).max(MAX_DATE_ROWS),
     ids: z.int().min(0).max(MAX_DATE_ROWS),
@@ -89,28 +75,6 @@ export function sumHashes(counts: DayCounts): HashTotals {
   const sum = (hashOf: (cell: CellCount) => string | undefined) =>
     counts.reduce<string | undefined>((total, cell) => addHashes(total, hashOf(cell)), '0');
   return { idHash: sum(({ idHash }) => idHash), valueHash: sum(({ valueHash }) => valueHash) };
-}
-
-/** The axis along which rows were counted. */
-export function axisOf(counts: DayCounts): Axis {
-  return counts[0]?.symbol === undefined ? 'time' : 'symbol';
-}
-
-/** The bound at the start of a cell. */
-export function startOf({ symbol, second }: Pick<CellCount, 'symbol' | 'second'>): Bound {
-  return symbol === undefined ? { second } : { symbol, second };
-}
-
-/** The stretch of a cell. On the symbol axis it extends to the symbol's end and overlaps the symbol's later cells. */
-export function stretchOf(cell: CellCount): Stretch {
-  const { symbol, second } = cell;
-  const to: Bound = symbol === undefined ? { second: second + 1 } : { symbol, second: SECONDS_PER_DAY };
-  return { from: startOf(cell), to };
-}
-
-/** Orders cells along their axis. */
-export function compareCells(a: CellCount, b: CellCount): number {
-  return compareBounds(startOf(a), startOf(b));
 }
 
 /**
@@ -164,11 +128,6 @@ function mergeCells(a: CellCount, b: CellCount): CellCount {
     idHash: addHashes(a.idHash, b.idHash),
     valueHash: addHashes(a.valueHash, b.valueHash),
   };
-}
-
-/** A key that is unique among the cells of a date. */
-export function keyOf({ symbol, second }: CellCount): string {
-  return `${symbol ?? ''}@${second}`;
 }
 
 function isSame(staged: CellCount | undefined, source: CellCount): boolean {

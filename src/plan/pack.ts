@@ -1,11 +1,11 @@
 /**
  * Packs the counts of a date into windows: as few as a page allows, all of about equal size, so that rows that come
- * meanwhile still fit. Pure. Windows end between cells or at the notches inside them, never inside a second of single
- * trades. Invariant: they tile the part of the date that is not staged yet.
+ * meanwhile still fit. Pure. Windows end between cells; where to cut inside a cell, the source is asked. Invariant: they
+ * tile the part of the date that is not staged yet.
  */
-import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { type Bound, compareBounds, DAY_END, DAY_START, type Stretch, type Window } from '../calendar/window.ts';
-import { type CellCount, type DayCounts, type Notch, startOf, stretchOf } from './counts.ts';
+import { type Cell, compareCells, keyOf, secondOf, startOf, stretchOf } from './axis.ts';
+import { type DayCounts, findDifferences, sumCounts } from './counts.ts';
 
 /** A little more than a day of requests at the API's pace: a date with more pages can never be fetched. */
 export const MAX_DATE_PAGES = 100_000;
@@ -20,55 +20,49 @@ export interface PackedWindow extends Window {
 }
 
 /** A place at which something may be cut, and how much lies before it. */
-interface CutPlace<At> {
+export interface CutPlace<At = Bound> {
   readonly at: At;
   readonly before: number;
 }
-type Place = CutPlace<Bound>;
 
 /**
- * Plans the windows of a date. A stretch that cannot be cut gets its own window, whatever its size.
- * @param covered windows already staged, in any order, on the axis of the counts; they are left out
- * @param limit maximum rows of a page
+ * Plans the windows of a date. A cell with more rows than the limit gets its own window.
+ * @param covered stretches already staged, in any order, on the axis of the counts; they are left out
+ * @param limit most rows of a window
  */
 export function packWindows(
   date: string,
   counts: DayCounts,
-  covered: readonly Window[],
+  covered: readonly Stretch[],
   limit: number,
 ): readonly PackedWindow[] {
-  const places = listPlaces(counts);
-  return listGaps(covered).flatMap((gap) =>
-    packGap(date, gap, counts, places, (ends, from) => balance(ends, from, limit)),
-  );
+  return listGaps(covered).flatMap((gap) => packGap(date, gap, counts, (ends) => balance(ends, 0, limit)));
 }
 
 /** The full windows of a stretch, from its start on; what is left at its end is in none. */
 export function packFull(date: string, counts: DayCounts, stretch: Stretch, limit: number): readonly PackedWindow[] {
-  return packGap(date, stretch, counts, listPlaces(counts), (ends, from) => fill(ends, from, limit)).slice(0, -1);
+  return packGap(date, stretch, counts, (ends) => fill(ends, 0, limit)).slice(0, -1);
 }
 
 function packGap(
   date: string,
   gap: Stretch,
   counts: DayCounts,
-  places: readonly Place[],
-  choose: (places: readonly Place[], before: number) => readonly Place[],
+  choose: (ends: readonly CutPlace[]) => readonly CutPlace[],
 ): readonly PackedWindow[] {
-  const first = measure(gap.from, counts);
-  const last = measure(gap.to, counts);
-  const inside = places.filter(({ at }) => compareBounds(gap.from, at) < 0 && compareBounds(at, gap.to) < 0);
-  const end: Place = { at: gap.to, before: last.most };
-  let from: Place = { at: gap.from, before: first.least };
-  const windows: PackedWindow[] = [];
-  for (const to of choose([...inside, end], first.least)) {
-    const exact = (from.at !== gap.from || first.least === first.most) && (to !== end || last.least === last.most);
-    if (to.before > from.before) {
-      windows.push({ date, from: from.at, to: to.at, rows: to.before - from.before, exact });
-    }
-    from = to;
-  }
-  return windows;
+  const { cells, isFirstCut, isLastCut } = cellsOf(counts, gap);
+  let rows = 0;
+  const ends = cells.map((cell) => {
+    const place = { at: startOf(cell), before: rows };
+    rows += cell.rows;
+    return place;
+  });
+  const places = choose([...ends.slice(1), { at: gap.to, before: rows }]).slice(0, -1);
+  const windows = cutWindow({ date, ...gap, rows, exact: true }, places).map((window) => ({
+    ...window,
+    exact: !(isFirstCut && window.from === gap.from) && !(isLastCut && window.to === gap.to),
+  }));
+  return windows.filter((window) => window.rows > 0);
 }
 
 /**
@@ -103,37 +97,8 @@ function fill<At>(places: readonly CutPlace<At>[], before: number, size: number)
   return fitting === undefined ? ends : [...ends, fitting];
 }
 
-/** Every place at which a window may end: the starts of cells, and their notches. */
-function listPlaces(counts: DayCounts): readonly Place[] {
-  const places: Place[] = [];
-  let before = 0;
-  for (const cell of counts) {
-    places.push({ at: startOf(cell), before });
-    for (const notch of cell.notches ?? []) places.push({ at: notch.at, before: before + notch.before });
-    before += cell.rows;
-  }
-  return places;
-}
-
-/** The least and most rows that may lie before a bound: inside a cell they are known only at its notches. */
-function measure(bound: Bound, counts: DayCounts): { readonly least: number; readonly most: number } {
-  let before = 0;
-  for (const [index, cell] of counts.entries()) {
-    if (compareBounds(bound, startOf(cell)) <= 0) break;
-    if (!isInside(cell, counts[index + 1], bound)) {
-      before += cell.rows;
-      continue;
-    }
-    const notches = cell.notches ?? [];
-    const least = notches.findLast(({ at }) => compareBounds(at, bound) <= 0)?.before ?? 0;
-    const most = notches.find(({ at }) => compareBounds(at, bound) >= 0)?.before ?? cell.rows;
-    return { least: before + least, most: before + most };
-  }
-  return { least: before, most: before };
-}
-
 /** The parts of the day that no window covers, ascending. */
-export function listGaps(covered: readonly Window[]): readonly Stretch[] {
+export function listGaps(covered: readonly Stretch[]): readonly Stretch[] {
   const sorted = [...covered].sort((a, b) => compareBounds(a.from, b.from));
   const gaps: Stretch[] = [];
   let reached: Bound = DAY_START;
@@ -150,104 +115,114 @@ export function listGaps(covered: readonly Window[]): readonly Stretch[] {
  * window that is too small costs less than a truncated one.
  */
 export function countsInGap(counts: DayCounts, gap: Stretch): DayCounts {
-  return counts.filter((cell, index) => {
-    const start = startOf(cell);
-    if (compareBounds(start, gap.to) >= 0) return false;
-    return compareBounds(start, gap.from) >= 0 || isInside(cell, counts[index + 1], gap.from);
-  });
+  return cellsOf(counts, gap).cells;
 }
 
 /** Rows of the cells that are entirely in a window: the minimum that it must return. */
 export function countWhole(counts: DayCounts, window: Stretch): number {
-  const inside = countsInGap(counts, window);
-  return inside.reduce((sum, cell, index) => {
-    const to = inside[index + 1] ?? stretchOf(cell).to;
-    const end = 'rows' in to ? startOf(to) : to;
-    const isWhole = compareBounds(window.from, startOf(cell)) <= 0 && compareBounds(end, window.to) <= 0;
-    return isWhole ? sum + cell.rows : sum;
-  }, 0);
+  const { cells, isFirstCut, isLastCut } = cellsOf(counts, window);
+  return sumCounts(cells.slice(isFirstCut ? 1 : 0, isLastCut ? -1 : undefined)).rows;
 }
 
-/** Whether a bound lies after the start of the cell's rows and before the next cell. */
-function isInside(cell: CellCount, next: CellCount | undefined, bound: Bound): boolean {
-  if (next !== undefined && compareBounds(startOf(next), bound) <= 0) return false;
-  if (compareBounds(startOf(cell), bound) >= 0 || cell.symbol !== bound.symbol) return false;
-  return cell.symbol === undefined ? cell.second === bound.second : bound.second < SECONDS_PER_DAY;
+/** The cells of a stretch, and whether its ends lie inside the first and the last of them. */
+function cellsOf(counts: DayCounts, { from, to }: Stretch) {
+  // A cell ends where the next one begins, if not before. A cell is the bound of its start.
+  const isInside = (cell: Cell, next: Cell | undefined, bound: Bound) =>
+    (next === undefined || compareBounds(bound, next) < 0) &&
+    compareBounds(cell, bound) < 0 &&
+    compareBounds(bound, stretchOf(cell).to) < 0;
+  const cells = counts.filter((cell, index) => {
+    if (compareBounds(cell, to) >= 0) return false;
+    return compareBounds(cell, from) >= 0 || isInside(cell, counts[index + 1], from);
+  });
+  const [first, last] = [cells[0], cells.at(-1)];
+  return {
+    cells,
+    isFirstCut: first !== undefined && compareBounds(first, from) < 0,
+    isLastCut: last !== undefined && isInside(last, undefined, to),
+  };
 }
 
-/**
- * Where to cut a window in two that was too much for one answer; the counts give both halves about the same number of rows.
- * @param grainSeconds length of a cell on the time axis, 1 for single trades
- * @param hasKey whether windows may be cut inside a cell: by id, or by a split key
- * @returns a bound, or that the middle row of the only cell has to be asked for; `undefined` if it cannot be cut
- */
-export function planSplit(
-  window: PackedWindow,
-  counts: DayCounts,
-  grainSeconds: number,
-  hasKey: boolean,
-): Bound | 'ask-middle' | undefined {
+/** The start of a cell that is nearest the middle of a window's rows; `undefined` if it has only one cell. */
+export function findMiddle(window: PackedWindow, counts: DayCounts): CutPlace | undefined {
   const inside = countsInGap(counts, window);
-  const total = inside.reduce((sum, count) => sum + count.rows, 0);
+  const total = sumCounts(inside).rows;
   let before = 0;
   for (const [index, cell] of inside.entries()) {
     // Cut before the cell that passes the middle, but never before the first: the left half must have rows.
-    if (index > 0 && (before + cell.rows / 2 >= total / 2 || index === inside.length - 1)) return startOf(cell);
+    if (index > 0 && (before + cell.rows / 2 >= total / 2 || index === inside.length - 1)) {
+      return { at: startOf(cell), before: Math.min(before, window.rows) };
+    }
     before += cell.rows;
   }
-  if (!hasKey) return undefined;
-  const [only] = inside;
-  const notch = only && middleNotch(window, only);
-  if (notch !== undefined) return notch;
-  return only?.symbol === undefined ? narrowToSecond(window, only?.second, grainSeconds) : narrowToSymbol(window, only);
+  return undefined;
 }
 
-/** The counted place nearest the middle of the window's groups, all of one cell. */
-function middleNotch({ from, to }: PackedWindow, { notches = [], rows }: CellCount): Bound | undefined {
-  const first = notches.findLast(({ at }) => compareBounds(at, from) <= 0)?.before ?? 0;
-  const last = notches.find(({ at }) => compareBounds(at, to) >= 0)?.before ?? rows;
-  const middle = (first + last) / 2;
-  const inside = notches.filter(({ at }) => compareBounds(from, at) < 0 && compareBounds(at, to) < 0);
-  const nearest = (best: Notch | undefined, notch: Notch) =>
-    best !== undefined && Math.abs(best.before - middle) <= Math.abs(notch.before - middle) ? best : notch;
-  return inside.reduce<Notch | undefined>(nearest, undefined)?.at;
+/** The parts of a window. @param places inside it, ascending */
+export function cutWindow(window: PackedWindow, places: readonly CutPlace[]): readonly PackedWindow[] {
+  let from: CutPlace = { at: window.from, before: 0 };
+  return [...places, { at: window.to, before: window.rows }].map((to) => {
+    const part = { ...window, from: from.at, to: to.at, rows: to.before - from.before };
+    from = to;
+    return part;
+  });
 }
 
 /**
- * The window has at most one second with rows, but may extend beyond it. An id cuts only inside its own second, so cut
- * off the surrounding stretches first. Without a counted second the rows came late: then cut by time.
+ * Which part of a sealed date an audit fetches again: the cells whose counts at the source have moved, in as few windows
+ * as pages allow. The stretches to fetch and those to keep begin and end between cells, and hold all rows of the date.
  */
-function narrowToSecond(
-  { from, to }: PackedWindow,
-  counted: number | undefined,
-  grainSeconds: number,
-): Bound | 'ask-middle' {
-  if (from.symbol !== undefined || to.symbol !== undefined) return 'ask-middle';
-  const last = to.id === undefined ? to.second - grainSeconds : to.second;
-  if (from.second >= last) return 'ask-middle';
-  const middle = Math.ceil((from.second + last) / 2 / grainSeconds) * grainSeconds;
-  const second = counted ?? middle;
-  return { second: second > from.second ? second : second + grainSeconds };
+export interface RepairPlan {
+  /** Ascending; each has no more rows than a page, unless one cell alone has more. */
+  readonly fetched: readonly Stretch[];
+  /** The rest of the date. */
+  readonly kept: readonly Stretch[];
 }
 
-/** The same for a window with rows of one symbol: cut off the range of other symbols first. */
-function narrowToSymbol({ from, to }: PackedWindow, { symbol = '', second }: CellCount): Bound | 'ask-middle' {
-  const start: Bound = { symbol, second };
-  const end: Bound = { symbol, second: SECONDS_PER_DAY };
-  if (compareBounds(from, start) < 0) return start;
-  if (compareBounds(end, to) < 0) return end;
-  return 'ask-middle';
+/** Nothing is kept: everything is fetched again. */
+export const WHOLE_DATE: RepairPlan = { fetched: [{ from: DAY_START, to: DAY_END }], kept: [] };
+
+/**
+ * Cells whose rows at the source have changed between two counts along one axis; along the symbols each has one cell. Cells without rows now are among them.
+ */
+export function findMoved(earlier: DayCounts, now: DayCounts): DayCounts {
+  const before = new Map(earlier.map((cell) => [keyOf(cell), cell.rows]));
+  const moved = new Map(findDifferences(earlier, now).map((cell) => [keyOf(cell), cell]));
+  for (const cell of now) if (before.get(keyOf(cell)) !== cell.rows) moved.set(keyOf(cell), cell);
+  return [...moved.values()].sort(compareCells);
 }
 
-/** The two halves of a window. If the cut is between cells, their row counts come from the counts. */
-export function splitWindow(window: PackedWindow, at: Bound, counts: DayCounts): readonly [PackedWindow, PackedWindow] {
-  const isCellStart = counts.some((cell) => compareBounds(startOf(cell), at) === 0);
-  const isBetween = isCellStart || (at.id === undefined && (at.symbol === undefined || at.second === SECONDS_PER_DAY));
-  const left = countsInGap(counts, { from: window.from, to: at }).reduce((sum, count) => sum + count.rows, 0);
-  const exact = window.exact && isBetween;
-  const rows = isBetween ? Math.min(left, window.rows) : Math.floor(window.rows / 2);
-  return [
-    { ...window, to: at, rows, exact },
-    { ...window, from: at, rows: Math.max(0, window.rows - rows), exact },
-  ];
+/**
+ * @param moved from `findMoved` @param now the counts it was found by @param limit most rows of a page
+ * @param bySecond symbols that were counted by second: their cells end with it
+ */
+export function planRepair(
+  moved: DayCounts,
+  now: DayCounts,
+  limit: number,
+  bySecond: ReadonlySet<string> = new Set(),
+): RepairPlan {
+  const isMoved = new Set(moved.map(keyOf));
+  const present = new Set(now.map(keyOf));
+  const gone = moved.filter((cell) => !present.has(keyOf(cell))).map((cell) => ({ ...cell, rows: 0 }));
+  const fetched: Stretch[] = [];
+  let open: { from: Bound; to: Bound; rows: number } | undefined;
+  let between = 0;
+  for (const cell of [...now, ...gone].sort(compareCells)) {
+    if (!isMoved.has(keyOf(cell))) {
+      between += cell.rows;
+      continue;
+    }
+    const { to } = bySecond.has(cell.symbol ?? '') ? secondOf(cell) : stretchOf(cell);
+    if (open !== undefined && open.rows + between + cell.rows <= limit) {
+      open = { from: open.from, to, rows: open.rows + between + cell.rows };
+    } else {
+      if (open !== undefined) fetched.push({ from: open.from, to: open.to });
+      open = { from: startOf(cell), to, rows: cell.rows };
+    }
+    between = 0;
+  }
+  if (open !== undefined) fetched.push({ from: open.from, to: open.to });
+  // If a part of the rest has to be fetched after all, the others stay.
+  return { fetched, kept: packWindows('', now, fetched, limit).map(({ from, to }) => ({ from, to })) };
 }

@@ -7,7 +7,8 @@ import { MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/published-limits.ts'
 import { type CalendarOverride, closeSecond, NO_OVERRIDE, sessionCloseSecond } from '../calendar/session.ts';
 import { parseWallClock } from '../calendar/wall-clock.ts';
 import type { SqlJob } from '../job/job.ts';
-import { axisOf, type DayCounts } from './counts.ts';
+import { axisOf } from './axis.ts';
+import type { DayCounts } from './counts.ts';
 
 /** The last rows of a date, for deciding whether its session is over. */
 export interface LastRows {
@@ -56,7 +57,7 @@ export function readLastRows(
 ): LastRows | undefined {
   if (axisOf(counts) === 'symbol') return undefined;
   // Only the start of a grain is certain.
-  if (source.kind === 'aggregate' && source.grainSeconds > TAIL_SECONDS) return undefined;
+  if (source.grainSeconds > TAIL_SECONDS) return undefined;
   const trades = counts.filter(({ second }) => second <= lastTradeSecond(date, calendar));
   const since = (from: number) => trades.reduce((sum, { second, rows }) => sum + (second >= from ? rows : 0), 0);
   return {

@@ -7,9 +7,9 @@
 
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { addDays, formatSecond, SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
-import { type Axis, axisOfStretch, type Bound, type Stretch, type Window } from '../calendar/window.ts';
+import { type Axis, axisOfStretch, type Bound, type Window } from '../calendar/window.ts';
 import { quoteString } from '../engine/literal.ts';
-import type { AggregateSource, SqlSource } from '../job/job.ts';
+import type { SqlSource } from '../job/job.ts';
 
 /**
  * `open`: all rows of a date. `closed`: only rows whose time also lies on the date. A server that finds rows only by
@@ -17,40 +17,58 @@ import type { AggregateSource, SqlSource } from '../job/job.ts';
  */
 export type DayEdges = 'open' | 'closed';
 
-/** Between the values of several split keys in a bound: below any character, so texts sort as the lists of values do. */
+/** Between the values of several keys in a bound: below any character, so texts sort as the lists of values do. */
 const KEY_SEPARATOR = '\u0000';
+
+/** A condition, or what holds for every row. */
+type Test = string | boolean;
+
+/** Which rows lie before and after a value of one column; the rows with that value are told apart by the next column. */
+interface Level {
+  readonly from: Test;
+  readonly after: Test;
+  readonly upTo: Test;
+  readonly before: Test;
+}
 
 /** The condition of a window on `date`, `symbol`, `time` and, if it is cut inside a second or a grain, its keys. */
 export function windowCondition(source: SqlSource, { date, from, to }: Window, edges: DayEdges): string {
-  const isGrouped = source.kind === 'aggregate';
-  const place: Place = {
-    date,
-    grain: isGrouped ? source.grainSeconds : 1,
-    keys: isGrouped ? keyColumns(source, axisOfStretch({ from, to }) ?? 'time').map(comparedKey) : ['id'],
-    readKeys: isGrouped ? splitKeys : (id) => [id],
-  };
-  const dated = [`date = ${quoteString(date)}`, ...closeDates(date, date, edges)];
-  return [...dated, ...boundConditions(place, { from, to })].join(' AND ');
+  const keys = keyColumns(source, axisOfStretch({ from, to }) ?? 'time').map(comparedKey);
+  const levelsOf = ({ second, id }: Bound) => [
+    timeLevel(date, second, source.grainSeconds),
+    ...(id === undefined ? [] : splitKeys(id, keys.length).map((value, at) => columnLevel(keys[at] ?? '', value))),
+  ];
+  const symbolOf = ({ symbol }: Bound) => (symbol === undefined ? [] : [columnLevel('symbol', symbol)]);
+  const bounds =
+    from.symbol !== undefined && from.symbol === to.symbol
+      ? [`symbol = ${quoteString(from.symbol)}`, isFrom(levelsOf(from)), isBefore(levelsOf(to))]
+      : [isFrom([...symbolOf(from), ...levelsOf(from)]), isBefore([...symbolOf(to), ...levelsOf(to)])];
+  return [datesCondition(date, date, edges), ...bounds].reduce<Test>(and, true).toString();
 }
 
 /** The condition of whole dates, both included. */
 export function datesCondition(fromDate: string, toDate: string, edges: DayEdges): string {
-  const dates = [`date >= ${quoteString(fromDate)}`, `date <= ${quoteString(toDate)}`];
-  return [...dates, ...closeDates(fromDate, toDate, edges)].join(' AND ');
+  const dates =
+    fromDate === toDate
+      ? [`date = ${quoteString(fromDate)}`]
+      : [`date >= ${quoteString(fromDate)}`, `date <= ${quoteString(toDate)}`];
+  const times = [`time >= ${timeText(fromDate, 0)}`, `time < ${timeText(toDate, SECONDS_PER_DAY)}`];
+  return [...dates, ...(edges === 'open' ? [] : times)].join(' AND ');
 }
 
-/** The split keys of groups that separate those of one grain in a window's bounds; a symbol's cell has one symbol. */
-export function keyColumns(source: AggregateSource, axis: Axis): readonly string[] {
-  return source.splitColumns.filter((name) => axis === 'time' || name !== 'symbol');
+/** The columns that tell rows of one second, or groups of one grain, apart; a symbol's cell has one symbol. */
+export function keyColumns(source: SqlSource, axis: Axis): readonly string[] {
+  return source.keyColumns.filter((name) => axis === 'time' || name !== 'symbol');
 }
 
-/** The values of a group's split keys as the `id` of a bound; `undefined` if one of them cannot be in a bound. */
+/** The values of the keys as the `id` of a bound; `undefined` if one of them cannot be in a bound. */
 export function joinKeys(values: readonly string[]): string | undefined {
-  return values.some((value) => value.includes(KEY_SEPARATOR)) ? undefined : values.join(KEY_SEPARATOR);
+  if (values.length > 1 && values.some((value) => value.includes(KEY_SEPARATOR))) return undefined;
+  return values.join(KEY_SEPARATOR);
 }
 
-function splitKeys(id: string): readonly string[] {
-  return id.split(KEY_SEPARATOR);
+function splitKeys(id: string, count: number): readonly string[] {
+  return count > 1 ? id.split(KEY_SEPARATOR) : [id];
 }
 
 /** Bounds are texts: other columns than texts are compared as texts, too. */
@@ -58,91 +76,47 @@ function comparedKey(name: string): string {
   return TRADE_COLUMNS.find((column) => column.name === name)?.wire === 'string' ? name : `toString(${name})`;
 }
 
-/** The context of a window's bounds: the date, the seconds per cell, and the expressions of its keys. */
-interface Place {
-  readonly date: string;
-  readonly grain: number;
-  readonly keys: readonly string[];
-  /** The values of the keys in a bound's `id`. */
-  readKeys(id: string): readonly string[];
+function columnLevel(column: string, value: string): Level {
+  const text = quoteString(value);
+  return {
+    from: `${column} >= ${text}`,
+    after: `${column} > ${text}`,
+    upTo: `${column} <= ${text}`,
+    before: `${column} < ${text}`,
+  };
 }
 
-function closeDates(fromDate: string, toDate: string, edges: DayEdges): readonly string[] {
-  if (edges === 'open') return [];
-  return [
-    `time >= ${quoteString(formatTime(fromDate, 0))}`,
-    `time < ${quoteString(formatTime(toDate, SECONDS_PER_DAY))}`,
-  ];
-}
-
-function boundConditions(place: Place, { from, to }: Stretch): readonly string[] {
-  if (from.symbol === undefined && to.symbol === undefined) return [...lowerTime(place, from), ...upperTime(place, to)];
-  if (from.symbol === to.symbol)
-    return [`symbol = ${quoteString(from.symbol ?? '')}`, ...lowerTime(place, from), ...upperTime(place, to)];
-  return [...lowerSymbol(place, from), ...upperSymbol(place, to)];
-}
-
-function lowerTime(place: Place, { second, id }: Bound): readonly string[] {
-  const at = sinceSecond(place, second);
-  if (id === undefined) return at;
-  const after = [
-    ...sinceSecond(place, second + place.grain, SECONDS_PER_DAY),
-    ...keysFrom(place.keys, place.readKeys(id)),
-  ];
-  return [...at, joinAny(after)];
-}
-
-function upperTime(place: Place, { second, id }: Bound): readonly string[] {
-  if (id === undefined) return beforeSecond(place, second);
-  const before = [...beforeSecond(place, second, 0), ...keysBefore(place.keys, place.readKeys(id))];
-  return [...beforeSecond(place, second + place.grain), joinAny(before)];
-}
-
-/** No condition at the first second: nothing lies before. @param never from this second on, no rows follow */
-function sinceSecond({ date }: Place, second: number, never = Number.POSITIVE_INFINITY): readonly string[] {
-  return second <= 0 || second >= never ? [] : [`time >= ${quoteString(formatTime(date, second))}`];
-}
-
-/** No condition at the last second: nothing lies after. @param never up to this second, no rows precede */
-function beforeSecond({ date }: Place, second: number, never = Number.NEGATIVE_INFINITY): readonly string[] {
-  return second >= SECONDS_PER_DAY || second <= never ? [] : [`time < ${quoteString(formatTime(date, second))}`];
+function timeLevel(date: string, second: number, grain: number): Level {
+  const since = (at: number) => at <= 0 || (at < SECONDS_PER_DAY && `time >= ${timeText(date, at)}`);
+  const until = (at: number) => at >= SECONDS_PER_DAY || (at > 0 && `time < ${timeText(date, at)}`);
+  return { from: since(second), after: since(second + grain), upTo: until(second + grain), before: until(second) };
 }
 
 /** The first column alone comes first in each condition: a server finds rows by it. */
-function keysFrom([key, ...keys]: readonly string[], [value, ...values]: readonly string[]): readonly string[] {
-  if (key === undefined || value === undefined) return [];
-  const from = `${key} >= ${quoteString(value)}`;
-  const further = keysFrom(keys, values);
-  return further.length === 0 ? [from] : [`(${from} AND (${key} > ${quoteString(value)} OR ${further.join('')}))`];
+function isFrom([level, ...deeper]: readonly Level[]): Test {
+  if (level === undefined || deeper.length === 0) return level?.from ?? true;
+  const inside = isFrom(deeper);
+  return inside === false ? level.after : and(level.from, or(level.after, inside));
 }
 
-function keysBefore([key, ...keys]: readonly string[], [value, ...values]: readonly string[]): readonly string[] {
-  if (key === undefined || value === undefined) return [];
-  const below = `${key} < ${quoteString(value)}`;
-  const further = keysBefore(keys, values);
-  return further.length === 0 ? [below] : [`(${key} <= ${quoteString(value)} AND (${below} OR ${further.join('')}))`];
+function isBefore([level, ...deeper]: readonly Level[]): Test {
+  if (level === undefined || deeper.length === 0) return level?.before ?? true;
+  const inside = isBefore(deeper);
+  return inside === false ? level.before : and(level.upTo, or(level.before, inside));
 }
 
-function joinAny(conditions: readonly string[]): string {
-  return conditions.length > 1 ? `(${conditions.join(' OR ')})` : (conditions[0] ?? '');
+function and(a: Test, b: Test): Test {
+  if (typeof a === 'boolean') return a && b;
+  return typeof b === 'boolean' ? b && a : `${a} AND ${b}`;
 }
 
-function lowerSymbol(place: Place, from: Bound): readonly string[] {
-  if (from.symbol === undefined) return [];
-  const symbol = quoteString(from.symbol);
-  if (from.second >= SECONDS_PER_DAY) return [`symbol > ${symbol}`];
-  const inside = lowerTime(place, from);
-  if (inside.length === 0) return [`symbol >= ${symbol}`];
-  return [`symbol >= ${symbol}`, `(symbol > ${symbol} OR (${inside.join(' AND ')}))`];
+function or(a: Test, b: Test): Test {
+  if (typeof a === 'boolean') return a || b;
+  return typeof b === 'boolean' ? b || a : `(${a} OR ${b})`;
 }
 
-function upperSymbol(place: Place, to: Bound): readonly string[] {
-  if (to.symbol === undefined) return [];
-  const symbol = quoteString(to.symbol);
-  if (to.second === 0 && to.id === undefined) return [`symbol < ${symbol}`];
-  const inside = upperTime(place, to);
-  if (inside.length === 0) return [`symbol <= ${symbol}`];
-  return [`symbol <= ${symbol}`, `(symbol < ${symbol} OR (${inside.join(' AND ')}))`];
+function timeText(date: string, second: number): string {
+  return quoteString(formatTime(date, second));
 }
 
 /** `YYYY-MM-DD HH:MM:SS`; the end of a day is the next date's midnight. */

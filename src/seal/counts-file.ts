@@ -22,7 +22,7 @@ const FIELDS = `${CELL}, idHash Nullable(String), valueHash Nullable(String)`;
 export async function writeCounts(engine: Engine, path: string, counts: DayCounts): Promise<void> {
   const lines = `${path}.ndjson`;
   // Members that are `undefined` are absent in JSON.
-  const cells = counts.map(({ notches: _, ...cell }) => JSON.stringify(cell));
+  const cells = counts.map((cell) => JSON.stringify(cell));
   await rm(path, { force: true });
   try {
     await writeFile(lines, cells.map((cell) => `${cell}\n`).join(''));

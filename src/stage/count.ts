@@ -12,7 +12,8 @@ import { type HashedColumn, idHashSql, valueHashSql } from '../engine/row-hash.t
 import { repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
 import { secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { Job } from '../job/job.ts';
-import { compareCells, type DayCounts } from '../plan/counts.ts';
+import { compareCells, readCell } from '../plan/axis.ts';
+import type { DayCounts } from '../plan/counts.ts';
 import type { QuarantineTable } from './quarantine.ts';
 import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 
@@ -50,10 +51,9 @@ export interface CountOptions {
 
 /** SQL key: the second of the day of a row, as in `plan/statement.ts`; for aggregating jobs the start of its grain. */
 export function secondKey({ source }: Job, date: string): string {
-  const day = quoteString(date);
-  if (source.kind !== 'aggregate') return secondOfDateSql(quoteIdentifier('time'), day);
-  if (source.grainSeconds >= 86_400) return '0';
-  return secondOfDateSql(quoteIdentifier(source.timeColumn), day, source.grainSeconds);
+  const { timeColumn, grainSeconds } = 'timeColumn' in source ? source : { timeColumn: 'time', grainSeconds: 1 };
+  if (grainSeconds >= 86_400) return '0';
+  return secondOfDateSql(quoteIdentifier(timeColumn), quoteString(date), grainSeconds);
 }
 
 /** SQL key of a cell of an axis. */
@@ -63,10 +63,7 @@ export function cellKey(job: Job, date: string, axis: Axis): string {
 
 /** Counts by the key of an axis as cells, ascending. @param symbol of which all rows are */
 export function asCells(axis: Axis, counts: ReadonlyMap<number | string, StagedCount>, symbol?: string): DayCounts {
-  const of = symbol === undefined ? {} : { symbol };
-  const placeOf = (key: number | string) =>
-    axis === 'symbol' ? { symbol: String(key), second: 0 } : { ...of, second: Number(key) };
-  return [...counts].map(([key, count]) => ({ ...placeOf(key), ...count })).sort(compareCells);
+  return [...counts].map(([key, count]) => ({ symbol, ...readCell(axis, key), ...count })).sort(compareCells);
 }
 
 /**

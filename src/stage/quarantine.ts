@@ -59,8 +59,7 @@ export function isQuarantineName(name: string, stage: string): boolean {
 
 /** Columns by which the source and a recount count rows, if the job has them. */
 function listCountedColumns({ source }: Pick<Job, 'source'>): readonly string[] {
-  const time = source.kind === 'aggregate' ? source.timeColumn : 'time';
-  const wanted = new Set(['id', 'symbol', time, 'updated_timestamp']);
+  const wanted = new Set(['id', 'symbol', 'timeColumn' in source ? source.timeColumn : 'time', 'updated_timestamp']);
   return source.columns.map(({ name }) => name).filter((name) => wanted.has(name));
 }
 

@@ -11,8 +11,9 @@ import { parquetFile, quoteIdentifier, quoteString } from '../engine/literal.ts'
 import { listPasses } from '../engine/passes.ts';
 import { tradeContent } from '../engine/trade-content.ts';
 import type { Job, JobColumn } from '../job/job.ts';
+import { placeOf } from '../plan/axis.ts';
 import type { DayCounts } from '../plan/counts.ts';
-import { placeOf, type RepairPlan } from '../plan/moved-windows.ts';
+import type { RepairPlan } from '../plan/pack.ts';
 import { asCells, type CountOptions, cellKey, countStaged, secondKey } from './count.ts';
 import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 

@@ -9,7 +9,7 @@ import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
 import type { Job } from '../job/job.ts';
 import type { DayCounts } from '../plan/counts.ts';
-import type { RepairPlan } from '../plan/moved-windows.ts';
+import type { RepairPlan } from '../plan/pack.ts';
 import { type JudgedPage, judgePage } from './bad-row.ts';
 import {
   asCells,

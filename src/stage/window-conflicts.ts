@@ -36,9 +36,7 @@ export async function findSplitKey(
   const hasContracts = source.kind === 'snapshots' && source.columns.some(({ name }) => name === 'option_symbol');
   if (source.kind !== 'aggregate' && !hasContracts) return undefined;
   const names =
-    source.kind === 'aggregate'
-      ? [...new Set([source.timeColumn, ...source.splitColumns])]
-      : ['symbol', 'option_symbol'];
+    source.kind === 'aggregate' ? [...new Set([source.timeColumn, ...source.keyColumns])] : ['symbol', 'option_symbol'];
   const keys = names.map(quoteIdentifier).join(', ');
   const known = hasContracts ? " AND option_symbol != ''" : '';
   for (const pass of await listPasses(engine, table, keys, passKeys)) {

@@ -8,8 +8,8 @@
 import { z } from 'zod';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import type { Axis } from '../calendar/window.ts';
+import { type Profile, usualProfile } from '../plan/axis.ts';
 import { MAX_DATE_ROWS } from '../plan/counts.ts';
-import { type Profile, usualProfile } from '../plan/profile.ts';
 import { PROOFS } from '../plan/proof.ts';
 import { MAX_PAGE_ROWS } from '../source/source.ts';
 import { StateFile } from './state-file.ts';
@@ -30,7 +30,7 @@ const MAX_WAIT_MS = 3_600_000;
 
 const secondSchema = z.int().min(0).max(SECONDS_PER_DAY);
 const profileSchema = z
-  .array(z.object({ symbol: z.string().exactOptional(), second: secondSchema, share: z.number().min(0).max(1) }))
+  .array(z.object({ symbol: z.string().optional(), second: secondSchema, share: z.number().min(0).max(1) }))
   .readonly()
   .nullable();
 /** Rows of one count: of a date, or of all dates of a lookback. `noteTooBroad` never gets a number above a count. */
@@ -60,11 +60,8 @@ const foundSchema = z.object({
    * `export/trades/probe.ts`.
    */
   recountProofs: z.record(z.string(), z.enum(PROOFS)).readonly(),
-  /**
-   * How groups may be counted: in one request with the raw rows; in one of their own, with the places at which windows
-   * may be cut; or without these.
-   */
-  groupCounts: z.enum(['joined', 'apart', 'plain']),
+  /** How groups may be counted: in one request with the raw rows, or in one of their own. */
+  groupCounts: z.enum(['joined', 'apart']),
   /** Contracts of the largest answer with an option chain, as far as a larger one was refused. */
   chainRows: rowsSchema,
   /** Of chains that are too large for one answer: the strikes (thousandths) at which the parts of the last date began. */

@@ -1,5 +1,5 @@
 /**
- * Jobs whose SQL is the user's own, against the running service: single trades in windows cut to the row, and groups whose
+ * Jobs whose SQL is the user's own, against the running service: single trades, some seconds of which are more than a page, and groups whose
  * grain is split by a key. What is refused of such SQL is in `test/job`.
  */
 import { writeFile } from 'node:fs/promises';

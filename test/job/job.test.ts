@@ -62,6 +62,9 @@ test('a minimal job gets every default', () => {
     file: 'x',
     source: {
       kind: 'rows',
+      grainSeconds: 1,
+      timeColumn: 'time',
+      keyColumns: ['id'],
       api: 'historical',
       key: null,
       table: 'RawOptionTrades',

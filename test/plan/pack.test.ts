@@ -15,15 +15,9 @@ import {
   type Window,
   wholeDay,
 } from '../../src/calendar/window.ts';
-import {
-  type CellCount,
-  type DayCounts,
-  findDifferences,
-  keyOf,
-  mergeParts,
-  sumCounts,
-} from '../../src/plan/counts.ts';
-import { listGaps, type PackedWindow, packFull, packWindows, planSplit, splitWindow } from '../../src/plan/pack.ts';
+import { keyOf } from '../../src/plan/axis.ts';
+import { type CellCount, type DayCounts, findDifferences, mergeParts, sumCounts } from '../../src/plan/counts.ts';
+import { countsInGap, cutWindow, findMiddle, listGaps, packFull, packWindows } from '../../src/plan/pack.ts';
 import { createRandom } from '../support/random.ts';
 
 const DATE = '2026-11-19';
@@ -59,30 +53,24 @@ function isBefore(a: Bound, b: Bound): boolean {
 
 const holds = ({ from, to }: Stretch, row: Bound) => !isBefore(row, from) && isBefore(row, to);
 const rowsIn = (day: readonly Row[], window: Stretch) => day.filter((row) => holds(window, row));
-/** Rows between two places at which a window may end: a second, of one symbol along the symbols. */
-const pieceOf = ({ symbol, second }: Bound) => `${symbol ?? ''} ${second}`;
 
-/** Counts by second or by symbol, with notches before their seconds; some symbols in two parts of their day. */
+/** Counts by second or by symbol; some symbols in two parts of their day. */
 function countDay(day: readonly Row[], random: () => number = () => 1): DayCounts {
-  const cells: CellCount[] = [];
+  const cells = new Map<string, CellCount>();
   const parted = new Map<string, boolean>();
-  let seen: number | undefined;
   for (const { symbol, second } of day) {
     if (symbol !== undefined && !parted.has(symbol)) parted.set(symbol, random() < 0.2);
     const start = symbol !== undefined && parted.get(symbol) && second >= 34_201 ? 34_201 : 0;
-    const cell = { ...(symbol === undefined ? { second } : { symbol, second: start }), rows: 1, ids: 1, mark: '' };
-    const last = cells.at(-1);
-    if (last && keyOf(last) === keyOf(cell)) {
-      const { notches = [] } = last;
-      const at = symbol === undefined ? { second } : { symbol, second };
-      const isNew = symbol !== undefined && seen !== second;
-      const all = isNew ? [...notches, { at, before: last.rows }] : notches;
-      cells[cells.length - 1] = { ...last, rows: last.rows + 1, ids: last.ids + 1, notches: all };
-    } else cells.push(cell);
-    seen = second;
+    const cell = symbol === undefined ? { second } : { symbol, second: start };
+    const key = keyOf(cell);
+    const rows = (cells.get(key)?.rows ?? 0) + 1;
+    cells.set(key, { ...cell, rows, ids: rows, mark: '' });
   }
-  return cells;
+  return [...cells.values()];
 }
+
+/** How many rows each cell has, in order. */
+const sizesOf = (counts: DayCounts) => counts.map(({ rows }) => rows);
 
 /** Some windows of the day, at random bounds between any two rows, that do not overlap. */
 function createCovered(random: () => number, day: readonly Row[], counts: DayCounts): Window[] {
@@ -106,7 +94,7 @@ function assertTiles(day: readonly Row[], windows: readonly Window[], covered: r
 }
 
 describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (axis) => {
-  test('windows tile what is not staged, and exceed the limit only where there is no place to cut', () => {
+  test('windows tile what is not staged, and exceed the limit only with one cell', () => {
     for (const seed of SEEDS) {
       const random = createRandom(seed);
       const day = createDay(random, axis);
@@ -119,7 +107,7 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
         const rows = rowsIn(day, window);
         expect(rows.length, `seed ${seed}`).toBeLessThanOrEqual(window.rows);
         if (window.exact) expect(rows.length, `seed ${seed}`).toBe(window.rows);
-        if (rows.length > limit) expect(new Set(rows.map(pieceOf)).size, `seed ${seed}`).toBe(1);
+        if (window.rows > limit) expect(countsInGap(counts, window), `seed ${seed}`).toHaveLength(1);
       }
     }
   });
@@ -146,11 +134,9 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
       const limit = 1 + Math.floor(random() * 40);
       const counts = countDay(day, random);
       const sizes: number[] = [];
-      for (const [index, row] of day.entries()) {
-        const piece = day.filter((other) => pieceOf(other) === pieceOf(row)).length;
-        const isStart = index === 0 || pieceOf(day[index - 1] ?? row) !== pieceOf(row);
-        if (isStart && (sizes.at(-1) ?? limit) + piece <= limit) sizes.push((sizes.pop() ?? 0) + piece);
-        else if (isStart) sizes.push(piece);
+      for (const rows of sizesOf(counts)) {
+        if ((sizes.at(-1) ?? limit) + rows <= limit) sizes.push((sizes.pop() ?? 0) + rows);
+        else sizes.push(rows);
       }
       expect(packWindows(DATE, counts, [], limit), `seed ${seed}`).toHaveLength(sizes.length);
       const full = packFull(DATE, counts, wholeDay(DATE), limit);
@@ -163,48 +149,18 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
     }
   });
 
-  test('splitting ends with windows within the limit that tile the day', () => {
-    // Fewer days: each is split row by row.
-    for (const seed of SEEDS.slice(0, 50)) {
+  test('halves of a window between its cells have the rows that they say, and tile it', () => {
+    for (const seed of SEEDS) {
       const random = createRandom(seed);
       const day = createDay(random, axis);
-      const limit = 1 + Math.floor(random() * 10);
-      // The counts know of only some cells: rows of the others came late.
-      const counts = countDay(day).filter(() => random() < 0.8);
-      const done: PackedWindow[] = [];
-      const start: Window =
-        axis === 'time' ? wholeDay(DATE) : { date: DATE, from: { symbol: '', second: 0 }, to: DAY_END };
-      const queue: PackedWindow[] = [{ ...start, rows: sumCounts(counts).rows, exact: true }];
-      for (let steps = 0, window = queue.shift(); window; window = queue.shift(), steps += 1) {
-        if (steps > 3000) throw new Error(`seed ${seed}: the splits make no progress`);
-        const rows = rowsIn(day, window);
-        if (rows.length <= limit) {
-          done.push(window);
-          continue;
-        }
-        const plan = planSplit(window, counts, 1, true);
-        const middle = rows[Math.floor(rows.length / 2)];
-        if (plan === 'ask-middle' && axis === 'time' && rows.some(({ second }) => second !== rows[0]?.second)) {
-          throw new Error(`seed ${seed}: an id cannot cut ${formatWindow(window)}`);
-        }
-        if (plan === undefined || !middle) throw new Error(`seed ${seed}: no split of ${formatWindow(window)}`);
-        const at = plan === 'ask-middle' ? middle : plan;
-        const halves = splitWindow(window, at, counts);
-        // Not `expect`: there are tens of thousands of halves.
-        const bounds = JSON.stringify(halves.map(({ from, to }) => [from, to]));
-        if (
-          halves.some(isEmptyWindow) ||
-          bounds !==
-            JSON.stringify([
-              [window.from, at],
-              [at, window.to],
-            ])
-        ) {
-          throw new Error(`seed ${seed}: ${formatWindow(window)} splits into ${bounds}`);
-        }
-        queue.push(...halves);
-      }
-      assertTiles(day, done, [], `seed ${seed}`);
+      const counts = countDay(day, random);
+      const window = { ...wholeDay(DATE), rows: sumCounts(counts).rows, exact: true };
+      const middle = findMiddle(window, counts);
+      expect(middle === undefined, `seed ${seed}`).toBe(counts.length === 1);
+      if (middle === undefined) continue;
+      const halves = cutWindow(window, [middle]);
+      assertTiles(day, halves, [], `seed ${seed}`);
+      for (const half of halves) expect(rowsIn(day, half), `seed ${seed}`).toHaveLength(half.rows);
     }
   });
 });
@@ -230,22 +186,6 @@ test('a window between symbols ends where the next symbol would not fit', () => 
     '00:00:00..SPY@00:00:00',
     'SPY@00:00:00..24:00:00',
   ]);
-});
-
-test('a split of groups without a split key never cuts inside a grain', () => {
-  const window = { ...wholeDay(DATE), rows: 50, exact: true };
-  const count = (second: number, rows: number) => ({ second, rows, ids: rows, mark: '' });
-  expect(planSplit(window, [count(60, 50)], 60, false)).toBeUndefined();
-  expect(planSplit(window, [count(60, 9), count(120, 1)], 60, false)).toEqual({ second: 120 });
-});
-
-test('a split of groups narrows to one grain before it asks for a key', () => {
-  const window = { ...wholeDay(DATE), rows: 50, exact: true };
-  const counts = [{ second: 120, rows: 50, ids: 50, mark: '' }];
-  expect(planSplit(window, counts, 60, true)).toEqual({ second: 120 });
-  const right = { ...window, from: { second: 120 } };
-  expect(planSplit(right, counts, 60, true)).toEqual({ second: 180 });
-  expect(planSplit({ ...right, to: { second: 180 } }, counts, 60, true)).toBe('ask-middle');
 });
 
 test('gaps are what no window covers, also when windows overlap', () => {

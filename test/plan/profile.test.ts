@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { DAY_END, DAY_START, type Stretch } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import { cutStretch, shareOf, usualProfile } from '../../src/plan/profile.ts';
+import { cutStretch, shareOf, usualProfile } from '../../src/plan/axis.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
 import { readInput } from '../support/drop.ts';
 import { hasRealDay, REAL_DAY_FILE } from '../support/flowdrop.ts';

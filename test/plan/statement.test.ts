@@ -1,14 +1,14 @@
 /** The SQL of probes, cuts and pages, asked of a real engine with random rows, whatever types the server has. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { DAY_END, DAY_START, type Window, wholeDay } from '../../src/calendar/window.ts';
+import { axisOfStretch, DAY_END, DAY_START, type Window, wholeDay } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { readCounts } from '../../src/export/trades/counts-answer.ts';
+import type { SqlJob } from '../../src/job/job.ts';
 import type { DayCounts } from '../../src/plan/counts.ts';
-import { buildGroupMiddle, buildGroupProbe, readGroupPlace } from '../../src/plan/group-statement.ts';
 import { packWindows } from '../../src/plan/pack.ts';
-import { buildMiddle, buildPage, buildProbe, type ProbeSpan, parseMiddle } from '../../src/plan/statement.ts';
+import { buildCuts, buildPage, buildProbe, type ProbeSpan, readCut } from '../../src/plan/statement.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createRandom } from '../support/random.ts';
 
@@ -23,7 +23,7 @@ const SPAN: ProbeSpan = {
   axis: 'time',
   edges: 'open',
 };
-const BY_SYMBOL: ProbeSpan = { ...SPAN, fromDate: DATE, axis: 'symbol', isNotched: true };
+const BY_SYMBOL: ProbeSpan = { ...SPAN, fromDate: DATE, axis: 'symbol' };
 const job = parseSqlJob(
   'x',
   'name: t\nsource: {api: historical, columns: [id, date, time, symbol]}\ndrop: {to: o, dataset: t}\n',
@@ -71,6 +71,16 @@ async function readProbe(sql: string, date: string, axis: 'time' | 'symbol' = 't
     ids: Number(ids[i]),
     mark: '',
   }));
+}
+
+/** The parts of a window as the source says where to cut it. */
+async function cut(of: SqlJob, window: Window, count: number) {
+  const axis = axisOfStretch(window) ?? 'symbol';
+  const [found] = await engine.rows<{ rows: number; cuts: unknown[] }>(buildCuts(of, window, axis, count, 'open'));
+  const cuts = (found?.cuts ?? []).map((place) => readCut(of, window, axis, place) ?? window.from);
+  const bounds = [window.from, ...cuts, window.to];
+  const parts = bounds.slice(1).map((to, at): Window => ({ date: DATE, from: bounds[at] ?? to, to }));
+  return { rows: Number(found?.rows), parts };
 }
 
 const secondOf = (time: string) =>
@@ -149,54 +159,43 @@ describe.each([
     for (const window of windows) pages.push(await idsOf(buildPage(of, window, 'open')));
     expect(pages.map(({ length }) => length)).toEqual(windows.map((window) => window.rows));
     expect(pages.flat().sort()).toEqual([...wanted].sort());
-    // Only the seconds that alone are more than a page, of each symbol along the symbols.
-    const isLarge = ({ length }: { readonly length: number }) => length > LIMIT;
-    expect(pages.filter(isLarge).length).toBeLessThanOrEqual(of === job && span.axis === 'symbol' ? 9 : 3);
   });
 
-  test('is cut along the symbols by the row in the middle', async () => {
-    const window: Window = {
-      date: DATE,
-      from: { symbol: "O'X", second: 34_200 },
-      to: { symbol: 'SPY', second: 34_200 },
-    };
-    const all = await idsOf(buildPage(job, window, 'open'));
-    const [found] = await engine.rows<{ rows: number; middle: string }>(buildMiddle(job, window, 'open'));
-    expect(Number(found?.rows)).toBe(all.length);
-    const at = parseMiddle(window, found?.middle ?? '');
-    const left = await idsOf(buildPage(job, { ...window, to: at }, 'open'));
-    const right = await idsOf(buildPage(job, { ...window, from: at }, 'open'));
-    expect(left).toHaveLength(Math.floor(all.length / 2));
-    expect([...left, ...right].sort()).toEqual([...all].sort());
+  test.each([
+    ['a second by its ids', job, { from: { second: 34_200 }, to: { second: 34_201 } }],
+    ['a stretch of time', job, { from: { second: 34_199 }, to: { second: 34_260 } }],
+    ['symbols', job, { from: { symbol: "O'X", second: 34_200 }, to: { symbol: 'SPY', second: 34_200 } }],
+    ['a whole day along the symbols', job, { from: DAY_START, to: DAY_END }],
+    ['one symbol', job, { from: { symbol: 'QQQ', second: 0 }, to: { symbol: 'QQQ', second: 86_400 } }],
+    ['rows of SQL of its own', own, { from: { second: 34_200 }, to: { second: 34_201 } }],
+  ])('is cut in %s into parts of equal size', async (_title, of, stretch) => {
+    const window: Window = { date: DATE, ...stretch };
+    const all = await idsOf(buildPage(of, window, 'open'));
+    const { parts, rows: counted } = await cut(of, window, 4);
+    expect(counted).toBe(all.length);
+    const pages: string[][] = [];
+    for (const part of parts) pages.push(await idsOf(buildPage(of, part, 'open')));
+    const size = all.length / 4;
+    for (const { length } of pages) expect(Math.abs(length - size)).toBeLessThanOrEqual(1);
+    expect(pages).toHaveLength(4);
+    expect(pages.flat().sort()).toEqual([...all].sort());
   });
 
   test('gives every group once when a grain is cut by its split key', async () => {
     const window: Window = { date: DATE, from: { second: 34_200 }, to: { second: 34_260 } };
-    const [found] = await engine.rows<{ rows: number; middle: unknown }>(buildGroupMiddle(flow, window, 'open'));
-    expect(Number(found?.rows)).toBe(3);
-    const at = readGroupPlace(undefined, found?.middle) ?? window.from;
+    const { parts, rows: counted } = await cut(flow, window, 3);
+    expect(counted).toBe(3);
     const read = (of: Window) => engine.rows<{ symbol: string; n: number }>(buildPage(flow, of, 'open'));
-    const halves = [...(await read({ ...window, to: at })), ...(await read({ ...window, from: at }))];
+    const pages: { symbol: string; n: number }[][] = [];
+    for (const part of parts) pages.push([...(await read(part))]);
     const sorted = (list: readonly { symbol: string; n: number }[]) =>
       list.map(({ symbol, n }) => `${symbol} ${n}`).sort();
-    expect(sorted(halves)).toEqual(sorted(await read(window)));
-    expect(halves).toHaveLength(3);
-  });
-
-  test('is cut in the middle of a second by the id in the middle', async () => {
-    const window = { date: DATE, from: { second: 34_200 }, to: { second: 34_201 } };
-    const inside = rows.filter((row) => row.date === DATE && secondOf(row.time) === 34_200);
-    const [found] = await engine.rows<{ rows: number; middle: string }>(buildMiddle(job, window, 'open'));
-    expect(Number(found?.rows)).toBe(inside.length);
-    const at = { second: 34_200, id: found?.middle ?? '' };
-    const left = await idsOf(buildPage(job, { ...window, to: at }, 'open'));
-    const right = await idsOf(buildPage(job, { ...window, from: at }, 'open'));
-    expect(left).toHaveLength(Math.floor(inside.length / 2));
-    expect([...left, ...right].sort()).toEqual(inside.map(({ id }) => id).sort());
+    expect(pages.map(({ length }) => length)).toEqual([1, 1, 1]);
+    expect(sorted(pages.flat())).toEqual(sorted(await read(window)));
   });
 
   test('has as many groups by grain as the job of groups returns', async () => {
-    const counts = await readProbe(buildGroupProbe(flow, { ...SPAN, fromDate: DATE }), DATE);
+    const counts = await readProbe(buildProbe(flow, { ...SPAN, fromDate: DATE }, 'groups'), DATE);
     const groups = await engine.rows<{ minute: string }>(buildPage(flow, wholeDay(DATE), 'open'));
     expect(counts.reduce((sum, count) => sum + count.rows, 0)).toBe(groups.length);
     expect(counts.map(({ second }) => second)).toEqual(

@@ -9,19 +9,10 @@ import { Fault } from '../../core/errors.ts';
 import type { HashedColumn } from '../../engine/row-hash.ts';
 import type { SqlJob } from '../../job/job.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
-import {
-  axisOf,
-  type CellCount,
-  compareCells,
-  type DayCounts,
-  findDifferences,
-  keyOf,
-  mergeParts,
-  startOf,
-  sumCounts,
-} from '../../plan/counts.ts';
+import { axisOf, compareCells, keyOf, listSymbols, startOf } from '../../plan/axis.ts';
+import { type CellCount, type DayCounts, findDifferences, mergeParts, sumCounts } from '../../plan/counts.ts';
 import { expiresAt, firstSecondOf } from '../../plan/dates.ts';
-import { findMoved, listSymbols, planRepair, type RepairPlan, WHOLE_DATE } from '../../plan/moved-windows.ts';
+import { findMoved, planRepair, type RepairPlan, WHOLE_DATE } from '../../plan/pack.ts';
 import type { SqlRun } from '../../run/run.ts';
 import { countSealed, type DropRows } from '../../stage/sealed-rows.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';

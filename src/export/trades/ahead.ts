@@ -11,9 +11,9 @@ import { formatSecond, formatWallClock, parseSecond, SECONDS_PER_DAY } from '../
 import { type Bound, compareBounds, DAY_START, type Window } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import type { Job } from '../../job/job.ts';
+import { shareOf, usualProfile } from '../../plan/axis.ts';
 import { type DayCounts, sumCounts } from '../../plan/counts.ts';
 import { listGaps, type PackedWindow, packFull } from '../../plan/pack.ts';
-import { shareOf, usualProfile } from '../../plan/profile.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import type { ExportRun } from '../../run/run.ts';
 import { SourceFault } from '../../source/source.ts';

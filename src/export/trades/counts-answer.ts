@@ -6,16 +6,15 @@ import { isDate } from '../../calendar/wall-clock.ts';
 import { Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
 import { isUpdateMark } from '../../engine/update-mark.ts';
+import { keyOf, readCell } from '../../plan/axis.ts';
 import {
   type CellCount,
   type DayCounts,
   MAX_CELL_SECOND,
   MAX_DATE_ROWS,
-  type Notch,
   readCount,
   sumCounts,
 } from '../../plan/counts.ts';
-import { readGroupPlace } from '../../plan/group-statement.ts';
 import type { ProbeSpan } from '../../plan/statement.ts';
 import type { Page } from '../../source/source.ts';
 
@@ -34,7 +33,7 @@ export function readCounts(page: Page, span: ProbeSpan, prefix = ''): ReadonlyMa
   const days = readTexts(dates);
   if (!days || ![cells, counts, ids, marks].every(Array.isArray)) throw shapeless();
   assertReadable(listOf('unreadable'), span);
-  const [idHashes, valueHashes, notches] = [listOf('id_hashes'), listOf('value_hashes'), listOf('notches')];
+  const [idHashes, valueHashes] = [listOf('id_hashes'), listOf('value_hashes')];
   if (span.hashed && !Array.isArray(idHashes)) throw shapeless();
   if (span.hashed && span.hashed.length > 0 && !Array.isArray(valueHashes)) throw shapeless();
   const found = days.map((date, at): [string, CellCount[]] => {
@@ -42,7 +41,6 @@ export function readCounts(page: Page, span: ProbeSpan, prefix = ''): ReadonlyMa
     const [c, n, u, m] = [readTexts(of(cells)), of(counts), of(ids), readTexts(of(marks))];
     const [i, v] = [idHashes, valueHashes].map((lists) => (Array.isArray(lists) ? readHashes(of(lists)) : []));
     if (!isDate(date) || !c || !Array.isArray(n) || !Array.isArray(u) || !m?.every(isUpdateMark)) throw shapeless();
-    const notchesOfDay = Array.isArray(notches) ? readList(of(notches)) : undefined;
     const lists = [n, u, m, ...(idHashes ? [i] : []), ...(valueHashes ? [v] : [])];
     if (!i || !v || lists.some((list) => list?.length !== c.length)) throw shapeless();
     const day = c.map((cell, place): CellCount => {
@@ -51,29 +49,13 @@ export function readCounts(page: Page, span: ProbeSpan, prefix = ''): ReadonlyMa
         const came = `${JSON.stringify(n[place])} rows with ${JSON.stringify(u[place])} ids in cell ${cell} of ${date}`;
         throw malformed(span, `${came}; allowed are whole numbers from 0 to ${formatCount(MAX_DATE_ROWS)}`);
       }
-      const symbol = span.axis === 'symbol' ? cell : undefined;
-      const listed = notchesOfDay && readNotches(notchesOfDay[place], symbol);
       const values = { rows, ids: distinct, mark: m[place] ?? '', idHash: i[place], valueHash: v[place] };
-      const second = symbol === undefined ? Number(cell) : startsIn(span, symbol);
-      return { ...(symbol === undefined ? {} : { symbol }), second, ...values, notches: listed };
+      return { ...readCell(span.axis, cell, span.from), ...values };
     });
     assertPlausible(date, day, span);
     return [date, day];
   });
   return new Map(found);
-}
-
-/**
- * The places inside a cell at which windows may be cut. They only save requests: one that cannot be read is left out, and
- * a window cut at a wrong one is truncated, and split.
- */
-function readNotches(came: unknown, symbol: string | undefined): readonly Notch[] {
-  return readList(came).flatMap((notch) => {
-    const [second, keys, reached] = readList(notch);
-    const at = readGroupPlace(symbol, [second, keys]);
-    const before = readCount(reached) ?? 0;
-    return at === undefined || before === 0 ? [] : [{ at, before }];
-  });
 }
 
 /** Each cell comes once, and the rows are no more than a date can have. */
@@ -83,7 +65,7 @@ function assertPlausible(date: string, day: DayCounts, span: ProbeSpan): void {
   const { rows } = sumCounts(day);
   if (rows > MAX_DATE_ROWS)
     throw malformed(span, `${formatCount(rows)} rows on ${date}; ${formatCount(MAX_DATE_ROWS)} at most`);
-  const cells = new Set(day.map((cell) => (span.axis === 'symbol' ? cell.symbol : cell.second)));
+  const cells = new Set(day.map(keyOf));
   if (cells.size < day.length) throw malformed(span, `a cell of ${date} was sent twice`);
 }
 
@@ -105,15 +87,6 @@ function assertReadable(time: unknown, { fromDate, toDate }: ProbeSpan): void {
       hint: 'Windows need the second, so nothing was fetched. In your own SQL, return `time` unchanged; otherwise tell the provider, whose contract promises that form.',
     },
   );
-}
-
-/** The first symbol of a span may begin in the middle of its day. */
-function startsIn({ from }: ProbeSpan, symbol: string): number {
-  return from.symbol === symbol ? from.second : 0;
-}
-
-function readList(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
 }
 
 function readTexts(value: unknown): string[] | undefined {

@@ -5,9 +5,9 @@
 import { axisOfStretch, formatWindow } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { axisOf, type DayCounts, keyOf } from '../../plan/counts.ts';
+import { axisOf, cutStretch, describeCell, keyOf } from '../../plan/axis.ts';
+import type { DayCounts } from '../../plan/counts.ts';
 import { countsInGap, listGaps } from '../../plan/pack.ts';
-import { cutStretch } from '../../plan/profile.ts';
 import { buildPage } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import { SourceFault } from '../../source/source.ts';
@@ -50,7 +50,7 @@ export async function assertWholeGroups(
     try {
       const page = await asked.ask(buildPage(job, window, limits.dayEdges), { signal });
       if (page.rows === 0 || countsInGap(await countGroups(), gap).length > 0) continue;
-      const names = [source.timeColumn, ...source.splitColumns];
+      const names = [source.timeColumn, ...source.keyColumns];
       const key = Object.fromEntries(names.map((name) => [name, String(page.firstRow?.[name])]));
       const where = `has rows in ${formatWindow(window)}, where no group was counted`;
       throw tornFault(stage.date, `the group with ${describeKey(key)} ${where}, so its numbers would be incomplete`);
@@ -77,11 +77,10 @@ function describeKey(key: Readonly<Record<string, string>>): string {
 export function assertCountedOnce({ source }: SqlJob, date: string, groups: DayCounts): void {
   const twice = groups.find((cell, index) => index > 0 && keyOf(cell) === keyOf(groups[index - 1] ?? cell));
   if (twice === undefined) return;
-  const time = source.kind === 'aggregate' ? source.timeColumn : 'time';
-  const place = twice.symbol === undefined ? `second ${twice.second} of the day` : `symbol ${twice.symbol}`;
+  const place = describeCell(twice);
   throw tornFault(
     date,
-    `groups whose "${time}" is in ${place} arrive in two windows, although windows end between grains`,
+    `groups whose "${source.timeColumn}" is in ${place} arrive in two windows, although windows end between grains`,
   );
 }
 

@@ -6,16 +6,14 @@
  * equal the staged ones.
  */
 import { isOverlapping, type Stretch } from '../../calendar/window.ts';
+import { axisOf, keyOf, secondOf, stretchOf } from '../../plan/axis.ts';
 import {
-  axisOf,
   type CellCount,
   type DayCounts,
   findDifferences,
   isSameCount,
   isSameHash,
-  keyOf,
   mergeParts,
-  stretchOf,
 } from '../../plan/counts.ts';
 import { type Proof, weakerProof } from '../../plan/proof.ts';
 import { buildHashedRows } from '../../plan/statement.ts';
@@ -77,13 +75,9 @@ export class Differences {
     if (source.kind === 'aggregate') {
       const staged = await stage.count(axisOf(groups));
       const moved = findDifferences(mergeParts(before), mergeParts(after));
-      return [...findDifferences(staged, mergeParts(groups)), ...moved].map((cell) => {
-        // A raw second lies in the group of its grain, wherever in it.
-        const second = Math.floor(cell.second / source.grainSeconds) * source.grainSeconds;
-        return cell.symbol === undefined
-          ? { from: { second }, to: { second: second + source.grainSeconds } }
-          : stretchOf(cell);
-      });
+      // A raw second lies in the group of its grain, wherever in it.
+      const cells = [...findDifferences(staged, mergeParts(groups)), ...moved];
+      return cells.map((cell) => stretchOf(cell, source.grainSeconds));
     }
     const hashed = hashedOf(this.#api);
     const staged = await stage.count(axisOf(after), { hashed });
@@ -121,10 +115,7 @@ export class Differences {
     const source = await probeSymbol(this.#api, this.#stage.date, symbol, parts);
     const hashed = hashedOf(this.#api);
     const staged = await this.#stage.count('time', { symbol, hashed });
-    return pairCells(staged, source, ({ second }) => ({
-      from: { symbol, second },
-      to: { symbol, second: second + 1 },
-    }));
+    return pairCells(staged, source, secondOf);
   }
 
   /** Leaves out cells that differ by form alone, if the whole date does; the source is then known to write that form. @param cells of the date */

@@ -1,16 +1,24 @@
 /**
  * Fetching one date: its counts -> windows -> pages in the stage. Several requests are in flight, their starts paced by
- * the source. A window that is too large is split; a smaller row limit replans what is left. Staged windows are never
- * requested again.
+ * the source. Windows are cut between cells (`packWindows`); one that is too large is cut in `WindowFetch.#cut`; a smaller
+ * row limit replans what is left. Staged windows are never requested again.
  */
 import { z } from 'zod';
-import { type Bound, compareBounds, formatWindow, isEmptyWindow } from '../../calendar/window.ts';
+import { type Axis, compareBounds, formatWindow, isEmptyWindow } from '../../calendar/window.ts';
 import { assertNotAborted, Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
-import { axisOf, type DayCounts, readCount, sumCounts } from '../../plan/counts.ts';
-import { buildGroupMiddle, readGroupPlace } from '../../plan/group-statement.ts';
-import { countWhole, MAX_DATE_PAGES, type PackedWindow, packWindows, planSplit, splitWindow } from '../../plan/pack.ts';
-import { buildMiddle, buildPage, buildWindowCount, parseMiddle } from '../../plan/statement.ts';
+import { axisOf, cutStretch } from '../../plan/axis.ts';
+import { type DayCounts, readCount, sumCounts } from '../../plan/counts.ts';
+import {
+  type CutPlace,
+  countWhole,
+  cutWindow,
+  findMiddle,
+  MAX_DATE_PAGES,
+  type PackedWindow,
+  packWindows,
+} from '../../plan/pack.ts';
+import { buildCuts, buildPage, buildWindowCount, readCut } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import type { Run } from '../../run/run.ts';
 import { MAX_PAGE_ROWS, type Page, SourceFault } from '../../source/source.ts';
@@ -47,7 +55,7 @@ export async function fetchDate(
   const sizes: PageSizes = { short: new Set(), largest: 0 };
   let counts = given;
   for (let recounts = 0; ; ) {
-    const windows = await planWindows(run.limits.rowLimit, stage, counts);
+    const windows = await planWindows(run.limits.rowLimit, stage, counts, mostCut(run, counts));
     if (windows.length === 0) return counts;
     const fetch = new WindowFetch(run, stage, counts, sizes, recounts < MAX_RECOUNTS);
     await fetch.run(windows);
@@ -70,15 +78,32 @@ export async function fetchWindows(
   await new WindowFetch(run, stage, counts, { short: new Set(), largest: 0 }, false).run(windows);
 }
 
-/** The windows of a date at a row limit, without staged ones. */
+/** Pages whose ends are asked for at once: the server sorts their rows. */
+const MAX_CUT_PAGES = 50;
+
+/** Most rows of a window whose parts are asked for. A second is rarely larger than a page: it is cut alone. */
+function mostCut({ limits, job }: OpenedSql, counts: DayCounts): number {
+  const { rowLimit, refusedRows, passedRows, dateRows } = limits;
+  if (axisOf(counts) === 'time' && job.source.grainSeconds === 1) return rowLimit;
+  const share = refusedRows === null || dateRows === null ? 1 : passedRows / dateRows;
+  return Math.max(rowLimit, Math.min(MAX_CUT_PAGES * rowLimit, sumCounts(counts).rows * share));
+}
+
+/**
+ * The windows of a date at a row limit, without staged ones. Where a cell has more rows than a page, windows have as many
+ * pages as may be cut at once: pages that end between such cells would not be full.
+ */
 export async function planWindows(
   limit: number,
   stage: Pick<Stage, 'date' | 'windows'>,
   counts: DayCounts,
+  mostRows = limit,
 ): Promise<readonly PackedWindow[]> {
   const covered = (await stage.windows()).map(({ window }) => window);
   assertFewPages(stage.date, sumCounts(counts).rows, limit);
-  return packWindows(stage.date, counts, covered, limit);
+  const windows = packWindows(stage.date, counts, covered, limit);
+  const isFull = windows.every(({ rows }) => rows <= limit);
+  return isFull ? windows : packWindows(stage.date, counts, covered, mostRows);
 }
 
 /**
@@ -157,6 +182,11 @@ class WindowFetch {
   async #fetch(window: PackedWindow, queue: WorkQueue<PackedWindow>): Promise<void> {
     const { source, limits, job, onEvent, signal } = this.#run;
     assertNotAborted(signal);
+    if (window.rows > limits.rowLimit) {
+      queue.putFirst(await this.#cut(window));
+      queue.hire();
+      return;
+    }
     let page: Page;
     try {
       page = await source.ask(buildPage(job, window, limits.dayEdges), { signal });
@@ -229,30 +259,39 @@ class WindowFetch {
   }
 
   async #split(window: PackedWindow, cause: SourceFault | undefined, queue: WorkQueue<PackedWindow>): Promise<void> {
-    const at = await this.#findCut(window, cause);
-    const isAny = (half: PackedWindow) => !isEmptyWindow(half) && !(half.exact && half.rows === 0);
-    const halves = at === undefined ? [window] : splitWindow(window, at, this.#counts).filter(isAny);
+    const parts = await this.#cut(window, cause);
     const reason = cause ? cause.code : 'truncated';
     this.#run.onEvent({ kind: 'split', date: window.date, window: formatWindow(window), reason });
-    queue.putFirst(halves);
+    queue.putFirst(parts);
     // Until the row limit is known, further pages in flight would be wasted.
     if (cause) queue.hire();
   }
 
-  /** @returns `undefined` where the window has lost rows meanwhile and fits unchanged */
-  async #findCut(window: PackedWindow, cause: SourceFault | undefined): Promise<Bound | undefined> {
+  /**
+   * The parts of a window that is too large: what did not come as one page is halved between its cells. Where it has only
+   * one, or was planned as several pages, the source is asked for their ends. Where it does not say, it is halved as well.
+   */
+  async #cut(window: PackedWindow, cause?: SourceFault): Promise<readonly PackedWindow[]> {
     const { job, limits } = this.#run;
     const { source } = job;
-    const grainSeconds = source.kind === 'aggregate' ? source.grainSeconds : 1;
-    const hasKey = source.kind === 'rows' || source.splitColumns.length > 0;
-    const cut = planSplit(window, this.#counts, grainSeconds, hasKey);
-    if (typeof cut === 'object') return cut;
-    if (cut === 'ask-middle') {
-      const { rows, at } = await askMiddle(this.#run, window);
-      if (at && compareBounds(window.from, at) < 0 && compareBounds(at, window.to) < 0) return at;
-      const fits = cause === undefined && source.kind === 'rows' && rows <= limits.rowLimit;
-      if (fits && this.#mayRepeat(window)) return undefined;
+    const isAny = (part: PackedWindow) => !isEmptyWindow(part) && !(part.exact && part.rows === 0);
+    const pages = Math.ceil(window.rows / limits.rowLimit);
+    const middle = findMiddle(window, this.#counts);
+    if (middle !== undefined && pages <= 1) return cutWindow(window, [middle]).filter(isAny);
+    const axis = axisOf(this.#counts);
+    const asked = await askCuts(this.#run, window, axis, Math.max(2, pages));
+    if (asked !== undefined) {
+      const { rows, places } = asked;
+      const exact = window.exact && rows === window.rows;
+      const fits = rows <= limits.rowLimit;
+      if (pages > 1 && fits) return [{ ...window, rows, exact }];
+      if (places.length > 0) return cutWindow({ ...window, rows, exact }, places).filter(isAny);
+      if (fits && cause === undefined && this.#mayRepeat(window)) return [window];
     }
+    if (middle !== undefined) return cutWindow(window, [middle]).filter(isAny);
+    const halves = cutStretch(limits.profile(axis), window, 2, source.grainSeconds);
+    const half = { rows: Math.ceil(window.rows / 2), exact: false };
+    if (halves.length > 1) return halves.map((part) => ({ ...window, ...part, ...half }));
     throw new Fault(
       'WINDOW_TOO_BROAD',
       `${window.date} ${formatWindow(window)} cannot be split further, and it is still too large for the API`,
@@ -274,28 +313,32 @@ class WindowFetch {
   }
 }
 
-const middleSchema = z.object({ rows: z.unknown(), middle: z.unknown() });
+const cutsSchema = z.object({ rows: z.unknown(), cuts: z.array(z.unknown()) });
 
-/** The place in the middle of a window's rows, `undefined` without one, and the number of its rows now. */
-async function askMiddle(
+/** The number of a window's rows now, and where it is cut into parts; `undefined` where that is too broad a question. */
+async function askCuts(
   { source, limits, job, signal }: OpenedSql,
   window: PackedWindow,
-): Promise<{ readonly rows: number; readonly at: Bound | undefined }> {
-  const isGrouped = job.source.kind === 'aggregate';
-  const build = isGrouped ? buildGroupMiddle : buildMiddle;
-  const page = await source.ask(build(job, window, limits.dayEdges), { signal });
-  const row = middleSchema.safeParse(page.firstRow).data;
-  const rows = readCount(row?.rows) ?? 0;
-  if (rows < 2) return { rows, at: undefined };
-  if (isGrouped) return { rows, at: readMiddle(window, row?.middle) };
-  const middle = typeof row?.middle === 'string' ? parseMiddle(window, row.middle) : undefined;
-  return { rows, at: middle && Number.isInteger(middle.second) ? middle : undefined };
-}
-
-/** By time a window lies in one grain when its middle is asked for, whatever the time of its groups. */
-function readMiddle({ from }: PackedWindow, middle: unknown): Bound | undefined {
-  const at = readGroupPlace(from.symbol, middle);
-  return at === undefined || from.symbol !== undefined ? at : { ...at, second: from.second };
+  axis: Axis,
+  parts: number,
+): Promise<{ readonly rows: number; readonly places: readonly CutPlace[] } | undefined> {
+  let page: Page;
+  try {
+    page = await source.ask(buildCuts(job, window, axis, parts, limits.dayEdges), { signal });
+  } catch (error) {
+    if (error instanceof SourceFault && error.action === 'split') return undefined;
+    throw error;
+  }
+  const answer = cutsSchema.safeParse(page.firstRow).data;
+  const rows = readCount(answer?.rows) ?? 0;
+  const places: CutPlace[] = [];
+  for (const [index, cut] of (answer?.cuts ?? []).entries()) {
+    const at = readCut(job, window, axis, cut);
+    const last = places.at(-1)?.at ?? window.from;
+    if (at === undefined || compareBounds(last, at) >= 0 || compareBounds(at, window.to) >= 0) continue;
+    places.push({ at, before: Math.floor((rows * (index + 1)) / parts) });
+  }
+  return { rows, places };
 }
 
 /** Rows of a window now; more than any page has if even the count is too broad. */

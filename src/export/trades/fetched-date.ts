@@ -9,8 +9,8 @@ import { axisOfStretch, wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import { sideBySide } from '../../core/side-by-side.ts';
 import type { SqlJob } from '../../job/job.ts';
+import { axisOf } from '../../plan/axis.ts';
 import {
-  axisOf,
   type CountTotals,
   type DayCounts,
   type HashTotals,

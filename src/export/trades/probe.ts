@@ -4,15 +4,14 @@
  * the source refuses to hash, or writes in another form than it hashes, is remembered with the hashed columns and logged once.
  */
 
-import { type Axis, DAY_END, DAY_START, type Stretch } from '../../calendar/window.ts';
+import { axisOfStretch, DAY_END, DAY_START, formatWindow, type Stretch } from '../../calendar/window.ts';
 import { Fault, isFault } from '../../core/errors.ts';
 import type { HashedColumn } from '../../engine/row-hash.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { type CellCount, compareCells, type DayCounts, sumCounts } from '../../plan/counts.ts';
-import { buildGroupProbe, buildJoinedProbe, GROUP_PREFIX } from '../../plan/group-statement.ts';
-import { cutStretch } from '../../plan/profile.ts';
+import { compareCells, cutStretch } from '../../plan/axis.ts';
+import { type CellCount, type DayCounts, sumCounts } from '../../plan/counts.ts';
 import { bestProof, listHashedColumns, nextProof, type Proof, weakerProof } from '../../plan/proof.ts';
-import { buildProbe, type ProbeSpan } from '../../plan/statement.ts';
+import { buildJoinedProbe, buildProbe, type Counted, GROUP_PREFIX, type ProbeSpan } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import { MAX_PAGE_ROWS, type Page, SourceFault } from '../../source/source.ts';
 import type { ApiLimits } from '../../state/limits.ts';
@@ -133,7 +132,7 @@ export async function probeJoined(api: OpenedSql, dates: readonly string[]): Pro
   const trial = new ScanTrial(api);
   if (isAlone ? planSpans(api).length > 1 : dates.length > countDatesAtOnce(limits)) return undefined;
   const whole: Stretch = { from: DAY_START, to: DAY_END };
-  const axis = isAlone ? axisFor(whole, trial) : 'time';
+  const axis = isAlone ? trial.axis : 'time';
   const hashed = hashedOf(api);
   const span: ProbeSpan = { fromDate, toDate, ...whole, axis, hashed, edges: limits.dayEdges };
   const counted = await askJoined(api, span);
@@ -202,21 +201,16 @@ function spanOf({ limits }: OpenedSql, date: string, stretch: Stretch): ProbeSpa
 async function probe(
   api: OpenedSql,
   date: string,
-  what: 'rows' | 'groups',
+  what: Counted,
   trial: ScanTrial,
   hashed?: readonly HashedColumn[],
 ): Promise<DayCounts> {
   let found: CellCount[] = [];
-  const { limits, job } = api;
   let left = planSpans(api);
   for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
     left = left.slice(1);
-    const axis = axisFor(stretch, trial);
-    // Windows are packed by these counts: by groups, or by single trades, whose seconds are cells along the time.
-    const isPacked = what === 'groups' || (job.source.kind === 'rows' && axis === 'symbol');
-    const isNotched = isPacked && limits.groupCounts !== 'plain';
-    const span = { ...spanOf(api, date, stretch), axis, hashed, isNotched };
-    const counts = await askNotched(api, what, span);
+    const span = { ...spanOf(api, date, stretch), axis: axisOfStretch(stretch) ?? trial.axis, hashed };
+    const counts = await askCounts(api, buildProbe(api.job, span, what), span);
     if (counts === undefined) {
       const before = trial.axis;
       left = trial.noteRefused(stretch, left) ?? refuse(date, stretch);
@@ -231,30 +225,6 @@ async function probe(
   return found.sort(compareCells);
 }
 
-/** What refuses to list the places at which cells may be cut is asked for counts alone from then on. */
-async function askNotched(
-  api: OpenedSql,
-  what: 'rows' | 'groups',
-  span: ProbeSpan,
-): Promise<ReadonlyMap<string, CellCount[]> | undefined> {
-  const { limits, job, log } = api;
-  const build = what === 'rows' ? buildProbe : buildGroupProbe;
-  try {
-    return await askCounts(api, build(job, span), span);
-  } catch (error) {
-    if (span.isNotched !== true || !isRefusedSql(error)) throw error;
-    const plain = { ...span, isNotched: false };
-    // Wrong SQL of the job is refused in every form.
-    const counts = await askCounts(api, build(job, plain), plain);
-    limits.groupCounts = 'plain';
-    log.warn(
-      { event: 'cuts-refused', reason: error.message },
-      `the day is fetched without exact window boundaries: ${error.message}`,
-    );
-    return counts;
-  }
-}
-
 /** Counts of rows by second in a part of a date. @returns `undefined` when it is too broad. @throws SourceFault */
 export async function probeStretch(api: OpenedSql, date: string, stretch: Stretch): Promise<DayCounts | undefined> {
   const span = spanOf(api, date, stretch);
@@ -262,18 +232,10 @@ export async function probeStretch(api: OpenedSql, date: string, stretch: Stretc
   return counts && (counts.get(date) ?? []);
 }
 
-/** A whole day is counted by second where that is allowed, whatever the axis. */
-function axisFor(stretch: Stretch, trial: ScanTrial): Axis {
-  return stretch.from.symbol !== undefined || stretch.to.symbol !== undefined ? 'symbol' : trial.axis;
-}
-
-function refuse(date: string, { from, to }: Stretch): never {
-  const where = from.symbol === undefined ? '' : ` of ${from.symbol}`;
-  throw new Fault(
-    'SCAN_TOO_BROAD',
-    `the API refuses even to count seconds ${from.second} to ${to.second}${where} on ${date}`,
-    { hint: "Split the job into several, each with a condition such as `where: symbol = 'SPY'`." },
-  );
+function refuse(date: string, stretch: Stretch): never {
+  throw new Fault('SCAN_TOO_BROAD', `the API refuses even to count ${formatWindow(stretch)} on ${date}`, {
+    hint: "Split the job into several, each with a condition such as `where: symbol = 'SPY'`.",
+  });
 }
 
 /** @returns `undefined` when the query was too broad, or its one row did not fit into an answer */
@@ -349,7 +311,7 @@ export async function withProof<Answer>(
 }
 
 /** The query itself was refused, not the key or its size. The portal sends no code. */
-export function isRefusedSql(error: unknown): error is SourceFault {
+function isRefusedSql(error: unknown): error is SourceFault {
   if (!(error instanceof SourceFault) || error.action !== 'stop') return false;
   return error.code.startsWith('INVALID_') || error.code === 'REQUEST_REFUSED';
 }

@@ -5,9 +5,8 @@
  */
 import { SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import { type Axis, axisOfStretch, DAY_END, DAY_START, type Stretch } from '../../calendar/window.ts';
-import type { SqlJob } from '../../job/job.ts';
-import { axisOf, type DayCounts, sumCounts } from '../../plan/counts.ts';
-import { buildProfile, cutStretch, shareOf, usualProfile } from '../../plan/profile.ts';
+import { axisOf, buildProfile, cutStretch, shareOf, usualProfile } from '../../plan/axis.ts';
+import { type DayCounts, sumCounts } from '../../plan/counts.ts';
 import { canCutBySymbol } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import type { ApiLimits } from '../../state/limits.ts';
@@ -31,11 +30,6 @@ const FIRST_PARTS: readonly (readonly [axis: Axis, parts: number])[] = [
 
 type Scanned = Pick<OpenedSql, 'job' | 'limits'>;
 
-/** Cells may be cut only between grains. */
-function grainOf({ source }: SqlJob): number {
-  return source.kind === 'aggregate' ? source.grainSeconds : 1;
-}
-
 /** Whether several dates may be counted at once: nothing was ever refused, or so many rows fit. */
 export function countDatesAtOnce(limits: ApiLimits): number {
   if (limits.refusedRows === null) return Number.POSITIVE_INFINITY;
@@ -45,7 +39,7 @@ export function countDatesAtOnce(limits: ApiLimits): number {
 /** The stretches in which a date is counted: as few as possible, none larger than the largest that passed. */
 export function planSpans({ job, limits }: Scanned): readonly Stretch[] {
   const day: Stretch = { from: DAY_START, to: DAY_END };
-  const stepSeconds = grainOf(job);
+  const stepSeconds = job.source.grainSeconds;
   const { axis, refusedRows: refused, dateRows: rows, passedRows: passed } = limits;
   if (refused === null || axis === null || (axis === 'symbol' && !canCutBySymbol(job))) return [day];
   const profile = limits.profile(axis);
@@ -77,7 +71,7 @@ export class ScanTrial {
 
   constructor({ job, limits }: Scanned) {
     this.#limits = limits;
-    this.#stepSeconds = grainOf(job);
+    this.#stepSeconds = job.source.grainSeconds;
     this.#canUseSymbols = canCutBySymbol(job);
   }
 

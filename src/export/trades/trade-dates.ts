@@ -11,8 +11,9 @@ import { type DateRange, formatWallDate } from '../../calendar/wall-clock.ts';
 import { Fault, isFault } from '../../core/errors.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { CheckResult, Manifest } from '../../ledger/manifest.ts';
+import { axisOf } from '../../plan/axis.ts';
 import { type HeldDate, TRUSTED_OFFSET_MS } from '../../plan/clocks.ts';
-import { axisOf, type DayCounts, sumCounts } from '../../plan/counts.ts';
+import { type DayCounts, sumCounts } from '../../plan/counts.ts';
 import {
   assertNotFuture,
   expiresAt,

@@ -5,15 +5,8 @@
  */
 import { formatSecond } from '../../calendar/wall-clock.ts';
 import { Fault } from '../../core/errors.ts';
-import {
-  axisOf,
-  type CellCount,
-  type DayCounts,
-  findDifferences,
-  keyOf,
-  mergeParts,
-  sumCounts,
-} from '../../plan/counts.ts';
+import { axisOf, describeCell, keyOf } from '../../plan/axis.ts';
+import { type CellCount, type DayCounts, findDifferences, mergeParts, sumCounts } from '../../plan/counts.ts';
 
 /** A slightly lagging replica has caught up by then. */
 export const CONFIRM_AFTER_MS = 10_000;
@@ -65,9 +58,10 @@ export function judgeSum(had: number, lost: number): string | undefined {
 
 /** An hour, or a symbol, that lost more than half of many rows. */
 function judgeParts(before: DayCounts, idsNow: (cell: CellCount) => number): string | undefined {
+  const axis = axisOf(before);
   const parts = new Map<string, { had: number; has: number }>();
   for (const cell of before) {
-    const name = cell.symbol === undefined ? `hour ${Math.floor(cell.second / 3600)}` : `symbol ${cell.symbol}`;
+    const name = axis === 'time' ? `hour ${Math.floor(cell.second / 3600)}` : describeCell(cell);
     const part = parts.get(name) ?? { had: 0, has: 0 };
     parts.set(name, { had: part.had + cell.ids, has: part.has + idsNow(cell) });
   }

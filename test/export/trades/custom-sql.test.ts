@@ -1,10 +1,12 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { formatWindow } from '../../../src/calendar/window.ts';
+import { DAY_START, formatWindow } from '../../../src/calendar/window.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { probeGroups } from '../../../src/export/trades/probe.ts';
+import { probeGroups, probeRows } from '../../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
+import { buildPage } from '../../../src/plan/statement.ts';
 import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import { findSplitKey } from '../../../src/stage/window-conflicts.ts';
+import { countsFile } from '../../../src/state/job-state.ts';
 import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import { createEngineSource, createTradesTable, insertTrades } from '../../support/engine-source.ts';
@@ -59,9 +61,13 @@ describe('groups that are longer than the grain', () => {
   });
 
   it('and have rows where no group was counted fail, with the group and the window', async () => {
-    // Of a source that counts groups without the places at which windows may be cut.
-    limits.groupCounts = 'plain';
-    await expect(complete(flowJob('minute'), 350)).rejects.toMatchObject({
+    // An earlier run staged the only window that groups were counted in.
+    const [job, source] = [flowJob('minute'), sourceOf(10_000)];
+    await countsFile(table.countsPath).write(await probeRows(openSql(job, source, limits), DATE));
+    const stage = await openStage(engine, job, DATE, source.url);
+    const window = { date: DATE, from: DAY_START, to: { second: 34_260 } };
+    await stage.put(window, await source.ask(buildPage(job, window, 'open')));
+    await expect(table.complete(source, job)).rejects.toMatchObject({
       code: 'GROUP_TORN',
       message: expect.stringMatching(
         /^2026-11-19: the group with start "2026-11-19 09:30:00", symbol "SYM\d+" has rows in 09:31:00\.\.\S+, where no group was counted, so its numbers would be incomplete$/,

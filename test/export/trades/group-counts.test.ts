@@ -5,7 +5,6 @@
 import { beforeEach, expect, it } from 'vitest';
 import type { Engine } from '../../../src/engine/engine.ts';
 import { probeJoined, probeRows } from '../../../src/export/trades/probe.ts';
-import { SourceFault } from '../../../src/source/source.ts';
 import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import {
@@ -71,26 +70,13 @@ async function complete(source: EngineSource, limit: number): Promise<{ more: nu
 
 it('a grain with more groups than a page is cut by all split keys, numbers among them, into the fewest pages', async () => {
   expect(await countGroups()).toBe(707);
-  // Beside the pages: rows, groups and the recount.
-  expect(await complete(sourceOf(), 60)).toEqual({ more: 0, others: 3 });
+  // Beside the pages: rows, groups, the ends of pages and the recount.
+  expect(await complete(sourceOf(), 60)).toEqual({ more: 0, others: 4 });
 });
 
 it('the entry point without meta takes as few', async () => {
   limits.rowLimit = 60;
-  expect(await complete(sourceOf({ meta: false }), 60)).toEqual({ more: 0, others: 3 });
-});
-
-it('where the tables answer without hashes or lists of places, groups are halved and complete', async () => {
-  const refused = (sql: string) => sql.includes('arrayCumSum');
-  const source = sourceOf({
-    before: (sql) => {
-      if (refused(sql)) throw new SourceFault('INVALID_QUERY', 'HTTP 422 INVALID_QUERY', { action: 'stop' });
-    },
-  });
-  await complete(source, 60);
-  expect(limits.groupCounts).toBe('plain');
-  expect(table.logged).toContain('cuts-refused');
-  expect(source.asked.filter(refused)).toHaveLength(1);
+  expect(await complete(sourceOf({ meta: false }), 60)).toEqual({ more: 0, others: 4 });
 });
 
 it('a row limit that is lowered midway costs the pages on their way, and no group', async () => {
