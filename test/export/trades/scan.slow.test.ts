@@ -4,9 +4,9 @@
  */
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { compareBounds, DAY_END, DAY_START, isOverlapping, type Stretch } from '../../../src/calendar/window.ts';
+import { compareBounds, DAY_END, DAY_START, type Stretch } from '../../../src/calendar/window.ts';
 import { planSpans, ScanTrial } from '../../../src/export/trades/scan.ts';
-import { buildProfile, compareCells, cutStretch, shareOf, usualProfile } from '../../../src/plan/axis.ts';
+import { compareCells } from '../../../src/plan/axis.ts';
 import { type CellCount, sumCounts } from '../../../src/plan/counts.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
@@ -218,48 +218,5 @@ describe.each(['time', 'symbol'] as const)('limits of a table ordered by %s that
     await limits.save();
     expect((await new ApiLimits(path, 'u', 2 * WEEK_MS).load()).refusedRows).toBe(refused);
     await folder.remove();
-  });
-});
-
-describe('a profile', () => {
-  it.each(['time', 'symbol'] as const)(
-    'of what is usual along the %s axis is cut into stretches that tile the day',
-    (axis) => {
-      for (const parts of [1, 2, 3, 4, 7, 32]) {
-        const stretches = cutStretch(usualProfile(axis), DAY, parts, 1);
-        expect(stretches.length).toBeLessThanOrEqual(parts);
-        expect(stretches[0]?.from).toEqual(DAY_START);
-        expect(stretches.at(-1)?.to).toEqual(DAY_END);
-        stretches.slice(1).forEach((stretch, index) => {
-          expect(stretch.from).toEqual(stretches[index]?.to);
-        });
-      }
-      expect(shareOf(usualProfile(axis), DAY)).toBeCloseTo(1, 9);
-    },
-  );
-
-  it('of a counted date has the shares of its rows', () => {
-    const table = createTable('time', 700_000, 1, 9);
-    const profile = buildProfile(readCells(table, DAY, 'time')) ?? [];
-    const half = { from: DAY_START, to: { second: 46_350 } };
-    const before = sumCounts(readCells(table, half, 'time')).rows / sumCounts(readCells(table, DAY, 'time')).rows;
-    expect(shareOf(profile, half)).toBeCloseTo(before, 2);
-    expect(buildProfile([])).toBeUndefined();
-  });
-
-  it('cuts along grains only', () => {
-    for (const { from } of cutStretch(usualProfile('time'), DAY, 9, 3600)) expect(from.second % 3600).toBe(0);
-  });
-
-  it('of one cell is halved by the clock, and a symbol by its day, until nothing is left to halve', () => {
-    let stretch: Stretch = { from: { symbol: 'SPY', second: 0 }, to: { symbol: 'SPY', second: 86_400 } };
-    for (let rounds = 0; rounds < 40; rounds += 1) {
-      const halves = cutStretch(usualProfile('symbol'), stretch, 2, 1);
-      if (halves.length === 1) break;
-      const [left, right] = halves;
-      expect(isOverlapping(left ?? stretch, right ?? stretch)).toBe(false);
-      stretch = left ?? stretch;
-    }
-    expect(stretch.to).toEqual({ symbol: 'SPY', second: 1 });
   });
 });
