@@ -117,7 +117,7 @@ const MAX_PARTS = 16_384;
 
 /**
  * Cuts a stretch into `count` parts of about equal shares, between whole cells.
- * @param stepSeconds on the time axis, the second of a cut must be a multiple of this
+ * @param stepSeconds the second of a cut must be a multiple of this
  * @returns fewer parts if the stretch cannot be cut that often; the stretch itself if it cannot be cut at all
  */
 export function cutStretch(profile: Profile, stretch: Stretch, count: number, stepSeconds: number): readonly Stretch[] {
@@ -282,7 +282,7 @@ const AXES: Readonly<Record<Axis, AxisRules>> = {
     // How the rows of an entry are spread over its symbols is unknown.
     fractionOf: () => 0.5,
     placeAt: (fraction, { from, to }) => (fraction > 0.5 ? to : from),
-    middleOf: ({ from, to }, profile) => {
+    middleOf: ({ from, to }, profile, stepSeconds) => {
       const { symbol = '' } = from;
       const end: Bound = { symbol, second: SECONDS_PER_DAY };
       const isAlone = symbol === to.symbol;
@@ -292,7 +292,7 @@ const AXES: Readonly<Record<Axis, AxisRules>> = {
       }
       if (isAlone) {
         const inside: Stretch = { from: { second: from.second }, to: { second: to.second } };
-        return { symbol, second: cutStretch(AXES.time.usual, inside, 2, 1)[0]?.to.second ?? to.second };
+        return { symbol, second: cutStretch(AXES.time.usual, inside, 2, stepSeconds)[0]?.to.second ?? to.second };
       }
       // Isolate the lowest symbol first: repeated splits then find a single symbol that is too large.
       const middle = middleText(symbol, to.symbol);

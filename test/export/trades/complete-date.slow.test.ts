@@ -226,6 +226,21 @@ describe('an aggregating job', () => {
     });
   });
 
+  it('one symbol of which is too much for a count is counted between grains in it', async () => {
+    await createTradesTable(engine, 'symbol');
+    const spy = (k: number) => createTrade(k, { symbol: 'SPY', time: `${DATE} 09:3${k % 5}:${10 + (k % 50)}` });
+    await insertTrades(
+      engine,
+      Array.from({ length: 2_000 }, (_, k) => spy(k)),
+    );
+    Object.assign(limits, { axis: 'symbol', dateRows: 2_000, passedRows: 900, refusedRows: 1_000 });
+    const stage = await complete(sourceOf({ scanLimit: 1_000 }), flowJob(BY_MINUTE));
+    expect(limits.axis).toBe('symbol');
+    const [ours] = await engine.rows<{ v: number }>(`SELECT sum(value) AS v FROM ${stage.table}`);
+    expect((await stage.totals()).rows).toBe(5);
+    expect(ours).toEqual((await engine.rows<{ v: number }>('SELECT sum(premium) AS v FROM RawOptionTrades'))[0]);
+  });
+
   it('counts its groups in spans that end between grains, however narrow a probe may be', async () => {
     Object.assign(limits, { axis: 'time', dateRows: ROWS, passedRows: 1200, refusedRows: 2000 });
     const groups = await probeGroups(openSql(flowJob(BY_MINUTE), sourceOf(), limits), DATE);
