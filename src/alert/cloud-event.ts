@@ -9,7 +9,7 @@ import { EVENT_TYPES } from '../job/shape.ts';
 import { dropKeyOf, historyKey } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 
-/** The job's choice are the first four; a report's summary goes to the address that the report names. */
+/** The job's choice are the first five; a report's summary goes to the address that the report names. */
 export const CLOUD_EVENT_TYPES = [...EVENT_TYPES, 'report.posted'] as const;
 
 export type CloudEventType = (typeof CLOUD_EVENT_TYPES)[number];
@@ -41,8 +41,8 @@ export interface EventOrigin {
 
 /** @param isReplaced whether a later revision has replaced this one: its file is in the history */
 export function buildDropEvent(origin: EventOrigin, manifest: Manifest, isReplaced: boolean): CloudEvent {
-  const { date, revision, sealed_at: time } = manifest;
-  const type = revision === 1 ? 'drop.sealed' : 'drop.restated';
+  const { date, revision, sealed_at: time, changes } = manifest;
+  const type = revision === 1 ? 'drop.sealed' : changes?.extended ? 'drop.extended' : 'drop.restated';
   return buildEvent(origin, type, date, time, `r${revision}`, describeDrop(origin, manifest, isReplaced));
 }
 

@@ -73,6 +73,11 @@ export function formatSecond(secondOfDay: number): string {
   return `${two(Math.floor(secondOfDay / 3600))}:${two(Math.floor(secondOfDay / 60) % 60)}:${two(secondOfDay % 60)}`;
 }
 
+/** `HH:MM` of a second of the day. */
+export function formatMinute(secondOfDay: number): string {
+  return formatSecond(secondOfDay).slice(0, 'HH:MM'.length);
+}
+
 /** Second of the day of `HH:MM:SS`; a part that is missing is zero. */
 export function parseSecond(time: string): number {
   const [hours = 0, minutes = 0, seconds = 0] = time.split(':').map(Number);

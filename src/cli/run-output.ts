@@ -126,6 +126,7 @@ function describeStatus({ status, revision = 1, changes }: DateResult): string {
   if (status !== 'sealed' || revision === 1) return status;
   // Without the replaced object there is nothing to compare.
   if (!changes) return `restated (revision ${revision})`;
+  if (changes.extended) return `extended (revision ${revision}): ${formatCount(changes.added)} rows of later hours`;
   const { rekeyed } = changes;
   const more = [
     ...(rekeyed === undefined ? [] : [`${formatCount(rekeyed)} under other ids`]),

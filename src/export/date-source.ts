@@ -78,6 +78,8 @@ export interface CompleteRows {
   readonly recount?: Manifest['recount'];
   /** The counts that the recount proved: sealed beside the drop, for audits. */
   readonly counts?: DayCounts | undefined;
+  /** End of the segments that the rows cover, `16:15`, where like sessions have later ones. */
+  readonly through?: string | undefined;
   /** Seal as `degraded`, for this reason; without a recount, whatever the source counted. */
   readonly degradedReason?: string | undefined;
   /** What is odd about the date although it has what the source has. */

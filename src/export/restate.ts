@@ -5,14 +5,15 @@
 
 import { rm } from 'node:fs/promises';
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
-import { addDays } from '../calendar/wall-clock.ts';
+import { addDays, formatSecond } from '../calendar/wall-clock.ts';
 import { hashFile } from '../core/atomic-file.ts';
 import { formatCount } from '../core/units.ts';
-import { parquetFile } from '../engine/literal.ts';
+import { parquetFile, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import type { Job } from '../job/job.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
+import { closedSecond } from '../plan/session-end.ts';
 import type { ExportRun } from '../run/run.ts';
 import { type ComparedFile, compareFiles, isUnchanged, type MatchedTrades, matchTrades } from '../seal/changes.ts';
 import { draftAgain } from '../seal/mend.ts';
@@ -51,10 +52,13 @@ export async function compareWithSealed(
   const sides = { before: describeSide(copy, sealed), after: describeSide(path, draft) };
   const hasIds = namesOf(draft.schema).includes('id') && namesOf(sealed.schema).includes('id');
   const plain = await compareFiles(engine, sides.before, sides.after, hasIds ? ['id'] : job.drop.sort);
-  const { changes, doubt } =
+  const judged =
     hasIds && isSameSelection(job, draft, sealed)
       ? await judgeTrades(run, sealed, path, sides, plain, kept)
       : { changes: plain, doubt: judgeRows(job, sealed, draft) };
+  const isExtended = await isExtension(run, sealed.date, judged.changes, sides);
+  const { doubt } = judged;
+  const changes = isExtended ? { ...judged.changes, extended: true as const } : judged.changes;
   // The same rows with other types, in another order, or now complete, make a new revision.
   const sameForm =
     draft.schema_hash === sealed.schema_hash &&
@@ -64,6 +68,25 @@ export async function compareWithSealed(
   // A missing or damaged file beside the drop comes back with a new revision.
   const isWhole = await areWhole(run, sealed, `${path}.beside`);
   return { unchanged: isWhole, changes: isWhole ? changes : null, doubt };
+}
+
+/** Second of the day before which no segment of a report begins: 07:30. */
+const EARLY_SECOND = 7.5 * 3600;
+
+/** Whether all that changed is that rows came which a report does not count: of the night, or after the close. */
+async function isExtension(
+  { engine, calendar }: ExportRun,
+  date: string,
+  { added, removed, altered, rekeyed = 0, columns_added, columns_removed }: DropChanges,
+  { before, after }: Sides,
+): Promise<boolean> {
+  if (added === 0 || removed + altered + rekeyed + columns_added.length + columns_removed.length > 0) return false;
+  if (before.rows === 0 || !after.columns.includes('time')) return false;
+  const clock = 'substring(toString(time), 12, 8)';
+  const [from, to] = [EARLY_SECOND, closedSecond(date, calendar)].map((second) => quoteString(formatSecond(second)));
+  const count = ({ from: file }: ComparedFile) => `(SELECT countIf(${clock} BETWEEN ${from} AND ${to}) FROM ${file})`;
+  const [found] = await engine.rows<{ n: number }>(`SELECT toInt32(${count(after)} - ${count(before)}) AS n`);
+  return Number(found?.n) === 0;
 }
 
 /** Another condition or other SQL of the job selects other rows, which are no change at the source. */

@@ -182,6 +182,7 @@ async function writeDrop(
     ids: shared > 0 ? totals.ids : undefined,
     min_time: file.min_time,
     max_time: file.max_time,
+    through: rows.through,
     schema: file.schema,
     schema_hash: hashSchema(file.schema),
     extra_columns: names.slice(job.source.columns.length),

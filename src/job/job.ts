@@ -7,6 +7,7 @@
 import { createHash } from 'node:crypto';
 import type { DropType } from '../api-contract/trade.ts';
 import { Fault } from '../core/errors.ts';
+import type { SettleUntil } from './plain-shape.ts';
 import type { JobFile } from './shape.ts';
 
 export interface Job<Source extends JobSource = JobSource>
@@ -25,6 +26,8 @@ export interface Job<Source extends JobSource = JobSource>
   readonly audit: AuditRule;
   /** How long after the session's last trades are visible a date may be sealed. */
   readonly settleSeconds: number;
+  /** The end that it follows. */
+  readonly settleUntil: SettleUntil;
 }
 
 /** A table of an Iceberg REST catalog. */

@@ -36,6 +36,21 @@ export const durationSchema = z
   .regex(DURATION, 'a duration in minutes, hours or days: 90m, 12h or 7d')
   .transform(toSeconds);
 
+/** Of which segment the end is awaited: the close, the curb, or the one that like sessions have. */
+const SETTLE = /^(close|curb|learned)?(?:(?:^| )([1-9]\d* ?[mhd]))?$/;
+
+/** `15m`, `curb`, `learned 5m`: which end is awaited, and how many seconds after it. */
+export const settleSchema = z
+  .string()
+  .min(1)
+  .regex(SETTLE, 'close, curb or learned, a duration, or both: learned, 15m or "curb 5m"')
+  .transform((text) => {
+    const [, until = 'close', after] = SETTLE.exec(text) ?? [];
+    return { until: until as SettleUntil, seconds: after === undefined ? undefined : toSeconds(after) };
+  });
+
+export type SettleUntil = 'close' | 'curb' | 'learned';
+
 /** As seconds; null: off. */
 export function durationOrOff(example: string) {
   return z

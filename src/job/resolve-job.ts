@@ -63,7 +63,8 @@ export function resolveJob(file: string, folder: string, written: JobFile): Job 
     drop: { ...written.drop, catalog: resolveCatalog(written.drop), sort, s3: written.drop.s3 ?? {} },
     checks: written.checks.map((check, index) => assertColumns(check, index, names)),
     audit: resolveAudit(source, written.audit),
-    settleSeconds: settle ?? (isAudited(source) ? SETTLE_SECONDS.audited : SETTLE_SECONDS.unaudited),
+    settleSeconds: settle?.seconds ?? (isAudited(source) ? SETTLE_SECONDS.audited : SETTLE_SECONDS.unaudited),
+    settleUntil: settle?.until ?? 'close',
     schedule: written.schedule,
     reports: written.reports.map((report) => ({
       ...report,

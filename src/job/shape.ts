@@ -14,12 +14,13 @@ import {
   identifierSchema,
   nameSchema,
   orNull,
+  settleSchema,
   timezoneSchema,
 } from './plain-shape.ts';
 import { reportSchema } from './report-shape.ts';
 
 /** What programs can be notified of. `alert/cloud-event.ts` builds the documents. */
-export const EVENT_TYPES = ['drop.sealed', 'drop.restated', 'date.lost', 'report.sent'] as const;
+export const EVENT_TYPES = ['drop.sealed', 'drop.restated', 'drop.extended', 'date.lost', 'report.sent'] as const;
 
 /** A date of the API's trades can be sealed early, because audits repair what comes later. */
 export const SETTLE_SECONDS = { audited: 60, unaudited: 15 * 60 } as const;
@@ -313,10 +314,10 @@ export const jobSchema = z.strictObject({
     .describe(
       'What a run does with sealed dates that differ from the source. `repair` takes over added and changed rows, and keeps rows that are gone; `mirror` also removes these; `report` changes nothing; `off` compares nothing. Only with SQL exports. Default: repair.',
     ),
-  settle: durationSchema
+  settle: settleSchema
     .optional()
     .describe(
-      `How long after the session's last trades are visible (15 minutes after the close) a date may be sealed: 1m, 30m, 2h. \`audit\` adds rows that come later; set it longer if a date must not be restated. Default: ${SETTLE_SECONDS.audited / 60}m for SQL exports, ${SETTLE_SECONDS.unaudited / 60}m for others.`,
+      `When a date may be sealed. \`close\`: after the close, so that the mail is early; what trades in the curb extends the date later. \`curb\`: after the curb of index options (17:00). \`learned\`: after the curb if three of the last five like sessions had one. And how long after these trades are visible, which is 15 minutes later: 1m, 30m, "curb 5m". Default: close, and ${SETTLE_SECONDS.audited / 60}m for SQL exports, ${SETTLE_SECONDS.unaudited / 60}m for others.`,
     ),
   schedule: z
     .strictObject({

@@ -28,6 +28,8 @@ const entrySchema = z.looseObject({
    * What is wrong with the date's files in the store, in words; only for damaged dates. Their condition is `degraded`.
    */
   damage: z.string().optional(),
+  /** End of the last segment that a sealed date covers, `16:15`; absent once it has all that like sessions have. */
+  through: z.string().optional(),
   /** Why a sealed date is degraded; absent otherwise. */
   degraded_reason: z.string().optional(),
   /** Failed checks of the sealed revision, in words; absent if all passed. */
@@ -119,6 +121,7 @@ export function describeSealed(manifest: Manifest, damage?: string): SealedEntry
     rows: manifest.rows,
     ...sizesOf(manifest),
     damage,
+    through: manifest.through,
     degraded_reason: manifest.degraded_reason,
     doubts: doubts.length === 0 ? undefined : [...doubts],
     nulls: sumNulls(manifest),

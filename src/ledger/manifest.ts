@@ -156,6 +156,8 @@ export const manifestSchema = z.looseObject({
    * Why the rows are still those of the replaced revision, although the source has others; absent unless the date is held.
    */
   held: z.string().optional(),
+  /** End of the last segment that the rows cover, `16:15`; absent unless like sessions have rows of later segments. */
+  through: z.string().optional(),
   /** Name of the file with the daily aggregates; null when the rows are not single trades. */
   summary: z.string().nullable(),
   /** Name of the file with the source's counts by cell, which audits compare; absent without a count at the source. */

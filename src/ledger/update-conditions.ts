@@ -123,7 +123,10 @@ export async function updateConditions(
     const audit = audits[date] ?? document.entries.get(date)?.audit;
     // A later revision was proved when it was sealed.
     const isCurrent = audit !== undefined && audit.revision === entry.revision;
-    return { ...entry, audit: isCurrent ? audit : undefined, accepted: accepted.get(date) };
+    // An audit that found nothing more came after all of its segments.
+    const isWhole = isCurrent && audit.result === 'equal';
+    const through = 'through' in entry && !isWhole ? entry.through : undefined;
+    return { ...entry, through, audit: isCurrent ? audit : undefined, accepted: accepted.get(date) };
   });
   await ledger.writeConditions(entries, document);
   return {

@@ -43,6 +43,11 @@ export function lastTradeSecond(date: string, calendar: CalendarOverride = NO_OV
   return sessionCloseSecond(date, calendar) + CURB_SECONDS;
 }
 
+/** Second of the day after which no segment of the source's own has trades any more: those of the close are reported late. */
+export function closedSecond(date: string, calendar: CalendarOverride = NO_OVERRIDE): number {
+  return sessionCloseSecond(date, calendar) + END_SECONDS;
+}
+
 /** Second of the day from which on trades are those of index options. */
 export function lateSecond(date: string, calendar: CalendarOverride = NO_OVERRIDE): number {
   return closeSecond(date, 'equity', calendar) + END_SECONDS;

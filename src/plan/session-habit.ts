@@ -10,7 +10,8 @@ import { FEWEST_LIKE_SESSIONS } from './dates.ts';
 /** How the rows of a session lie in time. */
 export interface TimeShape {
   readonly rows: number;
-  /** Second of the day of its last row. */
+  /** Seconds of the day of its first and its last row. */
+  readonly first: number;
   readonly last: number;
   /** Rows from each `GRAIN_SECONDS` after the opening on, to the end of the session. */
   readonly since: readonly number[];
@@ -29,6 +30,8 @@ export interface LikeSession {
   readonly date: string;
   /** `undefined`: its counts have no times. */
   readonly times: TimeShape | undefined;
+  /** Second of the day of its last row, of whatever segment. */
+  readonly last: number | undefined;
   /** `undefined`: it has no such summary. */
   readonly symbols: ReadonlyMap<string, SymbolTimes> | undefined;
 }
@@ -51,6 +54,8 @@ const FEW_SHARE = 0.1;
 const BUSY_TABLE_ROWS = 1_000;
 /** No day of such a table is so quiet that it has less than this share of the rows of the others. */
 const QUIET_SHARE = 0.01;
+/** The market opens at the second: a busy table whose first row is an hour late has other times, or lacks the hour. */
+const LATE_OPENING_SECONDS = 3600;
 /** Rows of a thin day that must lie as those of the days before. */
 const SOME_ROWS = 10;
 /** A symbol with so many trades to come that has none has stopped, and with twice as many a day it is looked at. */
@@ -65,16 +70,27 @@ export function shapeTimes(
   lastSecond: number,
 ): TimeShape | undefined {
   const since = Array.from({ length: Math.ceil((lastSecond - OPEN_SECOND) / GRAIN_SECONDS) + 1 }, () => 0);
-  let [rows, last] = [0, 0];
+  let [rows, first, last] = [0, lastSecond, 0];
   for (const cell of cells) {
     if (cell.second > lastSecond) continue;
     rows += cell.rows;
+    first = Math.min(first, cell.second);
     last = Math.max(last, cell.second);
     const at = Math.floor((cell.second - OPEN_SECOND) / GRAIN_SECONDS);
     if (at >= 0) since[at] = (since[at] ?? 0) + cell.rows;
   }
   for (let at = since.length - 2; at >= 0; at -= 1) since[at] = (since[at] ?? 0) + (since[at + 1] ?? 0);
-  return rows === 0 ? undefined : { rows, last, since };
+  return rows === 0 ? undefined : { rows, first, last, since };
+}
+
+/** The same session as it is until a second of the day, to the grain. */
+export function cutShape({ rows, first, last, since }: TimeShape, second: number): TimeShape {
+  const end = Math.ceil((second - OPEN_SECOND) / GRAIN_SECONDS);
+  const after = since[end] ?? 0;
+  if (after === 0) return { rows, first, last, since };
+  const cut = since.slice(0, end).map((count) => count - after);
+  const at = cut.findLastIndex((count) => count > 0);
+  return { rows: rows - after, first, last: OPEN_SECOND + (at + 1) * GRAIN_SECONDS, since: cut };
 }
 
 /**
@@ -88,6 +104,11 @@ export function judgeTimes(today: TimeShape, like: readonly TimeShape[]): Lack |
   if (rows >= BUSY_TABLE_ROWS && today.rows < rows * QUIET_SHARE) {
     const says = `${today.rows} rows, where the ${like.length} sessions before have ${rows} or more`;
     return { found: today.rows, usual: rows, says };
+  }
+  const opening = Math.max(...like.map(({ first }) => first));
+  if (rows >= BUSY_TABLE_ROWS && today.first > opening + LATE_OPENING_SECONDS) {
+    const says = `no row before ${formatSecond(today.first)} (exchange time), where the ${like.length} sessions before begin by ${formatSecond(opening)}: its times may be of another time zone`;
+    return { found: today.first, usual: opening, says };
   }
   let worst: { readonly at: number; readonly has: number; readonly expected: number } | undefined;
   for (let at = 1; at < today.since.length; at += 1) {
@@ -126,11 +147,12 @@ function hourBefore({ rows, since }: TimeShape, at: number): number {
 
 /**
  * Whether many symbols stopped before the others did: some of a source's feeds may lag.
- * @param today rows and second of the last row, by symbol
+ * @param today rows and second of the last row, by symbol @param end second of the day that is covered: what comes later lacks nowhere
  */
 export function judgeSymbols(
   today: ReadonlyMap<string, { readonly rows: number; readonly last: number }>,
   like: readonly ReadonlyMap<string, SymbolTimes>[],
+  end: number,
 ): Lack | undefined {
   if (like.length < FEWEST_LIKE_SESSIONS) return undefined;
   let looked = 0;
@@ -140,10 +162,14 @@ export function judgeSymbols(
     if (before.length < like.length) continue;
     const trades = low(before.map((times) => times.trades));
     // A quiet day of a symbol has fewer in its last hours too.
-    const scale = Math.min(1, rows / low(before.map((times) => times.trades - tradesAfter(times, last))));
+    const scale = Math.min(
+      1,
+      rows / low(before.map((times) => times.trades - tradesAfter(times, last, Number.POSITIVE_INFINITY))),
+    );
     if (!(trades * scale >= 2 * MANY_TRADES)) continue;
     looked += 1;
-    if (low(before.map((times) => tradesAfter(times, last))) * scale >= MANY_TRADES) stopped.push({ symbol, last });
+    if (low(before.map((times) => tradesAfter(times, last, end))) * scale >= MANY_TRADES)
+      stopped.push({ symbol, last });
   }
   if (stopped.length === 0 || stopped.length < looked * STOPPED_SHARE) return undefined;
   const until = formatSecond(Math.max(...stopped.map(({ last }) => last)));
@@ -153,13 +179,14 @@ export function judgeSymbols(
   return { found: stopped.length, usual: 0, says };
 }
 
-/** Trades later than a second of the day; those of a half hour are taken as evenly spread. */
-function tradesAfter({ halfHours, lastTrade }: SymbolTimes, second: number): number {
+/** Trades later than a second of the day, until another; those of a half hour are taken as evenly spread. */
+function tradesAfter({ halfHours, lastTrade }: SymbolTimes, second: number, end: number): number {
   return halfHours.reduce((sum, trades, index) => {
     const from = OPEN_SECOND + index * HALF_HOUR_SECONDS;
     const to = Math.min(from + HALF_HOUR_SECONDS, lastTrade);
-    if (to <= second) return sum;
-    return sum + (from >= second ? trades : (trades * (to - second)) / (to - from));
+    const until = Math.min(to, end);
+    if (until <= second) return sum;
+    return sum + (trades * (until - Math.max(from, second))) / (to - from);
   }, 0);
 }
 

@@ -59,6 +59,8 @@ export const changesSchema = z.looseObject({
   columns_removed: z.array(z.string()),
   /** Trades that the source now has under another id; neither added nor removed. Absent if none. */
   rekeyed: z.int().positive().optional(),
+  /** All of them are rows of segments that came after the replaced revision was sealed: no number of a report moves. */
+  extended: z.literal(true).optional(),
   /** `audit`: a run found by itself that the source had changed. Absent for a restatement on request. */
   found_by: z.enum(['audit']).optional(),
   /** A person asked for them with `--accept-change`; `doubt`: why they would have been refused. */

@@ -14,6 +14,8 @@ export const dateStatusSchema = z.object({
   begins_to_expire: z.string().nullable(),
   /** What is wrong with the object in the store, in words; null if no damage is known. */
   damage: z.string().nullable(),
+  /** End of the last segment that a sealed date covers, `16:15`; absent where it has all. */
+  through: z.string().optional(),
   /** Why a sealed date is degraded, if known. */
   degraded_reason: z.string().optional(),
   /** Failed checks of a sealed date, in words; absent if all passed. */
@@ -71,6 +73,7 @@ export const dropSchema = z.object({
       revision: z.number(),
       condition: z.enum(CONDITIONS),
       degraded_reason: z.string().optional(),
+      through: z.string().optional(),
       rows: z.number(),
       source_rows: z.number().nullable(),
       duplicates: z.number(),

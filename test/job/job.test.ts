@@ -85,10 +85,11 @@ test('a minimal job gets every default', () => {
     checks: [],
     audit: 'repair',
     settleSeconds: 60,
+    settleUntil: 'close',
     schedule: undefined,
     reports: [],
     alerts: { to: [], webhook: true },
-    events: ['drop.sealed', 'drop.restated', 'date.lost', 'report.sent'],
+    events: ['drop.sealed', 'drop.restated', 'drop.extended', 'date.lost', 'report.sent'],
   });
 });
 

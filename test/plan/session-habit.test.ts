@@ -120,10 +120,10 @@ describe('the end of a session beside like sessions', () => {
         ),
         ['RARE', { rows: 5, last: at('11:00:00') }],
       ]);
-    expect(judgeSymbols(today(1), like)).toBeUndefined();
-    expect(judgeSymbols(today(10), like)?.says).toMatch(
+    expect(judgeSymbols(today(1), like, at('16:15:00'))).toBeUndefined();
+    expect(judgeSymbols(today(10), like, at('16:15:00'))?.says).toMatch(
       /^10 of 20 symbols have no rows after 14:30:00 .*: S0, S1, S2, …$/,
     );
-    expect(judgeSymbols(today(10), like.slice(1))).toBeUndefined();
+    expect(judgeSymbols(today(10), like.slice(1), at('16:15:00'))).toBeUndefined();
   });
 });

@@ -211,6 +211,7 @@ function describeDate(
     revision: sealed?.revision ?? null,
     begins_to_expire: expires(job.source) && isOpen(condition) ? new Date(expiresAt(date)).toISOString() : null,
     damage: sealed?.damage ?? null,
+    through: sealed?.through,
     degraded_reason: sealed?.degraded_reason,
     doubts: sealed?.doubts?.length ? sealed.doubts : undefined,
     nulls: sealed?.nulls,

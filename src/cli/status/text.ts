@@ -216,6 +216,7 @@ function describeFlaws(dates: readonly DateStatus[]): readonly string[] {
   };
   return [
     ...list('degraded', ({ degraded_reason: reason, accepted }) => (accepted === null ? reason : undefined)),
+    ...list('is sealed in part', ({ through }) => through && `until ${through}; a later run adds what trades after it`),
     ...list('is unusual', ({ doubts }) => doubts?.join('; ')),
     ...list('has unexpected nulls', ({ nulls }) => {
       const counts = Object.entries(nulls ?? {}).map(([column, rows]) => `${formatCount(rows)} ${column}`);

@@ -8,6 +8,7 @@
 import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { formatMinute, SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
 import { assertNotAborted, describeError, Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
@@ -17,6 +18,7 @@ import { type DayCounts, mergeParts, sumCounts } from '../../plan/counts.ts';
 import { expiresAt, firstSecondOf, leavesAt } from '../../plan/dates.ts';
 import { findMoved } from '../../plan/pack.ts';
 import { bestProof, listHashedColumns } from '../../plan/proof.ts';
+import { lastTradeSecond } from '../../plan/session-end.ts';
 import { buildPage } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import type { SqlRun } from '../../run/run.ts';
@@ -45,9 +47,11 @@ export async function auditSealed(
   exported: readonly DateResult[],
 ): Promise<Audited> {
   const audited: Audited = { audits: {}, results: [] };
-  if (run.job.audit === 'off') return audited;
   const { log, source, clocks } = run;
-  const whole = dates.filter((date) => clocks.latest() <= expiresAt(date, source.lookbackDays?.())).sort();
+  const { entries } = await run.ledger.conditions();
+  // What trades after its seal extends a date, whatever the rule for changes.
+  const due = dates.filter((date) => run.job.audit !== 'off' || entries.get(date)?.through !== undefined);
+  const whole = due.filter((date) => clocks.latest() <= expiresAt(date, source.lookbackDays?.())).sort();
   if (whole.length === 0) return audited;
   run.onEvent({ kind: 'phase', date: '', phase: 'auditing' });
   const conflict = clocks.conflict();
@@ -78,7 +82,6 @@ export async function auditSealed(
     });
   }
   isDown = false;
-  const { entries } = await run.ledger.conditions();
   const counts = new SourceCounts(run, [...sealed.keys()]);
   const compare = async (each: SealedCounts, now: DayCounts) => {
     const { date } = each.manifest;
@@ -151,7 +154,16 @@ function explainSkip(api: OpenedSql, manifest: Manifest | undefined): string | u
   const { query } = manifest;
   if (query.url !== source.url || query.entry_point !== job.source.api) return 'it was sealed from another address';
   if (!isSameQuery(api, manifest)) return 'it was sealed with another query';
+  if (!isLaterOver(api, manifest)) return 'it has not traded to its end';
   return isWhole(api, manifest) ? undefined : CLIPPED;
+}
+
+/** Whether the segments are over that its seal did not wait for: it is extended once, not row by row. */
+function isLaterOver({ clocks, calendar }: OpenedSql, { date, through }: Manifest): boolean {
+  if (through === undefined) return true;
+  const curb = lastTradeSecond(date, calendar);
+  const end = through === formatMinute(curb) ? SECONDS_PER_DAY : curb;
+  return clocks.earliest() >= clocks.settledAt(date, end);
 }
 
 function isSameQuery({ job }: OpenedSql, { date, query }: Manifest): boolean {
@@ -233,7 +245,7 @@ async function auditDate(
   const { manifest, before } = sealed;
   const { date, revision, kept = 0, held } = manifest;
   const requestsBefore = source.stats.requests;
-  const rule = job.audit === 'off' ? 'report' : job.audit;
+  const rule = manifest.through !== undefined || job.audit === 'off' ? 'repair' : job.audit;
   const base = { audited_at: new Date(source.serverNow()).toISOString(), revision, rule, counts: hashCounts(now) };
   const judge = (reason: string | undefined, changes: Partial<AuditRecord> = {}) => {
     if (reason !== undefined)

@@ -5,15 +5,24 @@
  */
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { isHalfDay, previousSessions } from '../../calendar/session.ts';
-import { formatSecond, parseSecond } from '../../calendar/wall-clock.ts';
+import { isHalfDay, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
+import { formatMinute, formatSecond, parseSecond, SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import { makeFolder } from '../../core/atomic-file.ts';
 import { parquetFile } from '../../engine/literal.ts';
 import type { SqlJob } from '../../job/job.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
 import type { DayCounts } from '../../plan/counts.ts';
-import { type LastRows, lastTradeSecond, readLastRows, showsEnd, visibleSince } from '../../plan/session-end.ts';
+import { FEWEST_LIKE_SESSIONS } from '../../plan/dates.ts';
 import {
+  closedSecond,
+  type LastRows,
+  lastTradeSecond,
+  readLastRows,
+  showsEnd,
+  visibleSince,
+} from '../../plan/session-end.ts';
+import {
+  cutShape,
   judgeSymbols,
   judgeTimes,
   type Lack,
@@ -46,6 +55,8 @@ export class SessionEnds {
   readonly #newestSealed: string;
   readonly #shapes = new Map<string, TimeShape | undefined>();
   readonly #last = new Map<string, LastRows>();
+  /** Seconds of the last rows, of whatever segment. */
+  readonly #ends = new Map<string, number>();
   readonly #like = new Map<string, Promise<LikeSession | undefined>>();
   /** Place of the newest row that was seen. */
   #row: { readonly date: string; readonly second: number } | undefined;
@@ -74,6 +85,7 @@ export class SessionEnds {
     // Rows without times still show that the dates before are over.
     this.#see(date, rows ?? { newest: 0, tail: 0, late: 0 });
     if (rows === undefined) return;
+    this.#ends.set(date, counts.at(-1)?.second ?? 0);
     this.#last.set(date, rows);
     this.#shapes.set(date, shapeTimes(counts, lastTradeSecond(date, calendar)));
     if (date > this.#through && showsEnd(date, rows, false, calendar)) this.#through = date;
@@ -118,8 +130,32 @@ export class SessionEnds {
     const sessions = await this.#listLike(date);
     const habit = await this.#judge(date);
     const symbols = sessions.flatMap((session) => session.symbols ?? []);
-    const lack = typeof habit === 'object' ? habit : symbols.length > 0 && judgeSymbols(await bySymbol(), symbols);
+    const lack =
+      typeof habit === 'object'
+        ? habit
+        : symbols.length > 0 && judgeSymbols(await bySymbol(), symbols, this.#coveredSecond(date));
     return lack ? { ...lack, sessions: sessions.map((session) => session.date) } : undefined;
+  }
+
+  /**
+   * The end of the segments that the rows of a date cover now, `16:15`; `undefined` where they cover all that like sessions
+   * have: three of the last five.
+   */
+  async through(date: string): Promise<string | undefined> {
+    const { calendar, clocks } = this.#api;
+    const usual = await this.#usualEnd(date);
+    const [closed, curb] = [closedSecond(date, calendar), lastTradeSecond(date, calendar)];
+    if (usual === undefined || usual <= closed) return undefined;
+    const isOver = (second: number) => clocks.earliest() >= clocks.settledAt(date, second);
+    if (!isOver(curb)) return formatMinute(sessionCloseSecond(date, calendar));
+    return usual > curb && !isOver(SECONDS_PER_DAY) ? formatMinute(curb) : undefined;
+  }
+
+  /** Whether the curb of a date is awaited before it is sealed. */
+  async awaitsCurb(date: string): Promise<boolean> {
+    const { job, calendar } = this.#api;
+    if (job.settleUntil !== 'learned') return job.settleUntil === 'curb';
+    return ((await this.#usualEnd(date)) ?? 0) > closedSecond(date, calendar);
   }
 
   /** Whether a date is over whatever it lacks: there are rows of a later session. */
@@ -153,13 +189,28 @@ export class SessionEnds {
   async #judge(date: string): Promise<ReturnType<typeof judgeTimes>> {
     const today = this.#shapes.get(date);
     const sessions = await this.#listLike(date);
-    return (
-      today &&
-      judgeTimes(
-        today,
-        sessions.flatMap(({ times }) => times ?? []),
-      )
+    const end = this.#coveredSecond(date);
+    const like = sessions.flatMap(({ times }) => (times === undefined ? [] : [cutShape(times, end)]));
+    return today && judgeTimes(cutShape(today, end), like);
+  }
+
+  /** The second of the day up to which a date must have its rows: what comes later holds no date. */
+  #coveredSecond(date: string): number {
+    const { calendar, clocks } = this.#api;
+    const curb = lastTradeSecond(date, calendar);
+    return clocks.earliest() >= clocks.settledAt(date, curb) ? curb : closedSecond(date, calendar);
+  }
+
+  /** The second of the day that three of the last five like sessions reach; `undefined` where fewer are known. */
+  async #usualEnd(date: string): Promise<number | undefined> {
+    const { calendar } = this.#api;
+    const counted = [...this.#ends].filter(
+      ([other]) => other < date && isHalfDay(other, calendar) === isHalfDay(date, calendar),
     );
+    const sealed = (await this.#listLike(date)).filter((session) => !this.#ends.has(session.date));
+    const known = [...counted, ...sealed.flatMap(({ date: other, last = 0 }) => [[other, last] as const])];
+    const ends = known.sort(([a], [b]) => (a < b ? 1 : -1)).slice(0, LIKE_SESSIONS);
+    return ends.map(([, second]) => second).sort((a, b) => b - a)[FEWEST_LIKE_SESSIONS - 1];
   }
 
   /** Complete sessions before a date that ended at the same hour, newest first. */
@@ -204,7 +255,8 @@ async function readLike(run: ExportRun, { source }: SqlJob, date: string): Promi
     return shapeTimes(cells, lastTradeSecond(date, calendar));
   });
   const shape = await withFile(run, manifest, manifest.summary, (path) => readShape(engine, manifest, path));
-  return { date, times, symbols: shape?.symbols };
+  const last = manifest.max_time?.startsWith(date) ? parseSecond(manifest.max_time.slice(11, 19)) : undefined;
+  return { date, times, last, symbols: shape?.symbols };
 }
 
 /** A file that is lost or damaged says nothing; `verify` tells of it. */

@@ -71,7 +71,7 @@ export class TradeDates implements DateSource {
     // A clock may have been set back since the plan was made: the date is still due.
     const contest = clocks.explainHold(date, true);
     if (contest !== undefined) return { held: contest };
-    const settlesAtMs = settlesAt(api, date, counts);
+    const settlesAtMs = settlesAt(api, date, counts, (await ends?.awaitsCurb(date)) === true);
     const waitMs = settlesAtMs - clocks.earliest();
     if (waitMs > MAX_SETTLE_WAIT_MS) return { settlesAtMs };
     // The recount finds the rows that come meanwhile.
@@ -157,7 +157,8 @@ export class TradeDates implements DateSource {
     const lack = clocks.isChecked ? await findLack(run, api, stage, ends) : undefined;
     if (lack !== undefined && ends?.isOver(date) === false) return { held: describeLack(lack) };
     const degradedReason = await explainClipped(run.ledger, api, date, restate);
-    return { ...describeProved(api, date, counted), degradedReason, doubts: lack && [asCheck(lack)] };
+    const through = await ends?.through(date);
+    return { ...describeProved(api, date, counted), through, degradedReason, doubts: lack && [asCheck(lack)] };
   }
 }
 
@@ -251,10 +252,10 @@ async function countDates(api: OpenedSql, wanted: readonly string[]): Promise<Co
 const MAX_SETTLE_WAIT_MS = 2 * 60_000;
 
 /** When a date is over: some contracts trade later than others, and the last rows may be very recent. */
-function settlesAt({ clocks, calendar }: OpenedSql, date: string, counts: DayCounts): number {
+function settlesAt({ clocks, calendar }: OpenedSql, date: string, counts: DayCounts, awaitsCurb: boolean): number {
   const latest = lastTradeSecond(date, calendar);
   // Counts by symbol have no times: assume the latest possible last row.
-  if (axisOf(counts) === 'symbol') return clocks.settledAt(date, latest);
+  if (awaitsCurb || axisOf(counts) === 'symbol') return clocks.settledAt(date, latest);
   // A row after all trading hours has a wrong time and must not delay its date.
   return clocks.settledAt(date, counts.findLast(({ second }) => second <= latest)?.second);
 }
@@ -275,7 +276,10 @@ async function sortDates(
     return { date, counts, groups: own, rows, pages, expiresAtMs: expiresAt(date) };
   };
   const nowMs = clocks.earliest();
-  const settling = [...counted].map(([date, counts]) => [date, settlesAt(api, date, counts)] as const);
+  const settling: [string, number][] = [];
+  for (const [date, counts] of counted) {
+    settling.push([date, settlesAt(api, date, counts, await ends.awaitsCurb(date))]);
+  }
   const open = new Map(settling.filter(([, atMs]) => atMs > nowMs + MAX_SETTLE_WAIT_MS));
   const known = [...counted].filter(([date]) => !open.has(date));
   const unseen: HeldDate[] = [];

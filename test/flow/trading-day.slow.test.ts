@@ -1,0 +1,139 @@
+/**
+ * The segments of a trading day, through the command line with a moved clock: what is sealed when, what it says of itself, and
+ * what later rows do to it.
+ */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { formatSecond, parseSecond } from '../../src/calendar/wall-clock.ts';
+import { manifestKey } from '../../src/ledger/layout.ts';
+import type { Manifest } from '../../src/ledger/manifest.ts';
+import { startFront } from '../chaos/front.ts';
+import { createRow, type TableRow } from '../chaos/rows.ts';
+import { ChaosTable, closeTables } from '../chaos/table.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { isPage } from '../support/engine-source.ts';
+import { flowdrop, KEY, readJson } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+import { createMovedClock } from '../support/moved-clock.ts';
+
+const DATE = '2026-11-20';
+const BEFORE = ['2026-11-16', '2026-11-17', '2026-11-18', '2026-11-19'] as const;
+const ROWS = 1_200;
+const CURB = ['16:20:00', '16:41:00', '16:59:30'] as const;
+/** Exchange time is UTC-5 on these days. */
+const at = (time: string, date: string = DATE) => Date.parse(`${date}T${time}-05:00`);
+
+const { cleanups, folder } = useCleanups();
+// Last, after the tables.
+cleanups.push(closeTables);
+
+let made = 0;
+function rowsAt(date: string, times: readonly string[]): readonly TableRow[] {
+  made += times.length;
+  return times.map((time, k) => createRow(date, made + k, parseSecond(time)));
+}
+
+/** A day from 09:30 to 16:15. @param laterSeconds how much later its times are */
+function createDay(date: string, laterSeconds = 0): readonly TableRow[] {
+  const [open, close] = [parseSecond('09:30:00'), parseSecond('16:14:30')];
+  const seconds = Array.from({ length: ROWS }, (_, k) => open + Math.floor((k * (close - open)) / (ROWS - 1)));
+  return rowsAt(
+    date,
+    seconds.map((second) => formatSecond(second + laterSeconds)),
+  );
+}
+
+/** A table whose rows are visible 15 minutes after their time, and a job over it. */
+async function openWorld(rows: readonly TableRow[], settle = '') {
+  const cwd = await folder();
+  const table = await ChaosTable.create('time', []);
+  cleanups.push(() => table.drop());
+  let left = rows;
+  let now = at('16:31:05');
+  const front = await startFront({ table, rowLimit: 5_000, isPage, now: () => now });
+  cleanups.push(() => front.close());
+  const clock = await createMovedClock(cwd, now);
+  const job = await writeJob(cwd, { drop: settle && `settle: ${settle}` });
+  const env = { FLOWDROP_API_URL: front.url, FLOWDROP_API_KEY: KEY, FLOWDROP_REQUESTS_PER_SECOND: '50', ...clock.env };
+  const mails = async () =>
+    (await readdir(join(cwd, 'outbox')).catch(() => [])).filter((name) => name.endsWith('.eml'));
+  return {
+    async run(time: string, date: string = DATE) {
+      now = at(time, date);
+      const isVisible = ({ values }: TableRow) =>
+        at(String(values['time']).slice(11), String(values['date'])) + 900_000 <= now;
+      await table.change({ remove: [], add: left.filter(isVisible) });
+      left = left.filter((row) => !isVisible(row));
+      await clock.moveTo(now);
+      const given = { ...env, FLOWDROP_CLOCK: 'checked', FLOWDROP_OUTBOX_DIR: join(cwd, 'outbox') };
+      return await flowdrop(['run', job], { cwd, env: given });
+    },
+    manifest: async (date: string = DATE) => await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', date)),
+    /** Of the date, corrections included. */
+    mails: async (date: string = DATE) => (await mails()).filter((name) => name.includes(date)),
+    status: async () => await flowdrop(['status', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } }),
+  };
+}
+
+const withCurb = (dates: readonly string[]) => dates.flatMap((date) => [...createDay(date), ...rowsAt(date, CURB)]);
+
+it('by default a date is sealed after the close, says until when, and is extended once when the curb is over', async () => {
+  const world = await openWorld(withCurb([...BEFORE, DATE]));
+  const first = await world.run('16:31:05');
+  expect(first.code, first.stderr).toBe(0);
+  expect(await world.manifest()).toMatchObject({ condition: 'available', revision: 1, rows: ROWS, through: '16:15' });
+  expect((await world.manifest(BEFORE[3])).through).toBeUndefined();
+  expect((await world.status()).stdout).toContain(`${DATE} is sealed in part: until 16:15`);
+  expect((await world.run('16:57:00')).code).toBe(0);
+  expect(await world.manifest()).toMatchObject({ revision: 1 });
+  const later = await world.run('17:16:05');
+  expect(later.stdout).toContain('extended (revision 2): 3 rows of later hours');
+  expect(await world.manifest()).toMatchObject({ revision: 2, rows: ROWS + 3, changes: { extended: true, added: 3 } });
+  expect((await world.manifest()).through).toBeUndefined();
+  expect((await world.status()).stdout).not.toContain('in part');
+  expect(await world.mails()).toHaveLength(2);
+});
+
+it.each(['curb', 'learned'])('with `settle: %s` there is one seal, after the curb', async (settle) => {
+  const world = await openWorld(withCurb([...BEFORE, DATE]), settle);
+  const early = await world.run('16:31:05');
+  expect(early.code, early.stderr).toBe(0);
+  await expect(world.manifest()).rejects.toThrow();
+  expect((await world.run('17:16:05')).code).toBe(0);
+  const sealed = await world.manifest();
+  expect(sealed).toMatchObject({ revision: 1, rows: ROWS + 3 });
+  expect(sealed.through).toBeUndefined();
+});
+
+it('`settle: learned` does not wait where like sessions had no curb', async () => {
+  const world = await openWorld(
+    [...BEFORE, DATE].flatMap((date) => createDay(date)),
+    'learned',
+  );
+  expect((await world.run('16:31:05')).code).toBe(0);
+  expect(await world.manifest()).toMatchObject({ revision: 1, rows: ROWS });
+});
+
+it('an evening that the source dates by its own day extends the date the next day', async () => {
+  const rows = [...BEFORE, DATE].flatMap((date) => [...createDay(date), ...rowsAt(date, ['20:16:00', '23:59:00'])]);
+  const world = await openWorld(rows);
+  expect((await world.run('16:31:05', BEFORE[3])).code).toBe(0);
+  expect((await world.run('16:31:05')).code).toBe(0);
+  expect(await world.manifest(BEFORE[3])).toMatchObject({ revision: 2, rows: ROWS + 2, changes: { extended: true } });
+  expect(await world.manifest()).toMatchObject({ revision: 1, rows: ROWS, through: '16:15' });
+  expect(await world.mails(BEFORE[3])).toHaveLength(2);
+});
+
+it('a day whose times are of another time zone is held, with the reason, until a later session has rows', async () => {
+  const rows = [...BEFORE.flatMap((date) => createDay(date)), ...createDay(DATE, 5 * 3600), ...createDay('2026-11-23')];
+  const world = await openWorld(rows);
+  const held = await world.run('16:40:00', BEFORE[3]).then(() => world.run('23:40:00'));
+  expect(held.code).toBe(3);
+  expect(held.stdout).toMatch(/begin by 09:30:00: its times may be of another time zone/);
+  await expect(world.manifest()).rejects.toThrow();
+  expect((await world.run('16:31:05', '2026-11-23')).code).toBe(0);
+  const sealed = await world.manifest();
+  expect(sealed).toMatchObject({ revision: 1, rows: ROWS });
+  expect(sealed.checks).toContainEqual(expect.objectContaining({ check: 'session-end', passed: false }));
+});
