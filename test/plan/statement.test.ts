@@ -59,18 +59,11 @@ drop: {to: o, dataset: f}
 let engine: Engine;
 let rows: readonly { id: string; date: string; time: string; symbol: string }[];
 
-/** The counts of one date out of a probe's one row. */
-async function readProbe(sql: string, date: string, axis: 'time' | 'symbol' = 'time'): Promise<DayCounts> {
-  const found = await engine.rows<{ dates: string[]; cells: unknown[][]; counts: number[][]; ids: number[][] }>(sql);
-  expect(found).toHaveLength(1);
-  const at = found[0]?.dates.indexOf(date) ?? -1;
-  const [cells = [], counts = [], ids = []] = [found[0]?.cells[at], found[0]?.counts[at], found[0]?.ids[at]];
-  return cells.map((cell, i) => ({
-    ...(axis === 'time' ? { second: Number(cell) } : { symbol: String(cell), second: 0 }),
-    rows: Number(counts[i]),
-    ids: Number(ids[i]),
-    mark: '',
-  }));
+/** The counts of the date out of a probe's one row. */
+async function readProbe(of: SqlJob, span: ProbeSpan, what?: 'groups'): Promise<DayCounts> {
+  const [firstRow, ...others] = await engine.rows<Record<string, unknown>>(buildProbe(of, span, what));
+  expect(others).toEqual([]);
+  return readCounts({ data: Buffer.of(), rows: 1, firstRow, meta: undefined }, span).get(DATE) ?? [];
 }
 
 /** The parts of a window as the source says where to cut it. */
@@ -127,17 +120,14 @@ describe.each([
   const idsOf = async (sql: string) => (await engine.rows<{ id: string }>(sql)).map(({ id }) => id);
 
   test('is counted by second in one answer row', async () => {
-    const counts = await readProbe(buildProbe(job, SPAN), DATE);
+    const counts = await readProbe(job, SPAN);
     const expected = new Map<number, number>();
     for (const { date, time } of rows)
       if (date === DATE) expected.set(secondOf(time), (expected.get(secondOf(time)) ?? 0) + 1);
     expect(counts).toEqual(
       [...expected].sort(([a], [b]) => a - b).map(([second, n]) => ({ second, rows: n, ids: n, mark: '' })),
     );
-    const part = await readProbe(
-      buildProbe(job, { ...SPAN, fromDate: DATE, from: { second: 34_201 }, to: { second: 34_210 } }),
-      DATE,
-    );
+    const part = await readProbe(job, { ...SPAN, fromDate: DATE, from: { second: 34_201 }, to: { second: 34_210 } });
     expect(part).toEqual(counts.filter(({ second }) => second >= 34_201 && second < 34_210));
   });
 
@@ -152,9 +142,7 @@ describe.each([
     const wanted = rows
       .filter(({ date, symbol }) => date === DATE && (of === job || symbol === 'SPY'))
       .map(({ id }) => id);
-    const [row] = await engine.rows<Record<string, unknown>>(buildProbe(of, span));
-    const page = { data: Buffer.of(), rows: 1, firstRow: row, meta: undefined };
-    const windows = packWindows(DATE, readCounts(page, span).get(DATE) ?? [], [], LIMIT);
+    const windows = packWindows(DATE, await readProbe(of, span), [], LIMIT);
     const pages: string[][] = [];
     for (const window of windows) pages.push(await idsOf(buildPage(of, window, 'open')));
     expect(pages.map(({ length }) => length)).toEqual(windows.map((window) => window.rows));
@@ -195,7 +183,7 @@ describe.each([
   });
 
   test('has as many groups by grain as the job of groups returns', async () => {
-    const counts = await readProbe(buildProbe(flow, { ...SPAN, fromDate: DATE }, 'groups'), DATE);
+    const counts = await readProbe(flow, { ...SPAN, fromDate: DATE }, 'groups');
     const groups = await engine.rows<{ minute: string }>(buildPage(flow, wholeDay(DATE), 'open'));
     expect(counts.reduce((sum, count) => sum + count.rows, 0)).toBe(groups.length);
     expect(counts.map(({ second }) => second)).toEqual(
