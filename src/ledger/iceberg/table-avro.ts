@@ -10,142 +10,98 @@ import { Fault } from '../../core/errors.ts';
 /** What became of a file in the snapshot that wrote the manifest. */
 export const ENTRY_STATUS = { existing: 0, added: 1, deleted: 2 } as const;
 
-interface KeyedValue<Value> {
-  readonly key: number;
-  readonly value: Value;
+/** A field of a record: its id and its Avro type, and for the compiler the values that it has here. */
+interface Field<Value> {
+  readonly id: number;
+  readonly type: unknown;
+  readonly value?: Value;
+}
+type Fields = Readonly<Record<string, Field<unknown>>>;
+type RecordOf<F extends Fields> = { readonly [Name in keyof F]: F[Name] extends Field<infer Value> ? Value : never };
+
+const field = <Value>(id: number, type: unknown): Field<Value> => ({ id, type });
+const optional = <Value>(id: number, type: unknown): Field<Value> => ({ id, type: ['null', type] });
+
+function record(name: string, fields: Fields) {
+  const list = Object.entries(fields).map(([field, { id, type }]) => {
+    return { name: field, type, 'field-id': id, ...(Array.isArray(type) ? { default: null } : {}) };
+  });
+  return { type: 'record', name, fields: list };
 }
 
-/** One data file: one sealed revision of one date. */
-export interface DataFile {
-  readonly content: 0;
-  readonly file_path: string;
-  readonly file_format: 'PARQUET';
+/** By field id of the table. Avro has no map whose keys are no text, so it is a list of pairs. */
+type ByField<Value> = readonly { readonly key: number; readonly value: Value }[];
+function byField<Value>(id: number, [keyId, valueId]: readonly [number, number], value: string) {
+  const items = record(`k${keyId}_v${valueId}`, { key: field(keyId, 'int'), value: field(valueId, value) });
+  return optional<ByField<Value>>(id, { type: 'array', logicalType: 'map', items });
+}
+
+const DATA_FILE = {
+  content: field<0>(134, 'int'),
+  file_path: field<string>(100, 'string'),
+  file_format: field<'PARQUET'>(101, 'string'),
   /** Days since 1970-01-01; no member in a table without partitions. */
-  readonly partition: { readonly date?: number };
-  readonly record_count: number;
-  readonly file_size_in_bytes: number;
-  /** By field id. */
-  readonly column_sizes: readonly KeyedValue<number>[];
-  readonly value_counts: readonly KeyedValue<number>[];
-  readonly null_value_counts: readonly KeyedValue<number>[];
-  readonly lower_bounds: readonly KeyedValue<Buffer>[];
-  readonly upper_bounds: readonly KeyedValue<Buffer>[];
-  readonly split_offsets: readonly number[];
-  readonly sort_order_id: number;
-}
+  partition: field<{ readonly date?: number }>(102, record('r102', {})),
+  record_count: field<number>(103, 'long'),
+  file_size_in_bytes: field<number>(104, 'long'),
+  column_sizes: byField<number>(108, [117, 118], 'long'),
+  value_counts: byField<number>(109, [119, 120], 'long'),
+  null_value_counts: byField<number>(110, [121, 122], 'long'),
+  lower_bounds: byField<Buffer>(125, [126, 127], 'bytes'),
+  upper_bounds: byField<Buffer>(128, [129, 130], 'bytes'),
+  split_offsets: optional<readonly number[]>(132, { type: 'array', items: 'long', 'element-id': 133 }),
+  sort_order_id: optional<number>(140, 'int'),
+};
+/** One data file: one sealed revision of one date. */
+export type DataFile = RecordOf<typeof DATA_FILE>;
 
-export interface ManifestEntry {
-  readonly status: (typeof ENTRY_STATUS)[keyof typeof ENTRY_STATUS];
+const ENTRY = {
+  status: field<(typeof ENTRY_STATUS)[keyof typeof ENTRY_STATUS]>(0, 'int'),
   /** The snapshot that added the file, or deleted it. */
-  readonly snapshot_id: number;
-  readonly sequence_number: number;
-  readonly file_sequence_number: number;
-  readonly data_file: DataFile;
-}
+  snapshot_id: optional<number>(1, 'long'),
+  sequence_number: optional<number>(3, 'long'),
+  file_sequence_number: optional<number>(4, 'long'),
+  data_file: field<DataFile>(2, record('r2', DATA_FILE)),
+};
+export type ManifestEntry = RecordOf<typeof ENTRY>;
 
-/** A manifest as its list describes it. */
-export interface ListedManifest {
-  readonly manifest_path: string;
-  readonly manifest_length: number;
-  readonly partition_spec_id: number;
-  readonly content: 0;
-  readonly sequence_number: number;
-  readonly min_sequence_number: number;
-  readonly added_snapshot_id: number;
-  readonly added_files_count: number;
-  readonly existing_files_count: number;
-  readonly deleted_files_count: number;
-  readonly added_rows_count: number;
-  readonly existing_rows_count: number;
-  readonly deleted_rows_count: number;
+const PARTITION = {
+  contains_null: field<boolean>(509, 'boolean'),
+  contains_nan: optional<boolean>(518, 'boolean'),
+  lower_bound: optional<Buffer>(510, 'bytes'),
+  upper_bound: optional<Buffer>(511, 'bytes'),
+};
+const LISTED = {
+  manifest_path: field<string>(500, 'string'),
+  manifest_length: field<number>(501, 'long'),
+  partition_spec_id: field<number>(502, 'int'),
+  content: field<0>(517, 'int'),
+  sequence_number: field<number>(515, 'long'),
+  min_sequence_number: field<number>(516, 'long'),
+  added_snapshot_id: field<number>(503, 'long'),
+  added_files_count: field<number>(504, 'int'),
+  existing_files_count: field<number>(505, 'int'),
+  deleted_files_count: field<number>(506, 'int'),
+  added_rows_count: field<number>(512, 'long'),
+  existing_rows_count: field<number>(513, 'long'),
+  deleted_rows_count: field<number>(514, 'long'),
   /** One for each partition field. */
-  readonly partitions: readonly {
-    readonly contains_null: boolean;
-    readonly contains_nan: boolean;
-    readonly lower_bound: Buffer;
-    readonly upper_bound: Buffer;
-  }[];
-}
+  partitions: optional<readonly RecordOf<typeof PARTITION>[]>(507, {
+    ...{ type: 'array', 'element-id': 508 },
+    items: record('r508', PARTITION),
+  }),
+};
+/** A manifest as its list describes it. */
+export type ListedManifest = RecordOf<typeof LISTED>;
 
-const field = (id: number, name: string, type: unknown) => ({ name, type, 'field-id': id });
-const optional = (id: number, name: string, type: unknown) => ({
-  ...field(id, name, ['null', type]),
-  default: null,
-});
-/** A map whose keys are no text: Avro has none, so it is a list of pairs. */
-const mapOf = (keyId: number, valueId: number, value: string) => ({
-  type: 'array',
-  logicalType: 'map',
-  items: {
-    type: 'record',
-    name: `k${keyId}_v${valueId}`,
-    fields: [field(keyId, 'key', 'int'), field(valueId, 'value', value)],
-  },
-});
+// Avro's own type knows no attributes of others, which Avro allows.
+export const LIST_SCHEMA = record('manifest_file', LISTED) as avro.Schema;
 
 export function entrySchema(isPartitioned: boolean): avro.Schema {
-  const partition = isPartitioned ? [optional(1000, 'date', { type: 'int', logicalType: 'date' })] : [];
-  const dataFile = [
-    field(134, 'content', 'int'),
-    field(100, 'file_path', 'string'),
-    field(101, 'file_format', 'string'),
-    field(102, 'partition', { type: 'record', name: 'r102', fields: partition }),
-    field(103, 'record_count', 'long'),
-    field(104, 'file_size_in_bytes', 'long'),
-    optional(108, 'column_sizes', mapOf(117, 118, 'long')),
-    optional(109, 'value_counts', mapOf(119, 120, 'long')),
-    optional(110, 'null_value_counts', mapOf(121, 122, 'long')),
-    optional(125, 'lower_bounds', mapOf(126, 127, 'bytes')),
-    optional(128, 'upper_bounds', mapOf(129, 130, 'bytes')),
-    optional(132, 'split_offsets', { type: 'array', items: 'long', 'element-id': 133 }),
-    optional(140, 'sort_order_id', 'int'),
-  ];
-  return {
-    type: 'record',
-    name: 'manifest_entry',
-    fields: [
-      field(0, 'status', 'int'),
-      optional(1, 'snapshot_id', 'long'),
-      optional(3, 'sequence_number', 'long'),
-      optional(4, 'file_sequence_number', 'long'),
-      field(2, 'data_file', { type: 'record', name: 'r2', fields: dataFile }),
-    ],
-  } as avro.Schema; // Its type knows no attributes of others, which Avro allows.
+  const date = { date: optional(1000, { type: 'int', logicalType: 'date' }) };
+  const file = isPartitioned ? { ...DATA_FILE, partition: field(102, record('r102', date)) } : DATA_FILE;
+  return record('manifest_entry', { ...ENTRY, data_file: field(2, record('r2', file)) }) as avro.Schema;
 }
-
-export const LIST_SCHEMA = {
-  type: 'record',
-  name: 'manifest_file',
-  fields: [
-    field(500, 'manifest_path', 'string'),
-    field(501, 'manifest_length', 'long'),
-    field(502, 'partition_spec_id', 'int'),
-    field(517, 'content', 'int'),
-    field(515, 'sequence_number', 'long'),
-    field(516, 'min_sequence_number', 'long'),
-    field(503, 'added_snapshot_id', 'long'),
-    field(504, 'added_files_count', 'int'),
-    field(505, 'existing_files_count', 'int'),
-    field(506, 'deleted_files_count', 'int'),
-    field(512, 'added_rows_count', 'long'),
-    field(513, 'existing_rows_count', 'long'),
-    field(514, 'deleted_rows_count', 'long'),
-    optional(507, 'partitions', {
-      type: 'array',
-      'element-id': 508,
-      items: {
-        type: 'record',
-        name: 'r508',
-        fields: [
-          field(509, 'contains_null', 'boolean'),
-          optional(518, 'contains_nan', 'boolean'),
-          optional(510, 'lower_bound', 'bytes'),
-          optional(511, 'upper_bound', 'bytes'),
-        ],
-      },
-    }),
-  ],
-} as avro.Schema;
 
 export interface AvroFile {
   readonly bytes: Buffer;
@@ -165,26 +121,17 @@ export async function encodeAvro(
     syncMarker: Buffer.alloc(16, 'flowdrop'),
     metadata: Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name, Buffer.from(value)])),
   } as object); // Its type lacks `metadata`.
-  const chunks: Buffer[] = [];
-  const done = (async () => {
-    for await (const chunk of encoder) chunks.push(chunk as Buffer);
-  })();
   for (const record of records) encoder.write(record);
   encoder.end();
-  await done;
-  const bytes = Buffer.concat(chunks);
+  const bytes = Buffer.concat(await encoder.toArray());
   return { bytes, digest: createHash('sha256').update(bytes).digest('hex').slice(0, 32) };
 }
 
 /** Its records, as the schema in the file has them. @throws Fault `TABLE_DAMAGED` */
 export async function decodeAvro<T>(bytes: Uint8Array, where: string): Promise<readonly T[]> {
-  const records: T[] = [];
   try {
-    for await (const record of Readable.from([Buffer.from(bytes)], { objectMode: false }).compose(
-      new avro.streams.BlockDecoder(),
-    ))
-      records.push(record as T);
-    return records;
+    const file = Readable.from([Buffer.from(bytes)], { objectMode: false });
+    return await file.compose(new avro.streams.BlockDecoder()).toArray();
   } catch (cause) {
     throw damagedTable(`${where} cannot be read as Avro`, cause);
   }

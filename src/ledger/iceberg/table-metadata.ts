@@ -1,19 +1,27 @@
 /**
- * The metadata document of an Iceberg table (format version 2): its fields, snapshots and sort orders, and how a
- * snapshot is added. Invariant: a document is never changed, only followed by one with more snapshots. What a snapshot
- * did to which date is in its summary, so the dates of the table are known from the document alone.
- * Its versions in the store are a `Document`; `version-hint.text` follows the newest.
- * Source: the Iceberg table spec, "Table Metadata".
+ * The metadata document of an Iceberg table (format version 2): its columns, snapshots and sort orders. Invariants: a
+ * document is never changed, only followed by one with more snapshots; a field keeps its id for ever, and a column that
+ * one day lacks is optional, so every field is. What a snapshot did to which date is in its summary, so the dates of the
+ * table are known from the document alone. Its versions in the store are a `Document`; `version-hint.text` follows the
+ * newest. Source: the Iceberg table spec, "Table Metadata", "Schemas and Data Types", "Schema Evolution", "Column
+ * Projection".
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { describeError, isFault } from '../../core/errors.ts';
+import { describeError, Fault, isFault } from '../../core/errors.ts';
 import { Document } from '../../store/document.ts';
 import type { Store } from '../../store/store.ts';
 import { tableHintKey, tablePrefix, tableVersionsPrefix } from '../layout.ts';
 import { listDatasets } from '../ledger.ts';
+import type { Manifest } from '../manifest.ts';
 import { damagedTable } from './table-avro.ts';
-import { describeNameMapping, fieldSchema, type TableField } from './table-schema.ts';
+
+const fieldSchema = z.object({
+  id: z.int().positive(),
+  name: z.string(),
+  required: z.literal(false),
+  type: z.enum(['string', 'int', 'long', 'double', 'date', 'timestamp', 'timestamptz']),
+});
 
 const snapshotSchema = z.object({
   'snapshot-id': z.int().positive(),
@@ -66,20 +74,13 @@ const metadataSchema = z.object({
 
 export type TableMetadata = z.infer<typeof metadataSchema>;
 export type TableSnapshot = z.infer<typeof snapshotSchema>;
+export type TableField = Readonly<z.infer<typeof fieldSchema>>;
 
 /** Of a table without snapshots. */
 const NO_SNAPSHOT = -1;
 /** First id of a partition field, as the spec has it. */
 const FIRST_PARTITION_ID = 1000;
 const PARTITION_COLUMN = 'date';
-
-/** What a snapshot's summary says about its date. */
-export interface TableDate {
-  readonly revision: number;
-  readonly rows: number;
-  readonly sizeBytes: number;
-  readonly manifestHash: string;
-}
 
 /** @param location folder of the table, as readers address it @param fields of its first date */
 export function createMetadata(location: string, fields: readonly TableField[]): TableMetadata {
@@ -116,7 +117,7 @@ export function createMetadata(location: string, fields: readonly TableField[]):
 }
 
 /** @param where URL of the document, for the error @throws Fault `TABLE_DAMAGED` */
-export function parseMetadata(bytes: Uint8Array, where: string): TableMetadata {
+function parseMetadata(bytes: Uint8Array, where: string): TableMetadata {
   try {
     return metadataSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
   } catch (cause) {
@@ -143,10 +144,10 @@ export function isPartitioned(metadata: TableMetadata): boolean {
 }
 
 /** The dates of the table now, by the summaries of its snapshots. */
-export function listTableDates(metadata: TableMetadata): ReadonlyMap<string, TableDate> {
-  const dates = new Map<string, TableDate>();
+export function listTableDates({ snapshots }: Pick<TableMetadata, 'snapshots'>) {
+  const dates = new Map<string, { revision: number; rows: number; sizeBytes: number; manifestHash: string }>();
   // Every snapshot follows the one before: the table has one branch.
-  for (const { summary } of metadata.snapshots) {
+  for (const { summary } of snapshots) {
     const date = summary['flowdrop.date'] ?? '';
     if (summary['operation'] === 'delete') dates.delete(date);
     else
@@ -160,42 +161,40 @@ export function listTableDates(metadata: TableMetadata): ReadonlyMap<string, Tab
   return dates;
 }
 
-/** The document with these fields as its current schema; a new schema only if they differ. */
-export function withFields(metadata: TableMetadata, fields: readonly TableField[]): TableMetadata {
-  const same = metadata.schemas.find((one) => JSON.stringify(one.fields) === JSON.stringify(fields));
-  const id = same?.['schema-id'] ?? metadata.schemas.length;
-  const added = same ? [] : [{ type: 'struct' as const, 'schema-id': id, fields: [...fields] }];
+/**
+ * The document with the columns and the sort order of one more date as its current ones; new ones only if they differ.
+ * @throws Fault `TABLE_UNFIT`
+ */
+export function withColumns(before: TableMetadata, manifest: Manifest): TableMetadata {
+  const fields = mergeFields(currentFields(before), manifest);
+  const ids = new Map(fields.map(({ name, id }) => [name, id]));
+  const ascending = { direction: 'asc', 'null-order': 'nulls-last' } as const;
+  const order = manifest.sort.flatMap((name) => {
+    const id = ids.get(name);
+    // In the order of the document, with whose text it is compared.
+    return id === undefined ? [] : [{ transform: 'identity' as const, 'source-id': id, ...ascending }];
+  });
+  const { schemas, 'sort-orders': orders } = before;
+  const schema = schemas.find((one) => isSame(one.fields, fields)) ?? {
+    ...{ type: 'struct' as const, 'schema-id': schemas.length },
+    fields: [...fields],
+  };
+  const sort = orders.find((one) => isSame(one.fields, order)) ?? { 'order-id': orders.length, fields: order };
+  // Names of columns for files whose columns have no ids.
+  const mapping = fields.map(({ id, name }) => ({ 'field-id': id, names: [name] }));
   return {
-    ...metadata,
-    schemas: [...metadata.schemas, ...added],
-    'current-schema-id': id,
-    'last-column-id': Math.max(metadata['last-column-id'], ...fields.map((field) => field.id)),
-    properties: { ...metadata.properties, 'schema.name-mapping.default': describeNameMapping(fields) },
+    ...before,
+    schemas: schemas.includes(schema) ? schemas : [...schemas, schema],
+    'current-schema-id': schema['schema-id'],
+    'last-column-id': Math.max(before['last-column-id'], ...ids.values()),
+    'sort-orders': orders.includes(sort) ? orders : [...orders, sort],
+    'default-sort-order-id': sort['order-id'],
+    properties: { ...before.properties, 'schema.name-mapping.default': JSON.stringify(mapping) },
   };
 }
 
-/** The document with the sort order of a drop, and the id of that order. */
-export function withSortOrder(
-  metadata: TableMetadata,
-  sort: readonly string[],
-): { readonly metadata: TableMetadata; readonly orderId: number } {
-  const ids = new Map(currentFields(metadata).map(({ name, id }) => [name, id]));
-  const ascending = { direction: 'asc', 'null-order': 'nulls-last' } as const;
-  const fields = sort.flatMap((name) => {
-    const id = ids.get(name);
-    return id === undefined ? [] : [{ transform: 'identity' as const, 'source-id': id, ...ascending }];
-  });
-  const same = metadata['sort-orders'].find((one) => JSON.stringify(one.fields) === JSON.stringify(fields));
-  const orderId = same?.['order-id'] ?? metadata['sort-orders'].length;
-  const added = same ? [] : [{ 'order-id': orderId, fields }];
-  return {
-    metadata: {
-      ...metadata,
-      'sort-orders': [...metadata['sort-orders'], ...added],
-      'default-sort-order-id': orderId,
-    },
-    orderId,
-  };
+function isSame(a: readonly object[], b: readonly object[]): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
 }
 
 export function withSnapshot(metadata: TableMetadata, snapshot: TableSnapshot): TableMetadata {
@@ -210,6 +209,44 @@ export function withSnapshot(metadata: TableMetadata, snapshot: TableSnapshot): 
     snapshots: [...metadata.snapshots, snapshot],
     'snapshot-log': [...metadata['snapshot-log'], { 'snapshot-id': id, 'timestamp-ms': at }],
   };
+}
+
+/** By the manifest's name of a Parquet type. Iceberg has no times in milliseconds. */
+const TABLE_TYPES: Readonly<Record<string, TableField['type']>> = {
+  'BYTE_ARRAY/STRING': 'string',
+  INT32: 'int',
+  INT64: 'long',
+  DOUBLE: 'double',
+  'INT32/DATE': 'date',
+  'INT64/TIMESTAMP(MICROS,utc=false)': 'timestamp',
+  'INT64/TIMESTAMP(MICROS,utc=true)': 'timestamptz',
+};
+
+/**
+ * The fields of a table with those of one more date.
+ * @throws Fault `TABLE_UNFIT` if a table cannot take a column, or it has changed its type: only `int` to `long` is allowed
+ */
+export function mergeFields(
+  known: readonly TableField[],
+  manifest: Pick<Manifest, 'date' | 'schema'>,
+): readonly TableField[] {
+  const merged = new Map(known.map((field) => [field.id, field]));
+  for (const { name, type, field_id: id } of manifest.schema) {
+    const tableType = TABLE_TYPES[type];
+    if (tableType === undefined) throw unfit(manifest, `its column "${name}" has the type ${type}`);
+    const before = merged.get(id);
+    const isNarrower = before?.type === 'long' && tableType === 'int';
+    if (before && before.type !== tableType && !isNarrower && !(before.type === 'int' && tableType === 'long'))
+      throw unfit(manifest, `its column "${name}" is ${tableType}, in the table ${before.type}`);
+    merged.set(id, isNarrower ? before : { id, name, required: false, type: tableType });
+  }
+  return [...merged.values()];
+}
+
+export function unfit({ date }: Pick<Manifest, 'date'>, reason: string): Fault {
+  return new Fault('TABLE_UNFIT', `${date} cannot be in the Iceberg table: ${reason}`, {
+    hint: 'The drop is sealed. If the date is still in the lookback, `flowdrop backfill JOB --all --from DATE --to DATE` seals it again; else give the job a new dataset.',
+  });
 }
 
 /**
@@ -240,11 +277,6 @@ export const KEPT_VERSIONS = 100;
 
 /** Of writing the hint. */
 const MAX_HINTS = 3;
-
-interface TableVersion {
-  readonly version: number;
-  readonly metadata: TableMetadata;
-}
 
 /** How readers address an object of the store: the store's URL, or `file://` and the path of a directory. */
 export function locate(store: Pick<Store, 'url'>, key: string): string {
@@ -281,7 +313,7 @@ export function openTableLog(store: Store, dataset: string): Document<TableMetad
 }
 
 /** The newest version, or `undefined` if there is no table. @throws Fault `TABLE_DAMAGED` */
-export async function readTable(store: Store, dataset: string): Promise<TableVersion | undefined> {
+export async function readTable(store: Store, dataset: string) {
   const { version, value } = await openTableLog(store, dataset).read();
   return value && { version, metadata: value };
 }
@@ -292,26 +324,16 @@ export async function readHint(store: Store, dataset: string): Promise<number | 
   return bytes === undefined ? undefined : Number(Buffer.from(bytes).toString('utf8'));
 }
 
-/**
- * Lets the hint name the newest version. Whoever writes it looks again afterwards, so the last one writes the newest.
- */
-export async function settleHint(store: Store, dataset: string, known: number): Promise<void> {
-  let newest = known;
-  for (let hints = 1; hints <= MAX_HINTS; hints += 1) {
-    const isWritten = await writeHint(store, dataset, newest, hints === MAX_HINTS);
-    const latest = (await openTableLog(store, dataset).listVersions()).at(-1) ?? newest;
-    if (isWritten && latest === newest) return;
-    newest = latest;
-  }
-}
-
-/** @returns whether it was kept: the store's own check notices when another worker writes it at the same moment */
-async function writeHint(store: Store, dataset: string, version: number, isLast: boolean): Promise<boolean> {
-  try {
-    await store.put(tableHintKey(dataset), { bytes: Buffer.from(String(version)) });
-    return true;
-  } catch (error) {
-    if (!isFault(error) || error.code !== 'STORE_FAILED' || isLast) throw error;
-    return false;
+/** Lets the hint name the newest version. Whoever writes it looks again afterwards, so the last one writes the newest. */
+export async function settleHint(store: Store, dataset: string): Promise<void> {
+  for (let tries = 1; tries <= MAX_HINTS; tries += 1) {
+    const newest = (await openTableLog(store, dataset).listVersions()).at(-1);
+    if (newest === undefined || (await readHint(store, dataset)) === newest) return;
+    try {
+      await store.put(tableHintKey(dataset), { bytes: Buffer.from(String(newest)) });
+    } catch (error) {
+      // The store's own check notices when another worker writes it at the same moment.
+      if (!isFault(error) || error.code !== 'STORE_FAILED' || tries === MAX_HINTS) throw error;
+    }
   }
 }

@@ -1,7 +1,8 @@
 /**
  * Adds snapshots to a table: each adds, replaces or removes the file of one date. The files of a month share a manifest,
  * which is written anew when one of its dates changes, so a snapshot costs two small files however long the table is.
- * Invariant: nothing that an earlier snapshot names is changed; new files are named by their content.
+ * Invariant: nothing that an earlier snapshot names is changed; new files are named by their content. Source of the
+ * bounds: the Iceberg table spec, "Appendix D: Single-value serialization", and "Manifests" (`-0.0` and `+0.0`).
  */
 import type { Store } from '../../store/store.ts';
 import { filenameOf, tableMetadataPrefix } from '../layout.ts';
@@ -27,13 +28,14 @@ import {
   keyOf,
   locate,
   locateTable,
+  mergeFields,
+  type TableField,
   type TableMetadata,
   type TableSnapshot,
-  withFields,
+  unfit,
+  withColumns,
   withSnapshot,
-  withSortOrder,
 } from './table-metadata.ts';
-import { countDays, encodeBound, listTableFields, mergeTableFields, unfit } from './table-schema.ts';
 
 /**
  * Readers split a file at its offsets and put splits together again, up to 128 MiB by default. All row groups of a large
@@ -50,19 +52,16 @@ export interface TableChange {
 }
 
 export function sealedChange(manifest: Manifest, key: string): TableChange {
-  return {
-    date: manifest.date,
-    revision: manifest.revision,
-    atMs: Date.parse(manifest.sealed_at),
-    sealed: { manifest, key },
-  };
+  const { date, revision, sealed_at: at } = manifest;
+  return { date, revision, atMs: Date.parse(at), sealed: { manifest, key } };
 }
 
 /** A table to which snapshots are added. Its document counts only when it is written as the next version. */
 export class GrowingTable {
+  /** `undefined` without any snapshot. */
+  metadata: TableMetadata | undefined;
   readonly #store: Store;
   readonly #dataset: string;
-  #metadata: TableMetadata | undefined;
   /** The manifests of the current snapshot; `undefined` until they are needed. */
   #manifests: readonly ListedManifest[] | undefined;
   readonly #entries = new Map<string, readonly ManifestEntry[]>();
@@ -71,32 +70,27 @@ export class GrowingTable {
   constructor(store: Store, dataset: string, metadata: TableMetadata | undefined) {
     this.#store = store;
     this.#dataset = dataset;
-    this.#metadata = metadata;
-  }
-
-  /** `undefined` without any snapshot. */
-  get metadata(): TableMetadata | undefined {
-    return this.#metadata;
+    this.metadata = metadata;
   }
 
   /** Adds one snapshot. @throws StoreFault; Fault `TABLE_UNFIT`, `TABLE_DAMAGED` */
   async add({ date, revision, atMs, sealed }: TableChange): Promise<void> {
+    const [store, dataset] = [this.#store, this.#dataset];
     const before =
-      this.#metadata ??
-      (sealed && createMetadata(locateTable(this.#store, this.#dataset), listTableFields(sealed.manifest)));
+      this.metadata ?? (sealed && createMetadata(locateTable(store, dataset), mergeFields([], sealed.manifest)));
     if (before === undefined) return;
-    const { file, metadata } = sealed
-      ? describeFile(before, sealed.manifest, locate(this.#store, sealed.key))
-      : { file: undefined, metadata: before };
-    const id = deriveSnapshotId(metadata, `${sealed ? 'add' : 'delete'} ${this.#dataset} ${date} revision ${revision}`);
+    const metadata = sealed ? withColumns(before, sealed.manifest) : before;
+    const file = sealed && describeFile(metadata, sealed.manifest, locate(store, sealed.key));
+    const id = deriveSnapshotId(metadata, `${sealed ? 'add' : 'delete'} ${dataset} ${date} revision ${revision}`);
     const sequence = metadata['last-sequence-number'] + 1;
     const parent = currentSnapshot(metadata);
-    this.#manifests ??= parent === undefined ? [] : await readManifestList(this.#store, parent);
+    this.#manifests ??= parent === undefined ? [] : await readManifestList(store, parent);
     const listed = this.#manifests;
     const month = date.slice(0, 'YYYY-MM'.length);
     // Manifests are named by month and content.
     const own = listed.find(({ manifest_path: path }) => filenameOf(path).startsWith(month));
-    const live = own === undefined ? [] : (await this.#readEntries(own.manifest_path)).filter(isLive);
+    const known = own && (this.#entries.get(own.manifest_path) ?? (await readTableManifest(store, own.manifest_path)));
+    const live = (known ?? []).filter(isLive);
     const folder = `/session=${date}/`;
     const ofDate = live.filter((entry) => entry.data_file.file_path.includes(folder));
     const added = { status: ENTRY_STATUS.added, snapshot_id: id, sequence_number: sequence };
@@ -105,7 +99,7 @@ export class GrowingTable {
       ...ofDate.map((entry) => ({ ...entry, status: ENTRY_STATUS.deleted, snapshot_id: id })),
       ...(file ? [{ ...added, file_sequence_number: sequence, data_file: file }] : []),
     ];
-    const written = await this.#writeManifest(metadata, month, entries, { id, sequence });
+    const written = await this.#writeManifest(metadata, month, entries, id);
     // A manifest without live files says only what this snapshot deleted.
     const manifests = [
       ...listed.filter((one) => one !== own && one.added_files_count + one.existing_files_count > 0),
@@ -117,7 +111,7 @@ export class GrowingTable {
       'sequence-number': String(sequence),
       'format-version': '2',
     });
-    this.#metadata = withSnapshot(metadata, {
+    this.metadata = withSnapshot(metadata, {
       'snapshot-id': id,
       ...(parent ? { 'parent-snapshot-id': parent['snapshot-id'] } : {}),
       'sequence-number': sequence,
@@ -135,19 +129,11 @@ export class GrowingTable {
     this.#manifests = manifests;
   }
 
-  async #readEntries(path: string): Promise<readonly ManifestEntry[]> {
-    const known = this.#entries.get(path);
-    if (known) return known;
-    const entries = await readTableManifest(this.#store, path);
-    this.#entries.set(path, entries);
-    return entries;
-  }
-
   async #writeManifest(
     metadata: TableMetadata,
     month: string,
     entries: readonly ManifestEntry[],
-    { id, sequence }: { readonly id: number; readonly sequence: number },
+    id: number,
   ): Promise<ListedManifest> {
     const [{ 'spec-id': specId, fields }] = metadata['partition-specs'];
     const schema = metadata.schemas.find((one) => one['schema-id'] === metadata['current-schema-id']);
@@ -161,9 +147,11 @@ export class GrowingTable {
     });
     const path = await this.#write(month, encoded);
     this.#entries.set(path, entries);
-    const of = (status: ManifestEntry['status']) => entries.filter((entry) => entry.status === status);
-    const rows = (some: readonly ManifestEntry[]) =>
-      some.reduce((sum, { data_file: file }) => sum + file.record_count, 0);
+    const sequence = metadata['last-sequence-number'] + 1;
+    const [added, existing, deleted] = (['added', 'existing', 'deleted'] as const).map((name) => {
+      const files = entries.filter(({ status }) => status === ENTRY_STATUS[name]).map((entry) => entry.data_file);
+      return { files: files.length, rows: files.reduce((sum, file) => sum + file.record_count, 0) };
+    });
     const days = entries.flatMap(({ data_file: { partition } }) => partition.date ?? []);
     return {
       manifest_path: path,
@@ -173,22 +161,13 @@ export class GrowingTable {
       sequence_number: sequence,
       min_sequence_number: Math.min(...entries.filter(isLive).map((entry) => entry.sequence_number), sequence),
       added_snapshot_id: id,
-      added_files_count: of(ENTRY_STATUS.added).length,
-      existing_files_count: of(ENTRY_STATUS.existing).length,
-      deleted_files_count: of(ENTRY_STATUS.deleted).length,
-      added_rows_count: rows(of(ENTRY_STATUS.added)),
-      existing_rows_count: rows(of(ENTRY_STATUS.existing)),
-      deleted_rows_count: rows(of(ENTRY_STATUS.deleted)),
-      partitions: isPartitioned(metadata)
-        ? [
-            {
-              contains_null: false,
-              contains_nan: false,
-              lower_bound: encodeBound('int', Math.min(...days), 'lower'),
-              upper_bound: encodeBound('int', Math.max(...days), 'upper'),
-            },
-          ]
-        : [],
+      added_files_count: added?.files ?? 0,
+      existing_files_count: existing?.files ?? 0,
+      deleted_files_count: deleted?.files ?? 0,
+      added_rows_count: added?.rows ?? 0,
+      existing_rows_count: existing?.rows ?? 0,
+      deleted_rows_count: deleted?.rows ?? 0,
+      partitions: isPartitioned(metadata) ? [describeDays(days)] : [],
     };
   }
 
@@ -220,18 +199,20 @@ async function readRecords<T>(store: Store, path: string): Promise<readonly T[]>
   return await decodeAvro(bytes, path);
 }
 
-/** The data file of a manifest, and the document with what it brings: columns, a sort order. */
-function describeFile(
-  before: TableMetadata,
-  manifest: Manifest,
-  path: string,
-): { readonly file: DataFile; readonly metadata: TableMetadata } {
-  const { statistics, row_group_offsets: offsets } = manifest;
-  const fields = mergeTableFields(currentFields(before), manifest);
-  const { metadata, orderId } = withSortOrder(withFields(before, fields), manifest.sort);
+function describeDays(days: readonly number[]): ListedManifest['partitions'][number] {
+  return {
+    contains_null: false,
+    contains_nan: false,
+    lower_bound: encodeBound('int', Math.min(...days), 'lower'),
+    upper_bound: encodeBound('int', Math.max(...days), 'upper'),
+  };
+}
+
+/** The data file of a manifest. @param metadata has its columns already @throws Fault `TABLE_UNFIT` */
+function describeFile(metadata: TableMetadata, manifest: Manifest, path: string): DataFile {
   const ids = new Map(manifest.schema.map(({ name, field_id: id }) => [name, id]));
-  const types = new Map(fields.map(({ id, type }) => [id, type]));
-  const columns = statistics.map((one) => ({ ...one, key: ids.get(one.column) ?? 0 }));
+  const types = new Map(currentFields(metadata).map(({ id, type }) => [id, type]));
+  const columns = manifest.statistics.map((one) => ({ ...one, key: ids.get(one.column) ?? 0 }));
   const bounds = (end: 'lower' | 'upper') =>
     columns.flatMap(({ key, min, max }) => {
       const [value, type] = [end === 'lower' ? min : max, types.get(key)];
@@ -243,7 +224,7 @@ function describeFile(
       manifest,
       `its rows have the dates ${day?.min ?? 'none'} to ${day?.max ?? 'none'}, and readers go by the partition`,
     );
-  const file: DataFile = {
+  return {
     content: 0,
     file_path: path,
     file_format: 'PARQUET',
@@ -255,10 +236,9 @@ function describeFile(
     null_value_counts: columns.map(({ key, nulls }) => ({ key, value: nulls })),
     lower_bounds: bounds('lower'),
     upper_bounds: bounds('upper'),
-    split_offsets: thinOffsets(offsets),
-    sort_order_id: orderId,
+    split_offsets: thinOffsets(manifest.row_group_offsets),
+    sort_order_id: metadata['default-sort-order-id'],
   };
-  return { file, metadata };
 }
 
 /** The first offset, and those of later row groups that are far enough apart. */
@@ -296,4 +276,44 @@ function summarize(
     operation: file === undefined ? 'delete' : removed.length > 0 ? 'overwrite' : 'append',
     ...Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, String(value)])),
   };
+}
+
+const DAY_MS = 86_400_000;
+
+/**
+ * @param value as in a manifest's `statistics`: of times it has milliseconds, so an upper bound is the end of that
+ *   millisecond
+ */
+function encodeBound(type: TableField['type'], value: string | number, end: 'lower' | 'upper'): Buffer {
+  const bytes = Buffer.alloc(8);
+  switch (type) {
+    case 'string':
+      return Buffer.from(String(value), 'utf8');
+    case 'int':
+      bytes.writeInt32LE(Number(value));
+      return bytes.subarray(0, 4);
+    case 'date':
+      bytes.writeInt32LE(countDays(String(value)));
+      return bytes.subarray(0, 4);
+    case 'long':
+      bytes.writeBigInt64LE(BigInt(value));
+      return bytes;
+    case 'double':
+      bytes.writeDoubleLE(Number(value) === 0 ? (end === 'lower' ? -0 : 0) : Number(value));
+      return bytes;
+    case 'timestamp':
+    case 'timestamptz': {
+      const text = String(value);
+      const millis = BigInt(Date.parse(text.endsWith('Z') ? text : `${text}Z`));
+      bytes.writeBigInt64LE(millis * 1000n + (end === 'upper' ? 999n : 0n));
+      return bytes;
+    }
+    default:
+      return type satisfies never;
+  }
+}
+
+/** Days since 1970-01-01. */
+function countDays(date: string): number {
+  return Date.parse(`${date}T00:00:00Z`) / DAY_MS;
 }

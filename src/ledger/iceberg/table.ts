@@ -25,7 +25,6 @@ import {
   readHint,
   readTable,
   settleHint,
-  type TableDate,
   type TableMetadata,
 } from './table-metadata.ts';
 import {
@@ -61,8 +60,7 @@ export async function commitTable(ledger: Ledger, nowMs: number): Promise<TableC
     return dates.length === 0 ? undefined : grown.metadata;
   });
   // Needed also when nothing is committed: a worker may have been killed between the two.
-  if (version > 0 && (dates.length > 0 || (await readHint(store, dataset)) !== version))
-    await settleHint(store, dataset, version);
+  if (version > 0 && (await readHint(store, dataset)) !== version) await settleHint(store, dataset);
   return { version, dates, unfit };
 }
 
@@ -94,7 +92,7 @@ async function findChanges(
   nowMs: number,
 ): Promise<readonly TableChange[]> {
   const { entries } = await ledger.conditions();
-  const inTable = metadata === undefined ? new Map<string, TableDate>() : listTableDates(metadata);
+  const inTable = listTableDates(metadata ?? { snapshots: [] });
   const toPut: Manifest[] = [];
   for (const { date, revision, rows, size } of entries.values()) {
     if (revision === null) continue;
@@ -158,7 +156,7 @@ export async function rebuildTable(ledger: Ledger, nowMs: number): Promise<Rebui
   for (const [date, reason] of grown.unfit) left.set(date, reason);
   if (grown.metadata === undefined) return { version: 0, snapshots: 0, left, removed: 0 };
   const version = await openTableLog(store, dataset).replace(grown.metadata);
-  await settleHint(store, dataset, version);
+  await settleHint(store, dataset);
   const removed = await removeUnnamed(store, dataset, grown.metadata, nowMs);
   return { version, snapshots: grown.metadata.snapshots.length, left, removed };
 }
