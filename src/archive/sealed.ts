@@ -93,7 +93,7 @@ export class SealedWatch {
       const now = await this.list();
       return dates.every((date) => now.versionOf(date) === set.versionOf(date));
     }
-    const looks = await Promise.all(dates.map((date) => this.#ledger.list(date)));
+    const looks = await Promise.all(dates.map((date) => this.#ledger.list({ only: date })));
     const isUnchanged = dates.every((date, k) => looks[k]?.[0]?.version === set.versionOf(date));
     // What the other callers read is old too.
     if (!isUnchanged) this.#last = undefined;

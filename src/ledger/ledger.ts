@@ -85,9 +85,15 @@ export class Ledger {
 
   /**
    * Sealed dates, ascending. Costs two listings; reads no object.
-   * @param only the only date to look for, which makes the listings short
+   * @param only the only date to look for, or the first (`since`), which makes the listings short
    */
-  async list(only?: string): Promise<readonly SealedDate[]> {
+  async list({
+    only,
+    since = '',
+  }: {
+    readonly only?: string;
+    readonly since?: string;
+  } = {}): Promise<readonly SealedDate[]> {
     const { store, dataset } = this;
     const found = new Map<string, { drops: Map<string, number>; beside: Map<string, number>; version: string }>();
     const at = (date: string) => {
@@ -96,7 +102,8 @@ export class Ledger {
       return one;
     };
     const records = only === undefined ? sealedPrefix(dataset) : recordsPrefix(dataset, only);
-    for await (const { key, sizeBytes, version } of store.list(records)) {
+    const from = (prefix: string) => (since === '' ? undefined : `${prefix}session=${since}/`);
+    for await (const { key, sizeBytes, version } of store.list(records, from(recordsPrefix(dataset)))) {
       const place = parseDatasetKey(dataset, key);
       if (place?.kind !== 'record') continue;
       // A date with a version has a manifest.
@@ -106,7 +113,8 @@ export class Ledger {
     const sealed = [...found].filter(([, { version }]) => version !== '');
     // Listed after the manifests: a date that is sealed in between is not listed without its object.
     if (sealed.length > 0) {
-      for await (const { key, sizeBytes, version } of store.list(dropsPrefix(dataset, only))) {
+      const drops = dropsPrefix(dataset);
+      for await (const { key, sizeBytes, version } of store.list(dropsPrefix(dataset, only), from(drops))) {
         const place = parseDatasetKey(dataset, key);
         if (place?.kind !== 'drop') continue;
         at(place.date).version += `${version}\n`;

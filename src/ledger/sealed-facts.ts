@@ -1,13 +1,13 @@
 /**
- * Rows, revision and condition of each sealed date, in few requests: listings show the sealed dates and their
- * replaced revisions, and `condition.json` has the numbers. Invariant: a number comes from the document only if the
- * store shows no newer revision; otherwise from the date's manifest. A date whose object is missing is never reported
- * as available.
+ * The sealed dates of a dataset, in few requests: a listing shows which there are, and `condition.json` has what their
+ * manifests say. Invariant: what the document says of a date counts only while the listing shows the same files;
+ * otherwise its manifest is read. A date whose file is missing is never reported as available.
  *
- * Also damage: missing or resized files of a sealed date, by a listing, and manifests that were altered or are of another
+ * Also damage: missing or resized files of a sealed date, and manifests that were altered or are of another
  * drop. A bucket's lifecycle rule, a person, or a store that acknowledged a write it did not keep may have caused it. A date
  * that another worker is just replacing is never reported. `audit.ts` compares the hashes of files.
  */
+import type { Fault } from '../core/errors.ts';
 import { inParallel } from '../core/side-by-side.ts';
 import {
   type ConditionEntry,
@@ -18,17 +18,7 @@ import {
   type SealedEntry,
   sizesOf,
 } from './condition-file.ts';
-import {
-  dropFilename,
-  dropsPrefix,
-  fileKey,
-  historyPrefix,
-  MANIFEST_FILENAME,
-  manifestKey,
-  parseDatasetKey,
-  recordsPrefix,
-  sealedPrefix,
-} from './layout.ts';
+import { dropFilename, fileKey, MANIFEST_FILENAME } from './layout.ts';
 import type { Ledger, SealedDate } from './ledger.ts';
 import type { Manifest, ManifestFile } from './manifest.ts';
 
@@ -36,65 +26,34 @@ import type { Manifest, ManifestFile } from './manifest.ts';
 const READ_AT_ONCE = 8;
 
 /**
- * By date, ascending.
+ * By date, ascending; a damaged manifest makes its date degraded.
  * @param entries of `condition.json`
  * @param since earlier dates are as `condition.json` has them: nothing of theirs is listed
+ * @param changeable the manifests from this date on are read; absent: only those that the listing or the document lacks
+ * @param note is called for a damaged manifest
  * @throws StoreFault
  */
-export async function readSealedFacts(
+export async function readSealed(
   ledger: Ledger,
   entries: ReadonlyMap<string, ConditionEntry>,
-  since?: string,
+  { since = '', changeable }: { readonly since?: string | undefined; readonly changeable?: string | undefined } = {},
+  note: (date: string, fault: Fault) => void = () => {},
 ): Promise<ReadonlyMap<string, SealedEntry>> {
-  const { store, dataset } = ledger;
-  const { sealed, replaced, objects } = await listRevisions(ledger, since);
-  const facts = new Map<string, SealedEntry>();
-  for (const entry of entries.values()) {
-    if (since !== undefined && entry.date < since && isSealedEntry(entry)) facts.set(entry.date, entry);
-  }
-  const unknown: string[] = [];
-  for (const date of sealed) {
-    const entry = entries.get(date);
-    // The document may have the date as unsealed, or a revision that was replaced since.
-    if (entry && isSealedEntry(entry) && (entry.revision ?? 0) > (replaced.get(date) ?? 0)) facts.set(date, entry);
-    else unknown.push(date);
-  }
-  await inParallel(unknown, READ_AT_ONCE, async (date) => {
-    let damage: string | undefined;
-    const manifest = await ledger.validManifest(date, ({ message }) => {
-      damage = message;
-    });
-    facts.set(date, manifest ? describeSealed(manifest) : describeUnreadable(date, damage));
+  const sealed = new Map<string, SealedEntry>();
+  for (const entry of entries.values()) if (entry.date < since && isSealedEntry(entry)) sealed.set(entry.date, entry);
+  await inParallel(await ledger.list({ since }), READ_AT_ONCE, async (found) => {
+    const { date } = found;
+    const known = changeable !== undefined && date >= changeable ? undefined : entries.get(date);
+    const isWhole = known?.damage === undefined && known?.revision !== null;
+    if (known && isSealedEntry(known) && isWhole && isAsExpected(ledger.dataset, found, known)) {
+      sealed.set(date, known);
+      return;
+    }
+    const manifest = await ledger.validManifest(date, (fault) => note(date, fault));
+    const damage = (await findDamage(ledger, found, manifest && sizesOf(manifest)))?.reason;
+    sealed.set(date, manifest ? describeSealed(manifest, damage) : describeUnreadable(date, damage));
   });
-  for (const [date, { rows, revision, filename }] of facts) {
-    if (since !== undefined && date < since) continue;
-    const key = fileKey(dataset, date, filename ?? dropFilename(dataset));
-    if (objects.has(key)) continue;
-    facts.set(date, { ...describeUnreadable(date, `${store.url}/${key} is missing`), rows, revision });
-  }
-  return new Map([...facts].sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-/** Dates with a manifest, the newest replaced revision of each, and the keys of all objects with rows. */
-async function listRevisions({ store, dataset }: Ledger, since?: string) {
-  const sealed: string[] = [];
-  const replaced = new Map<string, number>();
-  const objects = new Set<string>();
-  const note = (key: string) => {
-    const place = parseDatasetKey(dataset, key);
-    if (place?.kind === 'history') {
-      replaced.set(place.date, Math.max(place.revision, replaced.get(place.date) ?? 0));
-    } else if (place?.kind === 'record' && key === manifestKey(dataset, place.date)) sealed.push(place.date);
-  };
-  if (since === undefined) for await (const { key } of store.list(recordsPrefix(dataset))) note(key);
-  else {
-    for await (const { key } of store.list(historyPrefix(dataset), historyPrefix(dataset, since))) note(key);
-    for await (const { key } of store.list(sealedPrefix(dataset), recordsPrefix(dataset, since))) note(key);
-  }
-  // Listed after the manifests: a date that is sealed in between is not listed without its object.
-  const after = since === undefined ? undefined : dropsPrefix(dataset, since);
-  if (sealed.length > 0) for await (const { key } of store.list(dropsPrefix(dataset), after)) objects.add(key);
-  return { sealed, replaced, objects };
+  return new Map([...sealed].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 export interface Damage {
@@ -137,7 +96,7 @@ export async function findDamage(
 }
 
 /** Whether the listing of a date matches the known sizes. */
-export function isAsExpected(dataset: string, { drops, beside }: SealedDate, expected: KnownSizes): boolean {
+function isAsExpected(dataset: string, { drops, beside }: SealedDate, expected: KnownSizes): boolean {
   if (drops.get(expected.filename ?? dropFilename(dataset)) !== expected.size) return false;
   return Object.entries(expected.beside ?? {}).every(([name, size]) => beside.get(name) === size);
 }

@@ -16,17 +16,9 @@ import type { AuditRecord } from '../state/date-records.ts';
 import type { KnownDates } from '../state/job-state.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import {
-  type ConditionDocument,
-  describeSealed,
-  describeUnreadable,
-  describeUnsealed,
-  isSealedEntry,
-  type SealedEntry,
-  sizesOf,
-} from './condition-file.ts';
+import { describeUnsealed } from './condition-file.ts';
 import type { Ledger } from './ledger.ts';
-import { findDamage, isAsExpected } from './sealed-facts.ts';
+import { readSealed } from './sealed-facts.ts';
 
 export interface Conditions {
   readonly conditions: ReadonlyMap<string, Condition>;
@@ -101,7 +93,12 @@ export async function updateConditions(
   const reason = document.fault;
   if (reason !== undefined)
     log.warn({ event: 'conditions-invalid', dataset, reason }, `${dataset}: its conditions are rebuilt: ${reason}`);
-  const sealed = await readSealed(ledger, log, plan, document);
+  // Restatements happen inside the lookback. The range is twice as long, so that the next runs still find a restatement
+  // whose update of the document was lost in a race.
+  const changeable = addDays(plan.lookback.clipped, -LOOKBACK_DAYS);
+  const sealed = await readSealed(ledger, document.entries, { changeable }, (date, { message }) => {
+    log.error({ event: 'manifest-invalid', date, reason: message }, `${date}: ${message}`);
+  });
   const recorded = new Map<string, Condition>(staged.map((date) => [date, 'pending']));
   for (const [date, condition] of Object.entries(before?.conditions ?? {})) recorded.set(date, condition);
   const lostBefore = new Set(
@@ -138,37 +135,6 @@ export async function updateConditions(
       [...sealed].flatMap(([date, { damage }]) => (damage === undefined ? [] : [[date, damage] as const])),
     ),
   };
-}
-
-/**
- * Entries of the sealed dates; a damaged manifest makes its date degraded. Reading a manifest costs a request, so those of old dates are read only if the entry is
- * unknown or the listing shows a different object.
- */
-async function readSealed(
-  ledger: Ledger,
-  log: Log,
-  plan: SeenDates,
-  document: ConditionDocument,
-): Promise<ReadonlyMap<string, SealedEntry>> {
-  // Restatements happen inside the lookback. The range is twice as long, so that the next runs still find a restatement
-  // whose update of the document was lost in a race.
-  const changeable = addDays(plan.lookback.clipped, -LOOKBACK_DAYS);
-  const sealed = new Map<string, SealedEntry>();
-  const { dataset } = ledger;
-  for (const found of await ledger.list()) {
-    const { date } = found;
-    const kept = date < changeable ? document.entries.get(date) : undefined;
-    const isWhole = kept?.damage === undefined && kept?.revision !== null;
-    if (kept && isSealedEntry(kept) && isWhole && isAsExpected(dataset, found, kept)) sealed.set(date, kept);
-    else {
-      const manifest = await ledger.validManifest(date, ({ message: reason }) => {
-        log.error({ event: 'manifest-invalid', date, reason }, `${date}: ${reason}`);
-      });
-      const damage = (await findDamage(ledger, found, manifest && sizesOf(manifest)))?.reason;
-      sealed.set(date, manifest ? describeSealed(manifest, damage) : describeUnreadable(date, damage));
-    }
-  }
-  return sealed;
 }
 
 /** Lost dates and gaps, as in a run's result; for a run with a date selection, only among the selected dates. */

@@ -12,7 +12,7 @@ import { listArchive } from '../../deliver/report-copies.ts';
 import type { Job } from '../../job/job.ts';
 import type { ConditionEntry, RecentConditions } from '../../ledger/condition-file.ts';
 import { Ledger } from '../../ledger/ledger.ts';
-import { readSealedFacts } from '../../ledger/sealed-facts.ts';
+import { readSealed } from '../../ledger/sealed-facts.ts';
 import type { Openers } from '../../openers.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
 import { expires, expiresAt, type LookbackRange, lookbackOf } from '../../plan/dates.ts';
@@ -165,7 +165,7 @@ async function readStore({ openStore }: StatusOpeners, job: Job, { known, lookba
       listArchive(store, job.name, MAX_REPORTS),
       readOwedEvents(store, job),
     ]);
-    const sealed = await readSealedFacts(ledger, entries, since);
+    const sealed = await readSealed(ledger, entries, { since });
     const conditions = deriveConditions({
       sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
       // Every run writes the document, even for a date selection, so it is the newer of the two.
