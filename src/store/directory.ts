@@ -22,7 +22,6 @@ import {
   assertPrefix,
   compareKeys,
   DOCTOR_PREFIX,
-  isPlainlyOrdered,
   SEALING_PREFIX,
   TEMPORARIES_PREFIX,
 } from './object-key.ts';
@@ -56,23 +55,22 @@ class UnmetWrite extends TypeError {
   override readonly name = 'UnmetWrite';
 }
 
-interface DirectoryOptions {
-  /**
-   * Whether to create a missing directory at once. Otherwise the first object creates it, and until then it reads as an
-   * empty store. Default: true.
-   */
-  readonly make?: boolean | undefined;
-}
-
-/** Opens the store at `path`. @throws StoreFault */
-export async function openDirectoryStore(path: string, { make = true }: DirectoryOptions = {}): Promise<Store> {
+/**
+ * Opens the store at `path`.
+ * @param make whether to create a missing directory at once; otherwise the first object creates it, and until then it
+ *   reads as an empty store
+ * @throws StoreFault
+ */
+export async function openDirectoryStore(
+  path: string,
+  { make = true }: { readonly make?: boolean | undefined } = {},
+): Promise<Store> {
   const root = resolve(path);
-  const isMade = await attemptLocal('open', root, undefined, async () => {
-    if (!make && !(await isPresent(root))) return false;
-    await makeDurableFolder(root);
-    return true;
-  });
-  return new DirectoryStore(root, isMade);
+  const store = new DirectoryStore(root);
+  // A file in its place is a fault, too.
+  if (make || (await store.hasRoot('open'))) await attemptLocal('open', root, () => makeDurableFolder(root));
+  await store.hasRoot('open');
+  return store;
 }
 
 class DirectoryStore implements Store {
@@ -82,20 +80,21 @@ class DirectoryStore implements Store {
   /** Whether the leftovers of killed processes were searched for. */
   #isSwept = false;
   /** Whether the directory has been seen: from then on its absence is a fault. */
-  #isMade: boolean;
+  #isMade = false;
 
-  constructor(root: string, isMade: boolean) {
+  constructor(root: string) {
     this.url = root;
     this.#temporaries = join(root, TEMPORARIES_PREFIX);
-    this.#isMade = isMade;
   }
 
   async get(key: string): Promise<Uint8Array | undefined> {
-    return await attemptLocal('get', this.#path(key), undefined, () => ifPresent(readSmall(this.#path(key))));
+    const path = this.#path(key);
+    return await attemptLocal('get', path, () => ifPresent(readSmall(path)));
   }
 
   async head(key: string): Promise<ObjectInfo | undefined> {
-    const found = await attemptLocal('head', this.#path(key), undefined, () => ifPresent(stat(this.#path(key))));
+    const path = this.#path(key);
+    const found = await attemptLocal('head', path, () => ifPresent(stat(path)));
     return found?.isFile() ? { key, sizeBytes: found.size } : undefined;
   }
 
@@ -112,26 +111,23 @@ class DirectoryStore implements Store {
   }
 
   async download(key: string, path: string, signal?: AbortSignal): Promise<boolean> {
-    const info = await this.head(key);
-    if (info === undefined) return false;
-    return await attemptLocal('download', this.#path(key), signal, () =>
-      writeWholeFile(path, readLocal(this.#path(key), signal)),
-    );
+    const from = this.#path(key);
+    if ((await this.head(key)) === undefined) return false;
+    return await attemptLocal('download', from, () => writeWholeFile(path, readLocal(from, signal)), signal);
   }
 
   async *list(prefix: string, after = ''): AsyncIterable<ListedObject> {
     assertPrefix(prefix);
     const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1);
-    if (!(await this.#isThere('list'))) return;
-    if (folder !== '') await this.#assertRoot('list');
+    if (!(await this.hasRoot('list'))) return;
     // All keys of the folder come before it.
     if (!after.startsWith(folder) && compareKeys(after, folder) > 0) return;
-    yield* this.#listFolder(folder, prefix, after);
+    yield* this.#listFolder(folder, prefix, after, await this.#listNames(folder, prefix, after));
   }
 
   async listFolders(prefix: string): Promise<readonly string[]> {
     assertPrefix(prefix);
-    if (!(await this.#isThere('list'))) return [];
+    if (!(await this.hasRoot('list'))) return [];
     const names = await this.#listNames(prefix, prefix, '');
     return names.filter((name) => name.endsWith('/')).map((name) => name.slice(0, -1));
   }
@@ -142,9 +138,7 @@ class DirectoryStore implements Store {
 
   async remove(key: string): Promise<void> {
     const path = this.#path(key);
-    await attemptLocal('remove', path, undefined, async () => {
-      await ifPresent(unlink(path).then(() => syncFolder(dirname(path))));
-    });
+    await attemptLocal('remove', path, () => ifPresent(unlink(path).then(() => syncFolder(dirname(path)))));
     if (PASSING.some((prefix) => key.startsWith(prefix))) {
       for (const folder of [dirname(path), this.#temporaries]) await removeEmptyFolders(folder, this.url);
     }
@@ -163,16 +157,16 @@ class DirectoryStore implements Store {
     return join(this.url, key);
   }
 
-  /** Whether the root exists. A root that never existed is an empty store; one that has disappeared is not. */
-  async #isThere(operation: string): Promise<boolean> {
-    if (this.#isMade) return true;
-    this.#isMade = await attemptLocal(operation, this.url, undefined, () => isPresent(this.url));
+  /**
+   * Whether there is a root: one that never existed is an empty store. One that has disappeared belongs to an unmounted
+   * disk: nothing may be written in its place.
+   */
+  async hasRoot(operation: string): Promise<boolean> {
+    const found = await attemptLocal(operation, this.url, () => {
+      return this.#isMade ? stat(this.url) : ifCodes(['ENOENT'], stat(this.url));
+    });
+    this.#isMade = found !== undefined;
     return this.#isMade;
-  }
-
-  /** A root that disappeared belongs to an unmounted disk: nothing may be written in its place. */
-  async #assertRoot(operation: string): Promise<void> {
-    await attemptLocal(operation, this.url, undefined, () => stat(this.url));
   }
 
   /** @param from bytes, or the path of a file @returns their number; `undefined` if `exclusive` and there is an object */
@@ -184,8 +178,8 @@ class DirectoryStore implements Store {
   ): Promise<number | undefined> {
     const path = this.#path(key);
     assertNotAborted(signal);
-    if (await this.#isThere(operation)) await this.#assertRoot(operation);
-    const written = await attemptLocal(operation, path, signal, async () => {
+    await this.hasRoot(operation);
+    const write = async () => {
       for (let writes = 1; ; writes += 1) {
         const expectedBytes = typeof from === 'string' ? (await stat(from)).size : from.length;
         const options = { exclusive, expectedBytes, temporaries: this.#temporaries };
@@ -195,7 +189,8 @@ class DirectoryStore implements Store {
         // The first time, another worker may have removed a file that it no longer needs; the extra copy does no harm.
         if (writes === MAX_WRITES) throw new UnmetWrite('the file is not there after it was written');
       }
-    });
+    };
+    const written = await attemptLocal(operation, path, write, signal);
     await this.#sweep(dirname(path));
     return written;
   }
@@ -212,28 +207,27 @@ class DirectoryStore implements Store {
     if (found !== undefined) await removeStaleTemporaries(this.url, found.mtimeMs);
   }
 
-  /** @param folder empty, or a key that ends with `/` @param listed its names, if they are being read already */
+  /** @param folder empty, or a key that ends with `/` @param names what of it is listed */
   async *#listFolder(
     folder: string,
     prefix: string,
     after: string,
-    listed: Promise<readonly string[]> = this.#listNames(folder, prefix, after),
+    names: readonly string[],
   ): AsyncIterable<ListedObject> {
-    const names = await listed;
     // Each answer of the file system is waited for, so the next ones are asked for ahead: one level only, because a
     // caller may stop at the first key of a large tree.
     for (let start = 0; start < names.length; start += LISTED_AT_ONCE) {
       const ahead = names.slice(start, start + LISTED_AT_ONCE).map((name) => {
         const key = folder + name;
-        if (!name.endsWith('/')) return { key, info: this.#info(key) };
-        return { key, below: this.#listNames(key, prefix, after) };
+        const asked = name.endsWith('/') ? this.#listNames(key, prefix, after) : this.#info(key);
+        // One that fails is reported where it is reached.
+        asked.catch(() => {});
+        return { key, asked };
       });
-      // One that fails is reported where it is reached.
-      for (const { info, below } of ahead) (info ?? below)?.catch(() => {});
-      for (const { key, info, below } of ahead) {
-        if (below !== undefined) yield* this.#listFolder(key, prefix, after, below);
-        const found = await info;
-        if (found !== undefined) yield found;
+      for (const { key, asked } of ahead) {
+        const found = await asked;
+        if (found !== undefined && 'key' in found) yield found;
+        else if (found !== undefined) yield* this.#listFolder(key, prefix, after, found);
       }
     }
   }
@@ -243,16 +237,11 @@ class DirectoryStore implements Store {
     // What has passed as a folder is wanted whole, unless prefix or `after` are below it.
     const below = prefix.startsWith(folder) ? prefix.slice(folder.length) : '';
     const behind = after.startsWith(folder) ? after.slice(folder.length) : '';
-    const isLater = isPlainlyOrdered(behind)
-      ? (name: string) => name > behind
-      : (name: string) => compareKeys(name, behind) > 0;
     // A folder may have later keys although it is not later itself.
-    const isBehind = (name: string) => isLater(name) || (name.endsWith('/') && behind.startsWith(name));
-    const isWanted = (name: string) => isUnder(name, below) && isBehind(name);
-    const entries = await attemptLocal('list', join(this.url, folder), undefined, () => {
-      const reading = readdir(join(this.url, folder), { withFileTypes: true });
-      return folder === '' ? reading : ifPresent(reading);
-    });
+    const isWanted = (name: string) =>
+      isUnder(name, below) && (compareKeys(name, behind) > 0 || (name.endsWith('/') && behind.startsWith(name)));
+    const path = join(this.url, folder);
+    const entries = await attemptLocal('list', path, () => ifPresent(readdir(path, { withFileTypes: true })));
     // A folder is compared with the `/` that its keys have, so that walking in this order gives keys in order.
     // Most of ten years are before `after`. A link may be either; as a folder, nothing that it may be is left out.
     const few = (entries ?? []).filter((entry) => isWanted(entry.isFile() ? entry.name : `${entry.name}/`));
@@ -264,14 +253,14 @@ class DirectoryStore implements Store {
   async #formatEntry(folder: string, entry: Dirent): Promise<string> {
     if (!entry.isSymbolicLink()) return entry.isDirectory() ? `${entry.name}/` : entry.name;
     const path = join(this.url, folder, entry.name);
-    const found = await attemptLocal('list', path, undefined, () => ifPresent(stat(path)));
+    const found = await attemptLocal('list', path, () => ifPresent(stat(path)));
     return found?.isDirectory() ? `${entry.name}/` : entry.name;
   }
 
   /** Describes a listed file; `undefined` if it was removed meanwhile or is not a file. Its name was not checked. */
   async #info(key: string): Promise<ListedObject | undefined> {
     const path = join(this.url, key);
-    const found = await attemptLocal('list', path, undefined, () => ifPresent(stat(path)));
+    const found = await attemptLocal('list', path, () => ifPresent(stat(path)));
     if (!found?.isFile()) return undefined;
     const { size: sizeBytes, mtimeMs: modifiedAtMs, ino } = found;
     // A replaced file is a new one, but its number may be used again: only with the time it is never the same.
@@ -332,31 +321,23 @@ async function removeEmptyFolders(folder: string, root: string): Promise<void> {
   }
 }
 
-/** @throws the system's error if nothing can be created at the path */
-async function isPresent(path: string): Promise<boolean> {
-  return await stat(path).then(
-    () => true,
-    (error: unknown) => {
-      if (hasErrorCode(error, 'ENOENT')) return false;
-      throw error;
-    },
-  );
+async function ifPresent<T>(reading: Promise<T>): Promise<T | undefined> {
+  return await ifCodes(ABSENT, reading);
 }
 
-async function ifPresent<T>(reading: Promise<T>): Promise<T | undefined> {
-  try {
-    return await reading;
-  } catch (error) {
-    if (hasErrorCode(error, ...ABSENT)) return undefined;
+/** `undefined` after a system error with one of these codes. */
+async function ifCodes<T>(codes: readonly string[], reading: Promise<T>): Promise<T | undefined> {
+  return await reading.catch((error: unknown) => {
+    if (hasErrorCode(error, ...codes)) return undefined;
     throw error;
-  }
+  });
 }
 
 async function attemptLocal<T>(
   operation: string,
   target: string,
-  signal: AbortSignal | undefined,
   act: () => Promise<T>,
+  signal?: AbortSignal,
 ): Promise<T> {
   return await attempt(operation, target, signal, (error) => ({ cause: error, hint: hintFor(error) }), act);
 }

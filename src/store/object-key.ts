@@ -68,11 +68,6 @@ export function compareKeys(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Whether JavaScript's own order puts every key on the same side of this one as `compareKeys`, which is slower. */
-export function isPlainlyOrdered(key: string): boolean {
-  return !/[\ud800-\uffff]/.test(key);
-}
-
 /** Whether the key is that of a permanent Parquet file, not of one that is being sealed. */
 export function isDropFileKey(key: string): boolean {
   return key.endsWith('.parquet') && !key.startsWith(SEALING_PREFIX);
