@@ -44,13 +44,18 @@ export async function readSealed(
   await inParallel(await ledger.list({ since }), READ_AT_ONCE, async (found) => {
     const { date } = found;
     const known = changeable !== undefined && date >= changeable ? undefined : entries.get(date);
-    const isWhole = known?.damage === undefined && known?.revision !== null;
-    if (known && isSealedEntry(known) && isWhole && isAsExpected(ledger.dataset, found, known)) {
+    // Damage that is on record may have been repaired, which a run finds out.
+    const isTrusted = known?.damage === undefined || changeable === undefined;
+    if (known && isSealedEntry(known) && isTrusted && isAsExpected(ledger.dataset, found, known)) {
       sealed.set(date, known);
       return;
     }
-    const manifest = await ledger.validManifest(date, (fault) => note(date, fault));
-    const damage = (await findDamage(ledger, found, manifest && sizesOf(manifest)))?.reason;
+    let damage: string | undefined;
+    const manifest = await ledger.validManifest(date, (fault) => {
+      damage = fault.message;
+      note(date, fault);
+    });
+    if (manifest !== undefined) damage = (await findDamage(ledger, found, sizesOf(manifest)))?.reason;
     sealed.set(date, manifest ? describeSealed(manifest, damage) : describeUnreadable(date, damage));
   });
   return new Map([...sealed].sort(([a], [b]) => (a < b ? -1 : 1)));

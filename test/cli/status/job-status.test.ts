@@ -29,10 +29,13 @@ import { createDraft } from '../../support/manifest.ts';
 
 const NOW = FAKE_START;
 
+/** What lies in the place of a drop: of another size in each revision. */
+const rowsOf = (revision: number) => Buffer.from('rows'.repeat(revision));
+
 const createManifest = (date: string, changes: { readonly rows?: number; readonly revision?: number } = {}) => {
   const { rows = 1_000, revision = 1 } = changes;
   const draft = createDraft({ job_id: 'nightly', date, rows });
-  const file = { filename: dropFilename('trades'), size: 1, hash: 'sha256:0' };
+  const file = { filename: dropFilename('trades'), size: rowsOf(revision).length, hash: 'sha256:0' };
   return signManifest({ ...draft, files: [file], revision, supersedes: revision === 1 ? null : revision - 1 });
 };
 
@@ -53,7 +56,7 @@ async function makeStore(name: string, dates: readonly string[]): Promise<Store>
   const manifests = dates.map((date) => createManifest(date));
   for (const manifest of manifests) {
     await store.put(manifestKey('trades', manifest.date), { bytes: Buffer.from(JSON.stringify(manifest)) });
-    await store.put(dropKey('trades', manifest.date), { bytes: Buffer.from('rows') });
+    await store.put(dropKey('trades', manifest.date), { bytes: rowsOf(1) });
   }
   const before = { entries: new Map(), text: '', fault: undefined };
   await new Ledger(store, 'trades').writeConditions(
@@ -165,7 +168,7 @@ describe('the status document', () => {
     const store = await makeStore('step', dates);
     const seal = async (date: string, changes: { rows: number; revision: number }) => {
       const manifest = createManifest(date, changes);
-      await store.put(dropKey('trades', date), { bytes: Buffer.from('rows') });
+      await store.put(dropKey('trades', date), { bytes: rowsOf(changes.revision) });
       await store.put(manifestKey('trades', date), { bytes: Buffer.from(JSON.stringify(manifest)) });
     };
     await store.put(historyKey('trades', '2026-11-18', 1, 'manifest.json'), { bytes: Buffer.from('{}') });
