@@ -47,7 +47,7 @@ import type { ServerTable } from './source/server-table.ts';
 import type { SnapshotClient } from './source/snapshot.ts';
 import type { Source } from './source/source.ts';
 import type { StoreUse } from './store/identity.ts';
-import { parseLocation, type S3Location, type StoreLocation } from './store/object-key.ts';
+import { parseLocation, type StoreLocation } from './store/object-key.ts';
 import type { ObjectOptions, Store, StoreAccess } from './store/store.ts';
 
 /** What the client of an entry point needs to know of a job. */
@@ -121,7 +121,7 @@ export function createOpeners(given: Surroundings) {
     }),
     /** Where clients of a catalog find an S3 store, in the words of Iceberg's clients; no credentials. */
     readS3Defaults: () => readS3Defaults(env),
-    ...createStoreOpeners(env, cwd, stateDir, log.openLog),
+    ...createStoreOpeners(env, cwd, stateDir),
     ...createEngineOpeners(env, cwd),
     ...createSourceOpeners(env, cwd, stateDir),
     ...createMailOpeners(env, cwd),
@@ -176,15 +176,12 @@ function createLogOpener({ env, cwd, writeErr, interactive, debug }: Surrounding
   };
 }
 
-function createStoreOpeners(env: Environment, cwd: string, stateDir: string, openLog: () => Promise<Log>) {
-  const openS3 = async (location: S3Location, objects: ObjectOptions) => {
-    const { openS3Store } = await import('./store/s3.ts');
-    const log = await openLog();
-    const note = (text: string) => log.debug({ event: 'store-note' }, text);
-    return await openS3Store({ ...s3Options(env, location), objects }, { clock: systemClock, note });
-  };
+function createStoreOpeners(env: Environment, cwd: string, stateDir: string) {
   const openBareStore = async (location: StoreLocation, objects: ObjectOptions): Promise<Store> => {
-    if (location.kind === 's3') return await openS3(location, objects);
+    if (location.kind === 's3') {
+      const { openS3Store } = await import('./store/s3.ts');
+      return await openS3Store({ ...s3Options(env, location), objects }, { clock: systemClock });
+    }
     const { openDirectoryStore } = await import('./store/directory.ts');
     return await openDirectoryStore(location.path, { make: false });
   };
@@ -214,17 +211,6 @@ function createStoreOpeners(env: Environment, cwd: string, stateDir: string, ope
       if (location.kind === 'directory') return location;
       const { readS3Access } = await import('./store/s3-client.ts');
       return await readS3Access(s3Options(env, location));
-    },
-    /**
-     * Tries multipart uploads in that store, and leaves an object at `key`; `false` if the store has none.
-     * @throws StoreFault
-     */
-    async tryUpload(to: string, objects: ObjectOptions, key: string, signal?: AbortSignal): Promise<boolean> {
-      const location = parseLocation(to, cwd);
-      if (location.kind === 'directory') return false;
-      const store = await openS3(location, objects);
-      await store.tryUpload(key, signal).finally(() => store.close());
-      return true;
     },
     /** Sends nothing yet. */
     async openCatalog(target: JobCatalog): Promise<RestCatalog> {

@@ -20,14 +20,6 @@ export const TEMPORARIES_PREFIX = `${RECORDS_PREFIX}tmp/`;
 /** Key of the store's identity. */
 export const STORE_IDENTITY_KEY = `${RECORDS_PREFIX}store.json`;
 
-/**
- * Objects that may be written in parts: files that are being sealed, test objects of `flowdrop doctor`, and, if they
- * are large or must be encrypted, their copies to a partition or its history. Only there can a killed worker leave
- * parts.
- */
-const PARTS_KEY =
-  /^(?:_flowdrop\/(?:sealing|doctor)\/.+|(?:_flowdrop\/)?[^/]+\/(?:history\/)?session=\d{4}-\d{2}-\d{2}\/.+)$/;
-
 /** Names that no dataset may have: flowdrop's own folders and files have them. */
 export const RESERVED_DATASETS: readonly string[] = ['alerts', 'doctor', 'reports', 'sealing', 'summary', 'tmp'];
 
@@ -71,11 +63,6 @@ export function compareKeys(a: string, b: string): number {
 /** Whether the key is that of a permanent Parquet file, not of one that is being sealed. */
 export function isDropFileKey(key: string): boolean {
   return key.endsWith('.parquet') && !key.startsWith(SEALING_PREFIX);
-}
-
-/** Whether an unfinished upload to the key may be from flowdrop. */
-export function isWrittenInParts(key: string): boolean {
-  return PARTS_KEY.test(key);
 }
 
 function assertCharacters(key: string): void {

@@ -31,46 +31,25 @@ export interface ObjectAddress {
   readonly Key: string;
 }
 
-const MIB = 1024 * 1024;
-
-/** Bounds of one request, in bytes and milliseconds. Tests pass smaller ones; no setting changes them. */
-export const S3_LIMITS = {
-  /** Up to this size, one PutObject: it needs half the round trips, and fits in memory so that the SDK can retry it. */
-  putBytes: 16 * MIB,
-  /** S3 requires at least 5 MiB; 8 MiB can be resent within a second or two when a connection breaks. */
-  partBytes: 8 * MIB,
-  /** Up to this size, one CopyObject: S3's limit. */
-  copyBytes: 5 * 1024 * MIB,
-  /** Parts can be large, because no byte passes through this machine: a copy of 100 GiB is two hundred requests. */
-  copyPartBytes: 512 * MIB,
-  /** From the request to the head of the answer: one part over a slow line, or a service under load. */
-  requestTimeoutMs: 120_000,
-  /** Unfinished uploads on a page of their listing: S3's own limit. */
-  uploadsOnPage: 1_000,
-};
-export type S3Limits = Readonly<typeof S3_LIMITS>;
-
+/** From the request to the head of the answer, without the time that a body takes: a service under load. */
+export const REQUEST_TIMEOUT_MS = 120_000;
 const CONNECT_TIMEOUT_MS = 5_000;
 /** The first try and three retries: enough for a restart of a gateway, short enough to report within minutes. */
-const MAX_ATTEMPTS = 4;
+export const MAX_ATTEMPTS = 4;
 /** Credentials may come from a cloud service, which answers at once or not at all. */
 const ACCESS_TIMEOUT_MS = 10_000;
 /** A slower body counts as stalled. */
-const MIN_BYTES_PER_SECOND = 64 * 1024;
+export const MIN_BYTES_PER_SECOND = 64 * 1024;
 const MIN_BODY_TIMEOUT_MS = 60_000;
 /** Error names of a body that broke off, stalled or was too short; `RangeError` comes from our own byte count. */
 const BROKEN_BODY = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'TimeoutError', 'ABORT_ERR', 'Error', 'RangeError'];
 /** The SDK retries requests, but not bodies that break off. */
 const MAX_READS = 3;
 
-/** The members that every complete answer to a write has; Ceph leaves the tag of a completed upload empty. */
+/** The members that every complete answer to a write has. */
 const SIGNS: Readonly<Record<string, (answer: Readonly<Record<string, unknown>>) => unknown>> = {
   PutObjectCommand: ({ ETag }) => ETag,
-  UploadPartCommand: ({ ETag }) => ETag,
   CopyObjectCommand: ({ CopyObjectResult }) => readTag(CopyObjectResult),
-  UploadPartCopyCommand: ({ CopyPartResult }) => readTag(CopyPartResult),
-  CreateMultipartUploadCommand: ({ UploadId }) => UploadId,
-  CompleteMultipartUploadCommand: ({ ETag, Key, Location }) => ETag || Key || Location,
 };
 
 export function createS3Client({ endpoint, pathStyle, region }: S3Options, requestTimeoutMs: number): S3Client {
@@ -78,6 +57,8 @@ export function createS3Client({ endpoint, pathStyle, region }: S3Options, reque
     maxAttempts: MAX_ATTEMPTS,
     requestChecksumCalculation: 'WHEN_REQUIRED',
     retryMode: 'standard',
+    // It warns of every file that it cannot send again; `s3-write.ts` does.
+    logger: { debug: ignore, info: ignore, warn: ignore, error: ignore },
     requestHandler: {
       connectionTimeout: CONNECT_TIMEOUT_MS,
       requestTimeout: requestTimeoutMs,
@@ -112,6 +93,8 @@ export function createS3Client({ endpoint, pathStyle, region }: S3Options, reque
   );
   return client;
 }
+
+function ignore(): void {}
 
 function readTag(result: unknown): unknown {
   return typeof result === 'object' && result !== null && 'ETag' in result ? result.ETag : undefined;

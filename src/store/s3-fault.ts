@@ -31,7 +31,7 @@ export const UNMET_HINT =
 const DAMAGED_HINT =
   'The bytes were damaged in transit: start the same command again, and check any proxy on the way to the endpoint.';
 const NOT_IMPLEMENTED_HINT =
-  'This S3 service lacks a function that was asked for: If-None-Match, parts of an upload, a setting of drop.s3, or the ' +
+  'This S3 service lacks a function that was asked for: If-None-Match, a setting of drop.s3, or the ' +
   'checksums of answers, without which it works with AWS_RESPONSE_CHECKSUM_VALIDATION=WHEN_REQUIRED. ' +
   '`flowdrop doctor` tries each.';
 /** By name, then by HTTP status. */
@@ -49,6 +49,7 @@ const HINTS: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'The name of the endpoint cannot be resolved now: check the DNS of this machine.',
   BadDigest: DAMAGED_HINT,
   XAmzContentSHA256Mismatch: DAMAGED_HINT,
+  EntityTooLarge: 'S3 takes objects up to 5 GiB: split the job by symbols (`where`).',
   InvalidArgument: 'The service refuses a setting: check drop.s3.storage_class, encryption, kms_key, tags and acl.',
   InvalidStorageClass: 'The service has no such storage class: correct drop.s3.storage_class.',
   InvalidObjectState:
@@ -57,7 +58,7 @@ const HINTS: Readonly<Record<string, string>> = {
   '501': NOT_IMPLEMENTED_HINT,
   '400': 'The service did not understand the request: check AWS_REGION and FLOWDROP_S3_PATH_STYLE.',
   '403':
-    'The credentials lack a permission: s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload on the ' +
+    'The credentials lack a permission: s3:GetObject, s3:PutObject, s3:DeleteObject on the ' +
     'prefix, and s3:ListBucket on the bucket, without which a missing object looks forbidden; with drop.s3 also ' +
     's3:PutObjectTagging, s3:PutObjectAcl, kms:GenerateDataKey and kms:Decrypt.',
 };
@@ -83,6 +84,13 @@ export function readS3Failure(error: unknown): S3Failure {
 export function isAbsent(error: unknown): boolean {
   const { name, httpStatus } = readS3Failure(error);
   return name === 'NoSuchKey' || (name === 'NotFound' && httpStatus === 404);
+}
+
+/** Whether the same request may succeed a moment later: no answer, an unreadable one, or a service in trouble. */
+export function isTransient(error: unknown): boolean {
+  const { name, httpStatus } = readS3Failure(error);
+  if (LOCAL_CODES.some((code) => code === name)) return false;
+  return [0, 200, 429].includes(httpStatus) || (httpStatus >= 500 && httpStatus !== 501);
 }
 
 export async function ifPresent<T>(request: Promise<T>): Promise<T | undefined> {

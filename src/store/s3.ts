@@ -3,12 +3,14 @@
  * Invariant: one request makes an object visible, so readers see it whole or not at all. A failed
  * write leaves the new object, whole, only if every answer to that one request was lost.
  */
+import { randomUUID } from 'node:crypto';
+import { rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import {
-  AbortMultipartUploadCommand,
   DeleteObjectCommand,
   GetObjectCommand,
   HeadObjectCommand,
-  ListMultipartUploadsCommand,
   type ListObjectsV2CommandInput,
   type ListObjectsV2CommandOutput,
   paginateListObjectsV2,
@@ -16,11 +18,10 @@ import {
 } from '@aws-sdk/client-s3';
 import { writeWholeFile } from '../core/atomic-file.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
-import { describeError } from '../core/errors.ts';
-import { assertKey, assertPrefix, isWrittenInParts } from './object-key.ts';
-import { createS3Client, type ObjectAddress, readBody, S3_LIMITS, type S3Limits, type S3Options } from './s3-client.ts';
+import { assertKey, assertPrefix } from './object-key.ts';
+import { createS3Client, type ObjectAddress, REQUEST_TIMEOUT_MS, readBody, type S3Options } from './s3-client.ts';
 import { attemptS3, ifPresent, readS3Failure, UNMET_HINT, UnmetRequest } from './s3-fault.ts';
-import { buildWriteSettings, S3Writer, type WriteTarget } from './s3-write.ts';
+import { buildWriteSettings, copyObject, putObject, type WriteTarget } from './s3-write.ts';
 import {
   assertLinkSeconds,
   assertSmall,
@@ -30,23 +31,18 @@ import {
   type ObjectLink,
   type ObjectOptions,
   type Store,
+  StoreFault,
 } from './store.ts';
 
 export interface S3Surroundings {
   readonly clock?: Clock;
-  /** Receives notes that need no action. */
-  readonly note?: (text: string) => void;
-  readonly limits?: Partial<S3Limits>;
+  /** Tests pass a shorter one; no setting changes it. */
+  readonly requestTimeoutMs?: number;
 }
 
 /** Competing conditional PUTs may get a 409 while one of them is being decided: retry until it is. */
 const MAX_CONFLICTS = 8;
 const CONFLICT_WAIT_MS = 50;
-/** None of our uploads takes a day, and a clock that is wrong by hours, here or there, does no harm. */
-const LEFTOVER_AGE_MS = 24 * 60 * 60 * 1000;
-/** More pages of unfinished uploads wait for the next run. */
-const MAX_PAGES = 100;
-
 /** Opens the store; the first call sends the first request. */
 export async function openS3Store(options: S3Options, surroundings: S3Surroundings = {}): Promise<S3Store> {
   return new S3Store(options, surroundings);
@@ -55,23 +51,18 @@ export async function openS3Store(options: S3Options, surroundings: S3Surroundin
 class S3Store implements Store {
   readonly url: string;
   readonly #client: S3Client;
-  readonly #writer: S3Writer;
-  readonly #limits: S3Limits;
+  readonly #requestTimeoutMs: number;
   readonly #clock: Clock;
-  readonly #note: (text: string) => void;
   readonly #objects: ObjectOptions;
   readonly #bucket: string;
   /** Empty, or ends with `/`. */
   readonly #root: string;
-  #hasLookedForLeftovers = false;
 
-  constructor(options: S3Options, { clock = systemClock, note = () => {}, limits = {} }: S3Surroundings) {
+  constructor(options: S3Options, { clock = systemClock, requestTimeoutMs = REQUEST_TIMEOUT_MS }: S3Surroundings) {
     const { bucket, prefix, objects = {} } = options;
-    this.#limits = { ...S3_LIMITS, ...limits };
-    this.#client = createS3Client(options, this.#limits.requestTimeoutMs);
-    this.#writer = new S3Writer(this.#client, this.#limits);
+    this.#client = createS3Client(options, requestTimeoutMs);
+    this.#requestTimeoutMs = requestTimeoutMs;
     this.#clock = clock;
-    this.#note = note;
     this.#objects = objects;
     this.#bucket = bucket;
     this.#root = prefix === '' ? '' : `${prefix}/`;
@@ -102,8 +93,9 @@ class S3Store implements Store {
     body: ObjectBody,
     { signal }: { readonly signal?: AbortSignal | undefined } = {},
   ): Promise<void> {
-    await this.#attempt('put', key, signal, () => this.#writer.put(this.#target(key), body, signal));
-    await this.#removeLeftovers();
+    await this.#attempt('put', key, signal, () =>
+      putObject(this.#client, this.#target(key), body, this.#requestTimeoutMs, signal),
+    );
   }
 
   async putIfAbsent(key: string, bytes: Uint8Array): Promise<boolean> {
@@ -111,7 +103,7 @@ class S3Store implements Store {
       let mayHaveWon = false;
       for (let conflicts = 0; ; conflicts += 1) {
         try {
-          await this.#writer.putNew(this.#target(key), bytes);
+          await putObject(this.#client, { ...this.#target(key), IfNoneMatch: '*' }, { bytes }, this.#requestTimeoutMs);
           return true;
         } catch (error) {
           const { httpStatus, attempts } = readS3Failure(error);
@@ -182,10 +174,21 @@ class S3Store implements Store {
 
   async copy(from: string, to: string): Promise<ObjectInfo> {
     assertKey(from);
-    return await this.#attempt('copy', to, undefined, async ({ Bucket }) => {
-      const sizeBytes = await this.#writer.copy({ Bucket, Key: this.#root + from }, this.#target(to));
-      return { key: to, sizeBytes };
-    });
+    const copied = await this.#attempt('copy', to, undefined, ({ Bucket }) =>
+      copyObject(this.#client, { Bucket, Key: this.#root + from }, this.#target(to)),
+    );
+    return copied === undefined ? await this.#copyThroughHere(from, to) : { key: to, sizeBytes: copied };
+  }
+
+  async #copyThroughHere(from: string, to: string): Promise<ObjectInfo> {
+    const path = join(tmpdir(), `flowdrop-copy-${randomUUID()}`);
+    try {
+      if (!(await this.download(from, path))) throw new StoreFault('copy', `${this.url}/${to}`, `${from} is gone`);
+      await this.put(to, { path });
+      return { key: to, sizeBytes: (await stat(path)).size };
+    } finally {
+      await rm(path, { force: true });
+    }
   }
 
   async remove(key: string): Promise<void> {
@@ -210,16 +213,7 @@ class S3Store implements Store {
     });
   }
 
-  /** Tests uploads in parts, for `flowdrop doctor`, and leaves an object at `key`. @throws StoreFault */
-  async tryUpload(key: string, signal?: AbortSignal): Promise<void> {
-    const bytes = Buffer.from('flowdrop doctor');
-    await this.#attempt('upload in parts of', key, signal, () =>
-      this.#writer.tryParts(this.#target(key), bytes, signal),
-    );
-  }
-
   async close(): Promise<void> {
-    await this.#writer.removeUnfinished();
     this.#client.destroy();
   }
 
@@ -236,37 +230,6 @@ class S3Store implements Store {
 
   #target(key: string): WriteTarget {
     return { Bucket: this.#bucket, Key: this.#root + key, ...buildWriteSettings(this.#objects, key) };
-  }
-
-  /**
-   * Removes the parts that killed processes left, for which S3 keeps charging: only old uploads to keys of the layout. Others
-   * are not ours, and a younger one may be another worker's. Once, after the first write: by then the network works, and
-   * this store is known to be written to. A failure, e.g. without the right `s3:ListBucketMultipartUploads`, fails nothing:
-   * the object is written, and the next run, or a lifecycle rule of the bucket, removes the parts.
-   */
-  async #removeLeftovers(): Promise<void> {
-    if (this.#hasLookedForLeftovers) return;
-    this.#hasLookedForLeftovers = true;
-    const place = { Bucket: this.#bucket, Prefix: this.#root, MaxUploads: this.#limits.uploadsOnPage };
-    let KeyMarker: string | undefined;
-    let UploadIdMarker: string | undefined;
-    try {
-      for (let pages = 0; pages < MAX_PAGES; pages += 1) {
-        const page = await this.#client.send(new ListMultipartUploadsCommand({ ...place, KeyMarker, UploadIdMarker }));
-        for (const { Key = '', UploadId, Initiated } of page.Uploads ?? []) {
-          if (Initiated === undefined || this.#clock.now() - Initiated.getTime() < LEFTOVER_AGE_MS) continue;
-          if (!isWrittenInParts(Key.slice(this.#root.length))) continue;
-          await this.#client.send(new AbortMultipartUploadCommand({ Bucket: this.#bucket, Key, UploadId }));
-          this.#note(`store: removed the parts of an unfinished upload of ${Initiated.toISOString()} to ${Key}`);
-        }
-        if (page.IsTruncated !== true || !page.NextKeyMarker) return;
-        KeyMarker = page.NextKeyMarker;
-        UploadIdMarker = page.NextUploadIdMarker || undefined;
-      }
-    } catch (error) {
-      const what = `store: parts of unfinished uploads below ${this.#root} could not be listed`;
-      this.#note(`${what}: ${describeError(error)}`);
-    }
   }
 
   async #holds(key: string, bytes: Uint8Array): Promise<boolean> {

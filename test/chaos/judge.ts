@@ -41,10 +41,7 @@ const SENSIBLE_CODES: ReadonlySet<number | null> = new Set([0, 1, 2, 3]);
 const TAIL = 2_000;
 
 /** What a kill leaves where no reader sees it. */
-const REMAINS = [
-  { kind: 'temporary file', pattern: TEMPORARY },
-  { kind: 'unfinished upload', pattern: /\(unfinished upload\)$/ },
-] as const;
+const REMAINS = [{ kind: 'temporary file', pattern: TEMPORARY }] as const;
 
 /** A date with rows in quarantine stays degraded, which a run says for as long as it can be exported again. */
 export function hasEndedWell({ code, stdout }: { readonly code: number | null; readonly stdout: string }): boolean {

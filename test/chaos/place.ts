@@ -5,14 +5,7 @@
 import { watch } from 'node:fs';
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import {
-  AbortMultipartUploadCommand,
-  DeleteObjectCommand,
-  GetObjectCommand,
-  ListMultipartUploadsCommand,
-  paginateListObjectsV2,
-  S3Client,
-} from '@aws-sdk/client-s3';
+import { DeleteObjectCommand, GetObjectCommand, paginateListObjectsV2, S3Client } from '@aws-sdk/client-s3';
 import { describeFault, startFaultProxy } from '../support/fault-proxy.ts';
 import { listFiles } from '../support/flowdrop.ts';
 import type { S3Server } from '../support/s3-server.ts';
@@ -39,7 +32,7 @@ export interface Place {
   mount(): Promise<readonly string[]>;
   /** Takes an object away. */
   remove(key: string): Promise<void>;
-  /** Names of everything that is there, temporary files and unfinished uploads included. */
+  /** Names of everything that is there, temporary files included. */
   list(): Promise<readonly string[]>;
   /** Brings an object into a local file. @returns the file's path */
   fetch(key: string): Promise<string>;
@@ -133,9 +126,6 @@ async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes
     }
     return keys;
   };
-  const listUploads = async () =>
-    (await client.send(new ListMultipartUploadsCommand({ ...bucket, Prefix: `${prefix}/` }))).Uploads ?? [];
-  const shorten = (key: string) => key.slice(prefix.length + 1);
   return {
     to: `s3://${server.bucket}/${prefix}`,
     env: {
@@ -169,8 +159,7 @@ async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes
       await client.send(new DeleteObjectCommand({ ...bucket, Key: `${prefix}/${key}` }));
     },
     async list() {
-      const uploads = (await listUploads()).map(({ Key = '' }) => `${shorten(Key)} (unfinished upload)`);
-      return [...(await listObjects()).map(shorten), ...uploads].sort();
+      return (await listObjects()).map((key) => key.slice(prefix.length + 1)).sort();
     },
     async fetch(key) {
       const { Body } = await client.send(new GetObjectCommand({ ...bucket, Key: `${prefix}/${key}` }));
@@ -179,9 +168,6 @@ async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes
       return path;
     },
     async close() {
-      for (const { Key, UploadId } of await listUploads()) {
-        await client.send(new AbortMultipartUploadCommand({ ...bucket, Key, UploadId }));
-      }
       for (const Key of await listObjects()) await client.send(new DeleteObjectCommand({ ...bucket, Key }));
       client.destroy();
       await tcp.close();

@@ -228,9 +228,7 @@ function isAfterSealing({ loses, rows, lag }: Trouble): boolean {
 async function loseObject({ place, losses }: Run, { loses }: Trouble): Promise<void> {
   if (loses === undefined) return;
   // Without what it is known by it would be another store, and a replaced revision that is gone cannot come back.
-  const names = (await place.list()).filter(
-    (name) => !name.endsWith('(unfinished upload)') && !IDENTITY.test(name) && !HISTORY.test(name),
-  );
+  const names = (await place.list()).filter((name) => !IDENTITY.test(name) && !HISTORY.test(name));
   const lost = names[Math.floor(loses * names.length)];
   if (lost === undefined) return;
   await place.remove(lost);

@@ -78,7 +78,7 @@ const SESSIONS: Readonly<Record<ServedData, Session>> = {
     ...{ date: GENERATED_DAY, startMs: Date.parse(GENERATED_START), rowLimit: 700 },
     args: generate(30_000),
   },
-  /** Its drop is above 16 MiB, and so uploaded in parts. */
+  /** Its drop is above 16 MiB. */
   large: {
     ...{ date: GENERATED_DAY, startMs: Date.parse(GENERATED_START), rowLimit: 20_000 },
     args: generate(500_000),

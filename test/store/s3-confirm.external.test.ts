@@ -20,7 +20,6 @@ import { DATE } from '../support/trades.ts';
 
 const { server } = await startS3();
 const MIB = 1024 * 1024;
-const LIMITS = { putBytes: 6 * MIB, partBytes: 5 * MIB };
 const ERROR =
   '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>InternalError</Code><Message>again</Message></Error>';
 const FAULT = { name: 'StoreFault', code: 'STORE_FAILED', hint: expect.any(String) };
@@ -38,9 +37,7 @@ const ODD_BODIES = [
 
 const WRITES = {
   copy: ({ method, headers }: SeenRequest) => method === 'PUT' && headers['x-amz-copy-source'] !== undefined,
-  begin: ({ method, path }: SeenRequest) => method === 'POST' && /[?&]uploads/.test(path),
-  part: ({ method, path }: SeenRequest) => method === 'PUT' && path.includes('partNumber='),
-  completion: ({ method, path }: SeenRequest) => method === 'POST' && path.includes('uploadId='),
+  file: ({ method, path }: SeenRequest) => method === 'PUT' && path.includes('/large'),
   manifest: ({ method, path }: SeenRequest) => method === 'PUT' && path.includes('/manifest.json'),
   decision: ({ method, path }: SeenRequest) => method === 'PUT' && path.includes('/decision.json'),
 } as const;
@@ -58,8 +55,8 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
   afterAll(async () => await proxy?.close());
 
   beforeEach(async () => {
-    store = await s3.open({ endpoint: proxy.url }, { limits: LIMITS });
-    direct = await s3.open({}, { limits: LIMITS });
+    store = await s3.open({ endpoint: proxy.url });
+    direct = await s3.open();
   });
   afterEach(() => proxy.follow([]));
 
@@ -79,30 +76,43 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
     expect(await readText(direct, 'to')).toBe('the day');
   });
 
-  test.each(['begin', 'part', 'completion'] as const)(
-    'the %s of an upload in parts that is answered by 200 with an error is repeated, and fails when it stays so',
-    async (write) => {
-      const path = s3.path('large');
+  describe('a large file', () => {
+    let path: string;
+    beforeEach(async () => {
+      path = s3.path('large');
       await writeFile(path, randomBytes(11 * MIB));
-      await direct.put('a', { bytes: Buffer.from('previous') });
-      lie(write, say(`${ERROR}\n`));
-      await expect(store.put('a', { path })).rejects.toMatchObject(FAULT);
-      expect(await readText(direct, 'a')).toBe('previous');
-      lie(write, say(`${ERROR}\n`), 1);
-      await store.put('a', { path });
-      expect(await direct.head('a')).toEqual({ key: 'a', sizeBytes: 11 * MIB });
-    },
-  );
+    });
+    const isThere = { key: 'large', sizeBytes: 11 * MIB };
 
-  test('an upload in parts whose completion is acknowledged and not done is sent again, and fails when it stays so', async () => {
-    const path = s3.path('large');
-    await writeFile(path, randomBytes(11 * MIB));
-    lie('completion', { kind: 'not-kept' }, 1);
-    await store.put('a', { path });
-    expect(await direct.head('a')).toEqual({ key: 'a', sizeBytes: 11 * MIB });
-    lie('completion', { kind: 'not-kept' });
-    await expect(store.put('b', { path })).rejects.toMatchObject(FAULT);
-    expect(await direct.head('b')).toBeUndefined();
+    test('that is answered by 200 with an error is sent again, and fails when it stays so', async () => {
+      await direct.put('large', { bytes: Buffer.from('previous') });
+      lie('file', say(ERROR));
+      await expect(store.put('large', { path })).rejects.toMatchObject(FAULT);
+      expect(await readText(direct, 'large')).toBe('previous');
+      lie('file', say(ERROR), 1);
+      await store.put('large', { path });
+      expect(await direct.head('large')).toEqual(isThere);
+    });
+
+    test('that is acknowledged and not kept is sent again, and fails when it stays so', async () => {
+      lie('file', { kind: 'not-kept' }, 1);
+      await store.put('large', { path });
+      expect(await direct.head('large')).toEqual(isThere);
+      lie('file', { kind: 'not-kept' });
+      await expect(store.put('large-b', { path })).rejects.toMatchObject(FAULT);
+      expect(await direct.head('large-b')).toBeUndefined();
+    });
+
+    test('that became another object before it was looked at is a fault', async () => {
+      for (const damaged of [randomBytes(11 * MIB), Buffer.from('short')]) {
+        proxy.follow(async ({ method }) => {
+          if (method === 'HEAD') await direct.put('large', { bytes: damaged });
+          return undefined;
+        });
+        const hint = expect.stringContaining('damaged');
+        await expect(store.put('large', { path })).rejects.toMatchObject({ ...FAULT, hint });
+      }
+    });
   });
 
   const publish = async (content: string) => {

@@ -77,12 +77,11 @@ export function buildStatusAnswer(fault: Extract<Fault, { kind: 'status' | 'redi
 }
 
 /** A success with the MD5 of what came, in the form of each writing request of S3. */
-export function buildKeptAnswer({ method, headers, bytes }: SeenRequest): WholeAnswer {
+export function buildKeptAnswer({ headers, bytes }: SeenRequest): WholeAnswer {
   const tag = `"${createHash('md5').update(bytes).digest('hex')}"`;
   const result = `<ETag>${tag}</ETag>`;
   const isCopy = headers['x-amz-copy-source'] !== undefined;
-  const completed = `<CompleteMultipartUploadResult><Key>x</Key>${result}</CompleteMultipartUploadResult>`;
-  const text = isCopy ? `<CopyObjectResult>${result}</CopyObjectResult>` : method === 'POST' ? completed : '';
+  const text = isCopy ? `<CopyObjectResult>${result}</CopyObjectResult>` : '';
   return { status: 200, headers: { etag: tag }, body: Buffer.from(text) };
 }
 

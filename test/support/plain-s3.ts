@@ -1,6 +1,6 @@
 /**
  * The smallest S3 that flowdrop can use, in memory, for what a real server cannot be made to do: it may ignore
- * conditions, or refuse headers. No signature is checked, and there are no uploads in parts.
+ * conditions, or refuse headers. No signature is checked.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -58,7 +58,6 @@ export async function startPlainS3({ ignoresConditions, refusedHeader }: PlainS3
       return send(204, '');
     }
     if (searchParams.has('list-type')) return send(200, list(objects, key.replace(/\/$/, ''), searchParams));
-    if (searchParams.has('uploads')) return send(200, '<ListMultipartUploadsResult></ListMultipartUploadsResult>');
     if (found === undefined) return fail(404, 'NoSuchKey');
     const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? '') ?? [];
     const bytes = from === undefined ? found : found.subarray(Number(from), Number(to) + 1);

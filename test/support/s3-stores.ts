@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
+import { S3Client } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import { openS3Store, type S3Surroundings } from '../../src/store/s3.ts';
 import type { S3Options } from '../../src/store/s3-client.ts';
@@ -52,12 +52,6 @@ export function useS3Stores(server: S3Server | undefined, name: string) {
       const store = await openS3Store({ ...place(), ...options }, surroundings);
       opened.push(store);
       return store;
-    },
-    /** Keys of unfinished uploads, below the prefix. */
-    async listUploads(): Promise<string[]> {
-      const input = { Bucket: there(server).bucket, Prefix: prefix };
-      const { Uploads = [] } = await there(client).send(new ListMultipartUploadsCommand(input));
-      return Uploads.map(({ Key = '' }) => Key.slice(prefix.length + 1));
     },
   };
 }

@@ -195,14 +195,11 @@ export async function checkEngine(engine: Engine): Promise<string> {
   }
 }
 
-/**
- * Tries every permission that a run needs, on objects below `_flowdrop/doctor/`. Costs about fifteen small requests.
- * @param tryUpload starts and aborts a multipart upload, then uploads the object in parts; `false` if the store has none
- */
-export async function checkStore(store: Store, tryUpload: (key: string) => Promise<boolean>): Promise<Findings> {
+/** Tries every permission that a run needs, on objects below `_flowdrop/doctor/`. Costs about fifteen small requests. */
+export async function checkStore(store: Store): Promise<Findings> {
   const root = `${DOCTOR_PREFIX}${randomUUID()}`;
   // Named like drops, because only drops get the storage class.
-  const keys = { plain: `${root}-plain.parquet`, once: `${root}-once.json`, parts: `${root}-parts.parquet` };
+  const keys = { plain: `${root}-plain.parquet`, once: `${root}-once.json`, copy: `${root}-copy.parquet` };
   const bytes = Buffer.from(`flowdrop doctor ${root}`);
   const listed = await tryCheck('store: list', async () => {
     for await (const _ of store.list(DOCTOR_PREFIX)) break;
@@ -230,9 +227,10 @@ export async function checkStore(store: Store, tryUpload: (key: string) => Promi
         throw createUnfit('a write-once object was overwritten');
       return 'a second write to the same object was refused';
     }),
-    await tryCheck('store: multipart', async () =>
-      (await tryUpload(keys.parts)) ? 'one upload was aborted, one completed' : 'not needed: objects are files',
-    ),
+    await tryCheck('store: copy', async () => {
+      await store.copy(keys.plain, keys.copy);
+      return 'an object was copied';
+    }),
   ];
   return [...listed, ...put, ...rest.flat(), ...(await removeAll(store, Object.values(keys)))];
 }

@@ -124,14 +124,14 @@ async function examineSource({ openers, signal }: Cli, job: Job): Promise<Findin
   }
 }
 
-async function examineStore({ openers, cwd, signal }: Cli, { drop }: Job): Promise<Findings> {
+async function examineStore({ openers, cwd }: Cli, { drop }: Job): Promise<Findings> {
   const location = parseLocation(drop.to, cwd);
   // Testing a store in a directory creates folders.
   const before = location.kind === 's3' ? undefined : await findExisting(location.path);
   try {
     const store = await openers.openStore(drop.to, { objects: drop.s3 });
     try {
-      return await checkStore(store, (key) => openers.tryUpload(drop.to, drop.s3, key, signal));
+      return await checkStore(store);
     } finally {
       await store.close();
     }

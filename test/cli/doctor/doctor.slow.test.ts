@@ -76,7 +76,7 @@ describe.skipIf(s3 === undefined || redis === undefined)('doctor where all is we
       [
         ...['settings', 'settings file', 'jobs', 'historical', 'historical: clock'],
         ...['historical: newest row', 'historical: limits', 'redis'],
-        ...['list', 'put', 'get', 'conditional put', 'multipart', 'delete'].map((right) => `store: ${right}`),
+        ...['list', 'put', 'get', 'conditional put', 'copy', 'delete'].map((right) => `store: ${right}`),
         ...['mail', 'state directory', 'disk', 'memory', 'open files', 'drawing', 'engine'],
       ].map((check) => [check, 'ok', null]),
     );
