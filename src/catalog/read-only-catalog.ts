@@ -97,38 +97,46 @@ function admit(
   return { refusal: refuse(401, 'NotAuthorizedException', message, { 'www-authenticate': 'Bearer' }) };
 }
 
+/** Clients that were given a prefix put it after `v1`. This catalog has one store, so it takes any. */
+const ROUTE =
+  /^\/v1(?:\/(?!namespaces)[^/]+)?\/namespaces(?:\/(?<namespace>[^/]+)(?:\/(?<kind>tables|views)(?:\/(?<table>[^/]+))?)?)?$/;
+
 /** @throws StoreFault; Fault `TABLE_DAMAGED` */
 async function answerCatalog({ store, clientDefaults }: CatalogOptions, request: HeardRequest): Promise<ReadyAnswer> {
   const { method, target, headers } = request;
-  const [before = '', ...asked] = target.split('?');
-  const path = parsePath(before);
+  const [path = '', ...asked] = target.split('?');
+  if (path.length > MAX_TARGET_CHARACTERS || !path.startsWith('/')) return noPath();
   const query = new URLSearchParams(asked.join('?'));
-  if (path === undefined) return noPath();
   if (method !== 'GET' && method !== 'HEAD') {
     const message = 'This catalog is read-only: flowdrop itself commits to its tables when it seals a date.';
     const more = { allow: 'GET, HEAD', connection: 'close' };
     return refuse(405, 'UnsupportedOperationException', message, more);
   }
-  if (path.join('/') === 'v1/config') {
-    return answerJson({ defaults: clientDefaults, overrides: {}, endpoints: ENDPOINTS });
-  }
-  const [namespaces, namespace, tables, table, ...more] = withoutPrefix(path);
-  if (namespaces !== 'namespaces' || more.length > 0) return noPath();
+  if (path === '/v1/config') return answerJson({ defaults: clientDefaults, overrides: {}, endpoints: ENDPOINTS });
+  const route = ROUTE.exec(path)?.groups;
+  const [namespace, table] = [decode(route?.['namespace']), decode(route?.['table'])];
+  if (route === undefined || namespace === null || table === null) return noPath();
   if (namespace === undefined) {
     const parent = query.get('parent') ?? '';
     if (parent !== '' && parent !== CATALOG_NAMESPACE) return noNamespace(parent);
     return answerJson({ namespaces: parent === '' ? [[CATALOG_NAMESPACE]] : [] });
   }
-  if (namespace !== CATALOG_NAMESPACE) {
-    // Clients ask for `flowdrop.trades.snapshots` so, and only without such a table for the snapshots of `flowdrop.trades`.
-    return tables === 'tables' && table !== undefined ? noTable(namespace, table) : noNamespace(namespace);
-  }
-  if (tables === undefined) return answerJson({ namespace: [CATALOG_NAMESPACE], properties: {} });
-  if (tables === 'views' && table === undefined) return answerJson({ identifiers: [] });
-  if (tables !== 'tables') return noPath();
+  // Clients ask for `flowdrop.trades.snapshots` so, and only without such a table for the snapshots of `flowdrop.trades`.
+  if (namespace !== CATALOG_NAMESPACE) return table === undefined ? noNamespace(namespace) : noTable(namespace, table);
+  if (route['kind'] === undefined) return answerJson({ namespace: [CATALOG_NAMESPACE], properties: {} });
+  if (route['kind'] === 'views') return table === undefined ? answerJson({ identifiers: [] }) : noPath();
   if (table !== undefined) return await answerTable(store, table, query, headers);
   const names = await listTables(store);
   return answerJson({ identifiers: names.map((name) => ({ namespace: [CATALOG_NAMESPACE], name })) });
+}
+
+/** `null` if it cannot be decoded. */
+function decode(segment: string | undefined): string | null | undefined {
+  try {
+    return segment && decodeURIComponent(segment);
+  } catch {
+    return null;
+  }
 }
 
 async function answerTable(
@@ -177,22 +185,6 @@ function noTable(namespace: string, name: string): ReadyAnswer {
 function noNamespace(name: string): ReadyAnswer {
   const message = `Namespace does not exist: ${name.replaceAll(PART_SEPARATOR, '.')}; the only one is ${CATALOG_NAMESPACE}`;
   return refuse(404, 'NoSuchNamespaceException', message);
-}
-
-/** Decoded segments of a path; `undefined` if it cannot be one of ours. */
-function parsePath(path: string): readonly string[] | undefined {
-  if (path.length > MAX_TARGET_CHARACTERS || !path.startsWith('/')) return undefined;
-  try {
-    return path.slice(1).split('/').map(decodeURIComponent);
-  } catch {
-    return undefined;
-  }
-}
-
-/** The segments after `v1`. Clients that were given a prefix put it there. This catalog has one store, so it takes any. */
-function withoutPrefix([version, ...rest]: readonly string[]): readonly string[] {
-  if (version !== 'v1') return [];
-  return rest[0] === 'namespaces' ? rest : rest.slice(1);
 }
 
 /** An error in the words of the spec. @param type name of an exception that clients know */
