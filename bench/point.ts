@@ -184,7 +184,7 @@ async function askClickHouse(
   try {
     const before = await readS3Bytes(engine);
     const given = [`${url}/${server.bucket}/${KEY}`, server.accessKeyId, server.secretAccessKey, 'Parquet'];
-    const { bytes } = await engine.format(
+    const bytes = await engine.format(
       `SELECT ${columns?.join(', ') ?? '*'} FROM s3(${given.map(quoteString).join(', ')}) WHERE option_symbol = ${quoteString(contract.option_symbol)} ${settings}`,
       'JSONCompactEachRow',
     );

@@ -123,12 +123,12 @@ async function openBareEngine(folder: string): Promise<{ readonly ask: Ask; clos
     state: engine,
     rows: (sql) => engine.rows(sql),
     command: (sql) => engine.command(sql),
-    stream: async (sql, format) => [(await engine.format(sql, format)).bytes].values() as never, // Not asked for here.
+    stream: async (sql, format) => [await engine.format(sql, format)].values() as never, // Not asked for here.
   };
   await dataset.prepare(pooled);
   const settings = settingsSql(rowLimit, scanLimit);
   return {
-    ask: async (sql) => (await engine.format(`${sql} ${settings}`, 'JSONEachRow')).bytes.length,
+    ask: async (sql) => (await engine.format(`${sql} ${settings}`, 'JSONEachRow')).length,
     close: () => engine.close(),
   };
 }

@@ -91,10 +91,10 @@ async function repair(): Promise<void> {
     const names = job.source.columns.map(({ name }) => `\`${name}\``).join(', ');
     const there = `SELECT ${names} FROM ${table} WHERE ${secondKey(job, date)} = ${second}`;
     const added = `SELECT * REPLACE (concat('late-', id) AS id) FROM (${there}) LIMIT ${late}`;
-    const { bytes, rows: count } = await engine.format(`${there} UNION ALL ${added}`, 'JSONEachRow');
+    const bytes = await engine.format(`${there} UNION ALL ${added}`, 'JSONEachRow');
     const lines = Buffer.from(bytes).toString('utf8').trim().split('\n');
     const firstRow = JSON.parse(lines[0] ?? '{}') as Readonly<Record<string, unknown>>;
-    return { data: Buffer.from(`[${lines.join(',')}]`), rows: count, firstRow };
+    return { data: Buffer.from(`[${lines.join(',')}]`), rows: lines.length, firstRow };
   }
 }
 

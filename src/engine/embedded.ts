@@ -14,7 +14,7 @@ import { systemClock } from '../core/clock.ts';
 import { assertNotAborted, createInterruption, describeError, Fault } from '../core/errors.ts';
 import { isProcessAlive } from '../core/liveness.ts';
 import { assertEnoughFiles, planEngineMemory, readFileLimit, readMemoryBytes } from '../core/machine.ts';
-import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
+import type { Engine, InsertRequest, StatementOptions } from './engine.ts';
 import { EngineFault } from './engine-fault.ts';
 import type { EngineSettings } from './literal.ts';
 
@@ -78,11 +78,10 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
     `--max_memory_usage=${maxMemoryBytes}`,
     ...Object.entries(options.settings ?? {}).map(([name, value]) => `--${name}=${value}`),
   ];
-  const { signal } = options;
   try {
     const session = new chdb.Session(options.path, { connectionArgs });
     const connect = () => new chdb.Session(session.path, { connectionArgs });
-    return await startEngine(session, { drain: chdb.drainPending, connect, signal });
+    return await EmbeddedEngine.start(session, connect, chdb.drainPending, options.signal);
   } catch (cause) {
     if (options.path !== undefined) await assertFree(options.path, cause);
     throw new Fault(
@@ -136,41 +135,39 @@ async function readLock(file: string): Promise<'free' | 'held' | 'unknown'> {
   });
 }
 
-interface EngineParts {
-  /** Resolves when the library is idle. */
-  readonly drain: () => Promise<void>;
-  /** Opens another connection to the same data; it works while the engine's own is busy. */
-  readonly connect: () => Session;
-  /** Comment that marks the engine's statements: the text of a statement with bound values is not kept unchanged. */
-  readonly mark: string;
-  readonly signal: AbortSignal | undefined;
-}
-
-async function startEngine(session: Session, parts: Omit<EngineParts, 'mark'>): Promise<EmbeddedEngine> {
-  const mark = randomUUID();
-  for (const statement of [
-    `CREATE DATABASE IF NOT EXISTS ${DATABASE} ENGINE = Atomic`,
-    `USE ${DATABASE}`,
-    `SET log_comment = '${mark}'`,
-  ]) {
-    await session.queryAsync(statement, { format: 'Null' });
-  }
-  return new EmbeddedEngine(session, { ...parts, mark });
-}
-
 class EmbeddedEngine implements Engine {
   readonly folder: string;
   readonly #session: Session;
-  readonly #parts: EngineParts;
+  /** Opens another connection to the same data; it works while the engine's own is busy. */
+  readonly #connect: () => Session;
+  /** Resolves when the library is idle. */
+  readonly #drain: () => Promise<void>;
+  readonly #signal: AbortSignal | undefined;
+  /** Comment that marks the engine's statements: the text of a statement with bound values is not kept unchanged. */
+  readonly #mark = randomUUID();
   /** For statements that run beside the others, one after another; opened by the first. */
   #second: Promise<EmbeddedEngine> | undefined;
   /** Resolves when all statements so far have ended. The cleanup after a failed one must finish before the next. */
   #last: Promise<void> = Promise.resolve();
 
-  constructor(session: Session, parts: EngineParts) {
+  constructor(session: Session, connect: () => Session, drain: () => Promise<void>, signal?: AbortSignal) {
     this.folder = session.path;
     this.#session = session;
-    this.#parts = parts;
+    this.#connect = connect;
+    this.#drain = drain;
+    this.#signal = signal;
+  }
+
+  static async start(...given: ConstructorParameters<typeof EmbeddedEngine>): Promise<EmbeddedEngine> {
+    const engine = new EmbeddedEngine(...given);
+    for (const statement of [
+      `CREATE DATABASE IF NOT EXISTS ${DATABASE} ENGINE = Atomic`,
+      `USE ${DATABASE}`,
+      `SET log_comment = '${engine.#mark}'`,
+    ]) {
+      await engine.#session.queryAsync(statement, { format: 'Null' });
+    }
+    return engine;
   }
 
   async command(sql: string, options: StatementOptions = {}): Promise<void> {
@@ -179,15 +176,15 @@ class EmbeddedEngine implements Engine {
 
   async rows<Row extends object>(sql: string, options: StatementOptions = {}): Promise<readonly Row[]> {
     const result = await this.#run(sql, 'JSON', options);
-    return (JSON.parse(Buffer.from(result.bytes).toString('utf8')) as { data: Row[] }).data;
+    return (JSON.parse(Buffer.from(result).toString('utf8')) as { data: Row[] }).data;
   }
 
-  async format(sql: string, format: string, options: StatementOptions = {}): Promise<FormattedResult> {
+  async format(sql: string, format: string, options: StatementOptions = {}): Promise<Uint8Array> {
     return await this.#run(sql, format, options);
   }
 
   async insert({ table, format, payload }: InsertRequest): Promise<void> {
-    assertNotAborted(this.#parts.signal);
+    assertNotAborted(this.#signal);
     try {
       await this.#session.insert({ table, format, values: payload });
     } catch (cause) {
@@ -198,16 +195,16 @@ class EmbeddedEngine implements Engine {
   async close(): Promise<void> {
     await (await this.#second?.catch(ignore))?.close();
     this.#session.close();
-    await this.#parts.drain();
+    await this.#drain();
   }
 
   /** Runs one statement after earlier ones. An aborted one rejects at once, but keeps its turn until it has ended. */
-  async #run(sql: string, format: string, { beside, ...options }: StatementOptions): Promise<FormattedResult> {
+  async #run(sql: string, format: string, { beside, ...options }: StatementOptions): Promise<Uint8Array> {
     if (beside) {
-      this.#second ??= startEngine(this.#parts.connect(), this.#parts);
+      this.#second ??= EmbeddedEngine.start(this.#connect(), this.#connect, this.#drain, this.#signal);
       return await (await this.#second).#run(sql, format, options);
     }
-    const signals = [this.#parts.signal, options.signal].filter((signal) => signal !== undefined);
+    const signals = [this.#signal, options.signal].filter((signal) => signal !== undefined);
     const turn = this.#last.then(() => this.#execute(sql, format, options, signals));
     this.#last = turn.then(ignore, () => this.#clean());
     let forget = ignore;
@@ -227,7 +224,7 @@ class EmbeddedEngine implements Engine {
     format: string,
     { params, signal }: StatementOptions,
     signals: readonly AbortSignal[],
-  ): Promise<FormattedResult> {
+  ): Promise<Uint8Array> {
     if (signals.some(({ aborted }) => aborted)) throw this.#describeAbort(signal);
     const statement = params
       ? this.#session.queryBindAsync(sql, params, { format })
@@ -237,8 +234,7 @@ class EmbeddedEngine implements Engine {
       killed ??= this.#kill(statement);
     });
     try {
-      const result = await statement;
-      return { bytes: result.bytes(), rows: result.rowsRead };
+      return (await statement).bytes();
     } catch (cause) {
       throw toEngineFault(cause);
     } finally {
@@ -253,9 +249,9 @@ class EmbeddedEngine implements Engine {
     const end = () => ended.abort();
     void statement.then(end, end);
     // Kills only this statement: the engine's statements run one after another.
-    const kill = `KILL QUERY WHERE Settings['log_comment'] = '${this.#parts.mark}' ASYNC`;
+    const kill = `KILL QUERY WHERE Settings['log_comment'] = '${this.#mark}' ASYNC`;
     try {
-      const connection = this.#parts.connect();
+      const connection = this.#connect();
       while (!ended.signal.aborted) {
         await connection.queryAsync(kill, { format: 'Null' });
         await systemClock.sleep(KILL_EVERY_MS, ended.signal).catch(ignore);
@@ -268,8 +264,7 @@ class EmbeddedEngine implements Engine {
 
   /** The engine's own abort ends the command; the abort of one statement goes to its caller. */
   #describeAbort(signal: AbortSignal | undefined): Fault {
-    const { signal: own } = this.#parts;
-    return own?.aborted ? createInterruption() : toEngineFault(signal?.reason);
+    return this.#signal?.aborted ? createInterruption() : toEngineFault(signal?.reason);
   }
 
   /**

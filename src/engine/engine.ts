@@ -16,12 +16,6 @@ export interface StatementOptions {
   readonly beside?: boolean | undefined;
 }
 
-/** Result bytes in an output format of ClickHouse, and the number of result rows. */
-export interface FormattedResult {
-  readonly bytes: Uint8Array;
-  readonly rows: number;
-}
-
 export interface InsertRequest {
   /** Table name, unquoted. */
   readonly table: string;
@@ -38,7 +32,7 @@ export interface Engine {
   /** Runs one query and returns its rows as objects. Safe 64-bit integers become numbers. @throws EngineFault */
   rows<Row extends object>(sql: string, options?: StatementOptions): Promise<readonly Row[]>;
   /** Runs one query and returns its result encoded in `format` (e.g. `JSONEachRow`, `Parquet`). @throws EngineFault */
-  format(sql: string, format: string, options?: StatementOptions): Promise<FormattedResult>;
+  format(sql: string, format: string, options?: StatementOptions): Promise<Uint8Array>;
   /** Feeds encoded rows into a table; all of the payload's rows are stored, or none. @throws EngineFault */
   insert(request: InsertRequest): Promise<void>;
   /** Releases the data path. Idempotent. */

@@ -76,7 +76,7 @@ class Worker {
     } else if ('sql' in request) {
       this.#left = EMPTY;
       this.#result = request.result;
-      const { bytes } = (await this.#engine?.format(request.sql, request.format)) ?? { bytes: EMPTY };
+      const bytes = (await this.#engine?.format(request.sql, request.format)) ?? EMPTY;
       if (bytes.length > this.#maxResultBytes)
         throw new EngineFault(CLICKHOUSE_CODES.TOO_MANY_ROWS_OR_BYTES, `the result has ${bytes.length} bytes`);
       this.#left = bytes;

@@ -119,7 +119,7 @@ export class ChaosTable {
       const lag = this.#lag && this.#requests >= this.#lag.request ? this.#lag : undefined;
       if (lag && this.#lags.at(-1) !== lag) this.#lags.push(lag);
       const from = lag ? `(SELECT * FROM ${this.name} WHERE time <= '${lastSecondOf(lag)}')` : this.name;
-      const { bytes } = await this.#engine.format(sql.replaceAll(/\bRawOptionTrades\b/gi, from), 'JSONEachRow');
+      const bytes = await this.#engine.format(sql.replaceAll(/\bRawOptionTrades\b/gi, from), 'JSONEachRow');
       return Buffer.from(bytes);
     });
   }

@@ -157,13 +157,6 @@ describe('values and rows', () => {
     await expect(asking).rejects.toThrow(EngineFault);
   });
 
-  test('the number of rows of a result is told', async () => {
-    const { bytes, rows } = await engine.format('SELECT number FROM numbers(3)', 'JSONEachRow');
-    expect([Buffer.from(bytes).toString(), rows]).toEqual(['{"number":0}\n{"number":1}\n{"number":2}\n', 3]);
-    const empty = await engine.format('SELECT number FROM numbers(3) WHERE number > 5', 'JSONEachRow');
-    expect([empty.bytes.length, empty.rows]).toEqual([0, 0]);
-  });
-
   test('rows are inserted from lines of JSON: all, or none if one is bad', async () => {
     await engine.command('CREATE TABLE lines (id UInt32, text String) ENGINE = MergeTree ORDER BY id');
     const insert = async (text: string) =>

@@ -91,7 +91,7 @@ export class LifeTable {
       const key = `${times.filter((time) => time < since).length} ${times.filter((time) => time <= until).length} ${sql}`;
       const known = this.#answers.get(key);
       if (known !== undefined) return known;
-      const { bytes } = await this.#engine.format(sql.replaceAll(/\bRawOptionTrades\b/gi, visible), 'JSONEachRow');
+      const bytes = await this.#engine.format(sql.replaceAll(/\bRawOptionTrades\b/gi, visible), 'JSONEachRow');
       const answer = Buffer.from(bytes);
       this.#answers.set(key, answer);
       return answer;

@@ -10,7 +10,7 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine, FormattedResult, InsertRequest } from '../../src/engine/engine.ts';
+import type { Engine, InsertRequest } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 
@@ -103,12 +103,12 @@ async function answer(
   if (code !== undefined) return fail(response, code, `Code: ${code}. DB::Exception: as the test wants it`);
   const settings = [...searchParams].filter(([name]) => !NO_SETTINGS.has(name));
   try {
-    const { bytes, rows } = await takeTurn(async () => {
+    const bytes = await takeTurn(async () => {
       try {
         for (const [name, value] of settings) await engine.command(`SET ${name} = ${quoteValue(value)}`);
         if (table === undefined) return await run(engine, sql, format);
         await engine.insert({ table, format: rowFormat as InsertRequest['format'], payload: body });
-        return { bytes: new Uint8Array(), rows: 0 };
+        return new Uint8Array();
       } finally {
         // A server keeps them for one statement only.
         for (const [name] of settings) await engine.command(`SET ${name} = DEFAULT`);
@@ -116,7 +116,6 @@ async function answer(
     });
     response.writeHead(200, {
       'x-clickhouse-format': format,
-      'x-clickhouse-summary': JSON.stringify({ result_rows: String(rows) }),
       'transfer-encoding': 'chunked',
     });
     await pipeline(Readable.from(pieces(bytes)), response);
@@ -131,10 +130,10 @@ function quoteValue(value: string): string {
   return /^-?\d+(\.\d+)?$/.test(value) ? value : quoteString(value);
 }
 
-async function run(engine: Engine, sql: string, format: string): Promise<FormattedResult> {
+async function run(engine: Engine, sql: string, format: string): Promise<Uint8Array> {
   if (/^\s*(SELECT|WITH|DESCRIBE|SHOW|EXPLAIN)\b/i.test(sql)) return await engine.format(sql, format);
   await engine.command(sql);
-  return { bytes: new Uint8Array(), rows: 0 };
+  return new Uint8Array();
 }
 
 function isAllowed({ headers }: IncomingMessage): boolean {
