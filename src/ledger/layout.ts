@@ -56,22 +56,20 @@ export function dropFilename(dataset: string): string {
   return `${dataset}.parquet`;
 }
 
-/** @param filename as its manifest gives it; default: the name without a table */
-export function dropKey(dataset: string, date: string, filename: string = dropFilename(dataset)): string {
-  return fileKey(dataset, date, filename);
+/** The object with the rows of a date without a table. */
+export function dropKey(dataset: string, date: string): string {
+  return fileKey(dataset, date, dropFilename(dataset));
 }
 
-/** The object with the rows of a manifest. */
-export function dropKeyOf({
-  dataset,
-  date,
-  files: [{ filename }],
-}: {
+interface DropPlace {
   readonly dataset: string;
   readonly date: string;
   readonly files: readonly [{ readonly filename: string }, ...unknown[]];
-}): string {
-  return dropKey(dataset, date, filename);
+}
+
+/** The object with the rows of a manifest. */
+export function dropKeyOf({ dataset, date, files: [{ filename }] }: DropPlace): string {
+  return fileKey(dataset, date, filename);
 }
 
 /** The file of a revision in a table, which readers of older snapshots still read when the next one is sealed. */
@@ -229,11 +227,9 @@ export function parseSealingKey(
   dataset: string,
   key: string,
 ): { readonly date: string; readonly revision: number; readonly isSetAside: boolean } | undefined {
-  const root = sealingPrefix(dataset);
-  const groups = key.startsWith(root) && SEALING_KEY.exec(key.slice(root.length))?.groups;
-  if (!groups) return undefined;
-  const { date = '', revision, aside } = groups;
-  return { date, revision: Number(revision), isSetAside: aside !== undefined };
+  const found = matchBelow(sealingPrefix(dataset), key, SEALING_KEY);
+  if (found === undefined) return undefined;
+  return { date: found['date'] ?? '', revision: Number(found['revision']), isSetAside: found['aside'] !== undefined };
 }
 
 /**
@@ -267,10 +263,9 @@ export function parseReportCopyKey(
 ):
   | { readonly date: string; readonly report: string; readonly revision: number; readonly filename: string }
   | undefined {
-  const groups =
-    key.startsWith(reportsPrefix(job)) && REPORT_COPY_KEY.exec(key.slice(reportsPrefix(job).length))?.groups;
-  if (!groups) return undefined;
-  const { date = '', report = '', revision, filename = '' } = groups;
+  const found = matchBelow(reportsPrefix(job), key, REPORT_COPY_KEY);
+  if (found === undefined) return undefined;
+  const { date = '', report = '', revision, filename = '' } = found;
   return { date, report, revision: Number(revision), filename };
 }
 

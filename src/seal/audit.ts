@@ -180,28 +180,29 @@ async function compute(what: string, find: () => Promise<readonly string[]>): Pr
 
 function compareFacts(key: string, manifest: Manifest, found: ReadFile): string[] {
   const isEmpty = found.row_groups === 0;
+  const hash = hashSchema(found.schema);
+  const [order, codecs] = [found.declaredSort.join(', '), found.codecs.join(', ')];
   const facts: readonly (readonly [string, unknown, unknown])[] = [
     [`${found.rows} rows`, found.rows, manifest.rows],
     [`${found.row_groups} row groups`, found.row_groups, manifest.row_groups],
     [`the first time ${found.min_time}`, found.min_time, manifest.min_time],
     [`the last time ${found.max_time}`, found.max_time, manifest.max_time],
-    [`the schema hash ${hashSchema(found.schema)}`, hashSchema(found.schema), manifest.schema_hash],
-    [
-      `the declared order ${found.declaredSort.join(', ')}`,
-      found.declaredSort.join(', '),
-      isEmpty ? '' : manifest.sort.join(', '),
-    ],
-    [`the compression ${found.codecs.join(', ')}`, found.codecs.join(', '), isEmpty ? '' : manifest.compression],
+    [`the schema hash ${hash}`, hash, manifest.schema_hash],
+    [`the declared order ${order}`, order, isEmpty ? '' : manifest.sort.join(', ')],
+    [`the compression ${codecs}`, codecs, isEmpty ? '' : manifest.compression],
   ];
-  const isOther = (name: 'schema' | 'statistics' | 'row_group_offsets') =>
-    JSON.stringify(found[name]) !== JSON.stringify(manifest[name]);
+  const lists = [
+    ['schema', 'other columns'],
+    ['statistics', 'other statistics'],
+    ['row_group_offsets', 'row groups at other offsets'],
+  ] as const;
   return [
     ...facts
       .filter(([, has, says]) => has !== says)
       .map(([what, , says]) => `${key} has ${what}, the manifest says ${String(says)}`),
-    ...(isOther('schema') ? [`${key} has other columns than the manifest says`] : []),
-    ...(isOther('statistics') ? [`${key} has other statistics than the manifest says`] : []),
-    ...(isOther('row_group_offsets') ? [`${key} has row groups at other offsets than the manifest says`] : []),
+    ...lists
+      .filter(([name]) => JSON.stringify(found[name]) !== JSON.stringify(manifest[name]))
+      .map(([, what]) => `${key} has ${what} than the manifest says`),
   ];
 }
 

@@ -5,15 +5,7 @@
  */
 import { isFault } from '../../core/errors.ts';
 import type { Store } from '../../store/store.ts';
-import {
-  dropKey,
-  dropKeyOf,
-  dropsPrefix,
-  historyKey,
-  historyPrefix,
-  manifestKey,
-  tableMetadataPrefix,
-} from '../layout.ts';
+import { dropKeyOf, dropsPrefix, historyKey, historyPrefix, manifestKey, tableMetadataPrefix } from '../layout.ts';
 import type { Ledger } from '../ledger.ts';
 import type { Manifest } from '../manifest.ts';
 import type { ManifestEntry } from './table-avro.ts';
@@ -36,26 +28,20 @@ import {
   type TableChange,
 } from './table-snapshots.ts';
 
-interface TableCommit {
-  /** The version that is in the store now; 0 without a table. */
-  readonly version: number;
-  /** Dates that this call added, replaced or removed. */
-  readonly dates: readonly string[];
-  /** Dates that the table cannot take, with the reason in words. */
-  readonly unfit: ReadonlyMap<string, string>;
-}
-
 /**
  * Costs a listing and three reads when there is nothing to do. The dates are those of `condition.json`, so call it after
- * that is written. @throws StoreFault; Fault `TABLE_DAMAGED`, `DOCUMENT_BUSY`
+ * that is written.
+ * @returns the version that is in the store now (0 without a table), the dates that this call added, replaced or removed,
+ *   and those that the table cannot take, with the reason in words
+ * @throws StoreFault; Fault `TABLE_DAMAGED`, `DOCUMENT_BUSY`
  */
-export async function commitTable(ledger: Ledger, nowMs: number): Promise<TableCommit> {
+export async function commitTable(ledger: Ledger, nowMs: number) {
   const { store, dataset } = ledger;
   const unfit = new Map<string, string>();
   let dates: readonly string[] = [];
   const { version } = await openTableLog(store, dataset).update(async (before) => {
-    const grown = await growTable(ledger, before, await findChanges(ledger, before, nowMs));
-    for (const [date, reason] of grown.unfit) unfit.set(date, reason);
+    const changes = await findChanges(ledger, before, nowMs);
+    const grown = await growTable(ledger, before, changes, unfit);
     dates = grown.dates;
     return dates.length === 0 ? undefined : grown.metadata;
   });
@@ -64,13 +50,13 @@ export async function commitTable(ledger: Ledger, nowMs: number): Promise<TableC
   return { version, dates, unfit };
 }
 
-/** Adds a snapshot for each change, in memory and in files that nothing names yet. */
+/** Adds a snapshot for each change, in memory and in files that nothing names yet. @param unfit gets what a table cannot have */
 async function growTable(
   { store, dataset }: Ledger,
   before: TableMetadata | undefined,
   changes: readonly TableChange[],
-): Promise<Omit<TableCommit, 'version'> & { readonly metadata: TableMetadata | undefined }> {
-  const unfit = new Map<string, string>();
+  unfit: Map<string, string>,
+) {
   const dates: string[] = [];
   const table = new GrowingTable(store, dataset, before);
   for (const change of changes) {
@@ -82,7 +68,7 @@ async function growTable(
       unfit.set(change.date, error.message);
     }
   }
-  return { metadata: table.metadata, dates, unfit };
+  return { metadata: table.metadata, dates };
 }
 
 /** What the table lacks, in the order in which it was sealed. */
@@ -115,22 +101,15 @@ async function findChanges(
 /** A commit that is under way has files that nothing names yet; none takes a day. */
 const STALE_AFTER_MS = 24 * 3_600_000;
 
-interface RebuiltTable {
-  /** The version that was written; 0 if nothing is sealed that a table can take. */
-  readonly version: number;
-  readonly snapshots: number;
-  /** Dates, or dates with a revision, that the table cannot have, with the reason in words. */
-  readonly left: ReadonlyMap<string, string>;
-  /** Files of earlier versions that nothing names any more. */
-  readonly removed: number;
-}
-
 /**
  * Makes the table again from the ledger: every sealed and every replaced revision, in the order in which they were sealed,
  * as the next version. Needed when metadata was lost or damaged, or when a directory store was moved to another path.
- * Drops and manifests are only read. @throws StoreFault; Fault `DOCUMENT_BUSY`
+ * Drops and manifests are only read.
+ * @returns the version that was written, 0 if nothing is sealed that a table can take; what it cannot have, with the reason
+ *   in words; and the number of files of earlier versions that nothing names any more
+ * @throws StoreFault; Fault `DOCUMENT_BUSY`
  */
-export async function rebuildTable(ledger: Ledger, nowMs: number): Promise<RebuiltTable> {
+export async function rebuildTable(ledger: Ledger, nowMs: number) {
   const { store, dataset } = ledger;
   const left = new Map<string, string>();
   const found = new Map<Manifest, string>();
@@ -142,7 +121,7 @@ export async function rebuildTable(ledger: Ledger, nowMs: number): Promise<Rebui
     const taken = new Set<string>();
     for (const manifest of [...(sealed ? [sealed] : []), ...replaced]) {
       const [file] = manifest.files;
-      const inPlace = dropKey(dataset, date, file.filename);
+      const inPlace = dropKeyOf(manifest);
       const isInPlace = !taken.has(inPlace) && files.get(inPlace) === file.size;
       taken.add(inPlace);
       const kept = historyKey(dataset, date, manifest.revision, file.filename);
@@ -152,13 +131,12 @@ export async function rebuildTable(ledger: Ledger, nowMs: number): Promise<Rebui
     }
   }
   const changes = [...found].sort(([a], [b]) => compareSealed(a, b)).map((one) => sealedChange(...one));
-  const grown = await growTable(ledger, undefined, changes);
-  for (const [date, reason] of grown.unfit) left.set(date, reason);
-  if (grown.metadata === undefined) return { version: 0, snapshots: 0, left, removed: 0 };
-  const version = await openTableLog(store, dataset).replace(grown.metadata);
+  const { metadata } = await growTable(ledger, undefined, changes, left);
+  if (metadata === undefined) return { version: 0, snapshots: 0, left, removed: 0 };
+  const version = await openTableLog(store, dataset).replace(metadata);
   await settleHint(store, dataset);
-  const removed = await removeUnnamed(store, dataset, grown.metadata, nowMs);
-  return { version, snapshots: grown.metadata.snapshots.length, left, removed };
+  const removed = await removeUnnamed(store, dataset, metadata, nowMs);
+  return { version, snapshots: metadata.snapshots.length, left, removed };
 }
 
 /** Of a date, newest first. Revisions whose manifest is damaged are left out; `verify` reports them. */
