@@ -99,9 +99,11 @@ function describeChange(theirs: LoadedMetadata, ours: TableMetadata): TableChang
   // Somebody may have taken the table back to an older snapshot; then it has the newer ones already.
   const known = new Set((theirs.snapshots ?? []).map((one) => one['snapshot-id']));
   const missing = ours.snapshots.slice(at + 1).filter((one) => !known.has(one['snapshot-id']));
-  const schemas = listMissing(theirs.schemas, ours.schemas, ['id', 'name', 'type']);
-  const orderMembers = ['source-id', 'transform', 'direction', 'null-order'];
-  const orders = listMissing(theirs['sort-orders'], ours['sort-orders'], orderMembers);
+  // Compared by content: catalogs give schemas numbers of their own.
+  const describe = (schema: { readonly fields: readonly Readonly<Record<string, unknown>>[] }) =>
+    JSON.stringify(schema.fields.map(({ id, name, type }) => [id, name, type]));
+  const described = new Set(theirs.schemas.map(describe));
+  const schemas = ours.schemas.filter((schema) => !described.has(describe(schema)));
   const properties = Object.entries(ours.properties).filter(([name, value]) => theirs.properties?.[name] !== value);
   return {
     requirements: [
@@ -112,29 +114,9 @@ function describeChange(theirs: LoadedMetadata, ours: TableMetadata): TableChang
       ...schemas.map((schema) => ({ action: 'add-schema', schema, 'last-column-id': ours['last-column-id'] })),
       // The newest is the current one, and -1 stands for the last one added.
       ...(schemas.length > 0 ? [{ action: 'set-current-schema', 'schema-id': -1 }] : []),
-      ...orders.map((order) => ({ action: 'add-sort-order', 'sort-order': order })),
-      ...(orders.length > 0 ? [{ action: 'set-default-sort-order', 'sort-order-id': -1 }] : []),
       ...(properties.length > 0 ? [{ action: 'set-properties', updates: Object.fromEntries(properties) }] : []),
       ...missing.map((snapshot) => ({ action: 'add-snapshot', snapshot })),
       { action: 'set-snapshot-ref', 'ref-name': 'main', type: 'branch', 'snapshot-id': last['snapshot-id'] },
     ],
   };
-}
-
-interface WithFields {
-  readonly fields: readonly Readonly<Record<string, unknown>>[];
-}
-
-/**
- * Those of ours that the catalog lacks. Schemas and sort orders are compared by content: catalogs give them numbers of their
- * own.
- */
-function listMissing<T extends WithFields>(
-  theirs: readonly WithFields[],
-  ours: readonly T[],
-  members: readonly string[],
-): readonly T[] {
-  const content = ({ fields }: WithFields) => JSON.stringify(fields.map((field) => members.map((name) => field[name])));
-  const known = new Set(theirs.map(content));
-  return ours.filter((one) => !known.has(content(one)));
 }

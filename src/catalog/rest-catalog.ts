@@ -33,9 +33,6 @@ const loadedSchema = z.object({
     'table-uuid': z.string(),
     'current-snapshot-id': z.number().nullish(),
     schemas: z.array(z.object({ 'schema-id': z.number(), fields: z.array(z.looseObject({ id: z.number() })) })),
-    'sort-orders': z.array(
-      z.object({ 'order-id': z.number(), fields: z.array(z.looseObject({ 'source-id': z.number() })) }),
-    ),
     properties: z.record(z.string(), z.string()).nullish(),
     snapshots: z
       .array(

@@ -19,9 +19,7 @@ interface TableDocument {
   'table-uuid': string;
   'current-snapshot-id': number | null;
   'current-schema-id': number;
-  'default-sort-order-id': number;
   schemas: Numbered[];
-  'sort-orders': Numbered[];
   snapshots: Numbered[];
   properties: Record<string, string>;
 }
@@ -102,16 +100,6 @@ function apply(update: Update, metadata: TableDocument): void {
       break;
     case 'set-current-schema':
       metadata['current-schema-id'] = chooseNumber(update, 'schema-id', metadata.schemas);
-      break;
-    case 'add-sort-order':
-      metadata['sort-orders'].push(numberNext(update['sort-order'], 'order-id', metadata['sort-orders']));
-      break;
-    case 'set-default-sort-order':
-      metadata['default-sort-order-id'] = chooseNumber(
-        { ...update, 'order-id': update['sort-order-id'] },
-        'order-id',
-        metadata['sort-orders'],
-      );
       break;
     case 'set-properties':
       Object.assign(metadata.properties, update['updates']);

@@ -50,7 +50,6 @@ const DATA_FILE = {
   lower_bounds: byField<Buffer>(125, [126, 127], 'bytes'),
   upper_bounds: byField<Buffer>(128, [129, 130], 'bytes'),
   split_offsets: optional<readonly number[]>(132, { type: 'array', items: 'long', 'element-id': 133 }),
-  sort_order_id: optional<number>(140, 'int'),
 };
 /** One data file: one sealed revision of one date. */
 export type DataFile = RecordOf<typeof DATA_FILE>;

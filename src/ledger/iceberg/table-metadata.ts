@@ -1,5 +1,5 @@
 /**
- * The metadata document of an Iceberg table (format version 2): its columns, snapshots and sort orders. Invariants: a
+ * The metadata document of an Iceberg table (format version 2): its columns and snapshots. Invariants: a
  * document is never changed, only followed by one with more snapshots; a field keeps its id for ever, and a column that
  * one day lacks is optional, so every field is. What a snapshot did to which date is in its summary, so the dates of the
  * table are known from the document alone. Its versions in the store are a `Document`; `version-hint.text` follows the
@@ -32,17 +32,6 @@ const snapshotSchema = z.object({
   'schema-id': z.int(),
   summary: z.record(z.string(), z.string()),
 });
-const sortOrderSchema = z.object({
-  'order-id': z.int(),
-  fields: z.array(
-    z.object({
-      transform: z.literal('identity'),
-      'source-id': z.int(),
-      direction: z.literal('asc'),
-      'null-order': z.literal('nulls-last'),
-    }),
-  ),
-});
 const metadataSchema = z.object({
   'format-version': z.literal(2),
   'table-uuid': z.string(),
@@ -62,8 +51,9 @@ const metadataSchema = z.object({
     }),
   ]),
   'last-partition-id': z.int(),
-  'default-sort-order-id': z.int(),
-  'sort-orders': z.array(sortOrderSchema),
+  'default-sort-order-id': z.literal(0),
+  // Not sorted: readers find the order of a drop in its own footer.
+  'sort-orders': z.tuple([z.object({ 'order-id': z.literal(0), fields: z.tuple([]) })]),
   properties: z.record(z.string(), z.string()),
   'current-snapshot-id': z.int(),
   refs: z.record(z.string(), z.object({ 'snapshot-id': z.int(), type: z.literal('branch') })),
@@ -161,40 +151,23 @@ export function listTableDates({ snapshots }: Pick<TableMetadata, 'snapshots'>) 
   return dates;
 }
 
-/**
- * The document with the columns and the sort order of one more date as its current ones; new ones only if they differ.
- * @throws Fault `TABLE_UNFIT`
- */
+/** The document with the columns of one more date; a new schema only if they differ. @throws Fault `TABLE_UNFIT` */
 export function withColumns(before: TableMetadata, manifest: Manifest): TableMetadata {
   const fields = mergeFields(currentFields(before), manifest);
-  const ids = new Map(fields.map(({ name, id }) => [name, id]));
-  const ascending = { direction: 'asc', 'null-order': 'nulls-last' } as const;
-  const order = manifest.sort.flatMap((name) => {
-    const id = ids.get(name);
-    // In the order of the document, with whose text it is compared.
-    return id === undefined ? [] : [{ transform: 'identity' as const, 'source-id': id, ...ascending }];
-  });
-  const { schemas, 'sort-orders': orders } = before;
-  const schema = schemas.find((one) => isSame(one.fields, fields)) ?? {
+  const { schemas } = before;
+  const schema = schemas.find((one) => JSON.stringify(one.fields) === JSON.stringify(fields)) ?? {
     ...{ type: 'struct' as const, 'schema-id': schemas.length },
     fields: [...fields],
   };
-  const sort = orders.find((one) => isSame(one.fields, order)) ?? { 'order-id': orders.length, fields: order };
   // Names of columns for files whose columns have no ids.
   const mapping = fields.map(({ id, name }) => ({ 'field-id': id, names: [name] }));
   return {
     ...before,
     schemas: schemas.includes(schema) ? schemas : [...schemas, schema],
     'current-schema-id': schema['schema-id'],
-    'last-column-id': Math.max(before['last-column-id'], ...ids.values()),
-    'sort-orders': orders.includes(sort) ? orders : [...orders, sort],
-    'default-sort-order-id': sort['order-id'],
+    'last-column-id': Math.max(before['last-column-id'], ...fields.map(({ id }) => id)),
     properties: { ...before.properties, 'schema.name-mapping.default': JSON.stringify(mapping) },
   };
-}
-
-function isSame(a: readonly object[], b: readonly object[]): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
 }
 
 export function withSnapshot(metadata: TableMetadata, snapshot: TableSnapshot): TableMetadata {

@@ -237,7 +237,6 @@ function describeFile(metadata: TableMetadata, manifest: Manifest, path: string)
     lower_bounds: bounds('lower'),
     upper_bounds: bounds('upper'),
     split_offsets: thinOffsets(manifest.row_group_offsets),
-    sort_order_id: metadata['default-sort-order-id'],
   };
 }
 
