@@ -17,38 +17,36 @@ import { carryOut, cleanUp } from './publish.ts';
 /** No seal takes a day, and a clock that is off by hours, here or in the store, does no harm. */
 const STALE_AFTER_MS = 24 * 3_600_000;
 
-interface FinishOptions {
-  /** Local path for files in transit. */
-  readonly scratch: string;
-  readonly nowMs: number;
-}
-
-interface RevisionPlace {
+interface Group {
   readonly date: string;
   readonly revision: number;
-}
-
-/** A decision that cannot be carried out. */
-interface SetAside extends RevisionPlace {
-  readonly reason: string;
-  /** The key prefix of its objects now. */
-  readonly prefix: string;
+  readonly objects: ListedObject[];
 }
 
 export interface Finished {
   /** Revisions that this call published. */
   readonly published: Manifest[];
-  readonly setAside: SetAside[];
+  /** Decisions that cannot be carried out; `prefix` is the key prefix of their objects now. */
+  readonly setAside: {
+    readonly date: string;
+    readonly revision: number;
+    readonly reason: string;
+    readonly prefix: string;
+  }[];
   /** Revisions that a store error or a damaged manifest kept from being finished; the next run tries again. */
-  readonly failed: (RevisionPlace & { readonly error: Fault })[];
+  readonly failed: { readonly date: string; readonly revision: number; readonly error: Fault }[];
   /** Keys of files that were removed because no decision names them. */
   readonly removed: string[];
 }
 
-type Group = RevisionPlace & { readonly objects: ListedObject[] };
-
-/** Costs one listing when there is nothing to do. @throws StoreFault when the listing fails */
-export async function finishSealing(ledger: Ledger, options: FinishOptions): Promise<Finished> {
+/**
+ * Costs one listing when there is nothing to do. @param scratch local path for files in transit
+ * @throws StoreFault when the listing fails
+ */
+export async function finishSealing(
+  ledger: Ledger,
+  { scratch, nowMs }: { readonly scratch: string; readonly nowMs: number },
+): Promise<Finished> {
   const { store, dataset } = ledger;
   const groups = new Map<string, Group>();
   for await (const object of store.list(sealingPrefix(dataset))) {
@@ -62,7 +60,7 @@ export async function finishSealing(ledger: Ledger, options: FinishOptions): Pro
   const finished: Finished = { published: [], setAside: [], failed: [], removed: [] };
   for (const group of groups.values()) {
     try {
-      await finishRevision(ledger, group, options, finished);
+      await finishRevision(ledger, group, finished, scratch, nowMs);
     } catch (error) {
       if (!isFault(error) || error.kind === 'interrupted') throw error;
       finished.failed.push({ date: group.date, revision: group.revision, error });
@@ -77,8 +75,9 @@ export async function finishSealing(ledger: Ledger, options: FinishOptions): Pro
 async function finishRevision(
   ledger: Ledger,
   group: Group,
-  { scratch, nowMs }: FinishOptions,
   notes: Finished,
+  scratch: string,
+  nowMs: number,
 ): Promise<void> {
   const { store } = ledger;
   const { date, revision, objects } = group;
@@ -122,7 +121,8 @@ async function moveAside(
   decision: Uint8Array,
   reason: string,
 ): Promise<string> {
-  const prefix = setAsidePrefix(dataset, date, revision, digestDecision(decision));
+  const digest = createHash('sha256').update(decision).digest('hex').slice(0, 16);
+  const prefix = setAsidePrefix(dataset, date, revision, digest);
   const decisionKey = sealingDecisionKey(dataset, date, revision);
   for (const { key } of objects) {
     if (key === decisionKey || (await store.head(key)) === undefined) continue;
@@ -134,9 +134,4 @@ async function moveAside(
   const now = await store.get(decisionKey);
   if (now !== undefined && Buffer.compare(now, decision) === 0) await store.remove(decisionKey);
   return prefix;
-}
-
-/** Distinguishes a decision from others for the same revision. */
-function digestDecision(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex').slice(0, 16);
 }
