@@ -52,7 +52,7 @@ const DECODED_COLUMNS = 2;
 
 /**
  * @param sort columns of the declared order, ascending, nulls last; absent: in each row group only some columns are decoded,
- * in turn, so that each is in at least one group, and neither order nor times are read
+ * in turn, so that each is in at least one group, and the order is not read
  * @throws an error of hyparquet; RangeError
  */
 export async function readParquet(path: string, sort?: readonly string[], signal?: AbortSignal): Promise<ReadFile> {
@@ -60,13 +60,11 @@ export async function readParquet(path: string, sort?: readonly string[], signal
   const { metadata } = opened;
   const facts = describeFile(metadata);
   const names = facts.schema.map(({ name }) => name);
-  const time = sort && findWallClock(facts.schema);
   const atOnce = sort
     ? names.length
     : Math.max(DECODED_COLUMNS, Math.ceil(names.length / Math.max(1, facts.row_groups)));
   let last: readonly unknown[] | undefined;
   let disorder: number | undefined;
-  const times: number[] = [];
   const bad = new Map<string, number>();
   let from = 0;
   for (const [index, group] of metadata.row_groups.entries()) {
@@ -76,9 +74,8 @@ export async function readParquet(path: string, sort?: readonly string[], signal
       signal?.throwIfAborted();
       const name = names[(index * atOnce + turn) % names.length] ?? '';
       const isSorted = sort?.includes(name) === true;
-      const column = await decodeColumn(opened, name, { from, to, keep: name === time || isSorted });
+      const column = await decodeColumn(opened, name, { from, to, keep: isSorted });
       if (column.bad > 0) bad.set(name, (bad.get(name) ?? 0) + column.bad);
-      if (name === time) widen(times, column.values);
       if (isSorted) sorted.set(name, column.values);
     }
     const columns = (sort ?? []).map((name) => sorted.get(name) ?? []);
@@ -93,8 +90,6 @@ export async function readParquet(path: string, sort?: readonly string[], signal
   return {
     ...facts,
     bad: [...bad].map(([column, rows]) => ({ column, rows })),
-    // Of the values themselves, where all are read.
-    ...(sort ? { min_time: formatTime(times[0]), max_time: formatTime(times[1]) } : {}),
     disorder,
     declaredSort: readDeclaredSort(metadata),
     codecs: listCodecs(metadata),
@@ -202,19 +197,6 @@ function isNull(value: unknown): boolean {
   return value === null || value === undefined;
 }
 
-/** @param range least and greatest time so far */
-function widen(range: number[], values: readonly unknown[]): void {
-  for (const value of values) {
-    if (!(value instanceof Date)) continue;
-    const at = value.getTime();
-    range.splice(0, 2, Math.min(range[0] ?? at, at), Math.max(range[1] ?? at, at));
-  }
-}
-
-function formatTime(at: number | undefined): string | null {
-  return at === undefined ? null : new Date(at).toISOString().slice(0, 19).replace('T', ' ');
-}
-
 function readDeclaredSort(metadata: FileMetaData): readonly string[] {
   const names = metadata.schema.slice(1).map(({ name }) => name);
   const declared = metadata.row_groups.map(({ sorting_columns }) =>
@@ -241,7 +223,8 @@ export function describeFile(metadata: FileMetaData): FileFacts {
   const statistics = metadata.schema.slice(1).map((element, index) => describeColumn(metadata, element, index));
   const time = findWallClock(schema);
   const { min, max } = statistics.find(({ column }) => column === time) ?? {};
-  const timeOf = (bound: string | number | undefined) => (bound === undefined ? undefined : Date.parse(`${bound}Z`));
+  const timeOf = (bound: string | number | undefined) =>
+    bound === undefined ? null : String(bound).slice(0, 'YYYY-MM-DDTHH:MM:SS'.length).replace('T', ' ');
   return {
     rows: Number(metadata.num_rows),
     row_groups: metadata.row_groups.length,
@@ -250,8 +233,8 @@ export function describeFile(metadata: FileMetaData): FileFacts {
     ),
     schema,
     statistics,
-    min_time: formatTime(timeOf(min)),
-    max_time: formatTime(timeOf(max)),
+    min_time: timeOf(min),
+    max_time: timeOf(max),
   };
 }
 
