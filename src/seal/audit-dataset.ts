@@ -40,19 +40,13 @@ export async function findForeignKeys(
   return findings;
 }
 
-interface HistoryAudit {
-  readonly findings: readonly string[];
-  /** Lost revisions, in words: the ledger knows of them, so they are no findings. */
-  readonly lost: readonly string[];
-  /** Revisions with damage that is not on record: their bytes are gone for good. */
-  readonly unrecorded: ReadonlyMap<number, LostRevision>;
-}
-
 /**
  * Audits the replaced revisions of a date: each must be complete, of this date, and older than the sealed one, except
  * for what is on record as lost.
+ * @returns `lost`: in words, what is on record and so no finding; `unrecorded`: revisions with other damage, whose bytes are
+ *   gone for good
  */
-export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise<HistoryAudit> {
+export async function auditHistory(deps: AuditDeps, manifest: Manifest) {
   const { ledger, folder } = deps;
   const { store, dataset } = ledger;
   const { date } = manifest;
@@ -62,26 +56,26 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
     if (part?.kind !== 'history') continue; // `findForeignKeys` reports it.
     keys.set(part.revision, [...(keys.get(part.revision) ?? []), key]);
   }
-  const findings: (readonly string[])[] = [];
+  const findings: string[] = [];
   const lost: string[] = [];
   const unrecorded = new Map<number, LostRevision>();
   await makeFolder(folder);
-  for (let revision = manifest.revision - 1; revision > 0; revision -= 1) {
+  for (let revision = 1; revision < manifest.revision; revision += 1) {
     const known = await ledger.lost(date, revision);
-    if (known) lost.unshift(describeLost(revision, known));
+    if (known) lost.push(describeLost(revision, known));
     if (known?.files !== null) {
       const audited = await auditRevision(deps, date, revision, keys.get(revision) ?? [], known?.files ?? []);
-      findings.unshift(audited.findings);
+      findings.push(...audited.findings);
       if (audited.damage) unrecorded.set(revision, audited.damage);
     }
     keys.delete(revision);
   }
   // The first step of a restatement that is in progress, or whose decision the store lost: the next one continues it.
   if (keys.has(manifest.revision) && (await isFirstStep(ledger, manifest))) keys.delete(manifest.revision);
-  for (const found of keys.values()) {
-    findings.push(found.map((key) => `${key} belongs to no replaced revision; the sealed one is ${manifest.revision}`));
+  for (const key of [...keys.values()].flat()) {
+    findings.push(`${key} belongs to no replaced revision; the sealed one is ${manifest.revision}`);
   }
-  return { findings: findings.flat(), lost, unrecorded: new Map([...unrecorded].reverse()) };
+  return { findings, lost, unrecorded };
 }
 
 /** Whether what the history has of the sealed revision is a copy of it, kept by a worker that was about to replace it. */
@@ -132,17 +126,15 @@ async function auditRevision(
  * None of them damages sealed dates.
  */
 export async function listLeftovers({ store, dataset }: Ledger): Promise<readonly string[]> {
-  const found = new Map<string, { readonly keys: string[]; readonly date: string; readonly isSetAside: boolean }>();
+  const found = new Map<string, string[]>();
   for await (const { key } of store.list(sealingPrefix(dataset))) {
-    const place = parseSealingKey(dataset, key);
     const folder = key.slice(0, key.lastIndexOf('/') + 1);
-    const group = found.get(folder) ?? { keys: [], date: place?.date ?? '', isSetAside: place?.isSetAside ?? false };
-    found.set(folder, group);
-    group.keys.push(key);
+    found.set(folder, [...(found.get(folder) ?? []), key]);
   }
-  return [...found].map(([folder, { keys, date, isSetAside }]) => {
-    if (isSetAside) return `${folder} was set aside: reason.txt says why; remove it when it is no longer needed`;
-    if (date === '') return `${folder} does not belong to flowdrop`;
+  return [...found].map(([folder, keys]) => {
+    const place = parseSealingKey(dataset, folder);
+    if (place === undefined) return `${folder} does not belong to flowdrop`;
+    if (place.isSetAside) return `${folder} was set aside: reason.txt says why; remove it when it is no longer needed`;
     const isDecided = keys.some((key) => key.endsWith('/decision.json'));
     if (isDecided) return `${folder} is a seal in progress, or one that the next run finishes`;
     return `${folder} has ${keys.length} file(s) of a seal in progress, or one that was killed: a run removes them after a day`;
