@@ -9,7 +9,8 @@
 import { addAbortSignal, Readable } from 'node:stream';
 import { GetObjectCommand, S3Client, type ServiceOutputTypes } from '@aws-sdk/client-s3';
 
-import { attemptS3, ifPresent, readS3Failure, UNMET_HINT, UnmetRequest } from './s3-fault.ts';
+import { isFault } from '../core/errors.ts';
+import { attemptS3, ifPresent, isTransient, readS3Failure, UNMET_HINT, UnmetRequest } from './s3-fault.ts';
 import type { ObjectOptions, S3Access } from './store.ts';
 
 export interface S3Options {
@@ -41,8 +42,6 @@ const ACCESS_TIMEOUT_MS = 10_000;
 /** A slower body counts as stalled. */
 export const MIN_BYTES_PER_SECOND = 64 * 1024;
 const MIN_BODY_TIMEOUT_MS = 60_000;
-/** Error names of a body that broke off, stalled or was too short; `RangeError` comes from our own byte count. */
-const BROKEN_BODY = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'TimeoutError', 'ABORT_ERR', 'Error', 'RangeError'];
 /** The SDK retries requests, but not bodies that break off. */
 const MAX_READS = 3;
 
@@ -108,38 +107,26 @@ export async function readBody<T>(
   use: (body: Readable, sizeBytes: number) => Promise<T>,
 ): Promise<T | undefined> {
   for (let reads = 1; ; reads += 1) {
+    const stop = new AbortController();
+    const signals = signal === undefined ? [stop.signal] : [stop.signal, signal];
     try {
-      return await readOnce(client, address, signal, use);
+      const sending = client.send(new GetObjectCommand(address), { abortSignal: AbortSignal.any(signals) });
+      const found = await ifPresent(sending);
+      if (found === undefined) return undefined;
+      const { Body, ContentLength } = found;
+      if (!(Body instanceof Readable) || ContentLength === undefined)
+        throw new TypeError('the answer has no body or no length');
+      const timeoutMs = Math.max(MIN_BODY_TIMEOUT_MS, Math.ceil((ContentLength / MIN_BYTES_PER_SECOND) * 1000));
+      const timed = AbortSignal.any([...signals, AbortSignal.timeout(timeoutMs)]);
+      return await use(addAbortSignal(timed, Body), ContentLength);
     } catch (error) {
-      const { name, httpStatus } = readS3Failure(error);
       // Not after the service answered or the local disk failed: a retry would not bring the whole body.
-      const isBroken = httpStatus === 0 && BROKEN_BODY.includes(name);
+      const isBroken = readS3Failure(error).httpStatus === 0 && isTransient(error) && !isFault(error);
       if (signal?.aborted || reads === MAX_READS || !isBroken) throw error;
+    } finally {
+      // Closes the connection of a body that was not read to its end.
+      stop.abort();
     }
-  }
-}
-
-async function readOnce<T>(
-  client: S3Client,
-  address: ObjectAddress,
-  signal: AbortSignal | undefined,
-  use: (body: Readable, sizeBytes: number) => Promise<T>,
-): Promise<T | undefined> {
-  const stop = new AbortController();
-  const signals = signal === undefined ? [stop.signal] : [stop.signal, signal];
-  const abortSignal = AbortSignal.any(signals);
-  const found = await ifPresent(client.send(new GetObjectCommand(address), { abortSignal }));
-  if (found === undefined) return undefined;
-  const { Body, ContentLength } = found;
-  if (!(Body instanceof Readable) || ContentLength === undefined)
-    throw new TypeError('the answer has no body or no length');
-  const timeoutMs = Math.max(MIN_BODY_TIMEOUT_MS, Math.ceil((ContentLength / MIN_BYTES_PER_SECOND) * 1000));
-  try {
-    const timed = AbortSignal.any([...signals, AbortSignal.timeout(timeoutMs)]);
-    return await use(addAbortSignal(timed, Body), ContentLength);
-  } finally {
-    // Closes the connection of a body that was not read to its end.
-    stop.abort();
   }
 }
 
