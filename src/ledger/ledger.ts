@@ -131,16 +131,29 @@ export class Ledger {
 
   /** `undefined` when the date is not sealed. @throws Fault `MANIFEST_INVALID` */
   async manifest(date: string): Promise<Manifest | undefined> {
+    const found = await this.published(date);
+    if (found === undefined || found.manifest) return found?.manifest;
+    throw invalidManifest(found.findings.join('; '));
+  }
+
+  /** The manifest of a sealed date, if it is unaltered, and what is wrong with it; `undefined` if there is none. */
+  async published(date: string): Promise<ReturnType<typeof readSigned> | undefined> {
+    return await this.#signed(manifestKey(this.dataset, date), date);
+  }
+
+  /** The same of a replaced revision in the history. */
+  async kept(date: string, revision: number): Promise<ReturnType<typeof readSigned> | undefined> {
+    return await this.#signed(historyKey(this.dataset, date, revision, MANIFEST_FILENAME), date, revision);
+  }
+
+  async #signed(key: string, date: string, revision?: number): Promise<ReturnType<typeof readSigned> | undefined> {
     const { store, dataset } = this;
-    const key = manifestKey(dataset, date);
     try {
       const bytes = await store.get(key);
-      if (bytes === undefined) return undefined;
-      const { manifest, findings } = readSigned(bytes, `${store.url}/${key}`, { dataset, date });
-      if (findings.length > 0) throw invalidManifest(findings.join('; '));
-      return manifest;
+      return bytes && readSigned(bytes, `${store.url}/${key}`, { dataset, date, revision });
     } catch (error) {
-      throw isFault(error) && error.code === 'OBJECT_TOO_LARGE' ? invalidManifest(error.message, error) : error;
+      if (!isFault(error) || error.code !== 'OBJECT_TOO_LARGE') throw error;
+      return { findings: [error.message] };
     }
   }
 
@@ -192,21 +205,9 @@ export class Ledger {
     const bytes = await store.get(key);
     if (bytes === undefined) return undefined;
     const { manifest: decided, findings } = readSigned(bytes, `${store.url}/${key}`, { dataset, date, revision });
-    if (decided === undefined || findings.length > 0) return { bytes, reason: findings.join('; ') };
+    if (decided === undefined) return { bytes, reason: findings.join('; ') };
     if (decided.supersedes === (revision === 1 ? null : revision - 1)) return { bytes, decided };
     return { bytes, reason: `${store.url}/${key} is a decision in place of revision ${decided.supersedes ?? 'none'}` };
-  }
-
-  /**
-   * The manifest of a replaced revision in the history, if it is unaltered, and what is wrong with it; `undefined` if there is
-   * none.
-   */
-  async kept(date: string, revision: number): Promise<Partial<ReturnType<typeof readSigned>> | undefined> {
-    const { store, dataset } = this;
-    const key = historyKey(dataset, date, revision, MANIFEST_FILENAME);
-    const bytes = await store.get(key);
-    const read = bytes && readSigned(bytes, `${store.url}/${key}`, { dataset, date, revision });
-    return read && (read.findings.length === 0 ? read : { findings: read.findings });
   }
 
   /** Downloads a file of a sealed date; `false` when it is missing or differs from its manifest. */

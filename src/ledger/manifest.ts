@@ -216,27 +216,25 @@ export function invalidManifest(message: string, cause?: unknown): Fault {
 /** Of which drop a manifest must be; without a revision: of any. */
 type ManifestPlace = Pick<Manifest, 'dataset' | 'date'> & { readonly revision?: number | undefined };
 
-/** Reads a manifest, and checks its own hash and that it is of its place. */
+/** A manifest, if its own hash is right and it is of its place; and in words what is wrong with it. */
 export function readSigned(
   bytes: Uint8Array,
   where: string,
   place: ManifestPlace,
-): { readonly manifest: Manifest | undefined; readonly findings: readonly string[] } {
+): { readonly manifest?: Manifest; readonly findings: readonly string[] } {
   try {
     const manifest = parseManifest(bytes, where);
     const { dataset, date, revision, manifest_hash: says } = manifest;
     const hash = hashManifest(JSON.parse(Buffer.from(bytes).toString('utf8')) as object);
     const isOfPlace = dataset === place.dataset && date === place.date && revision === (place.revision ?? revision);
-    return {
-      manifest,
-      findings: [
-        ...(says === hash ? [] : [`${where} was edited: its hash is ${hash}, it says ${says}`]),
-        ...(isOfPlace ? [] : [`${where} is the manifest of ${dataset} ${date} revision ${revision}`]),
-      ],
-    };
+    const findings = [
+      ...(says === hash ? [] : [`${where} was edited: its hash is ${hash}, it says ${says}`]),
+      ...(isOfPlace ? [] : [`${where} is the manifest of ${dataset} ${date} revision ${revision}`]),
+    ];
+    return findings.length === 0 ? { manifest, findings } : { findings };
   } catch (error) {
     if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
-    return { manifest: undefined, findings: [error.message] };
+    return { findings: [error.message] };
   }
 }
 

@@ -101,7 +101,7 @@ async function auditRevision(
     const missing = `${prefix}${MANIFEST_FILENAME} is missing: revision ${revision} was replaced, and its history is gone`;
     return { findings: [missing], damage: { files: null, reason: 'its manifest is missing in the history' } };
   }
-  const { manifest, findings = [] } = kept;
+  const { manifest, findings } = kept;
   if (!manifest) {
     return { findings, damage: { files: null, reason: 'its manifest was edited or damaged in the history' } };
   }

@@ -12,7 +12,7 @@ import { EngineFault } from '../engine/engine-fault.ts';
 import { parquetFile } from '../engine/literal.ts';
 import { dropFilename, dropsPrefix, fileKey, manifestKey, recordsPrefix, tableDropFilename } from '../ledger/layout.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { type CheckResult, hashSchema, type Manifest, type ManifestFile, readSigned } from '../ledger/manifest.ts';
+import { type CheckResult, hashSchema, type Manifest, type ManifestFile } from '../ledger/manifest.ts';
 import type { Store } from '../store/store.ts';
 import { compareCounts } from './counts-file.ts';
 import { type ReadFile, readParquet } from './parquet-reader.ts';
@@ -46,13 +46,12 @@ const LINE_FEED = 0x0a;
 export async function auditDrop(deps: AuditDeps, date: string): Promise<AuditResult> {
   const { ledger } = deps;
   const { store, dataset } = ledger;
-  const key = manifestKey(dataset, date);
-  const bytes = await store.get(key);
+  const published = await ledger.published(date);
   const none = { date, rows: 0, manifest: undefined, restating: null };
-  if (!bytes) return { ...none, findings: ['there is no manifest: the date is not sealed'], isDamaged: false };
-  const { manifest, findings: faults } = readSigned(bytes, `${store.url}/${key}`, { dataset, date });
+  if (!published) return { ...none, findings: ['there is no manifest: the date is not sealed'], isDamaged: false };
+  const { manifest, findings: faults } = published;
   // A damaged manifest proves nothing about the files.
-  if (!manifest || faults.length > 0) return { ...none, findings: faults, isDamaged: true };
+  if (!manifest) return { ...none, findings: faults, isDamaged: true };
   const wrong = await auditFiles(deps, manifest);
   let foreign = await findForeignObjects(store, [manifest]);
   const next = wrong.size + foreign.length > 0 ? await ledger.successor(manifest) : undefined;
