@@ -59,20 +59,6 @@ export interface TableChangeRequest {
   readonly updates: readonly object[];
 }
 
-/** One table of a catalog. Every method throws Fault `CATALOG_FAILED`, or an interruption. */
-export interface RestCatalog {
-  /** Address, namespace and table, for people. */
-  readonly place: string;
-  /** `undefined` if there is no such table. */
-  load(signal?: AbortSignal): Promise<LoadedMetadata | undefined>;
-  /** Makes the namespace too. `false` if there is such a table already. */
-  register(metadataLocation: string, signal?: AbortSignal): Promise<boolean>;
-  /** `false` if the table is not as required any more. */
-  commit(change: TableChangeRequest, signal?: AbortSignal): Promise<boolean>;
-  /** Removes the table from the catalog, and no file. */
-  drop(signal?: AbortSignal): Promise<void>;
-}
-
 interface Answer {
   readonly status: number;
   readonly body: string;
@@ -86,8 +72,10 @@ interface Session {
   readonly redact: (text: string) => string;
 }
 
-/** Sends nothing before the first call. */
-export function openRestCatalog(target: JobCatalog, login: CatalogLogin): RestCatalog {
+export type RestCatalog = ReturnType<typeof openRestCatalog>;
+
+/** One table of a catalog; sends nothing before the first call. Every method throws Fault `CATALOG_FAILED`, or an interruption. */
+export function openRestCatalog(target: JobCatalog, login: CatalogLogin) {
   const base = target.uri.replace(/\/+$/, '');
   const namespace = target.namespace.split('.');
   let known: Promise<Session> | undefined;
@@ -114,24 +102,29 @@ export function openRestCatalog(target: JobCatalog, login: CatalogLogin): RestCa
   const tables = `namespaces/${encodeURIComponent(namespace.join(PART_SEPARATOR))}`;
   const table = `${tables}/tables/${encodeURIComponent(target.table)}`;
   return {
+    /** Address, namespace and table, for people. */
     place: `${base} ${target.namespace}.${target.table}`,
-    async load(signal) {
+    /** `undefined` if there is no such table. */
+    async load(signal?: AbortSignal): Promise<LoadedMetadata | undefined> {
       const answer = await call('GET', `${table}?snapshots=all`, signal, [404]);
       return answer.status === 404 ? undefined : parse(loadedSchema, answer, `${base} (load table)`).metadata;
     },
-    async register(metadataLocation, signal) {
+    /** Makes the namespace too. `false` if there is such a table already. */
+    async register(metadataLocation: string, signal?: AbortSignal): Promise<boolean> {
       const body = { name: target.table, 'metadata-location': metadataLocation };
       const first = await call('POST', `${tables}/register`, signal, [404, 409], body);
       if (first.status !== 404) return isGood(first);
       await call('POST', 'namespaces', signal, [409], { namespace, properties: {} });
       return isGood(await call('POST', `${tables}/register`, signal, [409], body));
     },
-    async commit(change, signal) {
+    /** `false` if the table is not as required any more. */
+    async commit(change: TableChangeRequest, signal?: AbortSignal): Promise<boolean> {
       return isGood(
         await call('POST', table, signal, [409], { identifier: { namespace, name: target.table }, ...change }),
       );
     },
-    async drop(signal) {
+    /** Removes the table from the catalog, and no file. */
+    async drop(signal?: AbortSignal): Promise<void> {
       await call('DELETE', `${table}?purgeRequested=false`, signal, [404]);
     },
   };
