@@ -7,8 +7,12 @@
  * every body. A body is limited in time, counted, and its connection always closed.
  */
 import { addAbortSignal, Readable } from 'node:stream';
-import { GetObjectCommand, S3Client, type ServiceOutputTypes } from '@aws-sdk/client-s3';
-
+import {
+  type CopyObjectCommandOutput,
+  GetObjectCommand,
+  type PutObjectCommandOutput,
+  S3Client,
+} from '@aws-sdk/client-s3';
 import { isFault } from '../core/errors.ts';
 import { attemptS3, ifPresent, isTransient, readS3Failure, UNMET_HINT, UnmetRequest } from './s3-fault.ts';
 import type { ObjectOptions, S3Access } from './store.ts';
@@ -45,11 +49,8 @@ const MIN_BODY_TIMEOUT_MS = 60_000;
 /** The SDK retries requests, but not bodies that break off. */
 const MAX_READS = 3;
 
-/** The members that every complete answer to a write has. */
-const SIGNS: Readonly<Record<string, (answer: Readonly<Record<string, unknown>>) => unknown>> = {
-  PutObjectCommand: ({ ETag }) => ETag,
-  CopyObjectCommand: ({ CopyObjectResult }) => readTag(CopyObjectResult),
-};
+/** Requests whose answer has the tag of what was written. */
+const WRITES: readonly string[] = ['PutObjectCommand', 'CopyObjectCommand'];
 
 export function createS3Client({ endpoint, pathStyle, region }: S3Options, requestTimeoutMs: number): S3Client {
   const client = new S3Client({
@@ -72,12 +73,12 @@ export function createS3Client({ endpoint, pathStyle, region }: S3Options, reque
   client.middlewareStack.add(
     (next, { commandName = '' }) =>
       async (args) => {
-        const sign = SIGNS[commandName];
-        if (sign === undefined) return await next(args);
+        if (!WRITES.includes(commandName)) return await next(args);
         try {
           const result = await next(args);
-          // The SDK's own types have one answer per command; here any of them may arrive.
-          if (sign(result.output as ServiceOutputTypes & Record<string, unknown>)) return result;
+          // One of the two.
+          const { ETag, CopyObjectResult } = result.output as PutObjectCommandOutput & CopyObjectCommandOutput;
+          if (ETag || CopyObjectResult?.ETag) return result;
         } catch (error) {
           const { httpStatus } = readS3Failure(error);
           // With a status of 2xx, the SDK could not read the body.
@@ -94,10 +95,6 @@ export function createS3Client({ endpoint, pathStyle, region }: S3Options, reque
 }
 
 function ignore(): void {}
-
-function readTag(result: unknown): unknown {
-  return typeof result === 'object' && result !== null && 'ETag' in result ? result.ETag : undefined;
-}
 
 /** Passes the body and its length to `use`, again if it breaks off; `undefined` if there is no such object. */
 export async function readBody<T>(
