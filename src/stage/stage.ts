@@ -310,8 +310,8 @@ export class Stage implements StagedTable {
   }
 
   /** Drops the pages of these windows, so that they can be requested again. */
-  async forget(windows: readonly Window[]): Promise<void> {
-    await this.#forget(windows.map(formatWindow));
+  async forget(windows: readonly (Window | string)[]): Promise<void> {
+    await this.#forget(windows.map((window) => (typeof window === 'string' ? window : formatWindow(window))));
   }
 
   /** Drops the pages that have rows in quarantine: they may have changed when requested again. */

@@ -2,21 +2,26 @@
  * The segments of a trading day, through the command line with a moved clock: what is sealed when, what it says of itself, and
  * what later rows do to it.
  */
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import PostalMime from 'postal-mime';
 import { expect, it } from 'vitest';
+import { listSessions } from '../../src/calendar/session.ts';
 import { formatSecond, parseSecond } from '../../src/calendar/wall-clock.ts';
 import { manifestKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { startFront } from '../chaos/front.ts';
 import { createRow, type TableRow } from '../chaos/rows.ts';
 import { ChaosTable, closeTables } from '../chaos/table.ts';
+import { writeTradeFile } from '../service/trade-file.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { isPage } from '../support/engine-source.ts';
-import { flowdrop, KEY, readJson } from '../support/flowdrop.ts';
+import { flowdrop, KEY, readJson, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
 
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const DATE = '2026-11-20';
 const BEFORE = ['2026-11-16', '2026-11-17', '2026-11-18', '2026-11-19'] as const;
 const ROWS = 1_200;
@@ -137,3 +142,39 @@ it('a day whose times are of another time zone is held, with the reason, until a
   expect(sealed).toMatchObject({ revision: 1, rows: ROWS });
   expect(sealed.checks).toContainEqual(expect.objectContaining({ check: 'session-end', passed: false }));
 });
+
+it('the shipped jobs of chains and trades, at their own times, give a report with the whole chain of its day', async () => {
+  const cwd = await folder();
+  const clock = await createMovedClock(cwd, at('16:00:00'));
+  const symbols = 'SPX SPY QQQ IWM VIX AAPL MSFT NVDA AMZN META GOOGL TSLA'.split(' ');
+  const trades = await writeTradeFile(
+    createDay(DATE).map(({ id, values }, k) => ({
+      ...{ id, symbol: symbols[k % symbols.length], time: String(values['time']) },
+      option_symbol: `${symbols[k % symbols.length]}261218C00100000`,
+    })),
+  );
+  cleanups.push(trades.remove);
+  // One date to ask for, at the pace that a key has.
+  const calendar = join(cwd, 'calendar.yaml');
+  await writeFile(calendar, `closed: [${listSessions('2026-11-05', BEFORE[3]).join(', ')}]\n`);
+  for (const name of ['option-chain', 'nightly-trades']) {
+    const text = await readFile(join(ROOT, 'jobs', `${name}.yaml`), 'utf8');
+    await writeFile(join(cwd, `${name}.yaml`), text);
+    const [, minute = '', hour = ''] = /cron: "(\d+) (\d+) /.exec(text) ?? [];
+    const now = at(`${hour}:${minute}:00`);
+    const service = await startService(['--data', trades.path, '--as-of', new Date(now).toISOString()]);
+    cleanups.push(() => service.stop());
+    await clock.moveTo(now);
+    const own = {
+      FLOWDROP_CALENDAR_FILE: calendar,
+      FLOWDROP_SNAPSHOTS_PER_SECOND: '1',
+      FLOWDROP_OUTBOX_DIR: join(cwd, 'outbox'),
+    };
+    const env = { ...service.env, ...clock.env, FLOWDROP_CLOCK: 'checked', ...own };
+    const done = await flowdrop(['run', join(cwd, `${name}.yaml`)], { cwd, env });
+    expect(done.code, `${done.stdout}${done.stderr}`).toBe(0);
+  }
+  const mail = (await readdir(join(cwd, 'outbox'))).find((name) => name.includes(`${DATE}.`) && name.endsWith('.eml'));
+  const { text = '' } = await PostalMime.parse(await readFile(join(cwd, 'outbox', mail ?? '')));
+  expect(text).toMatch(/Net GEX.*whole chain/);
+}, 300_000);

@@ -76,7 +76,7 @@ export function formatPart({ symbol, filter }: ChainPart): string {
 }
 
 /** The reverse of `formatPart`; `undefined` for a text that is none. */
-function parsePart(name: string): ChainPart | undefined {
+export function parsePart(name: string): ChainPart | undefined {
   const match = /^(\S+)(?: (CALL|PUT))?(?: ([\d.]*?)\.\.([\d.]*))?$/.exec(name);
   if (!match) return undefined;
   const [, symbol = '', side, low = '', high = ''] = match;

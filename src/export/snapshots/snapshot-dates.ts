@@ -5,12 +5,16 @@
  * too broad, is never requested again. A date is sealed only when each symbol was answered, with rows or with the API's answer
  * that there are none. Snapshots have no recount: the drop has what the answers had.
  */
-import { listSessions } from '../../calendar/session.ts';
+import { createHash } from 'node:crypto';
+import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
+import { isSession, listSessions, sessionCloseSecond } from '../../calendar/session.ts';
+import { formatWallClock, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { assertNotAborted, Fault } from '../../core/errors.ts';
 import { TRUSTED_OFFSET_MS } from '../../plan/clocks.ts';
 import { assertNotFuture, expiresAt } from '../../plan/dates.ts';
 import type { OpenedSnapshots } from '../../run/open-source.ts';
 import type { ExportRun, Run } from '../../run/run.ts';
+import type { SnapshotAnswer } from '../../source/snapshot.ts';
 import { SourceFault } from '../../source/source.ts';
 import { countByStrike } from '../../stage/count.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
@@ -21,9 +25,21 @@ import { DropFile } from '../drop-file.ts';
 import { hurry } from '../priority.ts';
 import type { DateSelection } from '../select-dates.ts';
 import { WorkQueue } from '../work-queue.ts';
-import { type ChainPart, cutPart, formatPart, listMissing, planCuts, splitPart, splitSides } from './chain-part.ts';
+import {
+  type ChainPart,
+  cutPart,
+  formatPart,
+  listMissing,
+  parsePart,
+  planCuts,
+  splitPart,
+  splitSides,
+} from './chain-part.ts';
 
 const NO_CONTRACTS = 'NO_CONTRACTS';
+
+/** Who lets snapshots settle longer than by default wants none before. */
+const EARLY_SETTLE_SECONDS = 15 * 60;
 
 export class SnapshotDates implements DateSource {
   readonly #opened: OpenedSnapshots;
@@ -35,6 +51,14 @@ export class SnapshotDates implements DateSource {
   get question() {
     const { source, job } = this.#opened;
     return { url: source.url, symbols: job.source.symbols };
+  }
+
+  /** Whether a session has just closed: its snapshots may be those of the close, before they have settled by the clock. */
+  #isClosed(date: string): boolean {
+    const { clocks, calendar, job } = this.#opened;
+    if (job.settleSeconds > EARLY_SETTLE_SECONDS || !isSession(date, calendar)) return false;
+    const closeMs = parseWallClock(date, sessionCloseSecond(date, calendar));
+    return clocks.conflict() === undefined && clocks.earliest() >= closeMs;
   }
 
   /** Costs no request where the clock of the API is known from an earlier run, else one. */
@@ -51,7 +75,10 @@ export class SnapshotDates implements DateSource {
     // Older dates may still be available and can be named.
     const older = range === undefined || last === undefined ? [] : listSessions(range.from, last, calendar);
     const isContested = (date: string) => contested.some((held) => held.date === date);
-    const wanted = (older.length > 0 ? older.filter((date) => !isContested(date)) : agreed).filter(isWanted);
+    const today = formatWallDate(clocks.earliest());
+    const closed = this.#isClosed(today) && !agreed.includes(today) ? [today] : [];
+    const due = older.length > 0 ? older.filter((date) => !isContested(date)) : agreed;
+    const wanted = [...due, ...closed].filter(isWanted);
     const isEmpty = (date: string) => isUnavailable(unavailable[date], this.question, date, calendar);
     return {
       lookback,
@@ -64,19 +91,29 @@ export class SnapshotDates implements DateSource {
   }
 
   async open(run: ExportRun, { date, pages, expiresAtMs }: PlannedDate): Promise<DateExport> {
-    const { job, clocks } = this.#opened;
+    const { job, clocks, signal } = this.#opened;
     const source = hurry(this.#opened.source, expiresAtMs);
-    const stage = await openStage(run.engine, job, date, source.url);
+    const isEarly = clocks.earliest() < clocks.settledAt(date);
+    // What an earlier run staged may be from before the close.
+    const stage = await openStage(run.engine, job, date, source.url, { isEmpty: isEarly });
     const { rows: staged } = await stage.totals();
     run.onEvent({ kind: 'date', date, rows: undefined, staged, pages });
-    let fetched: Fetched = { missing: [], empty: [] };
+    const fetching = { ...this.#opened, source, onEvent: run.onEvent };
+    let fetched: Fetched = NOTHING;
     return {
       stage,
       file: new DropFile(run, stage),
       fetch: async () => {
-        fetched = await fetchSnapshots({ ...this.#opened, source, onEvent: run.onEvent }, stage);
+        fetched = await fetchSnapshots(fetching, stage);
       },
       prove: async () => {
+        if (isEarly) {
+          await clocks.sleep(PROOF_MS, signal);
+          if (!(await isStill(fetching, date, fetched.hashes))) {
+            await stage.forget([...fetched.hashes.keys()]);
+            return undefined;
+          }
+        }
         const { rows, ids } = await stage.totals();
         const { rows: bad, ids: badIds } = await stage.quarantine();
         // As the source would count them.
@@ -84,14 +121,19 @@ export class SnapshotDates implements DateSource {
         const missing = [...fetched.missing, ...fetched.empty.map((window) => ({ window, reason: NO_CONTRACTS }))];
         if (counted.rows === 0) return { missing };
         // The API's retention of snapshots is unknown: an answer proves that the date is available.
-        const held = clocks.explainHold(date, false);
+        const held = isEarly ? clocks.conflict() : clocks.explainHold(date, false);
         if (held !== undefined) return { held };
         // A chain without contracts is a valid answer; an unknown symbol is a gap.
         const degradedReason = fetched.missing.length === 0 ? undefined : describeMissing(fetched.missing);
         const query = `${job.source.api} of ${job.source.symbols.join(', ')} on ${date}`;
         return { counted, missing, query, degradedReason };
       },
-      explainUnsettled: () => new Error('a snapshot is not fetched twice'),
+      explainUnsettled: () => {
+        const at = formatWallClock(clocks.settledAt(date)).slice(11, 16);
+        return new Fault('DATE_UNSETTLED', `the snapshots of ${date} still change after the close`, {
+          hint: `Run again later: from ${at} on (exchange time) they are taken as they are.`,
+        });
+      },
     };
   }
 }
@@ -102,7 +144,33 @@ function describeMissing(missing: NoRows['missing']): string {
 
 type Fetching = OpenedSnapshots & Pick<Run, 'onEvent'>;
 
+/**
+ * Two snapshots that are equal, and further apart than the market's refresh, are of the close: nothing shows how far a
+ * snapshot lags behind.
+ */
+const PROOF_MS = (SNAPSHOT_REFRESH_SECONDS + 5) * 1000;
+
+const NOTHING = { missing: [], empty: [], hashes: new Map<string, string>() };
+
+/** Asks for all parts once more. @param hashes of the answers before, by part */
+async function isStill({ source, signal }: Fetching, date: string, hashes: Fetched['hashes']): Promise<boolean> {
+  for (const [name, hash] of hashes) {
+    assertNotAborted(signal);
+    const part = parsePart(name);
+    if (part === undefined || hashAnswer(await source.ask({ ...part, date }, { signal })) !== hash) return false;
+  }
+  return true;
+}
+
+function hashAnswer(answer: SnapshotAnswer): string {
+  return createHash('sha256')
+    .update(answer.kind === 'rows' ? answer.data : answer.reason)
+    .digest('hex');
+}
+
 interface Fetched {
+  /** Of each answer, by the text of its part. */
+  readonly hashes: ReadonlyMap<string, string>;
   /** Symbols without a snapshot, with the API's reason. */
   readonly missing: NoRows['missing'];
   /** Symbols whose snapshot has no rows. */
@@ -142,6 +210,7 @@ class PartFetch {
   /** Texts of the parts that are staged. */
   readonly #staged: Set<string>;
   readonly #missing = new Map<string, string>();
+  readonly #hashes = new Map<string, string>();
   readonly #symbols: readonly string[];
   /** Parts that the last date's contracts let expect in one answer. */
   readonly #planned = new Set<ChainPart>();
@@ -174,6 +243,7 @@ class PartFetch {
     await queue.run();
     const found = new Set([...this.#staged].map((name) => name.split(' ')[0]));
     return {
+      hashes: this.#hashes,
       missing: [...this.#missing]
         .filter(([symbol]) => !found.has(symbol))
         .map(([window, reason]) => ({ window, reason })),
@@ -217,6 +287,7 @@ class PartFetch {
       return;
     }
     queue.noteAnswer();
+    this.#hashes.set(window, hashAnswer(answer));
     if (answer.kind === 'missing') {
       // A filter without matches gives no rows; a part of an existing chain cannot be missing.
       if (window !== part.symbol) {
