@@ -1,5 +1,5 @@
 /**
- * Finds where strings, values, rows and members end in JSON bytes, without parsing values. Invariant: it reads only
+ * Finds where strings, values and rows end in JSON bytes, without parsing values. Invariant: it reads only
  * structure, and in rows the signs of a fraction or exponent, so texts keep their original bytes. The consumer of a
  * value checks its content. Offsets are buffer offsets; an end is the offset after the last byte.
  */
@@ -30,13 +30,6 @@ export interface RowShape {
 
 /** The bytes of one row; `end` is exclusive. */
 export interface RowBytes {
-  readonly start: number;
-  readonly end: number;
-}
-
-/** A member of an object: its name and the bytes of its value. */
-export interface Member {
-  readonly name: string;
   readonly start: number;
   readonly end: number;
 }
@@ -72,29 +65,6 @@ export function walkRows(bytes: Buffer, start: number, onRow?: (row: RowBytes) =
     } else if (bytes[at] !== CLOSE_ARRAY) throw malformed('"," or "]"', at, bytes);
   }
   return { end: at + 1, rows, shape: seen };
-}
-
-/** The members of an object in order; a repeated name is listed each time. @throws SyntaxError */
-export function listMembers(bytes: Buffer): readonly Member[] {
-  const members: Member[] = [];
-  if (bytes[0] !== OPEN_OBJECT) throw malformed('an object', 0, bytes);
-  let at = skipSpace(bytes, 1);
-  while (bytes[at] !== CLOSE_OBJECT) {
-    const keyEnd = skipString(bytes, at);
-    const name = JSON.parse(bytes.toString('utf8', at, keyEnd)) as string; // A quoted string.
-    at = skipSpace(bytes, keyEnd);
-    if (bytes[at] !== COLON) throw malformed('":"', at, bytes);
-    const start = skipSpace(bytes, at + 1);
-    const end = skipValue(bytes, start);
-    members.push({ name, start, end });
-    at = skipSpace(bytes, end);
-    if (bytes[at] === COMMA) {
-      at = skipSpace(bytes, at + 1);
-      if (bytes[at] === CLOSE_OBJECT) throw malformed('a member after ","', at, bytes);
-    } else if (bytes[at] !== CLOSE_OBJECT) throw malformed('"," or "}"', at, bytes);
-  }
-  if (at + 1 !== bytes.length) throw malformed('the end of the object', at + 1, bytes);
-  return members;
 }
 
 interface SeenShape {
@@ -139,7 +109,7 @@ export function skipValue(bytes: Buffer, at: number): number {
 }
 
 /** End of the object or array that begins at `start`. It only counts brackets: the engine checks the content. */
-export function skipNested(bytes: Buffer, start: number): number {
+function skipNested(bytes: Buffer, start: number): number {
   let depth = 0;
   for (let at = start; at < bytes.length; at += 1) {
     const byte = bytes[at];

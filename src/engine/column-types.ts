@@ -1,5 +1,5 @@
 /**
- * The types of columns: how their values are staged, checked in a plain page, written to a drop, and staged again from it.
+ * The types of columns: how their values are staged, written to a drop, and staged again from it.
  * Pure SQL, for the stage and the seal. Invariant: sealing a value that was staged from a drop gives the same value; no value
  * that passes the stage's rules is a null mark.
  */
@@ -9,8 +9,6 @@ import type { DropType } from '../api-contract/trade.ts';
 interface ColumnType {
   /** Dates, times and long integers stay text; text order is the order of times. */
   readonly staged: 'String' | 'Float64' | 'Int64';
-  /** Whether a text of a plain page can be staged unchanged. Absent: any text; numbers are checked together. */
-  readonly isPlain?: (value: string) => string;
   /** A staged value as the drop has it. */
   readonly seal: (value: string) => string;
   /** A drop's value as it is staged. */
@@ -32,8 +30,6 @@ const same = (value: string) => value;
 const TEXT = { staged: 'String', seal: same, unseal: (value: string) => `toString(${value})` } as const;
 // UTC only inside the engine: the file declares wall-clock times as not adjusted (see seal/footer.ts).
 const typeTime = (value: string) => `toDateTime64(${value}, ${TIME_DIGITS}, 'UTC')`;
-/** The engine reads 25:31, or 30 February, as another time: its text differs then. */
-const isTime = (value: string) => `toString(toDateTime64OrZero(${value}, 0, 'UTC')) = ${value}`;
 
 export const COLUMN_TYPES: Readonly<Record<DropType, ColumnType>> = {
   string: { ...TEXT, unseal: same, some: "''" },
@@ -46,21 +42,17 @@ export const COLUMN_TYPES: Readonly<Record<DropType, ColumnType>> = {
   },
   int64: {
     ...TEXT,
-    // Not 007, which the source may write but the drop does not.
-    isPlain: (value) => `toString(toInt64OrZero(${value})) = ${value}`,
     seal: (value) => `toInt64(${value})`,
     some: '0',
   },
   date: {
     ...TEXT,
-    isPlain: (value) => `toString(toDate32OrZero(${value})) = ${value}`,
     seal: (value) => `toDate32(${value})`,
     some: 'toDate32(0)',
   },
   /** `YYYY-MM-DD HH:MM:SS`, or without seconds, like the start of a grain. */
   wall: {
     ...TEXT,
-    isPlain: (value) => `(length(${value}) IN (16, 19) AND ${isTime(`substring(concat(${value}, ':00'), 1, 19)`)})`,
     seal: (value) => typeTime(`if(length(${value}) = 16, concat(${value}, ':00'), ${value})`),
     unseal: (value) => `substring(toString(${value}), 1, 19)`,
     some: typeTime('0'),
@@ -68,11 +60,6 @@ export const COLUMN_TYPES: Readonly<Record<DropType, ColumnType>> = {
   /** Milliseconds in digits, or a time in UTC with at most three digits of a second; both from 1970 on. */
   instant: {
     ...TEXT,
-    isPlain: (value) => {
-      const second = `replaceOne(substring(${value}, 1, 19), 'T', ' ')`;
-      const rest = `match(substring(${value}, 20), '^(\\\\.[0-9]{1,3})?Z?$')`;
-      return `(match(${value}, '^(0|[1-9][0-9]{0,${INSTANT_DIGITS - 1}})$') OR (length(${value}) >= 19 AND ${second} >= '1970' AND ${isTime(second)} AND ${rest}))`;
-    },
     seal: (value) => {
       const ms = `fromUnixTimestamp64Milli(toInt64OrZero(${value}), 'UTC')`;
       return typeTime(

@@ -9,7 +9,6 @@ import { Fault } from '../core/errors.ts';
 export const CLICKHOUSE_CODES = {
   UNKNOWN_FUNCTION: 46,
   SYNTAX_ERROR: 62,
-  INCORRECT_DATA: 117,
   TOO_MANY_ROWS: 158,
   TIMEOUT_EXCEEDED: 159,
   MEMORY_LIMIT_EXCEEDED: 241,

@@ -1,19 +1,133 @@
 /**
- * The values that each column type accepts: one set of rules for both paths of a page into the stage. The fast path is
- * SQL over a whole page, and checks only that every value is in the plain form that the engine reads exactly. The slow
- * path judges the values of a refused page one by one (`column-value.ts`). Invariant: values from the slow path are
- * read back unchanged; a value that neither path accepts is never staged. Pure text.
+ * The rules by which a value of a page is judged, one for each type of column: the plain form, which is staged as it is, and
+ * SQL that judges every other form: taken without loss, or refused with the reason. Invariant: a value that the rules do
+ * not take is never staged. Pure text.
  */
-import { COLUMN_TYPES, nullMark } from '../engine/column-types.ts';
-import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import type { DropType } from '../api-contract/trade.ts';
+import { INSTANT_DIGITS } from '../engine/column-types.ts';
+import { quoteString } from '../engine/literal.ts';
 import type { Job, JobColumn } from '../job/job.ts';
 
-/**
- * Whether a column of the stage may have this name. Names that begin with an underscore belong to the engine (`_file`,
- * `_part`, `_row_exists`) or to the stage; an empty name cannot be a column.
- */
-export function isColumnName(name: string): boolean {
-  return name !== '' && !name.startsWith('_');
+/** The context of a column: its job, and the date of the rows. */
+export interface RuleContext {
+  readonly job: Pick<Job, 'source'>;
+  readonly date: string;
+}
+
+/** SQL over `raw`, the bytes of a value, `t`, its text, what is read of it, and `c.more`, the text that its column adds. */
+interface Rule {
+  /** A regular expression of the bytes of a plain value. */
+  readonly plain: (column: JobColumn, context: RuleContext) => string;
+  /** The text as it is staged. */
+  readonly value: string;
+  /** Why it is refused; it completes the sentence that begins with the column's name. Empty if it is taken. */
+  readonly reason: string;
+  /** What it is called if the text changes. */
+  readonly form: string;
+  readonly more?: (column: JobColumn, context: RuleContext) => string;
+}
+
+export const matches = (value: string, pattern: string) => `match(${value}, ${quoteString(`(?s)${pattern}`)})`;
+
+/** Characters that are none, although the engine lets their bytes pass as UTF-8. */
+export const SURROGATES = '\\x{D800}-\\x{DFFF}';
+export const JSON_NUMBER = '-?(?:0|[1-9]\\d*)(?:\\.\\d+)?(?:[eE][+-]?\\d+)?';
+/** A surrogate that is not one of a pair is half of a character. */
+const PAIR = '\\\\\\\\|\\\\u[dD][89abAB]..\\\\u[dD][c-fC-F]';
+export const HAS_HALF = `(position(raw, '\\\\u') > 0 AND ${matches(`replaceRegexpAll(raw, ${quoteString(PAIR)}, '')`, '\\\\u[dD][89a-fA-F]')})`;
+
+export const INT32 = { least: -2_147_483_648n, most: 2_147_483_647n } as const;
+const INT64 = { least: -9_223_372_036_854_775_808n, most: 9_223_372_036_854_775_807n } as const;
+
+const isWithin = (least: bigint, most: bigint) =>
+  `ifNull(exact BETWEEN toDecimal256('${least}', 0) AND toDecimal256('${most}', 0), false)`;
+/** `12`, `12.0` and `1.2e1` are the same whole number; 12.5 is not one. */
+const judgeWhole = ({ least, most }: typeof INT32 | typeof INT64, unfit: string) => ({
+  value: 'toString(exact)',
+  reason: `multiIf(whole AND ${isWithin(least, most)}, '', whole OR ifNull(isFinite(f) AND abs(f) >= 1e18, false), '${unfit}', 'is not a whole number')`,
+  form: 'other number form',
+});
+
+const MONTH_DAY =
+  '(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))';
+/** A date that exists, in the engine's range. */
+const DAY = `(?:(?:19|2[0-2])(?:\\d\\d-${MONTH_DAY}|(?:0[48]|[2468][048]|[13579][26])-02-29)|2000-02-29)`;
+const CLOCK = '(?:[01]\\d|2[0-3]):[0-5]\\d';
+const ANY_TIME = `^(${DAY})[ T](${CLOCK})(?:(:[0-5]\\d)(?:\\.(\\d+?)0*)?)?(Z|[+-]\\d{2}:?\\d{2})?$`;
+/** Length of a text that is compared exactly as a number. */
+const DIGITS = 38;
+
+/** What the rules read of a value beside its text: SQL by name, each after what it needs. */
+export const READ = {
+  f: 'toFloat64OrNull(t)',
+  exact: `toDecimal256OrNull(t, ${DIGITS})`,
+  // The engine takes a lone sign, and a fraction that is too long, for 0.
+  whole: `length(t) <= ${DIGITS} AND ifNull(trunc(exact) = exact AND (exact != 0 OR f = 0), false)`,
+  // Day, clock, seconds, fraction, zone; nothing if it is no time.
+  at: `extractGroups(t, ${quoteString(ANY_TIME)})`,
+} as const;
+
+const FRACTION = "if(at[4] = '0', '', at[4])";
+const IS_LONG = "length(at[4]) > 3, 'has more digits than milliseconds'";
+
+export const RULES: Readonly<Record<DropType, Rule>> = {
+  string: {
+    plain: (column, context) =>
+      `"[^"\\\\${SURROGATES}${wordsOf(column, context) === undefined ? '' : 'a-z'}]${isEmptyKept(column, context) ? '*' : '+'}"`,
+    value: `if(has(splitByChar(',', c.more), upper(t)), upper(t), t)`,
+    // Numbers and booleans become text unchanged: some servers do not quote ids in JSON.
+    reason: `multiIf(startsWith(raw, '"'), if(${HAS_HALF}, 'has an incomplete character', ''), ${matches('raw', `^(?:true|false|${JSON_NUMBER})$`)}, '', 'is not JSON')`,
+    form: 'other case',
+    more: (column, context) => (wordsOf(column, context) ?? []).join(','),
+  },
+  int32: {
+    plain: () => '(?:0|-?[1-9]\\d{0,8})',
+    ...judgeWhole(INT32, 'does not fit into 32 bits'),
+  },
+  int64: {
+    plain: () => '"(?:0|-?[1-9]\\d{0,17})"',
+    ...judgeWhole(INT64, 'does not fit into 64 bits'),
+  },
+  double: {
+    plain: () => '-?(?:0|[1-9]\\d{0,99})(?:\\.\\d+)?(?:[eE][+-]?\\d{1,2})?',
+    value: 't',
+    reason: `multiIf(isNull(f), 'is not a number', isFinite(f), '', 'is not a finite number')`,
+    form: '',
+  },
+  date: {
+    plain: (column, context) => `"${isPartition(column, context) ? context.date : DAY}"`,
+    value: 'substring(t, 1, 10)',
+    reason: `multiIf(NOT (startsWith(raw, '"') AND ${matches('t', `^${DAY}(?:[ T]00:00(?::00(?:\\.0+)?)?Z?)?$`)}), 'is not a date YYYY-MM-DD', c.more = '' OR startsWith(t, c.more), '', 'is not the requested date')`,
+    form: 'date with a time of zero',
+    more: (column, context) => (isPartition(column, context) ? context.date : ''),
+  },
+  wall: {
+    plain: (column, context) => `"${DAY} ${CLOCK}${isWindowed(column, context) ? ':[0-5]\\d' : '(?::[0-5]\\d)?'}"`,
+    value: `concat(at[1], ' ', at[2], at[3], if(${FRACTION} = '', '', concat('.', rightPad(${FRACTION}, 3, '0'))))`,
+    reason: `multiIf(NOT (startsWith(raw, '"') AND notEmpty(at) AND at[5] = '' AND (c.more = '' OR (substring(t, 11, 1) = ' ' AND at[3] != ''))), 'is not a time YYYY-MM-DD HH:MM:SS', ${IS_LONG}, '')`,
+    form: 'other time form',
+    more: (column, context) => (isWindowed(column, context) ? 'windowed' : ''),
+  },
+  /** Milliseconds since the epoch in digits; or a time, which is UTC if it names no offset. */
+  instant: {
+    plain: () =>
+      `"(?:0|[1-9]\\d{0,${INSTANT_DIGITS - 1}}|2[0-2]\\d\\d-${MONTH_DAY}[ T]${CLOCK}:[0-5]\\d(?:\\.\\d{1,3})?Z?)"`,
+    // A time stays unchanged: the source counts it by this text, and the seal can read it.
+    value: 'if(isNull(f), t, toString(exact))',
+    reason: `multiIf(ifNull(isFinite(f), false), if(whole AND ${isWithin(0n, 10n ** BigInt(INSTANT_DIGITS) - 1n)}, '', 'is not an instant in milliseconds'), NOT startsWith(raw, '"') OR empty(at), 'is not an instant', ${IS_LONG}, ifNull(toUnixTimestamp64Milli(parseDateTime64BestEffortOrNull(t, 3, 'UTC')) >= 0, false), '', 'is not an instant in milliseconds')`,
+    form: 'other number form',
+  },
+};
+
+/** The bytes of a plain value of the column, or of its normal null. */
+export function plainPattern(column: JobColumn, context: RuleContext): string {
+  const plain = RULES[column.type].plain(column, context);
+  return column.oftenNull ? `(?:${plain}|""|null)` : plain;
+}
+
+/** Empty text is a value only in text columns, but not in those of snapshots. */
+export function isEmptyKept({ type }: JobColumn, { job }: RuleContext): boolean {
+  return type === 'string' && job.source.kind !== 'snapshots';
 }
 
 /**
@@ -31,69 +145,13 @@ export function isModelColumn({ name, nullable }: Pick<JobColumn, 'name' | 'null
   return nullable && MODEL_COLUMNS.has(name);
 }
 
-/** The context of a column: its job, and the date of the rows. */
-export interface RuleContext {
-  readonly job: Pick<Job, 'source'>;
-  readonly date: string;
-}
-
-export const INT32 = { least: -2_147_483_648n, most: 2_147_483_647n } as const;
-export const INT64 = { least: -9_223_372_036_854_775_808n, most: 9_223_372_036_854_775_807n } as const;
-/** Years of a date or time, both included: the engine's range of dates. */
-export const YEARS = { least: 1900, most: 2299 } as const;
-
-/** The kind of rows: a page as the source sent it, or rows that were judged one by one. */
-export type PageKind = 'plain' | 'judged';
-
-/**
- * How a column of a page is read, as `file()` takes it, and the SQL of its staged value. Integers are read as floating-point
- * numbers: as an integer type, the engine would change a number that does not fit, and read an empty text as 0.
- */
-export function readColumn({ name, type, oftenNull }: JobColumn, kind: PageKind) {
-  const isText = COLUMN_TYPES[type].staged === 'String';
-  const read = isText ? 'String' : 'Float64';
-  const value = type === 'int32' ? `toInt64(${quoteIdentifier(name)})` : quoteIdentifier(name);
-  // Judged rows have only nulls left to handle.
-  if (kind === 'judged' || (oftenNull && type === 'double')) {
-    return { read: `Nullable(${read})`, value: `ifNull(${value}, ${nullMark(type, oftenNull)})` };
-  }
-  const refusal = `throwIf(materialize(true), ${quoteString(`"${name}" is null or absent`)})`;
-  return { read: `${read} DEFAULT ${oftenNull && isText ? "''" : refusal}`, value };
-}
-
-/**
- * SQL that is true if all values of a row of a plain page can be staged unchanged. Columns of one type are checked
- * together, because the engine needs as long to plan a condition of a hundred parts as to compute it.
- */
-export function isPlainRow(context: RuleContext): string {
-  const { columns } = context.job.source;
-  const of = (wanted: (column: JobColumn) => boolean) =>
-    columns.filter(wanted).map(({ name }) => quoteIdentifier(name));
-  const doubles = columns
-    .filter(({ type }) => type === 'double')
-    .map(({ name, oftenNull }) => (oftenNull ? `assumeNotNull(${quoteIdentifier(name)})` : quoteIdentifier(name)));
-  const integers = of(({ type }) => type === 'int32');
-  const words = of((column) => wordsOf(column, context) !== undefined);
-  return [
-    // A non-finite value makes the sum non-finite. An overflow of large numbers does too, but only costs the slow path.
-    ...(doubles.length > 0 ? [`isFinite(${doubles.join(' + ')})`] : []),
-    ...(integers.length > 0
-      ? [`arrayAll(x -> x BETWEEN ${INT32.least} AND ${INT32.most} AND toInt64(x) = x, [${integers.join(', ')}])`]
-      : []),
-    ...(words.length > 0 ? [`upper(concat(${words.join(', ')}, '')) = concat(${words.join(', ')}, '')`] : []),
-    ...of((column) => isPartition(column, context)).map((value) => `${value} = ${quoteString(context.date)}`),
-    ...of((column) => isWindowed(column, context)).map((value) => `length(${value}) = 19`),
-    ...columns.flatMap((column) => {
-      const isPlain = COLUMN_TYPES[column.type].isPlain?.(quoteIdentifier(column.name));
-      if (isPlain === undefined || isPartition(column, context)) return [];
-      return [column.oftenNull ? `(${quoteIdentifier(column.name)} = '' OR ${isPlain})` : isPlain];
-    }),
-    'true',
-  ].join(' AND ');
+/** Whether the column takes every text unchanged. */
+export function isAnyText(column: JobColumn, context: RuleContext): boolean {
+  return column.type === 'string' && wordsOf(column, context) === undefined;
 }
 
 /** The allowed words of a column of the provider's table; user SQL may produce other words. */
-export function wordsOf({ words }: JobColumn, { job }: RuleContext): readonly string[] | undefined {
+function wordsOf({ words }: JobColumn, { job }: RuleContext): readonly string[] | undefined {
   return job.source.kind === 'rows' && job.source.sql === '' ? words : undefined;
 }
 
@@ -107,7 +165,7 @@ export function askedText({ name }: JobColumn, { job, date }: RuleContext): stri
 }
 
 /** Whether the column holds the date of the row: groups may have another date under that name. */
-export function isPartition({ name, type }: JobColumn, { job }: RuleContext): boolean {
+function isPartition({ name, type }: JobColumn, { job }: RuleContext): boolean {
   return name === 'date' && type === 'date' && job.source.kind !== 'aggregate';
 }
 
@@ -115,6 +173,6 @@ export function isPartition({ name, type }: JobColumn, { job }: RuleContext): bo
  * Whether windows are cut by the text of the column. If a row's text has another form, it sorts into another window
  * than its value belongs to, so the row is bad even if the value is readable.
  */
-export function isWindowed({ name, type }: JobColumn, { job }: RuleContext): boolean {
+function isWindowed({ name, type }: JobColumn, { job }: RuleContext): boolean {
   return name === 'time' && type === 'wall' && job.source.kind === 'rows';
 }

@@ -2,15 +2,10 @@
  * Compares the source's hashes of rows with the hashes of the same rows computed here. This separates a difference in
  * form (such as a decimal that a source writes as text) from a difference in rows. Nothing is staged.
  */
-import { randomUUID } from 'node:crypto';
-import { rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { makeFolder } from '../core/atomic-file.ts';
 import { localFile, quoteIdentifier } from '../engine/literal.ts';
 import { type HashedColumn, idHashSql, ROW_ID_HASH, ROW_VALUE_HASH, valueHashSql } from '../engine/row-hash.ts';
-import { readColumn } from './column-rule.ts';
-import { READ_SETTINGS } from './intake.ts';
-import type { StagedTable } from './stage-table.ts';
+import { READ_SETTINGS, withSpooled } from './intake.ts';
+import { readType, type StagedTable } from './stage-table.ts';
 import type { StagedPage } from './staged-page.ts';
 
 /** Sums of hashes over the rows of one answer. */
@@ -31,14 +26,11 @@ export async function readHashedRows(
   const names = ['id', ...hashed.map(({ name }) => name)];
   const columns = job.source.columns.filter(({ name }) => names.includes(name));
   const structure = [
-    ...columns.map((column) => `${quoteIdentifier(column.name)} ${readColumn(column, 'judged').read}`),
+    ...columns.map((column) => `${quoteIdentifier(column.name)} Nullable(${readType(column)})`),
     ...[ROW_ID_HASH, ROW_VALUE_HASH].map((name) => `${name} String`),
   ];
-  const path = join(spool, `${randomUUID()}.json`);
-  await makeFolder(spool);
-  try {
-    await writeFile(path, page.data);
-    const sums = [ROW_ID_HASH, ROW_VALUE_HASH].map((name) => `toString(sum(toUInt64OrZero(${name})))`);
+  const sums = [ROW_ID_HASH, ROW_VALUE_HASH].map((name) => `toString(sum(toUInt64OrZero(${name})))`);
+  return await withSpooled(spool, page.data, async (path) => {
     const [found] = await engine.rows<
       Readonly<Record<'q_rows' | 'q_source_ids' | 'q_source_values' | 'q_ids' | 'q_values', string>>
     >(
@@ -49,7 +41,5 @@ export async function readHashedRows(
       source: { idHash: found?.q_source_ids ?? '', valueHash: found?.q_source_values ?? '' },
       own: { idHash: found?.q_ids ?? '', valueHash: found?.q_values ?? '' },
     };
-  } finally {
-    await rm(path, { force: true });
-  }
+  });
 }

@@ -6,13 +6,12 @@
  */
 import { randomUUID } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { makeFolder } from '../core/atomic-file.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteString } from '../engine/literal.ts';
 import { plainPath } from '../engine/plain-path.ts';
-import type { PageKind } from './column-rule.ts';
 
 /** Maximum pages and bytes of one insert: both bound the memory of its block (10,000 trades have about 7 MB). */
 const MAX_GROUP_PAGES = 8;
@@ -33,12 +32,23 @@ export async function clearSpools(engine: Engine): Promise<void> {
   await rm(findSpool(engine), { recursive: true, force: true });
 }
 
+/** Lets the engine read bytes as a file. @param use given its path; the file is removed afterwards */
+export async function withSpooled<T>(folder: string, data: Uint8Array, use: (path: string) => Promise<T>): Promise<T> {
+  const path = join(folder, `${randomUUID()}.json`);
+  try {
+    await makeFolder(folder);
+    await writeFile(path, data);
+    return await use(path);
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
 interface WaitingPage {
   /** Text of the window, stored with every row of the page. */
   readonly window: string;
   /** Name of the file with its rows, within the spool's folder. */
   readonly file: string;
-  readonly kind: PageKind;
   readonly bytes: number;
   readonly settle: { resolve(): void; reject(error: unknown): void };
 }
@@ -46,35 +56,25 @@ interface WaitingPage {
 export class Intake {
   readonly #engine: Engine;
   readonly #folder: string;
-  readonly #insertSql: (kind: PageKind, path: string, window: string) => Promise<string>;
+  readonly #insertSql: (path: string, window: string) => Promise<string>;
   readonly #waiting: WaitingPage[] = [];
   #isLoading = false;
 
   /** @param folder for the spooled pages; emptied by `clear` @param insertSql as `insertPages` */
-  constructor(
-    engine: Engine,
-    folder: string,
-    insertSql: (kind: PageKind, path: string, window: string) => Promise<string>,
-  ) {
+  constructor(engine: Engine, folder: string, insertSql: (path: string, window: string) => Promise<string>) {
     this.#engine = engine;
     this.#folder = folder;
     this.#insertSql = insertSql;
   }
 
   /** Returns when the rows are staged. @throws EngineFault if they are not, because of this page or the machine */
-  async put(window: string, data: Uint8Array, kind: PageKind): Promise<void> {
-    const file = `${randomUUID()}.json`;
-    const path = join(this.#folder, file);
-    try {
-      await makeFolder(this.#folder);
-      await writeFile(path, withoutBrackets(data));
+  async put(window: string, data: Uint8Array): Promise<void> {
+    await withSpooled(this.#folder, withoutBrackets(data), async (path) => {
       await new Promise<void>((resolve, reject) => {
-        this.#waiting.push({ window, file, kind, bytes: data.byteLength, settle: { resolve, reject } });
+        this.#waiting.push({ window, file: basename(path), bytes: data.byteLength, settle: { resolve, reject } });
         void this.#loadAll();
       });
-    } finally {
-      await rm(path, { force: true });
-    }
+    });
   }
 
   /** Removes files that a killed process left behind. */
@@ -89,13 +89,12 @@ export class Intake {
     this.#isLoading = false;
   }
 
-  /** Number of waiting pages for the next insert: all of one kind, and at least one, however large it is. */
+  /** Number of waiting pages for the next insert: at least one, however large it is. */
   #countGroup(): number {
     let bytes = 0;
     const fits = this.#waiting.findIndex((page, index) => {
       bytes += page.bytes;
-      const isOther = page.kind !== this.#waiting[0]?.kind;
-      return isOther || index === MAX_GROUP_PAGES || (index > 0 && bytes > MAX_GROUP_BYTES);
+      return index === MAX_GROUP_PAGES || (index > 0 && bytes > MAX_GROUP_BYTES);
     });
     return fits === -1 ? this.#waiting.length : fits;
   }
@@ -119,19 +118,26 @@ export class Intake {
     const path = join(plainPath(this.#folder), files.length === 1 ? (files[0] ?? '') : `{${files.join(',')}}`);
     const list = (texts: readonly string[]) => `[${texts.map(quoteString).join(', ')}]`;
     const window = `transform(_file, ${list(files)}, ${list(pages.map((page) => page.window))})`;
-    const sql = await this.#insertSql(pages[0]?.kind ?? 'plain', path, window);
-    await this.#engine.command(`${sql} SETTINGS ${SETTINGS}`);
+    const sql = await this.#insertSql(path, window);
+    await this.#engine.command(`${sql} SETTINGS ${READ_SETTINGS}, ${ONE_PART}`);
   }
 }
 
-/** How the values of a page are read: as text, if the column is text. */
+/** Every way to read rows. */
+export const PARSE_SETTINGS = [
+  // Otherwise the last digit of a long number may change.
+  'precise_float_parsing = 1',
+  // All cores read even a single page.
+  'min_chunk_bytes_for_parallel_parsing = 1048576',
+].join(', ');
+
+/** How the values of a plain page are read: as text, if the column is text. */
 export const READ_SETTINGS = [
+  PARSE_SETTINGS,
   // The newer analyzer takes 4 ms longer to plan this statement, a twentieth of the total cost of a page.
   'enable_analyzer = 0',
   // A field outside the contract must be detected, not skipped.
   'input_format_skip_unknown_fields = 0',
-  // Otherwise the last digit of a long number may change.
-  'precise_float_parsing = 1',
   'input_format_json_read_bools_as_numbers = 0',
   'input_format_json_read_numbers_as_strings = 1',
   'input_format_json_read_bools_as_strings = 1',
@@ -139,10 +145,8 @@ export const READ_SETTINGS = [
   'input_format_json_read_arrays_as_strings = 1',
 ].join(', ');
 
-const SETTINGS = [
-  READ_SETTINGS,
-  // All cores read even a single page.
-  'min_chunk_bytes_for_parallel_parsing = 1048576',
+/** Rows of an insert become one part. */
+export const ONE_PART = [
   // All rows in one block, and so in one part, however large they are: this makes an insert atomic.
   'max_insert_threads = 1',
   'min_insert_block_size_rows = 1000000000',

@@ -9,7 +9,6 @@ import { isNullMark } from '../engine/column-types.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job, JobColumn, JobRows } from '../job/job.ts';
-import type { JudgedPage } from './bad-row.ts';
 import { WINDOW_COLUMN } from './stage-table.ts';
 
 /** Rows by the text that names a window. */
@@ -115,7 +114,7 @@ export class QuarantineTable {
 
   /** Opens the table that an earlier process left, and drops entries without a staged page. */
   async open(): Promise<void> {
-    await this.#create();
+    await this.create();
     if (await this.isEmpty()) return;
     const torn = await this.#engine.rows<{ name: string }>(
       `SELECT ${WINDOW_COLUMN} AS name FROM ${this.table} WHERE kind = 'page' AND rows > 0 AND ${WINDOW_COLUMN} NOT IN (SELECT ${WINDOW_COLUMN} FROM ${this.#stage})`,
@@ -123,7 +122,8 @@ export class QuarantineTable {
     await this.drop(torn.map(({ name }) => name));
   }
 
-  async #create(): Promise<void> {
+  /** Creates the table if it is missing. */
+  async create(): Promise<void> {
     if (this.#exists) return;
     const hex = this.counted.map((name) => `${quoteIdentifier(`hex_${name}`)} Nullable(String)`);
     const texts = this.counted.map((name) => `${quoteIdentifier(name)} ALIAS unhex(${quoteIdentifier(`hex_${name}`)})`);
@@ -156,16 +156,6 @@ export class QuarantineTable {
   async countRows(): Promise<number> {
     const [found] = await this.#rows<{ n: number }>(`SELECT countIf(kind = 'bad') AS n FROM ${this.table}`);
     return Number(found?.n ?? 0);
-  }
-
-  /** Records a page before its good rows are staged. */
-  async note(window: string, { good, lines }: JudgedPage): Promise<void> {
-    if (lines.length === 0) return;
-    await this.#create();
-    const payload = [{ kind: 'page', rows: good }, ...lines].map((line) =>
-      JSON.stringify({ [WINDOW_COLUMN]: window, ...line }),
-    );
-    await this.#engine.insert({ table: this.#name, format: 'JSONEachRow', payload: Buffer.from(payload.join('\n')) });
   }
 
   /** Drops what an earlier try recorded of a page whose rows were not staged. */
@@ -256,7 +246,7 @@ export class QuarantineTable {
 
   /** Writes the bad rows as JSON lines, in an order that depends only on the rows. @throws EngineFault */
   async write(path: string): Promise<void> {
-    await this.#create();
+    await this.create();
     await this.#engine.command(
       `SELECT ${WINDOW_COLUMN} AS window, column, reason, encoding, row FROM ${this.table} WHERE kind = 'bad' ORDER BY window, row, column INTO OUTFILE ${quoteString(path)} TRUNCATE FORMAT JSONEachRow SETTINGS output_format_json_escape_forward_slashes = 0`,
     );

@@ -1,13 +1,13 @@
 /**
- * The stage's table: its name and columns, how a page is read into them, and the check that every row must pass. Pure
- * text. For the rules of a single column see `column-rule.ts`.
+ * The stage's table: its name and columns, how a plain page is read into them, and the check that every row of it must pass.
+ * Pure text. For the rules of a single column see `column-rule.ts`, for other pages `odd-page.ts`.
  */
 import { createHash } from 'node:crypto';
-import { COLUMN_TYPES } from '../engine/column-types.ts';
+import { COLUMN_TYPES, nullMark } from '../engine/column-types.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import type { Job } from '../job/job.ts';
-import { askedText, isPlainRow, type PageKind, type RuleContext, readColumn } from './column-rule.ts';
+import type { Job, JobColumn } from '../job/job.ts';
+import { askedText, INT32, isAnyText, matches, plainPattern, type RuleContext } from './column-rule.ts';
 
 /** A stage's rows as the functions over them take it; `stage.ts` has the rest. */
 export interface StagedTable {
@@ -69,34 +69,72 @@ export function createTableSql(name: string, job: Job): string {
 }
 
 /**
- * SQL that stages the rows of pages, or nothing of them if a row of a plain page does not fit.
+ * SQL that stages the rows of plain pages, or nothing of them if a row does not fit.
  * @param table quoted name @param extraFields kept as text if a row has them
  * @param path of the files with the rows, one a line @param window expression with the text of a row's window
  */
 export function insertPages(
   table: string,
-  kind: PageKind,
   context: RuleContext,
   extraFields: readonly string[],
   path: string,
   window: string,
 ): string {
-  const extra = extraFields.map((name) => ({
-    name: quoteIdentifier(name),
-    read: 'String',
-    value: quoteIdentifier(name),
-  }));
   const columns = context.job.source.columns.map((column) => {
     const name = quoteIdentifier(column.name);
     const asked = askedText(column, context);
-    if (asked === undefined) return { name, ...readColumn(column, kind) };
+    if (asked === undefined) return { name, ...readPlainColumn(column) };
     // The text of the window of a snapshot's part begins with the symbol.
     const value = asked === '' ? `if(${name} = '', splitByChar(' ', ${window})[1], ${name})` : name;
     return { name, read: `String DEFAULT ${quoteString(asked)}`, value };
   });
+  const extra = extraFields.map(quoteIdentifier).map((name) => ({ name, read: 'String', value: name }));
   const all = [...columns, ...extra];
   const structure = all.map(({ name, read }) => `${name} ${read}`).join(', ');
-  const check =
-    kind === 'plain' ? `WHERE throwIf(NOT (${isPlainRow(context)}), 'a row does not fit its columns') = 0` : '';
-  return `INSERT INTO ${table} (${[...all.map(({ name }) => name), WINDOW_COLUMN].join(', ')}) SELECT ${[...all.map(({ value }) => value), window].join(', ')} FROM file(${quoteString(path)}, JSONEachRow, ${quoteString(structure)}) ${check}`;
+  return `INSERT INTO ${table} (${[...all.map(({ name }) => name), WINDOW_COLUMN].join(', ')}) SELECT ${[...all.map(({ value }) => value), window].join(', ')} FROM file(${quoteString(path)}, JSONEachRow, ${quoteString(structure)}) WHERE throwIf(NOT (${isPlainRow(context)}), 'a row does not fit its columns') = 0`;
+}
+
+/**
+ * Integers are read as floating-point numbers: as an integer type, the engine would change a number that does not fit, and
+ * read an empty text as 0.
+ */
+export function readType({ type }: JobColumn): 'String' | 'Float64' {
+  return COLUMN_TYPES[type].staged === 'String' ? 'String' : 'Float64';
+}
+
+/** How a column of a plain page is read, as `file()` takes it, and the SQL of its staged value. */
+function readPlainColumn(column: JobColumn) {
+  const { name, type, oftenNull } = column;
+  const read = readType(column);
+  const value = type === 'int32' ? `toInt64(${quoteIdentifier(name)})` : quoteIdentifier(name);
+  if (oftenNull && type === 'double') {
+    return { read: `Nullable(${read})`, value: `ifNull(${value}, ${nullMark(type, oftenNull)})` };
+  }
+  const refusal = `throwIf(materialize(true), ${quoteString(`"${name}" is null or absent`)})`;
+  return { read: `${read} DEFAULT ${oftenNull && read === 'String' ? "''" : refusal}`, value };
+}
+
+/**
+ * SQL that is true if all values of a row of a plain page can be staged unchanged. Columns of one type are checked
+ * together, because the engine needs as long to plan a condition of a hundred parts as to compute it.
+ */
+function isPlainRow(context: RuleContext): string {
+  const { columns } = context.job.source;
+  const doubles = columns
+    .filter(({ type }) => type === 'double')
+    .map(({ name, oftenNull }) => (oftenNull ? `assumeNotNull(${quoteIdentifier(name)})` : quoteIdentifier(name)));
+  const integers = columns.filter(({ type }) => type === 'int32').map(({ name }) => quoteIdentifier(name));
+  const formed = columns.filter((column) => readType(column) === 'String' && !isAnyText(column, context));
+  const bytes = formed.map(({ name }) => quoteIdentifier(name)).join(`, '","', `);
+  return [
+    // A non-finite value makes the sum non-finite. An overflow of large numbers does too, but only costs the slow path.
+    ...(doubles.length > 0 ? [`isFinite(${doubles.join(' + ')})`] : []),
+    ...(integers.length > 0
+      ? [`arrayAll(x -> x BETWEEN ${INT32.least} AND ${INT32.most} AND toInt64(x) = x, [${integers.join(', ')}])`]
+      : []),
+    ...(formed.length > 0
+      ? [matches(`concat('"', ${bytes}, '"')`, `^${formed.map((column) => plainPattern(column, context)).join(',')}$`)]
+      : []),
+    'true',
+  ].join(' AND ');
 }

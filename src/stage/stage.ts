@@ -3,6 +3,7 @@
  * staged whole or not at all, and only once: the window's text is a column of every row, so one write stores both. Rows
  * keep their original values, text as text; `seal/` converts the types. Which windows there are, the exports decide.
  */
+import { randomUUID } from 'node:crypto';
 import { type Axis, formatWindow, parseWindow, type Window } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
@@ -10,7 +11,6 @@ import type { HashedColumn } from '../engine/row-hash.ts';
 import type { Job } from '../job/job.ts';
 import type { DayCounts } from '../plan/counts.ts';
 import type { RepairPlan } from '../plan/pack.ts';
-import { type JudgedPage, judgePage } from './bad-row.ts';
 import {
   asCells,
   type CountOptions,
@@ -22,8 +22,9 @@ import {
   hashCells,
   type StageTotals,
 } from './count.ts';
-import { findSpool, Intake, isAboutData } from './intake.ts';
+import { findSpool, Intake, isAboutData, ONE_PART, PARSE_SETTINGS, withSpooled } from './intake.ts';
 import { listColumns, listFilledColumns, listStageTables } from './list.ts';
+import { type ExtraField, listExtraFields, OddPage, type OddRows } from './odd-page.ts';
 import { countAllowed, isQuarantineName, QuarantineTable, type StagedPages, tooManyBadRows } from './quarantine.ts';
 import { type DropRows, isIn, keepGoneRows, readPlacedRows, SEALED_READ_SETTINGS } from './sealed-rows.ts';
 import {
@@ -38,7 +39,7 @@ import {
   assertColumns,
   describeBadRow,
   isPlainPage,
-  readUnknownField,
+  readShape,
   refusePage,
   refuseRow,
   type StagedPage,
@@ -105,8 +106,8 @@ export class Stage implements StagedTable {
     this.spool = findSpool(engine, name);
     this.table = quoteIdentifier(name);
     this.#name = name;
-    this.#intake = new Intake(engine, this.spool, async (kind, path, window) =>
-      insertPages(this.table, kind, this, await this.#readExtraColumns(), path, window),
+    this.#intake = new Intake(engine, this.spool, async (path, window) =>
+      insertPages(this.table, this, await this.#readExtraColumns(), path, window),
     );
     this.#quarantine = new QuarantineTable(engine, job, name);
     this.#maxBad = rows === undefined ? Number.POSITIVE_INFINITY : countAllowed(job.rows, rows);
@@ -144,75 +145,80 @@ export class Stage implements StagedTable {
   async #load(name: string, page: StagedPage): Promise<void> {
     // From an earlier try that failed between the two tables.
     await this.#quarantine.clear(name);
-    const error = await this.#loadPlain(name, page);
-    if (error !== undefined) await this.#loadJudged(name, page, error.cause);
-  }
-
-  /** The fast path. @returns the reason why the page must take the slow path; `undefined` if it is staged */
-  async #loadPlain(name: string, page: StagedPage): Promise<{ readonly cause: unknown } | undefined> {
-    if (!isPlainPage(this.job, page)) return { cause: undefined };
-    for (let extra = 0; ; extra += 1) {
-      try {
-        await this.#intake.put(name, page.data, 'plain');
-        return undefined;
-      } catch (error) {
-        if (!isAboutData(error)) throw error;
-        const field = readUnknownField(error);
-        if (field === undefined || extra >= MAX_EXTRA_FIELDS) return { cause: error };
-        await this.#addFields([field]);
+    let cause: unknown;
+    try {
+      if (isPlainPage(this.job, page, readShape(page))) {
+        await this.#addFields(name, page, Object.keys(page.firstRow ?? {}));
+        return await this.#intake.put(name, page.data);
       }
+    } catch (error) {
+      if (error instanceof SyntaxError) throw refusePage(this.date, name, page, error);
+      if (!isAboutData(error)) throw error;
+      cause = error;
+    }
+    try {
+      await withSpooled(this.spool, page.data, (path) => this.#loadOdd(name, page, path));
+    } catch (error) {
+      throw isAboutData(error) ? refusePage(this.date, name, page, cause ?? error) : error;
     }
   }
 
-  /** The slow path: good rows are staged, bad rows go to quarantine. @param cause the engine's error for the page */
-  async #loadJudged(name: string, page: StagedPage, cause: unknown): Promise<void> {
-    let judged: JudgedPage;
+  /** The slow path: good rows are staged, bad rows go to quarantine first. */
+  async #loadOdd(name: string, page: StagedPage, path: string): Promise<void> {
+    const { counted, table } = this.#quarantine;
+    const odd = new OddPage(this, name, page, path, `odd_${randomUUID()}`);
     try {
-      judged = judgePage(page.data, this, this.#quarantine.counted);
-    } catch (error) {
-      if (!(error instanceof SyntaxError)) throw error;
-      throw refusePage(this.date, name, page, cause ?? error);
-    }
-    const { good, fields } = judged;
-    if (fields.length > 0) assertColumns(this.job, this.date, name, fields);
-    const columns = new Set(this.job.source.columns.map((column) => column.name));
-    const extraFields = fields.filter((field) => !columns.has(field));
-    if (extraFields.length > MAX_EXTRA_FIELDS) {
-      throw refusePage(this.date, name, page, new RangeError(`${extraFields.length} fields are not in the contract`));
-    }
-    await this.#assertTaken(name, judged);
-    await this.#addFields(extraFields);
-    try {
-      await this.#quarantine.note(name, judged);
-      if (good > 0) await this.#intake.put(name, judged.data, 'judged');
-    } catch (error) {
-      throw isAboutData(error) ? refusePage(this.date, name, page, error) : error;
+      await this.engine.command(odd.create());
+      await this.engine.command(`${odd.judge(counted)} SETTINGS ${PARSE_SETTINGS}`);
+      const [found] = await this.engine.rows<OddRows>(odd.describe());
+      const { rows = 0, refused: bad = 0, noted = 0, first = ['', '', ''] } = found ?? {};
+      if (rows !== page.rows)
+        throw refusePage(this.date, name, page, new RangeError(`${rows} of its rows are objects`));
+      const plain = found?.odd === rows ? [] : Object.keys(page.firstRow ?? {});
+      const names = [...new Set([...plain, ...(found?.fields ?? [])])];
+      if (names.length > 0) assertColumns(this.job, this.date, name, names);
+      if (bad > 0) await this.#assertTaken(name, bad, rows, describeBadRow(...first));
+      const fields = await this.#addFields(name, page, names);
+      if (noted > 0) {
+        await this.#quarantine.create();
+        await this.engine.command(`${odd.record(table, counted, rows - bad)} SETTINGS ${ONE_PART}`);
+      }
+      if (bad < rows) await this.engine.command(`${odd.insert(fields)} SETTINGS ${PARSE_SETTINGS}, ${ONE_PART}`);
+    } finally {
+      await this.engine.command(`DROP TABLE IF EXISTS ${odd.odd}`);
     }
   }
 
   /** @throws Fault `PAGE_REFUSED` if the job accepts no bad rows, `BAD_ROWS` if there are too many */
-  async #assertTaken(name: string, { lines, good }: JudgedPage): Promise<void> {
-    const bad = lines.filter(({ kind }) => kind === 'bad');
-    const [first] = bad;
-    if (first === undefined) return;
-    if (this.job.rows.onBad === 'fail') throw refuseRow(this.date, name, first, bad.length);
+  async #assertTaken(name: string, bad: number, rows: number, example: string): Promise<void> {
+    if (this.job.rows.onBad === 'fail') throw refuseRow(this.date, name, example, bad);
     if (this.#maxBad === Number.POSITIVE_INFINITY) return;
-    const before = await this.#quarantine.countRows();
-    if (before + bad.length > this.#maxBad) {
-      throw tooManyBadRows(this.job, this.date, {
-        found: before + bad.length,
-        allowed: this.#maxBad,
-        examples: [`${name}: ${describeBadRow(first)}`],
-        isAll: good === 0 && (await this.totals()).rows === 0,
-      });
-    }
+    const found = (await this.#quarantine.countRows()) + bad;
+    if (found <= this.#maxBad) return;
+    const isAll = bad === rows && (await this.totals()).rows === 0;
+    throw tooManyBadRows(this.job, this.date, {
+      found,
+      allowed: this.#maxBad,
+      examples: [`${name}: ${example}`],
+      isAll,
+    });
   }
 
-  async #addFields(names: readonly string[]): Promise<void> {
+  /** The fields of a page that are outside the contract, once they are columns. @throws Fault `PAGE_REFUSED` */
+  async #addFields(window: string, page: StagedPage, names: readonly string[]): Promise<readonly ExtraField[]> {
+    const fields = listExtraFields(this.job, names);
+    if (fields.length > MAX_EXTRA_FIELDS) {
+      throw refusePage(this.date, window, page, new RangeError(`${fields.length} fields are not in the contract`));
+    }
+    await this.#addColumns(fields.map(({ column }) => column));
+    return fields;
+  }
+
+  async #addColumns(names: readonly string[]): Promise<void> {
     const known = new Set(await this.#readExtraColumns());
-    for (const name of names) {
-      if (known.has(name)) continue;
-      await this.engine.command(`ALTER TABLE ${this.table} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} String`);
+    for (const column of names) {
+      if (known.has(column)) continue;
+      await this.engine.command(`ALTER TABLE ${this.table} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(column)} String`);
       this.#extraColumns = undefined;
     }
   }
@@ -302,7 +308,7 @@ export class Stage implements StagedTable {
   }
 
   async #insertSealed({ extraFields }: DropRows, select: string): Promise<void> {
-    await this.#addFields(extraFields);
+    await this.#addColumns(extraFields);
     const names = [...this.job.source.columns.map(({ name }) => name), ...extraFields, WINDOW_COLUMN];
     const list = names.map(quoteIdentifier).join(', ');
     await this.engine.command(`INSERT INTO ${this.table} (${list}) ${select} SETTINGS ${SEALED_READ_SETTINGS}`);

@@ -2,9 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { describeError, Fault } from '../core/errors.ts';
 import { type RowShape, walkRows } from '../core/json-bytes.ts';
-import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
 import type { Job } from '../job/job.ts';
-import type { JudgedLine } from './bad-row.ts';
 
 export interface StagedPage {
   /** A JSON array of rows. */
@@ -21,20 +19,37 @@ const BACKSLASH = 0x5c;
 /** Escapes that the engine reads differently from JSON, or as half of a character. */
 const STRANGE_ESCAPE = /\\(?:[^"\\/bfnrtu]|u(?![0-9a-fA-F]{4})|u[dD][89a-fA-F])/;
 
+/** A name that needs no escapes, and that the engine has no column of its own for. */
+const PLAIN_NAME = /^[A-Za-z][\w.-]*$/;
+
+export function isPlainName(name: string): boolean {
+  return PLAIN_NAME.test(name);
+}
+
+/** What the rows of a page have in common. @throws SyntaxError if it is not an array of objects */
+export function readShape({ data, shape }: StagedPage): RowShape {
+  if (shape !== undefined) return shape;
+  const walked = walkRows(Buffer.from(data.buffer, data.byteOffset, data.byteLength), 0);
+  if (walked.end === data.length) return walked.shape;
+  throw new SyntaxError(`the rows end at byte ${walked.end} of ${data.length}`);
+}
+
 /**
  * Whether the engine can safely read the bytes of a page: they contain nothing that it would read as another value, and
  * lack no field that it would not miss. SQL checks the values, in the statement that stages them.
  */
-export function isPlainPage({ source }: Pick<Job, 'source'>, page: StagedPage): boolean {
-  const { data, shape, firstRow = {} } = page;
+export function isPlainPage({ source }: Pick<Job, 'source'>, page: StagedPage, shape: RowShape): boolean {
+  const { data, firstRow = {} } = page;
   if (!isUtf8(data)) return false;
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   if (bytes.includes(BACKSLASH) && STRANGE_ESCAPE.test(withoutPairs(bytes))) return false;
-  const { fractions, texts, hasNested } = shape ?? tryReadShape(bytes);
+  const { fractions, texts, hasNested } = shape;
   if (hasNested) return false;
+  const names = Object.keys(firstRow);
+  if (!names.every(isPlainName)) return false;
   // A snapshot guarantees no fields: an absent one is null.
   if (source.kind === 'snapshots') return true;
-  const places = new Map(Object.keys(firstRow).map((name, place) => [name, place]));
+  const places = new Map(names.map((name, place) => [name, place]));
   // The engine reads 12.0 as 12, but does not count such values; and it rounds a number in quotes.
   return source.columns.every(({ name, type }) => {
     const place = places.get(name);
@@ -45,16 +60,6 @@ export function isPlainPage({ source }: Pick<Job, 'source'>, page: StagedPage): 
 /** Removes escaped backslashes, so that the second one does not look like the start of an escape. */
 function withoutPairs(bytes: Buffer): string {
   return bytes.toString('latin1').replaceAll('\\\\', '');
-}
-
-/** Rows that cannot be walked count as not plain. */
-function tryReadShape(bytes: Buffer): RowShape {
-  try {
-    return walkRows(bytes, 0).shape;
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    return { fractions: new Set(), texts: [], hasNested: true };
-  }
 }
 
 /** Requires every column in the rows; the error lists missing and present fields. @throws Fault `PAGE_REFUSED` */
@@ -87,36 +92,21 @@ export function refusePage(date: string, window: string, page: StagedPage, cause
   );
 }
 
-/** For jobs that accept no bad rows. */
-export function refuseRow(date: string, window: string, row: JudgedLine, count: number): Fault {
+/** For jobs that accept no bad rows. @param example as `describeBadRow` */
+export function refuseRow(date: string, window: string, example: string, count: number): Fault {
   const others = count > 1 ? `, and ${count - 1} more of its rows are bad` : '';
-  return new Fault('PAGE_REFUSED', `${date} ${window}: ${describeBadRow(row)}${others}`, {
+  return new Fault('PAGE_REFUSED', `${date} ${window}: ${example}${others}`, {
     hint: 'This page was not kept, because the job has `rows.on_bad: fail`. With `quarantine` the other rows are sealed.',
   });
 }
 
-/** `"oi" is not a whole number: {"id":...`. */
-export function describeBadRow({ column, reason, encoding, row = '' }: JudgedLine): string {
+/** `"oi" is not a whole number: {"id":...`. @param column empty: the row itself */
+export function describeBadRow(column: string, reason: string, row: string): string {
   const what = column === '' ? `a row ${reason}` : `"${column}" ${reason}`;
-  const bytes = Buffer.from(row, encoding === 'base64' ? 'base64' : 'utf8');
-  return `${what}: ${bytes.subarray(0, SHOWN_BYTES).toString('utf8')}`;
+  return `${what}: ${Buffer.from(row).subarray(0, SHOWN_BYTES).toString('utf8')}`;
 }
 
 /** The engine's message without its stack of functions. */
 function firstLine(error: unknown): string {
   return describeError(error).split(/: while executing|\n/)[0] ?? '';
-}
-
-/** A name that cannot be confused with the surrounding text, and needs no escapes. */
-const PLAIN_NAME = /^[A-Za-z][\w.-]*$/;
-
-/**
- * The field name in ClickHouse's "Unknown field found while parsing JSONEachRow format: x"; `undefined` for any other
- * error, and for a name that is not a plain word: rows with one are judged one by one.
- */
-export function readUnknownField(error: unknown): string | undefined {
-  if (!(error instanceof EngineFault) || error.clickhouseCode !== CLICKHOUSE_CODES.INCORRECT_DATA) return undefined;
-  const [, name = ''] =
-    /Unknown field found while parsing \w+ format: (.+?)(?:: \(at row \d+\)|\s*: While|$)/s.exec(error.message) ?? [];
-  return PLAIN_NAME.test(name) ? name : undefined;
 }

@@ -58,6 +58,25 @@ it.each([
   expect([(await stage.totals()).rows, (await stage.quarantine()).rows]).toEqual([good, ROWS - good]);
 });
 
+it('half a character is never staged, as bytes or as an escape', async () => {
+  const stage = await openStage(engine, createJob(), DATE, 'api://trades');
+  const { data, ...told } = createPage([
+    createTrade(0),
+    createTrade(1, { exchange: 'C~' }),
+    createTrade(2, { note: '~' }),
+  ]);
+  const bytes = Buffer.from(
+    Buffer.from(data).toString('latin1').replace('C~', 'C\xed\xa0\x80').replace('~', '\\ud83d'),
+    'latin1',
+  );
+  await stage.put(windowAt(1), { ...told, data: bytes });
+  expect((await stage.quarantine()).reasons).toEqual([{ column: '', reason: 'is not UTF-8', rows: 1 }]);
+  expect(await engine.rows(`SELECT note FROM ${stage.table} ORDER BY note`)).toEqual([
+    { note: '' },
+    { note: '\ufffd' },
+  ]);
+});
+
 it.each([
   ['updated_timestamp', '1969-12-31 23:59:59', { bad: 1 }],
   ['updated_timestamp', '1970-01-01 00:00:00', {}],
