@@ -95,26 +95,26 @@ export class QuarantineTable {
   readonly table: string;
   readonly counted: readonly string[];
   readonly #engine: Engine;
-  readonly #name: string;
   /** Quoted name of the stage's table. */
   readonly #stage: string;
   readonly #columns: readonly JobColumn[];
-  /** Whether the table exists: few dates have bad rows, and it is created with the first of them. */
-  #exists = false;
 
   /** @param stage name of the stage's table, unquoted */
   constructor(engine: Engine, job: Pick<Job, 'source'>, stage: string) {
     this.#engine = engine;
-    this.#name = stage + SUFFIX;
     this.#stage = quoteIdentifier(stage);
-    this.table = quoteIdentifier(this.#name);
+    this.table = quoteIdentifier(stage + SUFFIX);
     this.counted = listCountedColumns(job);
     this.#columns = job.source.columns;
   }
 
-  /** Opens the table that an earlier process left, and drops entries without a staged page. */
+  /** Creates the table if it is missing, and drops entries without a staged page: those of a killed process. */
   async open(): Promise<void> {
-    await this.create();
+    const hex = this.counted.map((name) => `${quoteIdentifier(`hex_${name}`)} Nullable(String)`);
+    const texts = this.counted.map((name) => `${quoteIdentifier(name)} ALIAS unhex(${quoteIdentifier(`hex_${name}`)})`);
+    await this.#engine.command(
+      `CREATE TABLE IF NOT EXISTS ${this.table} (${WINDOW_COLUMN} String, kind String, column String, reason String, rows UInt32, premium Nullable(Float64), encoding String, row String, ${[...hex, ...texts].join(', ')}) ENGINE = MergeTree ORDER BY ${WINDOW_COLUMN}`,
+    );
     if (await this.isEmpty()) return;
     const torn = await this.#engine.rows<{ name: string }>(
       `SELECT ${WINDOW_COLUMN} AS name FROM ${this.table} WHERE kind = 'page' AND rows > 0 AND ${WINDOW_COLUMN} NOT IN (SELECT ${WINDOW_COLUMN} FROM ${this.#stage})`,
@@ -122,48 +122,23 @@ export class QuarantineTable {
     await this.drop(torn.map(({ name }) => name));
   }
 
-  /** Creates the table if it is missing. */
-  async create(): Promise<void> {
-    if (this.#exists) return;
-    const hex = this.counted.map((name) => `${quoteIdentifier(`hex_${name}`)} Nullable(String)`);
-    const texts = this.counted.map((name) => `${quoteIdentifier(name)} ALIAS unhex(${quoteIdentifier(`hex_${name}`)})`);
-    await this.#engine.command(
-      `CREATE TABLE IF NOT EXISTS ${this.table} (${WINDOW_COLUMN} String, kind String, column String, reason String, rows UInt32, premium Nullable(Float64), encoding String, row String, ${[...hex, ...texts].join(', ')}) ENGINE = MergeTree ORDER BY ${WINDOW_COLUMN}`,
-    );
-    this.#exists = true;
-  }
-
   /** Rows of each window of the stage, those in quarantine included. */
   async countPages(): Promise<StagedPages> {
-    const bad = `UNION ALL SELECT ${WINDOW_COLUMN} AS name, countIf(kind = 'bad') AS n FROM ${this.table} GROUP BY name`;
     const found = await this.#engine.rows<{ name: string; n: number }>(
-      `SELECT name, sum(n) AS n FROM (SELECT ${WINDOW_COLUMN} AS name, count() AS n FROM ${this.#stage} GROUP BY name ${this.#exists ? bad : ''}) GROUP BY name ORDER BY name`,
+      `SELECT name, sum(n) AS n FROM (SELECT ${WINDOW_COLUMN} AS name, count() AS n FROM ${this.#stage} GROUP BY name UNION ALL SELECT ${WINDOW_COLUMN} AS name, countIf(kind = 'bad') AS n FROM ${this.table} GROUP BY name) GROUP BY name ORDER BY name`,
     );
     return found.map(({ name, n }) => ({ window: name, rows: Number(n) }));
   }
 
   async isEmpty(): Promise<boolean> {
-    const [found] = await this.#rows<{ n: number }>(`SELECT count() AS n FROM ${this.table}`);
+    const [found] = await this.#engine.rows<{ n: number }>(`SELECT count() AS n FROM ${this.table}`);
     return Number(found?.n ?? 0) === 0;
-  }
-
-  /** Rows of a query over the table; none while it does not exist. */
-  async #rows<Row extends object>(sql: string): Promise<readonly Row[]> {
-    return this.#exists ? await this.#engine.rows<Row>(sql) : [];
   }
 
   /** Number of bad rows so far. */
   async countRows(): Promise<number> {
-    const [found] = await this.#rows<{ n: number }>(`SELECT countIf(kind = 'bad') AS n FROM ${this.table}`);
+    const [found] = await this.#engine.rows<{ n: number }>(`SELECT countIf(kind = 'bad') AS n FROM ${this.table}`);
     return Number(found?.n ?? 0);
-  }
-
-  /** Drops what an earlier try recorded of a page whose rows were not staged. */
-  async clear(window: string): Promise<void> {
-    const recorded = await this.#rows(
-      `SELECT 1 AS n FROM ${this.table} WHERE ${WINDOW_COLUMN} = ${quoteString(window)} LIMIT 1`,
-    );
-    if (recorded.length > 0) await this.drop([window]);
   }
 
   async drop(windows: readonly string[]): Promise<void> {
@@ -174,7 +149,7 @@ export class QuarantineTable {
   }
 
   async windows(): Promise<readonly string[]> {
-    const found = await this.#rows<{ name: string }>(
+    const found = await this.#engine.rows<{ name: string }>(
       `SELECT DISTINCT ${WINDOW_COLUMN} AS name FROM ${this.table} WHERE kind = 'bad'`,
     );
     return found.map(({ name }) => name);
@@ -237,7 +212,7 @@ export class QuarantineTable {
   async oddCells<Key extends number | string>(key: string, hashed: readonly string[]) {
     const columns = ["''", ...hashed.map(quoteString)].join(', ');
     const texts = this.counted.map((name) => `ifNull(${quoteIdentifier(name)}, '') AS ${quoteIdentifier(name)}`);
-    const found = await this.#rows<{ k: Key; q_odd: number; q_mark: number }>(
+    const found = await this.#engine.rows<{ k: Key; q_odd: number; q_mark: number }>(
       `SELECT ${key} AS k, max(q_is_odd) AS q_odd, max(q_is_mark) AS q_mark FROM (SELECT * REPLACE (${texts.join(', ')}) FROM (SELECT ${this.counted.map(quoteIdentifier).join(', ')}, kind = 'bad' OR (kind = 'changed' AND column IN (${columns})) AS q_is_odd, kind = 'changed' AND column = 'updated_timestamp' AS q_is_mark FROM ${this.table})) GROUP BY k`,
     );
     const cells = (name: 'q_odd' | 'q_mark') => new Set(found.flatMap((cell) => (cell[name] === 1 ? [cell.k] : [])));
@@ -246,16 +221,13 @@ export class QuarantineTable {
 
   /** Writes the bad rows as JSON lines, in an order that depends only on the rows. @throws EngineFault */
   async write(path: string): Promise<void> {
-    await this.create();
     await this.#engine.command(
       `SELECT ${WINDOW_COLUMN} AS window, column, reason, encoding, row FROM ${this.table} WHERE kind = 'bad' ORDER BY window, row, column INTO OUTFILE ${quoteString(path)} TRUNCATE FORMAT JSONEachRow SETTINGS output_format_json_escape_forward_slashes = 0`,
     );
   }
 
   async discard(): Promise<void> {
-    if (!this.#exists) return;
     await this.#engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
-    this.#exists = false;
   }
 
   async #countIds(): Promise<number> {

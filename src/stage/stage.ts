@@ -75,8 +75,7 @@ export async function openStage(
   }
   await engine.command(createTableSql(name, job));
   const stage = new Stage(engine, job, date, name, rows, !kept.has(name));
-  // Pages that a killed process was about to load: they will be requested again.
-  await stage.clearTorn([...kept].some((other) => isQuarantineName(other, name)));
+  await stage.open();
   return stage;
 }
 
@@ -143,8 +142,6 @@ export class Stage implements StagedTable {
   }
 
   async #load(name: string, page: StagedPage): Promise<void> {
-    // From an earlier try that failed between the two tables.
-    await this.#quarantine.clear(name);
     let cause: unknown;
     try {
       if (isPlainPage(this.job, page, readShape(page))) {
@@ -179,11 +176,15 @@ export class Stage implements StagedTable {
       if (names.length > 0) assertColumns(this.job, this.date, name, names);
       if (bad > 0) await this.#assertTaken(name, bad, rows, describeBadRow(...first));
       const fields = await this.#addFields(name, page, names);
-      if (noted > 0) {
-        await this.#quarantine.create();
-        await this.engine.command(`${odd.record(table, counted, rows - bad)} SETTINGS ${ONE_PART}`);
+      if (noted > 0) await this.engine.command(`${odd.record(table, counted, rows - bad)} SETTINGS ${ONE_PART}`);
+      if (bad === rows) return;
+      try {
+        await this.engine.command(`${odd.insert(fields)} SETTINGS ${PARSE_SETTINGS}, ${ONE_PART}`);
+      } catch (error) {
+        // If this fails too, the entries are dropped when the stage is opened again.
+        await this.#quarantine.drop([name]);
+        throw error;
       }
-      if (bad < rows) await this.engine.command(`${odd.insert(fields)} SETTINGS ${PARSE_SETTINGS}, ${ONE_PART}`);
     } finally {
       await this.engine.command(`DROP TABLE IF EXISTS ${odd.odd}`);
     }
@@ -360,9 +361,9 @@ export class Stage implements StagedTable {
     this.#totals = undefined;
   }
 
-  /** @param hasQuarantine whether an earlier process put rows into quarantine */
-  async clearTorn(hasQuarantine: boolean): Promise<void> {
+  /** Drops pages that a killed process was about to load: they will be requested again. */
+  async open(): Promise<void> {
     await this.#intake.clear();
-    if (hasQuarantine) await this.#quarantine.open();
+    await this.#quarantine.open();
   }
 }
