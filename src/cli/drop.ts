@@ -14,6 +14,7 @@ import { readJob } from '../job/job-folder.ts';
 import { fileKey } from '../ledger/layout.ts';
 import { describeLost, Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
+import { describeThrough } from '../state/date-records.ts';
 import { type DropDocument, dropSchema } from '../state/documents.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-file.ts';
 import { assertDate, assertDirectory, usage } from './arguments.ts';
@@ -131,7 +132,7 @@ function formatDrop(
   nowMs: number,
 ) {
   if (!manifest) return `${job} ${date}: ${condition ?? 'unknown'}, not sealed\n`;
-  const { rows, revision, sealed_at, requests, files, proved, doubts } = manifest;
+  const { rows, revision, sealed_at, requests, files, proved, doubts, through } = manifest;
   const timeOf = (at: string) => formatInstant(at, EXCHANGE_TIME_ZONE, nowMs);
   const lines = [
     `${job} ${date}: ${condition}, revision ${revision}, ${formatCount(rows)} rows, ${formatBytes(files[0]?.size ?? 0)}`,
@@ -139,6 +140,7 @@ function formatDrop(
     `${location}`,
     `sealed ${timeOf(sealed_at)}, ${formatCount(requests)} requests; proved: ${proved ?? 'nothing'}`,
     ...(audit ? [`audited ${timeOf(audit.audited_at)}: ${audit.result}`] : []),
+    ...(through && audit?.result !== 'equal' ? [`its rows are those ${describeThrough(through)}`] : []),
     ...doubts,
     ...revisions.slice(1).map((one) => {
       const what = one.rows === null ? '' : `${formatCount(one.rows)} rows`;

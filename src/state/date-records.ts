@@ -29,6 +29,11 @@ export function describeAccepted({ by, at, reason }: Pick<AcceptedGap, 'by' | 'a
   return `accepted by ${by} on ${formatDate(at.slice(0, 'YYYY-MM-DD'.length))}: ${reason}`;
 }
 
+/** What a date lacks that was sealed before its last segment. */
+export function describeThrough(through: string): string {
+  return `until ${through} (exchange time); a later run adds what trades after it`;
+}
+
 /**
  * The last comparison of a sealed date with its source: part of `condition.json`, which owns it, and of run records. What a
  * date's audits found before is in the manifests of its revisions.

@@ -89,7 +89,7 @@ it('by default a date is sealed after the close, says until when, and is extende
   expect(first.code, first.stderr).toBe(0);
   expect(await world.manifest()).toMatchObject({ condition: 'available', revision: 1, rows: ROWS, through: '16:15' });
   expect((await world.manifest(BEFORE[3])).through).toBeUndefined();
-  expect((await world.status()).stdout).toContain(`${DATE} is sealed in part: until 16:15`);
+  expect((await world.status()).stdout).toContain(`${DATE} is sealed in part: until 16:15 (exchange time)`);
   expect((await world.run('16:57:00')).code).toBe(0);
   expect(await world.manifest()).toMatchObject({ revision: 1 });
   const later = await world.run('17:16:05');

@@ -11,7 +11,7 @@ import { formatInstant, formatSpan } from '../../core/date-text.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
 import { type Condition, isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
-import { describeAccepted } from '../../state/date-records.ts';
+import { describeAccepted, describeThrough } from '../../state/date-records.ts';
 import type { DateStatus } from '../../state/documents.ts';
 import { endOf, type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
 import type { Style } from '../terminal/color.ts';
@@ -216,7 +216,7 @@ function describeFlaws(dates: readonly DateStatus[]): readonly string[] {
   };
   return [
     ...list('degraded', ({ degraded_reason: reason, accepted }) => (accepted === null ? reason : undefined)),
-    ...list('is sealed in part', ({ through }) => through && `until ${through}; a later run adds what trades after it`),
+    ...list('is sealed in part', ({ through }) => through && describeThrough(through)),
     ...list('is unusual', ({ doubts }) => doubts?.join('; ')),
     ...list('has unexpected nulls', ({ nulls }) => {
       const counts = Object.entries(nulls ?? {}).map(([column, rows]) => `${formatCount(rows)} ${column}`);

@@ -2,7 +2,7 @@
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatWeekDate } from '../../core/date-text.ts';
 import { formatBytes, formatCount } from '../../core/units.ts';
-import { describeAccepted, isAcceptable } from '../../state/date-records.ts';
+import { describeAccepted, describeThrough, isAcceptable } from '../../state/date-records.ts';
 
 import { renderActionForm, renderDropActions } from './action-form.ts';
 import type { DropDetail, ReportLink, Rows } from './api-shape.ts';
@@ -28,6 +28,7 @@ export function renderDropPage(
 <p class="line">${condition && html`<span class="condition ${condition}">${renderShape(condition)} ${condition}</span>`} ${describeInWords(drop, context)}</p>
 ${damage !== null && html`<div class="error"><p><b>Damaged:</b> ${damage}</p></div>`}
 ${manifest?.degraded_reason !== undefined && html`<div class="error"><p>${manifest.degraded_reason}</p></div>`}
+${manifest?.through !== undefined && drop.audit?.result !== 'equal' && html`<p class="quiet">Its rows are those ${describeThrough(manifest.through)}.</p>`}
 ${accepted && html`<p class="quiet">${describeAccepted(accepted)}</p>`}
 ${manifest && html`<p><a class="button" href="${`${dropPath(job, date)}/file`}" download>Download ${manifest.files[0]?.filename}, ${formatBytes(manifest.files[0]?.size ?? 0)}</a></p>`}</header>
 ${manifest ? renderSealed(drop, manifest, rows, sums, context.nowMs) : html`<p class="quiet">It is not sealed: there is nothing to read yet.</p>`}
