@@ -8,7 +8,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { formatTable } from '../src/cli/terminal/text-table.ts';
+import { formatTable } from '../src/cli/terminal/text.ts';
 import { formatCount } from '../src/core/units.ts';
 import type { AuditInput, AuditResult } from './support/audit-child.ts';
 import { type RunBench, say } from './support/bench.ts';

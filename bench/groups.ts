@@ -5,7 +5,7 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { formatTable } from '../src/cli/terminal/text-table.ts';
+import { formatTable } from '../src/cli/terminal/text.ts';
 import { formatCount } from '../src/core/units.ts';
 import { listClosedSessions } from '../src/service/generate/generate.ts';
 import type { RunResult } from '../src/state/run-result.ts';

@@ -10,7 +10,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { HISTORICAL_PATH } from '../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../src/api-contract/trade.ts';
-import { formatTable } from '../src/cli/terminal/text-table.ts';
+import { formatTable } from '../src/cli/terminal/text.ts';
 import { formatCount } from '../src/core/units.ts';
 import { dropKey, manifestKey } from '../src/ledger/layout.ts';
 import type { Manifest } from '../src/ledger/manifest.ts';

@@ -6,7 +6,7 @@
  */
 
 import { REQUESTS_PER_SECOND } from '../src/api-contract/published-limits.ts';
-import { formatTable } from '../src/cli/terminal/text-table.ts';
+import { formatTable } from '../src/cli/terminal/text.ts';
 import { formatCount, formatDuration } from '../src/core/units.ts';
 import type { RunResult } from '../src/state/run-result.ts';
 import type { ScriptedPlan, SeenRequest } from '../test/support/fault-plan.ts';

@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { type AsyncBuffer, asyncBufferFromFile, parquetMetadataAsync, parquetQuery } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
-import { formatTable } from '../src/cli/terminal/text-table.ts';
+import { formatTable } from '../src/cli/terminal/text.ts';
 import { formatBytes, formatCount, formatPercent } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';
 import type { Engine } from '../src/engine/engine.ts';

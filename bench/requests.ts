@@ -7,7 +7,7 @@
  */
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { formatTable } from '../src/cli/terminal/text-table.ts';
+import { formatTable } from '../src/cli/terminal/text.ts';
 import { formatCount, formatDuration } from '../src/core/units.ts';
 import { listClosedSessions } from '../src/service/generate/generate.ts';
 import type { RunResult } from '../src/state/run-result.ts';

@@ -8,7 +8,7 @@ import { spawn } from 'node:child_process';
 import { link, mkdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { previousSessions } from '../src/calendar/session.ts';
-import { formatTable } from '../src/cli/terminal/text-table.ts';
+import { formatTable } from '../src/cli/terminal/text.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
 import { describeSealed } from '../src/ledger/condition-file.ts';
 import { commitTable } from '../src/ledger/iceberg/table.ts';

@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path';
 import { previousSessions } from '../src/calendar/session.ts';
-import { formatTable } from '../src/cli/terminal/text-table.ts';
+import { formatTable } from '../src/cli/terminal/text.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
 import { describeSealed } from '../src/ledger/condition-file.ts';
 import { commitTable } from '../src/ledger/iceberg/table.ts';

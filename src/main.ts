@@ -9,8 +9,7 @@ import { resolve } from 'node:path';
 import { loadEnvFile } from 'node:process';
 import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
-import { createStyle, hasColors } from './cli/terminal/color.ts';
-import { describeFailure } from './cli/terminal/failure-text.ts';
+import { createStyle, describeFailure, hasColors } from './cli/terminal/text.ts';
 import { describeError, EXIT_CODES, Fault } from './core/errors.ts';
 
 const ENV_FILE = '.env';

@@ -19,7 +19,7 @@ import type { EnginePool } from './engine/pool.ts';
 import type { ServerEngine, ServerOptions, ServerPool, ServerPoolOptions } from './engine/server.ts';
 import type { WorkerPoolOptions } from './engine/worker-pool.ts';
 import type { ApiAccess, JobCatalog, ServerSource, SnapshotApi, SnapshotSource, SqlApi } from './job/job.ts';
-import type { Mailer } from './mail/mailer.ts';
+import type { Mailer } from './mail/message.ts';
 import type { Webhook, WebhookUse } from './mail/webhook.ts';
 import {
   DEFAULTS,

@@ -1,5 +1,5 @@
 /** The numbers to reach: what each bench measured of them, gathered into one table that says of each whether it holds. */
-import { formatTable } from '../../src/cli/terminal/text-table.ts';
+import { formatTable } from '../../src/cli/terminal/text.ts';
 
 export interface Goal {
   /** What is measured, with the size that it was measured at. */

@@ -4,8 +4,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { startChild } from '../../src/cli/child.ts';
 import { type ServeProcess, startServeProcess } from '../../src/cli/demo.ts';
+import { startProcess } from '../../src/daemon/run-process.ts';
 import { say } from './bench.ts';
 
 export const REPO = fileURLToPath(new URL('../..', import.meta.url));
@@ -78,7 +78,7 @@ export async function runJson(
   const out: string[] = [];
   const err: string[] = [];
   const { executable, args: base, env: bare } = self();
-  const child = startChild(
+  const child = startProcess(
     { executable, args: [...base, '--json', ...args], cwd, env: { ...bare, ...env } },
     {
       onOut: (line) => out.push(line),
@@ -90,7 +90,7 @@ export async function runJson(
       },
     },
   );
-  const code = await child.done;
+  const { code } = await child.done;
   if (code !== 0) throw new Error(`flowdrop ${args.join(' ')} ended with ${code}: ${err.join('\n')}`);
   return JSON.parse(out.join('\n')) as unknown;
 }

@@ -2,20 +2,31 @@
  * The last step of a run, however it ended: causes found -> kept in the outbox -> sent to the job's operators by mail and
  * webhook, once. It opens its own store and mailer, because opening the run's may be what failed. Invariant: it never
  * throws, so it does not change how the run ends; an alert that cannot be delivered is logged, and the next run sends it.
- * With no cause found and none open, it costs one read of the store.
+ * With no cause found and none open, it costs one read of the store. A cause keeps its id while it lasts, even if its
+ * message changes; `cause-table.ts` has the kinds.
+ *
+ * Conditions of the dates when no run could report any: from the last run's record, the sealed dates and the calendar,
+ * brought up to now. Even if the API does not answer for days, dates about to expire must be reported. Invariant: it
+ * sends no request to a source, and reports no gap that it could not check.
  */
 import { createHash } from 'node:crypto';
+import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
+import type { CalendarOverride } from '../calendar/session.ts';
+import { addDays } from '../calendar/wall-clock.ts';
 import { describeError, Fault, isFault } from '../core/errors.ts';
 import { readFailure } from '../core/failure.ts';
+import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import type { Mailer, MailMessage } from '../mail/mailer.ts';
+import type { Mailer, MailMessage } from '../mail/message.ts';
 import { parseAddress } from '../mail/message.ts';
+import { type Condition, deriveConditions, isSealed, type SealedCondition } from '../plan/conditions.ts';
+import { computeLookback, expires, expiresAt, lookbackOf } from '../plan/dates.ts';
 import type { RunEnv } from '../run/run.ts';
+import { API_DOWN_CODES } from '../source/source.ts';
 import { openJobState } from '../state/job-state.ts';
-import { describeCause, type RunEnd, type RunFacts } from './cause-table.ts';
-import { listCauses } from './causes.ts';
-import { readKnownConditions } from './known-conditions.ts';
+import { isInVain, type RunResult } from '../state/run-result.ts';
+import { type Cause, type CauseKind, DROP_DAMAGED, describeCause, type RunEnd, type RunFacts } from './cause-table.ts';
 import { buildNotice, type Notice, renderNotice } from './notice.ts';
 import { closeDone, type DueAlerts, listDue, noteCauses, noteSent, Outbox, type OutboxState } from './outbox.ts';
 
@@ -38,8 +49,10 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd): Pr
   const sent: AlertSummary['sent'][number][] = [];
   const unsent: AlertSummary['unsent'][number][] = [];
   let [unread, isWhole]: [string | null, boolean] = [null, true];
-  // The person who stopped the run knows, and unfinished work is no news.
-  if (env.signal.aborted || isNoNews(outcome.error)) return { sent, unsent, unread, isWhole };
+  const { error: ended } = outcome;
+  // The person who stopped the run knows, and one that found another active is no news.
+  const isNoNews = isFault(ended) && (ended.kind === 'interrupted' || ended.kind === 'active');
+  if (env.signal.aborted || isNoNews) return { sent, unsent, unread, isWhole };
   const log = (await env.openLog()).child({ job: job.name });
   const redact = (text: string) => env.redact(text);
   const attempt = async <T>(what: string, open: () => Promise<T>): Promise<T | undefined> => {
@@ -128,11 +141,6 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd): Pr
   return { sent, unsent, unread, isWhole: isWhole && unsent.length === 0 && unread === null };
 }
 
-/** A run that was stopped, or that found another one active, is no reason for an alert. */
-function isNoNews(error: unknown): boolean {
-  return isFault(error) && (error.kind === 'interrupted' || error.kind === 'active');
-}
-
 async function buildMail(env: RunEnv, to: string, notice: Notice): Promise<MailMessage> {
   const { mailFrom: from, templatesDir } = env;
   const domain = parseAddress('from', from).address.split('@').at(-1);
@@ -157,4 +165,155 @@ function identify(job: Job, target: string, state: OutboxState, due: DueAlerts):
   const since = (ids: readonly string[]) => ids.map((id) => [id, state.alerts[id]?.first_seen]).sort();
   const text = JSON.stringify([job.name, target, since(due.alerts), since(due.recovered)]);
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
+}
+
+/** Warn this long before a gap expires and becomes a loss; two days leave room for a run at the weekend. */
+export const GAP_WARNING_MS = 48 * 3_600_000;
+
+/** API error codes for a refused key. */
+const KEY_REFUSED_CODES: ReadonlySet<string> = new Set(['UNAUTHORIZED', 'SUBSCRIPTION_REQUIRED']);
+
+/** Not an API error: the API answers, but has no data for anything that the job names. */
+const NOTHING_FOUND = {
+  code: 'NOTHING_FOUND',
+  said: 'The source has no rows for this job on any date.',
+  hint: 'Check the symbols, the table and the condition in the job file.',
+};
+
+/**
+ * For how many days a lost date is still reported, in case the run that found the loss was killed before it could send
+ * the alert.
+ */
+const LOSS_DAYS = LOOKBACK_DAYS;
+
+/** Lists each cause once: failures, then dates, then reports. */
+export function listCauses(facts: RunFacts): readonly Cause[] {
+  const causes = new Map<string, Cause>();
+  /** @param about the date, code or recipient concerned */
+  const add = (kind: CauseKind, about: string, rest: Partial<Omit<Cause, 'id' | 'kind'>> = {}) => {
+    const id = [facts.job.name, kind, about].filter(Boolean).join('/');
+    causes.set(id, { ...{ date: null, code: null, report: null, said: '', hint: '' }, ...rest, id, kind });
+  };
+  addFailures(facts, add);
+  addDates(facts, (kind, date, rest) => add(kind, date, { date, ...rest }));
+  addReports(facts, add);
+  return [...causes.values()];
+}
+
+type AddCause = (kind: CauseKind, about: string, rest?: Partial<Omit<Cause, 'id' | 'kind'>>) => void;
+
+function addFailures({ command, result, error, died, jobFault }: RunFacts, add: AddCause): void {
+  // One cause each, even if it happens several times in a row with different messages.
+  if (died !== undefined) add('run-died', '', { said: died });
+  if (jobFault !== undefined) add('job-invalid', '', { said: jobFault });
+  if (error !== undefined) {
+    const { code, message: said, hint = '', kind } = readFailure(error);
+    const about = { code, said, hint };
+    // The export finished, so a report failed.
+    if (result) add('report-failed', code, about);
+    else if (KEY_REFUSED_CODES.has(code)) add('key-refused', code, about);
+    // The person who typed a manual command sees its usage error; a scheduled run has no reader.
+    else if (kind !== 'usage' || command === 'run') add('run-failed', code, about);
+  }
+  if (result === undefined) return;
+  for (const { date, error: failed, doubts = [] } of result.dates) {
+    if (doubts.length > 0) add('date-doubtful', date, { date, said: doubts.join('; ') });
+    if (!failed) continue;
+    const { code, message: said, hint = '' } = failed;
+    // An API outage is one cause, whichever date met it.
+    if (API_DOWN_CODES.has(code)) add('run-failed', code, { code, said, hint });
+    else add('date-failed', `${date}/${code}`, { date, code, said, hint });
+  }
+  const { held, clocks } = result;
+  // Dates held back by a clock conflict share one cause. A date whose session end the source does not show has its own.
+  if (clocks.conflict !== null) add('clocks-differ', '', { said: describeClocks(held, clocks.conflict) });
+  else for (const { date, reason } of held) add('date-held', date, { date, said: reason });
+  if (isInVain(result)) add('run-failed', NOTHING_FOUND.code, NOTHING_FOUND);
+}
+
+function addDates({ job, conditions, accepted, result, nowMs }: RunFacts, add: AddCause): void {
+  const { clipped } = computeLookback(nowMs);
+  for (const [date, condition] of Object.entries(conditions)) {
+    const isGap = result?.gaps.includes(date) || date >= clipped;
+    const damage = result?.damaged[date];
+    if (damage !== undefined) add('date-degraded', date, { code: DROP_DAMAGED, said: damage });
+    if (accepted.has(date)) continue;
+    const audit = result?.audits[date];
+    if (audit?.result === 'differs') add('date-differs', date, { said: audit.reason ?? '' });
+    if (damage === undefined && condition === 'degraded' && isGap)
+      add('date-degraded', date, { said: describeLacking(result, date) });
+    if (condition === 'missing' && isGap) add('date-missing', date);
+    if (condition === 'expired' && (result?.lost.includes(date) || date >= addDays(clipped, -LOSS_DAYS)))
+      add('date-expired', date);
+    if (condition === 'pending' && expires(job.source) && expiresAt(date) - nowMs < GAP_WARNING_MS)
+      add('gap-expires-soon', date);
+  }
+}
+
+function addReports({ job, conditions, deliveries = [], withReports }: RunFacts, add: AddCause): void {
+  for (const { report: template, date, recipients, error, pending } of deliveries) {
+    if (error) {
+      const { code, message: said, hint = '' } = error;
+      add('report-failed', `${template}/${code}`, { date, code, said, hint });
+    }
+    if (pending) add('report-pending', date, { date });
+    for (const { to, outcome, detail: said } of recipients) {
+      if (outcome !== 'sent') add(`report-${outcome}`, `${template}/${to}`, { date, said, report: { template, to } });
+    }
+  }
+  const newest = Object.keys(conditions).sort().at(-1);
+  if (newest && job.reports.length > 0 && withReports && conditions[newest] === 'pending')
+    add('report-pending', newest, { date: newest });
+}
+
+function describeClocks(held: RunResult['held'], conflict: string): string {
+  const dates = held.map(({ date }) => date).join(', ');
+  const effect = dates === '' ? 'No date was held back' : `Held back: ${dates}`;
+  return `${conflict[0]?.toUpperCase()}${conflict.slice(1)}. ${effect}.`;
+}
+
+/** What the date lacks, if its export recorded that: the manifest's reason, or the windows that the source lacks. */
+function describeLacking(result: RunResult | undefined, date: string): string {
+  const { missing = [], degraded_reason: reason } = result?.dates.find((one) => one.date === date) ?? {};
+  return reason ?? missing.map(({ window, reason: why }) => `${window}: ${why}`).join('; ');
+}
+
+/** Never throws. @param ledger `undefined` if the store could not be opened */
+export async function readKnownConditions(
+  ledger: Ledger | undefined,
+  log: Log,
+  job: Job,
+  nowMs: number,
+  calendar: CalendarOverride | undefined,
+): Promise<Pick<RunFacts, 'conditions'> & { readonly accepted: readonly string[]; readonly unread: string | null }> {
+  if (!ledger) return { conditions: {}, accepted: [], unread: null };
+  try {
+    const { entries, fault } = await ledger.conditions();
+    if (fault !== undefined) throw new Fault('CONDITION_INVALID', `condition.json is invalid: ${fault}`);
+    const recorded = new Map<string, Condition>();
+    const sealed = new Map<string, SealedCondition>();
+    for (const { date, condition } of entries.values()) {
+      recorded.set(date, condition);
+      if (isSealed(condition)) sealed.set(date, condition);
+    }
+    const facts = { sealed, recorded, lookback: lookbackOf(job, nowMs, calendar) };
+    let conditions = deriveConditions(facts);
+    if (![...conditions.values()].every(isSealed)) {
+      // A run that was killed after sealing a date did not record it.
+      for (const date of await ledger.dates()) {
+        if (sealed.has(date)) continue;
+        const manifest = await ledger.validManifest(date, ({ message: reason }) => {
+          log.error({ event: 'manifest-invalid', date, reason }, `${date}: ${reason}`);
+        });
+        sealed.set(date, manifest?.condition ?? 'degraded');
+      }
+      conditions = deriveConditions(facts);
+    }
+    const accepted = await ledger.acceptedGaps(conditions);
+    return { conditions: Object.fromEntries(conditions), accepted: [...accepted.keys()], unread: null };
+  } catch (error) {
+    const reason = describeError(error);
+    log.error({ event: 'conditions-unread', reason }, `cannot read the conditions of the dates: ${reason}`);
+    return { conditions: {}, accepted: [], unread: reason };
+  }
 }

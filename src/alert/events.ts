@@ -4,18 +4,30 @@
  * next one. Invariant: never throws, never changes how a run ends, and costs nothing without an address; an event that
  * cannot be posted stays owed.
  */
+
+import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
+import { addDays } from '../calendar/wall-clock.ts';
 import { assertNotAborted, describeError, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import { identifyReport, type Job } from '../job/job.ts';
+import { formatRecipientKey, openReceiptLog, type Receipt } from '../deliver/receipt.ts';
+import { identifyReport, type Job, type JobReport } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Webhook } from '../mail/webhook.ts';
+import type { Condition } from '../plan/conditions.ts';
 import type { RunEnv } from '../run/run.ts';
 import { openJobState } from '../state/job-state.ts';
 import type { RunResult } from '../state/run-result.ts';
+import { readStoreId } from '../store/identity.ts';
 import type { Store } from '../store/store.ts';
-import { type CloudEvent, isPostOf } from './cloud-event.ts';
-import { listHappenings } from './happenings.ts';
-import { readKnownConditions } from './known-conditions.ts';
+import { readKnownConditions } from './alerts.ts';
+import {
+  buildDropEvent,
+  buildLossEvent,
+  buildReportEvent,
+  type CloudEvent,
+  isPostOf,
+  type SentReport,
+} from './cloud-event.ts';
 import {
   type EventState,
   type Happening,
@@ -27,16 +39,9 @@ import {
   noteFailing,
   notePosted,
   Outbox,
-  type OwedEvents,
   sumOwed,
 } from './outbox.ts';
-
-export interface EventSummary {
-  /** Events that were accepted now. */
-  readonly posted: number;
-  /** Null: none is owed, or the store could not be read. */
-  readonly owed: OwedEvents | null;
-}
+import { summarizeReport } from './report-post.ts';
 
 /** A slow receiver must not hold the end of a run for long; the next run goes on. */
 const MAX_POSTING_MS = 120_000;
@@ -84,8 +89,9 @@ export async function beginEvents(env: RunEnv, job: Job, opened?: Store): Promis
 /**
  * At the end of a run, and between runs: posts what happened since the last call, and what is still owed. Opens its own
  * store: opening the run's may be what failed.
+ * @returns how many were accepted now, and what is owed; null: nothing, or the store could not be read
  */
-export async function postEvents(env: RunEnv, job: Job, result: RunResult | undefined): Promise<EventSummary> {
+export async function postEvents(env: RunEnv, job: Job, result: RunResult | undefined) {
   const nothing = { posted: 0, owed: null };
   if (env.signal.aborted) return nothing;
   const summary = await withEvents(env, job, undefined, async (jobEvents) => {
@@ -173,7 +179,7 @@ function isWanted({ receiver, posts }: JobEvents, { noted }: EventState, { subje
   return posts.has(id) && noted[`post/${id}`] !== undefined;
 }
 
-async function postOwed(env: RunEnv, job: Job, { outbox, log, receiver, posts }: JobEvents): Promise<EventSummary> {
+async function postOwed(env: RunEnv, job: Job, { outbox, log, receiver, posts }: JobEvents) {
   const { clock, signal } = env;
   const deadlineMs = clock.now() + MAX_POSTING_MS;
   /** Receivers that do not answer: what else they are to get waits. */
@@ -209,4 +215,115 @@ async function postOwed(env: RunEnv, job: Job, { outbox, log, receiver, posts }:
     await change((events) => notePosted(events, id));
   }
   return { posted, owed: sumOwed(outbox.state.events, job) };
+}
+
+interface SeenHappening extends Happening {
+  /** The events since a noted revision. */
+  build(noted: number): Promise<readonly CloudEvent[]>;
+}
+
+/**
+ * Costs two reads of the store, and one for each report and date of the lookback.
+ * @param foundMs when the losses were found
+ * @param publicUrl address of the status page for readers; `undefined` if they cannot reach it
+ * @throws StoreFault
+ */
+async function listHappenings(
+  ledger: Ledger,
+  log: Log,
+  job: Job,
+  conditions: Readonly<Record<string, Condition>>,
+  foundMs: number,
+  publicUrl: string | undefined,
+): Promise<readonly SeenHappening[]> {
+  const { store, dataset } = ledger;
+  const { id: storeId = 'unknown' } = await readStoreId(store);
+  const origin = { storeId, storeUrl: store.url, job: job.name, dataset };
+  const seen: SeenHappening[] = [];
+  const { entries } = await ledger.conditions();
+  const sealed = [...entries.values()].flatMap(({ date, revision }) => (revision === null ? [] : [{ date, revision }]));
+  for (const { date, revision } of sealed) {
+    const build = async (noted: number) => {
+      const events: CloudEvent[] = [];
+      // A run that was killed may have sealed two. Numbers of revisions may have gaps, and an operator may have removed a date.
+      for (let one = noted + 1; one <= revision; one += 1) {
+        const found = await readRevision(ledger, date, one);
+        if (found) events.push(buildDropEvent(origin, found.manifest, found.isReplaced));
+      }
+      return events;
+    };
+    seen.push({ subject: `drop/${date}`, revision, build });
+  }
+  for (const [date, condition] of Object.entries(conditions)) {
+    const build = async () => [buildLossEvent(origin, date, new Date(foundMs).toISOString())];
+    if (condition === 'expired') seen.push({ subject: `lost/${date}`, revision: 1, build });
+  }
+  for await (const { report, date, revision, sent, isLate } of listMailed(store, log, job, sealed)) {
+    const { id, isCorrection } = sent;
+    seen.push({
+      ...{ subject: `report/${id}/${date}`, revision },
+      build: async () => {
+        const found = await readRevision(ledger, date, revision);
+        return found ? [buildReportEvent(origin, found.manifest, sent)] : [];
+      },
+    });
+    if (report.post === null) continue;
+    seen.push({
+      ...{ subject: `post/${id}/${date}`, revision },
+      build: async () => {
+        const found = await readRevision(ledger, date, revision);
+        const place = { job: job.name, date, report: id, revision };
+        const occasion = { late: isLate && !isCorrection, corrected: isCorrection };
+        const summary = found && (await summarizeReport(store, log, report, place, { ...occasion, publicUrl }));
+        return summary ? [buildReportEvent(origin, found.manifest, sent, summary)] : [];
+      },
+    });
+  }
+  return seen;
+}
+
+/** The published revision or one of the history; `undefined` if it is gone or damaged. @throws Fault `MANIFEST_INVALID` */
+async function readRevision(ledger: Ledger, date: string, revision: number) {
+  const newest = await ledger.manifest(date);
+  if (newest?.revision === revision) return { manifest: newest, isReplaced: false };
+  const kept = await ledger.kept(date, revision);
+  return kept?.manifest && { manifest: kept.manifest, isReplaced: true };
+}
+
+/** The mailed reports of the lookback: runs mail no older date. */
+async function* listMailed(
+  store: Store,
+  log: Log,
+  { name: job, reports }: Job,
+  sealed: readonly { readonly date: string }[],
+) {
+  const dates = sealed.map(({ date }) => date).sort();
+  const newest = dates.at(-1) ?? '';
+  for (const report of reports) {
+    const id = identifyReport(report);
+    for (const date of dates) {
+      if (date < addDays(newest, -LOOKBACK_DAYS)) continue;
+      try {
+        const { value: receipt } = await openReceiptLog(store, { job, date, report: id }).read();
+        const sent = receipt && sumReceipt(report, id, receipt);
+        if (sent) yield { report, date, revision: receipt.revision, sent, isLate: date < newest };
+      } catch (error) {
+        if (!isFault(error) || error.code !== 'RECEIPT_INVALID') throw error;
+        // Delivery alerts the operators; the events of other dates go on.
+        log.warn({ event: 'receipt-unread', date }, `${date}: no event of its report: ${error.message}`);
+      }
+    }
+  }
+}
+
+/** `undefined` if nobody was mailed: a test mail to somebody else is not the report. */
+function sumReceipt({ template, to }: JobReport, id: string, receipt: Receipt): SentReport | undefined {
+  const addresses = to.map(({ address }) => formatRecipientKey(address));
+  const times = Object.entries(receipt.recipients).flatMap(([address, { status, at }]) =>
+    status === 'sent' && addresses.includes(address) ? [at] : [],
+  );
+  const [time] = times.sort();
+  if (time === undefined) return undefined;
+  const isCorrection = addresses.some((address) => receipt.mailed_before?.[address] !== undefined);
+  return { id, template, recipients: times.length, time, isCorrection };
 }

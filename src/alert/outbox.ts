@@ -13,6 +13,7 @@ import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { identifyReport, type Job } from '../job/job.ts';
 import { alertsPrefix } from '../ledger/layout.ts';
+import type { JobStatus } from '../state/documents.ts';
 import { Document } from '../store/document.ts';
 import type { Store } from '../store/store.ts';
 import { type AlertWords, CAUSE_KINDS, type Cause, judgeCause, type RunFacts } from './cause-table.ts';
@@ -207,10 +208,7 @@ export function noteCauses(
 }
 
 /** @param change returns `undefined` to forget the entry */
-function changeAlerts(
-  state: OutboxState,
-  change: (entry: AlertEntry, id: string) => AlertEntry | undefined,
-): OutboxState {
+function changeAlerts(state: OutboxState, change: (entry: AlertEntry, id: string) => AlertEntry | undefined) {
   const alerts: Record<string, AlertEntry> = {};
   for (const [id, entry] of Object.entries(state.alerts)) {
     const kept = change(entry, id);
@@ -276,15 +274,6 @@ export function closeDone(state: OutboxState, targets: readonly string[]): Outbo
   });
 }
 
-/** The owed events in short, for people. */
-export interface OwedEvents {
-  readonly count: number;
-  /** When the oldest of them happened. */
-  readonly since: string;
-  /** Why the oldest that was tried did not get through; null: none was tried. */
-  readonly reason: string | null;
-}
-
 /** What the store shows: a drop, a loss, or a mailed report of a date, up to this revision. */
 export interface Happening {
   /** `drop/DATE`, `lost/DATE`, `report/ID/DATE` or `post/ID/DATE`. */
@@ -339,7 +328,7 @@ export function isAbandoned({ reports }: Job, event: CloudEvent): boolean {
 }
 
 /** Null if nothing is owed. */
-export function sumOwed(state: EventState = NO_EVENTS, job: Job): OwedEvents | null {
+export function sumOwed(state: EventState = NO_EVENTS, job: Job): JobStatus['owed_events'] {
   const owed = listOwed(state).filter((event) => !isAbandoned(job, event));
   const [first] = owed;
   if (first === undefined) return null;
@@ -348,7 +337,7 @@ export function sumOwed(state: EventState = NO_EVENTS, job: Job): OwedEvents | n
 }
 
 /** The owed events of a job, for a status. Never writes; an unreadable record owes nothing. @throws StoreFault */
-export async function readOwedEvents(store: Store, job: Job): Promise<OwedEvents | null> {
+export async function readOwedEvents(store: Store, job: Job): Promise<JobStatus['owed_events']> {
   const { value } = await openDocument(store, job.name).read();
   return sumOwed(value?.events, job);
 }

@@ -5,7 +5,7 @@
  */
 import type { Log } from '../core/log.ts';
 import { reportPath } from '../core/report-page.ts';
-import { listReports } from '../deliver/content.ts';
+import { listReports } from '../deliver/dated-report.ts';
 import { pageKeyOf, type ReportPlace, readArchivedParts } from '../deliver/report-copies.ts';
 import type { JobReport } from '../job/job.ts';
 import { buildSessionChart } from '../report/draw/chart.ts';

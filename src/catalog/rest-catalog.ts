@@ -6,10 +6,10 @@
 import { z } from 'zod';
 import { tryParseJson } from '../core/atomic-file.ts';
 import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
+import { sendRequest } from '../core/http.ts';
 import { readText } from '../core/http-listener.ts';
 import { createRedactor } from '../core/redact.ts';
 import type { JobCatalog } from '../job/job.ts';
-import { sendRequest } from '../source/http.ts';
 
 /** A catalog writes a metadata file to the store before it answers. */
 const TIMEOUT_MS = 60_000;

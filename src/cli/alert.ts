@@ -8,9 +8,7 @@ import { postEvents } from '../alert/events.ts';
 import { assertNotAborted, EXIT_CODES, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { readJob, readJobAddressee } from '../job/job-folder.ts';
-import type { ActionResult } from './command.ts';
-import type { Call } from './commands.ts';
-import type { Cli } from './context.ts';
+import type { ActionResult, Call, Cli } from './context.ts';
 import { createRunEnv } from './run-output.ts';
 
 export async function alert(cli: Cli, { argument, options }: Call<'alert'>): ActionResult {

@@ -11,12 +11,9 @@ import { jobSchema } from '../job/shape.ts';
 import { buildPage } from '../plan/statement.ts';
 import { locateRefusedSql, readSelected } from '../run/job-sql.ts';
 import { closeSource, openJobSource } from '../run/open-source.ts';
-import type { ActionResult } from './command.ts';
-import type { Call } from './commands.ts';
-import type { Cli } from './context.ts';
-import type { Style } from './terminal/color.ts';
-import { describeFailure, type FailureReport } from './terminal/failure-text.ts';
-import { hangText } from './terminal/text-width.ts';
+import type { ActionResult, Call, Cli } from './context.ts';
+import type { Style } from './terminal/text.ts';
+import { describeFailure, type FailureReport, hangText } from './terminal/text.ts';
 
 /** What stands before the name of a job. */
 const STATUS_WIDTH = 'FAIL  '.length;

@@ -9,9 +9,6 @@ export interface CommandCall<A = undefined, O extends object = object> {
   readonly options: O;
 }
 
-/** The exit code; `undefined` means 0. */
-export type ActionResult = Promise<number | undefined>;
-
 /** One option. `T`: the type of its value in the command. */
 export interface OptionSpec<T = unknown> {
   readonly kind: 'flag' | 'text' | 'number' | 'each' | 'list';

@@ -3,18 +3,7 @@
  * `docs/commands.md` follow this table: an option is a member of a row, which the command's file reads. Invariant: a command is imported only when it is called, so that `--help` and a
  * key press of the completion load none: `program.ts` does.
  */
-import {
-  type CallOf,
-  type CommandRow,
-  type CommandSpec,
-  choice,
-  each,
-  flag,
-  list,
-  number,
-  text,
-  type ValuesOf,
-} from './command.ts';
+import { type CommandRow, type CommandSpec, choice, each, flag, list, number, text, type ValuesOf } from './command.ts';
 
 /** Default key of a service without keys. It is not secret: the service listens on the loopback by default. */
 export const LOCAL_KEY = 'cus_local';
@@ -40,7 +29,7 @@ const OTHER_DATA = [
 ];
 
 /** In the order of the help. */
-const TABLE = {
+export const TABLE = {
   demo: {
     group: 'setUp',
     summary: 'run the shipped nightly job against a service with generated sessions, into ./out',
@@ -401,9 +390,6 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
 } satisfies Readonly<Record<string, CommandRow>>;
 
 export type CommandName = keyof typeof TABLE;
-
-/** What the command of this name receives. */
-export type Call<Name extends CommandName> = CallOf<(typeof TABLE)[Name]>;
 
 export const COMMANDS: readonly (CommandSpec & { readonly name: CommandName })[] = Object.entries<CommandRow>(
   TABLE,

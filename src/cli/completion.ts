@@ -4,9 +4,9 @@
  * there is none. Invariant: `complete` reads only the command table and file names, so that a key press does not wait.
  */
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
-import { type ActionResult, type CommandSpec, formatFlag, type OptionSpec } from './command.ts';
-import { type Call, COMMANDS, GLOBAL_OPTIONS } from './commands.ts';
-import type { Cli } from './context.ts';
+import { type CommandSpec, formatFlag, type OptionSpec } from './command.ts';
+import { COMMANDS, GLOBAL_OPTIONS } from './commands.ts';
+import type { ActionResult, Call, Cli } from './context.ts';
 
 /** A word that may come next, and what it means. */
 type Candidate = readonly [word: string, description: string];

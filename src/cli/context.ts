@@ -1,10 +1,22 @@
 /**
  * What the commands receive from outside: the terminal, and what opens everything else. `main.ts` connects the two.
+ *
+ * What several commands check of their arguments and jobs, and who typed a command.
+ *
+ * This program again: as an engine process, as a person types it.
  */
+
+import { stat } from 'node:fs/promises';
+import { hostname, userInfo } from 'node:os';
+import { isDate } from '../calendar/wall-clock.ts';
+import { Fault } from '../core/errors.ts';
+import type { WorkerCommand } from '../engine/worker-pool.ts';
+import type { Job } from '../job/job.ts';
 import type { Openers } from '../openers.ts';
-import type { GlobalOptions } from './commands.ts';
-import type { Style } from './terminal/color.ts';
-import type { FailureReport } from './terminal/failure-text.ts';
+import { parseLocation } from '../store/object-key.ts';
+import type { CallOf } from './command.ts';
+import { type CommandName, ENGINE_WORKER_COMMAND, type GlobalOptions, type TABLE } from './commands.ts';
+import type { FailureReport, Style } from './terminal/text.ts';
 
 export interface Terminal {
   /** Results. */
@@ -50,6 +62,12 @@ export interface CliContext {
   readonly cwd: string;
 }
 
+/** What the command of this name receives. */
+export type Call<Name extends CommandName> = CallOf<(typeof TABLE)[Name]>;
+
+/** The exit code; `undefined` means 0. */
+export type ActionResult = Promise<number | undefined>;
+
 /** What a command receives beside its own argument and options. */
 export interface Cli extends CliContext {
   readonly globals: GlobalOptions;
@@ -57,4 +75,74 @@ export interface Cli extends CliContext {
   print(document: unknown, text: string): undefined;
   /** A failure as the program itself would end with it. */
   describe(error: unknown): FailureReport;
+}
+
+/** A mistake on the command line. */
+export function usage(message: string, hint?: string, code = 'USAGE'): Fault {
+  return new Fault(code, message, { kind: 'usage', hint });
+}
+
+/** @throws Fault `DATE_INVALID` */
+export function assertDate(option: string, text: string): void {
+  if (isDate(text)) return;
+  const message = `${option} is ${JSON.stringify(text)}; allowed is an existing date, YYYY-MM-DD`;
+  throw usage(message, `Write it like ${option} 2026-11-20.`, 'DATE_INVALID');
+}
+
+/**
+ * Checks that a store in a directory exists. Opening it would create it: a wrong path would become an empty archive.
+ * @param to as in a job file; S3 is not checked @throws Fault `STORE_MISSING`, `LOCATION_INVALID` (usage)
+ */
+export async function assertDirectory(
+  cwd: string,
+  to: string,
+  hint = 'Run the job first, or check `drop.to` in the job file.',
+): Promise<void> {
+  const location = parseLocation(to, cwd);
+  if (location.kind === 's3') return;
+  const found = await stat(location.path).catch(() => undefined);
+  if (found?.isDirectory()) return;
+  throw new Fault('STORE_MISSING', `there is no directory ${location.path}`, { hint });
+}
+
+/** What a schedule needs that several daemons share. @throws Fault `SETTING_MISSING` */
+export function assertShareable({ name, schedule }: Job, hasRedis: boolean): void {
+  if (!schedule?.distributed || hasRedis) return;
+  throw usage(
+    `the job ${name} has \`distributed: true\`, but FLOWDROP_REDIS_URL is not set`,
+    'Set it, or FLOWDROP_REDIS_URL_FILE, to the Redis that the daemons share, or remove `schedule.distributed`.',
+    'SETTING_MISSING',
+  );
+}
+
+/** `alice@host`. A container's user may have no name. */
+export function nameUser(): string {
+  try {
+    return `${userInfo().username}@${hostname()}`;
+  } catch {
+    return `uid ${process.getuid?.() ?? 'unknown'}@${hostname()}`;
+  }
+}
+
+/** Environment variables that an engine process needs. */
+const WORKER_VARIABLES = ['PATH', 'TMPDIR', 'LD_LIBRARY_PATH'] as const;
+
+/** How to start an engine process of `serve` or `query`. Callers' SQL runs there, and it cannot read variables that are not passed on. */
+export function workerCommand({ executable, args, env }: SelfCommand): WorkerCommand {
+  return {
+    executable,
+    args: [...args, ENGINE_WORKER_COMMAND],
+    env: Object.fromEntries(WORKER_VARIABLES.map((name) => [name, env[name]])),
+  };
+}
+
+/** Script names that npm sets for `npx flowdrop` and `npm run demo`. */
+const STARTED_BY_NPM: readonly string[] = ['npx', 'demo'];
+
+/**
+ * What to type to start this program, in a suggested next step: in a clone a bare `flowdrop` is not on the PATH. Prose has
+ * the plain name. @returns `npx flowdrop` or `flowdrop`
+ */
+export function nameProgram(env: Readonly<Record<string, string | undefined>>): string {
+  return STARTED_BY_NPM.includes(env['npm_lifecycle_event'] ?? '') ? 'npx flowdrop' : 'flowdrop';
 }

@@ -7,13 +7,13 @@ import { basename, join } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { explainAbort } from '../core/liveness.ts';
 import { formatCount } from '../core/units.ts';
+import { startProcess } from '../daemon/run-process.ts';
 import { reportsPrefix } from '../ledger/layout.ts';
 import { USUAL_ROWS } from '../service/generate/generate.ts';
 import type { Delivery, RunResult } from '../state/run-result.ts';
-import { type ChildRun, nameProgram, startChild } from './child.ts';
-import type { ActionResult } from './command.ts';
-import { type Call, LOCAL_KEY } from './commands.ts';
-import type { Cli, SelfCommand } from './context.ts';
+import { LOCAL_KEY } from './commands.ts';
+import type { ActionResult, Call, Cli, SelfCommand } from './context.ts';
+import { nameProgram } from './context.ts';
 import { describeRun } from './run-output.ts';
 
 const DEMO_FOLDER = 'out';
@@ -37,8 +37,7 @@ export async function demo(cli: Cli, { options }: Call<'demo'>): ActionResult {
     terminal.err(
       `The options data service answers at ${service.url}; running the job ${basename(shippedJob, '.yaml')} at one request a second ...\n`,
     );
-    const lines: string[] = [];
-    const child = startChild(
+    const child = startProcess(
       {
         executable: self.executable,
         // A user who deleted the demo's drops wants new ones.
@@ -56,19 +55,19 @@ export async function demo(cli: Cli, { options }: Call<'demo'>): ActionResult {
         },
       },
       {
-        onOut: (line) => lines.push(line),
         // On a terminal the run draws its own progress there.
-        onErr: terminal.interactive ? undefined : (line) => terminal.err(`${formatLogLine(line)}\n`),
+        onErr: terminal.interactive ? 'inherit' : (line) => terminal.err(`${formatLogLine(line)}\n`),
       },
     );
     signal.addEventListener('abort', () => child.stop(), { once: true });
-    const code = await child.done;
-    if (code !== 0) {
-      throw new Fault('DEMO_FAILED', `the run ended with exit code ${code}: ${lines.join('\n').slice(0, 2000)}`, {
-        hint: explainAbort({ code, signal: undefined }) || 'The lines above say why.',
+    const end = await child.done;
+    if (end.code !== 0) {
+      const words = end.stdout.slice(0, 2000);
+      throw new Fault('DEMO_FAILED', `the run ended with exit code ${end.code ?? end.signal}: ${words}`, {
+        hint: explainAbort(end) || 'The lines above say why.',
       });
     }
-    terminal.out(await describeDemo(out, JSON.parse(lines.join('\n')), nameProgram(self.env)));
+    terminal.out(await describeDemo(out, JSON.parse(end.stdout), nameProgram(self.env)));
     return undefined;
   } finally {
     await service.stop();
@@ -100,25 +99,23 @@ export async function startServeProcess(
   const args = [...self.args, 'serve', '--port', '0', '--portal-port', '0', ...options];
   const logged: string[] = [];
   return await new Promise<ServeProcess>((resolve, reject) => {
-    const child = startChild(
+    const child = startProcess(
       { executable: self.executable, args, cwd, env: { ...self.env, FLOWDROP_LOG_LEVEL: 'warn' } },
       {
-        onOut: (line) => resolve({ url: (JSON.parse(line) as { url: string }).url, stop: () => stop(child) }),
+        onOut: (line) => resolve({ url: (JSON.parse(line) as { url: string }).url, stop }),
         onErr: (line) => logged.push(line),
       },
     );
+    const stop = async () => {
+      child.stop();
+      await child.done;
+    };
     signal.addEventListener('abort', () => child.stop(), { once: true });
-    child.done.then((code) => {
-      const hint = explainAbort({ code, signal: undefined });
-      const message = `the service ended with exit code ${code}: ${logged.join('\n')}`;
-      reject(new Fault('DEMO_FAILED', message, { hint: hint || undefined }));
+    child.done.then((end) => {
+      const message = `the service ended with exit code ${end.code ?? end.signal}: ${logged.join('\n')}`;
+      reject(new Fault('DEMO_FAILED', message, { hint: explainAbort(end) || undefined }));
     }, reject);
   });
-}
-
-async function stop(child: ChildRun): Promise<void> {
-  child.stop();
-  await child.done;
 }
 
 /**

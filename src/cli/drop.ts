@@ -14,13 +14,10 @@ import { readJob } from '../job/job-folder.ts';
 import { fileKey } from '../ledger/layout.ts';
 import { describeLost, Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { describeThrough } from '../state/date-records.ts';
-import { type DropDocument, dropSchema } from '../state/documents.ts';
-import { assertStateFolder, makeScratchFolder } from '../state/state-file.ts';
-import { assertDate, assertDirectory, usage } from './arguments.ts';
-import type { ActionResult } from './command.ts';
-import type { Call } from './commands.ts';
-import type { Cli } from './context.ts';
+import { type DropDocument, describeThrough, dropSchema } from '../state/documents.ts';
+import { assertStateFolder, makeScratchFolder } from '../state/job-state.ts';
+import type { ActionResult, Call, Cli } from './context.ts';
+import { assertDate, assertDirectory, usage } from './context.ts';
 
 /** Windows that are listed; the manifest has all. */
 const MAX_WINDOWS = 200;
@@ -72,12 +69,7 @@ async function sendFile(
 }
 
 /** The schema keeps the members of the document and drops what else a manifest has. */
-async function describeDrop(
-  ledger: Ledger,
-  job: string,
-  date: string,
-  manifest: Manifest | undefined,
-): Promise<DropDocument> {
+async function describeDrop(ledger: Ledger, job: string, date: string, manifest: Manifest | undefined) {
   const { dataset, store } = ledger;
   const entry = (await ledger.conditions()).entries.get(date);
   return dropSchema.parse({

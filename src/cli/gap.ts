@@ -5,14 +5,12 @@
 import { Fault } from '../core/errors.ts';
 import { readJob } from '../job/job-folder.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import { type AcceptedGap, describeAccepted, isAcceptable } from '../state/date-records.ts';
 import type { DateStatus } from '../state/documents.ts';
-import { assertDate, nameUser, usage } from './arguments.ts';
-import type { ActionResult } from './command.ts';
-import type { Call } from './commands.ts';
-import type { Cli } from './context.ts';
+import { type AcceptedGap, describeAccepted, isAcceptable } from '../state/documents.ts';
+import type { ActionResult, Call, Cli } from './context.ts';
+import { assertDate, nameUser, usage } from './context.ts';
 import { readStatus } from './status/job-status.ts';
-import { formatTable } from './terminal/text-table.ts';
+import { formatTable } from './terminal/text.ts';
 
 const USAGE = 'flowdrop gap accept JOB DATE --reason TEXT';
 

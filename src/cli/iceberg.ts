@@ -10,10 +10,8 @@ import { rebuildTable } from '../ledger/iceberg/table.ts';
 import { locateTable } from '../ledger/iceberg/table-metadata.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Store } from '../store/store.ts';
-import { usage } from './arguments.ts';
-import type { ActionResult } from './command.ts';
-import type { Call } from './commands.ts';
-import type { Cli } from './context.ts';
+import type { ActionResult, Call, Cli } from './context.ts';
+import { usage } from './context.ts';
 
 export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: Call<'iceberg'>): ActionResult {
   if (action !== 'rebuild' || name === undefined || more.length > 0) {

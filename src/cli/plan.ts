@@ -1,9 +1,14 @@
 /**
  * `flowdrop plan [JOB]`: which dates, how many rows, requests and seconds, and what expires before its turn. Without a
- * job: all jobs of the folder, one after the other if they share a budget. Changes nothing.
+ * job: all jobs of the folder, one after the other if they share a budget. Changes nothing. Its tables fit into 80 cells,
+ * and have the facts of the document; a date that would be lost is marked by a word, not only by a color.
  */
-import type { DateRange } from '../calendar/wall-clock.ts';
+import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
+import { type DateRange, formatWallDate } from '../calendar/wall-clock.ts';
+import { formatDayTime, formatInstant, formatSpan, formatTime } from '../core/date-text.ts';
 import { EXIT_CODES, isFault } from '../core/errors.ts';
+import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
+import type { PlannedDate } from '../export/date-source.ts';
 import { openDates } from '../export/open-dates.ts';
 import { type BackfillMode, readStoredDates, selectDates } from '../export/select-dates.ts';
 import { planSpans } from '../export/trades/scan.ts';
@@ -11,12 +16,10 @@ import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { closeSource, openJobSource } from '../run/open-source.ts';
-import type { PlanDocument } from '../state/documents.ts';
+import type { PlanDate, PlanDocument, PlanTotal } from '../state/documents.ts';
 import { openJobState } from '../state/job-state.ts';
-import type { ActionResult } from './command.ts';
-import type { Call } from './commands.ts';
-import type { Cli } from './context.ts';
-import { describePlan, describePlans, priceDates, totalDates } from './plan-output.ts';
+import type { ActionResult, Call, Cli } from './context.ts';
+import { formatTable, PLAIN_STYLE, right, type Style } from './terminal/text.ts';
 
 export async function plan(cli: Cli, { argument }: Call<'plan'>): ActionResult {
   if (argument === undefined) return await printPlans(cli);
@@ -52,7 +55,8 @@ async function printPlans(cli: Cli): ActionResult {
     try {
       const job = await readJob(file, globals.jobs);
       jobs.push(job);
-      const budget = budgetOf(job);
+      // Jobs of one budget wait for each other; both SQL entry points share one.
+      const budget = job.source.api === 'portal' ? 'historical' : job.source.api;
       const before = taken.get(budget) ?? 0;
       const document = await planJob(cli, job, { afterSeconds: before });
       taken.set(budget, before + document.total.seconds);
@@ -70,11 +74,6 @@ async function printPlans(cli: Cli): ActionResult {
   const total = totalDates(plans.flatMap(({ dates }) => dates));
   print({ jobs: plans, failures, total }, plans.length > 1 ? describePlans(plans, total, style) : '');
   return exitCode;
-}
-
-/** Jobs of one budget wait for each other; both SQL entry points share one. */
-function budgetOf({ source }: Job): string {
-  return source.api === 'portal' ? 'historical' : source.api;
 }
 
 async function planJob(
@@ -113,4 +112,169 @@ async function planJob(
     await store.close();
     await closeSource(opened);
   }
+}
+
+interface PriceTerms {
+  readonly nowMs: number;
+  /** Time until it begins: for earlier jobs of the same budget. */
+  readonly waitMs?: number;
+  /** Milliseconds between two request starts. */
+  readonly intervalMs: number;
+  /** Requests for counting a date once. */
+  readonly countRequests: number;
+  /** Bytes of a row in transfer, before compression. */
+  readonly rowBytes: number;
+}
+
+/** Count, recount. */
+const COUNTS_OF_A_DATE = 2;
+
+/** The dates of the document, with what each costs. @param work in the order of the run; those without counts are estimated */
+export function priceDates(
+  work: readonly Pick<PlannedDate, 'date' | 'rows' | 'pages' | 'counts' | 'expiresAtMs'>[],
+  { nowMs, waitMs = 0, intervalMs, countRequests, rowBytes }: PriceTerms,
+): readonly PlanDate[] {
+  let doneAtMs = nowMs + waitMs;
+  return work.map(({ date, rows, pages, counts, expiresAtMs }) => {
+    // An existing count costs nothing more.
+    const counting = (counts === undefined ? COUNTS_OF_A_DATE : COUNTS_OF_A_DATE - 1) * countRequests;
+    const requests = pages + counting;
+    doneAtMs += requests * intervalMs;
+    const mayExpire = Number.isFinite(expiresAtMs);
+    const leftMs = Math.max(0, expiresAtMs - nowMs);
+    return {
+      ...{ date, rows: rows ?? null, estimated: counts === undefined, requests },
+      seconds: (requests * intervalMs) / 1000,
+      bytes: Math.round((rows ?? 0) * rowBytes),
+      done_at: new Date(doneAtMs).toISOString(),
+      expires: mayExpire ? new Date(expiresAtMs).toISOString() : null,
+      share_of_budget: mayExpire ? (leftMs > 0 ? (doneAtMs - nowMs) / leftMs : 1) : null,
+      // It could no longer be proved complete.
+      expires_before_turn: doneAtMs >= expiresAtMs,
+    };
+  });
+}
+
+export function totalDates(dates: readonly PlanDate[]): PlanTotal {
+  const sum = (pick: (date: PlanDate) => number) => dates.reduce((total, date) => total + pick(date), 0);
+  const shares = dates.flatMap(({ share_of_budget: share }) => (share === null ? [] : [share]));
+  return {
+    dates: dates.length,
+    rows: dates.every(({ rows }) => rows !== null) ? sum(({ rows }) => rows ?? 0) : null,
+    estimated: dates.some(({ estimated }) => estimated),
+    requests: sum(({ requests }) => requests),
+    seconds: sum(({ seconds }) => seconds),
+    bytes: sum(({ bytes }) => bytes),
+    done_at:
+      dates
+        .map(({ done_at: doneAt }) => doneAt)
+        .sort()
+        .at(-1) ?? null,
+    share_of_budget: shares.length > 0 ? Math.max(...shares) : null,
+    too_late: dates.filter(({ expires_before_turn: isLost }) => isLost).length,
+  };
+}
+
+const NUMBERS = ['rows', 'requests', 'time', 'done (ET)', 'budget'].map(right);
+
+const TOO_LATE = 'TOO LATE';
+
+/** A plan as a table of its dates with their total, and an explanation. */
+export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): string {
+  const { job, dates, total, lookback_edge: edge, earliest_date: earliest, row_limit, without_rows: empty } = plan;
+  const nowMs = Date.parse(plan.server_time);
+  const rows = dates.map((date) => [
+    date.date,
+    formatRows(date.rows, date.estimated),
+    formatCount(date.requests),
+    formatClock(date.seconds),
+    formatDone(date.done_at, nowMs),
+    date.expires_before_turn ? style.red(TOO_LATE) : formatShare(date.share_of_budget),
+    date.expires === null ? 'never' : `in ${formatSpan(Date.parse(date.expires) - nowMs)}`,
+  ]);
+  const last = ['total', ...formatTotal(total, nowMs, style), ''].map((cell) => style.bold(cell));
+  const first = dates.flatMap(({ expires }) => expires ?? []).sort()[0];
+  const size = total.bytes === 0 ? '' : `, ${formatBytes(total.bytes)} of JSON before compression`;
+  const few =
+    empty.length <= MAX_NAMED ? empty.join(', ') : `${countDates(empty.length)}, ${empty[0]} to ${empty.at(-1)}`;
+  const lines = [
+    style.bold(job),
+    edge !== '' && `  lookback from ${formatDayTime(`${edge.replace(' ', 'T')}Z`, 'UTC')} ET`,
+    row_limit !== null && `  ${formatCount(row_limit)} rows per page`,
+    `  ${countDates(plan.sealed)} sealed already`,
+    earliest !== '' && `  dates before ${earliest} have expired or are incomplete`,
+    empty.length > 0 && `  no rows at the source: ${few}`,
+    ...plan.held.map(({ date, reason }) => `  ${date} held back: ${reason}`),
+    '',
+    ...(dates.length === 0
+      ? ['Nothing to fetch.']
+      : [
+          formatTable(['date', ...NUMBERS, 'expires'], [...rows, last]),
+          '',
+          `${countDates(total.dates)} in ${formatDuration(total.seconds * 1000)}${size}.`,
+        ]),
+    first !== undefined && 'budget: share of the requests available before the date expires.',
+    first !== undefined &&
+      `The first date begins to expire ${formatInstant(first, EXCHANGE_TIME_ZONE, plan.server_time)}.`,
+    total.estimated && '~ estimate: as many as on the last date.',
+    total.too_late > 0 &&
+      style.red(`${TOO_LATE}: ${countDates(total.too_late)} would begin to expire before it is completely fetched.`),
+    total.too_late > 0 &&
+      'A run fetches the soonest expiry first: start it now, or raise FLOWDROP_REQUESTS_PER_SECOND if the key allows it.',
+  ];
+  return `${lines.filter((line) => line !== false).join('\n')}\n`;
+}
+
+/** Most dates that are listed one by one; above that, only the first and the last. */
+const MAX_NAMED = 4;
+
+/** The totals of several plans, one after the other if they share a budget. */
+export function describePlans(plans: readonly PlanDocument[], total: PlanTotal, style: Style = PLAIN_STYLE): string {
+  const nowMs = Date.parse(plans[0]?.server_time ?? '');
+  const row = (name: string, sums: PlanTotal) => [name, formatCount(sums.dates), ...formatTotal(sums, nowMs, style)];
+  const last = row('total', total).map((cell) => style.bold(cell));
+  const rows = [...plans.map((plan) => row(plan.job, plan.total)), last];
+  return `${formatTable(['job', right('dates'), ...NUMBERS], rows, { width: TABLE_WIDTH })}\n`;
+}
+
+/** Every terminal has this width. */
+const TABLE_WIDTH = 80;
+
+function formatTotal(total: PlanTotal, nowMs: number, style: Style): readonly string[] {
+  return [
+    total.dates === 0 ? '' : formatRows(total.rows, total.estimated),
+    formatCount(total.requests),
+    formatClock(total.seconds),
+    total.done_at === null ? '' : formatDone(total.done_at, nowMs),
+    total.too_late > 0 ? style.red(`${total.too_late} LATE`) : formatShare(total.share_of_budget),
+  ];
+}
+
+function countDates(count: number): string {
+  return `${formatCount(count)} ${count === 1 ? 'date' : 'dates'}`;
+}
+
+function formatRows(rows: number | null, estimated: boolean): string {
+  return rows === null ? '?' : `${estimated ? '~' : ''}${formatCount(rows)}`;
+}
+
+/** `0:07`, `12:30`, `2:05:10`: narrower than words, in a column of its own. */
+function formatClock(seconds: number): string {
+  const whole = seconds > 0 ? Math.max(1, Math.round(seconds)) : 0;
+  const two = (value: number) => String(value).padStart(2, '0');
+  const minutes = Math.floor(whole / 60);
+  const rest = two(whole % 60);
+  return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${rest}`;
+}
+
+/** `06:55`, or on another day `Nov 23, 02:10`. */
+function formatDone(instant: string, nowMs: number): string {
+  const isToday = formatWallDate(Date.parse(instant)) === formatWallDate(nowMs);
+  return (isToday ? formatTime : formatDayTime)(instant, EXCHANGE_TIME_ZONE);
+}
+
+function formatShare(share: number | null): string {
+  if (share === null) return '';
+  const percent = share * 100;
+  return percent > 0 && percent < 1 ? '<1%' : `${Math.round(percent)}%`;
 }

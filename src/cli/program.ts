@@ -1,31 +1,45 @@
 /**
  * One call of the program: parses the command line, imports and runs the command, and turns any failure into one block
- * of text or one JSON document, and an exit code.
+ * of text or one JSON document, and an exit code. The parser is built from the command table, and loads no command. Its
+ * errors are Faults: what happened, what is allowed, what next.
  */
-import { CommanderError } from 'commander';
+import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { tellInterruption } from '../core/failure.ts';
+import { findNearest } from '../core/nearest.ts';
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
-import type { ActionResult, CommandSpec } from './command.ts';
-import { buildParser, findUnknownTopic, isHelp, readParserError } from './command-parser.ts';
-import { type Call, COMMANDS, type CommandName, ENGINE_WORKER_COMMAND, type GlobalOptions, JOB } from './commands.ts';
-import type { Cli, CliContext, Terminal } from './context.ts';
-import { describeFailure } from './terminal/failure-text.ts';
-import { hangText } from './terminal/text-width.ts';
+import {
+  COMMAND_GROUPS,
+  type CommandCall,
+  type CommandSpec,
+  EXIT_CODE_MEANINGS,
+  formatFlag,
+  type OptionSpec,
+} from './command.ts';
+import {
+  COMMANDS,
+  type CommandName,
+  ENGINE_WORKER_COMMAND,
+  GLOBAL_OPTIONS,
+  type GlobalOptions,
+  JOB,
+} from './commands.ts';
+import type { ActionResult, Call, Cli, CliContext, Terminal } from './context.ts';
+import { describeFailure, hangText } from './terminal/text.ts';
 
 /** Imports a command and its dependencies, when it is called. */
 const ACTIONS: {
   readonly [Name in CommandName]: () => Promise<(cli: Cli, call: Call<Name>) => ActionResult>;
 } = {
   demo: async () => (await import('./demo.ts')).demo,
-  init: async () => (await import('./init/init.ts')).init,
+  init: async () => (await import('./init.ts')).init,
   doctor: async () => (await import('./doctor/doctor.ts')).doctor,
   check: async () => (await import('./check.ts')).check,
   schema: async () => (await import('./check.ts')).schema,
   completion: async () => (await import('./completion.ts')).completion,
   plan: async () => (await import('./plan.ts')).plan,
   run: async () => (await import('./run.ts')).run,
-  backfill: async () => (await import('./backfill.ts')).backfill,
+  backfill: async () => (await import('./run.ts')).backfill,
   report: async () => (await import('./report.ts')).report,
   status: async () => (await import('./status/status.ts')).status,
   runs: async () => (await import('./runs.ts')).runs,
@@ -121,4 +135,151 @@ function maskTerminal(terminal: Terminal, mask: (text: string) => string): Termi
     out: { value: (text: string) => terminal.out(mask(text)) },
     err: { value: (text: string) => terminal.err(mask(text)) },
   }) as Terminal; // The terminal is its prototype.
+}
+
+/** Width of the help if the terminal's is unknown, and at most: very long lines are hard to read. */
+const HELP_WIDTH = 80;
+const MAX_HELP_WIDTH = 100;
+
+const HELP_END = `
+Exit codes:
+${EXIT_CODE_MEANINGS.map(([code, meaning]) => `    ${String(code).padEnd(3)}  ${meaning}`).join('\n')}
+
+New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of your own, \`flowdrop doctor\` checks it.
+\`flowdrop help COMMAND\` has examples.
+`;
+
+/** Runs a command. Its argument and options are those of its row. */
+type CallCommand = (
+  command: (typeof COMMANDS)[number],
+  call: CommandCall<unknown>,
+  globals: GlobalOptions,
+) => Promise<void>;
+
+/** Where the help goes. */
+type HelpTerminal = Pick<Terminal, 'out' | 'err' | 'columns'>;
+
+export function buildParser(version: string, terminal: HelpTerminal, call: CallCommand): Command {
+  const parser = new Command('flowdrop')
+    .description(
+      'Saves every U.S. option trade before the 15-day window of your API closes: one verified Parquet file a day, and a flow report by mail.',
+    )
+    .usage('[options] <command>')
+    .version(version)
+    .showSuggestionAfterError(true)
+    .configureOutput({
+      writeOut: (text) => terminal.out(text),
+      writeErr: (text) => terminal.err(text),
+      // Reported like every other failure.
+      outputError: () => {},
+      getOutHelpWidth: () => widthOf(terminal),
+      getErrHelpWidth: () => Math.min(terminal.columns.err ?? HELP_WIDTH, MAX_HELP_WIDTH),
+    })
+    .configureHelp({ subcommandTerm: formatTerm })
+    .exitOverride();
+  addOptions(parser, GLOBAL_OPTIONS);
+  for (const spec of COMMANDS) addCommand(parser, spec, call, () => widthOf(terminal));
+  parser.commandsGroup('Help:').helpCommand('help [command]', 'what a command does, with examples');
+  return parser.addHelpText('after', () => hangText(HELP_END, widthOf(terminal), 0));
+}
+
+/** Cells of a line of the help. */
+function widthOf({ columns }: HelpTerminal): number {
+  return Math.min(columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH);
+}
+
+function addCommand(
+  parser: Command,
+  spec: (typeof COMMANDS)[number],
+  call: CallCommand,
+  readWidth: () => number,
+): void {
+  const command = parser
+    .command(spec.name, { hidden: spec.group === undefined })
+    .description(spec.summary)
+    .exitOverride()
+    .showSuggestionAfterError(true);
+  if (spec.group) command.helpGroup(COMMAND_GROUPS[spec.group]);
+  if (spec.argument) {
+    const argument = new Argument(spec.argument.syntax, spec.argument.text);
+    command.addArgument(spec.argument.choices ? argument.choices(spec.argument.choices) : argument);
+  }
+  addOptions(command, spec.options);
+  const { notes, examples } = spec;
+  if (notes) command.addHelpText('after', () => `\n${hangText(notes, readWidth(), 0)}`);
+  if (examples) {
+    // Each on a line of its own, so that it can be copied.
+    const lines = examples.map(([typed, what]) => `  ${typed}\n${what === '' ? '' : `      ${what}\n`}`);
+    command.addHelpText('after', `\nExamples:\n${lines.join('')}`);
+  }
+  command.action(async () => {
+    await call(spec, { argument: command.processedArgs[0], options: command.opts() }, parser.opts<GlobalOptions>());
+  });
+}
+
+function addOptions(command: Command, options: CommandSpec['options']): void {
+  for (const [name, spec] of Object.entries(options)) command.addOption(buildOption(name, spec));
+}
+
+function buildOption(name: string, spec: OptionSpec): Option {
+  const value = spec.value === '' ? '' : ` <${spec.value}${spec.kind === 'list' ? '...' : ''}>`;
+  const option = new Option(`${formatFlag(name, spec)}${value}`, spec.text)
+    .makeOptionMandatory(spec.isRequired === true)
+    .conflicts([...(spec.conflicts ?? [])]);
+  if (spec.default !== undefined) option.default(spec.default);
+  if (spec.choices) option.choices(spec.choices.map(String));
+  if (spec.kind === 'number') option.argParser(parseNumber);
+  // No initial list: the help would print it as a default.
+  if (spec.kind === 'each') option.argParser((text, before: readonly string[] = []) => [...before, text]);
+  return option;
+}
+
+function parseNumber(text: string): number {
+  const value = Number(text);
+  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('it must be a number');
+  return value;
+}
+
+/** The command's own help has the flags; here they would only widen the column. */
+function formatTerm(command: Command): string {
+  const { argument = undefined } = COMMANDS.find(({ name }) => name === command.name()) ?? {};
+  return command.name() === 'help' ? 'help [command]' : `${command.name()} ${argument?.syntax ?? ''}`.trimEnd();
+}
+
+/** @returns what is wrong with the command line; `undefined` if the parser ended after printing what was requested */
+function readParserError(error: CommanderError, argv: readonly string[]): Fault | undefined {
+  if (error.exitCode === 0) return undefined;
+  if (isHelp(error)) {
+    return new Fault('USAGE', 'no command was given', { kind: 'usage', hint: '`flowdrop --help` lists the commands.' });
+  }
+  const text = error.message.replace(/^error: /, '');
+  const [, words = text, suggested] = /^([\s\S]*?)\n\((Did you mean [\s\S]*?)\)$/.exec(text) ?? [];
+  const [message = words] = words.split('\n');
+  const near = suggested ?? suggestChoice(message);
+  const command = COMMANDS.find(({ name }) => argv.includes(name));
+  const help = command ? `flowdrop ${command.name} --help` : 'flowdrop --help';
+  const next = error.code === 'commander.unknownCommand' ? 'lists the commands' : 'lists its options';
+  return new Fault('USAGE', message, { kind: 'usage', hint: `${near ? `${near} ` : ''}\`${help}\` ${next}.` });
+}
+
+/** Whether the help was printed instead of an error. */
+function isHelp(error: unknown): boolean {
+  return error instanceof CommanderError && error.code === 'commander.help';
+}
+
+/** `flowdrop help NAME` for an unknown command: the parser would print the whole help, and no error. */
+function findUnknownTopic([first, topic]: readonly string[]): Fault | undefined {
+  const names: readonly string[] = COMMANDS.map(({ name }) => name);
+  if (first !== 'help' || topic === undefined || topic.startsWith('-') || names.includes(topic)) return undefined;
+  const near = findNearest(topic, names);
+  const hint = `${near ? `Did you mean ${near}? ` : ''}\`flowdrop --help\` lists the commands.`;
+  return new Fault('USAGE', `unknown command '${topic}'`, { kind: 'usage', hint });
+}
+
+/** The allowed choice closest to an invalid value. */
+function suggestChoice(message: string): string | undefined {
+  const [, came, allowed] = /'([^']*)' is invalid\. Allowed choices are (.*)\.$/.exec(message) ?? [];
+  if (came === undefined || allowed === undefined) return undefined;
+  const near = findNearest(came, allowed.split(', '));
+  return near && `Did you mean ${near}?`;
 }

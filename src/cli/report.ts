@@ -15,10 +15,8 @@ import { embedImages } from '../mail/message.ts';
 import { type Run, withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { hasFailed } from '../state/run-result.ts';
-import { assertDate, usage } from './arguments.ts';
-import type { ActionResult } from './command.ts';
-import type { Call } from './commands.ts';
-import type { Cli } from './context.ts';
+import type { ActionResult, Call, Cli } from './context.ts';
+import { assertDate, usage } from './context.ts';
 import { createRunEnv, describeDelivery } from './run-output.ts';
 
 export async function report(cli: Cli, { argument, options }: Call<'report'>): ActionResult {

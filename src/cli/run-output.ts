@@ -8,7 +8,7 @@ import type { RunEnv } from '../run/run.ts';
 import type { DateResult, Delivery, NamedDates, RunResult } from '../state/run-result.ts';
 import type { Cli, CliContext } from './context.ts';
 import { createProgress } from './terminal/progress.ts';
-import { formatTable, right } from './terminal/text-table.ts';
+import { formatTable, right } from './terminal/text.ts';
 
 /** What a run gets from the command line: its openers, its signal, and a progress line on the terminal. */
 export function createRunEnv({ openers, signal, terminal }: CliContext): RunEnv {

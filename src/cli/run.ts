@@ -1,14 +1,20 @@
 /**
  * `flowdrop run JOB`: exports everything unsealed inside the lookback, soonest expiry first; then mails the reports. With
  * `--stage` it only fetches what is visible of the running session.
+ *
+ * `flowdrop backfill JOB`: exports a date selection on demand, resumable; dates outside the lookback are an error.
+ * Sealed dates are left alone by default, unless damaged or left half restated; `--failed` takes degraded drops too,
+ * `--all` every date. `--accept-change` takes over what the source has of one date, however doubtful, and is recorded.
  */
+import type { DateRange } from '../calendar/wall-clock.ts';
 import { formatCount } from '../core/units.ts';
 import { runJob, stageJob } from '../export/run-job.ts';
+import type { BackfillMode } from '../export/select-dates.ts';
 import type { StagedAhead } from '../export/trades/ahead.ts';
 import { readJob } from '../job/job-folder.ts';
-import type { ActionResult } from './command.ts';
-import type { Call } from './commands.ts';
-import type { Cli } from './context.ts';
+import type { ActionResult, Call, Cli } from './context.ts';
+import { assertDate, nameUser, usage } from './context.ts';
+import { printPlan } from './plan.ts';
 import { createRunEnv, printRun } from './run-output.ts';
 
 export async function run(cli: Cli, { argument, options }: Call<'run'>): ActionResult {
@@ -27,4 +33,40 @@ function describe({ date, through, rows, pages, requests, reason }: StagedAhead)
   if (date === null) return `Nothing to stage: ${reason}.\n`;
   if (through === null) return `${date}: nothing is staged yet: ${done}`;
   return `${date} is staged to ${through} (exchange time), ${formatCount(rows)} rows: ${done}`;
+}
+
+type Flags = Call<'backfill'>['options'];
+
+export async function backfill(cli: Cli, { argument, options }: Call<'backfill'>): ActionResult {
+  const range = readRange(options);
+  const job = await readJob(argument, cli.globals.jobs);
+  const mode = readMode(options);
+  const acceptedBy = options.acceptChange ? nameUser() : undefined;
+  if (options.acceptChange && (range === undefined || range.from !== range.to)) {
+    const came = range === undefined ? 'no date' : `${range.from} to ${range.to}`;
+    const hint = `flowdrop backfill ${job.name} --from DATE --to DATE --accept-change, with the same DATE twice`;
+    throw usage(`--accept-change takes one date, not ${came}`, hint, 'DATE_INVALID');
+  }
+  if (options.dryRun) return await printPlan(cli, job, { mode, range });
+  const dates = options.sealDegraded ? ({ mode: 'staged', range } as const) : { mode, range, acceptedBy };
+  return printRun(cli, await runJob(createRunEnv(cli), job, { command: 'backfill', dates, withReports: false }));
+}
+
+function readMode({ missing, failed, all, acceptChange }: Flags): BackfillMode {
+  if (all || acceptChange) return 'all';
+  if (failed) return 'failed';
+  return missing ? 'missing' : 'unsealed';
+}
+
+/** @throws Fault `DATE_INVALID` */
+function readRange({ from, to }: Flags): DateRange | undefined {
+  if (from === undefined && to === undefined) return undefined;
+  if (from === undefined || to === undefined) {
+    const hint = 'Give both --from and --to, or neither for the whole lookback.';
+    throw usage(from === undefined ? '--to needs --from' : '--from needs --to', hint, 'DATE_INVALID');
+  }
+  assertDate('--from', from);
+  assertDate('--to', to);
+  if (from <= to) return { from, to };
+  throw usage(`--from ${from} is after --to ${to}`, 'Give the earlier date as --from.', 'DATE_INVALID');
 }

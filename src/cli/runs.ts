@@ -8,12 +8,9 @@ import { formatCount, formatDuration } from '../core/units.ts';
 import { readJob, readValidJobs } from '../job/job-folder.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { type RunRecord, whyFailed } from '../state/run-record.ts';
-import { usage } from './arguments.ts';
-import type { ActionResult } from './command.ts';
-import type { Call } from './commands.ts';
-import type { Cli } from './context.ts';
-import { formatTable, right } from './terminal/text-table.ts';
-import { measureWidth } from './terminal/text-width.ts';
+import type { ActionResult, Call, Cli } from './context.ts';
+import { usage } from './context.ts';
+import { formatTable, measureWidth, right } from './terminal/text.ts';
 
 /** A screen. */
 const USUAL_LIMIT = 20;
@@ -25,9 +22,7 @@ export async function runs({ openers, terminal, globals, print }: Cli, call: Cal
   const { argument } = call;
   // A broken job file has runs, too, but no name to find them by.
   const jobs = argument === undefined ? await readValidJobs(globals.jobs) : [await readJob(argument, globals.jobs)];
-  const found = await Promise.all(
-    jobs.map(({ name }) => new RunHistory(openers.stateDir, name).list({ limit, withStages: stages })),
-  );
+  const found = await Promise.all(jobs.map(({ name }) => new RunHistory(openers.stateDir, name).list(limit, stages)));
   const newest = found
     .flat()
     .sort((a, b) => (a.started_at < b.started_at ? 1 : -1))

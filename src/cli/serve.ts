@@ -1,17 +1,22 @@
 /**
  * `flowdrop serve`: the options data service, on the embedded engine, a ClickHouse server or an archive of sealed drops,
- * until SIGTERM; or with `--catalog` the catalog of a store instead.
+ * until SIGTERM; or with `--catalog` the read-only Iceberg catalog of a store instead. This file joins the archive, which
+ * knows the drops, with the service, which knows the API; neither knows the other.
  */
 import { once } from 'node:events';
-import { resolve } from 'node:path';
+import { realpath } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { makeFolder } from '../core/atomic-file.ts';
+import { openParser } from '../guard/parser.ts';
+import type { Openers } from '../openers.ts';
+import { USUAL_PACE } from '../service/access/gate.ts';
+import { openKeys } from '../service/access/key-source.ts';
+import { KeyPace } from '../service/access/pace.ts';
+import type { Backend, BackendParts } from '../service/backend.ts';
 import { SERVICE_DEFAULTS } from '../service/options.ts';
 import { startService } from '../service/start-service.ts';
-import { assertDirectory, usage } from './arguments.ts';
-import { workerCommand } from './child.ts';
-import type { ActionResult } from './command.ts';
-import { type Call, LOCAL_KEY } from './commands.ts';
-import type { Cli } from './context.ts';
-import type { ArchivePlace } from './serve-archive.ts';
+import { LOCAL_KEY } from './commands.ts';
+import { type ActionResult, assertDirectory, type Call, type Cli, usage, workerCommand } from './context.ts';
 
 const HINT = 'See `flowdrop serve --help`.';
 
@@ -22,7 +27,7 @@ export async function serve(cli: Cli, { options }: Call<'serve'>): ActionResult 
   const { openers, terminal, signal, self } = cli;
   const { generate, key = [], clickhouseUrl, cluster, store, dataset, catalog, ...given } = options;
   if (catalog !== undefined) {
-    await (await import('./serve-catalog.ts')).serveCatalog(cli, { ...options, catalog });
+    await serveCatalog(cli, { ...options, catalog });
     return undefined;
   }
   const place = await readPlace(cli.cwd, options);
@@ -49,9 +54,7 @@ export async function serve(cli: Cli, { options }: Call<'serve'>): ActionResult 
       openWorkers: (workers) => openers.openWorkers({ ...workers, command }),
       openServer: openers.openServer,
       openServerPool: openers.openServerPool,
-      openBackend:
-        place &&
-        (async (parts) => (await import('./serve-archive.ts')).openArchiveBackend(cli, place, concurrency, parts)),
+      openBackend: place && ((parts) => openArchiveBackend(cli, place, concurrency, parts)),
       clickhouse: url === undefined ? undefined : { url, adminUrl, cluster },
       redisUrl: openers.readRedisUrl(),
       clock: openers.clock,
@@ -78,4 +81,102 @@ async function readPlace(cwd: string, flags: Call<'serve'>['options']): Promise<
   if (store === undefined || dataset === undefined) throw usage('--store and --dataset go together', HINT);
   await assertDirectory(cwd, store, 'Run the job first, or check the path.');
   return { store, dataset };
+}
+
+interface ArchivePlace {
+  /** `s3://...` or a directory, as in a job file. */
+  readonly store: string;
+  readonly dataset: string;
+}
+
+/**
+ * @param concurrency queries that run at the same time
+ * @throws Fault `DATASET_UNKNOWN`, `ARCHIVE_EMPTY`, `NO_TRADES`, `ARCHIVE_LOCATION_INVALID` (usage), `DROP_DAMAGED`, StoreFault
+ */
+export async function openArchiveBackend(
+  { openers }: { readonly openers: Pick<Openers, 'openStore' | 'readAccess'> },
+  { store: to, dataset: name }: ArchivePlace,
+  concurrency: number,
+  { log, folder: temporary, startEngines, closers }: BackendParts,
+): Promise<Backend> {
+  const { LIVE_SETTINGS, openLiveArchive } = await import('../archive/live-archive.ts');
+  const { listReadable } = await import('./query/query.ts');
+  const store = await openers.openStore(to);
+  closers.push(() => store.close());
+  await listReadable(store, { to, trades: name, datasets: [] });
+  const folder = join(await realpath(temporary), 'archive');
+  await makeFolder(folder);
+  const readAccess = () => openers.readAccess(to);
+  const archive = await openLiveArchive({ store, dataset: name, readAccess, folder });
+  const parser = openParser(await startEngines(join(temporary, 'parser'), 1));
+  const pool = await startEngines(join(temporary, 'workers'), concurrency);
+  const dates = await archive.readDates();
+  const [first, last] = [dates[0], dates.at(-1)];
+  log.info({ event: 'archive-opened', store: store.url, dataset: name, dates: dates.length, first, last }, 'opened');
+  return {
+    pool,
+    parser,
+    dataset: {
+      databases: archive.databases,
+      // To count them, the manifests of all years would have to be read.
+      rows: null,
+      lookbackDays: undefined,
+      stream: (engine, statement) => archive.stream(engine, statement),
+    },
+    snapshots: undefined,
+    settings: LIVE_SETTINGS,
+  };
+}
+
+/** Flags of `serve` that mean something for a catalog. */
+const FLAGS: readonly string[] = [
+  'catalog',
+  'key',
+  'keyFile',
+  'host',
+  'port',
+] satisfies (keyof Call<'serve'>['options'])[];
+
+/** Beside the service's own ports. */
+const DEFAULT_PORT = 8181;
+
+/** @throws Fault `SERVICE_OPTION_INVALID`, `KEY_INVALID` (kind `usage`), `LISTEN_FAILED`, StoreFault */
+async function serveCatalog(
+  { openers, terminal, signal }: Cli,
+  options: Call<'serve'>['options'] & { readonly catalog: string },
+): Promise<void> {
+  const { catalog, key = [], keyFile, host = SERVICE_DEFAULTS.host, port = DEFAULT_PORT } = options;
+  if (Object.keys(options).some((name) => !FLAGS.includes(name))) {
+    const hint = 'flowdrop serve --catalog out/drops --port 8181';
+    throw usage('--catalog works only with --key, --key-file, --host and --port', hint, 'SERVICE_OPTION_INVALID');
+  }
+  const { CATALOG_NAMESPACE, startCatalog } = await import('../catalog/read-only-catalog.ts');
+  const log = await openers.openLog({ isService: true, secrets: key });
+  const { clock } = openers;
+  const hasKeys = key.length > 0 || keyFile !== undefined;
+  const keys = hasKeys ? await openKeys({ keys: key, keyFile }, clock, log) : undefined;
+  const store = await openers.openStore(catalog);
+  try {
+    const { url, close } = await startCatalog({
+      store,
+      address: { host, port },
+      identify:
+        keys &&
+        ((token) => {
+          const caller = keys.ring.identify(token);
+          // The tables hold historical data, so a key without that subscription opens nothing.
+          return caller?.historical === 'none' ? undefined : caller?.name;
+        }),
+      wrongKeys: new KeyPace(clock, USUAL_PACE),
+      clientDefaults: store.url.startsWith('s3://') ? openers.readS3Defaults() : {},
+      log,
+      clock,
+    });
+    terminal.out(`${JSON.stringify({ url, store: store.url, namespace: CATALOG_NAMESPACE })}\n`);
+    if (!signal.aborted) await once(signal, 'abort');
+    await close();
+  } finally {
+    await keys?.close();
+    await store.close();
+  }
 }

@@ -5,22 +5,18 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
-import { Commands } from '../daemon/commands.ts';
-import type { Coordinator } from '../daemon/coordinator.ts';
 import { Daemon } from '../daemon/daemon.ts';
 import { createFilesReader, watchFolder } from '../daemon/job-files.ts';
-import { RunIndex } from '../daemon/run-index.ts';
-import { startRunProcess } from '../daemon/run-process.ts';
+import { createCommands, startRunProcess } from '../daemon/run-process.ts';
+import type { Coordinator } from '../daemon/state.ts';
 import { startWeb } from '../daemon/web/site.ts';
 import type { Job } from '../job/job.ts';
 import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
-import { keptJobsOf, openJobState } from '../state/job-state.ts';
-import { RunHistory } from '../state/run-history.ts';
-import { assertStateFolder } from '../state/state-file.ts';
-import { assertShareable } from './arguments.ts';
-import type { ActionResult } from './command.ts';
-import type { Cli, CliContext } from './context.ts';
+import { assertStateFolder, keptJobsOf, openJobState } from '../state/job-state.ts';
+import { RunHistory, RunIndex } from '../state/run-history.ts';
+import type { ActionResult, Cli, CliContext } from './context.ts';
+import { assertShareable } from './context.ts';
 
 /**
  * Keeps the space for new objects as small as it begins. A daemon mostly waits, so what a page or a status leaves behind
@@ -54,7 +50,7 @@ export async function start(cli: Cli): ActionResult {
     const hasWebhook = (await openers.openWebhook('alert')) !== undefined;
     const hasEvents = (await openers.openWebhook('event')) !== undefined;
     const assertUsable = (job: Job) => assertShareable(job, openers.readRedisUrl() !== undefined);
-    const commands = new Commands(commandOf, clock);
+    const commands = createCommands(commandOf, clock);
     const checkSql = async ({ source }: Job, path: string) => {
       if (findCustomSql(source)) await commands.checkJob(path);
     };

@@ -15,11 +15,9 @@ import { closeSource, openJobSource } from '../run/open-source.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
-import { assertStateFolder, makeScratchFolder } from '../state/state-file.ts';
-import { assertDate, assertDirectory, usage } from './arguments.ts';
-import type { ActionResult } from './command.ts';
-import type { Call } from './commands.ts';
-import type { Cli } from './context.ts';
+import { assertStateFolder, makeScratchFolder } from '../state/job-state.ts';
+import type { ActionResult, Call, Cli } from './context.ts';
+import { assertDate, assertDirectory, usage } from './context.ts';
 import { createRunEnv } from './run-output.ts';
 
 interface VerifyResult {
@@ -33,21 +31,20 @@ interface VerifyResult {
   readonly restating: number | null;
   /** Whether the source was also checked. */
   readonly recounted: boolean;
+  /** For the dataset: objects under `_flowdrop/sealing/`, which are no damage. */
+  readonly leftovers: readonly string[];
   /** Replaced revisions that the ledger records as lost, in words; they are no findings. */
   readonly lost: readonly string[];
   /** What `--repair` did. */
   readonly repaired: readonly string[];
   /** What to do about the findings, mostly a command to type; `null` without findings. */
   readonly next: string | null;
-  /** For the dataset: objects under `_flowdrop/sealing/`, which are no damage. */
-  readonly leftovers: readonly string[];
 }
 
-/** Fields of an ordinary result. */
-const PLAIN = {
+const ORDINARY: Omit<VerifyResult, 'date' | 'rows' | 'findings'> = {
   ...{ degraded: null, restating: null, recounted: false, leftovers: [] },
   ...{ lost: [], repaired: [], next: null },
-} as const;
+};
 
 export async function verify(cli: Cli, { argument, options }: Call<'verify'>): ActionResult {
   if (options.date !== undefined) assertDate('--date', options.date);
@@ -58,10 +55,12 @@ export async function verify(cli: Cli, { argument, options }: Call<'verify'>): A
   const job = await readJob(argument, cli.globals.jobs);
   await assertDirectory(cli.cwd, job.drop.to);
   await assertStateFolder(cli.openers.stateDir);
+  const { date, deep, repair } = options;
+  const args = [...(date ? ['--date', date] : []), ...(deep ? ['--deep'] : []), ...(repair ? ['--repair'] : [])];
   const results = await recordRun(
     createRunEnv(cli),
     job,
-    { command: 'verify', args: ['verify', job.name, ...listOptions(options)] },
+    { command: 'verify', args: ['verify', job.name, ...args] },
     async () => await verifyDrops(cli, job, options),
     (found) => ({ outcome: found.some(({ findings }) => findings.length > 0) ? 'failed' : 'done' }),
   );
@@ -70,26 +69,18 @@ export async function verify(cli: Cli, { argument, options }: Call<'verify'>): A
   return results.some(({ restating }) => restating !== null) ? EXIT_CODES.incomplete : undefined;
 }
 
-function listOptions({ date, deep, repair }: Call<'verify'>['options']): readonly string[] {
-  return [...(date ? ['--date', date] : []), ...(deep ? ['--deep'] : []), ...(repair ? ['--repair'] : [])];
-}
-
 async function verifyDrops(cli: Cli, job: Job, options: Call<'verify'>['options']): Promise<readonly VerifyResult[]> {
   const repairs: Repairs = { done: new Map(), refused: new Map() };
   if (options.repair) await repair(cli, job, options.date, repairs);
   return await withAudit(cli, job, async (deps) => {
     const audited = await audit(deps, job, options.date);
-    const recounted = options.deep ? await recount(cli, deps, job, audited) : audited.results;
-    return recounted.map((result) => withNextStep(result, job, audited.dates, repairs));
+    if (options.deep) await recount(cli, deps, job, audited);
+    return audited.results.map((result) => withNextStep(result, job, audited.dates, repairs));
   });
 }
 
 /** Store, engine and a folder for the time of `action`: a repair needs an engine of its own in between. */
-async function withAudit<Result>(
-  { openers, signal }: Cli,
-  job: Job,
-  action: (deps: AuditDeps) => Promise<Result>,
-): Promise<Result> {
+async function withAudit<Result>({ openers, signal }: Cli, job: Job, action: (deps: AuditDeps) => Promise<Result>) {
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
   const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
   const engine = await openers.openEngine({ signal });
@@ -113,14 +104,9 @@ async function repair(cli: Cli, job: Job, only: string | undefined, repairs: Rep
   if (found.left.length > 0 || found.isOutdated) await repairFromSource(createRunEnv(cli), job, found.left, repairs);
 }
 
-interface Audited {
-  readonly results: readonly VerifyResult[];
-  readonly dates: ReadonlyMap<string, AuditedDate>;
-  /** Whether `condition.json` differs from the manifests. */
-  readonly wrongConditions: boolean;
-}
+type Audited = Awaited<ReturnType<typeof audit>>;
 
-async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promise<Audited> {
+async function audit(deps: AuditDeps, job: Job, only: string | undefined) {
   const { ledger } = deps;
   const dates = only === undefined ? await ledger.dates() : [only];
   const results: VerifyResult[] = [];
@@ -131,7 +117,7 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
     audited.set(date, { manifest, isDamaged, unrecorded: history?.unrecorded ?? new Map() });
     const degraded = manifest?.condition === 'degraded' ? (manifest.degraded_reason ?? 'incomplete') : null;
     const all = [...findings, ...(history?.findings ?? [])];
-    results.push({ ...PLAIN, date, rows, findings: all, degraded, restating, lost: history?.lost ?? [] });
+    results.push({ ...ORDINARY, date, rows, findings: all, degraded, restating, lost: history?.lost ?? [] });
   }
   if (only !== undefined) return { results, dates: audited, wrongConditions: false };
   const manifests = new Map([...audited].map(([date, { manifest }]) => [date, manifest]));
@@ -147,17 +133,12 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
     ...(conditions.length > 0 ? [`flowdrop run ${job.name}`] : []),
     ...(table && table.findings.length > 0 ? [`flowdrop iceberg rebuild ${job.name}`] : []),
   ];
-  results.push({ ...PLAIN, date: null, rows, findings, leftovers, next: steps.join('; ') || null });
-  return { results, dates: audited, wrongConditions: conditions.length > 0 };
+  results.push({ ...ORDINARY, date: null, rows, findings, leftovers, next: steps.join('; ') || null });
+  return { results, dates: audited, /** `condition.json` differs. */ wrongConditions: conditions.length > 0 };
 }
 
 /** Adds what was repaired, and what to do about the findings that are left. */
-function withNextStep(
-  result: VerifyResult,
-  { name }: Job,
-  dates: Audited['dates'],
-  { done, refused }: Repairs,
-): VerifyResult {
+function withNextStep(result: VerifyResult, { name }: Job, dates: Audited['dates'], { done, refused }: Repairs) {
   const { date, findings } = result;
   if (date === null) return result;
   const found = dates.get(date);
@@ -177,32 +158,24 @@ function withNextStep(
 }
 
 /** Also compares with the source, for the dates that are still complete there. */
-async function recount(
-  cli: Cli,
-  deps: AuditDeps,
-  job: Job,
-  { results, dates }: Audited,
-): Promise<readonly VerifyResult[]> {
+async function recount(cli: Cli, deps: AuditDeps, job: Job, { results, dates }: Audited): Promise<void> {
+  const { openers, signal, terminal } = cli;
   if (job.source.kind === 'snapshots') {
-    const { api } = job.source;
-    cli.terminal.err(`--deep has no effect: \`api: ${api}\` cannot be recounted at the source.\n`);
-    return results;
+    terminal.err(`--deep has no effect: \`api: ${job.source.api}\` cannot be recounted at the source.\n`);
+    return;
   }
-  const { openers, signal } = cli;
   const log = await openers.openLog({ quiet: true });
   const opened = await openJobSource(openers, job, { log, signal }, deps.engine);
   const source = openDates(opened);
-  const recounted: VerifyResult[] = [];
   try {
-    for (const result of results) {
+    for (const [index, result] of results.entries()) {
       const manifest = result.date === null ? undefined : dates.get(result.date)?.manifest;
       const found = manifest && (await source.compare?.(manifest, deps));
-      recounted.push(found ? { ...result, recounted: true, findings: [...result.findings, ...found] } : result);
+      if (found) results[index] = { ...result, recounted: true, findings: [...result.findings, ...found] };
     }
   } finally {
     await closeSource(opened);
   }
-  return recounted;
 }
 
 function describeResults(results: readonly VerifyResult[], job: Job): string {

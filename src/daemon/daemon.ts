@@ -7,21 +7,20 @@ import { basename } from 'node:path';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Job, JobSchedule } from '../job/job.ts';
 import { formatJobReference } from '../job/job-folder.ts';
-import { LEASE_MS, RENEW_MS } from './coordinator.ts';
 import type { FiledJob, JobFilesReading } from './job-files.ts';
-import { RunPlan } from './run-plan.ts';
+import { createRunPlan, type RunPlan, STATUS_SHOWN_MS } from './run-plan.ts';
 import { stopInTime } from './run-process.ts';
 import {
   type Ask,
   type AskAnswer,
   DaemonJob,
   DaemonState,
-  type DaemonView,
   isBusy,
   type JobView,
+  LEASE_MS,
   type Outside,
+  RENEW_MS,
 } from './state.ts';
-import { STATUS_SHOWN_MS } from './status.ts';
 
 /** How often to check the clock, missed ticks, retries and unsent alerts. */
 const BEAT_MS = 15_000;
@@ -29,6 +28,8 @@ const BEAT_MS = 15_000;
 const JUMP_MS = 5_000;
 const RELOAD_MS = 60_000;
 const PROGRESS_MS = 2_000;
+
+export type DaemonView = Readonly<ReturnType<Daemon['view']>>;
 
 export class Daemon {
   readonly #outside: Outside;
@@ -43,22 +44,25 @@ export class Daemon {
   constructor(outside: Outside) {
     this.#outside = outside;
     this.#state = new DaemonState(outside);
-    this.#plan = new RunPlan(this.#state, () => this.reload());
+    this.#plan = createRunPlan(this.#state, () => this.reload());
     this.#startedAtMs = this.#state.nowMs;
     this.#beatAtMs = this.#startedAtMs;
   }
 
   /** Cheap, because probes call it. */
-  view(): DaemonView {
+  view() {
     const { nowMs, isStopping, jobs } = this.#state;
     const views = [...[...jobs.values()].map((job) => this.#viewJob(job, nowMs)), ...this.#unusable];
+    const sorted: readonly JobView[] = views.sort((a, b) => (a.name < b.name ? -1 : 1));
     return {
       version: this.#outside.version,
+      /** Distinguishes this daemon from others that share a schedule. */
       id: this.#outside.id,
       startedAtMs: this.#startedAtMs,
+      /** When the loop last completed a beat: if that is long ago, the loop is stuck. */
       beatAtMs: this.#beatAtMs,
       isStopping,
-      jobs: views.sort((a, b) => (a.name < b.name ? -1 : 1)),
+      jobs: sorted,
     };
   }
 

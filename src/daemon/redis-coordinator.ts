@@ -21,7 +21,7 @@ import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { tryParseJson } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import { createPromptRedis, readRedisAddress } from '../core/redis-client.ts';
-import { type Coordinator, LEASE_MS, type Tick } from './coordinator.ts';
+import { type Coordinator, LEASE_MS, type Tick } from './state.ts';
 
 const KEY_PREFIX = 'flowdrop:schedule';
 /** Longer than a daemon looks back for missed ticks: a tick forgotten earlier could be claimed again. */
@@ -63,10 +63,7 @@ export interface RedisCoordinatorOptions {
   readonly daemonId: string;
   /** Where a job drops to, in a form that is the same for all daemons: equal name and store mean the same job. */
   storeOf(job: string): string;
-  /**
-   * How long a claim holds without renewal. Shorter: ticks of a dead daemon are taken over sooner. Longer: a busy
-   * daemon keeps its ticks. Must be the same for all daemons. Default: `LEASE_MS`.
-   */
+  /** How long a claim holds without renewal; the same for all daemons. Default: `LEASE_MS`. */
   readonly leaseMs?: number;
 }
 
@@ -138,6 +135,7 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
       }
     });
   const keyOf = (job: string) => nameKey(options.storeOf(job), job);
+  const keyOfTick = (tick: Tick) => held.get(idOf(tick))?.key ?? keyOf(tick.job);
 
   /** Claims a tick, or renews the claim. A server that lost its data learns of the tick from the daemon that runs it. */
   const hold = async (tick: Tick, key: string): Promise<boolean> => {
@@ -154,8 +152,7 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
     return isMine;
   };
   const end = async (tick: Tick): Promise<void> => {
-    const id = idOf(tick);
-    const key = held.get(id)?.key ?? keyOf(tick.job);
+    const key = keyOfTick(tick);
     const due = nameDueTime(tick);
     const saying = update(key, (shared) => {
       const claim = shared.open[due];
@@ -164,14 +161,14 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
       delete shared.open[due];
       const done = [...new Set([...shared.done, tick.dueAtMs])].sort((a, b) => a - b);
       shared.done = done.slice(-MAX_DONE);
-    }).then(() => void held.delete(id));
-    held.set(id, { tick, key, saying });
+    }).then(() => void held.delete(idOf(tick)));
+    held.set(idOf(tick), { tick, key, saying });
     await saying;
   };
 
   return {
     claim: (tick) => hold(tick, keyOf(tick.job)),
-    renew: (tick) => hold(tick, held.get(idOf(tick))?.key ?? keyOf(tick.job)),
+    renew: (tick) => hold(tick, keyOfTick(tick)),
     // If it fails, it is repeated before the next take-over.
     complete: end,
     async takeOver(jobs) {
@@ -179,24 +176,21 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
       // The server may have been down for all daemons: those alive renew before any take-over.
       await use(() => client.time());
       if (performance.now() - connectedAtMs < leaseMs / 2) return [];
-      const taken: Tick[] = [];
+      const taken: HeldTick[] = [];
       for (const job of jobs) {
         const key = keyOf(job);
-        const due = await update(key, ({ open }, nowMs) =>
-          Object.keys(open).filter((time) => {
-            const tick = { job, dueAtMs: Number(time) };
-            const isFree = (open[time]?.until ?? 0) <= nowMs && !held.has(idOf(tick));
-            if (isFree) open[time] = { owner, until: nowMs + leaseMs };
+        const free = await update(key, ({ open }, nowMs) => {
+          const ticks = Object.keys(open).map((time) => ({ job, dueAtMs: Number(time) }));
+          return ticks.filter((tick) => {
+            const isFree = (open[tick.dueAtMs]?.until ?? 0) <= nowMs && !held.has(idOf(tick));
+            if (isFree) open[tick.dueAtMs] = { owner, until: nowMs + leaseMs };
             return isFree;
-          }),
-        );
-        for (const time of due) {
-          const tick = { job, dueAtMs: Number(time) };
-          held.set(idOf(tick), { tick, key });
-          taken.push(tick);
-        }
+          });
+        });
+        taken.push(...free.map((tick) => ({ tick, key })));
+        for (const one of taken) held.set(idOf(one.tick), one);
       }
-      return taken;
+      return taken.map(({ tick }) => tick);
     },
     async lastTick(job) {
       const { done, open } = (await use(() => read(keyOf(job)))).shared;

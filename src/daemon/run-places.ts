@@ -58,64 +58,58 @@ export interface EndedRun {
   readonly unsent: string | undefined;
 }
 
-export class RunPlaces {
-  readonly #state: DaemonState;
-  readonly #reload: () => Promise<void>;
-  readonly #onEnd: (job: DaemonJob, ended: EndedRun) => void;
-  readonly #going = new Set<Promise<void>>();
-
-  /** @param reload reads the job files again: one may have become broken */
-  constructor(state: DaemonState, reload: () => Promise<void>, onEnd: (job: DaemonJob, ended: EndedRun) => void) {
-    this.#state = state;
-    this.#reload = reload;
-    this.#onEnd = onEnd;
-  }
+/** @param reload reads the job files again: one may have become broken */
+export function createRunPlaces(
+  state: DaemonState,
+  reload: () => Promise<void>,
+  onEnd: (job: DaemonJob, ended: EndedRun) => void,
+) {
+  const going = new Set<Promise<void>>();
+  return { wait, fillSoon, fill, stage, stop, untilIdle };
 
   /** Lets the job wait for a free place. */
-  wait(job: DaemonJob, due: DueRun): void {
-    job.run = { phase: 'waiting', due, sinceMs: this.#state.nowMs };
-    this.fillSoon();
-    this.#state.later(ORDER_PATIENCE_MS, () => this.fill());
+  function wait(job: DaemonJob, due: DueRun): void {
+    job.run = { phase: 'waiting', due, sinceMs: state.nowMs };
+    fillSoon();
+    state.later(ORDER_PATIENCE_MS, () => fill());
   }
 
   /** Fills the places when all that is due together waits. */
-  fillSoon(): void {
-    this.#state.later(GATHER_MS, () => this.fill());
+  function fillSoon(): void {
+    state.later(GATHER_MS, () => fill());
   }
 
   /** Starts waiting runs while there are free places. */
-  fill(): void {
-    const jobs = [...this.#state.jobs.values()];
+  function fill(): void {
+    const jobs = [...state.jobs.values()];
     for (;;) {
-      if (this.#state.isStopping) return;
+      if (state.isStopping) return;
       const waiting = jobs.flatMap((job) =>
         job.run?.phase === 'waiting' ? [{ job, due: job.run.due, sinceMs: job.run.sinceMs }] : [],
       );
       // Their exports need the places and the requests.
       if (waiting.length > 0 || jobs.some((job) => job.next && isStaging(job))) {
-        for (const job of jobs) if (isStaging(job)) this.stop(job, 'asked');
+        for (const job of jobs) if (isStaging(job)) stop(job, 'asked');
       }
       // What was missed together waits until it is known which of it expires first.
       const isUnordered = waiting.some(
         ({ job, due, sinceMs }) =>
-          due.reason === 'catch-up' &&
-          !(job.status || job.statusFault) &&
-          this.#state.nowMs - sinceMs < ORDER_PATIENCE_MS,
+          due.reason === 'catch-up' && !(job.status || job.statusFault) && state.nowMs - sinceMs < ORDER_PATIENCE_MS,
       );
       const ordered = waiting
         .filter(({ due }) => !isUnordered || due.reason !== 'catch-up')
         .map((each) => ({ ...each, tickMs: each.due.tickMs, expiresAtMs: expiryOf(each.job) }));
       const running = jobs.filter(({ run }) => run?.phase === 'running').length;
-      const next = chooseNext(ordered, this.#state.nowMs);
-      if (!next || running >= this.#state.outside.maxRuns) return;
-      this.#start(next.job, next.due);
+      const next = chooseNext(ordered, state.nowMs);
+      if (!next || running >= state.outside.maxRuns) return;
+      start(next.job, next.due);
     }
   }
 
   /** Starts the staging that has waited longest, if one is due and nothing else is to be done. */
-  stage(): void {
-    const { nowMs, isStopping, calendar } = this.#state;
-    const jobs = [...this.#state.jobs.values()];
+  function stage(): void {
+    const { nowMs, isStopping, calendar } = state;
+    const jobs = [...state.jobs.values()];
     if (isStopping || jobs.some(({ run, next }) => run || next)) return;
     const [job] = jobs
       .filter(({ filed, isRemoved, stagedAtMs }) => {
@@ -126,25 +120,25 @@ export class RunPlaces {
       .sort((a, b) => a.stagedAtMs - b.stagedAtMs);
     if (!job) return;
     job.stagedAtMs = nowMs;
-    this.#start(job, { reason: 'stage', tickMs: nowMs });
+    start(job, { reason: 'stage', tickMs: nowMs });
   }
 
   /** Asks the job's run to stop. A run that only waits is dropped. */
-  stop(job: DaemonJob, why: NonNullable<RunningRun['stop']>): void {
+  function stop(job: DaemonJob, why: NonNullable<RunningRun['stop']>): void {
     if (job.run?.phase !== 'running') job.run = undefined;
     else if (!job.run.stop) {
       job.run.stop = why;
-      this.#stopProcess(job.run);
+      stopProcess(job.run);
     }
   }
 
-  async untilIdle(): Promise<void> {
-    while (this.#going.size > 0) await Promise.all(this.#going);
-    await this.#state.untilNoted();
+  async function untilIdle(): Promise<void> {
+    while (going.size > 0) await Promise.all(going);
+    await state.untilNoted();
   }
 
-  #start(job: DaemonJob, due: DueRun): void {
-    const { nowMs } = this.#state;
+  function start(job: DaemonJob, due: DueRun): void {
+    const { nowMs } = state;
     const run: RunningRun = {
       phase: 'running',
       due,
@@ -155,12 +149,12 @@ export class RunPlaces {
       record: null,
     };
     job.run = run;
-    const going = this.#carryOut(job, run).finally(() => this.#going.delete(going));
-    this.#going.add(going);
+    const carried = carryOut(job, run).finally(() => going.delete(carried));
+    going.add(carried);
   }
 
-  async #carryOut(job: DaemonJob, run: RunningRun): Promise<void> {
-    const { historyOf, startRun, notesOf, log } = this.#state.outside;
+  async function carryOut(job: DaemonJob, run: RunningRun): Promise<void> {
+    const { historyOf, startRun, notesOf, log } = state.outside;
     const { runId, due } = run;
     const { reason, tickMs, asked } = due;
     let end: Partial<ChildEnd> = {};
@@ -169,17 +163,17 @@ export class RunPlaces {
       const tick = new Date(tickMs).toISOString();
       // What staging leaves is owed by the next tick anyway; what a person asked for is no tick.
       const isTick = reason !== 'stage' && !asked;
-      if (isTick) this.#state.note(job.name, () => notesOf(job.name).unfinished.write({ due_at: tick }));
-      await this.#state.untilNoted();
-      await this.#reload();
+      if (isTick) state.note(job.name, () => notesOf(job.name).unfinished.write({ due_at: tick }));
+      await state.untilNoted();
+      await reload();
       run.process = await startRun(job.filed, runId, due);
       const { logFile, done } = run.process;
       const level = reason === 'stage' ? 'debug' : 'info';
       // With a shared schedule, the tick shows which daemon ran which.
       const line = { event: 'started', job: job.name, run: runId, reason, tick, logFile };
       log[level](line, `${job.name}: started (${reason})`);
-      if (run.stop) this.#stopProcess(run);
-      else void this.#limit(job, run);
+      if (run.stop) stopProcess(run);
+      else void limit(job, run);
       end = await done;
     } catch (error) {
       fault = { code: 'START_FAILED', message: `the run could not be started: ${describeError(error)}` };
@@ -188,18 +182,18 @@ export class RunPlaces {
     const record = await historyOf(job.name).read(runId);
     // A killed run has recorded no end: this process does.
     const isEnded = record && record.outcome !== null && record.outcome !== 'died';
-    this.#end(job, run, end, isEnded ? record : undefined, fault ?? readFailure(end));
+    finish(job, run, end, isEnded ? record : undefined, fault ?? readFailure(end));
   }
 
   /** Stops a run that takes longer than its current job file allows. */
-  async #limit(job: DaemonJob, run: RunningRun): Promise<void> {
-    const { clock, log } = this.#state.outside;
+  async function limit(job: DaemonJob, run: RunningRun): Promise<void> {
+    const { clock, log } = state.outside;
     for (let workedMs = 0; !run.stop && !run.over.signal.aborted; ) {
       const timeoutMs = timeoutOf(job);
       if (workedMs >= timeoutMs) {
         const line = { event: 'run-timeout', job: job.name, run: run.runId, timeoutMs };
         log.warn(line, `${job.name}: stopped, because it took too long`);
-        this.stop(job, 'timeout');
+        stop(job, 'timeout');
         return;
       }
       const ms = Math.min(WORK_SLICE_MS, timeoutMs - workedMs);
@@ -208,18 +202,18 @@ export class RunPlaces {
     }
   }
 
-  #stopProcess({ process, over }: RunningRun): void {
-    if (process) void stopInTime([process], this.#state.outside.clock, over.signal);
+  function stopProcess({ process, over }: RunningRun): void {
+    if (process) void stopInTime([process], state.outside.clock, over.signal);
   }
 
-  #end(
+  function finish(
     job: DaemonJob,
     run: RunningRun,
     { code, signal }: Partial<ChildEnd>,
     record: RunRecord | undefined,
     said: RunRecord['error'],
   ): void {
-    const { runs, historyOf } = this.#state.outside;
+    const { runs, historyOf } = state.outside;
     const { due, runId } = run;
     const came = record?.outcome ?? OUTCOMES[code ?? Number.NaN] ?? 'died';
     const isTimedOut = run.stop === 'timeout' && CUT_SHORT.has(came);
@@ -228,9 +222,9 @@ export class RunPlaces {
     const failed = record ? whyFailed(record) : said;
     const error = isTimedOut ? describeTimeout(timeoutOf(job)) : failed;
     const killed = signal ? { code: 'ENDED_BY_SIGNAL', message: `The process was ended by ${signal}.` } : null;
-    this.#state.note(job.name, async () => {
-      await historyOf(job.name).settle(runId, { outcome, error: error ?? killed }, this.#state.nowMs);
-      await runs.refresh(this.#state.jobs.keys());
+    state.note(job.name, async () => {
+      await historyOf(job.name).settle(runId, { outcome, error: error ?? killed }, state.nowMs);
+      await runs.refresh(state.jobs.keys());
     });
     job.run = undefined;
     const isCrash = (came === 'died' || came === 'failed') && !record && failed === null && !run.stop;
@@ -242,8 +236,7 @@ export class RunPlaces {
       `Its schedule retries it.${logFile ? ` Its log: ${logFile}` : ''}`,
     ];
     const unsent = isTimedOut || isCrash ? words.filter(Boolean).join(' ') : undefined;
-    if (due.reason === 'stage')
-      this.#logStaging(job.name, run, came === 'done' ? undefined : (failed?.message ?? came));
+    if (due.reason === 'stage') logStaging(job.name, run, came === 'done' ? undefined : (failed?.message ?? came));
     else {
       const sealed = record && sumSealed(record);
       const line = {
@@ -261,14 +254,14 @@ export class RunPlaces {
         logFile,
       };
       const text = `${job.name}: ${outcome}${error ? `: ${error.code}: ${error.message}` : ''}`;
-      this.#state.outside.log[outcome === 'done' ? 'info' : isFailed(outcome) ? 'error' : 'warn'](line, text);
+      state.outside.log[outcome === 'done' ? 'info' : isFailed(outcome) ? 'error' : 'warn'](line, text);
     }
-    this.#onEnd(job, { due, outcome, record, unsent });
-    this.fill();
+    onEnd(job, { due, outcome, record, unsent });
+    fill();
   }
 
-  #logStaging(job: string, { runId: run, stop }: RunningRun, reason: string | undefined): void {
-    const { log } = this.#state.outside;
+  function logStaging(job: string, { runId: run, stop }: RunningRun, reason: string | undefined): void {
+    const { log } = state.outside;
     if (reason === undefined || stop) log.debug({ event: 'staged', job, run }, `${job}: staging ended`);
     else log.warn({ event: 'stage-failed', job, run, reason }, `${job}: staging failed: ${reason}`);
   }

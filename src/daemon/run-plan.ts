@@ -6,14 +6,17 @@
  * and one with a session before others. A job has one run at a time, and a tick that comes during it waits for its end.
  * A tick of a shared schedule is held until it is finished. What a person asks for goes the way of a tick, but is
  * neither caught up, retried, claimed nor alerted. Nothing is started after the stop.
+ *
+ * Decides when the dataset status of a job is read again, by a child. Only one reading per job at a time. A reading in
+ * progress may have begun before the change of interest, so a second request makes another one follow.
  */
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { isSession } from '../calendar/session.ts';
 import { formatWallDate } from '../calendar/wall-clock.ts';
-import { describeError } from '../core/errors.ts';
+import { describeError, Fault } from '../core/errors.ts';
 import type { RunOutcome } from '../state/run-record.ts';
-import { Alerts } from './alerts.ts';
-import { type EndedRun, RunPlaces } from './run-places.ts';
+import { createAlerts } from './alerts.ts';
+import { createRunPlaces, type EndedRun } from './run-places.ts';
 import {
   type Ask,
   type AskAnswer,
@@ -23,8 +26,8 @@ import {
   isBusy,
   isStaging,
   pendingOf,
+  statusSchema,
 } from './state.ts';
-import { STATUS_IDLE_MS, Statuses } from './status.ts';
 import { createTicks } from './ticks.ts';
 
 /** A tick that was seen later than this was missed. */
@@ -41,207 +44,202 @@ const STATUS_FRESH_MS = 60_000;
 /** Outcomes that a retry may fix. It cannot fix a wrong job file or an incomplete date, but a held-back or open one. */
 const RETRIED: readonly RunOutcome[] = ['failed', 'died', 'timed-out', 'active'];
 
-export class RunPlan {
-  readonly statuses: Statuses;
-  readonly alerts: Alerts;
-  readonly places: RunPlaces;
-  readonly #state: DaemonState;
+export type RunPlan = ReturnType<typeof createRunPlan>;
 
-  /** @param reload reads the job files again */
-  constructor(state: DaemonState, reload: () => Promise<void>) {
-    this.#state = state;
-    this.alerts = new Alerts(state);
-    this.statuses = new Statuses(state, (job) => {
-      this.#decide(job);
-      this.places.fillSoon();
-    });
-    this.places = new RunPlaces(state, reload, (job, ended) => this.#noteEnd(job, ended));
-  }
+/** @param reload reads the job files again */
+export function createRunPlan(state: DaemonState, reload: () => Promise<void>) {
+  const alerts = createAlerts(state);
+  const statuses = createStatuses(state, (job) => {
+    decide(job);
+    places.fillSoon();
+  });
+  const places = createRunPlaces(state, reload, noteEnd);
+  return { statuses, alerts, places, schedule, beat, admit, ask, loseClaim, dropRetry, settle, forgetTick };
 
   /**
    * Plans the job by the schedule of its file, and runs what was missed.
    * @param lastMs newest instant up to which the job is known to have run
    */
-  schedule(job: DaemonJob, lastMs: number | undefined): void {
-    const { nowMs } = this.#state;
+  function schedule(job: DaemonJob, lastMs: number | undefined): void {
+    const { nowMs } = state;
     const { name, schedule } = job.filed.job;
     job.ticks = schedule && createTicks(schedule);
     job.armedMs = undefined;
     // A record from the future comes from a wrong clock.
     job.seenMs = lastMs === undefined || lastMs > nowMs + WRONG_CLOCK_MS ? 0 : lastMs;
-    const missedMs = this.#see(job);
+    const missedMs = see(job);
     const tell = (ms: number | undefined) => (Number.isFinite(ms) ? new Date(ms ?? 0).toISOString() : undefined);
     const [next, missed] = [tell(job.ticks?.next(nowMs)), tell(missedMs)];
-    this.#state.outside.log.info({ event: 'scheduled', job: name, next, missed }, `${name}: next run ${next}`);
+    state.outside.log.info({ event: 'scheduled', job: name, next, missed }, `${name}: next run ${next}`);
     // Also one of this second: a run of it may have died with the daemon before.
-    if (missedMs !== undefined) void this.#claim(job, missedMs, 'catch-up');
+    if (missedMs !== undefined) void claim(job, missedMs, 'catch-up');
   }
 
   /** Looks for what is due. @returns when all ticks that were found are claimed */
-  async beat(): Promise<void> {
-    const { nowMs, jobs } = this.#state;
-    const claims = [...jobs.values()].map((job) => this.#look(job));
+  async function beat(): Promise<void> {
+    const { nowMs, jobs } = state;
+    const claims = [...jobs.values()].map((job) => look(job));
     for (const job of jobs.values()) {
       const { retry } = job;
       if (retry && retry.atMs <= nowMs) {
         job.retry = undefined;
-        this.admit(job, retry.due);
+        admit(job, retry.due);
       }
-      this.alerts.look(job);
+      alerts.look(job);
     }
-    this.places.stage();
-    this.statuses.refreshOldest(STATUS_IDLE_MS);
+    places.stage();
+    statuses.refreshOldest(STATUS_IDLE_MS);
     await Promise.all(claims);
   }
 
   /** A tick for this daemon to run, or what a person asked for. */
-  admit(job: DaemonJob, due: DueRun): void {
+  function admit(job: DaemonJob, due: DueRun): void {
     const { tickMs, reason } = due;
-    if (this.#state.jobs.get(job.name) !== job || this.#state.isStopping) return;
+    if (state.jobs.get(job.name) !== job || state.isStopping) return;
     if (due.asked) {
       // It waited for staging to give way.
-      this.places.wait(job, due);
+      places.wait(job, due);
       return;
     }
     const { schedule } = job.filed.job;
     if (schedule?.distributed) job.heldTicks.add(tickMs);
     // The schedule or its retries were removed from the file, so do not retry.
     if (reason === 'retry' && (schedule?.retrySeconds ?? null) === null) {
-      this.#endTick(job, due);
+      endTick(job, due);
       return;
     }
-    const isSure = reason === 'retry' || isSession(formatWallDate(tickMs), this.#state.calendar);
+    const isSure = reason === 'retry' || isSession(formatWallDate(tickMs), state.calendar);
     const deciding = job.run?.phase === 'deciding' ? job.run.due : undefined;
     if (isBusy(job) || (deciding && !isSure)) {
       if (isStaging(job)) {
-        this.#replaceStaging(job, due);
+        replaceStaging(job, due);
         return;
       }
       // The tick that is already running, found again after its file was gone for a moment: it stays held.
       if (job.run?.due.tickMs === tickMs) return;
       const line = { event: 'overlap', job: job.name };
-      this.#state.outside.log.warn(line, `${job.name} is due, but its last run has not ended`);
-      if (isSure && reason !== 'retry') this.#keepNext(job, due);
-      else this.settle(job, due);
+      state.outside.log.warn(line, `${job.name} is due, but its last run has not ended`);
+      if (isSure && reason !== 'retry') keepNext(job, due);
+      else settle(job, due);
       return;
     }
-    if (reason !== 'retry') this.dropRetry(job);
+    if (reason !== 'retry') dropRetry(job);
     // A tick that certainly runs replaces one that is still being decided.
-    if (deciding) this.settle(job, deciding);
+    if (deciding) settle(job, deciding);
     if (isSure) {
-      this.places.wait(job, due);
+      places.wait(job, due);
       return;
     }
     job.run = { phase: 'deciding', due };
     const readAtMs = job.status?.readAtMs ?? Number.NEGATIVE_INFINITY;
-    if (Math.abs(this.#state.nowMs - readAtMs) > STATUS_FRESH_MS) this.statuses.refresh(job);
-    else this.#decide(job);
+    if (Math.abs(state.nowMs - readAtMs) > STATUS_FRESH_MS) statuses.refresh(job);
+    else decide(job);
   }
 
-  ask(ask: Ask): AskAnswer {
-    const job = this.#state.jobs.get(ask.job);
+  function ask(ask: Ask): AskAnswer {
+    const job = state.jobs.get(ask.job);
     if (!job || job.isRemoved) return refuse(`${ask.job} is not a job of this daemon.`);
     const { run, retry } = job;
     if (ask.kind === 'stop') {
       if (!run || run.phase === 'deciding') return refuse(`${job.name} has no run by this daemon to stop.`);
       const wasRunning = run.phase === 'running';
-      this.places.stop(job, 'asked');
-      if (!wasRunning && !run.due.asked) this.#endTick(job, run.due);
+      places.stop(job, 'asked');
+      if (!wasRunning && !run.due.asked) endTick(job, run.due);
       const text = `The run of ${job.name} ${wasRunning ? 'was asked to stop' : 'no longer waits'}.`;
       return { outcome: 'done', text };
     }
     const isRetry = ask.kind === 'retry' && retry !== undefined;
     const canReplace = !isRetry && isStaging(job) && !job.next;
-    if (this.#state.isStopping) return refuse('The daemon is stopping.');
+    if (state.isStopping) return refuse('The daemon is stopping.');
     if (run && !canReplace) {
       const phase = run.phase === 'running' ? 'is running' : 'is about to run';
       return refuse(`${job.name} ${phase}: a job has one run at a time.`);
     }
     if (isRetry) {
       job.retry = undefined;
-      this.admit(job, retry.due);
+      admit(job, retry.due);
       return { outcome: 'started', text: `The retry of ${job.name} begins now.` };
     }
     const asked = ask.kind === 'retry' ? { command: 'run' as const, options: [] } : ask;
     const { command, options } = asked;
-    const due = { reason: 'asked', tickMs: this.#state.nowMs, asked: { command, options } } as const;
-    if (canReplace) this.#replaceStaging(job, due);
-    else this.places.wait(job, due);
+    const due = { reason: 'asked', tickMs: state.nowMs, asked: { command, options } } as const;
+    if (canReplace) replaceStaging(job, due);
+    else places.wait(job, due);
     return { outcome: 'started', text: `${command} of ${job.name} begins as soon as a slot is free.` };
   }
 
   /** Another daemon has taken over a tick that this one held. */
-  loseClaim(job: DaemonJob, tickMs: number): void {
+  function loseClaim(job: DaemonJob, tickMs: number): void {
     // Ignore a tick that was settled while its renewal was in progress.
     if (!job.heldTicks.delete(tickMs)) return;
     const line = { event: 'claim-lost', job: job.name };
-    this.#state.outside.log.warn(line, `${job.name}: another daemon has taken over its run`);
+    state.outside.log.warn(line, `${job.name}: another daemon has taken over its run`);
     if (job.retry?.due.tickMs === tickMs) job.retry = undefined;
     else if (job.next?.tickMs === tickMs) job.next = undefined;
-    else if (job.run?.due.tickMs === tickMs) this.places.stop(job, 'asked');
+    else if (job.run?.due.tickMs === tickMs) places.stop(job, 'asked');
   }
 
-  dropRetry(job: DaemonJob): void {
+  function dropRetry(job: DaemonJob): void {
     const { retry } = job;
     job.retry = undefined;
-    if (retry) this.settle(job, retry.due);
+    if (retry) settle(job, retry.due);
   }
 
   /** No daemon needs to run this tick any more. Does nothing if the tick is not held. */
-  settle({ name: job, heldTicks }: DaemonJob, { tickMs: dueAtMs }: DueRun): void {
+  function settle({ name: job, heldTicks }: DaemonJob, { tickMs: dueAtMs }: DueRun): void {
     if (!heldTicks.delete(dueAtMs)) return;
-    const complete = async () => await this.#state.outside.coordinator?.complete({ job, dueAtMs });
+    const complete = async () => await state.outside.coordinator?.complete({ job, dueAtMs });
     // If it fails, the lease will expire, and another daemon runs the finished tick again, which costs a request.
-    void this.#state.attempt('warn', { event: 'complete-failed', job }, complete);
+    void state.attempt('warn', { event: 'complete-failed', job }, complete);
   }
 
   /** A restart need not catch up the job's tick. */
-  forgetTick({ name }: DaemonJob): void {
-    this.#state.note(name, () => this.#state.outside.notesOf(name).unfinished.remove());
+  function forgetTick({ name }: DaemonJob): void {
+    state.note(name, () => state.outside.notesOf(name).unfinished.remove());
   }
 
   /** The newest tick that was not seen before; it counts as seen now. */
-  #see(job: DaemonJob): number | undefined {
-    const { nowMs } = this.#state;
+  function see(job: DaemonJob): number | undefined {
+    const { nowMs } = state;
     if (job.seenMs > nowMs + WRONG_CLOCK_MS) job.seenMs = nowMs - NOTICED_MS;
     const afterMs = Math.max(job.seenMs, nowMs - LOOKBACK_MS);
     job.seenMs = Math.max(job.seenMs, nowMs);
-    const hasSession = (tickMs: number) => isSession(formatWallDate(tickMs), this.#state.calendar);
+    const hasSession = (tickMs: number) => isSession(formatWallDate(tickMs), state.calendar);
     const tickMs = job.ticks?.newest(afterMs, nowMs, hasSession) ?? job.ticks?.newest(afterMs, nowMs);
-    this.#arm(job);
+    arm(job);
     return tickMs;
   }
 
   /** Looks again when the next tick is due. */
-  #arm(job: DaemonJob): void {
-    const { nowMs } = this.#state;
+  function arm(job: DaemonJob): void {
+    const { nowMs } = state;
     const nextMs = job.ticks?.next(nowMs) ?? Number.POSITIVE_INFINITY;
     if (nextMs - nowMs > MAX_ALARM_MS || nextMs === job.armedMs) return;
     job.armedMs = nextMs;
-    this.#state.later(nextMs - nowMs, () => {
+    state.later(nextMs - nowMs, () => {
       if (job.armedMs !== nextMs) return;
       job.armedMs = undefined;
-      void this.#look(job);
+      void look(job);
     });
   }
 
-  async #look(job: DaemonJob): Promise<void> {
-    const tickMs = this.#see(job);
+  async function look(job: DaemonJob): Promise<void> {
+    const tickMs = see(job);
     if (tickMs === undefined) return;
-    await this.#claim(job, tickMs, this.#state.nowMs - tickMs <= ON_TIME_MS ? 'scheduled' : 'catch-up');
+    await claim(job, tickMs, state.nowMs - tickMs <= ON_TIME_MS ? 'scheduled' : 'catch-up');
   }
 
   /** Runs the tick, unless the schedule is shared, and another daemon has it. */
-  async #claim(job: DaemonJob, tickMs: number, reason: 'scheduled' | 'catch-up'): Promise<void> {
+  async function claim(job: DaemonJob, tickMs: number, reason: 'scheduled' | 'catch-up'): Promise<void> {
     if (!job.filed.job.schedule?.distributed) {
-      this.admit(job, { tickMs, reason });
+      admit(job, { tickMs, reason });
       return;
     }
-    const { coordinator, log } = this.#state.outside;
+    const { coordinator, log } = state.outside;
     try {
       const isMine = (await coordinator?.claim({ job: job.name, dueAtMs: tickMs })) ?? true;
-      if (isMine) this.admit(job, { tickMs, reason });
-      else this.dropRetry(job);
+      if (isMine) admit(job, { tickMs, reason });
+      else dropRetry(job);
     } catch (error) {
       // It is still owed: the next beat sees it again.
       job.seenMs = Math.min(job.seenMs, tickMs - 1);
@@ -251,52 +249,52 @@ export class RunPlan {
   }
 
   /** On a day without a session, only pending dates justify a process. The job's status has just been read. */
-  #decide(job: DaemonJob): void {
+  function decide(job: DaemonJob): void {
     if (job.run?.phase !== 'deciding') return;
     const { due } = job.run;
     job.run = undefined;
     // If the status is unknown, a run that finds nothing is cheaper than a lost date.
     if (!job.isRemoved && pendingOf(job)?.length !== 0) {
-      this.places.wait(job, { ...due, reason: 'gap' });
+      places.wait(job, { ...due, reason: 'gap' });
       return;
     }
-    this.settle(job, due);
+    settle(job, due);
     if (job.isRemoved) return;
     const text = `${job.name}: no session on ${formatWallDate(due.tickMs)}`;
-    this.#state.outside.log.info({ event: 'no-session', job: job.name }, text);
+    state.outside.log.info({ event: 'no-session', job: job.name }, text);
   }
 
-  #noteEnd(job: DaemonJob, ended: EndedRun): void {
+  function noteEnd(job: DaemonJob, ended: EndedRun): void {
     const { due, outcome } = ended;
     const { next } = job;
     job.next = undefined;
     const isTick = due.reason !== 'stage' && !due.asked;
-    if (this.#state.isStopping) {
+    if (state.isStopping) {
       // After a stop, another daemon takes over an interrupted run, or the next start catches it up; a completed one is
       // over.
-      if (isTick && outcome === 'done') this.#endTick(job, due);
+      if (isTick && outcome === 'done') endTick(job, due);
       return;
     }
     if (job.isRemoved) {
-      if (isTick) this.#endTick(job, due);
-      if (next) this.settle(job, next);
-      if (!isBusy(job)) this.#state.jobs.delete(job.name);
+      if (isTick) endTick(job, due);
+      if (next) settle(job, next);
+      if (!isBusy(job)) state.jobs.delete(job.name);
       return;
     }
-    if (isTick) this.#endOfTick(job, ended, next !== undefined);
+    if (isTick) endOfTick(job, ended, next !== undefined);
     else if (due.asked?.command === 'run' && outcome === 'done') {
-      this.alerts.drop(job, 'died');
+      alerts.drop(job, 'died');
       // It did what the retry was for.
-      if (job.retry) this.#endTick(job, job.retry.due);
+      if (job.retry) endTick(job, job.retry.due);
       job.retry = undefined;
     }
-    if (due.reason !== 'stage') this.statuses.refresh(job);
-    if (next) this.admit(job, next);
+    if (due.reason !== 'stage') statuses.refresh(job);
+    if (next) admit(job, next);
   }
 
   /** @param hasNext a tick that came during the run serves as the retry */
-  #endOfTick(job: DaemonJob, { due, outcome, record, unsent }: EndedRun, hasNext: boolean): void {
-    const { nowMs } = this.#state;
+  function endOfTick(job: DaemonJob, { due, outcome, record, unsent }: EndedRun, hasNext: boolean): void {
+    const { nowMs } = state;
     const seconds = job.filed.job.schedule?.retrySeconds ?? null;
     const canRetry = seconds !== null && !hasNext && (RETRIED.includes(outcome) || record?.has_open);
     const atMs = nowMs + (seconds ?? 0) * 1000;
@@ -304,35 +302,84 @@ export class RunPlan {
       const at = new Date(atMs).toISOString();
       job.retry = { atMs, due: { ...due, reason: 'retry' } };
       const line = { event: 'retry-planned', job: job.name, at };
-      this.#state.outside.log.info(line, `${job.name}: next retry at ${at}`);
-    } else this.#endTick(job, due);
-    if (unsent !== undefined) this.alerts.owe(job, 'died', unsent);
+      state.outside.log.info(line, `${job.name}: next retry at ${at}`);
+    } else endTick(job, due);
+    if (unsent !== undefined) alerts.owe(job, 'died', unsent);
     // The run came to its end, so an earlier crash is over.
-    else if (outcome === 'done' || record?.error === null) this.alerts.drop(job, 'died');
+    else if (outcome === 'done' || record?.error === null) alerts.drop(job, 'died');
   }
 
   /** The tick is finished: neither another daemon nor a restart needs to run it. */
-  #endTick(job: DaemonJob, due: DueRun): void {
-    this.forgetTick(job);
-    this.settle(job, due);
+  function endTick(job: DaemonJob, due: DueRun): void {
+    forgetTick(job);
+    settle(job, due);
   }
 
-  #replaceStaging(job: DaemonJob, due: DueRun): void {
-    this.#keepNext(job, due);
+  function replaceStaging(job: DaemonJob, due: DueRun): void {
+    keepNext(job, due);
     // There the staging is stopped.
-    this.#state.later(0, () => this.places.fill());
+    state.later(0, () => places.fill());
   }
 
   /** Keeps only the newest tick: one run exports everything that is not sealed. */
-  #keepNext(job: DaemonJob, due: DueRun): void {
+  function keepNext(job: DaemonJob, due: DueRun): void {
     const { next } = job;
     const isNewest = next === undefined || next.tickMs <= due.tickMs;
     if (isNewest) job.next = due;
     const older = isNewest ? next : due;
-    if (older) this.settle(job, older);
+    if (older) settle(job, older);
   }
 }
 
 function refuse(text: string): AskAnswer {
   return { outcome: 'refused', text };
+}
+
+/** Maximum age of a status that nobody views, and of one that someone does. */
+const STATUS_IDLE_MS = 900_000;
+export const STATUS_SHOWN_MS = 60_000;
+
+/** @param onRead called when a reading ended, also if it failed, and none follows */
+function createStatuses(state: DaemonState, onRead: (job: DaemonJob) => void) {
+  return { refresh, refreshOldest };
+
+  function refresh(job: DaemonJob): void {
+    if (job.isReading) job.isAskedAgain = true;
+    else void read(job);
+  }
+
+  /** Reads the oldest status that is older than this, unless a reading is in progress. */
+  function refreshOldest(olderThanMs: number): void {
+    const jobs = [...state.jobs.values()];
+    if (jobs.some(({ isReading }) => isReading)) return;
+    // A time in the future means that the clock was set back.
+    const ageOf = ({ statusTriedAtMs }: DaemonJob) => Math.abs(state.nowMs - statusTriedAtMs);
+    const [oldest] = jobs.sort((a, b) => (ageOf(a) === ageOf(b) ? 0 : ageOf(b) - ageOf(a)));
+    if (oldest && ageOf(oldest) >= olderThanMs) refresh(oldest);
+  }
+
+  async function read(job: DaemonJob): Promise<void> {
+    const { commands, log } = state.outside;
+    job.isReading = true;
+    do {
+      job.isAskedAgain = false;
+      try {
+        const [document] = await commands.read<readonly unknown[]>(['status', job.filed.path]);
+        const kept = statusSchema.safeParse(document);
+        if (!kept.success) throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop status printed no status document');
+        job.status = { document: kept.data, readAtMs: state.nowMs };
+        job.statusFault = undefined;
+      } catch (error) {
+        const reason = describeError(error);
+        // Logs once, not at every reading of an unavailable store.
+        if (job.statusFault === undefined) {
+          log.warn({ event: 'status-failed', job: job.name, reason }, `${job.name}: ${reason}`);
+        }
+        job.statusFault = reason;
+      }
+      job.statusTriedAtMs = state.nowMs;
+    } while (job.isAskedAgain);
+    job.isReading = false;
+    onRead(job);
+  }
 }

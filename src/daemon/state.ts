@@ -3,6 +3,9 @@
  * notes that survive it. Invariants: a job's notes reach the disk in the order in which they were made; only the parts
  * of the loop change a job. Of a status only what is shown is kept: the daemon holds those of all jobs for as long as it
  * lives.
+ *
+ * Decides which daemon runs a tick when several share a schedule. The contract; `redis-coordinator.ts` implements it.
+ * Invariants: only one daemon gets a tick; if that daemon dies before it completes the tick, exactly one other gets it.
  */
 import { setMaxListeners } from 'node:events';
 import { z } from 'zod';
@@ -13,14 +16,11 @@ import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import { CONDITIONS, type Condition, isSealed } from '../plan/conditions.ts';
 import { dateStatusSchema, jobStatusSchema } from '../state/documents.ts';
-import type { RunHistory } from '../state/run-history.ts';
+import type { StateFile } from '../state/job-state.ts';
+import type { RunHistory, RunIndex } from '../state/run-history.ts';
 import type { RunCommand, RunRecord } from '../state/run-record.ts';
-import type { StateFile } from '../state/state-file.ts';
-import type { Commands } from './commands.ts';
-import type { Coordinator } from './coordinator.ts';
 import type { FiledJob, JobFilesReading } from './job-files.ts';
-import type { RunIndex } from './run-index.ts';
-import type { ChildProcess } from './run-process.ts';
+import type { ChildProcess, Commands } from './run-process.ts';
 import type { Ticks } from './ticks.ts';
 
 /** Weeks whose dates the daemon keeps one by one. Of a dataset of ten years, the older dates are only counted. */
@@ -62,18 +62,6 @@ function countConditions(found: readonly Condition[]): Readonly<Record<Condition
  */
 export type RunReason = Exclude<RunRecord['reason'], 'hand'>;
 
-export interface DaemonView {
-  readonly version: string;
-  /** Distinguishes this daemon from others that share a schedule. */
-  readonly id: string;
-  readonly startedAtMs: number;
-  /** When the loop last completed a beat: if that is long ago, the loop is stuck. */
-  readonly beatAtMs: number;
-  readonly isStopping: boolean;
-  /** Sorted by name. */
-  readonly jobs: readonly JobView[];
-}
-
 export interface JobView {
   readonly name: string;
   readonly file: string;
@@ -85,7 +73,8 @@ export interface JobView {
   readonly retryAtMs?: number | undefined;
   /** When it began to wait for a free run place; milliseconds since the epoch. */
   readonly waitingSinceMs?: number | undefined;
-  readonly running?: RunView | undefined;
+  /** `record`: as the run last wrote it; null before its process did. */
+  readonly running?: (Pick<RunningRun, 'runId' | 'startedAtMs' | 'record'> & Pick<DueRun, 'reason'>) | undefined;
   /** Runs that this machine remembers, newest first, without staging; bounded. */
   readonly runs: readonly RunRecord[];
   /** Why the current job file is not used; the job continues unchanged. */
@@ -94,14 +83,6 @@ export interface JobView {
   readonly status?: { readonly document: StatusDocument; readonly readAtMs: number } | undefined;
   /** Why the last reading of the status failed, if it did. */
   readonly statusFault?: string | undefined;
-}
-
-export interface RunView {
-  readonly runId: string;
-  readonly reason: RunReason;
-  readonly startedAtMs: number;
-  /** As the run last wrote it; null before its process did. */
-  readonly record: RunRecord | null;
 }
 
 /** A command of a job that a person asked for. */
@@ -143,7 +124,7 @@ export interface RunningRun {
   readonly over: AbortController;
   /** Why it was asked to stop, if it was. */
   stop: 'timeout' | 'asked' | undefined;
-  record: RunView['record'];
+  record: RunRecord | null;
 }
 
 export type OwedCause = 'died' | 'broken';
@@ -292,3 +273,30 @@ export class DaemonState {
     await this.#notes;
   }
 }
+
+export interface Tick {
+  readonly job: string;
+  /** Due time in milliseconds since the epoch, whole seconds. */
+  readonly dueAtMs: number;
+}
+
+export interface Coordinator {
+  /** `true` for one daemon only. Idempotent for the daemon that holds it. */
+  claim(tick: Tick): Promise<boolean>;
+  /** Keeps the claim during the run; call it every `RENEW_MS`. `false` when another daemon has taken the tick over. */
+  renew(tick: Tick): Promise<boolean>;
+  /** The run has ended, with any outcome: no daemon takes the tick over. */
+  complete(tick: Tick): Promise<void>;
+  /** Takes over claimed ticks of these jobs whose daemon is gone; this daemon now holds them. */
+  takeOver(jobs: readonly string[]): Promise<readonly Tick[]>;
+  /** The newest tick of a job that any daemon claimed; `undefined` if there is none. */
+  lastTick(job: string): Promise<number | undefined>;
+  close(): Promise<void>;
+}
+
+/**
+ * `RENEW_MS`: interval of renewals. `LEASE_MS`: how long a claim holds without renewal, and so how long a dead daemon
+ * stays unnoticed.
+ */
+export const RENEW_MS = 5_000;
+export const LEASE_MS = 20_000;

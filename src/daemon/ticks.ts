@@ -20,17 +20,9 @@ const SHIFTS_MS = [30 * MINUTE_MS, 60 * MINUTE_MS, 120 * MINUTE_MS];
 /** No clock changes within such a block: today all zones change at full quarters of an hour, in UTC too. */
 const OFFSET_BLOCK_MS = 15 * MINUTE_MS;
 
-export interface Ticks {
-  /**
-   * The newest tick in `(afterMs, throughMs]`, in milliseconds since the epoch; `undefined` when there is none.
-   * @param accept filters ticks
-   */
-  newest(afterMs: number, throughMs: number, accept?: (tickMs: number) => boolean): number | undefined;
-  /** The first tick after an instant; infinite if there is none within some years. */
-  next(nowMs: number): number;
-}
+export type Ticks = ReturnType<typeof createTicks>;
 
-export function createTicks({ cron, timezone }: Pick<JobSchedule, 'cron' | 'timezone'>): Ticks {
+export function createTicks({ cron, timezone }: Pick<JobSchedule, 'cron' | 'timezone'>) {
   const wallOf = createWallClock(timezone);
   const { matches, matchesDay } = createMatcher(cron);
   let known: { readonly askedAtMs: number; readonly nextMs: number } | undefined;
@@ -58,11 +50,13 @@ export function createTicks({ cron, timezone }: Pick<JobSchedule, 'cron' | 'time
     return Number.POSITIVE_INFINITY;
   };
   return {
-    newest(afterMs, throughMs, accept = () => true) {
+    /** The newest tick in `(afterMs, throughMs]`, in milliseconds since the epoch; `undefined` when there is none. */
+    newest(afterMs: number, throughMs: number, accept = (_tickMs: number) => true): number | undefined {
       for (let ms = floorToMinute(throughMs); ms > afterMs; ms -= MINUTE_MS) if (isTick(ms) && accept(ms)) return ms;
       return undefined;
     },
-    next(nowMs) {
+    /** The first tick after an instant; infinite if there is none within some years. */
+    next(nowMs: number): number {
       if (!known || nowMs < known.askedAtMs || nowMs >= known.nextMs) {
         known = { askedAtMs: nowMs, nextMs: findNext(nowMs) };
       }

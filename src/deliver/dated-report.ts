@@ -2,20 +2,30 @@
  * One report of one date: its models, its renderings, its mails. Models differ only by watchlist, so each watchlist is
  * computed once; recipients with the same watchlist, time zone and correction share one rendering, one set of attachments
  * and one copy in the store, which is there before the first of them is mailed.
+ *
+ * The data of a date's report, fetched to this machine. Invariant: only sealed objects with the bytes of their manifests
+ * are read.
  */
+
+import { rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { hashFile, makeFolder } from '../core/atomic-file.ts';
+import { Fault } from '../core/errors.ts';
 import { reportPath } from '../core/report-page.ts';
 import { identifyReport, type Job, type JobReport, type ReportRecipient } from '../job/job.ts';
 import { dropKeyOf } from '../ledger/layout.ts';
-import type { Manifest } from '../ledger/manifest.ts';
-import type { MailAttachment, MailMessage } from '../mail/mailer.ts';
-import { buildEml, domainOf } from '../mail/message.ts';
+import { Ledger } from '../ledger/ledger.ts';
+import { listDoubts, type Manifest } from '../ledger/manifest.ts';
+import { buildEml, domainOf, type MailAttachment, type MailMessage } from '../mail/message.ts';
 import { buildAttachments } from '../report/attach/attach.ts';
-import { buildFlowReport } from '../report/flow-report.ts';
-import { type RenderedReport, type RenderOptions, renderFullReport } from '../report/render.ts';
+import { buildFlowReport, type FlowOptions } from '../report/flow-report.ts';
+import type { FlowReport, SealedDrop } from '../report/model.ts';
+import { CHAIN_COLUMNS } from '../report/query/exposure-sql.ts';
+import { MEAN_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
+import { type RenderOptions, renderFullReport } from '../report/render.ts';
 import type { DigestPart } from '../report/text/mail-view.ts';
 import { fillWords } from '../report/text/subject.ts';
 import type { Run } from '../run/run.ts';
-import { fetchParts, listReports } from './content.ts';
 import type { Outgoing } from './mails.ts';
 import { buildMessageId } from './receipt.ts';
 import { archiveReport, pageKeyOf, type ReportPlace } from './report-copies.ts';
@@ -27,55 +37,38 @@ export interface Reader {
   readonly correction: RenderOptions['correction'];
 }
 
-/** One rendering of the report. */
-export interface Edition {
-  readonly parts: readonly DigestPart[];
-  readonly rendered: RenderedReport;
-  /** The full report, HTML. */
-  readonly page: string;
-  readonly attachments: readonly MailAttachment[];
-}
+/** One rendering of the report; `page`: the full report, HTML. */
+export type Edition = Awaited<ReturnType<DatedReport['edition']>>;
 
-export class DatedReport {
-  readonly job: Job;
-  readonly report: JobReport;
-  readonly manifest: Manifest;
-  /** A newer session is over, sealed or not. */
-  readonly late: boolean;
-  readonly place: ReportPlace;
-  readonly #run: Run;
-  readonly #made = new Map<string, Promise<readonly DigestPart[]>>();
-  #files: ReturnType<typeof fetchParts> | undefined;
+export type DatedReport = ReturnType<typeof createDatedReport>;
 
-  constructor(run: Run, job: Job, report: JobReport, manifest: Manifest, late: boolean) {
-    const { date, revision } = manifest;
-    this.#run = run;
-    this.job = job;
-    this.report = report;
-    this.manifest = manifest;
-    this.late = late;
-    this.place = { job: job.name, date, report: identifyReport(report), revision };
-  }
+/** @param late a newer session is over, sealed or not */
+export function createDatedReport(run: Run, job: Job, report: JobReport, manifest: Manifest, late: boolean) {
+  const { date, revision } = manifest;
+  const place: ReportPlace = { job: job.name, date, report: identifyReport(report), revision };
+  const made = new Map<string, Promise<readonly DigestPart[]>>();
+  let files: ReturnType<typeof fetchParts> | undefined;
+  return { job, report, manifest, late, place, parts: readParts, prepare, edition: makeEdition, mail: buildMail };
 
   /** Its parts for this reader's watchlist. @throws Fault, EngineFault */
-  async parts({ symbols }: Pick<ReportRecipient, 'symbols'>): Promise<readonly DigestPart[]> {
-    const watched = symbols ?? this.report.symbols;
+  async function readParts({ symbols }: Pick<ReportRecipient, 'symbols'>): Promise<readonly DigestPart[]> {
+    const watched = symbols ?? report.symbols;
     const key = JSON.stringify(watched);
-    const parts = this.#made.get(key) ?? this.#compute(watched);
-    this.#made.set(key, parts);
+    const parts = made.get(key) ?? compute(watched);
+    made.set(key, parts);
     return await parts;
   }
 
-  async #compute(symbols: readonly string[]): Promise<readonly DigestPart[]> {
-    const { engine, clock, signal } = this.#run;
-    this.#files ??= fetchParts(this.#run, this.job, this.report, this.manifest);
+  async function compute(symbols: readonly string[]): Promise<readonly DigestPart[]> {
+    const { engine, clock, signal } = run;
+    files ??= fetchParts(run, job, report, manifest);
     const parts: DigestPart[] = [];
-    for (const file of await this.#files) {
+    for (const file of await files) {
       if ('pending' in file) parts.push(file);
       else {
         const { title, drop, ...beside } = file;
         const now = new Date(clock.now());
-        const options = { ...beside, symbols, now, job: this.job.name, signal };
+        const options = { ...beside, symbols, now, job: job.name, signal };
         parts.push({ title, report: await buildFlowReport(engine, drop, options) });
       }
     }
@@ -83,45 +76,42 @@ export class DatedReport {
   }
 
   /** Renders and archives the editions of these readers. @returns the mails in the readers' order; a subject to show */
-  async prepare(
-    readers: readonly Reader[],
-  ): Promise<{ readonly outgoing: readonly Outgoing[]; readonly subject: string }> {
+  async function prepare(readers: readonly Reader[]) {
     const editions = new Map<string, Edition>();
     const outgoing: Outgoing[] = [];
     for (const reader of readers) {
       const to = reader.recipient.address;
-      const variant = this.#variantOf(reader);
-      const edition = editions.get(variant) ?? (await this.edition(reader));
+      const variant = variantOf(reader);
+      const edition = editions.get(variant) ?? (await makeEdition(reader));
       if (!editions.has(variant)) {
         // Before the mail: everything that a reader receives must also be in the store.
-        const eml = await buildEml(this.mail(edition, to));
-        await archiveReport(this.#run.ledger.store, this.place, variant, { ...edition, eml });
+        const eml = await buildEml(buildMail(edition, to));
+        await archiveReport(run.ledger.store, place, variant, { ...edition, eml });
         editions.set(variant, edition);
       }
-      outgoing.push({ to, messageId: this.#messageIdOf(to), build: () => this.mail(edition, to) });
+      outgoing.push({ to, messageId: messageIdOf(to), build: () => buildMail(edition, to) });
     }
     return { outgoing, subject: [...editions.values()][0]?.rendered.subject ?? '' };
   }
 
   /** What a recipient receives, with attachments. */
-  async edition(reader: Reader): Promise<Edition> {
-    const { report, place } = this;
-    const { templatesDir, publicUrl, log } = this.#run;
+  async function makeEdition(reader: Reader) {
+    const { templatesDir, publicUrl, log } = run;
     const { recipient, correction } = reader;
     const { timezone } = recipient;
-    const parts = await this.parts(recipient);
+    const parts = await readParts(recipient);
     const look = await readLook(report.look);
-    const link = await this.#link(dropKeyOf(this.manifest));
+    const link = await makeLink(dropKeyOf(manifest));
     // Every correction is late, so it is not marked as late.
-    const options = { templatesDir, look, timezone, correction, late: this.late && correction === null, link };
+    const options = { templatesDir, look, timezone, correction, late: late && correction === null, link };
     const page = await renderFullReport(parts, options);
-    const variant = this.#variantOf(reader);
+    const variant = variantOf(reader);
     // The status page shows the usual edition only.
     const isShown = publicUrl !== undefined && variant === '';
     const linked = isShown
       ? { url: `${publicUrl}${reportPath(place.job, place)}`, expiresAt: null }
-      : await this.#link(pageKeyOf(place, variant));
-    const { attachments, leftOut } = await this.#attach(parts, timezone, linked === null ? page : null);
+      : await makeLink(pageKeyOf(place, variant));
+    const { attachments, leftOut } = await makeFiles(parts, timezone, linked === null ? page : null);
     if (leftOut.length > 0)
       log.warn({ event: 'attachment-left-out', leftOut }, 'attachments were left out: the mail would be too large');
     const first = attachments.find(({ filename }) => /\.(html|pdf)$/.test(filename));
@@ -134,45 +124,204 @@ export class DatedReport {
     };
   }
 
-  mail({ rendered, attachments }: Edition, to: string): MailMessage {
-    const { mailFrom: from, clock } = this.#run;
+  function buildMail({ rendered, attachments }: Edition, to: string): MailMessage {
+    const { mailFrom: from, clock } = run;
     return {
       ...{ ...rendered, from, to, attachments },
-      listUnsubscribe: this.report.unsubscribe,
-      messageId: this.#messageIdOf(to),
+      listUnsubscribe: report.unsubscribe,
+      messageId: messageIdOf(to),
       date: new Date(clock.now()),
     };
   }
 
-  #messageIdOf(to: string): string {
-    return buildMessageId(this.place, to, domainOf(this.#run.mailFrom));
+  function messageIdOf(to: string): string {
+    return buildMessageId(place, to, domainOf(run.mailFrom));
   }
 
   /** Empty for the report as the job file has it; a different text for every other edition. */
-  #variantOf({ recipient: { symbols, timezone }, correction }: Reader): string {
-    const isUsual = symbols === null && timezone === this.report.to[0]?.timezone && correction === null;
+  function variantOf({ recipient: { symbols, timezone }, correction }: Reader): string {
+    const isUsual = symbols === null && timezone === report.to[0]?.timezone && correction === null;
     return isUsual ? '' : JSON.stringify([symbols, timezone, correction?.fromRevision ?? null]);
   }
 
   /** The files that the job asks for. @param page the full report, where no link leads to it; a PDF replaces it */
-  async #attach(parts: readonly DigestPart[], timezone: string, page: string | null) {
-    const { attach, attachLimitBytes: limitBytes, look } = this.report;
-    const { job, date } = this.place;
+  async function makeFiles(parts: readonly DigestPart[], timezone: string, page: string | null) {
+    const { attach, attachLimitBytes: limitBytes, look } = report;
     const own: MailAttachment[] = [];
     if (page !== null && !attach.includes('pdf')) {
-      const filename = `${job}-${date}-full-report.html`.replace(/[^\w.-]/g, '_');
+      const filename = `${job.name}-${date}-full-report.html`.replace(/[^\w.-]/g, '_');
       own.push({ filename, contentType: 'text/html; charset=utf-8', bytes: Buffer.from(page) });
     }
-    const [report] = listReports(parts);
-    if (report === undefined) return { attachments: own, leftOut: [] };
-    const title = look.title === null ? '' : fillWords(look.title, [report], report.drop.date);
-    return await buildAttachments(report, attach, { own, limitBytes, timezone, look: { ...look, title } });
+    const [model] = listReports(parts);
+    if (model === undefined) return { attachments: own, leftOut: [] };
+    const title = look.title === null ? '' : fillWords(look.title, [model], model.drop.date);
+    return await buildAttachments(model, attach, { own, limitBytes, timezone, look: { ...look, title } });
   }
 
   /** Presigned, for as long as the job says; null: it allows none, or the store has none. */
-  async #link(key: string): Promise<RenderOptions['link']> {
-    const { linkSeconds } = this.report;
-    const link = linkSeconds === null ? undefined : await this.#run.ledger.store.link(key, linkSeconds);
+  async function makeLink(key: string): Promise<RenderOptions['link']> {
+    const { linkSeconds } = report;
+    const link = linkSeconds === null ? undefined : await run.ledger.store.link(key, linkSeconds);
     return link === undefined ? null : { url: link.url, expiresAt: link.expiresAt.toISOString() };
   }
+}
+
+/** A part of a report with what is beside its drop; for a dataset that is not sealed, the date that it waits for. */
+type PartFiles =
+  | { readonly title: string; readonly pending: string }
+  | ({ readonly title: string; readonly drop: SealedDrop } & Omit<FlowOptions, 'symbols' | 'now' | 'job' | 'signal'>);
+
+/** The models of the sealed parts. */
+export function listReports(parts: readonly DigestPart[]): readonly FlowReport[] {
+  return parts.flatMap((part) => ('report' in part ? [part.report] : []));
+}
+
+/** Removes the files that were fetched only for reports. */
+export async function discardContent({ state }: Run): Promise<void> {
+  await rm(join(state.drops, 'report'), { recursive: true, force: true });
+}
+
+/** Fetches the files of the report. @throws Fault `DROP_RESTATING`, `DROP_DAMAGED`; StoreFault */
+export async function fetchParts(
+  run: Run,
+  job: Job,
+  report: JobReport,
+  manifest: Manifest,
+): Promise<readonly PartFiles[]> {
+  const { store } = run.ledger;
+  const { date } = manifest;
+  const { marketStructure: structure, chain: chains, keepsExpiring } = report;
+  const structures = await fetchBeside(run, structure === null ? null : { dataset: structure, isNamed: true }, date);
+  const chain = await fetchBeside(run, chains, date);
+  const datasets = report.template === 'digest' ? report.datasets : [manifest.dataset];
+  const parts: PartFiles[] = [];
+  for (const title of datasets) {
+    const isOwn = title === job.drop.dataset;
+    const ledger = new Ledger(store, title);
+    const sealed = isOwn ? manifest : await ledger.manifest(date);
+    if (sealed === undefined) {
+      parts.push({ title, pending: date });
+      continue;
+    }
+    const drop = await fetchDrop(run, sealed, isOwn ? run.state.drop(date) : localPath(run, title, date));
+    const before = await fetchSummaries(run, ledger, date);
+    const { entries } = await ledger.conditions();
+    // Sealed or not.
+    const known = [...entries.values()].filter((other) => other.date < date && other.condition !== 'empty');
+    const dates = known.map((other) => other.date);
+    parts.push({ title, drop, before, known: dates, marketStructure: structures, chain, keepsExpiring });
+  }
+  return parts;
+}
+
+/**
+ * Whether a digest has to wait: another of its datasets may still be sealed for this date. A dataset that is known to
+ * be missing, empty or expired never will be, so the digest goes out and says so.
+ */
+export async function isWaiting(
+  { ledger: { store } }: Run,
+  job: Job,
+  report: JobReport,
+  date: string,
+): Promise<boolean> {
+  if (report.template !== 'digest') return false;
+  for (const dataset of report.datasets) {
+    const ledger = new Ledger(store, dataset);
+    if (dataset === job.drop.dataset || (await ledger.manifest(date)) !== undefined) continue;
+    const condition = (await ledger.conditions()).entries.get(date)?.condition;
+    if (condition !== 'missing' && condition !== 'empty' && condition !== 'expired') return true;
+  }
+  return false;
+}
+
+/** The drop of another dataset for this date. A missing one is logged if the job names the dataset. */
+async function fetchBeside(
+  run: Run,
+  wanted: { readonly dataset: string; readonly isNamed: boolean } | null,
+  date: string,
+): Promise<{ readonly path: string; readonly location: string; readonly isDegraded: boolean } | null> {
+  if (wanted === null) return null;
+  const { dataset, isNamed } = wanted;
+  const manifest = await new Ledger(run.ledger.store, dataset).manifest(date);
+  // A dataset that only has the default name may be anything.
+  const isFit = isNamed || CHAIN_COLUMNS.every((name) => manifest?.schema.some((column) => column.name === name));
+  if (manifest !== undefined && isFit) {
+    const { path, location, condition } = await fetchDrop(run, manifest, localPath(run, dataset, date));
+    return { path, location, isDegraded: condition === 'degraded' };
+  }
+  // The report does without, because its readers would not miss the other dataset. But the operator asked for it.
+  if (isNamed) leaveOut(run, dataset, date, `the drop of ${dataset} is not sealed`);
+  return null;
+}
+
+/**
+ * Summaries of the sessions before, newest first. Leaves out an earlier day that cannot be read; the report itself does not
+ * depend on earlier days.
+ */
+async function fetchSummaries(run: Run, ledger: Ledger, date: string): Promise<readonly PastSession[]> {
+  const { dataset } = ledger;
+  const earlier = (await ledger.dates()).filter((other) => other < date).slice(-MEAN_SESSIONS);
+  const found: PastSession[] = [];
+  for (const other of earlier.reverse()) {
+    const manifest = await ledger.validManifest(other, ({ message }) => leaveOut(run, dataset, other, message));
+    const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
+    // Drops with their own columns have none.
+    if (manifest === undefined || file === undefined) continue;
+    const path = localPath(run, dataset, `${other}-summary`);
+    await makeFolder(dirname(path));
+    if (await ledger.fetchFile(other, file, path, run.signal))
+      found.push({ date: other, path, isDegraded: manifest.condition === 'degraded' });
+    else leaveOut(run, dataset, other, 'the summary does not match its manifest');
+  }
+  return found;
+}
+
+function leaveOut({ log }: Run, dataset: string, date: string, reason: string): void {
+  log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
+}
+
+/** Brings the drop's file to `path`, unless it is there already, as after a run. */
+async function fetchDrop({ ledger: { store }, signal }: Run, manifest: Manifest, path: string): Promise<SealedDrop> {
+  const { dataset, date, files, job_id: job } = manifest;
+  const [file] = files;
+  const ledger = new Ledger(store, dataset);
+  const drop = describeDrop(store.url, manifest, path);
+  const kept = await hashFile(path).catch(() => undefined);
+  if (kept === drop.sha256) return drop;
+  await makeFolder(dirname(path));
+  if (await ledger.fetchFile(date, file, path, signal)) return drop;
+  const next = await ledger.successor(manifest);
+  if (next) {
+    throw new Fault('DROP_RESTATING', `${date} is being replaced by revision ${next.revision}`, {
+      hint: `Try again in a minute. If nothing changes, the run that began it has died: \`flowdrop run ${job}\` finishes it.`,
+    });
+  }
+  throw new Fault('DROP_DAMAGED', `${drop.location} does not match its manifest`, {
+    hint: `Run \`flowdrop verify ${job} --date ${date}\`. No report is made from it.`,
+  });
+}
+
+function describeDrop(storeUrl: string, manifest: Manifest, path: string): SealedDrop {
+  const { dataset, date, revision, condition, filter, rows, ids, sealed_at, degraded_reason } = manifest;
+  return {
+    dataset,
+    date,
+    revision,
+    condition,
+    degraded_reason,
+    doubts: listDoubts(manifest),
+    filter,
+    rows,
+    ids,
+    min_time: manifest.min_time,
+    max_time: manifest.max_time,
+    sealed_at,
+    sha256: manifest.files[0].hash.replace('sha256:', ''),
+    location: `${storeUrl}/${dropKeyOf(manifest)}`,
+    path,
+  };
+}
+
+function localPath({ state }: Run, dataset: string, name: string): string {
+  return join(state.drops, 'report', `${dataset}-${name}.parquet`);
 }

@@ -1,18 +1,24 @@
 /**
  * From sealed drops to mails: every report of a job, for every date that is due. Invariant: nothing is mailed for a
  * date that is not sealed; a report that fails does not keep the others from their readers.
+ *
+ * Which dates a report is due for. A run mails the newest sealed date, and before it the dates of the lookback that
+ * were sealed too late for their own evening, oldest first. Invariant: a run never mails a date before the first one
+ * that a run reported on, so that neither a first run nor a backfill floods anyone.
  */
 import { rm } from 'node:fs/promises';
-import { assertNotAborted } from '../core/errors.ts';
-import type { Job, JobReport } from '../job/job.ts';
+import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
+import { addDays } from '../calendar/wall-clock.ts';
+import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
+import { identifyReport, type Job, type JobReport } from '../job/job.ts';
+import { parseReceiptDate, reportsPrefix } from '../ledger/layout.ts';
 import { assertAllowedRecipients, buildEml, parseAddress } from '../mail/message.ts';
 import type { Run } from '../run/run.ts';
 import type { Delivery } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import { discardContent, listReports } from './content.ts';
-import { DatedReport, type Edition } from './dated-report.ts';
+import { createDatedReport, discardContent, listReports } from './dated-report.ts';
 import { chooseReader, createDelivery, deliverDate } from './deliver-date.ts';
-import { chooseDate, listDueDates } from './due-dates.ts';
+import { openReceiptLog } from './receipt.ts';
 
 export interface DeliverOptions {
   /** Date to report on; default: the newest sealed one, and those of the lookback before it that were never mailed. */
@@ -58,17 +64,12 @@ export function assertMayMail(run: Pick<Run, 'mailer' | 'mailFrom'>, job: Job, o
  * The report of a date as this address, or the first recipient, would receive it. Sends no mail.
  * @throws Fault `REPORT_PENDING`
  */
-export async function previewReport(
-  run: Run,
-  job: Job,
-  report: JobReport,
-  { date, only }: DeliverOptions,
-): Promise<(Edition & { readonly eml: Uint8Array }) | undefined> {
+export async function previewReport(run: Run, job: Job, report: JobReport, { date, only }: DeliverOptions) {
   const chosen = await chooseDate(run, job, date);
   const recipient = only === undefined ? report.to[0] : chooseReader(report, parseAddress('to', only).address);
   if (chosen === undefined || recipient === undefined) return undefined;
   try {
-    const dated = new DatedReport(run, job, report, chosen.manifest, chosen.late);
+    const dated = createDatedReport(run, job, report, chosen.manifest, chosen.late);
     if (listReports(await dated.parts(recipient)).length === 0) return undefined;
     const edition = await dated.edition({ recipient, correction: null });
     return { ...edition, eml: await buildEml(dated.mail(edition, recipient.address)) };
@@ -86,7 +87,7 @@ async function deliverReport(
   if (date !== undefined || only !== undefined) {
     const chosen = await chooseDate(run, job, date);
     if (chosen === undefined) return [];
-    const dated = new DatedReport(run, job, report, chosen.manifest, chosen.late);
+    const dated = createDatedReport(run, job, report, chosen.manifest, chosen.late);
     return [await deliverDate(run, dated, { past: false, byHand: date !== undefined, only })];
   }
   const { due, pending } = await listDueDates(run, job, report, restated);
@@ -98,7 +99,7 @@ async function deliverReport(
         const manifest = await run.ledger.manifest(day);
         // It was sealed when the dates were listed; manifests are never removed.
         if (manifest === undefined) return undefined;
-        const dated = new DatedReport(run, job, report, manifest, late);
+        const dated = createDatedReport(run, job, report, manifest, late);
         return await deliverDate(run, dated, { past, byHand: false, only: undefined });
       },
       (fault) => {
@@ -124,3 +125,74 @@ async function deliverReport(
 function isNothing({ recipients, leftToOther, pending, skipped, error }: Delivery): boolean {
   return recipients.length === 0 && !leftToOther && !pending && skipped === null && error === null;
 }
+
+/**
+ * The dates that a run must report on. Costs a listing and the receipts of the lookback.
+ * @param wanted only these; default: all that are due
+ * @returns `due`, oldest first, with `late`: a newer session is over, sealed or not; `past`: a newer session is sealed, and
+ * the run returns to this one. `pending`: sessions that are over but not sealed; no mail is sent for them
+ */
+async function listDueDates(run: Run, job: Job, report: JobReport, wanted: ReadonlySet<string> | undefined) {
+  const { sealed, pending } = await readSessions(run);
+  const newest = sealed.at(-1);
+  if (newest === undefined) return { due: [], pending: [] };
+  const from = (await findFirstDate(run, job, identifyReport(report))) ?? newest;
+  const oldest = addDays(newest, -LOOKBACK_DAYS);
+  const isDue = (date: string) => (wanted === undefined || wanted.has(date)) && date >= from && date >= oldest;
+  const isLate = createLateness(sealed, pending);
+  return {
+    due: sealed.filter(isDue).map((date) => ({ date, late: isLate(date), past: date !== newest })),
+    pending: pending.filter(isDue),
+  };
+}
+
+/**
+ * The date that the operator chose, or the newest sealed one; `undefined` if nothing is sealed yet.
+ * @throws Fault `REPORT_PENDING`
+ */
+async function chooseDate(run: Run, job: Job, date: string | undefined) {
+  const { sealed, pending } = await readSessions(run);
+  const chosen = date ?? sealed.at(-1);
+  if (chosen === undefined) return undefined;
+  const manifest = await run.ledger.manifest(chosen);
+  if (manifest) return { manifest, late: createLateness(sealed, pending)(chosen) };
+  throw new Fault(
+    'REPORT_PENDING',
+    `${chosen} of ${job.drop.dataset} is not sealed, so there is nothing to report on yet`,
+    { hint: `Run \`flowdrop run ${job.name}\` first; \`flowdrop status\` shows what is sealed.` },
+  );
+}
+
+/** @returns sealed dates, ascending, and those that are over but not sealed */
+async function readSessions({ ledger }: Run) {
+  const sealed = await ledger.dates();
+  const { entries } = await ledger.conditions();
+  const pending = [...entries.values()].flatMap(({ date, condition }) =>
+    condition === 'pending' && !sealed.includes(date) ? [date] : [],
+  );
+  return { sealed, pending };
+}
+
+/** Whether a newer session is over. */
+function createLateness(...over: readonly (readonly string[])[]): (date: string) => boolean {
+  return (date) => over.flat().some((other) => other > date);
+}
+
+/** The first date that a run reported on. Keys are sorted by date, so it is found early. */
+async function findFirstDate({ ledger: { store } }: Run, { name: job }: Job, report: string) {
+  for await (const { key } of store.list(reportsPrefix(job))) {
+    const date = parseReceiptDate(job, report, key);
+    if (date === undefined) continue;
+    try {
+      const { value: receipt } = await openReceiptLog(store, { job, date, report }).read();
+      if (receipt !== undefined && receipt.by_hand !== true) return date;
+    } catch (error) {
+      if (!isFault(error) || !UNREADABLE_CODES.includes(error.code)) throw error;
+      // It counts as one of a run: its own date fails, and the others are mailed.
+      return date;
+    }
+  }
+  return undefined;
+}
+
+const UNREADABLE_CODES = ['RECEIPT_INVALID', 'OBJECT_TOO_LARGE'];

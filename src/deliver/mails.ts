@@ -4,9 +4,9 @@
  * were tried; no recipient waits behind one who cannot be reached.
  */
 import { assertNotAborted } from '../core/errors.ts';
-import { MailFault, type MailMessage } from '../mail/mailer.ts';
+import { MailFault, type MailMessage } from '../mail/message.ts';
 import type { DeliveredRecipient } from '../state/run-result.ts';
-import { type MailingLease, pause } from './mailing-lease.ts';
+import { type MailingLease, pause } from './receipt.ts';
 
 export interface Outgoing {
   readonly to: string;

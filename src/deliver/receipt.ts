@@ -2,12 +2,22 @@
  * The receipt of a report of a date: who was mailed which revision, and which process is mailing. It is a document of the
  * store, which several workers may change. Invariant: a recipient is recorded as `sending` before the message leaves and
  * as `sent` or `refused` after. So a killed process repeats at most the one message whose fate is unknown, under the same
- * Message-ID.
+ * Message-ID. One process mails a report at a time, even if one sleeps and wakes up later: who holds the receipt writes its
+ * next version, and who takes it over writes one with its own name.
+ *
+ * - Nothing is mailed after another process has written a version. A process that mails first writes the recipient, then
+ * looks for a higher version; one that takes over first writes its version, upon what the last holder wrote.
+ * - Durations are measured by the clock of the process that waits. Times from another clock only show whether waiting
+ * is worthwhile.
+ *
+ * Remaining risk: if a process stops between that last look and the server's answer (microseconds, plus the answer's
+ * time), the next one mails the same message again, under the same Message-ID.
  */
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { describeError, Fault } from '../core/errors.ts';
+import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
 import { receiptPrefix } from '../ledger/layout.ts';
+import type { Run } from '../run/run.ts';
 import { Document } from '../store/document.ts';
 import type { Store } from '../store/store.ts';
 
@@ -69,7 +79,10 @@ const MESSAGE_ID_HASH_DIGITS = 32;
 /** Keeps the Message-ID far below the limit of 998 characters per header line. */
 const MESSAGE_ID_JOB_CHARACTERS = 40;
 
-/** Reading it throws Fault `RECEIPT_INVALID` for a damaged one: nobody may be mailed twice. */
+/**
+ * Reading it throws Fault `RECEIPT_INVALID` for one that is damaged, or of another job or date: without a readable receipt
+ * nothing is sent, because everyone might be mailed twice.
+ */
 export function openReceiptLog(store: Store, { job, date, report }: ReceiptPlace): Document<Receipt> {
   return new Document(store, {
     prefix: receiptPrefix(job, date, report),
@@ -140,11 +153,9 @@ export function pendingRecipients(
   const keys = addresses.map(formatRecipientKey);
   return addresses.filter((_, at) => {
     const key = keys[at] ?? '';
-    return keys.indexOf(key) === at && PENDING.includes(known[key]?.status ?? 'waiting');
+    return keys.indexOf(key) === at && ['waiting', 'sending', 'failed'].includes(known[key]?.status ?? 'waiting');
   });
 }
-
-const PENDING: readonly RecipientStatus[] = ['waiting', 'sending', 'failed'];
 
 /**
  * Marks these recipients as `waiting`, before anything is computed for them. A message with an unknown result stays
@@ -186,10 +197,6 @@ export function buildMessageId(
   return `${readable}.${date}.r${revision}.${hash}@${domain}`;
 }
 
-/**
- * Reads a receipt, which must be of this job and date.
- * @throws Fault `RECEIPT_INVALID`: without a readable receipt nothing is sent, because everyone might be mailed twice
- */
 function parseReceipt(bytes: Uint8Array, where: string, job: string, date: string): Receipt {
   const invalid = (what: string, cause?: unknown) =>
     new Fault('RECEIPT_INVALID', `${where} ${what}, so the report of ${date} is mailed to nobody`, {
@@ -205,4 +212,163 @@ function parseReceipt(bytes: Uint8Array, where: string, job: string, date: strin
   }
   if (receipt.job === job && receipt.date === date) return receipt;
   throw invalid(`is the receipt of ${receipt.job} ${receipt.date}`);
+}
+
+/** A process that has not renewed its lease for this long counts as dead. */
+export const LEASE_MS = 120_000;
+/** How often a process renews its lease. */
+export const RENEWAL_MS = 15_000;
+/** A process gives up its own lease this much earlier: the server may need the time to receive the end of a message. */
+const MARGIN_MS = 2 * RENEWAL_MS;
+
+/** One process's turn, while it lasts. */
+export type MailingLease = ReturnType<typeof startTurn>;
+
+/** @param taken the version that this process has just written @param begun when that write was started */
+function startTurn(
+  run: Run,
+  document: Document<Receipt>,
+  by: string,
+  taken: { readonly version: number; readonly value: Receipt },
+  begun: readonly number[],
+) {
+  const ending = new AbortController();
+  let { version, value: receipt } = taken;
+  /** When the last write that renewed the lease started. */
+  let renewed = begun;
+  let writing: Promise<unknown> = Promise.resolve();
+  let isLost = false;
+
+  const lose = (): Fault => {
+    isLost = true;
+    ending.abort();
+    return new Fault('MAIL_TAKEN_OVER', 'another worker has taken over, and mails the rest');
+  };
+  /** Writes one after the other: the last one must be the newest. @param isOver lets other processes take over */
+  const put = async (isOver = false): Promise<void> => {
+    const done = writing
+      .catch(() => undefined)
+      .then(async () => {
+        if (isLost) throw lose();
+        const started = readClocks(run);
+        const { held: _, ...rest } = receipt;
+        const next = { version: version + 1, value: isOver ? rest : hold(rest, by, run) };
+        if (!(await document.write(next))) throw lose();
+        version = next.version;
+        renewed = started;
+      });
+    writing = done.catch(() => undefined);
+    await done;
+  };
+  /** By the longer of two durations: a lease that expires too early costs a request, too late a second mail. */
+  const isOverdue = () => readClocks(run).some((ms, at) => ms - (renewed[at] ?? 0) > LEASE_MS - MARGIN_MS);
+  const renew = async (): Promise<void> => {
+    while (!ending.signal.aborted) {
+      try {
+        await run.clock.sleep(RENEWAL_MS, ending.signal);
+        await put();
+      } catch {
+        // The turn ended or was lost; or the store is down. If that lasts, the lease expires, and `confirm` finds out.
+      }
+    }
+  };
+  void renew();
+  return {
+    run,
+    /** The receipt as last written, or as being written. */
+    get receipt() {
+      return receipt;
+    },
+    /** Records the status of recipients, in one write. @throws StoreFault; Fault `MAIL_TAKEN_OVER` */
+    async note(
+      recipients: readonly { readonly to: string; readonly messageId: string }[],
+      status: RecipientStatus,
+      detail: string,
+    ): Promise<void> {
+      const at = new Date(run.clock.now()).toISOString();
+      for (const { to, messageId: message_id } of recipients)
+        receipt = recordRecipient(receipt, to, { status, at, message_id, detail });
+      await put();
+    },
+    /**
+     * Checks at the last moment before mailing that it is still this process's turn. An expired lease is renewed if no
+     * other process has it. @throws StoreFault; Fault `MAIL_TAKEN_OVER`
+     */
+    async confirm(): Promise<void> {
+      do {
+        if (isOverdue()) await put();
+        if ((await document.listVersions()).at(-1) !== version) throw lose();
+        // The check takes time, and this process may have slept in between.
+      } while (isOverdue());
+    },
+    /** Ends the turn, so that others may take theirs. Never throws: the receipt already has what matters. */
+    async end(): Promise<void> {
+      ending.abort();
+      // Each entry was written when it happened. The next process goes on from there, after one lease at the latest.
+      if (!isLost) await put(true).catch(() => undefined);
+    },
+  };
+}
+
+function hold(receipt: Receipt, by: string, { clock }: Run): Receipt {
+  return { ...receipt, held: { by, at: new Date(clock.now()).toISOString() } };
+}
+
+/**
+ * Takes the next turn, before anything is computed, so that two workers do not both start.
+ * @param prepare builds the first receipt from the newest one; `undefined` if nothing is left to do
+ * @returns `other` if another process is mailing it now, `nothing` if nothing is left
+ * @throws StoreFault; Fault `RECEIPT_INVALID`, `INTERRUPTED`
+ */
+export async function takeTurn(
+  run: Run,
+  place: ReceiptPlace,
+  worker: string,
+  prepare: (current: Receipt | undefined) => Receipt | undefined,
+): Promise<MailingLease | 'other' | 'nothing'> {
+  const document = openReceiptLog(run.ledger.store, place);
+  const last = await document.read();
+  if (prepare(last.value) === undefined) return 'nothing';
+  const held = last.value?.held;
+  // An earlier process of this worker is dead: two of them cannot open its state folder.
+  const isOther = held !== undefined && last.value?.worker !== worker;
+  if (isOther && (await isAtWork(run, place.date, document, last.version, held.at))) return 'other';
+  const by = randomUUID();
+  let renewed = readClocks(run);
+  const taken = await document.update((now) => {
+    renewed = readClocks(run);
+    // Another process has taken its turn in the meantime.
+    if (now?.held !== undefined && now.held.by !== held?.by) return undefined;
+    // What the last holder wrote before this version counts. After anything it writes later, it mails nothing more.
+    const receipt = prepare(now);
+    return receipt && hold(receipt, by, run);
+  });
+  const { value } = taken;
+  if (value?.held?.by === by) return startTurn(run, document, by, { ...taken, value }, renewed);
+  return value?.held === undefined ? 'nothing' : 'other';
+}
+
+/** Whether the process that holds the receipt is alive. It gets a whole lease to renew, unless it has just done so. */
+async function isAtWork(run: Run, date: string, document: Document<Receipt>, version: number, heldAt: string) {
+  // Two clocks may differ by more than this; then only waiting shows it.
+  if (Math.abs(run.clock.now() - Date.parse(heldAt)) < LEASE_MS) return true;
+  run.log.info(
+    { event: 'mail-watched', date, since: heldAt },
+    `${date}: checking whether another worker is still mailing it`,
+  );
+  await pause(run, LEASE_MS);
+  return (await document.read()).version !== version;
+}
+
+/** @throws Fault `INTERRUPTED` */
+export async function pause({ clock, signal }: Run, ms: number): Promise<void> {
+  await clock.sleep(ms, signal).catch((cause: unknown) => {
+    assertNotAborted(signal);
+    throw cause;
+  });
+}
+
+/** Milliseconds by two clocks: one never jumps, the other keeps running while the machine sleeps. */
+function readClocks({ clock }: Run): readonly number[] {
+  return [performance.now(), clock.now()];
 }

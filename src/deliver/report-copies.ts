@@ -56,11 +56,7 @@ async function listCopies(store: Store, place: ReportPlace, extension: string): 
 }
 
 /** What was mailed for a revision, for any watchlist: the day's numbers are the same. `undefined` without a readable copy. */
-export async function readArchivedParts(
-  store: Store,
-  log: Log,
-  place: ReportPlace,
-): Promise<readonly DigestPart[] | undefined> {
+export async function readArchivedParts(store: Store, log: Log, place: ReportPlace) {
   for (const key of await listCopies(store, place, 'json')) {
     const bytes = await store.get(key);
     try {
@@ -93,11 +89,7 @@ export async function listArchive(store: Store, job: string, limit: number): Pro
 type ArchiveChoice = { readonly [Name in keyof ReportName]?: ReportName[Name] | undefined };
 
 /** @throws Fault `REPORT_NOT_ARCHIVED` (usage), which names the existing copies; `REPORT_AMBIGUOUS` (usage) */
-export async function readArchivedPage(
-  store: Store,
-  job: string,
-  choice: ArchiveChoice,
-): Promise<ReportName & { readonly html: string }> {
+export async function readArchivedPage(store: Store, job: string, choice: ArchiveChoice) {
   const all = await listArchive(store, job, Number.POSITIVE_INFINITY);
   const date = choice.date ?? all[0]?.date;
   const ofDate = all.filter((copy) => copy.date === date);

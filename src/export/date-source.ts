@@ -11,7 +11,7 @@ import type { LookbackRange } from '../plan/dates.ts';
 import type { ExportRun } from '../run/run.ts';
 import type { AuditDeps } from '../seal/audit.ts';
 import type { Stage } from '../stage/stage.ts';
-import type { AuditRecord } from '../state/date-records.ts';
+import type { AuditRecord } from '../state/documents.ts';
 import type { AskedSymbols } from '../state/job-state.ts';
 import type { DateResult } from '../state/run-result.ts';
 import type { DropFile } from './drop-file.ts';

@@ -17,7 +17,7 @@ import { closedSecond } from '../plan/session-end.ts';
 import type { ExportRun } from '../run/run.ts';
 import { type ComparedFile, compareFiles, isUnchanged, type MatchedTrades, matchTrades } from '../seal/changes.ts';
 import { draftAgain } from '../seal/mend.ts';
-import type { DropChanges } from '../state/date-records.ts';
+import type { DropChanges } from '../state/documents.ts';
 import { joinReasons } from './bad-rows.ts';
 import { judgeSum } from './trades/withdrawn.ts';
 

@@ -74,10 +74,7 @@ export async function readJobAddressee(reference: string, folder: string): Promi
   return (await import('./parse.ts')).parseAddressee(file, text);
 }
 
-async function readJobText(
-  reference: string,
-  folder: string,
-): Promise<{ readonly file: string; readonly text: string }> {
+async function readJobText(reference: string, folder: string) {
   const isPath = EXTENSIONS.some((extension) => reference.endsWith(extension));
   const candidates = isPath ? [reference] : EXTENSIONS.map((extension) => join(folder, reference + extension));
   for (const file of candidates) {

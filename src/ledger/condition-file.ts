@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { addDays } from '../calendar/wall-clock.ts';
 import { tryParseJson } from '../core/atomic-file.ts';
 import { CONDITIONS, type Condition, isSealed, type SealedCondition } from '../plan/conditions.ts';
-import { acceptedGapSchema, auditRecordSchema } from '../state/date-records.ts';
+import { acceptedGapSchema, auditRecordSchema } from '../state/documents.ts';
 import { dropFilename } from './layout.ts';
 import { listDoubts, type Manifest, sumNulls } from './manifest.ts';
 

@@ -10,7 +10,7 @@ import { z } from 'zod';
 import { hashFile, tryParseJson } from '../core/atomic-file.ts';
 import { type Fault, isFault } from '../core/errors.ts';
 import type { Condition } from '../plan/conditions.ts';
-import { type AcceptedGap, acceptedGapSchema, isAcceptable } from '../state/date-records.ts';
+import { type AcceptedGap, acceptedGapSchema, isAcceptable } from '../state/documents.ts';
 import { Document } from '../store/document.ts';
 import { RECORDS_PREFIX, RESERVED_DATASETS } from '../store/object-key.ts';
 import type { Store } from '../store/store.ts';

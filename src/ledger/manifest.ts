@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { describeError, Fault, isFault } from '../core/errors.ts';
 import { SEALED_CONDITIONS } from '../plan/conditions.ts';
-import { changesSchema } from '../state/date-records.ts';
+import { changesSchema } from '../state/documents.ts';
 import { MAX_REVISION } from './layout.ts';
 
 /** The only version that is written and read. */

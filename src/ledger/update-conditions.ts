@@ -12,7 +12,7 @@ import { type Condition, deriveConditions } from '../plan/conditions.ts';
 import type { DayCounts } from '../plan/counts.ts';
 import type { LookbackRange } from '../plan/dates.ts';
 import { expires } from '../plan/dates.ts';
-import type { AuditRecord } from '../state/date-records.ts';
+import type { AuditRecord } from '../state/documents.ts';
 import type { KnownDates } from '../state/job-state.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';

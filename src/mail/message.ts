@@ -2,11 +2,13 @@
  * The only place that turns our message into a MIME message. Invariant: both mailers produce the same bytes for the
  * same message, and no value can add a header or a recipient; with an allow-list of domains, no address outside it is
  * mailed, whatever a job file says. Delivers nothing.
+ *
+ * The contract of mail delivery. One call sends one message to one recipient, so that a refused address cannot cause a
+ * second mail to another one. Implementations: `smtp.ts` and `outbox.ts` (a directory of `.eml` files).
  */
 import { createHash } from 'node:crypto';
 import type { SendMailOptions } from 'nodemailer';
 import { Fault } from '../core/errors.ts';
-import type { InlineImage, Mailer, MailMessage } from './mailer.ts';
 
 const LOCAL_AND_DOMAIN = String.raw`[^\s<>()[\]\\,;:"@\p{Cc}]+@[^\s<>()[\]\\,;:"@\p{Cc}]+`;
 const NAME = String.raw`"(?:[^"\\\p{Cc}]|\\[^\p{Cc}])*"|[^"<>@,;:\\\p{Cc}]*`;
@@ -17,18 +19,13 @@ const NAME = String.raw`"(?:[^"\\\p{Cc}]|\\[^\p{Cc}])*"|[^"<>@,;:\\\p{Cc}]*`;
 const ADDRESS = new RegExp(`^(?:(?<bare>${LOCAL_AND_DOMAIN})|(?<name>${NAME}) *<(?<inner>${LOCAL_AND_DOMAIN})>)$`, 'u');
 const CONTROL_CHARACTERS = /\p{Cc}+/gu;
 
-interface MailAddress {
-  readonly name: string;
-  readonly address: string;
-}
-
 /** @throws Fault `MAIL_ADDRESS_INVALID` (usage) if `from` or `to` is not exactly one plain address */
 export function buildMailOptions(message: MailMessage): SendMailOptions {
   return {
     from: parseAddress('from', message.from),
     to: parseAddress('to', message.to),
     subject: message.subject.replace(CONTROL_CHARACTERS, ' '),
-    messageId: formatMessageId(message.messageId),
+    messageId: `<${message.messageId.replace(/[<>\s\p{Cc}]/gu, '')}>`,
     date: message.date,
     text: message.text,
     html: message.html,
@@ -72,7 +69,7 @@ function buildUnsubscribe(address: string | null): Record<string, { prepared: tr
 }
 
 /** Parses `Name <local@domain>` or `local@domain`. @throws Fault `MAIL_ADDRESS_INVALID` (usage) */
-export function parseAddress(field: 'from' | 'to', value: string): MailAddress {
+export function parseAddress(field: 'from' | 'to', value: string) {
   const groups = ADDRESS.exec(value.trim())?.groups;
   const address = groups?.['bare'] ?? groups?.['inner'];
   if (address === undefined) {
@@ -88,15 +85,8 @@ export function parseAddress(field: 'from' | 'to', value: string): MailAddress {
       },
     );
   }
-  return { name: unquote((groups?.['name'] ?? '').trim()), address };
-}
-
-function unquote(name: string): string {
-  return name.startsWith('"') ? name.slice(1, -1).replace(/\\(.)/gu, '$1') : name;
-}
-
-function formatMessageId(messageId: string): string {
-  return `<${messageId.replace(/[<>\s\p{Cc}]/gu, '')}>`;
+  const name = (groups?.['name'] ?? '').trim();
+  return { name: name.startsWith('"') ? name.slice(1, -1).replace(/\\(.)/gu, '$1') : name, address };
 }
 
 const DOMAIN = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
@@ -165,4 +155,86 @@ export function embedImages(html: string, images: readonly InlineImage[]): strin
     const image = byCid.get(cid);
     return image === undefined ? reference : `data:image/png;base64,${Buffer.from(image.png).toString('base64')}`;
   });
+}
+
+export interface InlineImage {
+  /** Content id without angle brackets, as in the `cid:` reference. */
+  readonly cid: string;
+  readonly filename: string;
+  readonly png: Uint8Array;
+}
+
+export interface MailAttachment {
+  readonly filename: string;
+  readonly contentType: string;
+  readonly bytes: Uint8Array;
+}
+
+export interface MailMessage {
+  readonly from: string;
+  readonly to: string;
+  readonly subject: string;
+  readonly html: string;
+  readonly text: string;
+  readonly images: readonly InlineImage[];
+  readonly attachments: readonly MailAttachment[];
+  /** `mailto:` or `https:` address for List-Unsubscribe (RFC 2369, RFC 8058); null: no such header. */
+  readonly listUnsubscribe: string | null;
+  /** Stable for job, date, revision and recipient, so that mail systems can recognise a repetition. */
+  readonly messageId: string;
+  readonly date: Date;
+}
+
+/** `refused` is final for this recipient (5xx); any other failure is thrown as a `MailFault`. */
+export type MailOutcome =
+  | {
+      readonly status: 'sent';
+      readonly detail: string;
+      /** The file, if mail is written instead of sent. Then the recipient has not received it. */
+      readonly file?: string;
+    }
+  | { readonly status: 'refused'; readonly detail: string };
+
+export interface SendOptions {
+  /**
+   * Called when all of the message but its end is handed over, to keep the time between the answer and the mail as
+   * short as possible. If it throws, nothing was delivered, and `send` throws the same error.
+   */
+  readonly confirm?: (() => Promise<void>) | undefined;
+}
+
+export interface Mailer {
+  /** Where mail goes, for people: scheme, host and port, or a directory. Never contains credentials. */
+  readonly url: string;
+  /** Allowed domains, lower case; absent: all. */
+  readonly allowedDomains?: readonly string[];
+  /** Total time that a run may wait between retries of deferred mail; absent: the default in `deliver/`. */
+  readonly patienceMs?: number | undefined;
+  /** Not idempotent: each call is a mail. @throws MailFault if it was not delivered, or its delivery is unknown */
+  send(message: MailMessage, options?: SendOptions): Promise<MailOutcome>;
+  /**
+   * Connects, encrypts and logs in like a delivery, or checks the directory, and sends nothing. Idempotent.
+   * @returns what was found, for people @throws Fault `MAIL_FAILED`
+   */
+  verify(): Promise<string>;
+  close(): Promise<void>;
+}
+
+/**
+ * The fate of a message that was neither accepted nor finally refused.
+ * - `later`: the server deferred it; certainly not delivered
+ * - `unreachable`: no server, or the connection broke before the message was handed over; certainly not delivered
+ * - `settings`: not delivered, and not deliverable until someone fixes the settings, the server or the directory
+ * - `unknown`: the whole message was handed over, but no answer came: it may have been delivered
+ */
+export type MailFate = 'later' | 'unreachable' | 'settings' | 'unknown';
+
+export class MailFault extends Fault {
+  override readonly name = 'MailFault';
+  readonly fate: MailFate;
+
+  constructor(fate: MailFate, message: string, options: { readonly hint: string; readonly cause?: unknown }) {
+    super('MAIL_FAILED', message, options);
+    this.fate = fate;
+  }
 }

@@ -9,8 +9,15 @@ import { access, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { hasErrorCode, writeWholeFile } from '../core/atomic-file.ts';
 import { describeError } from '../core/errors.ts';
-import { type Mailer, MailFault, type MailMessage, type MailOutcome, type SendOptions } from './mailer.ts';
-import { buildEml, embedImages } from './message.ts';
+import {
+  buildEml,
+  embedImages,
+  type Mailer,
+  MailFault,
+  type MailMessage,
+  type MailOutcome,
+  type SendOptions,
+} from './message.ts';
 
 /** Leaves room for the hash, the extension and a temporary suffix in the 255 bytes of a file name. */
 const MAX_NAME_CHARACTERS = 180;

@@ -14,19 +14,14 @@ import { Fault } from '../core/errors.ts';
 
 type SmtpEncryption = 'implicit' | 'required' | 'opportunistic' | 'none';
 
-export interface SmtpAddress {
-  readonly host: string;
-  readonly port: number;
-  readonly encryption: SmtpEncryption;
-  readonly auth: { readonly user: string; readonly password: string } | undefined;
-}
+export type SmtpAddress = ReturnType<typeof parseSmtpUrl>;
 
 /** Submission (RFC 6409) and submission over TLS (RFC 8314). */
 const DEFAULT_PORTS = { 'smtp:': 587, 'smtps:': 465 } as const;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1)$/i;
 
 /** @throws Fault `SMTP_URL_INVALID` (usage) */
-export function parseSmtpUrl(text: string): SmtpAddress {
+export function parseSmtpUrl(text: string) {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'smtp:' && url?.protocol !== 'smtps:') {
     throw invalid('is not an smtp:// or smtps:// address');

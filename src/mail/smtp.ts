@@ -10,14 +10,14 @@ import { createTransport } from 'nodemailer';
 import { describeError } from '../core/errors.ts';
 import { createRedactor } from '../core/redact.ts';
 import {
+  buildMailOptions,
   type Mailer,
   type MailFate,
   MailFault,
   type MailMessage,
   type MailOutcome,
   type SendOptions,
-} from './mailer.ts';
-import { buildMailOptions } from './message.ts';
+} from './message.ts';
 import { parseSmtpUrl, type SmtpAddress } from './smtp-url.ts';
 
 interface SmtpOptions {
@@ -65,13 +65,7 @@ const UNKNOWN_HINT =
 const LATER_HINT = 'The server may accept it later: send the report again.';
 
 /** The fields of nodemailer's errors that we use. */
-interface SmtpFailure {
-  readonly code: string;
-  readonly command: string;
-  /** The server's reply code; 0 if the failure is not a server's answer. */
-  readonly reply: number;
-  readonly text: string;
-}
+type SmtpFailure = ReturnType<typeof readFailure>;
 
 interface UnderWay {
   readonly confirm: SendOptions['confirm'];
@@ -250,11 +244,12 @@ function hintFor({ code, command, reply, text }: SmtpFailure): string {
   return HINTS[code] ?? 'Check the answer of the server and FLOWDROP_SMTP_URL.';
 }
 
-function readFailure(error: unknown, redact: (text: string) => string): SmtpFailure {
+function readFailure(error: unknown, redact: (text: string) => string) {
   const fields: Readonly<Record<string, unknown>> = error instanceof Error ? { ...error } : {};
   return {
     code: String(fields['code'] ?? ''),
     command: String(fields['command'] ?? ''),
+    /** The server's reply code; 0 if the failure is not a server's answer. */
     reply: Number(fields['responseCode'] ?? 0),
     text: redact(describeError(error)),
   };

@@ -7,11 +7,10 @@
  * with `X-Flowdrop-Signature: sha256=...` in constant time, and refuses timestamps that are minutes old.
  */
 import { createHmac } from 'node:crypto';
-import { once } from 'node:events';
-import { type IncomingMessage, request as requestHttp } from 'node:http';
-import { request as requestHttps } from 'node:https';
+import type { Readable } from 'node:stream';
 import type { Clock } from '../core/clock.ts';
 import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
+import { sendRequest } from '../core/http.ts';
 import { createRedactor } from '../core/redact.ts';
 
 /** What is posted. */
@@ -57,14 +56,6 @@ const BODY_HEAD_BYTES = 200;
 
 const RETRIED_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
-interface Refusal {
-  readonly text: string;
-  readonly hint: string;
-  readonly isWorthRetry: boolean;
-  /** From a `Retry-After` header. */
-  readonly waitMs?: number | undefined;
-}
-
 /** Opens no connection before the first post. */
 export function createWebhook(options: WebhookOptions, clock: Clock): Webhook {
   const { use, secret = '' } = options;
@@ -94,46 +85,43 @@ export function createWebhook(options: WebhookOptions, clock: Clock): Webhook {
   };
 }
 
-/**
- * Does not use `fetch`, for the reason in decision 44: there, a damaged compressed answer would never end.
- * @returns `undefined` if it was accepted
- */
+/** @returns `undefined` if it was accepted */
 async function attemptPost(
   { use, url, secret, timeoutMs = DEFAULT_TIMEOUT_MS }: WebhookOptions,
   id: string,
   body: string,
   clock: Clock,
   signal: AbortSignal | undefined,
-): Promise<Refusal | undefined> {
+) {
   const timeout = AbortSignal.timeout(timeoutMs);
   const timestamp = String(Math.floor(clock.now() / 1000));
   try {
-    const outgoing = (url.startsWith('https:') ? requestHttps : requestHttp)(url, {
+    const answer = await sendRequest(url, {
       method: 'POST',
       headers: {
         'content-type': USES[use].type,
-        'content-length': Buffer.byteLength(body),
         'user-agent': 'flowdrop',
         'idempotency-key': id,
         connection: 'close',
         'x-flowdrop-timestamp': timestamp,
         ...(secret ? { 'x-flowdrop-signature': `sha256=${signWebhook(secret, timestamp, body)}` } : {}),
       },
+      body,
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
     });
-    // Before the answer, `once` throws the error; after the answer it does not matter.
-    outgoing.on('error', () => {});
-    outgoing.end(body);
-    const [answer] = (await once(outgoing, 'response')) as [IncomingMessage];
-    answer.on('error', () => {});
-    const { statusCode: status = 0 } = answer;
-    if (status < 200 || status >= 300) return judge(use, status, answer.headers['retry-after'], await readHead(answer));
-    answer.destroy();
+    const { status, headers } = answer;
+    if (status < 200 || status >= 300) return judge(use, status, headers['retry-after'], await readHead(answer.body));
+    answer.body.destroy();
     return undefined;
   } catch (error) {
     assertNotAborted(signal);
     const text = timeout.aborted ? 'no answer in time' : describeError(error);
-    return { text, hint: `Check that ${USES[use].setting}_URL is reachable from here.`, isWorthRetry: true };
+    return {
+      text,
+      hint: `Check that ${USES[use].setting}_URL is reachable from here.`,
+      isWorthRetry: true,
+      waitMs: undefined,
+    };
   }
 }
 
@@ -142,7 +130,7 @@ export function signWebhook(secret: string, timestamp: string, body: string): st
   return createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex');
 }
 
-function judge(use: WebhookUse, status: number, retryAfter: string | undefined, head: string): Refusal {
+function judge(use: WebhookUse, status: number, retryAfter: string | undefined, head: string) {
   const text = `HTTP ${status}${head === '' ? '' : `: ${head}`}`;
   if (status >= 500 || RETRIED_STATUSES.has(status)) {
     const waitMs = /^\d+$/.test(retryAfter ?? '') ? Number(retryAfter) * 1000 : undefined;
@@ -153,23 +141,21 @@ function judge(use: WebhookUse, status: number, retryAfter: string | undefined, 
     status >= 300 && status < 400
       ? `Redirects are not followed: set ${setting}_URL to the final address.`
       : `Check ${setting}_URL and ${setting}_SECRET; the next run sends the ${use} again.`;
-  return { text, hint, isWorthRetry: false };
+  return { text, hint, isWorthRetry: false, waitMs: undefined };
 }
 
 /** The beginning of the answer's body, quoted; of a broken or endless answer, what arrived. */
-async function readHead(answer: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let sizeBytes = 0;
+async function readHead(body: Readable): Promise<string> {
+  let head = Buffer.alloc(0);
   try {
-    for await (const chunk of answer as AsyncIterable<Buffer>) {
-      chunks.push(chunk);
-      sizeBytes += chunk.length;
-      if (sizeBytes >= BODY_HEAD_BYTES) break;
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      head = Buffer.concat([head, chunk]);
+      // Leaving the loop closes the connection.
+      if (head.length >= BODY_HEAD_BYTES) break;
     }
   } catch {
     // The status decides; the body only helps a person.
   }
-  answer.destroy();
-  const head = Buffer.concat(chunks).subarray(0, BODY_HEAD_BYTES).toString('utf8').trim();
-  return head === '' ? '' : JSON.stringify(head);
+  const text = head.subarray(0, BODY_HEAD_BYTES).toString('utf8').trim();
+  return text === '' ? '' : JSON.stringify(text);
 }

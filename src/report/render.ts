@@ -5,7 +5,7 @@
  */
 import { formatDay } from '../core/date-text.ts';
 import { SORT_SCRIPT } from '../core/report-page.ts';
-import type { InlineImage } from '../mail/mailer.ts';
+import type { InlineImage } from '../mail/message.ts';
 import { listFigures, SHOWN_WIDTH } from './draw/chart.ts';
 import { DARK, declareColours, LIGHT, PAGE } from './draw/palette.ts';
 import { drawSvg, renderPicture } from './draw/picture.ts';

@@ -15,14 +15,13 @@ import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import type { Mailer } from '../mail/mailer.ts';
+import type { Mailer } from '../mail/message.ts';
 import type { Openers } from '../openers.ts';
 import { SourceFault, type SourceStats } from '../source/source.ts';
-import { type JobState, openJobState } from '../state/job-state.ts';
+import { assertStateFolder, type JobState, makeScratchFolder, openJobState } from '../state/job-state.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
 import { RunTotals } from '../state/run-events.ts';
 import { RunHistory } from '../state/run-history.ts';
-import { assertStateFolder, makeScratchFolder } from '../state/state-file.ts';
 import { findCustomSql } from './job-sql.ts';
 import { closeSource, type OpenedSource, type OpenedSql, openJobSource } from './open-source.ts';
 
@@ -252,7 +251,7 @@ async function openStateEngine(env: RunEnv, job: string, path: string, log: Log)
 
 /** Which run of the job has the engine, as far as this machine remembers it; else the fault as it came. */
 async function describeActiveRun({ stateDir, runId, clock }: RunEnv, job: string, busy: Fault): Promise<Fault> {
-  const recent = await new RunHistory(stateDir, job).list({ limit: RECENT_RUNS, withStages: true }).catch(() => []);
+  const recent = await new RunHistory(stateDir, job).list(RECENT_RUNS, true).catch(() => []);
   const active = recent.find(({ run_id, finished_at, outcome }) => run_id !== runId && !finished_at && !outcome);
   if (active === undefined) return busy;
   const { command, started_at, process } = active;

@@ -5,7 +5,7 @@
 import type { Engine } from '../engine/engine.ts';
 import { formatSettings, quoteIdentifier } from '../engine/literal.ts';
 import { tradeContent } from '../engine/trade-content.ts';
-import type { DropChanges } from '../state/date-records.ts';
+import type { DropChanges } from '../state/documents.ts';
 import { READ_BACK_SETTINGS } from './write-parquet.ts';
 
 export interface ComparedFile {

@@ -270,17 +270,10 @@ function listUrlSecrets(url: string): readonly string[] {
 }
 
 /** The settings in use, without any secret. */
-export interface SettingReport {
-  /** `NAME=value`; only `NAME` for a secret, `NAME (from a file)` for one that is read from a file. */
-  readonly set: readonly string[];
-  /** Names with our prefix that are no settings, each with the most likely intended name. */
-  readonly unknown: readonly { readonly name: string; readonly meant: string | undefined }[];
-  /** Settings that cannot be read or are invalid. */
-  readonly faults: readonly Fault[];
-}
+export type SettingReport = ReturnType<typeof describeSettings>;
 
 /** @param readStatus reads the settings of the status page together */
-export function describeSettings(env: Environment, cwd: string, readStatus: () => unknown): SettingReport {
+export function describeSettings(env: Environment, cwd: string, readStatus: () => unknown) {
   const secrets = listSecretSettings(env);
   const set = [...new Set([...Object.keys(SETTINGS), ...secrets.keys(), ...Object.keys(AWS_SETTINGS)])].flatMap(
     (name) => {
@@ -301,7 +294,13 @@ export function describeSettings(env: Environment, cwd: string, readStatus: () =
     ...ruled.filter((name) => !name.includes('_STATUS_')).map((name) => () => readRuled(env, name)),
     readStatus,
   ];
-  return { set, unknown: listUnknown(env), faults: checks.flatMap(catchFault) };
+  return {
+    /** `NAME=value`; only `NAME` for a secret, `NAME (from a file)` for one that is read from a file. */
+    set,
+    unknown: listUnknown(env),
+    /** Settings that cannot be read or are invalid. */
+    faults: checks.flatMap(catchFault),
+  };
 }
 
 function catchFault(check: () => unknown): readonly Fault[] {
@@ -315,7 +314,7 @@ function catchFault(check: () => unknown): readonly Fault[] {
 }
 
 /** Names with our prefix that are no settings, each with the nearest setting. */
-export function listUnknown(env: Environment): SettingReport['unknown'] {
+export function listUnknown(env: Environment) {
   const secrets = [...listSecretSettings(env).keys()];
   const names = [...Object.keys(SETTINGS), ...secrets, ...secrets.map((name) => `${name}_FILE`)];
   return Object.keys(env)

@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { CHAIN_PATH, HISTORICAL_PATH, MARKET_STRUCTURE_PATH, PORTAL_PATH } from '../api-contract/published-limits.ts';
 import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
-import { formatListenAddress, isLoopback, type ListenAddress } from '../core/listen-address.ts';
+import { formatListenAddress, isLoopback } from '../core/listen-address.ts';
 import type { ApiAccess, SnapshotApi, SqlApi } from '../job/job.ts';
 import type { WebhookUse } from '../mail/webhook.ts';
 import type { S3Options } from '../store/s3-client.ts';
@@ -23,22 +23,13 @@ import {
   readRuled,
   readSecret,
   type SettingName,
-  type SettingReport,
 } from './setting-list.ts';
 
 /** The shortest token: too long to guess over the network, or from a cookie derived from it. */
 const MIN_TOKEN_CHARACTERS = 16;
 
-interface StatusSettings {
-  readonly address: ListenAddress;
-  /** The token that a viewer must send; `undefined`: none, which only an address of this machine may allow. */
-  readonly token: string | undefined;
-  /** Whether the page may act: start and stop runs, accept gaps. */
-  readonly mayAct: boolean;
-}
-
 /** Where the daemon shows its status; `undefined` if `off`. @throws Fault that does not contain the token */
-export function readStatusSettings(env: Environment, cwd: string): StatusSettings | undefined {
+export function readStatusSettings(env: Environment, cwd: string) {
   const address = readRuled(env, 'FLOWDROP_STATUS_ADDRESS');
   if (address === 'off') return undefined;
   const token = readSecret(env, 'FLOWDROP_STATUS_TOKEN', cwd);
@@ -56,7 +47,13 @@ export function readStatusSettings(env: Environment, cwd: string): StatusSetting
       hint: 'Other machines need a token: set FLOWDROP_STATUS_TOKEN or FLOWDROP_STATUS_TOKEN_FILE.',
     });
   }
-  return { address, token, mayAct: readRuled(env, 'FLOWDROP_STATUS_ACTIONS') === 'on' };
+  return {
+    address,
+    /** The token that a viewer must send; `undefined`: none, which only an address of this machine may allow. */
+    token,
+    /** Whether the page may act: start and stop runs, accept gaps. */
+    mayAct: readRuled(env, 'FLOWDROP_STATUS_ACTIONS') === 'on',
+  };
 }
 
 /** Entry points: the setting with their address, and their path; a symbol follows the path of market structure. */
@@ -175,7 +172,7 @@ export function readWebhook(env: Environment, cwd: string, use: WebhookUse, addr
   return { use, url, secret: readSecret(env, secretName, cwd) };
 }
 
-export function reportSettings(env: Environment, cwd: string): SettingReport {
+export function reportSettings(env: Environment, cwd: string) {
   return describeSettings(env, cwd, () => readStatusSettings(env, cwd));
 }
 

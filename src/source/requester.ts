@@ -6,11 +6,11 @@
 import type { Readable } from 'node:stream';
 import type { Clock } from '../core/clock.ts';
 import { assertNotAborted, describeError } from '../core/errors.ts';
+import { isUndecodable, sendRequest } from '../core/http.ts';
 import type { Log } from '../core/log.ts';
 import { readMemoryBytes } from '../core/machine.ts';
 import { createRedactor } from '../core/redact.ts';
 import { formatBytes, formatDuration } from '../core/units.ts';
-import { isUndecodable, sendRequest } from './http.ts';
 import { MAX_RETRY_AFTER_MS, type Pacer } from './pacer.ts';
 import { createServerClock, readTime, type TimeOffer } from './server-clock.ts';
 import type { AskOptions, Source, SourceStats } from './source.ts';

@@ -12,7 +12,7 @@ import { type Profile, usualProfile } from '../plan/axis.ts';
 import { MAX_DATE_ROWS } from '../plan/counts.ts';
 import { PROOFS } from '../plan/proof.ts';
 import { MAX_PAGE_ROWS } from '../source/source.ts';
-import { StateFile } from './state-file.ts';
+import { StateFile } from './job-state.ts';
 
 /** Row limit assumed until an answer reports or shows another. */
 const ASSUMED_ROW_LIMIT = 10_000;

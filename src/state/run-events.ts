@@ -48,28 +48,7 @@ export type RunEvent =
 
 export type OnRunEvent = (event: RunEvent) => void;
 
-export interface Totals {
-  /** The date being worked on; empty before the first. */
-  readonly date: string;
-  readonly phase: RunPhase;
-  /** The last fetched window, for people; empty before the first. */
-  readonly window: string;
-  /** Rows of all dates, as planned or counted so far; `rows` are those already staged. */
-  readonly totalRows: number;
-  readonly rows: number;
-  /** Share of the run that is done, from 0 to 1: by rows, or by pages when rows are not counted. */
-  readonly share: number;
-  /** Pages that this run fetched, and pages left according to the counts so far. */
-  readonly pages: number;
-  readonly pagesLeft: number;
-  readonly splits: number;
-  /** Dates sealed or failed, and all planned dates. */
-  readonly datesDone: number;
-  readonly datesTotal: number;
-  readonly rowsPerSecond: number;
-  /** `undefined` before the first page. */
-  readonly leftMs: number | undefined;
-}
+export type Totals = Readonly<ReturnType<RunTotals['read']>>;
 
 /** Rows and least number of pages of a date: first as planned, then as counted when its turn comes. */
 interface DateTally {
@@ -119,7 +98,8 @@ export class RunTotals {
     else if (tally && (event.kind === 'sealed' || event.kind === 'failed')) tally.isOver = true;
   }
 
-  read(): Totals {
+  /** Of all dates, as planned or counted so far. */
+  read() {
     const dates = [...this.#dates.values()];
     const sum = (of: (date: DateTally) => number) => dates.reduce((total, date) => total + of(date), 0);
     const totalRows = Math.round(sum((date) => (date.isOver ? countDone(date) : date.rows)));
@@ -131,18 +111,25 @@ export class RunTotals {
     const byRows = rowsPerSecond > 0 ? (Math.max(0, totalRows - rows) / rowsPerSecond) * 1000 : undefined;
     const byPages = pages > 0 ? (tookMs / pages) * pagesLeft : undefined;
     return {
+      /** The date being worked on; empty before the first. */
       date: this.#date,
       phase: this.#phase,
+      /** The last fetched window, for people; empty before the first. */
       window: this.#window,
       totalRows,
+      /** Those already staged. */
       rows,
+      /** Share of the run that is done, from 0 to 1: by rows, or by pages when rows are not counted. */
       share: totalRows > 0 ? Math.min(1, rows / totalRows) : pages / Math.max(1, pages + pagesLeft),
+      /** That this run fetched, and that are left. */
       pages,
       pagesLeft,
       splits: this.#splits,
+      /** Sealed or failed. */
       datesDone: dates.filter(({ isOver }) => isOver).length,
       datesTotal: dates.length,
       rowsPerSecond,
+      /** `undefined` before the first page. */
       leftMs: totalRows > 0 ? byRows : byPages,
     };
   }

@@ -3,8 +3,11 @@
  * end, a file of its windows, and its log. Only this module names these files. Invariants: a run whose process is gone
  * without an end has died; what is kept is bounded by age and by count, and removed when a run begins. It is for people:
  * a run never fails because its record cannot be written.
+ *
+ * The newest remembered runs of each job, kept in memory for the page. Invariant: a run is read again only while it can
+ * change; a job's folder is listed only when it has changed.
  */
-import { appendFile, readdir, rm } from 'node:fs/promises';
+import { appendFile, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pid, ppid } from 'node:process';
 import {
@@ -61,13 +64,6 @@ const DEATH = {
   error: { code: 'RUN_DIED', message: 'its process was killed or crashed; the next run continues what it began' },
 } as const;
 
-/** The files of one run. */
-interface RunFiles {
-  readonly entry: string;
-  readonly windows: string;
-  readonly log: string;
-}
-
 export class RunHistory {
   readonly #state: JobState;
 
@@ -75,7 +71,7 @@ export class RunHistory {
     this.#state = openJobState(stateDir, job);
   }
 
-  files(id: string, isStage: boolean): RunFiles {
+  files(id: string, isStage: boolean) {
     const { runs, logs, stageRuns, stageLogs } = this.#state;
     const [folder, logFolder] = isStage ? [stageRuns, stageLogs] : [runs, logs];
     const at = (ending: string) => join(folder, `${id}${ending}`);
@@ -130,17 +126,9 @@ export class RunHistory {
       .reverse();
   }
 
-  /** Runs, newest first. @param before only runs whose id sorts before this one */
-  async list({
-    limit,
-    before,
-    withStages,
-  }: {
-    readonly limit: number;
-    readonly before?: string | undefined;
-    readonly withStages?: boolean | undefined;
-  }): Promise<readonly RunRecord[]> {
-    const ids = (await this.listIds(withStages)).filter((id) => before === undefined || id < before);
+  /** Runs, newest first. */
+  async list(limit: number, withStages = false): Promise<readonly RunRecord[]> {
+    const ids = await this.listIds(withStages);
     const entries = await Promise.all(ids.slice(0, limit).map((id) => this.read(id)));
     return entries.filter((entry) => entry !== undefined);
   }
@@ -266,4 +254,51 @@ async function judgeAlive(entry: RunRecord): Promise<RunRecord> {
   const { pid, started } = entry.process;
   const isSame = isProcessAlive(pid) && (await readProcessStart(pid)) === started;
   return isSame ? entry : { ...entry, ...DEATH, progress: null, finished_at: entry.updated_at };
+}
+
+/** Of a job: three weeks of nights with a run by hand now and then. Older ones are read when someone asks for them. */
+const KEPT_RUNS = 30;
+
+interface Known {
+  readonly changedAtMs: number;
+  readonly runs: readonly RunRecord[];
+}
+
+export class RunIndex {
+  readonly #stateDir: string;
+  #jobs = new Map<string, Known>();
+
+  constructor(stateDir: string) {
+    this.#stateDir = stateDir;
+  }
+
+  /** Newest first; empty before the first `refresh`. */
+  of(job: string): readonly RunRecord[] {
+    return this.#jobs.get(job)?.runs ?? [];
+  }
+
+  /** Reads what has changed, and forgets other jobs. Never rejects: what cannot be read is as it was. */
+  async refresh(jobs: Iterable<string>): Promise<void> {
+    const found = new Map<string, Known>();
+    // One after another: at the start of the daemon the runs of all jobs are read.
+    for (const job of jobs) {
+      const before = this.#jobs.get(job);
+      const known = await this.#read(job, before).catch(() => before);
+      if (known) found.set(job, known);
+    }
+    this.#jobs = found;
+  }
+
+  async #read(job: string, known: Known | undefined): Promise<Known | undefined> {
+    const folder = await stat(openJobState(this.#stateDir, job).runs).catch(() => undefined); // Before its first run.
+    if (!folder) return undefined;
+    const history = new RunHistory(this.#stateDir, job);
+    const isSame = known?.changedAtMs === folder.mtimeMs;
+    const ended = new Map(known?.runs.flatMap((run) => (run.outcome === null ? [] : [[run.id, run] as const])));
+    // A killed run leaves its folder as it was.
+    if (isSame && known.runs.every(({ id }) => ended.has(id))) return known;
+    const ids = isSame ? known.runs.map(({ id }) => id) : (await history.listIds()).slice(0, KEPT_RUNS);
+    const runs = await Promise.all(ids.map(async (id) => ended.get(id) ?? (await history.read(id))));
+    return { changedAtMs: folder.mtimeMs, runs: runs.filter((run) => run !== undefined) };
+  }
 }

@@ -1,7 +1,7 @@
 /** The result of a run: its export, which `--json` prints, and what became of its reports. */
 import { z } from 'zod';
 import { CONDITIONS } from '../plan/conditions.ts';
-import { auditRecordSchema, changesSchema } from './date-records.ts';
+import { auditRecordSchema, changesSchema } from './documents.ts';
 
 const dateResultSchema = z.object({
   date: z.string(),

@@ -2,7 +2,7 @@
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { GAP_WARNING_MS } from '../../src/alert/causes.ts';
+import { GAP_WARNING_MS } from '../../src/alert/alerts.ts';
 import type { Notice } from '../../src/alert/notice.ts';
 import { addDays } from '../../src/calendar/wall-clock.ts';
 import { expiresAt } from '../../src/plan/dates.ts';

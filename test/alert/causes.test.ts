@@ -4,7 +4,7 @@
  */
 
 import { describe, expect, it } from 'vitest';
-import { alertOperators } from '../../src/alert/alerts.ts';
+import { alertOperators, listCauses } from '../../src/alert/alerts.ts';
 import {
   CAUSE_KINDS,
   type CauseKind,
@@ -13,7 +13,6 @@ import {
   judgeCause,
   type RunFacts,
 } from '../../src/alert/cause-table.ts';
-import { listCauses } from '../../src/alert/causes.ts';
 import { Fault } from '../../src/core/errors.ts';
 import type { Condition } from '../../src/plan/conditions.ts';
 import type { RunEnv } from '../../src/run/run.ts';

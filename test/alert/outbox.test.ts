@@ -4,8 +4,8 @@
  */
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { listCauses } from '../../src/alert/alerts.ts';
 import type { RunFacts } from '../../src/alert/cause-table.ts';
-import { listCauses } from '../../src/alert/causes.ts';
 import { buildLossEvent } from '../../src/alert/cloud-event.ts';
 import {
   closeDone,

@@ -1,5 +1,5 @@
 /** A really started service over an archive, in this process: the composition of `serve --store`, free ports, engines. */
-import { openArchiveBackend } from '../../src/cli/serve-archive.ts';
+import { openArchiveBackend } from '../../src/cli/serve.ts';
 import type { ServiceOptions } from '../../src/service/options.ts';
 import type { Store, StoreAccess } from '../../src/store/store.ts';
 import { startTestService, type TestService } from '../service/running-service.ts';

@@ -1,6 +1,5 @@
 /** What is said of a child that ended without a word, by real processes: one that V8 aborts, one that aborts itself. */
 import { describe, expect, it } from 'vitest';
-import { startChild } from '../../src/cli/child.ts';
 import { explainAbort } from '../../src/core/liveness.ts';
 import { startProcess } from '../../src/daemon/run-process.ts';
 
@@ -23,8 +22,6 @@ describe('the end of a child', () => {
     expect(explainAbort({ code, signal })).toMatch(
       /ran out of memory.*NODE_OPTIONS=--max-old-space-size=.*FLOWDROP_MAX_RUNS/,
     );
-    const silent = { onOut: () => undefined, onErr: () => undefined };
-    expect(await startChild(node(...args), silent).done).toBe(134);
   });
 
   it.each([

@@ -1,7 +1,7 @@
 /** Small commands of the daemon as real child processes, some of which hang. Their results are tested where they are used. */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { Commands } from '../../src/daemon/commands.ts';
+import { type Commands, createCommands } from '../../src/daemon/run-process.ts';
 import { makeStatus } from './web/views.ts';
 
 const HANGS = 'process.on("SIGTERM", () => {}); console.log("."); setInterval(() => {}, 1000)';
@@ -22,7 +22,7 @@ function create(scripts: Readonly<Record<string, string>>, clock = systemClock):
     env: { PATH: process.env['PATH'] },
     cwd: process.cwd(),
   });
-  commands = new Commands(commandOf, clock);
+  commands = createCommands(commandOf, clock);
   return commands;
 }
 

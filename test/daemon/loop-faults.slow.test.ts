@@ -3,7 +3,7 @@
  * wrong, the daemon is restarted before a tick is over. The usual days are in `loop.test.ts`.
  */
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { Coordinator } from '../../src/daemon/coordinator.ts';
+import type { Coordinator } from '../../src/daemon/state.ts';
 import { DAY, HOUR, jobText, MINUTE, settle, startDaemon, type TestDaemon, type TestOptions } from './loop.ts';
 
 let test: TestDaemon | undefined;

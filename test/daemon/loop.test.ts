@@ -3,7 +3,7 @@
  * Ticks as such are in `ticks.test.ts`; whole processes in `start.slow.test.ts`.
  */
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { Coordinator, Tick } from '../../src/daemon/coordinator.ts';
+import type { Coordinator, Tick } from '../../src/daemon/state.ts';
 import { DAY, HOUR, jobText, MINUTE, settle, startDaemon, type TestDaemon, type TestOptions } from './loop.ts';
 
 let test: TestDaemon | undefined;

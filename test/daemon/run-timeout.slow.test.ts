@@ -6,9 +6,9 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { RENEW_MS } from '../../src/daemon/coordinator.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import { startRunProcess } from '../../src/daemon/run-process.ts';
+import { RENEW_MS } from '../../src/daemon/state.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import type { RunRecord } from '../../src/state/run-record.ts';
 import { makeFolder } from '../support/flowdrop.ts';

@@ -4,7 +4,7 @@
  * tested in `redis-coordinator.external.test.ts`.
  */
 import { afterAll, describe, expect, it } from 'vitest';
-import { LEASE_MS } from '../../src/daemon/coordinator.ts';
+import { LEASE_MS } from '../../src/daemon/state.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { liveThroughTicks } from './shared-ticks.ts';

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { listSessions } from '../../src/calendar/session.ts';
 import { parseWallClock } from '../../src/calendar/wall-clock.ts';
-import { LEASE_MS } from '../../src/daemon/coordinator.ts';
+import { LEASE_MS } from '../../src/daemon/state.ts';
 import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { type DaemonProcess, startDaemon, waitFor } from '../support/daemon.ts';
 import { startService, workerEnvironment } from '../support/flowdrop.ts';

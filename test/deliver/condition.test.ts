@@ -1,6 +1,6 @@
 /** Conditions on a report's numbers, and what a correction finds changed. On real data they are in `deliver.slow.test.ts`. */
 import { describe, expect, it, test } from 'vitest';
-import { compareReports, findReasonToSkip, isFulfilled } from '../../src/deliver/mail-worth.ts';
+import { compareReports, findReasonToSkip, isFulfilled } from '../../src/deliver/deliver-date.ts';
 import type { ReportCondition } from '../../src/job/job.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { readReportNumber } from '../../src/report/number-values.ts';

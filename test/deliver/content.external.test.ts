@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { hashFile } from '../../src/core/atomic-file.ts';
-import { discardContent, fetchParts } from '../../src/deliver/content.ts';
+import { discardContent, fetchParts } from '../../src/deliver/dated-report.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { dropKey, recordsPrefix } from '../../src/ledger/layout.ts';

@@ -5,9 +5,9 @@
 import type { SMTPServerOptions, SMTPServerSession } from 'smtp-server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { deliverReports } from '../../src/deliver/deliver.ts';
-import { RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
 import { backoffMs } from '../../src/deliver/mails.ts';
 import type { Receipt } from '../../src/deliver/receipt.ts';
+import { RENEWAL_MS } from '../../src/deliver/receipt.ts';
 import { buildReply } from '../mail/smtp-receiver.ts';
 import { listKeys, pickNewest, readText } from '../support/store-keys.ts';
 import { createReportJob, type DeliveryBench, openDeliveryBench } from './bench.ts';

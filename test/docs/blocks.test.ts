@@ -12,7 +12,7 @@ import { CommanderError } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { parseCalendarOverride } from '../../src/calendar/override.ts';
-import { buildParser } from '../../src/cli/command-parser.ts';
+import { buildParser } from '../../src/cli/program.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { reportSettings } from '../../src/settings/settings.ts';

@@ -1,5 +1,5 @@
 /** A message like the report's: text, HTML with two pictures, and letters outside ASCII. */
-import type { MailMessage } from '../../src/mail/mailer.ts';
+import type { MailMessage } from '../../src/mail/message.ts';
 
 /** The smallest PNG: one transparent pixel. */
 export const PIXEL = Buffer.from(

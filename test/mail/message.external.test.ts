@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import PostalMime from 'postal-mime';
 import { describe, expect, test } from 'vitest';
-import type { MailMessage } from '../../src/mail/mailer.ts';
+import type { MailMessage } from '../../src/mail/message.ts';
 import { buildMailOptions } from '../../src/mail/message.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { buildMessage, PIXEL } from './fixture.ts';

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { SMTPServerOptions } from 'smtp-server';
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Mailer, SendOptions } from '../../src/mail/mailer.ts';
+import type { Mailer, SendOptions } from '../../src/mail/message.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { parseSmtpUrl } from '../../src/mail/smtp-url.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';

@@ -6,7 +6,7 @@
 import { setMaxListeners } from 'node:events';
 import { assertNotAborted } from '../../src/core/errors.ts';
 import type { Engine, StatementOptions } from '../../src/engine/engine.ts';
-import type { Mailer } from '../../src/mail/mailer.ts';
+import type { Mailer } from '../../src/mail/message.ts';
 import type { Source } from '../../src/source/source.ts';
 import type { Store } from '../../src/store/store.ts';
 import { faultStore, loseAnswer, refuse } from '../support/fault-store.ts';

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import type { CalendarOverride } from '../../src/calendar/session.ts';
-import { RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
+import { RENEWAL_MS } from '../../src/deliver/receipt.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { type FinishedRun, runJob, stageJob } from '../../src/export/run-job.ts';

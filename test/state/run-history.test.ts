@@ -10,8 +10,7 @@ import { ppid } from 'node:process';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readProcessStart } from '../../src/core/liveness.ts';
 import { createRunId } from '../../src/core/run-id.ts';
-import { RunIndex } from '../../src/daemon/run-index.ts';
-import { RunHistory } from '../../src/state/run-history.ts';
+import { RunHistory, RunIndex } from '../../src/state/run-history.ts';
 import type { RunWindow } from '../../src/state/run-record.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 
@@ -38,7 +37,7 @@ describe('a run that is remembered', () => {
     const own = await begin(idAt(NOW));
     const given = await begin('airflow_7', NOW + 1_000);
     expect([own.id, given.id]).toEqual(['20261123T183000Z-abc', '20261123T183001Z-airflow_7']);
-    expect((await history.list({ limit: 9 })).map(({ run_id, outcome }) => [run_id, outcome])).toEqual([
+    expect((await history.list(9)).map(({ run_id, outcome }) => [run_id, outcome])).toEqual([
       ['airflow_7', null],
       ['20261123T183000Z-abc', null],
     ]);
@@ -148,7 +147,7 @@ describe('a run that is remembered', () => {
     const entry = await begin(idAt(NOW));
     await writeFile(join(folder.path, 'nightly', 'runs', '20261123T183001Z-bad.json'), '{"id":');
     await mkdir(join(folder.path, 'nightly', 'runs', '20261123T183002Z-dir.json'));
-    expect((await history.list({ limit: 9 })).map(({ id }) => id)).toEqual([entry.id]);
+    expect((await history.list(9)).map(({ id }) => id)).toEqual([entry.id]);
   });
 });
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
-import { StateFile } from '../../src/state/state-file.ts';
+import { StateFile } from '../../src/state/job-state.ts';
 
 let folder: string;
 beforeAll(async () => {

@@ -31,5 +31,5 @@ export function createRunRecord(changes: Partial<RunRecord> = {}): RunRecord {
 
 /** The newest run of a job that a worker remembers. */
 export async function readNewestRun(stateDir: string, job: string): Promise<RunRecord | undefined> {
-  return (await new RunHistory(stateDir, job).list({ limit: 1 }))[0];
+  return (await new RunHistory(stateDir, job).list(1))[0];
 }

@@ -30,17 +30,10 @@ export interface Finding {
 
 export type Findings = readonly Finding[];
 
-export function ok(check: string, seen: string): Finding {
-  return { check, status: 'ok', seen };
-}
-
-export function warn(check: string, seen: string, next: string): Finding {
-  return { check, status: 'warn', seen, next };
-}
-
-export function fail(check: string, seen: string, next: string | undefined): Finding {
-  return { check, status: 'fail', seen, next };
-}
+const judge = (status: Finding['status']) => (check: string, seen: string, next?: string) => {
+  return { check, status, seen, next };
+};
+export const [ok, warn, fail] = [judge('ok'), judge('warn'), judge('fail')];
 
 /** The finding that an error is. @throws Fault of kind `interrupted` */
 function blame(check: string, error: unknown): Finding {
@@ -80,8 +73,9 @@ export async function checkSecrecy(path: string): Promise<Findings> {
   if (mode === undefined) return [];
   const shown = (mode & 0o777).toString(8);
   if ((mode & 0o077) === 0) return [ok('settings file', `${path} is readable by its owner only (mode ${shown})`)];
-  const seen = `other users may read ${path} (mode ${shown}), and the secrets in it`;
-  return [warn('settings file', seen, `chmod 600 ${path}`)];
+  return [
+    warn('settings file', `other users may read ${path} (mode ${shown}), and the secrets in it`, `chmod 600 ${path}`),
+  ];
 }
 
 /** Writes and removes a file as runs do; also removes the folders that it had to create for it. */
@@ -168,8 +162,11 @@ function describeMemory(memoryBytes: number): Finding {
     const engineBytes = planEngineMemory(memoryBytes);
     const seen = `${formatBytes(memoryBytes)} for this process, ${formatBytes(engineBytes)} of it for the engine`;
     if (memoryBytes >= LITTLE_MEMORY_BYTES) return ok('memory', seen);
-    const next = `A session of millions of rows may need more: give it ${formatBytes(LITTLE_MEMORY_BYTES)}.`;
-    return warn('memory', seen, next);
+    return warn(
+      'memory',
+      seen,
+      `A session of millions of rows may need more: give it ${formatBytes(LITTLE_MEMORY_BYTES)}.`,
+    );
   } catch (error) {
     return blame('memory', error);
   }

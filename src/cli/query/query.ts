@@ -1,22 +1,32 @@
-/** `flowdrop query "SQL"`: SQL over the sealed drops of a store. */
-
-import { mkdtemp, realpath, rm } from 'node:fs/promises';
+/**
+ * `flowdrop query "SQL"`: SQL over the sealed drops of a store. Invariant: a file named by --out is complete or absent, and an existing one is replaced only with --force; binary data never reaches a terminal.
+ *
+ * Which store `flowdrop query` reads, and which dataset stands behind the API's tables. Every dataset of the store can
+ * be read by its name, so a store is all that must be known: the named one, or the one that the jobs share.
+ */
+import { randomBytes } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { link, mkdtemp, open, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, extname, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
 import { type Archive, type ArchiveAnswer, describeWorkers, openArchive } from '../../archive/archive.ts';
 import type { Coverage } from '../../archive/coverage.ts';
+import { isBinary, MAX_TABLE_ROWS, type OutputFormat } from '../../archive/output-format.ts';
 import { previousSessions } from '../../calendar/session.ts';
+import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';
+import { describeError, Fault } from '../../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
+import { findNearest } from '../../core/nearest.ts';
 import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
+import type { Job } from '../../job/job.ts';
+import { listJobFiles, readJob } from '../../job/job-folder.ts';
+import { listDatasets } from '../../ledger/ledger.ts';
 import { computeLookback } from '../../plan/dates.ts';
-import { usage } from '../arguments.ts';
-import { workerCommand } from '../child.ts';
-import type { ActionResult } from '../command.ts';
-import type { Call } from '../commands.ts';
-import type { Cli } from '../context.ts';
-import { type DatasetPlace, findDataset, listReadable } from './dataset.ts';
-import { chooseOutput, deliver } from './output.ts';
+import type { Store } from '../../store/store.ts';
+import { type ActionResult, assertDirectory, type Call, type Cli, usage, workerCommand } from '../context.ts';
+import { escapeText, formatTable, measureWidth, type TableColumn } from '../terminal/text.ts';
 import { declareTimes } from './wall-clock.ts';
 
 /** Most dates that are listed by name; the rest is counted. */
@@ -131,4 +141,227 @@ function nameDates(dates: readonly string[]): string {
   const named = dates.slice(0, MAX_NAMED).join(', ');
   const more = dates.length - MAX_NAMED;
   return more > 0 ? `${named} and ${formatCount(more)} more` : named;
+}
+
+type Output = Awaited<ReturnType<typeof chooseOutput>>;
+
+const BY_EXTENSION: Readonly<Record<string, OutputFormat>> = {
+  '.json': 'json',
+  '.csv': 'csv',
+  '.arrow': 'arrow',
+  '.feather': 'arrow',
+  '.parquet': 'parquet',
+  '.txt': 'table',
+};
+
+/** @throws Fault `USAGE`, `OUT_EXISTS`, `OUT_FOLDER_MISSING`, `OUT_FAILED` (all usage) */
+async function chooseOutput(cli: Cli, options: Call<'query'>['options']) {
+  const { format: asked, out, force = false, vertical = false } = options;
+  const { outIsTerminal } = cli.terminal;
+  const { json = false } = cli.globals;
+  if (vertical && (json || (asked !== undefined && asked !== 'table'))) {
+    const other = json ? '--json' : `--format ${asked}`;
+    throw usage(`--vertical and ${other} contradict each other`, 'Leave one of them out.');
+  }
+  if (out === undefined) {
+    if (json && asked !== undefined && asked !== 'json')
+      throw usage(`--json and --format ${asked} contradict each other`, 'Leave one of them out, or add --out.');
+    const format = vertical ? 'table' : (asked ?? (outIsTerminal && !json ? 'table' : 'json'));
+    if (outIsTerminal && isBinary(format))
+      throw usage(`--format ${format} cannot be shown on a terminal`, 'Give --out FILE, or redirect stdout to a file.');
+    return { format, vertical };
+  }
+  const path = resolve(cli.cwd, out);
+  const format = vertical ? 'table' : (asked ?? BY_EXTENSION[extname(path).toLowerCase()]);
+  if (format === undefined)
+    throw usage(`the format of --out ${out} is unknown`, 'Give --format json, csv, arrow or parquet.');
+  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`);
+  await assertWritable(path, temporary, out, force);
+  /** It is first written to the temporary file beside it. */
+  return { format, vertical, file: { path, temporary, force } };
+}
+
+/** Tested now rather than after the query. */
+async function assertWritable(path: string, temporary: string, out: string, force: boolean): Promise<void> {
+  const folder = await stat(dirname(path)).catch(() => undefined);
+  if (!folder?.isDirectory()) {
+    const message = `there is no folder ${dirname(path)} for --out ${out}`;
+    throw usage(message, 'Create it, or name another file.', 'OUT_FOLDER_MISSING');
+  }
+  const found = await stat(path).catch(() => undefined);
+  if (found?.isDirectory()) throw usage(`--out ${out} is a folder`, 'Name a file.');
+  if (found && !force) throw exists(path);
+  try {
+    await (await open(temporary, 'wx')).close();
+    await rm(temporary);
+  } catch (error) {
+    const message = `--out ${out} cannot be written: ${describeError(error)}`;
+    throw usage(message, 'Choose a path that this user can write.', 'OUT_FAILED');
+  }
+}
+
+function exists(path: string): Fault {
+  return usage(`${path} already exists`, 'Name another file, or add --force to replace it.', 'OUT_EXISTS');
+}
+
+/** @param written path of the answer as the engine wrote it @param describe returns its document, for `--json` */
+async function deliver(cli: Cli, output: Output, written: string, describe: () => object): Promise<void> {
+  const { format, file, vertical } = output;
+  const text = format === 'table' ? await readTableText(cli, written, vertical) : undefined;
+  if (file === undefined) {
+    if (text === undefined) await pipeOut(cli, written);
+    else cli.terminal.out(text);
+    return;
+  }
+  if (text !== undefined) await writeFile(written, text);
+  const handle = await open(written, 'r+');
+  await handle.sync().finally(() => handle.close());
+  const { size: bytes } = await stat(written);
+  const { path, force } = file;
+  if (force) await rename(written, path);
+  else {
+    // A link fails if the file exists; a rename would replace it.
+    await link(written, path).catch((error: unknown) => {
+      throw hasErrorCode(error, 'EEXIST') ? exists(path) : error;
+    });
+  }
+  await syncFolder(dirname(path));
+  if (cli.globals.json) cli.print({ out: path, format, bytes, ...describe() }, '');
+}
+
+async function pipeOut({ terminal, signal }: Cli, path: string): Promise<void> {
+  try {
+    await pipeline(createReadStream(path), terminal.stdout, { end: false, signal });
+  } catch (error) {
+    // A reader that has enough (`| head`) closes the pipe: not a failure, as in every other command.
+    if (hasErrorCode(error, 'EPIPE')) return;
+    if (!signal.aborted) throw error;
+    throw new Fault('INTERRUPTED', 'stopped before the whole answer was read', {
+      kind: 'interrupted',
+      hint: 'The answer on stdout is incomplete; start the same command again.',
+    });
+  }
+}
+
+/** The shape of the engine's format for tables. */
+interface JsonCompact {
+  readonly meta: readonly { readonly name: string; readonly type: string }[];
+  readonly data: readonly (readonly unknown[])[];
+}
+
+async function readTableText({ terminal }: Cli, path: string, vertical: boolean): Promise<string> {
+  const { meta, data } = JSON.parse(await readFile(path, 'utf8')) as JsonCompact;
+  const columns = meta.map(({ name, type }): TableColumn => {
+    const isNumber = /^(Nullable\(|LowCardinality\()*(U?Int|Float|Decimal)/.test(type);
+    return { title: escapeText(name), align: isNumber ? 'right' : 'left' };
+  });
+  const rows = data.slice(0, MAX_TABLE_ROWS).map((row) => row.map(formatCell));
+  if (data.length > MAX_TABLE_ROWS) {
+    terminal.err(
+      `Only the first ${formatCount(MAX_TABLE_ROWS)} rows are shown; --format json, csv, arrow or parquet gives all.\n`,
+    );
+  }
+  if (vertical) return `${formatVertical(columns, rows)}\n`;
+  const width = terminal.columns.out;
+  const text = formatTable(columns, rows, { width });
+  // The rule below the titles is as long as the longest line can be.
+  const [, rule = ''] = text.split('\n', 2);
+  if (width === undefined || rule.length <= width) return `${text}\n`;
+  terminal.err('Too wide for a table: one line per column. Select fewer columns for a table.\n');
+  return `${formatVertical(columns, rows)}\n`;
+}
+
+/** A block a row, a line a column: for rows that are wider than the terminal. */
+function formatVertical(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string {
+  const width = Math.max(0, ...columns.map(({ title }) => measureWidth(title)));
+  const titles = columns.map(({ title }) => `  ${title}${' '.repeat(width - measureWidth(title))}  `);
+  const blocks = rows.map((row, index) => {
+    return [`Row ${index + 1}`, ...row.map((cell, at) => `${titles[at] ?? ''}${cell}`.trimEnd())];
+  });
+  return blocks.flat().join('\n');
+}
+
+/** One line, without characters that act on a terminal. */
+function formatCell(value: unknown): string {
+  return escapeText(typeof value === 'string' ? value : value === null ? '' : JSON.stringify(value));
+}
+
+interface DatasetPlace {
+  /** `s3://...` or a directory, as in a job file. */
+  readonly to: string;
+  /** The dataset of the API's tables; `undefined`: the only one of single trades. */
+  readonly trades: string | undefined;
+  /** Datasets of jobs that drop there; some may have nothing sealed yet. */
+  readonly datasets: readonly string[];
+}
+
+const HINT = 'See `flowdrop query --help`.';
+const STORE_HINT = 'Run the job first, or name the store with --from-store LOCATION.';
+
+/** @throws Fault `USAGE`, `STORE_UNCLEAR`, `JOB_UNKNOWN`, `JOB_INVALID` (all usage), `STORE_MISSING` */
+async function findDataset(
+  cwd: string,
+  jobsFolder: string,
+  { job, fromStore, dataset }: Call<'query'>['options'],
+): Promise<DatasetPlace> {
+  if (job !== undefined && (fromStore !== undefined || dataset !== undefined))
+    throw usage('--job names the store and the dataset: leave out --from-store and --dataset', HINT);
+  if (fromStore === undefined && dataset !== undefined)
+    throw usage('--dataset chooses a dataset of --from-store LOCATION, which is missing', HINT);
+  const place =
+    fromStore === undefined ? await readPlace(job, jobsFolder) : { to: fromStore, trades: dataset, datasets: [] };
+  await assertDirectory(cwd, place.to, STORE_HINT);
+  return place;
+}
+
+/** All datasets of the store that can be read. @throws Fault `DATASET_UNKNOWN`, `ARCHIVE_EMPTY` */
+export async function listReadable(store: Store, { trades, datasets }: DatasetPlace): Promise<readonly string[]> {
+  const all = [...new Set([...(await listDatasets(store)), ...datasets])].sort();
+  if (all.length === 0) {
+    throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}`, {
+      hint: 'Run a job first, or check the location; `flowdrop status` shows what is sealed.',
+    });
+  }
+  if (trades === undefined || all.includes(trades)) return all;
+  const nearest = findNearest(trades, all);
+  throw usage(
+    `${store.url} has no dataset ${JSON.stringify(trades)}; it has ${all.join(', ')}`,
+    nearest === undefined ? 'Name one of these with --dataset.' : `Did you mean --dataset ${nearest}?`,
+    'DATASET_UNKNOWN',
+  );
+}
+
+async function readPlace(reference: string | undefined, folder: string): Promise<DatasetPlace> {
+  if (reference !== undefined) {
+    const { drop, source } = await readJob(reference, folder);
+    const trades = hasTrades({ source }) ? drop.dataset : undefined;
+    return { to: drop.to, trades, datasets: [drop.dataset] };
+  }
+  const jobs: Job[] = [];
+  for (const file of await listJobFiles(folder)) jobs.push(await readJob(file, folder));
+  const to = findStore(jobs, folder);
+  const trades = new Set(jobs.filter((job) => job.drop.to === to && hasTrades(job)).map(({ drop }) => drop.dataset));
+  return {
+    to,
+    trades: trades.size === 1 ? [...trades][0] : undefined,
+    datasets: jobs.filter(({ drop }) => drop.to === to).map(({ drop }) => drop.dataset),
+  };
+}
+
+/** The store that all jobs share, or all jobs of single trades. @throws Fault `STORE_UNCLEAR` (usage) */
+function findStore(jobs: readonly Job[], folder: string): string {
+  const all = new Set(jobs.map(({ drop }) => drop.to));
+  const stores = all.size === 1 ? all : new Set(jobs.filter(hasTrades).map(({ drop }) => drop.to));
+  const [only, ...others] = stores;
+  if (only !== undefined && others.length === 0) return only;
+  const choices = jobs.map(({ name, drop }) => `--job ${name} (${drop.to}/${drop.dataset})`).join(', ');
+  throw usage(
+    jobs.length === 0 ? `${folder} has no job` : `the jobs of ${folder} write to ${all.size} stores`,
+    choices ? `Choose one: ${choices}.` : 'Name a store: --from-store LOCATION.',
+    'STORE_UNCLEAR',
+  );
+}
+
+function hasTrades({ source }: Pick<Job, 'source'>): boolean {
+  return source.kind === 'rows' || source.kind === 'table';
 }

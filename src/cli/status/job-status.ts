@@ -5,19 +5,17 @@
  */
 import { createTask } from 'node-cron';
 import { readOwedEvents } from '../../alert/outbox.ts';
-import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, formatSecond } from '../../calendar/wall-clock.ts';
 import { describeError, isFault } from '../../core/errors.ts';
 import { listArchive } from '../../deliver/report-copies.ts';
 import type { Job } from '../../job/job.ts';
-import type { ConditionEntry, RecentConditions } from '../../ledger/condition-file.ts';
+import type { ConditionEntry } from '../../ledger/condition-file.ts';
 import { Ledger } from '../../ledger/ledger.ts';
 import { readSealed } from '../../ledger/sealed-facts.ts';
 import type { Openers } from '../../openers.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
 import { expires, expiresAt, type LookbackRange, lookbackOf } from '../../plan/dates.ts';
-import type { AcceptedGap } from '../../state/date-records.ts';
-import type { DateStatus, JobStatus } from '../../state/documents.ts';
+import type { AcceptedGap, DateStatus, JobStatus } from '../../state/documents.ts';
 import { type KnownDates, limitsPath, openJobState, type Staging } from '../../state/job-state.ts';
 import { ApiLimits } from '../../state/limits.ts';
 import { RunHistory } from '../../state/run-history.ts';
@@ -30,16 +28,7 @@ const MAX_REPORTS = 60;
 const SEARCHED_RUNS = 50;
 
 /** Everything that is shown about a job; the caller only formats it. */
-export interface StatusReading {
-  readonly document: JobStatus;
-  /** Time zone of the schedule. */
-  readonly timezone: string | undefined;
-  readonly calendar: CalendarOverride;
-  /** When the status was read. */
-  readonly nowMs: number;
-  /** What is wrong with `condition.json`; it is ignored then. */
-  readonly conditionFault: string | undefined;
-}
+export type StatusReading = Readonly<Awaited<ReturnType<typeof readStatus>>>;
 
 type StatusOpeners = Pick<
   Openers,
@@ -53,11 +42,7 @@ interface StatusOptions {
   readonly brief?: boolean | undefined;
 }
 
-export async function readStatus(
-  openers: StatusOpeners,
-  job: Job,
-  options: StatusOptions = {},
-): Promise<StatusReading> {
+export async function readStatus(openers: StatusOpeners, job: Job, options: StatusOptions = {}) {
   const state = openJobState(openers.stateDir, job.name);
   const calendar = await openers.readCalendar();
   const nowMs = openers.clock.now();
@@ -66,7 +51,7 @@ export async function readStatus(
   const { results, ...runs } = await readRuns(new RunHistory(openers.stateDir, job.name));
   const { schedule } = job;
   const task = schedule && createTask(schedule.cron, () => undefined, { timezone: schedule.timezone });
-  const reading = await readStore(openers, job, { known, lookback, options }).catch((error: unknown) => {
+  const reading = await readStore(openers, job, known, lookback, options).catch((error: unknown) => {
     if (!isFault(error)) throw error;
     // Without the store: what the last run knew at its end.
     const recalled = Object.entries(known?.conditions ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
@@ -75,27 +60,22 @@ export async function readStatus(
       return describeDate(job, date, condition, isSealed(condition) ? { rows, revision } : undefined);
     });
     const store = known?.store ?? job.drop.to;
-    const fault = describeError(error);
-    return { store, dates, reports: [], owed_events: null, fault, conditionFault: undefined };
+    return { store, dates, reports: [], owed_events: null, fault: describeError(error), conditionFault: undefined };
   });
   const { conditionFault, dates, ...found } = reading;
-  return {
-    document: {
-      job: job.name,
-      dataset: job.drop.dataset,
-      ...found,
-      dates: dates.map((date) => {
-        return { ...date, failed: date.condition === 'available' ? undefined : results.get(date.date)?.error };
-      }),
-      ...runs,
-      next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
-      staged: describeStaging(await state.staging.read(), dates),
-    },
-    timezone: schedule?.timezone,
-    calendar,
-    nowMs,
-    conditionFault,
+  const document: JobStatus = {
+    job: job.name,
+    dataset: job.drop.dataset,
+    ...found,
+    dates: dates.map((date) => {
+      return { ...date, failed: date.condition === 'available' ? undefined : results.get(date.date)?.error };
+    }),
+    ...runs,
+    next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
+    staged: describeStaging(await state.staging.read(), dates),
   };
+  /** `conditionFault`: what is wrong with `condition.json`; it is ignored then. */
+  return { document, timezone: schedule?.timezone, calendar, nowMs, conditionFault };
 }
 
 /**
@@ -150,13 +130,13 @@ function describeStaging(staging: Staging | undefined, dates: readonly DateStatu
   return isOver ? null : { date, through: formatSecond(second), rows };
 }
 
-interface Known {
-  readonly known: KnownDates | undefined;
-  readonly lookback: LookbackRange;
-  readonly options: StatusOptions;
-}
-
-async function readStore({ openStore }: StatusOpeners, job: Job, { known, lookback, options }: Known) {
+async function readStore(
+  { openStore }: StatusOpeners,
+  job: Job,
+  known: KnownDates | undefined,
+  lookback: LookbackRange,
+  options: StatusOptions,
+) {
   const store = await openStore(job.drop.to, { objects: job.drop.s3 });
   try {
     const ledger = new Ledger(store, job.drop.dataset);
@@ -186,10 +166,7 @@ async function readStore({ openStore }: StatusOpeners, job: Job, { known, lookba
 }
 
 /** `since`: the first date whose objects are looked at; absent: all are. */
-async function readConditions(
-  ledger: Ledger,
-  { recentWeeks, brief = false }: StatusOptions,
-): Promise<RecentConditions> {
+async function readConditions(ledger: Ledger, { recentWeeks, brief = false }: StatusOptions) {
   if (recentWeeks !== undefined && brief) return await ledger.recentConditions(recentWeeks);
   const document = await ledger.conditions();
   const newest = [...document.entries.keys()].sort().at(-1);

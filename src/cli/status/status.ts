@@ -5,10 +5,8 @@
 import { EXIT_CODES } from '../../core/errors.ts';
 import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
-import type { ActionResult } from '../command.ts';
-import type { Call } from '../commands.ts';
-import type { Cli } from '../context.ts';
-import type { FailureReport } from '../terminal/failure-text.ts';
+import type { ActionResult, Call, Cli } from '../context.ts';
+import type { FailureReport } from '../terminal/text.ts';
 import { readStatus } from './job-status.ts';
 import { describeOverview, describeStatus, SHOWN_WEEKS, type StatusView } from './text.ts';
 

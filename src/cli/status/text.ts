@@ -11,12 +11,11 @@ import { formatInstant, formatSpan } from '../../core/date-text.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
 import { type Condition, isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
-import { describeAccepted, describeThrough } from '../../state/date-records.ts';
 import type { DateStatus } from '../../state/documents.ts';
+import { describeAccepted, describeThrough } from '../../state/documents.ts';
 import { endOf, type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
-import type { Style } from '../terminal/color.ts';
-import { formatTable, right } from '../terminal/text-table.ts';
-import { cutText, escapeText } from '../terminal/text-width.ts';
+import type { Style } from '../terminal/text.ts';
+import { cutText, escapeText, formatTable, right } from '../terminal/text.ts';
 import type { StatusReading } from './job-status.ts';
 
 /** Older dates are summed up in one line: they rarely change, and a screen is small. */

@@ -127,36 +127,6 @@ function describeEvent(event: RunEvent): string {
   }
 }
 
-/** Parts after the date, in the order of the line. */
-const PLACES = [
-  'turn',
-  'percent',
-  'bar',
-  'rows',
-  'pace',
-  'requests',
-  'left',
-  'activity',
-  'splits',
-  'retries',
-  'limited',
-];
-
-/** From the most to the least important: each part is taken if it fits into the room that is left. */
-const WORTH = [
-  'percent',
-  'left',
-  'pace',
-  'requests',
-  'activity',
-  'retries',
-  'limited',
-  'splits',
-  'turn',
-  'bar',
-  'rows',
-];
-
 /** A shorter bar shows less than the percentage beside it. */
 const SHORTEST_BAR = 6;
 const LONGEST_BAR = 20;
@@ -164,24 +134,28 @@ const LONGEST_BAR = 20;
 /** @param columns room in characters @returns an empty text if not even the date fits */
 export function formatProgressLine(totals: Totals, stats: Stats, columns: number): string {
   const { date, datesDone, datesTotal, share } = totals;
-  const parts: Readonly<Record<string, string | undefined>> = {
-    turn: datesTotal < 2 ? undefined : ` ${Math.min(datesTotal, datesDone + 1)}/${datesTotal}`,
-    percent: ` ${String(Math.floor(share * 100)).padStart(3)}%`,
-    bar: drawBar(share, SHORTEST_BAR),
-    ...Object.fromEntries(listFigures(totals, stats).map(([name, text]) => [name, `  ${text}`])),
-  };
+  const turn = datesTotal < 2 ? '' : ` ${Math.min(datesTotal, datesDone + 1)}/${datesTotal}`;
+  const parts = [
+    { worth: 3, text: turn },
+    { worth: 12, text: ` ${String(Math.floor(share * 100)).padStart(3)}%` },
+    { worth: 2, text: drawBar(share, SHORTEST_BAR) },
+    ...listFigures(totals, stats).map(({ worth, text }) => ({ worth, text: `  ${text}` })),
+  ].filter(({ text }) => text !== '');
   let room = columns - date.length;
   if (room < 0) return '';
-  const taken = new Map<string, string>();
-  for (const name of WORTH) {
-    const text = parts[name];
-    if (text === undefined || text.length > room) continue;
-    taken.set(name, text);
+  const taken = new Set<string>();
+  for (const { text } of [...parts].sort((a, b) => b.worth - a.worth)) {
+    if (text.length > room) {
+      // Without the percentage nothing else says much.
+      if (taken.size === 0) return date;
+      continue;
+    }
+    taken.add(text);
     room -= text.length;
   }
-  if (!taken.has('percent')) return date;
-  if (taken.has('bar')) taken.set('bar', drawBar(share, Math.min(LONGEST_BAR, SHORTEST_BAR + room)));
-  return date + PLACES.map((name) => taken.get(name) ?? '').join('');
+  const bar = drawBar(share, Math.min(LONGEST_BAR, SHORTEST_BAR + room));
+  const line = parts.flatMap(({ worth, text }) => (taken.has(text) ? [worth === 2 ? bar : text] : []));
+  return date + line.join('');
 }
 
 /** Uses characters that every terminal has and draws one cell wide. */
@@ -192,30 +166,30 @@ function drawBar(share: number, width: number): string {
 
 /** For a log: `1.20M/7.00M rows, 9.90K/s, 580 req, 9m46s left`. */
 export function describeTotals(totals: Totals, stats: Stats): string {
-  return listFigures(totals, stats)
-    .map(([, text]) => text)
-    .join(', ');
+  const figures = listFigures(totals, stats);
+  return figures.map(({ text }) => text).join(', ');
 }
 
-function listFigures(totals: Totals, { retries, rateLimited }: Stats): readonly (readonly [string, string])[] {
+/** In the order of the line. `worth`: what matters most is taken first, as far as there is room. */
+function listFigures(totals: Totals, { retries, rateLimited }: Stats) {
   const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs, splits } = totals;
   const all = formatShortCount(totalRows);
   const left = leftMs ? formatDuration(leftMs).replaceAll(' ', '').replace('min', 'm') : '';
   // Ids in window bounds are long, and useless to people. Symbols come from the API: a character outside plain ASCII
   // could move the cursor, or be wider than counted.
   const place = window.replace(/\+[^.]*/g, '').replace(/[^ -~]/g, '?');
-  const figures: readonly (readonly [string, string | false])[] = [
+  const figures = [
     // Without a count beforehand there is no total.
-    ['rows', `${formatShortCount(rows)}${totalRows > 0 ? `/${all}` : ''} rows`],
-    ['pace', `${formatShortCount(rowsPerSecond)}/s`],
-    ['requests', `${formatShortCount(pagesLeft)} req`],
+    { worth: 1, text: `${formatShortCount(rows)}${totalRows > 0 ? `/${all}` : ''} rows` },
+    { worth: 10, text: `${formatShortCount(rowsPerSecond)}/s` },
+    { worth: 9, text: `${formatShortCount(pagesLeft)} req` },
     // Once all rows are fetched, they do not show how long sealing takes.
-    ['left', left !== '' && `${left} left`],
+    { worth: 11, text: left && `${left} left` },
     // The current phase matters more than the last window.
-    ['activity', phase === 'fetching' ? place : phase],
-    ['splits', splits > 0 && (splits === 1 ? '1 split' : `${splits} splits`)],
-    ['retries', retries > 0 && (retries === 1 ? '1 retry' : `${retries} retries`)],
-    ['limited', rateLimited > 0 && `${rateLimited} x 429`],
+    { worth: 8, text: phase === 'fetching' ? place : phase },
+    { worth: 5, text: splits > 0 ? `${splits} ${splits === 1 ? 'split' : 'splits'}` : '' },
+    { worth: 7, text: retries > 0 ? `${retries} ${retries === 1 ? 'retry' : 'retries'}` : '' },
+    { worth: 6, text: rateLimited > 0 ? `${rateLimited} x 429` : '' },
   ];
-  return figures.flatMap(([name, text]) => (text ? [[name, text] as const] : []));
+  return figures.filter(({ text }) => text !== '');
 }

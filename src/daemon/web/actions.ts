@@ -16,7 +16,6 @@ import { actionLogOf } from '../../state/job-state.ts';
 import { RunHistory } from '../../state/run-history.ts';
 import type { AskedCommand } from '../state.ts';
 import { renderActionResult, TOKEN_SLOT } from './action-form.ts';
-import { answerJson, answerPage, type PageAnswer, Refusal } from './answer.ts';
 import type { WebOptions } from './api-reader.ts';
 import {
   type ActionAnswer,
@@ -27,6 +26,7 @@ import {
   dateSchema,
 } from './api-shape.ts';
 import { type Access, isForeign } from './page-access.ts';
+import { answerJson, answerPage, type PageAnswer, Refusal } from './page-frame.ts';
 
 type Outcome = Omit<ActionAnswer, 'line'>;
 
@@ -42,28 +42,22 @@ const REPEATABLE: readonly AskedCommand['command'][] = ['run', 'backfill', 'repo
 const STATUSES = { done: 200, started: 200, refused: 409, failed: 502 } as const;
 const OFF = ['ACTIONS_OFF', 'Actions are off', 'FLOWDROP_STATUS_ACTIONS is off: this page is read-only.'] as const;
 
-export class Actions {
-  readonly #options: WebOptions;
-  readonly #access: Access;
-  readonly #record: ActionLog;
-
-  constructor(options: WebOptions, access: Access) {
-    this.#options = options;
-    this.#access = access;
-    this.#record = new ActionLog(actionLogOf(options.stateDir));
-  }
+export function createActions(options: WebOptions, access: Access) {
+  const { mayAct, clock, log, daemon, commands, stateDir } = options;
+  const actionLog = new ActionLog(actionLogOf(stateDir));
+  return { fill, answerForm, answerDocument };
 
   /** Gives a drawn page the token of this answer. */
-  fill(body: string, headers: IncomingHttpHeaders, nowMs: number): string {
+  function fill(body: string, headers: IncomingHttpHeaders, nowMs: number): string {
     if (!body.includes(TOKEN_SLOT)) return body;
-    return body.replaceAll(TOKEN_SLOT, this.#access.issueForm(headers, nowMs));
+    return body.replaceAll(TOKEN_SLOT, access.issueForm(headers, nowMs));
   }
 
   /** A form. @param query fields of a button @throws Refusal */
-  async answerForm(action: ActionName, query: URLSearchParams, request: HeardRequest): Promise<PageAnswer> {
+  async function answerForm(action: ActionName, query: URLSearchParams, request: HeardRequest): Promise<PageAnswer> {
     const { headers } = request;
-    const nowMs = this.#options.clock.now();
-    if (!this.#options.mayAct) throw new Refusal(403, OFF);
+    const nowMs = clock.now();
+    if (!mayAct) throw new Refusal(403, OFF);
     if (isForeign(headers)) {
       throw new Refusal(403, ['FOREIGN_FORM', 'Not from this page', 'The form came from a page of another site.']);
     }
@@ -72,7 +66,7 @@ export class Actions {
       throw new Refusal(415, ['NOT_A_FORM', 'Not a form', text]);
     }
     const form = new URLSearchParams(await readBody(request));
-    const token = this.#access.takeForm(form.get('token') ?? '', headers, nowMs);
+    const token = access.takeForm(form.get('token') ?? '', headers, nowMs);
     if (token === 'used') {
       throw doNothing(409, 'FORM_USED', 'This form was sent already. See what it did before you send another.');
     }
@@ -82,16 +76,16 @@ export class Actions {
       throw doNothing(403, 'FORM_OLD', why);
     }
     const fields = check(actionFieldsSchema, Object.fromEntries([...query, ...form]));
-    const answer = await this.#do(action, fields, request);
+    const answer = await carryOut(action, fields, request);
     const page = renderActionResult(action, fields, answer);
-    return answerPage(STATUSES[answer.outcome], this.fill(page, headers, nowMs));
+    return answerPage(STATUSES[answer.outcome], fill(page, headers, nowMs));
   }
 
   /** A program's document: `{"action": "run", "job": "nightly"}`. @throws Refusal */
-  async answerDocument(request: HeardRequest): Promise<PageAnswer> {
+  async function answerDocument(request: HeardRequest): Promise<PageAnswer> {
     const { headers } = request;
-    if (!this.#options.mayAct) throw new Refusal(403, OFF);
-    if (!this.#access.isProgram(headers)) {
+    if (!mayAct) throw new Refusal(403, OFF);
+    if (!access.isProgram(headers)) {
       const text = 'Send the token as a bearer token; pages use their forms.';
       throw new Refusal(403, ['NOT_A_PROGRAM', 'Not a program', text]);
     }
@@ -99,22 +93,25 @@ export class Actions {
       throw new Refusal(415, ['NOT_JSON', 'Not JSON', 'The body is application/json.']);
     }
     const { action, ...fields } = check(actionRequestSchema, tryParseJson(await readBody(request)));
-    const answer = await this.#do(action, fields, request);
+    const answer = await carryOut(action, fields, request);
     return answerJson({ ...STATUSES, done: 202, started: 202 }[answer.outcome], answer);
   }
 
-  async #do(action: ActionName, fields: ActionFields, { headers, remote }: HeardRequest): Promise<ActionAnswer> {
-    const ready = await this.#prepare(action, fields);
+  async function carryOut(
+    action: ActionName,
+    fields: ActionFields,
+    { headers, remote }: HeardRequest,
+  ): Promise<ActionAnswer> {
+    const ready = await prepare(action, fields);
     if (typeof ready === 'string') return { outcome: 'refused', text: ready, line: null };
-    const { clock, log } = this.#options;
     const { line } = ready;
     const { job = null } = fields;
-    const who = `${this.#access.nameCaller(headers)} at ${remote}`;
+    const who = `${access.nameCaller(headers)} at ${remote}`;
     const id = randomBytes(9).toString('base64url');
     const entry = { id, at: new Date(clock.now()).toISOString(), who, action, job, line };
     // The price of a backfill changes nothing.
     const record = async (outcome: 'asked' | Outcome['outcome'], text: string) => {
-      if (action !== 'price') await this.#record.append({ ...entry, outcome, text });
+      if (action !== 'price') await actionLog.append({ ...entry, outcome, text });
     };
     let outcome: Outcome;
     try {
@@ -131,8 +128,7 @@ export class Actions {
   }
 
   /** @returns a sentence if the action cannot be done */
-  async #prepare(action: ActionName, fields: ActionFields): Promise<Ready | string> {
-    const { daemon, commands } = this.#options;
+  async function prepare(action: ActionName, fields: ActionFields): Promise<Ready | string> {
     if (action === 'reload') {
       return {
         line: null,
@@ -154,7 +150,7 @@ export class Actions {
       case 'retry': {
         if (fields.run === undefined) return { line: `run ${job}`, act: () => daemon.ask({ kind: 'retry', job }) };
         // The same command as a remembered run.
-        const run = await new RunHistory(this.#options.stateDir, job).read(fields.run);
+        const run = await new RunHistory(stateDir, job).read(fields.run);
         const [verb, , ...options] = run?.args ?? [];
         const name = REPEATABLE.find((each) => each === verb && each === run?.command);
         // What it was asked to replace then may be something else now.

@@ -3,7 +3,6 @@
  * processes. Invariant: nothing is read for a name that the daemon does not know, and what many ask for at once is read
  * once.
  */
-import type { Readable } from 'node:stream';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import type { Clock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
@@ -15,9 +14,8 @@ import { actionLogOf } from '../../state/job-state.ts';
 import { RunHistory } from '../../state/run-history.ts';
 import { type RunLog, readRunLog } from '../../state/run-log.ts';
 import type { RunRecord } from '../../state/run-record.ts';
-import type { Commands } from '../commands.ts';
-import type { Daemon } from '../daemon.ts';
-import type { DaemonView } from '../state.ts';
+import type { Daemon, DaemonView } from '../daemon.ts';
+import type { Commands } from '../run-process.ts';
 import type {
   DropDetail,
   JobDocument,
@@ -61,42 +59,37 @@ const DROP_LIFETIME_MS = 30_000;
 /** What a person looks through. */
 const SHOWN_ROWS = 20;
 
-export class ApiReader {
-  readonly #options: WebOptions;
-  readonly #view: Kept<DaemonView>;
-  readonly #drops: Kept<DropDetail>;
+export type ApiReader = ReturnType<typeof createApiReader>;
 
-  constructor(options: WebOptions) {
-    this.#options = options;
-    this.#view = new Kept(options.clock, VIEW_LIFETIME_MS);
-    this.#drops = new Kept(options.clock, DROP_LIFETIME_MS);
-  }
+export function createApiReader({ clock, daemon, commands, calendar, stateDir }: WebOptions) {
+  const views = keep<DaemonView>(clock, VIEW_LIFETIME_MS);
+  const drops = keep<DropDetail>(clock, DROP_LIFETIME_MS);
+  return { look, jobs, job: readJob, runs, run, logFile, log, reports, drop, dropFile, actions };
 
   /** The daemon's view for whoever looks at a page: at most one a second. */
-  async look(): Promise<DaemonView> {
-    const { daemon } = this.#options;
-    return await this.#view.get('', () => daemon.look().then(() => daemon.view()));
+  async function look(): Promise<DaemonView> {
+    return await views('', () => daemon.look().then(() => daemon.view()));
   }
 
-  async jobs(): Promise<JobsDocument> {
-    return describeJobs(await this.look(), this.#options.clock.now(), this.#options.calendar);
+  async function jobs(): Promise<JobsDocument> {
+    return describeJobs(await look(), clock.now(), calendar);
   }
 
   /** `undefined` for an unknown job. */
-  async job(name: string): Promise<JobDocument | undefined> {
-    const view = await this.look();
+  async function readJob(name: string): Promise<JobDocument | undefined> {
+    const view = await look();
     const job = view.jobs.find((one) => one.name === name);
-    return job && describeJob(job, view, this.#options.clock.now(), this.#options.calendar);
+    return job && describeJob(job, view, clock.now(), calendar);
   }
 
   /** Runs of all jobs that the daemon knows, newest first. */
-  async runs({ job, command, outcome, before, limit = USUAL_RUNS }: RunQuery): Promise<RunsDocument> {
-    const names = (await this.look()).jobs.map(({ name }) => name).filter((name) => job === undefined || name === job);
+  async function runs({ job, command, outcome, before, limit = USUAL_RUNS }: RunQuery): Promise<RunsDocument> {
+    const names = (await look()).jobs.map(({ name }) => name).filter((name) => job === undefined || name === job);
     const isWanted = (run: RunRecord) =>
       (command === undefined || run.command === command) &&
       (outcome === undefined || (run.outcome ?? 'running') === outcome);
     const listed = names.map(async (name) => {
-      const history = this.#historyOf(name);
+      const history = historyOf(name);
       return (await history.listIds(command === 'stage')).map((id) => ({ id, history }));
     });
     const known = (await Promise.all(listed))
@@ -116,25 +109,25 @@ export class ApiReader {
   }
 
   /** A run with its windows; `undefined` if it is unknown. */
-  async run(job: string, id: string): Promise<RunDetail | undefined> {
-    const run = await this.#find(job, id);
-    return run && { run: describeRun(run), windows: [...(await this.#historyOf(job).readWindows(run))] };
+  async function run(job: string, id: string): Promise<RunDetail | undefined> {
+    const run = await find(job, id);
+    return run && { run: describeRun(run), windows: [...(await historyOf(job).readWindows(run))] };
   }
 
   /** Path of a run's log; `undefined` if the run is unknown. */
-  async logFile(job: string, id: string): Promise<string | undefined> {
-    const run = await this.#find(job, id);
-    return run && this.#historyOf(job).logFile(run);
+  async function logFile(job: string, id: string): Promise<string | undefined> {
+    const run = await find(job, id);
+    return run && historyOf(job).logFile(run);
   }
 
-  async log(job: string, id: string, filter: Parameters<typeof readRunLog>[1]): Promise<RunLog | undefined> {
-    const path = await this.logFile(job, id);
+  async function log(job: string, id: string, filter: Parameters<typeof readRunLog>[1]): Promise<RunLog | undefined> {
+    const path = await logFile(job, id);
     return path === undefined ? undefined : await readRunLog(path, filter);
   }
 
   /** Archived reports, newest first. */
-  async reports({ job, from = '', to = '9999' }: Readonly<Record<string, string>>): Promise<ReportLink[]> {
-    const all = (await this.look()).jobs.filter(({ name }) => job === undefined || name === job).flatMap(listReports);
+  async function reports({ job, from = '', to = '9999' }: Readonly<Record<string, string>>): Promise<ReportLink[]> {
+    const all = (await look()).jobs.filter(({ name }) => job === undefined || name === job).flatMap(listReports);
     return all.filter(({ date }) => date >= from && date <= to).sort((a, b) => (a.date < b.date ? 1 : -1));
   }
 
@@ -143,41 +136,37 @@ export class ApiReader {
    * @param withRows also the first rows and the sums by symbol
    * @throws Fault when it cannot be read
    */
-  async drop(job: string, date: string, withRows: boolean): Promise<DropDetail | undefined> {
-    if (!DATE.test(date) || !(await this.#isJob(job))) return undefined;
-    return await this.#drops.get(JSON.stringify([job, date, withRows]), () => this.#readDrop(job, date, withRows));
+  async function drop(job: string, date: string, withRows: boolean): Promise<DropDetail | undefined> {
+    if (!DATE.test(date) || !(await isJob(job))) return undefined;
+    return await drops(JSON.stringify([job, date, withRows]), () => readDrop(job, date, withRows));
   }
 
   /** The file of a sealed date with its name and size; `undefined` if there is none. @throws Fault */
-  async dropFile(
-    job: string,
-    date: string,
-  ): Promise<{ readonly name: string; readonly sizeBytes: number; readonly stream: Readable } | undefined> {
-    const [file] = (await this.drop(job, date, false))?.drop.manifest?.files ?? [];
+  async function dropFile(job: string, date: string) {
+    const [file] = (await drop(job, date, false))?.drop.manifest?.files ?? [];
     if (!file) return undefined;
-    const stream = this.#options.commands.stream(['drop', this.#options.daemon.pathOf(job), date, '--file']);
+    const stream = commands.stream(['drop', daemon.pathOf(job), date, '--file']);
     return { name: `${date}-${file.filename}`, sizeBytes: file.size, stream };
   }
 
   /** What was done on the page, newest first. */
-  async actions() {
-    return [...(await new ActionLog(actionLogOf(this.#options.stateDir)).list(USUAL_ACTIONS))];
+  async function actions() {
+    return [...(await new ActionLog(actionLogOf(stateDir)).list(USUAL_ACTIONS))];
   }
 
-  #historyOf(job: string): RunHistory {
-    return new RunHistory(this.#options.stateDir, job);
+  function historyOf(job: string): RunHistory {
+    return new RunHistory(stateDir, job);
   }
 
-  async #isJob(job: string): Promise<boolean> {
-    return (await this.look()).jobs.some(({ name }) => name === job);
+  async function isJob(job: string): Promise<boolean> {
+    return (await look()).jobs.some(({ name }) => name === job);
   }
 
-  async #find(job: string, id: string): Promise<RunRecord | undefined> {
-    return (await this.#isJob(job)) ? await this.#historyOf(job).read(id) : undefined;
+  async function find(job: string, id: string): Promise<RunRecord | undefined> {
+    return (await isJob(job)) ? await historyOf(job).read(id) : undefined;
   }
 
-  async #readDrop(job: string, date: string, withRows: boolean): Promise<DropDetail> {
-    const { commands, daemon } = this.#options;
+  async function readDrop(job: string, date: string, withRows: boolean): Promise<DropDetail> {
     const path = daemon.pathOf(job);
     const drop = await commands.read<DropDocument>(['drop', path, date]);
     if (!withRows || !drop.manifest) return { drop, first_rows: null, sums: null };
@@ -196,39 +185,30 @@ export class ApiReader {
   }
 }
 
-/** What many ask for: read once for all who ask meanwhile, and again after a while. A failure is not kept. */
-export class Kept<T> {
-  readonly #clock: Pick<Clock, 'now'>;
-  readonly #lifetimeMs: number;
-  readonly #most: number;
-  readonly #known = new Map<string, { readonly atMs: number; readonly value: Promise<T>; isRead: boolean }>();
-
-  /** @param most things kept or read at a time */
-  constructor(clock: Pick<Clock, 'now'>, lifetimeMs: number, most = 50) {
-    this.#clock = clock;
-    this.#lifetimeMs = lifetimeMs;
-    this.#most = most;
-  }
-
-  /** @throws Fault `BUSY` when too many others are being read */
-  async get(key: string, read: () => Promise<T>): Promise<T> {
-    const nowMs = this.#clock.now();
-    for (const [old, { atMs, isRead }] of this.#known) {
-      const isOld = Math.abs(nowMs - atMs) >= this.#lifetimeMs || this.#known.size >= this.#most;
-      if (isRead && isOld) this.#known.delete(old);
+/**
+ * What many ask for: read once for all who ask meanwhile, and again after a while. A failure is not kept.
+ * @param most things kept or read at a time @returns reads it; throws Fault `BUSY` when too many others are being read
+ */
+export function keep<T>(clock: Pick<Clock, 'now'>, lifetimeMs: number, most = 50) {
+  const kept = new Map<string, { readonly atMs: number; readonly value: Promise<T>; isRead: boolean }>();
+  return async (key: string, read: () => Promise<T>): Promise<T> => {
+    const nowMs = clock.now();
+    for (const [old, { atMs, isRead }] of kept) {
+      const isOld = Math.abs(nowMs - atMs) >= lifetimeMs || kept.size >= most;
+      if (isRead && isOld) kept.delete(old);
     }
-    const known = this.#known.get(key);
+    const known = kept.get(key);
     if (known) return await known.value;
-    if (this.#known.size >= this.#most) throw new Fault('BUSY', 'others are being read; try again in a few seconds');
+    if (kept.size >= most) throw new Fault('BUSY', 'others are being read; try again in a few seconds');
     const asked = { atMs: nowMs, value: read(), isRead: false };
-    this.#known.set(key, asked);
+    kept.set(key, asked);
     asked.value.then(
       () => {
         asked.isRead = true;
       },
       // The next one who asks may be luckier.
-      () => this.#known.delete(key),
+      () => kept.delete(key),
     );
     return await asked.value;
-  }
+  };
 }

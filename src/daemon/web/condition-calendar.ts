@@ -9,7 +9,7 @@ import { addDays, formatWallDate, mondayOf, weekday } from '../../calendar/wall-
 import { formatDate, formatInstant, formatShortDay, formatWeekDate } from '../../core/date-text.ts';
 import { formatCount } from '../../core/units.ts';
 import { CONDITIONS, type Condition } from '../../plan/conditions.ts';
-import { describeAccepted } from '../../state/date-records.ts';
+import { describeAccepted } from '../../state/documents.ts';
 import { KEPT_WEEKS } from '../state.ts';
 import type { JobDocument } from './api-shape.ts';
 import { dropPath, html, type Markup } from './html.ts';
@@ -82,8 +82,9 @@ export function renderCalendar(
     const why = date > today ? 'in the future' : date < first ? 'before the first known date' : 'not due yet';
     return html`<td class="day none">${day}<span class="unseen">${formatWeekDate(date)}: ${isSession(date, calendar) ? why : 'weekend'}</span></td>`;
   };
+  /** With the year if the day is in the first week of January. */
   const renderWeek = (monday: string) =>
-    html`<tr><th scope="row">${formatMonday(monday)}</th>${days.map((_, index) => renderDay(addDays(monday, index)))}</tr>
+    html`<tr><th scope="row">${/-01-0[1-7]$/.test(monday) ? formatDate(monday) : formatShortDay(monday)}</th>${days.map((_, index) => renderDay(addDays(monday, index)))}</tr>
 `;
   const renderWeeks = (some: readonly string[], caption: string) =>
     html`<table class="calendar"><caption class="unseen">${caption}</caption>
@@ -146,9 +147,4 @@ function tell(weeks: readonly string[], dates: ReadonlyMap<string, DateStatus>):
     return count > 0 ? [`${count} ${condition}`] : [];
   });
   return `${weeks.length} week${weeks.length === 1 ? '' : 's'}, ${counts.join(', ')}`;
-}
-
-/** `Nov 2`; with the year if the day is in the first week of January. */
-function formatMonday(date: string): string {
-  return /-01-0[1-7]$/.test(date) ? formatDate(date) : formatShortDay(date);
 }

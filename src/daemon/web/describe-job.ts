@@ -11,7 +11,8 @@ import { formatRelative, formatSpan } from '../../core/date-text.ts';
 import { reportPath } from '../../core/report-page.ts';
 import { settledAt } from '../../plan/dates.ts';
 import { endOf, isEndedRun, isFailed, type RunOutcome, type RunRecord, whyFailed } from '../../state/run-record.ts';
-import type { DaemonView, JobView } from '../state.ts';
+import type { DaemonView } from '../daemon.ts';
+import type { JobView } from '../state.ts';
 import type {
   Gap,
   JobDocument,

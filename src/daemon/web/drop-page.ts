@@ -2,7 +2,7 @@
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatWeekDate } from '../../core/date-text.ts';
 import { formatBytes, formatCount } from '../../core/units.ts';
-import { describeAccepted, describeThrough, isAcceptable } from '../../state/date-records.ts';
+import { describeAccepted, describeThrough, isAcceptable } from '../../state/documents.ts';
 
 import { renderActionForm, renderDropActions } from './action-form.ts';
 import type { DropDetail, ReportLink, Rows } from './api-shape.ts';
@@ -133,7 +133,7 @@ export function listSnippets({
 }: Pick<DropDetail['drop'], 'job' | 'location' | 'dataset' | 'date'>): readonly (readonly [string, string])[] {
   if (location === null) return [];
   const isRemote = location.startsWith('s3://');
-  const sql = quote(location);
+  const sql = `'${location.replaceAll("'", "''")}'`;
   const python = JSON.stringify(location);
   const table = isRemote ? `s3(${sql}, 'AKIA...', '...', 'Parquet')` : `file(${sql}, 'Parquet')`;
   // Backquotes mean something to a shell, too.
@@ -145,9 +145,4 @@ export function listSnippets({
     ['ClickHouse', `SELECT * FROM ${table} LIMIT 10;`],
     ['flowdrop', `flowdrop query "SELECT * FROM ${name} WHERE date = '${date}' LIMIT 10" --job ${job}`],
   ];
-}
-
-/** As text of SQL. */
-function quote(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
 }

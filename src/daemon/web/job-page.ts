@@ -6,7 +6,7 @@
  */
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatSpan, formatWeekDate } from '../../core/date-text.ts';
-import { describeAccepted } from '../../state/date-records.ts';
+import { describeAccepted } from '../../state/documents.ts';
 import { renderActionForm, renderJobActions } from './action-form.ts';
 import type { JobDocument, ReportLink, ReportsDocument } from './api-shape.ts';
 import { renderCalendar, renderShape, SHAPES } from './condition-calendar.ts';

@@ -9,7 +9,8 @@ import { type CalendarOverride, isSession } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { CONDITIONS } from '../../plan/conditions.ts';
 import { endOf, isEndedRun, type RunRecord, sumSealed } from '../../state/run-record.ts';
-import type { DaemonView, JobView } from '../state.ts';
+import type { DaemonView } from '../daemon.ts';
+import type { JobView } from '../state.ts';
 import { findLastSuccess, listGaps, OUTCOMES, parseInstant } from './describe-job.ts';
 
 /** From a run with nothing to do, through a nightly export at one request a second, to a backfill of hours. */

@@ -123,12 +123,7 @@ function renderLast({ name, last_run: last, running }: JobSummary, { nowMs }: Pa
   return html`${what} <span class="quiet small">${renderTime(atMs, formatRelative(atMs, nowMs))}</span>`;
 }
 
-function renderNext(
-  next: string | null,
-  retry: string | null,
-  { schedule }: JobSummary,
-  { nowMs }: PageContext,
-): Markup {
+function renderNext(next: string | null, retry: string | null, { schedule }: JobSummary, { nowMs }: PageContext) {
   const at = retry ?? next;
   if (at === null) return html`<span class="quiet">by hand</span>`;
   const atMs = Date.parse(at);

@@ -5,7 +5,6 @@
 import { z } from 'zod';
 import { runLogSchema } from '../../state/run-log.ts';
 import { renderActionsPage } from './action-form.ts';
-import { answerJson, type PageAnswer, Refusal } from './answer.ts';
 import type { ApiReader } from './api-reader.ts';
 import {
   actionAnswerSchema,
@@ -24,6 +23,7 @@ import { renderDropPage } from './drop-page.ts';
 import { renderJobPage, renderReportsPage } from './job-page.ts';
 import { renderOverview } from './overview-page.ts';
 import type { PageContext } from './page-frame.ts';
+import { answerJson, type PageAnswer, Refusal } from './page-frame.ts';
 import { LOG_LEVELS, renderRunPage, renderRunsPage } from './run-page.ts';
 
 type Words = Readonly<Record<string, string>>;

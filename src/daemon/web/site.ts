@@ -3,14 +3,19 @@
  * what a caller could hold. Invariant: a request without access gets no data except health, and work is bounded: a
  * page is drawn at most once a second, and only a few reports are read in parallel, each once for all requests.
  */
+
 import { createReadStream } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { describeError, Fault, isFault } from '../../core/errors.ts';
 import { type HeardRequest, type HttpListener, listenHttp } from '../../core/http-listener.ts';
 import { formatListenAddress, isLoopback } from '../../core/listen-address.ts';
 import { REPORT_PREFIX } from '../../core/report-page.ts';
-import type { DaemonView } from '../state.ts';
-import { Actions } from './actions.ts';
+import type { DaemonView } from '../daemon.ts';
+import { createActions } from './actions.ts';
+import { createApiReader, keep, type WebOptions } from './api-reader.ts';
+import { ACTIONS } from './api-shape.ts';
+import { DaemonMetrics } from './metrics.ts';
+import { Access } from './page-access.ts';
 import {
   answer,
   answerFile,
@@ -20,12 +25,9 @@ import {
   answerReport,
   type PageAnswer,
   Refusal,
-} from './answer.ts';
-import { ApiReader, Kept, type WebOptions } from './api-reader.ts';
-import { ACTIONS } from './api-shape.ts';
-import { DaemonMetrics } from './metrics.ts';
-import { Access } from './page-access.ts';
-import { renderPassage, TOKEN_FORM } from './page-frame.ts';
+  renderPassage,
+  TOKEN_FORM,
+} from './page-frame.ts';
 import { answerApi, drawPage, nothingHere, splitPath } from './routes.ts';
 
 /** A page younger than this is sent again. */
@@ -46,45 +48,32 @@ export async function startWeb(options: WebOptions): Promise<HttpListener> {
       hint: 'Set FLOWDROP_STATUS_TOKEN, or listen on 127.0.0.1.',
     });
   }
-  const site = new Site(options);
   const hint = 'Choose another FLOWDROP_STATUS_ADDRESS, or `off`.';
-  const web = await listenHttp({ address, answer: (request) => site.answer(request), hint, clock });
+  const web = await listenHttp({ address, answer: createSite(options), hint, clock });
   log.info({ event: 'status-page', url: web.url }, `status page on ${web.url}`);
   return web;
 }
 
-class Site {
-  readonly #options: WebOptions;
-  readonly #access: Access;
-  readonly #api: ApiReader;
-  readonly #metrics: DaemonMetrics;
-  readonly #actions: Actions;
-  readonly #reports: Kept<{ readonly html: string }>;
-  readonly #pages: Kept<string>;
+/** @returns the answer to a request; never rejects */
+function createSite(options: WebOptions) {
+  const { token, address, calendar, stateDir, clock, daemon, log, commands, mayAct } = options;
+  const access = new Access(token, ['localhost', '127.0.0.1', '::1', address.host]);
+  const api = createApiReader(options);
+  const metrics = new DaemonMetrics(calendar, stateDir);
+  const actions = createActions(options, access);
+  const reports = keep<{ readonly html: string }>(clock, 0, MAX_READING);
+  const pages = keep<string>(clock, PAGE_LIFETIME_MS, MAX_DRAWN);
 
-  constructor(options: WebOptions) {
-    const { token, address, calendar, stateDir, clock } = options;
-    this.#options = options;
-    this.#access = new Access(token, ['localhost', '127.0.0.1', '::1', address.host]);
-    this.#api = new ApiReader(options);
-    this.#metrics = new DaemonMetrics(calendar, stateDir);
-    this.#actions = new Actions(options, this.#access);
-    this.#reports = new Kept(clock, 0, MAX_READING);
-    this.#pages = new Kept(clock, PAGE_LIFETIME_MS, MAX_DRAWN);
-  }
-
-  /** Never rejects. */
-  async answer(request: HeardRequest): Promise<PageAnswer> {
+  return async (request: HeardRequest): Promise<PageAnswer> => {
     const [, path = '/', query = ''] = /^([^?]*)\??(.*)$/s.exec(request.target) ?? [];
     try {
-      return await this.#route(request, path, new URLSearchParams(query));
+      return await route(request, path, new URLSearchParams(query));
     } catch (error) {
-      return answerRefusal(error instanceof Refusal ? error : this.#refuseFault(error), path);
+      return answerRefusal(error instanceof Refusal ? error : refuseFault(error), path);
     }
-  }
+  };
 
-  #refuseFault(error: unknown): Refusal {
-    const { log } = this.#options;
+  function refuseFault(error: unknown): Refusal {
     const reason = describeError(error);
     if (!isFault(error)) {
       log.error({ event: 'page-failed', reason }, `a page failed: ${reason}`);
@@ -98,10 +87,8 @@ class Site {
     return new Refusal(502, [error.code, 'It cannot be read', text]);
   }
 
-  async #route(request: HeardRequest, path: string, query: URLSearchParams): Promise<PageAnswer> {
+  async function route(request: HeardRequest, path: string, query: URLSearchParams): Promise<PageAnswer> {
     const { method, headers } = request;
-    const { clock, daemon } = this.#options;
-    const access = this.#access;
     const isRead = method === 'GET' || method === 'HEAD';
     const action = ACTIONS.find((each) => method === 'POST' && path === `/actions/${each}`);
     const isDocument = method === 'POST' && path === '/api/actions';
@@ -116,48 +103,47 @@ class Site {
       throw new Refusal(421, ['HOST_NOT_ALLOWED', 'Host name not allowed', ways]);
     }
     const shown = isRead && path === '/' ? query.get('token') : null;
-    if (shown !== null && !access.isAllowed({}, nowMs)) return this.#login(shown, headers, nowMs);
+    if (shown !== null && !access.isAllowed({}, nowMs)) return login(shown, headers, nowMs);
     if (!access.isAllowed(headers, nowMs)) throw refuseStranger('Token required');
-    if (action !== undefined) return await this.#actions.answerForm(action, query, request);
-    if (isDocument) return await this.#actions.answerDocument(request);
+    if (action !== undefined) return await actions.answerForm(action, query, request);
+    if (isDocument) return await actions.answerDocument(request);
     if (path === '/metrics') {
-      return answer(200, this.#metrics.contentType, await this.#metrics.text(daemon.view(), nowMs));
+      return answer(200, metrics.contentType, await metrics.text(daemon.view(), nowMs));
     }
-    if (path.startsWith(REPORT_PREFIX)) return await this.#answerReport(path);
-    if (path.startsWith('/api/')) return await answerApi(this.#api, path, query);
-    const file = await this.#answerFile(splitPath(path));
+    if (path.startsWith(REPORT_PREFIX)) return await readReport(path);
+    if (path.startsWith('/api/')) return await answerApi(api, path, query);
+    const file = await findFile(splitPath(path));
     if (file) return file;
-    const page = await this.#pages.get(request.target, () => this.#draw(path, query));
+    const page = await pages(request.target, () => draw(path, query));
     // A drawn page may be that of another login; its forms are bound to this one.
-    return answerPage(200, this.#actions.fill(page, headers, nowMs));
+    return answerPage(200, actions.fill(page, headers, nowMs));
   }
 
-  async #draw(path: string, query: URLSearchParams): Promise<string> {
-    const { clock, calendar, mayAct } = this.#options;
-    const view = await this.#api.look();
-    this.#metrics.observe(view);
+  async function draw(path: string, query: URLSearchParams): Promise<string> {
+    const view = await api.look();
+    metrics.observe(view);
     const jobs = view.jobs.map(({ name }) => name);
-    return await drawPage(this.#api, path, query, { nowMs: clock.now(), calendar, jobs, canAct: mayAct });
+    return await drawPage(api, path, query, { nowMs: clock.now(), calendar, jobs, canAct: mayAct });
   }
 
   /** `undefined` if the address is not that of a file. */
-  async #answerFile([place, job = '', name = '', last, ...more]: readonly string[]): Promise<PageAnswer | undefined> {
+  async function findFile([place, job = '', name = '', last, ...more]: readonly string[]) {
     if (more.length > 0) return undefined;
     if (place === 'runs' && last === 'log') {
-      const path = await this.#api.logFile(job, name);
+      const path = await api.logFile(job, name);
       if (path === undefined) throw nothingHere();
       return answerFile('text/plain; charset=utf-8', `${name}.log`, createReadStream(path));
     }
     if (place !== 'drops' || last !== 'file') return undefined;
-    const file = await this.#api.dropFile(job, name);
+    const file = await api.dropFile(job, name);
     if (!file) throw nothingHere();
     // So that a part is never taken for the whole.
     const length = { 'content-length': String(file.sizeBytes) };
     return answerFile('application/vnd.apache.parquet', file.name, file.stream, length);
   }
 
-  #login(shown: string, headers: IncomingHttpHeaders, nowMs: number): PageAnswer {
-    const cookie = this.#access.login(shown, headers, nowMs);
+  function login(shown: string, headers: IncomingHttpHeaders, nowMs: number): PageAnswer {
+    const cookie = access.login(shown, headers, nowMs);
     if (cookie === undefined) throw refuseStranger('Wrong token');
     const login = { 'set-cookie': cookie };
     const site = headers['sec-fetch-site'];
@@ -167,16 +153,15 @@ class Site {
     return answerPage(303, renderPassage(), { ...login, location: '/' });
   }
 
-  async #answerReport(path: string): Promise<PageAnswer> {
-    const { log, commands, daemon } = this.#options;
+  async function readReport(path: string): Promise<PageAnswer> {
     // Compared with all listed reports, so that no other text, in any encoding, reaches the archive.
-    const named = (await this.#api.reports({})).find(({ href }) => href === path);
+    const named = (await api.reports({})).find(({ href }) => href === path);
     if (!named) throw nothingHere();
     const { job, date, report, revision } = named;
     const which = ['--date', date, '--report', report, '--revision', String(revision)];
     try {
       const read = () => commands.read<{ readonly html: string }>(['report', daemon.pathOf(job), ...which, '--show']);
-      return answerReport((await this.#reports.get(path, read)).html);
+      return answerReport((await reports(path, read)).html);
     } catch (error) {
       const code = isFault(error) ? error.code : '';
       // Only this code means that the report does not exist. An unreadable store or a broken job file proves nothing.

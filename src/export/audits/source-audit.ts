@@ -25,7 +25,7 @@ import type { SqlRun } from '../../run/run.ts';
 import type { AuditDeps } from '../../seal/audit.ts';
 import { readCounts } from '../../seal/counts-file.ts';
 import { API_DOWN_CODES } from '../../source/source.ts';
-import type { AuditRecord } from '../../state/date-records.ts';
+import type { AuditRecord } from '../../state/documents.ts';
 import type { DateResult } from '../../state/run-result.ts';
 import { attempt } from '../../store/identity.ts';
 import type { Audited } from '../date-source.ts';

@@ -24,7 +24,7 @@ import { bestProof, listHashedColumns, type Proof, weakerProof } from '../../pla
 import { buildPage } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import type { Stage } from '../../stage/stage.ts';
-import type { StateFile } from '../../state/state-file.ts';
+import type { StateFile } from '../../state/job-state.ts';
 import type { CompleteRows, DateWork } from '../date-source.ts';
 import type { DropFile } from '../drop-file.ts';
 import { assertOwnIds, assertWholeGroups } from './custom-sql.ts';

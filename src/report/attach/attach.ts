@@ -5,7 +5,7 @@
  */
 
 import type { SchemaElement } from 'hyparquet';
-import type { MailAttachment } from '../../mail/mailer.ts';
+import type { MailAttachment } from '../../mail/message.ts';
 import type { FlowReport, ShownDrop } from '../model.ts';
 import type { AttachedTable, Cell, Column, ColumnKind } from '../report-table.ts';
 import { listTables } from '../report-tables.ts';

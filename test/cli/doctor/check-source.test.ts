@@ -1,6 +1,6 @@
 /** What `doctor` makes of the limits that an API tells of itself. The command is tested in `test/cli/doctor/doctor.slow.test.ts`. */
 import { expect, it } from 'vitest';
-import { checkSource } from '../../../src/cli/doctor/check-source.ts';
+import { checkSource } from '../../../src/cli/doctor/doctor.ts';
 import type { Source } from '../../../src/source/source.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
 import { openSql } from '../../support/run.ts';

@@ -1,8 +1,7 @@
 /** The tables of `flowdrop plan`. What is planned and priced is tested in `plan` and `flow`. */
 import { describe, expect, it } from 'vitest';
-import { describePlan, describePlans, priceDates, totalDates } from '../../../src/cli/plan-output.ts';
-import { createStyle } from '../../../src/cli/terminal/color.ts';
-import { measureWidth } from '../../../src/cli/terminal/text-width.ts';
+import { describePlan, describePlans, priceDates, totalDates } from '../../../src/cli/plan.ts';
+import { createStyle, measureWidth } from '../../../src/cli/terminal/text.ts';
 import type { PlanDocument } from '../../../src/state/documents.ts';
 
 const NOW = Date.parse('2026-11-20T22:00:00Z');

@@ -5,7 +5,7 @@
 import { describe, expect, it } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import { describeOverview, describeStatus, type StatusView } from '../../../src/cli/status/text.ts';
-import { createStyle } from '../../../src/cli/terminal/color.ts';
+import { createStyle } from '../../../src/cli/terminal/text.ts';
 import { formatSpan } from '../../../src/core/date-text.ts';
 import type { Condition } from '../../../src/plan/conditions.ts';
 import type { DateStatus } from '../../../src/state/documents.ts';

@@ -3,8 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { cp, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createStyle } from '../../../src/cli/terminal/color.ts';
-import { describeFailure } from '../../../src/cli/terminal/failure-text.ts';
+import { createStyle, describeFailure } from '../../../src/cli/terminal/text.ts';
 import { Fault } from '../../../src/core/errors.ts';
 import { MAIN, makeFolder, REPO } from '../../support/flowdrop.ts';
 

@@ -2,8 +2,8 @@
 import { CommanderError } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { COMMAND_GROUPS } from '../../../src/cli/command.ts';
-import { buildParser } from '../../../src/cli/command-parser.ts';
 import { COMMANDS } from '../../../src/cli/commands.ts';
+import { buildParser } from '../../../src/cli/program.ts';
 import { EXIT_CODES } from '../../../src/core/errors.ts';
 import { flowdrop, REPO } from '../../support/flowdrop.ts';
 

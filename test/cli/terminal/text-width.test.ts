@@ -1,8 +1,14 @@
 /** Cells, cuts, lines, tables and colours of a terminal. */
 import { describe, expect, it } from 'vitest';
-import { createStyle, hasColors } from '../../../src/cli/terminal/color.ts';
-import { formatTable } from '../../../src/cli/terminal/text-table.ts';
-import { cutText, escapeText, measureWidth, wrapText } from '../../../src/cli/terminal/text-width.ts';
+import {
+  createStyle,
+  cutText,
+  escapeText,
+  formatTable,
+  hasColors,
+  measureWidth,
+  wrapText,
+} from '../../../src/cli/terminal/text.ts';
 
 describe('the width of a text', () => {
   it.each([

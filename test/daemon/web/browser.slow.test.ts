@@ -4,12 +4,13 @@
  * the same. Screenshots are written to `test-results/status/` for a person to look at. What the addresses answer is
  * tested in `site.test.ts`.
  */
+
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import type { DaemonView } from '../../../src/daemon/state.ts';
+import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import { dropPath, jobPath, runPath } from '../../../src/daemon/web/html.ts';
 import { ActionLog } from '../../../src/state/action-log.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';

@@ -3,6 +3,7 @@
  * dashboard and the alert rules name metrics that there are. The rules are tried by Prometheus's own `promtool`, which
  * `prometheus-start.sh` installs (as root on Debian).
  */
+
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
@@ -12,7 +13,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { NO_OVERRIDE } from '../../../src/calendar/session.ts';
-import type { DaemonView } from '../../../src/daemon/state.ts';
+import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import { DaemonMetrics, measureSessionTimeMs } from '../../../src/daemon/web/metrics.ts';
 import { isMissing } from '../../support/external.ts';
 import { REPO } from '../../support/flowdrop.ts';

@@ -3,13 +3,14 @@
  * not before, in a frame where nothing runs, and left alone while the page follows the daemon. Screenshots are written to
  * `test-results/status/` for a person to look at.
  */
+
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { ReportName } from '../../../src/core/report-page.ts';
-import type { DaemonView } from '../../../src/daemon/state.ts';
+import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import { jobPath } from '../../../src/daemon/web/html.ts';
 import { embedImages } from '../../../src/mail/message.ts';
 import { renderFlowReport } from '../../../src/report/render.ts';

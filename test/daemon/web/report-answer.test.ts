@@ -8,7 +8,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import { reportPath } from '../../../src/core/report-page.ts';
-import { Commands } from '../../../src/daemon/commands.ts';
+import { createCommands } from '../../../src/daemon/run-process.ts';
 import { reportCopyPrefix, reportsPrefix } from '../../../src/ledger/layout.ts';
 import { flowdrop, MAIN, makeFolder } from '../../support/flowdrop.ts';
 import { writeJob } from '../../support/jobs.ts';
@@ -19,7 +19,7 @@ const PAGE = '<!doctype html><title>Flow "of" the day</title>';
 
 let cwd: string;
 let remove: () => Promise<void>;
-let commands: Commands;
+let commands: ReturnType<typeof createCommands>;
 let web: HttpListener;
 let job: string;
 
@@ -31,7 +31,7 @@ beforeAll(async () => {
     env: { PATH: process.env['PATH'], FLOWDROP_STATE_DIR: join(cwd, 'state') },
     cwd,
   });
-  commands = new Commands(commandOf, systemClock);
+  commands = createCommands(commandOf, systemClock);
   const status = { document: makeStatus('nightly', { reports: [COPY] }), readAtMs: 0 };
   web = await startPage({
     view: () => makeView([makeJob('nightly', { status })]),

@@ -3,13 +3,14 @@
  * bounds on what a caller can make it do. How the page looks is tested in `browser.slow.test.ts`, the metrics' numbers in
  * `metrics.external.test.ts`.
  */
+
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listSessions } from '../../../src/calendar/session.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import type { DaemonView } from '../../../src/daemon/state.ts';
+import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import {
   call,
   HOSTILE,

@@ -9,7 +9,7 @@ import { request as requestHttps } from 'node:https';
 import type { Socket } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { hasErrorCode } from '../core/atomic-file.ts';
+import { hasErrorCode } from './atomic-file.ts';
 
 /** zlib's codes for data that is not gzip, or truncated. */
 const UNDECODABLE = ['Z_DATA_ERROR', 'Z_BUF_ERROR'] as const;

@@ -1,0 +1,399 @@
+/**
+ * `flowdrop init [DIR]`: writes a commented job file and a settings file, and tries the connection; with `--add NAME` it
+ * writes one more job file, of a chosen kind. Invariant: nothing is overwritten without --force, and replaced files are
+ * kept beside the new ones; secrets come from answers or files, never from arguments, which other users and the shell's
+ * history can see. Choices: flags first, then answers, then defaults. Questions come line by line: on a terminal with
+ * editing and hidden secrets, from a pipe in order; each gets a valid answer, or nothing is written.
+ *
+ * The files that `flowdrop init` writes: shipped ones with the choices of the caller; comments stay, and what was not
+ * chosen stays a comment. Invariant: every value is read back exactly as it was given.
+ */
+import { appendFile, readFile, rename, stat } from 'node:fs/promises';
+import { dirname, join, relative, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { Writable } from 'node:stream';
+import { parseDocument } from 'yaml';
+import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
+import { assertNotAborted, describeError, EXIT_CODES, Fault, isFault } from '../core/errors.ts';
+import { startProcess } from '../daemon/run-process.ts';
+import { assertDistinct, readValidJobs } from '../job/job-folder.ts';
+import { parseJob } from '../job/parse.ts';
+import { parseSmtpUrl } from '../mail/smtp-url.ts';
+import { parseLocation } from '../store/object-key.ts';
+import type { ActionResult, Call, Cli } from './context.ts';
+import { nameProgram, usage } from './context.ts';
+
+type Flags = Call<'init'>['options'];
+
+/** @throws Fault `ANSWER_INVALID`, `FILE_EXISTS`, `JOB_INVALID` (usage) */
+export async function init(cli: Cli, { argument: dir = '.', options: flags }: Call<'init'>): ActionResult {
+  const folder = resolve(cli.cwd, dir);
+  const { add, force = false } = flags;
+  const path = join(folder, cli.globals.jobs, `${add ?? flags.name ?? INIT_DEFAULTS.name}.yaml`);
+  const settingsPath = join(folder, '.env');
+  // Before the questions, so that no one types a key in vain.
+  if (!force) await assertAbsent(add === undefined ? [path, settingsPath] : [path]);
+  const written =
+    add === undefined ? await makeFirst(cli, flags, path, settingsPath) : await makeJob(cli, flags, path, add);
+  // Before anything is written: it must be valid, and not clash with others.
+  const others = (await readValidJobs(dirname(path)).catch(() => [])).filter(({ file }) => file !== path);
+  assertDistinct([...others, parseJob(path, written.files[0].text)]);
+  const kept = await writeNew(written.files, force);
+  if (add === undefined) await hideFromGit(folder, relative(folder, settingsPath));
+  return await finish(cli, folder, written, kept, flags.offline === true);
+}
+
+async function makeFirst(cli: Cli, flags: Flags, path: string, settingsPath: string): Promise<Written> {
+  const shipped = await readShipped(cli, 'trades');
+  const { settings, ...job } = await choose(cli, flags, shipped);
+  const text = fillJob(shipped, job);
+  const { env } = cli.self;
+  const missing = ['FLOWDROP_API_URL', 'FLOWDROP_API_KEY'].filter(
+    (name) => ![name, `${name}_FILE`].some((one) => settings[one] || env[one]),
+  );
+  return {
+    ...{ name: job.name, settings, missing },
+    files: [
+      { path, text },
+      { path: settingsPath, text: fillSettings(await readShipped(cli, 'settings'), settings), mode: 0o600 },
+    ],
+    commands: [...['doctor', 'plan', 'run'].map((command) => `${command} ${job.name}`), 'start'],
+  };
+}
+
+async function makeJob(cli: Cli, flags: Flags, path: string, name: string): Promise<Written> {
+  const { reportTo: recipients = [], symbols = [] } = flags;
+  assertAllowed(await readShipped(cli, 'trades'), { name, recipients, symbols });
+  const kind = flags.kind ?? (await askKind(cli, flags));
+  // Where the other jobs of the folder put their drops, if that is one place.
+  const others = await readValidJobs(dirname(path)).catch(() => []);
+  const [only, ...more] = new Set(others.map(({ drop }) => drop.to));
+  const to = flags.to ?? (more.length === 0 ? only : undefined) ?? INIT_DEFAULTS.to;
+  const choice = { name, to, dataset: name, recipients: kind === 'trades' ? recipients : [], symbols };
+  const text = fillJob(await readShipped(cli, kind), choice);
+  const commands = ['plan', 'run'].map((command) => `${command} ${name}`);
+  return { name, kind, files: [{ path, text, what: JOB_KINDS[kind] }], settings: {}, missing: [], commands };
+}
+
+interface NewFile {
+  readonly path: string;
+  readonly text: string;
+  /** Default: the system's. */
+  readonly mode?: number;
+  readonly what?: string;
+}
+
+/** Call it before questions whose answers would be lost. @throws Fault `FILE_EXISTS` (usage), which names the files */
+async function assertAbsent(paths: readonly string[]): Promise<void> {
+  const present: string[] = [];
+  for (const path of paths) if (await stat(path).catch(() => undefined)) present.push(path);
+  if (present.length === 0) return;
+  const hint =
+    'Choose another directory (`flowdrop init DIR`), or replace with --force: existing files are kept as FILE.old.';
+  throw usage(`${present.join(' and ')} already ${present.length > 1 ? 'exist' : 'exists'}`, hint, 'FILE_EXISTS');
+}
+
+/** @returns where the replaced files are kept @throws Fault `FILE_EXISTS` (usage) */
+async function writeNew(files: readonly NewFile[], replace: boolean): Promise<readonly string[]> {
+  const kept: string[] = [];
+  for (const { path, text, mode } of files) {
+    if (replace && (await stat(path).catch(() => undefined))) {
+      await rename(path, `${path}.old`);
+      kept.push(`${path}.old`);
+    }
+    // Exclusive, in case another process just created it.
+    if (!(await writeWholeFile(path, text, { exclusive: true, mode }))) await assertAbsent([path]);
+  }
+  return kept;
+}
+
+/** Adds the file to the folder's `.gitignore`, once: it holds secrets. Nothing else of that file is changed. */
+async function hideFromGit(folder: string, name: string): Promise<void> {
+  const path = join(folder, '.gitignore');
+  const text = (await readFileIfExists(path)) ?? '';
+  if (text.split(/\r?\n/).some((line) => line.trim() === name)) return;
+  await appendFile(path, `${text === '' || text.endsWith('\n') ? '' : '\n'}${name}\n`);
+}
+
+interface Written {
+  readonly name: string;
+  readonly kind?: string;
+  /** The job file is the first. */
+  readonly files: readonly [NewFile, ...NewFile[]];
+  readonly settings: Readonly<Record<string, string>>;
+  /** Settings without which the connection cannot be tested. */
+  readonly missing: readonly string[];
+  /** What to type next, without the program's name. */
+  readonly commands: readonly string[];
+}
+
+/** Says what was written, tries the connection, and says what is next. @param kept where the replaced files are */
+async function finish(
+  cli: Cli,
+  folder: string,
+  { name, kind, files, settings, missing, commands }: Written,
+  kept: readonly string[],
+  isOffline: boolean,
+): ActionResult {
+  const { terminal, globals, self } = cli;
+  const show = (path: string) => relative(cli.cwd, path) || path;
+  const tell = (text: string) => (globals.json ? terminal.err(text) : terminal.out(text));
+  for (const path of kept) tell(`kept   ${show(path)}\n`);
+  for (const { path, what } of files) tell(`wrote  ${show(path)}${what === undefined ? '' : `: ${what}`}\n`);
+  const isTried = !isOffline && missing.length === 0;
+  const exitCode = isTried ? await tryConnection(cli, folder, name, settings, tell) : undefined;
+  const place = show(join(folder, '.env'));
+  if (missing.length > 0) tell(`The connection was not tested; first put ${missing.join(' and ')} into ${place}.\n`);
+  const program = nameProgram(self.env);
+  const cd = relative(cli.cwd, folder);
+  const next = [...(cd === '' ? [] : [`cd ${cd}`]), ...commands.map((command) => `${program} ${command}`)];
+  const connection = exitCode === undefined ? 'untried' : exitCode === 0 ? 'ok' : 'failed';
+  const document = { job: name, kind, written: files.map(({ path }) => path), kept, connection, next };
+  cli.print(document, `Next:\n${next.map((line) => `  ${line}\n`).join('')}`);
+  return exitCode;
+}
+
+/** Runs the check as the next command would: in its own process, in that directory. @returns its exit code */
+async function tryConnection(
+  { self, globals }: Cli,
+  folder: string,
+  name: string,
+  settings: Readonly<Record<string, string>>,
+  tell: (text: string) => void,
+): Promise<number> {
+  // This process may have settings from an older file: the new ones win.
+  const fresh = Object.entries(settings).filter(([setting, value]) => setting.startsWith('FLOWDROP_API_') && value);
+  const older = settings['FLOWDROP_API_KEY_FILE'] ? { FLOWDROP_API_KEY: undefined } : {};
+  const args = [...self.args, '--jobs', globals.jobs, 'check', '--live', name];
+  const pass = (line: string) => tell(`${line}\n`);
+  const child = startProcess(
+    { executable: self.executable, args, env: { ...self.env, ...older, ...Object.fromEntries(fresh) }, cwd: folder },
+    { onOut: pass, onErr: pass },
+  );
+  const { code: exitCode = EXIT_CODES.failed } = await child.done;
+  if (exitCode !== 0)
+    tell(`The files are written. Correct them, then: ${nameProgram(self.env)} check --live ${name}\n`);
+  return exitCode === EXIT_CODES.usage || exitCode === 0 ? exitCode : EXIT_CODES.failed;
+}
+
+/** @param check throws a Fault for an answer that is not allowed @param isSecret hidden while it is typed */
+type Ask = (text: string, fallback: string, check: (answer: string) => void, isSecret?: boolean) => Promise<string>;
+
+/** @param shipped text of the shipped job file, whose rules the answers follow */
+async function choose(cli: Cli, flags: Flags, shipped: string) {
+  const known = cli.self.env;
+  const isSet = (name: string) => Boolean(known[name] || known[`${name}_FILE`]);
+  const fileOf = (file: string | undefined) => (file === undefined ? '' : resolve(cli.cwd, file));
+  const assertPlace = (to: string) => void parseLocation(to, cli.cwd);
+  if (flags.apiUrl !== undefined) assertApiUrl(flags.apiUrl);
+  if (flags.to !== undefined) assertPlace(flags.to);
+  assertAllowed(shipped, { name: flags.name, recipients: flags.reportTo, symbols: flags.symbols });
+  return await withAnswers(cli, flags, async (ask) => {
+    const later = known['FLOWDROP_API_URL'] ?? '';
+    const apiUrl = flags.apiUrl ?? (await ask('Address of the options data API (empty: later)', later, assertApiUrl));
+    const hasKey = flags.apiKeyFile !== undefined || isSet('FLOWDROP_API_KEY');
+    const apiKey = hasKey ? '' : await ask('Its key, not shown (empty: later)', '', quoteSetting, true);
+    const where = 'Where the drops go: a directory or s3://bucket/prefix';
+    const to = flags.to ?? (await ask(where, INIT_DEFAULTS.to, assertPlace));
+    /** Several answers in one line. */
+    const splitList = (text: string) => text.split(/[\s,;]+/).filter((part) => part !== '');
+    const askList = async (text: string, fallback: string, part: 'recipients' | 'symbols') =>
+      splitList(await ask(text, fallback, (answer) => assertAllowed(shipped, { [part]: splitList(answer) })));
+    const recipients =
+      flags.reportTo ?? (await askList('Mail the flow report to (addresses, empty: nobody)', '', 'recipients'));
+    const hasReport = recipients.length > 0;
+    const usual = INIT_DEFAULTS.symbols.join(', ');
+    const symbols = flags.symbols ?? (hasReport ? await askList('Watchlist (symbols)', usual, 'symbols') : []);
+    const server = 'Mail server, not shown: smtps://user:password@host (empty: mail is written to out/mail)';
+    const assertServer = (answer: string) => parseSmtpUrl(answer) && quoteSetting(answer);
+    const hasServer = flags.smtpUrlFile !== undefined || isSet('FLOWDROP_SMTP_URL');
+    const smtpUrl = hasServer || !hasReport ? '' : await ask(server, '', assertServer, true);
+    /** Empty ones were not chosen. */
+    const settings: Written['settings'] = {
+      FLOWDROP_API_URL: apiUrl,
+      FLOWDROP_API_KEY: apiKey,
+      FLOWDROP_API_KEY_FILE: fileOf(flags.apiKeyFile),
+      FLOWDROP_SMTP_URL: smtpUrl,
+      FLOWDROP_SMTP_URL_FILE: fileOf(flags.smtpUrlFile),
+      FLOWDROP_MAIL_FROM: flags.mailFrom ?? '',
+    };
+    return { name: flags.name ?? INIT_DEFAULTS.name, to, recipients, symbols, settings };
+  });
+}
+
+async function askKind(cli: Cli, flags: Flags): Promise<JobKind> {
+  const names = Object.keys(JOB_KINDS) as JobKind[]; // Its keys.
+  const width = Math.max(...names.map(({ length }) => length));
+  const answer = await withAnswers(cli, flags, async (ask) => {
+    if (isAsking(cli, flags))
+      for (const kind of names) cli.terminal.err(`  ${kind.padEnd(width)}  ${JOB_KINDS[kind]}\n`);
+    return await ask('Kind of job', 'trades', (kind) => {
+      if (kind in JOB_KINDS) return;
+      throw usage(`"${kind}" is not a kind; allowed are ${names.join(', ')}`, undefined, 'ANSWER_INVALID');
+    });
+  });
+  return answer as JobKind; // Checked.
+}
+
+function assertApiUrl(text: string): void {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && /^https?:$/.test(url.protocol) && !url.username && !url.password && !url.search && !url.hash) return;
+  // The message does not repeat the value: it may contain a secret.
+  const message = 'not an API address; allowed is scheme (http, https), host, port and path';
+  throw usage(message, undefined, 'SETTING_INVALID');
+}
+
+/** Only where a person, or a pipe that `--ask` announces, can answer. */
+function isAsking({ terminal }: Cli, { yes, ask }: Flags): boolean {
+  return !yes && (ask || terminal.inIsTerminal);
+}
+
+async function withAnswers<T>(cli: Cli, flags: Flags, act: (ask: Ask) => Promise<T>): Promise<T> {
+  if (!isAsking(cli, flags)) return await act(async (_, fallback) => fallback);
+  const { terminal, signal } = cli;
+  const { stdin, inIsTerminal } = terminal;
+  let isMuted = false;
+  const output = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      if (!isMuted) terminal.err(chunk.toString());
+      done();
+    },
+  });
+  const screen = inIsTerminal ? output : undefined;
+  const lines = createInterface({ input: stdin, terminal: inIsTerminal, output: screen, signal });
+  // Lines are buffered from here on: a pipe may deliver all at once.
+  const iterator = lines[Symbol.asyncIterator]();
+  const read = async (text: string, fallback: string, isSecret: boolean): Promise<string> => {
+    const prompt = `${text}${fallback === '' || isSecret ? '' : ` [${fallback}]`}: `;
+    lines.setPrompt(prompt);
+    if (inIsTerminal) lines.prompt();
+    else terminal.err(prompt);
+    isMuted = isSecret;
+    const next = await iterator.next();
+    isMuted = false;
+    // The Enter key was hidden too; input from a pipe is never shown.
+    if (isSecret || !inIsTerminal) terminal.err('\n');
+    assertNotAborted(signal);
+    if (!next.done) return next.value.trim() || fallback;
+    if (inIsTerminal) throw new Fault('INTERRUPTED', 'stopped; nothing was written', { kind: 'interrupted' });
+    const hint = 'Give one line per question (empty: the value in brackets), or use flags and --yes.';
+    throw usage(`stdin ended before the question "${text}"; nothing was written`, hint, 'INPUT_ENDED');
+  };
+  try {
+    return await act(async (text, fallback, check, isSecret = false) => {
+      for (;;) {
+        const answer = await read(text, fallback, isSecret);
+        try {
+          if (answer !== '') check(answer);
+          return answer;
+        } catch (error) {
+          if (!isFault(error)) throw error;
+          terminal.err(`  ${describeError(error)}${error.hint ? `\n  -> ${error.hint}` : ''}\n`);
+        }
+      }
+    });
+  } finally {
+    lines.close();
+  }
+}
+
+/** What each kind of job is, in the order of the question. */
+export const JOB_KINDS = {
+  trades: 'every trade of every session',
+  'minute-flow': 'premium and sentiment by symbol and minute, summed by the API',
+  chain: 'end-of-day option chains of some symbols',
+  structure: 'dealer exposure at the end of the day, of some symbols',
+  clickhouse: 'a table of your ClickHouse server',
+  sql: 'a query of your own over the trades',
+} as const;
+
+type JobKind = keyof typeof JOB_KINDS;
+
+/** Names in the folder of the shipped jobs. */
+const FILES: Readonly<Record<JobKind | 'settings', string>> = {
+  trades: 'init/nightly-trades.yaml',
+  'minute-flow': 'symbol-minute-flow.yaml',
+  chain: 'option-chain.yaml',
+  structure: 'market-structure.yaml',
+  clickhouse: 'init/server-table.yaml',
+  sql: 'init/own-sql.yaml',
+  settings: 'init/settings.env',
+};
+
+async function readShipped({ openers }: Pick<Cli, 'openers'>, what: keyof typeof FILES): Promise<string> {
+  return await readFile(join(dirname(openers.shippedJob), FILES[what]), 'utf8');
+}
+
+const INIT_DEFAULTS = {
+  name: 'nightly-trades',
+  to: 'out/drops',
+  symbols: ['SPY', 'QQQ', 'NVDA'],
+} as const;
+
+interface JobChoice {
+  readonly name: string;
+  readonly to: string;
+  /** Default: as in the shipped file. */
+  readonly dataset?: string;
+  /** Who gets the flow report; empty: nobody. */
+  readonly recipients: readonly string[];
+  /** Of the source, or of the report's watchlist. */
+  readonly symbols: readonly string[];
+}
+
+/** What makes the report of the shipped file a comment. */
+const REPORT_COMMENT = /^# (?=reports:| {2}- template| {4}(?:to|symbols):)/gm;
+
+/** @param text of a shipped job file */
+export function fillJob(text: string, { name, to, dataset, recipients, symbols: given }: JobChoice): string {
+  const document = parseDocument(recipients.length > 0 ? text.replace(REPORT_COMMENT, '') : text);
+  const symbols = given.map((symbol) => symbol.toUpperCase());
+  const listOf = (values: readonly string[]) => document.createNode(values, { flow: true });
+  document.set('name', name);
+  document.setIn(['drop', 'to'], to);
+  if (dataset !== undefined) document.setIn(['drop', 'dataset'], dataset);
+  if (symbols.length > 0 && document.hasIn(['source', 'symbols']))
+    document.setIn(['source', 'symbols'], listOf(symbols));
+  if (recipients.length > 0) document.setIn(['reports', 0, 'to'], listOf(recipients));
+  if (recipients.length > 0 && symbols.length > 0) document.setIn(['reports', 0, 'symbols'], listOf(symbols));
+  return document.toString({ lineWidth: 0, flowCollectionPadding: false });
+}
+
+/**
+ * The rules of a job file, before there is one: the fault names no file. @param text of the shipped job file
+ * @throws Fault `ANSWER_INVALID` (usage)
+ */
+function assertAllowed(text: string, part: Readonly<Record<string, string | readonly string[] | undefined>>): void {
+  const given = Object.fromEntries(Object.entries(part).filter(([, value]) => value !== undefined && value.length > 0));
+  const { name, to } = INIT_DEFAULTS;
+  try {
+    parseJob('', fillJob(text, { name, to, recipients: ['desk@example.com'], symbols: [], ...given }));
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'JOB_INVALID') throw error;
+    throw usage(error.message.replace(/^:\d+: /gm, ''), undefined, 'ANSWER_INVALID');
+  }
+}
+
+/** @param text of the shipped settings file @param settings by name; an empty one stays a comment */
+export function fillSettings(text: string, settings: Readonly<Record<string, string>>): string {
+  return Object.entries(settings)
+    .filter(([, value]) => value !== '')
+    .reduce((filled, [name, value]) => {
+      return filled.replace(new RegExp(`^# ${name}=.*$`, 'm'), () => `${name}=${quoteSetting(value)}`);
+    }, text);
+}
+
+/**
+ * Quotes a value for Node's reader of settings files: text in quotes is literal, except `\n` in double quotes.
+ * @throws Fault `SETTING_INVALID`
+ */
+export function quoteSetting(value: string): string {
+  if (/^[\w./:@%+,=?&~-]+$/.test(value)) return value;
+  const quote = ["'", '`', '"'].find((mark) => !value.includes(mark) && !(mark === '"' && value.includes('\\n')));
+  if (quote !== undefined && !/[\r\n]/.test(value)) return quote + value + quote;
+  // The message does not repeat the value: it may be a secret.
+  throw new Fault('SETTING_INVALID', 'a settings file cannot hold this value: it contains every kind of quote', {
+    kind: 'usage',
+    hint: 'Put it into a file, and set the file name: FLOWDROP_API_KEY_FILE, FLOWDROP_SMTP_URL_FILE.',
+  });
+}

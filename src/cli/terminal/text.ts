@@ -1,0 +1,256 @@
+/**
+ * Text on a terminal: its width in cells, cut and wrapped to a width. Invariant: no character of a text moves the
+ * cursor or changes colors (`escapeText`), so that outside text cannot draw over ours. Pure, and without a package: a
+ * package that is missing is reported by it.
+ *
+ * Plain text tables for a terminal. Invariant: every column has the width that is drawn, in any alphabet, and no line
+ * ends in spaces. Pure.
+ *
+ * Terminal colors. Pure: the entry file decides whether there are any; the printed text never does.
+ *
+ * A failure for a person or a program: one block on stderr (what, where, why, what next), or one JSON document on
+ * stdout. Invariant: a stack is shown only on request.
+ */
+import { inspect } from 'node:util';
+import { EXIT_CODES, type Place } from '../../core/errors.ts';
+import { readFailure } from '../../core/failure.ts';
+
+/** Characters that take two cells: East Asian Wide and Fullwidth (Unicode Annex 11), and emoji. */
+const WIDE =
+  /[\u1100-\u115F\u2E80-\u303E\u3041-\u33FF\u3400-\u4DBF\u4E00-\u9FFF\uA000-\uA4CF\uA960-\uA97F\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60\uFFE0-\uFFE6\u{20000}-\u{3FFFD}]|\p{Emoji_Presentation}|\uFE0F/u;
+
+/** Combining marks, joiners and variation selectors: they have no cell of their own. */
+const NO_WIDTH = /^[\p{Mn}\p{Me}\p{Cf}]+$/u;
+
+/** Characters that move the cursor, ring the bell, or change the text direction. */
+const UNSAFE = /[\p{Cc}\u2028\u2029\u202A-\u202E\u2066-\u2069]/gu;
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what begins a colour.
+const COLOR = /\u001b\[[0-9;]*m/g;
+
+/** What a reader sees as one character, with the cells that it takes. */
+function listGraphemes(text: string): readonly (readonly [string, number])[] {
+  return Array.from(new Intl.Segmenter('en', { granularity: 'grapheme' }).segment(text), ({ segment }) => {
+    return [segment, NO_WIDTH.test(segment) ? 0 : WIDE.test(segment) ? 2 : 1];
+  });
+}
+
+/** Cells that a text without line breaks takes; colors take none. */
+export function measureWidth(text: string): number {
+  const plain = text.replace(COLOR, '');
+  // Nearly all output is plain ASCII.
+  if (/^[\x20-\x7e]*$/.test(plain)) return plain.length;
+  return listGraphemes(plain).reduce((sum, [, cells]) => sum + cells, 0);
+}
+
+/** Cuts a text to at most `width` cells; an ellipsis marks the cut. */
+export function cutText(text: string, width: number): string {
+  if (measureWidth(text) <= width) return text;
+  let used = 0;
+  const graphemes = listGraphemes(text);
+  const end = graphemes.findIndex(([, cells]) => {
+    used += cells;
+    return used > width - 1;
+  });
+  const kept = graphemes.slice(0, end).map(([grapheme]) => grapheme);
+  return `${kept.join('')}…`;
+}
+
+/**
+ * Lines of at most `width` cells, broken at spaces; a longer word stays whole, so that it can be copied. Leading spaces
+ * are kept. @param hang spaces before each line but the first
+ */
+export function wrapText(text: string, width: number, hang = 0): readonly string[] {
+  const lines: string[] = [];
+  const indent = ' '.repeat(hang);
+  const [first = '', ...words] = text.trimStart().split(' ');
+  let line = text.slice(0, text.length - text.trimStart().length) + first;
+  for (const word of words) {
+    if (line.trim() !== '' && measureWidth(line) + 1 + measureWidth(word) > width) {
+      lines.push(line);
+      line = indent + word;
+    } else line = line.trim() === '' ? line + word : `${line} ${word}`;
+  }
+  return [...lines, line];
+}
+
+/**
+ * Wraps each line of a text to a width; what is below the first line of each begins under its first word, or `hang` cells
+ * in. @param width absent: nothing is wrapped, so that a log can be searched
+ */
+export function hangText(text: string, width: number | undefined, hang?: number): string {
+  if (width === undefined) return text;
+  return text
+    .split('\n')
+    .flatMap((line) => wrapText(line, width, hang ?? line.length - line.trimStart().length + 2))
+    .join('\n');
+}
+
+/** Makes every character visible that would act on a terminal. @param keep characters that may stay */
+export function escapeText(text: string, keep = ''): string {
+  return text.replace(UNSAFE, (character) => {
+    if (keep.includes(character)) return character;
+    const quoted = JSON.stringify(character).slice(1, -1);
+    return quoted === character ? `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}` : quoted;
+  });
+}
+
+export interface TableColumn {
+  readonly title: string;
+  /** Numbers are aligned to the right. */
+  readonly align?: 'left' | 'right';
+}
+
+/** A column of numbers. */
+export function right(title: string): TableColumn {
+  return { title, align: 'right' };
+}
+
+const GAP = '  ';
+
+/** A cut text keeps this many cells, so that it still differs from its neighbors. */
+const MIN_TEXT_WIDTH = 8;
+
+/**
+ * Columns as wide as their widest cell, two spaces apart, a rule below the titles. Cells may have colors. A text is a
+ * column's title. @param width cells per line: the longest texts are cut to fit, numbers never; absent: none is cut
+ */
+export function formatTable(
+  titles: readonly (TableColumn | string)[],
+  rows: readonly (readonly string[])[],
+  { width }: { readonly width?: number | undefined } = {},
+): string {
+  const columns = titles.map((column): TableColumn => (typeof column === 'string' ? { title: column } : column));
+  const natural = columns.map(({ title }, index) =>
+    rows.reduce((widest, row) => Math.max(widest, measureWidth(row[index] ?? '')), measureWidth(title)),
+  );
+  const widths = width === undefined ? natural : shrink(columns, natural, width);
+  const line = (cells: readonly string[]) =>
+    columns
+      .map(({ align }, index) => {
+        const limit = widths[index] ?? 0;
+        const cell = cutText(cells[index] ?? '', limit);
+        const fill = ' '.repeat(Math.max(0, limit - measureWidth(cell)));
+        return align === 'right' ? fill + cell : cell + fill;
+      })
+      .join(GAP)
+      .trimEnd();
+  const rule = widths.map((cells) => '-'.repeat(cells)).join(GAP);
+  return [line(columns.map(({ title }) => title)), rule, ...rows.map(line)].join('\n');
+}
+
+/** Shortens the widest text until the line fits, or no text can be cut further. */
+function shrink(columns: readonly TableColumn[], natural: readonly number[], width: number): readonly number[] {
+  const widths = [...natural];
+  let excess = widths.reduce((sum, cells) => sum + cells, GAP.length * (columns.length - 1)) - width;
+  while (excess > 0) {
+    const texts = widths.map((cells, index) => (columns[index]?.align === 'right' ? 0 : cells));
+    const widest = Math.max(...texts);
+    if (widest <= MIN_TEXT_WIDTH) break;
+    // Down to the next widest at once: one cell per round would be slow for a cell of a megabyte.
+    const next = Math.max(MIN_TEXT_WIDTH, ...texts.filter((cells) => cells < widest));
+    const taken = Math.min(excess, Math.max(1, widest - next));
+    widths[texts.indexOf(widest)] = widest - taken;
+    excess -= taken;
+  }
+  return widths;
+}
+
+type Paint = (text: string) => string;
+
+const NAMES = ['bold', 'dim', 'red', 'green', 'yellow', 'cyan', 'magenta'] as const;
+
+export type Style = Readonly<Record<(typeof NAMES)[number], Paint>>;
+
+/** @param enabled if false, every function returns its text unchanged */
+export function createStyle(enabled: boolean): Style {
+  const paints = NAMES.map((name) => {
+    const [on, off] = inspect.colors[name] ?? [];
+    const paint: Paint = (text) => (enabled && text !== '' ? `\u001b[${on}m${text}\u001b[${off}m` : text);
+    return [name, paint] as const;
+  });
+  return Object.fromEntries(paints) as Style; // Its keys are those names.
+}
+
+export const PLAIN_STYLE: Style = createStyle(false);
+
+type ColorEnvironment = Readonly<Partial<Record<'NO_COLOR' | 'FORCE_COLOR' | 'TERM', string | undefined>>>;
+
+/**
+ * Whether a stream gets colors: a terminal that supports them, unless NO_COLOR (no-color.org) has any value.
+ * FORCE_COLOR wins over both, as in Node itself; `0` and `false` force colors off.
+ */
+export function hasColors(isTerminal: boolean, env: ColorEnvironment): boolean {
+  const forced = env.FORCE_COLOR;
+  if (forced) return forced !== '0' && forced !== 'false';
+  return !env.NO_COLOR && isTerminal && env.TERM !== 'dumb';
+}
+
+/** A line of a job file may be long: this many UTF-16 units around the error are shown. */
+const MAX_EXCERPT = 100;
+
+/** Spaces before a line that continues another. */
+const HANG = 4;
+
+export type FailureReport = ReturnType<typeof describeFailure>;
+
+interface FailureLayout {
+  /** Adds the stack. */
+  readonly debug?: boolean;
+  /** Cells per line; without it nothing is wrapped, so that a log can be searched. */
+  readonly width?: number | undefined;
+  readonly style?: Style;
+  /** Masks secrets. */
+  readonly redact?: (text: string) => string;
+}
+
+/** Describes anything thrown as a failure: the exit code, the block, and the document. */
+export function describeFailure(error: unknown, layout: FailureLayout = {}) {
+  const { width, style = PLAIN_STYLE, redact = (text: string) => text } = layout;
+  const { code, message, hint, kind, causes, places } = readFailure(error, redact);
+  const stack = layout.debug && error instanceof Error && error.stack ? redact(error.stack) : undefined;
+  const head = `flowdrop: ${code}:`;
+  const wrap = (text: string) => (width === undefined ? [text] : wrapText(text, width, HANG));
+  const lines = [
+    ...escapeText(message, '\n')
+      .split('\n')
+      .flatMap((line, index) => [
+        ...wrap(`${index === 0 ? head : ' '} ${line}`),
+        ...(places[index] ? drawPlace(places[index], style) : []),
+      ]),
+    ...causes.flatMap((cause) => wrap(`  because: ${escapeText(cause)}`).map(style.dim)),
+    ...(hint ? wrap(`  -> ${escapeText(hint, '\n')}`) : []).map((line) =>
+      line.replace(/^ {2}->/, `  ${style.bold('->')}`),
+    ),
+    ...(stack ? ['', escapeText(stack, '\n')] : []),
+  ];
+  return {
+    exitCode: EXIT_CODES[kind],
+    text: `${lines.join('\n').replace(head, () => style.red(head))}\n`,
+    json: {
+      error: {
+        code,
+        message,
+        hint: hint || undefined,
+        /** Causes that the message does not contain. */
+        cause: causes.join(': ') || undefined,
+        where: places.length > 0 ? places : undefined,
+      },
+    },
+  };
+}
+
+/** The line of a file with its number, and a mark below the error. */
+function drawPlace({ line, column, length, text }: Place, style: Style): readonly string[] {
+  const skipped = Math.max(0, column - 1 - MAX_EXCERPT / 2);
+  const shown = text.slice(skipped, skipped + MAX_EXCERPT);
+  if (shown.trim() === '') return [];
+  const gutter = `    ${line} | `;
+  // Tabs stay tabs, so that the mark is below its word at any tab width.
+  const before = shown.slice(0, column - 1 - skipped).replace(/[^\t]/g, ' ');
+  const marks = '^'.repeat(Math.max(1, Math.min(length, shown.length - before.length)));
+  return [
+    `${style.dim(gutter)}${escapeText(shown, '\t')}`,
+    `${' '.repeat(gutter.length - 2)}${style.dim('| ')}${before}${style.red(marks)}`,
+  ];
+}
