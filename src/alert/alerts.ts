@@ -28,7 +28,7 @@ import { openJobState } from '../state/job-state.ts';
 import { isInVain, type RunResult } from '../state/run-result.ts';
 import { type Cause, type CauseKind, DROP_DAMAGED, describeCause, type RunEnd, type RunFacts } from './cause-table.ts';
 import { buildNotice, type Notice, renderNotice } from './notice.ts';
-import { closeDone, type DueAlerts, listDue, noteCauses, noteSent, Outbox, type OutboxState } from './outbox.ts';
+import { closeDone, type DueAlerts, listDue, noteCauses, noteSent, type OutboxState, openOutbox } from './outbox.ts';
 
 /** Targets that were notified now, and those that could not be. */
 export interface AlertSummary {
@@ -74,7 +74,7 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd): Pr
   const store = await attempt('store', () => env.openStore(job.drop.to, { objects: job.drop.s3 }));
   let mailer: Mailer | undefined;
   try {
-    const outbox = await Outbox.open(store, job.name, openJobState(env.stateDir, job.name).alerts, log);
+    const outbox = await openOutbox(store, job.name, openJobState(env.stateDir, job.name).alerts, log);
     const { result } = outcome;
     const nowMs = result ? Date.parse(result.server_time) : env.clock.now();
     // A run that fails because of the store must still send its alerts.

@@ -38,7 +38,8 @@ import {
   noteEvents,
   noteFailing,
   notePosted,
-  Outbox,
+  type Outbox,
+  openOutbox,
   sumOwed,
 } from './outbox.ts';
 import { summarizeReport } from './report-post.ts';
@@ -148,7 +149,7 @@ async function withEvents<T>(
     if (opened === undefined) own = await env.openStore(job.drop.to, { objects: job.drop.s3 });
     const store = opened ?? own;
     if (store === undefined) return undefined;
-    const outbox = await Outbox.open(store, job.name, openJobState(env.stateDir, job.name).alerts, log);
+    const outbox = await openOutbox(store, job.name, openJobState(env.stateDir, job.name).alerts, log);
     return await action({ ledger: new Ledger(store, job.drop.dataset), log, outbox, receiver, posts });
   } catch (error) {
     tellFailure(env, log, error);

@@ -63,89 +63,73 @@ export function createOutboxState(job: string): OutboxState {
   return { version: 1, job, alerts: {} };
 }
 
-export class Outbox {
-  /** As it was known last. */
-  state: OutboxState;
-  readonly #job: string;
-  readonly #path: string;
-  readonly #log: Log;
-  /** `undefined` if the store could not be opened, read or written. */
-  #document: Document<OutboxState> | undefined;
+export type Outbox = Awaited<ReturnType<typeof openOutbox>>;
+
+/** @param path of the file in the state folder */
+export async function openOutbox(store: Store | undefined, job: string, path: string, log: Log) {
   /** As in the file on this machine. */
-  #local: OutboxState | undefined;
+  let local = parseState(await readFileIfExists(path), job, log);
+  /** As it was known last. */
+  let state = local ?? createOutboxState(job);
+  /** `undefined` if the store could not be opened, read or written. */
+  let document = store && openDocument(store, job, log);
 
-  private constructor(store: Store | undefined, job: string, path: string, log: Log, local: OutboxState | undefined) {
-    this.#document = store && openDocument(store, job, log);
-    this.#job = job;
-    this.#path = path;
-    this.#log = log;
-    this.#local = local;
-    this.state = local ?? createOutboxState(job);
-  }
-
-  /** @param path of the file in the state folder */
-  static async open(store: Store | undefined, job: string, path: string, log: Log): Promise<Outbox> {
-    return new Outbox(store, job, path, log, parseState(await readFileIfExists(path), job, log));
-  }
-
-  /** As it is now, with what other workers have changed since. Never throws: then it is what was known last. */
-  async read(): Promise<OutboxState> {
-    try {
-      const found = await this.#document?.read();
-      if (found) this.state = this.#join(found.value);
-    } catch (error) {
+  const join = (stored: OutboxState = createOutboxState(job)): OutboxState => {
+    return { ...stored, alerts: { ...stored.alerts, ...local?.alerts } };
+  };
+  /** Changes the file; without one that can be written, sending twice is better than silence. */
+  const updateFile = async (change: (state: OutboxState) => OutboxState): Promise<OutboxState> => {
+    const before = state;
+    state = change(before);
+    if (isSame(state, before)) return before;
+    local = state;
+    await writeWholeFile(path, format(state)).catch((error: unknown) => {
       const reason = describeError(error);
-      this.#log.warn({ event: 'alerts-unread', reason }, `the store cannot say which alerts were sent: ${reason}`);
-      this.#document = undefined;
-    }
-    return this.state;
-  }
-
-  /** Changes it, in the store or else in the file. `change` may be called twice. Never throws: then it is sent again. */
-  async update(change: (state: OutboxState) => OutboxState): Promise<OutboxState> {
-    const log = this.#log;
-    try {
-      let next = this.state;
-      const written = await this.#document?.update((stored) => {
-        this.state = this.#join(stored);
-        next = change(this.state);
-        const isNothing = stored === undefined && isSame(next, createOutboxState(this.#job));
-        return isNothing ? undefined : next;
-      });
-      if (written) {
-        this.state = next;
-        if (this.#local) await rm(this.#path, { force: true });
-        this.#local = undefined;
-        return next;
+      const text = `sent alerts could not be recorded and will be sent again: ${reason}`;
+      log.error({ event: 'alerts-forgotten', reason }, text);
+    });
+    return state;
+  };
+  return {
+    get state() {
+      return state;
+    },
+    /** As it is now, with what other workers have changed since. Never throws: then it is what was known last. */
+    async read(): Promise<OutboxState> {
+      try {
+        const found = await document?.read();
+        if (found) state = join(found.value);
+      } catch (error) {
+        const reason = describeError(error);
+        log.warn({ event: 'alerts-unread', reason }, `the store cannot say which alerts were sent: ${reason}`);
+        document = undefined;
       }
-    } catch (error) {
-      const reason = describeError(error);
-      log.warn(
-        { event: 'alerts-unwritten', reason },
-        `sent alerts are recorded on this machine, not in the store: ${reason}`,
-      );
-      this.#document = undefined;
-    }
-    const before = this.state;
-    this.state = change(before);
-    if (isSame(this.state, before)) return before;
-    this.#local = this.state;
-    try {
-      await writeWholeFile(this.#path, format(this.state));
-    } catch (error) {
-      // Neither store nor disk can be written: sending twice is better than silence.
-      const reason = describeError(error);
-      log.error(
-        { event: 'alerts-forgotten', reason },
-        `sent alerts could not be recorded and will be sent again: ${reason}`,
-      );
-    }
-    return this.state;
-  }
-
-  #join(stored: OutboxState = createOutboxState(this.#job)): OutboxState {
-    return { ...stored, alerts: { ...stored.alerts, ...this.#local?.alerts } };
-  }
+      return state;
+    },
+    /** Changes it, in the store or else in the file. `change` may be called twice. Never throws: then it is sent again. */
+    async update(change: (state: OutboxState) => OutboxState): Promise<OutboxState> {
+      try {
+        let next = state;
+        const written = await document?.update((stored) => {
+          state = join(stored);
+          next = change(state);
+          const isNothing = stored === undefined && isSame(next, createOutboxState(job));
+          return isNothing ? undefined : next;
+        });
+        if (!written) return await updateFile(change);
+        state = next;
+        if (local) await rm(path, { force: true });
+        local = undefined;
+        return next;
+      } catch (error) {
+        const reason = describeError(error);
+        const text = `sent alerts are recorded on this machine, not in the store: ${reason}`;
+        log.warn({ event: 'alerts-unwritten', reason }, text);
+        document = undefined;
+        return await updateFile(change);
+      }
+    },
+  };
 }
 
 function openDocument(store: Store, job: string, log?: Log): Document<OutboxState> {

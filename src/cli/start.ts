@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
-import { Daemon } from '../daemon/daemon.ts';
+import { createDaemon, type Daemon } from '../daemon/daemon.ts';
 import { createFilesReader, watchFolder } from '../daemon/job-files.ts';
 import { createCommands, startRunProcess } from '../daemon/run-process.ts';
 import type { Coordinator } from '../daemon/state.ts';
@@ -54,7 +54,7 @@ export async function start(cli: Cli): ActionResult {
     const checkSql = async ({ source }: Job, path: string) => {
       if (findCustomSql(source)) await commands.checkJob(path);
     };
-    const daemon = new Daemon({
+    const daemon = createDaemon({
       clock,
       log,
       version,

@@ -17,8 +17,8 @@ import {
   noteFailing,
   notePosted,
   noteSent,
-  Outbox,
   type OutboxState,
+  openOutbox,
   sumOwed,
 } from '../../src/alert/outbox.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -147,12 +147,12 @@ it('what a store that can be read does not take is on this machine before anythi
   const path = join(await folder(), 'alerts.json');
   const store = faultStore(await openDirectoryStore(await folder()), at(/^putIfAbsent/, refuse));
   const causes = evening(0, { '2026-11-19': 'degraded' });
-  const outbox = await Outbox.open(store, 'nightly', path, createSilentLog());
+  const outbox = await openOutbox(store, 'nightly', path, createSilentLog());
   const noted = await outbox.update((state) => note(state, causes));
   expect(Object.keys(noted.alerts)).toEqual(['nightly/date-degraded/2026-11-19']);
   // A worker that was killed here begins again with what the machine remembers.
-  const again = await Outbox.open(undefined, 'nightly', path, createSilentLog());
+  const again = await openOutbox(undefined, 'nightly', path, createSilentLog());
   expect(again.state).toEqual(noted);
   const sent = await outbox.update((state) => noteSent(state, 'a', dueTo(state, 'a'), causes.nowMs));
-  expect((await Outbox.open(undefined, 'nightly', path, createSilentLog())).state).toEqual(sent);
+  expect((await openOutbox(undefined, 'nightly', path, createSilentLog())).state).toEqual(sent);
 });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Fault } from '../../src/core/errors.ts';
-import { Daemon } from '../../src/daemon/daemon.ts';
+import { createDaemon } from '../../src/daemon/daemon.ts';
 import { createFilesReader } from '../../src/daemon/job-files.ts';
 import { readJob } from '../../src/job/job-folder.ts';
 import { makeFolder } from '../support/flowdrop.ts';
@@ -30,7 +30,7 @@ afterEach(async () => {
 async function start(lastRunAt: () => Promise<number> = async () => systemClock.now()) {
   let reload: () => void = () => undefined;
   const outside = createOutside();
-  const daemon = new Daemon({
+  const daemon = createDaemon({
     ...outside,
     readFiles: createFilesReader({
       folder,

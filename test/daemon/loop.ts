@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { vi } from 'vitest';
 import { type CalendarOverride, NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { type Clock, systemClock } from '../../src/core/clock.ts';
-import { Daemon } from '../../src/daemon/daemon.ts';
+import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
 import type { FiledJob } from '../../src/daemon/job-files.ts';
 import type { ChildEnd } from '../../src/daemon/run-process.ts';
 import type { Coordinator, Outside } from '../../src/daemon/state.ts';
@@ -121,7 +121,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   let change: () => void = () => undefined;
   const reasons = new Map<string, RunRecord['reason']>();
-  const daemon = new Daemon({
+  const daemon = createDaemon({
     ...createOutside(),
     ...{ clock, log, maxRuns: options.maxRuns ?? 2, coordinator: options.coordinator, hasAlerts: () => true },
     readFiles: async () => ({ jobs: readFiles(), unusable: [] }),

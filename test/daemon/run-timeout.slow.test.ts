@@ -6,7 +6,7 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Daemon } from '../../src/daemon/daemon.ts';
+import { createDaemon } from '../../src/daemon/daemon.ts';
 import { startRunProcess } from '../../src/daemon/run-process.ts';
 import { RENEW_MS } from '../../src/daemon/state.ts';
 import { parseJob } from '../../src/job/parse.ts';
@@ -69,7 +69,7 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
   const alerts: string[] = [];
   const ends = new Map<string, Pick<RunRecord, 'outcome' | 'error'>>();
   const outside = createOutside();
-  const daemon = new Daemon({
+  const daemon = createDaemon({
     ...{ ...outside, clock, log, maxRuns: 2, hasAlerts: () => true },
     async readFiles() {
       const jobs = Object.keys(scripts).map((name) => {

@@ -125,58 +125,48 @@ interface Counted {
   goneSinceMs?: number | undefined;
 }
 
-export class DaemonMetrics {
-  readonly contentType = Registry.PROMETHEUS_CONTENT_TYPE;
-  readonly #calendar: CalendarOverride;
-  readonly #registry = new Registry();
-  readonly #of = (name: string, help: string, ...labelNames: string[]) => ({
-    name,
-    help,
-    labelNames,
-    registers: [this.#registry],
+/** @param stateDir folder whose disk is measured */
+export function createMetrics(calendar: CalendarOverride, stateDir: string) {
+  const registry = new Registry();
+  const describe = (name: string, help: string, ...labelNames: string[]) => {
+    return { name, help, labelNames, registers: [registry] };
+  };
+  const counters = Object.entries(RUN_COUNTERS).map(([name, [help, read]]) => {
+    return { counter: new Counter(describe(name, help, 'job')), read };
   });
-  readonly #counters = Object.entries(RUN_COUNTERS).map(([name, [help, read]]) => ({
-    counter: new Counter(this.#of(name, help, 'job')),
-    read,
-  }));
-  readonly #gauges = Object.entries(JOB_GAUGES).map(([name, [help, read]]) => ({
-    gauge: new Gauge(this.#of(name, help, 'job')),
-    read,
-  }));
-  readonly #runs = new Counter(this.#of('flowdrop_runs_total', 'Runs that have ended, by outcome.', 'job', 'outcome'));
-  readonly #seconds = new Histogram({
-    ...this.#of('flowdrop_run_duration_seconds', 'How long runs took, whatever their outcome.', 'job'),
+  const gauges = Object.entries(JOB_GAUGES).map(([name, [help, read]]) => {
+    return { gauge: new Gauge(describe(name, help, 'job')), read };
+  });
+  const runs = new Counter(describe('flowdrop_runs_total', 'Runs that have ended, by outcome.', 'job', 'outcome'));
+  const seconds = new Histogram({
+    ...describe('flowdrop_run_duration_seconds', 'How long runs took, whatever their outcome.', 'job'),
     buckets: RUN_SECONDS_BUCKETS,
   });
-  readonly #dates = new Gauge(
-    this.#of('flowdrop_dates', 'Dates by condition. Absent until the status is read.', 'job', 'condition'),
+  const dates = new Gauge(
+    describe('flowdrop_dates', 'Dates by condition. Absent until the status is read.', 'job', 'condition'),
   );
-  readonly #build = new Gauge(this.#of('flowdrop_build_info', 'Always 1; the version is the label.', 'version'));
-  readonly #jobs = new Gauge(this.#of('flowdrop_jobs', 'Jobs with a schedule.'));
-  readonly #counted = new Map<string, Counted>();
-
-  /** @param stateDir folder whose disk is measured */
-  constructor(calendar: CalendarOverride, stateDir: string) {
-    this.#calendar = calendar;
-    new Gauge({
-      ...this.#of('flowdrop_state_free_bytes', 'Free bytes of the disk of FLOWDROP_STATE_DIR. NaN if unknown.'),
-      async collect() {
-        const disk = await statfs(stateDir).catch(() => undefined);
-        this.set(disk ? disk.bavail * disk.bsize : Number.NaN);
-      },
-    });
-    collectDefaultMetrics({ register: this.#registry });
-  }
+  const build = new Gauge(describe('flowdrop_build_info', 'Always 1; the version is the label.', 'version'));
+  const jobsGauge = new Gauge(describe('flowdrop_jobs', 'Jobs with a schedule.'));
+  const countedJobs = new Map<string, Counted>();
+  new Gauge({
+    ...describe('flowdrop_state_free_bytes', 'Free bytes of the disk of FLOWDROP_STATE_DIR. NaN if unknown.'),
+    async collect() {
+      const disk = await statfs(stateDir).catch(() => undefined);
+      this.set(disk ? disk.bavail * disk.bsize : Number.NaN);
+    },
+  });
+  collectDefaultMetrics({ register: registry });
+  return { contentType: Registry.PROMETHEUS_CONTENT_TYPE, observe, text };
 
   /** Counts the runs that ended since the last call. Call it before they leave the view. */
-  observe({ jobs, startedAtMs, beatAtMs }: DaemonView): void {
+  function observe({ jobs, startedAtMs, beatAtMs }: DaemonView): void {
     for (const job of jobs) {
       const { name } = job;
-      const known = this.#counted.get(name) ?? this.#begin(name);
+      const known = countedJobs.get(name) ?? begin(name);
       const ended = job.runs.filter(({ reason, outcome }) => reason !== 'hand' && outcome !== null);
       // An earlier daemon counted the runs before this start: counting them again would look like an increase.
       const isNew = (run: RunRecord) => !known.ids.has(run.id) && Date.parse(endOf(run)) >= startedAtMs;
-      for (const run of ended) if (isNew(run)) this.#count(name, run);
+      for (const run of ended) if (isNew(run)) count(name, run);
       known.ids = new Set(ended.map(({ id }) => id));
       // The last success in the view may be older than one that was already seen.
       const successMs = Math.max(findLastSuccess(job) ?? 0, known.lastSuccessMs ?? 0);
@@ -184,58 +174,58 @@ export class DaemonMetrics {
       known.goneSinceMs = undefined;
     }
     const names = new Set(jobs.map(({ name }) => name));
-    for (const [name, known] of this.#counted) {
+    for (const [name, known] of countedJobs) {
       if (names.has(name)) continue;
       known.goneSinceMs ??= beatAtMs;
       // A job whose file is being replaced disappears for a moment; it must not be counted again.
-      if (Math.abs(beatAtMs - known.goneSinceMs) >= GONE_GRACE_MS) this.#forget(name);
+      if (Math.abs(beatAtMs - known.goneSinceMs) >= GONE_GRACE_MS) forget(name);
     }
   }
 
   /** The text exposition format; send it with `contentType`. */
-  async text(view: DaemonView, nowMs: number): Promise<string> {
-    this.observe(view);
+  async function text(view: DaemonView, nowMs: number): Promise<string> {
+    observe(view);
     const { jobs, startedAtMs, version } = view;
-    this.#build.set({ version }, 1);
-    this.#jobs.set(jobs.filter(({ schedule }) => schedule).length);
+    build.set({ version }, 1);
+    jobsGauge.set(jobs.filter(({ schedule }) => schedule).length);
     // Each is set again from the view: a removed job leaves no series.
-    for (const { gauge, read } of this.#gauges) {
+    for (const { gauge, read } of gauges) {
       gauge.reset();
       for (const job of jobs) {
-        const lastSuccessMs = this.#counted.get(job.name)?.lastSuccessMs;
-        const value = read(job, { nowMs, startedAtMs, lastSuccessMs, calendar: this.#calendar });
+        const lastSuccessMs = countedJobs.get(job.name)?.lastSuccessMs;
+        const value = read(job, { nowMs, startedAtMs, lastSuccessMs, calendar });
         if (value !== undefined && Number.isFinite(value)) gauge.set({ job: job.name }, value);
       }
     }
-    this.#dates.reset();
+    dates.reset();
     for (const { name: job, status } of jobs) {
       if (!status) continue;
-      for (const condition of CONDITIONS) this.#dates.set({ job, condition }, status.document.date_counts[condition]);
+      for (const condition of CONDITIONS) dates.set({ job, condition }, status.document.date_counts[condition]);
     }
-    return await this.#registry.metrics();
+    return await registry.metrics();
   }
 
-  #begin(job: string): Counted {
-    for (const { counter } of this.#counters) counter.inc({ job }, 0);
-    for (const outcome of Object.keys(OUTCOMES)) this.#runs.inc({ job, outcome }, 0);
-    this.#seconds.zero({ job });
+  function begin(job: string): Counted {
+    for (const { counter } of counters) counter.inc({ job }, 0);
+    for (const outcome of Object.keys(OUTCOMES)) runs.inc({ job, outcome }, 0);
+    seconds.zero({ job });
     const counted: Counted = { ids: new Set(), lastSuccessMs: undefined };
-    this.#counted.set(job, counted);
+    countedJobs.set(job, counted);
     return counted;
   }
 
   /** Removes the series of a job: otherwise they would describe a job that no longer exists. */
-  #forget(job: string): void {
-    for (const { counter } of this.#counters) counter.remove({ job });
-    for (const outcome of Object.keys(OUTCOMES)) this.#runs.remove({ job, outcome });
-    this.#seconds.remove({ job });
-    this.#counted.delete(job);
+  function forget(job: string): void {
+    for (const { counter } of counters) counter.remove({ job });
+    for (const outcome of Object.keys(OUTCOMES)) runs.remove({ job, outcome });
+    seconds.remove({ job });
+    countedJobs.delete(job);
   }
 
-  #count(job: string, run: RunRecord): void {
-    this.#runs.inc({ job, outcome: run.outcome ?? 'died' });
-    this.#seconds.observe({ job }, Math.max(0, Date.parse(endOf(run)) - Date.parse(run.started_at)) / 1000);
-    for (const { counter, read } of this.#counters) counter.inc({ job }, Math.max(0, read(run)));
+  function count(job: string, run: RunRecord): void {
+    runs.inc({ job, outcome: run.outcome ?? 'died' });
+    seconds.observe({ job }, Math.max(0, Date.parse(endOf(run)) - Date.parse(run.started_at)) / 1000);
+    for (const { counter, read } of counters) counter.inc({ job }, Math.max(0, read(run)));
   }
 }
 

@@ -18,78 +18,75 @@ const FORM_LIFETIME_MS = 12 * 3_600_000;
 /** Used form tokens to remember; whoever acts more often waits until they are old. */
 const MAX_USED = 10_000;
 
-export class Access {
-  readonly #token: string | undefined;
-  readonly #hosts: ReadonlySet<string>;
-  /** Of form tokens: a restart makes them invalid. */
-  readonly #secret = randomBytes(32);
-  /** Used nonces of forms, with the end of their tokens. */
-  readonly #used = new Map<string, number>();
+export type Access = ReturnType<typeof createAccess>;
 
-  /** @param hosts host names that local programs use to reach this server, without ports */
-  constructor(token: string | undefined, hosts: readonly string[]) {
-    this.#token = token;
-    this.#hosts = new Set(hosts.map((host) => host.toLowerCase()));
-  }
+/** @param names host names that local programs use to reach this server, without ports */
+export function createAccess(token: string | undefined, names: readonly string[]) {
+  const hosts: ReadonlySet<string> = new Set(names.map((host) => host.toLowerCase()));
+  /** Of form tokens: a restart makes them invalid. */
+  const secret = randomBytes(32);
+  /** Used nonces of forms, with the end of their tokens. */
+  const used = new Map<string, number>();
+  return { isKnownHost, isAllowed, nameCaller, isProgram, login, issueForm, takeForm };
 
   /** Whether the `Host` of a request is allowed; always true with a token, which no other site's page can send. */
-  isKnownHost({ host }: IncomingHttpHeaders): boolean {
-    return this.#token !== undefined || this.#hosts.has(parseHostHeader(host));
+  function isKnownHost({ host }: IncomingHttpHeaders): boolean {
+    return token !== undefined || hosts.has(parseHostHeader(host));
   }
 
   /** Whether the request has the token, or none is needed. */
-  isAllowed({ authorization = '', cookie = '' }: IncomingHttpHeaders, nowMs: number): boolean {
-    if (this.#token === undefined) return true;
+  function isAllowed({ authorization = '', cookie = '' }: IncomingHttpHeaders, nowMs: number): boolean {
+    if (token === undefined) return true;
     const shown = /^bearer +(\S+)$/i.exec(authorization)?.[1];
-    if (shown !== undefined && isSame(shown, this.#token)) return true;
+    if (shown !== undefined && isSame(shown, token)) return true;
     const [, expires = '', signature = ''] = /^(\d{1,12})\.([\w-]{43})$/.exec(readCookie(cookie)) ?? [];
-    return isSame(signature, signLogin(this.#token, expires)) && Number(expires) * 1000 > nowMs;
+    return isSame(signature, signLogin(token, expires)) && Number(expires) * 1000 > nowMs;
   }
 
   /** In words, for the record of what was done. */
-  nameCaller({ authorization }: IncomingHttpHeaders): string {
-    if (this.#token === undefined) return 'this machine';
+  function nameCaller({ authorization }: IncomingHttpHeaders): string {
+    if (token === undefined) return 'this machine';
     return authorization === undefined ? 'a login' : 'the token';
   }
 
   /** Whether no page of another site can have caused the request. */
-  isProgram(headers: IncomingHttpHeaders): boolean {
-    if (this.#token !== undefined) return headers.authorization !== undefined;
+  function isProgram(headers: IncomingHttpHeaders): boolean {
+    if (token !== undefined) return headers.authorization !== undefined;
     // A browser sends one of these headers by itself, and no page of another site can remove it.
     return headers.origin === undefined && headers['sec-fetch-site'] === undefined;
   }
 
   /** Value of the `Set-Cookie` header for the right token; `undefined` for a wrong one. */
-  login(shown: string, headers: IncomingHttpHeaders, nowMs: number): string | undefined {
-    if (this.#token === undefined || !isSame(shown, this.#token)) return undefined;
+  function login(shown: string, headers: IncomingHttpHeaders, nowMs: number): string | undefined {
+    if (token === undefined || !isSame(shown, token)) return undefined;
     const expires = String(Math.floor(nowMs / 1000) + LOGIN_SECONDS);
     // Behind a TLS proxy, browsers must send the cookie over TLS only.
     const secure = headers['x-forwarded-proto'] === 'https' ? '; Secure' : '';
-    return `${COOKIE}=${expires}.${signLogin(this.#token, expires)}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Strict${secure}`;
+    return `${COOKIE}=${expires}.${signLogin(token, expires)}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Strict${secure}`;
   }
 
   /** A token for the forms of one page, bound to what the caller showed. */
-  issueForm(headers: IncomingHttpHeaders, nowMs: number): string {
+  function issueForm(headers: IncomingHttpHeaders, nowMs: number): string {
     const head = `${nowMs + FORM_LIFETIME_MS}.${randomBytes(12).toString('base64url')}`;
-    return `${head}.${this.#signForm(head, headers)}`;
+    return `${head}.${signForm(head, headers)}`;
   }
 
   /** Uses the token of a form up, if it is right. */
-  takeForm(token: string, headers: IncomingHttpHeaders, nowMs: number): 'right' | 'wrong' | 'used' {
+  function takeForm(shown: string, headers: IncomingHttpHeaders, nowMs: number): 'right' | 'wrong' | 'used' {
     const [, head = '', expires = '', nonce = '', signature = ''] =
-      /^((\d{1,15})\.([\w-]{16}))\.([\w-]{43})$/.exec(token) ?? [];
-    const isSigned = head !== '' && isSame(signature, this.#signForm(head, headers));
+      /^((\d{1,15})\.([\w-]{16}))\.([\w-]{43})$/.exec(shown) ?? [];
+    const isSigned = head !== '' && isSame(signature, signForm(head, headers));
     if (!isSigned || Number(expires) <= nowMs) return 'wrong';
-    if (this.#used.has(nonce)) return 'used';
-    for (const [old, endMs] of this.#used) if (endMs <= nowMs) this.#used.delete(old);
-    if (this.#used.size >= MAX_USED) return 'wrong';
-    this.#used.set(nonce, Number(expires));
+    if (used.has(nonce)) return 'used';
+    for (const [old, endMs] of used) if (endMs <= nowMs) used.delete(old);
+    if (used.size >= MAX_USED) return 'wrong';
+    used.set(nonce, Number(expires));
     return 'right';
   }
 
-  #signForm(head: string, { authorization, cookie = '' }: IncomingHttpHeaders): string {
-    const session = this.#token === undefined || authorization !== undefined ? '' : readCookie(cookie);
-    return createHmac('sha256', this.#secret).update(`${head} ${session}`).digest('base64url');
+  function signForm(head: string, { authorization, cookie = '' }: IncomingHttpHeaders): string {
+    const session = token === undefined || authorization !== undefined ? '' : readCookie(cookie);
+    return createHmac('sha256', secret).update(`${head} ${session}`).digest('base64url');
   }
 }
 

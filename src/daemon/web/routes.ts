@@ -20,8 +20,7 @@ import {
   runsSchema,
 } from './api-shape.ts';
 import { renderDropPage } from './drop-page.ts';
-import { renderJobPage, renderReportsPage } from './job-page.ts';
-import { renderOverview } from './overview-page.ts';
+import { renderJobPage, renderOverview, renderReportsPage } from './job-page.ts';
 import type { PageContext } from './page-frame.ts';
 import { answerJson, type PageAnswer, Refusal } from './page-frame.ts';
 import { LOG_LEVELS, renderRunPage, renderRunsPage } from './run-page.ts';

@@ -14,8 +14,8 @@ import type { DaemonView } from '../daemon.ts';
 import { createActions } from './actions.ts';
 import { createApiReader, keep, type WebOptions } from './api-reader.ts';
 import { ACTIONS } from './api-shape.ts';
-import { DaemonMetrics } from './metrics.ts';
-import { Access } from './page-access.ts';
+import { createMetrics } from './metrics.ts';
+import { createAccess } from './page-access.ts';
 import {
   answer,
   answerFile,
@@ -57,9 +57,9 @@ export async function startWeb(options: WebOptions): Promise<HttpListener> {
 /** @returns the answer to a request; never rejects */
 function createSite(options: WebOptions) {
   const { token, address, calendar, stateDir, clock, daemon, log, commands, mayAct } = options;
-  const access = new Access(token, ['localhost', '127.0.0.1', '::1', address.host]);
+  const access = createAccess(token, ['localhost', '127.0.0.1', '::1', address.host]);
   const api = createApiReader(options);
-  const metrics = new DaemonMetrics(calendar, stateDir);
+  const metrics = createMetrics(calendar, stateDir);
   const actions = createActions(options, access);
   const reports = keep<{ readonly html: string }>(clock, 0, MAX_READING);
   const pages = keep<string>(clock, PAGE_LIFETIME_MS, MAX_DRAWN);

@@ -14,7 +14,7 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
-import { DaemonMetrics, measureSessionTimeMs } from '../../../src/daemon/web/metrics.ts';
+import { createMetrics, measureSessionTimeMs } from '../../../src/daemon/web/metrics.ts';
 import { isMissing } from '../../support/external.ts';
 import { REPO } from '../../support/flowdrop.ts';
 import { findObstacle } from '../../support/server-process.ts';
@@ -43,7 +43,7 @@ const lacksPromtool = isMissing(
 
 /** Value of a sample, by its name and labels as they are written. */
 async function read(
-  metrics: DaemonMetrics,
+  metrics: ReturnType<typeof createMetrics>,
   view: DaemonView,
   nowMs = NOW,
 ): Promise<(sample: string) => number | undefined> {
@@ -61,15 +61,15 @@ async function promtool(...args: readonly string[]): Promise<string> {
 
 describe('the metrics of the daemon', () => {
   it('say how much room the disk of the state folder has, and nothing of a folder that is not there', async () => {
-    const free = await read(new DaemonMetrics(NO_OVERRIDE, REPO), makeGoodDay());
+    const free = await read(createMetrics(NO_OVERRIDE, REPO), makeGoodDay());
     const { bavail, bsize } = await statfs(REPO);
     expect(Math.abs((free('flowdrop_state_free_bytes') ?? 0) / (bavail * bsize) - 1)).toBeLessThan(0.2);
-    const none = await read(new DaemonMetrics(NO_OVERRIDE, '/nonexistent'), makeGoodDay());
+    const none = await read(createMetrics(NO_OVERRIDE, '/nonexistent'), makeGoodDay());
     expect(none('flowdrop_state_free_bytes')).toBeNaN();
   });
 
   it('count a run once, however often they are read, and each one that ends later', async () => {
-    const metrics = new DaemonMetrics(NO_OVERRIDE, REPO);
+    const metrics = createMetrics(NO_OVERRIDE, REPO);
     const job = makeJob('nightly');
     const first = await read(metrics, makeView([{ ...job, runs: [] }]));
     expect(first('flowdrop_requests_total{job="nightly"}')).toBe(0);
@@ -99,14 +99,14 @@ describe('the metrics of the daemon', () => {
   });
 
   it('count a run no second time when its job is gone for a moment', async () => {
-    const metrics = new DaemonMetrics(NO_OVERRIDE, REPO);
+    const metrics = createMetrics(NO_OVERRIDE, REPO);
     for (const view of [makeGoodDay(), makeView([]), makeGoodDay()]) metrics.observe(view);
     expect((await read(metrics, makeGoodDay()))('flowdrop_runs_total{job="nightly-trades",outcome="done"}')).toBe(3);
   });
 
   it('count no run of before the start, which the daemon before has counted', async () => {
     const view = makeView([makeJob('nightly')], { startedAtMs: NOW - 80 * HOUR_MS });
-    const sample = await read(new DaemonMetrics(NO_OVERRIDE, REPO), view);
+    const sample = await read(createMetrics(NO_OVERRIDE, REPO), view);
     expect(sample('flowdrop_runs_total{job="nightly",outcome="done"}')).toBe(1);
     expect(sample('flowdrop_last_success_timestamp_seconds{job="nightly"}')).toBe(
       (NOW - 67.5 * HOUR_MS + 2_530_000) / 1000,
@@ -114,7 +114,7 @@ describe('the metrics of the daemon', () => {
   });
 
   it('recall the last success from the status, whatever the last run came to', async () => {
-    const metrics = new DaemonMetrics(NO_OVERRIDE, REPO);
+    const metrics = createMetrics(NO_OVERRIDE, REPO);
     const job = makeJob('nightly', { runs: [] });
     const name = 'flowdrop_last_success_timestamp_seconds{job="nightly"}';
     const never = { document: makeStatus('nightly', { last_success: null }), readAtMs: NOW };
@@ -131,7 +131,7 @@ describe('the metrics of the daemon', () => {
   });
 
   it('keep no series of a job that is gone for good, and count it from 0 when it comes back', async () => {
-    const metrics = new DaemonMetrics(NO_OVERRIDE, REPO);
+    const metrics = createMetrics(NO_OVERRIDE, REPO);
     const [gone, stays] = [makeJob('gone'), makeJob('stays')];
     const at = (minutes: number) => ({ beatAtMs: NOW + minutes * 60_000 });
     metrics.observe(makeView([gone, stays], at(0)));
@@ -149,7 +149,7 @@ describe('the metrics of the daemon', () => {
   });
 
   it('say how it is now: gaps, expiry, the run that goes on, what is broken', async () => {
-    const sample = await read(new DaemonMetrics(NO_OVERRIDE, REPO), makeBadDay());
+    const sample = await read(createMetrics(NO_OVERRIDE, REPO), makeBadDay());
     expect(sample('flowdrop_gaps{job="nightly-trades"}')).toBe(4);
     expect(sample('flowdrop_next_expiry_seconds{job="nightly-trades"}')).toBe(34.5 * 3600);
     expect(sample('flowdrop_dates{job="nightly-trades",condition="expired"}')).toBe(1);
@@ -163,7 +163,7 @@ describe('the metrics of the daemon', () => {
     const owed_events = { count: 3, since: '2026-11-23T16:30:00.000Z', reason: null };
     const document = makeStatus('nightly', { owed_events });
     const owing = makeView([makeJob('nightly', { status: { document, readAtMs: NOW } })]);
-    expect((await read(new DaemonMetrics(NO_OVERRIDE, REPO), owing))('flowdrop_events_owed{job="nightly"}')).toBe(3);
+    expect((await read(createMetrics(NO_OVERRIDE, REPO), owing))('flowdrop_events_owed{job="nightly"}')).toBe(3);
     // Not known is not nothing.
     expect(sample('flowdrop_gaps{job="zero-dte"}')).toBeUndefined();
     expect(sample('flowdrop_next_expiry_seconds{job="spx-chain"}')).toBeUndefined();
@@ -176,7 +176,7 @@ describe('the metrics of the daemon', () => {
     const at = Date.parse('2026-11-20T22:30:00Z');
     const status = { document: makeStatus('nightly', { dates: [...dates] }), readAtMs: at };
     const gaps = async (runs: readonly ReturnType<typeof makeRun>[], nowMs = at) =>
-      (await read(new DaemonMetrics(NO_OVERRIDE, REPO), makeView([makeJob('nightly', { status, runs })]), nowMs))(
+      (await read(createMetrics(NO_OVERRIDE, REPO), makeView([makeJob('nightly', { status, runs })]), nowMs))(
         'flowdrop_gaps{job="nightly"}',
       );
     expect(await gaps([])).toBe(0);
@@ -199,7 +199,7 @@ describe('the metrics of the daemon', () => {
   });
 
   it('have a series for each job and word, and none for what comes from outside', async () => {
-    const text = await new DaemonMetrics(NO_OVERRIDE, REPO).text(makeHostileDay(), NOW);
+    const text = await createMetrics(NO_OVERRIDE, REPO).text(makeHostileDay(), NOW);
     const ours = text.split('\n').filter((line) => line.startsWith('flowdrop_'));
     const names = new Set(ours.flatMap((line) => [...line.matchAll(/[{,]([a-z_]+)="/g)].map(([, name]) => name)));
     expect([...names].sort()).toEqual(['condition', 'job', 'le', 'outcome', 'version']);
@@ -211,7 +211,7 @@ describe('the metrics of the daemon', () => {
 
 describe('what is shipped for Prometheus and Grafana', () => {
   it('names metrics that there are', async () => {
-    const text = await new DaemonMetrics(NO_OVERRIDE, REPO).text(makeBadDay(), NOW);
+    const text = await createMetrics(NO_OVERRIDE, REPO).text(makeBadDay(), NOW);
     const known = new Set([...text.matchAll(/^([a-z_]+)(?=[ {])/gm)].map(([name]) => name));
     for (const [file, content] of [
       ['dashboard', DASHBOARD],
@@ -278,7 +278,7 @@ describe('what is shipped for Prometheus and Grafana', () => {
     'goes with metrics that Prometheus reads without a complaint',
     { timeout: 300_000 },
     async () => {
-      const text = await new DaemonMetrics(NO_OVERRIDE, REPO).text(makeBadDay(), NOW);
+      const text = await createMetrics(NO_OVERRIDE, REPO).text(makeBadDay(), NOW);
       const child = execFile(PROMTOOL, ['check', 'metrics']);
       let said = '';
       child.stdout?.on('data', (data) => {
