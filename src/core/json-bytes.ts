@@ -28,6 +28,17 @@ export interface RowShape {
   readonly hasNested: boolean;
 }
 
+/** The rows of an answer. */
+export interface JsonRows {
+  /** A JSON array, brackets included, as the server sent it. */
+  readonly data: Uint8Array;
+  readonly rows: number;
+  /** What the rows have in common; `undefined` if not examined yet. */
+  readonly shape?: RowShape | undefined;
+  /** Parsed; `undefined` if there is none or it is not valid JSON. */
+  readonly firstRow: Readonly<Record<string, unknown>> | undefined;
+}
+
 /** The bytes of one row; `end` is exclusive. */
 export interface RowBytes {
   readonly start: number;

@@ -7,9 +7,9 @@
 
 import { tryParseJson } from '../core/atomic-file.ts';
 import {
+  type JsonRows,
   malformed,
   type RowBytes,
-  type RowShape,
   skipSpace,
   skipString,
   skipValue,
@@ -18,15 +18,7 @@ import {
 } from '../core/json-bytes.ts';
 import { MAX_PAGE_ROWS } from './source.ts';
 
-interface Envelope {
-  /** The `data` array, brackets included, as the server sent it. */
-  readonly data: Uint8Array;
-  /** Elements of `data`. */
-  readonly rows: number;
-  /** What all rows have in common. */
-  readonly shape: RowShape;
-  /** The first element of `data`, parsed; `undefined` if there is none or it is not valid JSON. */
-  readonly firstRow: Readonly<Record<string, unknown>> | undefined;
+interface Envelope extends JsonRows {
   /** All other members, parsed. */
   readonly members: Readonly<Record<string, unknown>>;
 }

@@ -3,7 +3,7 @@
  * or the API's statement that the snapshot does not exist; everything else is a `SourceFault`. If an answer names its
  * date or symbol, they must match the request. Also here: code that both endpoints share.
  */
-import type { RowShape } from '../core/json-bytes.ts';
+import type { JsonRows } from '../core/json-bytes.ts';
 import type { Requester, SourceCall } from './requester.ts';
 import { type AskOptions, SourceFault } from './source.ts';
 import { type AnswerVerdict, judgeFailure, readErrorBody } from './source-failure.ts';
@@ -23,14 +23,7 @@ export interface ChainFilter {
 }
 
 export type SnapshotAnswer =
-  | {
-      readonly kind: 'rows';
-      /** A JSON array of rows, as bytes. */
-      readonly data: Uint8Array;
-      readonly rows: number;
-      readonly shape?: RowShape | undefined;
-      readonly firstRow: Readonly<Record<string, unknown>> | undefined;
-    }
+  | ({ readonly kind: 'rows' } & JsonRows)
   | { readonly kind: 'missing'; readonly rows: 0 /** The API's own message or code. */; readonly reason: string };
 
 type SnapshotAskOptions = Pick<AskOptions, 'signal' | 'urgent'>;

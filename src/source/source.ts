@@ -5,7 +5,7 @@
 
 import type { HistoricalMeta } from '../api-contract/historical.ts';
 import { Fault, type FaultOptions } from '../core/errors.ts';
-import type { RowShape } from '../core/json-bytes.ts';
+import type { JsonRows } from '../core/json-bytes.ts';
 
 /**
  * Most rows of a request, even if the API allows more: several pages are in memory at once, and the engine cannot take
@@ -13,13 +13,7 @@ import type { RowShape } from '../core/json-bytes.ts';
  */
 export const MAX_PAGE_ROWS = 50_000;
 
-export interface Page {
-  /** The `data` array as JSON bytes. */
-  readonly data: Uint8Array;
-  readonly rows: number;
-  /** What the rows have in common, if the reader collected it. */
-  readonly shape?: RowShape | undefined;
-  readonly firstRow: Readonly<Record<string, unknown>> | undefined;
+export interface Page extends JsonRows {
   /** `undefined` only from the portal entry point, if it sent no valid `meta`. */
   readonly meta: HistoricalMeta | undefined;
 }

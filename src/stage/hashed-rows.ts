@@ -2,11 +2,11 @@
  * Compares the source's hashes of rows with the hashes of the same rows computed here. This separates a difference in
  * form (such as a decimal that a source writes as text) from a difference in rows. Nothing is staged.
  */
+import type { JsonRows } from '../core/json-bytes.ts';
 import { localFile, quoteIdentifier } from '../engine/literal.ts';
 import { type HashedColumn, idHashSql, ROW_ID_HASH, ROW_VALUE_HASH, valueHashSql } from '../engine/row-hash.ts';
 import { READ_SETTINGS, withSpooled } from './intake.ts';
 import { readType, type StagedTable } from './stage-table.ts';
-import type { StagedPage } from './staged-page.ts';
 
 /** Sums of hashes over the rows of one answer. */
 interface HashedRows {
@@ -20,7 +20,7 @@ interface HashedRows {
 /** Reads an answer to `buildHashedRows`. @throws EngineFault if the rows do not fit the columns */
 export async function readHashedRows(
   { engine, job, spool }: StagedTable,
-  page: StagedPage,
+  page: JsonRows,
   hashed: readonly HashedColumn[],
 ): Promise<HashedRows> {
   const names = ['id', ...hashed.map(({ name }) => name)];

@@ -3,6 +3,7 @@
  * others are split into their members and judged by the rules of their columns. Invariant: every row is either good or bad,
  * and no value changes; a bad row is kept whole, with its bytes and the texts by which a source counts it. Pure text.
  */
+import type { JsonRows } from '../core/json-bytes.ts';
 import { COLUMN_TYPES, nullMark } from '../engine/column-types.ts';
 import { localFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { NO_NUMBERS } from '../engine/row-hash.ts';
@@ -20,7 +21,7 @@ import {
   SURROGATES,
 } from './column-rule.ts';
 import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
-import { isPlainName, type StagedPage } from './staged-page.ts';
+import { isPlainName } from './staged-page.ts';
 
 const list = (values: readonly string[]) => `[${values.join(', ')}]`;
 const texts = (values: readonly string[]) => list(values.map(quoteString));
@@ -88,7 +89,7 @@ export class OddPage {
   readonly odd: string;
 
   /** @param path of the file with the page @param window text @param odd name for the table of its odd rows */
-  constructor(stage: StagedTable, window: string, { firstRow = {} }: StagedPage, path: string, odd: string) {
+  constructor(stage: StagedTable, window: string, { firstRow = {} }: JsonRows, path: string, odd: string) {
     this.#stage = stage;
     this.#window = window;
     this.#rows = `${localFile(path, 'JSONAsString', 'row String')}`;

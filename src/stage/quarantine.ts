@@ -44,16 +44,15 @@ export interface Quarantine {
 
 export const NO_QUARANTINE: Quarantine = { rows: 0, ids: 0, reasons: [], rewritten: [], nulls: [] };
 
-const SUFFIX = '_bad';
-
 /** Number of rows of a date that may be bad. @param rows of the date */
 export function countAllowed({ maxBad }: JobRows, rows: number): number {
   // One bad row never blocks a date, however small the date is.
   return maxBad === 0 ? 0 : Math.max(1, Math.floor(rows * maxBad));
 }
 
-export function isQuarantineName(name: string, stage: string): boolean {
-  return name === stage + SUFFIX;
+/** @param stage name of its table */
+export function quarantineName(stage: string): string {
+  return `${stage}_bad`;
 }
 
 /** Columns by which the source and a recount count rows, if the job has them. */
@@ -103,7 +102,7 @@ export class QuarantineTable {
   constructor(engine: Engine, job: Pick<Job, 'source'>, stage: string) {
     this.#engine = engine;
     this.#stage = quoteIdentifier(stage);
-    this.table = quoteIdentifier(stage + SUFFIX);
+    this.table = quoteIdentifier(quarantineName(stage));
     this.counted = listCountedColumns(job);
     this.#columns = job.source.columns;
   }

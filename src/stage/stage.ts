@@ -3,8 +3,11 @@
  * staged whole or not at all, and only once: the window's text is a column of every row, so one write stores both. Rows
  * keep their original values, text as text; `seal/` converts the types. Which windows there are, the exports decide.
  */
+
 import { randomUUID } from 'node:crypto';
 import { type Axis, formatWindow, parseWindow, type Window } from '../calendar/window.ts';
+import { Fault } from '../core/errors.ts';
+import type { JsonRows } from '../core/json-bytes.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
@@ -25,7 +28,7 @@ import {
 import { findSpool, Intake, isAboutData, ONE_PART, PARSE_SETTINGS, withSpooled } from './intake.ts';
 import { listColumns, listFilledColumns, listStageTables } from './list.ts';
 import { type ExtraField, listExtraFields, OddPage, type OddRows } from './odd-page.ts';
-import { countAllowed, isQuarantineName, QuarantineTable, type StagedPages, tooManyBadRows } from './quarantine.ts';
+import { countAllowed, QuarantineTable, quarantineName, type StagedPages, tooManyBadRows } from './quarantine.ts';
 import { type DropRows, isIn, keepGoneRows, readPlacedRows, SEALED_READ_SETTINGS } from './sealed-rows.ts';
 import {
   createTableSql,
@@ -35,15 +38,7 @@ import {
   stageTablePrefix,
   WINDOW_COLUMN,
 } from './stage-table.ts';
-import {
-  assertColumns,
-  describeBadRow,
-  isPlainPage,
-  readShape,
-  refusePage,
-  refuseRow,
-  type StagedPage,
-} from './staged-page.ts';
+import { assertColumns, describeBadRow, isPlainPage, readShape, refusePage } from './staged-page.ts';
 
 /** Maximum fields outside the contract in one answer; with more it is treated as garbage. */
 const MAX_EXTRA_FIELDS = 64;
@@ -68,13 +63,13 @@ export async function openStage(
   { rows, isEmpty = false }: StageOptions = {},
 ): Promise<Stage> {
   const name = stageTableName(job, date, origin);
-  const kept = new Set<string>();
-  for (const other of await listStageTables(engine, stageTablePrefix(date))) {
-    if (!isEmpty && (other === name || isQuarantineName(other, name))) kept.add(other);
-    else await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(other)} SYNC`);
+  const kept = isEmpty ? [] : [name, quarantineName(name)];
+  const found = await listStageTables(engine, stageTablePrefix(date));
+  for (const other of found.filter((one) => !kept.includes(one))) {
+    await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(other)} SYNC`);
   }
   await engine.command(createTableSql(name, job));
-  const stage = new Stage(engine, job, date, name, rows, !kept.has(name));
+  const stage = new Stage(engine, job, date, name, rows, isEmpty || !found.includes(name));
   await stage.open();
   return stage;
 }
@@ -118,7 +113,7 @@ export class Stage implements StagedTable {
    * @throws Fault `PAGE_REFUSED` if it is not a page of this job, or has a bad row and the job accepts none; `BAD_ROWS`
    * if too many are bad
    */
-  async put(window: Window | string, page: StagedPage): Promise<void> {
+  async put(window: Window | string, page: JsonRows): Promise<void> {
     if (page.rows === 0) return;
     const name = typeof window === 'string' ? window : formatWindow(window);
     // A promise, so that the first concurrent pages share one answer.
@@ -141,7 +136,7 @@ export class Stage implements StagedTable {
     }
   }
 
-  async #load(name: string, page: StagedPage): Promise<void> {
+  async #load(name: string, page: JsonRows): Promise<void> {
     let cause: unknown;
     try {
       if (isPlainPage(this.job, page, readShape(page))) {
@@ -161,7 +156,7 @@ export class Stage implements StagedTable {
   }
 
   /** The slow path: good rows are staged, bad rows go to quarantine first. */
-  async #loadOdd(name: string, page: StagedPage, path: string): Promise<void> {
+  async #loadOdd(name: string, page: JsonRows, path: string): Promise<void> {
     const { counted, table } = this.#quarantine;
     const odd = new OddPage(this, name, page, path, `odd_${randomUUID()}`);
     try {
@@ -192,7 +187,12 @@ export class Stage implements StagedTable {
 
   /** @throws Fault `PAGE_REFUSED` if the job accepts no bad rows, `BAD_ROWS` if there are too many */
   async #assertTaken(name: string, bad: number, rows: number, example: string): Promise<void> {
-    if (this.job.rows.onBad === 'fail') throw refuseRow(this.date, name, example, bad);
+    if (this.job.rows.onBad === 'fail') {
+      const others = bad > 1 ? `, and ${bad - 1} more of its rows are bad` : '';
+      throw new Fault('PAGE_REFUSED', `${this.date} ${name}: ${example}${others}`, {
+        hint: 'This page was not kept, because the job has `rows.on_bad: fail`. With `quarantine` the other rows are sealed.',
+      });
+    }
     if (this.#maxBad === Number.POSITIVE_INFINITY) return;
     const found = (await this.#quarantine.countRows()) + bad;
     if (found <= this.#maxBad) return;
@@ -206,7 +206,7 @@ export class Stage implements StagedTable {
   }
 
   /** The fields of a page that are outside the contract, once they are columns. @throws Fault `PAGE_REFUSED` */
-  async #addFields(window: string, page: StagedPage, names: readonly string[]): Promise<readonly ExtraField[]> {
+  async #addFields(window: string, page: JsonRows, names: readonly string[]): Promise<readonly ExtraField[]> {
     const fields = listExtraFields(this.job, names);
     if (fields.length > MAX_EXTRA_FIELDS) {
       throw refusePage(this.date, window, page, new RangeError(`${fields.length} fields are not in the contract`));

@@ -1,17 +1,8 @@
 /** A page before it is staged: chooses its path, and describes one that does not fit. Pure. */
 import { isUtf8 } from 'node:buffer';
 import { describeError, Fault } from '../core/errors.ts';
-import { type RowShape, walkRows } from '../core/json-bytes.ts';
+import { type JsonRows, type RowShape, walkRows } from '../core/json-bytes.ts';
 import type { Job } from '../job/job.ts';
-
-export interface StagedPage {
-  /** A JSON array of rows. */
-  readonly data: Uint8Array;
-  readonly rows: number;
-  /** What the rows have in common; `undefined` if not examined yet. */
-  readonly shape?: RowShape | undefined;
-  readonly firstRow: Readonly<Record<string, unknown>> | undefined;
-}
 
 /** Bytes of a row in a message. */
 const SHOWN_BYTES = 200;
@@ -27,7 +18,7 @@ export function isPlainName(name: string): boolean {
 }
 
 /** What the rows of a page have in common. @throws SyntaxError if it is not an array of objects */
-export function readShape({ data, shape }: StagedPage): RowShape {
+export function readShape({ data, shape }: JsonRows): RowShape {
   if (shape !== undefined) return shape;
   const walked = walkRows(Buffer.from(data.buffer, data.byteOffset, data.byteLength), 0);
   if (walked.end === data.length) return walked.shape;
@@ -38,7 +29,7 @@ export function readShape({ data, shape }: StagedPage): RowShape {
  * Whether the engine can safely read the bytes of a page: they contain nothing that it would read as another value, and
  * lack no field that it would not miss. SQL checks the values, in the statement that stages them.
  */
-export function isPlainPage({ source }: Pick<Job, 'source'>, page: StagedPage, shape: RowShape): boolean {
+export function isPlainPage({ source }: Pick<Job, 'source'>, page: JsonRows, shape: RowShape): boolean {
   const { data, firstRow = {} } = page;
   if (!isUtf8(data)) return false;
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
@@ -80,7 +71,7 @@ export function assertColumns(
   );
 }
 
-export function refusePage(date: string, window: string, page: StagedPage, cause: unknown): Fault {
+export function refusePage(date: string, window: string, page: JsonRows, cause: unknown): Fault {
   const head = Buffer.from(page.data.subarray(0, SHOWN_BYTES)).toString('utf8');
   return new Fault(
     'PAGE_REFUSED',
@@ -90,14 +81,6 @@ export function refusePage(date: string, window: string, page: StagedPage, cause
       hint: 'This page was not kept. If the API has changed a type, report it; otherwise run again.',
     },
   );
-}
-
-/** For jobs that accept no bad rows. @param example as `describeBadRow` */
-export function refuseRow(date: string, window: string, example: string, count: number): Fault {
-  const others = count > 1 ? `, and ${count - 1} more of its rows are bad` : '';
-  return new Fault('PAGE_REFUSED', `${date} ${window}: ${example}${others}`, {
-    hint: 'This page was not kept, because the job has `rows.on_bad: fail`. With `quarantine` the other rows are sealed.',
-  });
 }
 
 /** `"oi" is not a whole number: {"id":...`. @param column empty: the row itself */

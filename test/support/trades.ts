@@ -1,9 +1,9 @@
 /** Trade rows in the API's shape, made from a few numbers, for the tests of the stage and of the seal. */
 
 import type { Window } from '../../src/calendar/window.ts';
+import type { JsonRows } from '../../src/core/json-bytes.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import type { Stage } from '../../src/stage/stage.ts';
-import type { StagedPage } from '../../src/stage/staged-page.ts';
 import { parseSqlJob } from './jobs.ts';
 
 export const DATE = '2026-11-19';
@@ -63,7 +63,7 @@ export function createTrade(k: number, changes: TradeRow = {}): TradeRow {
   };
 }
 
-export function createPage(rows: readonly TradeRow[]): StagedPage {
+export function createPage(rows: readonly TradeRow[]): JsonRows {
   return { data: Buffer.from(JSON.stringify(rows)), rows: rows.length, firstRow: rows[0] };
 }
 
