@@ -14,7 +14,6 @@ import { secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { Job } from '../job/job.ts';
 import { compareCells, readCell } from '../plan/axis.ts';
 import type { DayCounts } from '../plan/counts.ts';
-import type { QuarantineTable } from './quarantine.ts';
 import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 
 export interface StageTotals {
@@ -112,48 +111,6 @@ function selectSums(source: Job['source'], hashed: readonly HashedColumn[] | und
     `${byId && hashed ? idHashSql() : 'NULL'} AS q_id_hash`,
     `${byId && hashed && hashed.length > 0 ? valueHashSql(hashed) : 'NULL'} AS q_value_hash`,
   ];
-}
-
-/** A cell's rows by its sums alone: counting distinct ids takes longer than all the rest. */
-export type HashedCount = Pick<StagedCount, 'rows' | 'mark' | 'idHash' | 'valueHash'>;
-
-/**
- * The staged rows and those in quarantine, as the source counts them. Hashes and marks that the source would compute
- * otherwise are left out.
- */
-export async function countCells<Key extends number | string>(
-  { engine, job }: StagedTable,
-  quarantine: QuarantineTable,
-  key: string,
-  options: CountOptions,
-): Promise<ReadonlyMap<Key, StagedCount>> {
-  const names = (options.hashed ?? []).map(({ name }) => name);
-  const counts = await countStaged<Key>(engine, job, await quarantine.countedRows(names), key, options);
-  // The source hashes its own values; for quarantined rows and nulls, these differ from ours.
-  const { odd, unmarked } = await quarantine.oddCells<Key>(key, names);
-  if (odd.size + unmarked.size === 0) return counts;
-  return new Map(
-    [...counts].map(([k, count]) => [
-      k,
-      { ...count, mark: unmarked.has(k) ? '' : count.mark, valueHash: odd.has(k) ? undefined : count.valueHash },
-    ]),
-  );
-}
-
-/**
- * As `countCells`, without distinct ids, for rows with ids.
- * @returns `undefined` if rows are odd, so that the hash of their values says nothing
- */
-export async function hashCells(
-  { engine, job }: StagedTable,
-  quarantine: QuarantineTable,
-  key: string,
-  hashed: readonly HashedColumn[],
-): Promise<ReadonlyMap<number | string, HashedCount> | undefined> {
-  const names = hashed.map(({ name }) => name);
-  const { odd, unmarked } = await quarantine.oddCells(key, names);
-  if (odd.size + unmarked.size > 0) return undefined;
-  return await countStaged(engine, job, await quarantine.countedRows(names), key, { hashed, passIds: 0 });
 }
 
 /** Ids per pass of `countTotals`: a hash takes half the memory of an id. */

@@ -18,11 +18,10 @@ import {
   asCells,
   type CountOptions,
   cellKey,
-  countCells,
   countRepeats,
   countReplaced,
+  countStaged,
   countTotals,
-  hashCells,
   type StageTotals,
 } from './count.ts';
 import { findSpool, Intake, isAboutData, ONE_PART, PARSE_SETTINGS, withSpooled } from './intake.ts';
@@ -238,10 +237,18 @@ export class Stage implements StagedTable {
     return await this.#pages;
   }
 
-  /** Staged rows by second of the day (groups by grain for aggregating jobs), or by symbol. */
+  /**
+   * Staged rows and those in quarantine, as the source counts them, by second of the day (groups by grain for aggregating
+   * jobs), or by symbol. Hashes and marks that the source would compute otherwise are left out.
+   */
   async count(axis: Axis, options: Pick<CountOptions, 'symbol' | 'hashed'> = {}): Promise<DayCounts> {
-    const key = cellKey(this.job, this.date, axis);
-    return asCells(axis, await countCells(this, this.#quarantine, key, options), options.symbol);
+    const { key, table, odd, unmarked } = await this.#cells(axis, options.hashed ?? []);
+    const counts = await countStaged(this.engine, this.job, await table(), key, options);
+    const compared = [...counts].map(([k, count]) => {
+      const mark = unmarked.has(k) ? '' : count.mark;
+      return [k, { ...count, mark, valueHash: odd.has(k) ? undefined : count.valueHash }] as const;
+    });
+    return asCells(axis, new Map(compared), options.symbol);
   }
 
   /**
@@ -249,7 +256,17 @@ export class Stage implements StagedTable {
    * @returns `undefined` if rows are odd, so that the hash of their values says nothing
    */
   async hashCells(axis: Axis, hashed: readonly HashedColumn[]) {
-    return await hashCells(this, this.#quarantine, cellKey(this.job, this.date, axis), hashed);
+    const { key, table, odd, unmarked } = await this.#cells(axis, hashed);
+    if (odd.size + unmarked.size > 0) return undefined;
+    return await countStaged(this.engine, this.job, await table(), key, { hashed, passIds: 0 });
+  }
+
+  async #cells(axis: Axis, hashed: readonly HashedColumn[]) {
+    const key = cellKey(this.job, this.date, axis);
+    const names = hashed.map(({ name }) => name);
+    const table = () => this.#quarantine.countedRows(names);
+    // The source hashes its own values; for quarantined rows and nulls, these differ from ours.
+    return { key, table, ...(await this.#quarantine.oddCells<number | string>(key, names)) };
   }
 
   /** Rows and distinct ids; counted once, until rows change. */
