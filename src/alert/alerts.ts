@@ -30,24 +30,18 @@ import { type Cause, type CauseKind, DROP_DAMAGED, describeCause, type RunEnd, t
 import { buildNotice, type Notice, renderNotice } from './notice.ts';
 import { closeDone, type DueAlerts, listDue, noteCauses, noteSent, type OutboxState, openOutbox } from './outbox.ts';
 
-/** Targets that were notified now, and those that could not be. */
-export interface AlertSummary {
-  /** `file`: the mail was written to the outbox, because no SMTP server is set; nobody has received it yet. */
-  readonly sent: readonly (DueAlerts & { readonly target: string; readonly file?: string | undefined })[];
-  readonly unsent: readonly { readonly target: string; readonly reason: string }[];
-  /** Why the conditions of the dates could not be read from an opened store; else null. If set, gaps are unknown. */
-  readonly unread: string | null;
-  /** Whether everything about the job could be read and every target was notified. */
-  readonly isWhole: boolean;
-}
-
 /** Name of the webhook among the targets; the others are mail addresses. */
 const WEBHOOK_TARGET = 'webhook';
 
-/** Never throws. */
-export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd): Promise<AlertSummary> {
-  const sent: AlertSummary['sent'][number][] = [];
-  const unsent: AlertSummary['unsent'][number][] = [];
+/**
+ * Never throws.
+ * @returns the targets that were notified now, and those that could not be. `file`: the mail was written to the outbox,
+ * because no SMTP server is set. `unread`: why the conditions of the dates could not be read from an opened store; then gaps
+ * are unknown. `isWhole`: everything about the job could be read, and every target was notified
+ */
+export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
+  const sent: (DueAlerts & { readonly target: string; readonly file?: string | undefined })[] = [];
+  const unsent: { readonly target: string; readonly reason: string }[] = [];
   let [unread, isWhole]: [string | null, boolean] = [null, true];
   const { error: ended } = outcome;
   // The person who stopped the run knows, and one that found another active is no news.

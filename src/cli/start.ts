@@ -14,7 +14,7 @@ import type { Job } from '../job/job.ts';
 import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
 import { assertStateFolder, keptJobsOf, openJobState } from '../state/job-state.ts';
-import { RunHistory, RunIndex } from '../state/run-history.ts';
+import { createRunIndex, RunHistory } from '../state/run-history.ts';
 import type { ActionResult, Cli, CliContext } from './context.ts';
 import { assertShareable } from './context.ts';
 
@@ -88,7 +88,7 @@ export async function start(cli: Cli): ActionResult {
       },
       notesOf: (job) => openJobState(stateDir, job),
       historyOf: (job) => new RunHistory(stateDir, job),
-      runs: new RunIndex(stateDir),
+      runs: createRunIndex(stateDir),
       watchFiles(onChange, ended) {
         onHangup = onChange;
         watchFolder(globals.jobs, onChange, { clock, log, signal: ended });

@@ -26,24 +26,20 @@ export const actionEntrySchema = z.object({
 
 export type ActionEntry = z.infer<typeof actionEntrySchema>;
 
-export class ActionLog {
-  readonly #path: string;
-  #writing: Promise<void> = Promise.resolve();
-
-  constructor(path: string) {
-    this.#path = path;
-  }
+export function openActionLog(path: string) {
+  let writing: Promise<void> = Promise.resolve();
+  return { append, list };
 
   /** @throws the system error when the disk cannot be written */
-  async append(entry: ActionEntry): Promise<void> {
-    const write = this.#writing.then(() => this.#write(`${JSON.stringify(entry)}\n`));
-    this.#writing = write.catch(() => undefined); // The caller gets the error.
+  async function append(entry: ActionEntry): Promise<void> {
+    const write = writing.then(() => writeLine(`${JSON.stringify(entry)}\n`));
+    writing = write.catch(() => undefined); // The caller gets the error.
     await write;
   }
 
   /** Newest first, one for each action: its outcome, or that it was asked for. */
-  async list(limit: number): Promise<readonly ActionEntry[]> {
-    const texts = [await readFileIfExists(`${this.#path}.old`), await readFileIfExists(this.#path)];
+  async function list(limit: number): Promise<readonly ActionEntry[]> {
+    const texts = [await readFileIfExists(`${path}.old`), await readFileIfExists(path)];
     const actions = new Map<string, ActionEntry>();
     for (const line of texts.join('\n').split('\n')) {
       const entry = actionEntrySchema.safeParse(tryParseJson(line));
@@ -52,10 +48,10 @@ export class ActionLog {
     return [...actions.values()].toReversed().slice(0, limit);
   }
 
-  async #write(line: string): Promise<void> {
-    await makeFolder(dirname(this.#path));
-    const known = await stat(this.#path).catch(() => undefined);
-    if (known && known.size > MAX_BYTES) await rename(this.#path, `${this.#path}.old`);
-    await appendFile(this.#path, line, { mode: 0o640, flush: true });
+  async function writeLine(line: string): Promise<void> {
+    await makeFolder(dirname(path));
+    const known = await stat(path).catch(() => undefined);
+    if (known && known.size > MAX_BYTES) await rename(path, `${path}.old`);
+    await appendFile(path, line, { mode: 0o640, flush: true });
   }
 }

@@ -264,35 +264,33 @@ interface Known {
   readonly runs: readonly RunRecord[];
 }
 
-export class RunIndex {
-  readonly #stateDir: string;
-  #jobs = new Map<string, Known>();
+export type RunIndex = ReturnType<typeof createRunIndex>;
 
-  constructor(stateDir: string) {
-    this.#stateDir = stateDir;
-  }
+export function createRunIndex(stateDir: string) {
+  let kept = new Map<string, Known>();
+  return { of, refresh };
 
   /** Newest first; empty before the first `refresh`. */
-  of(job: string): readonly RunRecord[] {
-    return this.#jobs.get(job)?.runs ?? [];
+  function of(job: string): readonly RunRecord[] {
+    return kept.get(job)?.runs ?? [];
   }
 
   /** Reads what has changed, and forgets other jobs. Never rejects: what cannot be read is as it was. */
-  async refresh(jobs: Iterable<string>): Promise<void> {
+  async function refresh(jobs: Iterable<string>): Promise<void> {
     const found = new Map<string, Known>();
     // One after another: at the start of the daemon the runs of all jobs are read.
     for (const job of jobs) {
-      const before = this.#jobs.get(job);
-      const known = await this.#read(job, before).catch(() => before);
+      const before = kept.get(job);
+      const known = await read(job, before).catch(() => before);
       if (known) found.set(job, known);
     }
-    this.#jobs = found;
+    kept = found;
   }
 
-  async #read(job: string, known: Known | undefined): Promise<Known | undefined> {
-    const folder = await stat(openJobState(this.#stateDir, job).runs).catch(() => undefined); // Before its first run.
+  async function read(job: string, known: Known | undefined): Promise<Known | undefined> {
+    const folder = await stat(openJobState(stateDir, job).runs).catch(() => undefined); // Before its first run.
     if (!folder) return undefined;
-    const history = new RunHistory(this.#stateDir, job);
+    const history = new RunHistory(stateDir, job);
     const isSame = known?.changedAtMs === folder.mtimeMs;
     const ended = new Map(known?.runs.flatMap((run) => (run.outcome === null ? [] : [[run.id, run] as const])));
     // A killed run leaves its folder as it was.

@@ -10,7 +10,7 @@ import { ppid } from 'node:process';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readProcessStart } from '../../src/core/liveness.ts';
 import { createRunId } from '../../src/core/run-id.ts';
-import { RunHistory, RunIndex } from '../../src/state/run-history.ts';
+import { createRunIndex, RunHistory } from '../../src/state/run-history.ts';
 import type { RunWindow } from '../../src/state/run-record.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 
@@ -154,7 +154,7 @@ describe('a run that is remembered', () => {
 describe('the runs that the daemon keeps in memory', () => {
   it('are those of a restart, and follow what others write', async () => {
     const entry = await begin(idAt(NOW));
-    const index = new RunIndex(folder.path);
+    const index = createRunIndex(folder.path);
     expect(index.of('nightly')).toEqual([]);
     await index.refresh(['nightly', 'never-ran']);
     expect(index.of('nightly').map(({ outcome }) => outcome)).toEqual([null]);

@@ -10,7 +10,7 @@ import type { z } from 'zod';
 import { tryParseJson } from '../../core/atomic-file.ts';
 import { describeError } from '../../core/errors.ts';
 import type { HeardRequest } from '../../core/http-listener.ts';
-import { ActionLog } from '../../state/action-log.ts';
+import { openActionLog } from '../../state/action-log.ts';
 import type { PlanDocument } from '../../state/documents.ts';
 import { actionLogOf } from '../../state/job-state.ts';
 import { RunHistory } from '../../state/run-history.ts';
@@ -44,7 +44,7 @@ const OFF = ['ACTIONS_OFF', 'Actions are off', 'FLOWDROP_STATUS_ACTIONS is off: 
 
 export function createActions(options: WebOptions, access: Access) {
   const { mayAct, clock, log, daemon, commands, stateDir } = options;
-  const actionLog = new ActionLog(actionLogOf(stateDir));
+  const actionLog = openActionLog(actionLogOf(stateDir));
   return { fill, answerForm, answerDocument };
 
   /** Gives a drawn page the token of this answer. */

@@ -8,7 +8,7 @@ import type { Clock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
 import type { ListenAddress } from '../../core/listen-address.ts';
 import type { Log } from '../../core/log.ts';
-import { ActionLog } from '../../state/action-log.ts';
+import { openActionLog } from '../../state/action-log.ts';
 import type { DropDocument } from '../../state/documents.ts';
 import { actionLogOf } from '../../state/job-state.ts';
 import { RunHistory } from '../../state/run-history.ts';
@@ -151,7 +151,7 @@ export function createApiReader({ clock, daemon, commands, calendar, stateDir }:
 
   /** What was done on the page, newest first. */
   async function actions() {
-    return [...(await new ActionLog(actionLogOf(stateDir)).list(USUAL_ACTIONS))];
+    return [...(await openActionLog(actionLogOf(stateDir)).list(USUAL_ACTIONS))];
   }
 
   function historyOf(job: string): RunHistory {

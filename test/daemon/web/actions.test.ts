@@ -10,7 +10,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { Ask } from '../../../src/daemon/state.ts';
 import { ACTIONS } from '../../../src/daemon/web/api-shape.ts';
-import { type ActionEntry, ActionLog } from '../../../src/state/action-log.ts';
+import { type ActionEntry, openActionLog } from '../../../src/state/action-log.ts';
 import { actionLogOf } from '../../../src/state/job-state.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
@@ -44,7 +44,7 @@ afterEach(async () => {
 });
 
 const logPath = () => actionLogOf(folder.path);
-const listActions = async () => await new ActionLog(logPath()).list(100);
+const listActions = async () => await openActionLog(logPath()).list(100);
 
 async function start(changes: PageOptions = {}): Promise<void> {
   web = await startPage({
@@ -379,7 +379,7 @@ describe('the record of actions', () => {
   it('is bounded, and has an action whose end is not known as asked for', async () => {
     await start();
     const path = join(folder.path, 'actions.jsonl');
-    const log = new ActionLog(path);
+    const log = openActionLog(path);
     const entry = {
       at: new Date(NOW).toISOString(),
       who: 'w',

@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import { dropPath, jobPath, runPath } from '../../../src/daemon/web/html.ts';
-import { ActionLog } from '../../../src/state/action-log.ts';
+import { openActionLog } from '../../../src/state/action-log.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import type { RunRecord, RunWindow } from '../../../src/state/run-record.ts';
 import { openBrowser } from '../../support/browser.ts';
@@ -58,7 +58,7 @@ beforeAll(async () => {
   memory = await makeFolder();
   await rememberRun(FAILED_RUN, 'page');
   await rememberRun(HOSTILE_RUN, HOSTILE);
-  const actions = new ActionLog(join(memory.path, 'actions.jsonl'));
+  const actions = openActionLog(join(memory.path, 'actions.jsonl'));
   for (const [index, outcome] of (['asked', 'done', 'started', 'refused', 'failed'] as const).entries()) {
     const at = new Date(NOW - index * 3_600_000).toISOString();
     const texts =
