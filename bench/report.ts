@@ -44,7 +44,7 @@ export const benchReport: RunBench = async ({ rows, repeat }) =>
 async function summarise(path: string, summary: string): Promise<void> {
   const engine = await openEmbeddedEngine();
   try {
-    await writeSummary(engine, path, summary);
+    await writeSummary(engine, { path, date: DATE }, summary);
   } finally {
     await engine.close();
   }

@@ -194,7 +194,7 @@ export class OpenTable {
       isEmpty ? '1' : `toString(_path) IN (${paths.join(', ')})`,
       ...(hasTime ? describeBounds(this.reads.map(({ time }) => time).reduce(unite)) : []),
       // The row of all symbols would double every sum.
-      ...(this.#summary === undefined ? [] : ["symbol != ''"]),
+      ...(this.#summary === undefined ? [] : ["symbol != '' AND segment = ''"]),
       // One view serves all reads of a table.
       ...(only !== undefined && others.length === 0 ? describeNumbers(only, columns) : []),
       ...(bound === undefined ? [] : [bound]),

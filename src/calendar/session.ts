@@ -30,7 +30,7 @@ const CLOSE_SECONDS: Readonly<Record<'whole' | 'early', Readonly<Record<OptionCl
 /** 09:30:00 on the exchange's clock, second of the day. */
 export const OPEN_SECOND = (9 * 60 + 30) * 60;
 
-/** Half hours since midnight, exchange's clock: the first of a session, and the last, in which index options close. */
+/** Half hours since midnight, exchange's clock: the first of regular trading, and the last, in which index options close. */
 export const OPEN_HALF_HOUR = OPEN_SECOND / 1800;
 export const CLOSE_HALF_HOUR = 32;
 
@@ -67,6 +67,18 @@ function lookUp(date: string): Day {
 export function isHalfDay(date: string, override = NO_OVERRIDE): boolean {
   if (override.closed.has(date) || override.open.has(date)) return false;
   return override.earlyClose.has(date) || isEarlyClose(date);
+}
+
+/** When stock options close on a half day: `13:00`. */
+export function nameHalfDay(date: string, override = NO_OVERRIDE): string | undefined {
+  return isSession(date, override) && isHalfDay(date, override)
+    ? formatHalfHour(closeSecond(date, 'equity', override) / 1800)
+    : undefined;
+}
+
+/** Whether a date has a session that is as long as that of another. */
+export function isLike(date: string, other: string, override = NO_OVERRIDE): boolean {
+  return isSession(date, override) && isHalfDay(date, override) === isHalfDay(other, override);
 }
 
 /** Second of the day (exchange's clock) when options of a class close; meaningless if there is no session. */

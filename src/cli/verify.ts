@@ -85,7 +85,8 @@ async function withAudit<Result>({ openers, signal }: Cli, job: Job, action: (de
   const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
   const engine = await openers.openEngine({ signal });
   try {
-    return await action({ ledger: new Ledger(store, job.drop.dataset), engine, folder, signal });
+    const calendar = await openers.readCalendar();
+    return await action({ ledger: new Ledger(store, job.drop.dataset), engine, calendar, folder, signal });
   } finally {
     await engine.close();
     await rm(folder, { recursive: true, force: true });

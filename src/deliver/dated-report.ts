@@ -9,6 +9,8 @@
 
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { isLike, previousSessions } from '../calendar/session.ts';
+import { addDays } from '../calendar/wall-clock.ts';
 import { hashFile, makeFolder } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
 import { reportPath } from '../core/report-page.ts';
@@ -60,7 +62,7 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
   }
 
   async function compute(symbols: readonly string[]): Promise<readonly DigestPart[]> {
-    const { engine, clock, signal } = run;
+    const { engine, clock, calendar, signal } = run;
     files ??= fetchParts(run, job, report, manifest);
     const parts: DigestPart[] = [];
     for (const file of await files) {
@@ -68,7 +70,7 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
       else {
         const { title, drop, ...beside } = file;
         const now = new Date(clock.now());
-        const options = { ...beside, symbols, now, job: job.name, signal };
+        const options = { ...beside, symbols, now, job: job.name, calendar, signal };
         parts.push({ title, report: await buildFlowReport(engine, drop, options) });
       }
     }
@@ -169,7 +171,10 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
 /** A part of a report with what is beside its drop; for a dataset that is not sealed, the date that it waits for. */
 type PartFiles =
   | { readonly title: string; readonly pending: string }
-  | ({ readonly title: string; readonly drop: SealedDrop } & Omit<FlowOptions, 'symbols' | 'now' | 'job' | 'signal'>);
+  | ({ readonly title: string; readonly drop: SealedDrop } & Omit<
+      FlowOptions,
+      'symbols' | 'now' | 'job' | 'calendar' | 'signal'
+    >);
 
 /** The models of the sealed parts. */
 export function listReports(parts: readonly DigestPart[]): readonly FlowReport[] {
@@ -255,14 +260,18 @@ async function fetchBeside(
 }
 
 /**
- * Summaries of the sessions before, newest first. Leaves out an earlier day that cannot be read; the report itself does not
+ * Summaries of the sessions before that are as long, and of the dates since the session before, which have the evening,
+ * newest first. Leaves out an earlier day that cannot be read; the report itself does not
  * depend on earlier days.
  */
 async function fetchSummaries(run: Run, ledger: Ledger, date: string): Promise<readonly PastSession[]> {
   const { dataset } = ledger;
-  const earlier = (await ledger.dates()).filter((other) => other < date).slice(-MEAN_SESSIONS);
+  const { calendar } = run;
+  const [previous = date] = previousSessions(addDays(date, -1), 1, calendar);
+  const earlier = (await ledger.dates()).filter((other) => other < date);
+  const like = earlier.filter((other) => isLike(other, date, calendar)).slice(-MEAN_SESSIONS);
   const found: PastSession[] = [];
-  for (const other of earlier.reverse()) {
+  for (const other of earlier.filter((one) => one >= previous || like.includes(one)).reverse()) {
     const manifest = await ledger.validManifest(other, ({ message }) => leaveOut(run, dataset, other, message));
     const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
     // Drops with their own columns have none.

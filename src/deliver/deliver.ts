@@ -8,6 +8,7 @@
  */
 import { rm } from 'node:fs/promises';
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
+import { isSession } from '../calendar/session.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import { identifyReport, type Job, type JobReport } from '../job/job.ts';
@@ -163,12 +164,12 @@ async function chooseDate(run: Run, job: Job, date: string | undefined) {
   );
 }
 
-/** @returns sealed dates, ascending, and those that are over but not sealed */
-async function readSessions({ ledger }: Run) {
-  const sealed = await ledger.dates();
+/** @returns sealed sessions, ascending, and those that are over but not sealed. What Sundays have is in Monday's report. */
+async function readSessions({ ledger, calendar }: Run) {
+  const sealed = (await ledger.dates()).filter((date) => isSession(date, calendar));
   const { entries } = await ledger.conditions();
   const pending = [...entries.values()].flatMap(({ date, condition }) =>
-    condition === 'pending' && !sealed.includes(date) ? [date] : [],
+    condition === 'pending' && !sealed.includes(date) && isSession(date, calendar) ? [date] : [],
   );
   return { sealed, pending };
 }

@@ -72,14 +72,14 @@ export async function mendDerived(
   facts: StoredDates,
   setAside: readonly string[],
 ): Promise<StoredDates> {
-  const { ledger, engine, state, clock, log, signal } = run;
+  const { ledger, engine, calendar, state, clock, log, signal } = run;
   const mendable = new Map([...facts.damaged].filter(([, { filenames }]) => isMendable(filenames)));
   const dates = [...mendable].map(([date]) => date).sort();
   const mended = new Set<string>();
   for (const date of dates.slice(-MAX_MENDED).reverse()) {
     const mend = async () => {
       assertNotAborted(signal);
-      const deps = { ledger, engine, scratch: join(state.drops, 'mend'), nowMs: clock.now(), signal };
+      const deps = { ledger, engine, calendar, scratch: join(state.drops, 'mend'), nowMs: clock.now(), signal };
       await makeFolder(state.drops);
       const how = await mendFiles(deps, run.opened.job, date);
       if (how === 'not-mended') return;

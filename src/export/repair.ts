@@ -43,7 +43,7 @@ export async function repairInStore(
   repairs: Repairs,
   nowMs: number,
 ): Promise<readonly string[]> {
-  const { ledger, engine, folder, signal } = deps;
+  const { ledger, engine, calendar, folder, signal } = deps;
   const left: string[] = [];
   for (const [date, { manifest, isDamaged, unrecorded }] of dates) {
     for (const [revision, lost] of unrecorded) {
@@ -51,7 +51,7 @@ export async function repairInStore(
       note(repairs, date, `revision ${revision} recorded as lost`);
     }
     if (!isDamaged) continue;
-    const mending = { ledger, engine, scratch: join(folder, 'mend'), nowMs, signal };
+    const mending = { ledger, engine, calendar, scratch: join(folder, 'mend'), nowMs, signal };
     const how = manifest === undefined ? 'not-mended' : await mendFiles(mending, job, date);
     if ((await auditDrop(deps, date)).isDamaged) left.push(date);
     else if (how !== 'not-mended') note(repairs, date, 'its files beside the drop were rebuilt');

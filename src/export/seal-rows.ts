@@ -116,7 +116,7 @@ async function writeDrop(
 ): Promise<ManifestDraft> {
   // From now on the source may give rows of this date to another: an audit looks for these in what is sealed later.
   const sealedAt = new Date(run.clocks.now()).toISOString();
-  const { engine, source, log, ledger, opened } = run;
+  const { engine, source, log, ledger, opened, calendar } = run;
   const { job } = opened;
   const { date } = stage;
   const { query, counted, recount, audit, missing = [], doubts = [], begun } = rows;
@@ -153,7 +153,10 @@ async function writeDrop(
   const withSummary = hasSummary(job, columns);
   const verifying = verifyParquet(engine, path, columns, expected);
   const checking = runChecks(engine, parquetFile(path), job.checks.map(questionOf), date, repeats);
-  const computing = sideBySide(checking, withSummary ? writeSummary(engine, path, summaryPath) : NOTHING);
+  const computing = sideBySide(
+    checking,
+    withSummary ? writeSummary(engine, { path, date, calendar }, summaryPath) : NOTHING,
+  );
   const [file, [checks]] = await sideBySide(verifying, computing);
   step('verify');
   if (rows.degradedReason === undefined || recount !== undefined) {

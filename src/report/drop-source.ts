@@ -65,13 +65,14 @@ function nameInCamelCase(row: object): object {
 }
 
 /**
- * The records of a file that satisfy the condition; the file itself if all records count.
+ * The records of a file that satisfy the conditions; the file itself without any.
  * @param hasGaps whether to replace premiums that are not finite with null
  */
-export function keepRecords(file: DropSource, condition: string | null, hasGaps: boolean): DropSource {
-  if (condition === null && !hasGaps) return file;
+export function keepRecords(file: DropSource, conditions: readonly (string | null)[], hasGaps: boolean): DropSource {
+  const kept = conditions.filter((condition) => condition !== null);
+  if (kept.length === 0 && !hasGaps) return file;
   const columns = hasGaps ? `* REPLACE (${KNOWN_PREMIUM} AS premium)` : '*';
-  const where = condition === null ? '' : ` WHERE ${condition}`;
+  const where = kept.length === 0 ? '' : ` WHERE ${kept.join(' AND ')}`;
   return { ...file, table: `(SELECT ${columns} FROM ${file.table}${where})` };
 }
 

@@ -3,18 +3,20 @@
  * sessions before it. Invariants: the model is plain JSON; rows never reach JavaScript, only bounded results do; a file
  * whose row count differs from the sealed one gives no report. `text/`, `draw/` and the templates define how it looks.
  */
+import { type CalendarOverride, isLike, nameHalfDay } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
 import { assertColumns, keepRecords, openDropFile } from './drop-source.ts';
 import type { Drivers, FlowReport, Mover, SealedDrop, ShownDrop } from './model.ts';
+import { queryBesides } from './query/besides.ts';
 import { queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, queryExposure, withStates } from './query/exposure.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums } from './query/sums.ts';
 import { queryBiggestSweeps, queryBiggestTrades, queryContracts, queryDrivers, queryEarnings } from './query/trades.ts';
-import { hasWholeSymbols } from './records.ts';
+import { buildReportHours, hasWholeSymbols } from './records.ts';
 
 /** More symbols would push the mail over the size at which Gmail clips it; the mail says how many are left out. */
 const MAX_WATCHLIST = 25;
@@ -25,8 +27,12 @@ export interface FlowOptions {
   readonly now: Date;
   /** Name of the job, for the reader. */
   readonly job: string;
+  readonly calendar?: CalendarOverride | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Local files of the summaries of sealed sessions before this date, newest first; only the first five are used. */
+  /**
+   * Local files of the summaries of sealed dates before this date, newest first. It is compared with the first five sessions
+   * that are as long; what traded in the night before it is in those since the session before.
+   */
   readonly before: readonly PastSession[];
   /** Sessions before the date that the ledger knows: those that cannot be compared are named. Default: none. */
   readonly known?: readonly string[] | undefined;
@@ -57,14 +63,21 @@ export async function buildFlowReport(
   const columns = await assertColumns(file, drop);
   const { exclusions: left, condition, hasGaps, hasUnknownCodes } = await queryExclusions(file);
   assertSealedRows(drop, left.recorded.trades);
-  const source = keepRecords(file, condition, hasGaps);
+  const { date } = drop;
+  const { calendar } = options;
+  const hours = buildReportHours(drop, calendar);
+  const source = keepRecords(file, [condition, hours], hasGaps);
+  const { otherHours, besides } = await queryBesides(
+    keepRecords(file, [condition, hours && `NOT ${hours}`], true),
+    { date, calendar, isWhole: hours === null },
+    options.before,
+  );
   const exclusions = {
-    ...left,
+    ...{ ...left, otherHours },
     unknownCodes: hasUnknownCodes ? await queryUnknownCodes(source) : [],
     sharedIds: drop.ids === undefined ? undefined : await querySharedIds(file, source),
   };
-  const beside = keepRecords(openDropFile(engine, drop.path, { signal, beside: true }), condition, hasGaps);
-  const { date } = drop;
+  const beside = keepRecords(openDropFile(engine, drop.path, { signal, beside: true }), [condition, hours], hasGaps);
   const keepsExpiring = options.keepsExpiring ?? true;
   const chain = options.chain ?? null;
   const isWhole = hasWholeSymbols(drop.filter);
@@ -81,7 +94,8 @@ export async function buildFlowReport(
       : { exposure: NO_EXPOSURE, volatility: [] }),
   });
   const queryTrades = async () => {
-    const history = await queryHistory(file, options.before);
+    const like = options.before.filter((past) => isLike(past.date, date, calendar));
+    const history = await queryHistory(file, like);
     const { symbols, ...sums } = await querySums(source, focus, history, hasGaps);
     const drivers = await queryDrivers(source);
     return {
@@ -108,12 +122,14 @@ export async function buildFlowReport(
     job: options.job,
     createdAt: options.now.toISOString(),
     drop: pickShown(drop),
+    halfDay: nameHalfDay(date, calendar),
     exclusions,
+    besides,
     comparison: buildComparison(
       tables.headline,
       measured.volumeAboveOpenInterest.premium,
       history,
-      options.known ?? [],
+      (options.known ?? []).filter((past) => isLike(past, date, calendar)),
     ),
     ...tables,
     ...measured,
@@ -127,7 +143,7 @@ export async function buildFlowReport(
     chainLocation,
     structureLocation,
     rebuildQueries: buildRebuildQueries(drop.location, {
-      ...{ date, exclusions, hasGaps },
+      ...{ date, hours, exclusions, hasGaps },
       chain: chainLocation,
       structure: structureLocation,
       pastDates: history.sessions.map((session) => session.date),

@@ -196,7 +196,8 @@ export function buildKeyNumberTable(report: FlowReport): AttachedTable {
 /** Numbers of this date that summaries of earlier days do not contain. */
 function listOwnNumbers(report: FlowReport): readonly NumberRow[] {
   const { headline, exposure, exclusions, volumeAboveOpenInterest, chainLocation } = report;
-  const { cancelMessages, cancelledPrints, lateReports, recorded, unmatchedCancels } = exclusions;
+  const { cancelMessages, cancelledPrints, lateReports, otherHours, recorded, unmatchedCancels } = exclusions;
+  const { overnight, curb } = report.besides;
   const basis = chainLocation === null ? 'traded contracts only' : 'whole chains if known';
   return [
     ofToday('Series where volume is above OI', 'count', volumeAboveOpenInterest.series),
@@ -213,6 +214,9 @@ function listOwnNumbers(report: FlowReport): readonly NumberRow[] {
     ofToday('Cancel messages without a print', 'count', unmatchedCancels),
     ofToday('Left out: late reports', 'count', lateReports.trades),
     ofToday('Left out: premium of late reports', 'dollars', lateReports.premium),
+    ofToday('Left out: overnight and curb', 'count', otherHours.trades),
+    ofToday('Overnight premium', 'dollars', overnight.premium),
+    ofToday('Curb premium', 'dollars', curb.premium),
     ofToday('Left out of premium: no premium', 'count', headline.unpriced),
     ofToday('Left out of contracts: no size', 'count', headline.unsized),
     ...exclusions.unknownCodes.map(({ column, trades }) => ofToday(`Unknown ${column}`, 'count', trades)),

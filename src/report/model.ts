@@ -65,6 +65,8 @@ export interface Exclusions {
   /** Cancel messages without a print in the file. */
   readonly unmatchedCancels: number;
   readonly lateReports: Tally;
+  /** Of the night or the curb of a session: not in the hours of the report. */
+  readonly otherHours: Tally;
   /** Every record of the file, including those left out. */
   readonly recorded: Tally;
   /** Counted records with an unknown code; empty if there are none. */
@@ -331,8 +333,12 @@ export interface FlowReport {
   /** UTC, ISO 8601. */
   readonly createdAt: string;
   readonly drop: ShownDrop;
+  /** When stock options close on a half day, `13:00`; absent on whole days. */
+  readonly halfDay?: string | undefined;
   readonly headline: Premium;
   readonly exclusions: Exclusions;
+  /** Of this session, beside the hours of the report: the night from the end of the session before on, and the curb. */
+  readonly besides: Readonly<Record<'overnight' | 'curb', Tally>>;
   readonly volumeAboveOpenInterest: VolumeAboveOpenInterest;
   readonly comparison: Comparison;
   readonly expiries: readonly ExpiryBucket[];

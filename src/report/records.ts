@@ -23,6 +23,17 @@ import {
   MONTHLY_SETTLED_AT_OPEN,
   monthlyExpiration,
 } from '../calendar/holidays.ts';
+import {
+  GLOBAL_SYMBOLS,
+  LATE_CLOSING,
+  listSegmentEnds,
+  listSessionsAround,
+  REPORT_SEGMENTS,
+  type Segment,
+  type SegmentEnds,
+} from '../calendar/segments.ts';
+import { type CalendarOverride, isSession } from '../calendar/session.ts';
+import { formatSecond } from '../calendar/wall-clock.ts';
 
 export const IS_CALL = "put_call = 'CALL'";
 export const IS_PUT = "put_call = 'PUT'";
@@ -73,6 +84,54 @@ export const IS_ZERO_DTE = `expiration_date <= date AND NOT (expiration_date = d
 
 /** The half hour of a record since midnight, 19 from 09:30 on. */
 export const HALF_HOUR = '2 * EXTRACT(HOUR FROM time) + CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 1 END';
+
+const DAY = 'CAST(time AS DATE)';
+const MINUTE = '(60 * EXTRACT(HOUR FROM time) + EXTRACT(MINUTE FROM time))';
+const IS_GLOBAL = `coalesce(symbol, '') IN (${quoteList(GLOBAL_SYMBOLS)})`;
+const CLOSES_LATE = `coalesce(symbol, '') IN (${quoteList([...GLOBAL_SYMBOLS, ...LATE_CLOSING])})`;
+export const IN_REPORT_SEGMENTS = `segment IN (${quoteList(REPORT_SEGMENTS)})`;
+
+type NamePlace = (session: string, segment: Segment) => string;
+
+/** The session and the segment of a record in the drop of a date, by its time alone. @param name writes each as SQL */
+export function writePlace(date: string, calendar: CalendarOverride | undefined, name: NamePlace): string {
+  const [before, on, after] = listSessionsAround(date, calendar);
+  const cases = [before, on].map((session) => {
+    const ends = listSegmentEnds(session, calendar);
+    const isOf = `${DAY} < DATE '${session}' OR ${DAY} = DATE '${session}' AND ${MINUTE} < ${ends.curb}`;
+    return `WHEN ${isOf} THEN ${writeSegment(ends, name)}`;
+  });
+  return `CASE ${cases.join(' ')} ELSE ${name(after, 'overnight')} END`;
+}
+
+/**
+ * The condition for the records of a report of a session: from its early segment to its late one. Null if the date has no
+ * session, or all of its records are in these hours.
+ */
+export function buildReportHours(
+  {
+    date,
+    min_time: from,
+    max_time: to,
+  }: Readonly<Record<'date', string> & Record<'min_time' | 'max_time', string | null>>,
+  calendar?: CalendarOverride,
+): string | null {
+  if (!isSession(date, calendar)) return null;
+  const ends = listSegmentEnds(date, calendar);
+  const at = (minute: number) => `${date} ${formatSecond(minute * 60)}`;
+  if (!from || !to || (from >= at(ends.globalOvernight) && to < at(ends.late))) return null;
+  const isIn = writeSegment(ends, (_, segment) => (REPORT_SEGMENTS.includes(segment) ? '1' : '0'));
+  // One expression: ClickHouse loses a column that two conditions of an AND have in common.
+  return `(CASE WHEN ${DAY} = DATE '${date}' AND ${MINUTE} < ${ends.curb} THEN ${isIn} ELSE 0 END = 1)`;
+}
+
+function writeSegment(ends: SegmentEnds, name: NamePlace): string {
+  const of = (segment: Segment) => name(ends.session, segment);
+  return `CASE WHEN ${DAY} < DATE '${ends.session}' OR ${MINUTE} < ${ends.overnight} OR ${MINUTE} < ${ends.globalOvernight} AND ${IS_GLOBAL} THEN ${of('overnight')}
+    WHEN ${MINUTE} < ${ends.globalOvernight} THEN ${of('early')} WHEN ${MINUTE} < ${ends.regular} THEN ${of('regular')}
+    WHEN ${MINUTE} >= ${ends.lateWithoutCurb} OR ${MINUTE} >= ${ends.late} AND ${IS_GLOBAL} THEN ${of('curb')}
+    WHEN ${CLOSES_LATE} THEN ${of('regular')} ELSE ${of('late')} END`;
+}
 
 /**
  * Whether a drop with this condition has every trade of its symbols: the condition names no other column of the record.
@@ -244,9 +303,13 @@ export function buildCountedTable(table: string): string {
   return `(SELECT * FROM ${buildMatchedTable(table)} AS matched WHERE lowest >= level AND ${buildCountedCondition(null)})`;
 }
 
-/** The number and the premium of the records of each fate, for readers. @param premium SQL that can be summed */
-export function buildFatesQuery(table: string, premium: string): string {
-  return `SELECT ${writeFate('lowest < level')} AS record, count(*) AS trades, sum(${premium}) AS total_premium\nFROM ${buildMatchedTable(table)} AS matched GROUP BY 1 ORDER BY 1`;
+/**
+ * The number and the premium of the records of each fate, for readers.
+ * @param premium SQL that can be summed @param hours of the report; null: all records are in these
+ */
+export function buildFatesQuery(table: string, premium: string, hours: string | null): string {
+  const counted = hours === null ? "'counted'" : `CASE WHEN ${hours} THEN 'counted' ELSE 'other hours' END`;
+  return `SELECT ${writeFate('lowest < level', counted)} AS record, count(*) AS trades, sum(${premium}) AS total_premium\nFROM ${buildMatchedTable(table)} AS matched GROUP BY 1 ORDER BY 1`;
 }
 
 /**
@@ -257,8 +320,8 @@ export function buildFate(table: string, name: string): string {
   return writeFate(`${name} IN (${buildCancelledQuery(table, [name])})`);
 }
 
-function writeFate(isCancelled: string): string {
-  return `CASE WHEN ${IS_CANCEL} THEN 'cancel message' WHEN ${isCancelled} THEN 'cancelled print' WHEN ${IS_LATE} THEN 'late report' ELSE 'counted' END`;
+function writeFate(isCancelled: string, counted = "'counted'"): string {
+  return `CASE WHEN ${IS_CANCEL} THEN 'cancel message' WHEN ${isCancelled} THEN 'cancelled print' WHEN ${IS_LATE} THEN 'late report' ELSE ${counted} END`;
 }
 
 function isOneOf(types: readonly string[]): string {

@@ -41,9 +41,10 @@ export function buildSampleDay(dataset: string): FlowReport {
     },
     headline: day,
     exclusions: {
-      ...{ cancelMessages: tally, cancelledPrints: tally, unmatchedCancels: 2, lateReports: tally },
+      ...{ cancelMessages: tally, cancelledPrints: tally, unmatchedCancels: 2, lateReports: tally, otherHours: tally },
       ...{ recorded: { trades: 812_468, premium: 1_243_930_000 }, unknownCodes: [] },
     },
+    besides: { overnight: tally, curb: tally },
     volumeAboveOpenInterest: { series: 9_312, ofSeries: 41_870, unknownSeries: 0, premium: 3.8e8 },
     comparison: {
       ...{ previousDate: BEFORE, meanDates: [BEFORE, '2026-01-13', '2026-01-12'], missingDates: [], degradedDates: [] },

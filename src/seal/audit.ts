@@ -3,9 +3,11 @@
  * compares them with the manifest. Finds a flipped byte, a missing object, an edited manifest, a wrong summary, a
  * foreign file. Changes nothing. `audit-dataset.ts` audits the rest of the dataset.
  */
+
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { CalendarOverride } from '../calendar/session.ts';
 import { hashFile, makeFolder } from '../core/atomic-file.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
@@ -23,6 +25,7 @@ export interface AuditDeps {
   readonly ledger: Ledger;
   /** Recomputes the summary and the checks. */
   readonly engine: Engine;
+  readonly calendar?: CalendarOverride | undefined;
   /** Local folder for copies of the objects during the audit. */
   readonly folder: string;
   readonly signal?: AbortSignal | undefined;
@@ -94,7 +97,11 @@ async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<Map<stri
     if (path === drop) return await auditRows(deps, manifest, key, path);
     if (file.filename === manifest.counts) return await compute(key, () => compareCounts(engine, path, manifest));
     if (file.filename === manifest.summary) {
-      return isDropSound ? await compute(key, () => compareSummary(engine, drop, path)) : [];
+      return isDropSound
+        ? await compute(key, () =>
+            compareSummary(engine, { path: drop, date: manifest.date, calendar: deps.calendar }, path),
+          )
+        : [];
     }
     const { rows = 0 } = manifest.quarantine ?? {};
     const found = await countLines(path);

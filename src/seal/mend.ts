@@ -5,6 +5,7 @@
  * without counts. A damaged drop is not changed.
  */
 import { rm } from 'node:fs/promises';
+import type { CalendarOverride } from '../calendar/session.ts';
 import { hashFile } from '../core/atomic-file.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
@@ -22,6 +23,7 @@ const MENDABLE: readonly string[] = [SUMMARY_FILENAME, COUNTS_FILENAME];
 interface MendDeps {
   readonly ledger: Ledger;
   readonly engine: Engine;
+  readonly calendar: CalendarOverride | undefined;
   /** Local path; files whose names begin with it are removed afterwards. */
   readonly scratch: string;
   readonly nowMs: number;
@@ -41,7 +43,7 @@ export function isMendable(filenames: readonly string[]): boolean {
 
 /** @throws StoreFault, EngineFault; Fault `MANIFEST_INVALID`, `SEALING_BROKEN` */
 export async function mendFiles(deps: MendDeps, job: Job, date: string): Promise<Mended> {
-  const { ledger, engine, scratch, signal } = deps;
+  const { ledger, scratch, signal } = deps;
   const manifest = await ledger.manifest(date);
   if (manifest === undefined) return 'not-mended';
   const [drop, ...beside] = manifest.files;
@@ -52,7 +54,7 @@ export async function mendFiles(deps: MendDeps, job: Job, date: string): Promise
     if (!(await ledger.fetchFile(date, drop, scratch, signal))) return 'not-mended';
     for (const file of beside) {
       if (await ledger.fetchFile(date, file, pathOf(file), signal)) continue;
-      const isRebuilt = await rebuild(engine, job, manifest, { drop: scratch, file, path: pathOf(file) });
+      const isRebuilt = await rebuild(deps, job, manifest, { drop: scratch, file, path: pathOf(file) });
       (isRebuilt ? rebuilt : lost).push(file);
     }
     if (!isMendable(lost.map(({ filename }) => filename))) return 'not-mended';
@@ -88,14 +90,14 @@ export async function mendFiles(deps: MendDeps, job: Job, date: string): Promise
 
 /** @returns whether the file can be had: the drop's own counts must be those that the source had */
 async function rebuild(
-  engine: Engine,
+  { engine, calendar }: MendDeps,
   job: Job,
   manifest: Manifest,
   { drop, file, path }: { readonly drop: string; readonly file: ManifestFile; readonly path: string },
 ): Promise<boolean> {
   const { date, recount, extra_columns: extraFields } = manifest;
   if (file.filename === manifest.summary) {
-    await writeSummary(engine, drop, path);
+    await writeSummary(engine, { path: drop, date, calendar }, path);
     return true;
   }
   if (file.filename !== manifest.counts || job.source.kind !== 'rows' || recount === undefined) return false;

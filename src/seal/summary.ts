@@ -1,30 +1,33 @@
 /**
- * The summary of a drop: one row per symbol and one for all symbols (empty symbol), so that comparisons over many days
- * read only a few kilobytes per day. The sums are the report's, over the counted records; more columns count the other
- * records.
+ * The summary of a drop: one row per symbol and one for all symbols (empty symbol), each as a whole (empty segment) and by
+ * segment of a session, so that comparisons over many days read only a few kilobytes per day and compare equal hours.
+ * The sums are the report's, over the counted records; more columns count the other records. Segments add up to the whole.
  */
 import { rm } from 'node:fs/promises';
-import { CLOSE_HALF_HOUR, formatHalfHour, OPEN_HALF_HOUR } from '../calendar/session.ts';
+import { REPORT_SEGMENTS, type Segment } from '../calendar/segments.ts';
+import { type CalendarOverride, formatHalfHour, OPEN_HALF_HOUR } from '../calendar/session.ts';
 import type { Engine } from '../engine/engine.ts';
 import { formatSettings, parquetFile, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { SUMS_WITH_GAPS, sumKnown, sumWhere, writeColumn } from '../report/number-values.ts';
 import { NUMBERS } from '../report/numbers.ts';
-import { OPEN_INTEREST } from '../report/query/series-state.ts';
+import { chooseShown, OPEN_INTEREST, SHOWN_VALUES } from '../report/query/series-state.ts';
 import {
   AT_ASK,
   AT_BID,
   buildFate,
   HALF_HOUR,
+  IN_REPORT_SEGMENTS,
   IS_CALL,
   IS_PUT,
   IS_SWEEP,
   KNOWN_PREMIUM,
   SERIES_HASH,
   SUMMARIZED_COLUMNS,
+  writePlace,
 } from '../report/records.ts';
-import type { DayShape, SymbolShape } from './baseline.ts';
+import { ALL_SYMBOLS, type DayShape, type SymbolShape } from './baseline.ts';
 import type { DropColumn } from './drop-columns.ts';
 import { writeFooter } from './footer.ts';
 import { COMPRESSION, READ_BACK_SETTINGS } from './write-parquet.ts';
@@ -42,35 +45,31 @@ const SUMS: Measures = [
   ['sweep_trades', sumWhere(IS_SWEEP, '1'), 'Trades of intermarket sweep orders'],
 ];
 
+/** Half hours of a block, which regular trading does not exceed: a cell has those of one. */
+const BLOCK = 14;
+
 /** When the records of a cell traded. */
 const TIMES: Measures = [
   ['expirations', 'any(expiration_date)'],
   ['last_trade_second', "max(dateDiff('second', toStartOfDay(time), time))"],
-  // One array in place of 14 columns: the engine needs longer to plan the statement than to read a small drop.
-  ['half_hours', `countResample(${OPEN_HALF_HOUR}, ${CLOSE_HALF_HOUR + 1}, 1)(half_hour)`],
+  ['in_block', `countResample(0, ${BLOCK}, 1)(half_hour % ${BLOCK})`],
 ];
-
-/** The columns `trades_0930` to `trades_1600`. */
-const HALF_HOURS: Measures = Array.from({ length: CLOSE_HALF_HOUR - OPEN_HALF_HOUR + 1 }, (_, index) => {
-  const start = formatHalfHour(OPEN_HALF_HOUR + index);
-  return [`trades_${start.replace(':', '')}`, `half_hours[${index + 1}]`, `Trades of the half hour from ${start}`];
-});
 
 /** What several of `MEASURES` share. */
-const COMMON = [
-  "fate = 'counted' AS is_counted",
-  'is_counted AND cells.contracts > open_interest AS is_above',
-  'sumForEachIf(cells.half_hours, is_counted) AS half_hours',
-];
+const COMMON = ["fate = 'counted' AS is_counted", 'is_counted AND cells.volume > cells.shown AS is_above'];
 
 /** The columns of the summary after the symbol, from the cells of `selectSummary`. */
 const MEASURES: Measures = [
   ...SUMS.map(([name, , ...meaning]) => [name, sumCounted(name), ...meaning] as const),
-  ['series', 'countIf(is_counted)', 'Contracts that traded'],
-  ['volume_above_oi_series', 'countIf(is_above)', 'Contracts that traded more than their open interest'],
+  ['series', 'countIf(is_counted)', 'Contracts that traded, in each segment in which they did'],
+  [
+    'volume_above_oi_series',
+    'countIf(is_above)',
+    'Contracts that traded more than their open interest: from early to late, overnight or in the curb',
+  ],
   [
     'unknown_oi_series',
-    'countIf(is_counted AND (isNull(cells.contracts) OR isNull(open_interest)))',
+    'countIf(is_counted AND (isNull(cells.volume) OR isNull(cells.shown)))',
     'Contracts that traded, of unknown volume or open interest',
   ],
   [
@@ -88,7 +87,6 @@ const MEASURES: Measures = [
     'maxIf(cells.last_trade_second, is_counted)',
     'Time of the last trade, since midnight in New York',
   ],
-  ...HALF_HOURS,
 ];
 
 /** A column of the summary, as its readers need it. */
@@ -104,7 +102,7 @@ export interface SummaryColumn {
 /** Sums of the same numbers in another order differ in their last digits. */
 const RELATIVE_TOLERANCE = 1e-9;
 
-const SUMMARY_SORT = ['symbol'];
+const SUMMARY_SORT = ['symbol', 'session_date', 'segment'];
 
 /** Whether a drop has a summary: only single trades with all needed columns have one. */
 export function hasSummary(job: Pick<Job, 'source'>, columns: readonly Pick<DropColumn, 'name'>[]): boolean {
@@ -117,9 +115,16 @@ export function hasSummary(job: Pick<Job, 'source'>, columns: readonly Pick<Drop
 /** The columns of the summary, in the order of the file. */
 export function listSummaryColumns(): readonly SummaryColumn[] {
   const labels = new Map(NUMBERS.map(({ column, name, label }) => [column ?? name, label]));
-  const symbol = { name: 'symbol', type: 'string', nullable: false, unit: '' } as const;
+  const text = (name: string, meaning: string) => {
+    return { name, type: 'string', nullable: false, unit: '', meaning } as const;
+  };
   return [
-    { ...symbol, meaning: 'Underlying symbol; empty in the row of all symbols' },
+    text('symbol', 'Underlying symbol; empty in the rows of all symbols'),
+    text('session_date', 'Session that the trades belong to, by their time; empty in the rows of the whole drop'),
+    text(
+      'segment',
+      '`overnight`, `early`, `regular`, `late` or `curb`, by the time; empty in the rows of the whole drop',
+    ),
     ...MEASURES.map(([name, , meaning]): SummaryColumn => {
       const isPremium = isOfPremium(name);
       const isVolume = isOfVolume(name);
@@ -131,7 +136,15 @@ export function listSummaryColumns(): readonly SummaryColumn[] {
         meaning: meaning ?? labels.get(name) ?? '',
       };
     }),
+    text('half_hours', 'Trades by the half hour that begins then, as JSON: `{"09:30":1200, ...}`'),
   ];
+}
+
+/** A drop's file on this disk, and the calendar that decides which session its records belong to. */
+export interface SummarizedDrop {
+  readonly path: string;
+  readonly date: string;
+  readonly calendar?: CalendarOverride | undefined;
 }
 
 /** Units of counts that are not of trades. */
@@ -148,10 +161,10 @@ const UNITS: Readonly<Record<string, string>> = {
  * readable by version 1 readers.
  * @throws EngineFault; Fault `SEAL_UNVERIFIED`
  */
-export async function writeSummary(engine: Engine, dropPath: string, path: string): Promise<void> {
+export async function writeSummary(engine: Engine, drop: SummarizedDrop, path: string): Promise<void> {
   await rm(path, { force: true });
   await engine.command(
-    `${selectSummary(parquetFile(dropPath))} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${formatSettings({ ...READ_BACK_SETTINGS, output_format_parquet_compression_method: COMPRESSION, max_threads: 1 })}`,
+    `${selectSummary(drop)} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${formatSettings({ ...READ_BACK_SETTINGS, output_format_parquet_compression_method: COMPRESSION, max_threads: 1 })}`,
     // One core computes it, while the file is verified.
     { beside: true },
   );
@@ -165,75 +178,123 @@ const MOST_NAMED = 3;
  * Describes the differences between a summary and its drop; empty if there are none. Both are read and compared here: the
  * engine needs longer to compile such a comparison than to compute the summary. @throws EngineFault
  */
-export async function compareSummary(engine: Engine, dropPath: string, path: string): Promise<readonly string[]> {
+export async function compareSummary(engine: Engine, drop: SummarizedDrop, path: string): Promise<readonly string[]> {
   const file = parquetFile(path);
   const described = await engine.rows<{ readonly name: string }>(`DESCRIBE TABLE ${file}`);
-  const names = listSummaryColumns().flatMap(({ name }) => (name === 'symbol' ? [] : [name]));
+  const names = listSummaryColumns().map(({ name }) => name);
   const missing = names.filter((name) => !described.some((column) => column.name === name));
   if (missing.length > 0) return [`the summary has no column ${missing.join(', ')}`];
-  const expected = await readSymbols(engine, selectSummary(parquetFile(dropPath)));
-  const found = await readSymbols(engine, `SELECT * FROM ${file}`);
+  const expected = await readRows(engine, selectSummary(drop));
+  const found = await readRows(engine, `SELECT * FROM ${file}`);
   const differences: string[] = [];
-  for (const symbol of [...new Set([...expected.keys(), ...found.keys()])].sort()) {
-    const [a, b] = [expected.get(symbol), found.get(symbol)];
+  for (const row of new Set([...expected.keys(), ...found.keys()])) {
+    const [a, b] = [expected.get(row), found.get(row)];
     const wrong = a && b ? names.filter((name) => isOther(a[name], b[name])) : ['trades'];
-    const of = symbol === '' ? 'all symbols' : symbol;
-    if (wrong.length > 0) differences.push(`the summary of ${of} differs from the drop's rows in ${wrong.join(', ')}`);
+    if (wrong.length > 0) differences.push(`the summary of ${row} differs from the drop's rows in ${wrong.join(', ')}`);
   }
   return differences.slice(0, MOST_NAMED);
 }
 
-type Sums = Readonly<Record<string, number | null>>;
+type SummaryRow = Readonly<Record<string, number | string | null>>;
 
-async function readSymbols(engine: Engine, sql: string): Promise<ReadonlyMap<string, Sums>> {
-  const rows = await engine.rows<{ readonly symbol: string } & Sums>(sql);
-  return new Map(rows.map((row) => [row.symbol, row]));
+/** By what a row is of: `SPX`, `SPX, 2026-11-20 curb`. */
+async function readRows(engine: Engine, sql: string): Promise<ReadonlyMap<string, SummaryRow>> {
+  const rows = await engine.rows<SummaryRow>(sql);
+  return new Map(
+    rows.map((row) => {
+      const segment = row['segment'] === '' ? '' : `, ${row['session_date']} ${row['segment']}`;
+      return [`${row['symbol'] || 'all symbols'}${segment}`, row];
+    }),
+  );
 }
 
-function isOther(a: number | null | undefined, b: number | null | undefined): boolean {
+function isOther(a: SummaryRow[string] | undefined, b: SummaryRow[string] | undefined): boolean {
   if (typeof a !== 'number' || typeof b !== 'number') return a !== b;
   return Math.abs(a - b) > RELATIVE_TOLERANCE * Math.max(1, Math.abs(a));
 }
 
 /**
- * The day of a summary as the check `baseline` compares it. @param path of the summary @throws EngineFault
+ * The day of a summary as the check `baseline` compares it: the session's early, regular and late segments.
+ * @param path of the summary @throws EngineFault
  */
 export async function readShape(
   engine: Engine,
   { date, rows, statistics }: Pick<Manifest, 'date' | 'rows' | 'statistics'>,
   path: string,
 ): Promise<DayShape> {
-  const halfHours = HALF_HOURS.map(([name]) => name);
-  const names = ['trades', 'total_premium', 'expirations', 'last_trade_second', ...halfHours];
-  const structure = ['symbol String', ...names.map((name) => `${name} Nullable(Float64)`)].join(', ');
-  const known = (name: string) => `ifNull(s.${name}, 0)`;
-  const found = await engine.rows<{ readonly symbol: string } & SymbolShape>(
-    `SELECT symbol, ${known('trades')} AS trades, s.total_premium AS premium, ${known('expirations')} AS expirations, ${known('last_trade_second')} AS lastTrade, [${halfHours.map(known).join(', ')}] AS halfHours FROM ${parquetFile(path, structure)} AS s`,
+  const numbers = ['trades', 'total_premium', 'expirations', 'last_trade_second'];
+  const texts = ['symbol', 'session_date', 'segment', 'half_hours'];
+  const structure = [...texts.map((name) => `${name} String`), ...numbers.map((name) => `${name} Nullable(Float64)`)];
+  const found = await engine.rows<
+    Omit<SymbolShape, 'halfHours'> & { readonly symbol: string; readonly hours: readonly string[] }
+  >(
+    `SELECT symbol, ifNull(sum(s.trades), 0) AS trades, sum(s.total_premium) AS premium, ifNull(max(s.expirations), 0) AS expirations, ifNull(max(s.last_trade_second), 0) AS lastTrade, groupArray(half_hours) AS hours FROM ${parquetFile(path, structure.join(', '))} AS s WHERE session_date = ${quoteString(date)} AND ${IN_REPORT_SEGMENTS} GROUP BY symbol`,
   );
+  const none = { trades: 0, premium: 0, expirations: 0, lastTrade: 0, halfHours: [] };
   return {
     date,
     rows,
     nulls: new Map(statistics.map(({ column, nulls }) => [column, nulls])),
-    symbols: new Map(found.map(({ symbol, ...shape }) => [symbol, shape])),
+    symbols: new Map([
+      [ALL_SYMBOLS, none],
+      ...found.map(({ symbol, hours, ...shape }) => [symbol, { ...shape, halfHours: readHalfHours(hours) }] as const),
+    ]),
   };
 }
 
+/** Trades of each half hour from the opening on; `undefined` in the list: none. */
+function readHalfHours(segments: readonly string[]): readonly number[] {
+  const halfHours: number[] = [];
+  for (const segment of segments) {
+    for (const [start, trades] of Object.entries(JSON.parse(segment) as Record<string, number>)) {
+      const at = Number(start.slice(0, 2)) * 2 + (start.endsWith(':30') ? 1 : 0) - OPEN_HALF_HOUR;
+      if (at >= 0) halfHours[at] = (halfHours[at] ?? 0) + trades;
+    }
+  }
+  return Array.from(halfHours, (trades) => trades ?? 0);
+}
+
+/** The rows of the summary: by segment and as a whole, of each symbol and of all. */
+const ROWS = 'GROUPING SETS ((root, session_date, segment), (root), (session_date, segment), ())';
+
+/** Blocks are counted from a time before midnight, so that regular trading begins with one. */
+const BEFORE_MIDNIGHT = 2 * BLOCK - OPEN_HALF_HOUR;
+const HALF_HOUR_NAMES = `[${Array.from({ length: 48 }, (_, at) => `'${formatHalfHour(at)}'`).join(', ')}]`;
+
 /**
- * Reads the file once, into cells by option series and by fate of the records, then sums the cells. So a series' volume
- * is known when it is compared with its open interest. Records without a symbol count only in the row of all symbols.
- * @param file the drop, as SQL reads it @returns a query for the rows of the summary, in its order
+ * Reads the file once, into cells by option series, segment, block of half hours and fate of the records, then sums the
+ * cells. So a series' volume is known when it is compared with its open interest. Records without a symbol count only in the
+ * rows of all symbols.
+ * @returns a query for the rows of the summary, in its order
  */
-function selectSummary(file: string): string {
-  // Grouping by a hash of the key takes half the time.
-  const records = `SELECT * REPLACE (${KNOWN_PREMIUM} AS premium), ${buildFate(file, '_row_number')} AS fate, ${SERIES_HASH} AS series_hash, ${HALF_HOUR} AS half_hour FROM ${file}`;
+function selectSummary({ path, date, calendar }: SummarizedDrop): string {
+  const file = parquetFile(path);
+  const places: (readonly [session: string, segment: Segment])[] = [];
+  const place = writePlace(date, calendar, (session, segment) => {
+    const known = places.findIndex((one) => one[0] === session && one[1] === segment);
+    return String(known === -1 ? places.push([session, segment]) - 1 : known);
+  });
+  const ofPlace = (read: (session: string, segment: Segment) => string) =>
+    `[${places.map((one) => quoteString(read(...one))).join(', ')}][place + 1]`;
+  // Grouping by a hash of the key takes half the time, by a number less than by texts.
+  const records = `SELECT * REPLACE (${KNOWN_PREMIUM} AS premium), ${buildFate(file, '_row_number')} AS fate, ${SERIES_HASH} AS series_hash, toUInt8(${place}) AS place, toUInt8(${HALF_HOUR} + ${BEFORE_MIDNIGHT}) AS half_hour FROM ${file}`;
   // Not named `symbol`, because the sums read the records' own.
   const sums = [...SUMS, ...TIMES].map(([name, sql]) => writeColumn([name, sql]));
-  const cells = `SELECT ifNull(any(symbol), '') AS root, fate, ${OPEN_INTEREST} AS open_interest, ${sums.join(', ')}
-    FROM (${records}) GROUP BY series_hash, fate`;
+  const cells = `SELECT ifNull(any(symbol), '') AS root, series_hash, fate, place, intDiv(half_hour, ${BLOCK}) AS block, ${OPEN_INTEREST} AS open_interest, ${SHOWN_VALUES} AS shown_values, ${sums.join(', ')}
+    FROM (${records}) GROUP BY series_hash, fate, place, block`;
+  // A report's hours are one part of a session: within it, a series has one volume and one open interest.
+  const part = ofPlace((session, segment) => `${session} ${REPORT_SEGMENTS.includes(segment) ? '' : segment}`);
+  const parts = `SELECT *, ${ofPlace((session) => session)} AS session_date, ${ofPlace((_, segment) => segment)} AS segment,
+      sum(contracts) OVER part AS volume, groupArrayArray(shown_values) OVER part AS all_shown,
+      if(count() OVER part = 1 OR empty(all_shown), max(open_interest) OVER part, ${chooseShown('all_shown')}) AS shown,
+      arrayConcat(arrayWithConstant(block * ${BLOCK}, 0), in_block) AS half_hours
+    FROM (${cells}) WINDOW part AS (PARTITION BY series_hash, fate, ${part})`;
   // Counts are signed in the file: few Parquet readers expect unsigned numbers.
   const columns = MEASURES.map(([name, sql]) => writeColumn([name, isOfPremium(name) ? sql : `toInt64(${sql})`]));
-  return `WITH ${COMMON.join(', ')} SELECT root AS symbol, ${columns.join(', ')} FROM (${cells}) AS cells
-    GROUP BY GROUPING SETS ((root), ()) HAVING root != '' OR grouping(root) = 1 ORDER BY ${SUMMARY_SORT.join(', ')}`;
+  const named = `arrayMap((trades, at) -> if(trades = 0, '', concat('"', ${HALF_HOUR_NAMES}[at - ${BEFORE_MIDNIGHT}], '":', toString(trades))), sums, arrayEnumerate(sumForEachIf(cells.half_hours, is_counted) AS sums))`;
+  return `WITH ${COMMON.join(', ')} SELECT root AS symbol, session_date, segment, ${columns.join(', ')},
+      concat('{', arrayStringConcat(arrayFilter(one -> one != '', ${named}), ','), '}') AS half_hours
+    FROM (${parts}) AS cells GROUP BY ${ROWS} HAVING root != '' OR grouping(root) = 1 ORDER BY ${SUMMARY_SORT.join(', ')}`;
 }
 
 /** Over the counted records; other records are tallied by fate. */

@@ -330,7 +330,7 @@ describe('a dataset whose columns change', () => {
         createDraft({ dataset: 'sums', date, summary: summary === undefined ? null : 'summary.parquet' }),
       );
     await publish('2026-11-17');
-    await publish('2026-11-19', select);
+    await publish('2026-11-19', `${select}, '' AS segment`);
     const sums = await openTestArchive(store, { kind: 'directory', path: place }, 'sums');
     try {
       const { rows, coverage } = await sums.rows('SELECT count() AS n, sum(total_premium) AS p FROM sums_summary');

@@ -33,7 +33,7 @@ export async function sealDay(engine: Engine, store: Store, day: SealedDay): Pro
     const rows = trades.map((changes) => createTrade({ date, time: `${date} 09:30:02`, ...changes }));
     const { path, min_time, max_time } = await writeDrop(engine, folder, dataset, rows);
     const summary = join(folder, 'summary.parquet');
-    await writeSummary(engine, path, summary);
+    await writeSummary(engine, { path, date }, summary);
     const draft = createDraft({
       ...{ job_id: dataset, dataset, date, rows: rows.length, source_rows: rows.length, min_time, max_time },
       ...{ summary: 'summary.parquet', condition },

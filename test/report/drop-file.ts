@@ -60,7 +60,7 @@ export function createTrade(changes: TradeChanges = {}): Trade {
     id: '1',
     symbol: 'SPY',
     date: '2026-11-19',
-    time: '2026-11-19 09:30:02',
+    time: `${changes.date ?? '2026-11-19'} 09:30:02`,
     put_call: 'CALL',
     strike: 600,
     expiration_date: '2026-11-20',

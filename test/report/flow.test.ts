@@ -127,6 +127,7 @@ describe('the edges of a day', () => {
       cancelledPrints: { trades: 30, premium: 37_500 },
       unmatchedCancels: 0,
       lateReports: { trades: 0, premium: 0 },
+      otherHours: { trades: 0, premium: 0 },
       recorded: { trades: 60, premium: 75_000 },
     });
   });
@@ -262,7 +263,7 @@ describe('a comparison', () => {
     past += 1;
     const { path: drop } = await writeDrop(engine, folder.path, `past-${past}`, [createTrade({ date, premium })]);
     const path = join(folder.path, `past-${past}.summary.parquet`);
-    await writeSummary(engine, drop, path);
+    await writeSummary(engine, { path: drop, date }, path);
     return { date, path };
   };
 
@@ -302,7 +303,7 @@ describe('a comparison', () => {
   it('of ratios leaves out a session that has none', async () => {
     const none = await writeDrop(engine, folder.path, 'none', []);
     const path = join(folder.path, 'none.summary.parquet');
-    await writeSummary(engine, none.path, path);
+    await writeSummary(engine, { path: none.path, date: '2026-11-18' }, path);
     const rest = [await summarise('2026-11-10', 600), await summarise('2026-11-09', 900)];
     const before = [{ date: '2026-11-18', path }, ...rest, await summarise('2026-11-06', 900)];
     const { comparison } = await build('fourth', [createTrade()], { before });

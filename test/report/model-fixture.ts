@@ -276,13 +276,14 @@ const NO_EXCLUSIONS: Exclusions = {
   cancelledPrints: { trades: 0, premium: 0 },
   unmatchedCancels: 0,
   lateReports: { trades: 0, premium: 0 },
+  otherHours: { trades: 0, premium: 0 },
   recorded: { trades: 0, premium: 0 },
   unknownCodes: [],
 };
 
 export function createExclusions(counted: KnownPremium, changes: Partial<Exclusions> = {}): Exclusions {
   const left = { ...NO_EXCLUSIONS, ...changes };
-  const parts = [left.cancelMessages, left.cancelledPrints, left.lateReports];
+  const parts = [left.cancelMessages, left.cancelledPrints, left.lateReports, left.otherHours];
   const recorded = parts.reduce(
     (sum, tally) => ({ trades: sum.trades + tally.trades, premium: known(sum.premium) + known(tally.premium) }),
     { trades: counted.trades, premium: counted.total },
@@ -374,6 +375,7 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
       unmatchedCancels: 2,
       lateReports: { trades: 118, premium: 4_020_000 },
     }),
+    besides: { overnight: { trades: 0, premium: 0 }, curb: { trades: 0, premium: 0 } },
     volumeAboveOpenInterest: { series: 9_312, ofSeries: 41_870, unknownSeries: 0, premium: headline.total * 0.31 },
     comparison: createComparison(headline, { previous: 0.89, mean: 0.94 }),
     expiries: createExpiries(headline),

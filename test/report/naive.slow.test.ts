@@ -65,7 +65,7 @@ describe.each([
     for (const [index, date] of BEFORE.entries()) {
       const { path: drop } = await writeDrop(engine, folder.path, `before-${date}`, past[index] ?? []);
       const path = join(folder.path, `${date}.summary.parquet`);
-      await writeSummary(engine, drop, path);
+      await writeSummary(engine, { path: drop, date }, path);
       before.push({ date, path });
     }
     const drop = await writeDrop(engine, folder.path, `day-${seed}`, trades, TRADE_COLUMNS, gaps > 0);

@@ -71,6 +71,7 @@ export function computeExclusions({ counted, cancels, cancelled, late }: Fates):
     cancelledPrints: tally(cancelled),
     unmatchedCancels: cancels.length - cancelled.length,
     lateReports: tally(late),
+    otherHours: tally([]),
     recorded: tally([...counted, ...cancels, ...cancelled, ...late]),
     unknownCodes: computeUnknownCodes(counted),
   };

@@ -63,7 +63,7 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
     for (const [index, date] of (name === 'random' ? PAST : []).entries()) {
       const past = await writeDrop(engine, folder.path, date, createRandomDay(100 + index, { date, prints: 200 }));
       const path = join(folder.path, `${date}.summary.parquet`);
-      await writeSummary(engine, past.path, path);
+      await writeSummary(engine, { path: past.path, date }, path);
       before.push({ date, path });
     }
     const symbols = name === 'random' || name === 'gapped' ? ['S3', 'S0', HOSTILE[1], 'NONE'] : [];

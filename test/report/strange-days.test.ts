@@ -38,9 +38,10 @@ function listTrades(...changes: readonly Partial<Trade>[]): readonly Trade[] {
 async function summarise(date: string, trades: readonly Trade[]): Promise<PastSession> {
   files += 1;
   const name = `past-${files}`;
-  const { path: drop } = await writeDrop(engine, folder.path, name, trades);
+  const dated = trades.map((trade) => ({ ...trade, date, time: `${date}${trade.time.slice(10)}` }));
+  const { path: drop } = await writeDrop(engine, folder.path, name, dated);
   const path = join(folder.path, `${name}.summary.parquet`);
-  await writeSummary(engine, drop, path);
+  await writeSummary(engine, { path: drop, date }, path);
   return { date, path };
 }
 

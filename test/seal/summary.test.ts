@@ -61,7 +61,7 @@ beforeAll(async () => {
   const columns = listDropColumns(job.source.columns, []);
   await writeParquet(engine, job, { table: stage.table, duplicates: 0 }, columns, drop);
   await writeFooter(drop, { columns, sort: job.drop.sort, keyValues: {} });
-  await writeSummary(engine, drop, path);
+  await writeSummary(engine, { path: drop, date: DATE }, path);
   summary = await queryDuckDb(`SELECT * FROM '${path}'`);
 });
 afterAll(async () => {
@@ -69,15 +69,19 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const rowOf = (symbol: string) => {
-  const row = summary.find((candidate) => candidate['symbol'] === symbol);
+const rowOf = (symbol: string, segment = '') => {
+  const row = summary.find((candidate) => candidate['symbol'] === symbol && candidate['segment'] === segment);
   return Object.fromEntries(Object.entries(row ?? {}).map(([name, value]) => [name, Number(value)]));
 };
 const near = (value: number) => expect.closeTo(value, 2);
 
 describe('the summary', () => {
-  it('has a row of all symbols and one of each, sorted, and is small', async () => {
-    expect(summary.map(({ symbol }) => symbol)).toEqual(['', 'A', 'NVDA', 'QQQ', 'SPY']);
+  it('has rows of all symbols and of each, whole and by segment, sorted, and is small', async () => {
+    const rows = ['', 'A', 'NVDA', 'QQQ', 'SPY'].flatMap((symbol) => [
+      [symbol, '', ''],
+      [symbol, DATE, 'regular'],
+    ]);
+    expect(summary.map((row) => [row['symbol'], row['session_date'], row['segment']])).toEqual(rows);
     expect((await stat(path)).size).toBeLessThan(24_000);
   });
 
@@ -174,19 +178,20 @@ describe('the summary', () => {
   });
 
   it('is right beside its drop, and wrong where one number is another or a symbol is missing', async () => {
-    expect(await compareSummary(engine, drop, path)).toEqual([]);
+    expect(await compareSummary(engine, { path: drop, date: DATE }, path)).toEqual([]);
     const change = async (sql: string) => {
       const other = join(folder, 'other.parquet');
       await rm(other, { force: true });
       await engine.command(`${sql} INTO OUTFILE '${other}' FORMAT Parquet`);
-      return await compareSummary(engine, drop, other);
+      return await compareSummary(engine, { path: drop, date: DATE }, other);
     };
     const file = `file('${path}', Parquet)`;
     expect(await change(`SELECT * REPLACE (sweep_premium + (symbol = 'QQQ') AS sweep_premium) FROM ${file}`)).toEqual([
       "the summary of QQQ differs from the drop's rows in sweep_premium",
+      `the summary of QQQ, ${DATE} regular differs from the drop's rows in sweep_premium`,
     ]);
-    expect(await change(`SELECT * FROM ${file} WHERE symbol != 'SPY'`)).toHaveLength(1);
-    expect(await change(`SELECT * REPLACE (if(symbol = 'A', 'B', symbol) AS symbol) FROM ${file}`)).toHaveLength(2);
+    expect(await change(`SELECT * FROM ${file} WHERE symbol != 'SPY'`)).toHaveLength(2);
+    expect(await change(`SELECT * REPLACE ('curb' AS segment) FROM ${file} WHERE symbol = 'A'`)).toHaveLength(3);
   });
 
   it('says when each symbol traded: by half hour, the last second, and how many expirations', () => {
@@ -195,10 +200,9 @@ describe('the summary', () => {
     );
     const row = rowOf('SPY');
     // All trades are in the first two minutes; prints that a cancel message takes are in none of them.
-    expect(row['trades_0930']).toBe(row['trades']);
-    expect(row['trades_0930']).toBeGreaterThan(counted.length / 2);
-    expect(row['trades_1000']).toBe(0);
-    expect(row['trades_1600']).toBe(0);
+    const spy = summary.find(({ symbol }) => symbol === 'SPY');
+    expect(JSON.parse(String(spy?.['half_hours']))).toEqual({ '09:30': row['trades'] });
+    expect(row['trades']).toBeGreaterThan(counted.length / 2);
     expect(row['expirations']).toBe(2);
     const last = Math.max(
       ...counted.map(({ time }) => Number(String(time).slice(14, 16)) * 60 + Number(String(time).slice(17))),
@@ -212,17 +216,19 @@ describe('the summary', () => {
     await engine.command(
       `SELECT * EXCEPT sweep_premium FROM file('${path}', Parquet) INTO OUTFILE '${other}' FORMAT Parquet`,
     );
-    expect(await compareSummary(engine, drop, other)).toEqual(['the summary has no column sweep_premium']);
+    expect(await compareSummary(engine, { path: drop, date: DATE }, other)).toEqual([
+      'the summary has no column sweep_premium',
+    ]);
   });
 
   it('of a drop without rows has zeros for all symbols', async () => {
     const [empty, none] = [join(folder, 'empty.parquet'), join(folder, 'none.parquet')];
     await engine.command(`SELECT * FROM file('${drop}', Parquet) WHERE 0 INTO OUTFILE '${empty}' FORMAT Parquet`);
-    await writeSummary(engine, empty, none);
+    await writeSummary(engine, { path: empty, date: DATE }, none);
     expect(await queryDuckDb(`SELECT symbol, trades::INTEGER AS trades, total_premium FROM '${none}'`)).toEqual([
       { symbol: '', trades: 0, total_premium: 0 },
     ]);
-    expect(await compareSummary(engine, empty, none)).toEqual([]);
+    expect(await compareSummary(engine, { path: empty, date: DATE }, none)).toEqual([]);
   });
 
   it('is made only of single trades with every column that it needs', () => {

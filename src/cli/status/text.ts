@@ -5,7 +5,7 @@
  */
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
-import { isSession } from '../../calendar/session.ts';
+import { isSession, nameHalfDay } from '../../calendar/session.ts';
 import { addDays, mondayOf, weekday } from '../../calendar/wall-clock.ts';
 import { formatInstant, formatSpan } from '../../core/date-text.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
@@ -196,12 +196,16 @@ function drawCalendar(dates: readonly DateStatus[], { calendar, style }: StatusV
     return count === 0 ? [] : [`${style[tone](sign)} ${condition} ${count}`];
   });
   const title = style.dim(['week of   ', ...DAYS, 'rows'.padStart(14)].join('  '));
-  if (closed.length === 0) return [title, ...weeks, '', legend.join('   ')];
+  const half = dates.flatMap(({ date }) => {
+    const close = nameHalfDay(date, calendar);
+    return close === undefined ? [] : [`half day, closes ${close}: ${date}`];
+  });
+  if (closed.length === 0) return [title, ...weeks, '', legend.join('   '), ...half];
   legend.push(`${style.dim(CLOSED)} closed ${closed.length}`);
   const names = closed.slice(-NAMED_DATES).map((date) => {
     return `${date} ${(isHoliday(date) ? nameHoliday(date) : 'by a calendar exception') ?? ''}`.trimEnd();
   });
-  return [title, ...weeks, '', legend.join('   '), `closed: ${names.join(', ')}`];
+  return [title, ...weeks, '', legend.join('   '), `closed: ${names.join(', ')}`, ...half];
 }
 
 /** Degraded dates, which a new export may still complete, failed checks, and values that became null; newest first each. */

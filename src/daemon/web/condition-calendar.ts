@@ -4,7 +4,7 @@
  */
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { nameHoliday } from '../../calendar/holidays.ts';
-import { type CalendarOverride, isHalfDay, isSession } from '../../calendar/session.ts';
+import { type CalendarOverride, isSession, nameHalfDay } from '../../calendar/session.ts';
 import { addDays, formatWallDate, mondayOf, weekday } from '../../calendar/wall-clock.ts';
 import { formatDate, formatInstant, formatShortDay, formatWeekDate } from '../../core/date-text.ts';
 import { formatCount } from '../../core/units.ts';
@@ -72,7 +72,8 @@ export function renderCalendar(
     const day = html`<span class="date" aria-hidden="true">${Number(date.slice(8))}</span>`;
     const status = dates.get(date);
     if (status) {
-      const half = isHalfDay(date, calendar) ? ', half day' : '';
+      const close = nameHalfDay(date, calendar);
+      const half = close === undefined ? '' : `, half day, closes ${close}`;
       return html`<td class="day ${status.condition}"><a href="${dropPath(job, date)}" data-key="${date}">${day}${renderShape(status.condition)}<span class="tip">${describeDate(status)}${half}</span></a></td>`;
     }
     const closed = nameClosure(date, calendar);

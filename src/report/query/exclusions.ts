@@ -27,7 +27,7 @@ interface CancelledRow {
 }
 
 interface CountedRecords {
-  readonly exclusions: Omit<Exclusions, 'unknownCodes' | 'sharedIds'>;
+  readonly exclusions: Omit<Exclusions, 'unknownCodes' | 'sharedIds' | 'otherHours'>;
   /** The condition for the file's counted records; null if all records count. */
   readonly condition: string | null;
   /** Whether records lack a premium or a size, or have a premium that is not finite. */

@@ -13,12 +13,16 @@ import { FEWEST_IN_MEAN } from '../key-numbers.ts';
 import type { Change, Comparison } from '../model.ts';
 import { COMPARED_SQL, readKeyNumbers, SUMMARY_COLUMNS, sumWhere } from '../number-values.ts';
 import { type Compared, KEY_NUMBERS, type Premium } from '../numbers.ts';
+import { IN_REPORT_SEGMENTS } from '../records.ts';
 
 /** Sessions in the mean. */
 export const MEAN_SESSIONS = 5;
 
 /** Columns read from a summary, with their types. */
-const SUMMARY = ['symbol String', ...SUMMARY_COLUMNS.map((name) => `${name} Nullable(Float64)`)].join(', ');
+const SUMMARY = [
+  ...['symbol', 'session_date', 'segment'].map((name) => `${name} String`),
+  ...SUMMARY_COLUMNS.map((name) => `${name} Nullable(Float64)`),
+].join(', ');
 
 export interface PastSession {
   readonly date: string;
@@ -61,8 +65,11 @@ export async function queryHistory(source: DropSource, before: readonly PastSess
 
 /** The key numbers of each session, and their means. */
 export function selectSessions(past: readonly PastTable[]): string {
+  const sums = SUMMARY_COLUMNS.map((name) => `CASE WHEN count(*) = 0 THEN 0 ELSE sum(${name}) END AS ${name}`).join(
+    ', ',
+  );
   const days = past.map(
-    ({ date, table }) => `  SELECT '${date}' AS session, ${SUMMARY_COLUMNS.join(', ')} FROM ${table} WHERE symbol = ''`,
+    ({ date, table }) => `  SELECT '${date}' AS session, ${sums} FROM ${table} WHERE symbol = '' AND ${inHours(date)}`,
   );
   // One type of number, for both parts of the last UNION.
   const known = SUMMARY_COLUMNS.map((name) => `CASE WHEN isFinite(${name} * 1e0) THEN ${name} * 1e0 END AS ${name}`);
@@ -77,6 +84,11 @@ SELECT session, ${names.join(', ')} FROM sessions
 UNION ALL SELECT '${MEAN}' AS session, ${means.join(', ')} FROM sessions`;
 }
 
+/** The hours of a summary that are compared. */
+function inHours(date: string): string {
+  return `session_date = '${date}' AND ${IN_REPORT_SEGMENTS}`;
+}
+
 /**
  * The symbols of the sessions: `symbol`, `mean` premium (a session without the symbol counts as 0, one with an unknown premium
  * not at all), `previous` premium (of the session before), and the number of `sessions` in which it traded.
@@ -84,8 +96,8 @@ UNION ALL SELECT '${MEAN}' AS session, ${means.join(', ')} FROM sessions`;
 export function selectSymbolHistory(past: readonly PastTable[]): string {
   if (past.length === 0) return "SELECT '' AS symbol, 0. AS mean, 0. AS previous, 0 AS sessions WHERE 0";
   const days = past.map(
-    ({ table }, index) =>
-      `  SELECT symbol, CASE WHEN isFinite(total_premium) THEN total_premium END AS known_premium, trades, ${index === 0 ? 1 : 0} AS is_previous FROM ${table} WHERE symbol <> ''`,
+    ({ date, table }, index) =>
+      `  SELECT symbol, CASE WHEN isFinite(sum(total_premium)) THEN sum(total_premium) END AS known_premium, sum(trades) AS trades, ${index === 0 ? 1 : 0} AS is_previous FROM ${table} WHERE symbol <> '' AND ${inHours(date)} GROUP BY symbol`,
   );
   const isPrevious = 'is_previous = 1';
   return `SELECT symbol, sum(known_premium) / nullif(${past.length} - ${sumWhere('known_premium IS NULL', '1')}, 0) AS mean,

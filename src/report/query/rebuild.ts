@@ -17,6 +17,8 @@ import { BIGGEST_TRADES, DRIVER_SUMS, IS_NEAR, TOP_DRIVERS } from './trades.ts';
 
 interface Rebuilt {
   readonly date: string;
+  /** The condition for the hours of the report; null if all records are in these. */
+  readonly hours: string | null;
   /** If the file has nothing to leave out, the queries omit the rule. */
   readonly exclusions: Exclusions;
   /** Whether records lack a premium or a size. */
@@ -35,11 +37,11 @@ interface Rebuilt {
 /** @param location URL of the object; the reader's file has its last path segment as name */
 export function buildRebuildQueries(
   location: string,
-  { date, exclusions, hasGaps, chain, structure, exposure, pastDates, hasEarnings }: Rebuilt,
+  { date, hours, exclusions, hasGaps, chain, structure, exposure, pastDates, hasEarnings }: Rebuilt,
 ): readonly RebuildQuery[] {
   const file = nameFile(location);
   const { cancelMessages, lateReports } = exclusions;
-  const source = buildSource(file, cancelMessages.trades + lateReports.trades > 0, hasGaps);
+  const source = buildSource(file, cancelMessages.trades + lateReports.trades > 0, hasGaps, hours);
   const prelude = source === null ? '' : `WITH counted AS ${source}\n`;
   const rest = source === null ? 'WITH' : `WITH counted AS ${source},`;
   const counted = source === null ? file : 'counted';
@@ -67,7 +69,7 @@ export function buildRebuildQueries(
         )),
     ...buildComparisonQueries(rest, counted, pastDates),
     ['Volume above open interest', `${states}\n${fillSql('volume-above')}`],
-    ['Records left out', buildFatesQuery(file, hasGaps ? KNOWN_PREMIUM : 'premium')],
+    ['Records left out', buildFatesQuery(file, hasGaps ? KNOWN_PREMIUM : 'premium', hours)],
     ...exclusions.unknownCodes.map(({ column }): readonly [string, string] => {
       const isKnown = CODES.find(([name]) => name === column)?.[1] ?? 'true';
       return [`Unknown ${column}`, fill('unknown-code', { column, isUnknown: buildUnknown(isKnown) })];
@@ -77,11 +79,11 @@ export function buildRebuildQueries(
 }
 
 /** The records that count, with premiums that can be summed; null if this is the unchanged file. */
-function buildSource(file: string, leavesOut: boolean, hasGaps: boolean): string | null {
+function buildSource(file: string, leavesOut: boolean, hasGaps: boolean, hours: string | null): string | null {
   const counted = leavesOut ? buildCountedTable(file) : file;
-  if (hasGaps)
-    return `(SELECT * REPLACE (${KNOWN_PREMIUM} AS premium) FROM ${counted}${leavesOut ? ' AS records' : ''})`;
-  return leavesOut ? counted : null;
+  if (!hasGaps && hours === null) return leavesOut ? counted : null;
+  const columns = hasGaps ? `* REPLACE (${KNOWN_PREMIUM} AS premium)` : '*';
+  return `(SELECT ${columns} FROM ${counted}${leavesOut ? ' AS records' : ''}${hours === null ? '' : ` WHERE ${hours}`})`;
 }
 
 /** The file under its own name, as a table. */

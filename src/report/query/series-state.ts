@@ -35,9 +35,17 @@ const value = (shown: string) => `bitShiftRight(${shown}, ${TIME_BITS})`;
  * The open interest of a series (ClickHouse): an aggregate over its records. Nearly all series show one value. Of the
  * others, a record whose value is that of the record before it in order has a value that is shown at least twice.
  */
-export const OPEN_INTEREST = `if(minIf(oi, oi > 0) < max(oi),
-  toInt32(arraySort(arrayMap((n, before) -> (${value('n')} = ${value('before')}, n % ${2 ** TIME_BITS}, ${value('n')}),
-    arraySort(groupArrayIf(${SHOWN}, oi > 0)) AS shown_oi, arrayPushFront(arrayPopBack(shown_oi), 0)))[-1].3), max(oi))`;
+export const OPEN_INTEREST = `if(minIf(oi, oi > 0) < max(oi), ${chooseShown(`groupArrayIf(${SHOWN}, oi > 0)`)}, max(oi))`;
+
+/** What `chooseShown` needs of some records of a series: of those that show one value, the last one, twice if there are two. */
+export const SHOWN_VALUES = `if(minIf(oi, oi > 0) < max(oi), groupArrayIf(${SHOWN}, oi > 0),
+  arrayWithConstant(least(2, countIf(oi > 0)), maxIf(${SHOWN}, oi > 0)))`;
+
+/** The open interest of a series by the values that its records show. */
+export function chooseShown(values: string): string {
+  return `toInt32(arraySort(arrayMap((n, before) -> (${value('n')} = ${value('before')}, n % ${2 ** TIME_BITS}, ${value('n')}),
+    arraySort(${values}) AS shown_oi, arrayPushFront(arrayPopBack(shown_oi), 0)))[-1].3)`;
+}
 
 const SERIES_SUMS = [
   ['trades', 'count(*)'],

@@ -271,6 +271,7 @@ export function buildExclusionRows(counted: Premium, left: Exclusions) {
     row('Cancel messages', left.cancelMessages),
     row('Prints they cancel', left.cancelledPrints),
     row('Late reports', left.lateReports),
+    ...(left.otherHours.trades === 0 ? [] : [row('Overnight and curb', left.otherHours)]),
     row('Recorded in the file', left.recorded),
   ];
 }

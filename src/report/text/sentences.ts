@@ -48,12 +48,26 @@ export function buildSentences(report: FlowReport): readonly string[] {
   // The sentences about gaps do not replace one of the three.
   return [
     ...sayFilter(report),
+    ...(report.halfDay === undefined
+      ? []
+      : [`Half day, closes ${report.halfDay}: compared only with other half days.`]),
     ...sayDoubts(report),
     ...sayGap(report),
     ...saySharedIds(report),
     ...listPastGaps(report.comparison, report.drop.date),
     ...said.slice(0, SENTENCES),
+    ...sayBesides(report),
   ];
+}
+
+/** `Overnight $12.4M, curb $3.1M, in no other number.` */
+function sayBesides({ besides: { overnight, curb } }: FlowReport): readonly string[] {
+  const parts = [
+    ...(overnight.trades === 0 ? [] : [`overnight ${formatDollars(overnight.premium)}`]),
+    ...(curb.trades === 0 ? [] : [`curb ${formatDollars(curb.premium)}`]),
+  ];
+  const text = parts.join(', ');
+  return text === '' ? [] : [`${text.slice(0, 1).toUpperCase()}${text.slice(1)}, in no other number.`];
 }
 
 /** Which part of the market the report is of. */
@@ -91,7 +105,8 @@ function sayNothingCounts({ exclusions }: FlowReport): string {
     trades === 1
       ? 'The only record of this date does not count'
       : `None of the ${formatCount(trades)} records of this date counts`;
-  return `${none} (${formatDollars(premium)}): ${trades === 1 ? 'it' : 'each'} is a late report, a cancelled print or a cancel message.`;
+  const other = exclusions.otherHours.trades === 0 ? '' : ', or of the night or the curb';
+  return `${none} (${formatDollars(premium)}): ${trades === 1 ? 'it' : 'each'} is a late report, a cancelled print or a cancel message${other}.`;
 }
 
 /** Whose calls or puts the bearish and the bullish premium was. */
@@ -282,8 +297,8 @@ export function sayZeroDte({ headline }: FlowReport): Sentence | null {
 }
 
 /** Says that there are no earlier sessions; for a day with little else to say. */
-export function sayNoHistory({ comparison }: FlowReport): Sentence | null {
-  return comparison.previousDate === null
+export function sayNoHistory({ comparison, halfDay }: FlowReport): Sentence | null {
+  return comparison.previousDate === null && halfDay === undefined
     ? { text: 'There is no earlier sealed session to compare with.', weight: 0 }
     : null;
 }
