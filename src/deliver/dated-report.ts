@@ -311,13 +311,14 @@ async function fetchDrop({ ledger: { store }, signal }: Run, manifest: Manifest,
 }
 
 function describeDrop(storeUrl: string, manifest: Manifest, path: string): SealedDrop {
-  const { dataset, date, revision, condition, filter, rows, ids, sealed_at, degraded_reason } = manifest;
+  const { dataset, date, revision, condition, filter, rows, ids, sealed_at, degraded_reason, through } = manifest;
   return {
     dataset,
     date,
     revision,
     condition,
     degraded_reason,
+    through,
     doubts: listDoubts(manifest),
     filter,
     rows,

@@ -21,6 +21,8 @@ export interface SealedDrop {
   /** Distinct ids of the rows; absent if each row has its own. */
   readonly ids?: number | undefined;
   /** Why it is degraded, as in the manifest. */
+  /** End of the last segment that its rows cover, `16:15`; absent where they are all that like sessions have. */
+  readonly through?: string | undefined;
   readonly degraded_reason?: string | undefined;
   /** Failed checks of the drop, in words. */
   readonly doubts?: readonly string[] | undefined;

@@ -36,7 +36,7 @@ cleanups.push(closeTables);
 let made = 0;
 function rowsAt(date: string, times: readonly string[]): readonly TableRow[] {
   made += times.length;
-  return times.map((time, k) => createRow(date, made + k, parseSecond(time)));
+  return times.map((time, k) => createRow(date, made - k, parseSecond(time)));
 }
 
 /** A day from 09:30 to 16:15. @param laterSeconds how much later its times are */
@@ -77,6 +77,11 @@ async function openWorld(rows: readonly TableRow[], settle = '') {
     manifest: async (date: string = DATE) => await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', date)),
     /** Of the date, corrections included. */
     mails: async (date: string = DATE) => (await mails()).filter((name) => name.includes(date)),
+    /** The first mail of the date. */
+    html: async () => {
+      const name = (await mails()).find((one) => one.includes(DATE)) ?? '';
+      return (await PostalMime.parse(await readFile(join(cwd, 'outbox', name)))).html;
+    },
     status: async () => await flowdrop(['status', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } }),
   };
 }
@@ -90,6 +95,7 @@ it('by default a date is sealed after the close, says until when, and is extende
   expect(await world.manifest()).toMatchObject({ condition: 'available', revision: 1, rows: ROWS, through: '16:15' });
   expect((await world.manifest(BEFORE[3])).through).toBeUndefined();
   expect((await world.status()).stdout).toContain(`${DATE} is sealed in part: until 16:15 (exchange time)`);
+  expect(await world.html()).toContain('Complete to 16:15');
   expect((await world.run('16:57:00')).code).toBe(0);
   expect(await world.manifest()).toMatchObject({ revision: 1 });
   const later = await world.run('17:16:05');

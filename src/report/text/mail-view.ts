@@ -153,8 +153,9 @@ export function buildLook(reports: readonly FlowReport[], date: string, { look =
 /** The completeness stamp: the state of the data in short. */
 function buildStamp({ drop }: FlowReport, timezone: string) {
   const complete = drop.condition === 'available';
+  const covered = drop.through === undefined ? 'Complete' : `Complete to ${drop.through}`;
   return {
-    label: complete ? (drop.doubts?.length ? 'Complete, unusual' : 'Complete') : 'Degraded',
+    label: complete ? (drop.doubts?.length ? `${covered}, unusual` : covered) : 'Degraded',
     complete,
     condition: drop.condition,
     reason: cleanLine(drop.degraded_reason ?? ''),
