@@ -83,23 +83,31 @@ export interface OddRows {
 export class OddPage {
   readonly #stage: StagedTable;
   readonly #window: string;
-  readonly #rows: string;
-  readonly #isPlain: string;
-  /** Quoted name of a temporary table. */
+  readonly #fields: readonly string[];
+  readonly #path: string;
+  /** Quoted names of temporary tables. */
+  readonly rows: string;
   readonly odd: string;
 
-  /** @param path of the file with the page @param window text @param odd name for the table of its odd rows */
+  /** @param path of the file with the page @param window text @param odd name for its tables */
   constructor(stage: StagedTable, window: string, { firstRow = {} }: JsonRows, path: string, odd: string) {
     this.#stage = stage;
     this.#window = window;
-    this.#rows = `${localFile(path, 'JSONAsString', 'row String')}`;
-    this.#isPlain = matches('row', plainRow(stage, Object.keys(firstRow)));
+    this.#fields = Object.keys(firstRow);
+    this.#path = path;
+    this.rows = quoteIdentifier(`${odd}_rows`);
     this.odd = quoteIdentifier(odd);
   }
 
   #asked(column: JobColumn): string | undefined {
     const text = askedText(column, this.#stage);
     return text === '' ? this.#window.split(' ')[0] : text;
+  }
+
+  /** Splits the page into rows. */
+  load(): string {
+    const isPlain = matches('row', plainRow(this.#stage, this.#fields));
+    return `CREATE TEMPORARY TABLE ${this.rows} ENGINE = Memory AS SELECT row, ${isPlain} AS is_plain FROM ${localFile(this.#path, 'JSONAsString', 'row String')}`;
   }
 
   /**
@@ -130,7 +138,7 @@ export class OddPage {
       replaceRegexpAll(row, ${quoteString(`"${SPACE}:${SPACE}`)}, '":') AS compact,
       if(is_row, arrayMap(name -> tokens[indexOf(names, name)], ${texts(columns.map(({ name }) => name))}), ${list(found)}) AS raws,
       arrayMap(raw -> ${TEXT}, raws) AS ts
-      FROM ${this.#rows} WHERE NOT ${this.#isPlain}`;
+      FROM ${this.rows} WHERE NOT is_plain`;
     const facts = columns.map((column) => {
       const { form, more } = RULES[column.type];
       const asked = this.#asked(column);
@@ -171,7 +179,7 @@ export class OddPage {
   }
 
   describe(): string {
-    return `SELECT (SELECT count() FROM ${this.#rows}) AS rows, count() AS odd, countIf(bad.2 != '') AS refused, sum(length(notes)) AS noted,
+    return `SELECT (SELECT count() FROM ${this.rows}) AS rows, count() AS odd, countIf(bad.2 != '') AS refused, sum(length(notes)) AS noted,
       arrayDistinct(arrayFlatten(groupUniqArrayIf(names, NOT (bad.1 = '' AND bad.2 != '')))) AS fields, argMinIf((bad.1, bad.2, row), nth, bad.2 != '') AS first
       FROM ${this.odd}`;
   }
@@ -211,7 +219,7 @@ export class OddPage {
     };
     const names = [...columns.map(({ name }) => name), ...fields.map(({ column }) => column), WINDOW_COLUMN];
     return `INSERT INTO ${table} (${names.map(quoteIdentifier).join(', ')})
-      ${select(plainValue, plain)} FROM ${this.#rows} WHERE ${this.#isPlain}
+      ${select(plainValue, plain)} FROM ${this.rows} WHERE is_plain
       UNION ALL ${select((_, index) => `vals[${index + 1}]`, other)} FROM ${this.odd} WHERE bad.2 = ''`;
   }
 }

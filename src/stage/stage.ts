@@ -159,6 +159,7 @@ export class Stage implements StagedTable {
     const { counted, table } = this.#quarantine;
     const odd = new OddPage(this, name, page, path, `odd_${randomUUID()}`);
     try {
+      await this.engine.command(`${odd.load()} SETTINGS ${PARSE_SETTINGS}`);
       await this.engine.command(odd.create());
       await this.engine.command(`${odd.judge(counted)} SETTINGS ${PARSE_SETTINGS}`);
       const [found] = await this.engine.rows<OddRows>(odd.describe());
@@ -180,7 +181,7 @@ export class Stage implements StagedTable {
         throw error;
       }
     } finally {
-      await this.engine.command(`DROP TABLE IF EXISTS ${odd.odd}`);
+      for (const table of [odd.rows, odd.odd]) await this.engine.command(`DROP TABLE IF EXISTS ${table}`);
     }
   }
 
