@@ -143,15 +143,22 @@ function cellsOf(counts: DayCounts, { from, to }: Stretch) {
   };
 }
 
-/** The start of a cell that is nearest the middle of a window's rows; `undefined` if it has only one cell. */
-export function findMiddle(window: PackedWindow, counts: DayCounts): CutPlace | undefined {
-  const inside = countsInGap(counts, window);
+/**
+ * The start of a cell that is nearest the middle of a window's rows; `undefined` if it has only one cell. `exact`: the rows
+ * before it are known, because no cell is only partly in the window.
+ */
+export function findMiddle(
+  window: PackedWindow,
+  counts: DayCounts,
+): (CutPlace & { readonly exact: boolean }) | undefined {
+  const { cells: inside, isFirstCut, isLastCut } = cellsOf(counts, window);
   const total = sumCounts(inside).rows;
   let before = 0;
   for (const [index, cell] of inside.entries()) {
     // Cut before the cell that passes the middle, but never before the first: the left half must have rows.
     if (index > 0 && (before + cell.rows / 2 >= total / 2 || index === inside.length - 1)) {
-      return { at: startOf(cell), before: Math.min(before, window.rows) };
+      const exact = window.exact && !isFirstCut && !isLastCut;
+      return { at: startOf(cell), before: Math.min(before, window.rows), exact };
     }
     before += cell.rows;
   }

@@ -18,7 +18,7 @@ import { type DayCounts, mergeParts, sumCounts } from '../../plan/counts.ts';
 import { expiresAt, firstSecondOf, leavesAt } from '../../plan/dates.ts';
 import { findMoved } from '../../plan/pack.ts';
 import { bestProof, listHashedColumns } from '../../plan/proof.ts';
-import { lastTradeSecond } from '../../plan/session-end.ts';
+import { closedSecond, lastTradeSecond } from '../../plan/session-end.ts';
 import { buildPage } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import type { SqlRun } from '../../run/run.ts';
@@ -140,7 +140,8 @@ export async function compareSealed(
 ): Promise<readonly string[] | undefined> {
   const { date } = manifest;
   // The source may have another address now.
-  if (manifest.counts === undefined || !isSameQuery(api, manifest) || !isWhole(api, manifest)) return undefined;
+  if (manifest.counts === undefined || !isSameQuery(api, manifest)) return undefined;
+  if (!isLaterOver(api, manifest) || !isWhole(api, manifest)) return undefined;
   const now = await recountRows(api, date);
   const before = await readSealedCounts({ ...api, ledger, engine }, manifest, join(folder, 'counts.parquet'));
   const moved = findMovedCells(before, now);
@@ -245,7 +246,9 @@ async function auditDate(
   const { manifest, before } = sealed;
   const { date, revision, kept = 0, held } = manifest;
   const requestsBefore = source.stats.requests;
-  const rule = manifest.through !== undefined || job.audit === 'off' ? 'repair' : job.audit;
+  const moved = findMovedCells(before, now);
+  const set = job.audit === 'off' ? 'report' : job.audit;
+  const rule = manifest.through !== undefined && areLater(run, date, moved) ? 'repair' : set;
   const base = { audited_at: new Date(source.serverNow()).toISOString(), revision, rule, counts: hashCounts(now) };
   const judge = (reason: string | undefined, changes: Partial<AuditRecord> = {}) => {
     if (reason !== undefined)
@@ -253,7 +256,6 @@ async function auditDate(
     const judged = reason === undefined ? { result: 'equal' as const } : { result: 'differs' as const, reason };
     audited.audits[date] = { ...base, ...changes, ...judged };
   };
-  const moved = findMovedCells(before, now);
   const earlier =
     rule === 'mirror' && kept > 0
       ? `an earlier audit kept them; to remove them: flowdrop backfill ${job.name} --all --from ${date} --to ${date}`
@@ -279,6 +281,12 @@ async function auditDate(
   judge(repaired.doubt ?? describeKept(repaired.kept, why), proved);
   if (repaired.status === 'unchanged') return;
   audited.results.push(describeSealedDate(run, repaired, source.stats.requests - requestsBefore));
+}
+
+/** Whether all that moved came after the close: it extends the date, whatever the rule for changes. */
+function areLater({ calendar }: SqlRun, date: string, moved: DayCounts = []): boolean {
+  const closed = closedSecond(date, calendar);
+  return moved.length > 0 && moved.every(({ symbol, second }) => symbol === undefined && second > closed);
 }
 
 /** Cells that have moved; `undefined` if the counts are along different axes, and their totals differ. */

@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto';
 import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
 import { isSession, listSessions, sessionCloseSecond } from '../../calendar/session.ts';
-import { formatWallClock, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
+import { formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { assertNotAborted, Fault } from '../../core/errors.ts';
 import { TRUSTED_OFFSET_MS } from '../../plan/clocks.ts';
 import { assertNotFuture, expiresAt } from '../../plan/dates.ts';
@@ -100,6 +100,10 @@ export class SnapshotDates implements DateSource {
     run.onEvent({ kind: 'date', date, rows: undefined, staged, pages });
     const fetching = { ...this.#opened, source, onEvent: run.onEvent };
     let fetched: Fetched = NOTHING;
+    let rounds = 0;
+    const before = isEarly ? (await run.ledger.dates()).findLast((other) => other < date) : undefined;
+    const last = before === undefined ? undefined : await run.ledger.validManifest(before);
+    const lacking = new Set(last?.missing?.map(({ window }) => window));
     return {
       stage,
       file: new DropFile(run, stage),
@@ -109,7 +113,14 @@ export class SnapshotDates implements DateSource {
       prove: async () => {
         if (isEarly) {
           await clocks.sleep(PROOF_MS, signal);
-          if (!(await isStill(fetching, date, fetched.hashes))) {
+          // What is not there, but was on the date before, may come until the date has settled.
+          const isThere = [...fetched.missing.map(({ window }) => window), ...fetched.empty].every((symbol) =>
+            lacking.has(symbol),
+          );
+          const isProved = isThere && (await isStill(fetching, date, fetched.hashes));
+          if (!isProved) {
+            rounds += 1;
+            if (!isThere || rounds === EARLY_ROUNDS) return { settlesAtMs: clocks.settledAt(date) };
             await stage.forget([...fetched.hashes.keys()]);
             return undefined;
           }
@@ -128,12 +139,7 @@ export class SnapshotDates implements DateSource {
         const query = `${job.source.api} of ${job.source.symbols.join(', ')} on ${date}`;
         return { counted, missing, query, degradedReason };
       },
-      explainUnsettled: () => {
-        const at = formatWallClock(clocks.settledAt(date)).slice(11, 16);
-        return new Fault('DATE_UNSETTLED', `the snapshots of ${date} still change after the close`, {
-          hint: `Run again later: from ${at} on (exchange time) they are taken as they are.`,
-        });
-      },
+      explainUnsettled: () => new Error('a snapshot that has settled is not fetched twice'),
     };
   }
 }
@@ -149,6 +155,9 @@ type Fetching = OpenedSnapshots & Pick<Run, 'onEvent'>;
  * snapshot lags behind.
  */
 const PROOF_MS = (SNAPSHOT_REFRESH_SECONDS + 5) * 1000;
+
+/** So often is a session that has just closed asked for twice; what still changes then waits until it has settled. */
+const EARLY_ROUNDS = 3;
 
 const NOTHING = { missing: [], empty: [], hashes: new Map<string, string>() };
 

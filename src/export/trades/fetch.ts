@@ -277,7 +277,8 @@ class WindowFetch {
     const isAny = (part: PackedWindow) => !isEmptyWindow(part) && !(part.exact && part.rows === 0);
     const pages = Math.ceil(window.rows / limits.rowLimit);
     const middle = findMiddle(window, this.#counts);
-    if (middle !== undefined && pages <= 1) return cutWindow(window, [middle]).filter(isAny);
+    const halves = middle && cutWindow({ ...window, exact: middle.exact }, [middle]).filter(isAny);
+    if (halves !== undefined && pages <= 1) return halves;
     const axis = axisOf(this.#counts);
     const asked = await askCuts(this.#run, window, axis, Math.max(2, pages));
     if (asked !== undefined) {
@@ -288,10 +289,10 @@ class WindowFetch {
       if (places.length > 0) return cutWindow({ ...window, rows, exact }, places).filter(isAny);
       if (fits && cause === undefined && this.#mayRepeat(window)) return [window];
     }
-    if (middle !== undefined) return cutWindow(window, [middle]).filter(isAny);
-    const halves = cutStretch(limits.profile(axis), window, 2, source.grainSeconds);
+    if (halves !== undefined) return halves;
+    const stretches = cutStretch(limits.profile(axis), window, 2, source.grainSeconds);
     const half = { rows: Math.ceil(window.rows / 2), exact: false };
-    if (halves.length > 1) return halves.map((part) => ({ ...window, ...part, ...half }));
+    if (stretches.length > 1) return stretches.map((part) => ({ ...window, ...part, ...half }));
     throw new Fault(
       'WINDOW_TOO_BROAD',
       `${window.date} ${formatWindow(window)} cannot be split further, and it is still too large for the API`,
