@@ -3,6 +3,7 @@
  * code, but never contain requests, and so never credentials.
  */
 import { describeError } from '../core/errors.ts';
+import { RAISE_FILES_HINT } from '../core/machine.ts';
 import { attempt } from './store.ts';
 
 interface S3Failure {
@@ -34,6 +35,7 @@ const NOT_IMPLEMENTED_HINT =
   'This S3 service lacks a function that was asked for: If-None-Match, a setting of drop.s3, or the ' +
   'checksums of answers, without which it works with AWS_RESPONSE_CHECKSUM_VALIDATION=WHEN_REQUIRED. ' +
   '`flowdrop doctor` tries each.';
+const LOCAL_HINT = 'The problem is the local file: check the path, its permissions and the free space on its disk.';
 /** By name, then by HTTP status. */
 const HINTS: Readonly<Record<string, string>> = {
   NoSuchBucket: 'Create the bucket, or correct drop.to.',
@@ -47,6 +49,9 @@ const HINTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'The endpoint refused the connection: check AWS_ENDPOINT_URL_S3, and whether the service is running.',
   ENOTFOUND: 'The endpoint name has no address: check AWS_ENDPOINT_URL_S3; FLOWDROP_S3_PATH_STYLE=true may be needed.',
   EAI_AGAIN: 'The name of the endpoint cannot be resolved now: check the DNS of this machine.',
+  EIO: LOCAL_HINT,
+  ESTALE: LOCAL_HINT,
+  EMFILE: RAISE_FILES_HINT,
   BadDigest: DAMAGED_HINT,
   XAmzContentSHA256Mismatch: DAMAGED_HINT,
   EntityTooLarge: 'S3 takes objects up to 5 GiB: split the job by symbols (`where`).',
@@ -66,7 +71,6 @@ const REGION_HINT = 'Set AWS_REGION; S3-compatible services mostly take us-east-
 const NETWORK_HINT = 'Check whether the endpoint is reachable from here, then start the same command again.';
 const LATER_HINT = 'The service has a problem or limits the request rate: start the same command again later.';
 const LOCAL_CODES = ['ENOSPC', 'EDQUOT', 'EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR', 'EISDIR', 'EEXIST'] as const;
-const LOCAL_HINT = 'The problem is the local file: check the path, its permissions and the free space on its disk.';
 
 export function readS3Failure(error: unknown): S3Failure {
   const metadata = readField(error, '$metadata');

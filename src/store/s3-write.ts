@@ -95,7 +95,11 @@ export async function putObject(
   };
   const send = async () => {
     if ('bytes' in body) return await client.send(new PutObjectCommand({ ...input, Body: body.bytes }), options);
-    return await sendFile(body.path, (Body) => client.send(new PutObjectCommand({ ...input, Body }), options), signal);
+    return await sendFile(
+      body.path,
+      (Body, abortSignal) => client.send(new PutObjectCommand({ ...input, Body }), { ...options, abortSignal }),
+      signal,
+    );
   };
   await writeKept(async () => {
     const answer = await send();
@@ -106,16 +110,21 @@ export async function putObject(
 
 async function sendFile(
   path: string,
-  send: (body: ReturnType<typeof createReadStream>) => Promise<PutObjectCommandOutput>,
+  send: (body: ReturnType<typeof createReadStream>, signal: AbortSignal) => Promise<PutObjectCommandOutput>,
   signal: AbortSignal | undefined,
 ): Promise<PutObjectCommandOutput> {
   for (let tries = 1; ; tries += 1) {
     const body = createReadStream(path);
+    // The SDK only pipes the body: it neither hears that reading failed, nor ends the request then.
+    const unreadable = new Promise<never>((_, reject) => body.on('error', reject));
+    const stop = new AbortController();
+    const stopped = AbortSignal.any(signal === undefined ? [stop.signal] : [stop.signal, signal]);
     try {
-      return await send(body);
+      return await Promise.race([send(body, stopped), unreadable]);
     } catch (error) {
       if (signal?.aborted || tries === MAX_ATTEMPTS || !isTransient(error)) throw error;
     } finally {
+      stop.abort();
       body.destroy();
     }
     await systemClock.sleep(RETRY_WAIT_MS * 2 ** tries * Math.random(), signal);

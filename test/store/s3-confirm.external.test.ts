@@ -3,7 +3,7 @@
  * for what is not kept; on the way to a real S3 server. What holds for every store is in `test/contract/store.external.test.ts`.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { finishSealing } from '../../src/ledger/finish.ts';
 import { dropKey, manifestKey, sealingPrefix } from '../../src/ledger/layout.ts';
@@ -101,6 +101,16 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
       lie('file', { kind: 'not-kept' });
       await expect(store.put('large-b', { path })).rejects.toMatchObject(FAULT);
       expect(await direct.head('large-b')).toBeUndefined();
+    });
+
+    test('that vanishes before it is sent again is a fault', async () => {
+      proxy.follow(async (request) => {
+        if (WRITES.file(request)) await rm(path);
+        return { kind: 'status', status: 503, body: 'xml' };
+      });
+      const hint = expect.stringContaining('local file');
+      await expect(store.put('large', { path })).rejects.toMatchObject({ ...FAULT, hint });
+      expect(await direct.head('large')).toBeUndefined();
     });
 
     test('that became another object before it was looked at is a fault', async () => {
