@@ -42,6 +42,8 @@ const HINTS: Readonly<Record<string, string>> = {
   InvalidAccessKeyId: 'Unknown access key: check the AWS credentials and AWS_ENDPOINT_URL_S3.',
   SignatureDoesNotMatch: 'The secret key is wrong: check AWS_SECRET_ACCESS_KEY, or the profile.',
   ExpiredToken: 'The session has expired: log in again, or use credentials that renew themselves.',
+  RequestTimeout:
+    'The body did not arrive in time: check the network to the endpoint, then start the same command again.',
   RequestTimeTooSkewed: 'The clock of this machine is wrong: set it by NTP.',
   PermanentRedirect: 'The bucket is in another region: set AWS_REGION.',
   AuthorizationHeaderMalformed: 'The bucket is in another region: set AWS_REGION.',
@@ -90,11 +92,11 @@ export function isAbsent(error: unknown): boolean {
   return name === 'NoSuchKey' || (name === 'NotFound' && httpStatus === 404);
 }
 
-/** Whether the same request may succeed a moment later: no answer, an unreadable one, or a service in trouble. */
+/** Whether the same request may succeed a moment later: no answer, an unreadable one, a stall, or a service in trouble. */
 export function isTransient(error: unknown): boolean {
   const { name, httpStatus } = readS3Failure(error);
   if (LOCAL_CODES.some((code) => code === name)) return false;
-  return [0, 200, 429].includes(httpStatus) || (httpStatus >= 500 && httpStatus !== 501);
+  return name === 'RequestTimeout' || [0, 200, 429].includes(httpStatus) || (httpStatus >= 500 && httpStatus !== 501);
 }
 
 export async function ifPresent<T>(request: Promise<T>): Promise<T | undefined> {

@@ -103,6 +103,13 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
       expect(await direct.head('large-b')).toBeUndefined();
     });
 
+    test('that stalled on the way is sent again', async () => {
+      const text = ERROR.replace('InternalError', 'RequestTimeout');
+      proxy.follow([{ on: WRITES.file, fault: { kind: 'status', status: 400, body: { text } }, times: 1 }]);
+      await store.put('large', { path });
+      expect(await direct.head('large')).toEqual(isThere);
+    });
+
     test('that vanishes before it is sent again is a fault', async () => {
       proxy.follow(async (request) => {
         if (WRITES.file(request)) await rm(path);
