@@ -103,8 +103,12 @@ export async function putObject(
   };
   await writeKept(async () => {
     const answer = await send();
-    await assertEncrypted(client, target, answer);
-    return await isKept(client, target, sizeBytes, [answer.ETag, md5.toString('hex')]);
+    const unmet = checkEncryption(target, answer.ServerSideEncryption);
+    if (unmet) {
+      await client.send(new DeleteObjectCommand({ Bucket: target.Bucket, Key: target.Key }));
+      throw unmet;
+    }
+    return (await findKept(client, target, sizeBytes, [answer.ETag, md5.toString('hex')])) !== undefined;
   });
 }
 
@@ -145,8 +149,11 @@ export async function copyObject(
     await writeKept(async () => {
       // The content type is copied with the object: where that is replaced, Ceph forgets the tags.
       const answer = await client.send(new CopyObjectCommand({ ...target, ...tagging, CopySource }));
-      await assertEncrypted(client, target, answer);
-      return await isKept(client, target, ContentLength, [answer.CopyObjectResult?.ETag, source.ETag]);
+      const found = await findKept(client, target, ContentLength, [answer.CopyObjectResult?.ETag, source.ETag]);
+      // MinIO names the encryption of a copy only when it is looked at. A copy stays: it may have replaced the only one.
+      const unmet = found && checkEncryption(target, answer.ServerSideEncryption ?? found.ServerSideEncryption);
+      if (unmet) throw unmet;
+      return found !== undefined;
     });
     return ContentLength;
   } catch (error) {
@@ -172,18 +179,18 @@ async function writeKept(write: () => Promise<boolean>): Promise<void> {
 /**
  * @param etags tags that an object with these bytes may have: the one in the answer, and the MD5 that we know. One
  * must match: with SSE-KMS a tag is not an MD5
- * @returns whether there is an object @throws UnmetRequest if it is another one
+ * @returns the object, `undefined` if there is none @throws UnmetRequest if it is another one
  */
-async function isKept(
+async function findKept(
   client: S3Client,
   { Bucket, Key }: ObjectAddress,
   sizeBytes: number,
   etags: readonly (string | undefined)[],
-): Promise<boolean> {
+): Promise<HeadObjectCommandOutput | undefined> {
   const found = await headObject(client, { Bucket, Key });
-  if (found === undefined) return false;
+  if (found === undefined) return undefined;
   const tag = unquote(found.ETag);
-  if (found.ContentLength === sizeBytes && tag && etags.some((etag) => unquote(etag) === tag)) return true;
+  if (found.ContentLength === sizeBytes && tag && etags.some((etag) => unquote(etag) === tag)) return found;
   const sent = [...new Set(etags.map(unquote).filter(Boolean))].join(' or ') || '(unknown)';
   throw new UnmetRequest(
     `flowdrop sent ${sizeBytes} bytes with the tag ${sent}, stored are ${found.ContentLength ?? 0} with ${tag ?? 'none'}`,
@@ -204,18 +211,13 @@ async function headObject(client: S3Client, address: ObjectAddress): Promise<Hea
 }
 
 /**
- * Some services accept the header but write the object unencrypted. S3 names the encryption in its answer.
- * @throws UnmetRequest if the answer does not name the requested encryption; then the object is removed
+ * Some services accept the header but write the object unencrypted.
+ * @param named the encryption that the service names @returns the fault if that is not the requested one
  */
-async function assertEncrypted(
-  client: S3Client,
-  { Bucket, Key, ServerSideEncryption: wanted }: WriteTarget,
-  answer: { readonly ServerSideEncryption?: string | undefined },
-): Promise<void> {
-  if (wanted === undefined || answer.ServerSideEncryption === wanted) return;
-  await client.send(new DeleteObjectCommand({ Bucket, Key }));
-  throw new UnmetRequest(
-    `the service was asked to encrypt with ${wanted}, and answered ${answer.ServerSideEncryption ?? 'without encryption'}`,
+function checkEncryption({ ServerSideEncryption: wanted }: WriteTarget, named: string | undefined) {
+  if (wanted === undefined || named === wanted) return undefined;
+  return new UnmetRequest(
+    `the service was asked to encrypt with ${wanted}, and answered ${named ?? 'without encryption'}`,
     'This S3 service does not support the requested `drop.s3.encryption`: choose another kind or another service, or leave it out.',
   );
 }
