@@ -3,11 +3,13 @@
  * prints their JSON Schema, generated from the schema that validates them.
  */
 import { z } from 'zod';
-import { formatWallDate } from '../calendar/wall-clock.ts';
+import { isHalfDay, listSessions, OPEN_SECOND } from '../calendar/session.ts';
+import { addDays, formatWallClock, formatWallDate, parseWallClock, SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { jobSchema } from '../job/shape.ts';
+import { sealsFrom } from '../plan/dates.ts';
 import { buildPage } from '../plan/statement.ts';
 import { locateRefusedSql, readSelected } from '../run/job-sql.ts';
 import { closeSource, openJobSource } from '../run/open-source.ts';
@@ -25,6 +27,9 @@ interface CheckResult {
   readonly kind?: FailureKind;
   readonly failure?: FailureReport;
 }
+
+/** A whole session with a tick of a weekly schedule is among so many days. */
+const DAYS_AHEAD = 14;
 
 export async function check(cli: Cli, { argument, options }: Call<'check'>): ActionResult {
   const { terminal, globals } = cli;
@@ -56,7 +61,11 @@ async function checkJob(cli: Cli, reference: string, isLive: boolean, parsed: Jo
     assertDistinct([...parsed, job]);
     parsed.push(job);
     const { selected } = await readSelected(cli.openers, job);
-    const notes = [...describeUntyped(job, selected), ...(await checkReports(cli, job))];
+    const notes = [
+      ...describeUntyped(job, selected),
+      ...(await describeEarly(cli, job)),
+      ...(await checkReports(cli, job)),
+    ];
     const what = [`${describeSource(job, selected)} to ${job.drop.to}/${job.drop.dataset}`, ...notes];
     return { job: reference, message: [...what, ...(isLive ? [await askLive(cli, job)] : [])].join('; ') };
   } catch (error) {
@@ -90,6 +99,27 @@ function describeUntyped({ source }: Job, selected: readonly string[] | undefine
   if (untyped.length === 0) return [];
   const names = untyped.map((name) => name || 'one without a name (AS)').join(', ');
   return [`warning: kept as text, because \`source.types\` does not list them: ${names}`];
+}
+
+/** A schedule whose last run of a day comes before its session may be sealed exports each date a day late. */
+async function describeEarly({ openers }: Cli, job: Job): Promise<readonly string[]> {
+  if (job.schedule === undefined) return [];
+  const { createTicks } = await import('../daemon/ticks.ts');
+  const calendar = await openers.readCalendar();
+  const today = formatWallDate(openers.clock.now());
+  const sessions = listSessions(today, addDays(today, DAYS_AHEAD), calendar);
+  for (const date of sessions.filter((one) => !isHalfDay(one, calendar))) {
+    const [open, end] = [parseWallClock(date, OPEN_SECOND), parseWallClock(date, SECONDS_PER_DAY)];
+    const tickMs = createTicks(job.schedule).newest(open, end - 1);
+    if (tickMs === undefined) continue;
+    const from = sealsFrom(job, date, calendar);
+    if (tickMs >= from) return [];
+    const [at, earliest] = [tickMs, from].map((ms) => formatWallClock(ms).slice(11, 16));
+    return [
+      `warning: it runs at ${at}, but a session can be sealed from ${earliest} on (exchange time): each date is a day late`,
+    ];
+  }
+  return [];
 }
 
 /** @param selected columns of the job's own SELECT, if they are known */

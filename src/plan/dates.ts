@@ -15,6 +15,9 @@ import { addDays, type DateRange, formatWallClock, formatWallDate, parseWallCloc
 import { Fault } from '../core/errors.ts';
 import type { Job, JobSource } from '../job/job.ts';
 
+/** How long the curb of index options lasts after the close. */
+export const CURB_SECONDS = 45 * 60;
+
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
@@ -67,6 +70,23 @@ export interface SettleRule {
 export function settledAt(date: string, { settleSeconds, calendar }: SettleRule, lastSecond = 0): number {
   const close = parseWallClock(date, Math.max(sessionCloseSecond(date, calendar), lastSecond));
   return close + MINIMUM_DATA_DELAY_MINUTES * MINUTE_MS + settleSeconds * 1000;
+}
+
+/** Who lets snapshots settle longer than by default wants none before. */
+const EARLY_SETTLE_SECONDS = 15 * 60;
+
+/**
+ * The earliest instant at which a job may seal a session. A snapshot may be proved to be of the close as soon as that is
+ * over; the curb is waited for only where the job says so.
+ */
+export function sealsFrom(
+  { source, settleSeconds, settleUntil }: Pick<Job, 'source' | 'settleSeconds' | 'settleUntil'>,
+  date: string,
+  calendar?: CalendarOverride,
+): number {
+  const close = sessionCloseSecond(date, calendar);
+  if (source.kind === 'snapshots' && settleSeconds <= EARLY_SETTLE_SECONDS) return parseWallClock(date, close);
+  return settledAt(date, { settleSeconds, calendar }, settleUntil === 'curb' ? close + CURB_SECONDS : 0);
 }
 
 /** The instant from which a date has expired: its opening leaves the lookback. Rows of the night before it leave earlier. */

@@ -9,6 +9,7 @@ import { parseWallClock } from '../calendar/wall-clock.ts';
 import type { SqlJob } from '../job/job.ts';
 import { axisOf } from './axis.ts';
 import type { DayCounts } from './counts.ts';
+import { CURB_SECONDS } from './dates.ts';
 
 /** The last rows of a date, for deciding whether its session is over. */
 export interface LastRows {
@@ -30,8 +31,6 @@ const MANY_LATE_ROWS = 500;
 const TAIL_SECONDS = 15 * 60;
 /** In a table with fewer rows in the tail, a minute without a trade is normal. */
 const MANY_TAIL_ROWS = 1_000;
-/** Latest trade ever seen, in seconds after the close: the curb session of indices. */
-const CURB_SECONDS = 45 * 60;
 
 /** Second at which the examined end of a session begins. */
 export function tailSecond(date: string, calendar: CalendarOverride = NO_OVERRIDE): number {

@@ -41,6 +41,27 @@ describe('job files of one name or dataset', () => {
   });
 });
 
+test.each([
+  ['historical', '30 16 * * 1-5', '', /warning: it runs at 16:30, but a session can be sealed from 16:31 on/],
+  ['historical', '31 16 * * 1-5', '', undefined],
+  ['historical', '31 16 * * 1-5', 'settle: curb', /16:31, but a session can be sealed from 17:16 on/],
+  ['historical', '0 8 * * 1-5', '', undefined],
+  ['historical', '*/15 9-20 * * 1-5', '', undefined],
+  ['chain', '31 15 * * 1-5', '', /warning: it runs at 15:31, but a session can be sealed from 16:15 on/],
+  ['chain', '27 16 * * 1-5', '', undefined],
+  ['chain', '27 16 * * 1-5', 'settle: 30m', /from 17:00 on/],
+] as const)('of %s at %s %s: whether its dates come a day late', async (api, cron, settle, says) => {
+  const { path: cwd, remove } = await makeFolder();
+  const schedule = `schedule: {cron: "${cron}", timezone: America/New_York}`;
+  const source = api === 'chain' ? '  symbols: [SPY]' : '';
+  const job = await writeJob(cwd, { api, source, drop: settle, schedule, reports: '' });
+  const { code, stdout } = await flowdrop(['check', job], { cwd });
+  expect(code, stdout).toBe(0);
+  if (says) expect(stdout.replaceAll(/\s+/g, ' ')).toMatch(says);
+  else expect(stdout).not.toContain('warning');
+  await remove();
+});
+
 test('columns of SQL without a type are counted, and named in a warning, until they have one', async () => {
   const { path: cwd, remove } = await makeFolder();
   try {

@@ -6,7 +6,7 @@ import { parseJob } from '../../src/job/parse.ts';
 
 export interface JobText {
   readonly name?: string;
-  readonly api?: 'historical' | 'portal';
+  readonly api?: 'historical' | 'portal' | 'chain';
   readonly to?: string;
   readonly source?: string;
   /** More keys of `drop`. */

@@ -7,11 +7,11 @@
  */
 import { createHash } from 'node:crypto';
 import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
-import { isSession, listSessions, sessionCloseSecond } from '../../calendar/session.ts';
-import { formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
+import { isSession, listSessions } from '../../calendar/session.ts';
+import { formatWallDate } from '../../calendar/wall-clock.ts';
 import { assertNotAborted, Fault } from '../../core/errors.ts';
 import { TRUSTED_OFFSET_MS } from '../../plan/clocks.ts';
-import { assertNotFuture, expiresAt } from '../../plan/dates.ts';
+import { assertNotFuture, expiresAt, sealsFrom } from '../../plan/dates.ts';
 import type { OpenedSnapshots } from '../../run/open-source.ts';
 import type { ExportRun, Run } from '../../run/run.ts';
 import type { SnapshotAnswer } from '../../source/snapshot.ts';
@@ -38,9 +38,6 @@ import {
 
 const NO_CONTRACTS = 'NO_CONTRACTS';
 
-/** Who lets snapshots settle longer than by default wants none before. */
-const EARLY_SETTLE_SECONDS = 15 * 60;
-
 export class SnapshotDates implements DateSource {
   readonly #opened: OpenedSnapshots;
 
@@ -56,9 +53,8 @@ export class SnapshotDates implements DateSource {
   /** Whether a session has just closed: its snapshots may be those of the close, before they have settled by the clock. */
   #isClosed(date: string): boolean {
     const { clocks, calendar, job } = this.#opened;
-    if (job.settleSeconds > EARLY_SETTLE_SECONDS || !isSession(date, calendar)) return false;
-    const closeMs = parseWallClock(date, sessionCloseSecond(date, calendar));
-    return clocks.conflict() === undefined && clocks.earliest() >= closeMs;
+    if (!isSession(date, calendar) || clocks.conflict() !== undefined) return false;
+    return clocks.earliest() >= sealsFrom(job, date, calendar);
   }
 
   /** Costs no request where the clock of the API is known from an earlier run, else one. */
