@@ -3,8 +3,8 @@
  * settings that are not given here, come from the SDK's own chain (`AWS_*` variables, profile, instance role). A status
  * of 200 is no proof: an answer without the members that every complete answer has (an error or a page in the body, an
  * empty body) counts as a failed request, which the SDK retries. The CRC32 that the SDK would add is left out: not every
- * service verifies it, and some refuse it. All verify the SHA-256 that it signs and the Content-MD5 that we send with
- * every body. A body is limited in time, counted, and its connection always closed.
+ * service verifies it, and some refuse it. All verify the Content-MD5 that we send with every body; the SDK also signs
+ * the SHA-256 of bytes, but not of files. A body is limited in time, counted, and its connection always closed.
  */
 import { addAbortSignal, Readable } from 'node:stream';
 import {

@@ -55,3 +55,12 @@ it('a store that refuses checksums of uploads gets a day, and one that refuses t
   expect(refused.code).toBe(1);
   expect(refused.stderr.replace(/\s+/g, ' ')).toContain('AWS_RESPONSE_CHECKSUM_VALIDATION=WHEN_REQUIRED');
 });
+
+it('a store that refuses files without a signature of their bytes is found by doctor, as by a run', async () => {
+  const { start } = await openStore({ refusesUnsigned: true });
+  for (const command of ['doctor', 'run']) {
+    const { code, stdout, stderr } = await start(command);
+    expect([command, code]).toEqual([command, 1]);
+    expect(stdout + stderr).toContain('NotImplemented');
+  }
+});

@@ -23,9 +23,15 @@ export interface PlainS3Options {
   readonly ignoresConditions?: boolean;
   /** Answers 501 to requests with such a header. */
   readonly refusedHeader?: RegExp;
+  /** Answers 501 to bodies without a signature. */
+  readonly refusesUnsigned?: boolean;
 }
 
-export async function startPlainS3({ ignoresConditions, refusedHeader }: PlainS3Options = {}): Promise<PlainS3> {
+export async function startPlainS3({
+  ignoresConditions,
+  refusedHeader,
+  refusesUnsigned,
+}: PlainS3Options = {}): Promise<PlainS3> {
   const objects = new Map<string, Buffer>();
   const asked: string[] = [];
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
@@ -41,6 +47,7 @@ export async function startPlainS3({ ignoresConditions, refusedHeader }: PlainS3
     const fail = (status: number, code: string) =>
       send(status, `<Error><Code>${code}</Code><Message>${code}</Message></Error>`);
     if (Object.keys(headers).some((name) => refusedHeader?.test(name))) return fail(501, 'NotImplemented');
+    if (refusesUnsigned && headers['x-amz-content-sha256'] === 'UNSIGNED-PAYLOAD') return fail(501, 'NotImplemented');
     const found = objects.get(key);
     if (method === 'PUT') {
       if (found && headers['if-none-match'] === '*' && !ignoresConditions) return fail(412, 'PreconditionFailed');

@@ -3,7 +3,8 @@
  * operator stops it. Invariant: what a check writes is removed again, or listed as left behind.
  */
 import { randomUUID } from 'node:crypto';
-import { rm, rmdir, stat, statfs } from 'node:fs/promises';
+import { mkdtemp, rm, rmdir, stat, statfs, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { hasErrorCode, makeFolder, writeWholeFile } from '../../core/atomic-file.ts';
 import { describeError, Fault, isFault } from '../../core/errors.ts';
@@ -203,7 +204,15 @@ export async function checkStore(store: Store): Promise<Findings> {
     return `${store.url} can be listed`;
   });
   const put = await tryCheck('store: put', async () => {
-    await store.put(keys.plain, { bytes });
+    // A file, as every drop is: S3 takes it without a signature of its bytes.
+    const folder = await mkdtemp(join(tmpdir(), 'flowdrop-doctor-'));
+    try {
+      const path = join(folder, 'plain');
+      await writeFile(path, bytes);
+      await store.put(keys.plain, { path });
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
     return 'an object was written';
   });
   const hasPut = put.every(({ status }) => status === 'ok');
