@@ -10,11 +10,12 @@ import type { CountTotals, DayCounts } from '../plan/counts.ts';
 import type { LookbackRange } from '../plan/dates.ts';
 import type { ExportRun } from '../run/run.ts';
 import type { AuditDeps } from '../seal/audit.ts';
+import type { DropColumn } from '../seal/drop-columns.ts';
+import type { DropChecksum } from '../seal/write-parquet.ts';
 import type { Stage } from '../stage/stage.ts';
 import type { AuditRecord } from '../state/documents.ts';
 import type { AskedSymbols } from '../state/job-state.ts';
 import type { DateResult } from '../state/run-result.ts';
-import type { DropFile } from './drop-file.ts';
 import type { DateSelection } from './select-dates.ts';
 
 export interface PlannedDate {
@@ -102,7 +103,14 @@ export type SealedRows = Pick<
 >;
 
 /** The file of a date before it is published. */
-export type WrittenFile = Pick<DropFile, 'path' | 'write' | 'discard'>;
+export interface WrittenFile {
+  /** Names of other files of the date begin with it. */
+  readonly path: string;
+  /** @param duplicates rows beyond one for each trade: they are not written @returns the checksum that it must have */
+  write(columns: readonly DropColumn[], duplicates: number): Promise<DropChecksum>;
+  /** Removes what nobody has asked for. */
+  discard(): Promise<void>;
+}
 
 /** A date that is being fetched until it is proved. */
 export interface DateWork<Proof> {

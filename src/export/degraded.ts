@@ -16,10 +16,9 @@ import { openStage } from '../stage/stage.ts';
 import { stageTableName } from '../stage/stage-table.ts';
 import type { DateResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import { DropFile } from './drop-file.ts';
 import { describeFailed } from './export-dates.ts';
 import type { SealResult } from './restate.ts';
-import { beginDate, sealRows } from './seal-rows.ts';
+import { beginDate, DropFile, sealRows } from './seal-rows.ts';
 import { describeSent } from './trades/fetched-date.ts';
 
 /**

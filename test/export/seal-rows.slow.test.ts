@@ -12,9 +12,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { sealDegraded } from '../../src/export/degraded.ts';
-import { DropFile } from '../../src/export/drop-file.ts';
 import type { SealResult } from '../../src/export/restate.ts';
-import { type SealableRows, sealRows } from '../../src/export/seal-rows.ts';
+import { DropFile, type SealableRows, sealRows } from '../../src/export/seal-rows.ts';
 import { describeSent } from '../../src/export/trades/fetched-date.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { dropKey, fieldsPrefix, historyKey, manifestKey } from '../../src/ledger/layout.ts';

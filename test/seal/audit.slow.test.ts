@@ -9,8 +9,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { DropFile } from '../../src/export/drop-file.ts';
-import { beginDate, sealRows } from '../../src/export/seal-rows.ts';
+import { beginDate, DropFile, sealRows } from '../../src/export/seal-rows.ts';
 import { describeSealed } from '../../src/ledger/condition-file.ts';
 import {
   conditionKey,

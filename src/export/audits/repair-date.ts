@@ -17,10 +17,9 @@ import type { SqlRun } from '../../run/run.ts';
 import { countSealed, type DropRows } from '../../stage/sealed-rows.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
 import type { DateWork } from '../date-source.ts';
-import { DropFile } from '../drop-file.ts';
 import { hurry } from '../priority.ts';
 import { withLaterDrops } from '../restate.ts';
-import { beginDate, sealRows } from '../seal-rows.ts';
+import { beginDate, DropFile, sealRows } from '../seal-rows.ts';
 import { settle } from '../settle.ts';
 import { fetchDate } from '../trades/fetch.ts';
 import {

@@ -21,8 +21,8 @@ import { openStage, type Stage } from '../../stage/stage.ts';
 import { findSplitKey } from '../../stage/window-conflicts.ts';
 import { isUnavailable } from '../../state/job-state.ts';
 import type { DateExport, DateSource, ExportPlan, NoRows, PlannedDate } from '../date-source.ts';
-import { DropFile } from '../drop-file.ts';
 import { hurry } from '../priority.ts';
+import { DropFile } from '../seal-rows.ts';
 import type { DateSelection } from '../select-dates.ts';
 import { WorkQueue } from '../work-queue.ts';
 import {

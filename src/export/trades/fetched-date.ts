@@ -26,7 +26,7 @@ import type { OpenedSql } from '../../run/open-source.ts';
 import type { Stage } from '../../stage/stage.ts';
 import type { StateFile } from '../../state/job-state.ts';
 import type { CompleteRows, DateWork } from '../date-source.ts';
-import type { DropFile } from '../drop-file.ts';
+import type { DropFile } from '../seal-rows.ts';
 import { assertOwnIds, assertWholeGroups } from './custom-sql.ts';
 import { Differences } from './differences.ts';
 import { type Fetching, fetchDate } from './fetch.ts';
