@@ -177,10 +177,15 @@ function createLogOpener({ env, cwd, writeErr, interactive, debug }: Surrounding
 }
 
 function createStoreOpeners(env: Environment, cwd: string, stateDir: string) {
+  const makeScratch = async () => {
+    const { assertStateFolder, makeScratchFolder } = await import('./state/job-state.ts');
+    await assertStateFolder(stateDir);
+    return await makeScratchFolder(stateDir, systemClock.now());
+  };
   const openBareStore = async (location: StoreLocation, objects: ObjectOptions): Promise<Store> => {
     if (location.kind === 's3') {
       const { openS3Store } = await import('./store/s3.ts');
-      return await openS3Store({ ...s3Options(env, location), objects }, { clock: systemClock });
+      return await openS3Store({ ...s3Options(env, location), objects }, { clock: systemClock, makeScratch });
     }
     const { openDirectoryStore } = await import('./store/directory.ts');
     return await openDirectoryStore(location.path, { make: false });

@@ -3,8 +3,7 @@
  * Invariant: one request makes an object visible, so readers see it whole or not at all. A failed
  * write leaves the new object, whole, only if every answer to that one request was lost.
  */
-import { randomUUID } from 'node:crypto';
-import { rm, stat } from 'node:fs/promises';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -38,6 +37,8 @@ export interface S3Surroundings {
   readonly clock?: Clock;
   /** Tests pass a shorter one; no setting changes it. */
   readonly requestTimeoutMs?: number;
+  /** Makes a folder for the file of one copy, which is removed after it. Default: below the system's temporary folder. */
+  readonly makeScratch?: () => Promise<string>;
 }
 
 /** Competing conditional PUTs may get a 409 while one of them is being decided: retry until it is. */
@@ -53,16 +54,19 @@ class S3Store implements Store {
   readonly #client: S3Client;
   readonly #requestTimeoutMs: number;
   readonly #clock: Clock;
+  readonly #makeScratch: () => Promise<string>;
   readonly #objects: ObjectOptions;
   readonly #bucket: string;
   /** Empty, or ends with `/`. */
   readonly #root: string;
 
-  constructor(options: S3Options, { clock = systemClock, requestTimeoutMs = REQUEST_TIMEOUT_MS }: S3Surroundings) {
+  constructor(options: S3Options, surroundings: S3Surroundings) {
+    const { clock = systemClock, requestTimeoutMs = REQUEST_TIMEOUT_MS } = surroundings;
     const { bucket, prefix, objects = {} } = options;
     this.#client = createS3Client(options, requestTimeoutMs);
     this.#requestTimeoutMs = requestTimeoutMs;
     this.#clock = clock;
+    this.#makeScratch = surroundings.makeScratch ?? (() => mkdtemp(join(tmpdir(), 'flowdrop-copy-')));
     this.#objects = objects;
     this.#bucket = bucket;
     this.#root = prefix === '' ? '' : `${prefix}/`;
@@ -181,13 +185,14 @@ class S3Store implements Store {
   }
 
   async #copyThroughHere(from: string, to: string): Promise<ObjectInfo> {
-    const path = join(tmpdir(), `flowdrop-copy-${randomUUID()}`);
+    const folder = await this.#attempt('copy', to, undefined, this.#makeScratch);
+    const path = join(folder, 'copy');
     try {
       if (!(await this.download(from, path))) throw new StoreFault('copy', `${this.url}/${to}`, `${from} is gone`);
       await this.put(to, { path });
       return { key: to, sizeBytes: (await stat(path)).size };
     } finally {
-      await rm(path, { force: true });
+      await rm(folder, { recursive: true, force: true });
     }
   }
 

@@ -4,9 +4,9 @@
  * SSE-S3 and new tags of copies, so those are shown on the wire only.
  */
 import { randomBytes } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { GetObjectAclCommand, GetObjectTaggingCommand, HeadObjectCommand } from '@aws-sdk/client-s3';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { buildWriteSettings } from '../../src/store/s3-write.ts';
 import type { ObjectOptions, Store } from '../../src/store/store.ts';
 import type { Fault, SeenRequest } from '../support/fault-plan.ts';
@@ -136,9 +136,12 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
 
   test('an object that the bucket encrypts is copied although the job asks for nothing', async () => {
     await (await open(KMS)).put('from', { bytes: Buffer.from('encrypted') });
-    const plain = await open({});
-    // Ceph refuses to copy an encrypted object: its bytes go through this machine.
+    const makeScratch = vi.fn(async () => await mkdtemp(s3.path('scratch')));
+    const plain = await s3.open({}, { makeScratch });
+    // Ceph refuses to copy an encrypted object: its bytes go through this machine, in the folder for that.
     await plain.copy('from', 'to');
+    expect(makeScratch).toHaveBeenCalledOnce();
+    expect((await readdir(s3.path(''))).filter((name) => name.startsWith('scratch'))).toEqual([]);
     expect(Buffer.from((await plain.get('to')) ?? []).toString()).toBe('encrypted');
   });
 
