@@ -82,11 +82,11 @@ describe('flowdrop alert', () => {
     await mkdir(join(cwd, 'drops', '_flowdrop', 'trades'), { recursive: true });
     await writeFile(
       join(cwd, 'drops', '_flowdrop', 'trades', 'condition.json'),
-      JSON.stringify([entry(soon ?? addDays(today, -14))]),
+      JSON.stringify([entry(soon ?? addDays(today, -10))]),
     );
     const env = { FLOWDROP_CALENDAR_FILE: 'calendar.yaml' };
     for (const _ of [1, 2]) expect((await run(['alert', 'nightly'], env)).code).toBe(0);
-    // On a Saturday only a weekend may be about to expire.
+    // On a weekend no weekday may be about to expire; the other date has five days.
     expect(posts()).toHaveLength(soon ? 1 : 0);
     if (soon) expect(sent()[0]?.[0]).toContain(`nightly/gap-expires-soon/${soon}`);
   });
