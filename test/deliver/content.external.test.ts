@@ -100,7 +100,7 @@ describe.each(STORES)('from $name', ({ isMissing, open }) => {
       ]);
       expect(part.before.filter(({ isDegraded }) => isDegraded).map(({ date }) => date)).toEqual([DEGRADED]);
       const rows = await engine.rows(
-        `SELECT total_premium FROM file('${part.before[0]?.path}', Parquet) WHERE symbol = ''`,
+        `SELECT total_premium FROM file('${part.before[0]?.path}', Parquet) WHERE symbol = '' AND segment = ''`,
       );
       expect(rows).toEqual([{ total_premium: 2050 }]);
       expect(part.marketStructure).toBeNull();
