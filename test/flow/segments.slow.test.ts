@@ -35,7 +35,7 @@ function print(symbol: string, date: string, time: string, size: number, spot = 
 
 const EVENINGS = { 'own day': true, session: false };
 
-/** $10,000 from the early to the late segment of a whole day, $6,000 of a half day; $500 overnight, $300 in the curb. */
+/** $10,000 from the early to the late segment of a whole day, $6,000 of a half day; $500 overnight, $400 in the curb. */
 function listSession(date: string, evening: string, close: number, byOwnDay: boolean): readonly TradeRow[] {
   const at = (hour: number, rest: string) => `${date} ${String(hour).padStart(2, '0')}:${rest}`;
   const whole = close === 16;
@@ -50,6 +50,8 @@ function listSession(date: string, evening: string, close: number, byOwnDay: boo
     print('AAPL', date, at(close, '05:00'), 5),
     print('SPX', date, at(close, '14:59'), 9),
     print('SPY', date, at(close, '15:30'), 1),
+    // Too late for a report of its last second.
+    print('SPY', date, at(close, '16:00'), 1),
     print('SPX', date, at(close, '15:30'), 2, 900),
     print('SPX', date, at(16, '59:59'), 1, 900),
   ];
@@ -86,7 +88,7 @@ it.each(Object.entries(EVENINGS))(
       const spot = report?.watchlist[0]?.exposure?.spot;
       return { ...report?.besides, halfDay: report?.halfDay, before: report?.comparison.previousDate, ...total, spot };
     };
-    const besides = { overnight: { trades: 3, premium: 500 }, curb: { trades: 2, premium: 300 }, spot: 100 };
+    const besides = { overnight: { trades: 3, premium: 500 }, curb: { trades: 3, premium: 400 }, spot: 100 };
     const whole = { ...besides, halfDay: undefined, latest: 10_000 };
     expect(await read('2026-11-25')).toMatchObject({ ...whole, before: '2026-11-24', previous: 10_000 });
     expect(await read('2026-11-27')).toMatchObject({ ...besides, halfDay: '13:00', latest: 6000, before: null });
@@ -101,7 +103,7 @@ it.each(Object.entries(EVENINGS))(
       `SELECT symbol, segment, sum(trades)::INTEGER AS trades FROM ${summary} WHERE session_date = '2026-11-27' GROUP BY ALL ORDER BY ALL`,
     );
     expect(segments.map((row) => Object.values(row))).toEqual([
-      ['', 'curb', 2],
+      ['', 'curb', 3],
       ['', 'early', 1],
       ['', 'late', 1],
       ['', 'overnight', 3],
@@ -111,6 +113,7 @@ it.each(Object.entries(EVENINGS))(
       ['SPX', 'curb', 2],
       ['SPX', 'overnight', 3],
       ['SPX', 'regular', 3],
+      ['SPY', 'curb', 1],
       ['SPY', 'regular', 1],
     ]);
   },
