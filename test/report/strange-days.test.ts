@@ -64,6 +64,15 @@ function show(model: FlowReport): FlowView {
 const session = (calls: number, puts: number) =>
   listTrades({ premium: calls }, { premium: puts, put_call: 'PUT', sentiment: 'BEARISH' });
 
+it('a record of the second in which the hours of a report end is of the curb', async () => {
+  const at = (time: string) => ({ symbol: 'SPX', time: `2026-11-19 ${time}` });
+  const model = await report(
+    listTrades({ ...at('16:14:59'), premium: 1_000_000 }, { ...at('16:15:00'), premium: 5_000_000 }),
+  );
+  expect(model.besides.curb).toEqual({ trades: 1, premium: 5_000_000 });
+  expect(model.comparison.changes.total.latest).toBe(1_000_000);
+});
+
 describe('the share of calls beside its past', () => {
   it('is compared with the mean of the sessions’ own shares, not with the share of their sums', async () => {
     // 100% of a small session, 10% of one a hundred times as large, 40%: 50% on average, 14% of the sum.
