@@ -5,6 +5,7 @@
 
 import { rm } from 'node:fs/promises';
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
+import { listSegmentEnds } from '../calendar/segments.ts';
 import { addDays, formatSecond } from '../calendar/wall-clock.ts';
 import { hashFile } from '../core/atomic-file.ts';
 import { formatCount } from '../core/units.ts';
@@ -70,9 +71,6 @@ export async function compareWithSealed(
   return { unchanged: isWhole, changes: isWhole ? changes : null, doubt };
 }
 
-/** Second of the day before which no segment of a report begins: 07:30. */
-const EARLY_SECOND = 7.5 * 3600;
-
 /** Whether all that changed is that rows came which a report does not count: of the night, or after the close. */
 async function isExtension(
   { engine, calendar }: ExportRun,
@@ -83,7 +81,8 @@ async function isExtension(
   if (added === 0 || removed + altered + rekeyed + columns_added.length + columns_removed.length > 0) return false;
   if (before.rows === 0 || !after.columns.includes('time')) return false;
   const clock = 'substring(toString(time), 12, 8)';
-  const [from, to] = [EARLY_SECOND, closedSecond(date, calendar)].map((second) => quoteString(formatSecond(second)));
+  const early = listSegmentEnds(date, calendar).overnight * 60;
+  const [from, to] = [early, closedSecond(date, calendar)].map((second) => quoteString(formatSecond(second)));
   const count = ({ from: file }: ComparedFile) => `(SELECT countIf(${clock} BETWEEN ${from} AND ${to}) FROM ${file})`;
   const [found] = await engine.rows<{ n: number }>(`SELECT toInt32(${count(after)} - ${count(before)}) AS n`);
   return Number(found?.n) === 0;

@@ -74,7 +74,7 @@ export interface ApiAccess {
   readonly key: string | null;
 }
 
-/** What is asked with SQL: in cells of one grain, where rows are told apart by keys. */
+/** What is asked with SQL: in cells of one grain, whose rows differ in their keys. */
 interface WindowedSource extends ApiAccess {
   readonly api: SqlApi;
   readonly table: string;

@@ -174,8 +174,8 @@ function gatherDays(ordered: string, hashes: readonly string[]): string {
 }
 
 /**
- * The places at which a window has to be cut to get parts of equal size: rows of one second, or groups of one grain, are
- * told apart by their keys. Answer: one row `{rows, cuts}`, each cut `[symbol, second, keys]`; `readCut` reads them.
+ * The places at which a window has to be cut to get parts of equal size: the keys of rows of one second, or of groups of one
+ * grain, give their order. Answer: one row `{rows, cuts}`, each cut `[symbol, second, keys]`; `readCut` reads them.
  * Groups with the same keys are counted once.
  */
 export function buildCuts({ source }: SqlJob, window: Window, axis: Axis, parts: number, edges: DayEdges): string {

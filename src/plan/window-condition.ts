@@ -23,7 +23,7 @@ const KEY_SEPARATOR = '\u0000';
 /** A condition, or what holds for every row. */
 type Test = string | boolean;
 
-/** Which rows lie before and after a value of one column; the rows with that value are told apart by the next column. */
+/** Which rows lie before and after a value of one column; the next column orders the rows with that value. */
 interface Level {
   readonly from: Test;
   readonly after: Test;

@@ -135,7 +135,7 @@ interface RepairProof {
 }
 
 /**
- * A sealed date whose stage begins with the rows of its drop: what moved is fetched, and compared with the counts that told of
+ * A sealed date whose stage begins with the rows of its drop: what moved is fetched, and compared with the counts that showed
  * it. Where that does not agree, or the drop cannot be taken over, it is fetched as a whole, like any other date.
  * @param moved the cells that differ; `undefined` if they are not known
  */

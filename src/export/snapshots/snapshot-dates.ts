@@ -152,7 +152,7 @@ type Fetching = OpenedSnapshots & Pick<Run, 'onEvent'>;
  */
 const PROOF_MS = (SNAPSHOT_REFRESH_SECONDS + 5) * 1000;
 
-/** So often is a session that has just closed asked for twice; what still changes then waits until it has settled. */
+/** How often a session that has just closed is compared; if it still changes then, it waits until it has settled. */
 const EARLY_ROUNDS = 3;
 
 const NOTHING = { missing: [], empty: [], hashes: new Map<string, string>() };

@@ -5,7 +5,7 @@
  */
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { isHalfDay, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
+import { isLike, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
 import { formatMinute, formatSecond, parseSecond, SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import { makeFolder } from '../../core/atomic-file.ts';
 import { parquetFile } from '../../engine/literal.ts';
@@ -204,9 +204,7 @@ export class SessionEnds {
   /** The second of the day that three of the last five like sessions reach; `undefined` where fewer are known. */
   async #usualEnd(date: string): Promise<number | undefined> {
     const { calendar } = this.#api;
-    const counted = [...this.#ends].filter(
-      ([other]) => other < date && isHalfDay(other, calendar) === isHalfDay(date, calendar),
-    );
+    const counted = [...this.#ends].filter(([other]) => other < date && isLike(other, date, calendar));
     const sealed = (await this.#listLike(date)).filter((session) => !this.#ends.has(session.date));
     const known = [...counted, ...sealed.flatMap(({ date: other, last = 0 }) => [[other, last] as const])];
     const ends = known.sort(([a], [b]) => (a < b ? 1 : -1)).slice(0, LIKE_SESSIONS);
@@ -218,9 +216,8 @@ export class SessionEnds {
     const run = this.#run;
     if (run === undefined) return [];
     const { calendar } = run;
-    const isHalf = isHalfDay(date, calendar);
     const dates = previousSessions(date, REACH, calendar)
-      .filter((other) => other < date && this.#sealed.has(other) && isHalfDay(other, calendar) === isHalf)
+      .filter((other) => other < date && this.#sealed.has(other) && isLike(other, date, calendar))
       .reverse();
     const found: LikeSession[] = [];
     // At once as many as there lack, which is all of them but where some are no measure.
