@@ -1,8 +1,9 @@
 /**
- * Trading sessions: which dates have one, and when their last trades print. Pure. The calendar proposes dates; only the
+ * Trading sessions: which dates have one, and when their segments end. Pure. The calendar proposes dates; only the
  * source shows whether a date has data. Every function takes the operator's override, which wins over the rules.
  */
 import { isEarlyClose, isHoliday } from './holidays.ts';
+import { CLOSE_SECONDS, CURB_SINCE, EARLY, GRACE_SECONDS } from './segments.ts';
 import { addDays, weekday } from './wall-clock.ts';
 
 /** Calendar exceptions. A date is in at most one of the sets. */
@@ -19,13 +20,7 @@ export interface CalendarOverride {
 export const NO_OVERRIDE: CalendarOverride = { closed: new Set(), earlyClose: new Set(), open: new Set() };
 
 /** Stock options close with the stock exchange; options on indices and some ETFs close 15 minutes later. */
-type OptionClass = 'equity' | 'index';
-
-/** Second of the day on the exchange's clock. Source: NYSE calendar ("1:00 p.m., 1:15 p.m. for eligible options"). */
-const CLOSE_SECONDS: Readonly<Record<'whole' | 'early', Readonly<Record<OptionClass, number>>>> = {
-  whole: { equity: 16 * 3600, index: (16 * 60 + 15) * 60 },
-  early: { equity: 13 * 3600, index: (13 * 60 + 15) * 60 },
-};
+type OptionClass = keyof (typeof CLOSE_SECONDS)['whole'];
 
 /** 09:30:00 on the exchange's clock, second of the day. */
 export const OPEN_SECOND = (9 * 60 + 30) * 60;
@@ -86,9 +81,24 @@ export function closeSecond(date: string, options: OptionClass, override = NO_OV
   return CLOSE_SECONDS[isHalfDay(date, override) ? 'early' : 'whole'][options];
 }
 
-/** Second of the day (exchange's clock) after which a session has no more trades. */
+/** Second of the day (exchange's clock) after which a session has no more trades but those of its curb. */
 export function sessionCloseSecond(date: string, override = NO_OVERRIDE): number {
   return closeSecond(date, 'index', override);
+}
+
+/** Second of the day from which on a row is of the curb, and not a late report of a trade before the close. */
+export function closedSecond(date: string, override = NO_OVERRIDE): number {
+  return sessionCloseSecond(date, override) + GRACE_SECONDS;
+}
+
+/** Second of the day at which the night of a session ends for symbols that do not trade in it. */
+export function nightEndSecond(session: string): number {
+  return session < EARLY.since ? OPEN_SECOND : EARLY.second;
+}
+
+/** Whether the exchange's rules say that the session has a curb; of a half day they say nothing. */
+export function hasCurb(date: string, override = NO_OVERRIDE): boolean {
+  return date >= CURB_SINCE && !isHalfDay(date, override);
 }
 
 /** Session dates of `[from, to]`, both included, ascending. */
@@ -103,4 +113,14 @@ export function previousSessions(date: string, count: number, override = NO_OVER
   const dates: string[] = [];
   for (let day = date; dates.length < count; day = addDays(day, -1)) if (isSession(day, override)) dates.unshift(day);
   return dates;
+}
+
+/** More days without a session have never followed each other. */
+const FURTHEST = 14;
+
+/** The session before a date, that of the date or else the next one, and the one after it. */
+export function listSessionsAround(date: string, override = NO_OVERRIDE): readonly [string, string, string] {
+  const [before = date] = previousSessions(addDays(date, -1), 1, override);
+  const [on = date, after = addDays(on, 1)] = listSessions(date, addDays(date, FURTHEST), override);
+  return [before, on, after];
 }

@@ -5,7 +5,7 @@
 
 import { rm } from 'node:fs/promises';
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
-import { listSegmentEnds } from '../calendar/segments.ts';
+import { closedSecond, nightEndSecond } from '../calendar/session.ts';
 import { addDays, formatSecond } from '../calendar/wall-clock.ts';
 import { hashFile } from '../core/atomic-file.ts';
 import { formatCount } from '../core/units.ts';
@@ -14,7 +14,6 @@ import { listPasses } from '../engine/passes.ts';
 import type { Job } from '../job/job.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
-import { closedSecond } from '../plan/session-end.ts';
 import type { ExportRun } from '../run/run.ts';
 import { type ComparedFile, compareFiles, isUnchanged, type MatchedTrades, matchTrades } from '../seal/changes.ts';
 import { draftAgain } from '../seal/mend.ts';
@@ -81,9 +80,9 @@ async function isExtension(
   if (added === 0 || removed + altered + rekeyed + columns_added.length + columns_removed.length > 0) return false;
   if (before.rows === 0 || !after.columns.includes('time')) return false;
   const clock = 'substring(toString(time), 12, 8)';
-  const early = listSegmentEnds(date, calendar).overnight * 60;
-  const [from, to] = [early, closedSecond(date, calendar)].map((second) => quoteString(formatSecond(second)));
-  const count = ({ from: file }: ComparedFile) => `(SELECT countIf(${clock} BETWEEN ${from} AND ${to}) FROM ${file})`;
+  const [from, to] = [nightEndSecond(date), closedSecond(date, calendar)].map((at) => quoteString(formatSecond(at)));
+  const isIn = `${clock} >= ${from} AND ${clock} < ${to}`;
+  const count = ({ from: file }: ComparedFile) => `(SELECT countIf(${isIn}) FROM ${file})`;
   const [found] = await engine.rows<{ n: number }>(`SELECT toInt32(${count(after)} - ${count(before)}) AS n`);
   return Number(found?.n) === 0;
 }

@@ -4,8 +4,10 @@
  */
 
 import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/published-limits.ts';
+import { SESSION_END_SECOND } from '../calendar/segments.ts';
 import {
   type CalendarOverride,
+  hasCurb,
   listSessions,
   NO_OVERRIDE,
   OPEN_SECOND,
@@ -14,9 +16,6 @@ import {
 import { addDays, type DateRange, formatWallClock, formatWallDate, parseWallClock } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
 import type { Job, JobSource } from '../job/job.ts';
-
-/** How long the curb of index options lasts after the close. */
-export const CURB_SECONDS = 45 * 60;
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -77,16 +76,18 @@ const EARLY_SETTLE_SECONDS = 15 * 60;
 
 /**
  * The earliest instant at which a job may seal a session. A snapshot may be proved to be of the close as soon as that is
- * over; the curb is waited for only where the job says so.
+ * over; the curb is waited for only where the job says so, and the exchange that there is one.
  */
 export function sealsFrom(
   { source, settleSeconds, settleUntil }: Pick<Job, 'source' | 'settleSeconds' | 'settleUntil'>,
   date: string,
   calendar?: CalendarOverride,
 ): number {
-  const close = sessionCloseSecond(date, calendar);
-  if (source.kind === 'snapshots' && settleSeconds <= EARLY_SETTLE_SECONDS) return parseWallClock(date, close);
-  return settledAt(date, { settleSeconds, calendar }, settleUntil === 'curb' ? close + CURB_SECONDS : 0);
+  if (source.kind === 'snapshots' && settleSeconds <= EARLY_SETTLE_SECONDS) {
+    return parseWallClock(date, sessionCloseSecond(date, calendar));
+  }
+  const awaitsCurb = settleUntil === 'curb' && hasCurb(date, calendar);
+  return settledAt(date, { settleSeconds, calendar }, awaitsCurb ? SESSION_END_SECOND : 0);
 }
 
 /** The instant from which a date has expired: its opening leaves the lookback. Rows of the night before it leave earlier. */

@@ -4,12 +4,12 @@
  */
 
 import { MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/published-limits.ts';
-import { type CalendarOverride, closeSecond, NO_OVERRIDE, sessionCloseSecond } from '../calendar/session.ts';
+import { GRACE_SECONDS, SESSION_END_SECOND } from '../calendar/segments.ts';
+import { type CalendarOverride, closeSecond, sessionCloseSecond } from '../calendar/session.ts';
 import { parseWallClock } from '../calendar/wall-clock.ts';
 import type { SqlJob } from '../job/job.ts';
 import { axisOf } from './axis.ts';
 import type { DayCounts } from './counts.ts';
-import { CURB_SECONDS } from './dates.ts';
 
 /** The last rows of a date, for deciding whether its session is over. */
 export interface LastRows {
@@ -21,8 +21,6 @@ export interface LastRows {
   readonly late: number;
 }
 
-/** The market trades in every second until its close; a minute is enough for a table with a few thousand rows a day. */
-const END_SECONDS = 60;
 /** Index options trade for another quarter of an hour: a source with many of these must show their last minutes. */
 const LATE_END_SECONDS = 5 * 60;
 /** Fewer rows are late reports of trades before the close; index options have thousands a minute. */
@@ -33,23 +31,13 @@ const TAIL_SECONDS = 15 * 60;
 const MANY_TAIL_ROWS = 1_000;
 
 /** Second at which the examined end of a session begins. */
-export function tailSecond(date: string, calendar: CalendarOverride = NO_OVERRIDE): number {
+export function tailSecond(date: string, calendar?: CalendarOverride): number {
   return closeSecond(date, 'equity', calendar) - TAIL_SECONDS;
 }
 
-/** Second of the day after which no row can be a trade: such a time is wrong and is ignored. */
-export function lastTradeSecond(date: string, calendar: CalendarOverride = NO_OVERRIDE): number {
-  return sessionCloseSecond(date, calendar) + CURB_SECONDS;
-}
-
-/** Second of the day after which no segment of the source's own has trades any more: those of the close are reported late. */
-export function closedSecond(date: string, calendar: CalendarOverride = NO_OVERRIDE): number {
-  return sessionCloseSecond(date, calendar) + END_SECONDS;
-}
-
 /** Second of the day from which on trades are those of index options. */
-export function lateSecond(date: string, calendar: CalendarOverride = NO_OVERRIDE): number {
-  return closeSecond(date, 'equity', calendar) + END_SECONDS;
+export function lateSecond(date: string, calendar?: CalendarOverride): number {
+  return closeSecond(date, 'equity', calendar) + GRACE_SECONDS;
 }
 
 /** Reads the last rows from counted cells. @returns `undefined` if cells have no time: counted by symbol or day */
@@ -62,7 +50,7 @@ export function readLastRows(
   if (axisOf(counts) === 'symbol') return undefined;
   // Only the start of a grain is certain.
   if (source.grainSeconds > TAIL_SECONDS) return undefined;
-  const trades = counts.filter(({ second }) => second <= lastTradeSecond(date, calendar));
+  const trades = counts.filter(({ second }) => second <= SESSION_END_SECOND);
   const since = (from: number) => trades.reduce((sum, { second, rows }) => sum + (second >= from ? rows : 0), 0);
   return {
     newest: trades.at(-1)?.second,
@@ -81,7 +69,8 @@ export function showsEnd(
   if (newest === undefined) return false;
   if (newest >= sessionCloseSecond(date, calendar) - LATE_END_SECONDS) return true;
   if (late >= MANY_LATE_ROWS) return false;
-  if (newest >= closeSecond(date, 'equity', calendar) - END_SECONDS) return true;
+  // The market trades in every second until its close; a minute is enough for a table with a few thousand rows a day.
+  if (newest >= closeSecond(date, 'equity', calendar) - GRACE_SECONDS) return true;
   return isWholeTable && tail > 0 && tail < MANY_TAIL_ROWS;
 }
 

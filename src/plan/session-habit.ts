@@ -3,6 +3,7 @@
  * constant or a single row proves nothing about a source that lags, but earlier sessions tell how many rows, and which
  * symbols, the last minutes have. Invariant: what habits cannot tell is left to `session-end.ts`.
  */
+import { SESSION_END_SECOND } from '../calendar/segments.ts';
 import { OPEN_SECOND } from '../calendar/session.ts';
 import { formatSecond } from '../calendar/wall-clock.ts';
 import { FEWEST_LIKE_SESSIONS } from './dates.ts';
@@ -64,15 +65,14 @@ const MANY_TRADES = 20;
 const STOPPED_SHARE = 0.1;
 const SHOWN_SYMBOLS = 3;
 
-/** @param lastSecond after which no row can be a trade */
+/** @returns `undefined` without rows of the session */
 export function shapeTimes(
   cells: readonly { readonly second: number; readonly rows: number }[],
-  lastSecond: number,
 ): TimeShape | undefined {
-  const since = Array.from({ length: Math.ceil((lastSecond - OPEN_SECOND) / GRAIN_SECONDS) + 1 }, () => 0);
-  let [rows, first, last] = [0, lastSecond, 0];
+  const since = Array.from({ length: Math.ceil((SESSION_END_SECOND - OPEN_SECOND) / GRAIN_SECONDS) + 1 }, () => 0);
+  let [rows, first, last] = [0, SESSION_END_SECOND, 0];
   for (const cell of cells) {
-    if (cell.second > lastSecond) continue;
+    if (cell.second > SESSION_END_SECOND) continue;
     rows += cell.rows;
     first = Math.min(first, cell.second);
     last = Math.max(last, cell.second);

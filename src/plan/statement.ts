@@ -3,6 +3,7 @@
  * whether the server stores `date` and `time` as strings or as dates. Aggregates are requested as arrays, so that one
  * answer row holds a whole day at any row limit. Groups are counted as the job's own SQL returns them.
  */
+import { SESSION_END_SECOND } from '../calendar/segments.ts';
 import type { CalendarOverride } from '../calendar/session.ts';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { type Axis, axisOfStretch, type Bound, type Stretch, type Window } from '../calendar/window.ts';
@@ -20,7 +21,7 @@ import { updateMarkSql } from '../engine/update-mark.ts';
 import { secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { SqlJob, SqlSource } from '../job/job.ts';
 import { readCount } from './counts.ts';
-import { lastTradeSecond, lateSecond, tailSecond } from './session-end.ts';
+import { lateSecond, tailSecond } from './session-end.ts';
 import {
   type DayEdges,
   datesCondition,
@@ -145,7 +146,7 @@ export function buildHashedRows(job: SqlJob, window: Window, hashed: readonly Ha
  */
 export function buildTail(job: SqlJob, date: string, calendar?: CalendarOverride): string {
   const from = quoteString(formatTime(date, tailSecond(date, calendar)));
-  const to = quoteString(formatTime(date, lastTradeSecond(date, calendar)));
+  const to = quoteString(formatTime(date, SESSION_END_SECOND));
   const late = `countIf(time >= ${quoteString(formatTime(date, lateSecond(date, calendar)))})`;
   return `SELECT count() AS rows, ${late} AS late, max(${TIME_TEXT}) AS newest FROM ${job.source.table} WHERE date = ${quoteString(date)} AND time >= ${from} AND time < ${to}`;
 }

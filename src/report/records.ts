@@ -23,16 +23,17 @@ import {
   MONTHLY_SETTLED_AT_OPEN,
   monthlyExpiration,
 } from '../calendar/holidays.ts';
+import { LATE_CLOSING, listGlobal, REPORT_SEGMENTS, SESSION_END_SECOND, type Segment } from '../calendar/segments.ts';
 import {
-  GLOBAL_SYMBOLS,
-  LATE_CLOSING,
-  listSegmentEnds,
+  type CalendarOverride,
+  closedSecond,
+  closeSecond,
+  isSession,
   listSessionsAround,
-  REPORT_SEGMENTS,
-  type Segment,
-  type SegmentEnds,
-} from '../calendar/segments.ts';
-import { type CalendarOverride, isSession } from '../calendar/session.ts';
+  nightEndSecond,
+  OPEN_SECOND,
+  sessionCloseSecond,
+} from '../calendar/session.ts';
 import { formatSecond } from '../calendar/wall-clock.ts';
 
 export const IS_CALL = "put_call = 'CALL'";
@@ -87,8 +88,10 @@ export const HALF_HOUR = '2 * EXTRACT(HOUR FROM time) + CASE WHEN EXTRACT(MINUTE
 
 const DAY = 'CAST(time AS DATE)';
 const MINUTE = '(60 * EXTRACT(HOUR FROM time) + EXTRACT(MINUTE FROM time))';
-const IS_GLOBAL = `coalesce(symbol, '') IN (${quoteList(GLOBAL_SYMBOLS)})`;
-const CLOSES_LATE = `coalesce(symbol, '') IN (${quoteList([...GLOBAL_SYMBOLS, ...LATE_CLOSING])})`;
+/** All segments begin and end with a minute. @param second of the day */
+const isBefore = (second: number) => `${MINUTE} < ${second / 60}`;
+const IS_BEFORE_END = isBefore(SESSION_END_SECOND);
+const CLOSES_LATE = `coalesce(symbol, '') IN (${quoteList(LATE_CLOSING)})`;
 export const IN_REPORT_SEGMENTS = `segment IN (${quoteList(REPORT_SEGMENTS)})`;
 
 type NamePlace = (session: string, segment: Segment) => string;
@@ -97,9 +100,8 @@ type NamePlace = (session: string, segment: Segment) => string;
 export function writePlace(date: string, calendar: CalendarOverride | undefined, name: NamePlace): string {
   const [before, on, after] = listSessionsAround(date, calendar);
   const cases = [before, on].map((session) => {
-    const ends = listSegmentEnds(session, calendar);
-    const isOf = `${DAY} < DATE '${session}' OR ${DAY} = DATE '${session}' AND ${MINUTE} < ${ends.curb}`;
-    return `WHEN ${isOf} THEN ${writeSegment(ends, name)}`;
+    const isOf = `${DAY} < DATE '${session}' OR ${DAY} = DATE '${session}' AND ${IS_BEFORE_END}`;
+    return `WHEN ${isOf} THEN ${writeSegment(session, calendar, name)}`;
   });
   return `CASE ${cases.join(' ')} ELSE ${name(after, 'overnight')} END`;
 }
@@ -117,19 +119,19 @@ export function buildReportHours(
   calendar?: CalendarOverride,
 ): string | null {
   if (!isSession(date, calendar)) return null;
-  const ends = listSegmentEnds(date, calendar);
-  const at = (minute: number) => `${date} ${formatSecond(minute * 60)}`;
-  if (!from || !to || (from >= at(ends.globalOvernight) && to < at(ends.late))) return null;
-  const isIn = writeSegment(ends, (_, segment) => (REPORT_SEGMENTS.includes(segment) ? '1' : '0'));
+  const at = (second: number) => `${date} ${formatSecond(second)}`;
+  if (!from || !to || (from >= at(OPEN_SECOND) && to < at(sessionCloseSecond(date, calendar)))) return null;
+  const isIn = writeSegment(date, calendar, (_, segment) => (REPORT_SEGMENTS.includes(segment) ? '1' : '0'));
   // One expression: ClickHouse loses a column that two conditions of an AND have in common.
-  return `(CASE WHEN ${DAY} = DATE '${date}' AND ${MINUTE} < ${ends.curb} THEN ${isIn} ELSE 0 END = 1)`;
+  return `(CASE WHEN ${DAY} = DATE '${date}' AND ${IS_BEFORE_END} THEN ${isIn} ELSE 0 END = 1)`;
 }
 
-function writeSegment(ends: SegmentEnds, name: NamePlace): string {
-  const of = (segment: Segment) => name(ends.session, segment);
-  return `CASE WHEN ${DAY} < DATE '${ends.session}' OR ${MINUTE} < ${ends.overnight} OR ${MINUTE} < ${ends.globalOvernight} AND ${IS_GLOBAL} THEN ${of('overnight')}
-    WHEN ${MINUTE} < ${ends.globalOvernight} THEN ${of('early')} WHEN ${MINUTE} < ${ends.regular} THEN ${of('regular')}
-    WHEN ${MINUTE} >= ${ends.lateWithoutCurb} OR ${MINUTE} >= ${ends.late} AND ${IS_GLOBAL} THEN ${of('curb')}
+function writeSegment(session: string, calendar: CalendarOverride | undefined, name: NamePlace): string {
+  const of = (segment: Segment) => name(session, segment);
+  const isGlobal = `coalesce(symbol, '') IN (${quoteList(listGlobal(session)) || 'NULL'})`;
+  return `CASE WHEN ${DAY} < DATE '${session}' OR ${isBefore(nightEndSecond(session))} OR ${isBefore(OPEN_SECOND)} AND ${isGlobal} THEN ${of('overnight')}
+    WHEN ${isBefore(OPEN_SECOND)} THEN ${of('early')} WHEN ${isBefore(closeSecond(session, 'equity', calendar))} THEN ${of('regular')}
+    WHEN NOT ${isBefore(closedSecond(session, calendar))} OR NOT ${isBefore(sessionCloseSecond(session, calendar))} AND ${isGlobal} THEN ${of('curb')}
     WHEN ${CLOSES_LATE} THEN ${of('regular')} ELSE ${of('late')} END`;
 }
 

@@ -57,6 +57,29 @@ function listSession(date: string, evening: string, close: number, byOwnDay: boo
   ];
 }
 
+it.each([
+  ['2026-02-06', '2026-02-09', ['overnight', 'overnight', 'regular'], ['overnight', 'overnight', 'curb']],
+  ['2026-07-10', '2026-07-13', ['overnight', 'overnight', 'curb'], ['early', 'overnight', 'curb']],
+])('a session has the segments that the exchanges had on its date: %s and %s', async (from, to, before, after) => {
+  const rows = [from, to].flatMap((date) => [
+    ...[print('AAPL', date, `${date} 08:00:00`, 1), print('RUT', date, `${date} 08:00:00`, 1)],
+    print('RUT', date, `${date} 16:15:30`, 1),
+  ]);
+  const raw = rows.map((row) => ({ row, bytes: writeRow(row) }));
+  const source = await startRawSource(engine, raw, { rowLimit: 1000, now: `${to}T23:15:00Z` });
+  cleanups.push(() => source.close());
+  const cwd = await folder();
+  const run = await flowdrop(['backfill', await writeJob(cwd, {}), '--from', from, '--to', to], {
+    cwd,
+    env: source.env,
+  });
+  expect(run.code, run.stderr).toBe(0);
+  const found = await queryDuckDb(
+    `SELECT segment FROM read_parquet('${cwd}/drops/_flowdrop/trades/session=*/summary.parquet', hive_partitioning = false) WHERE session_date <> '' AND symbol <> '' ORDER BY session_date, symbol, last_trade_second`,
+  );
+  expect(found.map(({ segment }) => segment)).toEqual([...before, ...after]);
+});
+
 it.each(Object.entries(EVENINGS))(
   'a report is of its session, with evenings dated by their %s',
   async (_, byOwnDay) => {

@@ -40,8 +40,8 @@ function rowsAt(date: string, times: readonly string[]): readonly TableRow[] {
 }
 
 /** A day from 09:30 to 16:15. @param laterSeconds how much later its times are */
-function createDay(date: string, laterSeconds = 0): readonly TableRow[] {
-  const [open, close] = [parseSecond('09:30:00'), parseSecond('16:14:30')];
+function createDay(date: string, laterSeconds = 0, end = '16:14:30'): readonly TableRow[] {
+  const [open, close] = [parseSecond('09:30:00'), parseSecond(end)];
   const seconds = Array.from({ length: ROWS }, (_, k) => open + Math.floor((k * (close - open)) / (ROWS - 1)));
   return rowsAt(
     date,
@@ -50,7 +50,7 @@ function createDay(date: string, laterSeconds = 0): readonly TableRow[] {
 }
 
 /** A table whose rows are visible 15 minutes after their time, and a job over it. */
-async function openWorld(rows: readonly TableRow[], settle = '') {
+async function openWorld(rows: readonly TableRow[], settle = '', own: Readonly<Record<string, string>> = {}) {
   const cwd = await folder();
   const table = await ChaosTable.create('time', []);
   cleanups.push(() => table.drop());
@@ -60,7 +60,13 @@ async function openWorld(rows: readonly TableRow[], settle = '') {
   cleanups.push(() => front.close());
   const clock = await createMovedClock(cwd, now);
   const job = await writeJob(cwd, { drop: settle && `settle: ${settle}` });
-  const env = { FLOWDROP_API_URL: front.url, FLOWDROP_API_KEY: KEY, FLOWDROP_REQUESTS_PER_SECOND: '50', ...clock.env };
+  const env = {
+    FLOWDROP_API_URL: front.url,
+    FLOWDROP_API_KEY: KEY,
+    FLOWDROP_REQUESTS_PER_SECOND: '50',
+    ...clock.env,
+    ...own,
+  };
   const mails = async () =>
     (await readdir(join(cwd, 'outbox')).catch(() => [])).filter((name) => name.endsWith('.eml'));
   return {
@@ -116,6 +122,26 @@ it.each(['curb', 'learned'])('with `settle: %s` there is one seal, after the cur
   expect(sealed).toMatchObject({ revision: 1, rows: ROWS + 3 });
   expect(sealed.through).toBeUndefined();
 });
+
+it.each(['close', 'curb'])(
+  'a half day may have a curb where whole days have one, with `settle: %s`',
+  async (settle) => {
+    const calendar = join(await folder(), 'calendar.yaml');
+    await writeFile(calendar, `early_close: [${DATE}]\n`);
+    const rows = [...withCurb(BEFORE), ...createDay(DATE, 0, '13:14:30')];
+    const world = await openWorld(rows, settle, { FLOWDROP_CALENDAR_FILE: calendar });
+    const early = await world.run('13:31:05');
+    expect(early.code, early.stderr).toBe(0);
+    if (settle === 'curb') await expect(world.manifest()).rejects.toThrow();
+    else {
+      expect(await world.manifest()).toMatchObject({ revision: 1, rows: ROWS, through: '13:15' });
+      expect((await world.status()).stdout).toContain(`${DATE} is sealed in part: until 13:15 (exchange time)`);
+    }
+    expect((await world.run('17:16:05')).code).toBe(0);
+    expect(await world.manifest()).toMatchObject({ revision: 1, rows: ROWS });
+    expect((await world.status()).stdout).not.toContain('in part');
+  },
+);
 
 it('`settle: learned` does not wait where like sessions had no curb', async () => {
   const world = await openWorld(

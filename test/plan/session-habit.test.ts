@@ -1,6 +1,5 @@
 /** What earlier sessions tell of the end of a session: rows and symbols that lack, and what is no lack. Through the command line: `test/flow/lagging-source.slow.test.ts`. */
 import { describe, expect, it } from 'vitest';
-import { lastTradeSecond } from '../../src/plan/session-end.ts';
 import {
   judgeSymbols,
   judgeTimes,
@@ -9,7 +8,6 @@ import {
   type TimeShape,
 } from '../../src/plan/session-habit.ts';
 
-const DATE = '2026-11-20';
 const at = (time: string) => {
   const [hours = 0, minutes = 0, seconds = 0] = time.split(':').map(Number);
   return hours * 3600 + minutes * 60 + seconds;
@@ -17,7 +15,7 @@ const at = (time: string) => {
 const cells = (from: string, to: string, rows: number) =>
   Array.from({ length: at(to) - at(from) }, (_, k) => ({ second: at(from) + k, rows }));
 const shape = (...parts: readonly (readonly { second: number; rows: number }[])[]) =>
-  shapeTimes(parts.flat(), lastTradeSecond(DATE)) as TimeShape; // It has rows.
+  shapeTimes(parts.flat()) as TimeShape; // It has rows.
 /** Options on indices trade on until 16:15. */
 const market = (rows: number, to = '16:15:00') =>
   shape(cells('09:30:00', '16:00:00', 10 * rows), cells('16:00:00', to, rows));

@@ -8,6 +8,8 @@
 import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { SESSION_END_SECOND } from '../../calendar/segments.ts';
+import { closedSecond } from '../../calendar/session.ts';
 import { formatMinute, SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
 import { assertNotAborted, describeError, Fault } from '../../core/errors.ts';
@@ -18,7 +20,6 @@ import { type DayCounts, mergeParts, sumCounts } from '../../plan/counts.ts';
 import { expiresAt, firstSecondOf, leavesAt } from '../../plan/dates.ts';
 import { findMoved } from '../../plan/pack.ts';
 import { bestProof, listHashedColumns } from '../../plan/proof.ts';
-import { closedSecond, lastTradeSecond } from '../../plan/session-end.ts';
 import { buildPage } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import type { SqlRun } from '../../run/run.ts';
@@ -160,10 +161,9 @@ function explainSkip(api: OpenedSql, manifest: Manifest | undefined): string | u
 }
 
 /** Whether the segments are over that its seal did not wait for: it is extended once, not row by row. */
-function isLaterOver({ clocks, calendar }: OpenedSql, { date, through }: Manifest): boolean {
+function isLaterOver({ clocks }: OpenedSql, { date, through }: Manifest): boolean {
   if (through === undefined) return true;
-  const curb = lastTradeSecond(date, calendar);
-  const end = through === formatMinute(curb) ? SECONDS_PER_DAY : curb;
+  const end = through === formatMinute(SESSION_END_SECOND) ? SECONDS_PER_DAY : SESSION_END_SECOND;
   return clocks.earliest() >= clocks.settledAt(date, end);
 }
 
@@ -286,7 +286,7 @@ async function auditDate(
 /** Whether all that moved came after the close: it extends the date, whatever the rule for changes. */
 function areLater({ calendar }: SqlRun, date: string, moved: DayCounts = []): boolean {
   const closed = closedSecond(date, calendar);
-  return moved.length > 0 && moved.every(({ symbol, second }) => symbol === undefined && second > closed);
+  return moved.length > 0 && moved.every(({ symbol, second }) => symbol === undefined && second >= closed);
 }
 
 /** Cells that have moved; `undefined` if the counts are along different axes, and their totals differ. */

@@ -3,6 +3,7 @@
  * as the stage would hold them, then typed by the same expressions as in every drop, so that a column means the same
  * wherever its rows came from.
  */
+import { SESSION_END_SECOND } from '../../calendar/segments.ts';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { formatSecond } from '../../calendar/wall-clock.ts';
 import { COLUMN_TYPES } from '../../engine/column-types.ts';
@@ -11,7 +12,7 @@ import { HAS_ID, selectRepeatedIds, selectSharedIds, tradeKeySql, versionKeySql 
 import { repeatsSql } from '../../engine/update-mark.ts';
 import type { JobColumn, ServerSource } from '../../job/job.ts';
 import type { CountTotals } from '../../plan/counts.ts';
-import { lastTradeSecond, lateSecond, tailSecond } from '../../plan/session-end.ts';
+import { lateSecond, tailSecond } from '../../plan/session-end.ts';
 import type { OpenedTable } from '../../run/open-source.ts';
 import { quoteTable } from '../../source/server-table.ts';
 
@@ -62,7 +63,7 @@ export class TableSql {
     const clock = 'substring(toString(time), 12, 8)';
     const at = (second: number) => quoteString(formatSecond(second));
     const late = `countIf(${clock} >= ${at(lateSecond(date, calendar))}) AS late`;
-    const end = `${clock} >= ${at(tailSecond(date, calendar))} AND ${clock} < ${at(lastTradeSecond(date, calendar))}`;
+    const end = `${clock} >= ${at(tailSecond(date, calendar))} AND ${clock} < ${at(SESSION_END_SECOND)}`;
     return `SELECT count() AS n, ${late}, max(${clock}) AS newest FROM ${this.#table} WHERE ${this.#day} = ${quoteString(date)} AND ${end}`;
   }
 

@@ -5,7 +5,15 @@
  */
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { isLike, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
+import { SESSION_END_SECOND } from '../../calendar/segments.ts';
+import {
+  closedSecond,
+  hasCurb,
+  isLike,
+  isSession,
+  previousSessions,
+  sessionCloseSecond,
+} from '../../calendar/session.ts';
 import { formatMinute, formatSecond, parseSecond, SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import { makeFolder } from '../../core/atomic-file.ts';
 import { parquetFile } from '../../engine/literal.ts';
@@ -13,14 +21,7 @@ import type { SqlJob } from '../../job/job.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
 import type { DayCounts } from '../../plan/counts.ts';
 import { FEWEST_LIKE_SESSIONS } from '../../plan/dates.ts';
-import {
-  closedSecond,
-  type LastRows,
-  lastTradeSecond,
-  readLastRows,
-  showsEnd,
-  visibleSince,
-} from '../../plan/session-end.ts';
+import { type LastRows, readLastRows, showsEnd, visibleSince } from '../../plan/session-end.ts';
 import {
   cutShape,
   judgeSymbols,
@@ -87,7 +88,7 @@ export class SessionEnds {
     if (rows === undefined) return;
     this.#ends.set(date, counts.at(-1)?.second ?? 0);
     this.#last.set(date, rows);
-    this.#shapes.set(date, shapeTimes(counts, lastTradeSecond(date, calendar)));
+    this.#shapes.set(date, shapeTimes(counts));
     if (date > this.#through && showsEnd(date, rows, false, calendar)) this.#through = date;
   }
 
@@ -144,18 +145,18 @@ export class SessionEnds {
   async through(date: string): Promise<string | undefined> {
     const { calendar, clocks } = this.#api;
     const usual = await this.#usualEnd(date);
-    const [closed, curb] = [closedSecond(date, calendar), lastTradeSecond(date, calendar)];
-    if (usual === undefined || usual <= closed) return undefined;
+    if (usual === 0) return undefined;
     const isOver = (second: number) => clocks.earliest() >= clocks.settledAt(date, second);
-    if (!isOver(curb)) return formatMinute(sessionCloseSecond(date, calendar));
-    return usual > curb && !isOver(SECONDS_PER_DAY) ? formatMinute(curb) : undefined;
+    if (!isOver(SESSION_END_SECOND)) return formatMinute(sessionCloseSecond(date, calendar));
+    return usual > SESSION_END_SECOND && !isOver(SECONDS_PER_DAY) ? formatMinute(SESSION_END_SECOND) : undefined;
   }
 
   /** Whether the curb of a date is awaited before it is sealed. */
   async awaitsCurb(date: string): Promise<boolean> {
     const { job, calendar } = this.#api;
-    if (job.settleUntil !== 'learned') return job.settleUntil === 'curb';
-    return ((await this.#usualEnd(date)) ?? 0) > closedSecond(date, calendar);
+    if (job.settleUntil === 'close') return false;
+    if (job.settleUntil === 'curb' && hasCurb(date, calendar)) return true;
+    return (await this.#usualEnd(date)) > 0;
   }
 
   /** Whether a date is over whatever it lacks: there are rows of a later session. */
@@ -197,27 +198,34 @@ export class SessionEnds {
   /** The second of the day up to which a date must have its rows: what comes later holds no date. */
   #coveredSecond(date: string): number {
     const { calendar, clocks } = this.#api;
-    const curb = lastTradeSecond(date, calendar);
-    return clocks.earliest() >= clocks.settledAt(date, curb) ? curb : closedSecond(date, calendar);
+    const isOver = clocks.earliest() >= clocks.settledAt(date, SESSION_END_SECOND);
+    return isOver ? SESSION_END_SECOND : closedSecond(date, calendar);
   }
 
-  /** The second of the day that three of the last five like sessions reach; `undefined` where fewer are known. */
-  async #usualEnd(date: string): Promise<number | undefined> {
+  /**
+   * The second of the day that three of the last five sessions reach after their close: at least the end of the curb; 0 where
+   * they have no such rows, or fewer are known. Whether half days have a curb, the whole days before them tell.
+   */
+  async #usualEnd(date: string): Promise<number> {
     const { calendar } = this.#api;
-    const counted = [...this.#ends].filter(([other]) => other < date && isLike(other, date, calendar));
-    const sealed = (await this.#listLike(date)).filter((session) => !this.#ends.has(session.date));
+    const counted = [...this.#ends].filter(([other]) => other < date);
+    const sealed = (await this.#listLike(date, isSession)).filter((session) => !this.#ends.has(session.date));
     const known = [...counted, ...sealed.flatMap(({ date: other, last = 0 }) => [[other, last] as const])];
-    const ends = known.sort(([a], [b]) => (a < b ? 1 : -1)).slice(0, LIKE_SESSIONS);
-    return ends.map(([, second]) => second).sort((a, b) => b - a)[FEWEST_LIKE_SESSIONS - 1];
+    const ends = known
+      .sort(([a], [b]) => (a < b ? 1 : -1))
+      .slice(0, LIKE_SESSIONS)
+      .map(([other, last]) => (last < closedSecond(other, calendar) ? 0 : Math.max(last, SESSION_END_SECOND)));
+    return ends.sort((a, b) => b - a)[FEWEST_LIKE_SESSIONS - 1] ?? 0;
   }
 
-  /** Complete sessions before a date that ended at the same hour, newest first. */
-  async #listLike(date: string): Promise<readonly LikeSession[]> {
+  /** Complete sessions before a date, those that ended at the same hour unless told otherwise, newest first. */
+  async #listLike(date: string, isMeant?: typeof isSession): Promise<readonly LikeSession[]> {
     const run = this.#run;
     if (run === undefined) return [];
     const { calendar } = run;
+    const isTaken = (other: string) => isMeant?.(other, calendar) ?? isLike(other, date, calendar);
     const dates = previousSessions(date, REACH, calendar)
-      .filter((other) => other < date && this.#sealed.has(other) && isLike(other, date, calendar))
+      .filter((other) => other < date && this.#sealed.has(other) && isTaken(other))
       .reverse();
     const found: LikeSession[] = [];
     // At once as many as there lack, which is all of them but where some are no measure.
@@ -237,7 +245,7 @@ export class SessionEnds {
 
 /** @returns `undefined` for a session that is no measure: incomplete, in doubt itself, or of other rows */
 async function readLike(run: ExportRun, { source }: SqlJob, date: string): Promise<LikeSession | undefined> {
-  const { ledger, engine, calendar } = run;
+  const { ledger, engine } = run;
   const manifest = await ledger.validManifest(date);
   const filter = ('where' in source && source.where) || undefined;
   if (manifest === undefined || manifest.filter !== filter) return undefined;
@@ -249,7 +257,7 @@ async function readLike(run: ExportRun, { source }: SqlJob, date: string): Promi
     const cells = await engine.rows<{ readonly second: number; readonly rows: number }>(
       `SELECT second, toFloat64(n) AS rows FROM (SELECT second, rows AS n FROM ${parquetFile(path, 'symbol Nullable(String), second Int32, rows Int64')} WHERE symbol IS NULL)`,
     );
-    return shapeTimes(cells, lastTradeSecond(date, calendar));
+    return shapeTimes(cells);
   });
   const shape = await withFile(run, manifest, manifest.summary, (path) => readShape(engine, manifest, path));
   const last = manifest.max_time?.startsWith(date) ? parseSecond(manifest.max_time.slice(11, 19)) : undefined;

@@ -6,6 +6,7 @@
  */
 
 import { LOOKBACK_DAYS } from '../../api-contract/published-limits.ts';
+import { SESSION_END_SECOND } from '../../calendar/segments.ts';
 import { isSession } from '../../calendar/session.ts';
 import { type DateRange, formatWallDate } from '../../calendar/wall-clock.ts';
 import { Fault, isFault } from '../../core/errors.ts';
@@ -22,7 +23,6 @@ import {
   isAtEdge,
   type LookbackRange,
 } from '../../plan/dates.ts';
-import { lastTradeSecond } from '../../plan/session-end.ts';
 import type { Lack } from '../../plan/session-habit.ts';
 import { buildDatesWithRows } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
@@ -252,12 +252,11 @@ async function countDates(api: OpenedSql, wanted: readonly string[]): Promise<Co
 const MAX_SETTLE_WAIT_MS = 2 * 60_000;
 
 /** When a date is over: some contracts trade later than others, and the last rows may be very recent. */
-function settlesAt({ clocks, calendar }: OpenedSql, date: string, counts: DayCounts, awaitsCurb: boolean): number {
-  const latest = lastTradeSecond(date, calendar);
+function settlesAt({ clocks }: OpenedSql, date: string, counts: DayCounts, awaitsCurb: boolean): number {
   // Counts by symbol have no times: assume the latest possible last row.
-  if (awaitsCurb || axisOf(counts) === 'symbol') return clocks.settledAt(date, latest);
+  if (awaitsCurb || axisOf(counts) === 'symbol') return clocks.settledAt(date, SESSION_END_SECOND);
   // A row after all trading hours has a wrong time and must not delay its date.
-  return clocks.settledAt(date, counts.findLast(({ second }) => second <= latest)?.second);
+  return clocks.settledAt(date, counts.findLast(({ second }) => second <= SESSION_END_SECOND)?.second);
 }
 
 /** Which of the wanted dates are exported, which are held, open or empty. */
