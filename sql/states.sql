@@ -1,4 +1,5 @@
--- The state and the sums of each series at the end of the day. Of the last three known values of a column, the second counts if
+-- The state and the sums of each series at the end of the day. Open interest shown before the opening may be the day before's: it
+-- counts for series without a later one. Of the last three known values of a column, the second counts if
 -- the first is odd against both others.
 states AS (
   SELECT {{stateKey}}, shown_oi, CASE WHEN shown_oi > 0 THEN shown_oi ELSE 0 END AS open_interest,
@@ -19,14 +20,15 @@ states AS (
           {{places}},
           row_number() OVER (
             PARTITION BY {{stateKey}}
-            ORDER BY CASE WHEN oi > 0 THEN 0 ELSE 1 END, CASE WHEN times > 1 THEN 0 ELSE 1 END, time DESC, oi DESC
+            ORDER BY CASE WHEN oi > 0 THEN 0 ELSE 1 END, is_early, CASE WHEN times > 1 THEN 0 ELSE 1 END, time DESC, oi DESC
           ) AS choice
         FROM (
-          SELECT *, count(*) OVER (PARTITION BY {{stateKey}}, oi) AS times
+          SELECT *, count(*) OVER (PARTITION BY {{stateKey}}, oi, is_early) AS times
           FROM (
             SELECT symbol, {{root}} AS contract_root, put_call, {{strike}} AS strike_price, expiration_date, time, oi,
               gamma, delta, iv, size, premium, sentiment,
               CASE WHEN isFinite(gamma) THEN 1 ELSE 0 END AS has_gamma,
+              CASE WHEN {{isEarly}} THEN 1 ELSE 0 END AS is_early,
               CASE WHEN {{isSettled}} THEN 1 ELSE 0 END AS is_settled,
               CASE WHEN coalesce({{hasAdjustedRoot}}, false) THEN 1 ELSE 0 END AS has_adjusted_root,
               CASE WHEN {{isOddPart}} THEN 1 ELSE 0 END AS is_odd,

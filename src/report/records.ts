@@ -90,6 +90,8 @@ const DAY = 'CAST(time AS DATE)';
 const MINUTE = '(60 * EXTRACT(HOUR FROM time) + EXTRACT(MINUTE FROM time))';
 /** All segments begin and end with a minute. @param second of the day */
 const isBefore = (second: number) => `${MINUTE} < ${second / 60}`;
+/** Whether a record of a report's hours traded in the early segment. */
+export const IS_EARLY = isBefore(OPEN_SECOND);
 const IS_BEFORE_END = isBefore(SESSION_END_SECOND);
 const CLOSES_LATE = `coalesce(symbol, '') IN (${quoteList(LATE_CLOSING)})`;
 export const IN_REPORT_SEGMENTS = `segment IN (${quoteList(REPORT_SEGMENTS)})`;

@@ -330,6 +330,17 @@ describe('the exposure of a symbol', () => {
     for (const name of numbers) expectClose(top[0]?.[name] ?? Number.NaN, expected?.[name] ?? Number.NaN, 1e8);
   });
 
+  it('is of early records only where there is none after the opening', async () => {
+    const early = ['1', '2'].map((id) =>
+      row({ ...call, id, time: `${DATE} 09:29:0${id}`, oi: 7000, underlying_price: SPOT / 1.5 }),
+    );
+    const later = row({ ...call, id: '3', time: `${DATE} 09:30:01` });
+    const [{ top: of }, { top: ofEarly }] = [await expose([...early, later]), await expose(early)];
+    expect([of[0]?.spot, ofEarly[0]?.spot]).toEqual([SPOT, SPOT / 1.5]);
+    expectClose(of[0]?.callGex ?? null, CALL_GEX, CALL_GEX);
+    expectClose(ofEarly[0]?.callGex ?? null, (7 / 1.5 ** 2) * CALL_GEX, CALL_GEX);
+  });
+
   it('counts and names the records with an odd price of the underlying', async () => {
     const at = (id: number, price: number) =>
       row({ ...call, id: String(id), time: `${DATE} 1${id}:00:00`, underlying_price: price });

@@ -34,6 +34,8 @@ const DAYS: readonly (readonly [string, readonly Trade[]])[] = [
       createTrade({ id: '2', option_symbol: 'SPY1261120C00600000' }),
       createTrade({ id: '3', option_symbol: 'SPY  261120C00610000', strike: 610, premium: 125 }),
       createTrade({ id: '4', option_symbol: 'SPY7 261120P00600000', put_call: 'PUT' }),
+      // Two of the early segment, whose open interest and price later ones replace.
+      ...['6', '7'].map((id) => createTrade({ id, time: '2026-11-19 09:29:00', oi: 7, underlying_price: 300 })),
       // Below the calls, so that net exposure changes its sign.
       createTrade({
         ...{ id: '5', option_symbol: 'SPY261218P00560000', put_call: 'PUT', strike: 560, oi: 5000, delta: -0.3 },

@@ -4,12 +4,15 @@
  * must not decide: a value that is 0 or a hundred times its neighbors in time replaces no other, and the price is a median.
  * The clearing house states open interest once before the opening, so a day should show one value. It is the last positive
  * value that the day shows at least twice, else the last positive one; of values that were last shown at one time, the larger
- * counts. `docs/formulas.md` has the definitions. Pure.
+ * counts. Records of the early segment count only where there is no later one: they may show the day before. `docs/formulas.md`
+ * has the definitions. Pure.
  */
+import { OPEN_SECOND } from '../../calendar/session.ts';
 import { SIDE_SUMS, writeColumn } from '../number-values.ts';
 import {
   hasAdjustedRoot,
   IS_CALL,
+  IS_EARLY,
   IS_ODD_PART,
   IS_PUT,
   isSettledOn,
@@ -30,6 +33,8 @@ const MIDNIGHT = '86400000 * toInt32(date)';
 /** The value of a record and then its time as one number: an array of these takes two thirds of the time of two. */
 const SHOWN = `bitShiftLeft(toUInt64(oi), ${TIME_BITS}) + toUInt64(${TRADED_AT} - ${MIDNIGHT} + ${2 ** (TIME_BITS - 1)})`;
 const value = (shown: string) => `bitShiftRight(${shown}, ${TIME_BITS})`;
+const isAfterOpening = (shown: string) =>
+  `${shown} % ${2 ** TIME_BITS} >= ${2 ** (TIME_BITS - 1) + OPEN_SECOND * 1000}`;
 
 /**
  * The open interest of a series (ClickHouse): an aggregate over its records. Nearly all series show one value. Of the
@@ -44,7 +49,7 @@ export const SHOWN_VALUES = `if(minIf(oi, oi > 0) < max(oi), groupArrayIf(${SHOW
 /** The open interest of a series by the values that its records show. */
 export function chooseShown(values: string): string {
   return `toInt32(arraySort(arrayMap((n, before) -> (${value('n')} = ${value('before')}, n % ${2 ** TIME_BITS}, ${value('n')}),
-    arraySort(${values}) AS shown_oi, arrayPushFront(arrayPopBack(shown_oi), 0)))[-1].3)`;
+    arraySort(if(arrayExists(n -> ${isAfterOpening('n')}, ${values} AS shown_all), arrayFilter(n -> ${isAfterOpening('n')}, shown_all), shown_all)) AS shown_oi, arrayPushFront(arrayPopBack(shown_oi), 0)))[-1].3)`;
 }
 
 const SERIES_SUMS = [
@@ -147,7 +152,12 @@ export function buildStates(counted: string, date: string): string {
   return fillSql('states', {
     counted,
     ...{ sums: SERIES_SUMS.map(writeColumn).join(', '), sumNames: SUM_NAMES, isSettled: isSettledOn(date) },
-    ...{ isOddPart: IS_ODD_PART, paidPart: PAID_PART, hasAdjustedRoot: hasAdjustedRoot('option_symbol') },
+    ...{
+      isEarly: IS_EARLY,
+      isOddPart: IS_ODD_PART,
+      paidPart: PAID_PART,
+      hasAdjustedRoot: hasAdjustedRoot('option_symbol'),
+    },
     shares: readShares('sum(is_odd)', 'sum(is_usual)', 'median(odd_part)'),
     ...{ places: places.join(',\n          '), lastThree: lasts.join(',\n        ') },
     ...{ lastIv: last('iv'), lastIvDelta: last('iv_delta', 'iv'), lastGamma: last('gamma'), lastDelta: last('delta') },
@@ -165,12 +175,12 @@ const ODD_PRICE = 2;
 const SPOT_MINUTES = 5;
 
 const IS_PRICED = 'coalesce(underlying_price > 0 AND isFinite(underlying_price), false)';
-/** Records of standard series come first; those of others count only for a symbol without such records. */
-const PRICE_RANK = `CASE WHEN coalesce(${hasAdjustedRoot('option_symbol')}, false) THEN 2 WHEN ${IS_ODD_PART} THEN 1 ELSE 0 END`;
+/** Records of standard series come first, those after the opening before others; the rest count only for a symbol without them. */
+const PRICE_RANK = `(CASE WHEN coalesce(${hasAdjustedRoot('option_symbol')}, false) THEN 4 WHEN ${IS_ODD_PART} THEN 2 ELSE 0 END + CASE WHEN ${IS_EARLY} THEN 1 ELSE 0 END)`;
 
 /** The rank is above all times: the last records of a symbol are those of the best rank first. */
-const RANK_BIT = 62;
-const RANKED_TIME = `toUInt64(${TRADED_AT}) + bitShiftLeft(toUInt64(3 - (${PRICE_RANK})), ${RANK_BIT})`;
+const RANK_BIT = 61;
+const RANKED_TIME = `toUInt64(${TRADED_AT}) + bitShiftLeft(toUInt64(7 - ${PRICE_RANK}), ${RANK_BIT})`;
 
 /** `spots` for ClickHouse, from `states`: symbols with a price, and how many of their last records have an odd one. */
 export const SELECT_SPOTS = (() => {
