@@ -20,7 +20,7 @@ import type { Job } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Mailer, MailMessage } from '../mail/message.ts';
 import { parseAddress } from '../mail/message.ts';
-import { type Condition, deriveConditions, isSealed, type SealedCondition } from '../plan/conditions.ts';
+import { deriveConditions, isSealed, type SealedCondition } from '../plan/conditions.ts';
 import { computeLookback, expires, expiresAt, lookbackOf } from '../plan/dates.ts';
 import type { RunEnv } from '../run/run.ts';
 import { API_DOWN_CODES } from '../source/source.ts';
@@ -73,34 +73,29 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
     const nowMs = result ? Date.parse(result.server_time) : env.clock.now();
     // A run that fails because of the store must still send its alerts.
     const ledger = store && new Ledger(store, job.drop.dataset);
-    const known = result ?? (await readKnownConditions(ledger, log, job, nowMs, calendar));
-    if ('unread' in known && known.unread !== null) unread = redact(known.unread);
+    const known = result ? { ...result, unread } : await readKnownConditions(ledger, log, job, nowMs, calendar);
+    unread = known.unread && redact(known.unread);
     const { conditions, accepted } = known;
     const facts: RunFacts = { ...outcome, job, nowMs, conditions, accepted: new Set(accepted) };
     const causes = listCauses(facts);
-    let state = await outbox.update((before) =>
-      closeDone(
-        noteCauses(before, causes, facts, (cause) => describeCause(cause, job, redact)),
-        targets,
-      ),
-    );
+    const describe = (cause: Cause) => describeCause(cause, job, redact);
+    let state = await outbox.update((before) => closeDone(noteCauses(before, causes, facts, describe), targets));
     for (const target of targets) {
       if (!listDue(state, target)) continue;
       // Sending takes time, and this process may have slept: another worker may have notified this target.
       state = await outbox.read();
       const due = listDue(state, target);
       if (!due) continue;
-      const { alerts: entries } = state;
-      const pick = (ids: readonly string[]) =>
-        ids.flatMap((id) => {
-          const entry = entries[id];
-          return entry ? [{ ...entry, id, since: entry.first_seen }] : [];
-        });
+      const { alerts, recovered } = due;
       const { dataset, to } = job.drop;
-      const about = { job: job.name, dataset, place: `${store?.url ?? to}/${dataset}`, run: env.runId };
-      const at = new Date(env.clock.now()).toISOString();
-      const id = identify(job, target, state, due);
-      const notice = buildNotice({ ...about, id, at }, pick(due.alerts), pick(due.recovered));
+      const notice = buildNotice(
+        {
+          ...{ job: job.name, dataset, place: `${store?.url ?? to}/${dataset}`, run: env.runId },
+          ...{ id: identify(job, target, state, due), at: new Date(env.clock.now()).toISOString() },
+        },
+        pickAlerts(state, alerts),
+        pickAlerts(state, recovered),
+      );
       let file: string | undefined;
       try {
         if (target === WEBHOOK_TARGET) await webhook?.post(notice, env.signal);
@@ -115,7 +110,6 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
         unsent.push({ target, reason });
         continue;
       }
-      const { alerts, recovered } = due;
       log.info(
         { event: 'alert-sent', target, alerts, recovered, file },
         file === undefined ? `alert sent to ${target}` : `alert for ${target} written to the outbox: ${file}`,
@@ -154,9 +148,16 @@ async function sendMail(mailer: Mailer, mail: MailMessage, { file }: Job): Promi
   });
 }
 
+function pickAlerts({ alerts }: OutboxState, ids: readonly string[]) {
+  return Object.entries(alerts).flatMap(([id, entry]) => (ids.includes(id) ? [{ ...entry, id }] : []));
+}
+
 /** The same id for the same news to the same target: a mail program or webhook receiver can drop a repetition. */
 function identify(job: Job, target: string, state: OutboxState, due: DueAlerts): string {
-  const since = (ids: readonly string[]) => ids.map((id) => [id, state.alerts[id]?.first_seen]).sort();
+  const since = (ids: readonly string[]) =>
+    pickAlerts(state, ids)
+      .map((entry) => [entry.id, entry.first_seen])
+      .sort();
   const text = JSON.stringify([job.name, target, since(due.alerts), since(due.recovered)]);
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
 }
@@ -284,25 +285,19 @@ export async function readKnownConditions(
   try {
     const { entries, fault } = await ledger.conditions();
     if (fault !== undefined) throw new Fault('CONDITION_INVALID', `condition.json is invalid: ${fault}`);
-    const recorded = new Map<string, Condition>();
+    const recorded = new Map([...entries].map(([date, { condition }]) => [date, condition]));
     const sealed = new Map<string, SealedCondition>();
-    for (const { date, condition } of entries.values()) {
-      recorded.set(date, condition);
-      if (isSealed(condition)) sealed.set(date, condition);
+    for (const [date, condition] of recorded) if (isSealed(condition)) sealed.set(date, condition);
+    const derive = () => deriveConditions({ sealed, recorded, lookback: lookbackOf(job, nowMs, calendar) });
+    // A run that was killed after sealing a date did not record it.
+    const dates = [...derive().values()].every(isSealed) ? [] : await ledger.dates();
+    for (const date of dates.filter((one) => !sealed.has(one))) {
+      const manifest = await ledger.validManifest(date, ({ message: reason }) => {
+        log.error({ event: 'manifest-invalid', date, reason }, `${date}: ${reason}`);
+      });
+      sealed.set(date, manifest?.condition ?? 'degraded');
     }
-    const facts = { sealed, recorded, lookback: lookbackOf(job, nowMs, calendar) };
-    let conditions = deriveConditions(facts);
-    if (![...conditions.values()].every(isSealed)) {
-      // A run that was killed after sealing a date did not record it.
-      for (const date of await ledger.dates()) {
-        if (sealed.has(date)) continue;
-        const manifest = await ledger.validManifest(date, ({ message: reason }) => {
-          log.error({ event: 'manifest-invalid', date, reason }, `${date}: ${reason}`);
-        });
-        sealed.set(date, manifest?.condition ?? 'degraded');
-      }
-      conditions = deriveConditions(facts);
-    }
+    const conditions = derive();
     const accepted = await ledger.acceptedGaps(conditions);
     return { conditions: Object.fromEntries(conditions), accepted: [...accepted.keys()], unread: null };
   } catch (error) {

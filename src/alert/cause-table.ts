@@ -53,12 +53,8 @@ export interface RunFacts extends RunEnd {
   readonly accepted: ReadonlySet<string>;
 }
 
-export interface AlertWords {
-  readonly title: string;
-  readonly what: string;
-  /** What to do now; commands are between backticks. */
-  readonly next: string;
-}
+/** `what` happened, and what to do `next`: commands are between backticks. */
+export type AlertWords = Readonly<Record<'title' | 'what' | 'next', string>>;
 
 /**
  * - `critical`: rows are lost, or will be unless someone acts
@@ -75,24 +71,9 @@ export type CauseOutcome = 'open' | 'recovered' | 'over';
 /** What is kept of a cause. */
 type KnownCause = Pick<Cause, 'date' | 'report'>;
 
-/** A cause as its words need it. */
-interface ToldCause {
-  readonly job: string;
-  readonly dataset: string;
-  readonly code: string | null;
-  /** Empty without a date. */
-  readonly date: string;
-  readonly recipient: string;
-  readonly said: string;
-  /** `before` and when the date is lost; empty for a source whose dates never expire. */
-  expiry(before: string): string;
-  /** The failure's own hint, then the command. */
-  after(command: string): string;
-}
-
 interface CauseRule {
   readonly severity: AlertSeverity;
-  tell(cause: ToldCause): AlertWords;
+  tell(cause: ReturnType<typeof cleanCause>): AlertWords;
   /** @param found ids of the causes that the run found */
   judge(cause: KnownCause, facts: RunFacts, found: readonly string[]): CauseOutcome;
 }
@@ -157,10 +138,11 @@ const CAUSES = {
       what: `${said} Its fetched rows stay staged${expiry('; it expires ')}.`,
       next: after(`\`flowdrop backfill ${job} --failed ${rangeOf(date)}\``),
     }),
-    judge({ date }, facts, found) {
-      const failsOtherwise = found.some((id) => id.startsWith(`${facts.job.name}/date-failed/${date}/`));
-      const outcome = judgeOpenDate({ date }, facts);
-      return outcome === 'open' && failsOtherwise && conditionOf({ date }, facts) === 'pending' ? 'over' : outcome;
+    judge(cause, facts, found) {
+      const outcome = judgeOpenDate(cause, facts);
+      if (outcome !== 'open' || conditionOf(cause, facts) !== 'pending') return outcome;
+      // Another cause replaces it: the date fails otherwise.
+      return overIf(found.some((id) => id.startsWith(`${facts.job.name}/date-failed/${cause.date}/`)));
     },
   },
   'date-held': {
@@ -292,16 +274,22 @@ export function severityOf(kind: CauseKind): AlertSeverity {
 
 /** @param redact masks secrets: an answer may repeat the request */
 export function describeCause(cause: Cause, job: Job, redact: (text: string) => string): AlertWords {
-  const { kind, date, code, said, report } = cause;
-  const hint = endSentence(cleanLine(redact(cause.hint)));
-  return CAUSES[kind].tell({
+  return CAUSES[cause.kind].tell(cleanCause(cause, job, redact));
+}
+
+/** A cause as its words need it. */
+function cleanCause({ date, code, said, report, hint }: Cause, job: Job, redact: (text: string) => string) {
+  const first = endSentence(cleanLine(redact(hint)));
+  return {
     ...{ job: job.name, dataset: job.drop.dataset, code, date: date ?? '' },
     recipient: cleanText(redact(report?.to ?? '')),
     said: endSentence(cleanText(redact(said))),
-    expiry: (before) =>
+    /** `before` and when the date is lost; empty for a source whose dates never expire. */
+    expiry: (before: string) =>
       date === null || !expires(job.source) ? '' : `${before}${formatInstant(expiresAt(date), EXCHANGE_TIME_ZONE)}`,
-    after: (command) => (hint ? `${hint} Then: ${command}` : command),
-  });
+    /** The failure's own hint, then the command. */
+    after: (command: string) => (first ? `${first} Then: ${command}` : command),
+  };
 }
 
 /** Judges an earlier cause that this run did not find again. @param found ids of the causes that it found */
@@ -328,18 +316,14 @@ function judgeSource(_: KnownCause, { result }: RunFacts): CauseOutcome {
 }
 
 /** Of a date that can still be sealed. */
-function judgeOpenDate(cause: Pick<KnownCause, 'date'>, facts: RunFacts): CauseOutcome {
+function judgeOpenDate(cause: KnownCause, facts: RunFacts): CauseOutcome {
   const condition = conditionOf(cause, facts);
   if (condition === 'available') return 'recovered';
   return overIf(condition !== undefined && condition !== 'pending');
 }
 
 /** @param isReached whether a delivery without this recipient shows that he was reached */
-function judgeReport(
-  { report }: KnownCause,
-  { deliveries }: RunFacts,
-  isReached: (delivery: Delivery) => boolean,
-): CauseOutcome {
+function judgeReport({ report }: KnownCause, { deliveries }: RunFacts, isReached: (delivery: Delivery) => boolean) {
   // Finished reports show that reports can be built again.
   if (report === null) return recoveredIf(deliveries !== undefined);
   for (const delivery of deliveries ?? []) {
@@ -353,7 +337,7 @@ function judgeReport(
   return 'open';
 }
 
-function conditionOf({ date }: Pick<KnownCause, 'date'>, { conditions }: RunFacts) {
+function conditionOf({ date }: KnownCause, { conditions }: RunFacts) {
   return date === null ? undefined : conditions[date];
 }
 

@@ -1,8 +1,9 @@
 /**
  * The events of a job: what the store shows and was not noted before -> owed in the outbox -> posted, until accepted.
  * Nothing is taken from the memory of a run, so a run that was killed between a seal and its event is made up for by the
- * next one. Invariant: never throws, never changes how a run ends, and costs nothing without an address; an event that
- * cannot be posted stays owed.
+ * next one. Invariants: never throws, never changes how a run ends, and costs nothing without an address; an event that
+ * cannot be posted stays owed. An id depends only on what happened, never on who reports it or when, so that a receiver can
+ * drop repetitions by `source` and `id`; no event contains a secret, a signed link or a mail address.
  */
 
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
@@ -11,9 +12,10 @@ import { assertNotAborted, describeError, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { formatRecipientKey, openReceiptLog, type Receipt } from '../deliver/receipt.ts';
 import { identifyReport, type Job, type JobReport } from '../job/job.ts';
+import { dropKeyOf, historyKey } from '../ledger/layout.ts';
 import { Ledger } from '../ledger/ledger.ts';
+import type { Manifest } from '../ledger/manifest.ts';
 import type { Webhook } from '../mail/webhook.ts';
-import type { Condition } from '../plan/conditions.ts';
 import type { RunEnv } from '../run/run.ts';
 import { openJobState } from '../state/job-state.ts';
 import type { RunResult } from '../state/run-result.ts';
@@ -21,42 +23,21 @@ import { readStoreId } from '../store/identity.ts';
 import type { Store } from '../store/store.ts';
 import { readKnownConditions } from './alerts.ts';
 import {
-  buildDropEvent,
-  buildLossEvent,
-  buildReportEvent,
   type CloudEvent,
-  isPostOf,
-  type SentReport,
-} from './cloud-event.ts';
-import {
   type EventState,
-  type Happening,
   isAbandoned,
-  isNews,
+  isPostOf,
   listOwed,
   NO_EVENTS,
-  noteEvents,
-  noteFailing,
-  notePosted,
   type Outbox,
+  type OutboxState,
   openOutbox,
   sumOwed,
 } from './outbox.ts';
-import { summarizeReport } from './report-post.ts';
+import { addressOf, summarizeReport } from './report-post.ts';
 
 /** A slow receiver must not hold the end of a run for long; the next run goes on. */
 const MAX_POSTING_MS = 120_000;
-
-/** A job's events and where they go. */
-interface JobEvents {
-  readonly ledger: Ledger;
-  readonly log: Log;
-  readonly outbox: Outbox;
-  /** `undefined`: no address, or the job wants none. */
-  readonly receiver: Webhook | undefined;
-  /** Of the reports whose summaries are posted, by the report's id. */
-  readonly posts: ReadonlyMap<string, Webhook>;
-}
 
 /**
  * Before the first run with events seals or mails anything, and before the first that posts a report: notes what is there,
@@ -65,12 +46,10 @@ interface JobEvents {
  */
 export async function beginEvents(env: RunEnv, job: Job, opened?: Store): Promise<void> {
   await withEvents(env, job, opened, async (jobEvents) => {
-    const { outbox } = jobEvents;
-    /** A subject for each report whose summaries are posted from now on. */
-    const listNewPosts = (events: EventState | undefined): readonly Happening[] =>
-      [...jobEvents.posts.keys()]
-        .map((id) => ({ subject: `post/${id}`, revision: 0 }))
-        .filter(({ subject }) => events?.noted[subject] === undefined);
+    const { outbox, posts } = jobEvents;
+    /** Reports whose summaries are posted from now on. */
+    const listNewPosts = (events: EventState | undefined) =>
+      [...posts.keys()].map((id) => `post/${id}`).filter((subject) => events?.noted[subject] === undefined);
     const isBegun = (events: EventState | undefined) => events !== undefined && listNewPosts(events).length === 0;
     if (isBegun((await outbox.read()).events)) return;
     const seen = await look(env, job, jobEvents, undefined);
@@ -78,13 +57,25 @@ export async function beginEvents(env: RunEnv, job: Job, opened?: Store): Promis
       const { events } = state;
       // What another worker seals after its own beginning must not count as known.
       if (isBegun(events)) return state;
-      const posts = listNewPosts(events);
+      const added = listNewPosts(events);
       const known = seen.filter(
-        ({ subject }) => events === undefined || posts.some((post) => subject.startsWith(`${post.subject}/`)),
+        ({ subject }) => events === undefined || added.some((post) => subject.startsWith(`${post}/`)),
       );
-      return { ...state, events: noteEvents(events ?? NO_EVENTS, [...known, ...posts], [], []) };
+      return noteEvents(state, [...known, ...added.map((subject) => ({ subject, revision: 0 }))], []);
     });
   });
+}
+
+/** @param owed the events of the happenings */
+function noteEvents(
+  state: OutboxState,
+  happenings: readonly Pick<Happening, 'subject' | 'revision'>[],
+  owed: readonly CloudEvent[],
+): OutboxState {
+  const events = structuredClone(state.events ?? NO_EVENTS);
+  for (const { subject, revision } of happenings) events.noted[subject] = revision;
+  for (const event of owed) events.owed[event.id] = event;
+  return { ...state, events };
 }
 
 /**
@@ -101,9 +92,10 @@ export async function postEvents(env: RunEnv, job: Job, result: RunResult | unde
     const { events: before } = await outbox.read();
     // Without a beginning: it is not known what is new.
     if (before === undefined) return nothing;
+    const isNews = ({ subject, revision }: Happening, { noted }: EventState) => revision > (noted[subject] ?? 0);
     const built = new Map<Happening, readonly CloudEvent[]>();
     for (const happening of seen) {
-      if (!isNews(before, happening) || !isWanted(jobEvents, before, happening)) continue;
+      if (!isNews(happening, before) || !isWanted(jobEvents, before, happening)) continue;
       try {
         built.set(happening, await happening.build(before.noted[happening.subject] ?? 0));
       } catch (error) {
@@ -112,16 +104,30 @@ export async function postEvents(env: RunEnv, job: Job, result: RunResult | unde
       }
     }
     await outbox.update((state) => {
-      const events = state.events ?? before;
       // Another worker may have noted some in the meantime.
-      const news = [...built].filter(([happening]) => isNews(events, happening));
-      const happenings = news.map(([happening]) => happening);
-      const owed = news.flatMap(([, each]) => each);
-      return { ...state, events: noteEvents(events, happenings, owed, [...job.events, 'report.posted']) };
+      const news = [...built].filter(([happening]) => isNews(happening, state.events ?? before));
+      const owed = news.flatMap(([, events]) => events);
+      const wanted = owed.filter(({ type }) => type === 'report.posted' || job.events.includes(type));
+      return noteEvents(
+        { ...state, events: state.events ?? before },
+        news.map(([one]) => one),
+        wanted,
+      );
     });
     return await postOwed(env, job, jobEvents);
   });
   return summary ?? nothing;
+}
+
+/** A job's events and where they go. */
+interface JobEvents {
+  readonly ledger: Ledger;
+  readonly log: Log;
+  readonly outbox: Outbox;
+  /** `undefined`: no address, or the job wants none. */
+  readonly receiver: Webhook | undefined;
+  /** Of the reports whose summaries are posted, by the report's id. */
+  readonly posts: ReadonlyMap<string, Webhook>;
 }
 
 async function withEvents<T>(
@@ -166,13 +172,6 @@ function tellFailure(env: RunEnv, log: Log, error: unknown): void {
   log.error({ event: 'events-failed', reason }, `the events failed: ${reason}`);
 }
 
-/** @param result of a run, with the conditions that it derived */
-async function look(env: RunEnv, job: Job, { ledger, log }: JobEvents, result: RunResult | undefined) {
-  const nowMs = env.clock.now();
-  const { conditions } = result ?? (await readKnownConditions(ledger, log, job, nowMs, await env.readCalendar()));
-  return await listHappenings(ledger, log, job, conditions, nowMs, env.readPublicUrl());
-}
-
 /** What has no address is not noted: it is posted when there is one. */
 function isWanted({ receiver, posts }: JobEvents, { noted }: EventState, { subject }: Happening): boolean {
   const [kind = '', id = ''] = subject.split('/');
@@ -196,7 +195,7 @@ async function postOwed(env: RunEnv, job: Job, { outbox, log, receiver, posts }:
     const target = type === 'report.posted' ? [...posts].find(([report]) => isPostOf(event, report))?.[1] : receiver;
     if (target === undefined) {
       // Without an address it waits for one, unless its report is no longer posted.
-      if (isAbandoned(job, event)) await change((events) => notePosted(events, id));
+      if (isAbandoned(job, event)) await change((events) => withoutOwed(events, id));
       continue;
     }
     if (away.has(target)) continue;
@@ -208,40 +207,44 @@ async function postOwed(env: RunEnv, job: Job, { outbox, log, receiver, posts }:
       log.error({ event: 'event-unsent', id, type, reason }, `event not sent: ${id}: ${reason}`);
       // Any other failure concerns all events of the receiver, not only this one.
       if (!isFault(error) || error.code !== 'WEBHOOK_REFUSED') away.add(target);
-      await change((events) => noteFailing(events, id, new Date(clock.now()).toISOString(), reason));
+      // A longer outage changes nothing, so it costs no writes.
+      await change((events) => ({ ...events, failing: { ...events.failing, [id]: reason } }));
       continue;
     }
     posted += 1;
     log.info({ event: 'event-sent', id, type }, `event sent: ${id}`);
-    await change((events) => notePosted(events, id));
+    await change((events) => withoutOwed(events, id));
   }
   return { posted, owed: sumOwed(outbox.state.events, job) };
 }
 
-interface SeenHappening extends Happening {
+function withoutOwed(state: EventState, id: string): EventState {
+  const { [id]: _, ...owed } = state.owed;
+  const { [id]: __, ...failing } = state.failing ?? {};
+  return { ...state, owed, failing: Object.keys(failing).length > 0 ? failing : undefined };
+}
+
+/** What the store shows: a drop, a loss, or a mailed report of a date, up to this revision. */
+interface Happening {
+  /** `drop/DATE`, `lost/DATE`, `report/ID/DATE` or `post/ID/DATE`. */
+  readonly subject: string;
+  readonly revision: number;
   /** The events since a noted revision. */
   build(noted: number): Promise<readonly CloudEvent[]>;
 }
 
 /**
- * Costs two reads of the store, and one for each report and date of the lookback.
- * @param foundMs when the losses were found
- * @param publicUrl address of the status page for readers; `undefined` if they cannot reach it
+ * Two reads of the store, and one for each report and date of the lookback. @param result of a run, with its conditions
  * @throws StoreFault
  */
-async function listHappenings(
-  ledger: Ledger,
-  log: Log,
-  job: Job,
-  conditions: Readonly<Record<string, Condition>>,
-  foundMs: number,
-  publicUrl: string | undefined,
-): Promise<readonly SeenHappening[]> {
+async function look(env: RunEnv, job: Job, { ledger, log }: JobEvents, result: RunResult | undefined) {
   const { store, dataset } = ledger;
+  const nowMs = env.clock.now();
+  const { conditions } = result ?? (await readKnownConditions(ledger, log, job, nowMs, await env.readCalendar()));
+  const { entries } = await ledger.conditions();
   const { id: storeId = 'unknown' } = await readStoreId(store);
   const origin = { storeId, storeUrl: store.url, job: job.name, dataset };
-  const seen: SeenHappening[] = [];
-  const { entries } = await ledger.conditions();
+  const seen: Happening[] = [];
   const sealed = [...entries.values()].flatMap(({ date, revision }) => (revision === null ? [] : [{ date, revision }]));
   for (const { date, revision } of sealed) {
     const build = async (noted: number) => {
@@ -255,30 +258,23 @@ async function listHappenings(
     };
     seen.push({ subject: `drop/${date}`, revision, build });
   }
-  for (const [date, condition] of Object.entries(conditions)) {
-    const build = async () => [buildLossEvent(origin, date, new Date(foundMs).toISOString())];
-    if (condition === 'expired') seen.push({ subject: `lost/${date}`, revision: 1, build });
+  for (const date of Object.keys(conditions).filter((one) => conditions[one] === 'expired')) {
+    const build = async () => [buildLossEvent(origin, date, new Date(nowMs).toISOString())];
+    seen.push({ subject: `lost/${date}`, revision: 1, build });
   }
   for await (const { report, date, revision, sent, isLate } of listMailed(store, log, job, sealed)) {
-    const { id, isCorrection } = sent;
-    seen.push({
-      ...{ subject: `report/${id}/${date}`, revision },
-      build: async () => {
-        const found = await readRevision(ledger, date, revision);
-        return found ? [buildReportEvent(origin, found.manifest, sent)] : [];
-      },
-    });
+    const { id, isCorrection: corrected } = sent;
+    const build = async (summarize?: () => ReturnType<typeof summarizeReport>) => {
+      const found = await readRevision(ledger, date, revision);
+      const summary = found && (await summarize?.());
+      return found && (summary || !summarize) ? [buildReportEvent(origin, found.manifest, sent, summary)] : [];
+    };
+    seen.push({ subject: `report/${id}/${date}`, revision, build: () => build() });
     if (report.post === null) continue;
-    seen.push({
-      ...{ subject: `post/${id}/${date}`, revision },
-      build: async () => {
-        const found = await readRevision(ledger, date, revision);
-        const place = { job: job.name, date, report: id, revision };
-        const occasion = { late: isLate && !isCorrection, corrected: isCorrection };
-        const summary = found && (await summarizeReport(store, log, report, place, { ...occasion, publicUrl }));
-        return summary ? [buildReportEvent(origin, found.manifest, sent, summary)] : [];
-      },
-    });
+    const place = { job: job.name, date, report: id, revision };
+    const occasion = { late: isLate && !corrected, corrected, publicUrl: env.readPublicUrl() };
+    const summarize = () => summarizeReport(store, log, report, place, occasion);
+    seen.push({ subject: `post/${id}/${date}`, revision, build: () => build(summarize) });
   }
   return seen;
 }
@@ -318,13 +314,76 @@ async function* listMailed(
 }
 
 /** `undefined` if nobody was mailed: a test mail to somebody else is not the report. */
-function sumReceipt({ template, to }: JobReport, id: string, receipt: Receipt): SentReport | undefined {
+function sumReceipt({ template, to }: JobReport, id: string, receipt: Receipt) {
   const addresses = to.map(({ address }) => formatRecipientKey(address));
   const times = Object.entries(receipt.recipients).flatMap(([address, { status, at }]) =>
     status === 'sent' && addresses.includes(address) ? [at] : [],
   );
   const [time] = times.sort();
   if (time === undefined) return undefined;
+  // One of the recipients was mailed an earlier revision.
   const isCorrection = addresses.some((address) => receipt.mailed_before?.[address] !== undefined);
   return { id, template, recipients: times.length, time, isCorrection };
+}
+
+/** Whose events they are: the store's id is the same on every machine that uses it. */
+type EventOrigin = Readonly<Record<'storeId' | 'storeUrl' | 'job' | 'dataset', string>>;
+
+/** @param isReplaced whether a later revision has replaced this one: its file is in the history */
+export function buildDropEvent(origin: EventOrigin, manifest: Manifest, isReplaced: boolean): CloudEvent {
+  const { date, revision, sealed_at: time, changes } = manifest;
+  const type = revision === 1 ? 'drop.sealed' : changes?.extended ? 'drop.extended' : 'drop.restated';
+  return buildEvent(origin, type, date, time, `r${revision}`, describeDrop(origin, manifest, isReplaced));
+}
+
+/** @param time when the loss was found */
+export function buildLossEvent(origin: EventOrigin, date: string, time: string): CloudEvent {
+  return buildEvent(origin, 'date.lost', date, time, 'r0', { revision: null, condition: 'expired' });
+}
+
+/**
+ * @param manifest of the revision that was mailed @param sent when the first recipient was mailed, and how many so far
+ * @param summary what `report-post.ts` makes of the report, to be posted; without it, the event says that it was mailed
+ */
+export function buildReportEvent(
+  origin: EventOrigin,
+  manifest: Manifest,
+  { time, template, recipients, id }: NonNullable<ReturnType<typeof sumReceipt>>,
+  summary?: CloudEvent['data'],
+): CloudEvent {
+  const { date, revision, condition } = manifest;
+  const data = summary
+    ? { revision, condition, report: template, ...summary }
+    : { ...describeDrop(origin, manifest, false), report: template, recipients };
+  const type = summary ? 'report.posted' : 'report.sent';
+  return buildEvent(origin, type, date, time, `r${revision}/${origin.job}/${id}`, data);
+}
+
+function buildEvent(
+  { storeId, job, dataset }: EventOrigin,
+  type: CloudEvent['type'],
+  date: string,
+  time: string,
+  about: string,
+  data: CloudEvent['data'],
+): CloudEvent {
+  return {
+    specversion: '1.0',
+    id: `${dataset}/${date}/${about}/${type}`,
+    source: `urn:flowdrop:${encodeURIComponent(storeId)}:${encodeURIComponent(dataset)}`,
+    ...{ type, time: new Date(time).toISOString(), subject: date, datacontenttype: 'application/json' },
+    data: { job, dataset, date, ...data },
+  };
+}
+
+function describeDrop({ storeUrl }: EventOrigin, manifest: Manifest, isReplaced: boolean): CloudEvent['data'] {
+  const { dataset, date, revision, condition, rows, supersedes, files } = manifest;
+  const [{ filename, size, hash }] = files;
+  const key =
+    isReplaced && manifest.table === undefined ? historyKey(dataset, date, revision, filename) : dropKeyOf(manifest);
+  return {
+    ...{ revision, condition, rows, supersedes, size },
+    object: addressOf(storeUrl, key),
+    sha256: hash.replace(/^sha256:/, ''),
+  };
 }

@@ -7,7 +7,7 @@ import { renderHtmlTemplate, renderTextTemplate } from '../report/template.ts';
 import { type AlertWords, type Cause, SEVERITIES, severityOf } from './cause-table.ts';
 
 /** A cause in a message. The id stays the same while the cause lasts, and if it returns. */
-type Alert = Pick<Cause, 'id' | 'kind' | 'date' | 'code'> & AlertWords & { readonly since: string };
+type Alert = Pick<Cause, 'id' | 'kind' | 'date' | 'code'> & AlertWords & { readonly first_seen: string };
 
 interface Occasion {
   /** The same id if the same news is sent again, so that a receiver can drop the repetition. */
@@ -39,7 +39,7 @@ export function buildNotice(
   found: readonly Alert[],
   over: readonly Alert[],
 ) {
-  const describe = ({ id: alert, kind, date, code, title, what, next, since }: Alert) => {
+  const describe = ({ id: alert, kind, date, code, title, what, next, first_seen: since }: Alert) => {
     return { id: alert, kind, severity: severityOf(kind), date, code, title, what, next, since };
   };
   const rankOf = ({ severity }: ReturnType<typeof describe>) => SEVERITIES.indexOf(severity);

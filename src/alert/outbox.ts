@@ -12,12 +12,12 @@ import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { identifyReport, type Job } from '../job/job.ts';
+import { EVENT_TYPES } from '../job/shape.ts';
 import { alertsPrefix } from '../ledger/layout.ts';
 import type { JobStatus } from '../state/documents.ts';
 import { Document } from '../store/document.ts';
 import type { Store } from '../store/store.ts';
 import { type AlertWords, CAUSE_KINDS, type Cause, judgeCause, type RunFacts } from './cause-table.ts';
-import { type CloudEvent, type CloudEventType, cloudEventSchema, isPostOf } from './cloud-event.ts';
 
 const alertSchema = z.object({
   kind: z.enum(CAUSE_KINDS),
@@ -31,19 +31,34 @@ const alertSchema = z.object({
   last_seen: z.iso.datetime(),
   /** `closed`: sent, and nothing more will follow; kept so that it is not sent again. */
   status: z.enum(['open', 'recovered', 'closed']),
-  /** When each target was notified, by target. */
+  /** When each target was notified, by target; without those that were notified of the recovery since. */
   sent: z.record(z.string(), z.iso.datetime()),
-  /** When each target was notified of the recovery. */
-  recovery_sent: z.record(z.string(), z.iso.datetime()),
 });
+
+/** CloudEvents 1.0 in structured JSON (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md). */
+export const cloudEventSchema = z.object({
+  specversion: z.literal('1.0'),
+  id: z.string(),
+  source: z.string(),
+  /** The job chooses among the first five; a report's summary goes to the address that the report names. */
+  type: z.enum([...EVENT_TYPES, 'report.posted']),
+  /** When it happened, ISO 8601 in UTC. */
+  time: z.iso.datetime(),
+  /** The trading date. */
+  subject: z.string(),
+  datacontenttype: z.literal('application/json'),
+  data: z.record(z.string(), z.json()),
+});
+
+export type CloudEvent = Readonly<z.infer<typeof cloudEventSchema>>;
 
 const eventsSchema = z.object({
   /** The latest noted revision of each subject (see `Happening`): one a date, never removed. */
   noted: z.record(z.string(), z.number().int()),
   /** By id: not yet accepted by the receiver. Noted in the same write; never changed, so a repetition has the same bytes. */
   owed: z.record(z.string(), cloudEventSchema),
-  /** Owed events that were tried: since when they fail, and why at last. */
-  failing: z.record(z.string(), z.object({ since: z.iso.datetime(), reason: z.string() })).optional(),
+  /** Owed events that were tried: why they failed at last. */
+  failing: z.record(z.string(), z.string()).optional(),
 });
 
 export const outboxSchema = z.object({
@@ -77,18 +92,27 @@ export async function openOutbox(store: Store | undefined, job: string, path: st
   const join = (stored: OutboxState = createOutboxState(job)): OutboxState => {
     return { ...stored, alerts: { ...stored.alerts, ...local?.alerts } };
   };
+  /** @returns whether the store did it */
+  const inStore = async (about: object, text: string, act: (document: Document<OutboxState>) => Promise<void>) => {
+    try {
+      if (document) await act(document);
+    } catch (error) {
+      const reason = describeError(error);
+      log.warn({ ...about, reason }, `${text}: ${reason}`);
+      document = undefined;
+    }
+    return document !== undefined;
+  };
   /** Changes the file; without one that can be written, sending twice is better than silence. */
-  const updateFile = async (change: (state: OutboxState) => OutboxState): Promise<OutboxState> => {
-    const before = state;
-    state = change(before);
-    if (isSame(state, before)) return before;
-    local = state;
-    await writeWholeFile(path, format(state)).catch((error: unknown) => {
+  const updateFile = async (next: OutboxState): Promise<void> => {
+    if (isSame(next, state)) return;
+    state = next;
+    local = next;
+    await writeWholeFile(path, format(next)).catch((error: unknown) => {
       const reason = describeError(error);
       const text = `sent alerts could not be recorded and will be sent again: ${reason}`;
       log.error({ event: 'alerts-forgotten', reason }, text);
     });
-    return state;
   };
   return {
     get state() {
@@ -96,38 +120,27 @@ export async function openOutbox(store: Store | undefined, job: string, path: st
     },
     /** As it is now, with what other workers have changed since. Never throws: then it is what was known last. */
     async read(): Promise<OutboxState> {
-      try {
-        const found = await document?.read();
-        if (found) state = join(found.value);
-      } catch (error) {
-        const reason = describeError(error);
-        log.warn({ event: 'alerts-unread', reason }, `the store cannot say which alerts were sent: ${reason}`);
-        document = undefined;
-      }
+      await inStore({ event: 'alerts-unread' }, 'the store cannot say which alerts were sent', async (found) => {
+        state = join((await found.read()).value);
+      });
       return state;
     },
     /** Changes it, in the store or else in the file. `change` may be called twice. Never throws: then it is sent again. */
     async update(change: (state: OutboxState) => OutboxState): Promise<OutboxState> {
-      try {
+      const text = 'sent alerts are recorded on this machine, not in the store';
+      const isWritten = await inStore({ event: 'alerts-unwritten' }, text, async (found) => {
         let next = state;
-        const written = await document?.update((stored) => {
+        await found.update((stored) => {
           state = join(stored);
           next = change(state);
-          const isNothing = stored === undefined && isSame(next, createOutboxState(job));
-          return isNothing ? undefined : next;
+          return stored === undefined && isSame(next, createOutboxState(job)) ? undefined : next;
         });
-        if (!written) return await updateFile(change);
         state = next;
         if (local) await rm(path, { force: true });
         local = undefined;
-        return next;
-      } catch (error) {
-        const reason = describeError(error);
-        const text = `sent alerts are recorded on this machine, not in the store: ${reason}`;
-        log.warn({ event: 'alerts-unwritten', reason }, text);
-        document = undefined;
-        return await updateFile(change);
-      }
+      });
+      if (!isWritten) await updateFile(change(state));
+      return state;
     },
   };
 }
@@ -179,14 +192,15 @@ export function noteCauses(
 ): OutboxState {
   const at = new Date(facts.nowMs).toISOString();
   const found = causes.map(({ id }) => id);
-  const kept = changeAlerts(state, (entry, id) => (found.includes(id) ? reopen(entry) : settle(entry, facts, found)));
+  const kept = changeAlerts(state, (entry, id) => (found.includes(id) ? entry : settle(entry, facts, found)));
   const alerts: Record<string, AlertEntry> = { ...kept.alerts };
   for (const cause of causes) {
     const known = alerts[cause.id];
     if (known?.status === 'closed') continue;
     const { kind, date, code, report } = cause;
-    const fresh = { first_seen: at, status: 'open' as const, sent: {}, recovery_sent: {} };
-    alerts[cause.id] = { ...fresh, ...known, kind, date, code, report, ...describe(cause), last_seen: at };
+    // One that returned before every target knew of its recovery: only targets that knew are notified again.
+    const same = { first_seen: at, sent: {}, ...known, status: 'open' as const };
+    alerts[cause.id] = { ...same, kind, date, code, report, ...describe(cause), last_seen: at };
   }
   return { ...state, alerts };
 }
@@ -199,13 +213,6 @@ function changeAlerts(state: OutboxState, change: (entry: AlertEntry, id: string
     if (kept) alerts[id] = kept;
   }
   return { ...state, alerts };
-}
-
-/** A cause that returned before every target knew of its recovery. Only targets that knew are notified again. */
-function reopen(entry: AlertEntry): AlertEntry {
-  if (entry.status !== 'recovered') return entry;
-  const sent = Object.entries(entry.sent).filter(([target]) => !(target in entry.recovery_sent));
-  return { ...entry, status: 'open', sent: Object.fromEntries(sent), recovery_sent: {} };
 }
 
 function settle(entry: AlertEntry, facts: RunFacts, found: readonly string[]): AlertEntry | undefined {
@@ -230,79 +237,39 @@ export function listDue({ alerts }: OutboxState, target: string): DueAlerts | un
     Object.entries(alerts).flatMap(([id, entry]) => (isChosen(entry) ? [id] : []));
   const due = {
     alerts: choose(({ status, sent }) => status === 'open' && !(target in sent)),
-    recovered: choose((entry) => isRecoveryDue(entry, target)),
+    recovered: choose(({ status, sent }) => status === 'recovered' && target in sent),
   };
   return due.alerts.length + due.recovered.length > 0 ? due : undefined;
 }
 
-function isRecoveryDue({ status, sent, recovery_sent: notified }: AlertEntry, target: string): boolean {
-  return status === 'recovered' && target in sent && !(target in notified);
-}
-
 /** Records that the target was notified of these. */
 export function noteSent(state: OutboxState, target: string, due: DueAlerts, nowMs: number): OutboxState {
-  const now = { [target]: new Date(nowMs).toISOString() };
-  return changeAlerts(state, (entry, id) => ({
-    ...entry,
-    sent: due.alerts.includes(id) ? { ...entry.sent, ...now } : entry.sent,
-    recovery_sent: due.recovered.includes(id) ? { ...entry.recovery_sent, ...now } : entry.recovery_sent,
-  }));
+  return changeAlerts(state, (entry, id) => {
+    const { [target]: before, ...sent } = entry.sent;
+    if (due.recovered.includes(id)) return { ...entry, sent };
+    return due.alerts.includes(id) ? { ...entry, sent: { ...sent, [target]: new Date(nowMs).toISOString() } } : entry;
+  });
 }
 
 /** Forgets a recovery that no target still waits for; closes a loss that all targets know. */
 export function closeDone(state: OutboxState, targets: readonly string[]): OutboxState {
   return changeAlerts(state, (entry) => {
-    if (entry.status === 'recovered') return targets.some((target) => isRecoveryDue(entry, target)) ? entry : undefined;
+    if (entry.status === 'recovered') return targets.some((target) => target in entry.sent) ? entry : undefined;
     const isLossKnown = entry.kind === 'date-expired' && targets.every((target) => target in entry.sent);
     return isLossKnown ? { ...entry, status: 'closed' } : entry;
   });
 }
 
-/** What the store shows: a drop, a loss, or a mailed report of a date, up to this revision. */
-export interface Happening {
-  /** `drop/DATE`, `lost/DATE`, `report/ID/DATE` or `post/ID/DATE`. */
-  readonly subject: string;
-  readonly revision: number;
-}
-
 export const NO_EVENTS: EventState = { noted: {}, owed: {} };
-
-/** Notes what happened. @param events those of the happenings, of which the job wants `types` */
-export function noteEvents(
-  state: EventState,
-  happenings: readonly Happening[],
-  events: readonly CloudEvent[],
-  types: readonly CloudEventType[],
-): EventState {
-  const wanted = events.filter(({ type }) => types.includes(type));
-  return {
-    ...state,
-    noted: { ...state.noted, ...Object.fromEntries(happenings.map(({ subject, revision }) => [subject, revision])) },
-    owed: { ...state.owed, ...Object.fromEntries(wanted.map((event) => [event.id, event])) },
-  };
-}
-
-/** Whether the subject is new, or has a later revision than noted. */
-export function isNews({ noted }: EventState, { subject, revision }: Happening): boolean {
-  return revision > (noted[subject] ?? 0);
-}
 
 /** In the order in which it happened. */
 export function listOwed({ owed }: EventState): readonly CloudEvent[] {
   return Object.values(owed).sort((a, b) => (a.time === b.time ? 0 : a.time < b.time ? -1 : 1));
 }
 
-export function notePosted(state: EventState, id: string): EventState {
-  const { [id]: _, ...owed } = state.owed;
-  const { [id]: __, ...failing } = state.failing ?? {};
-  return { ...state, owed, failing: Object.keys(failing).length > 0 ? failing : undefined };
-}
-
-/** Notes that an owed event did not get through. A longer outage changes nothing, so that it costs no writes. */
-export function noteFailing(state: EventState, id: string, since: string, reason: string): EventState {
-  const known = state.failing?.[id];
-  if (known?.reason === reason) return state;
-  return { ...state, failing: { ...state.failing, [id]: { since: known?.since ?? since, reason } } };
+/** Whether it is the summary of this report. @param id of the report */
+export function isPostOf({ type, id: event }: CloudEvent, id: string): boolean {
+  return type === 'report.posted' && event.endsWith(`/${id}/report.posted`);
 }
 
 /** Whether it is the summary of a report that is no longer posted. */
@@ -316,7 +283,7 @@ export function sumOwed(state: EventState = NO_EVENTS, job: Job): JobStatus['owe
   const owed = listOwed(state).filter((event) => !isAbandoned(job, event));
   const [first] = owed;
   if (first === undefined) return null;
-  const reason = owed.map(({ id }) => state.failing?.[id]?.reason).find((one) => one !== undefined) ?? null;
+  const reason = owed.map(({ id }) => state.failing?.[id]).find((one) => one !== undefined) ?? null;
   return { count: owed.length, since: first.time, reason };
 }
 

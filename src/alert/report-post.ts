@@ -3,6 +3,7 @@
  * in the store, so that a run that was killed after the mail is made up for. Invariant: it says of the numbers what the mail
  * says, marks included, and is small enough for chat tools.
  */
+import { pathToFileURL } from 'node:url';
 import type { Log } from '../core/log.ts';
 import { reportPath } from '../core/report-page.ts';
 import { listReports } from '../deliver/dated-report.ts';
@@ -18,30 +19,28 @@ import { REPORT_NUMBERS } from '../report/numbers.ts';
 import { describeSession } from '../report/text/captions.ts';
 import { buildDigestView, type FlowView } from '../report/text/mail-view.ts';
 import type { Store } from '../store/store.ts';
-import { addressOf, type CloudEvent } from './cloud-event.ts';
+import type { CloudEvent } from './outbox.ts';
 
 /** Base64 makes 24 kB of it; a message to Teams has at most 28 kB. */
 export const MAX_PICTURE_BYTES = 18_000;
 /** Half the width of the picture, pixels: the largest that stays below that. */
 const PICTURE_WIDTH = 300;
 
-interface Occasion {
-  readonly late: boolean;
-  readonly corrected: boolean;
-  /** Address of the status page for readers; `undefined` if they cannot reach it. */
-  readonly publicUrl: string | undefined;
-}
-
-/** `undefined` if the store has no readable copy of the report. @throws StoreFault */
+/**
+ * `undefined` if the store has no readable copy of the report.
+ * @param occasion `publicUrl`: address of the status page for readers; `undefined` if they cannot reach it
+ * @throws StoreFault
+ */
 export async function summarizeReport(
   store: Store,
   log: Log,
   report: JobReport,
   place: ReportPlace,
-  { late, corrected, publicUrl }: Occasion,
+  occasion: { readonly late: boolean; readonly corrected: boolean; readonly publicUrl: string | undefined },
 ): Promise<CloudEvent['data'] | undefined> {
   const parts = await readArchivedParts(store, log, place);
   if (parts === undefined) return undefined;
+  const { late, corrected, publicUrl } = occasion;
   const options = {
     ...{ timezone: report.to[0]?.timezone ?? 'UTC', link: null, late, look: { ...report.look, logo: null } },
     correction: corrected ? { fromRevision: 0, changes: [] } : null,
@@ -99,4 +98,10 @@ async function drawPicture(reports: readonly FlowReport[]) {
     alt: `Premium per half hour, stacked by sentiment. ${describeSession(halfHours, headline.total)}`,
     base64: Buffer.from(png).toString('base64'),
   };
+}
+
+/** URL of an object, of a store in a directory too. */
+export function addressOf(storeUrl: string, key: string): string {
+  const root = storeUrl.includes('://') ? storeUrl : pathToFileURL(storeUrl).href;
+  return `${root}/${key}`;
 }

@@ -19,7 +19,7 @@ import {
 } from './plain-shape.ts';
 import { reportSchema } from './report-shape.ts';
 
-/** What programs can be notified of. `alert/cloud-event.ts` builds the documents. */
+/** What programs can be notified of. `alert/events.ts` builds the documents. */
 export const EVENT_TYPES = ['drop.sealed', 'drop.restated', 'drop.extended', 'date.lost', 'report.sent'] as const;
 
 /** A date of the API's trades can be sealed early, because audits repair what comes later. */

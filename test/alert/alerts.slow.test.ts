@@ -190,7 +190,6 @@ describe('a cause', () => {
           next: expect.stringContaining('flowdrop backfill nightly --from 2026-11-18 --to 2026-11-18'),
           ...{ first_seen: '2026-11-20T23:00:00.000Z', last_seen: '2026-11-20T23:00:00.000Z', status: 'open' },
           sent: { [OPS]: at, [SECOND.toLowerCase()]: at, webhook: at },
-          recovery_sent: {},
         },
       },
     });

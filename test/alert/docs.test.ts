@@ -51,7 +51,10 @@ describe('the page of operations', () => {
 
   it('shows the document as it is posted', () => {
     const example = JSON.parse(block('json alert')) as Notice;
-    const posted = buildNotice(example, example.alerts, example.recovered);
+    const [alerts, recovered] = [example.alerts, example.recovered].map((list) =>
+      list.map((one) => ({ ...one, first_seen: one.since })),
+    );
+    const posted = buildNotice(example, alerts ?? [], recovered ?? []);
     expect({ ...posted, text: '' }).toEqual({ ...example, text: '' });
     expect(Object.keys(posted)).toEqual(Object.keys(example));
     expect(posted.text.split('\n')[0]).toBe(

@@ -6,23 +6,17 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { listCauses } from '../../src/alert/alerts.ts';
 import type { RunFacts } from '../../src/alert/cause-table.ts';
-import { buildLossEvent } from '../../src/alert/cloud-event.ts';
 import {
   closeDone,
   createOutboxState,
   listDue,
-  NO_EVENTS,
   noteCauses,
-  noteEvents,
-  noteFailing,
-  notePosted,
   noteSent,
   type OutboxState,
   openOutbox,
-  sumOwed,
 } from '../../src/alert/outbox.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
-import { ALERT_NOW, createAlertJob, createFailure, createResult, createRunFacts } from '../support/alerts.ts';
+import { ALERT_NOW, createFailure, createResult, createRunFacts } from '../support/alerts.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { at, faultStore, refuse } from '../support/fault-store.ts';
 import { createSilentLog } from '../support/log.ts';
@@ -77,7 +71,7 @@ describe('the state of alerts', () => {
         'nightly/report-failed/flow/gone@example.com': {
           ...{ kind: 'report-failed', date: '2026-11-20', code: null, report: delivery, ...words() },
           ...{ first_seen: '2026-11-20T23:00:00.000Z', last_seen: '2026-11-20T23:00:00.000Z', status: 'open' },
-          ...{ sent: { a: '2026-11-20T23:00:00.000Z' }, recovery_sent: {} },
+          ...{ sent: { a: '2026-11-20T23:00:00.000Z' } },
         },
       },
     };
@@ -125,22 +119,6 @@ describe('the state of alerts', () => {
     }
     expect(heard).toBeGreaterThan(600);
   });
-});
-
-it('what does not get through is summed up with its reason, which a longer outage does not write again', () => {
-  const origin = { storeId: 'store', storeUrl: 's3://bucket', job: 'nightly', dataset: 'trades' };
-  const lose = (date: string, time: string) => buildLossEvent(origin, date, time);
-  const [first, second] = [
-    lose('2026-11-05', '2026-11-20T05:00:00.000Z'),
-    lose('2026-11-06', '2026-11-21T05:00:00.000Z'),
-  ];
-  const job = createAlertJob();
-  const owed = noteEvents(NO_EVENTS, [], [second, first], ['date.lost']);
-  expect(sumOwed(owed, job)).toEqual({ count: 2, since: first.time, reason: null });
-  const failing = noteFailing(owed, first.id, '2026-11-21T06:00:00.000Z', 'HTTP 500');
-  expect(sumOwed(failing, job)).toEqual({ count: 2, since: first.time, reason: 'HTTP 500' });
-  expect(noteFailing(failing, first.id, '2026-11-22T06:00:00.000Z', 'HTTP 500')).toBe(failing);
-  expect(sumOwed(notePosted(notePosted(failing, first.id), second.id), job)).toBeNull();
 });
 
 it('what a store that can be read does not take is on this machine before anything is sent, with its first sight', async () => {

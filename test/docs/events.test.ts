@@ -5,13 +5,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import {
-  buildDropEvent,
-  buildLossEvent,
-  buildReportEvent,
-  type CloudEvent,
-  cloudEventSchema,
-} from '../../src/alert/cloud-event.ts';
+import { buildDropEvent, buildLossEvent, buildReportEvent } from '../../src/alert/events.ts';
+import { type CloudEvent, cloudEventSchema } from '../../src/alert/outbox.ts';
 import { MAX_PICTURE_BYTES } from '../../src/alert/report-post.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { EVENT_TYPES } from '../../src/job/shape.ts';
@@ -145,7 +140,9 @@ describe('the relay', () => {
     ...{ numbers: {}, link: 'https://flow.example.com/reports/a', page: 's3://quant-drops/report.html' },
     picture: { type: 'image/png', alt: 'Premium', base64: Buffer.alloc(MAX_PICTURE_BYTES, 7).toString('base64') },
   };
-  const sentReport = { id: 'flow-1a2b3c4d', template: 'flow', recipients: 1, time: example.time, isCorrection: false };
+  const sentReport = {
+    ...{ id: 'flow-1a2b3c4d', template: 'flow' as const, recipients: 1, time: example.time, isCorrection: false },
+  };
   const posted = buildReportEvent(origin, manifest, sentReport, summary);
 
   it('posts the summary of a report to Slack: text with a link, or the picture with it as three calls', async () => {
