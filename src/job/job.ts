@@ -23,7 +23,8 @@ export interface Job<Source extends JobSource = JobSource>
     /** Columns of the drop's sort order, ascending. */
     readonly sort: readonly string[];
   };
-  readonly audit: AuditRule;
+  /** What a run does with a sealed date that differs from the source; `off`: sealed dates are not compared. */
+  readonly audit: NonNullable<JobFile['audit']>;
   /** How long after the session's last trades are visible a date may be sealed. */
   readonly settleSeconds: number;
   /** The end that it follows. */
@@ -35,9 +36,6 @@ export type JobCatalog = Omit<NonNullable<JobFile['drop']['catalog']>, 'table'> 
 
 /** How rows are handled that fit the columns neither exactly nor with a null. */
 export type JobRows = JobFile['rows'];
-
-/** What a run does with a sealed date that differs from the source; `off`: sealed dates are not compared. */
-export type AuditRule = NonNullable<JobFile['audit']>;
 
 /** A check that a date must pass before it is sealed; one that only warns is recorded in the manifest. */
 export type JobCheck = JobFile['checks'][number];
@@ -153,25 +151,11 @@ export class ResolveFault extends Fault {
   }
 }
 
-/** @throws ResolveFault if two reports cannot be distinguished */
-export function assertReportsDiffer(reports: readonly JobReport[]): void {
-  const seen = new Map<string, number>();
-  reports.map(formatReportIdentity).forEach((identity, index) => {
-    const first = seen.get(identity);
-    seen.set(identity, index);
-    if (first === undefined) return;
-    throw new ResolveFault(
-      ['reports', index],
-      `has the same template and symbols as reports.${first}, so the two cannot be distinguished; give one of them a \`name\`, or put all recipients into one`,
-    );
-  });
-}
-
 /**
  * Identifies a report within its job in the store, whatever its place in the file. If it changes, the report counts as
  * new and unsent. So it excludes what may be edited without mailing again: recipients, attachments, conditions.
  */
-function formatReportIdentity({ template, name, symbols, datasets }: JobReport): string {
+export function formatReportIdentity({ template, name, symbols, datasets }: JobReport): string {
   if (name !== null) return JSON.stringify([template, { name }]);
   return JSON.stringify([template, [...symbols].sort(), ...(datasets.length === 0 ? [] : [datasets])]);
 }

@@ -68,28 +68,19 @@ function readDocument(file: string, text: string): { readonly contents: unknown;
     document = parseDocument(text, { prettyErrors: false, uniqueKeys: true });
     if (document.errors.length > 0) throw invalidSyntax(file, text, document.errors);
     const value: unknown = document.toJS();
-    if (isCircular(value)) throw new ReferenceError('an alias stands for a value that contains it');
+    // Not of a value that contains itself.
+    JSON.stringify(value);
     return { contents: document.contents, value };
   } catch (error) {
     if (isFault(error)) throw error;
     if (error instanceof RangeError) throw invalidJob([`${file}: ${TOO_DEEP}`], []);
-    const place = findPlace(file, text, ...findAlias(document));
+    const ranges: number[] = [];
+    if (document) visit(document, { Alias: (_, { range }) => void ranges.push(...(range ?? [])) });
+    const place = findPlace(file, text, ranges[0] ?? 0, ranges[1] ?? 1);
+    const what = error instanceof TypeError ? 'an alias stands for a value that contains it' : describeError(error);
     const allowed = 'an alias (*name) repeats a value that was written before it, and a job needs few of them';
-    throw invalidJob([`${file}:${place.line}: ${describeError(error)}; ${allowed}`], [place]);
+    throw invalidJob([`${file}:${place.line}: ${what}; ${allowed}`], [place]);
   }
-}
-
-function findAlias(document: Document | undefined): readonly [number, number] {
-  const found: (readonly [number, number])[] = [];
-  if (document) visit(document, { Alias: (_, { range }) => void (range && found.push([range[0], range[1]])) });
-  return found[0] ?? [0, 1];
-}
-
-function isCircular(value: unknown, above: ReadonlySet<unknown> = new Set()): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (above.has(value)) return true;
-  const path = new Set([...above, value]);
-  return Object.values(value).some((item) => isCircular(item, path));
 }
 
 /** Adds file, line and key path to the fault. @param text of the file @param hint instead of the general one */
@@ -133,12 +124,10 @@ function invalidJob(faults: readonly string[], places: readonly Place[], hint = 
   return new Fault('JOB_INVALID', faults.join('\n'), { kind: 'usage', places, hint });
 }
 
-interface FoundFault {
-  readonly path: KeyPath;
-  readonly says: string;
-}
-
-function describeIssue(issue: z.core.$ZodIssue, value: unknown): readonly FoundFault[] {
+function describeIssue(
+  issue: z.core.$ZodIssue,
+  value: unknown,
+): readonly { readonly path: KeyPath; readonly says: string }[] {
   const path = issue.path.filter((key) => typeof key !== 'symbol');
   const came = readPath(value, path);
   if (issue.code === 'unrecognized_keys') {

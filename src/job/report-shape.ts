@@ -7,7 +7,15 @@ import { MAX_NOTE_LENGTH, SECTIONS } from '../report/look.ts';
 import { REPORT_NUMBERS } from '../report/numbers.ts';
 import { listUnknownPlaceholders, PLACEHOLDER_NAMES } from '../report/text/subject.ts';
 import { MAX_LINK_SECONDS } from '../store/store.ts';
-import { addressSchema, durationSchema, nameSchema, orNull, sizeSchema, timezoneSchema } from './plain-shape.ts';
+import {
+  addressSchema,
+  camelCase,
+  durationSchema,
+  nameSchema,
+  orNull,
+  sizeSchema,
+  timezoneSchema,
+} from './plain-shape.ts';
 
 /** The dataset of the shipped job. */
 const USUAL_CHAIN = 'option-chain';
@@ -193,25 +201,20 @@ export const reportSchema = z
     for (const key of ['attach', 'attach_limit', 'link', 'sections'] as const)
       if (report[key] !== undefined) fail(key, 'is only allowed with `template: flow`');
   })
-  .transform(({ template, name, to, symbols, datasets = [], chain, attach = [], attach_limit, link, ...report }) => ({
-    ...{ template, name, to, symbols, datasets, attach },
-    marketStructure: report.market_structure,
-    /** Null: only traded contracts count. `isNamed`: the job names it. */
-    chain: chain === 'off' ? null : { dataset: chain ?? USUAL_CHAIN, isNamed: chain !== undefined },
-    /** Whether zero gamma counts contracts that expire on the date. */
-    keepsExpiring: report.zero_gamma === 'keep-expiring',
-    attachLimitBytes: attach_limit ?? USUAL_ATTACH_BYTES,
-    /** Lifetime of a link to the drop; null: no link. */
-    linkSeconds: link?.expires ?? null,
-    /** The report is mailed only if all of these hold. */
-    onlyWhen: report.only_when,
-    /** Whether a day without trades is mailed. */
-    onEmpty: report.on_empty === 'note' ? ('send' as const) : ('skip' as const),
-    correctionThreshold: report.correct_above,
-    unsubscribe: report.unsubscribe,
-    look: {
-      ...{ subject: report.subject, title: report.title, accent: report.accent, sections: report.sections ?? null },
-      ...{ note: report.note, logo: report.logo, templates: report.templates },
-    },
-    post: report.post,
-  }));
+  .transform(({ subject, title, accent, sections = null, note, logo, templates, ...report }) => {
+    const { chain, link, zero_gamma: zeroGamma, on_empty: onEmpty, datasets = [], attach = [], ...rest } = report;
+    const { attach_limit: attachLimitBytes = USUAL_ATTACH_BYTES, correct_above: correctionThreshold, ...same } = rest;
+    return {
+      ...camelCase(same),
+      ...{ datasets, attach, attachLimitBytes, correctionThreshold },
+      /** Null: only traded contracts count. `isNamed`: the job names it. */
+      chain: chain === 'off' ? null : { dataset: chain ?? USUAL_CHAIN, isNamed: chain !== undefined },
+      /** Whether zero gamma counts contracts that expire on the date. */
+      keepsExpiring: zeroGamma === 'keep-expiring',
+      /** Lifetime of a link to the drop; null: no link. */
+      linkSeconds: link?.expires ?? null,
+      /** Whether a day without trades is mailed. */
+      onEmpty: onEmpty === 'note' ? ('send' as const) : ('skip' as const),
+      look: { subject, title, accent, sections, note, logo, templates },
+    };
+  });

@@ -6,17 +6,7 @@ import { isFault } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
 import { SUMMARIZED_COLUMNS } from '../report/records.ts';
 import { isS3Location, mayHoldSecret, parseLocation } from '../store/object-key.ts';
-import {
-  type AuditRule,
-  assertReportsDiffer,
-  type Job,
-  type JobCatalog,
-  type JobCheck,
-  type JobColumn,
-  type JobSource,
-  ResolveFault,
-  type ServerSource,
-} from './job.ts';
+import { formatReportIdentity, type Job, type JobCheck, type JobColumn, type JobSource, ResolveFault } from './job.ts';
 import { type JobFile, SETTLE_SECONDS } from './shape.ts';
 import { SNAPSHOT_COLUMNS, SNAPSHOT_SORT } from './snapshot-columns.ts';
 
@@ -32,45 +22,65 @@ const REQUIRED_COLUMNS = ['id', 'date', 'time'] as const;
 
 /** @param folder that paths are relative to @throws ResolveFault with the key path that cannot be resolved */
 export function resolveJob(file: string, folder: string, written: JobFile): Job {
+  const { partition: _, settle, audit, ...rest } = written;
+  const { drop, schedule, reports } = written;
   const asked = resolveSource(written.source);
-  const sort = written.drop.sort ?? defaultSort(asked);
+  const sort = drop.sort ?? defaultSort(asked);
   const source = withNulls(asked, sort);
   const names = source.columns.map((column) => column.name);
-  assertOnce(sort, ['drop', 'sort']);
+  assertOnce(sort, 'drop.sort');
   sort.forEach((name, index) => {
-    if (!names.includes(name)) {
-      throw new ResolveFault(
-        ['drop', 'sort', index],
-        `"${name}" is not a column of this job${suggestName(name, names)}; its columns are ${names.join(', ')}`,
-      );
-    }
+    const what = `"${name}" is not a column of this job${suggestName(name, names)}; its columns are ${names.join(', ')}`;
+    if (!names.includes(name)) refuse(`drop.sort.${index}`, what);
   });
-  assertLocation(written.drop.to, folder);
-  if (written.drop.s3 !== undefined && !isS3Location(written.drop.to)) {
-    throw new ResolveFault(
-      ['drop', 's3'],
-      'is only allowed with `to: s3://...`; a directory has none of these settings',
+  assertLocation(drop.to, folder);
+  const onlyS3 = 'is only allowed with `to: s3://...`; a directory has';
+  if (drop.s3 !== undefined && !isS3Location(drop.to)) refuse('drop.s3', `${onlyS3} none of these settings`);
+  reports.forEach(({ linkSeconds }, index) => {
+    if (linkSeconds !== null && !isS3Location(drop.to)) refuse(`reports.${index}.link`, `${onlyS3} no links`);
+  });
+  if (source.kind === 'snapshots' && reports.length > 0)
+    refuse('reports', `a job with \`api: ${source.api}\` has no trades, so it has no report`);
+  assertReports(reports);
+  if (schedule?.stageSeconds && source.kind !== 'rows')
+    refuse(
+      'schedule.stage',
+      'is only allowed for single trades of `api: historical` or `api: portal`, without `grain`',
     );
-  }
-  assertReportable(source, written);
-  assertStageable(source, written.schedule);
-  const { partition: _, settle, ...rest } = written;
+  if (schedule?.stageSeconds && schedule.distributed)
+    refuse('schedule.stage', 'is not allowed with `distributed: true`: what is staged is on one machine');
+  if (drop.catalog !== undefined && drop.table === null)
+    refuse('drop.catalog', 'is only allowed with `table: iceberg`');
+  // Only rows that the API counts can be compared.
+  const isAudited = source.kind === 'rows' || source.kind === 'aggregate';
+  if (!isAudited && audit !== undefined && audit !== 'off')
+    refuse('audit', `is only allowed with \`api: historical\` or \`api: portal\`, not with \`${source.api}\``);
   const beside = (path: string | null) => path && join(folder, path);
   return {
     ...rest,
     file,
     source,
-    drop: { ...written.drop, catalog: resolveCatalog(written.drop), sort, s3: written.drop.s3 ?? {} },
+    drop: {
+      ...drop,
+      catalog: drop.catalog === undefined ? null : { ...drop.catalog, table: drop.catalog.table ?? drop.dataset },
+      sort,
+      s3: drop.s3 ?? {},
+    },
     checks: written.checks.map((check, index) => assertColumns(check, index, names)),
-    audit: resolveAudit(source, written.audit),
-    settleSeconds: settle?.seconds ?? (isAudited(source) ? SETTLE_SECONDS.audited : SETTLE_SECONDS.unaudited),
+    audit: audit ?? (isAudited ? 'repair' : 'off'),
+    settleSeconds: settle?.seconds ?? (isAudited ? SETTLE_SECONDS.audited : SETTLE_SECONDS.unaudited),
     settleUntil: settle?.until ?? 'close',
-    schedule: written.schedule,
-    reports: written.reports.map((report) => ({
+    reports: reports.map((report) => ({
       ...report,
       look: { ...report.look, logo: beside(report.look.logo), templates: beside(report.look.templates) },
     })),
   };
+}
+
+/** @param path keys and places in lists, joined by dots */
+function refuse(path: string, message: string, isSecret = false): never {
+  const keys = path.split('.').map((key) => (/^\d+$/.test(key) ? Number(key) : key));
+  throw new ResolveFault(keys, message, isSecret);
 }
 
 /** An address that no store opens is a fault of the file, not of the first run. */
@@ -80,8 +90,23 @@ function assertLocation(to: string, folder: string): void {
   } catch (error) {
     if (!isFault(error)) throw error;
     const message = `${error.message.replace(/^drop\.to: /, '')}; allowed: s3://bucket/prefix or a directory`;
-    throw new ResolveFault(['drop', 'to'], message, mayHoldSecret(to));
+    refuse('drop.to', message, mayHoldSecret(to));
   }
+}
+
+function assertReports(reports: JobFile['reports']): void {
+  const identities = reports.map(formatReportIdentity);
+  reports.forEach(({ attach, datasets, to, look }, index) => {
+    const addresses = to.map(({ address }) => address.toLowerCase());
+    for (const [key, names] of Object.entries({ attach, datasets, to: addresses, sections: look.sections ?? [] }))
+      assertOnce(names, `reports.${index}.${key}`);
+    const first = identities.indexOf(identities[index] ?? '');
+    if (first < index)
+      refuse(
+        `reports.${index}`,
+        `has the same template and symbols as reports.${first}, so the two cannot be distinguished; give one of them a \`name\`, or put all recipients into one`,
+      );
+  });
 }
 
 /** Allows nulls in most columns; snapshot columns already declare which may be null. */
@@ -91,58 +116,12 @@ function withNulls(source: JobSource, sort: readonly string[]): JobSource {
   return { ...source, columns: allowNulls(source.columns, [...sort, ...keys]) };
 }
 
-/** Only rows that the API counts can be compared. */
-function isAudited({ kind }: JobSource): boolean {
-  return kind === 'rows' || kind === 'aggregate';
-}
-
-function resolveAudit(source: JobSource, written: JobFile['audit']): AuditRule {
-  if (isAudited(source)) return written ?? 'repair';
-  if (written === undefined || written === 'off') return 'off';
-  const reason = `is only allowed with \`api: historical\` or \`api: portal\`, not with \`${source.api}\``;
-  throw new ResolveFault(['audit'], reason);
-}
-
-function assertStageable(source: JobSource, schedule: JobFile['schedule']): void {
-  if (!schedule?.stageSeconds) return;
-  const path = ['schedule', 'stage'];
-  if (source.kind !== 'rows') {
-    const reason = 'is only allowed for single trades of `api: historical` or `api: portal`, without `grain`';
-    throw new ResolveFault(path, reason);
-  }
-  if (!schedule.distributed) return;
-  throw new ResolveFault(path, 'is not allowed with `distributed: true`: what is staged is on one machine');
-}
-
-/** Reports are built from single trades, and snapshots have none. */
-function assertReportable(source: JobSource, { reports, drop }: JobFile): void {
-  reports.forEach(({ linkSeconds }, index) => {
-    if (linkSeconds === null || isS3Location(drop.to)) return;
-    const reason = 'is only allowed with `to: s3://...`; a directory has no links';
-    throw new ResolveFault(['reports', index, 'link'], reason);
-  });
-  if (source.kind === 'snapshots' && reports.length > 0)
-    throw new ResolveFault(['reports'], `a job with \`api: ${source.api}\` has no trades, so it has no report`);
-  reports.forEach(({ attach, datasets, to, look }, index) => {
-    const addresses = to.map(({ address }) => address.toLowerCase());
-    for (const [key, names] of Object.entries({ attach, datasets, to: addresses, sections: look.sections ?? [] }))
-      assertOnce(names, ['reports', index, key]);
-  });
-  assertReportsDiffer(reports);
-}
-
-function resolveCatalog({ catalog, table, dataset }: JobFile['drop']): JobCatalog | null {
-  if (catalog === undefined) return null;
-  if (table === null) throw new ResolveFault(['drop', 'catalog'], 'is only allowed with `table: iceberg`');
-  return { ...catalog, table: catalog.table ?? dataset };
-}
-
 function resolveSource(written: JobFile['source']): JobSource {
   const { api, key = null, table = USUAL.table, where = '', sql, grain, split = [] } = written;
   if (api === 'clickhouse') return resolveServerSource(written);
   if (api === 'chain' || api === 'market-structure') {
     const { symbols = [] } = written;
-    assertOnce(symbols, ['source', 'symbols']);
+    assertOnce(symbols, 'source.symbols');
     return { kind: 'snapshots', api, key, symbols, columns: SNAPSHOT_COLUMNS[api] };
   }
   const base = { api, key, table };
@@ -170,22 +149,17 @@ function resolveSource(written: JobFile['source']): JobSource {
  * The columns are those in `columns`; if absent, those in `types`; if both are absent, the trade record's.
  * @throws ResolveFault
  */
-function resolveServerSource(written: JobFile['source']): ServerSource {
+function resolveServerSource(written: JobFile['source']): JobSource {
   const { table = '', types = {} } = written;
-  if (!TABLE_NAME.test(table)) {
-    throw new ResolveFault(['source', 'table'], `"${table}" is not the name of a table; it looks like database.table`);
-  }
+  if (!TABLE_NAME.test(table))
+    refuse('source.table', `"${table}" is not the name of a table; it looks like database.table`);
   const typed = Object.keys(types);
   const names = written.columns ?? (typed.length > 0 ? typed : TRADE_COLUMNS.map(({ name }) => name));
-  const path = ['source', written.columns ? 'columns' : 'types'];
+  const path = `source.${written.columns ? 'columns' : 'types'}`;
   assertOnce(names, path);
-  if (!names.includes(DATE_COLUMN)) {
-    throw new ResolveFault(path, `"${DATE_COLUMN}" is missing: it says which drop a row belongs to`);
-  }
+  if (!names.includes(DATE_COLUMN)) refuse(path, `"${DATE_COLUMN}" is missing: it says which drop a row belongs to`);
   const stray = typed.find((name) => !names.includes(name));
-  if (stray !== undefined) {
-    throw new ResolveFault(['source', 'types', stray], 'has a type here, but is not in `columns`');
-  }
+  if (stray !== undefined) refuse(`source.types.${stray}`, 'has a type here, but is not in `columns`');
   return {
     kind: 'table',
     api: 'clickhouse',
@@ -199,13 +173,10 @@ function resolveServerSource(written: JobFile['source']): ServerSource {
 function resolveColumn(name: string, types: NonNullable<JobFile['source']['types']>): JobColumn {
   const known = findTradeColumn(name);
   const type = types[name] ?? known?.type;
-  if (type === undefined) {
-    const at = ['source', 'columns'];
-    throw new ResolveFault(at, `"${name}" is not a column of the trade record: give its type under \`types\``);
-  }
-  if (name === DATE_COLUMN && type !== 'date') {
-    throw new ResolveFault(['source', 'types', name], `is ${type}; it must be date, because it names the drop`);
-  }
+  if (type === undefined)
+    return refuse('source.columns', `"${name}" is not a column of the trade record: give its type under \`types\``);
+  if (name === DATE_COLUMN && type !== 'date')
+    refuse(`source.types.${name}`, `is ${type}; it must be date, because it names the drop`);
   return known && known.type === type
     ? known
     : { ...customColumn(name, type), nullable: name !== DATE_COLUMN, oftenNull: name !== DATE_COLUMN };
@@ -224,26 +195,19 @@ function resolveRowSqlColumns(written: JobFile['source']): readonly JobColumn[] 
 
 function resolveRowColumns(names: readonly string[] | undefined): readonly JobColumn[] {
   if (names === undefined) return TRADE_COLUMNS.map(toJobColumn);
-  assertOnce(names, ['source', 'columns']);
+  assertOnce(names, 'source.columns');
   // Misspelled names are reported first: one may be the required column that is missing.
   const columns = names.map((name, index) => {
-    const column = findTradeColumn(name);
-    if (column) return column;
     const allowed = TRADE_COLUMNS.map((known) => known.name);
-    throw new ResolveFault(
-      ['source', 'columns', index],
-      `"${name}" is not a column of the trade record${suggestName(name, allowed)}; allowed are ${allowed.join(', ')}`,
-    );
+    const what = `"${name}" is not a column of the trade record${suggestName(name, allowed)}; allowed are ${allowed.join(', ')}`;
+    return findTradeColumn(name) ?? refuse(`source.columns.${index}`, what);
   });
-  for (const name of REQUIRED_COLUMNS) {
-    if (!names.includes(name)) {
-      throw new ResolveFault(
-        ['source', 'columns'],
-        `"${name}" is missing: every job of single trades needs ${REQUIRED_COLUMNS.join(', ')}`,
-      );
-    }
-  }
-  return columns;
+  const missing = REQUIRED_COLUMNS.find((name) => !names.includes(name));
+  if (missing === undefined) return columns;
+  return refuse(
+    'source.columns',
+    `"${missing}" is missing: every job of single trades needs ${REQUIRED_COLUMNS.join(', ')}`,
+  );
 }
 
 function suggestName(name: string, allowed: readonly string[]): string {
@@ -287,15 +251,11 @@ const NEEDED: Readonly<Record<JobCheck['check'], readonly string[]>> = {
 
 /** @param columns of the drop @throws ResolveFault if the check needs a column that the job does not export */
 function assertColumns(check: JobCheck, index: number, columns: readonly string[]): JobCheck {
-  const needed = check.check === 'max-nulls' ? [check.column] : NEEDED[check.check];
-  for (const name of needed) {
-    if (columns.includes(name)) continue;
-    throw new ResolveFault(
-      ['checks', index, check.check === 'max-nulls' ? 'column' : 'check'],
-      `needs the column "${name}", which this job does not export; its columns are ${columns.join(', ')}`,
-    );
-  }
-  return check;
+  const [key, needed] = check.check === 'max-nulls' ? ['column', [check.column]] : ['check', NEEDED[check.check]];
+  const name = needed.find((one) => !columns.includes(one));
+  if (name === undefined) return check;
+  const what = `needs the column "${name}", which this job does not export; its columns are ${columns.join(', ')}`;
+  return refuse(`checks.${index}.${key}`, what);
 }
 
 function findTradeColumn(name: string): JobColumn | undefined {
@@ -325,10 +285,7 @@ export function allowNulls(columns: readonly JobColumn[], keys: readonly string[
 }
 
 /** @param path of the list in the job file @throws ResolveFault */
-function assertOnce(names: readonly string[], path: readonly (string | number)[]): void {
-  const seen = new Set<string>();
-  names.forEach((name, index) => {
-    if (seen.has(name)) throw new ResolveFault([...path, index], `"${name}" is listed twice`);
-    seen.add(name);
-  });
+function assertOnce(names: readonly string[], path: string): void {
+  const repeated = names.findIndex((name, index) => names.indexOf(name) < index);
+  if (repeated >= 0) refuse(`${path}.${repeated}`, `"${names[repeated]}" is listed twice`);
 }
