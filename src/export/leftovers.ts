@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path';
 import { makeFolder, removeStaleTemporaries } from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
 import { type Finished, finishSealing } from '../ledger/finish.ts';
-import type { Damage } from '../ledger/sealed-facts.ts';
+import type { Damage } from '../ledger/update-conditions.ts';
 import type { ExportRun } from '../run/run.ts';
 import { isMendable, mendFiles } from '../seal/mend.ts';
 import { clearSpools } from '../stage/intake.ts';

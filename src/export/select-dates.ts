@@ -6,7 +6,7 @@ import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays, type DateRange, isInRange } from '../calendar/wall-clock.ts';
 import { inParallel } from '../core/side-by-side.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { type Damage, findDamage } from '../ledger/sealed-facts.ts';
+import { type Damage, findDamage } from '../ledger/update-conditions.ts';
 import type { JobState, Unavailable } from '../state/job-state.ts';
 
 /**

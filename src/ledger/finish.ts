@@ -8,11 +8,10 @@
 import { createHash } from 'node:crypto';
 import { type Fault, isFault } from '../core/errors.ts';
 import type { ListedObject } from '../store/store.ts';
-import { takeBack } from './history.ts';
 import { filenameOf, parseSealingKey, sealingDecisionKey, sealingPrefix, setAsidePrefix } from './layout.ts';
 import type { Ledger } from './ledger.ts';
 import type { Manifest } from './manifest.ts';
-import { carryOut, cleanUp } from './publish.ts';
+import { carryOut, cleanUp, takeBack } from './publish.ts';
 
 /** No seal takes a day, and a clock that is off by hours, here or in the store, does no harm. */
 const STALE_AFTER_MS = 24 * 3_600_000;
@@ -23,18 +22,14 @@ interface Group {
   readonly objects: ListedObject[];
 }
 
+/** What a call of `finishSealing` did. */
 export interface Finished {
-  /** Revisions that this call published. */
+  /** Revisions that it published. */
   readonly published: Manifest[];
   /** Decisions that cannot be carried out; `prefix` is the key prefix of their objects now. */
-  readonly setAside: {
-    readonly date: string;
-    readonly revision: number;
-    readonly reason: string;
-    readonly prefix: string;
-  }[];
+  readonly setAside: (Pick<Group, 'date' | 'revision'> & { readonly reason: string; readonly prefix: string })[];
   /** Revisions that a store error or a damaged manifest kept from being finished; the next run tries again. */
-  readonly failed: { readonly date: string; readonly revision: number; readonly error: Fault }[];
+  readonly failed: (Pick<Group, 'date' | 'revision'> & { readonly error: Fault })[];
   /** Keys of files that were removed because no decision names them. */
   readonly removed: string[];
 }
@@ -72,13 +67,7 @@ export async function finishSealing(
 /**
  * @throws StoreFault; Fault `MANIFEST_INVALID` when the sealed manifest is damaged, because it cannot show what is done
  */
-async function finishRevision(
-  ledger: Ledger,
-  group: Group,
-  notes: Finished,
-  scratch: string,
-  nowMs: number,
-): Promise<void> {
+async function finishRevision(ledger: Ledger, group: Group, notes: Finished, scratch: string, nowMs: number) {
   const { store } = ledger;
   const { date, revision, objects } = group;
   // Read the decision before the ledger: see `decide` in publish.ts.

@@ -28,9 +28,7 @@
  */
 
 import { RECORDS_PREFIX, SEALING_PREFIX } from '../store/object-key.ts';
-
-/** A restatement every minute reaches it after 694 days: a document with a higher revision is damaged. */
-export const MAX_REVISION = 1_000_000;
+import type { Manifest } from './manifest.ts';
 
 export const MANIFEST_FILENAME = 'manifest.json';
 export const SUMMARY_FILENAME = 'summary.parquet';
@@ -61,14 +59,12 @@ export function dropKey(dataset: string, date: string): string {
   return fileKey(dataset, date, dropFilename(dataset));
 }
 
-interface DropPlace {
-  readonly dataset: string;
-  readonly date: string;
-  readonly files: readonly [{ readonly filename: string }, ...unknown[]];
-}
-
 /** The object with the rows of a manifest. */
-export function dropKeyOf({ dataset, date, files: [{ filename }] }: DropPlace): string {
+export function dropKeyOf({
+  dataset,
+  date,
+  files: [{ filename }],
+}: Pick<Manifest, 'dataset' | 'date' | 'files'>): string {
   return fileKey(dataset, date, filename);
 }
 
@@ -171,26 +167,20 @@ export function historyKey(dataset: string, date: string, revision: number, file
 }
 
 /** Classifies a key below a dataset's rows or records; `undefined` for keys that are not part of the layout. */
-export function parseDatasetKey(
-  dataset: string,
-  key: string,
-):
-  | { readonly kind: 'drop' | 'record' | 'history'; readonly date: string; readonly revision: number }
-  | { readonly kind: 'accepted'; readonly date: string }
-  | { readonly kind: 'condition' | 'fields' | 'table' }
-  | undefined {
-  if (key === conditionKey(dataset)) return { kind: 'condition' };
-  if (matchBelow(fieldsPrefix(dataset), key, /^[1-9]\d{0,8}\.json$/)) return { kind: 'fields' };
-  if (key.startsWith(tablePrefix(dataset))) return { kind: 'table' };
+export function parseDatasetKey(dataset: string, key: string) {
+  if (key === conditionKey(dataset)) return { kind: 'condition' as const };
+  if (matchBelow(fieldsPrefix(dataset), key, /^[1-9]\d{0,8}\.json$/)) return { kind: 'fields' as const };
+  if (key.startsWith(tablePrefix(dataset))) return { kind: 'table' as const };
   const accepted = matchBelow(acceptedPrefix(dataset), key, /^(?<date>\d{4}-\d{2}-\d{2})\.json$/);
-  if (accepted) return { kind: 'accepted', date: accepted['date'] ?? '' };
+  if (accepted) return { kind: 'accepted' as const, date: accepted['date'] ?? '' };
   const drop = matchBelow(dropsPrefix(dataset), key, DROP_KEY);
-  if (drop) return { kind: 'drop', date: drop['date'] ?? '', revision: 0 };
+  if (drop) return { kind: 'drop' as const, date: drop['date'] ?? '' };
   const record = matchBelow(recordsPrefix(dataset), key, RECORD_KEY);
   if (!record) return undefined;
   const revision = Number(record['revision'] ?? 0);
   if ((record['history'] === undefined) !== (revision === 0)) return undefined;
-  return { kind: revision === 0 ? 'record' : 'history', date: record['date'] ?? '', revision };
+  const date = record['date'] ?? '';
+  return revision === 0 ? { kind: 'record' as const, date } : { kind: 'history' as const, date, revision };
 }
 
 function matchBelow(prefix: string, key: string, pattern: RegExp): Record<string, string | undefined> | undefined {
@@ -223,10 +213,7 @@ export function setAsidePrefix(dataset: string, date: string, revision: number, 
 }
 
 /** Parses a key below `sealingPrefix`; `undefined` for keys that are not part of the layout. */
-export function parseSealingKey(
-  dataset: string,
-  key: string,
-): { readonly date: string; readonly revision: number; readonly isSetAside: boolean } | undefined {
+export function parseSealingKey(dataset: string, key: string) {
   const found = matchBelow(sealingPrefix(dataset), key, SEALING_KEY);
   if (found === undefined) return undefined;
   return { date: found['date'] ?? '', revision: Number(found['revision']), isSetAside: found['aside'] !== undefined };
@@ -257,12 +244,7 @@ export function reportCopyPrefix(job: string, date: string, report: string, revi
 }
 
 /** Parses the key of a mailed report's copy; `undefined` for any other object. */
-export function parseReportCopyKey(
-  job: string,
-  key: string,
-):
-  | { readonly date: string; readonly report: string; readonly revision: number; readonly filename: string }
-  | undefined {
+export function parseReportCopyKey(job: string, key: string) {
   const found = matchBelow(reportsPrefix(job), key, REPORT_COPY_KEY);
   if (found === undefined) return undefined;
   const { date = '', report = '', revision, filename = '' } = found;

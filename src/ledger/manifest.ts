@@ -6,13 +6,16 @@
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { describeError, Fault, isFault } from '../core/errors.ts';
+import { tryParseJson } from '../core/atomic-file.ts';
+import { Fault } from '../core/errors.ts';
 import { SEALED_CONDITIONS } from '../plan/conditions.ts';
 import { changesSchema } from '../state/documents.ts';
-import { MAX_REVISION } from './layout.ts';
 
 /** The only version that is written and read. */
 export const MANIFEST_VERSION = 3;
+
+/** A restatement every minute reaches it after 694 days: a document with a higher revision is damaged. */
+const MAX_REVISION = 1_000_000;
 
 const revisionSchema = z.int().positive().max(MAX_REVISION);
 
@@ -196,46 +199,34 @@ type PublishedKey = 'files' | 'revision' | 'supersedes';
 /** What is known of a drop before it is published: publishing adds the files, and the revision. */
 export type ManifestDraft = Omit<Manifest, PublishedKey | 'manifest_hash'>;
 
-/** @param where URL of the store and key, for the error @throws Fault `MANIFEST_INVALID` */
-export function parseManifest(bytes: Uint8Array, where: string): Manifest {
-  try {
-    return manifestSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
-  } catch (cause) {
-    const why = cause instanceof z.ZodError ? z.prettifyError(cause).replaceAll('\n', ' ') : describeError(cause);
-    throw invalidManifest(`${where} is not a flowdrop manifest: ${why}`, cause);
-  }
-}
-
-export function invalidManifest(message: string, cause?: unknown): Fault {
+export function invalidManifest(message: string): Fault {
   return new Fault('MANIFEST_INVALID', message, {
-    cause,
     hint: 'Another program edited or wrote it. While the source has the whole date, the next run or `flowdrop verify JOB --repair` exports it again; otherwise restore the object from a backup.',
   });
 }
 
-/** Of which drop a manifest must be; without a revision: of any. */
-type ManifestPlace = Pick<Manifest, 'dataset' | 'date'> & { readonly revision?: number | undefined };
-
-/** A manifest, if its own hash is right and it is of its place; and in words what is wrong with it. */
+/**
+ * A manifest, if its own hash is right and it is of its place; and in words what is wrong with it.
+ * @param where URL of the store and key @param place which drop it must be of; without a revision: of any
+ */
 export function readSigned(
   bytes: Uint8Array,
   where: string,
-  place: ManifestPlace,
+  place: Pick<Manifest, 'dataset' | 'date'> & { readonly revision?: number | undefined },
 ): { readonly manifest?: Manifest; readonly findings: readonly string[] } {
-  try {
-    const manifest = parseManifest(bytes, where);
-    const { dataset, date, revision, manifest_hash: says } = manifest;
-    const hash = hashManifest(JSON.parse(Buffer.from(bytes).toString('utf8')) as object);
-    const isOfPlace = dataset === place.dataset && date === place.date && revision === (place.revision ?? revision);
-    const findings = [
-      ...(says === hash ? [] : [`${where} was edited: its hash is ${hash}, it says ${says}`]),
-      ...(isOfPlace ? [] : [`${where} is the manifest of ${dataset} ${date} revision ${revision}`]),
-    ];
-    return findings.length === 0 ? { manifest, findings } : { findings };
-  } catch (error) {
-    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
-    return { findings: [error.message] };
-  }
+  const document = tryParseJson(Buffer.from(bytes).toString('utf8'));
+  const { data: manifest, error } = manifestSchema.safeParse(document);
+  if (manifest === undefined)
+    return { findings: [`${where} is not a flowdrop manifest: ${z.prettifyError(error).replaceAll('\n', ' ')}`] };
+  const { dataset, date, revision, manifest_hash: says } = manifest;
+  // Also of members that this version does not know.
+  const hash = hashManifest(document as object);
+  const isOfPlace = dataset === place.dataset && date === place.date && revision === (place.revision ?? revision);
+  const findings = [
+    ...(says === hash ? [] : [`${where} was edited: its hash is ${hash}, it says ${says}`]),
+    ...(isOfPlace ? [] : [`${where} is the manifest of ${dataset} ${date} revision ${revision}`]),
+  ];
+  return findings.length === 0 ? { manifest, findings } : { findings };
 }
 
 export function formatManifest(manifest: Manifest): Uint8Array {

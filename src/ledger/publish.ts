@@ -5,7 +5,7 @@
  *
  *     1. put the files under the hashes of their contents             (so they cannot be overwritten with other bytes)
  *     2. write the decision, a complete manifest, if there is none    (this decides)
- *     3. keep the replaced revision in the history                   (from checked bytes, see history.ts)
+ *     3. keep the replaced revision in the history                   (from checked bytes, see below)
  *     4. copy the decided files to the drop's keys, then put the decided manifest   (both idempotent)
  *     5. remove the objects of this revision under `sealing/`
  *
@@ -14,19 +14,30 @@
  * does. Before a worker carries out another worker's decision, it proves that every named byte exists. Between the two
  * writes of step 4 readers see the new object beside the old manifest, because two keys cannot be replaced at once. Not
  * prevented: a worker pauses in step 4, and others seal a further revision meanwhile.
+ *
+ * The history of a date: the files of a replaced revision, saved before its object is overwritten. Invariant: a file in the
+ * history matches its manifest, what could not be saved is on record as lost, and the manifest is written last. The bytes
+ * are downloaded and checked on the way, because another worker may overwrite the object at any moment: a copy inside the
+ * store could save the new revision under the old one's name.
  */
 import { rm, stat } from 'node:fs/promises';
 import { hashFile } from '../core/atomic-file.ts';
-import { Fault } from '../core/errors.ts';
+import { Fault, isFault } from '../core/errors.ts';
 import type { Store } from '../store/store.ts';
-import { findNewestKept, keepDamaged, keepHistory } from './history.ts';
 import {
   COUNTS_FILENAME,
   dropFilename,
+  dropsPrefix,
   fileKey,
+  filenameOf,
+  historyKey,
+  historyPrefix,
   isDropFilename,
+  MANIFEST_FILENAME,
   manifestKey,
+  parseDatasetKey,
   QUARANTINE_FILENAME,
+  recordsPrefix,
   SUMMARY_FILENAME,
   sealingDecisionKey,
   sealingFileKey,
@@ -37,38 +48,20 @@ import {
 import type { Ledger } from './ledger.ts';
 import { formatManifest, type Manifest, type ManifestDraft, type ManifestFile, signManifest } from './manifest.ts';
 
-/** Files of a date: paths on this disk. */
-interface DropFiles {
-  readonly drop: string;
-  readonly summary?: string | undefined;
-  readonly counts?: string | undefined;
-  readonly quarantine?: string | undefined;
-}
-
-interface PublishOptions {
-  /** The sealed revision to replace; if absent, the date must not be sealed yet. */
-  readonly supersedes?: Manifest | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
-export interface PublishResult {
-  readonly manifest: Manifest;
-  /**
-   * Whether the drop has the bytes of our file; otherwise another worker sealed other bytes, and `manifest` is theirs.
-   */
-  readonly won: boolean;
-}
-
 /**
+ * @param files of the date: paths on this disk
  * @param draft all facts except those from the files and the store
+ * @param options `supersedes`: the sealed revision to replace; if absent, the date must not be sealed yet
+ * @returns the published manifest, and whether the drop has the bytes of our file; otherwise another worker sealed other
+ *   bytes, and the manifest is theirs
  * @throws StoreFault, Fault `SEALING_BROKEN`
  */
 export async function publishDrop(
   ledger: Ledger,
-  files: DropFiles,
+  files: Parameters<typeof describeFiles>[0],
   draft: ManifestDraft,
-  options: PublishOptions = {},
-): Promise<PublishResult> {
+  options: { readonly supersedes?: Manifest | undefined; readonly signal?: AbortSignal | undefined } = {},
+): Promise<{ readonly manifest: Manifest; readonly won: boolean }> {
   const { store, dataset } = ledger;
   const { date } = draft;
   const { supersedes, signal } = options;
@@ -155,12 +148,7 @@ async function decide(ledger: Ledger, ours: Manifest, scratch: string): Promise<
  * @param current the sealed manifest, read after the decision
  * @returns the published manifest, or, in words, which file is lost
  */
-export async function carryOut(
-  ledger: Ledger,
-  decided: Manifest,
-  current: Manifest | undefined,
-  scratch: string,
-): Promise<Manifest | string> {
+export async function carryOut(ledger: Ledger, decided: Manifest, current: Manifest | undefined, scratch: string) {
   const { store, dataset } = ledger;
   const { date, revision } = decided;
   const fetched = `${scratch}.decided`;
@@ -243,24 +231,122 @@ export async function cleanUp({ store, dataset }: Ledger, date: string, revision
 }
 
 /** The drop first. */
-async function describeFiles({ drop, summary, counts, quarantine }: DropFiles, dropName: string) {
+async function describeFiles(
+  paths: { readonly drop: string } & { readonly [N in 'summary' | 'counts' | 'quarantine']?: string | undefined },
+  dropName: string,
+) {
+  const { drop, summary, counts, quarantine } = paths;
   const named = [
     [dropName, drop],
     [SUMMARY_FILENAME, summary],
     [COUNTS_FILENAME, counts],
     [QUARANTINE_FILENAME, quarantine],
   ] as const;
-  const present = named.flatMap(([filename, path]) => (path === undefined ? [] : [{ filename, path }]));
-  return await Promise.all(
-    present.map(async ({ filename, path }) => ({
-      file: { filename, size: (await stat(path)).size, hash: `sha256:${await hashFile(path)}` },
-      path,
-    })),
-  );
+  const files: { readonly file: ManifestFile; readonly path: string }[] = [];
+  for (const [filename, path] of named) {
+    if (path === undefined) continue;
+    const { size } = await stat(path);
+    files.push({ file: { filename, size, hash: `sha256:${await hashFile(path)}` }, path });
+  }
+  return files;
 }
 
 function broken(store: Store, { dataset, date }: Pick<Manifest, 'dataset' | 'date'>, what: string): Fault {
   return new Fault('SEALING_BROKEN', `${store.url}/${manifestKey(dataset, date)}: ${what}`, {
     hint: 'Another program removes or writes objects there, perhaps a lifecycle rule. Staged pages are kept: run again, and a decision that cannot be carried out is set aside.',
   });
+}
+
+/** Idempotent, and safe while other workers do the same. @param scratch local path, removed afterwards */
+async function keepHistory(ledger: Ledger, manifest: Manifest, scratch: string): Promise<void> {
+  const { store, dataset } = ledger;
+  const { date, revision } = manifest;
+  // A damaged manifest proves nothing, so the history is written again.
+  if ((await ledger.kept(date, revision))?.manifest) return;
+  try {
+    const lost: string[] = [];
+    for (const file of manifest.files) {
+      const key = historyKey(dataset, date, revision, file.filename);
+      if (await ledger.fetchFile(date, file, scratch)) await store.put(key, { path: scratch });
+      // If a file does not match the manifest, it is either damaged, and wrong as history, or the new revision's. In
+      // the second case another worker saved the old file before it overwrote it.
+      else if (!(await ledger.fetchObject(key, file, scratch))) lost.push(file.filename);
+    }
+    if (lost.length > 0) {
+      const reason = `missing or damaged when revision ${revision + 1} replaced it`;
+      await ledger.noteLost(date, revision, { files: lost, reason });
+    }
+  } finally {
+    await rm(scratch, { force: true });
+  }
+  const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
+  await store.put(manifestAt, { bytes: formatManifest(manifest) });
+}
+
+/**
+ * Keeps what lies in the place of a date whose manifest is damaged, before the date is sealed again: the rows may be good.
+ * @param newest the newest revision in the history
+ * @returns the revision that is replaced: `newest` when a killed worker has kept it already
+ */
+async function keepDamaged(ledger: Ledger, date: string, newest: number): Promise<number> {
+  const { store, dataset } = ledger;
+  const keptAt = historyKey(dataset, date, newest, MANIFEST_FILENAME);
+  const manifestAt = manifestKey(dataset, date);
+  const [damaged, kept] = [await readSmall(store, manifestAt), await readSmall(store, keptAt)];
+  if (damaged !== undefined && kept !== undefined && Buffer.compare(kept, damaged) === 0) return newest;
+  const revision = newest + 1;
+  const keys: string[] = [];
+  for (const prefix of [dropsPrefix(dataset, date), recordsPrefix(dataset, date)])
+    for await (const { key } of store.list(prefix)) if (damaged !== undefined || key !== manifestAt) keys.push(key);
+  for (const key of keys) await store.copy(key, historyKey(dataset, date, revision, filenameOf(key)));
+  const reason = `its manifest was edited or damaged when revision ${revision + 1} replaced it`;
+  await ledger.noteLost(date, revision, { files: null, reason });
+  return revision;
+}
+
+/** `undefined` also for an object that is too large to be a manifest. */
+async function readSmall(store: Store, key: string): Promise<Uint8Array | undefined> {
+  try {
+    return await store.get(key);
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'OBJECT_TOO_LARGE') throw error;
+    return undefined;
+  }
+}
+
+/** The newest revision in the history of a date; 0 when there is none. */
+async function findNewestKept({ store, dataset }: Ledger, date: string): Promise<number> {
+  let newest = 0;
+  for await (const { key } of store.list(historyPrefix(dataset, date))) {
+    const place = parseDatasetKey(dataset, key);
+    if (place?.kind === 'history') newest = Math.max(newest, place.revision);
+  }
+  return newest;
+}
+
+/**
+ * Undoes `keepHistory` for the sealed revision, when the revision that was to replace it will not come. Restores files
+ * that were already overwritten. If that is impossible, the history stays, because it may be the only copy. Costs a
+ * listing when there is no history. @param scratch local path, removed afterwards
+ */
+export async function takeBack(ledger: Ledger, manifest: Manifest, scratch: string): Promise<void> {
+  const { store, dataset } = ledger;
+  const { date, revision } = manifest;
+  const folder = historyKey(dataset, date, revision, '');
+  const keys: string[] = [];
+  for await (const { key } of store.list(folder)) keys.push(key);
+  if (keys.length === 0) return;
+  try {
+    for (const file of manifest.files) {
+      if (await ledger.fetchFile(date, file, scratch)) continue;
+      const key = folder + file.filename;
+      if (!(await ledger.fetchObject(key, file, scratch))) return;
+      await store.copy(key, fileKey(dataset, date, file.filename));
+    }
+  } finally {
+    await rm(scratch, { force: true });
+  }
+  // Remove the manifest first: without it, the revision does not count as saved.
+  const manifestAt = folder + MANIFEST_FILENAME;
+  for (const key of [manifestAt, ...keys.filter((one) => one !== manifestAt)]) await store.remove(key);
 }

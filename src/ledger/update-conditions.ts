@@ -2,11 +2,19 @@
  * Derives the conditions of a dataset's dates from the manifests in the store, this run's plan, and the knowledge of
  * earlier runs. `condition.json` in the store is the memory: with it, a worker with an empty disk still knows of a
  * loss. Every run derives the document again, so the next run repeats an update that another worker overwrote.
+ *
+ * The sealed dates in few requests: a listing shows which there are, and the document has what their manifests say.
+ * Invariant: what it says of a date counts only while the listing shows the same files; otherwise its manifest is read. A
+ * date whose file is missing is never reported as available. Also damage: missing or resized files of a sealed date, and
+ * manifests that were altered or are of another drop. A bucket's lifecycle rule, a person, or a store that acknowledged a
+ * write it did not keep may have caused it. A date that another worker is just replacing is never reported.
  */
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { isSession } from '../calendar/session.ts';
 import { addDays, type DateRange, isInRange } from '../calendar/wall-clock.ts';
+import type { Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import { inParallel } from '../core/side-by-side.ts';
 import type { Job } from '../job/job.ts';
 import { type Condition, deriveConditions } from '../plan/conditions.ts';
 import type { DayCounts } from '../plan/counts.ts';
@@ -16,9 +24,18 @@ import type { AuditRecord } from '../state/documents.ts';
 import type { KnownDates } from '../state/job-state.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import { describeUnsealed } from './condition-file.ts';
-import type { Ledger } from './ledger.ts';
-import { readSealed } from './sealed-facts.ts';
+import {
+  type ConditionEntry,
+  describeSealed,
+  describeUnreadable,
+  describeUnsealed,
+  isSealedEntry,
+  type KnownSizes,
+  type SealedEntry,
+  sizesOf,
+} from './condition-file.ts';
+import { dropFilename, fileKey, MANIFEST_FILENAME } from './layout.ts';
+import type { Ledger, SealedDate } from './ledger.ts';
 
 export interface Conditions {
   readonly conditions: ReadonlyMap<string, Condition>;
@@ -153,4 +170,89 @@ export function findShortfall(
     new_gaps: gaps.filter((date) => !knownBefore.has(date)),
     accepted: [...accepted].filter((date) => isInRange(date, range)),
   };
+}
+
+/** Manifests read in parallel, so that a store without `condition.json` does not take minutes. */
+const READ_AT_ONCE = 8;
+
+/**
+ * By date, ascending; a damaged manifest makes its date degraded.
+ * @param entries of `condition.json`
+ * @param since earlier dates are as `condition.json` has them: nothing of theirs is listed
+ * @param changeable the manifests from this date on are read; absent: only those that the listing or the document lacks
+ * @param note is called for a damaged manifest
+ * @throws StoreFault
+ */
+export async function readSealed(
+  ledger: Ledger,
+  entries: ReadonlyMap<string, ConditionEntry>,
+  { since = '', changeable }: { readonly since?: string | undefined; readonly changeable?: string | undefined } = {},
+  note: (date: string, fault: Fault) => void = () => {},
+): Promise<ReadonlyMap<string, SealedEntry>> {
+  const sealed = new Map<string, SealedEntry>();
+  for (const entry of entries.values()) if (entry.date < since && isSealedEntry(entry)) sealed.set(entry.date, entry);
+  await inParallel(await ledger.list({ since }), READ_AT_ONCE, async (found) => {
+    const { date } = found;
+    const known = changeable !== undefined && date >= changeable ? undefined : entries.get(date);
+    // Damage that is on record may have been repaired, which a run finds out.
+    const isTrusted = known?.damage === undefined || changeable === undefined;
+    if (known && isSealedEntry(known) && isTrusted && isAsExpected(ledger.dataset, found, known)) {
+      sealed.set(date, known);
+      return;
+    }
+    let damage: string | undefined;
+    const manifest = await ledger.validManifest(date, (fault) => {
+      damage = fault.message;
+      note(date, fault);
+    });
+    if (manifest !== undefined) damage = (await findDamage(ledger, found, sizesOf(manifest)))?.reason;
+    sealed.set(date, manifest ? describeSealed(manifest, damage) : describeUnreadable(date, damage));
+  });
+  return new Map([...sealed].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+export type Damage = NonNullable<Awaited<ReturnType<typeof findDamage>>>;
+
+/**
+ * What is wrong with a date's files; `undefined` when nothing is.
+ * @param expected sizes from an earlier reading of the manifest: as long as the listing shows them, nothing is asked.
+ *   Absent: the manifest is read
+ * @returns `reason`: in words; `filenames`: of the files that are missing, or whose size differs from the manifest; or of
+ *   the manifest itself
+ * @throws StoreFault
+ */
+export async function findDamage(ledger: Ledger, found: SealedDate, expected?: KnownSizes) {
+  const { store, dataset } = ledger;
+  const { date } = found;
+  if (expected !== undefined && isAsExpected(dataset, found, expected)) return undefined;
+  // Both the listing and the expected sizes may be outdated by now, so ask for everything again.
+  let reason = '';
+  const manifest = await ledger.validManifest(date, ({ message }) => {
+    reason = message;
+  });
+  if (manifest === undefined) return reason === '' ? undefined : { reason, filenames: [MANIFEST_FILENAME] };
+  if (isAsExpected(dataset, found, sizesOf(manifest))) return undefined;
+  const next = await ledger.successor(manifest);
+  const reasons: string[] = [];
+  const filenames: string[] = [];
+  let isBeingReplaced = true;
+  for (const { filename, size } of manifest.files) {
+    const key = fileKey(dataset, date, filename);
+    const sizeBytes = (await store.head(key))?.sizeBytes;
+    if (sizeBytes === size) continue;
+    filenames.push(filename);
+    const what = sizeBytes === undefined ? 'is missing' : `has ${sizeBytes} bytes, its manifest says ${size}`;
+    reasons.push(`${store.url}/${key} ${what}`);
+    // The next revision's file replaced it, or it was removed because the next revision has no file of that name.
+    isBeingReplaced &&= next?.files.find((file) => file.filename === filename)?.size === sizeBytes;
+  }
+  if (filenames.length === 0 || (next !== undefined && isBeingReplaced)) return undefined;
+  if ((await ledger.validManifest(date))?.revision !== manifest.revision) return undefined;
+  return { reason: reasons.join('; '), filenames };
+}
+
+/** Whether the listing of a date matches the known sizes. */
+function isAsExpected(dataset: string, { drops, beside }: SealedDate, expected: KnownSizes): boolean {
+  if (drops.get(expected.filename ?? dropFilename(dataset)) !== expected.size) return false;
+  return Object.entries(expected.beside ?? {}).every(([name, size]) => beside.get(name) === size);
 }

@@ -31,7 +31,7 @@ import {
   sealingPrefix,
 } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
-import { formatManifest, type Manifest, parseManifest, signManifest } from '../../src/ledger/manifest.ts';
+import { formatManifest, type Manifest, signManifest } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
 import { auditConditions, auditHistory, listLeftovers } from '../../src/seal/audit-dataset.ts';
@@ -44,7 +44,7 @@ import { createAlertJob, createRunFacts } from '../support/alerts.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
 import { Died, dieAt, faultStore } from '../support/fault-store.ts';
 import { createKeptLog, type KeptLog } from '../support/log.ts';
-import { createDraft } from '../support/manifest.ts';
+import { createDraft, parseManifest } from '../support/manifest.ts';
 import { createRun } from '../support/run.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
 import { createJob, createTrade, DATE } from '../support/trades.ts';
@@ -110,7 +110,7 @@ async function leaveDecision(date: string, bytes: string, supersedes?: Manifest)
     }),
   ).rejects.toThrow(Died);
   const key = sealingDecisionKey('trades', date, (supersedes?.revision ?? 0) + 1);
-  return parseManifest((await store.get(key)) ?? Buffer.from(''), key);
+  return parseManifest((await store.get(key)) ?? Buffer.from(''));
 }
 
 /** The objects of a revision that is being sealed, but for its decision. */
@@ -296,7 +296,7 @@ it('a damaged manifest in the history is written again when its revision is repl
   await store.put(historyKey('trades', DATE, 1, 'manifest.json'), { bytes: Buffer.from('{') });
   await run();
   const history = await store.get(historyKey('trades', DATE, 1, 'manifest.json'));
-  expect(parseManifest(history ?? Buffer.from(''), '')).toEqual(first);
+  expect(parseManifest(history ?? Buffer.from(''))).toEqual(first);
 });
 
 describe('a sealed date whose object', () => {

@@ -18,12 +18,12 @@ import {
   sealingDecisionKey,
 } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
-import { hashManifest, type Manifest, parseManifest } from '../../src/ledger/manifest.ts';
-import { type PublishResult, publishDrop } from '../../src/ledger/publish.ts';
+import { hashManifest, type Manifest } from '../../src/ledger/manifest.ts';
+import { publishDrop } from '../../src/ledger/publish.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { Died, dieAt, faultStore, wait } from '../support/fault-store.ts';
-import { createDraft } from '../support/manifest.ts';
+import { createDraft, parseManifest } from '../support/manifest.ts';
 import { createRandom } from '../support/random.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
 import { STORES } from '../support/stores.ts';
@@ -66,7 +66,7 @@ class Worker {
   }
 }
 
-async function publish(store: Store, content: string, supersedes?: Manifest, summary?: string): Promise<PublishResult> {
+async function publish(store: Store, content: string, supersedes?: Manifest, summary?: string) {
   const path = join(folder, `file-${createHash('sha256').update(content).digest('hex')}`);
   await writeFile(path, content);
   if (summary !== undefined) await writeFile(`${path}.summary`, summary);
@@ -96,7 +96,6 @@ async function expectWhole(
 async function expectHistory(store: Store, revision: number, content: string): Promise<void> {
   const kept = parseManifest(
     (await store.get(historyKey('trades', DATE, revision, 'manifest.json'))) ?? Buffer.from(''),
-    '',
   );
   expect(kept.revision).toBe(revision);
   await expectWhole(store, kept, (filename) => historyKey('trades', DATE, revision, filename));

@@ -1,5 +1,5 @@
 /** Drafts of manifests, for tests of what happens to them. */
-import { MANIFEST_VERSION, type ManifestDraft } from '../../src/ledger/manifest.ts';
+import { MANIFEST_VERSION, type Manifest, type ManifestDraft, manifestSchema } from '../../src/ledger/manifest.ts';
 import { DATE } from './trades.ts';
 
 export function createDraft(changes: Partial<ManifestDraft> = {}): ManifestDraft {
@@ -34,4 +34,8 @@ export function createDraft(changes: Partial<ManifestDraft> = {}): ManifestDraft
     flowdrop_version: '0.0.0',
     ...changes,
   };
+}
+
+export function parseManifest(bytes: Uint8Array): Manifest {
+  return manifestSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
 }

@@ -11,7 +11,7 @@ import { listArchive } from '../../deliver/report-copies.ts';
 import type { Job } from '../../job/job.ts';
 import type { ConditionEntry } from '../../ledger/condition-file.ts';
 import { Ledger } from '../../ledger/ledger.ts';
-import { readSealed } from '../../ledger/sealed-facts.ts';
+import { readSealed } from '../../ledger/update-conditions.ts';
 import type { Openers } from '../../openers.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
 import { expires, expiresAt, type LookbackRange, lookbackOf } from '../../plan/dates.ts';

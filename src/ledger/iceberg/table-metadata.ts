@@ -199,10 +199,7 @@ const TABLE_TYPES: Readonly<Record<string, TableField['type']>> = {
  * The fields of a table with those of one more date.
  * @throws Fault `TABLE_UNFIT` if a table cannot take a column, or it has changed its type: only `int` to `long` is allowed
  */
-export function mergeFields(
-  known: readonly TableField[],
-  manifest: Pick<Manifest, 'date' | 'schema'>,
-): readonly TableField[] {
+export function mergeFields(known: readonly TableField[], manifest: Pick<Manifest, 'date' | 'schema'>) {
   const merged = new Map(known.map((field) => [field.id, field]));
   for (const { name, type, field_id: id } of manifest.schema) {
     const tableType = TABLE_TYPES[type];

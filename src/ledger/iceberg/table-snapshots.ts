@@ -153,6 +153,10 @@ export class GrowingTable {
       return { files: files.length, rows: files.reduce((sum, file) => sum + file.record_count, 0) };
     });
     const days = entries.flatMap(({ data_file: { partition } }) => partition.date ?? []);
+    const bounds = () => ({
+      lower_bound: encodeBound('int', Math.min(...days), 'lower'),
+      upper_bound: encodeBound('int', Math.max(...days), 'upper'),
+    });
     return {
       manifest_path: path,
       manifest_length: encoded.bytes.length,
@@ -167,7 +171,7 @@ export class GrowingTable {
       added_rows_count: added?.rows ?? 0,
       existing_rows_count: existing?.rows ?? 0,
       deleted_rows_count: deleted?.rows ?? 0,
-      partitions: isPartitioned(metadata) ? [describeDays(days)] : [],
+      partitions: isPartitioned(metadata) ? [{ contains_null: false, contains_nan: false, ...bounds() }] : [],
     };
   }
 
@@ -197,15 +201,6 @@ async function readRecords<T>(store: Store, path: string): Promise<readonly T[]>
   const bytes = await store.get(keyOf(store, path));
   if (bytes === undefined) throw damagedTable(`${path} is missing`);
   return await decodeAvro(bytes, path);
-}
-
-function describeDays(days: readonly number[]): ListedManifest['partitions'][number] {
-  return {
-    contains_null: false,
-    contains_nan: false,
-    lower_bound: encodeBound('int', Math.min(...days), 'lower'),
-    upper_bound: encodeBound('int', Math.max(...days), 'upper'),
-  };
 }
 
 /** The data file of a manifest. @param metadata has its columns already @throws Fault `TABLE_UNFIT` */
@@ -251,11 +246,7 @@ function thinOffsets(offsets: readonly number[]): readonly number[] {
 }
 
 /** In the words of the spec ("Optional Snapshot Summary Fields"). */
-function summarize(
-  parent: TableSnapshot | undefined,
-  file: DataFile | undefined,
-  removed: readonly ManifestEntry[],
-): Record<string, string> {
+function summarize(parent: TableSnapshot | undefined, file: DataFile | undefined, removed: readonly ManifestEntry[]) {
   const total = (name: string) => Number(parent?.summary[`total-${name}`] ?? 0);
   const sum = (value: (file: DataFile) => number) => removed.reduce((all, entry) => all + value(entry.data_file), 0);
   const [files, rows, bytes] = [file ? 1 : 0, file?.record_count ?? 0, file?.file_size_in_bytes ?? 0];

@@ -72,11 +72,7 @@ async function growTable(
 }
 
 /** What the table lacks, in the order in which it was sealed. */
-async function findChanges(
-  ledger: Ledger,
-  metadata: TableMetadata | undefined,
-  nowMs: number,
-): Promise<readonly TableChange[]> {
+async function findChanges(ledger: Ledger, metadata: TableMetadata | undefined, nowMs: number) {
   const { entries } = await ledger.conditions();
   const inTable = listTableDates(metadata ?? { snapshots: [] });
   const toPut: Manifest[] = [];
@@ -117,9 +113,14 @@ export async function rebuildTable(ledger: Ledger, nowMs: number) {
   for await (const { key, sizeBytes } of store.list(dropsPrefix(dataset))) files.set(key, sizeBytes);
   for (const date of await ledger.dates()) {
     const sealed = await ledger.validManifest(date, ({ message }) => left.set(date, message));
-    const replaced = await readReplaced(ledger, date, sealed?.revision ?? 0);
+    const manifests = sealed ? [sealed] : [];
+    // Newest first. Revisions whose manifest is damaged are left out; `verify` reports them.
+    for (let revision = (sealed?.revision ?? 0) - 1; revision > 0; revision -= 1) {
+      const kept = await ledger.kept(date, revision);
+      if (kept?.manifest) manifests.push(kept.manifest);
+    }
     const taken = new Set<string>();
-    for (const manifest of [...(sealed ? [sealed] : []), ...replaced]) {
+    for (const manifest of manifests) {
       const [file] = manifest.files;
       const inPlace = dropKeyOf(manifest);
       const isInPlace = !taken.has(inPlace) && files.get(inPlace) === file.size;
@@ -137,16 +138,6 @@ export async function rebuildTable(ledger: Ledger, nowMs: number) {
   await settleHint(store, dataset);
   const removed = await removeUnnamed(store, dataset, metadata, nowMs);
   return { version, snapshots: metadata.snapshots.length, left, removed };
-}
-
-/** Of a date, newest first. Revisions whose manifest is damaged are left out; `verify` reports them. */
-async function readReplaced(ledger: Ledger, date: string, sealed: number): Promise<readonly Manifest[]> {
-  const manifests: Manifest[] = [];
-  for (let revision = sealed - 1; revision > 0; revision -= 1) {
-    const kept = await ledger.kept(date, revision);
-    if (kept?.manifest) manifests.push(kept.manifest);
-  }
-  return manifests;
 }
 
 /** Revisions of a date in their order, whatever the clocks of their workers said. */
@@ -171,22 +162,13 @@ async function removeUnnamed(store: Store, dataset: string, table: TableMetadata
   return stale.length;
 }
 
-interface TableAudit {
-  /** What is wrong, in words. */
-  readonly findings: readonly string[];
-  /** What the next run brings up to date, in words. */
-  readonly behind: readonly string[];
-}
-
 /**
  * Compares the table with the ledger: the current snapshot must have exactly the sealed dates, and everything that any
  * snapshot names must be in the store with its size. Changes nothing.
  * @param manifests of all sealed dates; `undefined` where it is damaged, which is reported elsewhere
+ * @returns in words what is wrong, and what the next run brings up to date (`behind`)
  */
-export async function auditTable(
-  { store, dataset }: Ledger,
-  manifests: ReadonlyMap<string, Manifest | undefined>,
-): Promise<TableAudit> {
+export async function auditTable({ store, dataset }: Ledger, manifests: ReadonlyMap<string, Manifest | undefined>) {
   try {
     const found = await readTable(store, dataset);
     if (found === undefined)
@@ -229,17 +211,12 @@ function compareDates(
   manifests: ReadonlyMap<string, Manifest | undefined>,
 ): readonly string[] {
   const rows = new Map(live.map(({ data_file: file }) => [keyOf(store, file.file_path), file.record_count]));
-  const behind: string[] = [];
-  const expected = new Set<string>();
-  for (const [date, manifest] of manifests) {
-    if (manifest === undefined) continue;
-    const key = dropKeyOf(manifest);
-    expected.add(key);
-    if (rows.get(key) !== manifest.rows)
-      behind.push(`the Iceberg table lacks revision ${manifest.revision} of ${date}`);
-  }
-  const isKnown = manifests.size > 0 && [...manifests.values()].every((manifest) => manifest !== undefined);
-  for (const key of rows.keys())
-    if (isKnown && !expected.has(key)) behind.push(`the Iceberg table has ${key}, which is not sealed`);
-  return behind;
+  const sealed = [...manifests.values()].filter((manifest) => manifest !== undefined);
+  const expected = new Map(sealed.map((manifest) => [dropKeyOf(manifest), manifest]));
+  const behind = [...expected].flatMap(([key, { revision, date, rows: count }]) =>
+    rows.get(key) === count ? [] : [`the Iceberg table lacks revision ${revision} of ${date}`],
+  );
+  if (manifests.size === 0 || sealed.length < manifests.size) return behind;
+  const unsealed = [...rows.keys()].filter((key) => !expected.has(key));
+  return [...behind, ...unsealed.map((key) => `the Iceberg table has ${key}, which is not sealed`)];
 }
