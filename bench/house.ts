@@ -20,7 +20,7 @@ const WAYS: Readonly<Record<string, { readonly from: readonly string[]; readonly
     through: [
       ...['export/export.ts', 'export/trades/trade-dates.ts', 'plan/statement.ts', 'plan/counts.ts'],
       ...['export/export-dates.ts', 'export/trades/fetched-date.ts', 'export/trades/fetch.ts', 'plan/pack.ts'],
-      ...['stage/intake.ts', 'export/trades/probe.ts', 'export/seal-rows.ts', 'seal/verify-file.ts'],
+      ...['stage/intake.ts', 'export/trades/probe.ts', 'export/seal-rows.ts'],
       ...['seal/write-parquet.ts', 'ledger/publish.ts', 'ledger/manifest.ts'],
     ],
   },

@@ -9,7 +9,7 @@ import { formatDayTime, formatInstant, formatSpan, formatTime } from '../core/da
 import { EXIT_CODES, isFault } from '../core/errors.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { PlannedDate } from '../export/date-source.ts';
-import { openDates } from '../export/open-dates.ts';
+import { openDates } from '../export/export.ts';
 import { type BackfillMode, readStoredDates, selectDates } from '../export/select-dates.ts';
 import { planSpans } from '../export/trades/scan.ts';
 import type { Job } from '../job/job.ts';

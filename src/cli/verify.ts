@@ -5,7 +5,7 @@
 import { rm } from 'node:fs/promises';
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
-import { openDates } from '../export/open-dates.ts';
+import { openDates } from '../export/export.ts';
 import type { AuditedDate, Repairs } from '../export/repair.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
@@ -16,8 +16,7 @@ import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/job-state.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
-import { assertDate, assertDirectory, usage } from './context.ts';
+import { type ActionResult, assertDate, assertDirectory, type Call, type Cli, usage } from './context.ts';
 import { createRunEnv } from './run-output.ts';
 
 interface VerifyResult {

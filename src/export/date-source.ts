@@ -1,7 +1,7 @@
 /**
  * The contract between an export and the source of a job. Trades and groups, snapshots, and a server's table each implement
  * it, and whatever differs between them lies behind it: how dates are counted, what is fetched, and what proves that it is
- * whole. `open-dates.ts` chooses the implementation.
+ * whole. `openDates` in `export.ts` chooses the implementation.
  */
 
 import type { CheckResult, Manifest } from '../ledger/manifest.ts';
@@ -10,8 +10,7 @@ import type { CountTotals, DayCounts } from '../plan/counts.ts';
 import type { LookbackRange } from '../plan/dates.ts';
 import type { ExportRun } from '../run/run.ts';
 import type { AuditDeps } from '../seal/audit.ts';
-import type { DropColumn } from '../seal/drop-columns.ts';
-import type { DropChecksum } from '../seal/write-parquet.ts';
+import type { DropChecksum, DropColumn } from '../seal/write-parquet.ts';
 import type { Stage } from '../stage/stage.ts';
 import type { AuditRecord } from '../state/documents.ts';
 import type { AskedSymbols } from '../state/job-state.ts';

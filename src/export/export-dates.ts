@@ -2,18 +2,18 @@
  * The planned dates of a run, each exported by itself. Invariant: one that fails does not stop the others, unless its error
  * means that they fail too: a wrong query or key, an interruption, a store that has changed, an API that is down.
  */
+
 import { rm } from 'node:fs/promises';
-import { assertNotAborted, describeError, type Fault } from '../core/errors.ts';
+import { assertNotAborted, describeError, type Fault, isFault } from '../core/errors.ts';
 import type { Finished } from '../ledger/finish.ts';
 import { listDoubts } from '../ledger/manifest.ts';
 import type { ExportRun } from '../run/run.ts';
 import { API_DOWN_CODES } from '../source/source.ts';
 import type { DateResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import type { DateSource, ExportPlan, NoRows, PlannedDate, Waiting } from './date-source.ts';
+import type { DateSource, DateWork, ExportPlan, NoRows, PlannedDate, Waiting } from './date-source.ts';
 import type { SealResult } from './restate.ts';
 import { beginDate, sealRows } from './seal-rows.ts';
-import { settle } from './settle.ts';
 
 /**
  * The planned dates, one after the other.
@@ -132,4 +132,25 @@ export async function saveLimits({ limits, source, clocks }: ExportRun): Promise
   limits.clockOffsetMs = clocks.conflict() === undefined ? source.serverNow() - clocks.ownNow() : 0;
   limits.answerMs = source.stats.answerMs || limits.answerMs;
   await limits.save();
+}
+
+/** A source whose counts still move after this many rounds is not settled: the date stays pending. */
+const MAX_ROUNDS = 4;
+
+/**
+ * @throws Fault of the work when what it fetches never agrees with what the source counts. When too many rows are bad, their
+ *   pages are dropped: the next run fetches them again, because the provider may have corrected them.
+ */
+export async function settle<Proof>(work: DateWork<Proof>): Promise<Proof> {
+  try {
+    for (let round = 0; round < MAX_ROUNDS; round += 1) {
+      await work.fetch();
+      const proof = await work.prove();
+      if (proof !== undefined) return proof;
+    }
+  } catch (error) {
+    if (isFault(error) && error.code === 'BAD_ROWS') await work.stage.forgetBad();
+    throw error;
+  }
+  throw work.explainUnsettled();
 }

@@ -3,6 +3,7 @@
  * dates come after, when the caller asks for them. Invariant: a failed date does not stop the others, unless the query or the
  * key is wrong. Staged and sealed rows are always kept, and the next call goes on from there.
  */
+
 import { isSession, listSessions } from '../calendar/session.ts';
 import { addDays, type DateRange, isInRange } from '../calendar/wall-clock.ts';
 import { updateCatalog } from '../catalog/registered-table.ts';
@@ -10,9 +11,10 @@ import { describeError, Fault, isFault } from '../core/errors.ts';
 import { commitTable } from '../ledger/iceberg/table.ts';
 import { type Conditions, findShortfall, noteRows, updateConditions } from '../ledger/update-conditions.ts';
 import { expires, expiresAt } from '../plan/dates.ts';
+import type { OpenedSource } from '../run/open-source.ts';
 import type { ExportRun } from '../run/run.ts';
 import { API_DOWN_CODES } from '../source/source.ts';
-import { discardStages, listStages } from '../stage/list.ts';
+import { discardStages, listStages } from '../stage/stage-table.ts';
 import { addFailures, addUnavailable } from '../state/job-state.ts';
 import type { RunEvent } from '../state/run-events.ts';
 import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
@@ -20,8 +22,10 @@ import { attempt } from '../store/identity.ts';
 import { type DateSource, type ExportPlan, withHeld } from './date-source.ts';
 import { discardOldFiles, exportPlanned, saveLimits } from './export-dates.ts';
 import { finishLeftovers, mendDerived, removeLocalLeftovers, reportDamage } from './leftovers.ts';
-import { openDates } from './open-dates.ts';
 import { type BackfillMode, type DateSelection, readStoredDates, selectDates } from './select-dates.ts';
+import { TableDates } from './server-table/table-dates.ts';
+import { SnapshotDates } from './snapshots/snapshot-dates.ts';
+import { TradeDates } from './trades/trade-dates.ts';
 
 export interface RunOptions {
   /** Only these dates. Default: every date inside the lookback. */
@@ -310,4 +314,18 @@ async function updateTable({ ledger, log, clock, catalog, opened, signal }: Expo
       `${dataset}: the catalog was not updated, the next run tries again: ${reason}`,
     ),
   );
+}
+
+/** The one place that asks of which kind the source of a job is. */
+export function openDates(opened: OpenedSource): DateSource {
+  switch (opened.kind) {
+    case 'sql':
+      return new TradeDates(opened);
+    case 'snapshots':
+      return new SnapshotDates(opened);
+    case 'table':
+      return new TableDates(opened);
+    default:
+      return opened satisfies never;
+  }
 }

@@ -17,8 +17,8 @@ import { publishDrop } from '../ledger/publish.ts';
 import type { ExportRun } from '../run/run.ts';
 import { type ComparedFile, compareFiles, isUnchanged, type MatchedTrades, matchTrades } from '../seal/changes.ts';
 import { draftAgain } from '../seal/mend.ts';
+import { joinReasons } from '../stage/quarantine.ts';
 import type { DropChanges } from '../state/documents.ts';
-import { joinReasons } from './bad-rows.ts';
 import { judgeSum } from './trades/withdrawn.ts';
 
 /** Where a copy of the sealed file is while both are compared. */

@@ -21,16 +21,19 @@ import type { CountTotals } from '../plan/counts.ts';
 import { computeLookback, expires } from '../plan/dates.ts';
 import type { ExportRun } from '../run/run.ts';
 import { writeCounts } from '../seal/counts-file.ts';
-import { type DropColumn, listDropColumns } from '../seal/drop-columns.ts';
 import { writeFooter } from '../seal/footer.ts';
 import type { FileFacts } from '../seal/parquet-reader.ts';
 import { assertChecks, questionOf, runChecks } from '../seal/run-checks.ts';
 import { hasSummary, writeSummary } from '../seal/summary.ts';
-import { verifyParquet } from '../seal/verify-file.ts';
-import { type DropChecksum, writeParquet } from '../seal/write-parquet.ts';
-import type { Quarantine } from '../stage/quarantine.ts';
+import {
+  type DropChecksum,
+  type DropColumn,
+  listDropColumns,
+  verifyParquet,
+  writeParquet,
+} from '../seal/write-parquet.ts';
+import { assertFewBadRows, describeQuarantine, joinReasons, type Quarantine } from '../stage/quarantine.ts';
 import type { Stage } from '../stage/stage.ts';
-import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts';
 import type { CompleteRows, SealedRows, WrittenFile } from './date-source.ts';
 import { compareWithBaseline, findNewNulls } from './past-sessions.ts';
 import { compareWithSealed, holdSealed, type SealResult, sealedCopy } from './restate.ts';

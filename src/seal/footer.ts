@@ -7,7 +7,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import type { ColumnChunk, FileMetaData } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
-import type { DropColumn } from './drop-columns.ts';
+import type { DropColumn } from './write-parquet.ts';
 
 interface FooterNotes {
   readonly columns: readonly DropColumn[];

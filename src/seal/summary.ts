@@ -28,9 +28,8 @@ import {
   writePlace,
 } from '../report/records.ts';
 import { ALL_SYMBOLS, type DayShape, type SymbolShape } from './baseline.ts';
-import type { DropColumn } from './drop-columns.ts';
 import { writeFooter } from './footer.ts';
-import { COMPRESSION, READ_BACK_SETTINGS } from './write-parquet.ts';
+import { COMPRESSION, type DropColumn, READ_BACK_SETTINGS } from './write-parquet.ts';
 
 /** Column, its SQL, and its meaning; a number of the report has its own in `NUMBERS`. */
 type Measures = readonly (readonly [name: string, sql: string, meaning?: string])[];

@@ -1,15 +1,20 @@
 /**
  * The engine writes the stage as one sorted Parquet file, in the stage's order, so that memory stays flat. If a trade
- * came more than once, the row with the newest `updated_timestamp` wins. `ledger/publish.ts` uploads the local file.
+ * came more than once, the row with the newest `updated_timestamp` wins. Before it is published it is read back twice: the
+ * engine compares every value with the stage by checksum, and an independent reader (hyparquet) must find the same rows and
+ * schema, which detects a bug of the writer that the engine's own reader tolerates.
  */
+
 import { rm } from 'node:fs/promises';
+import type { DropType } from '../api-contract/trade.ts';
+import { Fault } from '../core/errors.ts';
 import { sideBySide } from '../core/side-by-side.ts';
-import { COLUMN_TYPES } from '../engine/column-types.ts';
+import { COLUMN_TYPES, isNullMark } from '../engine/column-types.ts';
 import type { Engine, StatementOptions } from '../engine/engine.ts';
 import { type EngineSettings, formatSettings, parquetFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { HAS_ID, versionKeySql, withRepeatedIds } from '../engine/repeated-ids.ts';
-import type { Job } from '../job/job.ts';
-import { convertColumn, type DropColumn, typeColumn } from './drop-columns.ts';
+import type { Job, JobColumn } from '../job/job.ts';
+import { type FileFacts, readParquet } from './parquet-reader.ts';
 
 /**
  * DuckDB, hyparquet and by default ClickHouse read a whole row group for a single contract: with 131,072 rows a point
@@ -166,4 +171,96 @@ function sortExpression(name: string, columns: readonly DropColumn[]): string {
   const column = columns.find((candidate) => candidate.name === name);
   const isSorted = column && !column.nullable && column.type !== 'int64' && column.type !== 'instant';
   return isSorted || !column ? `s.${quoteIdentifier(name)}` : `${convertColumn(column)} ASC NULLS LAST`;
+}
+
+/** A column of the drop. */
+export interface DropColumn {
+  readonly name: string;
+  readonly type: DropType;
+  readonly nullable: boolean;
+  /** Whether staged values may be null; testing every value costs time. */
+  readonly hasNulls: boolean;
+  readonly emptyIsNull: boolean;
+  readonly description: string;
+}
+
+/**
+ * The columns of a drop: the job's, then every extra field of the answers, kept as text.
+ * @param withNulls columns that are rarely null, but have a null here
+ */
+export function listDropColumns(
+  columns: readonly JobColumn[],
+  extraFields: readonly string[],
+  withNulls: readonly string[] = [],
+): readonly DropColumn[] {
+  return [
+    ...columns.map(({ name, type, nullable, oftenNull, description }) => ({
+      ...{ name, type, nullable, description },
+      hasNulls: oftenNull || withNulls.includes(name),
+      emptyIsNull: oftenNull,
+    })),
+    ...extraFields.map((name) => ({
+      ...{ name, type: 'string' as const, nullable: false, hasNulls: false, emptyIsNull: false },
+      description: 'Not in the contract; kept as received.',
+    })),
+  ];
+}
+
+/** A column of a SELECT list. */
+export function typeColumn(column: DropColumn): string {
+  return `${convertColumn(column)} AS ${quoteIdentifier(column.name)}`;
+}
+
+/** The typed value of a staged value. Column names are qualified with the alias `s`. */
+function convertColumn({ name, type, nullable, hasNulls, emptyIsNull }: DropColumn): string {
+  const value = `s.${quoteIdentifier(name)}`;
+  const typed = COLUMN_TYPES[type].seal(value);
+  if (!nullable) return typed;
+  return hasNulls ? `if(${isNullMark(type, emptyIsNull, value)}, NULL, ${typed})` : `toNullable(${typed})`;
+}
+
+/** @throws Fault `SEAL_UNVERIFIED` if either reader disagrees; then nothing may be published */
+export async function verifyParquet(
+  engine: Engine,
+  path: string,
+  columns: readonly DropColumn[],
+  expected: DropChecksum,
+): Promise<FileFacts> {
+  // In parallel: the engine has its own threads. Its finding is reported first.
+  const reading = readIndependently(path);
+  reading.catch(() => undefined);
+  const found = await checksumParquet(engine, path, columns);
+  if (found.rows !== expected.rows || found.hash !== expected.hash) {
+    throw unverified(
+      path,
+      `it holds ${found.rows} rows with checksum ${found.hash}, the stage ${expected.rows} with ${expected.hash}`,
+    );
+  }
+  if (found.bad > 0) {
+    throw unverified(path, `${found.bad} of its rows have a text that is not UTF-8, or a number that is not finite`);
+  }
+  const file = await reading;
+  if (file.rows !== expected.rows)
+    throw unverified(path, `the independent reader finds ${file.rows} rows, not ${expected.rows}`);
+  const names = file.schema.map((column) => column.name).join(', ');
+  const wanted = columns.map((column) => column.name).join(', ');
+  if (names !== wanted) throw unverified(path, `its columns are ${names}, not ${wanted}`);
+  return file;
+}
+
+/** Decodes some columns of each row group. @throws Fault `SEAL_UNVERIFIED` if the file cannot be read, or has bad values */
+export async function readIndependently(path: string): Promise<FileFacts> {
+  const file = await readParquet(path).catch((cause: unknown) => {
+    throw unverified(path, 'the independent reader cannot read it', cause);
+  });
+  const [first] = file.bad;
+  if (first) throw unverified(path, `"${first.column}" has ${first.rows} values that are not UTF-8 or not finite`);
+  return file;
+}
+
+function unverified(path: string, reason: string, cause?: unknown): Fault {
+  return new Fault('SEAL_UNVERIFIED', `the Parquet file ${path} failed verification: ${reason}`, {
+    cause,
+    hint: 'Nothing was published; the staged rows are kept. Run again, and report it if it happens again.',
+  });
 }

@@ -87,3 +87,25 @@ export const API_DOWN_CODES: ReadonlySet<string> = new Set([
   'INTERNAL_ERROR',
   'RATE_LIMITED',
 ]);
+
+/** One night's work and a retry: a date that expires later can wait. */
+const URGENT_MS = 24 * 3_600_000;
+
+interface Asked<Question, Answer> {
+  ask(question: Question, options?: AskOptions): Promise<Answer>;
+  serverNow(): number;
+}
+
+/** The source, with urgent requests once the date expires soon. */
+export function hurry<Question, Answer, Source extends Asked<Question, Answer>>(
+  source: Source & Asked<Question, Answer>,
+  expiresAtMs: number,
+): Source {
+  return {
+    ...source,
+    ask: (question: Question, options?: AskOptions) => {
+      const isUrgent = expiresAtMs - source.serverNow() < URGENT_MS;
+      return source.ask(question, { ...options, urgent: isUrgent || options?.urgent === true });
+    },
+  };
+}

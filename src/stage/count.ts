@@ -3,18 +3,21 @@
  * Invariant: exact, and in bounded memory however large the day is, because ids are counted in passes, each over a
  * share of them.
  */
+
 import type { Axis } from '../calendar/window.ts';
+import type { JsonRows } from '../core/json-bytes.ts';
 import type { Engine } from '../engine/engine.ts';
-import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { localFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import { HAS_ID, selectRepeatedIds, selectSharedIds, tradeKeySql, versionKeySql } from '../engine/repeated-ids.ts';
-import { type HashedColumn, idHashSql, valueHashSql } from '../engine/row-hash.ts';
+import { type HashedColumn, idHashSql, ROW_ID_HASH, ROW_VALUE_HASH, valueHashSql } from '../engine/row-hash.ts';
 import { repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
 import { secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { Job } from '../job/job.ts';
 import { compareCells, readCell } from '../plan/axis.ts';
 import type { DayCounts } from '../plan/counts.ts';
-import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
+import { READ_SETTINGS, withSpooled } from './intake.ts';
+import { readType, type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 
 export interface StageTotals {
   readonly rows: number;
@@ -188,4 +191,36 @@ export async function countByStrike({
     strikes.set(asked, [...(strikes.get(asked) ?? []), [Number(k), Number(n)] as const]);
   }
   return strikes;
+}
+
+/**
+ * Reads an answer to `buildHashedRows`: this separates a difference in form (such as a decimal that a source writes as text)
+ * from a difference in rows. Nothing is staged.
+ * @returns sums of hashes as the `source` computed them, and as computed here from the received values
+ * @throws EngineFault if the rows do not fit the columns
+ */
+export async function readHashedRows(
+  { engine, job, spool }: StagedTable,
+  page: JsonRows,
+  hashed: readonly HashedColumn[],
+) {
+  const names = ['id', ...hashed.map(({ name }) => name)];
+  const columns = job.source.columns.filter(({ name }) => names.includes(name));
+  const structure = [
+    ...columns.map((column) => `${quoteIdentifier(column.name)} Nullable(${readType(column)})`),
+    ...[ROW_ID_HASH, ROW_VALUE_HASH].map((name) => `${name} String`),
+  ];
+  const sums = [ROW_ID_HASH, ROW_VALUE_HASH].map((name) => `toString(sum(toUInt64OrZero(${name})))`);
+  return await withSpooled(spool, page.data, async (path) => {
+    const [found] = await engine.rows<
+      Readonly<Record<'q_rows' | 'q_source_ids' | 'q_source_values' | 'q_ids' | 'q_values', string>>
+    >(
+      `SELECT count() AS q_rows, ${sums[0]} AS q_source_ids, ${sums[1]} AS q_source_values, ${idHashSql()} AS q_ids, ${valueHashSql(hashed)} AS q_values FROM ${localFile(path, 'JSONEachRow', structure.join(', '))} SETTINGS ${READ_SETTINGS}`,
+    );
+    return {
+      rows: Number(found?.q_rows ?? 0),
+      source: { idHash: found?.q_source_ids ?? '', valueHash: found?.q_source_values ?? '' },
+      own: { idHash: found?.q_ids ?? '', valueHash: found?.q_values ?? '' },
+    };
+  });
 }

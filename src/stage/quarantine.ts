@@ -5,6 +5,7 @@
  * are dropped when the stage is opened. No quarantined row is ever a row of the drop.
  */
 import { Fault } from '../core/errors.ts';
+import { formatCount, formatDollars } from '../core/units.ts';
 import { isNullMark } from '../engine/column-types.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
@@ -15,7 +16,7 @@ import { WINDOW_COLUMN } from './stage-table.ts';
 export type StagedPages = readonly { readonly window: string; readonly rows: number }[];
 
 /** Bad rows with the same column and reason. */
-export interface BadRowCount {
+interface BadRowCount {
   /** Empty if the row as a whole is bad. */
   readonly column: string;
   readonly reason: string;
@@ -59,6 +60,51 @@ export function quarantineName(stage: string): string {
 function listCountedColumns({ source }: Pick<Job, 'source'>): readonly string[] {
   const wanted = new Set(['id', 'symbol', 'timeColumn' in source ? source.timeColumn : 'time', 'updated_timestamp']);
   return source.columns.map(({ name }) => name).filter((name) => wanted.has(name));
+}
+
+/** Reasons in a message; the manifest has all. */
+const SHOWN_REASONS = 3;
+
+/**
+ * @param rows of the date @throws Fault `BAD_ROWS` when more are bad than the job allows; their pages are dropped, so
+ *   that the next run fetches them again
+ */
+export async function assertFewBadRows(
+  job: Job,
+  stage: { readonly date: string; forgetBad(): Promise<void> },
+  rows: number,
+  quarantine: Pick<Quarantine, 'rows' | 'reasons'>,
+): Promise<void> {
+  const allowed = countAllowed(job.rows, rows);
+  if (quarantine.rows <= allowed) return;
+  await stage.forgetBad();
+  const examples = quarantine.reasons.slice(0, SHOWN_REASONS).map(describeReason);
+  throw tooManyBadRows(job, stage.date, { found: quarantine.rows, allowed, examples, isAll: quarantine.rows >= rows });
+}
+
+/** `3 of 60,000 rows are in quarantine (premium $1.20K): 2 "time" is not a time YYYY-MM-DD HH:MM:SS, 1 is not UTF-8`; without any, `undefined`. @param good rows beside them */
+export function describeQuarantine({ rows, reasons, premium }: Quarantine, good: number): string | undefined {
+  if (rows === 0) return undefined;
+  const shown = reasons.slice(0, SHOWN_REASONS).map(describeReason);
+  const others = reasons.slice(SHOWN_REASONS).reduce((sum, reason) => sum + reason.rows, 0);
+  const rest = others > 0 ? [`${formatCount(others)} for other reasons`] : [];
+  const verb = rows === 1 ? 'is' : 'are';
+  return `${formatCount(rows)} of ${formatCount(good + rows)} rows ${verb} in quarantine${describePremium(rows, premium)}: ${[...shown, ...rest].join(', ')}`;
+}
+
+/** What the day's sums lack. */
+function describePremium(rows: number, premium: Quarantine['premium']): string {
+  if (premium === undefined) return '';
+  if (premium.rows === 0) return ' (premium unknown)';
+  return ` (premium ${formatDollars(premium.dollars)}${premium.rows < rows ? ' or more' : ''})`;
+}
+
+export function joinReasons(...reasons: readonly (string | undefined)[]): string | undefined {
+  return reasons.filter((reason) => reason !== undefined).join('; ') || undefined;
+}
+
+function describeReason({ column, reason, rows }: BadRowCount): string {
+  return `${formatCount(rows)} ${column === '' ? '' : `"${column}" `}${reason}`;
 }
 
 /** @param examples each names a window and its error @param isAll whether no row is good, as far as is known */

@@ -25,13 +25,15 @@ import {
   type StageTotals,
 } from './count.ts';
 import { findSpool, Intake, isAboutData, ONE_PART, PARSE_SETTINGS, withSpooled } from './intake.ts';
-import { listColumns, listFilledColumns, listStageTables } from './list.ts';
 import { type ExtraField, listExtraFields, OddPage, type OddRows } from './odd-page.ts';
 import { countAllowed, QuarantineTable, quarantineName, type StagedPages, tooManyBadRows } from './quarantine.ts';
 import { type DropRows, isIn, keepGoneRows, readPlacedRows, SEALED_READ_SETTINGS } from './sealed-rows.ts';
 import {
   createTableSql,
   insertPages,
+  listColumns,
+  listFilledColumns,
+  listStageTables,
   type StagedTable,
   stageTableName,
   stageTablePrefix,

@@ -3,7 +3,9 @@
  * repeats, a contract in two parts of a chain. It only finds them; the run reports them. Invariant: the engine's memory
  * is bounded.
  */
+
 import { compareText } from '../calendar/window.ts';
+import { Fault } from '../core/errors.ts';
 import { quoteIdentifier } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
@@ -99,4 +101,23 @@ export async function listExampleIds({ engine, job: { source }, table }: StagedT
     return found.map(({ id, rows, trades }) => ({ id, rows: Number(rows), trades: trades.map((one) => one.trim()) }));
   }
   return [];
+}
+
+/**
+ * Share of a date's rows that may repeat an id, and how many always may, for every kind of source. A source sometimes keeps a
+ * corrected row beside the first one; SQL that multiplies rows, or empty ids, repeat half of them.
+ */
+const MAX_REPEATED_SHARE = 0.05;
+const MAX_REPEATED_ROWS = 20;
+
+export function mostRepeated(rows: number): number {
+  return Math.max(MAX_REPEATED_ROWS, rows * MAX_REPEATED_SHARE);
+}
+
+/** @param what is wrong, in words */
+export function repeatedFault(date: string, what: string, examples: readonly ExampleId[], hint: string): Fault {
+  const listed = examples.map(
+    ({ id, rows, trades }) => `id ${JSON.stringify(id)} has ${rows} rows (${trades.join('; ')})`,
+  );
+  return new Fault('IDS_REPEATED', `${date}: ${what}. For example: ${listed.join(', ')}`, { hint });
 }

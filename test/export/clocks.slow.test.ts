@@ -17,7 +17,7 @@ import { type RunOptions, runExport } from '../../src/export/export.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
-import { discardStages, listStages } from '../../src/stage/list.ts';
+import { discardStages, listStages } from '../../src/stage/stage-table.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import { judgeRun } from '../../src/state/run-result.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';

@@ -35,7 +35,7 @@ import { formatManifest, type Manifest, signManifest } from '../../src/ledger/ma
 import { publishDrop } from '../../src/ledger/publish.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
 import { auditConditions, auditHistory, listLeftovers } from '../../src/seal/audit-dataset.ts';
-import { discardStages } from '../../src/stage/list.ts';
+import { discardStages } from '../../src/stage/stage-table.ts';
 import { makeScratchFolder, openJobState } from '../../src/state/job-state.ts';
 import { judgeRun, type RunResult } from '../../src/state/run-result.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';

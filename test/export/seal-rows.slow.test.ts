@@ -20,8 +20,8 @@ import { dropKey, fieldsPrefix, historyKey, manifestKey } from '../../src/ledger
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { hashManifest } from '../../src/ledger/manifest.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
-import { discardStages, listStages } from '../../src/stage/list.ts';
 import { openStage, type Stage } from '../../src/stage/stage.ts';
+import { discardStages, listStages } from '../../src/stage/stage-table.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';

@@ -10,8 +10,13 @@ import { asyncBufferFromFile, parquetMetadataAsync } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { listDropColumns } from '../../src/seal/drop-columns.ts';
-import { checksumParquet, type DropChecksum, ROW_GROUP_ROWS, writeParquet } from '../../src/seal/write-parquet.ts';
+import {
+  checksumParquet,
+  type DropChecksum,
+  listDropColumns,
+  ROW_GROUP_ROWS,
+  writeParquet,
+} from '../../src/seal/write-parquet.ts';
 import { openStage } from '../../src/stage/stage.ts';
 import { createJob, createPage, createTrade, DATE, type TradeRow, windowAt } from '../support/trades.ts';
 

@@ -20,11 +20,16 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hashFile } from '../../src/core/atomic-file.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { type DropColumn, listDropColumns } from '../../src/seal/drop-columns.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
 import { type FileFacts, readParquet } from '../../src/seal/parquet-reader.ts';
-import { verifyParquet } from '../../src/seal/verify-file.ts';
-import { type DropChecksum, ROW_GROUP_ROWS, writeParquet } from '../../src/seal/write-parquet.ts';
+import {
+  type DropChecksum,
+  type DropColumn,
+  listDropColumns,
+  ROW_GROUP_ROWS,
+  verifyParquet,
+  writeParquet,
+} from '../../src/seal/write-parquet.ts';
 import { openStage, type Stage } from '../../src/stage/stage.ts';
 import { createJob, createPage, createTrade, DATE, stageTrades, type TradeRow, windowAt } from '../support/trades.ts';
 

@@ -19,7 +19,7 @@ import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { createOpeners } from '../../src/openers.ts';
 import type { RunEnv } from '../../src/run/run.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
-import { discardStages, listStages } from '../../src/stage/list.ts';
+import { discardStages, listStages } from '../../src/stage/stage-table.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { holdStore } from '../../src/store/identity.ts';
 import { isPage } from '../chaos/api.ts';

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { discardStages } from '../../src/stage/list.ts';
 import { openStage } from '../../src/stage/stage.ts';
+import { discardStages } from '../../src/stage/stage-table.ts';
 import { createJob, createPage, createTrade, DATE, windowAt } from '../support/trades.ts';
 
 const ROWS = 10;

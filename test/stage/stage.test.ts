@@ -16,8 +16,8 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { withRepeatedIds } from '../../src/engine/repeated-ids.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { countRepeats, countReplaced, countStaged, secondKey } from '../../src/stage/count.ts';
-import { listStages } from '../../src/stage/list.ts';
 import { openStage, type Stage } from '../../src/stage/stage.ts';
+import { listStages } from '../../src/stage/stage-table.ts';
 import { createRandom } from '../support/random.ts';
 import { createJob, createPage, createTrade, DATE, stageTrades, type TradeRow, windowAt } from '../support/trades.ts';
 

@@ -1,7 +1,7 @@
 /** Dates that snapshots were asked for in vain: what is kept of them, and when they are left alone. Flows are in `test/flow`. */
 import { describe, expect, it } from 'vitest';
 import type { DateRange } from '../../src/calendar/wall-clock.ts';
-import { openDates } from '../../src/export/open-dates.ts';
+import { openDates } from '../../src/export/export.ts';
 import { type BackfillMode, type StoredDates, selectDates } from '../../src/export/select-dates.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { settledAt } from '../../src/plan/dates.ts';

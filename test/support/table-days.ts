@@ -9,9 +9,9 @@ import { describeSealed } from '../../src/ledger/condition-file.ts';
 import { assignFieldIds, Ledger } from '../../src/ledger/ledger.ts';
 import { hashSchema, MANIFEST_VERSION, type Manifest } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
-import type { DropColumn } from '../../src/seal/drop-columns.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
 import { describeFile } from '../../src/seal/parquet-reader.ts';
+import type { DropColumn } from '../../src/seal/write-parquet.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createDraft } from './manifest.ts';
 

@@ -14,13 +14,13 @@ import { type CellCount, type DayCounts, findDifferences, mergeParts, sumCounts 
 import { expiresAt, firstSecondOf } from '../../plan/dates.ts';
 import { findMoved, planRepair, type RepairPlan, WHOLE_DATE } from '../../plan/pack.ts';
 import type { SqlRun } from '../../run/run.ts';
+import { hurry } from '../../source/source.ts';
 import { countSealed, type DropRows } from '../../stage/sealed-rows.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
 import type { DateWork } from '../date-source.ts';
-import { hurry } from '../priority.ts';
+import { settle } from '../export-dates.ts';
 import { withLaterDrops } from '../restate.ts';
 import { beginDate, DropFile, sealRows } from '../seal-rows.ts';
-import { settle } from '../settle.ts';
 import { fetchDate } from '../trades/fetch.ts';
 import {
   assertStillWhole,

@@ -13,12 +13,15 @@ import { assertNotFuture, lookbackOf } from '../../plan/dates.ts';
 import { showsEnd } from '../../plan/session-end.ts';
 import type { OpenedTable } from '../../run/open-source.ts';
 import type { ExportRun } from '../../run/run.ts';
-import { listDropColumns } from '../../seal/drop-columns.ts';
-import { readIndependently } from '../../seal/verify-file.ts';
-import { type DropChecksum, encodingOf, readChecksum } from '../../seal/write-parquet.ts';
+import {
+  type DropChecksum,
+  encodingOf,
+  listDropColumns,
+  readChecksum,
+  readIndependently,
+} from '../../seal/write-parquet.ts';
 import { NO_QUARANTINE } from '../../stage/quarantine.ts';
-import type { ExampleId } from '../../stage/window-conflicts.ts';
-import { mostRepeated, repeatedFault } from '../bad-rows.ts';
+import { type ExampleId, mostRepeated, repeatedFault } from '../../stage/window-conflicts.ts';
 import type { DateExport, DateSource, ExportPlan, NoRows, PlannedDate, Waiting } from '../date-source.ts';
 import type { DateSelection } from '../select-dates.ts';
 import { countRepeats, countTable, type TableCounts, TableSql } from './table-sql.ts';

@@ -12,8 +12,13 @@ import { buildPage } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import { SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
-import { findSplitKey, listExampleIds, listRepeatedIds } from '../../stage/window-conflicts.ts';
-import { mostRepeated, repeatedFault } from '../bad-rows.ts';
+import {
+  findSplitKey,
+  listExampleIds,
+  listRepeatedIds,
+  mostRepeated,
+  repeatedFault,
+} from '../../stage/window-conflicts.ts';
 
 const HINT_TORN =
   'Nothing was sealed. Correct `source.sql`: its GROUP BY must have the start of the grain, computed from the column time alone, and each `split` column unchanged; or choose a longer `grain`.';

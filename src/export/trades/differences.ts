@@ -19,7 +19,7 @@ import { type Proof, weakerProof } from '../../plan/proof.ts';
 import { buildHashedRows } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import { SourceFault } from '../../source/source.ts';
-import { readHashedRows } from '../../stage/hashed-rows.ts';
+import { readHashedRows } from '../../stage/count.ts';
 import { isAboutData } from '../../stage/intake.ts';
 import type { Stage } from '../../stage/stage.ts';
 import { hashedOf, noteProof, probeSymbol, proofOf } from './probe.ts';

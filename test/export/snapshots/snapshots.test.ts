@@ -6,8 +6,8 @@ import { fetchSnapshots } from '../../../src/export/snapshots/snapshot-dates.ts'
 import { parseJob } from '../../../src/job/parse.ts';
 import type { SnapshotClient } from '../../../src/source/snapshot.ts';
 import { SourceFault } from '../../../src/source/source.ts';
-import { listStages } from '../../../src/stage/list.ts';
 import { openStage } from '../../../src/stage/stage.ts';
+import { listStages } from '../../../src/stage/stage-table.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
 import { openSnapshots } from '../../support/run.ts';
 import { createPage, DATE, type TradeRow } from '../../support/trades.ts';

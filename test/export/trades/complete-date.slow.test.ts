@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { openDates } from '../../../src/export/open-dates.ts';
+import { openDates } from '../../../src/export/export.ts';
 import { selectDates } from '../../../src/export/select-dates.ts';
 import { probeGroups } from '../../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
 import { rememberRefusals } from '../../../src/source/historical.ts';
-import { discardStages } from '../../../src/stage/list.ts';
 import { openStage, type Stage } from '../../../src/stage/stage.ts';
+import { discardStages } from '../../../src/stage/stage-table.ts';
 import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import {

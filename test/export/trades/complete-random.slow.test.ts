@@ -11,11 +11,11 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Fault, isFault } from '../../../src/core/errors.ts';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { settle } from '../../../src/export/settle.ts';
+import { settle } from '../../../src/export/export-dates.ts';
 import { fetchedDate } from '../../../src/export/trades/fetched-date.ts';
 import { probeRows } from '../../../src/export/trades/probe.ts';
-import { discardStages } from '../../../src/stage/list.ts';
 import { openStage, type Stage } from '../../../src/stage/stage.ts';
+import { discardStages } from '../../../src/stage/stage-table.ts';
 import { countsFile } from '../../../src/state/job-state.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
 import {
