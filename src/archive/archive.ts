@@ -15,7 +15,6 @@ import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { listTokens } from '../guard/canonical-text.ts';
 import { type Guard, openGuard } from '../guard/guard.ts';
-import { openParser } from '../guard/parser.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Store, StoreAccess } from '../store/store.ts';
 import type { AnswerTypes } from './archive-column.ts';
@@ -109,7 +108,7 @@ export async function openArchive(options: ArchiveOptions): Promise<Archive> {
     // At once: a name of a database is refused in statements only if the engine has it.
     await pool.use({ owner: OWNER, signal }, async (engine) => await views.prepare(engine));
     const tables = listTables(options.datasets, options.trades).map(({ name }) => name);
-    const guard = await openGuard(openParser(pool), views.databases, [], tables);
+    const guard = await openGuard(pool, views.databases, [], tables);
     return new Archive(options, { files, pool, guard, views, server });
   } catch (error) {
     await pool.close();

@@ -5,29 +5,10 @@
 import { Fault, findSqlPlaces } from '../core/errors.ts';
 import { createRedactor } from '../core/redact.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
-import { TIMEOUT_CODES, TOO_BROAD_CODES } from '../guard/engine-codes.ts';
-import { findDamagedFile, Refusal, toRefusal } from '../guard/refusal.ts';
+import { findDamagedFile, meaningOf, Refusal, toRefusal } from '../guard/refusal.ts';
 import type { AnswerTypes } from './archive-column.ts';
 import { dropDamaged } from './sealed.ts';
 
-/** ClickHouse's codes for file, network and S3 errors; names as in `ErrorCodes.cpp`. */
-const READ_CODES: Readonly<Record<string, number>> = {
-  CANNOT_READ_FROM_FILE_DESCRIPTOR: 74,
-  CANNOT_OPEN_FILE: 76,
-  FILE_DOESNT_EXIST: 107,
-  SOCKET_TIMEOUT: 209,
-  NETWORK_ERROR: 210,
-  S3_ERROR: 499,
-  RECEIVED_ERROR_FROM_REMOTE_IO_SERVER: 86,
-  POCO_EXCEPTION: 1000,
-};
-/** ClickHouse's codes for failures to write the answer. */
-const WRITE_CODES: Readonly<Record<string, number>> = {
-  CANNOT_WRITE_TO_FILE_DESCRIPTOR: 75,
-  CANNOT_FSYNC: 77,
-  CANNOT_CLOSE_FILE: 78,
-  NOT_ENOUGH_SPACE: 243,
-};
 /** The engine's codes, version and stack trace, which help only its developers. */
 const ENGINE_FRAME =
   /: \(in file\/uri .*$|\bCode: \d+\. |\bDB::\w*Exception: |\s*\((?:version [^)]*|[A-Z0-9_]+)\)\s*\.?|Stack trace:.*$/gs;
@@ -49,18 +30,18 @@ export function describeQueryFailure(
   const cause = error instanceof Refusal ? error.cause : error;
   if (!(cause instanceof EngineFault)) return error;
   const words = cleanWords(cause.message, secrets);
-  const has = (codes: Readonly<Record<string, number>>) => Object.values(codes).includes(cause.clickhouseCode);
-  if (has(READ_CODES)) {
+  const meaning = meaningOf(cause);
+  if (meaning === 'UNREADABLE') {
     return new Fault('ARCHIVE_UNREADABLE', `the drops cannot be read: ${words}`, {
       hint: 'Run `flowdrop verify JOB`; check whether the store is reachable.',
     });
   }
-  if (has(WRITE_CODES)) {
+  if (meaning === 'UNWRITABLE') {
     return new Fault('OUT_FAILED', `the answer cannot be written: ${words}`, {
       hint: 'Make room, or name another place with --out.',
     });
   }
-  if (has(TOO_BROAD_CODES) || has(TIMEOUT_CODES)) {
+  if (meaning === 'TOO_BROAD' || meaning === 'TIMEOUT') {
     return new Fault('QUERY_TOO_BROAD', `the query needs more than this machine has: ${words}`, {
       hint: 'Query fewer dates, symbols or columns at a time.',
     });
@@ -72,7 +53,7 @@ export function describeQueryFailure(
   }
   const refusal = toRefusal(cause, sql);
   if (!(refusal instanceof Refusal)) return new Fault('ENGINE_FAILED', words);
-  return new Fault(`${refusal.errorCode}`, `${refusal.message} ClickHouse says: ${words}`, {
+  return new Fault(refusal.code, `${refusal.message} ClickHouse says: ${words}`, {
     kind: 'usage',
     places: findSqlPlaces(sql, refusal.message),
     hint: `Reason ${refusal.reason ?? 'unknown'}. ${explainTypes(cause.message, types) ?? `Tables are ${joinWords(tables)}; the SQL is ClickHouse's.`}`,
@@ -96,7 +77,7 @@ function explainTypes(message: string, types: AnswerTypes): string | undefined {
 }
 
 function explainRefusal(refusal: Refusal, tables: readonly string[]): Fault {
-  return new Fault(refusal.errorCode, refusal.message, {
+  return new Fault(refusal.code, refusal.message, {
     kind: 'usage',
     hint: `Allowed is one SELECT over ${joinWords(tables)}, in ClickHouse SQL, without settings, formats, files and addresses.`,
   });

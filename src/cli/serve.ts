@@ -7,7 +7,6 @@ import { once } from 'node:events';
 import { realpath } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { makeFolder } from '../core/atomic-file.ts';
-import { openParser } from '../guard/parser.ts';
 import type { Openers } from '../openers.ts';
 import { USUAL_PACE } from '../service/access/gate.ts';
 import { openKeys } from '../service/access/key-source.ts';
@@ -108,7 +107,7 @@ export async function openArchiveBackend(
   await makeFolder(folder);
   const readAccess = () => openers.readAccess(to);
   const archive = await openLiveArchive({ store, dataset: name, readAccess, folder });
-  const parser = openParser(await startEngines(join(temporary, 'parser'), 1));
+  const parser = await startEngines(join(temporary, 'parser'), 1);
   const pool = await startEngines(join(temporary, 'workers'), concurrency);
   const dates = await archive.readDates();
   const [first, last] = [dates[0], dates.at(-1)];

@@ -4,7 +4,10 @@
  * depth comes only from the indentation; lines that form no tree are an error, and nothing is guessed.
  */
 import { Fault } from '../core/errors.ts';
-import type { ParserRows } from './parser.ts';
+import type { PooledEngine } from '../engine/pool.ts';
+
+/** An engine that parses texts of callers; it never runs them. */
+export type ParserRows = Pick<PooledEngine, 'rows'>;
 
 export interface TreeNode {
   /** `SelectQuery`, `Function`, ...; of a query tree `QUERY`, `FUNCTION`, ..., or a heading such as `WHERE`. */

@@ -5,8 +5,7 @@
  * may read the name of a time zone as a file of its host, so it must be visible in the statement: a literal, or an alias of
  * one.
  */
-import type { TreeNode } from './engine-tree.ts';
-import type { ParserRows } from './parser.ts';
+import type { ParserRows, TreeNode } from './engine-tree.ts';
 
 /** Categories of `system.functions` whose functions compute only from their arguments. */
 const ALLOWED_CATEGORIES: ReadonlySet<string> = new Set([

@@ -9,7 +9,9 @@
 
 import { TABLES } from '../api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
+import { systemClock } from '../core/clock.ts';
 import { findNearest } from '../core/nearest.ts';
+import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
 import type { PoolRequest } from '../engine/pool.ts';
 import {
   listAliases,
@@ -19,10 +21,9 @@ import {
   listTextAliases,
   spellTables,
 } from './canonical-text.ts';
-import { type TreeNode, walkTree } from './engine-tree.ts';
+import { type ParserRows, type TreeNode, walkTree } from './engine-tree.ts';
 import { type FunctionList, hasPlainZones, namesHostZone, readFunctionList } from './functions.ts';
 import { parseSelect } from './guarded-statement.ts';
-import type { Parser, ParserRows } from './parser.ts';
 import { type Refusal, refuseSql, refuseTooBroad } from './refusal.ts';
 
 /** The engine plans each table read again wherever its subquery is used, and nested subqueries multiply. */
@@ -80,22 +81,51 @@ export interface Guard {
 }
 
 /**
- * @param parser may belong to another engine than the one that runs the admitted text
+ * @param parser parses callers' SQL, and never runs it; one process is enough. Another engine may run the admitted text
  * @param databases names of databases with which no identifier may begin
  * @param functionNames functions of that other engine, if it runs the admitted text
  * @param tables the only ones that a statement may read
  */
 export async function openGuard(
-  parser: Parser,
+  parser: ParserPool,
   databases: readonly string[],
   functionNames: readonly string[] = [],
   tables: readonly string[] = TABLES,
 ): Promise<Guard> {
-  const engine = parser.for({ owner: 'start', signal: new AbortController().signal });
+  const engine = parseFor(parser, { owner: 'start', signal: new AbortController().signal });
   const functions = await readFunctionList(engine, functionNames);
   const known = await engine.rows<{ name: string }>('SELECT name FROM system.databases');
   const closed = new Set([...databases, ...known.map(({ name }) => name)].map((name) => name.toLowerCase()));
-  return { admit: (sql, asker) => admitStatement(parser.for(asker), { functions, databases: closed, tables }, sql) };
+  return {
+    admit: (sql, asker) => admitStatement(parseFor(parser, asker), { functions, databases: closed, tables }, sql),
+  };
+}
+
+interface ParserPool {
+  use<T>(request: PoolRequest, task: (engine: ParserRows) => Promise<T>): Promise<T>;
+}
+
+/** Texts are short; one that takes longer than this to parse was built to be slow, and is given up with its process. */
+const PARSE_TIMEOUT_MS = 5_000;
+
+/** The parser on behalf of one caller; callers share it fairly. */
+function parseFor(pool: ParserPool, { owner, signal }: PoolRequest): ParserRows {
+  return {
+    async rows<Row extends object>(sql: string): Promise<readonly Row[]> {
+      const late = new AbortController();
+      const over = new AbortController();
+      try {
+        return await pool.use({ owner, signal: AbortSignal.any([signal, late.signal]) }, async (engine) => {
+          // The time limit starts when the parser is free for this text.
+          const giveUp = () => late.abort(new EngineFault(CLICKHOUSE_CODES.TIMEOUT_EXCEEDED, 'parsing took too long'));
+          systemClock.sleep(PARSE_TIMEOUT_MS, over.signal).then(giveUp, () => {}); // Parsed in time.
+          return await engine.rows<Row>(sql);
+        });
+      } finally {
+        over.abort();
+      }
+    },
+  };
 }
 
 interface Rules {

@@ -6,8 +6,7 @@
 import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteString } from '../engine/literal.ts';
 import { listTokens, type SqlToken } from './canonical-text.ts';
-import { parseSyntaxTree, type TreeNode } from './engine-tree.ts';
-import type { ParserRows } from './parser.ts';
+import { type ParserRows, parseSyntaxTree, type TreeNode } from './engine-tree.ts';
 import { refuseSql, toRefusal } from './refusal.ts';
 
 /** Longer statements cost too much to parse. */

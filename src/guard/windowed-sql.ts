@@ -13,12 +13,12 @@ import {
   childrenUnder,
   functionOf,
   identifierOf,
+  type ParserRows,
   readQueryTree,
   type TreeNode,
   walkTree,
 } from './engine-tree.ts';
 import { parseSelect, type SelectStatement } from './guarded-statement.ts';
-import type { ParserRows } from './parser.ts';
 import { Refusal, refuseSql } from './refusal.ts';
 import { assertGroups, type GroupKeys, nameOfItem } from './whole-groups.ts';
 

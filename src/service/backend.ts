@@ -9,7 +9,6 @@ import type { EngineSettings } from '../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { ServerEngine, ServerOptions, ServerPool, ServerPoolOptions } from '../engine/server.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
-import type { Parser } from '../guard/parser.ts';
 
 /**
  * Maximum tasks that wait for an engine. Further calls fail with a `Retry-After`, which is shorter than their wait would
@@ -43,7 +42,7 @@ export interface Backend {
   /** Runs callers' queries. */
   readonly pool: EnginePool;
   /** Parses callers' SQL; never runs it. */
-  readonly parser: Parser;
+  readonly parser: EnginePool;
   readonly dataset: Dataset;
   /** What option chain and market structure are computed from; `undefined`: they are not served. */
   readonly snapshots: SnapshotDataset | undefined;

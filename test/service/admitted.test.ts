@@ -14,7 +14,7 @@ let remembering: Guard;
 
 beforeAll(async () => {
   engine = await openEmbeddedEngine();
-  guard = await openGuard({ for: () => engine }, ['hidden']);
+  guard = await openGuard({ use: (_asker, task) => task(engine) }, ['hidden']);
   asked = [];
   remembering = rememberAdmitted({
     admit: async (sql) => {

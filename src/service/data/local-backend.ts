@@ -5,7 +5,6 @@
 import { join } from 'node:path';
 import { hashFile } from '../../core/atomic-file.ts';
 import type { EnginePool } from '../../engine/pool.ts';
-import { openParser } from '../../guard/parser.ts';
 import type { Backend, BackendParts, LoadTarget, StatementRunner } from '../backend.ts';
 import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
 import type { ServiceOptions } from '../options.ts';
@@ -39,7 +38,7 @@ export async function openLocalBackend(options: ServiceOptions, parts: BackendPa
     ),
   );
   await data.confirm(runOn(pool));
-  return { pool, parser: openParser(writer), dataset: data, snapshots: data };
+  return { pool, parser: writer, dataset: data, snapshots: data };
 }
 
 async function fill(data: LocalData, options: ServiceOptions, { clock, log }: BackendParts): Promise<void> {

@@ -9,7 +9,6 @@ import { EARLIEST_DATE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../
 import { systemClock } from '../../core/clock.ts';
 import { formatSettings } from '../../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
-import { openParser } from '../../guard/parser.ts';
 import {
   type Backend,
   type BackendParts,
@@ -76,7 +75,7 @@ export async function openServerBackend(options: ServiceOptions, parts: Parts, p
     // The views are on the server and follow its clock.
     prepare: async () => {},
   };
-  return { pool, parser: openParser(local), dataset, snapshots: dataset, capabilities: pool.capabilities };
+  return { pool, parser: local, dataset, snapshots: dataset, capabilities: pool.capabilities };
 }
 
 function assertPossible(options: ServiceOptions, { adminUrl, cluster }: ServerPlaces): void {

@@ -7,8 +7,7 @@ import { type Reason, TOO_BROAD_HINTS } from '../../api-contract/historical.ts';
 import type { ApiErrorCode } from '../../api-contract/snapshot.ts';
 import { Fault } from '../../core/errors.ts';
 import { EngineFault, PoolBusyFault } from '../../engine/engine-fault.ts';
-import { TIMEOUT_CODES } from '../../guard/engine-codes.ts';
-import { Refusal, toRefusal } from '../../guard/refusal.ts';
+import { meaningOf, Refusal, toRefusal } from '../../guard/refusal.ts';
 
 interface FailureDetails {
   readonly reason?: Reason | undefined;
@@ -61,15 +60,14 @@ export function toApiFailure(error: unknown, sql: string): ApiFailure {
   }
   const refusal = toRefusal(error, sql);
   if (refusal instanceof Refusal) {
-    const { errorCode, message, reason, cause } = refusal;
-    const hints = errorCode === 'QUERY_TOO_BROAD' ? [...TOO_BROAD_HINTS] : undefined;
-    return new ApiFailure(errorCode === 'INVALID_SQL' ? 400 : 422, errorCode, message, { reason, hints, cause });
+    const { code, message, reason, cause } = refusal;
+    const hints = code === 'QUERY_TOO_BROAD' ? [...TOO_BROAD_HINTS] : undefined;
+    return new ApiFailure(code === 'INVALID_SQL' ? 400 : 422, code, message, { reason, hints, cause });
   }
-  if (error instanceof EngineFault && TIMEOUTS.includes(error.clickhouseCode)) return queryTimeout(error);
+  if (error instanceof EngineFault && meaningOf(error) === 'TIMEOUT') return queryTimeout(error);
   return internalError(error);
 }
 
-const TIMEOUTS: readonly number[] = Object.values(TIMEOUT_CODES);
 /** Suggested wait when the queue is full, seconds. */
 export const BUSY_RETRY_SECONDS = 2;
 
