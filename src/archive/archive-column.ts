@@ -63,18 +63,6 @@ export function listColumns(manifests: readonly Manifest[], types: AnswerTypes):
   });
 }
 
-/** The columns among `names` that some files lack, with the dates of these files. */
-export function listLacking(
-  names: readonly string[],
-  manifests: readonly Manifest[],
-): ReadonlyMap<string, readonly string[]> {
-  const lacking = names.map((name) => {
-    const dates = manifests.filter(({ schema }) => !schema.some((column) => column.name === name));
-    return [name, dates.map(({ date }) => date)] as const;
-  });
-  return new Map(lacking.filter(([name, dates]) => name !== 'date' && dates.length > 0));
-}
-
 function isNullable(name: string, manifests: readonly Manifest[]): boolean {
   return manifests.some(({ schema }) => schema.find((column) => column.name === name)?.nullable ?? true);
 }

@@ -6,14 +6,12 @@
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { describeError, Fault, isFault } from '../core/errors.ts';
-import { type Capabilities, keepKnown, readCapabilities } from '../engine/capabilities.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
 import { type EngineSettings, formatSettings, quoteIdentifier } from '../engine/literal.ts';
-import { createCollection, grantCollection } from '../engine/named-s3.ts';
-import type { ServerEngine } from '../engine/server.ts';
+import { keepKnown, readCapabilities, type ServerEngine } from '../engine/server.ts';
 import { listSubqueryNames, listTokens } from '../guard/canonical-text.ts';
-import type { S3Access, StoreAccess } from '../store/store.ts';
-import { nameServerFiles, type SealedFile, type ServerFiles } from './drop-files.ts';
+import type { StoreAccess } from '../store/store.ts';
+import { nameServerFiles } from './drop-files.ts';
 import { describeFormat, type OutputFormat, READ_SETTINGS } from './output-format.ts';
 import { assertSize } from './sealed.ts';
 import { listNamed } from './statement-views.ts';
@@ -39,100 +37,81 @@ const SENT = /\s*(?:\bin scope|: ?while (?:processing|executing)|\bin query:?)\s
 /** The date of a file's path is such a type while it is parsed. */
 const OWN_SETTINGS = { allow_suspicious_low_cardinality_types: 1 };
 
-/** @throws Fault `ENGINE_NEEDS_S3`, `ARCHIVE_LOCATION_INVALID` (usage), `SERVER_TOO_OLD`, `ENGINE_UNREACHABLE` */
-export async function openArchiveServer(access: StoreAccess, options: ArchiveServerOptions): Promise<ArchiveServer> {
+/**
+ * `files` is how the server reads the store's. `rows` runs one query for a small result.
+ * @throws Fault `ENGINE_NEEDS_S3`, `ARCHIVE_LOCATION_INVALID` (usage), `SERVER_TOO_OLD`, `ENGINE_UNREACHABLE`
+ */
+export async function openArchiveServer(access: StoreAccess, { engine, collection, cluster }: ArchiveServerOptions) {
   if (access.kind !== 's3') {
     throw new Fault('ENGINE_NEEDS_S3', `a server cannot read ${access.path}, which is a directory of this machine`, {
       kind: 'usage',
       hint: 'Leave out --engine, unset FLOWDROP_QUERY_ENGINE_URL, or use a store in S3.',
     });
   }
-  const files = nameServerFiles(access, options.collection, options.cluster);
-  const capabilities = await readCapabilities(options.engine).catch((error: unknown) => {
-    throw describeServerFailure(error, access, options);
-  });
-  const lacking = NEEDED_SETTINGS.filter((name) => !capabilities.settings.has(name));
+  const { bucketUrl, prefix } = access;
+  const files = nameServerFiles(access, collection, cluster);
+  /** Where the objects of the store are, as a named collection states it. */
+  const url = `'${bucketUrl}/${prefix === '' ? '' : `${prefix}/`}'`;
+  const known = await told(readCapabilities(engine));
+  const lacking = NEEDED_SETTINGS.filter((name) => !known.settings.has(name));
   if (lacking.length > 0) {
-    throw new Fault('SERVER_TOO_OLD', `the server has ClickHouse ${capabilities.version}, without ${lacking[0]}`, {
+    throw new Fault('SERVER_TOO_OLD', `the server has ClickHouse ${known.version}, without ${lacking[0]}`, {
       hint: 'Its answers would differ. Use a newer server, or leave out --engine.',
     });
   }
-  if (capabilities.readonly === 1) {
+  if (known.readonly === 1) {
     throw new Fault('ENGINE_READONLY', "the server's user may not change settings (readonly = 1)", {
       hint: 'Give it a profile with readonly = 2.',
     });
   }
-  return new ArchiveServer(access, options, files, capabilities);
-}
+  const withSettings = (sql: string, settings: EngineSettings = {}) =>
+    `${sql} ${formatSettings(keepKnown({ ...READ_SETTINGS, ...OWN_SETTINGS, ...settings }, known))}`;
+  const rows = async <Row extends object>(sql: string) => await told(engine.rows<Row>(withSettings(sql)));
+  return { files, rows, assertFiles, write };
 
-export class ArchiveServer {
-  readonly files: ServerFiles;
-  readonly #access: S3Access;
-  readonly #options: ArchiveServerOptions;
-  readonly #capabilities: Capabilities;
-
-  constructor(access: S3Access, options: ArchiveServerOptions, files: ServerFiles, capabilities: Capabilities) {
-    this.files = files;
-    this.#access = access;
-    this.#options = options;
-    this.#capabilities = capabilities;
-  }
-
-  /** Runs one query for a small result. @throws Fault, EngineFault */
-  async rows<Row extends object>(sql: string): Promise<readonly Row[]> {
-    try {
-      return await this.#options.engine.rows<Row>(`${sql} ${this.#formatSettings({})}`);
-    } catch (error) {
-      throw describeServerFailure(error, this.#access, this.#options);
-    }
+  /** Waits for the server. @throws Fault, EngineFault in words that help the caller */
+  async function told<T>(asked: Promise<T>): Promise<T> {
+    return await asked.catch((error: unknown) => {
+      throw describeServerFailure(error, url, collection, cluster);
+    });
   }
 
   /**
    * Compares the files that a statement will read with their manifests, as the server sees them.
    * @throws Fault `ENGINE_COLLECTION`, `DROP_DAMAGED`
    */
-  async assertFiles(tables: readonly OpenTable[]): Promise<void> {
+  async function assertFiles(tables: readonly OpenTable[]): Promise<void> {
     for (const table of tables) {
       const shown = table.listFiles();
       if (shown.length === 0) continue;
-      const sql = this.files.sizesSql(table.sealed.dataset, shown);
-      const found = await this.rows<{ path: string; size: number | string }>(sql);
+      const found = await rows<{ path: string; size: number | string }>(files.sizesSql(shown.map(({ key }) => key)));
       const sizes = new Map(found.map(({ path, size }) => [path, Number(size)]));
-      for (const file of shown) this.#assertFile(file, table, sizes);
+      for (const { date, key, file } of shown) {
+        const path = files.root + key;
+        const size = sizes.get(path);
+        if (size === undefined) {
+          const [other = 'nothing'] = sizes.keys();
+          throw new Fault('ENGINE_COLLECTION', `the server reads ${other} where the store has ${path}`, {
+            hint: `Set the url of the named collection ${collection} to ${url}.`,
+          });
+        }
+        assertSize(date, file, new Map([[file.filename, size]]));
+      }
     }
-  }
-
-  #assertFile({ date, filename }: SealedFile, { files, touched }: OpenTable, sizes: ReadonlyMap<string, number>): void {
-    const path = files.pathOf({ date, filename });
-    const size = sizes.get(path);
-    if (size === undefined) {
-      const [other = 'nothing'] = sizes.keys();
-      throw new Fault('ENGINE_COLLECTION', `the server reads ${other} where the store has ${path}`, {
-        hint: `Set the url of the named collection ${this.#options.collection} to ${addressOf(this.#access)}.`,
-      });
-    }
-    const sealed = touched.find((manifest) => manifest.date === date)?.files.find((one) => one.filename === filename);
-    if (sealed !== undefined) assertSize(date, sealed, new Map([[filename, size]]));
   }
 
   /** Writes the answer to a file that does not exist yet. */
-  async write(sql: string, format: OutputFormat, path: string, signal: AbortSignal): Promise<void> {
+  async function write(sql: string, format: OutputFormat, path: string, signal: AbortSignal): Promise<void> {
     const { name, settings } = describeFormat(format);
+    const stream = await told(engine.stream(withSettings(sql, settings), name, { signal }));
     try {
-      const stream = await this.#options.engine.stream(`${sql} ${this.#formatSettings(settings)}`, name, { signal });
       await pipeline(stream, createWriteStream(path, { flags: 'wx' }), { signal });
     } catch (error) {
-      if (!signal.aborted && !isFault(error)) {
-        throw new Fault('OUT_FAILED', `the answer cannot be written: ${describeError(error)}`, {
-          hint: 'Make room, or name another place with --out.',
-        });
-      }
-      throw describeServerFailure(error, this.#access, this.#options);
+      if (signal.aborted || isFault(error)) throw error;
+      throw new Fault('OUT_FAILED', `the answer cannot be written: ${describeError(error)}`, {
+        hint: 'Make room, or name another place with --out.',
+      });
     }
-  }
-
-  #formatSettings(settings: EngineSettings): string {
-    return formatSettings(keepKnown({ ...READ_SETTINGS, ...OWN_SETTINGS, ...settings }, this.#capabilities));
   }
 }
 
@@ -160,22 +139,12 @@ export function nameTables(sql: string, tables: readonly OpenTable[]): string {
   return `${head} ${named}, ${sql.trimStart().slice(head.length)}`;
 }
 
-/** Where the objects of the store are, as a named collection states it. */
-function addressOf({ bucketUrl, prefix }: S3Access): string {
-  return `'${bucketUrl}/${prefix === '' ? '' : `${prefix}/`}'`;
-}
-
-function describeServerFailure(
-  error: unknown,
-  access: S3Access,
-  { collection, cluster }: ArchiveServerOptions,
-): unknown {
+function describeServerFailure(error: unknown, url: string, collection: string, cluster: string | undefined): unknown {
   if (!(error instanceof EngineFault)) return error;
-  const url = addressOf(access);
   switch (error.clickhouseCode) {
     case CLICKHOUSE_CODES.NAMED_COLLECTION_DOESNT_EXIST:
       return new Fault('ENGINE_COLLECTION', `the server has no named collection ${collection}`, {
-        hint: `Create it there, with a key that may read: ${createCollection(collection, url)}. FLOWDROP_QUERY_ENGINE_COLLECTION names another one.`,
+        hint: `Create it there, with a key that may read: CREATE NAMED COLLECTION ${collection} AS url = ${url}, access_key_id = '...', secret_access_key = '...'. FLOWDROP_QUERY_ENGINE_COLLECTION names another one.`,
       });
     case CLICKHOUSE_CODES.S3_ERROR:
       return new Fault('ENGINE_COLLECTION', `the server cannot read the store by its named collection ${collection}`, {
@@ -189,7 +158,7 @@ function describeServerFailure(
     case CLICKHOUSE_CODES.ACCESS_DENIED:
       return new Fault('ENGINE_RIGHTS', "the server's user lacks a right", {
         cause: error,
-        hint: `It needs, for example: ${grantCollection(collection)}.`,
+        hint: `It needs, for example: GRANT S3 ON *.* TO USER; GRANT NAMED COLLECTION ON ${collection} TO USER.`,
       });
     case CLICKHOUSE_CODES.AUTHENTICATION_FAILED:
       return new Fault('ENGINE_RIGHTS', 'the server refuses the user or the password', {

@@ -14,13 +14,13 @@ import { formatSettings, quoteString } from '../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { listTokens } from '../guard/canonical-text.ts';
-import { type Guard, openGuard } from '../guard/guard.ts';
+import { openGuard } from '../guard/guard.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Store, StoreAccess } from '../store/store.ts';
 import type { AnswerTypes } from './archive-column.ts';
-import { type ArchiveServer, type ArchiveServerOptions, nameTables, openArchiveServer } from './archive-server.ts';
+import { type ArchiveServerOptions, nameTables, openArchiveServer } from './archive-server.ts';
 import { type Coverage, describeCoverage } from './coverage.ts';
-import { openStoreFiles, type StoreFiles } from './drop-files.ts';
+import { openStoreFiles } from './drop-files.ts';
 import {
   type AnswerColumn,
   describeStatement,
@@ -31,7 +31,7 @@ import {
 } from './output-format.ts';
 import { describeQueryFailure } from './query-failure.ts';
 import { readAll, type TableRead } from './reads.ts';
-import { type SealedSet, SealedWatch } from './sealed.ts';
+import { SealedWatch } from './sealed.ts';
 import { listNamed, NAMES_DAY, Remembered, StatementViews } from './statement-views.ts';
 import { listTables, type OpenTable, openTables } from './tables.ts';
 import { describeBound, describeProbe } from './top-rows.ts';
@@ -97,43 +97,34 @@ export function describeWorkers(folder: string): Omit<WorkerPoolOptions, 'comman
   return { folder: join(folder, 'engine'), size: 1, maxWaiting: 1, maxResultBytes: MAX_MESSAGE_BYTES };
 }
 
+export type Archive = Awaited<ReturnType<typeof openArchive>>;
+
 /** @throws Fault `ARCHIVE_LOCATION_INVALID` (usage), StoreFault, EngineFault; those of `openArchiveServer` */
-export async function openArchive(options: ArchiveOptions): Promise<Archive> {
-  const { signal } = options;
-  const server = options.server && (await openArchiveServer(options.access, options.server));
-  const files = await openStoreFiles(options.access, options.folder);
+export async function openArchive(options: ArchiveOptions) {
+  const { signal, store, access, datasets, trades, types, lastSession, calendar } = options;
+  const server = options.server && (await openArchiveServer(access, options.server));
+  const files = await openStoreFiles(access, options.folder);
   const pool = await options.openWorkers(describeWorkers(options.folder));
-  try {
-    const views = new StatementViews();
-    // At once: a name of a database is refused in statements only if the engine has it.
-    await pool.use({ owner: OWNER, signal }, async (engine) => await views.prepare(engine));
-    const tables = listTables(options.datasets, options.trades).map(({ name }) => name);
-    const guard = await openGuard(pool, views.databases, [], tables);
-    return new Archive(options, { files, pool, guard, views, server });
-  } catch (error) {
+  const asker = { owner: OWNER, signal };
+  const views = new StatementViews();
+  const known = listTables(datasets, trades);
+  const names = known.map(({ name }) => name);
+  const admitted = new Remembered<string>();
+  /** By dataset: manifests that have not changed are not read again. */
+  const watches = new Map(datasets.map((dataset) => [dataset, new SealedWatch(store, dataset)]));
+  // Above the first limit the statement fails, so the machine does not run out of memory.
+  const limits = { max_memory_usage: options.maxMemoryBytes, ...files.threads };
+  const guard = await openViews().catch(async (error: unknown) => {
     await pool.close();
     throw error;
-  }
-}
+  });
+  /** Ends the engine's process, even in the middle of a statement. */
+  return { query, close: () => pool.close() };
 
-interface ArchiveParts {
-  readonly files: StoreFiles;
-  readonly pool: EnginePool;
-  readonly guard: Guard;
-  readonly views: StatementViews;
-  readonly server: ArchiveServer | undefined;
-}
-
-export class Archive {
-  readonly #options: ArchiveOptions;
-  readonly #parts: ArchiveParts;
-  /** By dataset. */
-  readonly #watches = new Map<string, SealedWatch>();
-  readonly #admitted = new Remembered<string>();
-
-  constructor(options: ArchiveOptions, parts: ArchiveParts) {
-    this.#options = options;
-    this.#parts = parts;
+  async function openViews() {
+    // At once: a name of a database is refused in statements only if the engine has it.
+    await pool.use(asker, (engine) => views.prepare(engine));
+    return await openGuard(pool, views.databases, [], names);
   }
 
   /**
@@ -143,117 +134,103 @@ export class Archive {
    *   `ENGINE_FAILED`, `INTERRUPTED`; of a server `ENGINE_COLLECTION`, `ENGINE_CLUSTER`, `ENGINE_RIGHTS`,
    *   `ENGINE_UNREACHABLE`, `NAME_TAKEN` (usage)
    */
-  async query(request: ArchiveQuery): Promise<ArchiveAnswer> {
+  async function query(request: ArchiveQuery): Promise<ArchiveAnswer> {
     const { sql } = request;
-    const { pool, files, server } = this.#parts;
-    const { signal, types, datasets, trades } = this.#options;
-    const known = listTables(datasets, trades);
     try {
-      const admitted = await this.#admit(sql);
-      return await pool.use({ owner: OWNER, signal }, async (engine) => {
-        const named = new Set(listTokens(admitted).map(({ value }) => value));
-        const tables = await openTables(
-          known.filter(({ name }) => named.has(name)),
-          {
-            ...this.#options,
-            ...(server === undefined ? { engine, files } : { engine: server, files: server.files }),
-            openSealed: (dataset) => this.#openSealed(dataset),
-          },
-        );
-        const answer = async (reads: readonly TableRead[]) => {
-          for (const table of tables) await table.narrow(reads);
-          return server === undefined
-            ? await this.#answer(engine, admitted, tables, request)
-            : await this.#askServer(engine, server, admitted, tables, request);
-        };
-        // The dates are chosen by the day here, and the server may be in another one.
-        const readDays = async () => [await readDay(engine), ...(server === undefined ? [] : [await readDay(server)])];
-        const { views } = this.#parts;
-        if (!NAMES_DAY.test(admitted)) return await answer(await views.resolve(engine, admitted, tables));
-        const before = await readDays();
-        const answered = await answer(await views.resolve(engine, admitted, tables));
-        if (new Set([...before, ...(await readDays())]).size === 1) return answered;
-        // Midnight has passed: `today()` may have been another day when the dates were chosen, so read them all.
-        await rm(request.path, { force: true });
-        return await answer(readAll(tables));
-      });
+      const text = admitted.get(sql) ?? (await guard.admit(sql, asker));
+      admitted.set(sql, text);
+      return await pool.use(asker, (engine) => answer(engine, text, request));
     } catch (error) {
-      if (signal.aborted) {
-        throw new Fault('INTERRUPTED', 'stopped before it was finished', {
-          kind: 'interrupted',
-          hint: 'Nothing was written; start the same command again.',
-        });
-      }
-      const tables = known.map(({ name }) => name);
-      throw describeQueryFailure(error, sql, tables, types, files.secrets);
+      if (!signal.aborted) throw describeQueryFailure(error, sql, names, types, files.secrets);
+      throw new Fault('INTERRUPTED', 'stopped before it was finished', {
+        kind: 'interrupted',
+        hint: 'Nothing was written; start the same command again.',
+      });
     }
   }
 
-  /** Ends the engine's process, even in the middle of a statement. */
-  async close(): Promise<void> {
-    await this.#parts.pool.close();
+  async function answer(engine: PooledEngine, text: string, request: ArchiveQuery): Promise<ArchiveAnswer> {
+    const named = new Set(listTokens(text).map(({ value }) => value));
+    const tables = await openTables(
+      known.filter(({ name }) => named.has(name)),
+      {
+        ...{ store, datasets, types, engine: server ?? engine, files: server?.files ?? files },
+        openSealed: async (dataset) => {
+          const watch = watches.get(dataset) ?? new SealedWatch(store, dataset);
+          return await watch.listSome();
+        },
+      },
+    );
+    const run = async (reads: readonly TableRead[]) => {
+      for (const table of tables) await table.narrow(reads);
+      return server === undefined
+        ? await answerHere(engine, text, tables, request)
+        : await askServer(engine, server, text, tables, request);
+    };
+    if (!NAMES_DAY.test(text)) return await run(await views.resolve(engine, text, tables));
+    // The dates are chosen by the day here, and the server may be in another one.
+    const readDays = async () => [await readDay(engine), ...(server === undefined ? [] : [await readDay(server)])];
+    const before = await readDays();
+    const answered = await run(await views.resolve(engine, text, tables));
+    if (new Set([...before, ...(await readDays())]).size === 1) return answered;
+    // Midnight has passed: `today()` may have been another day when the dates were chosen, so read them all.
+    await rm(request.path, { force: true });
+    return await run(readAll(tables));
   }
 
-  async #answer(
+  async function answerHere(
     engine: PooledEngine,
-    admitted: string,
+    text: string,
     tables: readonly OpenTable[],
     { format, path }: ArchiveQuery,
   ): Promise<ArchiveAnswer> {
-    const { views, files } = this.#parts;
-    const { maxMemoryBytes } = this.#options;
-    // Above this limit the statement fails, so the machine does not run out of memory.
-    const limits = { max_memory_usage: maxMemoryBytes, ...files.threads };
     const before = await readCost(engine);
-    await views.show(engine, admitted, tables);
-    const bound = await this.#findBound(engine, admitted, tables, limits);
-    if (bound !== undefined) await views.show(engine, admitted, tables, bound);
-    const coverage = await this.#readCoverage(admitted, tables);
-    const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
-    await engine.command(describeStatement(admitted, format, path, limits));
+    await views.show(engine, text, tables);
+    const bound = await findBound(engine, text, tables);
+    if (bound !== undefined) await views.show(engine, text, tables, bound);
+    const coverage = await readCoverage(text, tables);
+    const columns = isBinary(format) ? await readAnswerColumns(engine, text) : [];
+    await engine.command(describeStatement(text, format, path, limits));
     return { coverage, columns, cost: await readCost(engine, before) };
   }
 
-  async #askServer(
+  async function askServer(
     engine: PooledEngine,
-    server: ArchiveServer,
-    admitted: string,
+    { assertFiles, write }: NonNullable<typeof server>,
+    text: string,
     tables: readonly OpenTable[],
     { format, path }: ArchiveQuery,
   ): Promise<ArchiveAnswer> {
-    const { signal } = this.#options;
-    const coverage = await this.#readCoverage(admitted, tables);
+    const coverage = await readCoverage(text, tables);
     // A wrong statement fails here, in the caller's words.
-    const columns = await this.#parts.views.describeAnswer(engine, admitted, tables);
-    const statement = nameTables(admitted, tables);
-    await server.assertFiles(tables);
-    await server.write(statement, format, path, signal);
+    const columns = await views.describeAnswer(engine, text, tables);
+    const statement = nameTables(text, tables);
+    await assertFiles(tables);
+    await write(statement, format, path, signal);
     return { coverage, columns: isBinary(format) ? columns : [], cost: undefined };
   }
 
   /** What the answer lacks; a date on which no row met the job's condition lacks in none. */
-  async #readCoverage(admitted: string, tables: readonly OpenTable[]): Promise<readonly Coverage[]> {
-    const { lastSession, calendar } = this.#options;
+  async function readCoverage(text: string, tables: readonly OpenTable[]): Promise<readonly Coverage[]> {
     return await Promise.all(
-      describeCoverage(tables, { lastSession, calendar, isNamed: listNamed(admitted) }).map(async (one) => {
+      describeCoverage(tables, lastSession, calendar, listNamed(text)).map(async (one) => {
         if (one.missing.length === 0) return one;
-        const { entries } = await new Ledger(this.#options.store, one.dataset).conditions();
+        const { entries } = await new Ledger(store, one.dataset).conditions();
         return { ...one, missing: one.missing.filter((date) => entries.get(date)?.condition !== 'empty') };
       }),
     );
   }
 
   /** The condition that the first rows of a table meet, if the answer is these; see `top-rows.ts`. */
-  async #findBound(
+  async function findBound(
     engine: PooledEngine,
-    admitted: string,
+    text: string,
     tables: readonly OpenTable[],
-    limits: Readonly<Record<string, number>>,
   ): Promise<string | undefined> {
     const table = tables.find(({ reads }) => reads[0]?.top !== undefined);
     const top = table?.reads[0]?.top;
     const column = table?.columns().find(({ name }) => name === top?.column);
-    const probe = top && column && describeProbe(admitted, top, column);
+    const probe = top && column && describeProbe(text, top, column);
     if (top === undefined || column === undefined || probe === undefined) return undefined;
     try {
       const settings = formatSettings({ ...READ_SETTINGS, ...limits });
@@ -264,23 +241,6 @@ export class Archive {
       if (error instanceof EngineFault && error.clickhouseCode !== 0) return undefined;
       throw error;
     }
-  }
-
-  /** The guard's text of a statement, which is the same each time. */
-  async #admit(sql: string): Promise<string> {
-    const { signal } = this.#options;
-    const known = this.#admitted.get(sql);
-    if (known !== undefined) return known;
-    const admitted = await this.#parts.guard.admit(sql, { owner: OWNER, signal });
-    this.#admitted.set(sql, admitted);
-    return admitted;
-  }
-
-  /** The dates that are sealed now; manifests that have not changed are not read again. */
-  async #openSealed(dataset: string): Promise<SealedSet> {
-    const watch = this.#watches.get(dataset) ?? new SealedWatch(this.#options.store, dataset);
-    this.#watches.set(dataset, watch);
-    return await watch.listSome();
   }
 }
 

@@ -4,7 +4,6 @@
  */
 import { type CalendarOverride, listSessions } from '../calendar/session.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { listLacking } from './archive-column.ts';
 import type { TableRead } from './reads.ts';
 import { type OpenTable, sortByDate } from './tables.ts';
 
@@ -29,50 +28,41 @@ type ShownTable = Pick<OpenTable, 'rows' | 'columns' | 'reads' | 'manifests'> & 
   readonly sealed: Pick<OpenTable['sealed'], 'dataset' | 'dates'>;
 };
 
-interface CoverageContext {
-  /** The last session that should be sealed by now. */
-  readonly lastSession: string;
-  readonly calendar?: CalendarOverride | undefined;
-  /** Whether the statement may read the column. */
-  isNamed(column: string): boolean;
-}
-
-/** Of each dataset that the statement reads. @param tables narrowed to what it reads */
-export function describeCoverage(tables: readonly ShownTable[], context: CoverageContext): readonly Coverage[] {
+/**
+ * Of each dataset that the statement reads.
+ * @param tables narrowed to what it reads @param lastSession the last session that should be sealed by now
+ * @param isNamed whether the statement may read the column
+ */
+export function describeCoverage(
+  tables: readonly ShownTable[],
+  lastSession: string,
+  calendar: CalendarOverride | undefined,
+  isNamed: (column: string) => boolean,
+): readonly Coverage[] {
   const shown = tables.filter(({ reads }) => reads.length > 0);
-  const datasets = [...new Set(shown.map(({ sealed }) => sealed.dataset))];
-  return datasets.map((dataset) => {
-    const own = shown.filter(({ sealed }) => sealed.dataset === dataset);
-    return describeDataset(dataset, own, context);
+  const datasets = new Map(shown.map(({ sealed }) => [sealed.dataset, sealed.dates]));
+  return Array.from(datasets, ([dataset, sealed]) => {
+    const own = shown.filter((table) => table.sealed.dataset === dataset);
+    const rows = own.filter((table) => table.rows !== 'summary');
+    const manifests = unite(own);
+    const [first] = sealed;
+    // Dates before the first sealed one are not a gap: the dataset did not exist yet.
+    const sessions = first === undefined ? [] : listSessions(first, lastSession, calendar);
+    // The table of the newest date has no gap.
+    const reads = own.filter((table) => table.rows !== 'newest').flatMap((table) => table.reads);
+    const columns = new Set(rows.flatMap((table) => table.columns().map(({ name }) => name)));
+    return {
+      dataset,
+      sealed,
+      dates: manifests.map(({ date }) => date),
+      degraded: manifests.filter(({ condition }) => condition === 'degraded').map(({ date }) => date),
+      missing: sessions.filter((date) => !sealed.includes(date) && reads.some((read) => mayTouch(read, date))),
+      unsummarized: unite(own.filter((table) => table.rows === 'summary'))
+        .filter(({ summary }) => !summary)
+        .map(({ date }) => date),
+      lacking: listLacking([...columns].filter(isNamed), unite(rows)),
+    };
   });
-}
-
-function describeDataset(
-  dataset: string,
-  shown: readonly ShownTable[],
-  { lastSession, calendar, isNamed }: CoverageContext,
-): Coverage {
-  const sealed = shown[0]?.sealed.dates ?? [];
-  const manifests = unite(shown);
-  const rows = shown.filter((table) => table.rows !== 'summary');
-  const columns = new Set(rows.flatMap((table) => table.columns().map(({ name }) => name)));
-  const known = new Set(sealed);
-  const [first] = sealed;
-  // Dates before the first sealed one are not a gap: the dataset did not exist yet.
-  const sessions = first === undefined ? [] : listSessions(first, lastSession, calendar);
-  // The table of the newest date has no gap.
-  const reads = shown.filter((table) => table.rows !== 'newest').flatMap((table) => table.reads);
-  return {
-    dataset,
-    sealed,
-    dates: manifests.map(({ date }) => date),
-    degraded: manifests.filter(({ condition }) => condition === 'degraded').map(({ date }) => date),
-    missing: sessions.filter((date) => !known.has(date) && reads.some((read) => mayTouch(read, date))),
-    unsummarized: unite(shown.filter((table) => table.rows === 'summary'))
-      .filter(({ summary }) => !summary)
-      .map(({ date }) => date),
-    lacking: listLacking([...columns].filter(isNamed), unite(rows)),
-  };
 }
 
 /** The manifests of all tables, each once, ascending. */
@@ -85,4 +75,13 @@ function unite(shown: readonly ShownTable[]): readonly Manifest[] {
 function mayTouch(read: TableRead, date: string): boolean {
   const { from, to } = read.time;
   return read.mayTouch(date) && !(from !== undefined && `${date} 24` < from) && !(to !== undefined && to < date);
+}
+
+/** The columns that some files lack, with the dates of these files. */
+function listLacking(columns: readonly string[], manifests: readonly Manifest[]): Coverage['lacking'] {
+  const lacking = columns.map((name) => {
+    const dates = manifests.filter(({ schema }) => !schema.some((column) => column.name === name));
+    return [name, dates.map(({ date }) => date)] as const;
+  });
+  return new Map(lacking.filter(([name, dates]) => name !== 'date' && dates.length > 0));
 }

@@ -5,42 +5,24 @@
  */
 import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parquetFile, quoteString } from '../engine/literal.ts';
-import { assertPlain, encodePath, isPlain, namedS3 } from '../engine/named-s3.ts';
-import { plainPath } from '../engine/plain-path.ts';
+import { Fault } from '../core/errors.ts';
+import { plainPath, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { dropsPrefix, fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import type { S3Access, StoreAccess } from '../store/store.ts';
 
-/** A file of a date, by the name that the manifest gives it. */
-export interface SealedFile {
-  readonly date: string;
-  readonly filename: string;
-}
-
-export interface SealedFiles {
-  /**
-   * Table function over the files of all dates, or of fewer that include all of `chosen`.
-   * @param structure columns to read, with their types
-   */
-  tableSql(structure: string, chosen: readonly SealedFile[]): string;
-  /** Table function over one file, with its own columns. */
-  fileSql(file: SealedFile): string;
-  /** The engine's path (`_path`) of a file. */
-  pathOf(file: SealedFile): string;
-}
-
 export interface StoreFiles {
-  /** The files with rows, or the summaries. @throws Fault `ARCHIVE_LOCATION_INVALID` (usage) */
-  of(dataset: string, rows: 'drops' | 'summaries'): SealedFiles;
+  /** The engine's path (`_path`) of a file is this and its key. */
+  readonly root: string;
+  /**
+   * Table function over the files of these keys, or over all that the pattern matches, these among them.
+   * @param structure columns to read, with their types; absent: the files' own
+   * @throws Fault `ARCHIVE_LOCATION_INVALID` (usage)
+   */
+  tableSql(keys: readonly string[], pattern: string, structure?: string): string;
   /** Texts that must be hidden in messages: credentials, folders. */
   readonly secrets: readonly string[];
   /** The engine's settings of how many threads read. */
   readonly threads: Readonly<Record<string, number>>;
-}
-
-export interface ServerFiles extends StoreFiles {
-  /** Query for path and size of files, as the server finds them. */
-  sizesSql(dataset: string, chosen: readonly SealedFile[]): string;
 }
 
 /**
@@ -52,35 +34,34 @@ const LINK = 'drops';
 
 /** @param folder our own folder, for the link @throws Fault `ARCHIVE_LOCATION_INVALID` (usage) */
 export async function openStoreFiles(access: StoreAccess, folder: string): Promise<StoreFiles> {
+  // One key, so that the engine need not list the others.
+  const choose = ([only = '', ...others]: readonly string[], pattern: string) =>
+    others.length === 0 && only !== '' && !PATTERN.test(only) ? only : pattern;
+  const call = (name: string, args: readonly (string | undefined)[]) =>
+    `${name}(${args
+      .filter((arg) => arg !== undefined)
+      .map(quoteString)
+      .join(', ')})`;
   if (access.kind === 'directory') {
     const link = join(folder, LINK);
     await symlink(access.path, link);
     const plain = plainPath(link);
     return {
-      of: (dataset, rows) => ({
-        tableSql: (structure, chosen) =>
-          `file(${quoteString(`${plain}/${patternOf(dataset, rows, chosen)}`)}, Parquet, ${quoteString(structure)})`,
-        fileSql: ({ date, filename }) => parquetFile(`${plain}/${fileKey(dataset, date, filename)}`),
-        pathOf: ({ date, filename }) => `${plain}/${fileKey(dataset, date, filename)}`,
-      }),
+      root: `${plain}/`,
+      tableSql: (keys, pattern, structure) => call('file', [`${plain}/${choose(keys, pattern)}`, 'Parquet', structure]),
       secrets: [folder, plain],
       threads: {},
     };
   }
-  const root = access.prefix === '' ? '' : `${access.prefix}/`;
-  assertPlain(root);
-  const { accessKeyId, secretAccessKey, sessionToken } = access;
+  const { bucket, bucketUrl, accessKeyId, secretAccessKey, sessionToken } = access;
+  const prefix = prefixOf(access);
   const credentials = [accessKeyId, secretAccessKey, ...(sessionToken === undefined ? [] : [sessionToken])];
-  const s3 = (key: string, ...structure: readonly string[]) => {
-    const args = [`${access.bucketUrl}/${encodePath(root + key)}`, ...credentials, 'Parquet', ...structure];
-    return `s3(${args.map(quoteString).join(', ')})`;
-  };
   return {
-    of: (dataset, rows) => ({
-      tableSql: (structure, chosen) => s3(patternOf(dataset, rows, chosen), structure),
-      fileSql: ({ date, filename }) => s3(fileKey(dataset, date, filename)),
-      pathOf: ({ date, filename }) => `${access.bucket}/${root}${fileKey(dataset, date, filename)}`,
-    }),
+    root: `${bucket}/${prefix}`,
+    tableSql: (keys, pattern, structure) => {
+      const url = `${bucketUrl}/${encodePath(prefix + choose(keys, pattern))}`;
+      return call('s3', [url, ...credentials, 'Parquet', structure]);
+    },
     secrets: [...credentials, folder],
     threads: { max_threads: S3_THREADS, max_parsing_threads: S3_THREADS, max_download_threads: S3_THREADS },
   };
@@ -91,36 +72,54 @@ export async function openStoreFiles(access: StoreAccess, folder: string): Promi
  * a credential. Its `url` is the store's. Exactly the chosen files are named, and a server that does not find one fails.
  * @param cluster of the server; then all its nodes read @throws Fault `ARCHIVE_LOCATION_INVALID` (usage)
  */
-export function nameServerFiles(
-  { bucket, prefix }: Pick<S3Access, 'bucket' | 'prefix'>,
-  collection: string,
-  cluster: string | undefined,
-): ServerFiles {
-  const root = prefix === '' ? '' : `${prefix}/`;
-  assertPlain(root);
-  const s3 = (keys: readonly string[], format: 'Parquet' | 'One', structure?: string) =>
-    namedS3(keys, { collection, format, structure, cluster });
-  const keysOf = (dataset: string, files: readonly SealedFile[]) =>
-    files.map(({ date, filename }) => fileKey(dataset, date, filename));
+export function nameServerFiles(access: S3Access, collection: string, cluster: string | undefined) {
+  const s3 = (keys: readonly string[], format: 'Parquet' | 'One', structure?: string) => {
+    for (const key of keys) assertPlain(key);
+    const [first = '', ...more] = keys.map(encodePath);
+    const args = [
+      ...(cluster === undefined ? [] : [quoteString(cluster)]),
+      quoteIdentifier(collection),
+      `filename = ${quoteString(more.length === 0 ? first : `{${[first, ...more].join(',')}}`)}`,
+      `format = ${quoteString(format)}`,
+      ...(structure === undefined ? [] : [`structure = ${quoteString(structure)}`]),
+    ];
+    return `${cluster === undefined ? 's3' : 's3Cluster'}(${args.join(', ')})`;
+  };
   return {
-    of: (dataset) => ({
-      tableSql: (structure, chosen) => s3(keysOf(dataset, chosen), 'Parquet', structure),
-      fileSql: (file) => s3(keysOf(dataset, [file]), 'Parquet'),
-      pathOf: ({ date, filename }) => `${bucket}/${root}${fileKey(dataset, date, filename)}`,
-    }),
-    // This format reads no byte of the files.
-    sizesSql: (dataset, chosen) => `SELECT _path AS path, _size AS size FROM ${s3(keysOf(dataset, chosen), 'One')}`,
+    root: `${access.bucket}/${prefixOf(access)}`,
+    tableSql: (keys: readonly string[], _pattern: string, structure?: string) => s3(keys, 'Parquet', structure),
+    /** Query for path and size of files, as the server finds them. This format reads no byte of them. */
+    sizesSql: (keys: readonly string[]) => `SELECT _path AS path, _size AS size FROM ${s3(keys, 'One')}`,
     secrets: [],
     threads: {},
   };
 }
 
-/** The keys of all files, as a pattern: revisions of a table have file names of their own. Of one file, its own key. */
-function patternOf(dataset: string, rows: 'drops' | 'summaries', chosen: readonly SealedFile[]): string {
+function prefixOf({ prefix }: S3Access): string {
+  const root = prefix === '' ? '' : `${prefix}/`;
+  assertPlain(root);
+  return root;
+}
+
+/** The keys of all files with rows, or of all summaries, as a pattern: revisions of a table have file names of their own. */
+export function patternOf(dataset: string, rows: 'drops' | 'summaries'): string {
   assertPlain(dataset);
-  const [only, ...others] = chosen;
-  // So that the engine need not list the others.
-  if (only !== undefined && others.length === 0 && isPlain(only.filename))
-    return fileKey(dataset, only.date, only.filename);
   return rows === 'drops' ? `${dropsPrefix(dataset, '*')}*.parquet` : fileKey(dataset, '*', SUMMARY_FILENAME);
+}
+
+/** `*` and the `=` of partitions stay as they are. */
+function encodePath(path: string): string {
+  return path.split('/').map(encodeURIComponent).join('/').replaceAll('%3D', '=');
+}
+
+/** Characters that the engine reads as a pattern. */
+const PATTERN = /[*?{}]/;
+
+/** @throws Fault `ARCHIVE_LOCATION_INVALID` (usage) */
+function assertPlain(path: string): void {
+  if (!PATTERN.test(path)) return;
+  throw new Fault('ARCHIVE_LOCATION_INVALID', `${path} contains one of * ? { }, which the engine reads as a pattern`, {
+    kind: 'usage',
+    hint: 'Query a copy whose name has none of them.',
+  });
 }

@@ -10,7 +10,7 @@ import type { PooledEngine } from '../engine/pool.ts';
 import { listTokens, type SqlToken } from '../guard/canonical-text.ts';
 import type { ArchiveColumn } from './archive-column.ts';
 import { type AnswerColumn, readAnswerColumns } from './output-format.ts';
-import { type ReadableTable, readAll, resolveReads, type TableRead } from './reads.ts';
+import { readAll, resolveReads, type TableRead } from './reads.ts';
 import type { OpenTable } from './tables.ts';
 
 /** What an engine process has. */
@@ -74,13 +74,14 @@ export class StatementViews {
    * @param bound a condition of the only table's rows @throws EngineFault; Fault `DROP_DAMAGED`
    */
   async show(engine: PooledEngine, admitted: string, tables: readonly OpenTable[], bound?: string): Promise<void> {
-    const [, database] = this.databases;
     const isNamed = listNamed(admitted);
-    await this.#use(engine, database);
-    for (const table of tables) {
-      const describe = () => `CREATE VIEW ${quoteIdentifier(table.name)} AS ${table.describeRows(isNamed, bound)}`;
-      await this.#make(engine, database, table.name, table.reads.length === 0 ? undefined : describe());
-    }
+    const describe = (table: OpenTable) =>
+      `CREATE VIEW ${quoteIdentifier(table.name)} AS ${table.describeRows(isNamed, bound)}`;
+    await this.#make(
+      engine,
+      this.databases[1],
+      new Map(tables.map((table) => [table.name, table.reads.length === 0 ? undefined : describe(table)])),
+    );
   }
 
   /** The columns of the answer, by empty tables with the columns of the views. @throws EngineFault if the statement is wrong */
@@ -89,13 +90,12 @@ export class StatementViews {
     admitted: string,
     tables: readonly OpenTable[],
   ): Promise<readonly AnswerColumn[]> {
-    const [database] = this.databases;
     const isNamed = listNamed(admitted);
-    await this.#use(engine, database);
-    for (const table of tables) {
-      if (table.reads.length === 0) continue;
-      await this.#make(engine, database, table.name, describeEmptyTable(table.name, table.shownColumns(isNamed)));
-    }
+    const read = tables.filter(({ reads }) => reads.length > 0);
+    const empty = read.map(
+      (table) => [table.name, describeEmptyTable(table.name, table.shownColumns(isNamed))] as const,
+    );
+    await this.#make(engine, this.databases[0], new Map(empty));
     return await readAnswerColumns(engine, admitted);
   }
 
@@ -105,46 +105,44 @@ export class StatementViews {
     admitted: string,
     tables: readonly OpenTable[],
   ): Promise<readonly TableRead[] | undefined> {
-    const readable = tables.map(describeReadable);
-    const statements = tables.map((table) => describeEmptyTable(table.name, table.columns()));
-    const key = JSON.stringify([admitted, statements, readable]);
+    const readable = tables.map((table) => {
+      const columns = table.columns();
+      const isDated = columns.some(({ name, readAs }) => name === 'date' && readAs === undefined);
+      return { name: table.name, columns: columns.map(({ name }) => name), isDated };
+    });
+    const empty = tables.map((table) => [table.name, describeEmptyTable(table.name, table.columns())] as const);
+    const key = JSON.stringify([admitted, empty, readable]);
     const known = this.#reads.get(key);
     if (known !== undefined) return known;
-    const [database] = this.databases;
-    await this.#use(engine, database);
-    for (const [k, { name }] of tables.entries()) await this.#make(engine, database, name, statements[k]);
+    await this.#make(engine, this.databases[0], new Map(empty));
     const reads = await resolveReads(engine, admitted, readable);
     // Of one that names the day, the reads are others tomorrow.
     if (reads !== undefined && !NAMES_DAY.test(admitted)) this.#reads.set(key, reads);
     return reads;
   }
 
-  async #use(engine: PooledEngine, database: string): Promise<void> {
+  /** Makes tables or views by their statements in a database, then the current one; none: there is no such table. */
+  async #make(
+    engine: PooledEngine,
+    database: string,
+    statements: ReadonlyMap<string, string | undefined>,
+  ): Promise<void> {
     const prepared = await this.prepare(engine);
-    if (prepared.current === database) return;
-    prepared.current = undefined;
-    await engine.command(`USE ${database}`);
-    prepared.current = database;
+    if (prepared.current !== database) {
+      prepared.current = undefined;
+      await engine.command(`USE ${database}`);
+      prepared.current = database;
+    }
+    for (const [name, statement] of statements) {
+      const key = `${database}.${name}`;
+      if (prepared.made.get(key) === statement) continue;
+      prepared.made.delete(key);
+      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(name)}`);
+      if (statement === undefined) continue;
+      await engine.command(statement);
+      prepared.made.set(key, statement);
+    }
   }
-
-  /** Makes a table or view of the current database by its statement; none: there is no such table. */
-  async #make(engine: PooledEngine, database: string, name: string, statement: string | undefined): Promise<void> {
-    const { made } = await this.prepare(engine);
-    const key = `${database}.${name}`;
-    if (made.get(key) === statement) return;
-    made.delete(key);
-    await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(name)}`);
-    if (statement === undefined) return;
-    await engine.command(statement);
-    made.set(key, statement);
-  }
-}
-
-/** What a statement may read of a table, to resolve it. */
-function describeReadable(table: OpenTable): ReadableTable {
-  const columns = table.columns();
-  const isDated = columns.some(({ name, readAs }) => name === 'date' && readAs === undefined);
-  return { name: table.name, columns: columns.map(({ name }) => name), isDated };
 }
 
 /** An empty table with the same columns, to resolve statements against; it is never read. */

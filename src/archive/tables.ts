@@ -8,10 +8,11 @@ import { TABLES } from '../api-contract/published-limits.ts';
 import { Fault, isFault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { fileKey } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import type { Store } from '../store/store.ts';
 import { type AnswerTypes, type ArchiveColumn, holdsTrades, listColumns, PATH_DATE } from './archive-column.ts';
-import type { SealedFile, SealedFiles, StoreFiles } from './drop-files.ts';
+import { patternOf, type StoreFiles } from './drop-files.ts';
 import { describeBounds, describeNumbers, isBefore, type TableRead, unite } from './reads.ts';
 import type { SealedSet } from './sealed.ts';
 
@@ -39,7 +40,7 @@ export function listTables(datasets: readonly string[], trades: string | undefin
     if (!tables.has(table.name) && !table.name.includes('.')) tables.set(table.name, table);
   };
   for (const dataset of datasets) add({ name: dataset, dataset, rows: 'all', isApi: false });
-  const plain = datasets.map((dataset) => ({ dataset, name: dataset.replaceAll(/[-.]/g, '_') }));
+  const plain = datasets.map((dataset) => ({ dataset, name: plainName(dataset) }));
   const unique = plain.filter(({ name }) => plain.filter((other) => other.name === name).length === 1);
   for (const { dataset, name } of unique) add({ name, dataset, rows: 'all', isApi: false });
   for (const { dataset, name } of unique)
@@ -51,13 +52,18 @@ export function listTables(datasets: readonly string[], trades: string | undefin
   return [...tables.values()];
 }
 
+/** A dataset as a name that needs no quotes. */
+function plainName(dataset: string): string {
+  return dataset.replaceAll(/[-.]/g, '_');
+}
+
 interface OpenTablesContext {
   readonly store: Store;
   readonly datasets: readonly string[];
   readonly types: AnswerTypes;
   /** Reads what the manifests do not say, from `files`. */
   readonly engine: Pick<Engine, 'rows'>;
-  readonly files: StoreFiles;
+  readonly files: Pick<StoreFiles, 'root' | 'tableSql'>;
   /** Lists the sealed dates of a dataset. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
   openSealed(dataset: string): Promise<SealedSet>;
 }
@@ -92,12 +98,12 @@ export class OpenTable {
   readonly name: string;
   readonly rows: ArchiveTable['rows'];
   readonly sealed: SealedSet;
-  readonly files: SealedFiles;
   /** What the statement reads of it; until `narrow`, nothing. */
   reads: readonly TableRead[] = [];
   /** Of the sealed dates that can be in the answer, and of those whose rows can be: the others are not read. */
   manifests: readonly Manifest[] = [];
   touched: readonly Manifest[] = [];
+  readonly #files: OpenTablesContext['files'];
   readonly #types: AnswerTypes;
   readonly #summary: readonly ArchiveColumn[] | undefined;
   #described: readonly Manifest[];
@@ -112,7 +118,7 @@ export class OpenTable {
     this.name = name;
     this.rows = rows;
     this.sealed = sealed;
-    this.files = files.of(sealed.dataset, rows === 'summary' ? 'summaries' : 'drops');
+    this.#files = files;
     this.#described = newest;
     this.#summary = summary;
     this.#types = types;
@@ -149,10 +155,12 @@ export class OpenTable {
   }
 
   /** The only files that it shows. @throws Fault `DROP_DAMAGED` */
-  listFiles(): readonly SealedFile[] {
+  listFiles() {
     return this.touched.flatMap((manifest) => {
       const file = this.#summary === undefined ? manifest.files[0] : this.sealed.summaryOf(manifest);
-      return file === undefined ? [] : [{ date: manifest.date, filename: file.filename }];
+      return file === undefined
+        ? []
+        : [{ date: manifest.date, key: fileKey(manifest.dataset, manifest.date, file.filename), file }];
     });
   }
 
@@ -184,11 +192,13 @@ export class OpenTable {
       value === quoteIdentifier(name) ? value : `${value} AS ${quoteIdentifier(name)}`,
     );
     const hasTime = read.some(({ name, readAs }) => name === 'time' && readAs?.includes('DateTime64'));
-    const source = isEmpty ? `null(${quoteString(structure)})` : this.files.tableSql(structure, shown);
+    const keys = shown.map(({ key }) => key);
+    const pattern = patternOf(this.sealed.dataset, this.#summary === undefined ? 'drops' : 'summaries');
+    const source = isEmpty ? `null(${quoteString(structure)})` : this.#files.tableSql(keys, pattern, structure);
     const date = isEmpty ? "''" : `extract(_path, '/session=([0-9-]{10})/[^/]+$')`;
     // The engine chooses files by it, and then looks the path up once a block: `has` compared texts in every row, and took
     // 24 times as long for a sum over 36 dates. Of the bare `_path`, S3 would ask for each object instead of listing them.
-    const paths = shown.map((file) => quoteString(this.files.pathOf(file)));
+    const paths = keys.map((key) => quoteString(this.#files.root + key));
     const [only, ...others] = this.reads;
     const where = [
       isEmpty ? '1' : `toString(_path) IN (${paths.join(', ')})`,
@@ -254,8 +264,8 @@ async function findTrades(
   );
 }
 
-/** Snapshots and aggregates have dates and manifests too, but contain no single trades. */
-function assertTrades(manifests: readonly Manifest[]): void {
+/** Snapshots and aggregates have dates and manifests too, but contain no single trades. @throws Fault `NO_TRADES` (usage) */
+export function assertTrades(manifests: readonly Manifest[], hint?: string): void {
   for (const manifest of manifests) {
     if (holdsTrades(manifest)) continue;
     throw new Fault(
@@ -263,7 +273,7 @@ function assertTrades(manifests: readonly Manifest[]): void {
       `the drops of ${manifest.dataset} are not single trades, so they are not the API's tables`,
       {
         kind: 'usage',
-        hint: `Read them by their name: FROM ${manifest.dataset.replaceAll(/[-.]/g, '_')}.`,
+        hint: hint ?? `Read them by their name: FROM ${plainName(manifest.dataset)}.`,
       },
     );
   }
@@ -280,12 +290,12 @@ async function readSummaryColumns(
   if (manifest === undefined || summary === undefined) {
     throw new Fault('NO_SUMMARY', `the drops of ${drops.dataset} have no summaries`, {
       kind: 'usage',
-      hint: `Only single trades have them. Read the drops: FROM ${drops.dataset.replaceAll(/[-.]/g, '_')}.`,
+      hint: `Only single trades have them. Read the drops: FROM ${plainName(drops.dataset)}.`,
     });
   }
-  const of = { date: manifest.date, filename: summary.filename };
+  const key = fileKey(drops.dataset, manifest.date, summary.filename);
   const described = await engine.rows<{ readonly name: string; readonly type: string }>(
-    `DESCRIBE TABLE ${files.of(drops.dataset, 'summaries').fileSql(of)}`,
+    `DESCRIBE TABLE ${files.tableSql([key], key)}`,
   );
   const date = listColumns([], types);
   const rest = described.map(({ name, type }): ArchiveColumn => {

@@ -67,6 +67,28 @@ function valueText({ name, type }: HashedColumn): string {
   }
 }
 
+/** Without one of them a row does not say which trade it is. */
+const CONTENT = ['symbol', 'put_call', 'expiration_date', 'strike', 'time', 'price', 'size'];
+/** These change when a source loads a trade again. */
+const OF_LOAD = new Set(['id', 'updated_timestamp']);
+
+/**
+ * SQL of a hash of what a row says of its trade beside its id: rows that vanish and rows that are new with the same content
+ * are one trade under another id. Of rows without these columns it covers all columns that a second load does not change.
+ * @param columns of the rows
+ */
+export function tradeContent(columns: readonly string[]): string {
+  const isTrade = CONTENT.every((name) => columns.includes(name));
+  const names = isTrade ? CONTENT : columns.filter((name) => !OF_LOAD.has(name));
+  return `cityHash64(${names.map((name) => (isTrade ? contentOf(name) : textOf(name))).join(', ')})`;
+}
+
+/** Blanks around a symbol and a strike of 20.100000000000005 do not make another contract. */
+function contentOf(name: string): string {
+  if (name === 'strike') return `ifNull(toString(round(${name} * 1000)), '')`;
+  return name === 'symbol' ? `ifNull(trimBoth(toString(${name})), '')` : textOf(name);
+}
+
 /** Never null. Names of the trade record's own columns need no quotes; other names may. */
 function textOf(name: string): string {
   const isPlain = TRADE_COLUMNS.some((column) => column.name === name);

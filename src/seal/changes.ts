@@ -4,7 +4,7 @@
  */
 import type { Engine } from '../engine/engine.ts';
 import { formatSettings, quoteIdentifier } from '../engine/literal.ts';
-import { tradeContent } from '../engine/trade-content.ts';
+import { tradeContent } from '../engine/row-hash.ts';
 import type { DropChanges } from '../state/documents.ts';
 import { READ_BACK_SETTINGS } from './write-parquet.ts';
 

@@ -4,10 +4,9 @@
  */
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
-import type { Capabilities } from '../engine/capabilities.ts';
 import type { EngineSettings } from '../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
-import type { ServerEngine, ServerOptions, ServerPool, ServerPoolOptions } from '../engine/server.ts';
+import type { Capabilities, ServerEngine, ServerOptions, ServerPool, ServerPoolOptions } from '../engine/server.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 
 /**

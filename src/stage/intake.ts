@@ -10,8 +10,7 @@ import { basename, join } from 'node:path';
 import { makeFolder } from '../core/atomic-file.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
-import { quoteString } from '../engine/literal.ts';
-import { plainPath } from '../engine/plain-path.ts';
+import { plainPath, quoteString } from '../engine/literal.ts';
 
 /** Maximum pages and bytes of one insert: both bound the memory of its block (10,000 trades have about 7 MB). */
 const MAX_GROUP_PAGES = 8;

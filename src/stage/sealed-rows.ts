@@ -9,7 +9,7 @@ import { COLUMN_TYPES, nullMark } from '../engine/column-types.ts';
 import type { Engine } from '../engine/engine.ts';
 import { parquetFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
-import { tradeContent } from '../engine/trade-content.ts';
+import { tradeContent } from '../engine/row-hash.ts';
 import type { Job, JobColumn } from '../job/job.ts';
 import { placeOf } from '../plan/axis.ts';
 import type { DayCounts } from '../plan/counts.ts';

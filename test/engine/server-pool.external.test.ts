@@ -5,9 +5,16 @@
 import { once } from 'node:events';
 import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { isTooOld, keepKnown, readCapabilities } from '../../src/engine/capabilities.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
-import { openServerEngine, openServerPool, type ServerEngine, type ServerPool } from '../../src/engine/server.ts';
+import {
+  isTooOld,
+  keepKnown,
+  openServerEngine,
+  openServerPool,
+  readCapabilities,
+  type ServerEngine,
+  type ServerPool,
+} from '../../src/engine/server.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';
 
 const { server, reason } = await startClickHouse();

@@ -90,9 +90,7 @@ describe('a calendar of the operator', () => {
       manifests: [],
     } as const;
     const lookInto = (calendar?: CalendarOverride) =>
-      describeCoverage([table], {
-        ...{ lastSession: '2026-11-20', calendar, isNamed: () => false },
-      })[0]?.missing;
+      describeCoverage([table], '2026-11-20', calendar, () => false)[0]?.missing;
     expect(lookInto()).toEqual(['2026-11-18', '2026-11-20']);
     expect(lookInto(parseCalendarOverride('calendar.yaml', MOURNING))).toEqual(['2026-11-20']);
   });

@@ -9,12 +9,18 @@ import { Session } from 'chdb';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TABLES } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
-import { type Capabilities, readCapabilities } from '../../src/engine/capabilities.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import type { PooledEngine } from '../../src/engine/pool.ts';
-import { openServerEngine, openServerPool, type ServerEngine, type ServerPool } from '../../src/engine/server.ts';
+import {
+  type Capabilities,
+  openServerEngine,
+  openServerPool,
+  readCapabilities,
+  type ServerEngine,
+  type ServerPool,
+} from '../../src/engine/server.ts';
 import { checkServer } from '../../src/service/data/server-check.ts';
 import { planStatements, SERVER_TABLES, type ServerPlan, setUpServer } from '../../src/service/data/server-setup.ts';
 import { settingsSql } from '../../src/service/historical/query-runner.ts';

@@ -6,9 +6,9 @@
 import { TABLES } from '../../api-contract/published-limits.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
-import { type Capabilities, isTooOld, OLDEST_VERSION } from '../../engine/capabilities.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import { type Capabilities, isTooOld, OLDEST_VERSION } from '../../engine/server.ts';
 import type { StatementRunner } from '../backend.ts';
 
 /** Error codes of refused writes; they vary with the server's version: READONLY, QUERY_IS_PROHIBITED, ACCESS_DENIED. */

@@ -15,9 +15,9 @@ import {
 } from '../../api-contract/published-limits.ts';
 import { answerType, TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
-import { isTooOld, readCapabilities } from '../../engine/capabilities.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import { isTooOld, readCapabilities } from '../../engine/server.ts';
 import type { StatementRunner } from '../backend.ts';
 import type { ServiceOptions } from '../options.ts';
 import { CHAIN_COLUMNS, CHAIN_SORT, listSortColumns } from './tables.ts';

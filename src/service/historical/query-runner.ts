@@ -3,9 +3,10 @@
  * stay bytes; the limits are in the outermost SETTINGS clause, where the guard admits no settings of the caller; the
  * query has succeeded before the first byte of its rows is returned.
  */
-import { keepKnown } from '../../engine/capabilities.ts';
+
 import { type EngineSettings, formatSettings } from '../../engine/literal.ts';
 import type { PoolRequest } from '../../engine/pool.ts';
+import { keepKnown } from '../../engine/server.ts';
 import type { Guard } from '../../guard/guard.ts';
 import type { AdmittedStatement, Backend } from '../backend.ts';
 import { toApiFailure } from '../http/api-failure.ts';
