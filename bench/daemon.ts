@@ -7,7 +7,7 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { previousSessions } from '../src/calendar/session.ts';
 import { formatTable } from '../src/cli/terminal/text.ts';
-import type { JobsDocument } from '../src/daemon/web/api-shape.ts';
+import type { JobsDocument } from '../src/daemon/shapes.ts';
 import { conditionKey, dropKey, manifestKey } from '../src/ledger/layout.ts';
 import { openJobState } from '../src/state/job-state.ts';
 import { RunHistory } from '../src/state/run-history.ts';

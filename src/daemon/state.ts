@@ -1,89 +1,26 @@
 /**
- * What a daemon knows of each job, what it shows of it, and what all its parts use: the outside world, timers, and the
- * notes that survive it. Invariants: a job's notes reach the disk in the order in which they were made; only the parts
- * of the loop change a job. Of a status only what is shown is kept: the daemon holds those of all jobs for as long as it
- * lives.
+ * What all parts of the daemon use: the outside world, and the notes that survive it. Invariant: notes reach the disk in
+ * the order in which they were made.
  *
  * Decides which daemon runs a tick when several share a schedule. The contract; `redis-coordinator.ts` implements it.
  * Invariants: only one daemon gets a tick; if that daemon dies before it completes the tick, exactly one other gets it.
  */
-import { setMaxListeners } from 'node:events';
-import { z } from 'zod';
 import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
-import { CONDITIONS, type Condition, isSealed } from '../plan/conditions.ts';
-import { dateStatusSchema, jobStatusSchema } from '../state/documents.ts';
 import type { StateFile } from '../state/job-state.ts';
 import type { RunHistory, RunIndex } from '../state/run-history.ts';
 import type { RunCommand, RunRecord } from '../state/run-record.ts';
 import type { FiledJob, JobFilesReading } from './job-files.ts';
 import type { ChildProcess, Commands } from './run-process.ts';
-import type { Ticks } from './ticks.ts';
-
-/** Weeks whose dates the daemon keeps one by one. Of a dataset of ten years, the older dates are only counted. */
-export const KEPT_WEEKS = 53;
-
-/** A date of a dataset. */
-export const datedSchema = dateStatusSchema.pick({
-  date: true,
-  condition: true,
-  rows: true,
-  revision: true,
-  begins_to_expire: true,
-  damage: true,
-  accepted: true,
-});
-
-/** One job in the output of `flowdrop --json status`, which is a list of jobs. */
-export const statusSchema = jobStatusSchema
-  .omit({ last_run: true, last_backfill: true, running: true })
-  .extend({ dates: z.array(datedSchema) })
-  .transform(({ dates, ...status }) => ({
-    ...status,
-    /** Those of the last `KEPT_WEEKS`, and older ones that are not sealed. */
-    dates: dates.filter(({ condition }, index) => index >= dates.length - 7 * KEPT_WEEKS || !isSealed(condition)),
-    /** How many dates have each condition, of all. */
-    date_counts: countConditions(dates.map(({ condition }) => condition)),
-  }));
-
-export type StatusDocument = z.infer<typeof statusSchema>;
-
-function countConditions(found: readonly Condition[]): Readonly<Record<Condition, number>> {
-  const count = (one: Condition) => found.filter((each) => each === one).length;
-  return Object.fromEntries(CONDITIONS.map((one) => [one, count(one)])) as Record<Condition, number>;
-}
 
 /**
  * Why a run was started. `take-over`: the daemon that started it died. `gap`: no session today, but dates are pending.
  * `stage`: only stages the running session. `asked`: a person asked for it on the page.
  */
 export type RunReason = Exclude<RunRecord['reason'], 'hand'>;
-
-export interface JobView {
-  readonly name: string;
-  readonly file: string;
-  readonly schedule?: { readonly cron: string; readonly timezone: string; readonly distributed: boolean } | undefined;
-  /** How long after its last trades are visible a session may be sealed. */
-  readonly settleSeconds: number;
-  /** The next tick of the schedule; after a failed run, `retryAtMs` may be earlier. */
-  readonly nextRunAtMs?: number | undefined;
-  readonly retryAtMs?: number | undefined;
-  /** When it began to wait for a free run place; milliseconds since the epoch. */
-  readonly waitingSinceMs?: number | undefined;
-  /** `record`: as the run last wrote it; null before its process did. */
-  readonly running?: (Pick<RunningRun, 'runId' | 'startedAtMs' | 'record'> & Pick<DueRun, 'reason'>) | undefined;
-  /** Runs that this machine remembers, newest first, without staging; bounded. */
-  readonly runs: readonly RunRecord[];
-  /** Why the current job file is not used; the job continues unchanged. */
-  readonly fault?: { readonly message: string; readonly sinceMs: number } | undefined;
-  /** The last output of `flowdrop --json status`, and when it was read; `undefined` before the first. */
-  readonly status?: { readonly document: StatusDocument; readonly readAtMs: number } | undefined;
-  /** Why the last reading of the status failed, if it did. */
-  readonly statusFault?: string | undefined;
-}
 
 /** A command of a job that a person asked for. */
 export interface AskedCommand {
@@ -113,84 +50,9 @@ export interface DueRun {
   readonly asked?: AskedCommand | undefined;
 }
 
-export interface RunningRun {
-  readonly phase: 'running';
-  readonly due: DueRun;
-  readonly runId: string;
-  readonly startedAtMs: number;
-  /** Absent until its process exists, and can be asked to stop. */
-  process?: ChildProcess;
-  /** Aborted when its process has ended. */
-  readonly over: AbortController;
-  /** Why it was asked to stop, if it was. */
-  stop: 'timeout' | 'asked' | undefined;
-  record: RunRecord | null;
-}
-
-export type OwedCause = 'died' | 'broken';
-
-/** An operator alert, kept until it is sent or its cause is over. */
-export interface OwedAlert {
-  text: string;
-  state: 'waiting' | 'sending' | 'sent';
-  triedAtMs: number;
-  waitMs: number;
-}
-
-export class DaemonJob {
-  readonly name: string;
-  filed: FiledJob;
-  fault: JobView['fault'];
-  /** The file is gone; its run may still be active. */
-  isRemoved = false;
-  /** While its file has a schedule. */
-  ticks: Ticks | undefined;
-  /** Ticks up to here have been seen. */
-  seenMs = 0;
-  /** The tick that a timer waits for. */
-  armedMs: number | undefined;
-  /** `deciding`: on a day without a session its status decides. `waiting`: for a free place. */
-  run:
-    | { readonly phase: 'deciding'; readonly due: DueRun }
-    | { readonly phase: 'waiting'; readonly due: DueRun; readonly sinceMs: number }
-    | RunningRun
-    | undefined;
-  /** The newest tick that came during a run: it is due when that run ends. */
-  next: DueRun | undefined;
-  retry: { readonly atMs: number; readonly due: DueRun } | undefined;
-  /** Ticks of a shared schedule that this daemon holds until they are settled. */
-  readonly heldTicks = new Set<number>();
-  readonly alerts: Partial<Record<OwedCause, OwedAlert | undefined>> = {};
-  /** When it last began to stage the running session. */
-  stagedAtMs = Number.NEGATIVE_INFINITY;
-  /** When gaps were last checked. */
-  gapsAtMs = Number.NEGATIVE_INFINITY;
-  status: JobView['status'];
-  statusFault: string | undefined;
-  statusTriedAtMs = Number.NEGATIVE_INFINITY;
-  isReading = false;
-  /** The current reading may have begun too early, so another one must follow. */
-  isAskedAgain = false;
-
-  constructor(filed: FiledJob) {
-    this.name = filed.job.name;
-    this.filed = filed;
-  }
-}
-
-/** Whether it waits for a place or runs. */
-export function isBusy({ run }: DaemonJob): boolean {
-  return run?.phase === 'waiting' || run?.phase === 'running';
-}
-
-/** Whether its process only stages the running session. */
-export function isStaging({ run }: DaemonJob): boolean {
-  return run?.phase === 'running' && run.due.reason === 'stage';
-}
-
-/** Dates that are not sealed yet; `undefined` when the status is unknown. */
-export function pendingOf({ status }: DaemonJob) {
-  return status?.document.dates.filter(({ condition }) => condition === 'pending');
+/** Whether it is a tick of the schedule: what staging leaves is owed by the next tick anyway. */
+export function isTick({ reason, asked }: DueRun): boolean {
+  return reason !== 'stage' && !asked;
 }
 
 type NoteFile<T> = Pick<StateFile<T>, 'read' | 'write' | 'remove'>;
@@ -221,17 +83,24 @@ export interface Outside {
   readonly watchFiles: (onChange: () => void, signal: AbortSignal) => void;
 }
 
-export class DaemonState {
+/** What a job needs of the whole daemon. */
+interface Whole {
+  /** Reads the job files again. */
+  reload(): Promise<void>;
+  /** A run has ended, and its record is complete. */
+  tellEnd(run: RunRecord | undefined): Promise<void>;
+}
+
+export class World {
   readonly outside: Outside;
-  readonly jobs = new Map<string, DaemonJob>();
+  readonly whole: Whole;
   readonly stopping = new AbortController();
   calendar: CalendarOverride = NO_OVERRIDE;
   #notes: Promise<void> = Promise.resolve();
 
-  constructor(outside: Outside) {
+  constructor(outside: Outside, whole: Whole) {
     this.outside = outside;
-    // Each timer adds a listener.
-    setMaxListeners(0, this.stopping.signal);
+    this.whole = whole;
   }
 
   get nowMs(): number {
@@ -240,11 +109,6 @@ export class DaemonState {
 
   get isStopping(): boolean {
     return this.stopping.signal.aborted;
-  }
-
-  /** Acts after a while, unless the daemon stops. */
-  later(ms: number, action: () => void): void {
-    this.outside.clock.sleep(ms, this.stopping.signal).then(action, () => undefined); // The stop.
   }
 
   /** Writes something about a job, after all that was noted before. */

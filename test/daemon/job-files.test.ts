@@ -59,7 +59,7 @@ it('a file that is not usable never bears the name of a job that is', async () =
   const other = await writeJob(folder, { name: 'other', schedule: SCHEDULE });
   await writeFile(other, `name: nightly\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: t\n${SCHEDULE}\n`);
   const { daemon } = await start();
-  expect(daemon.view().jobs.map(({ name, fault }) => [name, fault !== undefined])).toEqual([
+  expect(daemon.view().jobs.map(({ name, fault }) => [name, fault !== null])).toEqual([
     ['nightly', false],
     ['nightly.yaml', true],
   ]);
@@ -83,7 +83,7 @@ it('a reading that fails half-way leaves no job without its schedule', async () 
   isBroken = false;
   reload();
   await vi.waitUntil(() => daemon.view().jobs.length === 2);
-  expect(daemon.view().jobs[1]?.nextRunAtMs).toBeGreaterThan(systemClock.now());
+  expect(Date.parse(daemon.view().jobs[1]?.next_run ?? '')).toBeGreaterThan(systemClock.now());
 });
 
 it('a text whose own SQL is refused does not take the place of the one before, also after a restart', async () => {

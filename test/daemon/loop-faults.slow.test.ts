@@ -210,49 +210,6 @@ describe('operators who cannot be alerted', () => {
     expect(sent('--died')).toBe(1);
     expect(unsent.size).toBe(0);
   });
-
-  it('of a run that died hear nothing when the next one was done before', async () => {
-    isAlertDown = true;
-    const unsent = new Map<string, string>();
-    const { pass } = await start({
-      ...{ ...down, unsent, lastRuns: { a: TODAY }, code: (_job, count) => (count === 1 ? 'SIGKILL' : 0) },
-    });
-    await pass(5.5 * HOUR);
-    isAlertDown = false;
-    await pass(3 * HOUR);
-    expect(runsOf('a')).toEqual(['done retry', 'died scheduled']);
-    expect(sent('--died')).toBe(0);
-    expect(unsent.size).toBe(0);
-  });
-
-  it('of a run that died under a daemon before this one hear of it now', async () => {
-    isAlertDown = false;
-    const unsent = new Map([['a', 'The run was ended by SIGKILL.']]);
-    await start({ ...down, unsent, lastRuns: { a: TODAY } });
-    expect(test?.alerts.map(({ args }) => args)).toContainEqual(['--died', 'The run was ended by SIGKILL.']);
-    expect(unsent.size).toBe(0);
-  });
-
-  it('of a broken file hear of it as soon as they can, once, and not when it is mended', async () => {
-    isAlertDown = true;
-    const { files, change, pass } = await start({ ...down, lastRuns: { a: TODAY } });
-    const breakIt = async (text: string) => {
-      files.set('a', text);
-      change();
-      await pass(MINUTE);
-    };
-    const text = files.get('a') ?? '';
-    await breakIt('broken');
-    await breakIt(text);
-    isAlertDown = false;
-    await pass(90 * MINUTE);
-    expect(sent('--broken')).toBe(0);
-    isAlertDown = true;
-    await breakIt('broken');
-    isAlertDown = false;
-    await pass(90 * MINUTE);
-    expect(sent('--broken')).toBe(1);
-  });
 });
 
 describe('a job whose dates never expire', () => {

@@ -62,7 +62,7 @@ describe('runs', () => {
     await pass(5 * HOUR);
     expect(started.map(({ job }) => job)).toEqual(expect.arrayContaining(['c']));
     expect(started).toHaveLength(2);
-    expect(daemon.view().jobs.filter(({ waitingSinceMs }) => waitingSinceMs !== undefined)).toHaveLength(1);
+    expect(daemon.view().jobs.filter((job) => job.waiting_since !== null)).toHaveLength(1);
     started[0]?.end(0);
     await settle();
     expect(started).toHaveLength(3);
@@ -98,6 +98,19 @@ describe('runs', () => {
     await pass(MINUTE);
     expect(times()).toEqual(['18:00 a', '19:05 a']);
     expect(lines.filter(({ event }) => event === 'retry-planned')).toEqual([]);
+  });
+});
+
+describe('who counts the runs', () => {
+  it('is told of each when it has ended', async () => {
+    const { daemon, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => 1 });
+    const ended: unknown[] = [];
+    daemon.countRuns(({ job, outcome, reason }) => ended.push([job, outcome, reason]));
+    await pass(5 * HOUR + 20 * MINUTE);
+    expect(ended).toEqual([
+      ['a', 'failed', 'scheduled'],
+      ['a', 'failed', 'retry'],
+    ]);
   });
 });
 
@@ -240,7 +253,7 @@ describe('the job files', () => {
     files.set('a', jobText('a', DAILY));
     change();
     await settle();
-    expect(daemon.view().jobs[0]?.fault).toBeUndefined();
+    expect(daemon.view().jobs[0]?.fault).toBeNull();
   });
 
   it('that are gone, new or changed unschedule, schedule and reschedule their jobs', async () => {

@@ -22,6 +22,8 @@ const QUICK = 'console.log("{}")';
 /** Time that a run has in these tests, and how long one that was asked to stop is waited for. */
 const TIMEOUT_MS = 60_000;
 const GRACE_MS = 9_000;
+/** Between two steps of the loop. */
+const STEP_MS = 1_000;
 
 const log = createSilentLog();
 let folder: string;
@@ -118,15 +120,14 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
     clearInterval(waker);
   };
   const viewOf = (name: string) => daemon.view().jobs.find((job) => job.name === name);
-  // Those that are due at one instant are gathered first.
-  await vi.waitUntil(() => Object.keys(scripts).every((name) => viewOf(name)?.waitingSinceMs !== undefined));
-  clock.wake(100);
+  await vi.waitUntil(() => Object.keys(scripts).every((name) => viewOf(name)?.waiting_since !== null));
+  await vi.waitUntil(() => clock.wake(STEP_MS) > 0);
   /** The script has begun: it has said so in its log. */
   const untilBegun = async (...names: readonly string[]) => {
     for (const name of names) {
       await vi.waitFor(
         async () => {
-          const runId = viewOf(name)?.running?.runId ?? '';
+          const runId = viewOf(name)?.running?.id ?? '';
           expect(await readFile(join(folder, name, `${runId}.log`), 'utf8')).toContain('.');
         },
         { timeout: 30_000, interval: 20 },
@@ -142,8 +143,9 @@ describe('runs that hang', () => {
     const test = await startDaemon({ deaf: DEAF, listens: LISTENS, quick: QUICK });
     const { clock, alerts, viewOf, untilBegun, untilEnded } = test;
     await untilBegun('deaf', 'listens');
-    expect(viewOf('quick')?.waitingSinceMs).toBeDefined();
-    await vi.waitUntil(() => clock.count(TIMEOUT_MS) >= 2);
+    expect(viewOf('quick')?.waiting_since).not.toBeNull();
+    // Beside the reading of the job files.
+    await vi.waitUntil(() => clock.count(TIMEOUT_MS) >= 3);
     clock.wake(TIMEOUT_MS);
     expect(await untilEnded('listens')).toMatchObject({ outcome: 'timed-out' });
     expect(await untilEnded('quick')).toMatchObject({ outcome: 'done' });
@@ -153,7 +155,9 @@ describe('runs that hang', () => {
       outcome: 'timed-out',
       error: { code: 'RUN_TIMED_OUT', message: expect.stringContaining('1 min') },
     });
-    await vi.waitUntil(() => alerts.filter((alert) => alert.endsWith('--died')).length === 2);
+    await vi.waitUntil(
+      () => clock.wake(STEP_MS) > 0 && alerts.filter((alert) => alert.endsWith('--died')).length === 2,
+    );
     expect(clock.count(GRACE_MS)).toBe(0);
   });
 

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import type { DropDetail } from '../../src/daemon/web/api-shape.ts';
+import type { DropDetail } from '../../src/daemon/shapes.ts';
 import type { RunRecord } from '../../src/state/run-record.ts';
 import { holdFrom } from '../support/fault-plan.ts';
 import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';

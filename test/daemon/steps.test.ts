@@ -29,7 +29,7 @@ describe('what a person asks for', () => {
     const { daemon, pass } = await start({});
     expect(daemon.ask(backfill).outcome).toBe('started');
     expect(daemon.ask(run).outcome).toBe('refused');
-    expect(viewOf()?.waitingSinceMs).toBeDefined();
+    expect(viewOf()?.waiting_since).toBeTruthy();
     await pass(1_000);
     expect(reasons()).toEqual(['asked']);
     expect(daemon.ask(run).outcome).toBe('refused');
@@ -41,7 +41,7 @@ describe('what a person asks for', () => {
     await pass(31 * MINUTE);
     started[0]?.end(1);
     await pass(1_000);
-    expect(viewOf()?.retryAtMs).toBeUndefined();
+    expect(viewOf()?.retry_at).toBeNull();
     expect(alerts.filter(({ args }) => args[0] === '--died')).toEqual([]);
     expect(reasons()).toEqual(['asked', 'scheduled']);
   });
@@ -53,14 +53,14 @@ describe('what a person asks for', () => {
     started[0]?.end(1);
     for (const ask of [backfill, run]) {
       await pass(1_000);
-      expect(viewOf()?.retryAtMs).toBeDefined();
+      expect(viewOf()?.retry_at).toBeTruthy();
       expect(unfinished.has('a')).toBe(true);
       expect(daemon.ask(ask).outcome).toBe('started');
       await pass(1_000);
       started.at(-1)?.end(0);
     }
     await pass(1_000);
-    expect([viewOf()?.retryAtMs, unfinished.has('a')]).toEqual([undefined, false]);
+    expect([viewOf()?.retry_at, unfinished.has('a')]).toEqual([null, false]);
     expect(started).toHaveLength(3);
   });
 
@@ -72,10 +72,10 @@ describe('what a person asks for', () => {
     started[0]?.end(1);
     await pass(1_000);
     expect(daemon.ask({ kind: 'retry', job: 'a' }).outcome).toBe('started');
-    expect(viewOf()?.waitingSinceMs).toBeDefined();
+    expect(viewOf()?.waiting_since).toBeTruthy();
     expect(daemon.ask({ kind: 'stop', job: 'a' }).outcome).toBe('done');
     await pass(1_000);
-    expect([viewOf()?.waitingSinceMs, unfinished.has('a'), started.length]).toEqual([undefined, false, 1]);
+    expect([viewOf()?.waiting_since, unfinished.has('a'), started.length]).toEqual([null, false, 1]);
     daemon.ask(run);
     await pass(1_000);
     expect(daemon.ask({ kind: 'stop', job: 'a' }).outcome).toBe('done');

@@ -6,7 +6,7 @@ import type { ChildProcess } from 'node:child_process';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
-import { statusSchema } from '../../src/daemon/state.ts';
+import { statusSchema } from '../../src/daemon/shapes.ts';
 import type { RunRecord } from '../../src/state/run-record.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { holdFrom } from '../support/fault-plan.ts';

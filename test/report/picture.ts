@@ -9,7 +9,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
-import type { ReportLink, RunSummary } from '../../src/daemon/web/api-shape.ts';
+import type { ReportLink, RunSummary } from '../../src/daemon/shapes.ts';
 import { openBrowser } from '../support/browser.ts';
 import { setup } from '../support/build.ts';
 import { type DaemonProcess, startDaemon, waitFor } from '../support/daemon.ts';

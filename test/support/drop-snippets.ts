@@ -1,5 +1,5 @@
 /** What the page of a drop says of how to read it, for the newest drop of a job's run. */
-import type { DropDetail } from '../../src/daemon/web/api-shape.ts';
+import type { DropDetail } from '../../src/daemon/shapes.ts';
 import { listSnippets } from '../../src/daemon/web/drop-page.ts';
 import { flowdrop, type RunOptions } from './flowdrop.ts';
 

@@ -16,7 +16,7 @@ import type {
   JobDocument,
   Problem,
   RunSummary,
-} from './api-shape.ts';
+} from '../shapes.ts';
 import { dropPath, html, jobPath, type Markup, renderTime } from './html.ts';
 import { type PageContext, renderFrame, renderNotice } from './page-frame.ts';
 

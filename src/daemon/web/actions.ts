@@ -14,9 +14,6 @@ import { openActionLog } from '../../state/action-log.ts';
 import type { PlanDocument } from '../../state/documents.ts';
 import { actionLogOf } from '../../state/job-state.ts';
 import { RunHistory } from '../../state/run-history.ts';
-import type { AskedCommand } from '../state.ts';
-import { renderActionResult, TOKEN_SLOT } from './action-form.ts';
-import type { WebOptions } from './api-reader.ts';
 import {
   type ActionAnswer,
   type ActionFields,
@@ -24,9 +21,12 @@ import {
   actionFieldsSchema,
   actionRequestSchema,
   dateSchema,
-} from './api-shape.ts';
+} from '../shapes.ts';
+import type { AskedCommand } from '../state.ts';
+import { renderActionResult, TOKEN_SLOT } from './action-form.ts';
 import { type Access, isForeign } from './page-access.ts';
 import { answerJson, answerPage, type PageAnswer, Refusal } from './page-frame.ts';
+import type { WebOptions } from './routes.ts';
 
 type Outcome = Omit<ActionAnswer, 'line'>;
 

@@ -10,8 +10,7 @@ import { formatDate, formatInstant, formatShortDay, formatWeekDate } from '../..
 import { formatCount } from '../../core/units.ts';
 import { CONDITIONS, type Condition } from '../../plan/conditions.ts';
 import { describeAccepted } from '../../state/documents.ts';
-import { KEPT_WEEKS } from '../state.ts';
-import type { JobDocument } from './api-shape.ts';
+import { type JobDocument, KEPT_WEEKS } from '../shapes.ts';
 import { dropPath, html, type Markup } from './html.ts';
 
 type DateStatus = JobDocument['dates'][number];

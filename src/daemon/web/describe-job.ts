@@ -1,5 +1,5 @@
 /**
- * Turns the daemon's view into the documents of the API, which the pages draw, with what is wrong in sentences, the worst
+ * Makes the documents of the API, which the pages draw, of the daemon's view, with what is wrong in sentences, the worst
  * first. Pure: the time is passed in. Problems are only those that a person can act on; a lost date is mentioned for a
  * while, then only shown in the calendar. Gaps are dates that are not sealed, will expire, and were not accepted; the
  * newest session is none until a run that could seal it has ended, because every date is pending between its close and
@@ -12,49 +12,40 @@ import { reportPath } from '../../core/report-page.ts';
 import { settledAt } from '../../plan/dates.ts';
 import { endOf, isEndedRun, isFailed, type RunOutcome, type RunRecord, whyFailed } from '../../state/run-record.ts';
 import type { DaemonView } from '../daemon.ts';
-import type { JobView } from '../state.ts';
-import type {
-  Gap,
-  JobDocument,
-  JobStateWord,
-  JobSummary,
-  JobsDocument,
-  Problem,
-  ReportLink,
-  RunSummary,
-} from './api-shape.ts';
+import {
+  type Gap,
+  type JobDocument,
+  type JobStateWord,
+  type JobSummary,
+  type JobsDocument,
+  type JobView,
+  jobSummarySchema,
+  type Problem,
+  parseInstant,
+  type RunSummary,
+  toInstant,
+} from '../shapes.ts';
 
 /** Three weeks: what a row of the overview has room for on a phone. */
 const SHOWN_SESSIONS = 15;
 /** Days that certainly contain that many sessions. */
 const SPAN_DAYS = 35;
+const SUMMARY = Object.keys(jobSummarySchema.shape) as (keyof JobSummary)[];
 
 export function describeJobs(view: DaemonView, nowMs: number, calendar: CalendarOverride): JobsDocument {
-  const { version, id, startedAtMs, isStopping, jobs } = view;
+  const { version, id, startedAtMs, isStopping } = view;
+  const jobs = view.jobs.map((job) => describeFacts(job, nowMs, calendar));
   return {
     as_of: toInstant(nowMs),
     daemon: { version, id, started_at: toInstant(startedAtMs), is_stopping: isStopping },
-    problems: [...judge(view, nowMs, calendar)],
-    jobs: jobs.map((job) => summarizeJob(job, nowMs, calendar)),
+    problems: judge(view, jobs, nowMs),
+    jobs: jobs.map((job) => Object.fromEntries(SUMMARY.map((name) => [name, job[name]])) as JobSummary),
   };
 }
 
 export function describeJob(job: JobView, view: DaemonView, nowMs: number, calendar: CalendarOverride): JobDocument {
-  const { fault, running, status, statusFault, waitingSinceMs, runs } = job;
-  return {
-    ...summarizeJob(job, nowMs, calendar),
-    as_of: toInstant(nowMs),
-    problems: judge({ ...view, jobs: [job] }, nowMs, calendar).filter(({ level }) => level !== 'well'),
-    fault: fault ? { message: fault.message, since: toInstant(fault.sinceMs) } : null,
-    status_fault: statusFault ?? status?.document.fault ?? null,
-    waiting_since: toInstantOrNull(waitingSinceMs),
-    gap_dates: [...listGaps(job, nowMs, calendar)],
-    active: running?.record ? describeRun(running.record) : null,
-    dates: [...(status?.document.dates ?? [])],
-    date_counts: status?.document.date_counts ?? null,
-    runs: runs.map(describeRun),
-    reports: [...listReports(job)],
-  };
+  const facts = describeFacts(job, nowMs, calendar);
+  return { ...facts, problems: judge(view, [facts], nowMs).filter(({ level }) => level !== 'well') };
 }
 
 /** Its process is nobody's business. */
@@ -62,50 +53,48 @@ export function describeRun({ process: _, ...run }: RunRecord): RunSummary {
   return run;
 }
 
-export function listReports({ name, status }: JobView): readonly ReportLink[] {
-  return (status?.document.reports ?? []).map((report) => ({ job: name, ...report, href: reportPath(name, report) }));
-}
+export type JobFacts = Omit<JobDocument, 'problems'>;
 
-/** End of the last `done` run, in milliseconds since the epoch; `undefined` if none is known. */
-export function findLastSuccess({ runs, status }: JobView): number | undefined {
+/** All of a job's document but its problems. */
+export function describeFacts(view: JobView, nowMs: number, calendar: CalendarOverride): JobFacts {
+  const { settle_seconds: _, status, active, runs, ...known } = view;
+  const { name } = view;
+  const last = runs.find(isEndedRun);
   const done = runs.find(({ command, outcome }) => command === 'run' && outcome === 'done');
-  // May be older than the runs that are kept here.
-  return parseInstant(done?.finished_at ?? status?.document.last_success);
-}
-
-function summarizeJob(job: JobView, nowMs: number, calendar: CalendarOverride): JobSummary {
-  const { name, file, schedule = null, running, status } = job;
-  const last = job.runs.find(isEndedRun);
-  const gaps = status && listGaps(job, nowMs, calendar).length;
-  return {
-    name,
-    file,
-    dataset: status?.document.dataset ?? null,
-    store: status?.document.store ?? null,
-    state: judgeState(job, gaps, last !== undefined && isFailed(last.outcome)),
-    schedule,
-    next_run: toInstantOrNull(job.nextRunAtMs),
-    retry_at: toInstantOrNull(job.retryAtMs),
-    last_success: toInstantOrNull(findLastSuccess(job)),
+  const gaps = listGaps(view, nowMs, calendar);
+  const facts = {
+    ...known,
+    as_of: toInstant(nowMs),
+    dataset: status?.dataset ?? null,
+    store: status?.store ?? null,
+    // May be older than the runs that are kept here.
+    last_success: done?.finished_at ?? status?.last_success ?? null,
     last_run: last?.outcome
       ? { id: last.id, outcome: last.outcome, finished_at: endOf(last), error: whyFailed(last)?.code ?? null }
       : null,
-    running: running ? { id: running.runId, reason: running.reason, started_at: toInstant(running.startedAtMs) } : null,
-    gaps: gaps ?? null,
-    sessions: listLastSessions(job, nowMs, calendar),
-    status_read_at: toInstantOrNull(status?.readAtMs),
+    gaps: status && gaps.length,
+    sessions: listLastSessions(view, nowMs, calendar),
+    status_fault: view.status_fault ?? status?.fault ?? null,
+    gap_dates: gaps,
+    owed_events: status?.owed_events ?? null,
+    active: active && describeRun(active),
+    dates: status?.dates ?? [],
+    date_counts: status?.date_counts ?? null,
+    runs: runs.map(describeRun),
+    reports: (status?.reports ?? []).map((report) => ({ job: name, ...report, href: reportPath(name, report) })),
   };
+  return { ...facts, state: judgeState(facts) };
 }
 
 /** One word; the most urgent that is true. */
-function judgeState(job: JobView, gaps: number | undefined, hasFailed: boolean): JobStateWord {
+function judgeState(job: Omit<JobFacts, 'state'>): JobStateWord {
   if (job.fault) return 'broken';
   if (job.running) return 'running';
-  if (hasFailed) return 'failed';
-  if (job.statusFault !== undefined || job.status?.document.fault) return 'unread';
-  if (gaps) return 'gaps';
-  if (job.waitingSinceMs !== undefined) return 'waiting';
-  return job.status && job.status.document.dates.length > 0 ? 'well' : 'new';
+  if (job.last_run && isFailed(job.last_run.outcome)) return 'failed';
+  if (job.status_fault !== null) return 'unread';
+  if (job.gaps) return 'gaps';
+  if (job.waiting_since !== null) return 'waiting';
+  return job.dates.length > 0 ? 'well' : 'new';
 }
 
 /** The last sessions up to today, oldest first, and what is known of each. */
@@ -113,7 +102,7 @@ function listLastSessions({ status }: JobView, nowMs: number, calendar: Calendar
   const today = formatWallDate(nowMs);
   const from = addDays(today, -SPAN_DAYS);
   // Dates are sorted: only their end matters.
-  const recent = (status?.document.dates ?? []).slice(-SPAN_DAYS).filter(({ date }) => date >= from);
+  const recent = (status?.dates ?? []).slice(-SPAN_DAYS).filter(({ date }) => date >= from);
   const known = new Map(recent.map((date) => [date.date, date]));
   const listed = new Set([...listSessions(from, today, calendar), ...known.keys()]);
   // Today's session is no cell until something is known of it.
@@ -124,14 +113,6 @@ function listLastSessions({ status }: JobView, nowMs: number, calendar: Calendar
   });
 }
 
-function toInstant(atMs: number): string {
-  return new Date(atMs).toISOString();
-}
-
-function toInstantOrNull(atMs: number | undefined): string | null {
-  return atMs === undefined || !Number.isFinite(atMs) ? null : toInstant(atMs);
-}
-
 /** How long losses are mentioned: as long as in the alerts of runs. */
 const TELL_LOSSES_DAYS = 30;
 /** Gaps that expire within this time are urgent, as in the alert `gap-expires-soon`. */
@@ -140,8 +121,8 @@ const URGENT_MS = 48 * 3_600_000;
 const PATIENCE_MS = 24 * 3_600_000;
 
 /** Gaps of a job, soonest expiry first; empty while its status is unknown. */
-export function listGaps(job: JobView, nowMs: number, calendar: CalendarOverride): readonly Gap[] {
-  const dates = job.status?.document.dates ?? [];
+function listGaps(job: JobView, nowMs: number, calendar: CalendarOverride): Gap[] {
+  const dates = job.status?.dates ?? [];
   const newest = dates.at(-1)?.date;
   const gaps = dates.flatMap(({ date, condition, accepted, begins_to_expire }) => {
     if (accepted || (condition !== 'pending' && condition !== 'missing')) return [];
@@ -157,27 +138,23 @@ function bySoonestExpiry(a: Gap | undefined, b: Gap | undefined): number {
 }
 
 /** Whether the close is recent, and no run that could have sealed the date has ended. */
-function isAwaited({ runs, settleSeconds }: JobView, date: string, nowMs: number, calendar: CalendarOverride): boolean {
+function isAwaited(
+  { runs, settle_seconds: settleSeconds }: JobView,
+  date: string,
+  nowMs: number,
+  calendar: CalendarOverride,
+): boolean {
   const closeMs = parseWallClock(date, sessionCloseSecond(date, calendar));
   if (nowMs - closeMs > PATIENCE_MS) return false;
   const lastRunMs = parseInstant(runs.find(isEndedRun)?.started_at);
   return lastRunMs === undefined || lastRunMs < settledAt(date, { settleSeconds, calendar });
 }
 
-/** Milliseconds since the epoch; `undefined` for no instant. */
-export function parseInstant(text: string | null | undefined): number | undefined {
-  const atMs = Date.parse(text ?? '');
-  return Number.isNaN(atMs) ? undefined : atMs;
-}
-
 /** Never empty; the worst problem comes first. */
-export function judge({ jobs, isStopping }: DaemonView, nowMs: number, calendar: CalendarOverride): readonly Problem[] {
+function judge({ isStopping }: DaemonView, jobs: readonly JobFacts[], nowMs: number): Problem[] {
   const found = jobs
-    .map((job) => ({ job, gaps: listGaps(job, nowMs, calendar) }))
-    .sort((a, b) => bySoonestExpiry(a.gaps[0], b.gaps[0]))
-    .flatMap(({ job, gaps }) =>
-      judgeJob(job, gaps, nowMs).map((problem) => ({ ...NOTHING, job: job.name, ...problem })),
-    );
+    .toSorted((a, b) => bySoonestExpiry(a.gap_dates[0], b.gap_dates[0]))
+    .flatMap((job) => judgeJob(job, nowMs).map((problem) => ({ ...NOTHING, job: job.name, ...problem })));
   if (isStopping) found.push({ ...NOTHING, text: 'The daemon is stopping: it starts no more runs.' });
   if (jobs.length === 0) found.push({ ...NOTHING, text: 'There is no job with a schedule.' });
   if (found.length === 0) return [{ ...NOTHING, level: 'well', text: tellWell(jobs, nowMs) }];
@@ -186,17 +163,13 @@ export function judge({ jobs, isStopping }: DaemonView, nowMs: number, calendar:
 
 const NOTHING: Problem = { level: 'note', text: '', job: null, help: null, date: null, run: null };
 
-/** @param gaps soonest expiry first */
-function judgeJob(job: JobView, gaps: readonly Gap[], nowMs: number): readonly (Partial<Problem> & { text: string })[] {
-  const { name, status, running, runs, fault } = job;
+function judgeJob(job: JobFacts, nowMs: number): readonly (Partial<Problem> & { text: string })[] {
+  const { name, running, fault, gap_dates: gaps, last_run: last, owed_events: owed, status_fault: unread } = job;
   const problems: (Partial<Problem> & { text: string })[] = [];
   const [first] = gaps;
-  if (first) {
-    const { level, text } = tellGaps(first, gaps.length, nowMs);
-    problems.push({ level, text, help: running ? null : 'run' });
-  }
+  if (first) problems.push({ ...tellGaps(first, gaps.length, nowMs), help: running ? null : 'run' });
   const since = addDays(formatWallDate(nowMs), -TELL_LOSSES_DAYS);
-  const lost = (status?.document.dates ?? []).filter(
+  const lost = job.dates.filter(
     ({ date, condition, accepted }) => condition === 'expired' && !accepted && date > since,
   );
   if (lost[0]) {
@@ -204,13 +177,11 @@ function judgeJob(job: JobView, gaps: readonly Gap[], nowMs: number): readonly (
     const dates = lost.length === 1 ? `${date} has` : `${lost.length} dates, starting with ${date}, have`;
     problems.push({ text: `${dates} expired before being sealed`, help: 'accept', date });
   }
-  const last = runs.find(isEndedRun);
-  if (last?.outcome && isFailed(last.outcome)) {
-    const why = whyFailed(last)?.code ?? OUTCOMES[last.outcome][0];
-    const text = `The last run of ${name} failed ${formatRelative(Date.parse(endOf(last)), nowMs)}: ${why}`;
+  if (last && isFailed(last.outcome)) {
+    const when = formatRelative(Date.parse(last.finished_at), nowMs);
+    const text = `The last run of ${name} failed ${when}: ${last.error ?? OUTCOMES[last.outcome][0]}`;
     problems.push({ level: 'wrong', text, help: running ? null : 'retry', run: last.id });
   }
-  const owed = status?.document.owed_events;
   // Events that a program waits for. A run posts them at its end, so while one runs it is too early to say.
   if (owed && !running) {
     const [what, whose] = owed.count === 1 ? ['event has', 'its receiver'] : ['events have', 'their receiver'];
@@ -223,8 +194,7 @@ function judgeJob(job: JobView, gaps: readonly Gap[], nowMs: number): readonly (
     const text = `The current job file of ${name} is not in use: ${firstLine(fault.message)}`;
     problems.push({ level: 'wrong', text, help: 'reload' });
   }
-  const reason = job.statusFault ?? status?.document.fault;
-  if (reason) problems.push({ level: 'wrong', text: `The status of ${name} cannot be read: ${firstLine(reason)}` });
+  if (unread) problems.push({ level: 'wrong', text: `The status of ${name} cannot be read: ${firstLine(unread)}` });
   return problems;
 }
 
@@ -251,12 +221,13 @@ export const OUTCOMES: Readonly<Record<RunOutcome, readonly [words: string, tone
     'timed-out': ['timed out', 'bad'],
   };
 
-function tellWell(jobs: readonly JobView[], nowMs: number): string {
-  const read = jobs.filter(({ status }) => status !== undefined).length;
-  if (read < jobs.length) return 'No problem is known, but some statuses have not been read yet';
-  const running = jobs.filter((job) => job.running !== undefined).length;
+function tellWell(jobs: readonly JobFacts[], nowMs: number): string {
+  if (jobs.some((job) => job.status_read_at === null)) {
+    return 'No problem is known, but some statuses have not been read yet';
+  }
+  const running = jobs.filter((job) => job.running).length;
   if (running > 0) return `All is well; ${running === 1 ? 'a run is' : `${running} runs are`} active`;
-  const next = Math.min(...jobs.map(({ nextRunAtMs }) => nextRunAtMs ?? Number.POSITIVE_INFINITY));
+  const next = Math.min(...jobs.map((job) => parseInstant(job.next_run) ?? Number.POSITIVE_INFINITY));
   return `All is well${Number.isFinite(next) ? `; the next run is due ${formatRelative(next, nowMs)}` : ''}`;
 }
 

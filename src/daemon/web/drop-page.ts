@@ -3,9 +3,8 @@ import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatWeekDate } from '../../core/date-text.ts';
 import { formatBytes, formatCount } from '../../core/units.ts';
 import { describeAccepted, describeThrough, isAcceptable } from '../../state/documents.ts';
-
+import type { DropDetail, ReportLink, Rows } from '../shapes.ts';
 import { renderActionForm, renderDropActions } from './action-form.ts';
-import type { DropDetail, ReportLink, Rows } from './api-shape.ts';
 import { renderShape, SHAPES } from './condition-calendar.ts';
 import { dropPath, html, jobPath, type Markup, renderFacts, renderTime } from './html.ts';
 import { nameKind } from './job-page.ts';

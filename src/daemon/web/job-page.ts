@@ -9,7 +9,6 @@ import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatSpan, formatTime, formatWeekDate } from '../../core/date-text.ts';
 import { formatCount, formatShortCount } from '../../core/units.ts';
 import { describeAccepted } from '../../state/documents.ts';
-import { renderActionForm, renderHelp, renderJobActions } from './action-form.ts';
 import {
   JOB_STATES,
   type JobDocument,
@@ -17,11 +16,13 @@ import {
   type JobSummary,
   type JobsDocument,
   type Problem,
+  parseInstant,
   type ReportLink,
   type ReportsDocument,
-} from './api-shape.ts';
+} from '../shapes.ts';
+import { renderActionForm, renderHelp, renderJobActions } from './action-form.ts';
 import { renderCalendar, renderShape, SHAPES } from './condition-calendar.ts';
-import { OUTCOMES, parseInstant } from './describe-job.ts';
+import { OUTCOMES } from './describe-job.ts';
 import { dropPath, html, jobPath, type Markup, renderTime, runPath } from './html.ts';
 import { type PageContext, renderFrame } from './page-frame.ts';
 import { CALM_MS, LIVE_MS } from './page-script.ts';

@@ -1,7 +1,7 @@
 /**
  * The daemon's metrics for Prometheus: counters of the runs that ended, gauges of how it is now. Invariants: labels are
- * job names and words of small fixed sets, so no external text becomes a series; a run is counted once, when it has
- * ended. Counters start at 0 for every job, so that their first increase is visible, and are removed with the job.
+ * job names and words of small fixed sets, so no external text becomes a series; a run is counted once, when the daemon
+ * has seen its end. Counters start at 0 for every job, so that their first increase is visible, and are removed with the job.
  */
 import { statfs } from 'node:fs/promises';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
@@ -10,14 +10,11 @@ import { addDays, formatWallDate, parseWallClock } from '../../calendar/wall-clo
 import { CONDITIONS } from '../../plan/conditions.ts';
 import { endOf, isEndedRun, type RunRecord, sumSealed } from '../../state/run-record.ts';
 import type { DaemonView } from '../daemon.ts';
-import type { JobView } from '../state.ts';
-import { findLastSuccess, listGaps, OUTCOMES, parseInstant } from './describe-job.ts';
+import { parseInstant } from '../shapes.ts';
+import { describeFacts, type JobFacts, OUTCOMES } from './describe-job.ts';
 
 /** From a run with nothing to do, through a nightly export at one request a second, to a backfill of hours. */
 const RUN_SECONDS_BUCKETS = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800];
-
-/** An editor replaces a file within seconds. After this time nobody needs the last numbers of a removed job. */
-const GONE_GRACE_MS = 600_000;
 
 /** What each run adds to the counters of its job. */
 const RUN_COUNTERS: Readonly<Record<string, readonly [help: string, read: (run: RunRecord) => number]>> = {
@@ -32,98 +29,72 @@ const RUN_COUNTERS: Readonly<Record<string, readonly [help: string, read: (run: 
   flowdrop_retries_total: ['Requests that finished runs sent again.', ({ retries }) => retries],
 };
 
-interface Moment {
-  readonly nowMs: number;
-  readonly startedAtMs: number;
-  readonly lastSuccessMs: number | undefined;
-  readonly calendar: CalendarOverride;
-}
-
 /** Gauges with one number per job; `undefined`: the job has no such number now. */
 const JOB_GAUGES: Readonly<
-  Record<string, readonly [help: string, read: (job: JobView, moment: Moment) => number | undefined]>
+  Record<string, readonly [help: string, read: (job: JobFacts, nowMs: number) => number | undefined]>
 > = {
   flowdrop_gaps: [
     'Unsealed dates, not counting the session that the next run is due for. Absent until the status is read.',
-    (job, { nowMs, calendar }) => (job.status ? listGaps(job, nowMs, calendar).length : undefined),
+    ({ gaps }) => gaps ?? undefined,
   ],
   flowdrop_next_expiry_seconds: [
     'Time until the first gap begins to expire, at least 0. Absent without a gap.',
-    (job, { nowMs, calendar }) => {
-      const atMs = parseInstant(listGaps(job, nowMs, calendar)[0]?.begins_to_expire);
+    ({ gap_dates: [first] }, nowMs) => {
+      const atMs = parseInstant(first?.begins_to_expire);
       return atMs === undefined ? undefined : Math.max(0, atMs - nowMs) / 1000;
     },
   ],
   flowdrop_last_success_timestamp_seconds: [
     'End time of the last successful run. Absent if unknown.',
-    (_, { lastSuccessMs }) => toSeconds(lastSuccessMs),
-  ],
-  flowdrop_since_success_session_seconds: [
-    'Time since the last success, or since the daemon was started, counting session days only. Absent without a schedule.',
-    ({ schedule }, { nowMs, startedAtMs, lastSuccessMs, calendar }) =>
-      schedule && measureSessionTimeMs(lastSuccessMs ?? startedAtMs, nowMs, calendar) / 1000,
+    (job) => toSeconds(job.last_success),
   ],
   flowdrop_last_run_timestamp_seconds: [
     'End time of the last run with any outcome. Absent if unknown.',
-    ({ runs }) => toSeconds(parseInstant(runs.find(isEndedRun)?.finished_at)),
+    ({ runs }) => toSeconds(runs.find(isEndedRun)?.finished_at),
   ],
   flowdrop_next_run_timestamp_seconds: [
     'When the next run is due, by schedule or as a retry. Absent without a schedule.',
-    ({ nextRunAtMs = Number.POSITIVE_INFINITY, retryAtMs = Number.POSITIVE_INFINITY }) =>
-      Math.min(nextRunAtMs, retryAtMs) / 1000,
+    (job) => {
+      const [next, retry] = [toSeconds(job.next_run), toSeconds(job.retry_at)];
+      return Math.min(next ?? Number.POSITIVE_INFINITY, retry ?? Number.POSITIVE_INFINITY);
+    },
   ],
   flowdrop_run_active: ['1 while a run is active.', ({ running }) => (running ? 1 : 0)],
-  flowdrop_run_waiting: [
-    '1 while a run waits for its turn.',
-    ({ waitingSinceMs }) => (waitingSinceMs === undefined ? 0 : 1),
-  ],
+  flowdrop_run_waiting: ['1 while a run waits for its turn.', (job) => (job.waiting_since === null ? 0 : 1)],
   flowdrop_run_pace_requests_per_second: [
     'Average requests per second of the active run since it started. Absent without a run.',
-    ({ running }) => {
-      const run = running?.record;
-      if (!run) return undefined;
-      const seconds = (Date.parse(run.updated_at) - Date.parse(run.started_at)) / 1000;
-      return seconds > 0 ? run.requests / seconds : undefined;
+    ({ active }) => {
+      if (!active) return undefined;
+      const seconds = (Date.parse(active.updated_at) - Date.parse(active.started_at)) / 1000;
+      return seconds > 0 ? active.requests / seconds : undefined;
     },
   ],
   flowdrop_run_progress_ratio: [
     'Share of the rows of the date that the run has fetched. Absent without a run.',
-    ({ running }) => {
-      const { rows = 0, progress } = running?.record ?? {};
+    ({ active }) => {
+      const { rows = 0, progress } = active ?? {};
       return progress && progress.total_rows > 0 ? Math.min(1, rows / progress.total_rows) : undefined;
     },
   ],
-  flowdrop_run_requests: [
-    'Requests of the active run. Absent without a run.',
-    ({ running }) => running?.record?.requests,
-  ],
+  flowdrop_run_requests: ['Requests of the active run. Absent without a run.', ({ active }) => active?.requests],
   flowdrop_run_rate_limited: [
     'Requests of the active run that were answered with 429. Absent without a run.',
-    ({ running }) => running?.record?.rate_limited,
+    ({ active }) => active?.rate_limited,
   ],
   flowdrop_events_owed: [
     'Events that their receivers have not accepted. Absent until the status is read.',
-    ({ status }) => (status ? (status.document.owed_events?.count ?? 0) : undefined),
+    (job) => (job.status_read_at === null ? undefined : (job.owed_events?.count ?? 0)),
   ],
   flowdrop_job_file_fault: ['1 while the current job file is not in use.', ({ fault }) => (fault ? 1 : 0)],
   flowdrop_status_fault: [
     '1 while the status of the job cannot be read.',
-    ({ status, statusFault }) => (statusFault !== undefined || status?.document.fault ? 1 : 0),
+    (job) => (job.status_fault === null ? 0 : 1),
   ],
   flowdrop_status_read_timestamp_seconds: [
     'When the status of the job was last read. Absent until it is read.',
-    ({ status }) => toSeconds(status?.readAtMs),
+    (job) => toSeconds(job.status_read_at),
   ],
 };
-
-/** What was counted of a job. */
-interface Counted {
-  /** Only runs that the view still shows are kept: one that left the view never returns. */
-  ids: ReadonlySet<string>;
-  lastSuccessMs: number | undefined;
-  /** When it left the view, by the loop's time; absent while it is there. */
-  goneSinceMs?: number | undefined;
-}
 
 /** @param stateDir folder whose disk is measured */
 export function createMetrics(calendar: CalendarOverride, stateDir: string) {
@@ -147,7 +118,15 @@ export function createMetrics(calendar: CalendarOverride, stateDir: string) {
   );
   const build = new Gauge(describe('flowdrop_build_info', 'Always 1; the version is the label.', 'version'));
   const jobsGauge = new Gauge(describe('flowdrop_jobs', 'Jobs with a schedule.'));
-  const countedJobs = new Map<string, Counted>();
+  const quiet = new Gauge(
+    describe(
+      'flowdrop_since_success_session_seconds',
+      'Time since the last success, or since the daemon was started, counting session days only. Absent without a schedule.',
+      'job',
+    ),
+  );
+  /** Jobs that have series. */
+  const known = new Set<string>();
   new Gauge({
     ...describe('flowdrop_state_free_bytes', 'Free bytes of the disk of FLOWDROP_STATE_DIR. NaN if unknown.'),
     async collect() {
@@ -156,62 +135,47 @@ export function createMetrics(calendar: CalendarOverride, stateDir: string) {
     },
   });
   collectDefaultMetrics({ register: registry });
-  return { contentType: Registry.PROMETHEUS_CONTENT_TYPE, observe, text };
+  return { contentType: Registry.PROMETHEUS_CONTENT_TYPE, count, text };
 
-  /** Counts the runs that ended since the last call. Call it before they leave the view. */
-  function observe({ jobs, startedAtMs, beatAtMs }: DaemonView): void {
-    for (const job of jobs) {
-      const { name } = job;
-      const known = countedJobs.get(name) ?? begin(name);
-      const ended = job.runs.filter(({ reason, outcome }) => reason !== 'hand' && outcome !== null);
-      // An earlier daemon counted the runs before this start: counting them again would look like an increase.
-      const isNew = (run: RunRecord) => !known.ids.has(run.id) && Date.parse(endOf(run)) >= startedAtMs;
-      for (const run of ended) if (isNew(run)) count(name, run);
-      known.ids = new Set(ended.map(({ id }) => id));
-      // The last success in the view may be older than one that was already seen.
-      const successMs = Math.max(findLastSuccess(job) ?? 0, known.lastSuccessMs ?? 0);
-      known.lastSuccessMs = successMs || undefined;
-      known.goneSinceMs = undefined;
-    }
-    const names = new Set(jobs.map(({ name }) => name));
-    for (const [name, known] of countedJobs) {
-      if (names.has(name)) continue;
-      known.goneSinceMs ??= beatAtMs;
-      // A job whose file is being replaced disappears for a moment; it must not be counted again.
-      if (Math.abs(beatAtMs - known.goneSinceMs) >= GONE_GRACE_MS) forget(name);
-    }
+  /** A run that the daemon has started has ended. */
+  function count(run: RunRecord): void {
+    const { job } = run;
+    begin(job);
+    runs.inc({ job, outcome: run.outcome ?? 'died' });
+    seconds.observe({ job }, Math.max(0, Date.parse(endOf(run)) - Date.parse(run.started_at)) / 1000);
+    for (const { counter, read } of counters) counter.inc({ job }, Math.max(0, read(run)));
   }
 
   /** The text exposition format; send it with `contentType`. */
-  async function text(view: DaemonView, nowMs: number): Promise<string> {
-    observe(view);
-    const { jobs, startedAtMs, version } = view;
+  async function text({ jobs, startedAtMs, version }: DaemonView, nowMs: number): Promise<string> {
+    const documents = jobs.map((job) => describeFacts(job, nowMs, calendar));
+    const names = new Set(jobs.map(({ name }) => name));
+    for (const job of names) begin(job);
+    for (const job of known) if (!names.has(job)) forget(job);
     build.set({ version }, 1);
     jobsGauge.set(jobs.filter(({ schedule }) => schedule).length);
-    // Each is set again from the view: a removed job leaves no series.
-    for (const { gauge, read } of gauges) {
-      gauge.reset();
-      for (const job of jobs) {
-        const lastSuccessMs = countedJobs.get(job.name)?.lastSuccessMs;
-        const value = read(job, { nowMs, startedAtMs, lastSuccessMs, calendar });
-        if (value !== undefined && Number.isFinite(value)) gauge.set({ job: job.name }, value);
+    // Each is set again from the documents: a removed job leaves no series.
+    for (const { gauge } of gauges) gauge.reset();
+    for (const each of [quiet, dates]) each.reset();
+    for (const document of documents) {
+      const { name: job, schedule, last_success: success, date_counts: found } = document;
+      for (const { gauge, read } of gauges) {
+        const value = read(document, nowMs);
+        if (value !== undefined && Number.isFinite(value)) gauge.set({ job }, value);
       }
-    }
-    dates.reset();
-    for (const { name: job, status } of jobs) {
-      if (!status) continue;
-      for (const condition of CONDITIONS) dates.set({ job, condition }, status.document.date_counts[condition]);
+      const sinceMs = parseInstant(success) ?? startedAtMs;
+      if (schedule) quiet.set({ job }, measureSessionTimeMs(sinceMs, nowMs, calendar) / 1000);
+      for (const condition of found ? CONDITIONS : []) dates.set({ job, condition }, found?.[condition] ?? 0);
     }
     return await registry.metrics();
   }
 
-  function begin(job: string): Counted {
+  function begin(job: string): void {
+    if (known.has(job)) return;
+    known.add(job);
     for (const { counter } of counters) counter.inc({ job }, 0);
     for (const outcome of Object.keys(OUTCOMES)) runs.inc({ job, outcome }, 0);
     seconds.zero({ job });
-    const counted: Counted = { ids: new Set(), lastSuccessMs: undefined };
-    countedJobs.set(job, counted);
-    return counted;
   }
 
   /** Removes the series of a job: otherwise they would describe a job that no longer exists. */
@@ -219,17 +183,12 @@ export function createMetrics(calendar: CalendarOverride, stateDir: string) {
     for (const { counter } of counters) counter.remove({ job });
     for (const outcome of Object.keys(OUTCOMES)) runs.remove({ job, outcome });
     seconds.remove({ job });
-    countedJobs.delete(job);
-  }
-
-  function count(job: string, run: RunRecord): void {
-    runs.inc({ job, outcome: run.outcome ?? 'died' });
-    seconds.observe({ job }, Math.max(0, Date.parse(endOf(run)) - Date.parse(run.started_at)) / 1000);
-    for (const { counter, read } of counters) counter.inc({ job }, Math.max(0, read(run)));
+    known.delete(job);
   }
 }
 
-function toSeconds(atMs: number | undefined): number | undefined {
+function toSeconds(at: string | null | undefined): number | undefined {
+  const atMs = parseInstant(at);
   return atMs === undefined ? undefined : atMs / 1000;
 }
 

@@ -1,133 +1,320 @@
 /**
- * The addresses of the JSON API and of the pages. Each has one document; a page at the same address without `/api` is
- * drawn from it, so that page and API cannot differ. The OpenAPI document is made of the same schemas.
+ * The addresses of the JSON API and of the pages. Each has one document, of what the daemon knows, the runs that this
+ * machine remembers, or what a child process reads of a drop; a page at the same address without `/api` is drawn from it,
+ * so that page and API cannot differ. Invariant: nothing is read for a name that the daemon does not know, and what many
+ * ask for at once is read once.
  */
 import { z } from 'zod';
-import { runLogSchema } from '../../state/run-log.ts';
-import { renderActionsPage } from './action-form.ts';
-import type { ApiReader } from './api-reader.ts';
+import type { CalendarOverride } from '../../calendar/session.ts';
+import type { Clock } from '../../core/clock.ts';
+import { Fault } from '../../core/errors.ts';
+import type { ListenAddress } from '../../core/listen-address.ts';
+import type { Log } from '../../core/log.ts';
+import { openActionLog } from '../../state/action-log.ts';
+import type { DropDocument } from '../../state/documents.ts';
+import { actionLogOf } from '../../state/job-state.ts';
+import { RunHistory } from '../../state/run-history.ts';
+import { readRunLog, runLogSchema } from '../../state/run-log.ts';
+import type { RunRecord } from '../../state/run-record.ts';
+import type { Daemon, DaemonView } from '../daemon.ts';
+import type { Commands } from '../run-process.ts';
 import {
-  actionAnswerSchema,
   actionLogSchema,
-  actionRequestSchema,
+  type DropDetail,
+  dateSchema,
   dropDetailSchema,
-  errorSchema,
   jobSchema,
   jobsSchema,
+  type ReportLink,
+  type RunsDocument,
   reportsSchema,
   runQuerySchema,
   runSchema,
   runsSchema,
-} from './api-shape.ts';
+} from '../shapes.ts';
+import { renderActionsPage } from './action-form.ts';
+import { describeFacts, describeJob, describeJobs, describeRun } from './describe-job.ts';
 import { renderDropPage } from './drop-page.ts';
 import { renderJobPage, renderOverview, renderReportsPage } from './job-page.ts';
-import type { PageContext } from './page-frame.ts';
-import { answerJson, type PageAnswer, Refusal } from './page-frame.ts';
+import { type DescribedRoute, describeApi } from './openapi.ts';
+import { answerJson, type PageAnswer, type PageContext, Refusal } from './page-frame.ts';
 import { LOG_LEVELS, renderRunPage, renderRunsPage } from './run-page.ts';
+
+export interface WebOptions {
+  readonly address: ListenAddress;
+  /** Token that viewers need. Required unless the address is a loopback one. */
+  readonly token: string | undefined;
+  /** What is shown; pages look at most once a second. */
+  readonly daemon: Pick<Daemon, 'view' | 'look' | 'ask' | 'reload' | 'pathOf' | 'countRuns'>;
+  /** Whether the page may act. */
+  readonly mayAct: boolean;
+  /** Reads stores, by processes. */
+  readonly commands: Pick<Commands, 'read' | 'stream'>;
+  /** With the remembered runs, and what was done on the page; the metrics measure its disk. */
+  readonly stateDir: string;
+  readonly calendar: CalendarOverride;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** A view younger than this is used again. */
+const VIEW_LIFETIME_MS = 1_000;
+/** Runs of one answer; `next` leads to the others. */
+const USUAL_RUNS = 50;
+const USUAL_ACTIONS = 200;
+/** Records read for one answer with a filter: older ones are in the next. */
+const MAX_READ_RUNS = 2_000;
+/** Records read in parallel: jobs may have thousands. */
+const READ_AT_ONCE = 50;
+/** Each reading of a drop is a process: a restatement may come at any time, but a person goes back and forth. */
+const DROP_LIFETIME_MS = 30_000;
+/** What a person looks through. */
+const SHOWN_ROWS = 20;
 
 type Words = Readonly<Record<string, string>>;
 
-interface Asked {
-  readonly api: ApiReader;
-  /** Parts of the address, by name. */
-  readonly parts: Words;
-  /** Without empty values. */
-  readonly query: Words;
-}
-
-interface Route<S extends z.ZodType = z.ZodType> {
-  readonly summary: string;
+/** @param asked parts of the address, and values of the query that are not empty, by name */
+interface Route<S extends z.ZodType = z.ZodType> extends DescribedRoute {
   readonly answer: S;
-  readonly query?: Words;
   /** `undefined` if there is none. @throws z.ZodError, Fault */
-  read(asked: Asked): Promise<z.infer<S> | undefined>;
+  read(asked: Words): Promise<z.infer<S> | undefined>;
   /** Its page, if it has one. */
-  readonly draw?: ((document: z.infer<S>, context: PageContext, asked: Asked) => string | Promise<string>) | undefined;
+  readonly draw?: ((document: z.infer<S>, context: PageContext, asked: Words) => string | Promise<string>) | undefined;
 }
 
-/** By address; `{job}` and the like are parts of it. */
-const ROUTES: Readonly<Record<string, Route>> = {
-  '/api/jobs': route({
-    summary: 'All jobs, with problems and the last sessions of each',
-    answer: jobsSchema,
-    read: ({ api }) => api.jobs(),
-    draw: renderOverview,
-  }),
-  '/api/jobs/{job}': route({
-    summary: 'One job: all dates, last runs, reports, progress',
-    answer: jobSchema,
-    read: ({ api, parts: { job = '' } }) => api.job(job),
-    draw: renderJobPage,
-  }),
-  '/api/runs': route({
-    summary: 'Runs of this machine, newest first',
-    answer: runsSchema,
-    query: {
-      job: 'only of this job',
-      command: 'only of this command',
-      outcome: 'only with this outcome, or `running`',
-      before: '`next` of an answer: older runs',
-      limit: 'maximum number of runs, 1 to 500',
-    },
-    read: async ({ api, query }) => await api.runs(runQuerySchema.parse(query)),
-    draw: (document, context, { query }) => renderRunsPage(document, query, context),
-  }),
-  '/api/runs/{job}/{run}': route({
-    summary: 'One run with its windows',
-    answer: runSchema,
-    read: ({ api, parts: { job = '', run = '' } }) => api.run(job, run),
-    async draw(document, context, { api, parts: { job = '', run = '' }, query: { text = '', level: asked } }) {
-      const level = LOG_LEVELS.find((each) => each === asked) ?? 'all';
-      const log = (await api.log(job, run, { level, text })) ?? { lines: [], size: 0, is_cut: false };
-      return renderRunPage(document, log, { level, text }, context);
-    },
-  }),
-  '/api/runs/{job}/{run}/log': route({
-    summary: 'The last lines of a log',
-    answer: runLogSchema,
-    query: { level: 'minimum level: info, warn, error', text: 'only lines that contain this text' },
-    read: ({ api, parts: { job = '', run = '' }, query }) => api.log(job, run, query),
-  }),
-  '/api/drops/{job}/{date}': route({
-    summary: 'One drop: manifest, revisions, checks, audit',
-    answer: dropDetailSchema,
-    query: { rows: '1: also the first rows, and sums by symbol' },
-    read: ({ api, parts: { job = '', date = '' }, query }) => api.drop(job, date, query['rows'] === '1'),
-    async draw(document, context, { api, parts: { job = '', date = '' } }) {
-      return renderDropPage(document, await api.reports({ job, from: date, to: date }), context);
-    },
-  }),
-  '/api/reports': route({
-    summary: 'Archived reports, newest first',
-    answer: reportsSchema,
-    query: { job: 'only of this job', from: 'first date', to: 'last date' },
-    read: async ({ api, query }) => ({ reports: await api.reports(query) }),
-    draw: (document, context, { query }) => renderReportsPage(document, query, context),
-  }),
-  '/api/actions': route({
-    summary: 'What was done on the page, newest first',
-    answer: actionLogSchema,
-    read: async ({ api }) => ({ actions: await api.actions() }),
-    draw: renderActionsPage,
-  }),
-};
+export function createRoutes({ clock, daemon, commands, calendar, stateDir }: WebOptions) {
+  const views = keep<DaemonView>(clock, VIEW_LIFETIME_MS);
+  const drops = keep<DropDetail>(clock, DROP_LIFETIME_MS);
+  const actionLog = openActionLog(actionLogOf(stateDir));
 
-/** @param path begins with `/api/` @throws Fault, Refusal */
-export async function answerApi(api: ApiReader, path: string, query: URLSearchParams): Promise<PageAnswer> {
-  if (path === '/api/openapi.json') return answerJson(200, describeApi((await api.look()).version));
-  return answerJson(200, (await readRoute(api, path, query)).document);
+  const routes: Readonly<Record<string, Route>> = {
+    '/api/jobs': route({
+      summary: 'All jobs, with problems and the last sessions of each',
+      answer: jobsSchema,
+      read: async () => describeJobs(await look(), clock.now(), calendar),
+      draw: renderOverview,
+    }),
+    '/api/jobs/{job}': route({
+      summary: 'One job: all dates, last runs, reports, progress',
+      answer: jobSchema,
+      async read({ job }) {
+        const view = await look();
+        const found = view.jobs.find(({ name }) => name === job);
+        return found && describeJob(found, view, clock.now(), calendar);
+      },
+      draw: renderJobPage,
+    }),
+    '/api/runs': route({
+      summary: 'Runs of this machine, newest first',
+      answer: runsSchema,
+      query: {
+        job: 'only of this job',
+        command: 'only of this command',
+        outcome: 'only with this outcome, or `running`',
+        before: '`next` of an answer: older runs',
+        limit: 'maximum number of runs, 1 to 500',
+      },
+      read: async (asked) => await listRuns(runQuerySchema.parse(asked)),
+      draw: (document, context, asked) => renderRunsPage(document, asked, context),
+    }),
+    '/api/runs/{job}/{run}': route({
+      summary: 'One run with its windows',
+      answer: runSchema,
+      async read({ job = '', run: id = '' }) {
+        const run = await findRun(job, id);
+        return run && { run: describeRun(run), windows: [...(await historyOf(job).readWindows(run))] };
+      },
+      async draw(document, context, { job = '', run = '', text = '', level: asked }) {
+        const level = LOG_LEVELS.find((each) => each === asked) ?? 'all';
+        const log = await readRunLog((await logFile(job, run)) ?? '', { level, text });
+        return renderRunPage(document, log, { level, text }, context);
+      },
+    }),
+    '/api/runs/{job}/{run}/log': route({
+      summary: 'The last lines of a log',
+      answer: runLogSchema,
+      query: { level: 'minimum level: info, warn, error', text: 'only lines that contain this text' },
+      async read({ job = '', run = '', ...filter }) {
+        const path = await logFile(job, run);
+        return path === undefined ? undefined : await readRunLog(path, filter);
+      },
+    }),
+    '/api/drops/{job}/{date}': route({
+      summary: 'One drop: manifest, revisions, checks, audit',
+      answer: dropDetailSchema,
+      query: { rows: '1: also the first rows, and sums by symbol' },
+      read: ({ job = '', date = '', rows }) => findDrop(job, date, rows === '1'),
+      async draw(document, context, { job = '', date = '' }) {
+        return renderDropPage(document, await listReports({ job, from: date, to: date }), context);
+      },
+    }),
+    '/api/reports': route({
+      summary: 'Archived reports, newest first',
+      answer: reportsSchema,
+      query: { job: 'only of this job', from: 'first date', to: 'last date' },
+      read: async (asked) => ({ reports: await listReports(asked) }),
+      draw: (document, context, asked) => renderReportsPage(document, asked, context),
+    }),
+    '/api/actions': route({
+      summary: 'What was done on the page, newest first',
+      answer: actionLogSchema,
+      read: async () => ({ actions: [...(await actionLog.list(USUAL_ACTIONS))] }),
+      draw: renderActionsPage,
+    }),
+  };
+  return { answerApi, drawPage, look, logFile, listReports, dropFile };
+
+  /** @param path begins with `/api/` @throws Fault, Refusal */
+  async function answerApi(path: string, query: URLSearchParams): Promise<PageAnswer> {
+    if (path === '/api/openapi.json') return answerJson(200, describeApi(routes, (await look()).version));
+    return answerJson(200, (await readRoute(path, query)).document);
+  }
+
+  /** @throws Fault, Refusal */
+  async function drawPage(path: string, query: URLSearchParams, context: PageContext): Promise<string> {
+    const { draw, document, asked } = await readRoute(path === '/' ? '/api/jobs' : `/api${path}`, query);
+    if (!draw) throw nothingHere();
+    return await draw(document, context, asked);
+  }
+
+  async function readRoute(path: string, query: URLSearchParams) {
+    const given = splitPath(path);
+    for (const [address, { read, draw }] of Object.entries(routes)) {
+      const parts = matchAddress(address.slice(1).split('/'), given);
+      if (!parts) continue;
+      const asked = { ...Object.fromEntries([...query].filter(([, value]) => value !== '')), ...parts };
+      const document = await read(asked).catch(refuseParameter);
+      if (document === undefined) throw nothingHere();
+      return { draw, document, asked };
+    }
+    throw nothingHere();
+  }
+
+  /** The daemon's view for whoever looks at a page: at most one a second. */
+  async function look(): Promise<DaemonView> {
+    return await views('', () => daemon.look().then(() => daemon.view()));
+  }
+
+  /** Runs of all jobs that the daemon knows, newest first. */
+  async function listRuns({
+    job,
+    command,
+    outcome,
+    before,
+    limit = USUAL_RUNS,
+  }: z.infer<typeof runQuerySchema>): Promise<RunsDocument> {
+    const names = (await look()).jobs.map(({ name }) => name).filter((name) => job === undefined || name === job);
+    const isWanted = (run: RunRecord) =>
+      (command === undefined || run.command === command) &&
+      (outcome === undefined || (run.outcome ?? 'running') === outcome);
+    const listed = names.map(async (name) => {
+      const history = historyOf(name);
+      return (await history.listIds(command === 'stage')).map((id) => ({ id, history }));
+    });
+    const known = (await Promise.all(listed))
+      .flat()
+      .filter(({ id }) => before === undefined || id < before)
+      .sort((a, b) => (a.id < b.id ? 1 : -1));
+    const found: RunRecord[] = [];
+    let read = 0;
+    while (read < Math.min(known.length, MAX_READ_RUNS) && found.length <= limit) {
+      const some = known.slice(read, read + READ_AT_ONCE);
+      const runs = await Promise.all(some.map(({ id, history }) => history.read(id)));
+      found.push(...runs.filter((run) => run !== undefined).filter(isWanted));
+      read += some.length;
+    }
+    const last = found.length > limit ? found[limit - 1] : known.length > read ? known[read - 1] : undefined;
+    return { runs: found.slice(0, limit).map(describeRun), next: last?.id ?? null };
+  }
+
+  /** Path of a run's log; `undefined` if the run is unknown. */
+  async function logFile(job: string, id: string): Promise<string | undefined> {
+    const run = await findRun(job, id);
+    return run && historyOf(job).logFile(run);
+  }
+
+  /** Archived reports, newest first. */
+  async function listReports({ job, from = '', to = '9999' }: Words): Promise<ReportLink[]> {
+    const some = (await look()).jobs.filter(({ name }) => job === undefined || name === job);
+    const all = some.flatMap((each) => describeFacts(each, clock.now(), calendar).reports);
+    return all.filter(({ date }) => date >= from && date <= to).sort((a, b) => (a.date < b.date ? 1 : -1));
+  }
+
+  /**
+   * A drop of a known job; `undefined` if the job or the date is none.
+   * @param withRows also the first rows and the sums by symbol
+   * @throws Fault when it cannot be read
+   */
+  async function findDrop(job: string, date: string, withRows: boolean): Promise<DropDetail | undefined> {
+    if (!dateSchema.safeParse(date).success || !(await isJob(job))) return undefined;
+    return await drops(JSON.stringify([job, date, withRows]), () => readDrop(job, date, withRows));
+  }
+
+  /** The file of a sealed date with its name and size; `undefined` if there is none. @throws Fault */
+  async function dropFile(job: string, date: string) {
+    const [file] = (await findDrop(job, date, false))?.drop.manifest?.files ?? [];
+    if (!file) return undefined;
+    const stream = commands.stream(['drop', daemon.pathOf(job), date, '--file']);
+    return { name: `${date}-${file.filename}`, sizeBytes: file.size, stream };
+  }
+
+  function historyOf(job: string): RunHistory {
+    return new RunHistory(stateDir, job);
+  }
+
+  async function isJob(job: string): Promise<boolean> {
+    return (await look()).jobs.some(({ name }) => name === job);
+  }
+
+  async function findRun(job: string, id: string): Promise<RunRecord | undefined> {
+    return (await isJob(job)) ? await historyOf(job).read(id) : undefined;
+  }
+
+  async function readDrop(job: string, date: string, withRows: boolean): Promise<DropDetail> {
+    const path = daemon.pathOf(job);
+    const drop = await commands.read<DropDocument>(['drop', path, date]);
+    if (!withRows || !drop.manifest) return { drop, first_rows: null, sums: null };
+    const query = (table: string, what: string, how: string) => {
+      const from = `\`${table.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
+      const sql = `SELECT ${what} FROM ${from} WHERE date = toDate('${date}')${how} LIMIT ${SHOWN_ROWS}`;
+      return commands.read<NonNullable<DropDetail['first_rows']>>(['query', sql, '--job', path]);
+    };
+    const sums = 'symbol, trades, contracts, total_premium, call_premium, put_premium';
+    const bySymbol = " AND symbol != '' ORDER BY total_premium DESC";
+    const [first_rows, summed] = await Promise.all([
+      query(drop.dataset, '*', ''),
+      drop.manifest.has_summary ? query(`${drop.dataset}_summary`, sums, bySymbol) : null,
+    ]);
+    return { drop, first_rows, sums: summed };
+  }
 }
 
-/** @throws Fault, Refusal */
-export async function drawPage(
-  api: ApiReader,
-  path: string,
-  query: URLSearchParams,
-  context: PageContext,
-): Promise<string> {
-  const { draw, document, asked } = await readRoute(api, path === '/' ? '/api/jobs' : `/api${path}`, query);
-  if (!draw) throw nothingHere();
-  return await draw(document, context, asked);
+/**
+ * What many ask for: read once for all who ask meanwhile, and again after a while. A failure is not kept.
+ * @param most things kept or read at a time @returns reads it; throws Fault `BUSY` when too many others are being read
+ */
+export function keep<T>(clock: Pick<Clock, 'now'>, lifetimeMs: number, most = 50) {
+  const kept = new Map<string, { readonly atMs: number; readonly value: Promise<T>; isRead: boolean }>();
+  return async (key: string, read: () => Promise<T>): Promise<T> => {
+    const nowMs = clock.now();
+    for (const [old, { atMs, isRead }] of kept) {
+      const isOld = Math.abs(nowMs - atMs) >= lifetimeMs || kept.size >= most;
+      if (isRead && isOld) kept.delete(old);
+    }
+    const known = kept.get(key);
+    if (known) return await known.value;
+    if (kept.size >= most) throw new Fault('BUSY', 'others are being read; try again in a few seconds');
+    const asked = { atMs: nowMs, value: read(), isRead: false };
+    kept.set(key, asked);
+    asked.value.then(
+      () => {
+        asked.isRead = true;
+      },
+      // The next one who asks may be luckier.
+      () => kept.delete(key),
+    );
+    return await asked.value;
+  };
 }
 
 /** The parts of an address, decoded; none if one of them is not encoded as it must be: no page has such an address. */
@@ -142,19 +329,6 @@ export function splitPath(path: string): readonly string[] {
 export function nothingHere(): Refusal {
   const text = 'The status page is at /, beside /healthz and /metrics; /api/openapi.json lists the documents.';
   return new Refusal(404, ['NOT_FOUND', 'Nothing here', text]);
-}
-
-async function readRoute(api: ApiReader, path: string, query: URLSearchParams) {
-  const given = splitPath(path);
-  for (const [address, { read, draw }] of Object.entries(ROUTES)) {
-    const parts = matchAddress(address.slice(1).split('/'), given);
-    if (!parts) continue;
-    const asked = { api, parts, query: Object.fromEntries([...query].filter(([, value]) => value !== '')) };
-    const document = await read(asked).catch(refuseParameter);
-    if (document === undefined) throw nothingHere();
-    return { draw, document, asked };
-  }
-  throw nothingHere();
 }
 
 /** The named parts; `undefined` if it is another address. */
@@ -172,79 +346,4 @@ function refuseParameter(error: unknown): never {
 
 function route<S extends z.ZodType>(row: Route<S>): Route {
   return row as unknown as Route;
-}
-
-/** @param version of the program */
-function describeApi(version: string): unknown {
-  const paths = Object.entries(ROUTES).map(([path, operation]) => [path, describePath(path, operation)]);
-  return {
-    openapi: '3.1.0',
-    info: {
-      title: 'flowdrop',
-      version,
-      description:
-        'What the daemon shows and does. Fields may be added; none is renamed or removed. With FLOWDROP_STATUS_TOKEN each request needs it as a bearer token.',
-      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
-    },
-    servers: [{ url: '/' }],
-    security: [{ token: [] }, {}],
-    paths: Object.fromEntries(paths),
-    components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
-  };
-}
-
-function describePath(path: string, { summary, answer, query = {} }: Route) {
-  const parts = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => parameter(name ?? '', 'path', `the ${name}`));
-  const queries = Object.entries(query).map(([name, text]) => parameter(name, 'query', text));
-  const get = {
-    summary,
-    operationId: nameOperation('read', path),
-    parameters: [...parts, ...queries],
-    responses: { 200: describeAnswer('the document', answer), ...FAILURES },
-  };
-  if (path !== '/api/actions') return { get };
-  const post = {
-    summary: 'Does what a command does: a run, a backfill, a stop. For programs; pages have forms',
-    operationId: 'act',
-    requestBody: {
-      required: true,
-      content: { 'application/json': { schema: toSchema(actionRequestSchema, 'input') } },
-    },
-    responses: {
-      ...FAILURES,
-      202: describeAnswer('started, or done', actionAnswerSchema),
-      409: describeAnswer('refused, with the reason', actionAnswerSchema),
-      413: describeAnswer('the body is too large', errorSchema),
-      415: describeAnswer('the body is not JSON', errorSchema),
-      502: describeAnswer('it failed, with the reason', actionAnswerSchema),
-    },
-  };
-  return { get, post };
-}
-
-const FAILURES = {
-  400: describeAnswer('a parameter is wrong', errorSchema),
-  401: describeAnswer('the token is missing or wrong', errorSchema),
-  403: describeAnswer('not allowed', errorSchema),
-  404: describeAnswer('not found', errorSchema),
-};
-
-function describeAnswer(description: string, schema: z.ZodType) {
-  return { description, content: { 'application/json': { schema: toSchema(schema) } } };
-}
-
-function parameter(name: string, place: 'path' | 'query', description: string) {
-  const known = Object.entries(runQuerySchema.shape).find(([key]) => key === name && place === 'query')?.[1];
-  const schema = known ? toSchema(known, 'input') : { type: 'string' };
-  return { name, in: place, description, required: place === 'path', schema };
-}
-
-function toSchema(schema: z.ZodType, io: 'input' | 'output' = 'output') {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io });
-  return rest;
-}
-
-function nameOperation(verb: string, path: string): string {
-  const words = path.replace('/api/', '').split(/[/{}]+/);
-  return verb + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
 }

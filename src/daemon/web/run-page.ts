@@ -7,8 +7,8 @@ import { formatExactTime, formatInstant, formatRelative, formatSpan, formatTime 
 import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
 import type { RunLog } from '../../state/run-log.ts';
 import { RUN_COMMANDS, type RunRecord, type RunWindow } from '../../state/run-record.ts';
+import type { RunDetail, RunSummary, RunsDocument } from '../shapes.ts';
 import { renderActionForm, renderRunActions } from './action-form.ts';
-import type { RunDetail, RunSummary, RunsDocument } from './api-shape.ts';
 import { firstLine, OUTCOMES } from './describe-job.ts';
 import { dropPath, html, jobPath, type Markup, renderFacts, renderTime, runPath } from './html.ts';
 import { type PageContext, renderFrame } from './page-frame.ts';

@@ -11,9 +11,8 @@ import { type HeardRequest, type HttpListener, listenHttp } from '../../core/htt
 import { formatListenAddress, isLoopback } from '../../core/listen-address.ts';
 import { REPORT_PREFIX } from '../../core/report-page.ts';
 import type { DaemonView } from '../daemon.ts';
+import { ACTIONS } from '../shapes.ts';
 import { createActions } from './actions.ts';
-import { createApiReader, keep, type WebOptions } from './api-reader.ts';
-import { ACTIONS } from './api-shape.ts';
 import { createMetrics } from './metrics.ts';
 import { createAccess } from './page-access.ts';
 import {
@@ -28,7 +27,7 @@ import {
   renderPassage,
   TOKEN_FORM,
 } from './page-frame.ts';
-import { answerApi, drawPage, nothingHere, splitPath } from './routes.ts';
+import { createRoutes, keep, nothingHere, splitPath, type WebOptions } from './routes.ts';
 
 /** A page younger than this is sent again. */
 const PAGE_LIFETIME_MS = 1_000;
@@ -58,8 +57,9 @@ export async function startWeb(options: WebOptions): Promise<HttpListener> {
 function createSite(options: WebOptions) {
   const { token, address, calendar, stateDir, clock, daemon, log, commands, mayAct } = options;
   const access = createAccess(token, ['localhost', '127.0.0.1', '::1', address.host]);
-  const api = createApiReader(options);
+  const routes = createRoutes(options);
   const metrics = createMetrics(calendar, stateDir);
+  daemon.countRuns(metrics.count);
   const actions = createActions(options, access);
   const reports = keep<{ readonly html: string }>(clock, 0, MAX_READING);
   const pages = keep<string>(clock, PAGE_LIFETIME_MS, MAX_DRAWN);
@@ -111,7 +111,7 @@ function createSite(options: WebOptions) {
       return answer(200, metrics.contentType, await metrics.text(daemon.view(), nowMs));
     }
     if (path.startsWith(REPORT_PREFIX)) return await readReport(path);
-    if (path.startsWith('/api/')) return await answerApi(api, path, query);
+    if (path.startsWith('/api/')) return await routes.answerApi(path, query);
     const file = await findFile(splitPath(path));
     if (file) return file;
     const page = await pages(request.target, () => draw(path, query));
@@ -120,22 +120,21 @@ function createSite(options: WebOptions) {
   }
 
   async function draw(path: string, query: URLSearchParams): Promise<string> {
-    const view = await api.look();
-    metrics.observe(view);
+    const view = await routes.look();
     const jobs = view.jobs.map(({ name }) => name);
-    return await drawPage(api, path, query, { nowMs: clock.now(), calendar, jobs, canAct: mayAct });
+    return await routes.drawPage(path, query, { nowMs: clock.now(), calendar, jobs, canAct: mayAct });
   }
 
   /** `undefined` if the address is not that of a file. */
   async function findFile([place, job = '', name = '', last, ...more]: readonly string[]) {
     if (more.length > 0) return undefined;
     if (place === 'runs' && last === 'log') {
-      const path = await api.logFile(job, name);
+      const path = await routes.logFile(job, name);
       if (path === undefined) throw nothingHere();
       return answerFile('text/plain; charset=utf-8', `${name}.log`, createReadStream(path));
     }
     if (place !== 'drops' || last !== 'file') return undefined;
-    const file = await api.dropFile(job, name);
+    const file = await routes.dropFile(job, name);
     if (!file) throw nothingHere();
     // So that a part is never taken for the whole.
     const length = { 'content-length': String(file.sizeBytes) };
@@ -155,7 +154,7 @@ function createSite(options: WebOptions) {
 
   async function readReport(path: string): Promise<PageAnswer> {
     // Compared with all listed reports, so that no other text, in any encoding, reaches the archive.
-    const named = (await api.reports({})).find(({ href }) => href === path);
+    const named = (await routes.listReports({})).find(({ href }) => href === path);
     if (!named) throw nothingHere();
     const { job, date, report, revision } = named;
     const which = ['--date', date, '--report', report, '--revision', String(revision)];
@@ -190,7 +189,7 @@ function answerHealth(path: string, { isStopping, beatAtMs, jobs }: DaemonView, 
   const live = toHealth(isStalled && `the schedule was not checked for ${STALL_MS / 60_000} minutes`);
   // It starts runs, and has at least one job to run. A job with a broken file continues unchanged; one that was never
   // valid has no schedule.
-  const canRun = jobs.some(({ schedule }) => schedule !== undefined);
+  const canRun = jobs.some(({ schedule }) => schedule !== null);
   const ready = toHealth(isStopping && 'the daemon is stopping', !canRun && 'no job can be run');
   const whole = { ok: live.ok && ready.ok, live, ready };
   const asked = path === '/healthz' ? whole : path === '/healthz/live' ? live : ready;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import { readStatus } from '../../../src/cli/status/job-status.ts';
-import { statusSchema } from '../../../src/daemon/state.ts';
+import { statusSchema } from '../../../src/daemon/shapes.ts';
 import { readArchivedPage } from '../../../src/deliver/report-copies.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import { describeSealed, describeUnsealed } from '../../../src/ledger/condition-file.ts';

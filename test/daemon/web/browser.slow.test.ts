@@ -211,7 +211,7 @@ describe('the status page in a browser', () => {
       await page.getByLabel('State').selectOption('running');
       expect(await names()).toEqual(['nightly-trades']);
       view = makeBadDay(6_300_000);
-      view = { ...view, jobs: view.jobs.map((job) => ({ ...job, nextRunAtMs: now + 5_400_000 })) };
+      view = { ...view, jobs: view.jobs.map((job) => ({ ...job, next_run: new Date(now + 5_400_000).toISOString() })) };
       await page.locator('tr:not([hidden]) td', { hasText: 'in 1 h' }).waitFor({ timeout: 15_000 });
       expect(await names()).toEqual(['nightly-trades']);
       expect(troubles).toEqual([]);
@@ -282,12 +282,10 @@ describe('the status page in a browser', () => {
       const status = job?.status;
       if (!job || !status) throw new Error('the day has a job');
       // The calendar is replaced too: the focused day has more rows.
-      const dates = status.document.dates.map((date) =>
-        date.date === '2026-11-13' ? { ...date, rows: 7_300_001 } : date,
-      );
+      const dates = status.dates.map((date) => (date.date === '2026-11-13' ? { ...date, rows: 7_300_001 } : date));
       view = {
         ...changed,
-        jobs: [{ ...job, status: { ...status, document: { ...status.document, dates } } }, ...others],
+        jobs: [{ ...job, status: { ...status, dates } }, ...others],
       };
       await expect.poll(() => page.locator('progress').getAttribute('value'), { timeout: 15_000 }).toBe('0.750');
       await expect.poll(() => day.textContent()).toContain('7,300,001 rows');
@@ -356,7 +354,7 @@ describe('the status page in a browser', () => {
   it('does what a person came for in four steps at most, by keyboard and on a phone', async () => {
     const asked: unknown[] = [];
     const day = makeBadDay();
-    view = { ...day, jobs: day.jobs.map((job) => ({ ...job, running: undefined })) };
+    view = { ...day, jobs: day.jobs.map((job) => ({ ...job, running: null })) };
     const commands = makeCommands({
       backfill: () => makePrice({ date: '2026-11-18', rows: 5 }, { date: '2026-11-19', rows: 4 }),
       gap: (...gap) => void asked.push(gap),

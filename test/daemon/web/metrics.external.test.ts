@@ -68,20 +68,17 @@ describe('the metrics of the daemon', () => {
     expect(none('flowdrop_state_free_bytes')).toBeNaN();
   });
 
-  it('count a run once, however often they are read, and each one that ends later', async () => {
+  it('begin at 0 for every job, and count each run that has ended', async () => {
     const metrics = createMetrics(NO_OVERRIDE, REPO);
-    const job = makeJob('nightly');
-    const first = await read(metrics, makeView([{ ...job, runs: [] }]));
+    const view = makeView([makeJob('nightly')]);
+    const first = await read(metrics, view);
     expect(first('flowdrop_requests_total{job="nightly"}')).toBe(0);
     expect(first('flowdrop_runs_total{job="nightly",outcome="failed"}')).toBe(0);
     expect(first('flowdrop_run_duration_seconds_count{job="nightly"}')).toBe(0);
-    const one = makeView([{ ...job, runs: [makeRun('nightly', 10)] }]);
-    for (let look = 0; look < 3; look += 1) metrics.observe(one);
-    // The view is bounded: the older run has left it when the newer two are there.
+    metrics.count(makeRun('nightly', 10));
     const none = { dates: [], requests: 0, retries: 0, rate_limited: 0, splits: 0, bytes: 0 };
-    const failed = makeRun('nightly', 2, { outcome: 'failed', ...none });
-    const byHand = makeRun('nightly', 1.5, { reason: 'hand', command: 'backfill' });
-    const later = await read(metrics, makeView([{ ...job, runs: [failed, byHand] }]));
+    metrics.count(makeRun('nightly', 2, { outcome: 'failed', ...none }));
+    const later = await read(metrics, view);
     expect(later('flowdrop_requests_total{job="nightly"}')).toBe(480);
     expect(later('flowdrop_rows_total{job="nightly"}')).toBe(8_412_907);
     expect(later('flowdrop_rate_limited_total{job="nightly"}')).toBe(3);
@@ -92,60 +89,43 @@ describe('the metrics of the daemon', () => {
     }
     expect(later('flowdrop_run_duration_seconds_count{job="nightly"}')).toBe(2);
     expect(later('flowdrop_run_duration_seconds_bucket{le="3600",job="nightly"}')).toBe(2);
-    expect(later('flowdrop_last_success_timestamp_seconds{job="nightly"}')).toBe(
-      (NOW - 10 * HOUR_MS + 2_530_000) / 1000,
-    );
-    expect(later('flowdrop_last_run_timestamp_seconds{job="nightly"}')).toBe((NOW - 2 * HOUR_MS + 2_530_000) / 1000);
   });
 
-  it('count a run no second time when its job is gone for a moment', async () => {
-    const metrics = createMetrics(NO_OVERRIDE, REPO);
-    for (const view of [makeGoodDay(), makeView([]), makeGoodDay()]) metrics.observe(view);
-    expect((await read(metrics, makeGoodDay()))('flowdrop_runs_total{job="nightly-trades",outcome="done"}')).toBe(3);
-  });
-
-  it('count no run of before the start, which the daemon before has counted', async () => {
-    const view = makeView([makeJob('nightly')], { startedAtMs: NOW - 80 * HOUR_MS });
-    const sample = await read(createMetrics(NO_OVERRIDE, REPO), view);
-    expect(sample('flowdrop_runs_total{job="nightly",outcome="done"}')).toBe(1);
-    expect(sample('flowdrop_last_success_timestamp_seconds{job="nightly"}')).toBe(
-      (NOW - 67.5 * HOUR_MS + 2_530_000) / 1000,
-    );
+  it('say when a run was last done, and when one last ended', async () => {
+    const runs = [makeRun('nightly', 2, { outcome: 'failed' }), makeRun('nightly', 10)];
+    const sample = await read(createMetrics(NO_OVERRIDE, REPO), makeView([makeJob('nightly', { runs })]));
+    const end = (hours: number) => (NOW - hours * HOUR_MS + 2_530_000) / 1000;
+    expect(sample('flowdrop_last_success_timestamp_seconds{job="nightly"}')).toBe(end(10));
+    expect(sample('flowdrop_last_run_timestamp_seconds{job="nightly"}')).toBe(end(2));
   });
 
   it('recall the last success from the status, whatever the last run came to', async () => {
     const metrics = createMetrics(NO_OVERRIDE, REPO);
     const job = makeJob('nightly', { runs: [] });
     const name = 'flowdrop_last_success_timestamp_seconds{job="nightly"}';
-    const never = { document: makeStatus('nightly', { last_success: null }), readAtMs: NOW };
-    for (const status of [undefined, never])
+    const never = makeStatus('nightly', { last_success: null });
+    for (const status of [null, never])
       expect((await read(metrics, makeView([{ ...job, status }])))(name)).toBeUndefined();
     const sample = await read(metrics, makeView([job]));
     expect(sample(name)).toBe(Date.parse('2026-11-19T23:40:02Z') / 1000);
     // A failure since then takes nothing back; a run by hand that was done is told by the status.
     const failed = { ...job, runs: [makeRun('nightly', 2, { outcome: 'failed' })] };
     expect((await read(metrics, makeView([failed])))(name)).toBe(Date.parse('2026-11-19T23:40:02Z') / 1000);
-    const document = makeStatus('nightly', { last_success: '2026-11-23T17:00:00.000Z' });
-    const byHand = { ...failed, status: { document, readAtMs: NOW } };
+    const byHand = { ...failed, status: makeStatus('nightly', { last_success: '2026-11-23T17:00:00.000Z' }) };
     expect((await read(metrics, makeView([byHand])))(name)).toBe(Date.parse('2026-11-23T17:00:00Z') / 1000);
   });
 
-  it('keep no series of a job that is gone for good, and count it from 0 when it comes back', async () => {
+  it('keep no series of a job that is gone, and count it from 0 when it comes back', async () => {
     const metrics = createMetrics(NO_OVERRIDE, REPO);
     const [gone, stays] = [makeJob('gone'), makeJob('stays')];
-    const at = (minutes: number) => ({ beatAtMs: NOW + minutes * 60_000 });
-    metrics.observe(makeView([gone, stays], at(0)));
-    const ours = async (minutes: number) =>
-      (await metrics.text(makeView([stays], at(minutes)), NOW))
-        .split('\n')
-        .filter((line) => line.includes('job="gone"'));
-    await ours(1);
-    expect((await ours(9)).length).toBeGreaterThan(20);
-    expect(await ours(12)).toEqual([]);
+    for (const { name } of [gone, stays]) metrics.count(makeRun(name, 1));
+    const ours = async (...jobs: readonly ReturnType<typeof makeJob>[]) =>
+      (await metrics.text(makeView(jobs), NOW)).split('\n').filter((line) => line.includes('job="gone"'));
+    expect((await ours(gone, stays)).length).toBeGreaterThan(20);
+    expect(await ours(stays)).toEqual([]);
     const name = (job: string) => `flowdrop_runs_total{job="${job}",outcome="done"}`;
-    const back = await read(metrics, makeView([{ ...gone, runs: [] }, stays], at(13)));
-    expect(back(name('gone'))).toBe(0);
-    expect(back(name('stays'))).toBe(3);
+    const back = await read(metrics, makeView([gone, stays]));
+    expect([back(name('gone')), back(name('stays'))]).toEqual([0, 1]);
   });
 
   it('say how it is now: gaps, expiry, the run that goes on, what is broken', async () => {
@@ -161,8 +141,7 @@ describe('the metrics of the daemon', () => {
     expect(sample('flowdrop_events_owed{job="nightly-trades"}')).toBe(0);
     expect(sample('flowdrop_events_owed{job="zero-dte"}')).toBeUndefined();
     const owed_events = { count: 3, since: '2026-11-23T16:30:00.000Z', reason: null };
-    const document = makeStatus('nightly', { owed_events });
-    const owing = makeView([makeJob('nightly', { status: { document, readAtMs: NOW } })]);
+    const owing = makeView([makeJob('nightly', { status: makeStatus('nightly', { owed_events }) })]);
     expect((await read(createMetrics(NO_OVERRIDE, REPO), owing))('flowdrop_events_owed{job="nightly"}')).toBe(3);
     // Not known is not nothing.
     expect(sample('flowdrop_gaps{job="zero-dte"}')).toBeUndefined();
@@ -174,7 +153,7 @@ describe('the metrics of the daemon', () => {
   it('take the session that tonight is due for as no gap, until a run has ended that could have sealed it', async () => {
     const dates = makeDates({ '2026-11-20': { condition: 'pending', begins_to_expire: '2026-12-05T05:00:00.000Z' } });
     const at = Date.parse('2026-11-20T22:30:00Z');
-    const status = { document: makeStatus('nightly', { dates: [...dates] }), readAtMs: at };
+    const status = makeStatus('nightly', { dates: [...dates] });
     const gaps = async (runs: readonly ReturnType<typeof makeRun>[], nowMs = at) =>
       (await read(createMetrics(NO_OVERRIDE, REPO), makeView([makeJob('nightly', { status, runs })]), nowMs))(
         'flowdrop_gaps{job="nightly"}',

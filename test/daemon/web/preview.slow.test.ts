@@ -104,7 +104,7 @@ async function unfold(index: number): Promise<void> {
 /** One job with the reports of these dates. */
 function makeDay(dates: readonly string[]): DaemonView {
   const reports = dates.map((date) => ({ date, report: 'flow-e154845f', revision: 1 }));
-  return makeView([makeJob('nightly', { status: { document: makeStatus('nightly', { reports }), readAtMs: NOW } })]);
+  return makeView([makeJob('nightly', { status: makeStatus('nightly', { reports }) })]);
 }
 
 describe('a preview of a report', () => {

@@ -32,7 +32,7 @@ beforeAll(async () => {
     cwd,
   });
   commands = createCommands(commandOf, systemClock);
-  const status = { document: makeStatus('nightly', { reports: [COPY] }), readAtMs: 0 };
+  const status = makeStatus('nightly', { reports: [COPY] });
   web = await startPage({
     view: () => makeView([makeJob('nightly', { status })]),
     commands,

@@ -12,6 +12,7 @@ import { listSessions } from '../../../src/calendar/session.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import {
+  ago,
   call,
   HOSTILE,
   makeBadDay,
@@ -49,7 +50,7 @@ describe('the server of the daemon', () => {
     ['a run is active', 1],
     ['2 runs are active', 2],
   ])('says when all is well that %s', async (says, count) => {
-    const running = { runId: 'run-now', reason: 'catch-up', startedAtMs: NOW - 60_000, record: null } as const;
+    const running = { id: 'run-now', reason: 'catch-up', started_at: ago(60_000) } as const;
     const jobs = makeGoodDay().jobs.map((job, index) => (index < count ? { ...job, running } : job));
     await start(() => makeView(jobs));
     expect((await get('/')).body).toContain(`All is well; ${says}`);
@@ -211,7 +212,7 @@ describe('the server of the daemon', () => {
     view = { ...view, isStopping: true };
     expect(await read('/healthz/ready')).toEqual({ status: 503, ok: false, reasons: ['the daemon is stopping'] });
     expect(await read('/healthz/live')).toMatchObject({ status: 200, ok: true });
-    view = makeView([makeJob('nightly', { schedule: undefined, fault: { message: 'broken', sinceMs: NOW } })]);
+    view = makeView([makeJob('nightly', { schedule: null, fault: { message: 'broken', since: ago(0) } })]);
     expect(await read('/healthz/ready')).toMatchObject({ status: 503, reasons: ['no job can be run'] });
     view = makeView([makeJob('nightly')], { beatAtMs: NOW - 6 * 60_000 });
     expect(await read('/healthz/live')).toMatchObject({ status: 503, ok: false });
@@ -219,8 +220,8 @@ describe('the server of the daemon', () => {
   });
 
   it('calls gaps unknown while no date is known, and none where every date is sealed', async () => {
-    const document = makeStatus('nightly', { dates: [], reports: [] });
-    await start(() => makeView([makeJob('nightly', { runs: [], status: { document, readAtMs: NOW } })]));
+    const status = makeStatus('nightly', { dates: [], reports: [] });
+    await start(() => makeView([makeJob('nightly', { runs: [], status })]));
     const { body } = await get('/jobs/nightly');
     expect(body).toContain('<h2>Gaps</h2><p class="quiet">Unknown until a run finds the first date.</p>');
     await web?.close();
@@ -233,7 +234,7 @@ describe('the server of the daemon', () => {
     ['2026-11-20', '2 weeks'],
   ])('says of how many weeks it has conditions, since %s of the last %s', async (date, span) => {
     const dates = [makeDate(date)];
-    const status = { document: makeStatus('nightly', { dates }), readAtMs: NOW };
+    const status = makeStatus('nightly', { dates });
     await start(() => makeView([makeJob('nightly', { status })]));
     expect((await get('/jobs/nightly')).body).toContain(`>Conditions of the last ${span}</caption>`);
   });
@@ -281,8 +282,8 @@ describe('the server of the daemon', () => {
 
   it('says which events did not reach their receiver, why, and what to type, but not while a run may post them', async () => {
     const owed_events = { count: 3, since: '2026-11-23T16:30:00.000Z', reason: 'webhook: <b>HTTP 500</b>\nmore' };
-    const status = { document: makeStatus('nightly', { owed_events }), readAtMs: NOW };
-    const running = { runId: 'r', reason: 'scheduled' as const, startedAtMs: NOW, record: null };
+    const status = makeStatus('nightly', { owed_events });
+    const running = { id: 'r', reason: 'scheduled' as const, started_at: ago(0) };
     await start(() => makeView([makeJob('nightly', { status })]));
     const { body } = await get('/');
     expect(body).toContain(
@@ -385,7 +386,7 @@ describe('the server of the daemon', () => {
       return makeDate(date, { ...pending, begins_to_expire: '2026-12-01T05:00:00.000Z' });
     });
     const jobs = Array.from({ length: 80 }, (_, index) =>
-      makeJob(`${HOSTILE}-${index}`, { status: { document: makeStatus('job', { dates }), readAtMs: NOW } }),
+      makeJob(`${HOSTILE}-${index}`, { status: makeStatus('job', { dates }) }),
     );
     await start(() => makeView(jobs));
     const { status, body } = await get('/');
@@ -401,7 +402,7 @@ describe('the server of the daemon', () => {
   it('draws 50 jobs with ten years of dates each in less than 100 ms', async () => {
     const dates = listSessions('2016-11-21', '2026-11-20').map((date) => makeDate(date));
     const jobs = Array.from({ length: 50 }, (_, index) =>
-      makeJob(`job-${index}`, { status: { document: makeStatus(`job-${index}`, { dates }), readAtMs: NOW } }),
+      makeJob(`job-${index}`, { status: makeStatus(`job-${index}`, { dates }) }),
     );
     let now = NOW;
     await start(() => makeView(jobs), { clock: { now: () => now, sleep: async () => {} } });

@@ -6,8 +6,8 @@ import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import { Fault } from '../../../src/core/errors.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
-import { type JobView, type StatusDocument, statusSchema } from '../../../src/daemon/state.ts';
-import type { WebOptions } from '../../../src/daemon/web/api-reader.ts';
+import { type JobView, type StatusDocument, statusSchema } from '../../../src/daemon/shapes.ts';
+import type { WebOptions } from '../../../src/daemon/web/routes.ts';
 import { startWeb } from '../../../src/daemon/web/site.ts';
 import type { DropDocument } from '../../../src/state/documents.ts';
 import type { RunRecord } from '../../../src/state/run-record.ts';
@@ -92,6 +92,7 @@ const IDLE: WebOptions['daemon'] = {
   ask: () => ({ outcome: 'refused', text: 'This daemon does nothing.' }),
   reload: async () => undefined,
   pathOf: (job) => job,
+  countRuns: () => undefined,
 };
 
 export type PageOptions = Partial<WebOptions & WebOptions['daemon']>;
@@ -115,6 +116,7 @@ export const TOKEN = 'a-token-of-24-characters';
 export const HOSTILE = '<script>alert(1)</script>"\'><img src=x onerror=alert(2)>';
 
 const HOUR_MS = 3_600_000;
+export const ago = (ms: number) => new Date(NOW - ms).toISOString();
 const LAST_SESSION = '2026-11-20';
 
 /** A run that this machine remembers. */
@@ -203,15 +205,17 @@ export function makeJob(name: string, changes: Partial<JobView> = {}): JobView {
     name,
     file: `jobs/${name}.yaml`,
     schedule: { cron: '0 18 * * 1-5', timezone: 'America/New_York', distributed: false },
-    settleSeconds: 900,
-    nextRunAtMs: Date.parse('2026-11-23T23:00:00Z'),
-    retryAtMs: undefined,
-    waitingSinceMs: undefined,
-    running: undefined,
+    settle_seconds: 900,
+    next_run: '2026-11-23T23:00:00.000Z',
+    retry_at: null,
+    waiting_since: null,
+    running: null,
+    active: null,
     runs: [makeRun(name, 67.5), makeRun(name, 91.5), makeRun(name, 115.5)],
-    fault: undefined,
-    status: { document: makeStatus(name), readAtMs: NOW - 40_000 },
-    statusFault: undefined,
+    fault: null,
+    status: makeStatus(name),
+    status_read_at: ago(40_000),
+    status_fault: null,
     ...changes,
   };
 }
@@ -272,13 +276,10 @@ export function makeBadDay(rows = 5_100_000): DaemonView {
   });
   return makeView([
     makeJob('nightly-trades', {
-      running: {
-        runId: 'run-now',
-        reason: 'catch-up',
-        startedAtMs: NOW - 20 * 60_000,
-        record: makeActive('nightly-trades', rows),
-      },
-      status: { document: makeStatus('nightly-trades', { dates: [...dates] }), readAtMs: NOW - 3_000 },
+      running: { id: 'run-now', reason: 'catch-up', started_at: ago(20 * 60_000) },
+      active: makeActive('nightly-trades', rows),
+      status: makeStatus('nightly-trades', { dates: [...dates] }),
+      status_read_at: ago(3_000),
       runs: [
         FAILED_RUN,
         makeRun('nightly-trades', 67.5, { outcome: 'incomplete' }),
@@ -287,16 +288,17 @@ export function makeBadDay(rows = 5_100_000): DaemonView {
       ],
     }),
     makeJob('spx-chain', {
-      waitingSinceMs: NOW - 4 * 60_000,
+      waiting_since: ago(4 * 60_000),
       fault: {
         message: 'jobs/spx-chain.yaml:14: query.symbols: "SPX," is no symbol; allowed are 1 to 6 letters',
-        sinceMs: NOW - 26 * 60_000,
+        since: ago(26 * 60_000),
       },
     }),
     makeJob('zero-dte', {
-      retryAtMs: NOW + 9 * 60_000,
-      statusFault: 'STORE_UNREACHABLE: s3://quant-drops/options does not answer',
-      status: undefined,
+      retry_at: ago(-9 * 60_000),
+      status_fault: 'STORE_UNREACHABLE: s3://quant-drops/options does not answer',
+      status: null,
+      status_read_at: null,
       runs: [],
     }),
   ]);
@@ -304,7 +306,7 @@ export function makeBadDay(rows = 5_100_000): DaemonView {
 
 /** Every text that comes from outside means harm. */
 export function makeHostileDay(): DaemonView {
-  const document = makeStatus(HOSTILE, {
+  const status = makeStatus(HOSTILE, {
     dataset: HOSTILE,
     store: HOSTILE,
     fault: HOSTILE,
@@ -315,14 +317,10 @@ export function makeHostileDay(): DaemonView {
       makeJob(HOSTILE, {
         file: HOSTILE,
         schedule: { cron: HOSTILE, timezone: HOSTILE, distributed: true },
-        running: {
-          runId: HOSTILE,
-          reason: 'scheduled',
-          startedAtMs: NOW,
-          record: makeActive(HOSTILE, 1, HOSTILE),
-        },
-        fault: { message: HOSTILE, sinceMs: NOW },
-        status: { document, readAtMs: NOW },
+        running: { id: HOSTILE, reason: 'scheduled', started_at: ago(0) },
+        active: makeActive(HOSTILE, 1, HOSTILE),
+        fault: { message: HOSTILE, since: ago(0) },
+        status,
         runs: [makeRun(HOSTILE, 1, { outcome: 'failed', error: { code: HOSTILE, message: HOSTILE, hint: HOSTILE } })],
       }),
     ],

@@ -1,17 +1,68 @@
 /**
- * The documents of the JSON API. The pages are drawn from the same documents, and `/api/openapi.json` is made from these
- * schemas, so that page, API and description cannot differ. Fields may be added; none is renamed or removed within `v1`.
+ * The documents of the daemon: the status of a job as far as it is kept, and what the JSON API answers. The pages and the
+ * metrics are drawn from the same documents, and `/api/openapi.json` is made from these schemas, so that page, API and
+ * description cannot differ. Fields may be added; none is renamed or removed within `v1`.
  */
 import { z } from 'zod';
-import { CONDITIONS } from '../../plan/conditions.ts';
-import { actionEntrySchema } from '../../state/action-log.ts';
-import { dropSchema, planSchema } from '../../state/documents.ts';
-import { RUN_COMMANDS, runRecordSchema, runWindowSchema } from '../../state/run-record.ts';
-import { datedSchema, KEPT_WEEKS } from '../state.ts';
+import { CONDITIONS, type Condition, isSealed } from '../plan/conditions.ts';
+import { actionEntrySchema } from '../state/action-log.ts';
+import { dateStatusSchema, dropSchema, jobStatusSchema, planSchema } from '../state/documents.ts';
+import { RUN_COMMANDS, type RunRecord, runRecordSchema, runWindowSchema } from '../state/run-record.ts';
 
 const instant = z.iso.datetime();
+
+export function toInstant(atMs: number): string {
+  return new Date(atMs).toISOString();
+}
+
+export function toInstantOrNull(atMs: number | undefined): string | null {
+  return atMs === undefined || !Number.isFinite(atMs) ? null : toInstant(atMs);
+}
+
+/** Milliseconds since the epoch; `undefined` for no instant. */
+export function parseInstant(text: string | null | undefined): number | undefined {
+  const atMs = Date.parse(text ?? '');
+  return Number.isNaN(atMs) ? undefined : atMs;
+}
+
 const conditionSchema = z.enum(CONDITIONS);
 const outcomeSchema = runRecordSchema.shape.outcome.unwrap();
+
+/** Weeks whose dates the daemon keeps one by one. Of a dataset of ten years, the older dates are only counted. */
+export const KEPT_WEEKS = 53;
+
+/** A date of a dataset. */
+const datedSchema = dateStatusSchema.pick({
+  date: true,
+  condition: true,
+  rows: true,
+  revision: true,
+  begins_to_expire: true,
+  damage: true,
+  accepted: true,
+});
+
+/**
+ * One job in the output of `flowdrop --json status`, which is a list of jobs; only what is shown, because the daemon holds
+ * those of all jobs for as long as it lives.
+ */
+export const statusSchema = jobStatusSchema
+  .omit({ last_run: true, last_backfill: true, running: true })
+  .extend({ dates: z.array(datedSchema) })
+  .transform(({ dates, ...status }) => ({
+    ...status,
+    /** Those of the last `KEPT_WEEKS`, and older ones that are not sealed. */
+    dates: dates.filter(({ condition }, index) => index >= dates.length - 7 * KEPT_WEEKS || !isSealed(condition)),
+    /** How many dates have each condition, of all. */
+    date_counts: countConditions(dates.map(({ condition }) => condition)),
+  }));
+
+export type StatusDocument = z.infer<typeof statusSchema>;
+
+function countConditions(found: readonly Condition[]): Readonly<Record<Condition, number>> {
+  const count = (one: Condition) => found.filter((each) => each === one).length;
+  return Object.fromEntries(CONDITIONS.map((one) => [one, count(one)])) as Record<Condition, number>;
+}
 
 /** What a job is now, the most urgent first. */
 export const JOB_STATES = ['broken', 'failed', 'unread', 'gaps', 'running', 'waiting', 'new', 'well'] as const;
@@ -39,7 +90,7 @@ const sessionSchema = z.object({
 
 const runDocumentSchema = runRecordSchema.omit({ process: true });
 
-const jobSummarySchema = z.object({
+export const jobSummarySchema = z.object({
   name: z.string(),
   file: z.string(),
   dataset: z.string().nullable(),
@@ -90,6 +141,7 @@ export const jobSchema = jobSummarySchema.extend({
   status_fault: z.string().nullable().meta({ description: 'why the status cannot be read' }),
   waiting_since: instant.nullable().meta({ description: 'while a run waits for a free slot' }),
   gap_dates: z.array(gapSchema).meta({ description: 'soonest expiry first' }),
+  owed_events: jobStatusSchema.shape.owed_events.meta({ description: 'that their receivers have not accepted' }),
   active: runDocumentSchema.nullable().meta({ description: 'the active run as it last wrote it' }),
   dates: z
     .array(datedSchema)
@@ -142,6 +194,20 @@ export type RunSummary = z.infer<typeof runDocumentSchema>;
 export type ReportsDocument = z.infer<typeof reportsSchema>;
 export type ReportLink = z.infer<typeof reportSchema>;
 export type Gap = z.infer<typeof gapSchema>;
+
+/** What the daemon knows of a job by itself; the rest of its document follows from that and the time. */
+export interface JobView
+  extends Pick<JobDocument, 'name' | 'file' | 'schedule' | 'next_run' | 'retry_at' | 'waiting_since' | 'running'>,
+    Pick<JobDocument, 'fault' | 'status_fault' | 'status_read_at'> {
+  /** How long after its last trades are visible a session may be sealed. */
+  readonly settle_seconds: number;
+  /** The active run as it last wrote it; null before its process did. */
+  readonly active: RunRecord | null;
+  /** Runs that this machine remembers, newest first, without staging; bounded. */
+  readonly runs: readonly RunRecord[];
+  /** As it was last read; null before. */
+  readonly status: StatusDocument | null;
+}
 
 export const ACTIONS = ['run', 'retry', 'stop', 'price', 'backfill', 'audit', 'accept', 'send', 'reload'] as const;
 

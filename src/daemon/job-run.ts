@@ -1,0 +1,202 @@
+/**
+ * One run of a job as a child process, from its start to what came of it. A run that takes longer than the job's file
+ * allows by then is stopped, and killed if it does not listen. What came of it is in its own record; one that recorded no
+ * end is judged by its exit.
+ */
+import { describeError } from '../core/errors.ts';
+import { explainAbort } from '../core/liveness.ts';
+import { createRunId } from '../core/run-id.ts';
+import { formatDuration } from '../core/units.ts';
+import { isFailed, type RunOutcome, type RunRecord, sumSealed, whyFailed } from '../state/run-record.ts';
+import type { FiledJob } from './job-files.ts';
+import { type ChildEnd, type ChildProcess, readFailure, stopInTime } from './run-process.ts';
+import { type DueRun, isTick, type World } from './state.ts';
+
+/**
+ * Run time is measured in sleeps of at most this long. So neither a clock change nor a sleeping laptop ends a run, and
+ * a time-out of weeks does not overflow a timer.
+ */
+const WORK_SLICE_MS = 60_000;
+
+/** Outcomes that a stop causes; any other outcome was reached before the stop took effect, and stands. */
+const CUT_SHORT: ReadonlySet<RunOutcome> = new Set(['interrupted', 'died', 'failed']);
+
+/** Exit codes, for a run that could not record its end. */
+const OUTCOMES: Readonly<Record<number, RunOutcome>> = {
+  0: 'done',
+  1: 'failed',
+  2: 'usage',
+  3: 'incomplete',
+  4: 'active',
+  130: 'interrupted',
+};
+
+/** The end of a run as the daemon saw it. */
+export interface EndedRun {
+  readonly due: DueRun;
+  readonly outcome: RunOutcome;
+  /** What the run itself recorded; `undefined` if it recorded no end. */
+  readonly record: RunRecord | undefined;
+  /** Why operators get an alert from the daemon: the run died, not stopped by it, or took too long, and could send none. */
+  readonly unsent: string | undefined;
+}
+
+export class JobRun {
+  readonly due: DueRun;
+  readonly runId: string;
+  readonly startedAtMs: number;
+  /** As the run last wrote it; null before its process did. */
+  record: RunRecord | null = null;
+  readonly #world: World;
+  /** With its file as it is now. */
+  readonly #job: { readonly filed: FiledJob };
+  readonly #over = new AbortController();
+  /** Absent until it exists, and can be asked to stop. */
+  #process: ChildProcess | undefined;
+  #stop: 'timeout' | 'asked' | undefined;
+
+  constructor(world: World, job: { readonly filed: FiledJob }, due: DueRun) {
+    this.#world = world;
+    this.#job = job;
+    this.due = due;
+    this.startedAtMs = world.nowMs;
+    this.runId = createRunId(this.startedAtMs);
+  }
+
+  /** Asks it to stop. */
+  stop(why: 'timeout' | 'asked' = 'asked'): void {
+    this.#stop ??= why;
+    if (this.#process) void stopInTime([this.#process], this.#world.outside.clock, this.#over.signal);
+  }
+
+  async readRecord(): Promise<void> {
+    this.record = (await this.#world.outside.historyOf(this.#name).read(this.runId)) ?? null;
+  }
+
+  /** Never rejects. */
+  async carryOut(): Promise<EndedRun> {
+    const { startRun, notesOf, historyOf, log } = this.#world.outside;
+    const { runId: run, due } = this;
+    const { reason } = due;
+    const job = this.#name;
+    let end: Partial<ChildEnd> = {};
+    let fault: RunRecord['error'] = null;
+    try {
+      const tick = new Date(due.tickMs).toISOString();
+      if (isTick(due)) this.#world.note(job, () => notesOf(job).unfinished.write({ due_at: tick }));
+      await this.#world.untilNoted();
+      // One of the job files may have become broken.
+      await this.#world.whole.reload();
+      this.#process = await startRun(this.#job.filed, run, due);
+      const { logFile, done } = this.#process;
+      // With a shared schedule, the tick shows which daemon ran which.
+      const line = { event: 'started', job, run, reason, tick, logFile };
+      log[reason === 'stage' ? 'debug' : 'info'](line, `${job}: started (${reason})`);
+      if (this.#stop) this.stop();
+      else void this.#limit();
+      end = await done;
+    } catch (error) {
+      fault = { code: 'START_FAILED', message: `the run could not be started: ${describeError(error)}` };
+    }
+    this.#over.abort();
+    const record = await historyOf(job).read(run);
+    // A killed run has recorded no end: this process does.
+    const isEnded = record && record.outcome !== null && record.outcome !== 'died';
+    return this.#judge(end, isEnded ? record : undefined, fault ?? readFailure(end));
+  }
+
+  get #name(): string {
+    return this.#job.filed.job.name;
+  }
+
+  /** Time-out in its current file; infinite if there is none. */
+  get #timeoutMs(): number {
+    return (this.#job.filed.job.schedule?.timeoutSeconds ?? Number.POSITIVE_INFINITY) * 1000;
+  }
+
+  async #limit(): Promise<void> {
+    const { clock, log } = this.#world.outside;
+    let workedMs = 0;
+    while (workedMs < this.#timeoutMs) {
+      const ms = Math.min(WORK_SLICE_MS, this.#timeoutMs - workedMs);
+      await clock.sleep(ms, this.#over.signal).catch(() => undefined); // It has ended.
+      if (this.#stop || this.#over.signal.aborted) return;
+      workedMs += ms;
+    }
+    const line = { event: 'run-timeout', job: this.#name, run: this.runId, timeoutMs: this.#timeoutMs };
+    log.warn(line, `${this.#name}: stopped, because it took too long`);
+    this.stop('timeout');
+  }
+
+  /** @param record if it has its end @param said why it failed, by its last words */
+  #judge({ code, signal }: Partial<ChildEnd>, record: RunRecord | undefined, said: RunRecord['error']): EndedRun {
+    const { historyOf } = this.#world.outside;
+    const { due, runId } = this;
+    const job = this.#name;
+    const came = record?.outcome ?? OUTCOMES[code ?? Number.NaN] ?? 'died';
+    const isTimedOut = this.#stop === 'timeout' && CUT_SHORT.has(came);
+    // Stopped before its handler existed: counts as interrupted, so it is not retried.
+    const outcome = isTimedOut ? 'timed-out' : this.#stop && came === 'died' ? 'interrupted' : came;
+    const failed = record ? whyFailed(record) : said;
+    const error = isTimedOut ? describeTimeout(this.#timeoutMs) : failed;
+    const killed = signal ? { code: 'ENDED_BY_SIGNAL', message: `The process was ended by ${signal}.` } : null;
+    this.#world.note(job, async () => {
+      await historyOf(job).settle(runId, { outcome, error: error ?? killed }, this.#world.nowMs);
+      await this.#world.whole.tellEnd(await historyOf(job).read(runId));
+    });
+    this.#log({ code, signal }, outcome, record, error);
+    const isCrash = (came === 'died' || came === 'failed') && !record && failed === null && !this.#stop;
+    if (!isTimedOut && !isCrash) return { due, outcome, record, unsent: undefined };
+    const how = signal === undefined ? `ended with exit code ${code} without a message` : `was ended by ${signal}`;
+    const logFile = this.#process?.logFile;
+    const words = [
+      isTimedOut ? (error?.message ?? '') : `The run ${how}.`,
+      explainAbort({ code, signal }),
+      `Its schedule retries it.${logFile ? ` Its log: ${logFile}` : ''}`,
+    ];
+    return { due, outcome, record, unsent: words.filter(Boolean).join(' ') };
+  }
+
+  #log(
+    { code, signal }: Partial<ChildEnd>,
+    outcome: RunOutcome,
+    record: RunRecord | undefined,
+    error: RunRecord['error'],
+  ): void {
+    const { log } = this.#world.outside;
+    const { runId: run, due } = this;
+    const job = this.#name;
+    if (due.reason === 'stage') {
+      const reason = error?.message ?? outcome;
+      if (outcome === 'done' || this.#stop) log.debug({ event: 'staged', job, run }, `${job}: staging ended`);
+      else log.warn({ event: 'stage-failed', job, run, reason }, `${job}: staging failed: ${reason}`);
+      return;
+    }
+    const sealed = record && sumSealed(record);
+    const line = {
+      event: 'finished',
+      job,
+      run,
+      outcome,
+      code,
+      signal,
+      error: error ?? undefined,
+      sealed: sealed?.dates,
+      rows: sealed?.rows,
+      requests: record?.requests,
+      reports: record?.reports.length,
+      logFile: this.#process?.logFile,
+    };
+    const text = `${job}: ${outcome}${error ? `: ${error.code}: ${error.message}` : ''}`;
+    log[outcome === 'done' ? 'info' : isFailed(outcome) ? 'error' : 'warn'](line, text);
+  }
+}
+
+/** The error of a run that took longer than its job allows. */
+function describeTimeout(timeoutMs: number) {
+  return {
+    code: 'RUN_TIMED_OUT',
+    message: `The run took longer than ${formatDuration(timeoutMs)}, its schedule.timeout, and was stopped.`,
+    hint: 'Its log shows what it waited for. If it just has a lot to do, raise `schedule.timeout`.',
+  };
+}
