@@ -36,7 +36,6 @@ const WAYS: Readonly<Record<string, { readonly from: readonly string[]; readonly
     through: [
       ...['cli/serve.ts', 'service/http/listener.ts', 'service/historical/historical.ts', 'service/access/keys.ts'],
       ...['service/access/pace.ts', 'service/historical/query-runner.ts', 'guard/guard.ts', 'engine/worker-pool.ts'],
-      'service/historical/row-stream.ts',
     ],
   },
 };

@@ -42,8 +42,6 @@ interface RowLimits {
   readonly lookbackDays: number | undefined;
 }
 
-/** Head of an answer with rows. The rows come first, because part of `meta` is known only at their end. */
-const HEAD = '{"status":"SUCCESS","data":[';
 const HEADERS = { [DELAY_HEADER]: String(MINIMUM_DATA_DELAY_MINUTES) } as const;
 
 const SQL_RULES =
@@ -137,9 +135,9 @@ export function createHistorical(gate: Gate, run: RunQuery, limits: RowLimits): 
         const sample = { status: 'SUCCESS', data: SAMPLE_TRADES, meta: describe(false) };
         return { headers: HEADERS, body: JSON.stringify(sample), rows: () => SAMPLE_TRADES.length };
       }
-      const frame = { head: HEAD, tail: (truncated: boolean) => `],"meta":${JSON.stringify(describe(truncated))}}` };
+      const tail = (truncated: boolean) => `],"meta":${JSON.stringify(describe(truncated))}}`;
       const rowLimit = describe(false).row_limit;
-      return { headers: HEADERS, ...(await run({ sql, rowLimit, frame, owner: caller.id, signal })) };
+      return { headers: HEADERS, ...(await run({ sql, rowLimit, tail, owner: caller.id, signal })) };
     },
   };
 }
@@ -187,8 +185,7 @@ export function createPortal(gate: Gate, run: RunQuery, limits: RowLimits): Rout
       if (sql === undefined) throw invalidRequest(SQL_MISSING);
       const caller = await gate.enter({ apiKey, address }, 'historical');
       const rowLimit = describeMeta(caller, limits).row_limit;
-      const frame = { head: HEAD, tail: () => ']}' };
-      return await run({ sql, rowLimit, frame, owner: caller.id, signal });
+      return await run({ sql, rowLimit, tail: () => ']}', owner: caller.id, signal });
     },
     // The documented 400 bodies contain only one text; one of them uses `message` instead of `errorMsg`.
     translate: (failure) => {

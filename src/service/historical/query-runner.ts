@@ -1,27 +1,29 @@
 /**
  * Runs one caller's query: admitted by the guard, on an engine of the pool, under the service's limits. Invariant: rows
  * stay bytes; the limits are in the outermost SETTINGS clause, where the guard admits no settings of the caller; the
- * query has succeeded before the first byte of its rows is returned.
+ * query has succeeded before the first byte of its rows is returned; at most `rowLimit` rows are written, and whether
+ * there were more is known at the end.
  */
-
+import { EventEmitter, once } from 'node:events';
+import { addAbortSignal, Readable } from 'node:stream';
 import { type EngineSettings, formatSettings } from '../../engine/literal.ts';
 import type { PoolRequest } from '../../engine/pool.ts';
 import { keepKnown } from '../../engine/server.ts';
 import type { Guard } from '../../guard/guard.ts';
 import type { AdmittedStatement, Backend } from '../backend.ts';
 import { toApiFailure } from '../http/api-failure.ts';
-import { HeldBytes, PieceQueue } from './piece-queue.ts';
-import { type RowBody, type RowFrame, writeRows } from './row-stream.ts';
+import type { Answer } from '../http/route.ts';
 
 interface QueryRequest extends PoolRequest {
   readonly sql: string;
   /** Maximum rows of the answer. */
   readonly rowLimit: number;
-  readonly frame: RowFrame;
+  /** Text after the rows, which can report whether rows were dropped. */
+  tail(truncated: boolean): string;
 }
 
 /** @throws ApiFailure */
-export type RunQuery = (request: QueryRequest) => Promise<RowBody>;
+export type RunQuery = (request: QueryRequest) => Promise<Answer>;
 
 /** Maximum run time of one query, seconds. */
 const MAX_EXECUTION_SECONDS = 30;
@@ -33,18 +35,21 @@ const MAX_MEMORY_BYTES = 2_000_000_000;
 export const MAX_RESULT_BYTES = 256_000_000;
 /** Maximum bytes of answers that wait for their callers; above this the engines wait too. */
 const MAX_HELD_BYTES = 512_000_000;
+/** Bytes that each answer may always hold, so that callers who do not read never slow down one who does. */
+const ALWAYS_ALLOWED_BYTES = 4_000_000;
 
 /** @param scanLimit maximum rows that the engine may read for one answer */
 export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: number): RunQuery {
   const { pool, dataset, capabilities } = backend;
-  const held = new HeldBytes(MAX_HELD_BYTES);
-  return async ({ sql, rowLimit, frame, ...asker }) => {
+  /** Bytes of all answers that wait for their callers. */
+  let heldBytes = 0;
+  const events = new EventEmitter().setMaxListeners(0);
+  return async ({ sql, rowLimit, tail, ...asker }) => {
     try {
       const text = await guard.admit(sql, asker);
       const wanted = { ...limitSettings(rowLimit, scanLimit), ...(backend.settings ?? HIDING_SETTINGS) };
       const settings = capabilities ? keepKnown(wanted, capabilities) : wanted;
-      const statement = { text, settings, format: 'JSONEachRow' };
-      return writeRows(await openLines(statement, asker), rowLimit, frame);
+      return writeRows(await openLines({ text, settings, format: 'JSONEachRow' }, asker), rowLimit, tail);
     } catch (error) {
       throw toApiFailure(error, sql);
     }
@@ -52,28 +57,87 @@ export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: num
 
   /**
    * Returns the result's lines once the query has succeeded. The engine is free as soon as it has produced them all,
-   * however slowly the caller reads, unless too many bytes already wait for callers.
+   * however slowly the caller reads, unless too many bytes already wait for callers: then it waits for its own caller.
    */
   async function openLines(statement: AdmittedStatement, asker: PoolRequest): Promise<AsyncIterable<Uint8Array>> {
-    const { signal } = asker;
+    let waitingBytes = 0;
+    const hold = (bytes: number) => {
+      waitingBytes += bytes;
+      heldBytes += bytes;
+      if (bytes < 0) events.emit('taken');
+    };
+    // A caller that disconnects before the first piece never starts to read: the signal ends the queue too.
+    const queue = addAbortSignal(asker.signal, new Readable({ objectMode: true, read: () => {} }));
+    queue.once('close', () => hold(-waitingBytes));
+    queue.on('error', () => {}); // Its reader gets it too, if there is one.
     return await new Promise((resolve, reject) => {
-      const lines = new PieceQueue(held);
-      // A caller that disconnects before the first piece never starts to read, so it never leaves the iteration.
-      signal.addEventListener('abort', () => lines.leave(signal.reason), { once: true });
       const task = pool.use(asker, async (engine) => {
         const pieces = await dataset.stream(engine, statement);
-        resolve(lines);
+        resolve(read());
         for await (const piece of pieces) {
-          if (lines.isLeft) break;
-          await lines.push(piece, signal);
+          if (queue.destroyed) break;
+          hold(piece.length);
+          queue.push(piece);
+          while (heldBytes > MAX_HELD_BYTES && waitingBytes > ALWAYS_ALLOWED_BYTES) await once(events, 'taken');
         }
-        lines.end();
+        queue.push(null);
       });
       task.catch((error: unknown) => {
-        reject(error); // No effect once the lines are open; after that `lines` reports the error.
-        lines.fail(error);
+        reject(error); // No effect once the lines are open; after that the queue reports the error.
+        queue.destroy(error as Error);
       });
     });
+
+    async function* read(): AsyncGenerator<Uint8Array> {
+      for await (const piece of queue as AsyncIterable<Uint8Array>) {
+        hold(-piece.length);
+        yield piece;
+      }
+    }
+  }
+}
+
+/** The rows come first, because part of `meta` is known only at their end. */
+const HEAD = '{"status":"SUCCESS","data":[';
+const NEWLINE = 0x0a;
+const COMMA = 0x2c;
+
+/**
+ * The body of an answer with rows. The engine writes one object per line (JSONEachRow) and escapes line ends inside it,
+ * so each line end becomes the comma between two objects.
+ * @param lines JSONEachRow; the pieces are overwritten
+ */
+export function writeRows(lines: AsyncIterable<Uint8Array>, rowLimit: number, tail: QueryRequest['tail']) {
+  let rows = 0;
+  return { body: write(), rows: () => rows };
+
+  async function* write(): AsyncGenerator<Uint8Array> {
+    yield Buffer.from(HEAD);
+    let owesComma = false;
+    let isTruncated = false;
+    for await (const piece of lines) {
+      if (piece.length === 0) continue;
+      isTruncated = rows === rowLimit;
+      if (isTruncated) break;
+      if (owesComma) yield Uint8Array.of(COMMA);
+      // Only the next piece shows whether the last row needs a comma.
+      owesComma = piece.at(-1) === NEWLINE;
+      const end = joinLines(piece);
+      isTruncated = end < piece.length;
+      yield piece.subarray(0, owesComma && !isTruncated ? -1 : end);
+      if (isTruncated) break;
+    }
+    yield Buffer.from(tail(isTruncated));
+  }
+
+  /** Turns line ends into commas. @returns the start of the rows beyond the limit, or the length */
+  function joinLines(piece: Uint8Array): number {
+    for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, at + 1)) {
+      rows += 1;
+      if (rows === rowLimit && at < piece.length - 1) return at;
+      piece[at] = COMMA;
+    }
+    return piece.length;
   }
 }
 

@@ -1,9 +1,12 @@
 /**
- * Lines of rows to the inside of a JSON array: wherever the engine's bytes are cut, with and without a limit. Over HTTP,
- * with the engine's own bytes, it is part of `contract.test.ts`.
+ * Lines of rows to the inside of a JSON array: wherever the engine's bytes are cut, with and without a limit; and how much
+ * waits for callers who do not read. Over HTTP, with the engine's own bytes, it is part of `contract.test.ts` and
+ * `answers.test.ts`.
  */
-import { describe, expect, test } from 'vitest';
-import { type RowFrame, writeRows } from '../../src/service/historical/row-stream.ts';
+import { describe, expect, test, vi } from 'vitest';
+import type { PooledEngine, PoolRequest } from '../../src/engine/pool.ts';
+import type { AdmittedStatement, Backend } from '../../src/service/backend.ts';
+import { createQueryRunner, writeRows } from '../../src/service/historical/query-runner.ts';
 
 /** Line ends, quotes and commas inside of values, an empty value, and characters of one to four bytes. */
 const ROWS = [
@@ -28,17 +31,18 @@ function cutEvery(bytes: Buffer, length: number): readonly Uint8Array[] {
   return cut(bytes, ...Array.from({ length: Math.ceil(bytes.length / length) - 1 }, (_, at) => (at + 1) * length));
 }
 
-const FRAME: RowFrame = { head: '{"data":[', tail: (truncated) => `],"truncated":${truncated}}` };
+const HEAD = '{"status":"SUCCESS","data":[';
+const tail = (truncated: boolean) => `],"truncated":${truncated}}`;
 
 /** What a caller would have. */
 async function read(pieces: readonly Uint8Array[], rowLimit: number) {
-  const stream = writeRows(toAsync(pieces), rowLimit, FRAME);
+  const stream = writeRows(toAsync(pieces), rowLimit, tail);
   const given: Uint8Array[] = [];
   for await (const piece of stream.body) given.push(Uint8Array.from(piece));
   const body = Buffer.concat(given);
   const text = body
     .toString('utf8')
-    .slice(FRAME.head.length)
+    .slice(HEAD.length)
     .replace(/\],"truncated":\w+\}$/, '');
   const { data, truncated } = JSON.parse(body.toString('utf8')) as { data: unknown[]; truncated: boolean };
   return { text, data, rows: stream.rows(), truncated };
@@ -97,10 +101,10 @@ describe('at the limit', () => {
         isLeft = true;
       }
     }
-    const stream = writeRows(give(), 10, FRAME);
+    const stream = writeRows(give(), 10, tail);
     let last = '';
     for await (const piece of stream.body) last = Buffer.from(piece).toString('utf8');
-    expect([stream.rows(), last, isLeft]).toEqual([10, FRAME.tail(true), true]);
+    expect([stream.rows(), last, isLeft]).toEqual([10, tail(true), true]);
     expect(taken).toBeLessThan(5);
   });
 });
@@ -110,12 +114,61 @@ test('a failure of the lines comes through, behind the rows before it', async ()
     yield Uint8Array.from(toLines(ROWS.slice(0, 1)));
     throw new RangeError('the engine is gone');
   }
-  const stream = writeRows(give(), 100, FRAME);
+  const stream = writeRows(give(), 100, tail);
   const given: string[] = [];
   const reading = (async () => {
     for await (const piece of stream.body) given.push(Buffer.from(piece).toString('utf8'));
   })();
   await expect(reading).rejects.toThrow('the engine is gone');
-  expect(JSON.parse(`${given.join('')}${FRAME.tail(false)}`)).toMatchObject({ data: ROWS.slice(0, 1) });
+  expect(JSON.parse(`${given.join('')}${tail(false)}`)).toMatchObject({ data: ROWS.slice(0, 1) });
   expect(stream.rows()).toBe(1);
+});
+
+describe('answers that nobody reads', () => {
+  const PIECE = Buffer.alloc(60_000_000, 'x');
+  const PIECES = 20;
+
+  /** One pool and its queries. @returns what counts the pieces that a query's engine has given */
+  function startRunner() {
+    const given: number[] = [];
+    const run = createQueryRunner(
+      {
+        pool: {
+          use: async <T>(_asker: PoolRequest, task: (engine: PooledEngine) => Promise<T>) =>
+            await task({} as PooledEngine),
+        },
+        dataset: {
+          async stream(_engine: PooledEngine, { text }: AdmittedStatement) {
+            const query = Number(text);
+            return (async function* () {
+              for (given[query] = 0; (given[query] ?? 0) < PIECES; given[query] = (given[query] ?? 0) + 1) yield PIECE;
+            })();
+          },
+        },
+      } as unknown as Backend,
+      { admit: async (sql) => sql },
+      1,
+    );
+    const ask = async (query: number, { signal } = new AbortController()) => {
+      const answer = await run({ sql: String(query), rowLimit: 1, tail, owner: 'a', signal });
+      return (answer.body as AsyncGenerator<Uint8Array>)[Symbol.asyncIterator]();
+    };
+    return { given, ask };
+  }
+
+  test('hold half a gigabyte together, then their engines wait; one that is read goes on, as do those left behind', async () => {
+    const { given, ask } = startRunner();
+    const gone = new AbortController();
+    await ask(0, gone);
+    await vi.waitFor(() => expect(given[0]).toBe(8));
+    const other = await ask(1);
+    await vi.waitFor(() => expect(given[1]).toBe(0));
+    for (let pieces = 0; pieces < PIECES + 1; pieces += 1) expect((await other.next()).done).toBe(false);
+    await vi.waitFor(() => expect(given).toEqual([8, PIECES]));
+    // A caller who disconnects before he reads holds nothing any more, and his engine stops.
+    gone.abort();
+    await ask(2);
+    await vi.waitFor(() => expect(given[2]).toBe(8));
+    expect(given[0]).toBeLessThan(10);
+  });
 });
