@@ -1,36 +1,72 @@
 /**
- * A Redis connection for what must not happen late: a command fails at once while there is no connection, and within two
- * seconds if no answer comes. A lost connection comes back by itself. The caller connects and disconnects.
+ * Connections to Redis (6 or newer), and a change of one value that several clients make. A prompt connection is for what
+ * must not happen late: a command fails at once while there is no connection, and within two seconds if no answer comes. On
+ * a patient one, commands wait for a lost connection to come back. The caller disconnects.
  */
-import { Redis } from 'ioredis';
+import { type CommonRedisOptions, Redis } from 'ioredis';
 import { Fault } from './errors.ts';
 
-const CONNECT_TIMEOUT_MS = 2_000;
-/** A connection that is silent for this long is replaced. */
-const SILENT_MS = 2_000;
+const PROMPT_MS = 2_000;
+const CONNECT_TIMEOUT_MS = 3_000;
+/** A patient connection that is silent for this long is replaced, and the command is sent again. */
+const SILENT_MS = 5_000;
+/** Connection attempts at first use. An address that never answered is most likely wrong. */
+const FIRST_TRIES = 4;
+const FIRST_PAUSE_MS = 250;
 const LONGEST_RECONNECT_PAUSE_MS = 1_000;
 /** ioredis waits so long for a connection to close that may be gone already, and keeps the process alive meanwhile. */
 const DISCONNECT_MS = 100;
+/** A try fails only if another client succeeded, so this many failures in a row are not normal contention. */
+const MAX_TRIES = 100;
 
-interface PromptRedis {
+export interface RedisConnection {
   readonly client: Redis;
   /** Why there is no connection; `undefined` since it was last there. */
   readonly connectionError: unknown;
 }
 
-/** Does not connect yet. */
-export function createPromptRedis(url: string): PromptRedis {
-  let lastError: unknown;
-  const client = new Redis(url, {
-    lazyConnect: true,
-    connectTimeout: CONNECT_TIMEOUT_MS,
-    disconnectTimeout: DISCONNECT_MS,
-    socketTimeout: SILENT_MS,
-    commandTimeout: SILENT_MS,
+/** Does not connect yet. A lost connection comes back by itself. */
+export function createPromptRedis(url: string): RedisConnection {
+  return createRedis(url, {
+    connectTimeout: PROMPT_MS,
+    socketTimeout: PROMPT_MS,
+    commandTimeout: PROMPT_MS,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
-    retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RECONNECT_PAUSE_MS),
+    retryStrategy: pauseOf,
   });
+}
+
+/**
+ * Connects at the first command. If the server never answers, the connection has the status `end`, and is of no more use.
+ * @param patienceMs how long a command waits at most, through a restart or a fail-over
+ */
+export function createPatientRedis(url: string, patienceMs: number): RedisConnection {
+  let wasReady = false;
+  const redis = createRedis(url, {
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    socketTimeout: SILENT_MS,
+    commandTimeout: patienceMs,
+    // The command timeout above is the only bound: a command waits for the connection, however often it reconnects.
+    maxRetriesPerRequest: null,
+    retryStrategy: (times) => {
+      if (wasReady) return pauseOf(times);
+      return times < FIRST_TRIES ? FIRST_PAUSE_MS * times : null;
+    },
+  });
+  redis.client.once('ready', () => {
+    wasReady = true;
+  });
+  return redis;
+}
+
+function pauseOf(times: number): number {
+  return Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RECONNECT_PAUSE_MS);
+}
+
+function createRedis(url: string, options: Omit<CommonRedisOptions, 'replyMapping'>): RedisConnection {
+  let lastError: unknown;
+  const client = new Redis(url, { lazyConnect: true, disconnectTimeout: DISCONNECT_MS, ...options });
   client.on('error', (error) => {
     lastError = error;
   });
@@ -43,6 +79,35 @@ export function createPromptRedis(url: string): PromptRedis {
       return lastError;
     },
   };
+}
+
+/** Replaces the value if it still equals the one that was read; an empty text stands for a missing value. */
+const SWAP_SCRIPT = `
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1
+`;
+
+/**
+ * Changes a value, again and again until no other client was faster.
+ * @param keptMs how long it is kept after its last change
+ * @param change of the value, empty if there is none, and of the server's time in milliseconds, which is never earlier
+ * than that of the change before
+ */
+export async function changeValue<Result>(
+  client: Redis,
+  key: string,
+  keptMs: number,
+  change: (value: string, nowMs: number) => { readonly value: string; readonly result: Result },
+): Promise<Result> {
+  for (let attempt = 1; attempt <= MAX_TRIES; attempt += 1) {
+    const before = (await client.get(key)) ?? '';
+    const [seconds, micros] = await client.time();
+    const { value, result } = change(before, Number(seconds) * 1000 + Number(micros) / 1000);
+    if (value === before || (await client.eval(SWAP_SCRIPT, 1, key, before, value, Math.ceil(keptMs))) === 1)
+      return result;
+  }
+  throw new RangeError('too many clients change the same value at once');
 }
 
 /** Host and port, for people: the setting may contain a password, so its value is never shown. @throws Fault `SETTING_INVALID` */

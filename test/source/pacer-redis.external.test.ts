@@ -121,7 +121,7 @@ describe.skipIf(reason !== undefined)('a budget in Redis', () => {
   let pacer: Pacer;
   let key: string;
   const openPacer = (url = server?.url ?? '') =>
-    createCellPacer(systemClock, pace, createRedisCell(url, folder.path, { patienceMs: 1_000 }));
+    createCellPacer(systemClock, pace, createRedisCell(url, folder.path, 1_000));
   beforeEach(() => {
     client = new Redis(server?.url ?? '');
     client.on('error', () => undefined);

@@ -10,8 +10,7 @@ import { join } from 'node:path';
 import { hasErrorCode, makeFolder } from '../../core/atomic-file.ts';
 import type { Clock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
-import type { PaceCell } from './reservations.ts';
-import { type PaceState, parseState, UNUSED } from './reservations.ts';
+import { type PaceCell, type PaceState, parseState, UNUSED } from './reservations.ts';
 
 const STATE_NAME = /^(\d{1,15})\.json$/;
 /**
@@ -97,18 +96,11 @@ function listNumbers(folder: string): readonly number[] {
 
 /** @returns `undefined` if the file is not a valid state, `gone` if it was removed after it was listed */
 function readState(folder: string, number: number): PaceState | 'gone' | undefined {
-  let text: string;
   try {
-    text = readFileSync(pathOf(folder, number), 'utf8');
+    return parseState(readFileSync(pathOf(folder, number), 'utf8'));
   } catch (error) {
     if (hasErrorCode(error, 'ENOENT')) return 'gone';
     throw error;
-  }
-  try {
-    return parseState(text);
-  } catch {
-    // Half-written by a power cut, from another version, or edited: the reader starts over, conservatively.
-    return undefined;
   }
 }
 

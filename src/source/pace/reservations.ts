@@ -6,6 +6,7 @@
  */
 import { z } from 'zod';
 import { REQUESTS_PER_SECOND } from '../../api-contract/published-limits.ts';
+import { tryParseJson } from '../../core/atomic-file.ts';
 
 interface Budget {
   /** Sustained request starts a second. */
@@ -137,9 +138,12 @@ export interface PaceCell {
   close(): Promise<void>;
 }
 
-/** @throws SyntaxError or ZodError if the text is not a valid state */
-export function parseState(text: string): PaceState {
-  return stateSchema.parse(JSON.parse(text));
+/**
+ * @returns `undefined` if the text is not a valid state: half-written by a power cut, lost by the server, from another
+ * version, or edited
+ */
+export function parseState(text: string): PaceState | undefined {
+  return stateSchema.safeParse(tryParseJson(text)).data;
 }
 
 /** Between two starts at present. */
