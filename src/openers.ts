@@ -299,9 +299,7 @@ function createSourceOpeners(env: Environment, cwd: string, stateDir: string) {
       const apiKey = readApiKey(env, cwd, source);
       const options = { url: sourceUrl(env, source.api), apiKey, clockOffsetMs };
       const deps = { clock, pacer: await sharePacer(source.api, apiKey), log };
-      if (source.api === 'chain') return (await import('./source/chain.ts')).createChainClient(options, deps);
-      const { createMarketStructureClient } = await import('./source/market-structure.ts');
-      return createMarketStructureClient(options, source.columns, deps);
+      return (await import('./source/snapshot.ts')).createSnapshotClient(source, options, deps);
     },
     /** A table of the ClickHouse server. @throws Fault `SERVER_URL_INVALID` */
     async openTable(source: ServerSource, log: Log): Promise<ServerTable> {

@@ -17,10 +17,9 @@ import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
 import type { OpenedSource } from '../../src/run/open-source.ts';
 import type { ExportRun } from '../../src/run/run.ts';
-import { createChainClient } from '../../src/source/chain.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
-import { createMarketStructureClient } from '../../src/source/market-structure.ts';
 import type { Pacer } from '../../src/source/pacer.ts';
+import { createSnapshotClient } from '../../src/source/snapshot.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { EVENING, KEY, startTestService, type TestService } from '../service/running-service.ts';
@@ -91,15 +90,12 @@ async function exportRows(date: string): Promise<readonly boolean[]> {
 
 async function exportSnapshot(api: 'chain' | 'market-structure', date: string): Promise<readonly boolean[]> {
   const parts = createParts();
-  const options = { apiKey: KEY, clockOffsetMs: 0 };
-  const source =
-    api === 'chain'
-      ? createChainClient({ ...options, url: `${service.url}${CHAIN_PATH}` }, parts)
-      : createMarketStructureClient(
-          { ...options, url: `${service.url}/api/v1/market-structure` },
-          SNAPSHOT_COLUMNS[api],
-          parts,
-        );
+  const url = `${service.url}${api === 'chain' ? CHAIN_PATH : '/api/v1/market-structure'}`;
+  const source = createSnapshotClient(
+    { api, columns: SNAPSHOT_COLUMNS[api] },
+    { url, apiKey: KEY, clockOffsetMs: 0 },
+    parts,
+  );
   const text = `name: ${api}\nsource: {api: ${api}, symbols: [SPY, QQQ]}\ndrop: {to: out, dataset: ${api}}\n`;
   const limits = new ApiLimits(join(folder, 'none.json'), source.url, parts.clock.now());
   const opened = openSnapshots(parseJob('job.yaml', text), source, limits);

@@ -7,10 +7,9 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { SnapshotApi } from '../../src/job/job.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
-import { createChainClient } from '../../src/source/chain.ts';
-import { createMarketStructureClient } from '../../src/source/market-structure.ts';
-import type { SnapshotClient } from '../../src/source/snapshot.ts';
+import { createSnapshotClient, type SnapshotClient } from '../../src/source/snapshot.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { createSilentLog } from '../support/log.ts';
 import { createPacer } from '../support/pacer.ts';
@@ -59,8 +58,8 @@ beforeEach(async () => {
   const url = `http://127.0.0.1:${port}/snapshots`;
   const deps = { clock, pacer: createPacer(clock, { requestsPerSecond: 1 }), log: createSilentLog() };
   const options = { url, apiKey: KEY, clockOffsetMs: 0 };
-  chain = createChainClient(options, deps);
-  structure = createMarketStructureClient(options, SNAPSHOT_COLUMNS['market-structure'], deps);
+  const open = (api: SnapshotApi) => createSnapshotClient({ api, columns: SNAPSHOT_COLUMNS[api] }, options, deps);
+  [chain, structure] = [open('chain'), open('market-structure')];
 });
 afterEach(async () => {
   server.closeAllConnections();
