@@ -12,7 +12,7 @@ import { systemClock } from '../src/core/clock.ts';
 import { formatCount, formatPercent } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';
 import type { PooledEngine } from '../src/engine/pool.ts';
-import { LocalData } from '../src/service/data/local-data.ts';
+import { openLocalData } from '../src/service/data/local-data.ts';
 import { settingsSql } from '../src/service/historical/query-runner.ts';
 import { SERVICE_DEFAULTS } from '../src/service/options.ts';
 import { median, PAGE_ROWS, type RunBench, say } from './support/bench.ts';
@@ -117,7 +117,7 @@ async function compare(service: Ask, engine: Ask, repeat: number): Promise<strin
 async function openBareEngine(folder: string): Promise<{ readonly ask: Ask; close(): Promise<void> }> {
   const engine = await openEmbeddedEngine({ path: join(folder, 'engine', '0') });
   const { scanLimit, rowLimit } = SERVICE_DEFAULTS;
-  const dataset = await LocalData.open(engine, folder, SERVICE_DEFAULTS, systemClock);
+  const dataset = await openLocalData(engine, folder, SERVICE_DEFAULTS, systemClock);
   await dataset.detach();
   const pooled: PooledEngine = {
     state: engine,

@@ -16,7 +16,7 @@ import { openKeys } from './access/key-source.ts';
 import { createLogin, createSessions, type Sessions } from './access/login-session.ts';
 import { openSharedPace } from './access/pace.ts';
 import { type Backend, type BackendParts, type EngineOpeners, MAX_WAITING } from './backend.ts';
-import { openLocalBackend } from './data/local-backend.ts';
+import { openLocalBackend } from './data/local-data.ts';
 import { openServerBackend, type ServerPlaces } from './data/server-backend.ts';
 import { createHistorical, createPortal } from './historical/historical.ts';
 import { createQueryRunner, MAX_RESULT_BYTES } from './historical/query-runner.ts';
@@ -27,7 +27,7 @@ import { ServiceMetrics } from './http/service-metrics.ts';
 import { assertOptions, type ServiceOptions } from './options.ts';
 import { createChain } from './snapshot/chain.ts';
 import { createMarketStructure } from './snapshot/market-structure.ts';
-import { SnapshotReader } from './snapshot/snapshot.ts';
+import { createSnapshotReader } from './snapshot/snapshot.ts';
 import { rememberAdmitted } from './sql/admitted.ts';
 
 const FOLDER_PREFIX = 'flowdrop-service-';
@@ -104,7 +104,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const main: [Route, ...Route[]] = [createHistorical(gate, run, rowLimits)];
     if (snapshots !== undefined) {
       const onLookup = (result: 'hit' | 'miss') => metrics.countCacheLookup('snapshots', result);
-      const reader = new SnapshotReader(pool, snapshots, clock, onLookup);
+      const reader = createSnapshotReader(pool, snapshots, clock, onLookup);
       main.push(createChain(gate, reader, options.chainLimit), createMarketStructure(gate, reader));
     }
     main.push(...createLogin(gate, sessions), createHealth(backend, clock), createMetrics(metrics));

@@ -21,7 +21,7 @@ import {
   type ServerEngine,
   type ServerPool,
 } from '../../src/engine/server.ts';
-import { checkServer } from '../../src/service/data/server-check.ts';
+import { checkServer } from '../../src/service/data/server-backend.ts';
 import { planStatements, SERVER_TABLES, type ServerPlan, setUpServer } from '../../src/service/data/server-setup.ts';
 import { settingsSql } from '../../src/service/historical/query-runner.ts';
 import { SERVICE_DEFAULTS } from '../../src/service/options.ts';

@@ -16,7 +16,7 @@ import { CHAIN_COLUMNS, CHAIN_SORT } from '../../src/service/data/tables.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
 import { ApiFailure } from '../../src/service/http/api-failure.ts';
 import type { Answer, Call, Route } from '../../src/service/http/route.ts';
-import { SnapshotReader } from '../../src/service/snapshot/snapshot.ts';
+import { createSnapshotReader, type SnapshotReader } from '../../src/service/snapshot/snapshot.ts';
 
 export const KEY = 'cus_test_key_1';
 
@@ -139,7 +139,7 @@ export async function openBench(): Promise<Bench> {
       nowMs = Date.parse(instant);
     },
     createReader: (earliest = '2000-01-01') =>
-      new SnapshotReader(pool, { tables, earliest, delayMs: 0, prepare: async () => {} }, clock),
+      createSnapshotReader(pool, { tables, earliest, delayMs: 0, prepare: async () => {} }, clock),
     insert: async (trades) => {
       const payload = Buffer.from(trades.map((trade) => JSON.stringify(trade)).join('\n'));
       await engine.insert({ table: 'bench.trades', format: 'JSONEachRow', payload });

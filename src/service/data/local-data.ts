@@ -1,11 +1,11 @@
 /**
- * Trades and chains in a folder of this machine. One engine process writes them into tables, each with its data in its
- * own folder. It then detaches the tables, and any number of other processes mount those folders read-only and answer
- * queries in parallel: tables in a database with a random name that no query may contain, and the views in another one,
- * the current database. Invariants: nothing writes to the folders while they are mounted (a merge would remove files that
- * other processes read); a query can name neither the tables' database nor their path; each engine mounts the data
- * once, and its views follow the service's clock; the data contains only sources of the catalog, for the rest of an
- * interrupted load is removed before the next load.
+ * The embedded backend: trades and chains in a folder of this machine. One engine process writes them into tables, each
+ * with its data in its own folder, and later parses queries. It then detaches the tables, and any number of other processes
+ * mount those folders read-only and answer queries in parallel: tables in a database with a random name that no query may
+ * contain, and the views in another one, the current database. Invariants: nothing writes to the folders while they are
+ * mounted (a merge would remove files that other processes read); a query can name neither the tables' database nor their
+ * path; each engine mounts the data once, and its views follow the service's clock; the data contains only sources of the
+ * catalog, for the rest of an interrupted load is removed before the next load.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
@@ -19,14 +19,26 @@ import {
   TABLES,
 } from '../../api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
-import { readFileIfExists, writeWholeFile } from '../../core/atomic-file.ts';
+import { hashFile, readFileIfExists, writeWholeFile } from '../../core/atomic-file.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { formatSettings, quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import type { PooledEngine } from '../../engine/pool.ts';
-import type { AdmittedStatement, Dataset, LoadTarget, SnapshotDataset, StatementRunner } from '../backend.ts';
+import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
+import type {
+  AdmittedStatement,
+  Backend,
+  BackendParts,
+  Dataset,
+  LoadTarget,
+  SnapshotDataset,
+  StatementRunner,
+} from '../backend.ts';
+import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
 import type { ServiceOptions } from '../options.ts';
+import { loadChainFile } from './chain-file.ts';
+import { DATA_FILES, findDataFile, type InputFile, TEXT_FILES } from './data-file.ts';
 import { granularityFor, listSortColumns, STORED_TABLES, type StoredTable } from './tables.ts';
+import { loadTradeFile } from './trade-file.ts';
 
 /** The catalog of the folder: which sources were loaded completely, and how the tables are built. */
 const catalogSchema = z.object({
@@ -59,183 +71,230 @@ const SOURCE_COLUMN = 'source_of_load';
 const CLOCK_TOLERANCE_MS = 500;
 const [ALL_TRADES, LATEST_TRADES] = TABLES;
 
+/** @throws Fault `DATA_INVALID`, `DATA_UNREADABLE`, `DATA_DIR_INVALID` (kind `usage`) */
+export async function openLocalBackend(options: ServiceOptions, parts: BackendParts): Promise<Backend> {
+  const folder = options.dataDir ?? join(parts.folder, 'data');
+  const writer = await parts.startEngines(join(folder, 'writer'), 1, true);
+  const data = await openLocalData(runOn(writer), folder, options, parts.clock);
+  const { granularity } = data;
+  if (granularity > granularityFor(options.scanLimit)) {
+    parts.log.warn(
+      { event: 'index-too-coarse', folder, granularityRows: granularity },
+      'the stored index is too coarse for this --scan-limit',
+    );
+  }
+  await fill(data, options, parts);
+  await data.detach();
+  const size = options.concurrency;
+  const pool = await parts.startEngines(join(parts.folder, 'workers'), size);
+  // Mount the data in each process now, so that the first caller does not wait for it.
+  const signal = new AbortController().signal;
+  await Promise.all(
+    Array.from({ length: size }, (_, number) =>
+      pool.use({ owner: `start ${number}`, signal }, (engine) => data.prepare(engine)),
+    ),
+  );
+  await data.confirm(runOn(pool));
+  return { pool, parser: writer, dataset: data, snapshots: data };
+}
+
+async function fill(data: LocalData, options: ServiceOptions, { clock, log }: BackendParts): Promise<void> {
+  const load = async (
+    table: 'trades' | 'chains',
+    file: InputFile,
+    insert: (file: InputFile, target: LoadTarget) => Promise<void>,
+  ) => {
+    const source = { id: `sha256:${await hashFile(file.path)}`, name: file.name, table };
+    return await data.load(source, (target) => insert(file, target));
+  };
+  for (const file of options.data) {
+    const isNew = await load('trades', await findDataFile(file, DATA_FILES), loadTradeFile);
+    log.info({ event: 'loaded', file, isNew }, `loaded ${file}`);
+  }
+  for (const chain of options.chain) {
+    const isNew = await load('chains', await findDataFile(chain, TEXT_FILES), loadChainFile);
+    log.info({ event: 'loaded', chain, isNew }, `loaded ${chain}`);
+  }
+  const { seed } = options;
+  for (const date of listClosedSessions(clock.now(), options.generateSessions)) {
+    const rows = options.generateRows ?? usualRows(date, seed);
+    const place = `generated:${date}:`;
+    const source = { id: `${place}${rows}:${seed}`, name: date, table: 'trades' } as const;
+    // Replace another generation of the same date: two markets on one date would mix.
+    const isNew = await data.load(
+      source,
+      (target) => generateSession({ date, rows, seed }, target),
+      (other) => other.id.startsWith(place),
+    );
+    log.info({ event: 'generated', date, rows, isNew }, `generated ${date}`);
+  }
+}
+
+function runOn(pool: EnginePool): StatementRunner {
+  const request = { owner: 'loader', signal: new AbortController().signal };
+  return {
+    rows: (sql) => pool.use(request, (engine) => engine.rows(sql)),
+    command: (sql) => pool.use(request, (engine) => engine.command(sql)),
+  };
+}
+
 type DataOptions = Pick<ServiceOptions, 'earliest' | 'order' | 'scanLimit'>;
+type LocalData = Awaited<ReturnType<typeof openLocalData>>;
 
-export class LocalData implements Dataset, SnapshotDataset {
-  readonly delayMs = 0;
-  readonly lookbackDays = LOOKBACK_DAYS;
-  readonly databases;
-  readonly tables;
-  readonly #writer: StatementRunner;
-  readonly #folder: string;
-  readonly #options: DataOptions;
-  readonly #clock: Clock;
-  #catalog: Catalog;
+/**
+ * @param folder created if missing
+ * @throws Fault `DATA_DIR_INVALID` (kind `usage`) when the folder holds data with another layout
+ */
+export async function openLocalData(writer: StatementRunner, folder: string, options: DataOptions, clock: Clock) {
+  const path = resolve(folder);
+  const catalog = await openCatalog(path, options);
   /** Loaded in this run, but not yet confirmed by another process. */
-  #pending: readonly Source[] = [];
+  let pending: readonly Source[] = [];
+  const hidden = `trades_${randomBytes(12).toString('hex')}`;
+  const visible = `service_${randomBytes(12).toString('hex')}`;
+  const tables = { trades: `${hidden}.trades`, chains: `${hidden}.chains`, dates: `${hidden}.dates` };
   /** For each prepared process, the clock offset in its views. */
-  readonly #offsets = new WeakMap<object, number>();
+  const offsets = new WeakMap<object, number>();
+  await attach();
+  return {
+    tables,
+    databases: [hidden, visible],
+    delayMs: 0,
+    lookbackDays: LOOKBACK_DAYS,
+    /** Rows per granule of the index. */
+    granularity: catalog.granularity,
+    get rows(): number {
+      return listSources().reduce((sum, source) => sum + (source.table === 'trades' ? source.rows : 0), 0);
+    },
+    get earliest(): string {
+      return findEarliest();
+    },
 
-  /**
-   * @param folder created if missing
-   * @throws Fault `DATA_DIR_INVALID` (kind `usage`) when the folder holds data with another layout
-   */
-  static async open(writer: StatementRunner, folder: string, options: DataOptions, clock: Clock): Promise<LocalData> {
-    const catalog = await openCatalog(resolve(folder), options);
-    const data = new LocalData(writer, resolve(folder), options, clock, catalog);
-    await data.#attach();
-    return data;
-  }
+    /**
+     * Loads one source, unless it is already loaded. Opening the folder has removed the rest of any interrupted load.
+     * @param fill inserts the rows
+     * @param replaces selects the sources that this one replaces; they are removed first
+     * @returns whether the source was loaded now
+     */
+    async load(
+      source: Pick<Source, 'id' | 'name' | 'table'>,
+      fill: (target: LoadTarget) => Promise<void>,
+      replaces: (other: Source) => boolean = () => false,
+    ): Promise<boolean> {
+      const { id, table } = source;
+      if (listSources().some((other) => other.id === id)) return false;
+      const replaced = listSources().filter(replaces);
+      const quoted = `${WRITER_DATABASE}.${table}`;
+      pending = pending.filter((other) => !replaced.includes(other));
+      await keep(catalog.sources.filter((other) => !replaced.includes(other)));
+      for (const gone of replaced) await drop(gone.table, gone.id);
+      await fill({
+        engine: writer,
+        scratch: 'default.scratch',
+        insertSql: (select) => `INSERT INTO ${quoted} SELECT *, ${quoteString(id)} FROM (${select})`,
+      });
+      const firstTime = table === 'trades' ? 'min(time)' : "''";
+      const found = await writer.rows<{ date: string; first_time: string; rows: number }>(
+        `SELECT date, ${firstTime} AS first_time, count() AS rows FROM ${quoted}
+         WHERE ${SOURCE_COLUMN} = ${quoteString(id)} GROUP BY date ORDER BY date`,
+      );
+      const rows = found.reduce((sum, date) => sum + date.rows, 0);
+      const dates = found.map(({ date, first_time }) => ({ date, first_time }));
+      pending = [...pending, { ...source, rows, dates }];
+      return true;
+    },
 
-  private constructor(writer: StatementRunner, folder: string, options: DataOptions, clock: Clock, catalog: Catalog) {
-    const hidden = `trades_${randomBytes(12).toString('hex')}`;
-    this.databases = [hidden, `service_${randomBytes(12).toString('hex')}`] as const;
-    this.tables = { trades: `${hidden}.trades`, chains: `${hidden}.chains`, dates: `${hidden}.dates` };
-    this.#writer = writer;
-    this.#folder = folder;
-    this.#options = options;
-    this.#clock = clock;
-    this.#catalog = catalog;
-  }
+    /** Detaches the tables from the writing process when everything is loaded. */
+    async detach(): Promise<void> {
+      for (const { name } of STORED_TABLES) await writer.command(`DETACH TABLE ${WRITER_DATABASE}.${name} SYNC`);
+    },
 
-  /** Rows per granule of the index. */
-  get granularity(): number {
-    return this.#catalog.granularity;
-  }
+    /**
+     * Reads the data from another process and then adds the new sources to the catalog. Without this check, a full disk
+     * can lose a load silently; this has happened.
+     * @param reader an engine that has mounted the data
+     * @throws Fault `DATA_DIR_INVALID` when rows are missing
+     */
+    async confirm(reader: StatementRunner): Promise<void> {
+      for (const { name } of STORED_TABLES) {
+        const found = await reader.rows<{ id: string; rows: number }>(
+          `SELECT ${SOURCE_COLUMN} AS id, count() AS rows FROM ${tables[name]} GROUP BY id`,
+        );
+        const rows = new Map(found.map((source) => [source.id, source.rows]));
+        for (const source of listSources().filter(({ table }) => table === name)) {
+          const present = rows.get(source.id) ?? 0;
+          if (present !== source.rows) throw incomplete(source, `${present} can be read`);
+        }
+      }
+      for (const source of pending) {
+        const where = `${SOURCE_COLUMN} = ${quoteString(source.id)}`;
+        await reader
+          .rows(`SELECT sum(cityHash64(*)) AS hash FROM ${tables[source.table]} WHERE ${where}`)
+          .catch((cause: unknown) => {
+            throw incomplete(source, describeError(cause));
+          });
+      }
+      await keep(listSources());
+      pending = [];
+    },
 
-  get rows(): number {
-    return this.#sources.reduce((sum, source) => sum + (source.table === 'trades' ? source.rows : 0), 0);
+    prepare,
+    async stream(engine: PooledEngine, { text, settings, format }: AdmittedStatement) {
+      await prepare(engine);
+      return await engine.stream(`${text} ${formatSettings(settings)}`, format);
+    },
+  } satisfies Dataset & SnapshotDataset & Record<string, unknown>;
+
+  function listSources(): readonly Source[] {
+    return [...catalog.sources, ...pending];
   }
 
   /** By default EARLIEST_DATE, or the first loaded date if earlier, so that older trades and chains are visible. */
-  get earliest(): string {
-    const dates = this.#sources.flatMap((source) => source.dates.map(({ date }) => date));
-    return this.#options.earliest ?? [EARLIEST_DATE, ...dates].sort()[0] ?? EARLIEST_DATE;
+  function findEarliest(): string {
+    const dates = listSources().flatMap((source) => source.dates.map(({ date }) => date));
+    return options.earliest ?? [EARLIEST_DATE, ...dates].sort()[0] ?? EARLIEST_DATE;
   }
 
-  /**
-   * Loads one source, unless it is already loaded. Opening the folder has removed the rest of any interrupted load.
-   * @param fill inserts the rows
-   * @param replaces selects the sources that this one replaces; they are removed first
-   * @returns whether the source was loaded now
-   */
-  async load(
-    source: Pick<Source, 'id' | 'name' | 'table'>,
-    fill: (target: LoadTarget) => Promise<void>,
-    replaces: (other: Source) => boolean = () => false,
-  ): Promise<boolean> {
-    const { id, table } = source;
-    if (this.#sources.some((other) => other.id === id)) return false;
-    const replaced = this.#sources.filter(replaces);
-    const quoted = `${WRITER_DATABASE}.${table}`;
-    this.#pending = this.#pending.filter((other) => !replaced.includes(other));
-    await this.#keep(this.#catalog.sources.filter((other) => !replaced.includes(other)));
-    for (const gone of replaced) await this.#drop(gone.table, gone.id);
-    await fill({
-      engine: this.#writer,
-      scratch: 'default.scratch',
-      insertSql: (select) => `INSERT INTO ${quoted} SELECT *, ${quoteString(id)} FROM (${select})`,
-    });
-    const firstTime = table === 'trades' ? 'min(time)' : "''";
-    const found = await this.#writer.rows<{ date: string; first_time: string; rows: number }>(
-      `SELECT date, ${firstTime} AS first_time, count() AS rows FROM ${quoted}
-       WHERE ${SOURCE_COLUMN} = ${quoteString(id)} GROUP BY date ORDER BY date`,
-    );
-    const rows = found.reduce((sum, date) => sum + date.rows, 0);
-    const dates = found.map(({ date, first_time }) => ({ date, first_time }));
-    this.#pending = [...this.#pending, { ...source, rows, dates }];
-    return true;
-  }
-
-  /** Detaches the tables from the writing process when everything is loaded. */
-  async detach(): Promise<void> {
-    for (const { name } of STORED_TABLES) {
-      await this.#writer.command(`DETACH TABLE ${WRITER_DATABASE}.${name} SYNC`);
-    }
-  }
-
-  /**
-   * Reads the data from another process and then adds the new sources to the catalog. Without this check, a full disk
-   * can lose a load silently; this has happened.
-   * @param reader an engine that has mounted the data
-   * @throws Fault `DATA_DIR_INVALID` when rows are missing
-   */
-  async confirm(reader: StatementRunner): Promise<void> {
-    for (const { name } of STORED_TABLES) {
-      const found = await reader.rows<{ id: string; rows: number }>(
-        `SELECT ${SOURCE_COLUMN} AS id, count() AS rows FROM ${this.tables[name]} GROUP BY id`,
-      );
-      const rows = new Map(found.map((source) => [source.id, source.rows]));
-      for (const source of this.#sources.filter(({ table }) => table === name)) {
-        const present = rows.get(source.id) ?? 0;
-        if (present !== source.rows) throw this.#incomplete(source, `${present} can be read`);
-      }
-    }
-    for (const source of this.#pending) {
-      const where = `${SOURCE_COLUMN} = ${quoteString(source.id)}`;
-      await reader
-        .rows(`SELECT sum(cityHash64(*)) AS hash FROM ${this.tables[source.table]} WHERE ${where}`)
-        .catch((cause: unknown) => {
-          throw this.#incomplete(source, describeError(cause));
-        });
-    }
-    await this.#keep(this.#sources);
-    this.#pending = [];
-  }
-
-  async stream(
-    engine: PooledEngine,
-    { text, settings, format }: AdmittedStatement,
-  ): Promise<AsyncIterable<Uint8Array>> {
-    await this.prepare(engine);
-    return await engine.stream(`${text} ${formatSettings(settings)}`, format);
-  }
-
-  async prepare(engine: PooledEngine): Promise<void> {
-    const offsetMs = Math.round(this.#clock.now() - systemClock.now());
-    const known = this.#offsets.get(engine.state);
+  async function prepare(engine: PooledEngine): Promise<void> {
+    const offsetMs = Math.round(clock.now() - systemClock.now());
+    const known = offsets.get(engine.state);
     if (known !== undefined && Math.abs(known - offsetMs) <= CLOCK_TOLERANCE_MS) return;
-    if (known === undefined) await this.#mount(engine);
-    for (const statement of this.#listViews(offsetMs)) await engine.command(statement);
-    this.#offsets.set(engine.state, offsetMs);
-  }
-
-  get #sources(): readonly Source[] {
-    return [...this.#catalog.sources, ...this.#pending];
+    if (known === undefined) await mount(engine);
+    for (const statement of listViews(offsetMs)) await engine.command(statement);
+    offsets.set(engine.state, offsetMs);
   }
 
   /** The database remembers nothing: the tables are those of the folder as it lies now, wherever it was before. */
-  async #attach(): Promise<void> {
-    await this.#writer.command(`CREATE DATABASE IF NOT EXISTS ${WRITER_DATABASE} ENGINE = Memory`);
+  async function attach(): Promise<void> {
+    await writer.command(`CREATE DATABASE IF NOT EXISTS ${WRITER_DATABASE} ENGINE = Memory`);
     for (const table of STORED_TABLES) {
       const name = `${WRITER_DATABASE}.${table.name} UUID ${quoteString(randomUUID())}`;
-      await this.#writer.command(`ATTACH TABLE ${name} ${this.#definitionSql(table, false)}`);
+      await writer.command(`ATTACH TABLE ${name} ${definitionSql(table, false)}`);
     }
     // Rows whose source is not in the catalog were left by an interrupted load or replacement.
-    const known = new Set(this.#catalog.sources.map(({ id }) => id));
+    const known = new Set(catalog.sources.map(({ id }) => id));
     for (const { name } of STORED_TABLES) {
-      const found = await this.#writer.rows<{ source: string }>(
+      const found = await writer.rows<{ source: string }>(
         `SELECT DISTINCT partition AS source FROM system.parts
          WHERE database = '${WRITER_DATABASE}' AND table = ${quoteString(name)} AND active`,
       );
-      for (const { source } of found) if (!known.has(source)) await this.#drop(name, source);
+      for (const { source } of found) if (!known.has(source)) await drop(name, source);
     }
   }
 
-  async #mount(engine: PooledEngine): Promise<void> {
-    const [hidden, visible] = this.databases;
+  async function mount(engine: PooledEngine): Promise<void> {
     await engine.command(`CREATE DATABASE ${hidden} ENGINE = Atomic`);
     for (const table of STORED_TABLES) {
-      await engine.command(`CREATE TABLE ${this.tables[table.name]} ${this.#definitionSql(table, true)}`);
+      await engine.command(`CREATE TABLE ${tables[table.name]} ${definitionSql(table, true)}`);
     }
-    await engine.command(`CREATE TABLE ${this.tables.dates} (date String, first_time String) ENGINE = Memory`);
-    const values = this.#sources
+    await engine.command(`CREATE TABLE ${tables.dates} (date String, first_time String) ENGINE = Memory`);
+    const values = listSources()
       .filter((source) => source.table === 'trades')
       .flatMap(({ dates }) => dates)
       .map(({ date, first_time }) => `(${quoteString(date)}, ${quoteString(first_time)})`);
     if (values.length > 0) {
       await engine.command(
-        `INSERT INTO ${this.tables.dates} SELECT date, min(first_time)
+        `INSERT INTO ${tables.dates} SELECT date, min(first_time)
          FROM values('date String, first_time String', ${values.join(', ')}) GROUP BY date`,
       );
     }
@@ -248,40 +307,40 @@ export class LocalData implements Dataset, SnapshotDataset {
    * Statements that create or replace the views in the current database.
    * @param offsetMs the service's clock minus the engine's
    */
-  #listViews(offsetMs: number): readonly string[] {
+  function listViews(offsetMs: number): readonly string[] {
     const columns = TRADE_COLUMNS.map((column) => quoteIdentifier(column.name)).join(', ');
     const newest = boundSql(offsetMs, `toIntervalMinute(${MINIMUM_DATA_DELAY_MINUTES})`);
     const oldest = boundSql(offsetMs, `toIntervalDay(${LOOKBACK_DAYS})`);
-    const latest = (value: string) => `(SELECT max(${value}) FROM ${this.tables.dates} WHERE first_time <= ${newest})`;
+    const latest = (value: string) => `(SELECT max(${value}) FROM ${tables.dates} WHERE first_time <= ${newest})`;
     return [
-      `CREATE OR REPLACE VIEW ${ALL_TRADES} AS SELECT ${columns} FROM ${this.tables.trades}
-       WHERE time <= ${newest} AND time >= ${oldest} AND date >= ${quoteString(this.earliest)}`,
+      `CREATE OR REPLACE VIEW ${ALL_TRADES} AS SELECT ${columns} FROM ${tables.trades}
+       WHERE time <= ${newest} AND time >= ${oldest} AND date >= ${quoteString(findEarliest())}`,
       // The date filter decides; the time filter only lets the primary key skip other dates.
       `CREATE OR REPLACE VIEW ${LATEST_TRADES} AS SELECT ${columns} FROM ${ALL_TRADES}
        WHERE date = ${latest('date')} AND time >= ${latest('first_time')}`,
     ];
   }
 
-  async #drop(table: Source['table'], source: string): Promise<void> {
-    await this.#writer.command(`ALTER TABLE ${WRITER_DATABASE}.${table} DROP PARTITION ${quoteString(source)}`);
+  async function drop(table: Source['table'], source: string): Promise<void> {
+    await writer.command(`ALTER TABLE ${WRITER_DATABASE}.${table} DROP PARTITION ${quoteString(source)}`);
   }
 
-  async #keep(sources: readonly Source[]): Promise<void> {
-    this.#catalog = { ...this.#catalog, sources: [...sources] };
-    await writeCatalog(this.#folder, this.#catalog);
+  async function keep(sources: readonly Source[]): Promise<void> {
+    catalog.sources = [...sources];
+    await writeCatalog(path, catalog);
   }
 
-  #definitionSql(table: StoredTable, readonly: boolean): string {
+  function definitionSql(table: StoredTable, readonly: boolean): string {
     const columns = table.columns.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
     const disk = `disk(type = 'object_storage', object_storage_type = 'local', metadata_type = 'plain_rewritable',
-      path = ${quoteString(`${join(this.#folder, table.name)}/`)}${readonly ? ', readonly = 1' : ''})`;
+      path = ${quoteString(`${join(path, table.name)}/`)}${readonly ? ', readonly = 1' : ''})`;
     return `(${columns.join(', ')}, ${SOURCE_COLUMN} String)
-      ENGINE = MergeTree PARTITION BY ${SOURCE_COLUMN} ORDER BY (${listSortColumns(table.name, this.#catalog.order).join(', ')})
-      SETTINGS index_granularity = ${this.#catalog.granularity}, disk = ${disk}, table_disk = 1`;
+      ENGINE = MergeTree PARTITION BY ${SOURCE_COLUMN} ORDER BY (${listSortColumns(table.name, catalog.order).join(', ')})
+      SETTINGS index_granularity = ${catalog.granularity}, disk = ${disk}, table_disk = 1`;
   }
 
-  #incomplete(source: Source, found: string): Fault {
-    const message = `${this.#folder} should have ${source.rows} rows of ${source.name}, and ${found}`;
+  function incomplete(source: Source, found: string): Fault {
+    const message = `${path} should have ${source.rows} rows of ${source.name}, and ${found}`;
     return new Fault('DATA_DIR_INVALID', message, {
       hint: 'The disk may be full. Make room, remove the folder (or choose another --data-dir) and load again.',
     });

@@ -6,7 +6,17 @@
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { DatasetTables } from '../backend.ts';
 import { CONTRACT_COLUMNS } from '../data/tables.ts';
-import type { Moment } from './snapshot-time.ts';
+
+/** The instant of a session that a snapshot shows. */
+export interface Moment {
+  /** Session date, YYYY-MM-DD. */
+  readonly date: string;
+  readonly asOfMs: number;
+  /** The same instant on the exchange's wall clock, `YYYY-MM-DD HH:MM:SS`; it includes trades up to that time. */
+  readonly wallTime: string;
+  /** Instant of the next snapshot; undefined for the session's last. */
+  readonly nextMs: number | undefined;
+}
 
 /** Limits of one statement, seconds and bytes: a whole session has millions of trades. */
 const SETTINGS = 'SETTINGS max_execution_time = 30, max_memory_usage = 2000000000';

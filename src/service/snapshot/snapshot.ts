@@ -1,11 +1,15 @@
 /**
  * Snapshots of one symbol: its chain and its flow at an instant of a session, for the option chain and market-structure
- * endpoints. Invariants: a snapshot contains nothing later than its instant; while it is kept, a computed snapshot does
- * not change; concurrent calls for one snapshot cost one computation.
+ * endpoints. A session has one every 90 seconds after the open, and a last one at the close, or at its last trade if that
+ * printed later. Invariants: a snapshot contains nothing later than its instant, which is never in the future; while it is
+ * kept, a computed snapshot does not change, and the last of a session never does; concurrent calls for one snapshot cost
+ * one computation.
  */
 
 import type { ChainRow } from '../../api-contract/chain.ts';
-import { formatWallDate } from '../../calendar/wall-clock.ts';
+import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
+import { OPEN_SECOND, sessionCloseSecond } from '../../calendar/session.ts';
+import { formatWallClock, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
 import type { SnapshotDataset } from '../backend.ts';
@@ -19,15 +23,9 @@ import {
   buildLoadedQuery,
   buildTradedChainQuery,
   type FlowRow,
+  type Moment,
   NO_FLOW,
 } from './snapshot-sql.ts';
-import { countRefreshes, findMoment, isClosed, type Moment } from './snapshot-time.ts';
-
-interface SnapshotRequest {
-  readonly symbol: string;
-  /** YYYY-MM-DD; undefined: the latest session. */
-  readonly date?: string | undefined;
-}
 
 export interface Snapshot {
   readonly symbol: string;
@@ -62,18 +60,7 @@ interface Session {
   readonly first: string;
 }
 
-/** Sessions by date; loaded chains by symbol, date and instant. */
-interface Contents {
-  readonly sessions: readonly Session[];
-  readonly loaded: readonly LoadedChain[];
-}
-
-/** Source of a snapshot; at least one of `moment` and `chain` is set. */
-interface Place {
-  readonly date: string;
-  readonly moment: Moment | undefined;
-  readonly chain: LoadedChain | undefined;
-}
+const REFRESH_MS = SNAPSHOT_REFRESH_SECONDS * 1000;
 
 /**
  * Contracts kept in memory, about 700 bytes each: a few of the largest chains, or those of all commonly used symbols.
@@ -88,90 +75,90 @@ const MAX_KEPT_DATES = 1_000;
 /** All snapshots share one owner, so together they leave engines to the historical queries. */
 const OWNER = 'snapshots';
 
-export class SnapshotReader {
-  readonly #pool: Pick<EnginePool, 'use'>;
-  readonly #dataset: SnapshotDataset;
-  readonly #clock: Clock;
-  readonly #contents = new SnapshotCache<Contents>({ maxWeight: 1, weigh: () => 1 });
-  readonly #lastTimes = new SnapshotCache<{ readonly last: string }>({ maxWeight: MAX_KEPT_DATES, weigh: () => 1 });
-  readonly #snapshots: SnapshotCache<Snapshot>;
+export type SnapshotReader = ReturnType<typeof createSnapshotReader>;
 
-  /** @param onLookup called on every lookup: `hit` when the snapshot was kept or already being computed */
-  constructor(
-    pool: Pick<EnginePool, 'use'>,
-    dataset: SnapshotDataset,
-    clock: Clock,
-    onLookup?: (result: 'hit' | 'miss') => void,
-  ) {
-    this.#pool = pool;
-    this.#dataset = dataset;
-    this.#clock = clock;
-    this.#snapshots = new SnapshotCache({
-      maxWeight: MAX_KEPT_CONTRACTS,
-      weigh: ({ contracts }) => SNAPSHOT_WEIGHT + contracts.length,
-      onLookup,
-    });
-  }
+/** @param onLookup called on every lookup: `hit` when the snapshot was kept or already being computed */
+export function createSnapshotReader(
+  pool: Pick<EnginePool, 'use'>,
+  dataset: SnapshotDataset,
+  clock: Clock,
+  onLookup?: (result: 'hit' | 'miss') => void,
+) {
+  const { tables, earliest, delayMs } = dataset;
+  /** What the tables have: sessions by date; loaded chains by symbol, date and instant. */
+  const contents = new SnapshotCache<{
+    readonly sessions: readonly Session[];
+    readonly loaded: readonly LoadedChain[];
+  }>({ maxWeight: 1, weigh: () => 1 });
+  const lastTimes = new SnapshotCache<{ readonly last: string }>({ maxWeight: MAX_KEPT_DATES, weigh: () => 1 });
+  const snapshots = new SnapshotCache<Snapshot>({
+    maxWeight: MAX_KEPT_CONTRACTS,
+    weigh: ({ contracts }) => SNAPSHOT_WEIGHT + contracts.length,
+    onLookup,
+  });
+  return {
+    /**
+     * The symbol's snapshot at the service's present time. Without a date it is that of the latest session with trades,
+     * or the symbol's own loaded chain if that is later.
+     * @param date YYYY-MM-DD; undefined: the latest session
+     * @throws ApiFailure 404 `SNAPSHOT_NOT_FOUND` when the date has none, 404 `SYMBOL_NOT_FOUND` when the symbol has none
+     *   on that date; EngineFault, PoolBusyFault, the signal's reason
+     */
+    async read(
+      { symbol, date }: { readonly symbol: string; readonly date?: string | undefined },
+      signal: AbortSignal,
+    ): Promise<Snapshot> {
+      const nowMs = clock.now() - delayMs;
+      const today = formatWallDate(nowMs);
+      // Read again at each refresh, because a server may receive new data.
+      const found = await contents.get(String(countRefreshes(nowMs)), signal, (shared) =>
+        use(shared, async (engine) => ({
+          sessions: await engine.rows<Session>(buildDatesQuery(tables)),
+          loaded: await engine.rows<LoadedChain>(buildLoadedQuery(tables)),
+        })),
+      );
+      const isAsked = (item: { readonly date: string }) =>
+        item.date >= earliest && item.date <= today && (date === undefined || item.date === date);
+      let moment: Moment | undefined;
+      for (const session of found.sessions.filter(isAsked).reverse()) {
+        // Only today's session can be without a moment: earlier sessions have ended.
+        moment ??= await findMoment(session, nowMs, signal);
+      }
+      const loaded = found.loaded.filter((chain) => isAsked(chain) && Date.parse(chain.as_of) <= nowMs);
+      const own = loaded.findLast((chain) => chain.symbol === symbol);
+      const chain = own && own.date >= (moment?.date ?? '') ? own : undefined;
+      const place = chain?.date ?? moment?.date;
+      if (place === undefined) {
+        const asked = date ?? 'the latest session';
+        if (loaded.length > 0) throw symbolNotFound(symbol, asked);
+        throw new ApiFailure(404, 'SNAPSHOT_NOT_FOUND', `There is no snapshot for ${asked}.`);
+      }
+      const shown = moment?.date === place ? moment : undefined;
+      const key = [symbol, place, chain?.as_of ?? '', shown?.asOfMs ?? ''].join(' ');
+      return await snapshots.get(key, signal, (shared) => compute(symbol, place, shown, chain, shared));
+    },
+  };
 
-  /**
-   * The symbol's snapshot at the service's present time. Without a date it is that of the latest session with trades, or
-   * the symbol's own loaded chain if that is later.
-   * @throws ApiFailure 404 `SNAPSHOT_NOT_FOUND` when the date has none, 404 `SYMBOL_NOT_FOUND` when the symbol has none
-   *   on that date; EngineFault, PoolBusyFault, the signal's reason
-   */
-  async read({ symbol, date }: SnapshotRequest, signal: AbortSignal): Promise<Snapshot> {
-    const { contents, nowMs } = await this.#open(signal);
-    const isAsked = (item: { readonly date: string }) => date === undefined || item.date === date;
-    let moment: Moment | undefined;
-    for (const session of contents.sessions.filter(isAsked).reverse()) {
-      // Only today's session can be without a moment: earlier sessions have ended.
-      moment = await this.#findMoment(session, nowMs, signal);
-      if (moment) break;
-    }
-    const loaded = contents.loaded.filter(isAsked);
-    const own = loaded.findLast((chain) => chain.symbol === symbol);
-    const chain = own && own.date >= (moment?.date ?? '') ? own : undefined;
-    const found = chain?.date ?? moment?.date;
-    if (found === undefined) {
-      const asked = date ?? 'the latest session';
-      if (loaded.length > 0) throw symbolNotFound(symbol, asked);
-      throw new ApiFailure(404, 'SNAPSHOT_NOT_FOUND', `There is no snapshot for ${asked}.`);
-    }
-    const place = { date: found, moment: moment?.date === found ? moment : undefined, chain };
-    const key = [symbol, found, chain?.as_of ?? '', place.moment?.asOfMs ?? ''].join(' ');
-    return await this.#snapshots.get(key, signal, (shared) => this.#compute(symbol, place, shared));
-  }
-
-  /** Lists the visible contents of the tables. Read again at each refresh, because a server may receive new data. */
-  async #open(signal: AbortSignal): Promise<{ readonly contents: Contents; readonly nowMs: number }> {
-    const nowMs = this.#clock.now() - this.#dataset.delayMs;
-    const { earliest, tables } = this.#dataset;
-    const held = await this.#contents.get(String(countRefreshes(nowMs)), signal, (shared) =>
-      this.#use(shared, async (engine) => ({
-        sessions: await engine.rows<Session>(buildDatesQuery(tables)),
-        loaded: await engine.rows<LoadedChain>(buildLoadedQuery(tables)),
-      })),
-    );
-    const today = formatWallDate(nowMs);
-    const isVisible = ({ date }: { readonly date: string }) => date >= earliest && date <= today;
-    const loaded = held.loaded.filter((chain) => isVisible(chain) && Date.parse(chain.as_of) <= nowMs);
-    return { contents: { sessions: held.sessions.filter(isVisible), loaded }, nowMs };
-  }
-
-  async #findMoment({ date, first }: Session, nowMs: number, signal: AbortSignal): Promise<Moment | undefined> {
-    if (!isClosed(date, nowMs)) return findMoment(date, nowMs, first);
+  async function findMoment({ date, first }: Session, nowMs: number, signal: AbortSignal): Promise<Moment | undefined> {
+    if (!isClosed(date, nowMs)) return computeMoment(date, nowMs, first);
     // Today's session may still get more trades.
     const key = date === formatWallDate(nowMs) ? `${date} ${countRefreshes(nowMs)}` : date;
-    const sql = buildLastTimeQuery(this.#dataset.tables, date);
-    const { last } = await this.#lastTimes.get(key, signal, (shared) =>
-      this.#use(shared, async (engine) => (await engine.rows<{ last: string }>(sql))[0] ?? { last: '' }),
+    const sql = buildLastTimeQuery(tables, date);
+    const { last } = await lastTimes.get(key, signal, (shared) =>
+      use(shared, async (engine) => (await engine.rows<{ last: string }>(sql))[0] ?? { last: '' }),
     );
-    return findMoment(date, nowMs, first, last);
+    return computeMoment(date, nowMs, first, last);
   }
 
-  async #compute(symbol: string, { date, moment, chain }: Place, signal: AbortSignal): Promise<Snapshot> {
-    const { tables } = this.#dataset;
-    const { contracts, flow } = await this.#use(signal, async (engine) => {
+  /** At least one of `moment` and `chain` is given. */
+  async function compute(
+    symbol: string,
+    date: string,
+    moment: Moment | undefined,
+    chain: LoadedChain | undefined,
+    signal: AbortSignal,
+  ): Promise<Snapshot> {
+    const { contracts, flow } = await use(signal, async (engine) => {
       const sql = chain
         ? buildLoadedChainQuery(tables, chain)
         : moment && buildTradedChainQuery(tables, symbol, moment);
@@ -195,9 +182,9 @@ export class SnapshotReader {
     };
   }
 
-  async #use<T>(signal: AbortSignal, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
-    return await this.#pool.use({ owner: OWNER, signal }, async (engine) => {
-      await this.#dataset.prepare(engine);
+  async function use<T>(signal: AbortSignal, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
+    return await pool.use({ owner: OWNER, signal }, async (engine) => {
+      await dataset.prepare(engine);
       return await task(engine);
     });
   }
@@ -205,4 +192,39 @@ export class SnapshotReader {
 
 function symbolNotFound(symbol: string, date: string): ApiFailure {
   return new ApiFailure(404, 'SYMBOL_NOT_FOUND', `There is no snapshot of ${symbol} for ${date}.`);
+}
+
+/** Whether regular trading has ended; from then on the session's end depends on its last trade. */
+function isClosed(date: string, nowMs: number): boolean {
+  return nowMs >= parseWallClock(date, sessionCloseSecond(date));
+}
+
+/** Number of the refresh interval that an instant falls in, across all snapshots. */
+function countRefreshes(nowMs: number): number {
+  return Math.floor(nowMs / REFRESH_MS);
+}
+
+/**
+ * The latest snapshot of a session at `nowMs`; undefined before the first one, or while it would contain no trade.
+ * @param first time of the session's first trade, `YYYY-MM-DD HH:MM:SS`
+ * @param last time of its last trade, needed only after the close
+ */
+function computeMoment(date: string, nowMs: number, first: string, last = ''): Moment | undefined {
+  const openMs = parseWallClock(date, OPEN_SECOND);
+  const endMs = Math.max(parseWallClock(date, sessionCloseSecond(date)), parseTime(last, date));
+  const taken = Math.floor((nowMs - openMs) / REFRESH_MS);
+  // At the open nothing has traded: the first snapshot is 90 seconds later.
+  if (taken < 1) return undefined;
+  const dueMs = openMs + taken * REFRESH_MS;
+  const asOfMs = nowMs >= endMs ? endMs : dueMs;
+  const wallTime = formatWallClock(asOfMs);
+  if (first > wallTime) return undefined;
+  return { date, asOfMs, wallTime, nextMs: nowMs >= endMs ? undefined : Math.min(dueMs + REFRESH_MS, endMs) };
+}
+
+/** The instant of a trade's time; 0 for a time on another date, which does not extend the session. */
+function parseTime(time: string, date: string): number {
+  const match = /^(\d{4}-\d{2}-\d{2}) (\d{2}):(\d{2}):(\d{2})/.exec(time);
+  if (match?.[1] !== date) return 0;
+  return parseWallClock(date, Number(match[2]) * 3600 + Number(match[3]) * 60 + Number(match[4]));
 }
