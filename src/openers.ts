@@ -16,7 +16,6 @@ import { chooseRunId } from './core/run-id.ts';
 import type { EmbeddedOptions } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
 import type { EnginePool } from './engine/pool.ts';
-import type { ServerEngine, ServerOptions, ServerPool, ServerPoolOptions } from './engine/server.ts';
 import type { WorkerPoolOptions } from './engine/worker-pool.ts';
 import type { ApiAccess, JobCatalog, ServerSource, SnapshotApi, SnapshotSource, SqlApi } from './job/job.ts';
 import type { Mailer } from './mail/message.ts';
@@ -235,12 +234,6 @@ function createEngineOpeners(env: Environment, cwd: string) {
     /** Engines in separate processes. */
     async openWorkers(options: WorkerPoolOptions): Promise<EnginePool> {
       return await (await import('./engine/worker-pool.ts')).openWorkerPool(options);
-    },
-    async openServer(options: ServerOptions): Promise<ServerEngine> {
-      return await (await import('./engine/server.ts')).openServerEngine(options);
-    },
-    async openServerPool(options: ServerPoolOptions): Promise<ServerPool> {
-      return await (await import('./engine/server.ts')).openServerPool(options);
     },
     /**
      * The ClickHouse server that answers queries in place of this machine; `undefined` if none is set. Does not connect yet.

@@ -36,7 +36,6 @@ export async function serve(cli: Cli, { options }: Call<'serve'>): ActionResult 
   const password = url !== undefined && URL.canParse(url) ? new URL(url).password : '';
   const secrets = [...key, password].filter((secret) => secret !== '');
   const log = await openers.openLog({ isService: true, secrets });
-  const command = workerCommand(self);
   const concurrency = given.concurrency ?? SERVICE_DEFAULTS.concurrency;
   const service = await startService(
     {
@@ -50,9 +49,7 @@ export async function serve(cli: Cli, { options }: Call<'serve'>): ActionResult 
       keys: key.length > 0 || given.keyFile !== undefined ? key : [LOCAL_KEY],
     },
     {
-      openWorkers: (workers) => openers.openWorkers({ ...workers, command }),
-      openServer: openers.openServer,
-      openServerPool: openers.openServerPool,
+      command: workerCommand(self),
       openBackend: place && ((parts) => openArchiveBackend(cli, place, concurrency, parts)),
       clickhouse: url === undefined ? undefined : { url, adminUrl, cluster },
       redisUrl: openers.readRedisUrl(),

@@ -6,24 +6,13 @@ import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { EngineSettings } from '../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
-import type { Capabilities, ServerEngine, ServerOptions, ServerPool, ServerPoolOptions } from '../engine/server.ts';
-import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
+import type { Capabilities } from '../engine/server.ts';
 
 /**
  * Maximum tasks that wait for an engine. Further calls fail with a `Retry-After`, which is shorter than their wait would
  * be.
  */
 export const MAX_WAITING = 64;
-
-/** Opens engines; implemented where the program is composed. */
-export interface EngineOpeners {
-  /** Engine processes on this machine. */
-  openWorkers(options: Omit<WorkerPoolOptions, 'command'>): Promise<EnginePool>;
-  /** A ClickHouse server, for an administrator's statements. */
-  openServer(options: ServerOptions): Promise<ServerEngine>;
-  /** A ClickHouse server, for callers' queries. */
-  openServerPool(options: ServerPoolOptions): Promise<ServerPool>;
-}
 
 /** What the service gives to a backend. */
 export interface BackendParts {

@@ -10,14 +10,15 @@ import { pid } from 'node:process';
 import { type Clock, shiftClock } from '../core/clock.ts';
 import { isProcessAlive } from '../core/liveness.ts';
 import type { Log } from '../core/log.ts';
+import { openWorkerPool, type WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { openGuard } from '../guard/guard.ts';
 import { Gate } from './access/gate.ts';
 import { openKeys } from './access/key-source.ts';
 import { createLogin, createSessions, type Sessions } from './access/login-session.ts';
 import { openSharedPace } from './access/pace.ts';
-import { type Backend, type BackendParts, type EngineOpeners, MAX_WAITING } from './backend.ts';
+import { type Backend, type BackendParts, MAX_WAITING } from './backend.ts';
 import { openLocalBackend } from './data/local-data.ts';
-import { openServerBackend, type ServerPlaces } from './data/server-backend.ts';
+import type { ServerPlaces } from './data/server-backend.ts';
 import { createHistorical, createPortal } from './historical/historical.ts';
 import { createQueryRunner, MAX_RESULT_BYTES } from './historical/query-runner.ts';
 import { startListener } from './http/listener.ts';
@@ -44,7 +45,9 @@ export interface RunningService {
   close(): Promise<void>;
 }
 
-export interface ServiceParts extends EngineOpeners {
+export interface ServiceParts {
+  /** Starts an engine process of this machine. */
+  readonly command: WorkerPoolOptions['command'];
   readonly clock: Clock;
   readonly log: Log;
   /** Program version. */
@@ -83,7 +86,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const limits = { maxWaiting: MAX_WAITING, maxResultBytes: MAX_RESULT_BYTES };
     const onRestart = () => metrics.countEngineRestart();
     const startEngines = async (place: string, size: number, keep = false) => {
-      const engines = await parts.openWorkers({ ...limits, onRestart, folder: place, size, keep });
+      const engines = await openWorkerPool({ ...limits, command: parts.command, onRestart, folder: place, size, keep });
       closers.push(() => engines.close());
       return engines;
     };
@@ -91,7 +94,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const backend = parts.openBackend
       ? await parts.openBackend(given)
       : parts.clickhouse
-        ? await openServerBackend(options, { ...parts, ...given }, parts.clickhouse)
+        ? await (await import('./data/server-backend.ts')).openServerBackend(options, given, parts.clickhouse)
         : await openLocalBackend(options, given);
     const { dataset, pool, snapshots } = backend;
     metrics.watchBackend(pool, dataset);

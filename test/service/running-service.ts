@@ -6,8 +6,6 @@ import { EventEmitter, once, setMaxListeners } from 'node:events';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { type Clock, systemClock } from '../../src/core/clock.ts';
 import { createLog } from '../../src/core/log.ts';
-import { openServerEngine, openServerPool } from '../../src/engine/server.ts';
-import { openWorkerPool } from '../../src/engine/worker-pool.ts';
 import { SERVICE_DEFAULTS, type ServiceOptions } from '../../src/service/options.ts';
 import { type RunningService, type ServiceParts, startService } from '../../src/service/start-service.ts';
 import { WORKER_COMMAND } from '../support/engine-workers.ts';
@@ -61,9 +59,7 @@ export async function startTestService(
   const service = await startService(
     { ...options, ...overrides },
     {
-      openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),
-      openServer: openServerEngine,
-      openServerPool,
+      command: WORKER_COMMAND,
       ...data,
       clock,
       log,

@@ -19,12 +19,11 @@ import { describeError, Fault } from '../../core/errors.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';
 import { formatSettings, quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
-import { type Capabilities, isTooOld, OLDEST_VERSION } from '../../engine/server.ts';
+import { type Capabilities, isTooOld, OLDEST_VERSION, openServerEngine, openServerPool } from '../../engine/server.ts';
 import {
   type Backend,
   type BackendParts,
   type Dataset,
-  type EngineOpeners,
   MAX_WAITING,
   type SnapshotDataset,
   type StatementRunner,
@@ -46,10 +45,12 @@ export interface ServerPlaces {
   readonly cluster?: string | undefined;
 }
 
-type Parts = BackendParts & EngineOpeners;
-
 /** @throws Fault `SERVER_NOT_READY`, `SERVICE_OPTION_INVALID`, `DATA_INVALID`, `DATA_UNREADABLE` (kind `usage`) */
-export async function openServerBackend(options: ServiceOptions, parts: Parts, places: ServerPlaces): Promise<Backend> {
+export async function openServerBackend(
+  options: ServiceOptions,
+  parts: BackendParts,
+  places: ServerPlaces,
+): Promise<Backend> {
   assertPossible(options, places);
   const { log, closers } = parts;
   const earliest = options.earliest ?? EARLIEST_DATE;
@@ -58,7 +59,7 @@ export async function openServerBackend(options: ServiceOptions, parts: Parts, p
   if (places.adminUrl !== undefined) {
     await makeReady(places.adminUrl, local, { ...options, earliest }, parts, places.cluster);
   }
-  const pool = await parts.openServerPool({ url: places.url, size, maxWaiting: MAX_WAITING });
+  const pool = await openServerPool({ url: places.url, size, maxWaiting: MAX_WAITING });
   closers.push(() => pool.close());
   const use = <T>(act: (engine: PooledEngine) => Promise<T>) =>
     pool.use({ owner: 'start', signal: new AbortController().signal }, act);
@@ -107,10 +108,10 @@ async function makeReady(
   url: string,
   local: EnginePool,
   options: ServiceOptions & { readonly earliest: string },
-  { clock, log, openServer }: Parts,
+  { clock, log }: BackendParts,
   cluster: string | undefined,
 ): Promise<void> {
-  const admin = await openServer({ url, settings: cluster === undefined ? {} : CLUSTER_SETTINGS });
+  const admin = await openServerEngine({ url, settings: cluster === undefined ? {} : CLUSTER_SETTINGS });
   try {
     const offsetSeconds = options.asOf === undefined ? 0 : (clock.now() - systemClock.now()) / 1_000;
     const granularity = granularityFor(options.scanLimit);
