@@ -40,26 +40,32 @@ const entrySchema = z.strictObject(
 );
 type WrittenEntry = z.infer<typeof entrySchema>;
 
-const fileSchema = z.strictObject(
-  {
-    keys: z
-      .array(entrySchema, 'allowed: a list of entries')
-      .max(MAX_KEYS, { error: `allowed: up to ${MAX_KEYS} keys`, abort: true })
-      // Names identify callers in the log, and hashes identify the callers themselves.
-      .superRefine((entries, { addIssue }) => {
-        for (const member of ['name', 'hash'] as const) {
-          const values = entries.map((entry) => entry[member].toLowerCase());
-          const first = new Map(values.map((value, index) => [value, index] as const).reverse());
-          for (const [index, value] of values.entries()) {
-            const before = first.get(value);
-            const message = `has the same ${member} as keys.${before}; each must be unique`;
-            if (before !== index) addIssue({ code: 'custom', path: [index, member], message });
+/** @param taken ids of callers that no entry may have */
+const createFileSchema = (taken: readonly string[]) =>
+  z.strictObject(
+    {
+      keys: z
+        .array(entrySchema, 'allowed: a list of entries')
+        .max(MAX_KEYS, { error: `allowed: up to ${MAX_KEYS} keys`, abort: true })
+        // Names identify callers in the log, and hashes identify the callers themselves.
+        .superRefine((entries, { addIssue }) => {
+          for (const member of ['name', 'hash'] as const) {
+            const values = entries.map((entry) => entry[member].toLowerCase());
+            const first = new Map(values.map((value, index) => [value, index] as const).reverse());
+            for (const [index, value] of values.entries()) {
+              const before = first.get(value);
+              const message = `has the same ${member} as keys.${before}; each must be unique`;
+              if (before !== index) addIssue({ code: 'custom', path: [index, member], message });
+            }
           }
-        }
-      }),
-  },
-  SECTION,
-);
+          for (const [index, entry] of entries.entries()) {
+            const message = 'is the hash of a key given with --key';
+            if (taken.includes(toEntry(entry).caller.id)) addIssue({ code: 'custom', path: [index, 'hash'], message });
+          }
+        }),
+    },
+    SECTION,
+  );
 
 type KeyPath = readonly (string | number)[];
 
@@ -75,27 +81,20 @@ export function isKeyName(name: string): boolean {
 export function parseKeyFile(file: string, text: string, taken: readonly string[] = []): readonly KeyEntry[] {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
-  const refuse = (faults: readonly string[]) => {
-    if (faults.length > 0) throw invalidFile(file, faults);
-  };
-  refuse(document.errors.map((error) => `${lines.linePos(error.pos[0]).line}: ${error.message}`));
-  const value = readValue(file, document);
-  const at = (path: KeyPath) => `${findLine(document, path, lines)}: ${path.join('.') || 'the file'}`;
-  const checked = fileSchema.safeParse(value);
-  if (!checked.success)
+  if (document.errors.length > 0) {
     throw invalidFile(
       file,
-      checked.error.issues.flatMap((issue) => describeIssue(issue, value, at)),
+      document.errors.map(({ pos, message }) => `${lines.linePos(pos[0]).line}: ${message}`),
     );
-  const entries = checked.data.keys.map(({ name, hash, entitlement, realtime }) =>
-    buildEntry(Buffer.from(hash.slice(HASH_MARK.length), 'hex'), { name, historical: entitlement, realtime }),
+  }
+  const value = readValue(file, document);
+  const checked = createFileSchema(taken).safeParse(value);
+  if (checked.success) return checked.data.keys.map(toEntry);
+  const at = (path: KeyPath) => `${findLine(document, path, lines)}: ${path.join('.') || 'the file'}`;
+  throw invalidFile(
+    file,
+    checked.error.issues.flatMap((issue) => describeIssue(issue, value, at)),
   );
-  refuse(
-    entries.flatMap(({ caller }, index) =>
-      taken.includes(caller.id) ? [`${at(['keys', index, 'hash'])}: is the hash of a key given with --key`] : [],
-    ),
-  );
-  return entries;
 }
 
 /** @param faults each starts with its line number, or with a space if it has none */
@@ -105,6 +104,10 @@ export function invalidFile(file: string, faults: readonly string[]): Fault {
     kind: 'usage',
     hint: '`flowdrop key --name NAME --file FILE` makes a key and adds its entry. Replace any key that was in the file in plain text.',
   });
+}
+
+function toEntry({ name, hash, entitlement, realtime }: WrittenEntry): KeyEntry {
+  return buildEntry(Buffer.from(hash.slice(HASH_MARK.length), 'hex'), { name, historical: entitlement, realtime });
 }
 
 /** An entry as the key file has it. */
@@ -159,7 +162,7 @@ function readValue(file: string, document: Document): unknown {
 function describeIssue(issue: z.core.$ZodIssue, value: unknown, at: (path: KeyPath) => string): readonly string[] {
   const path = issue.path.filter((key) => typeof key !== 'symbol');
   if (issue.code === 'unrecognized_keys') {
-    const allowed = Object.keys((path.length === 0 ? fileSchema : entrySchema).shape).join(', ');
+    const allowed = path.length === 0 ? 'keys' : Object.keys(entrySchema.shape).join(', ');
     return issue.keys.map((key) => {
       const says = KEY_MEMBER.test(key) ? PLAIN_KEY : `unknown key "${key}"; allowed here: ${allowed}`;
       return `${at([...path, key])}: ${says}`;

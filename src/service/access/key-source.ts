@@ -17,13 +17,7 @@ const POLL_MS = 1_000;
 /** More than the maximum number of keys needs with comments; anything larger is not a key file. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
-export interface KeySource {
-  readonly ring: KeyRing;
-  /** Checks the file now. Never rejects. */
-  refresh(): Promise<void>;
-  /** Stops polling; the keys stay as they are. Idempotent. */
-  close(): Promise<void>;
-}
+export type KeySource = Awaited<ReturnType<typeof openKeys>>;
 
 /**
  * Reads the keys, then polls the file until `close()`.
@@ -34,60 +28,50 @@ export async function openKeys(
   { keys, keyFile: file }: Pick<ServiceOptions, 'keys' | 'keyFile'>,
   clock: Clock,
   log: Log,
-): Promise<KeySource> {
+) {
   const plain = parsePlainKeys(keys);
   const ring = new KeyRing(plain);
-  if (file === undefined) {
-    if (plain.length > 0) return { ring, refresh: async () => {}, close: async () => {} };
+  const taken = plain.map(({ caller }) => caller.id);
+  const stop = new AbortController();
+  let known: string | undefined;
+  if (file === undefined && plain.length === 0) {
     throw new Fault('KEY_INVALID', 'the service needs a key or a key file', { kind: 'usage' });
   }
-  const taken = plain.map(({ caller }) => caller.id);
-  const read = async () => ring.replace([...plain, ...parseKeyFile(file, await readText(file), taken)]);
-  let known = await readFingerprint(file);
-  await read();
-  logKeys();
+  if (file !== undefined) await read(file);
+  const watching = file === undefined ? undefined : watch();
+  return {
+    ring,
+    refresh,
+    /** Stops polling; the keys stay as they are. Idempotent. */
+    async close(): Promise<void> {
+      stop.abort();
+      await watching;
+    },
+  };
 
-  const refresh = async () => {
+  async function watch(): Promise<void> {
+    // Only the signal ends a sleep early.
+    const sleep = () => clock.sleep(POLL_MS, stop.signal).catch(() => {});
+    for (await sleep(); !stop.signal.aborted; await sleep()) await refresh();
+  }
+
+  /** Checks the file now. Never rejects. */
+  async function refresh(): Promise<void> {
+    if (file === undefined || (await readFingerprint(file)) === known) return;
+    await read(file, ring.list()).catch((error: unknown) => {
+      const entry = { event: 'keys-refused', file, reason: describeError(error) };
+      log.error(entry, 'the key file was rejected; the keys stay as before');
+    });
+  }
+
+  async function read(path: string, before?: readonly Caller[]): Promise<void> {
     // Read the fingerprint before the file: a change in between makes the next fingerprint differ.
-    const seen = await readFingerprint(file);
-    if (seen === known) return;
-    known = seen;
-    const before = ring.list();
-    try {
-      await read();
-      logKeys(before);
-    } catch (error) {
-      log.error(
-        { event: 'keys-refused', file, reason: describeError(error) },
-        'the key file was rejected; the keys stay as before',
-      );
-    }
-  };
-
-  const stop = new AbortController();
-  const watching = watch(clock, refresh, stop.signal);
-  const close = async () => {
-    stop.abort();
-    await watching;
-  };
-  return { ring, refresh, close };
-
-  function logKeys(before?: readonly Caller[]): void {
+    known = await readFingerprint(path);
+    ring.replace([...plain, ...parseKeyFile(path, await readText(path), taken)]);
     const now = ring.list();
-    const entry = { file, keys: now.length, ...(before && compareCallers(before, now)) };
+    const entry = { file: path, keys: now.length, ...(before && compareCallers(before, now)) };
     if (now.length > 0) log.info({ event: 'keys', ...entry }, `${now.length} key(s) in use`);
     else log.error({ event: 'keys-none', ...entry }, 'there is no key: every call is refused');
-  }
-}
-
-async function watch(clock: Clock, refresh: () => Promise<void>, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    try {
-      await clock.sleep(POLL_MS, signal);
-    } catch {
-      return; // Only the signal ends a sleep early.
-    }
-    await refresh();
   }
 }
 
