@@ -71,7 +71,14 @@ export class ServiceMetrics {
   /** Adds gauges for the engines and the data. Call it once; every read of the metrics looks at them. */
   watchBackend(pool: Pick<EnginePool, 'running' | 'size' | 'waiting'>, dataset: Pick<Dataset, 'rows'>): void {
     const gauge = (name: string, help: string, read: () => number) =>
-      this.#gauge(`flowdrop_service_${name}`, help, read);
+      new Gauge({
+        name: `flowdrop_service_${name}`,
+        help,
+        registers: [this.#registry],
+        collect() {
+          this.set(read());
+        },
+      });
     gauge('engine_pool_size', 'Engines that can run statements at the same time.', () => pool.size);
     gauge('engine_pool_running', 'Engines that are running a statement.', () => pool.running);
     gauge('engine_pool_waiting', 'Tasks that wait for an engine.', () => pool.waiting);
@@ -85,16 +92,5 @@ export class ServiceMetrics {
 
   #counter<Label extends string>(name: string, help: string, ...labelNames: Label[]): Counter<Label> {
     return new Counter({ name: `flowdrop_service_${name}_total`, help, labelNames, registers: [this.#registry] });
-  }
-
-  #gauge(name: string, help: string, read: () => number): void {
-    new Gauge({
-      name,
-      help,
-      registers: [this.#registry],
-      collect() {
-        this.set(read());
-      },
-    });
   }
 }
