@@ -36,9 +36,8 @@ import type {
 import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
 import type { ServiceOptions } from '../options.ts';
 import { loadChainFile } from './chain-file.ts';
-import { DATA_FILES, findDataFile, type InputFile, TEXT_FILES } from './data-file.ts';
+import { DATA_FILES, findDataFile, type InputFile, loadTradeFile, TEXT_FILES } from './data-file.ts';
 import { granularityFor, listSortColumns, STORED_TABLES, type StoredTable } from './tables.ts';
-import { loadTradeFile } from './trade-file.ts';
 
 /** The catalog of the folder: which sources were loaded completely, and how the tables are built. */
 const catalogSchema = z.object({

@@ -13,10 +13,9 @@ import type { BackendParts, StatementRunner } from '../backend.ts';
 import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
 import type { ServiceOptions } from '../options.ts';
 import { loadChainFile } from './chain-file.ts';
-import { findDataFile, invalidData, TEXT_FILES } from './data-file.ts';
+import { findDataFile, invalidData, readRecords, TEXT_FILES } from './data-file.ts';
 import { SERVER_TABLES } from './server-setup.ts';
 import { CHAIN_COLUMNS } from './tables.ts';
-import { readRecords } from './trade-file.ts';
 
 const { trades, incoming, scratch, chains } = SERVER_TABLES;
 /**
