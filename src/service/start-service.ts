@@ -29,7 +29,6 @@ import { assertOptions, type ServiceOptions } from './options.ts';
 import { createChain } from './snapshot/chain.ts';
 import { createMarketStructure } from './snapshot/market-structure.ts';
 import { createSnapshotReader } from './snapshot/snapshot.ts';
-import { rememberAdmitted } from './sql/admitted.ts';
 
 const FOLDER_PREFIX = 'flowdrop-service-';
 const FOLDER_NAME = new RegExp(`^${FOLDER_PREFIX}(\\d+)-`);
@@ -98,7 +97,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
         : await openLocalBackend(options, given);
     const { dataset, pool, snapshots } = backend;
     metrics.watchBackend(pool, dataset);
-    const guard = rememberAdmitted(await openGuard(backend.parser, dataset.databases, backend.capabilities?.functions));
+    const guard = await openGuard(backend.parser, dataset.databases, backend.capabilities?.functions);
     const run = createQueryRunner(backend, guard, options.scanLimit);
     const { lookbackDays } = dataset;
     const rowLimits = { ...options, lookbackDays };

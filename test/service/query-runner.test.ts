@@ -124,38 +124,44 @@ test('a failure of the lines comes through, behind the rows before it', async ()
   expect(stream.rows()).toBe(1);
 });
 
+const PIECE = Buffer.alloc(60_000_000, 'x');
+const PIECES = 20;
+
+/** One pool and its queries. @returns what counts the pieces that a query's engine has given */
+function startRunner() {
+  const given: number[] = [];
+  const parsed: string[] = [];
+  const run = createQueryRunner(
+    {
+      pool: {
+        use: async <T>(_asker: PoolRequest, task: (engine: PooledEngine) => Promise<T>) =>
+          await task({} as PooledEngine),
+      },
+      dataset: {
+        async stream(_engine: PooledEngine, { text }: AdmittedStatement) {
+          const query = Number(text);
+          return (async function* () {
+            for (given[query] = 0; (given[query] ?? 0) < PIECES; given[query] = (given[query] ?? 0) + 1) yield PIECE;
+          })();
+        },
+      },
+    } as unknown as Backend,
+    {
+      admit: async (sql) => {
+        parsed.push(sql);
+        return sql;
+      },
+    },
+    1,
+  );
+  const ask = async (query: number, { signal } = new AbortController()) => {
+    const answer = await run({ sql: String(query), rowLimit: 1, tail, owner: 'a', signal });
+    return (answer.body as AsyncGenerator<Uint8Array>)[Symbol.asyncIterator]();
+  };
+  return { given, parsed, ask };
+}
+
 describe('answers that nobody reads', () => {
-  const PIECE = Buffer.alloc(60_000_000, 'x');
-  const PIECES = 20;
-
-  /** One pool and its queries. @returns what counts the pieces that a query's engine has given */
-  function startRunner() {
-    const given: number[] = [];
-    const run = createQueryRunner(
-      {
-        pool: {
-          use: async <T>(_asker: PoolRequest, task: (engine: PooledEngine) => Promise<T>) =>
-            await task({} as PooledEngine),
-        },
-        dataset: {
-          async stream(_engine: PooledEngine, { text }: AdmittedStatement) {
-            const query = Number(text);
-            return (async function* () {
-              for (given[query] = 0; (given[query] ?? 0) < PIECES; given[query] = (given[query] ?? 0) + 1) yield PIECE;
-            })();
-          },
-        },
-      } as unknown as Backend,
-      { admit: async (sql) => sql },
-      1,
-    );
-    const ask = async (query: number, { signal } = new AbortController()) => {
-      const answer = await run({ sql: String(query), rowLimit: 1, tail, owner: 'a', signal });
-      return (answer.body as AsyncGenerator<Uint8Array>)[Symbol.asyncIterator]();
-    };
-    return { given, ask };
-  }
-
   test('hold half a gigabyte together, then their engines wait; one that is read goes on, as do those left behind', async () => {
     const { given, ask } = startRunner();
     const gone = new AbortController();
@@ -171,4 +177,15 @@ describe('answers that nobody reads', () => {
     await vi.waitFor(() => expect(given[2]).toBe(8));
     expect(given[0]).toBeLessThan(10);
   });
+});
+
+test('a statement that was admitted is not parsed again, until 256 others came', async () => {
+  const { parsed, ask } = startRunner();
+  for (const query of [0, 1, 0, 1]) await ask(query);
+  expect(parsed).toEqual(['0', '1']);
+  for (let query = 2; query < 258; query += 1) await ask(query);
+  await ask(257);
+  expect(parsed).toHaveLength(258);
+  await ask(0);
+  expect(parsed).toHaveLength(259);
 });
