@@ -85,7 +85,7 @@ export function createOpeners(given: Surroundings) {
   const { env, cwd, packageDir } = given;
   const log = createLogOpener(given);
   const stateDir = resolve(cwd, readSetting(env, 'FLOWDROP_STATE_DIR'));
-  const redact = (text: string) => maskByKey(createRedactor(listSecrets(env, cwd))(text));
+  let mask: ((text: string) => string) | undefined;
   return {
     clock: systemClock,
     ...log,
@@ -96,9 +96,12 @@ export function createOpeners(given: Surroundings) {
     shippedJob: join(packageDir, 'jobs', 'nightly-trades.yaml'),
     mailFrom: readSetting(env, 'FLOWDROP_MAIL_FROM'),
     /** For messages: masks every known secret, and any text in a place that holds only secrets. */
-    redact,
+    redact: (text: string) => maskByKey(createRedactor(listSecrets(env, cwd))(text)),
     /** For results, which may contain any text: masks known secrets only. */
-    maskValues: createMask(env, cwd),
+    maskValues: (text: string) => {
+      mask ??= createRedactor(listSecrets(env, cwd));
+      return mask(text);
+    },
     /** Which clocks decide what is exported. */
     readClockRule: () => readRuled(env, 'FLOWDROP_CLOCK'),
     /** Address of the status page for readers of mails. */
@@ -133,14 +136,6 @@ export function createOpeners(given: Surroundings) {
       const url = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
       return url && (await (await import('./source/pace/redis-cell.ts')).checkRedis(url));
     },
-  };
-}
-
-function createMask(env: Environment, cwd: string): (text: string) => string {
-  let mask: ((text: string) => string) | undefined;
-  return (text) => {
-    mask ??= createRedactor(listSecrets(env, cwd));
-    return mask(text);
   };
 }
 
@@ -256,20 +251,19 @@ function createSourceOpeners(env: Environment, cwd: string, stateDir: string) {
   /** One per budget and key, for all entry points. */
   const pacers = new Map<string, Promise<Pacer>>();
   const openPacer = async (budget: BudgetName, apiKey: string): Promise<Pacer> => {
-    const pacer = await import('./source/pacer.ts');
     const setting = budget === 'historical' ? 'FLOWDROP_REQUESTS_PER_SECOND' : 'FLOWDROP_SNAPSHOTS_PER_SECOND';
+    const requestsPerSecond = readRuled(env, setting);
     const redisUrl = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
-    return await pacer.openPacer(budget, {
-      clock,
-      stateDir,
-      apiKey,
-      requestsPerSecond: readRuled(env, setting),
-      redisUrl,
-    });
-  };
-  const sharePacer = async (budget: BudgetName, apiKey: string): Promise<Pacer> => {
+    const open = async () =>
+      await (await import('./source/pacer.ts')).openPacer(budget, {
+        clock,
+        stateDir,
+        apiKey,
+        requestsPerSecond,
+        redisUrl,
+      });
     const name = `${budget} ${apiKey}`;
-    const pacer = pacers.get(name) ?? openPacer(budget, apiKey);
+    const pacer = pacers.get(name) ?? open();
     pacers.set(name, pacer);
     return await pacer;
   };
@@ -282,7 +276,7 @@ function createSourceOpeners(env: Environment, cwd: string, stateDir: string) {
       const { api } = source;
       const { createHistoricalSource } = await import('./source/historical.ts');
       const apiKey = readApiKey(env, cwd, source);
-      const pacer = await sharePacer('historical', apiKey);
+      const pacer = await openPacer('historical', apiKey);
       return createHistoricalSource(
         { url: sourceUrl(env, api), apiKey, expectsMeta: api === 'historical', clockOffsetMs },
         { clock, pacer, log },
@@ -291,7 +285,7 @@ function createSourceOpeners(env: Environment, cwd: string, stateDir: string) {
     async openSnapshots(source: SnapshotSource, log: Log, clockOffsetMs: number): Promise<SnapshotClient> {
       const apiKey = readApiKey(env, cwd, source);
       const options = { url: sourceUrl(env, source.api), apiKey, clockOffsetMs };
-      const deps = { clock, pacer: await sharePacer(source.api, apiKey), log };
+      const deps = { clock, pacer: await openPacer(source.api, apiKey), log };
       return (await import('./source/snapshot.ts')).createSnapshotClient(source, options, deps);
     },
     /** A table of the ClickHouse server. @throws Fault `SERVER_URL_INVALID` */
