@@ -33,16 +33,7 @@ import { createSnapshotReader } from './snapshot/snapshot.ts';
 const FOLDER_PREFIX = 'flowdrop-service-';
 const FOLDER_NAME = new RegExp(`^${FOLDER_PREFIX}(\\d+)-`);
 
-export interface RunningService {
-  /** Base URL of the main entry point. */
-  readonly url: string;
-  /** Base URL of the separate entry point. */
-  readonly portalUrl: string;
-  /** Number of stored trades, including hidden ones where they can be counted; `null` where they cannot. */
-  readonly rows: number | null;
-  /** Stops listening, lets requests in flight finish, then ends the engines. */
-  close(): Promise<void>;
-}
+export type RunningService = Awaited<ReturnType<typeof startService>>;
 
 export interface ServiceParts {
   /** Starts an engine process of this machine. */
@@ -64,12 +55,13 @@ export interface ServiceParts {
  * @throws Fault `SERVICE_OPTION_INVALID`, `KEY_INVALID`, `DATA_INVALID`, `DATA_UNREADABLE` (kind `usage`),
  *   `SERVICE_REDIS_FAILED`, or `LISTEN_FAILED`
  */
-export async function startService(options: ServiceOptions, parts: ServiceParts): Promise<RunningService> {
+export async function startService(options: ServiceOptions, parts: ServiceParts) {
   assertOptions(options);
   const { log } = parts;
   const clock = options.asOf === undefined ? parts.clock : shiftClock(parts.clock, Date.parse(options.asOf));
   // Run in reverse order.
   const closers: (() => Promise<void>)[] = [];
+  /** Stops listening, lets requests in flight finish, then ends the engines. */
   const close = async () => {
     for (const end of closers.splice(0).reverse()) await end();
   };
@@ -122,7 +114,13 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const portalUrl = await listen([portal], options.portalPort);
     main.push(createInterface([...main, portal], { version: parts.version, portalUrl, lookbackDays }));
     const url = await listen(main, options.port, sessions.read);
-    return { url, portalUrl, rows: dataset.rows, close };
+    return {
+      /** Base URLs of the main entry point and of the separate one. */
+      url,
+      portalUrl,
+      rows: dataset.rows,
+      close,
+    };
   } catch (error) {
     await close();
     throw error;

@@ -22,32 +22,12 @@ import {
   slowDown,
   UNUSED,
 } from './pace/reservations.ts';
+import type { AskOptions } from './source.ts';
 
 /** A server that asks for a longer wait is down: with this cap, the caller's retries end sooner. */
 export const MAX_RETRY_AFTER_MS = 15 * 60_000;
 
-interface AcquireOptions {
-  readonly signal?: AbortSignal | undefined;
-  /** A date is about to expire: goes before requests that are not urgent, but cannot starve them. Default: false. */
-  readonly urgent?: boolean | undefined;
-}
-
-export interface Pacer {
-  /**
-   * Resolves when the next request may start. Callers in one process are served in order; processes take turns.
-   * @throws Fault if the shared budget cannot be stored: no request is ever sent unpaced
-   */
-  acquire(options?: AcquireOptions): Promise<void>;
-  /**
-   * After a 429: no start for the next `retryAfterMs`, and a wider spacing or, if it is not the first, a lower rate.
-   * @param startedAtMs start of the refused request; several requests in flight that get the same 429 then count once
-   */
-  slowDown(retryAfterMs: number, startedAtMs?: number): Promise<void>;
-  /** Milliseconds between two starts at present, as far as this process knows. */
-  intervalMs(): number;
-  /** Call it only when no caller waits any more. */
-  close(): Promise<void>;
-}
+export type Pacer = ReturnType<typeof createCellPacer>;
 
 interface PacerOptions {
   readonly clock: Clock;
@@ -80,7 +60,7 @@ interface Queue {
   tail: Promise<void>;
 }
 
-export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell): Pacer {
+export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell) {
   const process = randomBytes(6).toString('hex');
   const plain: Queue = { id: `${process}-plain`, urgent: false, tail: Promise.resolve() };
   const urgent: Queue = { id: `${process}-urgent`, urgent: true, tail: Promise.resolve() };
@@ -112,7 +92,11 @@ export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell): Pacer
   };
 
   return {
-    async acquire({ urgent: isUrgent = false, signal } = {}) {
+    /**
+     * Resolves when the next request may start. Callers in one process are served in order; processes take turns.
+     * @throws Fault if the shared budget cannot be stored: no request is ever sent unpaced
+     */
+    async acquire({ urgent: isUrgent = false, signal }: Pick<AskOptions, 'urgent' | 'signal'> = {}): Promise<void> {
       signal?.throwIfAborted();
       const queue = isUrgent ? urgent : plain;
       const start = queue.tail.then(() => waitForStart(queue, signal));
@@ -120,14 +104,20 @@ export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell): Pacer
       // An aborted caller is released at once, even if others are ahead; its turn then uses no budget.
       await (signal ? untilAborted(start, signal) : start);
     },
-    async slowDown(pauseMs, startedAtMs) {
+    /**
+     * After a 429: no start for the next `pauseMs`, and a wider spacing or, if it is not the first, a lower rate.
+     * @param startedAtMs start of the refused request; several requests in flight that get the same 429 then count once
+     */
+    async slowDown(pauseMs: number, startedAtMs?: number): Promise<void> {
       const startedAgoMs = startedAtMs === undefined ? undefined : Math.max(0, clock.now() - startedAtMs);
       await update((state, nowMs) => {
         const started = startedAgoMs === undefined ? undefined : nowMs - startedAgoMs;
         return { state: slowDown(state, pace, nowMs, pauseMs, started), result: undefined };
       });
     },
+    /** Milliseconds between two starts at present, as far as this process knows. */
     intervalMs: () => intervalOf(known, pace),
+    /** Call it only when no caller waits any more. */
     close: () => cell.close(),
   };
 }

@@ -75,13 +75,7 @@ export interface SourceCall<Answer> extends Pick<AskOptions, 'signal' | 'urgent'
   judge(status: number, body: Uint8Array, retryAfterMs: number | undefined): AnswerVerdict;
 }
 
-/** What every client of the API tells of itself. */
-export interface Requester extends Pick<Source, 'url' | 'stats' | 'serverNow' | 'tellsTime' | 'intervalMs'> {
-  /** Sends at the pace, with retries. @throws SourceFault */
-  send<Answer extends { readonly rows: number }>(call: SourceCall<Answer>): Promise<Answer>;
-}
-
-export function createRequester(options: RequesterOptions, { clock, pacer, log }: Surroundings): Requester {
+export function createRequester(options: RequesterOptions, { clock, pacer, log }: Surroundings) {
   const { apiKey, maxAnswerBytes = Math.min(MAX_ANSWER_BYTES, readMemoryBytes() / MEMORY_PARTS) } = options;
   const stats: SourceStats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 };
   const serverClock = createServerClock(clock, options.clockOffsetMs);
@@ -138,6 +132,7 @@ export function createRequester(options: RequesterOptions, { clock, pacer, log }
     return call.judge(status, maskKey(body), retryAfterMs);
   };
 
+  /** Sends at the pace, with retries. @throws SourceFault */
   const send = async <Answer extends { readonly rows: number }>(call: SourceCall<Answer>): Promise<Answer> => {
     const { signal, urgent, about } = call;
     for (let attempt = 1; ; attempt += 1) {
@@ -170,7 +165,14 @@ export function createRequester(options: RequesterOptions, { clock, pacer, log }
   };
 
   const { now: serverNow, isTold: tellsTime } = serverClock;
-  return { url: options.url, stats, send, serverNow, tellsTime, intervalMs: () => pacer.intervalMs() };
+  const about: Pick<Source, 'url' | 'stats' | 'serverNow' | 'tellsTime' | 'intervalMs'> = {
+    url: options.url,
+    stats,
+    serverNow,
+    tellsTime,
+    intervalMs: () => pacer.intervalMs(),
+  };
+  return { ...about, send };
 }
 
 /** @throws Fault of kind `interrupted` if the signal ended it */

@@ -14,48 +14,24 @@ import type { Surroundings } from './requester.ts';
 import { createServerClock } from './server-clock.ts';
 import type { SourceStats } from './source.ts';
 
-/** Features of the table and its server. */
-interface TableShape {
-  /** ClickHouse type of each column of the table. */
-  readonly types: ReadonlyMap<string, string>;
-  /** Keeps only the settings that the server knows. */
-  keepKnown(settings: EngineSettings): EngineSettings;
-}
-
-export interface ServerTable {
-  /** Address of the server, without user and password. */
-  readonly url: string;
-  readonly stats: Readonly<SourceStats>;
-  /** Queries the server once. @throws Fault `SERVER_TOO_OLD`, `TABLE_UNFIT` (usage) that names the missing columns */
-  describe(signal?: AbortSignal): Promise<TableShape>;
-  /** Returns the rows of a query with a small result. @throws EngineFault */
-  rows<Row extends object>(sql: string, options?: StatementOptions): Promise<readonly Row[]>;
-  /** Streams the result of a query, encoded by the server, into a file. @throws EngineFault, Fault `DOWNLOAD_BROKEN` */
-  download(sql: string, format: string, path: string, signal?: AbortSignal): Promise<void>;
-  /** The server's clock, measured when the table was described. */
-  serverNow(): number;
-  /** Whether the server's time has been read. */
-  tellsTime(): boolean;
-  /** Always 0: requests to the user's own server are not paced. */
-  intervalMs(): number;
-  close(): Promise<void>;
-}
+export type ServerTable = ReturnType<typeof openServerTable>;
 
 /** @param address `http(s)://user:password@host:port/database` */
 export function openServerTable(
   address: string,
   source: ServerSource,
   { engine, clock, log }: Pick<Surroundings, 'clock' | 'log'> & { readonly engine: ServerEngine },
-): ServerTable {
+) {
   const stats: SourceStats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 };
   const serverClock = createServerClock(clock, 0);
-  let shape: Promise<TableShape> | undefined;
+  let shape: ReturnType<typeof describe> | undefined;
   const begin = (sql: string, signal: AbortSignal | undefined) => {
     assertNotAborted(signal);
     stats.requests += 1;
     log.debug({ event: 'statement', sql }, 'a statement');
   };
-  const rows = async <Row extends object>(sql: string, { signal }: StatementOptions = {}) => {
+  /** Returns the rows of a query with a small result. @throws EngineFault */
+  const rows = async <Row extends object>(sql: string, { signal }: StatementOptions = {}): Promise<readonly Row[]> => {
     begin(sql, signal);
     try {
       return await engine.rows<Row>(sql, { signal });
@@ -64,7 +40,7 @@ export function openServerTable(
       throw cause;
     }
   };
-  const describe = async (signal?: AbortSignal): Promise<TableShape> => {
+  const describe = async (signal?: AbortSignal) => {
     assertNotAborted(signal);
     const ask = { signal };
     const capabilities = await readCapabilities({ rows: (sql) => rows(sql, ask) });
@@ -74,17 +50,25 @@ export function openServerTable(
     const found = await rows<{ name: string; type: string }>(`DESCRIBE TABLE ${quoteTable(source.table)}`, ask);
     const types = new Map(found.map(({ name, type }) => [name, type]));
     assertColumns(source, types);
-    return { types, keepKnown: (settings) => keepKnown(settings, capabilities) };
+    return {
+      /** ClickHouse type of each column of the table. */
+      types: types as ReadonlyMap<string, string>,
+      /** Keeps only the settings that the server knows. */
+      keepKnown: (settings: EngineSettings) => keepKnown(settings, capabilities),
+    };
   };
   return {
+    /** Address of the server, without user and password. */
     url: withoutUser(address),
-    stats,
-    describe(signal) {
+    stats: stats as Readonly<SourceStats>,
+    /** Queries the server once. @throws Fault `SERVER_TOO_OLD`, `TABLE_UNFIT` (usage) that names the missing columns */
+    describe(signal?: AbortSignal) {
       shape ??= describe(signal);
       return shape;
     },
     rows,
-    async download(sql, format, path, signal) {
+    /** Streams the result of a query, encoded by the server, into a file. @throws EngineFault, Fault `DOWNLOAD_BROKEN` */
+    async download(sql: string, format: string, path: string, signal?: AbortSignal): Promise<void> {
       begin(sql, signal);
       const stream = await engine.stream(sql, format, { signal });
       const file = createWriteStream(path);
@@ -100,8 +84,10 @@ export function openServerTable(
         });
       }
     },
+    /** Measured when the table was described. */
     serverNow: serverClock.now,
     tellsTime: serverClock.isTold,
+    /** Requests to the user's own server are not paced. */
     intervalMs: () => 0,
     close: () => engine.close(),
   };

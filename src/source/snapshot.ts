@@ -16,22 +16,9 @@ import { isDate } from '../calendar/wall-clock.ts';
 import type { JsonRows } from '../core/json-bytes.ts';
 import type { JobColumn, SnapshotSource } from '../job/job.ts';
 import { readEnvelope } from './envelope.ts';
-import {
-  createRequester,
-  type Requester,
-  type RequesterOptions,
-  type SourceCall,
-  type Surroundings,
-} from './requester.ts';
+import { createRequester, type RequesterOptions, type SourceCall, type Surroundings } from './requester.ts';
 import { type AskOptions, SourceFault, type SourceFaultOptions } from './source.ts';
 import { type AnswerVerdict, judgeFailure, readErrorBody } from './source-failure.ts';
-
-/** One request; only option chains have filters. */
-interface SnapshotQuestion {
-  readonly symbol: string;
-  readonly date: string;
-  readonly filter?: ChainFilter;
-}
 
 /** A part of a chain. Strikes are in thousandths of a dollar, both bounds included; `undefined` is unbounded. */
 export interface ChainFilter {
@@ -44,16 +31,7 @@ export type SnapshotAnswer =
   | ({ readonly kind: 'rows' } & JsonRows)
   | { readonly kind: 'missing'; readonly rows: 0 /** The API's own message or code. */; readonly reason: string };
 
-type SnapshotAskOptions = Pick<AskOptions, 'signal' | 'urgent'>;
-
-export interface SnapshotClient extends Omit<Requester, 'send'> {
-  /** Whether a request can have a filter. */
-  readonly canNarrow: boolean;
-  /** Costs one request, more with retries. @throws SourceFault whose action is `split` if a narrower filter may help */
-  ask(request: SnapshotQuestion, options?: SnapshotAskOptions): Promise<SnapshotAnswer>;
-  /** The cheapest request that shows whether the endpoint answers, and its clock. @throws SourceFault */
-  greet(symbol: string, signal?: AbortSignal): Promise<void>;
-}
+export type SnapshotClient = ReturnType<typeof createSnapshotClient>;
 
 /** How one of the endpoints is asked, and the body of its success is read. A date that is `undefined`: the latest. */
 interface SnapshotEndpoint {
@@ -74,7 +52,7 @@ export function createSnapshotClient(
   { api, columns }: Pick<SnapshotSource, 'api' | 'columns'>,
   options: RequesterOptions,
   around: Surroundings,
-): SnapshotClient {
+) {
   const { send, ...client } = createRequester(options, around);
   const { request, read } = api === 'chain' ? createChain(options) : createStructure(options, columns);
   let isKnown = false;
@@ -82,7 +60,7 @@ export function createSnapshotClient(
     symbol: string,
     date: string | undefined,
     filter: ChainFilter,
-    { signal, urgent }: SnapshotAskOptions,
+    { signal, urgent }: Pick<AskOptions, 'signal' | 'urgent'>,
   ) => {
     const call = request(symbol, date, filter);
     const about = Object.values(call.about).join();
@@ -104,9 +82,15 @@ export function createSnapshotClient(
   };
   return {
     ...client,
+    /** Whether a request can have a filter. */
     canNarrow: api === 'chain',
-    ask: ({ symbol, date, filter = {} }, askOptions = {}) => ask(symbol, date, filter, askOptions),
-    greet: async (symbol, signal) => {
+    /** Costs one request, more with retries. @throws SourceFault whose action is `split` if a narrower filter may help */
+    ask: async (
+      { symbol, date, filter = {} }: { readonly symbol: string; readonly date: string; readonly filter?: ChainFilter },
+      askOptions: Pick<AskOptions, 'signal' | 'urgent'> = {},
+    ): Promise<SnapshotAnswer> => await ask(symbol, date, filter, askOptions),
+    /** The cheapest request that shows whether the endpoint answers, and its clock. @throws SourceFault */
+    greet: async (symbol: string, signal?: AbortSignal): Promise<void> => {
       await ask(symbol, undefined, { strikeMax: NO_STRIKE }, { signal });
     },
   };

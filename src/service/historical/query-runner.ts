@@ -22,8 +22,7 @@ interface QueryRequest extends PoolRequest {
   tail(truncated: boolean): string;
 }
 
-/** @throws ApiFailure */
-export type RunQuery = (request: QueryRequest) => Promise<Answer>;
+export type RunQuery = ReturnType<typeof createQueryRunner>;
 
 /** Maximum run time of one query, seconds. */
 const MAX_EXECUTION_SECONDS = 30;
@@ -42,14 +41,15 @@ const ALWAYS_ALLOWED_BYTES = 4_000_000;
 const MAX_REMEMBERED = 256;
 
 /** @param scanLimit maximum rows that the engine may read for one answer */
-export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: number): RunQuery {
+export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: number) {
   const { pool, dataset, capabilities } = backend;
   /** What the guard returns depends on the text alone; oldest first. */
   const admitted = new Map<string, string>();
   /** Bytes of all answers that wait for their callers. */
   let heldBytes = 0;
   const events = new EventEmitter().setMaxListeners(0);
-  return async ({ sql, rowLimit, tail, ...asker }) => {
+  /** @throws ApiFailure */
+  return async ({ sql, rowLimit, tail, ...asker }: QueryRequest): Promise<Answer> => {
     try {
       const text = admitted.get(sql) ?? (await guard.admit(sql, asker));
       admitted.set(sql, text);

@@ -32,7 +32,8 @@ export function createFileCell(folder: string, clock: Clock): PaceCell {
     try {
       return await action();
     } catch (cause) {
-      if (!hasErrorCode(cause, ...FILE_SYSTEM_CODES)) throw cause;
+      // Any other error is a defect.
+      if (!(cause instanceof Error && 'syscall' in cause)) throw cause;
       throw new Fault('PACE_UNWRITABLE', `the request budget cannot be kept in ${folder}`, {
         cause,
         hint: 'Set FLOWDROP_STATE_DIR to a writable folder on a local disk; processes with the same key share it.',
@@ -67,12 +68,6 @@ export function createFileCell(folder: string, clock: Clock): PaceCell {
     async close() {},
   };
 }
-
-/** Errors of an unusable folder; any other error is a defect and is rethrown unchanged. */
-const FILE_SYSTEM_CODES = [
-  ...['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'EISDIR'],
-  ...['ENOENT', 'ENOTDIR', 'EEXIST', 'ELOOP', 'ENAMETOOLONG', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK', 'ENOSYS', 'EXDEV'],
-];
 
 /** Most updates change nothing. */
 function isSame(a: PaceState, b: PaceState | undefined): boolean {
