@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { REQUESTS_PER_SECOND } from '../api-contract/published-limits.ts';
-import { Fault, isFault } from '../core/errors.ts';
+import { Fault } from '../core/errors.ts';
 import { type ListenAddress, parseListenAddress } from '../core/listen-address.ts';
 import { findNearest } from '../core/nearest.ts';
 
@@ -59,12 +59,14 @@ const WITH_PASSWORD: Secret = { secrets: listPasswords };
 /** A webhook's address is the permission to post there. */
 const WEBHOOK: Secret = { secrets: (url) => [...listPasswords(url), ...listUrlSecrets(url)] };
 
-const RATE = numberRule((rate) => Number.isFinite(rate) && rate > 0, 'a number above 0', {
-  hint: 'Set it to what the provider allows, or unset it for the default.',
-});
+const RATE = numberRule(
+  (rate) => Number.isFinite(rate) && rate > 0,
+  'a number above 0',
+  'Set it to what the provider allows, or unset it for the default.',
+);
 
 /** Every setting of flowdrop, in the order in which `doctor` lists them. */
-const SETTINGS = {
+export const SETTINGS = {
   FLOWDROP_API_URL: PLAIN,
   FLOWDROP_PORTAL_URL: PLAIN,
   FLOWDROP_API_KEY: KEY,
@@ -79,7 +81,7 @@ const SETTINGS = {
   FLOWDROP_MAIL_RETRY_SECONDS: numberRule(
     (seconds) => Number.isFinite(seconds) && seconds >= 0,
     'a number of seconds, 0 for no second try',
-    { hint: 'Unset it for the default.' },
+    'Unset it for the default.',
   ),
   FLOWDROP_ALERT_WEBHOOK_URL: WEBHOOK,
   FLOWDROP_ALERT_WEBHOOK_SECRET: WHOLE,
@@ -100,15 +102,10 @@ const SETTINGS = {
   FLOWDROP_CATALOG_TOKEN: KEY,
   FLOWDROP_CATALOG_CREDENTIAL: { secrets: (value) => [value, value.slice(value.indexOf(':') + 1)] } as Secret,
   FLOWDROP_CALENDAR_FILE: PLAIN,
-  FLOWDROP_LOG_LEVEL: wordRule(['debug', 'info', 'warn', 'error', 'silent'], ', ', 'Unset it for info.'),
-  FLOWDROP_LOG_FORMAT: wordRule(
-    ['json', 'pretty'],
-    ' and ',
-    'Unset it: lines are pretty on a terminal, and JSON elsewhere.',
-  ),
+  FLOWDROP_LOG_LEVEL: wordRule(['debug', 'info', 'warn', 'error', 'silent'], 'Unset it for info.'),
+  FLOWDROP_LOG_FORMAT: wordRule(['json', 'pretty'], 'Unset it: lines are pretty on a terminal, and JSON elsewhere.'),
   FLOWDROP_CLOCK: wordRule(
     ['checked', 'source'],
-    ' and ',
     'Unset it: then all clocks are checked. `source` is for rehearsals only.',
   ),
   FLOWDROP_RUN_ID: PLAIN,
@@ -125,11 +122,11 @@ const SETTINGS = {
     hint: 'For example https://flowdrop.example.com, where a proxy serves the status page.',
     hidden: 'not an address for readers',
   } as Rule<string>,
-  FLOWDROP_STATUS_ACTIONS: { ...wordRule(['on', 'off'], ' or ', undefined), allowed: 'is on or off' },
+  FLOWDROP_STATUS_ACTIONS: wordRule(['on', 'off']),
 };
 
 export type SettingName = keyof typeof SETTINGS;
-type RuledName = { [N in SettingName]: (typeof SETTINGS)[N] extends Rule<unknown> ? N : never }[SettingName];
+export type RuledName = { [N in SettingName]: (typeof SETTINGS)[N] extends Rule<unknown> ? N : never }[SettingName];
 type ValueOf<N extends RuledName> = (typeof SETTINGS)[N] extends Rule<infer T> ? T : never;
 
 /** The AWS SDK's own settings that people usually set by hand, and whether they are secret. */
@@ -142,24 +139,17 @@ export const AWS_SETTINGS: Readonly<Record<string, boolean>> = {
   AWS_SESSION_TOKEN: true,
 };
 
-function numberRule(
-  isAllowed: (value: number) => boolean,
-  allowed: string,
-  { hint }: Pick<Rule<number>, 'hint'> = {},
-): Rule<number> {
-  return {
-    parse: (text) => (isAllowed(Number(text)) ? Number(text) : undefined),
-    allowed: `is ${allowed}`,
-    hint,
-  };
+function numberRule(isAllowed: (value: number) => boolean, allowed: string, hint?: string): Rule<number> {
+  return { parse: (text) => (isAllowed(Number(text)) ? Number(text) : undefined), allowed: `is ${allowed}`, hint };
 }
 
 function wholeRule(most: number): Rule<number> {
   return numberRule((n) => Number.isInteger(n) && n >= 1 && n <= most, `a whole number from 1 to ${most}`);
 }
 
-function wordRule<const T extends string>(words: readonly T[], joint: string, hint: string | undefined): Rule<T> {
-  return { parse: (text) => words.find((word) => word === text), allowed: `are ${words.join(joint)}`, hint };
+function wordRule<const T extends string>(words: readonly T[], hint?: string): Rule<T> {
+  const allowed = `are ${new Intl.ListFormat('en').format(words)}`;
+  return { parse: (text) => words.find((word) => word === text), allowed, hint };
 }
 
 /** The value of a setting with a rule; `undefined` if it is unset and has no default. @throws Fault `SETTING_INVALID` */
@@ -190,7 +180,7 @@ function parsePublicUrl(text: string): string | undefined {
 export const JOB_KEY_PREFIX = 'FLOWDROP_KEY_';
 
 /** Every secret that can be set, with the keys that jobs name. */
-function listSecretSettings(env: Environment): ReadonlyMap<string, Secret> {
+export function listSecretSettings(env: Environment): ReadonlyMap<string, Secret> {
   const own = Object.keys(env)
     .filter((name) => name.startsWith(JOB_KEY_PREFIX))
     .map((name) => [name.replace(/_FILE$/, ''), KEY] as const);
@@ -267,50 +257,6 @@ function listUrlSecrets(url: string): readonly string[] {
   const { pathname, search } = new URL(url);
   const path = `${pathname}${search}`;
   return path.length < MIN_SECRET_PATH_CHARACTERS ? [] : [url, path];
-}
-
-/** The settings in use, without any secret. */
-export type SettingReport = ReturnType<typeof describeSettings>;
-
-/** @param readStatus reads the settings of the status page together */
-export function describeSettings(env: Environment, cwd: string, readStatus: () => unknown) {
-  const secrets = listSecretSettings(env);
-  const set = [...new Set([...Object.keys(SETTINGS), ...secrets.keys(), ...Object.keys(AWS_SETTINGS)])].flatMap(
-    (name) => {
-      const value = env[name];
-      const isSecret = secrets.has(name) || AWS_SETTINGS[name] === true;
-      if (value) return [isSecret || hasCredentials(value) ? name : `${name}=${value}`];
-      return isSecret && env[`${name}_FILE`] ? [`${name} (from a file)`] : [];
-    },
-  );
-  const ruled = Object.entries<object>(SETTINGS).flatMap(([name, rule]) =>
-    'parse' in rule ? [name as RuledName] : [],
-  );
-  const checks = [
-    // What belongs to the status page is read together.
-    ...[...secrets.keys()]
-      .filter((name) => name !== 'FLOWDROP_STATUS_TOKEN')
-      .map((name) => () => readSecret(env, name, cwd)),
-    ...ruled.filter((name) => !name.includes('_STATUS_')).map((name) => () => readRuled(env, name)),
-    readStatus,
-  ];
-  return {
-    /** `NAME=value`; only `NAME` for a secret, `NAME (from a file)` for one that is read from a file. */
-    set,
-    unknown: listUnknown(env),
-    /** Settings that cannot be read or are invalid. */
-    faults: checks.flatMap(catchFault),
-  };
-}
-
-function catchFault(check: () => unknown): readonly Fault[] {
-  try {
-    check();
-    return [];
-  } catch (error) {
-    if (isFault(error)) return [error];
-    throw error;
-  }
 }
 
 /** Names with our prefix that are no settings, each with the nearest setting. */

@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { CHAIN_PATH, HISTORICAL_PATH, MARKET_STRUCTURE_PATH, PORTAL_PATH } from '../api-contract/published-limits.ts';
 import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
-import { Fault } from '../core/errors.ts';
+import { Fault, isFault } from '../core/errors.ts';
 import { formatListenAddress, isLoopback } from '../core/listen-address.ts';
 import type { ApiAccess, SnapshotApi, SqlApi } from '../job/job.ts';
 import type { WebhookUse } from '../mail/webhook.ts';
@@ -15,13 +15,16 @@ import type { S3Options } from '../store/s3-client.ts';
 import {
   AWS_SETTINGS,
   assertPlain,
-  describeSettings,
   type Environment,
   hasCredentials,
   invalid,
   JOB_KEY_PREFIX,
+  listSecretSettings,
+  listUnknown,
+  type RuledName,
   readRuled,
   readSecret,
+  SETTINGS,
   type SettingName,
 } from './setting-list.ts';
 
@@ -172,8 +175,48 @@ export function readWebhook(env: Environment, cwd: string, use: WebhookUse, addr
   return { use, url, secret: readSecret(env, secretName, cwd) };
 }
 
+/** The settings in use, without any secret. */
 export function reportSettings(env: Environment, cwd: string) {
-  return describeSettings(env, cwd, () => readStatusSettings(env, cwd));
+  const secrets = listSecretSettings(env);
+  const names = new Set([...Object.keys(SETTINGS), ...secrets.keys(), ...Object.keys(AWS_SETTINGS)]);
+  const set = [...names].flatMap((name) => {
+    const value = env[name];
+    const isSecret = secrets.has(name) || AWS_SETTINGS[name] === true;
+    if (value) return [isSecret || hasCredentials(value) ? name : `${name}=${value}`];
+    return isSecret && env[`${name}_FILE`] ? [`${name} (from a file)`] : [];
+  });
+  const ruled = Object.entries<object>(SETTINGS).filter(([, rule]) => 'parse' in rule);
+  const checks = [
+    // What belongs to the status page is read together.
+    ...[...secrets.keys()]
+      .filter((name) => name !== 'FLOWDROP_STATUS_TOKEN')
+      .map((name) => () => readSecret(env, name, cwd)),
+    ...ruled
+      .filter(([name]) => !name.includes('_STATUS_'))
+      .map(
+        ([name]) =>
+          () =>
+            readRuled(env, name as RuledName),
+      ),
+    () => readStatusSettings(env, cwd),
+  ];
+  return {
+    /** `NAME=value`; only `NAME` for a secret, `NAME (from a file)` for one that is read from a file. */
+    set,
+    unknown: listUnknown(env),
+    /** Settings that cannot be read or are invalid. */
+    faults: checks.flatMap(catchFault),
+  };
+}
+
+function catchFault(check: () => unknown): readonly Fault[] {
+  try {
+    check();
+    return [];
+  } catch (error) {
+    if (isFault(error)) return [error];
+    throw error;
+  }
 }
 
 export function readVersion(packageDir: string): string {

@@ -12,7 +12,7 @@ import { NEEDED_FILES, planEngineMemory, RAISE_FILES_HINT } from '../../core/mac
 import { formatBytes } from '../../core/units.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { renderPicture } from '../../report/draw/picture.ts';
-import type { SettingReport } from '../../settings/setting-list.ts';
+import type { reportSettings } from '../../settings/settings.ts';
 import { DOCTOR_PREFIX } from '../../store/object-key.ts';
 import type { Store } from '../../store/store.ts';
 import { createUnfit } from '../../store/store.ts';
@@ -55,7 +55,7 @@ export async function tryCheck(check: string, act: () => Promise<Findings | stri
   }
 }
 
-export function checkSettings({ set, unknown, faults }: SettingReport): Findings {
+export function checkSettings({ set, unknown, faults }: ReturnType<typeof reportSettings>): Findings {
   const none = 'none is set in the environment or in .env of this directory';
   return [
     set.length > 0
