@@ -14,90 +14,77 @@
  * open interest.
  */
 
-/** Dollars per 1% move: calls at least 0, puts at most 0, net their sum. */
-export interface GammaSums {
-  readonly callGex: number;
-  readonly putGex: number;
-  readonly netGex: number;
-}
-
-interface StrikeExposure extends GammaSums {
-  readonly strike: number;
-  /** Open interest at the strike, contracts. */
-  readonly callOpenInterest: number;
-  readonly putOpenInterest: number;
-}
-
-interface ExpirationExposure extends GammaSums {
-  readonly expirationDate: string;
-}
-
-export interface GammaExposure extends GammaSums {
-  /** One entry per strike of the chain, ascending. */
-  readonly strikes: readonly StrikeExposure[];
-  /** One entry per expiration of the chain, ascending. */
-  readonly expirations: readonly ExpirationExposure[];
-  /** Strike with the largest call GEX (the lowest of equals); null if no call has any. */
-  readonly callWall: number | null;
-  /** Strike with the most negative put GEX (the lowest of equals); null if no put has any. */
-  readonly putWall: number | null;
-}
-
-interface Tally {
-  call: number;
-  put: number;
-  callOpenInterest: number;
-  putOpenInterest: number;
+/** Sums of contracts: dollars per 1% move, calls at least 0, puts at most 0; and open interest, contracts. */
+interface GammaSums {
+  call_gex: number;
+  put_gex: number;
+  net_gex: number;
+  call_oi: number;
+  put_oi: number;
 }
 
 /**
- * Sums the exposure of `contracts` at the price `spot`, dollars, with the gammas that they carry. Expired contracts
- * count with their own gamma, which is 0 on exchange pages.
+ * Sums the exposure of `contracts` at the price `spot`, dollars, with the gammas that they carry, in the words of the
+ * market-structure endpoint. Expired contracts count with their own gamma, which is 0 on exchange pages.
+ * @returns the sums of all, by strike and by expiration, ascending; the walls are the strikes with the largest call GEX and
+ *   with the most negative put GEX (the lowest of equals), null where there is none
  */
-export function sumGammaExposure(spot: number, contracts: Iterable<OptionContract>): GammaExposure {
+export function sumGammaExposure(spot: number, contracts: readonly OptionContract[]) {
   const dollars = SHARES_PER_CONTRACT * spot * spot * MOVE;
-  const byStrike = new Map<number, Tally>();
-  const byExpiration = new Map<string, Tally>();
-  const total = createTally();
-  for (const contract of contracts) {
-    const gamma = contract.gamma !== null && contract.gamma > 0 ? contract.gamma : 0;
-    const weight = gamma * contract.openInterest * dollars;
-    add(total, contract, weight);
-    add(readTally(byStrike, contract.strike), contract, weight);
-    add(readTally(byExpiration, contract.expirationDate), contract, weight);
-  }
-  const strikes = [...byStrike]
-    .sort(([a], [b]) => a - b)
-    .map(([strike, tally]) => ({
-      strike,
-      ...readSums(tally),
-      callOpenInterest: tally.callOpenInterest,
-      putOpenInterest: tally.putOpenInterest,
-    }));
-  const expirations = [...byExpiration]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([expirationDate, tally]) => ({ expirationDate, ...readSums(tally) }));
+  const total = sumContracts(contracts, dollars);
+  const gex_by_strike = groupContracts(contracts, ({ strike }) => strike).map(([strike, group]) => ({
+    strike,
+    ...sumContracts(group, dollars),
+  }));
+  const gex_by_expiration = groupContracts(contracts, ({ expirationDate }) => expirationDate).map(([date, group]) => {
+    const { call_gex, put_gex, net_gex } = sumContracts(group, dollars);
+    return { expiration_date: date, call_gex, put_gex, net_gex };
+  });
   return {
-    ...readSums(total),
-    strikes,
-    expirations,
-    callWall: findWall(strikes, ({ callGex }) => callGex),
-    putWall: findWall(strikes, ({ putGex }) => -putGex),
+    call_gex: total.call_gex,
+    put_gex: total.put_gex,
+    net_gex: total.net_gex,
+    call_wall: findWall(gex_by_strike, ({ call_gex }) => call_gex),
+    put_wall: findWall(gex_by_strike, ({ put_gex }) => -put_gex),
+    gex_by_strike,
+    gex_by_expiration,
   };
 }
 
-function add(tally: Tally, { putCall, openInterest }: OptionContract, weight: number): void {
-  if (putCall === 'CALL') {
-    tally.call += weight;
-    tally.callOpenInterest += openInterest;
-  } else {
-    tally.put += weight;
-    tally.putOpenInterest += openInterest;
+function groupContracts<Key extends number | string>(
+  contracts: readonly OptionContract[],
+  keyOf: (contract: OptionContract) => Key,
+): readonly (readonly [Key, readonly OptionContract[]])[] {
+  const groups = new Map<Key, OptionContract[]>();
+  for (const contract of contracts) {
+    const key = keyOf(contract);
+    const group = groups.get(key);
+    if (group) group.push(contract);
+    else groups.set(key, [contract]);
   }
+  return [...groups].sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+function sumContracts(contracts: readonly OptionContract[], dollars: number): GammaSums {
+  const sums = { call_gex: 0, put_gex: 0, net_gex: 0, call_oi: 0, put_oi: 0 };
+  for (const { putCall, gamma, openInterest } of contracts) {
+    const gex = (gamma !== null && gamma > 0 ? gamma : 0) * openInterest * dollars;
+    if (putCall === 'CALL') {
+      sums.call_gex += gex;
+      sums.call_oi += openInterest;
+    } else {
+      sums.put_gex -= gex;
+      sums.put_oi += openInterest;
+    }
+  }
+  return { ...sums, net_gex: sums.call_gex + sums.put_gex };
 }
 
 /** The strike with the largest size above 0; null if there is none. */
-function findWall(strikes: readonly StrikeExposure[], size: (strike: StrikeExposure) => number): number | null {
+function findWall<Strike extends { readonly strike: number }>(
+  strikes: readonly Strike[],
+  size: (strike: Strike) => number,
+): number | null {
   let wall: number | null = null;
   let largest = 0;
   for (const strike of strikes) {
@@ -106,23 +93,6 @@ function findWall(strikes: readonly StrikeExposure[], size: (strike: StrikeExpos
     wall = strike.strike;
   }
   return wall;
-}
-
-function readSums({ call, put }: Tally): GammaSums {
-  // `0 - put` rather than `-put`, which would be a negative zero.
-  return { callGex: call, putGex: 0 - put, netGex: call - put };
-}
-
-function readTally<Key>(tallies: Map<Key, Tally>, key: Key): Tally {
-  const found = tallies.get(key);
-  if (found) return found;
-  const created = createTally();
-  tallies.set(key, created);
-  return created;
-}
-
-function createTally(): Tally {
-  return { call: 0, put: 0, callOpenInterest: 0, putOpenInterest: 0 };
 }
 
 /** One listed series: a root, an expiration, a strike, and call or put. */

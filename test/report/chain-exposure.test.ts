@@ -174,8 +174,8 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
       const own = chain.filter(({ symbol }) => symbol === 'SPX');
       const [spx, qqq] = exposure.focus;
       const sums = sumGammaExposure(100.5, own);
-      expect(spx?.netGex).toBeCloseTo(sums.netGex, 0);
-      expect([spx?.callWall, spx?.putWall, spx?.contracts]).toEqual([sums.callWall, sums.putWall, own.length]);
+      expect(spx?.netGex).toBeCloseTo(sums.net_gex, 0);
+      expect([spx?.callWall, spx?.putWall, spx?.contracts]).toEqual([sums.call_wall, sums.put_wall, own.length]);
       const alive = own.filter(({ expirationDate }) => keepsExpiring || expirationDate > DATE);
       const zero = computeZeroGamma(100.5, DATE, alive);
       if (zero === null) expect(spx?.zeroGamma).toBeNull();

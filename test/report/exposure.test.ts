@@ -557,13 +557,13 @@ function expectDetails(
   chain: readonly OptionContract[],
 ) {
   const expected = sumGammaExposure(spot, chain);
-  const scale = expected.callGex - expected.putGex;
-  expectClose(actual?.callGex ?? Number.NaN, expected.callGex, scale);
-  expectClose(actual?.putGex ?? Number.NaN, expected.putGex, scale);
-  expect(actual?.callWall).toBe(expected.callWall);
-  expect(actual?.putWall).toBe(expected.putWall);
-  const exposed = expected.strikes.filter(({ callGex, putGex }) => callGex > 0 || putGex < 0);
-  const sizes = exposed.map(({ strike, callGex, putGex }) => ({ strike, size: callGex - putGex }));
+  const scale = expected.call_gex - expected.put_gex;
+  expectClose(actual?.callGex ?? Number.NaN, expected.call_gex, scale);
+  expectClose(actual?.putGex ?? Number.NaN, expected.put_gex, scale);
+  expect(actual?.callWall).toBe(expected.call_wall);
+  expect(actual?.putWall).toBe(expected.put_wall);
+  const exposed = expected.gex_by_strike.filter((sums) => sums.call_gex > 0 || sums.put_gex < 0);
+  const sizes = exposed.map(({ strike, call_gex, put_gex }) => ({ strike, size: call_gex - put_gex }));
   expect(actual?.absoluteGammaStrike).toBe(
     sizes.sort((a, b) => b.size - a.size || a.strike - b.strike)[0]?.strike ?? null,
   );
@@ -572,24 +572,24 @@ function expectDetails(
     .slice(0, 60)
     .sort((a, b) => a.strike - b.strike);
   expect(actual?.strikes.map(({ strike }) => strike)).toEqual(near.map(({ strike }) => strike));
-  for (const [at, { callGex, putGex, netGex }] of near.entries()) {
-    expectClose(actual?.strikes[at]?.callGex ?? Number.NaN, callGex, scale);
-    expectClose(actual?.strikes[at]?.putGex ?? Number.NaN, putGex, scale);
-    expectClose(actual?.strikes[at]?.netGex ?? Number.NaN, netGex, scale);
+  for (const [at, { call_gex, put_gex, net_gex }] of near.entries()) {
+    expectClose(actual?.strikes[at]?.callGex ?? Number.NaN, call_gex, scale);
+    expectClose(actual?.strikes[at]?.putGex ?? Number.NaN, put_gex, scale);
+    expectClose(actual?.strikes[at]?.netGex ?? Number.NaN, net_gex, scale);
   }
-  const dated = expected.expirations.filter(({ callGex, putGex }) => callGex > 0 || putGex < 0);
+  const dated = expected.gex_by_expiration.filter((sums) => sums.call_gex > 0 || sums.put_gex < 0);
   expect(actual?.expirations.map(({ expirationDate }) => expirationDate)).toEqual(
-    dated.slice(0, 12).map(({ expirationDate }) => expirationDate),
+    dated.slice(0, 12).map(({ expiration_date }) => expiration_date),
   );
-  for (const [at, { callGex, putGex, netGex }] of dated.slice(0, 12).entries()) {
-    expectClose(actual?.expirations[at]?.callGex ?? Number.NaN, callGex, scale);
-    expectClose(actual?.expirations[at]?.putGex ?? Number.NaN, putGex, scale);
-    expectClose(actual?.expirations[at]?.netGex ?? Number.NaN, netGex, scale);
+  for (const [at, { call_gex, put_gex, net_gex }] of dated.slice(0, 12).entries()) {
+    expectClose(actual?.expirations[at]?.callGex ?? Number.NaN, call_gex, scale);
+    expectClose(actual?.expirations[at]?.putGex ?? Number.NaN, put_gex, scale);
+    expectClose(actual?.expirations[at]?.netGex ?? Number.NaN, net_gex, scale);
   }
   expect(actual?.laterExpirations.count).toBe(Math.max(0, dated.length - 12));
   expectClose(
     actual?.laterExpirations.netGex ?? Number.NaN,
-    dated.slice(12).reduce((sum, { netGex }) => sum + netGex, 0),
+    dated.slice(12).reduce((sum, { net_gex }) => sum + net_gex, 0),
     scale,
   );
   const zero = spot > 0 ? computeZeroGamma(spot, date, chain) : null;

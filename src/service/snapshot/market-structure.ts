@@ -16,12 +16,7 @@ import { MARKET_STRUCTURE_PATH } from '../../api-contract/published-limits.ts';
 import { SYMBOL_TAIL } from '../../api-contract/trade.ts';
 import { isSettledAtOpen } from '../../calendar/holidays.ts';
 import { Fault } from '../../core/errors.ts';
-import {
-  computeZeroGamma,
-  type GammaSums,
-  type OptionContract,
-  sumGammaExposure,
-} from '../../exposure/gamma-exposure.ts';
+import { computeZeroGamma, type OptionContract, sumGammaExposure } from '../../exposure/gamma-exposure.ts';
 import type { Gate } from '../access/gate.ts';
 import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/api-failure.ts';
 import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
@@ -97,12 +92,24 @@ function unavailable(cause: unknown): ApiFailure {
   });
 }
 
-/** Cost: one pass over the contracts for the sums and sixty for zero gamma; about 20 ms for a whole SPX chain. */
+/** Of a chain without a price of the underlying. */
+const NO_EXPOSURE = {
+  call_gex: null,
+  put_gex: null,
+  net_gex: null,
+  call_wall: null,
+  put_wall: null,
+  gex_by_strike: [],
+  gex_by_expiration: [],
+};
+
+/** Cost: a few passes over the contracts for the sums and sixty for zero gamma; about 20 ms for a whole SPX chain. */
 function describeMarket(snapshot: Snapshot): MarketStructureSuccess {
   const { symbol, date, source, spot, flow } = snapshot;
   const chainAsOf = new Date(snapshot.chainAsOfMs).toISOString();
   const contracts = snapshot.contracts.map((row) => readContract(row, date));
   const gex = spot === undefined ? undefined : sumGammaExposure(spot, contracts);
+  const { call_gex, put_gex, net_gex, ...structure } = gex ?? NO_EXPOSURE;
   return {
     data: {
       symbol,
@@ -112,25 +119,16 @@ function describeMarket(snapshot: Snapshot): MarketStructureSuccess {
         earning_date: flow.earning_date || null,
       },
       flow: describeFlow(flow),
-      intraday_gex: spot !== undefined && gex ? { spot, call_gex: gex.callGex, put_gex: gex.putGex } : null,
+      intraday_gex: spot !== undefined && gex ? { spot, call_gex: gex.call_gex, put_gex: gex.put_gex } : null,
       structure: {
         source,
         spot: spot ?? null,
         contracts: contracts.length,
-        ...(gex ? describeSums(gex) : { call_gex: null, put_gex: null, net_gex: null }),
+        call_gex,
+        put_gex,
+        net_gex,
         zero_gamma: spot === undefined ? null : computeZeroGamma(spot, date, contracts),
-        call_wall: gex?.callWall ?? null,
-        put_wall: gex?.putWall ?? null,
-        gex_by_strike: (gex?.strikes ?? []).map((strike) => ({
-          strike: strike.strike,
-          ...describeSums(strike),
-          call_oi: strike.callOpenInterest,
-          put_oi: strike.putOpenInterest,
-        })),
-        gex_by_expiration: (gex?.expirations ?? []).map((expiration) => ({
-          expiration_date: expiration.expirationDate,
-          ...describeSums(expiration),
-        })),
+        ...structure,
       },
     },
     meta: {
@@ -140,10 +138,6 @@ function describeMarket(snapshot: Snapshot): MarketStructureSuccess {
       intraday_gex_as_of: gex ? chainAsOf : null,
     },
   };
-}
-
-function describeSums({ callGex, putGex, netGex }: GammaSums) {
-  return { call_gex: callGex, put_gex: putGex, net_gex: netGex };
 }
 
 /** A contract that settled at the opening of the date has no gamma left. */
