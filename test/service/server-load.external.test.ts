@@ -13,7 +13,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import type { EnginePool } from '../../src/engine/pool.ts';
 import { openServerEngine, readCapabilities, type ServerEngine } from '../../src/engine/server.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
-import { loadServer } from '../../src/service/data/server-load.ts';
+import { loadServer } from '../../src/service/data/server-backend.ts';
 import { SERVER_TABLES, setUpServer } from '../../src/service/data/server-setup.ts';
 import { SERVICE_DEFAULTS, type ServiceOptions } from '../../src/service/options.ts';
 import { startClickHouseFront } from '../support/clickhouse-front.ts';
