@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { STORED_TABLES } from '../../src/service/data/tables.ts';
-import { generateSession, listClosedSessions, usualRows } from '../../src/service/generate/generate.ts';
+import { generateSession, listClosedSessions, planRows, usualRows } from '../../src/service/generate/generate.ts';
 import { listMarket } from '../../src/service/generate/market.ts';
 
 const ROWS = 60_000;
@@ -21,10 +21,10 @@ beforeAll(async () => {
 });
 afterAll(() => engine.close());
 
-async function fill(dates: readonly string[], seed: number, rows = ROWS): Promise<void> {
+async function fill(dates: readonly string[], seed: number, rows = ROWS, others = 0): Promise<void> {
   await engine.command(`TRUNCATE TABLE ${TABLE}`);
   const target = { engine, scratch: 'scratch', insertSql: (select: string) => `INSERT INTO ${TABLE} ${select}` };
-  for (const date of dates) await generateSession({ date, rows, seed }, target);
+  for (const date of dates) await generateSession({ date, rows, seed, others }, target);
 }
 
 async function one(columns: string, where = '1'): Promise<Record<string, number>> {
@@ -150,12 +150,83 @@ describe('identities', () => {
     expect(row?.n).toBe(0);
   });
 
+  test('most open interest is at monthly expirations and round strikes, and changes little from day to day', async () => {
+    const ofSeries = `(SELECT any(symbol) AS symbol, any(strike) AS strike, any(expiration_date) AS expiration, any(oi) AS oi FROM ${TABLE} GROUP BY date, option_symbol)`;
+    const [row] = await engine.rows<{ monthly: number; round: number; largest: number }>(
+      `SELECT sumIf(oi, toDayOfWeek(toDate(expiration)) = 5 AND toDayOfMonth(toDate(expiration)) BETWEEN 15 AND 21) / sum(oi) AS monthly,
+         sumIf(oi, strike % 25 = 0) / sum(oi) AS round, max(oi) / sum(oi) AS largest FROM ${ofSeries} WHERE symbol = 'SPY'`,
+    );
+    expect(row?.monthly).toBeGreaterThan(0.5);
+    expect(row?.round).toBeGreaterThan(0.5);
+    expect(row?.largest).toBeLessThan(0.2);
+    const [change] = await engine.rows<{ most: number }>(
+      `SELECT max(greatest(a, b) / greatest(1, least(a, b))) AS most FROM (SELECT anyIf(oi, date = '${DATES[0]}') AS a, anyIf(oi, date = '${DATES[1]}') AS b FROM ${TABLE} GROUP BY option_symbol HAVING uniqExact(date) = 2 AND least(a, b) > 100)`,
+    );
+    expect(change?.most).toBeLessThan(1.3);
+  });
+
   test('daily volume adds up per contract in the order of time', async () => {
     const [row] = await engine.rows<{ n: number }>(
       `SELECT count() AS n FROM (SELECT daily_volume - sum(size) OVER (PARTITION BY date, option_symbol ORDER BY time, id
        ROWS UNBOUNDED PRECEDING) AS gap FROM ${TABLE}) WHERE gap != 0`,
     );
     expect(row?.n).toBe(0);
+  });
+});
+
+describe('a session with its other records', () => {
+  const date = '2026-11-19';
+  const others = 3_000;
+  const isOther = `toUInt64(substring(id, 9)) >= ${ROWS}`;
+  beforeAll(() => fill([date], SEED, ROWS, others));
+  afterAll(() => fill(DATES, SEED));
+
+  test('has the trades of regular trading that it has without them', async () => {
+    const regular = `toString(sum(cityHash64(* EXCEPT (daily_volume)))) AS hash, count() AS trades`;
+    const found = await one(regular, `NOT ${isOther}`);
+    expect(found['trades']).toBe(ROWS);
+    await fill([date], SEED);
+    expect(await one(regular)).toEqual(found);
+    await fill([date], SEED, ROWS, others);
+    expect(planRows(date, SEED, ROWS)).toEqual({ rows: ROWS, others: 0 });
+    expect(planRows(date, SEED, undefined).others).toBe(Math.round(usualRows(date, SEED) / 20));
+  });
+
+  test('trades in every segment, each with its symbols', async () => {
+    const clock = 'substring(time, 12)';
+    const rows = await engine.rows<{ segment: string; symbols: string[]; trades: number; late: string }>(
+      `SELECT multiIf(time < '${date}', 'evening', ${clock} < '07:30:00', 'night', ${clock} < '09:25:00', 'morning', ${clock} < '09:30:00', 'pause', ${clock} < '16:00:00', 'regular', ${clock} < '16:15:00', 'late', 'curb') AS segment,
+         arraySort(groupUniqArray(symbol)) AS symbols, count() AS trades, max(time) AS late
+       FROM ${TABLE} WHERE ${isOther} GROUP BY segment`,
+    );
+    const of = new Map(rows.map((row) => [row.segment, row]));
+    const indices = ['RUT', 'SPX', 'VIX'];
+    for (const segment of ['evening', 'night', 'curb']) expect(of.get(segment)?.symbols, segment).toEqual(indices);
+    expect(of.get('morning')?.symbols).toEqual(expect.arrayContaining(['NVDA', 'SPX']));
+    expect(of.get('late')?.symbols).toEqual(expect.arrayContaining(['NVDA']));
+    expect(of.get('pause')).toBeUndefined();
+    expect(of.get('curb')?.late).toMatch(/ 16:5\d:/);
+    expect(await one(`min(time) >= '2026-11-18 20:15:00' AS holds`, isOther)).toEqual({ holds: 1 });
+  });
+
+  test('has cancels of its prints, late reports, and an adjusted series', async () => {
+    const { cancels, fitting, reports, adjusted } = await one(
+      `countIf(option_activity_type = 'CANC') AS cancels, countIf(option_activity_type = 'LATE') AS reports,
+       countIf(option_activity_type = 'CANC' AND (option_symbol, price, size) IN (SELECT option_symbol, price, size FROM ${TABLE} WHERE NOT ${isOther})) AS fitting,
+       countIf(match(option_symbol, '^SMCI1[0-9]{6}[CP]')) AS adjusted`,
+    );
+    for (const count of [cancels, reports, adjusted]) expect(count).toBeGreaterThan(50);
+    expect(fitting).toBe(cancels);
+  });
+
+  test('has no early segment before the exchanges had one, and no curb on a half day', async () => {
+    await fill(['2026-07-10', '2026-11-27'], SEED, 20_000, 1_000);
+    const { early, curb } = await one(
+      `countIf(date = '2026-07-10' AND underlying_type = 'STOCK' AND substring(time, 12) < '09:30:00') AS early,
+       countIf(substring(time, 12) >= '13:15:00' AND time >= '2026-11-27') AS curb`,
+    );
+    expect([early, curb]).toEqual([0, 0]);
+    await fill([date], SEED, ROWS, others);
   });
 });
 

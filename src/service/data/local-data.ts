@@ -33,7 +33,7 @@ import type {
   SnapshotDataset,
   StatementRunner,
 } from '../backend.ts';
-import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
+import { generateSession, listClosedSessions, planRows } from '../generate/generate.ts';
 import type { ServiceOptions } from '../options.ts';
 import { loadChainFile } from './chain-file.ts';
 import { DATA_FILES, findDataFile, type InputFile, loadTradeFile, TEXT_FILES } from './data-file.ts';
@@ -116,13 +116,13 @@ async function fill(data: LocalData, options: ServiceOptions, { clock, log }: Ba
   }
   const { seed } = options;
   for (const date of listClosedSessions(clock.now(), options.generateSessions)) {
-    const rows = options.generateRows ?? usualRows(date, seed);
+    const { rows, others } = planRows(date, seed, options.generateRows);
     const place = `generated:${date}:`;
-    const source = { id: `${place}${rows}:${seed}`, name: date, table: 'trades' } as const;
+    const source = { id: `${place}${rows}+${others}:${seed}`, name: date, table: 'trades' } as const;
     // Replace another generation of the same date: two markets on one date would mix.
     const isNew = await data.load(
       source,
-      (target) => generateSession({ date, rows, seed }, target),
+      (target) => generateSession({ date, rows, seed, others }, target),
       (other) => other.id.startsWith(place),
     );
     log.info({ event: 'generated', date, rows, isNew }, `generated ${date}`);

@@ -41,7 +41,7 @@ import {
   type SnapshotDataset,
   type StatementRunner,
 } from '../backend.ts';
-import { generateSession, listClosedSessions, usualRows } from '../generate/generate.ts';
+import { generateSession, listClosedSessions, planRows } from '../generate/generate.ts';
 import { invalidOption, type ServiceOptions } from '../options.ts';
 import { loadChainFile } from './chain-file.ts';
 import { findDataFile, invalidData, readRecords, TEXT_FILES } from './data-file.ts';
@@ -178,7 +178,7 @@ export async function loadServer(
   for (const date of listClosedSessions(clock.now(), generateSessions)) {
     const [found] = await admin.rows<{ n: number }>(`SELECT count() AS n FROM ${trades} WHERE date = '${date}'`);
     if (Number(found?.n) > 0) continue;
-    const session = { date, rows: generateRows ?? usualRows(date, seed), seed };
+    const session = { date, seed, ...planRows(date, seed, generateRows) };
     const insertSql = (select: string) => `INSERT INTO ${incoming} ${select}`;
     await addTrades(admin, () => generateSession(session, { engine: admin, scratch, insertSql }));
     log.info({ event: 'generated', date, rows: session.rows }, `generated ${date}`);

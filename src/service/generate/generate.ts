@@ -14,14 +14,29 @@ import { tradeSql } from './trade-sql.ts';
 
 interface GenerateOptions {
   readonly date: string;
+  /** Trades from the opening to the close of index options. */
   readonly rows: number;
   readonly seed: number;
+  /** Further records: see `planRows`. Default: none. */
+  readonly others?: number;
 }
 
 /** Trades of a session if nobody asked for a number, give or take. */
 export const USUAL_ROWS = 100_000;
 /** A session has up to this share more or fewer: equal counts look as if they were cut off at a limit. */
 const ROWS_SPREAD = 0.15;
+
+const OTHERS_SHARE = 0.05;
+
+/**
+ * The records of a session for which nobody asked for a number, and those beside its trades from the opening to the close: of its
+ * other segments, cancels, late reports, and trades of an adjusted series.
+ */
+export function planRows(date: string, seed: number, rows: number | undefined) {
+  if (rows !== undefined) return { rows, others: 0 };
+  const usual = usualRows(date, seed);
+  return { rows: usual, others: Math.round(usual * OTHERS_SHARE) };
+}
 
 /** Rows per statement: its window function sorts them in memory, about 1 kB each. */
 const ROWS_PER_STATEMENT = 500_000;
@@ -62,10 +77,11 @@ export async function generateSession(
   await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
 }
 
-function planSession({ date, rows, seed }: GenerateOptions): SessionPlan {
+function planSession({ date, rows, seed, others = 0 }: GenerateOptions): SessionPlan {
   return {
     date,
     rows,
+    others,
     seed,
     market: listMarket(rows),
     openMs: parseWallClock(date, OPEN_SECOND),

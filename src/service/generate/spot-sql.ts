@@ -11,6 +11,7 @@ import { type Market, strikeStep, type Underlying } from './market.ts';
 export interface SessionPlan {
   readonly date: string;
   readonly rows: number;
+  readonly others: number;
   readonly seed: number;
   readonly market: Market;
   /** Instant of the open, milliseconds since the epoch. */

@@ -1,10 +1,11 @@
 /**
  * SQL for the generated trades of one session, in the column order of the trade record. Invariant: every draw is a hash
  * of seed, date, the draw's name and the row number (for open interest, the option symbol), so it does not depend on
- * other rows; money is whole cents until the last step. Prices and greeks are Black-Scholes (Hull, Options, Futures and
+ * other rows: further records change only the running volume. Money is whole cents until the last step. Prices and greeks are Black-Scholes (Hull, Options, Futures and
  * Other Derivatives, ch. 15 and 19) with a volatility smile. Pure.
  */
-import { OPEN_SECOND } from '../../calendar/session.ts';
+import { EARLY, listGlobal, SESSION_END_SECOND } from '../../calendar/segments.ts';
+import { hasCurb, OPEN_SECOND } from '../../calendar/session.ts';
 import { quoteString } from '../../engine/literal.ts';
 import { normalSql, type SessionPlan, uniformSql } from './spot-sql.ts';
 
@@ -21,6 +22,16 @@ const OPENING = { share: 0.24, fadeSeconds: 1_080 } as const;
 const CLOSING = { share: 0.16, fadeSeconds: 1_320 } as const;
 /** Share of fund and index trades that print after regular trading. */
 const LATE_SHARE = 0.015;
+
+/** Index options trade from 20:15 of the evening before, and like some stocks until five minutes before the opening. */
+const EVENING_SECOND = (20 * 60 + 15 - 24 * 60) * 60;
+const PAUSE_SECONDS = 300;
+/** Stocks whose options trade before and after regular trading: those with most trades. */
+const LONG_TRADING = 12;
+/** The stock with an adjusted series. */
+const ADJUSTED = 'SMCI';
+/** A print is cancelled, or a trade reported, so much later at most. */
+const MOST_DELAY_SECONDS = 900;
 
 /** Values by their share; the last takes the rest. */
 const ACTIVITY_TYPES = {
@@ -50,11 +61,53 @@ export function tradeSql(plan: SessionPlan, spots: string, inPart: string): stri
 
 type Draw = (name: string) => string;
 
+/** A kind of the session's other records: its share, who trades (default: as in regular trading), and when. */
+interface OtherKind {
+  readonly kind: string;
+  readonly share: number;
+  /** Indexes of underlyings, repeated by weight. */
+  readonly slots?: readonly number[];
+  /** Seconds since the opening. */
+  readonly from?: number;
+  readonly to?: number;
+}
+
+function listOthers({ date, others, closeSecond, market: { underlyings, slots } }: SessionPlan): readonly OtherKind[] {
+  if (others === 0) return [];
+  const of = (symbols: readonly string[]) => slots.filter((at) => symbols.includes(underlyings[at]?.symbol ?? ''));
+  const stocks = underlyings.flatMap(({ type }, at) => (type === 'STOCK' ? [at] : [])).slice(0, LONG_TRADING);
+  const indices = of(listGlobal(date));
+  const [closed, night] = [closeSecond - OPEN_SECOND, EVENING_SECOND - OPEN_SECOND];
+  return [
+    { kind: 'cancel', share: 6 },
+    { kind: 'late report', share: 6 },
+    { kind: 'adjusted', share: 3, slots: of([ADJUSTED]) },
+    { kind: 'overnight', share: 40, slots: indices, from: night, to: -PAUSE_SECONDS },
+    { kind: 'curb', share: hasCurb(date) ? 15 : 0, slots: indices, from: closed, to: SESSION_END_SECOND - OPEN_SECOND },
+    ...(date < EARLY.since
+      ? []
+      : [
+          { kind: 'early', share: 20, slots: stocks, from: EARLY.second - OPEN_SECOND, to: -PAUSE_SECONDS },
+          { kind: 'late', share: 10, slots: stocks, from: closed - LATE_SECONDS, to: closed },
+        ]),
+  ];
+}
+
 /** Draws the time, the underlying and the contract of each trade. */
 function contractSql(plan: SessionPlan, spots: string, inPart: string, draw: Draw, normal: Draw): string {
   const regular = plan.closeSecond - LATE_SECONDS - OPEN_SECOND;
   const fade = (seconds: number) => `log(1 - ${draw('within')} * (1 - exp(-${regular} / ${seconds}))) * ${seconds}`;
   const { underlyings, slots, further } = plan.market;
+  const others = listOthers(plan);
+  const kinds = others.flatMap(({ kind, share }) => Array.from({ length: share }, () => quoteString(kind)));
+  const hash = (key: string, name: string) => `cityHash64(${plan.seed}, '${plan.date}', ${key}, '${name}')`;
+  const pickSlot = (from: readonly number[]) => `[${from.join(',')}][1 + ${hash('i', 'underlying')} % ${from.length}]`;
+  const ofKind = (write: (one: OtherKind) => string) =>
+    others.map((one) => [one.kind, write(one)]).flatMap(([kind, sql]) => (sql ? [`kind = '${kind}', ${sql}`] : []));
+  const ownSlot = ofKind(({ slots: own }) => (own ? pickSlot(own) : ''));
+  const ownTime = ofKind(({ from = 0, to = 0 }) =>
+    to === from ? '' : `${from} + floor(${draw('within')} * ${to - from})`,
+  );
   const late = underlyings.flatMap(({ type }, index) => (type === 'STOCK' ? [] : [index]));
   const named = underlyings.length - further;
   const pick = (dates: readonly string[], decay: number) =>
@@ -66,11 +119,12 @@ SELECT *,
   greatest(step, round(spot * exp(
     if(put_call = 'CALL', 1, -1) * if(${draw('in the money')} < 0.2, -0.5, 0.9) * abs(${normal('strike')}) * atm_iv * sqrt(years)
   ) / step) * step) AS strike,
-  concat(if(expiration_date IN (${plan.monthlies.map(quoteString).join(', ')}), symbol, weekly_root),
+  expiration_date IN (${plan.monthlies.map(quoteString).join(', ')}) AS is_monthly,
+  concat(if(is_monthly, symbol, weekly_root), if(kind = 'adjusted', '1', ''),
     substring(replaceAll(expiration_date, '-', ''), 3), substring(put_call, 1, 1),
     leftPad(toString(toUInt32(round(strike * 1000))), 8, '0')) AS option_symbol
 FROM (
-  SELECT i, second, symbol, type, step, atm_iv, market_cap, earning_date, weekly_root,
+  SELECT number, kind, i, second, delay, symbol, type, step, atm_iv, market_cap, earning_date, weekly_root,
     round(spot + (next_spot - spot) * (second % 60) / 60, 2) AS spot,
     if(${draw('call')} < if(type = 'STOCK', 0.6, 0.47), 'CALL', 'PUT') AS put_call,
     multiIf(
@@ -78,16 +132,21 @@ FROM (
       ${draw('cycle')} < if(cycle = 'daily', 0.88, 0.62), ${pick(plan.weeklies, 1.3)},
       ${pick(plan.monthlies, 2.4)}) AS expiration_date
   FROM (
-    SELECT number AS i,
-      [${slots.join(',')}][1 + cityHash64(${plan.seed}, '${plan.date}', number, 'underlying') % ${slots.length}] AS slot,
+    SELECT number,
+      ${kinds.length === 0 ? "''" : `if(number < ${plan.rows}, '', [${kinds.join(', ')}][1 + ${hash('number', 'kind')} % ${kinds.length}])`} AS kind,
+      -- A cancel repeats the draws of its print.
+      if(kind = 'cancel', toUInt64(${hash('number', 'print')} % ${plan.rows}), number) AS i,
+      ${ownSlot.length === 0 ? pickSlot(slots) : `multiIf(${ownSlot.join(', ')}, ${pickSlot(slots)})`} AS slot,
       toUInt16(if(slot < ${named}, slot, ${named} + floor(${further} * pow(${draw('further')}, 2)))) AS underlying,
       toInt32(multiIf(
+        ${ownTime.map((one) => `${one},`).join('\n        ')}
         underlying IN (${late.join(', ')}) AND ${draw('late')} < ${LATE_SHARE}, ${regular} + floor(${draw('within')} * ${LATE_SECONDS}),
         ${draw('hour')} < ${OPENING.share}, least(${regular - 1}, floor(-${fade(OPENING.fadeSeconds)})),
         ${draw('hour')} > ${1 - CLOSING.share}, greatest(0, ${regular - 1} + ceil(${fade(CLOSING.fadeSeconds)})),
         floor(${draw('within')} * ${regular}))) AS second,
-      toUInt16(intDiv(second, 60)) AS minute
-    FROM numbers(${plan.rows})
+      if(kind IN ('cancel', 'late report'), least(1 + toInt32(floor(${draw('delay')} * ${MOST_DELAY_SECONDS})), ${regular + LATE_SECONDS - 1} - second), 0) AS delay,
+      toUInt16(greatest(0, least(${(regular + LATE_SECONDS) / 60 - 1}, intDiv(second, 60)))) AS minute
+    FROM numbers(${plan.rows + plan.others})
     WHERE ${inPart}
   ) AS trade
   INNER JOIN (SELECT * FROM ${spots} WHERE ${inPart}) AS spot USING (underlying, minute)
@@ -133,14 +192,17 @@ FROM (${contract})`;
 /** Selects the columns of the trade record. */
 function recordSql(plan: SessionPlan, draw: Draw, quotes: string): string {
   const share = (name: string, count: number) => `toUInt32(floor(${draw(name)} * ${count}))`;
-  const id = `concat('${plan.date.replaceAll('-', '')}', leftPad(toString(i), 9, '0'))`;
-  const openInterest = `exp(4.5 + 1.7 * ${normalSql(String(plan.seed), `'${plan.date}'`, 'option_symbol', "'oi'")})`;
+  const id = `concat('${plan.date.replaceAll('-', '')}', leftPad(toString(number), 9, '0'))`;
+  // Most is at round strikes and monthly expirations, and a day changes it little.
+  const openInterest = `exp(3.4 + 1.3 * ${normalSql(String(plan.seed), 'option_symbol', "'oi'")})
+    * if(is_monthly, 6, 1) * multiIf(strike % (10 * step) = 0, 9, strike % (5 * step) = 0, 3, 1)
+    * (0.9 + 0.2 * ${uniformSql(String(plan.seed), `'${plan.date}'`, 'option_symbol', "'oi'")})`;
   return `
 SELECT
   ${id} AS id, symbol, '${plan.date}' AS date,
-  concat('${plan.date} ', formatDateTime(toDateTime(${OPEN_SECOND} + second, 'UTC'), '%T')) AS time,
+  formatDateTime(toDateTime('${plan.date} 00:00:00', 'UTC') + ${OPEN_SECOND} + second + delay, '%F %T') AS time,
   put_call, strike, expiration_date,
-  ${chooseSql(ACTIVITY_TYPES, draw('activity'))} AS option_activity_type,
+  multiIf(kind = 'cancel', 'CANC', kind = 'late report', 'LATE', ${chooseSql(ACTIVITY_TYPES, draw('activity'))}) AS option_activity_type,
   type AS underlying_type,
   toInt32(least(400000, floor(${openInterest}))) AS oi,
   size, price_cents / 100 AS price, spot AS underlying_price,
@@ -154,9 +216,9 @@ SELECT
   round((-spot * density * iv / (2 * sqrt(years)) - sign * ${RATE} * strike * discount * n2) / 365, 4) AS theta,
   round(sign * strike * years * discount * n2 / 100, 4) AS rho,
   if(type = 'INDEX', 'CBOE', [${EXCHANGES.map(quoteString).join(', ')}][1 + ${share('exchange', EXCHANGES.length)}]) AS exchange,
-  toInt32(sum(size) OVER (PARTITION BY option_symbol ORDER BY second, i ROWS UNBOUNDED PRECEDING)) AS daily_volume,
+  toInt32(sum(if(kind = 'cancel', 0, size)) OVER (PARTITION BY option_symbol ORDER BY second + delay, number ROWS UNBOUNDED PRECEDING)) AS daily_volume,
   earning_date,
-  toString(${plan.openMs} + second * 1000 + ${share('milliseconds', 1000)}) AS updated_timestamp,
+  toString(${plan.openMs} + (second + delay) * 1000 + ${share('milliseconds', 1000)}) AS updated_timestamp,
   market_cap, option_symbol, side,
   multiIf(abs(strike - spot) <= step / 2, 'ATM', sign * (spot - strike) > 0, 'ITM', 'OTM') AS moneyness,
   round(density / (spot * deviation), 6) AS gamma,
