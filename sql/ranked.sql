@@ -5,7 +5,7 @@ exposures AS (
     sum(CASE WHEN {{isCall}} THEN delta_dollars ELSE 0 END) AS call_dex,
     sum(CASE WHEN {{isPut}} THEN delta_dollars ELSE 0 END) AS put_dex,
     count(*) AS contracts, sum(is_adjusted) AS adjusted_contracts, sum(is_unknown) AS unknown_contracts,
-    max(is_chain) AS is_whole_chain, max(odd_prices) AS left_out_prices
+    min(is_chain) AS is_whole_chain, max(odd_prices) AS left_out_prices
   FROM weighed
   GROUP BY symbol, spot
 ),

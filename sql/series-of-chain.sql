@@ -1,6 +1,8 @@
 -- The series that traded, or the whole chain of a symbol that has one, with the shares for a contract that the trades show.
+-- The chain of a family may lack one of its roots.
 {{series}}
 WHERE symbol NOT IN (SELECT symbol FROM {{chain}})
+  OR contract_root IN ({{members}}) AND contract_root NOT IN (SELECT {{root}} FROM {{chain}})
 UNION ALL
 SELECT symbol, put_call, strike, expiration_date, is_settled, is_adjusted,
   CASE WHEN is_adjusted = 0 AND (gamma IS NULL OR open_interest IS NULL) THEN 1 ELSE 0 END AS is_unknown, 1 AS is_chain,

@@ -7,6 +7,7 @@
 
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Families } from '../api-contract/family.ts';
 import type { CalendarOverride } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
@@ -45,6 +46,8 @@ interface ArchiveOptions {
   /** The one behind the API's two tables; absent: the only one of single trades. */
   readonly trades?: string | undefined;
   readonly types: AnswerTypes;
+  /** Of the column `family`; absent: tables have none. */
+  readonly families?: Families | undefined;
   /** The last session that should be sealed by now. */
   readonly lastSession: string;
   /** Calendar overrides; absent: none. */

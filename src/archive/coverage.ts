@@ -50,7 +50,9 @@ export function describeCoverage(
     const sessions = first === undefined ? [] : listSessions(first, lastSession, calendar);
     // The table of the newest date has no gap.
     const reads = own.filter((table) => table.rows !== 'newest').flatMap((table) => table.reads);
-    const columns = new Set(rows.flatMap((table) => table.columns().map(({ name }) => name)));
+    const columns = new Set(
+      rows.flatMap((table) => table.columns().flatMap(({ name, readAs }) => (readAs ? [name] : []))),
+    );
     return {
       dataset,
       sealed,

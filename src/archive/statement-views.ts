@@ -11,7 +11,7 @@ import { listTokens, type SqlToken } from '../guard/canonical-text.ts';
 import type { ArchiveColumn } from './archive-column.ts';
 import { type AnswerColumn, readAnswerColumns } from './output-format.ts';
 import { readAll, resolveReads, type TableRead } from './reads.ts';
-import type { OpenTable } from './tables.ts';
+import { FAMILY, type OpenTable } from './tables.ts';
 
 /** What an engine process has. */
 interface Prepared {
@@ -157,13 +157,13 @@ const ALL_COLUMNS: readonly string[] = ['COLUMNS', 'NATURAL'];
 
 /**
  * Which columns a statement may read, judged by its tokens: a column can be read only by its name or by a sign for all columns.
- * It knows no scopes, so there may be more of them than are read. @param admitted the guard's text
+ * All columns are without the family, which the API does not have. It knows no scopes, so there may be more of them than are read. @param admitted the guard's text
  */
 export function listNamed(admitted: string): (column: string) => boolean {
   const tokens = listTokens(admitted).filter(({ text }) => text.trim() !== '');
   const names = new Set(tokens.map(({ value }) => value));
   const isAll = tokens.some(({ value }, k) => ALL_COLUMNS.includes(value.toUpperCase()) || isAllColumns(tokens, k));
-  return (column) => isAll || names.has(column);
+  return (column) => (isAll && column !== FAMILY) || names.has(column);
 }
 
 /** Whether the token is a `*` for all columns. After a value it multiplies; in `count(*)` it reads no column. */

@@ -4,6 +4,7 @@
  * file's path, so that conditions on it select files. The API's tables are those of the only dataset of single trades, unless
  * one was chosen.
  */
+import { type Families, writeFamily } from '../api-contract/family.ts';
 import { TABLES } from '../api-contract/published-limits.ts';
 import { Fault, isFault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -61,6 +62,8 @@ interface OpenTablesContext {
   readonly store: Store;
   readonly datasets: readonly string[];
   readonly types: AnswerTypes;
+  /** Of the column `family`; absent: tables have none. */
+  readonly families?: Families | undefined;
   /** Reads what the manifests do not say, from `files`. */
   readonly engine: Pick<Engine, 'rows'>;
   readonly files: Pick<StoreFiles, 'root' | 'tableSql'>;
@@ -90,6 +93,9 @@ export async function openTables(
   return all;
 }
 
+/** Beside `symbol`, for a statement that names it. */
+export const FAMILY = 'family';
+
 /** Length of `YYYY-MM-DD HH:MM:SS`. */
 const SECONDS = 19;
 
@@ -105,6 +111,7 @@ export class OpenTable {
   touched: readonly Manifest[] = [];
   readonly #files: OpenTablesContext['files'];
   readonly #types: AnswerTypes;
+  readonly #families: Families | undefined;
   readonly #summary: readonly ArchiveColumn[] | undefined;
   #described: readonly Manifest[];
 
@@ -112,7 +119,7 @@ export class OpenTable {
     { name, rows }: ArchiveTable,
     sealed: SealedSet,
     newest: readonly Manifest[],
-    { files, types }: Pick<OpenTablesContext, 'files' | 'types'>,
+    { files, types, families }: Pick<OpenTablesContext, 'files' | 'types' | 'families'>,
     summary?: readonly ArchiveColumn[],
   ) {
     this.name = name;
@@ -122,6 +129,7 @@ export class OpenTable {
     this.#described = newest;
     this.#summary = summary;
     this.#types = types;
+    this.#families = families;
   }
 
   /** Dates that the table can show, ascending. */
@@ -131,9 +139,14 @@ export class OpenTable {
 
   /** The columns of the newest date, and of those that can be in the answer. */
   columns(): readonly ArchiveColumn[] {
-    if (this.#summary !== undefined) return this.#summary;
     const byDate = new Map([...this.manifests, ...this.#described].map((manifest) => [manifest.date, manifest]));
-    return listColumns(sortByDate([...byDate.values()]), this.#types);
+    const columns = this.#summary ?? listColumns(sortByDate([...byDate.values()]), this.#types);
+    const at = columns.findIndex(({ name }) => name === 'symbol');
+    const type = columns[at]?.type;
+    if (this.#families === undefined || type === undefined || columns.some(({ name }) => name === FAMILY))
+      return columns;
+    const family = { name: FAMILY, readAs: undefined, value: writeFamily(this.#families), type };
+    return columns.toSpliced(at + 1, 0, family);
   }
 
   /** Adds the columns of all dates; an archive that has lost them keeps the columns of its last one. */
@@ -166,11 +179,13 @@ export class OpenTable {
 
   /** The columns that the statement can name, and one that is read: a file without columns has no rows. */
   shownColumns(isNamed: (column: string) => boolean): readonly ArchiveColumn[] {
-    const columns = this.columns();
+    const hasFamily = isNamed(FAMILY);
+    const columns = this.columns().filter(({ name, readAs }) => hasFamily || name !== FAMILY || readAs !== undefined);
     if (this.#summary !== undefined) return columns;
     // Both, because the engine leaves out of its tree what an answer does not need, and tokens have no meaning.
     const mayRead = (name: string) =>
-      this.reads.some((read) => read.columns?.includes(name) !== false || isNamed(name));
+      this.reads.some((read) => read.columns?.includes(name) !== false || isNamed(name)) ||
+      (hasFamily && name === 'symbol');
     const chosen = columns.filter(({ name }) => mayRead(name));
     if (chosen.some(({ readAs }) => readAs !== undefined)) return chosen;
     const small = columns.find(({ readAs }) => readAs !== undefined && /\bInt32\b/.test(readAs));

@@ -3,6 +3,7 @@
  * prints their JSON Schema, generated from the schema that validates them.
  */
 import { z } from 'zod';
+import { membersOf } from '../api-contract/family.ts';
 import { isHalfDay, listSessions, OPEN_SECOND } from '../calendar/session.ts';
 import { addDays, formatWallClock, formatWallDate, parseWallClock, SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
@@ -64,6 +65,7 @@ async function checkJob(cli: Cli, reference: string, isLive: boolean, parsed: Jo
     const notes = [
       ...describeUntyped(job, selected),
       ...(await describeEarly(cli, job)),
+      ...describeFamilies(job),
       ...(await checkReports(cli, job)),
     ];
     const what = [`${describeSource(job, selected)} to ${job.drop.to}/${job.drop.dataset}`, ...notes];
@@ -120,6 +122,18 @@ async function describeEarly({ openers }: Cli, job: Job): Promise<readonly strin
     ];
   }
   return [];
+}
+
+/** Watchlists that name a part of a family: its line is of the whole. */
+function describeFamilies({ reports, families }: Job): readonly string[] {
+  const lists = reports.flatMap(({ symbols, to }) => [symbols, ...to.map((reader) => reader.symbols ?? [])]);
+  const notes = lists.flatMap((symbols) =>
+    symbols.flatMap((symbol) => {
+      const others = membersOf(symbol, families).filter((name) => !symbols.includes(name));
+      return others.length === 0 ? [] : [`a watchlist names ${symbol}: its line includes ${others.join(', ')}`];
+    }),
+  );
+  return [...new Set(notes)];
 }
 
 /** @param selected columns of the job's own SELECT, if they are known */

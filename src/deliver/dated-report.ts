@@ -70,7 +70,8 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
       else {
         const { title, drop, ...beside } = file;
         const now = new Date(clock.now());
-        const options = { ...beside, symbols, now, job: job.name, calendar, signal };
+        const { name, families } = job;
+        const options = { ...beside, symbols, families, now, job: name, calendar, signal };
         parts.push({ title, report: await buildFlowReport(engine, drop, options) });
       }
     }
@@ -173,7 +174,7 @@ type PartFiles =
   | { readonly title: string; readonly pending: string }
   | ({ readonly title: string; readonly drop: SealedDrop } & Omit<
       FlowOptions,
-      'symbols' | 'now' | 'job' | 'calendar' | 'signal'
+      'symbols' | 'families' | 'now' | 'job' | 'calendar' | 'signal'
     >);
 
 /** The models of the sealed parts. */

@@ -4,6 +4,7 @@
  */
 import { validate as isCron } from 'node-cron';
 import { z } from 'zod';
+import { KNOWN_FAMILIES } from '../api-contract/family.ts';
 import { EXCHANGE_TIME_ZONE, TABLES } from '../api-contract/published-limits.ts';
 import { RESERVED_DATASETS } from '../store/object-key.ts';
 import {
@@ -294,6 +295,19 @@ const rowsSchema = z
   // One in a thousand: a larger share is not just a few odd rows, and would distort the numbers.
   .transform(({ on_bad: onBad, max: maxBad = 0.001 }) => ({ onBad, maxBad }));
 
+const familiesSchema = z
+  .record(symbolSchema, z.array(symbolSchema).nonempty())
+  .default({})
+  .transform((own) => {
+    const written = Object.entries(own).map(([name, members]) => [name, [...new Set([name, ...members])]] as const);
+    return { ...KNOWN_FAMILIES, ...Object.fromEntries(written) };
+  })
+  .superRefine((families, context) => {
+    const names = Object.values(families).flat();
+    for (const name of new Set(names.filter((one, at) => names.indexOf(one) < at)))
+      context.addIssue({ code: 'custom', message: `${name} is in two families` });
+  });
+
 const cronSchema = z
   .string()
   .refine(
@@ -351,6 +365,13 @@ export const jobSchema = z.strictObject({
     }))
     .optional()
     .describe('When `flowdrop start` runs the job. Without a schedule, it runs only by hand.'),
+  families: familiesSchema.describe(
+    `Symbols that are one in reports, chains and the column \`family\` of queries, beside ${Object.entries(
+      KNOWN_FAMILIES,
+    )
+      .map(([family, [, weekly]]) => `${family} with ${weekly}`)
+      .join(', ')}: \`XYZ: [XYZ, XYZW]\`. \`SPX: [SPX]\` keeps SPXW apart.`,
+  ),
   reports: z.array(reportSchema).default([]).describe('Reports mailed for the newest sealed date.'),
   alerts: z
     .strictObject({

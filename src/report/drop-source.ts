@@ -3,12 +3,13 @@
  * with the column's name, before any number is computed, because half a report looks like a whole one.
  */
 
+import { type Families, writeIsRenamed } from '../api-contract/family.ts';
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { Fault } from '../core/errors.ts';
 import type { Engine, SqlParams, StatementOptions } from '../engine/engine.ts';
 import { formatSettings, parquetFile } from '../engine/literal.ts';
 import type { SealedDrop } from './model.ts';
-import { COUNTED_COLUMNS, KNOWN_PREMIUM, PREMIUM_COLUMNS } from './records.ts';
+import { COUNTED_COLUMNS, PREMIUM_COLUMNS } from './records.ts';
 
 /** The columns that the numbers are computed from. */
 const REQUIRED: readonly string[] = [
@@ -66,14 +67,21 @@ function nameInCamelCase(row: object): object {
 
 /**
  * The records of a file that satisfy the conditions; the file itself without any.
- * @param hasGaps whether to replace premiums that are not finite with null
+ * @param columns those of `writeColumns`
  */
-export function keepRecords(file: DropSource, conditions: readonly (string | null)[], hasGaps: boolean): DropSource {
+export function keepRecords(file: DropSource, conditions: readonly (string | null)[], columns: string): DropSource {
   const kept = conditions.filter((condition) => condition !== null);
-  if (kept.length === 0 && !hasGaps) return file;
-  const columns = hasGaps ? `* REPLACE (${KNOWN_PREMIUM} AS premium)` : '*';
+  if (kept.length === 0 && columns === '*') return file;
   const where = kept.length === 0 ? '' : ` WHERE ${kept.join(' AND ')}`;
   return { ...file, table: `(SELECT ${columns} FROM ${file.table}${where})` };
+}
+
+/** The symbols of the file that are shown under another: its statistics say where there can be any. */
+export async function queryRenamed(file: DropSource, families: Families): Promise<readonly string[]> {
+  const found = await file.rows<{ readonly symbol: string }>(
+    `SELECT DISTINCT symbol FROM ${file.table} WHERE ${writeIsRenamed(families)}`,
+  );
+  return found.map(({ symbol }) => symbol);
 }
 
 /**

@@ -3,11 +3,12 @@
  * sessions before it. Invariants: the model is plain JSON; rows never reach JavaScript, only bounded results do; a file
  * whose row count differs from the sealed one gives no report. `text/`, `draw/` and the templates define how it looks.
  */
+import { type Families, KNOWN_FAMILIES, membersOf } from '../api-contract/family.ts';
 import { type CalendarOverride, isLike, nameHalfDay } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
-import { assertColumns, keepRecords, openDropFile } from './drop-source.ts';
+import { assertColumns, keepRecords, openDropFile, queryRenamed } from './drop-source.ts';
 import type { Drivers, FlowReport, Mover, SealedDrop, ShownDrop } from './model.ts';
 import { queryBesides } from './query/besides.ts';
 import { queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
@@ -16,7 +17,7 @@ import { buildComparison, type PastSession, queryHistory } from './query/past-se
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums } from './query/sums.ts';
 import { queryBiggestSweeps, queryBiggestTrades, queryContracts, queryDrivers, queryEarnings } from './query/trades.ts';
-import { buildReportHours, hasWholeSymbols } from './records.ts';
+import { buildReportHours, hasWholeSymbols, writeColumns } from './records.ts';
 
 /** More symbols would push the mail over the size at which Gmail clips it; the mail says how many are left out. */
 const MAX_WATCHLIST = 25;
@@ -24,6 +25,8 @@ const MAX_WATCHLIST = 25;
 export interface FlowOptions {
   /** Symbols of the watchlist table, in the order shown; empty: none. The totals always cover the whole market. */
   readonly symbols: readonly string[];
+  /** Symbols that are shown as one. Default: those that are known. */
+  readonly families?: Families | undefined;
   readonly now: Date;
   /** Name of the job, for the reader. */
   readonly job: string;
@@ -56,7 +59,8 @@ export async function buildFlowReport(
   drop: SealedDrop,
   options: FlowOptions,
 ): Promise<FlowReport> {
-  const wanted = [...new Set(options.symbols)];
+  const families = options.families ?? KNOWN_FAMILIES;
+  const wanted = [...new Set(options.symbols.map((symbol) => membersOf(symbol, families)[0]))];
   const focus = wanted.slice(0, MAX_WATCHLIST);
   const { signal } = options;
   const file = openDropFile(engine, drop.path, { signal });
@@ -66,9 +70,12 @@ export async function buildFlowReport(
   const { date } = drop;
   const { calendar } = options;
   const hours = buildReportHours(drop, calendar);
-  const source = keepRecords(file, [condition, hours], hasGaps);
+  const renamed = await queryRenamed(file, families);
+  const merged = renamed.length === 0 ? null : families;
+  const kept = writeColumns(hasGaps, merged);
+  const source = keepRecords(file, [condition, hours], kept);
   const { otherHours, besides } = await queryBesides(
-    keepRecords(file, [condition, hours && `NOT ${hours}`], true),
+    keepRecords(file, [condition, hours && `NOT ${hours}`], writeColumns(true, null)),
     { date, calendar, isWhole: hours === null },
     options.before,
   );
@@ -77,7 +84,7 @@ export async function buildFlowReport(
     unknownCodes: hasUnknownCodes ? await queryUnknownCodes(source) : [],
     sharedIds: drop.ids === undefined ? undefined : await querySharedIds(file, source),
   };
-  const beside = keepRecords(openDropFile(engine, drop.path, { signal, beside: true }), [condition, hours], hasGaps);
+  const beside = keepRecords(openDropFile(engine, drop.path, { signal, beside: true }), [condition, hours], kept);
   const keepsExpiring = options.keepsExpiring ?? true;
   const chain = options.chain ?? null;
   const isWhole = hasWholeSymbols(drop.filter);
@@ -85,8 +92,7 @@ export async function buildFlowReport(
     ...(await queryContracts(beside)),
     ...(isWhole
       ? await queryExposure(beside, {
-          date,
-          keepsExpiring,
+          ...{ date, keepsExpiring, families },
           focus,
           chain,
           marketStructure: options.marketStructure?.path ?? null,
@@ -95,7 +101,7 @@ export async function buildFlowReport(
   });
   const queryTrades = async () => {
     const like = options.before.filter((past) => isLike(past.date, date, calendar));
-    const history = await queryHistory(file, like);
+    const history = await queryHistory(file, like, families);
     const { symbols, ...sums } = await querySums(source, focus, history, hasGaps);
     const drivers = await queryDrivers(source);
     return {
@@ -135,6 +141,7 @@ export async function buildFlowReport(
     ...measured,
     watchlist: focus.map((symbol) => ({
       symbol,
+      members: listMembers(symbol, [...options.symbols, ...renamed], families),
       flow: symbols.get(symbol)?.flow ?? null,
       exposure: exposure.focus.find((candidate) => candidate.symbol === symbol) ?? null,
       unusual: symbols.get(symbol)?.unusual ?? null,
@@ -143,14 +150,20 @@ export async function buildFlowReport(
     chainLocation,
     structureLocation,
     rebuildQueries: buildRebuildQueries(drop.location, {
-      ...{ date, hours, exclusions, hasGaps },
+      ...{ date, hours, exclusions, hasGaps, merged, families },
       chain: chainLocation,
       structure: structureLocation,
       pastDates: history.sessions.map((session) => session.date),
-      exposure: isWhole ? { date, keepsExpiring, focus: exposure.focus.map(({ symbol }) => symbol) } : null,
+      exposure: isWhole ? { date, keepsExpiring, families, focus: exposure.focus.map(({ symbol }) => symbol) } : null,
       hasEarnings: columns.has('earning_date'),
     }),
   };
+}
+
+/** The other symbols of a watched one; absent where its reader and the file name only this one. */
+function listMembers(symbol: string, named: readonly string[], families: Families): readonly string[] | undefined {
+  const others = membersOf(symbol, families).slice(1);
+  return others.some((other) => named.includes(other)) ? others : undefined;
 }
 
 /** The symbols of what moved the day. */

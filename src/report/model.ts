@@ -317,6 +317,8 @@ export interface Exposure {
 /** One symbol of the watchlist; `flow` and `exposure` are null if it did not trade, `unusual` also if it is usual. */
 export interface WatchedSymbol {
   readonly symbol: string;
+  /** Other symbols that its numbers have, as weeklies that the source gives a symbol of their own; absent without any. */
+  readonly members?: readonly string[] | undefined;
   readonly flow: SymbolFlow | null;
   readonly exposure: SymbolExposure | null;
   readonly unusual: UnusualSymbol | null;

@@ -8,6 +8,7 @@
  * key match like brackets: with prints as +1 and cancels as -1 in time order, a print is cancelled if and only if the
  * running sum later falls below its value at the print.
  */
+import { type Families, writeFamily } from '../api-contract/family.ts';
 import {
   CANCEL_TYPES,
   LATE_TYPES,
@@ -148,6 +149,18 @@ export function hasWholeSymbols(filter: string | undefined): boolean {
 
 /** A premium that can be summed, as an expression over a record; null if there is none. */
 export const KNOWN_PREMIUM = 'CASE WHEN isFinite(premium) THEN premium END';
+
+/**
+ * The columns of the records that are summed, under the symbols of their families. A record without an option symbol keeps
+ * its own symbol as the root. @param hasGaps whether premiums may not be finite @param families null: no symbol changes
+ */
+export function writeColumns(hasGaps: boolean, families: Families | null): string {
+  const replaced = [
+    ...(hasGaps ? [`${KNOWN_PREMIUM} AS premium`] : []),
+    ...(families === null ? [] : [`${CONTRACT} AS option_symbol`, `${writeFamily(families)} AS symbol`]),
+  ];
+  return replaced.length === 0 ? '*' : `* REPLACE (${replaced.join(', ')})`;
+}
 
 /** Columns that decide which sums a record belongs to, each with the condition for values in the API's contract. */
 export const CODES = [

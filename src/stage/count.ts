@@ -3,7 +3,7 @@
  * Invariant: exact, and in bounded memory however large the day is, because ids are counted in passes, each over a
  * share of them.
  */
-
+import { SYMBOL_TAIL } from '../api-contract/trade.ts';
 import type { Axis } from '../calendar/window.ts';
 import type { JsonRows } from '../core/json-bytes.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -176,6 +176,14 @@ async function sumRepeated(
     sum += Number(found?.n ?? 0);
   }
   return sum;
+}
+
+/** The roots of all contracts; with an empty one if a contract has no option symbol. */
+export async function listRoots({ engine, table }: StagedTable): Promise<ReadonlySet<string>> {
+  const found = await engine.rows<{ root: string }>(
+    `SELECT DISTINCT left(replaceAll(ifNull(option_symbol, ''), ' ', ''), -${SYMBOL_TAIL}) AS root FROM ${table}`,
+  );
+  return new Set(found.map(({ root }) => root));
 }
 
 /** Contracts by strike (thousandths), ascending, of each symbol asked for. */

@@ -89,6 +89,7 @@ test('a minimal job gets every default', () => {
     schedule: undefined,
     reports: [],
     alerts: { to: [], webhook: true },
+    families: { SPX: ['SPX', 'SPXW'], VIX: ['VIX', 'VIXW'], NDX: ['NDX', 'NDXP'], RUT: ['RUT', 'RUTW'] },
     events: ['drop.sealed', 'drop.restated', 'drop.extended', 'date.lost', 'report.sent'],
   });
 });
@@ -180,7 +181,7 @@ const CASES: readonly Case[] = [
     says: [
       'whatever',
       'unknown key',
-      'name, source, partition, drop, rows, checks, audit, settle, schedule, reports, alerts',
+      'name, source, partition, drop, rows, checks, audit, settle, schedule, families, reports, alerts',
     ],
   },
   {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
+import { KNOWN_FAMILIES } from '../../src/api-contract/family.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../../src/api-contract/trade.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
@@ -183,10 +184,11 @@ function typed({ name, drop, nullable }: TradeColumn): string {
 export async function measureExposure(
   engine: Engine,
   path: string,
-  options: ExposureOptions,
+  measured: Omit<ExposureOptions, 'families'>,
   view = (file: string) => file,
 ): Promise<Exposure> {
   const file = openDropFile(engine, path, {});
   const source = { ...file, table: view(file.table) };
+  const options = { ...measured, families: KNOWN_FAMILIES };
   return (await withStates(source, options.date, () => queryExposure(source, options))).exposure;
 }

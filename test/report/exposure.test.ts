@@ -35,7 +35,7 @@ afterAll(async () => {
 /** @param view what is counted of the file, as a FROM clause takes it */
 async function expose(
   trades: readonly Row[],
-  options: Partial<ExposureOptions> = {},
+  options: Partial<Omit<ExposureOptions, 'families'>> = {},
   view = (file: string) => file,
 ): Promise<Exposure> {
   files += 1;

@@ -43,6 +43,16 @@ const DAYS: readonly (readonly [string, readonly Trade[]])[] = [
       }),
     ],
   ],
+  [
+    'families',
+    [
+      createTrade({ symbol: 'SPX', option_symbol: 'SPX261120C00600000' }),
+      createTrade({ id: '2', symbol: 'SPXW', option_symbol: 'SPXW261120C00600000', premium: 500 }),
+      createTrade({ id: '3', symbol: 'SPXW', option_symbol: '', premium: 250, time: '2026-11-19 16:20:00' }),
+      createTrade({ id: '4', symbol: 'SPXW', option_symbol: '', put_call: 'PUT', strike: 560, delta: -0.3, oi: 9000 }),
+      createTrade({ id: '5', symbol: 'NDXP', option_symbol: 'NDXP261120C00600000', option_activity_type: 'CANC' }),
+    ],
+  ],
   ['gapped', createRandomDay(7, { date: '2026-11-19', prints: 2000, gaps: 0.02 })],
   ['unpriced', [createTrade({ premium: null }), createTrade({ id: '2', premium: Number.NaN, put_call: null })]],
 ];

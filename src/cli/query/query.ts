@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, extname, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
+import { type Families, KNOWN_FAMILIES } from '../../api-contract/family.ts';
 import { type Archive, type ArchiveAnswer, describeWorkers, openArchive } from '../../archive/archive.ts';
 import type { Coverage } from '../../archive/coverage.ts';
 import { isBinary, MAX_TABLE_ROWS, type OutputFormat } from '../../archive/output-format.ts';
@@ -75,6 +76,8 @@ async function withArchive(
         datasets: await listReadable(store, place),
         trades: place.trades,
         types: apiTypes ? 'api' : 'typed',
+        // The API has no such column.
+        families: apiTypes ? undefined : place.families,
         lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
         calendar,
         folder,
@@ -293,6 +296,7 @@ interface DatasetPlace {
   readonly trades: string | undefined;
   /** Datasets of jobs that drop there; some may have nothing sealed yet. */
   readonly datasets: readonly string[];
+  readonly families: Families;
 }
 
 const HINT = 'See `flowdrop query --help`.';
@@ -309,13 +313,18 @@ async function findDataset(
   if (fromStore === undefined && dataset !== undefined)
     throw usage('--dataset chooses a dataset of --from-store LOCATION, which is missing', HINT);
   const place =
-    fromStore === undefined ? await readPlace(job, jobsFolder) : { to: fromStore, trades: dataset, datasets: [] };
+    fromStore === undefined
+      ? await readPlace(job, jobsFolder)
+      : { to: fromStore, trades: dataset, datasets: [], families: KNOWN_FAMILIES };
   await assertDirectory(cwd, place.to, STORE_HINT);
   return place;
 }
 
 /** All datasets of the store that can be read. @throws Fault `DATASET_UNKNOWN`, `ARCHIVE_EMPTY` */
-export async function listReadable(store: Store, { trades, datasets }: DatasetPlace): Promise<readonly string[]> {
+export async function listReadable(
+  store: Store,
+  { trades, datasets }: Omit<DatasetPlace, 'families'>,
+): Promise<readonly string[]> {
   const all = [...new Set([...(await listDatasets(store)), ...datasets])].sort();
   if (all.length === 0) {
     throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}`, {
@@ -333,9 +342,9 @@ export async function listReadable(store: Store, { trades, datasets }: DatasetPl
 
 async function readPlace(reference: string | undefined, folder: string): Promise<DatasetPlace> {
   if (reference !== undefined) {
-    const { drop, source } = await readJob(reference, folder);
+    const { drop, source, families } = await readJob(reference, folder);
     const trades = hasTrades({ source }) ? drop.dataset : undefined;
-    return { to: drop.to, trades, datasets: [drop.dataset] };
+    return { to: drop.to, trades, datasets: [drop.dataset], families };
   }
   const jobs: Job[] = [];
   for (const file of await listJobFiles(folder)) jobs.push(await readJob(file, folder));
@@ -345,6 +354,7 @@ async function readPlace(reference: string | undefined, folder: string): Promise
     to,
     trades: trades.size === 1 ? [...trades][0] : undefined,
     datasets: jobs.filter(({ drop }) => drop.to === to).map(({ drop }) => drop.dataset),
+    families: Object.assign({}, ...jobs.filter(({ drop }) => drop.to === to).map((job) => job.families)) as Families,
   };
 }
 

@@ -6,6 +6,7 @@
  * that there are none. Snapshots have no recount: the drop has what the answers had.
  */
 import { createHash } from 'node:crypto';
+import { type Families, membersOf } from '../../api-contract/family.ts';
 import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
 import { isSession, listSessions } from '../../calendar/session.ts';
 import { formatWallDate } from '../../calendar/wall-clock.ts';
@@ -16,7 +17,7 @@ import type { OpenedSnapshots } from '../../run/open-source.ts';
 import type { ExportRun, Run } from '../../run/run.ts';
 import type { SnapshotAnswer } from '../../source/snapshot.ts';
 import { hurry, SourceFault } from '../../source/source.ts';
-import { countByStrike } from '../../stage/count.ts';
+import { countByStrike, listRoots } from '../../stage/count.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
 import { findSplitKey } from '../../stage/window-conflicts.ts';
 import { isUnavailable } from '../../state/job-state.ts';
@@ -216,6 +217,8 @@ class PartFetch {
   readonly #missing = new Map<string, string>();
   readonly #hashes = new Map<string, string>();
   readonly #symbols: readonly string[];
+  /** None for market structure, which each symbol has on its own. */
+  readonly #families: Families;
   /** Parts that the last date's contracts let expect in one answer. */
   readonly #planned = new Set<ChainPart>();
   /** Symbols of parts that were too large. */
@@ -224,13 +227,41 @@ class PartFetch {
   constructor(run: Fetching, stage: Stage, pages: readonly { window: string }[]) {
     this.#run = run;
     this.#symbols = run.job.source.symbols;
+    this.#families = run.job.source.api === 'chain' ? run.job.families : {};
     this.#stage = stage;
     this.#staged = new Set(pages.map(({ window }) => window));
   }
 
   async run(): Promise<Fetched> {
+    await this.#fetchAll(this.#symbols);
+    await this.#fetchAll(await this.#listApart());
+    const nameOf = (symbol: string) => membersOf(symbol, this.#families)[0];
+    const found = new Set([...this.#staged].map((name) => nameOf(name.split(' ')[0] ?? '')));
+    const lacking = this.#symbols.filter((symbol) => !found.has(nameOf(symbol)));
+    return {
+      hashes: this.#hashes,
+      missing: lacking.flatMap((window) => {
+        const reason = this.#missing.get(window);
+        return reason === undefined ? [] : [{ window, reason }];
+      }),
+      empty: lacking.filter((symbol) => !this.#missing.has(symbol)),
+    };
+  }
+
+  /** Other symbols of families whose contracts the answers lack: an API may have these under a symbol of their own. */
+  async #listApart(): Promise<readonly string[]> {
+    // Else the API has no chain at all for the date.
+    const known = this.#symbols.filter((symbol) => this.#missing.get(symbol) !== 'SNAPSHOT_NOT_FOUND');
+    const members = known.flatMap((symbol) => membersOf(symbol, this.#families));
+    const others = members.filter((name) => !this.#symbols.includes(name));
+    if (others.length === 0) return [];
+    const roots = await listRoots(this.#stage);
+    return roots.has('') ? [] : others.filter((name) => !roots.has(name));
+  }
+
+  async #fetchAll(symbols: readonly string[]): Promise<void> {
     const { chainCuts } = this.#run.limits;
-    const parts = this.#symbols.flatMap((symbol) => {
+    const parts = symbols.flatMap((symbol) => {
       const cuts = chainCuts[symbol] ?? [];
       const missing = listMissing(symbol, this.#staged).flatMap((part) => cutPart(part, cuts));
       if (cuts.length > 0) for (const part of missing) this.#planned.add(part);
@@ -245,14 +276,6 @@ class PartFetch {
       tooBroadCode: 'SNAPSHOT_TOO_BROAD',
     });
     await queue.run();
-    const found = new Set([...this.#staged].map((name) => name.split(' ')[0]));
-    return {
-      hashes: this.#hashes,
-      missing: [...this.#missing]
-        .filter(([symbol]) => !found.has(symbol))
-        .map(([window, reason]) => ({ window, reason })),
-      empty: this.#symbols.filter((symbol) => !found.has(symbol) && !this.#missing.has(symbol)),
-    };
   }
 
   /**
@@ -305,10 +328,12 @@ class PartFetch {
         );
       }
       this.#missing.set(part.symbol, answer.reason);
-      log.warn(
-        { event: 'snapshot-missing', date, symbol: part.symbol, reason: answer.reason },
-        `${date}: no snapshot of ${part.symbol}: ${answer.reason}`,
-      );
+      if (this.#symbols.includes(part.symbol)) {
+        log.warn(
+          { event: 'snapshot-missing', date, symbol: part.symbol, reason: answer.reason },
+          `${date}: no snapshot of ${part.symbol}: ${answer.reason}`,
+        );
+      }
       return;
     }
     await this.#stage.put(window, answer);

@@ -4,6 +4,7 @@
  * not 100 shares counts as 0, and one that settled at the opening; a value that is impossible for a long option counts as 0 in
  * its own series and affects nothing else. Pure.
  */
+import type { Families } from '../../api-contract/family.ts';
 import {
   BUSINESS_DAYS_PER_YEAR,
   countWeekdays,
@@ -11,7 +12,7 @@ import {
   PRICE_LEVELS,
   WEEKDAYS,
 } from '../../exposure/gamma-exposure.ts';
-import { buildChainTable, hasAdjustedRoot, isSettledOn } from '../records.ts';
+import { buildChainTable, hasAdjustedRoot, isSettledOn, writeColumns } from '../records.ts';
 import { buildSpots } from './series-state.ts';
 import { fillSql, type SqlValues } from './sql.ts';
 
@@ -35,6 +36,8 @@ export interface ExposureScope {
   readonly date: string;
   /** Whether zero gamma counts contracts that expire this date, with a time of 1/262. */
   readonly keepsExpiring: boolean;
+  /** Symbols that are shown as one. */
+  readonly families: Families;
 }
 
 /** The condition of the report: of the parameter `shown`. */
@@ -92,14 +95,23 @@ export function selectDetails(
   });
 }
 
+/** A chain drop under the symbols of families, for a FROM clause. */
+export function nameChain(chain: string, families: Families): string {
+  return `(SELECT ${writeColumns(false, families)} FROM ${chain})`;
+}
+
 /**
  * All series of the symbols that traded: those that traded, or the whole chain of a symbol that has one, from `states`.
- * @param chain the chain drop, for a FROM clause
+ * @param chain the table of `nameChain`
  */
-export function selectSeries(chain: string | null, date: string): string {
+export function selectSeries(chain: string | null, { date, families }: Omit<ExposureScope, 'keepsExpiring'>): string {
   if (chain === null) return fillSql('series');
   return fillSql('series-of-chain', {
     chain,
+    members: Object.values(families)
+      .flat()
+      .map((name) => `'${name}'`)
+      .join(', '),
     chainTable: buildChainTable(chain, CHAIN_COLUMNS),
     isSettled: isSettledOn(date),
     hasAdjustedRoot: hasAdjustedRoot('option_symbol'),
@@ -117,7 +129,7 @@ export function buildExposureQueries(
   scope: ExposureScope & { readonly focus: readonly string[] },
 ): readonly (readonly [table: string, sql: string])[] {
   const { counted, chain, structure } = tables;
-  const state = `${with_},\n${buildSpots(counted)},\nseries AS (\n${selectSeries(chain, scope.date)}\n),\n`;
+  const state = `${with_},\n${buildSpots(counted)},\nseries AS (\n${selectSeries(chain, scope)}\n),\n`;
   const symbols = scope.focus.filter(isQuotable).map((symbol) => `'${symbol.replaceAll("'", "''")}'`);
   const files = (Object.keys(DETAILS) as (keyof typeof DETAILS)[]) // `Object.keys` loses the key type.
     .filter((file) => symbols.length > 0 && (structure !== null || file !== 'market-structure'));

@@ -29,6 +29,7 @@ import {
   type DETAILS,
   type ExposureScope,
   IS_SHOWN,
+  nameChain,
   selectDetails,
   selectSeries,
 } from './exposure-sql.ts';
@@ -108,13 +109,13 @@ export async function withStates<Result>(
  */
 export async function queryExposure(
   source: DropSource,
-  { date, keepsExpiring, chain, marketStructure, focus: wanted }: ExposureOptions,
+  { chain, marketStructure, focus: wanted, ...scope }: ExposureOptions,
 ): Promise<{ readonly exposure: Exposure; readonly volatility: readonly ExpirationVolatility[] }> {
-  const chainTable = chain === null ? null : await openChain(source, chain.path);
+  const chainTable = chain === null ? null : nameChain(await openChain(source, chain.path), scope.families);
   await source.command(
     `CREATE OR REPLACE TEMPORARY TABLE spots AS SELECT symbol, spot, odd_prices FROM (${SELECT_SPOTS})`,
   );
-  await source.command(`CREATE OR REPLACE TEMPORARY TABLE series AS ${selectSeries(chainTable, date)}`);
+  await source.command(`CREATE OR REPLACE TEMPORARY TABLE series AS ${selectSeries(chainTable, scope)}`);
   await source.command('DROP TEMPORARY TABLE states');
   const hasWatchlist = wanted.length > 0;
   const focus = hasWatchlist ? [...new Set(wanted)] : MARKET;
@@ -131,7 +132,6 @@ export async function queryExposure(
   const watchedRows = focus.flatMap((symbol) => rows.filter((row) => row.symbol === symbol));
   const top = rows.filter(({ place, spot }) => place <= TOP_EXPOSURES && spot > 0);
   const shown = [...watchedRows, ...top.slice(0, 1)].map(({ symbol }) => symbol);
-  const scope = { date, keepsExpiring };
   const detailsOf = await queryDetails(source, shown, scope);
   const structures = marketStructure === null ? [] : await queryStructures(source, marketStructure, scope, shown);
   const isDegraded = chain?.isDegraded === true;

@@ -6,6 +6,7 @@
  * A mean needs at least three sessions that have the number. The mean of a ratio or share is the mean of the sessions' values,
  * not the ratio of their sums; a session without the number (no calls, no premium) is left out of the mean.
  */
+import { type Families, writeFamily } from '../../api-contract/family.ts';
 import { parquetFile } from '../../engine/literal.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
@@ -47,10 +48,14 @@ export interface History {
 const MEAN = 'mean';
 
 /** @param before newest first; only the first `MEAN_SESSIONS` are used, in that order */
-export async function queryHistory(source: DropSource, before: readonly PastSession[]): Promise<History> {
+export async function queryHistory(
+  source: DropSource,
+  before: readonly PastSession[],
+  families: Families,
+): Promise<History> {
   const past = before
     .slice(0, MEAN_SESSIONS)
-    .map((session) => ({ ...session, table: parquetFile(session.path, SUMMARY) }));
+    .map((session) => ({ ...session, table: nameFamilies(parquetFile(session.path, SUMMARY), families) }));
   if (past.length === 0) return { sessions: [], numbers: new Map() };
   const rows = await source.rows<Readonly<Record<string, EngineNumber>>>(selectSessions(past));
   const numbers = new Map(
@@ -61,6 +66,11 @@ export async function queryHistory(source: DropSource, before: readonly PastSess
     }),
   );
   return { sessions: past.filter(({ date }) => numbers.has(date)), numbers };
+}
+
+/** A summary under the symbols of families, for the FROM clause. */
+export function nameFamilies(summary: string, families: Families): string {
+  return `(SELECT * REPLACE (${writeFamily(families)} AS symbol) FROM ${summary})`;
 }
 
 /** The key numbers of each session, and their means. */

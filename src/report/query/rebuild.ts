@@ -4,12 +4,13 @@
  * same records as the report, with the rule written out. Pure.
  */
 
+import type { Families } from '../../api-contract/family.ts';
 import type { Exclusions, RebuildQuery } from '../model.ts';
 import { buildPartList, buildPremiumList } from '../number-values.ts';
-import { buildCountedTable, buildFatesQuery, CODES, IS_SWEEP, KNOWN_PREMIUM } from '../records.ts';
+import { buildCountedTable, buildFatesQuery, CODES, IS_SWEEP, KNOWN_PREMIUM, writeColumns } from '../records.ts';
 import { buildUnknown } from './exclusions.ts';
-import { buildExposureQueries, type ExposureScope } from './exposure-sql.ts';
-import { selectSessions, selectSymbolHistory } from './past-sessions.ts';
+import { buildExposureQueries, type ExposureScope, nameChain } from './exposure-sql.ts';
+import { nameFamilies, selectSessions, selectSymbolHistory } from './past-sessions.ts';
 import { buildStates, selectContracts } from './series-state.ts';
 import { fillSql, type SqlValues } from './sql.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './sums.ts';
@@ -23,6 +24,9 @@ interface Rebuilt {
   readonly exclusions: Exclusions;
   /** Whether records lack a premium or a size. */
   readonly hasGaps: boolean;
+  readonly families: Families;
+  /** The same if the file has symbols that are shown under another; else null. */
+  readonly merged: Families | null;
   /** URL of the chain drop of the date, which the reader saves under its last path segment; null without one. */
   readonly chain: string | null;
   /** The same of the market-structure drop. */
@@ -37,11 +41,16 @@ interface Rebuilt {
 /** @param location URL of the object; the reader's file has its last path segment as name */
 export function buildRebuildQueries(
   location: string,
-  { date, hours, exclusions, hasGaps, chain, structure, exposure, pastDates, hasEarnings }: Rebuilt,
+  { date, hours, exclusions, hasGaps, families, merged, chain, structure, exposure, pastDates, hasEarnings }: Rebuilt,
 ): readonly RebuildQuery[] {
   const file = nameFile(location);
   const { cancelMessages, lateReports } = exclusions;
-  const source = buildSource(file, cancelMessages.trades + lateReports.trades > 0, hasGaps, hours);
+  const source = buildSource(
+    file,
+    cancelMessages.trades + lateReports.trades > 0,
+    writeColumns(hasGaps, merged),
+    hours,
+  );
   const prelude = source === null ? '' : `WITH counted AS ${source}\n`;
   const rest = source === null ? 'WITH' : `WITH counted AS ${source},`;
   const counted = source === null ? file : 'counted';
@@ -64,10 +73,14 @@ export function buildRebuildQueries(
       ? []
       : buildExposureQueries(
           states,
-          { counted, chain: chain && nameFile(chain), structure: structure && nameFile(structure) },
+          {
+            counted,
+            chain: chain && nameChain(nameFile(chain), families),
+            structure: structure && nameFile(structure),
+          },
           exposure,
         )),
-    ...buildComparisonQueries(rest, counted, pastDates),
+    ...buildComparisonQueries(rest, counted, pastDates, families),
     ['Volume above open interest', `${states}\n${fillSql('volume-above')}`],
     ['Records left out', buildFatesQuery(file, hasGaps ? KNOWN_PREMIUM : 'premium', hours)],
     ...exclusions.unknownCodes.map(({ column }): readonly [string, string] => {
@@ -79,10 +92,9 @@ export function buildRebuildQueries(
 }
 
 /** The records that count, with premiums that can be summed; null if this is the unchanged file. */
-function buildSource(file: string, leavesOut: boolean, hasGaps: boolean, hours: string | null): string | null {
+function buildSource(file: string, leavesOut: boolean, columns: string, hours: string | null): string | null {
   const counted = leavesOut ? buildCountedTable(file) : file;
-  if (!hasGaps && hours === null) return leavesOut ? counted : null;
-  const columns = hasGaps ? `* REPLACE (${KNOWN_PREMIUM} AS premium)` : '*';
+  if (columns === '*' && hours === null) return leavesOut ? counted : null;
   return `(SELECT ${columns} FROM ${counted}${leavesOut ? ' AS records' : ''}${hours === null ? '' : ` WHERE ${hours}`})`;
 }
 
@@ -100,10 +112,11 @@ function buildComparisonQueries(
   with_: string,
   counted: string,
   dates: readonly string[],
+  families: Families,
 ): readonly (readonly [table: string, sql: string])[] {
   if (dates.length === 0) return [];
   const nameOf = (date: string) => `${date}.summary.parquet`;
-  const past = dates.map((date) => ({ date, table: `"${nameOf(date)}"` }));
+  const past = dates.map((date) => ({ date, table: nameFamilies(`"${nameOf(date)}"`, families) }));
   const note = `-- Save summary.parquet of each session under its date: ${dates.map(nameOf).join(', ')}\n`;
   return [
     ['Sessions before', `${note}${selectSessions(past)}`],

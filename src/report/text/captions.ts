@@ -14,6 +14,7 @@ import type {
   SymbolExposure,
   SymbolFlow,
   VolumeAboveOpenInterest,
+  WatchedSymbol,
 } from '../model.ts';
 import {
   cleanLabel,
@@ -136,6 +137,13 @@ export function describeBasis(symbols: readonly RankedExposure[], what = 'GEX'):
   if (traded.length === 0) return `${what} is of the whole chain.`;
   if (whole.length === 0) return `${what} is partial: traded contracts only.`;
   return `${what} of the whole chain: ${name(whole)}; partial (traded contracts only): ${name(traded)}.`;
+}
+
+/** `SPX includes SPXW.`, for each symbol of the watchlist that includes others. */
+export function describeMembers(watchlist: readonly WatchedSymbol[]): readonly string[] {
+  return watchlist.flatMap(({ symbol, members }) =>
+    members === undefined ? [] : [`${nameSymbol(symbol)} includes ${joinWords(members.map(nameSymbol))}.`],
+  );
 }
 
 /** Describes the chart by strike. */

@@ -18,7 +18,14 @@ import { chooseSections, cleanNote, MAIL_SECTIONS, type ReportLook, USUAL_LOOK }
 import type { Exclusions, FlowReport, Tally, WatchedSymbol } from '../model.ts';
 import type { Premium } from '../numbers.ts';
 import { printMoved, printSymbols } from '../report-tables.ts';
-import { buildLead, describeBasis, describeEarnings, describeSession, describeStrikes } from './captions.ts';
+import {
+  buildLead,
+  describeBasis,
+  describeEarnings,
+  describeMembers,
+  describeSession,
+  describeStrikes,
+} from './captions.ts';
 import {
   cleanLabel,
   cleanLine,
@@ -119,7 +126,10 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     pastNote: describePast(comparison, drop.date),
     watchlist: report.watchlist.map(buildWatchRow),
     // Empty without exposure.
-    watchlistBasis: describeBasis(report.watchlist.flatMap(({ exposure: own }) => own ?? [])),
+    watchlistBasis: [
+      ...describeMembers(report.watchlist),
+      describeBasis(report.watchlist.flatMap(({ exposure: own }) => own ?? [])),
+    ].join(' '),
     watchlistLeftOut: report.watchlistLeftOut === 0 ? '' : formatCount(report.watchlistLeftOut),
     sessionFinding: describeSession(report.halfHours, headline.total),
     symbols: printSymbols(report.topSymbols),
