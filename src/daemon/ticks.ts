@@ -9,111 +9,88 @@ import type { JobSchedule } from '../job/job.ts';
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-/** Days whose answers are cached: a lookback, and the days of current ticks. */
-const LOOKED_BACK_DAYS = 32;
 /** Longer than from one 29 February to the next, also around a year like 2100. */
 const MAX_AHEAD_MS = 9 * 366 * DAY_MS;
-/** No jump of a clock is larger. */
-const NIGHT_MS = 2 * HOUR_MS;
-/** All sizes of clock changes: an hour, half an hour on Lord Howe Island, two hours at some stations. */
-const SHIFTS_MS = [30 * MINUTE_MS, 60 * MINUTE_MS, 120 * MINUTE_MS];
-/** No clock changes within such a block: today all zones change at full quarters of an hour, in UTC too. */
-const OFFSET_BLOCK_MS = 15 * MINUTE_MS;
 
 export type Ticks = ReturnType<typeof createTicks>;
 
 export function createTicks({ cron, timezone }: Pick<JobSchedule, 'cron' | 'timezone'>) {
-  const wallOf = createWallClock(timezone);
-  const { matches, matchesDay } = createMatcher(cron);
+  const [minute = '*', hour = '*', ...day] = cron.trim().split(/\s+/);
+  const offsetOf = createOffsets(timezone);
+  const isDay = createMatcher(`* * ${day.join(' ')}`);
+  const hours = listSteps(24, HOUR_MS).filter(createMatcher(`* ${hour} * * *`));
+  const minutes = listSteps(60, MINUTE_MS).filter(createMatcher(`${minute} * * * *`));
+  /** In milliseconds since midnight. */
+  const times = hours.flatMap((hourMs) => minutes.map((minuteMs) => hourMs + minuteMs));
   let known: { readonly askedAtMs: number; readonly nextMs: number } | undefined;
+  return { newest, next };
 
-  const isTick = (ms: number): boolean => {
-    const shown = wallOf(ms);
-    if (matches(shown)) return !SHIFTS_MS.some((shift) => wallOf(ms - shift) === shown);
-    const shownBefore = wallOf(ms - MINUTE_MS);
-    const skippedMs = shown - shownBefore - MINUTE_MS;
-    if (skippedMs <= 0) return false;
-    const anyOf = (fromMs: number) => {
-      for (let at = fromMs; at < fromMs + skippedMs; at += MINUTE_MS) if (matches(at)) return true;
-      return false;
-    };
-    return anyOf(shownBefore + MINUTE_MS) && !anyOf(shown);
-  };
-  const findNext = (nowMs: number): number => {
-    let ms = floorToMinute(nowMs) + MINUTE_MS;
-    while (ms < nowMs + MAX_AHEAD_MS) {
-      if (isTick(ms)) return ms;
-      // Stops short of the end of a day without ticks: clocks are changed at night.
-      const leftMs = DAY_MS - (wallOf(ms) % DAY_MS) - NIGHT_MS;
-      ms += leftMs > 0 && !matchesDay(wallOf(ms)) ? leftMs : MINUTE_MS;
+  /** The newest tick in `(afterMs, throughMs]`, in milliseconds since the epoch; `undefined` when there is none. */
+  function newest(afterMs: number, throughMs: number, accept = (_tickMs: number) => true): number | undefined {
+    if (next(afterMs) > throughMs) return undefined;
+    for (let dayMs = dayOf(throughMs); dayMs >= dayOf(afterMs); dayMs -= DAY_MS) {
+      const found = listDay(dayMs).findLast((ms) => ms > afterMs && ms <= throughMs && accept(ms));
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** The first tick after an instant; infinite if there is none within some years. */
+  function next(nowMs: number): number {
+    if (!known || nowMs < known.askedAtMs || nowMs >= known.nextMs)
+      known = { askedAtMs: nowMs, nextMs: findNext(nowMs) };
+    return known.nextMs;
+  }
+
+  function findNext(nowMs: number): number {
+    for (let dayMs = dayOf(nowMs); dayMs < nowMs + MAX_AHEAD_MS; dayMs += DAY_MS) {
+      const found = listDay(dayMs).find((ms) => ms > nowMs);
+      if (found !== undefined) return found;
     }
     return Number.POSITIVE_INFINITY;
-  };
-  return {
-    /** The newest tick in `(afterMs, throughMs]`, in milliseconds since the epoch; `undefined` when there is none. */
-    newest(afterMs: number, throughMs: number, accept = (_tickMs: number) => true): number | undefined {
-      for (let ms = floorToMinute(throughMs); ms > afterMs; ms -= MINUTE_MS) if (isTick(ms) && accept(ms)) return ms;
-      return undefined;
-    },
-    /** The first tick after an instant; infinite if there is none within some years. */
-    next(nowMs: number): number {
-      if (!known || nowMs < known.askedAtMs || nowMs >= known.nextMs) {
-        known = { askedAtMs: nowMs, nextMs: findNext(nowMs) };
-      }
-      return known.nextMs;
-    },
-  };
+  }
+
+  /** The day of the zone, as if it were UTC. */
+  function dayOf(ms: number): number {
+    return Math.floor((ms + offsetOf(ms)) / DAY_MS) * DAY_MS;
+  }
+
+  /** The ticks of a day of the zone, oldest first. */
+  function listDay(dayMs: number): readonly number[] {
+    if (!isDay(dayMs)) return [];
+    const [before, after] = [offsetOf(dayMs - DAY_MS), offsetOf(dayMs + 2 * DAY_MS)];
+    if (before === after) return times.map((time) => dayMs + time - before);
+    // The larger offset is the earlier instant.
+    const offsets = [before, after].sort((a, b) => b - a);
+    const found = times.map((time) =>
+      offsets.map((offset) => dayMs + time - offset).find((ms) => ms + offsetOf(ms) === dayMs + time),
+    );
+    const ticks = found.filter((ms) => ms !== undefined);
+    if (ticks.length === times.length) return ticks;
+    const jumpMs = listSteps((3 * DAY_MS) / MINUTE_MS, MINUTE_MS)
+      .map((ms) => dayMs - DAY_MS + ms)
+      .find((ms) => offsetOf(ms) === after);
+    if (jumpMs === undefined || ticks.some((ms) => ms >= jumpMs && ms < jumpMs + after - before)) return ticks;
+    return [...ticks, jumpMs].sort((a, b) => a - b);
+  }
 }
 
-/**
- * Whether a schedule matches a wall-clock time, even one that the zone skips. Minute, hour and day are matched
- * separately and cached: the whole lookback has 21,600 minutes, and node-cron formats a date for each match.
- */
-function createMatcher(cron: string) {
-  const [minute = '*', hour = '*', ...day] = cron.trim().split(/\s+/);
-  const ofMinute = createPartMatcher(`${minute} * * * *`, HOUR_MS / MINUTE_MS);
-  const ofHour = createPartMatcher(`* ${hour} * * *`, DAY_MS / HOUR_MS);
-  const ofDay = createPartMatcher(`* * ${day.join(' ')}`, LOOKED_BACK_DAYS);
-  const matchesDay = (wallMs: number) => ofDay(wallMs, Math.floor(wallMs / DAY_MS));
-  const matches = (wallMs: number) =>
-    ofMinute(wallMs, (wallMs % HOUR_MS) / MINUTE_MS) &&
-    ofHour(wallMs, Math.floor((wallMs % DAY_MS) / HOUR_MS)) &&
-    matchesDay(wallMs);
-  return { matches, matchesDay };
-}
-
-/** Caches up to `maxKnown` answers. */
-function createPartMatcher(cron: string, maxKnown: number): (wallMs: number, part: number) => boolean {
+/** Whether a schedule matches a wall-clock time, as if it were UTC; even one that the zone skips. */
+function createMatcher(cron: string): (wallMs: number) => boolean {
   const task = createTask(cron, () => undefined, { timezone: 'Etc/UTC' });
-  const known = new Map<number, boolean>();
-  return (wallMs, part) => {
-    let answer = known.get(part);
-    if (answer === undefined) {
-      answer = task.match(new Date(wallMs));
-      if (known.size >= maxKnown) known.clear();
-      known.set(part, answer);
-    }
-    return answer;
-  };
+  return (wallMs) => task.match(new Date(wallMs));
 }
 
-/** The wall-clock time of the zone, as if it were UTC; to the minute. */
-function createWallClock(timeZone: string): (ms: number) => number {
-  // It prints `2026-11-20 17:30`. Reading the zone's rules costs more than everything else.
+function listSteps(count: number, stepMs: number): readonly number[] {
+  return Array.from({ length: count }, (_, index) => index * stepMs);
+}
+
+/** What the zone's clock is ahead of UTC at an instant, to the minute. */
+function createOffsets(timeZone: string): (ms: number) => number {
+  // It prints `2026-11-20 17:30`.
   const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'short' });
-  let blockMs = Number.NaN;
-  let offsetMs = 0;
   return (ms) => {
-    const atMs = floorToMinute(ms);
-    const block = Math.floor(atMs / OFFSET_BLOCK_MS) * OFFSET_BLOCK_MS;
-    if (block !== blockMs) {
-      blockMs = block;
-      offsetMs = Date.parse(`${format.format(block).replace(' ', 'T')}Z`) - block;
-    }
-    return atMs + offsetMs;
+    const atMs = Math.floor(ms / MINUTE_MS) * MINUTE_MS;
+    return Date.parse(`${format.format(atMs).replace(' ', 'T')}Z`) - atMs;
   };
-}
-
-function floorToMinute(ms: number): number {
-  return Math.floor(ms / MINUTE_MS) * MINUTE_MS;
 }
