@@ -16,7 +16,7 @@ import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { closeSource, openJobSource } from '../run/open-source.ts';
-import type { PlanDate, PlanDocument, PlanTotal } from '../state/documents.ts';
+import { describeThrough, type PlanDate, type PlanDocument, type PlanTotal } from '../state/documents.ts';
 import { openJobState } from '../state/job-state.ts';
 import type { ActionResult, Call, Cli } from './context.ts';
 import { formatTable, PLAIN_STYLE, right, type Style } from './terminal/text.ts';
@@ -103,6 +103,7 @@ async function planJob(
       earliest_date: planned.lookback.edge === '' ? '' : planned.lookback.firstWhole,
       row_limit: opened.kind === 'sql' ? limits.rowLimit : null,
       sealed: facts.sealed.size,
+      in_part: facts.inPart,
       dates: [...dates],
       total: totalDates(dates),
       without_rows: [...planned.empty],
@@ -202,6 +203,7 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
     edge !== '' && `  lookback from ${formatDayTime(`${edge.replace(' ', 'T')}Z`, 'UTC')} ET`,
     row_limit !== null && `  ${formatCount(row_limit)} rows per page`,
     `  ${countDates(plan.sealed)} sealed already`,
+    ...plan.in_part.map(({ date, through }) => `  ${date} is sealed in part: ${describeThrough(through)}`),
     earliest !== '' && `  dates before ${earliest} have expired or are incomplete`,
     empty.length > 0 && `  no rows at the source: ${few}`,
     ...plan.held.map(({ date, reason }) => `  ${date} held back: ${reason}`),

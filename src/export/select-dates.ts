@@ -35,6 +35,8 @@ export interface StoredDates {
   readonly sealed: ReadonlySet<string>;
   /** Of those, the ones known not to be complete. */
   readonly degraded: ReadonlySet<string>;
+  /** Of those, the ones whose later segments are added by a later run, with until when they have their rows. */
+  readonly inPart: readonly { readonly date: string; readonly through: string }[];
   readonly failed: ReadonlySet<string>;
   /** Sealed dates that are exported again: their object is damaged, or their next revision could not be finished. */
   readonly again: ReadonlySet<string>;
@@ -67,6 +69,10 @@ export async function readStoredDates(
   const damaged = new Map(damages.flatMap(([date, damage]) => (damage === undefined ? [] : [[date, damage] as const])));
   return {
     sealed,
+    inPart: [...sealed].flatMap((date) => {
+      const through = entries.get(date)?.through;
+      return through === undefined ? [] : [{ date, through }];
+    }),
     degraded: new Set([...sealed].filter((date) => entries.get(date)?.condition === 'degraded')),
     failed: new Set(Object.keys((await state.failures.read()) ?? {})),
     again: new Set([...damaged.keys(), ...setAside.filter((date) => sealed.has(date))]),
@@ -78,7 +84,7 @@ export async function readStoredDates(
 /** @param notBeforeMs when the job's last run ended */
 export function selectDates(
   mode: BackfillMode,
-  { sealed, degraded, failed, again, unavailable }: Omit<StoredDates, 'damaged'>,
+  { sealed, degraded, failed, again, unavailable }: Omit<StoredDates, 'damaged' | 'inPart'>,
   range?: DateRange,
   notBeforeMs = Number.NEGATIVE_INFINITY,
 ): DateSelection {

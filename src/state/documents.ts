@@ -245,6 +245,8 @@ export const planSchema = z.object({
   earliest_date: z.string(),
   row_limit: z.number().nullable(),
   sealed: z.number(),
+  /** Sealed dates that have their rows until `through`, the end of a segment; a later run adds the rest. */
+  in_part: z.array(z.object({ date: z.string(), through: z.string() })).readonly(),
   dates: z.array(planDateSchema),
   total: planTotalSchema,
   without_rows: z.array(z.string()).readonly(),

@@ -88,6 +88,7 @@ async function openWorld(rows: readonly TableRow[], settle = '', own: Readonly<R
       const name = (await mails()).find((one) => one.includes(DATE)) ?? '';
       return (await PostalMime.parse(await readFile(join(cwd, 'outbox', name)))).html;
     },
+    plan: async () => await flowdrop(['plan', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } }),
     status: async () => await flowdrop(['status', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } }),
   };
 }
@@ -100,7 +101,9 @@ it('by default a date is sealed after the close, says until when, and is extende
   expect(first.code, first.stderr).toBe(0);
   expect(await world.manifest()).toMatchObject({ condition: 'available', revision: 1, rows: ROWS, through: '16:15' });
   expect((await world.manifest(BEFORE[3])).through).toBeUndefined();
-  expect((await world.status()).stdout).toContain(`${DATE} is sealed in part: until 16:15 (exchange time)`);
+  const inPart = `${DATE} is sealed in part: until 16:15 (exchange time)`;
+  expect((await world.status()).stdout).toContain(inPart);
+  expect((await world.plan()).stdout).toContain(inPart);
   expect(await world.html()).toContain('Complete to 16:15');
   expect((await world.run('16:57:00')).code).toBe(0);
   expect(await world.manifest()).toMatchObject({ revision: 1 });

@@ -55,7 +55,7 @@ describe('a plan of snapshots', () => {
   const unavailable: Unavailable = { [DATE]: absentAt(LATE_MS) };
   const facts: Omit<StoredDates, 'damaged'> = {
     sealed: new Set(['2026-11-13']),
-    ...{ degraded: new Set(), failed: new Set(), again: new Set(), unavailable },
+    ...{ degraded: new Set(), failed: new Set(), again: new Set(), inPart: [], unavailable },
   };
 
   async function plan(mode: BackfillMode, range?: DateRange, changes: Partial<StoredDates> = {}) {

@@ -24,6 +24,7 @@ function planOf(expiresInMs: readonly number[]): PlanDocument {
     earliest_date: '2026-11-07',
     row_limit: 10_000,
     sealed: 1,
+    in_part: [],
     dates,
     total: totalDates(dates),
     without_rows: ['2026-11-02', '2026-11-03', '2026-11-04', '2026-11-05', '2026-11-06'],
