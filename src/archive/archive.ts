@@ -104,7 +104,7 @@ export type Archive = Awaited<ReturnType<typeof openArchive>>;
 
 /** @throws Fault `ARCHIVE_LOCATION_INVALID` (usage), StoreFault, EngineFault; those of `openArchiveServer` */
 export async function openArchive(options: ArchiveOptions) {
-  const { signal, store, access, datasets, trades, types, lastSession, calendar } = options;
+  const { signal, store, access, datasets, trades, types, families, lastSession, calendar } = options;
   const server = options.server && (await openArchiveServer(access, options.server));
   const files = await openStoreFiles(access, options.folder);
   const pool = await options.openWorkers(describeWorkers(options.folder));
@@ -157,7 +157,7 @@ export async function openArchive(options: ArchiveOptions) {
     const tables = await openTables(
       known.filter(({ name }) => named.has(name)),
       {
-        ...{ store, datasets, types, engine: server ?? engine, files: server?.files ?? files },
+        ...{ store, datasets, types, families, engine: server ?? engine, files: server?.files ?? files },
         openSealed: async (dataset) => {
           const watch = watches.get(dataset) ?? new SealedWatch(store, dataset);
           return await watch.listSome();
