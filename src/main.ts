@@ -109,9 +109,7 @@ async function main(): Promise<void> {
       out: process.stdout.isTTY ? keeper.above(writeOut) : writeOut,
       err: writeErr,
       keepLine: keeper.keepLine,
-      interactive,
       stdout: process.stdout,
-      outIsTerminal: process.stdout.isTTY === true,
       style,
       // Read at each draw: the terminal may be resized in between. Undefined if there is no terminal.
       columns: {

@@ -43,12 +43,10 @@ export async function alert(cli: Cli, { argument, options }: Call<'alert'>): Act
 
 /** For an invalid file: the parts that say whom to alert and where the state is. @throws Fault `JOB_INVALID` */
 async function readAddressee(reference: string, folder: string, isBroken: boolean): Promise<Job> {
-  try {
-    return await readJob(reference, folder);
-  } catch (error) {
-    if (!isBroken || !isFault(error) || error.code !== 'JOB_INVALID') throw error;
-    const job = await readJobAddressee(reference, folder);
+  return await readJob(reference, folder).catch(async (error: unknown) => {
+    const isReadable = isBroken && isFault(error) && error.code === 'JOB_INVALID';
+    const job = isReadable ? await readJobAddressee(reference, folder) : undefined;
     if (!job) throw error;
     return job;
-  }
+  });
 }

@@ -6,15 +6,15 @@ import { z } from 'zod';
 import { membersOf } from '../api-contract/family.ts';
 import { isHalfDay, listSessions, OPEN_SECOND } from '../calendar/session.ts';
 import { addDays, formatWallClock, formatWallDate, parseWallClock, SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
-import { EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
+import { isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { jobSchema } from '../job/shape.ts';
 import { sealsFrom } from '../plan/dates.ts';
 import { buildPage } from '../plan/statement.ts';
 import { locateRefusedSql, readSelected } from '../run/job-sql.ts';
-import { closeSource, openJobSource } from '../run/open-source.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
+import type { OpenedSource, OpenedSql } from '../run/open-source.ts';
+import { type ActionResult, type Call, type Cli, withSource, worstOf } from './context.ts';
 import type { Style } from './terminal/text.ts';
 import { describeFailure, type FailureReport, hangText } from './terminal/text.ts';
 
@@ -25,7 +25,6 @@ interface CheckResult {
   readonly job: string;
   /** What is right with it; `undefined` if it failed. */
   readonly message?: string;
-  readonly kind?: FailureKind;
   readonly failure?: FailureReport;
 }
 
@@ -42,17 +41,12 @@ export async function check(cli: Cli, { argument, options }: Call<'check'>): Act
     ...{ job, ok: failure === undefined, message },
     ...failure?.json.error,
   }));
+  const { style, columns } = terminal;
   // Wrapped here, because what is below a line begins under its job.
-  cli.print(
-    document,
-    results
-      .map((result) => hangText(describeResult(result, terminal.style.out), terminal.columns.out, STATUS_WIDTH))
-      .join(''),
-  );
+  const blocks = results.map((result) => hangText(describeResult(result, style.out), columns.out, STATUS_WIDTH));
+  cli.print(document, blocks.join(''));
   if (results.length === 0) terminal.err(`There are no job files in ${globals.jobs}; \`flowdrop init\` writes one.\n`);
-  if (results.some(({ kind }) => kind === 'usage')) return EXIT_CODES.usage;
-  const other = results.find(({ kind }) => kind !== undefined)?.kind;
-  return other && EXIT_CODES[other];
+  return worstOf(results.flatMap(({ failure }) => failure?.exitCode ?? []));
 }
 
 /** @param parsed jobs checked before, which this one must differ from */
@@ -61,25 +55,25 @@ async function checkJob(cli: Cli, reference: string, isLive: boolean, parsed: Jo
     const job = await readJob(reference, cli.globals.jobs);
     assertDistinct([...parsed, job]);
     parsed.push(job);
+    const { source, drop, reports } = job;
     const { selected } = await readSelected(cli.openers, job);
-    const notes = [
+    const rows = source.kind === 'snapshots' ? `${source.api} of ${source.symbols.join(', ')}` : source.table;
+    const columns = (selected ?? source.columns).length;
+    // Loads what renders reports only for a job that has some.
+    const looks = reports.length > 0 ? await import('../deliver/report-look.ts') : undefined;
+    const what = [
+      `${columns} columns of ${rows} to ${drop.to}/${drop.dataset}`,
       ...describeUntyped(job, selected),
       ...(await describeEarly(cli, job)),
       ...describeFamilies(job),
-      ...(await checkReports(cli, job)),
+      ...((await looks?.checkLooks(reports, cli.openers.templatesDir)) ?? []),
+      ...(isLive ? [await askLive(cli, job)] : []),
     ];
-    const what = [`${describeSource(job, selected)} to ${job.drop.to}/${job.drop.dataset}`, ...notes];
-    return { job: reference, message: [...what, ...(isLive ? [await askLive(cli, job)] : [])].join('; ') };
+    return { job: reference, message: what.join('; ') };
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted') throw error;
-    return { job: reference, kind: error.kind, failure: describeFailure(error, { redact: cli.openers.redact }) };
+    return { job: reference, failure: describeFailure(error, { redact: cli.openers.redact }) };
   }
-}
-
-/** Loads what renders reports only for a job that has some. @returns what a person should know */
-async function checkReports({ openers }: Cli, { reports }: Job): Promise<readonly string[]> {
-  if (reports.length === 0) return [];
-  return await (await import('../deliver/report-look.ts')).checkLooks(reports, openers.templatesDir);
 }
 
 function describeResult({ job, message, failure }: CheckResult, style: Style): string {
@@ -136,39 +130,30 @@ function describeFamilies({ reports, families }: Job): readonly string[] {
   return [...new Set(notes)];
 }
 
-/** @param selected columns of the job's own SELECT, if they are known */
-function describeSource({ source }: Job, selected: readonly string[] | undefined): string {
-  const columns = `${(selected ?? source.columns).length} columns`;
-  if (source.kind === 'snapshots') return `${columns} of ${source.api} of ${source.symbols.join(', ')}`;
-  return `${columns} of ${source.table}`;
+/** Sends the smallest request that shows whether a run would work. @returns who answers @throws Fault */
+async function askLive(cli: Cli, job: Job): Promise<string> {
+  return await withSource(cli, job, async (opened) => {
+    if (opened.kind !== 'sql') return await greet(opened);
+    // Test mode reads no columns. No trade has the first second of a day: the API reads the query and no rows.
+    const date = formatWallDate(cli.openers.clock.now());
+    const window = { date, from: { second: 0 }, to: { second: 1 } };
+    const { signal } = cli;
+    await opened.source.ask(buildPage(opened.job, window, 'open'), { signal }).catch(async (error: unknown) => {
+      throw await locateRefusedSql(job, error);
+    });
+    return `the API at ${opened.source.url} accepts its query`;
+  });
 }
 
-/** Sends the smallest request that shows whether a run would work. @returns who answers @throws Fault */
-async function askLive({ openers, signal }: Cli, job: Job): Promise<string> {
-  const opened = await openJobSource(openers, job, { log: await openers.openLog({ quiet: true }), signal });
-  try {
-    switch (opened.kind) {
-      case 'sql': {
-        // Test mode reads no columns. No trade has the first second of a day: the API reads the query and no rows.
-        const date = formatWallDate(openers.clock.now());
-        const window = { date, from: { second: 0 }, to: { second: 1 } };
-        await opened.source.ask(buildPage(opened.job, window, 'open'), { signal }).catch(async (error: unknown) => {
-          throw await locateRefusedSql(job, error);
-        });
-        return `the API at ${opened.source.url} accepts its query`;
-      }
-      case 'snapshots':
-        for (const symbol of opened.job.source.symbols.slice(0, 1)) await opened.source.greet(symbol, signal);
-        return `the API at ${opened.source.url} answers`;
-      case 'table':
-        await opened.source.describe(signal);
-        return `the server at ${opened.source.url} has the table and its columns`;
-      default:
-        return opened satisfies never;
-    }
-  } finally {
-    await closeSource(opened);
+/** The smallest request to a source that is not asked by SQL: one symbol shows access. @returns who answers @throws Fault */
+export async function greet(opened: Exclude<OpenedSource, OpenedSql>): Promise<string> {
+  const { signal } = opened;
+  if (opened.kind === 'table') {
+    await opened.source.describe(signal);
+    return `the server at ${opened.source.url} has the table and its columns`;
   }
+  for (const symbol of opened.job.source.symbols.slice(0, 1)) await opened.source.greet(symbol, signal);
+  return `the API at ${opened.source.url} answers`;
 }
 
 export async function schema({ terminal }: Cli): ActionResult {

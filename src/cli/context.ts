@@ -1,18 +1,18 @@
 /**
- * What the commands receive from outside: the terminal, and what opens everything else. `main.ts` connects the two.
- *
- * What several commands check of their arguments and jobs, and who typed a command.
- *
- * This program again: as an engine process, as a person types it.
+ * What the commands receive from outside: the terminal, and what opens everything else. `main.ts` connects the two. Also
+ * what several commands check, open and name.
  */
-
 import { stat } from 'node:fs/promises';
 import { hostname, userInfo } from 'node:os';
 import { isDate } from '../calendar/wall-clock.ts';
-import { Fault } from '../core/errors.ts';
+import { EXIT_CODES, Fault } from '../core/errors.ts';
+import type { Engine } from '../engine/engine.ts';
 import type { WorkerCommand } from '../engine/worker-pool.ts';
 import type { Job } from '../job/job.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import type { Openers } from '../openers.ts';
+import { closeSource, type OpenedSource, openJobSource } from '../run/open-source.ts';
+import type { StoreUse } from '../store/identity.ts';
 import { parseLocation } from '../store/object-key.ts';
 import type { CallOf } from './command.ts';
 import { type CommandName, ENGINE_WORKER_COMMAND, type GlobalOptions, type TABLE } from './commands.ts';
@@ -23,14 +23,10 @@ export interface Terminal {
   out(text: string): void;
   /** Progress, messages and errors. */
   err(text: string): void;
-  /** Whether stderr is a terminal that a progress bar can be drawn on. */
-  readonly interactive: boolean;
   /** Keeps a redrawn line below all other output, log lines included; returns the function that releases it. */
   keepLine(line: () => string): () => void;
   /** For results that are large or binary. */
   readonly stdout: NodeJS.WritableStream;
-  /** Whether stdout is a terminal. */
-  readonly outIsTerminal: boolean;
   /** Colors on stdout and stderr, if there are any. */
   readonly style: { readonly out: Style; readonly err: Style };
   /** Current cells per line; `undefined` if there is no terminal. */
@@ -105,6 +101,37 @@ export async function assertDirectory(
   throw new Fault('STORE_MISSING', `there is no directory ${location.path}`, { hint });
 }
 
+/** Opens the dataset of a job while `act` lasts. @param use default: only to look */
+export async function withLedger<T>(
+  { openStore }: Pick<Openers, 'openStore'>,
+  { drop }: Job,
+  act: (ledger: Ledger) => Promise<T>,
+  use?: StoreUse,
+): Promise<T> {
+  const store = await openStore(drop.to, { objects: drop.s3, use });
+  try {
+    return await act(new Ledger(store, drop.dataset));
+  } finally {
+    await store.close();
+  }
+}
+
+/** Opens the source of a job while `act` lasts; only errors are logged. @param engine the one that is open, if any */
+export async function withSource<T>(
+  { openers, signal }: Cli,
+  job: Job,
+  act: (opened: OpenedSource) => Promise<T>,
+  { calendar, engine }: { readonly calendar?: OpenedSource['calendar']; readonly engine?: Engine } = {},
+): Promise<T> {
+  const log = await openers.openLog({ quiet: true });
+  const opened = await openJobSource(openers, job, { log, calendar, signal }, engine);
+  try {
+    return await act(opened);
+  } finally {
+    await closeSource(opened);
+  }
+}
+
 /** What a schedule needs that several daemons share. @throws Fault `SETTING_MISSING` */
 export function assertShareable({ name, schedule }: Job, hasRedis: boolean): void {
   if (!schedule?.distributed || hasRedis) return;
@@ -113,6 +140,11 @@ export function assertShareable({ name, schedule }: Job, hasRedis: boolean): voi
     'Set it, or FLOWDROP_REDIS_URL_FILE, to the Redis that the daemons share, or remove `schedule.distributed`.',
     'SETTING_MISSING',
   );
+}
+
+/** Of several failures: an error that a person must fix outranks one that may pass. */
+export function worstOf(exitCodes: readonly number[]): number | undefined {
+  return exitCodes.includes(EXIT_CODES.usage) ? EXIT_CODES.usage : exitCodes[0];
 }
 
 /** `alice@host`. A container's user may have no name. */

@@ -4,10 +4,11 @@
  */
 import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { tryParseJson } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
 import { explainAbort } from '../core/liveness.ts';
 import { formatCount } from '../core/units.ts';
-import { startProcess } from '../daemon/run-process.ts';
+import { type ChildEnd, startProcess } from '../daemon/run-process.ts';
 import { reportsPrefix } from '../ledger/layout.ts';
 import { USUAL_ROWS } from '../service/generate/generate.ts';
 import type { Delivery, RunResult } from '../state/run-result.ts';
@@ -20,19 +21,14 @@ const DEMO_FOLDER = 'out';
 /** In the demo's folder: the state of your own jobs stays as it is. */
 const STATE_FOLDER = 'state';
 
-export async function demo(cli: Cli, { options }: Call<'demo'>): ActionResult {
+export async function demo(cli: Cli, { options: { sessions, rows } }: Call<'demo'>): ActionResult {
   const { terminal, self, cwd, signal } = cli;
   const { shippedJob } = cli.openers;
   const out = join(cwd, DEMO_FOLDER);
-  const { sessions, rows } = options;
   const trades = rows === undefined ? `about ${formatCount(USUAL_ROWS)}` : formatCount(rows);
   terminal.err(`Generating ${sessions} sessions of ${trades} trades ...\n`);
-  const service = await startServeProcess(
-    self,
-    cwd,
-    ['--generate', sessions, ...(rows === undefined ? [] : ['--generate-rows', String(rows)]), '--key', LOCAL_KEY],
-    signal,
-  );
+  const data = ['--generate', sessions, ...(rows === undefined ? [] : ['--generate-rows', String(rows)])];
+  const service = await startServeProcess(self, cwd, [...data, '--key', LOCAL_KEY], signal);
   try {
     terminal.err(
       `The options data service answers at ${service.url}; running the job ${basename(shippedJob, '.yaml')} at one request a second ...\n`,
@@ -54,19 +50,12 @@ export async function demo(cli: Cli, { options }: Call<'demo'>): ActionResult {
           FLOWDROP_MAIL_DOMAINS: '',
         },
       },
-      {
-        // On a terminal the run draws its own progress there.
-        onErr: terminal.interactive ? 'inherit' : (line) => terminal.err(`${formatLogLine(line)}\n`),
-      },
+      // On a terminal the run draws its own progress there.
+      { onErr: terminal.columns.err !== undefined ? 'inherit' : (line) => terminal.err(`${formatLogLine(line)}\n`) },
     );
     signal.addEventListener('abort', () => child.stop(), { once: true });
     const end = await child.done;
-    if (end.code !== 0) {
-      const words = end.stdout.slice(0, 2000);
-      throw new Fault('DEMO_FAILED', `the run ended with exit code ${end.code ?? end.signal}: ${words}`, {
-        hint: explainAbort(end) || 'The lines above say why.',
-      });
-    }
+    if (end.code !== 0) throw describeEnd('run', end, end.stdout.slice(0, 2000), 'The lines above say why.');
     terminal.out(await describeDemo(out, JSON.parse(end.stdout), nameProgram(self.env)));
     return undefined;
   } finally {
@@ -74,14 +63,16 @@ export async function demo(cli: Cli, { options }: Call<'demo'>): ActionResult {
   }
 }
 
+function describeEnd(what: string, end: ChildEnd, words: string, hint?: string): Fault {
+  return new Fault('DEMO_FAILED', `the ${what} ended with exit code ${end.code ?? end.signal}: ${words}`, {
+    hint: explainAbort(end) || hint,
+  });
+}
+
 /** The message of a JSON log line; any other line unchanged. */
 function formatLogLine(line: string): string {
-  try {
-    const { msg } = JSON.parse(line) as { msg?: string };
-    return msg ? `  ${msg}` : line;
-  } catch {
-    return line;
-  }
+  const { msg } = (tryParseJson(line) ?? {}) as { msg?: string };
+  return msg ? `  ${msg}` : line;
 }
 
 export interface ServeProcess {
@@ -111,16 +102,12 @@ export async function startServeProcess(
       await child.done;
     };
     signal.addEventListener('abort', () => child.stop(), { once: true });
-    child.done.then((end) => {
-      const message = `the service ended with exit code ${end.code ?? end.signal}: ${logged.join('\n')}`;
-      reject(new Fault('DEMO_FAILED', message, { hint: explainAbort(end) || undefined }));
-    }, reject);
+    child.done.then((end) => reject(describeEnd('service', end, logged.join('\n'))), reject);
   });
 }
 
 /**
  * What the demo created, and where: the last thing a new user reads.
- * @param out the demo's folder
  * @param result the JSON document of its run
  * @param program what to type to start a command
  */

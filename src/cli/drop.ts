@@ -12,12 +12,12 @@ import { Fault } from '../core/errors.ts';
 import { formatBytes, formatCount } from '../core/units.ts';
 import { readJob } from '../job/job-folder.ts';
 import { fileKey } from '../ledger/layout.ts';
-import { describeLost, Ledger } from '../ledger/ledger.ts';
+import { describeLost, type Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { type DropDocument, describeThrough, dropSchema } from '../state/documents.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/job-state.ts';
 import type { ActionResult, Call, Cli } from './context.ts';
-import { assertDate, assertDirectory, usage } from './context.ts';
+import { assertDate, assertDirectory, usage, withLedger } from './context.ts';
 
 /** Windows that are listed; the manifest has all. */
 const MAX_WINDOWS = 200;
@@ -31,16 +31,12 @@ export async function drop(cli: Cli, { argument, options }: Call<'drop'>): Actio
   assertDate('DATE', date);
   const job = await readJob(name, cli.globals.jobs);
   await assertDirectory(cli.cwd, job.drop.to);
-  const store = await cli.openers.openStore(job.drop.to, { objects: job.drop.s3 });
-  try {
-    const ledger = new Ledger(store, job.drop.dataset);
+  return await withLedger(cli.openers, job, async (ledger) => {
     const manifest = await ledger.manifest(date);
     if (options.file) return await sendFile(cli, ledger, manifest, date);
     const document = await describeDrop(ledger, job.name, date, manifest);
     return cli.print(document, formatDrop(document, cli.openers.clock.now()));
-  } finally {
-    await store.close();
-  }
+  });
 }
 
 /** @throws Fault `NOT_SEALED` (usage), `DROP_DAMAGED`, StoreFault */
@@ -107,14 +103,9 @@ async function listRevisions(ledger: Ledger, sealed: Manifest) {
     const lost = await ledger.lost(date, revision);
     const words = lost ? describeLost(revision, lost) : kept ? null : `revision ${revision} was not kept`;
     const manifest = kept?.manifest;
-    const unknown = {
-      revision,
-      rows: null,
-      condition: null,
-      sealed_at: null,
-      lost: words ?? 'its manifest is damaged',
-    };
-    revisions.push({ ...(manifest ? { ...manifest, lost: words } : unknown), changes: manifest?.changes ?? null });
+    const unknown = { revision, rows: null, condition: null, sealed_at: null };
+    const why = manifest ? words : (words ?? 'its manifest is damaged');
+    revisions.push({ ...(manifest ?? unknown), lost: why, changes: manifest?.changes ?? null });
   }
   return revisions;
 }

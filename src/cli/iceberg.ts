@@ -4,14 +4,12 @@
 import { updateCatalog } from '../catalog/registered-table.ts';
 import { isFault } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
-import type { JobCatalog } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { rebuildTable } from '../ledger/iceberg/table.ts';
 import { locateTable } from '../ledger/iceberg/table-metadata.ts';
-import { Ledger } from '../ledger/ledger.ts';
-import type { Store } from '../store/store.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { ActionResult, Call, Cli } from './context.ts';
-import { usage } from './context.ts';
+import { usage, withLedger } from './context.ts';
 
 export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: Call<'iceberg'>): ActionResult {
   if (action !== 'rebuild' || name === undefined || more.length > 0) {
@@ -25,10 +23,17 @@ export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: C
     const hint = 'Add `table: iceberg` under `drop:`; the next run makes the table.';
     throw usage(`${job.file}: the job has no Iceberg table`, hint, 'NOT_A_TABLE');
   }
-  const store = await openers.openStore(job.drop.to, { objects: job.drop.s3, use: 'run' });
-  try {
-    const { version, snapshots, left, removed } = await rebuildTable(new Ledger(store, dataset), openers.clock.now());
-    const catalog = target === null ? null : await updateCatalogOf(cli, store, dataset, target);
+  const rebuild = async (ledger: Ledger) => {
+    const { store } = ledger;
+    const { version, snapshots, left, removed } = await rebuildTable(ledger, openers.clock.now());
+    // At once, because a catalog with the old snapshots names files that a rebuild removes.
+    const opened = target && (await openers.openCatalog(target));
+    const updated = opened && updateCatalog(store, dataset, opened);
+    const came = await updated?.catch((error: unknown) => {
+      if (isFault(error)) return `not updated, the next run tries again: ${error.message}`;
+      throw error;
+    });
+    const catalog = opened && `${opened.place}: ${came}`;
     if (!globals.json) {
       if (catalog !== null) terminal.err(`catalog   ${catalog}\n`);
       for (const [what, reason] of left) terminal.err(`left out  ${what}  ${reason}\n`);
@@ -39,18 +44,6 @@ export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: C
         ? `${dataset} has no sealed date that a table can hold.\n`
         : `Version ${version} of ${locateTable(store, dataset)}: ${formatCount(snapshots)} snapshots.\nCheck it: flowdrop verify ${job.name}\n`,
     );
-  } finally {
-    await store.close();
-  }
-}
-
-/** At once, because a catalog with the old snapshots names files that a rebuild removes. @returns for people */
-async function updateCatalogOf({ openers }: Cli, store: Store, dataset: string, target: JobCatalog): Promise<string> {
-  const catalog = await openers.openCatalog(target);
-  try {
-    return `${catalog.place}: ${await updateCatalog(store, dataset, catalog)}`;
-  } catch (error) {
-    if (!isFault(error)) throw error;
-    return `${catalog.place}: not updated, the next run tries again: ${error.message}`;
-  }
+  };
+  return await withLedger(openers, job, rebuild, 'run');
 }

@@ -14,11 +14,10 @@ import { type BackfillMode, readStoredDates, selectDates } from '../export/selec
 import { planSpans } from '../export/trades/scan.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
-import { Ledger } from '../ledger/ledger.ts';
-import { closeSource, openJobSource } from '../run/open-source.ts';
+import type { OpenedSource } from '../run/open-source.ts';
 import { describeThrough, type PlanDate, type PlanDocument, type PlanTotal } from '../state/documents.ts';
 import { openJobState } from '../state/job-state.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
+import { type ActionResult, type Call, type Cli, withLedger, withSource } from './context.ts';
 import { formatTable, PLAIN_STYLE, right, type Style } from './terminal/text.ts';
 
 export async function plan(cli: Cli, { argument }: Call<'plan'>): ActionResult {
@@ -77,16 +76,16 @@ async function printPlans(cli: Cli): ActionResult {
 }
 
 async function planJob(
-  { openers, signal }: Cli,
+  cli: Cli,
   job: Job,
   { range, mode = 'unsealed', afterSeconds = 0 }: PlanChoice,
 ): Promise<PlanDocument> {
-  const [log, calendar] = [await openers.openLog({ quiet: true }), await openers.readCalendar()];
-  const opened = await openJobSource(openers, job, { log, calendar, signal });
-  const { source, limits } = opened;
-  const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
-  try {
-    const facts = await readStoredDates(new Ledger(store, job.drop.dataset), openJobState(openers.stateDir, job.name));
+  const { openers } = cli;
+  const calendar = await openers.readCalendar();
+  const state = openJobState(openers.stateDir, job.name);
+  const planWith = async (opened: OpenedSource) => {
+    const { source, limits } = opened;
+    const facts = await withLedger(openers, job, (ledger) => readStoredDates(ledger, state));
     const planned = await openDates(opened).plan(selectDates(mode, facts, range));
     const nowMs = source.serverNow();
     const dates = priceDates(planned.dates, {
@@ -109,10 +108,8 @@ async function planJob(
       without_rows: [...planned.empty],
       held: planned.held,
     };
-  } finally {
-    await store.close();
-    await closeSource(opened);
-  }
+  };
+  return await withSource(cli, job, planWith, { calendar });
 }
 
 interface PriceTerms {
@@ -138,8 +135,7 @@ export function priceDates(
   let doneAtMs = nowMs + waitMs;
   return work.map(({ date, rows, pages, counts, expiresAtMs }) => {
     // An existing count costs nothing more.
-    const counting = (counts === undefined ? COUNTS_OF_A_DATE : COUNTS_OF_A_DATE - 1) * countRequests;
-    const requests = pages + counting;
+    const requests = pages + (counts === undefined ? COUNTS_OF_A_DATE : COUNTS_OF_A_DATE - 1) * countRequests;
     doneAtMs += requests * intervalMs;
     const mayExpire = Number.isFinite(expiresAtMs);
     const leftMs = Math.max(0, expiresAtMs - nowMs);
@@ -158,6 +154,7 @@ export function priceDates(
 
 export function totalDates(dates: readonly PlanDate[]): PlanTotal {
   const sum = (pick: (date: PlanDate) => number) => dates.reduce((total, date) => total + pick(date), 0);
+  const done = dates.map(({ done_at: at }) => at);
   const shares = dates.flatMap(({ share_of_budget: share }) => (share === null ? [] : [share]));
   return {
     dates: dates.length,
@@ -166,11 +163,7 @@ export function totalDates(dates: readonly PlanDate[]): PlanTotal {
     requests: sum(({ requests }) => requests),
     seconds: sum(({ seconds }) => seconds),
     bytes: sum(({ bytes }) => bytes),
-    done_at:
-      dates
-        .map(({ done_at: doneAt }) => doneAt)
-        .sort()
-        .at(-1) ?? null,
+    done_at: done.sort().at(-1) ?? null,
     share_of_budget: shares.length > 0 ? Math.max(...shares) : null,
     too_late: dates.filter(({ expires_before_turn: isLost }) => isLost).length,
   };

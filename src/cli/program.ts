@@ -104,19 +104,27 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
   }
 }
 
-/** Adds the jobs of the folder where one is missing. */
+/** @returns what is wrong with the command line; `undefined` if the parser ended after printing what was requested */
 async function explain(error: CommanderError, argv: readonly string[], { jobs }: GlobalOptions) {
-  const fault = readParserError(error, argv);
+  if (error.exitCode === 0) return undefined;
+  if (isHelp(error)) return mistake('no command was given', '`flowdrop --help` lists the commands.');
   const command = COMMANDS.find(({ name }) => argv.includes(name));
-  if (fault === undefined || command?.argument !== JOB || error.code !== 'commander.missingArgument') return fault;
-  const names = (await listJobFiles(jobs).catch(() => [])).map(formatJobReference);
-  const [first] = names;
-  return first === undefined
-    ? fault
-    : new Fault('USAGE', `which job? The folder ${jobs} has ${names.join(', ')}`, {
-        kind: 'usage',
-        hint: `\`flowdrop ${command.name} ${first}\``,
-      });
+  if (command?.argument === JOB && error.code === 'commander.missingArgument') {
+    const names = (await listJobFiles(jobs).catch(() => [])).map(formatJobReference);
+    const example = `\`flowdrop ${command.name} ${names[0]}\``;
+    if (names.length > 0) return mistake(`which job? The folder ${jobs} has ${names.join(', ')}`, example);
+  }
+  const text = error.message.replace(/^error: /, '');
+  const [, words = text, suggested] = /^([\s\S]*?)\n\((Did you mean [\s\S]*?)\)$/.exec(text) ?? [];
+  const [message = words] = words.split('\n');
+  const near = suggested ?? suggestChoice(message);
+  const help = command ? `flowdrop ${command.name} --help` : 'flowdrop --help';
+  const next = error.code === 'commander.unknownCommand' ? 'lists the commands' : 'lists its options';
+  return mistake(message, `${near ? `${near} ` : ''}\`${help}\` ${next}.`);
+}
+
+function mistake(message: string, hint: string): Fault {
+  return new Fault('USAGE', message, { kind: 'usage', hint });
 }
 
 /** A misspelled setting has no effect, which nobody would notice. `doctor` lists all settings itself. */
@@ -149,12 +157,10 @@ New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of 
 \`flowdrop help COMMAND\` has examples.
 `;
 
+type NamedCommand = (typeof COMMANDS)[number];
+
 /** Runs a command. Its argument and options are those of its row. */
-type CallCommand = (
-  command: (typeof COMMANDS)[number],
-  call: CommandCall<unknown>,
-  globals: GlobalOptions,
-) => Promise<void>;
+type CallCommand = (command: NamedCommand, call: CommandCall<unknown>, globals: GlobalOptions) => Promise<void>;
 
 /** Where the help goes. */
 type HelpTerminal = Pick<Terminal, 'out' | 'err' | 'columns'>;
@@ -166,7 +172,6 @@ export function buildParser(version: string, terminal: HelpTerminal, call: CallC
     )
     .usage('[options] <command>')
     .version(version)
-    .showSuggestionAfterError(true)
     .configureOutput({
       writeOut: (text) => terminal.out(text),
       writeErr: (text) => terminal.err(text),
@@ -178,7 +183,7 @@ export function buildParser(version: string, terminal: HelpTerminal, call: CallC
     .configureHelp({ subcommandTerm: formatTerm })
     .exitOverride();
   addOptions(parser, GLOBAL_OPTIONS);
-  for (const spec of COMMANDS) addCommand(parser, spec, call, () => widthOf(terminal));
+  for (const spec of COMMANDS) addCommand(parser, spec, call, terminal);
   parser.commandsGroup('Help:').helpCommand('help [command]', 'what a command does, with examples');
   return parser.addHelpText('after', () => hangText(HELP_END, widthOf(terminal), 0));
 }
@@ -188,25 +193,16 @@ function widthOf({ columns }: HelpTerminal): number {
   return Math.min(columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH);
 }
 
-function addCommand(
-  parser: Command,
-  spec: (typeof COMMANDS)[number],
-  call: CallCommand,
-  readWidth: () => number,
-): void {
-  const command = parser
-    .command(spec.name, { hidden: spec.group === undefined })
-    .description(spec.summary)
-    .exitOverride()
-    .showSuggestionAfterError(true);
-  if (spec.group) command.helpGroup(COMMAND_GROUPS[spec.group]);
-  if (spec.argument) {
-    const argument = new Argument(spec.argument.syntax, spec.argument.text);
-    command.addArgument(spec.argument.choices ? argument.choices(spec.argument.choices) : argument);
+function addCommand(parser: Command, spec: NamedCommand, call: CallCommand, terminal: HelpTerminal) {
+  const { name, group, argument, notes, examples } = spec;
+  const command = parser.command(name, { hidden: group === undefined }).description(spec.summary);
+  if (group) command.helpGroup(COMMAND_GROUPS[group]);
+  if (argument) {
+    const added = new Argument(argument.syntax, argument.text);
+    command.addArgument(argument.choices ? added.choices(argument.choices) : added);
   }
   addOptions(command, spec.options);
-  const { notes, examples } = spec;
-  if (notes) command.addHelpText('after', () => `\n${hangText(notes, readWidth(), 0)}`);
+  if (notes) command.addHelpText('after', () => `\n${hangText(notes, widthOf(terminal), 0)}`);
   if (examples) {
     // Each on a line of its own, so that it can be copied.
     const lines = examples.map(([typed, what]) => `  ${typed}\n${what === '' ? '' : `      ${what}\n`}`);
@@ -246,22 +242,6 @@ function formatTerm(command: Command): string {
   return command.name() === 'help' ? 'help [command]' : `${command.name()} ${argument?.syntax ?? ''}`.trimEnd();
 }
 
-/** @returns what is wrong with the command line; `undefined` if the parser ended after printing what was requested */
-function readParserError(error: CommanderError, argv: readonly string[]): Fault | undefined {
-  if (error.exitCode === 0) return undefined;
-  if (isHelp(error)) {
-    return new Fault('USAGE', 'no command was given', { kind: 'usage', hint: '`flowdrop --help` lists the commands.' });
-  }
-  const text = error.message.replace(/^error: /, '');
-  const [, words = text, suggested] = /^([\s\S]*?)\n\((Did you mean [\s\S]*?)\)$/.exec(text) ?? [];
-  const [message = words] = words.split('\n');
-  const near = suggested ?? suggestChoice(message);
-  const command = COMMANDS.find(({ name }) => argv.includes(name));
-  const help = command ? `flowdrop ${command.name} --help` : 'flowdrop --help';
-  const next = error.code === 'commander.unknownCommand' ? 'lists the commands' : 'lists its options';
-  return new Fault('USAGE', message, { kind: 'usage', hint: `${near ? `${near} ` : ''}\`${help}\` ${next}.` });
-}
-
 /** Whether the help was printed instead of an error. */
 function isHelp(error: unknown): boolean {
   return error instanceof CommanderError && error.code === 'commander.help';
@@ -273,7 +253,7 @@ function findUnknownTopic([first, topic]: readonly string[]): Fault | undefined 
   if (first !== 'help' || topic === undefined || topic.startsWith('-') || names.includes(topic)) return undefined;
   const near = findNearest(topic, names);
   const hint = `${near ? `Did you mean ${near}? ` : ''}\`flowdrop --help\` lists the commands.`;
-  return new Fault('USAGE', `unknown command '${topic}'`, { kind: 'usage', hint });
+  return mistake(`unknown command '${topic}'`, hint);
 }
 
 /** The allowed choice closest to an invalid value. */

@@ -16,7 +16,7 @@ import { type Run, withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { hasFailed } from '../state/run-result.ts';
 import type { ActionResult, Call, Cli } from './context.ts';
-import { assertDate, usage } from './context.ts';
+import { assertDate, usage, withLedger } from './context.ts';
 import { createRunEnv, describeDelivery } from './run-output.ts';
 
 export async function report(cli: Cli, { argument, options }: Call<'report'>): ActionResult {
@@ -92,20 +92,14 @@ async function showReport(
   job: Job,
   { date, report, revision }: Call<'report'>['options'],
 ) {
-  const choice = { date, report, revision: revision === undefined ? undefined : parseRevision(revision) };
-  const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
-  try {
-    const page = await readArchivedPage(store, job.name, choice);
-    if (globals.json) return print(page, '');
-    // Not wrapped: it is HTML.
-    terminal.out(page.html);
-    return undefined;
-  } finally {
-    await store.close();
+  if (revision !== undefined && !/^[1-9]\d{0,8}$/.test(revision)) {
+    const message = `--revision must be a whole number of 1 or more, not "${revision}"`;
+    throw usage(message, undefined, 'REVISION_INVALID');
   }
-}
-
-function parseRevision(text: string): number {
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw usage(`--revision must be a whole number of 1 or more, not "${text}"`, undefined, 'REVISION_INVALID');
+  const choice = { date, report, revision: revision === undefined ? undefined : Number(revision) };
+  const page = await withLedger(openers, job, ({ store }) => readArchivedPage(store, job.name, choice));
+  if (globals.json) return print(page, '');
+  // Not wrapped: it is HTML.
+  terminal.out(page.html);
+  return undefined;
 }

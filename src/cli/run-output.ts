@@ -39,7 +39,11 @@ export function describeRun(result: RunResult, deliveries: readonly Delivery[]):
   ]);
   const sealed = dates.filter(({ status }) => status === 'sealed');
   const took = formatDuration(Date.parse(now) - Date.parse(result.started_at));
-  const passed = named === undefined ? describeOpen(result) : describePassed(named, dates.length === 0);
+  const open = Object.entries(result.open).map(
+    ([date, at]) =>
+      `${date}: not over yet, its last rows are too recent until ${formatInstant(at, EXCHANGE_TIME_ZONE, now)}`,
+  );
+  const passed = named === undefined ? open : describePassed(named, dates.length === 0);
   const isAllSealed = passed.length === 0 && held.length === 0;
   const sum = sealed.reduce((total, date) => total + date.rows, 0);
   const lines = [
@@ -98,13 +102,6 @@ function describeAudits({ audits }: RunResult): readonly string[] {
   if (all.length === 0) return [];
   const equal = `${formatCount(all.length - differing.length)} of ${formatCount(all.length)} sealed date(s) compared with the source are equal.`;
   return [equal, ...differing.map(([date, { reason = '' }]) => `${date} differs from the source: ${reason}`)];
-}
-
-function describeOpen({ open, finished_at: now }: RunResult): readonly string[] {
-  return Object.entries(open).map(
-    ([date, at]) =>
-      `${date}: not over yet, its last rows are too recent until ${formatInstant(at, EXCHANGE_TIME_ZONE, now)}`,
-  );
 }
 
 const CLOCK_HINT =

@@ -40,9 +40,10 @@ type Flags = Call<'backfill'>['options'];
 export async function backfill(cli: Cli, { argument, options }: Call<'backfill'>): ActionResult {
   const range = readRange(options);
   const job = await readJob(argument, cli.globals.jobs);
-  const mode = readMode(options);
-  const acceptedBy = options.acceptChange ? nameUser() : undefined;
-  if (options.acceptChange && (range === undefined || range.from !== range.to)) {
+  const { missing, failed, all, acceptChange } = options;
+  const mode: BackfillMode = all || acceptChange ? 'all' : failed ? 'failed' : missing ? 'missing' : 'unsealed';
+  const acceptedBy = acceptChange ? nameUser() : undefined;
+  if (acceptChange && (range === undefined || range.from !== range.to)) {
     const came = range === undefined ? 'no date' : `${range.from} to ${range.to}`;
     const hint = `flowdrop backfill ${job.name} --from DATE --to DATE --accept-change, with the same DATE twice`;
     throw usage(`--accept-change takes one date, not ${came}`, hint, 'DATE_INVALID');
@@ -50,12 +51,6 @@ export async function backfill(cli: Cli, { argument, options }: Call<'backfill'>
   if (options.dryRun) return await printPlan(cli, job, { mode, range });
   const dates = options.sealDegraded ? ({ mode: 'staged', range } as const) : { mode, range, acceptedBy };
   return printRun(cli, await runJob(createRunEnv(cli), job, { command: 'backfill', dates, withReports: false }));
-}
-
-function readMode({ missing, failed, all, acceptChange }: Flags): BackfillMode {
-  if (all || acceptChange) return 'all';
-  if (failed) return 'failed';
-  return missing ? 'missing' : 'unsealed';
 }
 
 /** @throws Fault `DATE_INVALID` */

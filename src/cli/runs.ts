@@ -33,30 +33,24 @@ export async function runs({ openers, terminal, globals, print }: Cli, call: Cal
 
 function describeRuns(entries: readonly RunRecord[], nowMs: number, width: number | undefined): string {
   const columns = ['started', 'command', 'why', 'outcome', right('took'), right('requests'), right('rows'), 'run'];
-  const rows = entries.map((run) => [
-    formatInstant(run.started_at, EXCHANGE_TIME_ZONE, nowMs),
-    run.args.join(' '),
-    run.reason,
-    describeOutcome(run),
-    run.finished_at === null ? '' : formatDuration(Date.parse(run.finished_at) - Date.parse(run.started_at)),
-    formatCount(run.requests),
-    formatCount(run.rows),
-    run.id,
-  ]);
+  const rows = entries.map((run) => {
+    const { outcome, started_at: start, finished_at: end } = run;
+    // What stopped it, or what the first of its dates failed with.
+    const code = outcome === null || outcome === 'done' ? undefined : whyFailed(run)?.code;
+    return [
+      formatInstant(start, EXCHANGE_TIME_ZONE, nowMs),
+      run.args.join(' '),
+      run.reason,
+      `${outcome ?? 'running'}${code === undefined ? '' : `: ${code}`}`,
+      end === null ? '' : formatDuration(Date.parse(end) - Date.parse(start)),
+      formatCount(run.requests),
+      formatCount(run.rows),
+      run.id,
+    ];
+  });
   const table = formatTable(columns, rows);
   if (width === undefined || measureWidth(table.split('\n')[1] ?? '') <= width) return table;
   // The id of a run leads to its log; the page and --json have it, and a cut one leads nowhere.
-  return formatTable(
-    columns.slice(0, -1),
-    rows.map((row) => row.slice(0, -1)),
-    { width },
-  );
-}
-
-/** With what stopped it, or what the first of its dates failed with. */
-function describeOutcome(run: RunRecord): string {
-  const { outcome } = run;
-  if (outcome === null || outcome === 'done') return outcome ?? 'running';
-  const code = whyFailed(run)?.code;
-  return code === undefined ? outcome : `${outcome}: ${code}`;
+  const shorter = rows.map((row) => row.slice(0, -1));
+  return formatTable(columns.slice(0, -1), shorter, { width });
 }

@@ -25,11 +25,10 @@ const NO_SCAN_LIMIT = Number.MAX_SAFE_INTEGER;
 export async function serve(cli: Cli, { options }: Call<'serve'>): ActionResult {
   const { openers, terminal, signal, self } = cli;
   const { generate, key = [], clickhouseUrl, cluster, store, dataset, catalog, ...given } = options;
-  if (catalog !== undefined) {
-    await serveCatalog(cli, { ...options, catalog });
-    return undefined;
-  }
-  const place = await readPlace(cli.cwd, options);
+  if (catalog !== undefined) return await serveCatalog(cli, { ...options, catalog });
+  if ((store === undefined) !== (dataset === undefined)) throw usage('--store and --dataset go together', HINT);
+  if (store !== undefined) await assertDirectory(cli.cwd, store, 'Run the job first, or check the path.');
+  const place = store === undefined || dataset === undefined ? undefined : { store, dataset };
   const { adminUrl, ...server } = openers.readClickhouse();
   const url = place === undefined ? (clickhouseUrl ?? server.url) : undefined;
   if (cluster !== undefined && url === undefined) throw usage('--cluster needs --clickhouse-url', HINT);
@@ -68,30 +67,13 @@ export async function serve(cli: Cli, { options }: Call<'serve'>): ActionResult 
 }
 
 /**
- * The archive to serve; `undefined` without `--store`.
- * @throws Fault `USAGE`, `STORE_MISSING`, `LOCATION_INVALID` (usage)
- */
-async function readPlace(cwd: string, flags: Call<'serve'>['options']): Promise<ArchivePlace | undefined> {
-  const { store, dataset } = flags;
-  if (store === undefined && dataset === undefined) return undefined;
-  if (store === undefined || dataset === undefined) throw usage('--store and --dataset go together', HINT);
-  await assertDirectory(cwd, store, 'Run the job first, or check the path.');
-  return { store, dataset };
-}
-
-interface ArchivePlace {
-  /** `s3://...` or a directory, as in a job file. */
-  readonly store: string;
-  readonly dataset: string;
-}
-
-/**
+ * @param place the store is `s3://...` or a directory, as in a job file
  * @param concurrency queries that run at the same time
  * @throws Fault `DATASET_UNKNOWN`, `ARCHIVE_EMPTY`, `NO_TRADES`, `ARCHIVE_LOCATION_INVALID` (usage), `DROP_DAMAGED`, StoreFault
  */
 export async function openArchiveBackend(
   { openers }: { readonly openers: Pick<Openers, 'openStore' | 'readAccess'> },
-  { store: to, dataset: name }: ArchivePlace,
+  { store: to, dataset: name }: { readonly store: string; readonly dataset: string },
   concurrency: number,
   { log, folder: temporary, startEngines, closers }: BackendParts,
 ): Promise<Backend> {
@@ -140,7 +122,7 @@ const DEFAULT_PORT = 8181;
 async function serveCatalog(
   { openers, terminal, signal }: Cli,
   options: Call<'serve'>['options'] & { readonly catalog: string },
-): Promise<void> {
+): ActionResult {
   const { catalog, key = [], keyFile, host = SERVICE_DEFAULTS.host, port = DEFAULT_PORT } = options;
   if (Object.keys(options).some((name) => !FLAGS.includes(name))) {
     const hint = 'flowdrop serve --catalog out/drops --port 8181';
@@ -175,4 +157,5 @@ async function serveCatalog(
     await keys?.close();
     await store.close();
   }
+  return undefined;
 }

@@ -10,13 +10,21 @@ import type { AuditedDate, Repairs } from '../export/repair.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { auditTable } from '../ledger/iceberg/table.ts';
-import { Ledger } from '../ledger/ledger.ts';
-import { closeSource, openJobSource } from '../run/open-source.ts';
+import type { OpenedSource } from '../run/open-source.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/job-state.ts';
-import { type ActionResult, assertDate, assertDirectory, type Call, type Cli, usage } from './context.ts';
+import {
+  type ActionResult,
+  assertDate,
+  assertDirectory,
+  type Call,
+  type Cli,
+  usage,
+  withLedger,
+  withSource,
+} from './context.ts';
 import { createRunEnv } from './run-output.ts';
 
 interface VerifyResult {
@@ -80,17 +88,16 @@ async function verifyDrops(cli: Cli, job: Job, options: Call<'verify'>['options'
 
 /** Store, engine and a folder for the time of `action`: a repair needs an engine of its own in between. */
 async function withAudit<Result>({ openers, signal }: Cli, job: Job, action: (deps: AuditDeps) => Promise<Result>) {
-  const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
-  const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
-  const engine = await openers.openEngine({ signal });
-  try {
-    const calendar = await openers.readCalendar();
-    return await action({ ledger: new Ledger(store, job.drop.dataset), engine, calendar, folder, signal });
-  } finally {
-    await engine.close();
-    await rm(folder, { recursive: true, force: true });
-    await store.close();
-  }
+  return await withLedger(openers, job, async (ledger) => {
+    const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
+    const engine = await openers.openEngine({ signal });
+    try {
+      return await action({ ledger, engine, calendar: await openers.readCalendar(), folder, signal });
+    } finally {
+      await engine.close();
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
 }
 
 async function repair(cli: Cli, job: Job, only: string | undefined, repairs: Repairs): Promise<void> {
@@ -159,23 +166,19 @@ function withNextStep(result: VerifyResult, { name }: Job, dates: Audited['dates
 
 /** Also compares with the source, for the dates that are still complete there. */
 async function recount(cli: Cli, deps: AuditDeps, job: Job, { results, dates }: Audited): Promise<void> {
-  const { openers, signal, terminal } = cli;
   if (job.source.kind === 'snapshots') {
-    terminal.err(`--deep has no effect: \`api: ${job.source.api}\` cannot be recounted at the source.\n`);
+    cli.terminal.err(`--deep has no effect: \`api: ${job.source.api}\` cannot be recounted at the source.\n`);
     return;
   }
-  const log = await openers.openLog({ quiet: true });
-  const opened = await openJobSource(openers, job, { log, signal }, deps.engine);
-  const source = openDates(opened);
-  try {
+  const compareAll = async (opened: OpenedSource) => {
+    const source = openDates(opened);
     for (const [index, result] of results.entries()) {
       const manifest = result.date === null ? undefined : dates.get(result.date)?.manifest;
       const found = manifest && (await source.compare?.(manifest, deps));
       if (found) results[index] = { ...result, recounted: true, findings: [...result.findings, ...found] };
     }
-  } finally {
-    await closeSource(opened);
-  }
+  };
+  await withSource(cli, job, compareAll, { engine: deps.engine });
 }
 
 function describeResults(results: readonly VerifyResult[], job: Job): string {

@@ -93,7 +93,7 @@ it('a mail in the outbox was written, and one that a server took was sent', asyn
     const event = { kind: 'mailed', date: '2026-11-19', to, outcome } as const;
     const { log, records } = createKeptLog();
     // Without a terminal each event is a line of the log; only whether there is one is asked.
-    const terminal = { interactive: false } as unknown as Terminal;
+    const terminal = { columns: {} } as unknown as Terminal;
     const stats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0 };
     const totals = new RunTotals(systemClock);
     const progress = createProgress({ log, clock: systemClock, totals, stats }, terminal);

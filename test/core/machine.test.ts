@@ -43,15 +43,15 @@ describe('open files', () => {
 });
 
 describe('doctor', () => {
-  const statuses = (memoryBytes: number, files: number | undefined) =>
-    checkLimits(memoryBytes, files).map(({ check, status }) => `${check}: ${status}`);
+  const statuses = async (memoryBytes: number, files: number | undefined) =>
+    (await checkLimits(memoryBytes, files)).map(({ check, status }) => `${check}: ${status}`);
 
   it.each([
     [4_000_000_000, 1024, ['memory: ok', 'open files: ok']],
     [4_000_000_000, undefined, ['memory: ok', 'open files: ok']],
     [700_000_000, 1024, ['memory: warn', 'open files: ok']],
     [500_000_000, 160, ['memory: fail', 'open files: fail']],
-  ] as const)('finds of %i bytes and %s files: %j', (memoryBytes, files, found) => {
-    expect(statuses(memoryBytes, files)).toEqual(found);
+  ] as const)('finds of %i bytes and %s files: %j', async (memoryBytes, files, found) => {
+    expect(await statuses(memoryBytes, files)).toEqual(found);
   });
 });

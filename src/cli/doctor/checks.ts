@@ -26,7 +26,7 @@ export interface Finding {
   /** What was seen, without secrets. */
   readonly seen: string;
   /** What to do; only if the status is not `ok`. */
-  readonly next?: string | undefined;
+  readonly next?: string | null | undefined;
 }
 
 export type Findings = readonly Finding[];
@@ -46,10 +46,10 @@ function blame(check: string, error: unknown): Finding {
  * Turns any error of `act` into a finding. A text that it returns is what was seen where all is well.
  * @throws Fault of kind `interrupted`
  */
-export async function tryCheck(check: string, act: () => Promise<Findings | string | undefined>): Promise<Findings> {
+export async function tryCheck(check: string, act: () => Promise<Findings | string>): Promise<Findings> {
   try {
     const found = await act();
-    return typeof found === 'string' ? [ok(check, found)] : (found ?? []);
+    return typeof found === 'string' ? [ok(check, found)] : found;
   } catch (error) {
     return [blame(check, error)];
   }
@@ -148,29 +148,21 @@ export async function checkRoom(places: readonly WrittenPlace[], isGuess: boolea
 const LITTLE_MEMORY_BYTES = 1_000_000_000;
 
 /** Memory and open files that the system allows this process. */
-export function checkLimits(memoryBytes: number, fileLimit: number | undefined): Findings {
-  const files =
-    fileLimit === undefined ? 'the limit of open files is unknown' : `${fileLimit} files may be open at once`;
-  const isFew = fileLimit !== undefined && fileLimit < NEEDED_FILES;
-  return [
-    describeMemory(memoryBytes),
-    isFew ? fail('open files', `${files}, ${NEEDED_FILES} are needed`, RAISE_FILES_HINT) : ok('open files', files),
-  ];
-}
-
-function describeMemory(memoryBytes: number): Finding {
-  try {
+export async function checkLimits(memoryBytes: number, fileLimit = Number.NaN): Promise<Findings> {
+  const memory = await tryCheck('memory', async () => {
     const engineBytes = planEngineMemory(memoryBytes);
     const seen = `${formatBytes(memoryBytes)} for this process, ${formatBytes(engineBytes)} of it for the engine`;
-    if (memoryBytes >= LITTLE_MEMORY_BYTES) return ok('memory', seen);
-    return warn(
-      'memory',
-      seen,
-      `A session of millions of rows may need more: give it ${formatBytes(LITTLE_MEMORY_BYTES)}.`,
-    );
-  } catch (error) {
-    return blame('memory', error);
-  }
+    const next = `A session of millions of rows may need more: give it ${formatBytes(LITTLE_MEMORY_BYTES)}.`;
+    return memoryBytes >= LITTLE_MEMORY_BYTES ? seen : [warn('memory', seen, next)];
+  });
+  const files = Number.isNaN(fileLimit)
+    ? 'the limit of open files is unknown'
+    : `${fileLimit} files may be open at once`;
+  const isFew = fileLimit < NEEDED_FILES;
+  return [
+    ...memory,
+    isFew ? fail('open files', `${files}, ${NEEDED_FILES} are needed`, RAISE_FILES_HINT) : ok('open files', files),
+  ];
 }
 
 /** Draws a chart with text and one without: if no font is found, both pictures are equal. */
@@ -218,27 +210,24 @@ export async function checkStore(store: Store): Promise<Findings> {
   const hasPut = put.every(({ status }) => status === 'ok');
   // If both fail, the other checks would only repeat the failure, each after a timeout.
   if (!hasPut && listed.every(({ status }) => status === 'fail')) return [...listed, ...put];
-  const rest = [
-    await tryCheck('store: get', async () => {
-      const read = await store.get(keys.plain);
-      if (read !== undefined && Buffer.compare(read, bytes) === 0) return 'it was read back, byte for byte';
-      if (!hasPut) return 'missing and forbidden objects are distinguished';
-      throw new Fault('STORE_UNFIT', 'the object that was read differs from the one written', {
-        hint: 'Something between here and the store alters objects.',
-      });
-    }),
-    await tryCheck('store: conditional put', async () => {
-      if (!(await store.putIfAbsent(keys.once, bytes))) throw createUnfit('a new object was refused as if it existed');
-      if (await store.putIfAbsent(keys.once, Buffer.from('second')))
-        throw createUnfit('a write-once object was overwritten');
-      return 'a second write to the same object was refused';
-    }),
-    await tryCheck('store: copy', async () => {
-      await store.copy(keys.plain, keys.copy);
-      return 'an object was copied';
-    }),
-  ];
-  return [...listed, ...put, ...rest.flat(), ...(await removeAll(store, Object.values(keys)))];
+  const got = await tryCheck('store: get', async () => {
+    const read = await store.get(keys.plain);
+    if (read !== undefined && Buffer.compare(read, bytes) === 0) return 'it was read back, byte for byte';
+    if (!hasPut) return 'missing and forbidden objects are distinguished';
+    const hint = 'Something between here and the store alters objects.';
+    throw new Fault('STORE_UNFIT', 'the object that was read differs from the one written', { hint });
+  });
+  const once = await tryCheck('store: conditional put', async () => {
+    if (!(await store.putIfAbsent(keys.once, bytes))) throw createUnfit('a new object was refused as if it existed');
+    const isReplaced = await store.putIfAbsent(keys.once, Buffer.from('second'));
+    if (isReplaced) throw createUnfit('a write-once object was overwritten');
+    return 'a second write to the same object was refused';
+  });
+  const copied = await tryCheck('store: copy', async () => {
+    await store.copy(keys.plain, keys.copy);
+    return 'an object was copied';
+  });
+  return [...listed, ...put, ...got, ...once, ...copied, ...(await removeAll(store, Object.values(keys)))];
 }
 
 async function removeAll(store: Store, keys: readonly string[]): Promise<Findings> {

@@ -15,18 +15,17 @@ import { FEW_PAGE_ROWS } from '../../export/trades/fetch.ts';
 import { isRefusal } from '../../export/trades/session-ends.ts';
 import type { Job } from '../../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../../job/job-folder.ts';
-import { Ledger } from '../../ledger/ledger.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
 import { MAX_CLOCK_SKEW_MS } from '../../plan/clocks.ts';
 import { lookbackOf } from '../../plan/dates.ts';
 import { visibleSince } from '../../plan/session-end.ts';
 import { buildNewest, buildPage } from '../../plan/statement.ts';
 import { readSourceSql } from '../../run/job-sql.ts';
-import { closeSource, type OpenedSource, openJobSource } from '../../run/open-source.ts';
+import type { OpenedSource } from '../../run/open-source.ts';
 import { type Page, SourceFault } from '../../source/source.ts';
 import { DOCTOR_PREFIX, parseLocation } from '../../store/object-key.ts';
-import type { Store } from '../../store/store.ts';
-import type { ActionResult, Call, Cli } from '../context.ts';
-import { assertShareable } from '../context.ts';
+import { greet } from '../check.ts';
+import { type ActionResult, assertShareable, type Call, type Cli, withLedger, withSource } from '../context.ts';
 import { hangText } from '../terminal/text.ts';
 import {
   checkDrawing,
@@ -50,19 +49,18 @@ import {
 
 export async function doctor(cli: Cli, { argument }: Call<'doctor'>): ActionResult {
   const { openers, terminal, globals } = cli;
-  const findings: Finding[] = [];
+  const checks: Finding[] = [];
   for await (const found of examineAll(cli, argument)) {
-    findings.push(...found);
-    // Printed at once: a silent server may delay the next one.
-    if (globals.json) continue;
-    for (const finding of found) terminal.out(openers.redact(formatFinding(finding, terminal.columns.out)));
+    for (const { check, status, seen, next } of found) {
+      const finding = { check, status, seen: openers.redact(seen), next: next ? openers.redact(next) : null };
+      checks.push(finding);
+      // Printed at once: a silent server may delay the next one.
+      if (!globals.json) terminal.out(formatFinding(finding, terminal.columns.out));
+    }
   }
-  const count = (status: Finding['status']) => findings.filter((finding) => finding.status === status).length;
+  const count = (status: Finding['status']) => checks.filter((finding) => finding.status === status).length;
   const failures = count('fail');
-  const checks = findings.map(({ check, status, seen, next }) => {
-    return { check, status, seen: openers.redact(seen), next: next === undefined ? null : openers.redact(next) };
-  });
-  const sums = `${findings.length} checks: ${count('ok')} ok, ${count('warn')} warn, ${failures} fail\n`;
+  const sums = `${checks.length} checks: ${count('ok')} ok, ${count('warn')} warn, ${failures} fail\n`;
   cli.print({ ok: failures === 0, checks }, sums);
   return failures === 0 ? undefined : EXIT_CODES.failed;
 }
@@ -74,21 +72,27 @@ async function* examineAll(cli: Cli, reference: string | undefined): AsyncIterab
   yield await tryCheck('calendar', async () => {
     const { closed, earlyClose, open } = await openers.readCalendar();
     const dates = closed.size + earlyClose.size + open.size;
-    return dates === 0 ? undefined : `${dates} calendar exceptions from FLOWDROP_CALENDAR_FILE`;
+    return dates === 0 ? [] : `${dates} calendar exceptions from FLOWDROP_CALENDAR_FILE`;
   });
   const jobs: Job[] = [];
-  yield await readJobs(cli, reference, jobs);
+  yield await tryCheck('jobs', () => readJobs(cli, reference, jobs));
   // Without a job, the shipped one still tests the key. Jobs of one API or table share key, clock and limits.
   const tried = jobs.length > 0 ? jobs : [await readJob(openers.shippedJob, globals.jobs)];
   const nameOf = ({ source }: Job) => (source.kind === 'table' ? `${source.api} ${source.table}` : source.api);
-  for (const job of pickOne(tried, nameOf)) yield await tryCheck(job.source.api, () => examineSource(cli, job));
+  for (const job of pickOne(tried, nameOf)) {
+    yield await tryCheck(job.source.api, async () => {
+      // An unreadable calendar has its own finding.
+      const calendar = await openers.readCalendar().catch(() => undefined);
+      return await withSource(cli, job, (opened) => checkSource(job.source.api, opened), { calendar });
+    });
+  }
   for (const job of jobs) {
     yield await tryCheck('redis', async () => {
       assertShareable(job, openers.readRedisUrl() !== undefined);
-      return undefined;
+      return [];
     });
   }
-  yield await tryCheck('redis', () => openers.checkRedis());
+  yield await tryCheck('redis', async () => (await openers.checkRedis()) ?? []);
   // One job per place and way to write there.
   for (const job of pickOne(jobs, ({ drop }) => JSON.stringify([drop.to, drop.s3])))
     yield await tryCheck('store', () => examineStore(cli, job));
@@ -97,67 +101,44 @@ async function* examineAll(cli: Cli, reference: string | undefined): AsyncIterab
   yield await checkStateDirectory(openers.stateDir);
   // After the stores: one that cannot be read has its own finding, and needs room for a guess.
   yield await tryCheck('disk', () => examineRoom(cli, jobs));
-  yield checkLimits(readMemoryBytes(), readFileLimit());
+  yield await checkLimits(readMemoryBytes(), readFileLimit());
   yield await tryCheck('drawing', checkDrawing);
   yield await tryCheck('engine', async () => await checkEngine(await openers.openEngine({ signal: cli.signal })));
 }
 
 /** @param jobs gets those that are valid */
 async function readJobs({ openers, globals }: Cli, reference: string | undefined, jobs: Job[]): Promise<Findings> {
-  const found = await tryCheck('jobs', async () => {
-    const files = reference === undefined ? await listJobFiles(globals.jobs) : [reference];
-    const faults: Finding[] = [];
-    for (const file of files) {
-      const found = await tryCheck('jobs', async () => {
-        const job = await readJob(file, globals.jobs);
-        await readSourceSql(openers, job);
-        jobs.push(job);
-        return undefined;
-      });
-      faults.push(...found);
-    }
-    assertDistinct(jobs);
-    return jobs.length > 0 ? [ok('jobs', `read: ${jobs.map(({ name }) => name).join(', ')}`), ...faults] : faults;
-  });
-  if (jobs.length > 0 || found.length > 0) return found;
-  return [warn('jobs', `no job file in ${globals.jobs}`, '`flowdrop init` writes one.')];
+  const faults: Finding[] = [];
+  for (const file of reference === undefined ? await listJobFiles(globals.jobs) : [reference]) {
+    const found = await tryCheck('jobs', async () => {
+      const job = await readJob(file, globals.jobs);
+      await readSourceSql(openers, job);
+      jobs.push(job);
+      return [];
+    });
+    faults.push(...found);
+  }
+  assertDistinct(jobs);
+  if (jobs.length > 0) return [ok('jobs', `read: ${jobs.map(({ name }) => name).join(', ')}`), ...faults];
+  return faults.length > 0 ? faults : [warn('jobs', `no job file in ${globals.jobs}`, '`flowdrop init` writes one.')];
 }
 
 function pickOne(jobs: readonly Job[], keyOf: (job: Job) => string): Iterable<Job> {
   return new Map(jobs.map((job) => [keyOf(job), job])).values();
 }
 
-async function examineSource({ openers, signal }: Cli, job: Job): Promise<Findings> {
-  // An unreadable calendar has its own finding.
-  const calendar = await openers.readCalendar().catch(() => undefined);
-  const opened = await openJobSource(openers, job, { log: await openers.openLog({ quiet: true }), calendar, signal });
-  try {
-    return await checkSource(job.source.api, opened);
-  } finally {
-    await closeSource(opened);
-  }
-}
-
-async function examineStore({ openers, cwd }: Cli, { drop }: Job): Promise<Findings> {
-  const location = parseLocation(drop.to, cwd);
+async function examineStore({ openers, cwd }: Cli, job: Job): Promise<Findings> {
+  const location = parseLocation(job.drop.to, cwd);
+  const examine = () => withLedger(openers, job, ({ store }) => checkStore(store));
+  if (location.kind === 's3') return await examine();
   // Testing a store in a directory creates folders.
-  const before = location.kind === 's3' ? undefined : await findExisting(location.path);
-  try {
-    const store = await openers.openStore(drop.to, { objects: drop.s3 });
-    try {
-      return await checkStore(store);
-    } finally {
-      await store.close();
-    }
-  } finally {
-    if (location.kind !== 's3' && before !== undefined)
-      await removeEmptyFolders(join(location.path, DOCTOR_PREFIX), before);
-  }
+  const before = await findExisting(location.path);
+  return await examine().finally(() => removeEmptyFolders(join(location.path, DOCTOR_PREFIX), before));
 }
 
 /** Logs in and asks for the table; whether it may be changed, only a run finds out. */
-async function examineCatalog({ openers, signal }: Cli, { drop }: Job): Promise<string | undefined> {
-  if (drop.catalog === null) return undefined;
+async function examineCatalog({ openers, signal }: Cli, { drop }: Job): Promise<Findings | string> {
+  if (drop.catalog === null) return [];
   const catalog = await openers.openCatalog(drop.catalog);
   const loaded = await catalog.load(signal);
   return `${catalog.place} ${loaded ? 'is there' : 'will be registered by the next run'}`;
@@ -169,21 +150,17 @@ async function examineCatalog({ openers, signal }: Cli, { drop }: Job): Promise<
  */
 async function examineMail({ openers, cwd }: Cli, jobs: readonly Job[]): Promise<Findings | string> {
   const mailer = await openers.openMailer();
-  try {
-    const seen = await mailer.verify();
-    const own = jobs.filter(({ file }) => dirname(resolve(cwd, file)) !== dirname(openers.shippedJob));
-    const addresses = own.flatMap(({ reports, alerts }) => [
-      ...reports.flatMap(({ to }) => to.map(({ address }) => address)),
-      ...alerts.to,
-    ]);
-    const count = new Set(addresses.map((address) => address.toLowerCase())).size;
-    if (openers.findOutbox() === undefined || count === 0) return seen;
-    const who = `${count} ${count === 1 ? 'address' : 'addresses'} in the job files`;
-    const next = 'Set FLOWDROP_SMTP_URL or FLOWDROP_SMTP_URL_FILE.';
-    return [warn('mail', `${seen}; the ${who} will receive nothing`, next)];
-  } finally {
-    await mailer.close();
-  }
+  const seen = await mailer.verify().finally(() => mailer.close());
+  const own = jobs.filter(({ file }) => dirname(resolve(cwd, file)) !== dirname(openers.shippedJob));
+  const addresses = own.flatMap(({ reports, alerts }) => [
+    ...reports.flatMap(({ to }) => to.map(({ address }) => address)),
+    ...alerts.to,
+  ]);
+  const count = new Set(addresses.map((address) => address.toLowerCase())).size;
+  if (openers.findOutbox() === undefined || count === 0) return seen;
+  const who = `${count} ${count === 1 ? 'address' : 'addresses'} in the job files`;
+  const next = 'Set FLOWDROP_SMTP_URL or FLOWDROP_SMTP_URL_FILE.';
+  return [warn('mail', `${seen}; the ${who} will receive nothing`, next)];
 }
 
 /** A full session of 7 million trades, measured; the sums and snapshots of other jobs are far smaller. */
@@ -201,25 +178,22 @@ async function examineRoom({ cwd, openers }: Cli, jobs: readonly Job[]): Promise
   const outbox = openers.findOutbox();
   const places: WrittenPlace[] = outbox ? [{ what: 'mail', path: outbox, bytes: OUTBOX_NIGHT_BYTES }] : [];
   let isGuess = jobs.length === 0;
-  for (const { source, drop } of jobs) {
-    const store = await openers.openStore(drop.to, { objects: drop.s3 }).catch(() => undefined);
-    const largest = (store && (await findLargest(store, drop.dataset))) ?? 0;
-    await store?.close();
+  for (const job of jobs) {
+    const { kind } = job.source;
+    const largest = await withLedger(openers, job, findLargest).catch(() => 0);
     isGuess ||= largest === 0;
-    const guess = source.kind === 'rows' || source.kind === 'table' ? GUESSED_DROP_BYTES : GUESSED_OTHER_BYTES;
-    const bytes = largest || guess;
-    const isStaged = source.kind === 'rows' || source.kind === 'aggregate';
+    const bytes = largest || (kind === 'rows' || kind === 'table' ? GUESSED_DROP_BYTES : GUESSED_OTHER_BYTES);
+    const isStaged = kind === 'rows' || kind === 'aggregate';
     places.push({ what: 'state', path: openers.stateDir, bytes: bytes * (isStaged ? STAGE_FACTOR + 1 : 1) });
-    const location = parseLocation(drop.to, cwd);
+    const location = parseLocation(job.drop.to, cwd);
     if (location.kind === 'directory') places.push({ what: 'drops', path: location.path, bytes });
   }
   return await checkRoom(places, isGuess);
 }
 
 /** Size of the largest of the newest drops; 0 without one. */
-async function findLargest(store: Store, dataset: string): Promise<number> {
-  const conditions = await new Ledger(store, dataset).conditions().catch(() => undefined);
-  const newest = [...(conditions?.entries.values() ?? [])].slice(-DATES_LOOKED_AT);
+async function findLargest(ledger: Ledger): Promise<number> {
+  const newest = [...(await ledger.conditions()).entries.values()].slice(-DATES_LOOKED_AT);
   return Math.max(0, ...newest.map(({ size }) => size ?? 0));
 }
 
@@ -250,38 +224,22 @@ const MAX_DELAY_MINUTES = 7 * 24 * 60;
 
 /** @param name source name in the table of findings @throws SourceFault */
 export async function checkSource(name: string, opened: OpenedSource): Promise<Findings> {
-  const { url } = opened.source;
-  const meta = await ask(opened);
-  const accepted =
-    opened.kind === 'table'
-      ? `the server at ${url} has the table and its columns`
-      : `the API at ${url} accepts the key`;
+  const { source, clocks, signal } = opened;
+  let accepted = `the API at ${source.url} accepts the key`;
+  let meta: HistoricalMeta | undefined;
+  if (opened.kind === 'sql') {
+    const statement = buildPage(opened.job, wholeDay(formatWallDate(clocks.ownNow())), 'closed');
+    meta = (await opened.source.ask(statement, { testMode: true, signal })).meta;
+  } else {
+    const answered = await greet(opened);
+    if (opened.kind === 'table') accepted = answered;
+  }
   return [
     ok(name, accepted),
     describeSkew(`${name}: clock`, opened),
     ...(await checkNewest(`${name}: newest row`, opened)),
     ...(meta === undefined ? [] : [describeLimits(`${name}: limits`, meta)]),
   ];
-}
-
-/** @returns the limits that the API reports, if it does @throws SourceFault */
-async function ask(opened: OpenedSource): Promise<HistoricalMeta | undefined> {
-  const { clocks, signal } = opened;
-  switch (opened.kind) {
-    case 'sql': {
-      const statement = buildPage(opened.job, wholeDay(formatWallDate(clocks.ownNow())), 'closed');
-      return (await opened.source.ask(statement, { testMode: true, signal })).meta;
-    }
-    case 'snapshots':
-      // One symbol is enough to check access.
-      for (const symbol of opened.job.source.symbols.slice(0, 1)) await opened.source.greet(symbol, signal);
-      return undefined;
-    case 'table':
-      await opened.source.describe(signal);
-      return undefined;
-    default:
-      return opened satisfies never;
-  }
 }
 
 function describeSkew(check: string, { source, clocks }: OpenedSource): Finding {
@@ -315,10 +273,9 @@ async function checkNewest(check: string, opened: OpenedSource): Promise<Finding
   const { calendar, clocks, signal } = opened;
   const date = lookbackOf(opened.job, clocks.earliest(), calendar).lastSettled;
   if (opened.kind !== 'sql' || date === undefined || !clocks.isChecked) return [];
-  const sql = buildNewest(opened.job, date, calendar);
   let page: Page;
   try {
-    page = await opened.source.ask(sql, { signal });
+    page = await opened.source.ask(buildNewest(opened.job, date, calendar), { signal });
   } catch (error) {
     if (!(error instanceof SourceFault) || !isRefusal(error)) throw error;
     return [ok(check, 'the API did not return it; runs use the clocks and their own rows')];

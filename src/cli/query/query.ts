@@ -103,9 +103,9 @@ async function withArchive(
 /** The document that `--json` prints if the answer was written to a file. */
 function describeAnswer({ coverage, cost }: ArchiveAnswer): object {
   return {
-    datasets: coverage.map(({ dataset, dates, missing, degraded, unsummarized }) => ({
-      ...{ dataset, dates, missing, degraded, unsummarized },
-    })),
+    datasets: coverage.map(({ dataset, dates, missing, degraded, unsummarized }) => {
+      return { dataset, dates, missing, degraded, unsummarized };
+    }),
     // A server does not say what it read.
     row_groups: cost?.rowGroups ?? null,
     row_groups_pruned: cost?.prunedRowGroups ?? null,
@@ -137,13 +137,11 @@ function describeGaps({ missing, degraded, unsummarized, lacking }: Coverage): r
     ['without a summary, not in the answer', unsummarized],
     ...Array.from(lacking, ([name, dates]) => [`without the column ${name}, which is empty there`, dates] as const),
   ] as const;
-  return gaps.filter(([, dates]) => dates.length > 0).map(([what, dates]) => `${what}: ${nameDates(dates)}`);
-}
-
-function nameDates(dates: readonly string[]): string {
-  const named = dates.slice(0, MAX_NAMED).join(', ');
-  const more = dates.length - MAX_NAMED;
-  return more > 0 ? `${named} and ${formatCount(more)} more` : named;
+  return gaps.flatMap(([what, dates]) => {
+    const more = dates.length - MAX_NAMED;
+    const names = `${dates.slice(0, MAX_NAMED).join(', ')}${more > 0 ? ` and ${formatCount(more)} more` : ''}`;
+    return dates.length === 0 ? [] : [`${what}: ${names}`];
+  });
 }
 
 type Output = Awaited<ReturnType<typeof chooseOutput>>;
@@ -160,7 +158,7 @@ const BY_EXTENSION: Readonly<Record<string, OutputFormat>> = {
 /** @throws Fault `USAGE`, `OUT_EXISTS`, `OUT_FOLDER_MISSING`, `OUT_FAILED` (all usage) */
 async function chooseOutput(cli: Cli, options: Call<'query'>['options']) {
   const { format: asked, out, force = false, vertical = false } = options;
-  const { outIsTerminal } = cli.terminal;
+  const outIsTerminal = cli.terminal.columns.out !== undefined;
   const { json = false } = cli.globals;
   if (vertical && (json || (asked !== undefined && asked !== 'table'))) {
     const other = json ? '--json' : `--format ${asked}`;
@@ -217,8 +215,7 @@ async function deliver(cli: Cli, output: Output, written: string, describe: () =
     return;
   }
   if (text !== undefined) await writeFile(written, text);
-  const handle = await open(written, 'r+');
-  await handle.sync().finally(() => handle.close());
+  await syncFolder(written); // Of a file it makes the content durable.
   const { size: bytes } = await stat(written);
   const { path, force } = file;
   if (force) await rename(written, path);
@@ -341,20 +338,16 @@ export async function listReadable(
 }
 
 async function readPlace(reference: string | undefined, folder: string): Promise<DatasetPlace> {
-  if (reference !== undefined) {
-    const { drop, source, families } = await readJob(reference, folder);
-    const trades = hasTrades({ source }) ? drop.dataset : undefined;
-    return { to: drop.to, trades, datasets: [drop.dataset], families };
-  }
-  const jobs: Job[] = [];
-  for (const file of await listJobFiles(folder)) jobs.push(await readJob(file, folder));
+  const files = reference === undefined ? await listJobFiles(folder) : [reference];
+  const jobs = await Promise.all(files.map((file) => readJob(file, folder)));
   const to = findStore(jobs, folder);
-  const trades = new Set(jobs.filter((job) => job.drop.to === to && hasTrades(job)).map(({ drop }) => drop.dataset));
+  const there = jobs.filter(({ drop }) => drop.to === to);
+  const [trades, ...others] = new Set(there.filter(hasTrades).map(({ drop }) => drop.dataset));
   return {
     to,
-    trades: trades.size === 1 ? [...trades][0] : undefined,
-    datasets: jobs.filter(({ drop }) => drop.to === to).map(({ drop }) => drop.dataset),
-    families: Object.assign({}, ...jobs.filter(({ drop }) => drop.to === to).map((job) => job.families)) as Families,
+    trades: others.length === 0 ? trades : undefined,
+    datasets: there.map(({ drop }) => drop.dataset),
+    families: Object.assign({}, ...there.map(({ families }) => families)) as Families,
   };
 }
 

@@ -57,7 +57,7 @@ const LOG_EVERY_MS = 30_000;
 const USUAL_COLUMNS = 80;
 
 export function createProgress(input: ProgressInput, terminal: Terminal): Progress {
-  return terminal.interactive ? createLine(input, terminal) : createLog(input);
+  return terminal.columns.err !== undefined ? createLine(input, terminal) : createLog(input);
 }
 
 function createLine({ totals, stats }: ProgressInput, terminal: Terminal): Progress {
@@ -99,9 +99,8 @@ function createLog({ log, clock, totals, stats }: ProgressInput): Progress {
 function describeEvent(event: RunEvent): string {
   switch (event.kind) {
     case 'planned':
-      return event.dates.length === 0
-        ? 'nothing to fetch: every date with rows is sealed'
-        : `${event.dates.length} date(s) to fetch${event.rows === undefined ? '' : `: ${formatCount(event.rows)} rows`} in at least ${event.pages} requests`;
+      if (event.dates.length === 0) return 'nothing to fetch: every date with rows is sealed';
+      return `${event.dates.length} date(s) to fetch${event.rows === undefined ? '' : `: ${formatCount(event.rows)} rows`} in at least ${event.pages} requests`;
     case 'phase':
       return event.date === '' ? event.phase : `${event.date}: ${event.phase}`;
     case 'date':
@@ -134,28 +133,24 @@ const LONGEST_BAR = 20;
 /** @param columns room in characters @returns an empty text if not even the date fits */
 export function formatProgressLine(totals: Totals, stats: Stats, columns: number): string {
   const { date, datesDone, datesTotal, share } = totals;
-  const turn = datesTotal < 2 ? '' : ` ${Math.min(datesTotal, datesDone + 1)}/${datesTotal}`;
   const parts = [
-    { worth: 3, text: turn },
+    { worth: 3, text: datesTotal < 2 ? '' : ` ${Math.min(datesTotal, datesDone + 1)}/${datesTotal}` },
     { worth: 12, text: ` ${String(Math.floor(share * 100)).padStart(3)}%` },
     { worth: 2, text: drawBar(share, SHORTEST_BAR) },
     ...listFigures(totals, stats).map(({ worth, text }) => ({ worth, text: `  ${text}` })),
-  ].filter(({ text }) => text !== '');
+  ];
   let room = columns - date.length;
   if (room < 0) return '';
   const taken = new Set<string>();
-  for (const { text } of [...parts].sort((a, b) => b.worth - a.worth)) {
-    if (text.length > room) {
-      // Without the percentage nothing else says much.
-      if (taken.size === 0) return date;
-      continue;
-    }
+  for (const { text } of parts.toSorted((a, b) => b.worth - a.worth)) {
+    // Without the percentage nothing else says much.
+    if (text.length > room && taken.size === 0) return date;
+    if (text.length > room) continue;
     taken.add(text);
     room -= text.length;
   }
   const bar = drawBar(share, Math.min(LONGEST_BAR, SHORTEST_BAR + room));
-  const line = parts.flatMap(({ worth, text }) => (taken.has(text) ? [worth === 2 ? bar : text] : []));
-  return date + line.join('');
+  return date + parts.map(({ worth, text }) => (taken.has(text) ? (worth === 2 ? bar : text) : '')).join('');
 }
 
 /** Uses characters that every terminal has and draws one cell wide. */
@@ -166,21 +161,21 @@ function drawBar(share: number, width: number): string {
 
 /** For a log: `1.20M/7.00M rows, 9.90K/s, 580 req, 9m46s left`. */
 export function describeTotals(totals: Totals, stats: Stats): string {
-  const figures = listFigures(totals, stats);
-  return figures.map(({ text }) => text).join(', ');
+  return listFigures(totals, stats)
+    .map(({ text }) => text)
+    .join(', ');
 }
 
 /** In the order of the line. `worth`: what matters most is taken first, as far as there is room. */
 function listFigures(totals: Totals, { retries, rateLimited }: Stats) {
   const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs, splits } = totals;
-  const all = formatShortCount(totalRows);
   const left = leftMs ? formatDuration(leftMs).replaceAll(' ', '').replace('min', 'm') : '';
   // Ids in window bounds are long, and useless to people. Symbols come from the API: a character outside plain ASCII
   // could move the cursor, or be wider than counted.
   const place = window.replace(/\+[^.]*/g, '').replace(/[^ -~]/g, '?');
   const figures = [
     // Without a count beforehand there is no total.
-    { worth: 1, text: `${formatShortCount(rows)}${totalRows > 0 ? `/${all}` : ''} rows` },
+    { worth: 1, text: `${formatShortCount(rows)}${totalRows > 0 ? `/${formatShortCount(totalRows)}` : ''} rows` },
     { worth: 10, text: `${formatShortCount(rowsPerSecond)}/s` },
     { worth: 9, text: `${formatShortCount(pagesLeft)} req` },
     // Once all rows are fetched, they do not show how long sealing takes.
