@@ -4,12 +4,12 @@
  */
 import { Fault } from '../core/errors.ts';
 import { readJob } from '../job/job-folder.ts';
-import { Ledger } from '../ledger/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { DateStatus } from '../state/documents.ts';
 import { type AcceptedGap, describeAccepted, isAcceptable } from '../state/documents.ts';
 import type { ActionResult, Call, Cli } from './context.ts';
-import { assertDate, nameUser, usage } from './context.ts';
-import { readStatus } from './status/job-status.ts';
+import { assertDate, nameUser, usage, withLedger } from './context.ts';
+import { readStatus } from './status/status.ts';
 import { formatTable } from './terminal/text.ts';
 
 const USAGE = 'flowdrop gap accept JOB DATE --reason TEXT';
@@ -34,20 +34,15 @@ export async function gap(cli: Cli, { argument, options }: Call<'gap'>): ActionR
   const { reason, by = nameUser() } = options;
   const condition = findGap(day, dates, reason);
   const accepted = { condition, reason: reason?.trim() ?? '', by, at: new Date(openers.clock.now()).toISOString() };
-  const store = await openers.openStore(job.drop.to, { objects: job.drop.s3, use: 'run' });
-  try {
-    const ledger = new Ledger(store, job.drop.dataset);
+  const accept = async (ledger: Ledger) => {
     // The record first: `condition.json` repeats it at once, and every run does so again.
     await ledger.acceptGap(day, accepted);
     const document = await ledger.conditions();
     const entries = [...document.entries.values()];
-    await ledger.writeConditions(
-      entries.map((entry) => (entry.date === day ? { ...entry, accepted } : entry)),
-      document,
-    );
-  } finally {
-    await store.close();
-  }
+    const changed = entries.map((entry) => (entry.date === day ? { ...entry, accepted } : entry));
+    await ledger.writeConditions(changed, document);
+  };
+  await withLedger(openers, job, accept, 'run');
   return print({ job: job.name, date, ...accepted }, `${date}: ${condition}, ${describeAccepted(accepted)}\n`);
 }
 

@@ -4,7 +4,6 @@
  * `update-conditions.ts` decides the condition of each date.
  */
 import { z } from 'zod';
-import { addDays } from '../calendar/wall-clock.ts';
 import { tryParseJson } from '../core/atomic-file.ts';
 import { CONDITIONS, type Condition, isSealed, type SealedCondition } from '../plan/conditions.ts';
 import { acceptedGapSchema, auditRecordSchema } from '../state/documents.ts';
@@ -42,11 +41,6 @@ const entrySchema = z.looseObject({
   accepted: acceptedGapSchema.optional(),
 });
 
-/** How `formatConditions` begins the line of an entry, up to its date, and goes on for most of them. */
-const LINE_START = '  {"date":"';
-const DATE_END = LINE_START.length + 'YYYY-MM-DD'.length;
-const AVAILABLE = '","condition":"available"';
-
 /** Of an invalid document, in words. */
 const SHOWN_ISSUES = 3;
 
@@ -64,27 +58,6 @@ export interface ConditionDocument {
   readonly text: string;
   /** Why the document is invalid, in words. */
   readonly fault: string | undefined;
-}
-
-export interface RecentConditions extends Pick<ConditionDocument, 'entries' | 'fault'> {
-  /** The first recent date; `undefined`: all entries are read. */
-  readonly since: string | undefined;
-}
-
-/**
- * The entries of the last weeks up to the newest date, and of earlier dates only those that are not `available`: a
- * hundred datasets of ten years have 250,000 entries. A document with other lines than ours is read whole.
- */
-export function parseRecentConditions(text: string | undefined, weeks: number): RecentConditions {
-  const lines = text === undefined ? [] : text.split('\n').slice(1, -2);
-  const newest = lines.at(-1)?.slice(LINE_START.length, DATE_END);
-  if (newest === undefined || !lines.every((line) => line.startsWith(LINE_START)))
-    return { ...parseConditions(text), since: undefined };
-  const since = addDays(newest, -7 * weeks);
-  // The lines are in the order of their dates.
-  const earlier = lines.findLastIndex((line) => line.slice(LINE_START.length, DATE_END) < since);
-  const read = lines.filter((line, index) => index > earlier || !line.startsWith(AVAILABLE, DATE_END));
-  return { ...parseConditions(`[${read.join('').replace(/,$/, '')}]`), since };
 }
 
 /** @param text `undefined`: there is no document */

@@ -14,14 +14,7 @@ import { type AcceptedGap, acceptedGapSchema, isAcceptable } from '../state/docu
 import { Document } from '../store/document.ts';
 import { RECORDS_PREFIX, RESERVED_DATASETS } from '../store/object-key.ts';
 import type { Store } from '../store/store.ts';
-import {
-  type ConditionDocument,
-  type ConditionEntry,
-  formatConditions,
-  parseConditions,
-  parseRecentConditions,
-  type RecentConditions,
-} from './condition-file.ts';
+import { type ConditionDocument, type ConditionEntry, formatConditions, parseConditions } from './condition-file.ts';
 import {
   acceptedKey,
   acceptedPrefix,
@@ -221,12 +214,8 @@ export class Ledger {
   }
 
   async conditions(): Promise<ConditionDocument> {
-    return parseConditions(await this.#conditionText());
-  }
-
-  /** See `parseRecentConditions`. */
-  async recentConditions(weeks: number): Promise<RecentConditions> {
-    return parseRecentConditions(await this.#conditionText(), weeks);
+    const bytes = await this.store.get(conditionKey(this.dataset));
+    return parseConditions(bytes && Buffer.from(bytes).toString('utf8'));
   }
 
   /** Writes the document if it differs from the one that was read. */
@@ -266,11 +255,6 @@ export class Ledger {
   async noteLost(date: string, revision: number, lost: LostRevision): Promise<void> {
     const key = historyKey(this.dataset, date, revision, LOST_FILENAME);
     await this.#putJson(key, `${JSON.stringify(lost, undefined, 2)}\n`);
-  }
-
-  async #conditionText(): Promise<string | undefined> {
-    const bytes = await this.store.get(conditionKey(this.dataset));
-    return bytes && Buffer.from(bytes).toString('utf8');
   }
 
   async #getJson(key: string): Promise<unknown> {

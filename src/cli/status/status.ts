@@ -1,14 +1,31 @@
 /**
  * `flowdrop status [JOB]`: conditions of the dates as a calendar, gaps and when they expire, the active run, last and
  * next runs; of many jobs one line each. Reads the store, never the API. Invalid job files come last.
+ *
+ * A status has few reads of the store: a listing shows which dates are sealed, `condition.json` has the rest; a manifest
+ * is read only where the two disagree. A store that cannot be read is reported in the status, not thrown.
  */
-import { EXIT_CODES } from '../../core/errors.ts';
+import { createTask } from 'node-cron';
+import { readOwedEvents } from '../../alert/outbox.ts';
+import { addDays, formatSecond } from '../../calendar/wall-clock.ts';
+import { describeError, EXIT_CODES, isFault } from '../../core/errors.ts';
+import { inParallel } from '../../core/side-by-side.ts';
+import { listArchive } from '../../deliver/report-copies.ts';
 import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
-import type { ActionResult, Call, Cli } from '../context.ts';
+import type { ConditionEntry } from '../../ledger/condition-file.ts';
+import { readSealed } from '../../ledger/update-conditions.ts';
+import type { Openers } from '../../openers.ts';
+import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
+import { expires, expiresAt, type LookbackRange, lookbackOf } from '../../plan/dates.ts';
+import type { AcceptedGap, DateStatus, JobStatus } from '../../state/documents.ts';
+import { type KnownDates, limitsPath, openJobState, type Staging } from '../../state/job-state.ts';
+import { ApiLimits } from '../../state/limits.ts';
+import { RunHistory } from '../../state/run-history.ts';
+import { isEndedRun, type RunRecord } from '../../state/run-record.ts';
+import { type ActionResult, type Call, type Cli, withLedger, worstOf } from '../context.ts';
 import type { FailureReport } from '../terminal/text.ts';
-import { readStatus } from './job-status.ts';
-import { describeOverview, describeStatus, SHOWN_WEEKS, type StatusView } from './text.ts';
+import { describeOverview, describeStatus, SHOWN_WEEKS } from './text.ts';
 
 /** Up to so many jobs, each is shown with its calendar. */
 const MOST_CALENDARS = 5;
@@ -23,46 +40,187 @@ export async function status(cli: Cli, { argument, options }: Call<'status'>): A
   const { terminal, openers, globals } = cli;
   const broken: { readonly file: string; readonly failure: FailureReport }[] = [];
   const jobs: Job[] = [];
-  if (argument !== undefined) jobs.push(await readJob(argument, globals.jobs));
-  // A broken file does not hide the others.
-  for (const file of argument === undefined ? await listJobFiles(globals.jobs) : []) {
+  for (const file of argument === undefined ? await listJobFiles(globals.jobs) : [argument]) {
     try {
       jobs.push(await readJob(file, globals.jobs));
     } catch (error) {
+      if (argument !== undefined) throw error;
+      // It does not hide the others.
       broken.push({ file, failure: cli.describe(error) });
     }
   }
   const { all = false, list = false } = options;
-  const layout = { style: terminal.style.out, width: terminal.columns.out, all, list };
   const isWhole = globals.json === true || all || list;
-  const brief = !isWhole && jobs.length > MOST_CALENDARS;
-  // A calendar shows the number of earlier dates, an overview only those that are lost or damaged.
-  const recentWeeks = isWhole ? undefined : brief ? OVERVIEW_WEEKS : SHOWN_WEEKS + 1;
-  const documents: StatusView['document'][] = [];
-  const faults: string[] = [];
-  const overviews: StatusView[] = [];
-  const texts: string[] = [];
-  for (let start = 0; start < jobs.length; start += READ_AT_ONCE) {
-    const some = jobs.slice(start, start + READ_AT_ONCE);
-    for (const reading of await Promise.all(some.map((job) => readStatus(openers, job, { recentWeeks, brief })))) {
-      const { document, conditionFault } = reading;
-      const { job, fault } = document;
-      if (conditionFault !== undefined)
-        terminal.err(`${job}: condition.json is invalid and was ignored: ${conditionFault}\n`);
-      if (fault !== null) faults.push(openers.redact(`${job}: the store could not be read: ${fault}\n`));
-      // The dates of all jobs at once are much memory: only JSON needs them.
-      if (globals.json) documents.push(document);
-      else if (brief) overviews.push({ ...reading, ...layout });
-      else texts.push(describeStatus({ ...reading, ...layout }));
-    }
-  }
-  if (brief) texts.push(describeOverview(overviews));
-  cli.print([...documents, ...broken.map(({ file, failure }) => ({ file, ...failure.json }))], texts.join('\n'));
-  const codes = broken.map(({ failure }) => failure.exitCode);
-  // An error that a person must fix outranks one that may pass.
-  const brokenCode = codes.includes(EXIT_CODES.usage) ? EXIT_CODES.usage : codes[0];
+  const isOverview = !isWhole && jobs.length > MOST_CALENDARS;
+  const recentWeeks = isWhole ? undefined : isOverview ? OVERVIEW_WEEKS : SHOWN_WEEKS + 1;
+  const readings = await inParallel(jobs, READ_AT_ONCE, (job) => readStatus(openers, job, recentWeeks));
+  for (const { document, conditionFault } of readings)
+    if (conditionFault) terminal.err(`${document.job}: condition.json is invalid and was ignored: ${conditionFault}\n`);
+  const layout = { style: terminal.style.out, width: terminal.columns.out, all, list };
+  const views = globals.json ? [] : readings.map((reading) => ({ ...reading, ...layout }));
+  const documents = readings.map(({ document }) => document);
+  const text = isOverview ? describeOverview(views) : views.map(describeStatus).join('\n');
+  cli.print([...documents, ...broken.map(({ file, failure }) => ({ file, ...failure.json }))], text);
+  const brokenCode = worstOf(broken.map(({ failure }) => failure.exitCode));
   // Each document contains its own fault.
   if (globals.json) return brokenCode;
-  for (const text of [...broken.map(({ failure }) => failure.text), ...faults]) terminal.err(text);
-  return brokenCode ?? (faults.length > 0 ? EXIT_CODES.failed : undefined);
+  for (const { failure } of broken) terminal.err(failure.text);
+  const unread = documents.filter(({ fault }) => fault !== null);
+  for (const { job, fault } of unread) terminal.err(openers.redact(`${job}: the store could not be read: ${fault}\n`));
+  return brokenCode ?? (unread.length > 0 ? EXIT_CODES.failed : undefined);
+}
+
+/** About a quarter's sessions; older copies are in the store under their dates. */
+const MAX_REPORTS = 60;
+
+/** An earlier backfill is no news. */
+const SEARCHED_RUNS = 50;
+
+type StatusOpeners = Pick<
+  Openers,
+  'clock' | 'openStore' | 'readCalendar' | 'readKeyFingerprint' | 'sourceUrl' | 'stateDir'
+>;
+
+/**
+ * Everything that is shown about a job; the caller only formats it.
+ * @param recentWeeks look only at the objects of so many weeks up to the newest date: earlier dates are as
+ *   `condition.json` has them
+ */
+export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?: number) {
+  const state = openJobState(openers.stateDir, job.name);
+  const calendar = await openers.readCalendar();
+  const nowMs = openers.clock.now();
+  const lookback = lookbackOf(job, nowMs + (await readClockOffset(openers, job, nowMs)), calendar);
+  const known = await state.known.read();
+  const { results, ...runs } = await readRuns(new RunHistory(openers.stateDir, job.name));
+  const { schedule } = job;
+  const task = schedule && createTask(schedule.cron, () => undefined, { timezone: schedule.timezone });
+  const reading = await readStore(openers, job, known, lookback, recentWeeks).catch((error: unknown) => {
+    if (!isFault(error)) throw error;
+    // Without the store: what the last run knew at its end.
+    const recalled = Object.entries(known?.conditions ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
+    const dates = recalled.map(([date, condition]) => {
+      const { rows = null, revision = null } = results.get(date) ?? {};
+      return describeDate(job, date, condition, isSealed(condition) ? { rows, revision } : undefined);
+    });
+    const store = known?.store ?? job.drop.to;
+    return { store, dates, reports: [], owed_events: null, fault: describeError(error), conditionFault: undefined };
+  });
+  const { conditionFault, dates, ...found } = reading;
+  const document: JobStatus = {
+    job: job.name,
+    dataset: job.drop.dataset,
+    ...found,
+    dates: dates.map((date) => {
+      return { ...date, failed: date.condition === 'available' ? undefined : results.get(date.date)?.error };
+    }),
+    ...runs,
+    next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
+    staged: describeStaging(await state.staging.read(), dates),
+  };
+  /** `conditionFault`: what is wrong with `condition.json`; it is ignored then. */
+  return { document, timezone: schedule?.timezone, calendar, nowMs, conditionFault };
+}
+
+/**
+ * The runs of the document, and what the last attempt of each date came to. Newest first, until nothing is left to find:
+ * of a job that never succeeds all its runs.
+ */
+async function readRuns(history: RunHistory) {
+  const isBackfill = ({ command, outcome }: RunRecord) =>
+    command === 'backfill' && outcome !== null && outcome !== 'active';
+  const isSuccess = ({ command, outcome }: RunRecord) => command === 'run' && outcome === 'done';
+  const runs: RunRecord[] = [];
+  await history.find((run) => {
+    runs.push(run);
+    return runs.some(isSuccess) && (runs.length >= SEARCHED_RUNS || runs.some(isBackfill));
+  }, true);
+  return {
+    running: runs.find(({ outcome, progress }) => outcome === null && progress !== null) ?? null,
+    last_run: runs.find(isEndedRun) ?? null,
+    last_backfill: runs.find(isBackfill) ?? null,
+    last_success: runs.find(isSuccess)?.finished_at ?? null,
+    results: new Map(runs.toReversed().flatMap(({ dates }) => dates.map((result) => [result.date, result]))),
+  };
+}
+
+/**
+ * The API's clock minus this machine's, as the last run measured it; 0 if unknown. Status works without the API's
+ * settings, and every run asks a server for its time.
+ */
+async function readClockOffset(openers: StatusOpeners, { source }: Job, nowMs: number): Promise<number> {
+  if (source.kind === 'table') return 0;
+  try {
+    const url = openers.sourceUrl(source.api);
+    const path = limitsPath(openers.stateDir, url, openers.readKeyFingerprint(source), source);
+    return (await new ApiLimits(path, url, nowMs).load()).clockOffsetMs;
+  } catch (error) {
+    if (!isFault(error)) throw error;
+    return 0;
+  }
+}
+
+/** Until its date is sealed. */
+function describeStaging(staging: Staging | undefined, dates: readonly DateStatus[]): JobStatus['staged'] {
+  if (staging === undefined || staging.rows === 0) return null;
+  const { date, second, rows } = staging;
+  const isOver = dates.some((one) => one.date > date || (one.date === date && one.condition !== 'pending'));
+  return isOver ? null : { date, through: formatSecond(second), rows };
+}
+
+async function readStore(
+  openers: StatusOpeners,
+  job: Job,
+  known: KnownDates | undefined,
+  lookback: LookbackRange,
+  recentWeeks: number | undefined,
+) {
+  return await withLedger(openers, job, async (ledger) => {
+    const { store } = ledger;
+    const [{ entries, fault: conditionFault }, reports, owed_events] = await Promise.all([
+      ledger.conditions(),
+      listArchive(store, job.name, MAX_REPORTS),
+      readOwedEvents(store, job),
+    ]);
+    const newest = [...entries.keys()].sort().at(-1);
+    const since = recentWeeks === undefined || newest === undefined ? undefined : addDays(newest, -7 * recentWeeks);
+    const sealed = await readSealed(ledger, entries, { since });
+    const conditions = deriveConditions({
+      sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
+      // Every run writes the document, even for a date selection, so it is the newer of the two.
+      recorded: new Map<string, Condition>([
+        ...Object.entries(known?.conditions ?? {}),
+        ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
+      ]),
+      lookback,
+      since,
+    });
+    const dates = [...conditions].map(([date, condition]) =>
+      describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
+    );
+    return { store: store.url, dates, reports, owed_events, fault: null, conditionFault };
+  });
+}
+
+function describeDate(
+  job: Job,
+  date: string,
+  condition: Condition,
+  sealed: Partial<ConditionEntry> | undefined,
+  accepted?: AcceptedGap,
+): DateStatus {
+  return {
+    date,
+    condition,
+    rows: sealed?.rows ?? null,
+    revision: sealed?.revision ?? null,
+    begins_to_expire: expires(job.source) && isOpen(condition) ? new Date(expiresAt(date)).toISOString() : null,
+    damage: sealed?.damage ?? null,
+    through: sealed?.through,
+    degraded_reason: sealed?.degraded_reason,
+    doubts: sealed?.doubts?.length ? sealed.doubts : undefined,
+    nulls: sealed?.nulls,
+    audit: sealed?.audit,
+    accepted: accepted?.condition === condition ? accepted : null,
+  };
 }

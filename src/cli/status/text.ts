@@ -5,18 +5,16 @@
  */
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
-import { isSession, nameHalfDay } from '../../calendar/session.ts';
+import { type CalendarOverride, isSession, nameHalfDay } from '../../calendar/session.ts';
 import { addDays, mondayOf, weekday } from '../../calendar/wall-clock.ts';
 import { formatInstant, formatSpan } from '../../core/date-text.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
 import { type Condition, isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
-import type { DateStatus } from '../../state/documents.ts';
-import { describeAccepted, describeThrough } from '../../state/documents.ts';
+import { type DateStatus, describeAccepted, describeThrough, type JobStatus } from '../../state/documents.ts';
 import { endOf, type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
 import type { Style } from '../terminal/text.ts';
 import { cutText, escapeText, formatTable, right } from '../terminal/text.ts';
-import type { StatusReading } from './job-status.ts';
 
 /** Older dates are summed up in one line: they rarely change, and a screen is small. */
 export const SHOWN_WEEKS = 8;
@@ -24,7 +22,11 @@ export const SHOWN_WEEKS = 8;
 /** Most dates that are listed by name, each for lost, closed, degraded and damaged ones. */
 const NAMED_DATES = 10;
 
-export interface StatusView extends Omit<StatusReading, 'conditionFault'> {
+export interface StatusView {
+  readonly document: JobStatus;
+  readonly timezone: string | undefined;
+  readonly calendar: CalendarOverride;
+  readonly nowMs: number;
   readonly style: Style;
   /** Cells per terminal line; without it failures are printed in full, so that they can be searched. */
   readonly width?: number | undefined;
@@ -110,9 +112,8 @@ function describeEnd(what: string, run: RunRecord, { nowMs, style, width = Numbe
   if (error !== null) {
     const head = `${what} ${formatSpan(nowMs - Date.parse(endOf(run)))} ago: ${word}`;
     // The person who stopped it knows why.
-    return outcome === 'interrupted'
-      ? head
-      : cutText(`${head}: ${escapeText(`${error.code}: ${error.message}`)}`, width);
+    if (outcome === 'interrupted') return head;
+    return cutText(`${head}: ${escapeText(`${error.code}: ${error.message}`)}`, width);
   }
   const sealed = sumSealed(run);
   const took = formatDuration(Date.parse(endOf(run)) - Date.parse(start));
@@ -202,29 +203,40 @@ function drawCalendar(dates: readonly DateStatus[], { calendar, style }: StatusV
   });
   if (closed.length === 0) return [title, ...weeks, '', legend.join('   '), ...half];
   legend.push(`${style.dim(CLOSED)} closed ${closed.length}`);
-  const names = closed.slice(-NAMED_DATES).map((date) => {
-    return `${date} ${(isHoliday(date) ? nameHoliday(date) : 'by a calendar exception') ?? ''}`.trimEnd();
-  });
+  const names = closed
+    .slice(-NAMED_DATES)
+    .map((date) => `${date} ${(isHoliday(date) ? nameHoliday(date) : 'by a calendar exception') ?? ''}`.trimEnd());
   return [title, ...weeks, '', legend.join('   '), `closed: ${names.join(', ')}`, ...half];
+}
+
+type ReasonOf = (date: DateStatus) => string | null | undefined;
+
+const whyDegraded: ReasonOf = ({ degraded_reason: reason, accepted }) => (accepted === null ? reason : null);
+const whyUnusual: ReasonOf = ({ doubts }) => doubts?.join('; ');
+const whyFailed: ReasonOf = ({ failed }) => failed && `${failed.code}: ${failed.message}`;
+const whyDamaged: ReasonOf = ({ damage }) => damage;
+const whyNull: ReasonOf = ({ nulls = {} }) =>
+  Object.entries(nulls)
+    .map(([column, rows]) => `${formatCount(rows)} ${column}`)
+    .join(', ');
+
+/** One line for each date that has a reason, the newest last. */
+function listReasons(dates: readonly DateStatus[], reasonOf: ReasonOf, between: string, before = ''): string[] {
+  return dates.flatMap((one) => {
+    const reason = reasonOf(one);
+    return reason ? [`${before}${one.date}${between}${escapeText(reason)}`] : [];
+  });
 }
 
 /** Degraded dates, which a new export may still complete, failed checks, and values that became null; newest first each. */
 function describeFlaws(dates: readonly DateStatus[]): readonly string[] {
-  const list = (what: string, reasonOf: (date: DateStatus) => string | undefined) => {
-    const lines = dates.flatMap((one) => {
-      const reason = reasonOf(one);
-      return reason === undefined ? [] : [`${one.date} ${what}: ${escapeText(reason)}`];
-    });
-    return lines.reverse().slice(0, NAMED_DATES);
-  };
+  const list = (what: string, reasonOf: ReasonOf) =>
+    listReasons(dates, reasonOf, ` ${what}: `).reverse().slice(0, NAMED_DATES);
   return [
-    ...list('degraded', ({ degraded_reason: reason, accepted }) => (accepted === null ? reason : undefined)),
+    ...list('degraded', whyDegraded),
     ...list('is sealed in part', ({ through }) => through && describeThrough(through)),
-    ...list('is unusual', ({ doubts }) => doubts?.join('; ')),
-    ...list('has unexpected nulls', ({ nulls }) => {
-      const counts = Object.entries(nulls ?? {}).map(([column, rows]) => `${formatCount(rows)} ${column}`);
-      return counts.length === 0 ? undefined : counts.join(', ');
-    }),
+    ...list('is unusual', whyUnusual),
+    ...list('has unexpected nulls', whyNull),
   ];
 }
 
@@ -276,20 +288,15 @@ function describeGaps(view: StatusView): readonly string[] {
       formatExpiry(at, nowMs),
     ]),
   );
-  const list = (lineOf: (date: DateStatus) => string | undefined) =>
-    document.dates.flatMap((date) => lineOf(date) ?? []).slice(-NAMED_DATES);
+  const list = (reasonOf: ReasonOf, between: string, before?: string) =>
+    listReasons(document.dates, reasonOf, between, before).slice(-NAMED_DATES);
   const named = listNewest(lost.map(({ date, condition }) => `${date} ${condition}`));
   const paragraphs = [
     gaps.length === 0 ? [] : [table],
-    list(
-      ({ date, failed }) =>
-        failed && `${style.red('failed')}: ${date}, ${escapeText(`${failed.code}: ${failed.message}`)}`,
-    ),
+    list(whyFailed, ', ', `${style.red('failed')}: `),
     lost.length === 0 ? [] : [`${style.red('lost')}: ${named}`],
-    list(({ date, condition, accepted }) =>
-      accepted === null ? undefined : `${date} ${condition}, ${escapeText(describeAccepted(accepted))}`,
-    ),
-    list(({ date, damage }) => (damage === null ? undefined : `${style.red('damaged')}: ${date}, ${damage}`)),
+    list(({ condition, accepted }) => accepted && `${condition}, ${describeAccepted(accepted)}`, ' '),
+    list(whyDamaged, ', ', `${style.red('damaged')}: `),
   ];
   const damaged = document.dates.filter(({ damage }) => damage !== null).length;
   return [
@@ -331,22 +338,17 @@ function formatRow(view: StatusView): readonly string[] {
 function describeNotes(view: StatusView): readonly string[] {
   const { document, style } = view;
   /** The number of dates with a reason, and the newest reason. */
-  const sumUp = (word: string, reasonOf: (date: DateStatus) => string | null | undefined) => {
-    const found = document.dates.flatMap((one) => {
-      const reason = reasonOf(one) ?? undefined;
-      return reason === undefined ? [] : [`${one.date}, ${escapeText(reason)}`];
-    });
+  const sumUp = (word: string, reasonOf: ReasonOf) => {
+    const found = listReasons(document.dates, reasonOf, ', ');
     const count = found.length === 1 ? '' : `${formatCount(found.length)} dates, the newest `;
     return found.slice(-1).map((newest) => `${word}: ${count}${newest}`);
   };
   return [
     ...describeRunning(view),
     ...describeOwed(view).slice(0, 1),
-    ...sumUp(style.yellow('degraded'), ({ degraded_reason: reason, accepted, damage }) =>
-      accepted === null && damage === null ? reason : undefined,
-    ),
-    ...sumUp(style.yellow('unusual'), ({ doubts }) => doubts?.join('; ')),
-    ...sumUp(style.red('failed'), ({ failed }) => failed && `${failed.code}: ${failed.message}`),
-    ...sumUp(style.red('damaged'), ({ damage }) => damage),
+    ...sumUp(style.yellow('degraded'), (date) => (date.damage === null ? whyDegraded(date) : null)),
+    ...sumUp(style.yellow('unusual'), whyUnusual),
+    ...sumUp(style.red('failed'), whyFailed),
+    ...sumUp(style.red('damaged'), whyDamaged),
   ];
 }

@@ -1,25 +1,16 @@
 /** What status reads of a store: how much it asks, what it believes, and what it says when the store cannot be read. */
 
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
-import { readStatus } from '../../../src/cli/status/job-status.ts';
+import { readStatus } from '../../../src/cli/status/status.ts';
 import { statusSchema } from '../../../src/daemon/shapes.ts';
 import { readArchivedPage } from '../../../src/deliver/report-copies.ts';
 import { parseJob } from '../../../src/job/parse.ts';
-import { describeSealed, describeUnsealed } from '../../../src/ledger/condition-file.ts';
-import {
-  conditionKey,
-  dropFilename,
-  dropKey,
-  historyKey,
-  manifestKey,
-  reportCopyPrefix,
-} from '../../../src/ledger/layout.ts';
+import { describeSealed } from '../../../src/ledger/condition-file.ts';
+import { dropFilename, dropKey, historyKey, manifestKey, reportCopyPrefix } from '../../../src/ledger/layout.ts';
 import { Ledger } from '../../../src/ledger/ledger.ts';
 import { signManifest } from '../../../src/ledger/manifest.ts';
-import { openJobState } from '../../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../../src/store/directory.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { FAKE_START } from '../../support/fake-clock.ts';
@@ -104,63 +95,13 @@ describe('the status document', () => {
       const { document } = await readStatus(
         deps('recent', async () => store),
         JOB,
-        { recentWeeks },
+        recentWeeks,
       );
       return document.dates.filter(({ damage }) => damage !== null).map(({ date }) => date);
     };
     expect(await read()).toEqual(['2026-09-01', '2026-11-02', '2026-11-18']);
     expect(await read(3)).toEqual(['2026-11-02', '2026-11-18']);
     expect(await read(1)).toEqual(['2026-11-18']);
-  });
-
-  it('of many jobs has only the recent dates and those that are not available, whoever wrote condition.json', async () => {
-    const dates = ['2026-08-31', '2026-09-01', '2026-09-02', '2026-11-02', '2026-11-18', '2026-11-19'];
-    const store = await makeStore('brief', dates);
-    const damaged = describeSealed(createManifest('2026-09-01'), 'its drop is missing');
-    const entries = dates.map((date) =>
-      date === '2026-09-01'
-        ? damaged
-        : date === '2026-09-02'
-          ? describeUnsealed(date, 'expired')
-          : describeSealed(createManifest(date)),
-    );
-    const before = { entries: new Map(), text: '', fault: undefined };
-    await new Ledger(store, 'trades').writeConditions(entries, before);
-    await store.remove(manifestKey('trades', '2026-09-02'));
-    await store.remove(dropKey('trades', '2026-11-18'));
-    // The last run also knew the older dates.
-    const state = openJobState(join(root, 'state', 'brief'), JOB.name);
-    await mkdir(join(root, 'state', 'brief', JOB.name), { recursive: true });
-    const conditions = { '2026-08-31': 'available', '2026-09-01': 'available' } as const;
-    await state.known.write({ at: new Date(NOW).toISOString(), store: 'drops', conditions });
-    const read = async (recentWeeks: number) => {
-      const { document } = await readStatus(
-        deps('brief', async () => store),
-        JOB,
-        { recentWeeks, brief: true },
-      );
-      return document.dates.filter(({ date }) => date < '2026-09-03' || date > '2026-11-17');
-    };
-    const expected = [
-      { date: '2026-09-01', condition: 'degraded', damage: 'its drop is missing' },
-      { date: '2026-09-02', condition: 'expired', rows: null },
-      { date: '2026-11-18', condition: 'degraded', damage: expect.stringContaining('is missing') },
-      { date: '2026-11-19', condition: 'available', rows: 1_000 },
-    ];
-    expect(await read(2)).toMatchObject(expected);
-    // The same entries, but not as flowdrop writes them: every line counts.
-    await store.put(conditionKey('trades'), { bytes: Buffer.from(JSON.stringify(entries, undefined, 2)) });
-    expect(await read(2)).toMatchObject([{ date: '2026-08-31', condition: 'available' }, ...expected]);
-    await store.put(conditionKey('trades'), { bytes: Buffer.from('') });
-    expect(
-      (
-        await readStatus(
-          deps('brief', async () => store),
-          JOB,
-          { recentWeeks: 2, brief: true },
-        )
-      ).conditionFault,
-    ).toBe('✖ Invalid input: expected array, received undefined');
   });
 
   it('reads the manifest of a date that condition.json does not know, or knows in a revision that was replaced', async () => {
