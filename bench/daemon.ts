@@ -105,7 +105,7 @@ async function makeJob(folder: string, name: string, sessions: readonly string[]
   const state = join(folder, 'state');
   const { runs } = openJobState(state, name);
   const none = { requests: 480, retries: 0, rate_limited: 0, splits: 2, bytes: 900_000_000 };
-  await mkdir(runs, { recursive: true });
+  await mkdir(runs.records, { recursive: true });
   const history = new RunHistory(state, name);
   const remember = async (date: string, time: string) => {
     const at = `${date}T${time}Z`;

@@ -83,7 +83,7 @@ export async function start(cli: Cli): ActionResult {
         const history = new RunHistory(stateDir, name);
         // Before its process exists: a run that cannot be started is remembered, too.
         const entry = await history.begin({ ...facts, args: [verb, name, ...options] }, clock.now(), historyDays);
-        const logFile = history.logFile(entry);
+        const logFile = history.files(entry).log;
         return await startRunProcess(commandOf(['--json', verb, path, ...options]), { runId, logFile, log });
       },
       notesOf: (job) => openJobState(stateDir, job),

@@ -10,7 +10,7 @@ import type { RunEvent } from '../state/run-events.ts';
 import { MAX_WINDOWS, RunHistory } from '../state/run-history.ts';
 import type { RunCommand, RunOutcome, RunRecord, RunWindow } from '../state/run-record.ts';
 import type { Delivery, RunResult } from '../state/run-result.ts';
-import type { ProgressInput, RunEnv } from './run.ts';
+import type { Progress, ProgressInput, RunEnv } from './run.ts';
 
 /** Rare enough for any disk, frequent enough for a page that shows the run live. */
 const WRITE_EVERY_MS = 1_000;
@@ -44,20 +44,7 @@ export async function recordRun<T>(
   judge: (value: T) => RecordedEnd,
 ): Promise<T> {
   const recorder = await Recorder.begin(env, job, recorded);
-  const watched: RunEnv = {
-    ...env,
-    showProgress: (input) => {
-      const shown = env.showProgress(input);
-      recorder.watch(input);
-      return {
-        onEvent(event) {
-          shown.onEvent(event);
-          recorder.note(event);
-        },
-        stop: () => shown.stop(),
-      };
-    },
-  };
+  const watched: RunEnv = { ...env, showProgress: (input) => recorder.watch(input, env.showProgress(input)) };
   try {
     const value = await action(watched);
     await recorder.end(judge(value));
@@ -91,31 +78,44 @@ class Recorder {
     if (known) return new Recorder(env, history, known);
     const facts = { run_id: runId, job, command, args: [...args], reason: 'hand' as const };
     const record = await history.begin(facts, clock.now(), env.readHistoryDays());
-    env.keepLog(history.logFile(record));
+    env.keepLog(history.files(record).log);
     return new Recorder(env, history, record);
   }
 
-  /** From now on, writes how far the run is. */
-  watch(progress: ProgressInput): void {
-    this.#progress = progress;
+  /** From now on, writes how far the run is, beside what shows it. */
+  watch(input: ProgressInput, shown: Progress): Progress {
+    this.#progress = input;
     this.#writing = this.#keepWriting();
+    return {
+      onEvent: (event) => {
+        shown.onEvent(event);
+        this.#note(event, input);
+      },
+      stop: () => shown.stop(),
+    };
   }
 
-  note(event: RunEvent): void {
-    const { totals } = this.#progress ?? {};
-    if (totals && (event.kind === 'planned' || event.kind === 'date')) {
+  #note(event: RunEvent, { totals, stats }: ProgressInput): void {
+    const { kind } = event;
+    if (kind === 'planned' || kind === 'date') {
       const { pages, pagesLeft } = totals.read();
       this.#record = { ...this.#record, planned_pages: pages + pagesLeft };
     }
-    if (event.kind === 'sealed') {
+    if (kind === 'sealed') {
       const { date, rows, requests } = event;
       const dates = [...this.#record.dates, { date, status: 'sealed', rows, requests }];
       this.#record = { ...this.#record, dates };
     }
-    const window = this.#describe(event);
-    if (!window || this.#noted >= MAX_WINDOWS) return;
+    if (kind !== 'page' && kind !== 'split' && kind !== 'sealed' && kind !== 'failed') return;
+    if (this.#noted >= MAX_WINDOWS) return;
     this.#noted += 1;
-    this.#windows.push(window);
+    const { requests, retries, rateLimited: rate_limited } = stats;
+    this.#windows.push({
+      ...{ window: '', rows: 0, ...event, requests, retries, rate_limited },
+      splits: totals.read().splits,
+      at: new Date(this.#env.clock.now()).toISOString(),
+      reason: 'reason' in event ? this.#env.redact(event.reason) : undefined,
+    });
   }
 
   async end({ outcome, error, result, deliveries = [] }: RecordedEnd): Promise<void> {
@@ -147,27 +147,6 @@ class Recorder {
       }),
     };
     await this.#history.write(this.#record).catch(() => undefined); // The run's own result stands.
-  }
-
-  #describe(event: RunEvent): RunWindow | undefined {
-    const { requests = 0, retries = 0, rateLimited = 0 } = this.#progress?.stats ?? {};
-    const now = {
-      at: new Date(this.#env.clock.now()).toISOString(),
-      ...{ requests, retries, rate_limited: rateLimited, splits: this.#progress?.totals.read().splits ?? 0 },
-    };
-    const { redact } = this.#env;
-    switch (event.kind) {
-      case 'page':
-        return { ...now, kind: 'page', date: event.date, window: event.window, rows: event.rows };
-      case 'split':
-        return { ...now, kind: 'split', date: event.date, window: event.window, rows: 0, reason: event.reason };
-      case 'sealed':
-        return { ...now, kind: 'sealed', date: event.date, window: '', rows: event.rows };
-      case 'failed':
-        return { ...now, kind: 'failed', date: event.date, window: '', rows: 0, reason: redact(event.reason) };
-      default:
-        return undefined;
-    }
   }
 
   #readTotals() {

@@ -1,7 +1,6 @@
 /**
- * Documents as commands print them with `--json`; the daemon, its page and its API use parts of them.
- *
- * What is on record of a date besides its rows, as ledger, status and run records have it.
+ * Documents as commands print them with `--json`; the daemon, its page and its API use parts of them. Also what is on
+ * record of a date besides its rows, as ledger, status and run records have it.
  */
 import { z } from 'zod';
 import { formatDate } from '../core/date-text.ts';
@@ -19,7 +18,6 @@ export const acceptedGapSchema = z.looseObject({
   condition: z.enum(ACCEPTABLE_CONDITIONS),
   reason: z.string(),
   by: z.string(),
-  /** ISO instant. */
   at: z.string(),
 });
 
@@ -97,9 +95,7 @@ export const dateStatusSchema = z.object({
   doubts: z.array(z.string()).readonly().optional(),
   /** Values by column that are null because they could not be read, or although the contract has none. */
   nulls: z.record(z.string(), z.number()).optional(),
-  /** The last comparison of the sealed revision with the source; absent before the first. */
   audit: auditRecordSchema.optional(),
-  /** Who accepted the gap, when and why; null if nobody did. */
   accepted: acceptedGapSchema.nullable(),
   /** Why the last attempt of this machine to export it failed; absent if it did not, or the date is available. */
   failed: errorSchema.optional(),
@@ -110,17 +106,16 @@ export const jobStatusSchema = z.object({
   dataset: z.string(),
   store: z.string(),
   dates: z.array(dateStatusSchema).readonly(),
-  /** The last run that ended, however it did; null if none is on record. */
+  /** The last one that ended, however it did. */
   last_run: runRecordSchema.nullable(),
-  /** The last backfill of chosen dates. */
   last_backfill: runRecordSchema.nullable(),
   /** When a run last ended without any problem, reports included. */
   last_success: z.string().nullable(),
   next_run: z.string().nullable(),
   running: runRecordSchema.nullable(),
-  /** How far the running session is staged; null if none is. */
+  /** Of the running session. */
   staged: z.object({ date: z.string(), through: z.string(), rows: z.number() }).nullable(),
-  /** Mailed reports in the store's archive, newest date first. */
+  /** Mailed ones in the store's archive, newest date first. */
   reports: z.array(z.object({ date: z.string(), report: z.string(), revision: z.number() })).readonly(),
   /** Events and summaries that their receivers have not accepted; null: none, or unknown. */
   owed_events: z.object({ count: z.number(), since: z.string(), reason: z.string().nullable() }).nullable(),
@@ -221,17 +216,10 @@ const planDateSchema = z.object({
   expires_before_turn: z.boolean(),
 });
 
-const planTotalSchema = z.object({
+const planTotalSchema = planDateSchema.omit({ date: true, expires: true, expires_before_turn: true }).extend({
   dates: z.number(),
-  rows: z.number().nullable(),
-  estimated: z.boolean(),
-  requests: z.number(),
-  seconds: z.number(),
-  bytes: z.number(),
   /** Null without dates. */
   done_at: z.string().nullable(),
-  /** Share of the tightest date. */
-  share_of_budget: z.number().nullable(),
   /** Number of dates that would expire before they are done. */
   too_late: z.number(),
 });

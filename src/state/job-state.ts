@@ -1,8 +1,6 @@
 /**
  * The local state directory: only this module builds its paths. It holds only data that can be lost without losing a
  * sealed row: stages, files on their way to the store, limits of the API, run records, and what runs knew of their dates.
- *
- * The state folder, the folders of single commands in it, and its small JSON documents.
  */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -26,22 +24,18 @@ export function openJobState(stateDir: string, jobName: string) {
   return {
     /** Data path of the embedded engine; its lock prevents two simultaneous runs of one job. */
     engine: at('engine'),
-    /** What the last run knew of the dataset. */
     known: new StateFile(at('known-dates.json'), knownDatesSchema),
-    /** Dates whose last attempt failed. */
     failures: new StateFile(at('failures.json'), failuresSchema),
-    /** Dates for which the source had no data. */
     unavailable: new StateFile<Unavailable>(at('unavailable.json'), unavailableSchema),
-    /** How far the running session is staged. */
     staging: new StateFile(at('staging.json'), stagingSchema),
     /** Path: alerts sent while the store that records them could not be written. */
     alerts: at('alerts.json'),
-    /** Folder of the records of runs, and of their logs, one file each: `RunHistory` names the files. */
-    runs: at('runs'),
-    logs: at('logs'),
-    /** The same of staging, so that it does not push out those of runs. */
-    stageRuns: at('stage-runs'),
-    stageLogs: at('stage-logs'),
+    /**
+     * Folders of the records of runs, and of their logs, one file each: `RunHistory` names the files. Staging, which is
+     * frequent and dull, has its own, so that it does not push out those of runs.
+     */
+    runs: { records: at('runs'), logs: at('logs') },
+    stagings: { records: at('stage-runs'), logs: at('stage-logs') },
     /**
      * The tick that the daemon has not finished: kept during its run and while a retry is planned. However the daemon ends
      * in between, its next start finds that the tick is still owed; a record of the export does not prove that the reports
@@ -52,7 +46,6 @@ export function openJobState(stateDir: string, jobName: string) {
     unsent: new StateFile(at('unsent.json'), z.object({ died: z.string() })),
     /** Path: this worker's identity, for others that share its store. */
     worker: at('worker'),
-    /** Folder of drops. */
     drops: at('drops'),
     /** A drop's local file: before it is published, and for the report after. */
     drop: (date: string) => at(join('drops', `${date}.parquet`)),
@@ -129,11 +122,9 @@ const stagingSchema = z.object({
 export type Staging = z.infer<typeof stagingSchema>;
 
 const askedSchema = z.object({
-  /** When it was last asked for, by the API's clock. */
+  /** By the API's clock. */
   asked_at: z.string(),
-  /** The URL that had no data. */
   url: z.string(),
-  /** The symbols that it had no data for. */
   symbols: z.array(z.string()),
 });
 
@@ -156,10 +147,7 @@ export const LATE_DAYS = 5;
 const DAY_MS = 86_400_000;
 
 /** What a run asks the source for. */
-export interface AskedSymbols {
-  readonly url: string;
-  readonly symbols: readonly string[];
-}
+export type AskedSymbols = Readonly<Pick<Unavailable[string], 'url'>> & { readonly symbols: readonly string[] };
 
 /**
  * Whether the last request for these symbols came too late to expect more data. A symbol new to the job is asked for

@@ -32,26 +32,28 @@ const secondSchema = z.int().min(0).max(SECONDS_PER_DAY);
 const profileSchema = z
   .array(z.object({ symbol: z.string().optional(), second: secondSchema, share: z.number().min(0).max(1) }))
   .readonly()
-  .nullable();
+  .nullable()
+  .default(null);
 /** Rows of one count: of a date, or of all dates of a lookback. `noteTooBroad` never gets a number above a count. */
 const rowsSchema = z.int().nonnegative();
 
+/** Without its time it is what is known before the first run. */
 const foundSchema = z.object({
   /** When these limits were first recorded or last relaxed. */
   sinceMs: z
     .number()
     .min(0)
     .max(MAX_OFFSET_MS * 2),
-  rowLimit: z.int().positive().max(MAX_PAGE_ROWS),
+  rowLimit: z.int().positive().max(MAX_PAGE_ROWS).default(ASSUMED_ROW_LIMIT),
   /** Axis along which a narrower query scans less; `null` while no query was too broad. */
-  axis: z.enum(['time', 'symbol']).nullable(),
+  axis: z.enum(['time', 'symbol']).nullable().default(null),
   /** `closed` if the server refuses windows without a first or last second; see `plan/window-condition.ts`. */
-  dayEdges: z.enum(['open', 'closed']),
+  dayEdges: z.enum(['open', 'closed']).default('open'),
   /** Rows of the last date that was fully counted; `null` before the first. */
-  dateRows: rowsSchema.max(MAX_DATE_ROWS).nullable(),
+  dateRows: rowsSchema.max(MAX_DATE_ROWS).nullable().default(null),
   /** Most rows of a count that passed, and fewest of one that was refused; `null` while none was refused. */
-  passedRows: rowsSchema.max(MAX_DATE_ROWS),
-  refusedRows: rowsSchema.nullable(),
+  passedRows: rowsSchema.max(MAX_DATE_ROWS).default(0),
+  refusedRows: rowsSchema.nullable().default(null),
   /** How the rows of the last date were distributed. */
   timeProfile: profileSchema,
   symbolProfile: profileSchema,
@@ -59,42 +61,26 @@ const foundSchema = z.object({
    * The proof that recounts can give, by the columns hashed for it; absent: the strongest. See
    * `export/trades/probe.ts`.
    */
-  recountProofs: z.record(z.string(), z.enum(PROOFS)).readonly(),
+  recountProofs: z.record(z.string(), z.enum(PROOFS)).readonly().default({}),
   /** How groups may be counted: in one request with the raw rows, or in one of their own. */
-  groupCounts: z.enum(['joined', 'apart']),
+  groupCounts: z.enum(['joined', 'apart']).default('joined'),
   /** Contracts of the largest answer with an option chain, as far as a larger one was refused. */
-  chainRows: rowsSchema,
+  chainRows: rowsSchema.default(0),
   /** Of chains that are too large for one answer: the strikes (thousandths) at which the parts of the last date began. */
-  chainCuts: z.record(z.string(), z.array(z.int().min(0)).readonly()).readonly(),
-  /** Mean size of a row in transfer, before compression. */
-  rowBytes: z.number().positive().max(MAX_ROW_BYTES),
+  chainCuts: z
+    .record(z.string(), z.array(z.int().min(0)).readonly())
+    .readonly()
+    .default({}),
+  /** Mean size of a row in transfer, before compression; at first of one with the contract's own fields. */
+  rowBytes: z.number().positive().max(MAX_ROW_BYTES).default(700),
   /** Mean duration of the last answers; 0 before the first. */
-  answerMs: z.number().nonnegative().max(MAX_WAIT_MS),
+  answerMs: z.number().nonnegative().max(MAX_WAIT_MS).default(0),
   /** The server's clock minus this machine's. */
-  clockOffsetMs: z.number().min(-MAX_OFFSET_MS).max(MAX_OFFSET_MS),
+  clockOffsetMs: z.number().min(-MAX_OFFSET_MS).max(MAX_OFFSET_MS).default(0),
 });
 const limitsSchema = foundSchema.extend({ version: z.literal(4), url: z.string() });
 
 type Found = z.infer<typeof foundSchema>;
-
-const NOTHING_FOUND: Omit<Found, 'sinceMs'> = {
-  rowLimit: ASSUMED_ROW_LIMIT,
-  axis: null,
-  dayEdges: 'open',
-  dateRows: null,
-  passedRows: 0,
-  refusedRows: null,
-  timeProfile: null,
-  symbolProfile: null,
-  recountProofs: {},
-  groupCounts: 'joined',
-  chainRows: 0,
-  chainCuts: {},
-  // Of a row with the contract's own fields.
-  rowBytes: 700,
-  answerMs: 0,
-  clockOffsetMs: 0,
-};
 
 /** A class with the members of the schema: the constructor below sets them all. */
 const Limits = class {} as new () => Found;
@@ -108,7 +94,7 @@ export class ApiLimits extends Limits {
     super();
     this.#file = new StateFile(path, limitsSchema);
     this.#url = url;
-    Object.assign(this, NOTHING_FOUND, { sinceMs: nowMs });
+    Object.assign(this, foundSchema.parse({ sinceMs: nowMs }));
   }
 
   /** Ignores limits of another URL. */

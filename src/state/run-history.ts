@@ -22,7 +22,7 @@ import { isProcessAlive, readProcessStart } from '../core/liveness.ts';
 import { type JobState, openJobState } from './job-state.ts';
 import { isEndedRun, type RunRecord, type RunWindow, runRecordSchema, runWindowSchema } from './run-record.ts';
 
-/** Kept runs of a job: three months with ten a day. Staging runs, which are many and dull, have a count of their own. */
+/** Kept runs of a job: three months with ten a day. */
 const MAX_RUNS = 1_000;
 const MAX_STAGINGS = 100;
 const DAY_MS = 86_400_000;
@@ -71,32 +71,34 @@ export class RunHistory {
     this.#state = openJobState(stateDir, job);
   }
 
-  files(id: string, isStage: boolean) {
-    const { runs, logs, stageRuns, stageLogs } = this.#state;
-    const [folder, logFolder] = isStage ? [stageRuns, stageLogs] : [runs, logs];
-    const at = (ending: string) => join(folder, `${id}${ending}`);
-    return { entry: at(ENTRY), windows: at(WINDOWS), log: join(logFolder, `${id}${LOG}`) };
+  files({ id, command }: Pick<RunRecord, 'id' | 'command'>) {
+    const { runs, stagings } = this.#state;
+    const { records, logs } = command === 'stage' ? stagings : runs;
+    return {
+      entry: join(records, `${id}${ENTRY}`),
+      windows: join(records, `${id}${WINDOWS}`),
+      log: join(logs, `${id}${LOG}`),
+    };
   }
 
   /** Writes the record. @throws the system error when the disk cannot be written */
   async write(entry: RunRecord): Promise<void> {
-    await writeWholeFile(this.files(entry.id, isStaging(entry)).entry, `${JSON.stringify(entry)}\n`);
+    await writeWholeFile(this.files(entry).entry, `${JSON.stringify(entry)}\n`);
   }
 
   /** Writes how far an active run is, without waiting for the disk. @throws the system error */
   async update(entry: RunRecord): Promise<void> {
-    await replaceFile(this.files(entry.id, isStaging(entry)).entry, `${JSON.stringify(entry)}\n`);
+    await replaceFile(this.files(entry).entry, `${JSON.stringify(entry)}\n`);
   }
 
   async remove(entry: RunRecord): Promise<void> {
-    const { entry: file, windows, log } = this.files(entry.id, isStaging(entry));
-    for (const path of [file, windows, log]) await rm(path, { force: true });
+    for (const path of Object.values(this.files(entry))) await rm(path, { force: true });
   }
 
   /** Adds moments to the run's windows. @throws the system error when the disk cannot be written */
   async appendWindows(entry: RunRecord, windows: readonly RunWindow[]): Promise<void> {
     const text = windows.map((window) => `${JSON.stringify(window)}\n`).join('');
-    if (text !== '') await appendFile(this.files(entry.id, isStaging(entry)).windows, text);
+    if (text !== '') await appendFile(this.files(entry).windows, text);
   }
 
   /** `undefined` for an unknown, damaged or impossible id. */
@@ -107,8 +109,9 @@ export class RunHistory {
 
   async #readWritten(id: string): Promise<RunRecord | undefined> {
     if (!ID.test(id)) return undefined;
-    for (const isStage of [false, true]) {
-      const entry = await readJsonFile(this.files(id, isStage).entry, runRecordSchema).catch(() => undefined);
+    for (const command of ['run', 'stage'] as const) {
+      const { entry: path } = this.files({ id, command });
+      const entry = await readJsonFile(path, runRecordSchema).catch(() => undefined);
       if (entry) return entry;
     }
     return undefined;
@@ -116,9 +119,10 @@ export class RunHistory {
 
   /** Ids of the kept runs, newest first. */
   async listIds(withStages = false): Promise<readonly string[]> {
-    const folders = [this.#state.runs, ...(withStages ? [this.#state.stageRuns] : [])];
-    const names = (await Promise.all(folders.map(listNames))).flat();
+    const { runs, stagings } = this.#state;
+    const names = [await listNames(runs.records), withStages ? await listNames(stagings.records) : []];
     return names
+      .flat()
       .filter((name) => name.endsWith(ENTRY))
       .map((name) => name.slice(0, -ENTRY.length))
       .filter((id) => ID.test(id))
@@ -154,13 +158,9 @@ export class RunHistory {
   /** Windows of a run, oldest first; empty when it has none. A line that is cut short is left out. */
   async readWindows(entry: RunRecord): Promise<readonly RunWindow[]> {
     // A run that fetched nothing has no such file; one that cannot be read has none for a person either.
-    const text = await readFileIfExists(this.files(entry.id, isStaging(entry)).windows).catch(() => undefined);
+    const text = await readFileIfExists(this.files(entry).windows).catch(() => undefined);
     const lines = text?.split('\n', MAX_WINDOWS) ?? [];
     return lines.flatMap((line) => runWindowSchema.safeParse(tryParseJson(line)).data ?? []);
-  }
-
-  logFile(entry: RunRecord): string {
-    return this.files(entry.id, isStaging(entry)).log;
   }
 
   /**
@@ -170,7 +170,8 @@ export class RunHistory {
   async begin(facts: RunBeginning, nowMs: number, keptDays: number): Promise<RunRecord> {
     const entry: RunRecord = {
       ...facts,
-      id: stampId(facts.run_id, nowMs),
+      // It sorts by time and names files: the run's own, if that does.
+      id: STAMPED.test(facts.run_id) ? facts.run_id : `${stamp(nowMs)}-${facts.run_id}`,
       process: { pid, started: await readProcessStart(pid) },
       started_at: new Date(nowMs).toISOString(),
       updated_at: new Date(nowMs).toISOString(),
@@ -207,28 +208,20 @@ export class RunHistory {
   }
 
   async #prepare(nowMs: number, keptDays: number): Promise<void> {
-    const { runs, logs, stageRuns, stageLogs } = this.#state;
-    for (const [folder, logFolder, most] of [
-      [runs, logs, MAX_RUNS],
-      [stageRuns, stageLogs, MAX_STAGINGS],
-    ] as const) {
-      const oldest = new Date(nowMs - keptDays * DAY_MS).toISOString().replace(/[-:]|\.\d+/g, '');
-      for (const place of [folder, logFolder]) {
-        await makeFolder(place);
-        await removeOld(place, oldest, most - 1);
+    const { runs, stagings } = this.#state;
+    const oldest = stamp(nowMs - keptDays * DAY_MS);
+    for (const [{ records, logs }, most] of [[runs, MAX_RUNS] as const, [stagings, MAX_STAGINGS] as const]) {
+      for (const folder of [records, logs]) {
+        await makeFolder(folder);
+        await removeOld(folder, oldest, most - 1);
       }
     }
   }
 }
 
-/** An id that sorts by time and names files: the run's own, if it does. */
-function stampId(runId: string, startedAtMs: number): string {
-  if (STAMPED.test(runId)) return runId;
-  return `${new Date(startedAtMs).toISOString().replace(/[-:]|\.\d+/g, '')}-${runId}`;
-}
-
-function isStaging({ command }: Pick<RunRecord, 'command'>): boolean {
-  return command === 'stage';
+/** `20261123T183000Z`. */
+function stamp(ms: number): string {
+  return new Date(ms).toISOString().replace(/[-:]|\.\d+/g, '');
 }
 
 /** Removes the files of runs before `oldest` and of all but the newest `most`. */
@@ -268,12 +261,11 @@ export type RunIndex = ReturnType<typeof createRunIndex>;
 
 export function createRunIndex(stateDir: string) {
   let kept = new Map<string, Known>();
-  return { of, refresh };
-
-  /** Newest first; empty before the first `refresh`. */
-  function of(job: string): readonly RunRecord[] {
-    return kept.get(job)?.runs ?? [];
-  }
+  return {
+    /** Newest first; empty before the first `refresh`. */
+    of: (job: string): readonly RunRecord[] => kept.get(job)?.runs ?? [],
+    refresh,
+  };
 
   /** Reads what has changed, and forgets other jobs. Never rejects: what cannot be read is as it was. */
   async function refresh(jobs: Iterable<string>): Promise<void> {
@@ -288,13 +280,13 @@ export function createRunIndex(stateDir: string) {
   }
 
   async function read(job: string, known: Known | undefined): Promise<Known | undefined> {
-    const folder = await stat(openJobState(stateDir, job).runs).catch(() => undefined); // Before its first run.
+    const folder = await stat(openJobState(stateDir, job).runs.records).catch(() => undefined); // Before its first run.
     if (!folder) return undefined;
     const history = new RunHistory(stateDir, job);
     const isSame = known?.changedAtMs === folder.mtimeMs;
-    const ended = new Map(known?.runs.flatMap((run) => (run.outcome === null ? [] : [[run.id, run] as const])));
+    const ended = new Map(known?.runs.filter(({ outcome }) => outcome !== null).map((run) => [run.id, run]));
     // A killed run leaves its folder as it was.
-    if (isSame && known.runs.every(({ id }) => ended.has(id))) return known;
+    if (isSame && known.runs.length === ended.size) return known;
     const ids = isSame ? known.runs.map(({ id }) => id) : (await history.listIds()).slice(0, KEPT_RUNS);
     const runs = await Promise.all(ids.map(async (id) => ended.get(id) ?? (await history.read(id))));
     return { changedAtMs: folder.mtimeMs, runs: runs.filter((run) => run !== undefined) };

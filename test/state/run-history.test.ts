@@ -108,13 +108,13 @@ describe('a run that is remembered', () => {
       ...counts,
     };
     await history.appendWindows(entry, [window, { ...window, rows: 8 }]);
-    await appendFile(history.files(entry.id, false).windows, '{"at":"2026');
+    await appendFile(history.files(entry).windows, '{"at":"2026');
     expect((await history.readWindows(entry)).map(({ rows }) => rows)).toEqual([7, 8]);
   });
 
   it('is forgotten with its windows and log after 90 days, or when 1,000 newer ones are kept', async () => {
     const old = await begin(idAt(NOW - 91 * DAY), NOW - 91 * DAY);
-    await writeFile(history.logFile(old), 'line');
+    await writeFile(history.files(old).log, 'line');
     const kept = await begin(idAt(NOW - 89 * DAY), NOW - 89 * DAY);
     expect((await history.listIds()).length).toBe(2);
     const last = await begin(idAt(NOW));

@@ -230,7 +230,7 @@ export function createRoutes({ clock, daemon, commands, calendar, stateDir }: We
   /** Path of a run's log; `undefined` if the run is unknown. */
   async function logFile(job: string, id: string): Promise<string | undefined> {
     const run = await findRun(job, id);
-    return run && historyOf(job).logFile(run);
+    return run && historyOf(job).files(run).log;
   }
 
   /** Archived reports, newest first. */

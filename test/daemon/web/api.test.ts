@@ -72,7 +72,7 @@ describe('the JSON API', () => {
     await history.write(run);
     await history.appendWindows(run, [makeWindow(0), makeWindow(1)]);
     await writeFile(
-      history.logFile(run),
+      history.files(run).log,
       '{"level":30,"time":"2026-11-20T23:00:00Z","event":"page","msg":"fetched"}\nplain\n',
     );
     await start();
@@ -101,7 +101,7 @@ describe('the JSON API', () => {
     for (let index = 0; index < 1_000; index += 1) {
       const command = index % 100 === 0 ? 'backfill' : 'run';
       await writeFile(
-        history.files(makeRun(JOB, index / 10).id, false).entry,
+        history.files(makeRun(JOB, index / 10)).entry,
         JSON.stringify(makeRun(JOB, index / 10, { command })),
       );
     }
@@ -145,9 +145,9 @@ describe('the page of a run', () => {
     await history.write(run);
     const line = `${JSON.stringify({ level: 30, time: '2026-11-23T18:00:00Z', msg: 'x'.repeat(960) })}\n`;
     const block = line.repeat(1_000);
-    for (let mb = 0; mb < 100; mb += 1) await appendFile(history.logFile(run), block);
+    for (let mb = 0; mb < 100; mb += 1) await appendFile(history.files(run).log, block);
     await appendFile(
-      history.logFile(run),
+      history.files(run).log,
       '{"level":50,"time":"2026-11-23T18:01:00Z","event":"failed","msg":"a needle"}\n',
     );
     await start();
@@ -171,7 +171,7 @@ describe('the page of a run', () => {
       run,
       Array.from({ length: 20_000 }, (_, index) => makeWindow(index)),
     );
-    await appendFile(history.files(run.id, false).windows, '{"at":');
+    await appendFile(history.files(run).windows, '{"at":');
     await start();
     const { status, body, ms } = await page(`/runs/${JOB}/${run.id}`);
     console.log(`page of a run with 20,000 windows: ${Math.round(ms)} ms, ${body.length} bytes`);
@@ -191,7 +191,7 @@ describe('the page of a run', () => {
     await history.write(entry);
     await history.appendWindows(entry, [{ ...makeWindow(3), date: HOSTILE, window: HOSTILE, reason: HOSTILE }]);
     await writeFile(
-      history.logFile(entry),
+      history.files(entry).log,
       `${JSON.stringify({ level: 30, event: HOSTILE, msg: HOSTILE, [HOSTILE]: HOSTILE })}\n${HOSTILE}\n`,
     );
     await start({ ...makeHostileDay(), jobs: [...makeHostileDay().jobs, ...makeBadDay().jobs] });

@@ -76,7 +76,7 @@ afterAll(async () => {
 /** With a chart of all that there is, and a log of every level. @param text in windows and lines */
 async function rememberRun(run: RunRecord, text: string): Promise<void> {
   const history = new RunHistory(memory.path, run.job);
-  const { entry, log } = history.files(run.id, false);
+  const { entry, log } = history.files(run);
   for (const file of [entry, log]) await mkdir(dirname(file), { recursive: true });
   await history.write(run);
   const kinds: readonly RunWindow['kind'][] = ['page', 'page', 'page', 'split', 'page', 'page', 'sealed', 'failed'];
