@@ -16,14 +16,23 @@ import { parseDocument } from 'yaml';
 import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import { assertNotAborted, describeError, EXIT_CODES, Fault, isFault } from '../core/errors.ts';
 import { startProcess } from '../daemon/run-process.ts';
+import type { Job } from '../job/job.ts';
 import { assertDistinct, readValidJobs } from '../job/job-folder.ts';
 import { parseJob } from '../job/parse.ts';
 import { parseSmtpUrl } from '../mail/smtp-url.ts';
+import { sourceUrl } from '../settings/settings.ts';
 import { parseLocation } from '../store/object-key.ts';
 import type { ActionResult, Call, Cli } from './context.ts';
 import { nameProgram, usage } from './context.ts';
 
 type Flags = Call<'init'>['options'];
+
+/** What is written, as far as it was chosen. */
+interface Choice extends JobChoice {
+  readonly kind: JobKind;
+  /** Of the settings file; an empty one was not chosen. */
+  readonly settings: Readonly<Record<string, string>>;
+}
 
 /** @throws Fault `ANSWER_INVALID`, `FILE_EXISTS`, `JOB_INVALID` (usage) */
 export async function init(cli: Cli, { argument: dir = '.', options: flags }: Call<'init'>): ActionResult {
@@ -33,46 +42,20 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
   const settingsPath = join(folder, '.env');
   // Before the questions, so that no one types a key in vain.
   if (!force) await assertAbsent(add === undefined ? [path, settingsPath] : [path]);
-  const written =
-    add === undefined ? await makeFirst(cli, flags, path, settingsPath) : await makeJob(cli, flags, path, add);
-  // Before anything is written: it must be valid, and not clash with others.
   const others = (await readValidJobs(dirname(path)).catch(() => [])).filter(({ file }) => file !== path);
-  assertDistinct([...others, parseJob(path, written.files[0].text)]);
-  const kept = await writeNew(written.files, force);
+  const choice = add === undefined ? await choose(cli, flags) : await chooseMore(cli, flags, add, others);
+  const { kind, settings } = choice;
+  const text = fillJob(await readShipped(cli, JOB_KINDS[kind].file), choice);
+  // Before anything is written: it must be valid, and not clash with others.
+  assertDistinct([...others, parseJob(path, text)]);
+  const files: NewFile[] = [{ path, text, what: add && JOB_KINDS[kind].what }];
+  if (add === undefined) {
+    const filled = fillSettings(await readShipped(cli, 'init/settings.env'), settings);
+    files.push({ path: settingsPath, text: filled, mode: 0o600 });
+  }
+  const kept = await writeNew(files, force);
   if (add === undefined) await hideFromGit(folder, relative(folder, settingsPath));
-  return await finish(cli, folder, written, kept, flags.offline === true);
-}
-
-async function makeFirst(cli: Cli, flags: Flags, path: string, settingsPath: string): Promise<Written> {
-  const shipped = await readShipped(cli, 'trades');
-  const { settings, ...job } = await choose(cli, flags, shipped);
-  const text = fillJob(shipped, job);
-  const { env } = cli.self;
-  const missing = ['FLOWDROP_API_URL', 'FLOWDROP_API_KEY'].filter(
-    (name) => ![name, `${name}_FILE`].some((one) => settings[one] || env[one]),
-  );
-  return {
-    ...{ name: job.name, settings, missing },
-    files: [
-      { path, text },
-      { path: settingsPath, text: fillSettings(await readShipped(cli, 'settings'), settings), mode: 0o600 },
-    ],
-    commands: [...['doctor', 'plan', 'run'].map((command) => `${command} ${job.name}`), 'start'],
-  };
-}
-
-async function makeJob(cli: Cli, flags: Flags, path: string, name: string): Promise<Written> {
-  const { reportTo: recipients = [], symbols = [] } = flags;
-  assertAllowed(await readShipped(cli, 'trades'), { name, recipients, symbols });
-  const kind = flags.kind ?? (await askKind(cli, flags));
-  // Where the other jobs of the folder put their drops, if that is one place.
-  const others = await readValidJobs(dirname(path)).catch(() => []);
-  const [only, ...more] = new Set(others.map(({ drop }) => drop.to));
-  const to = flags.to ?? (more.length === 0 ? only : undefined) ?? INIT_DEFAULTS.to;
-  const choice = { name, to, dataset: name, recipients: kind === 'trades' ? recipients : [], symbols };
-  const text = fillJob(await readShipped(cli, kind), choice);
-  const commands = ['plan', 'run'].map((command) => `${command} ${name}`);
-  return { name, kind, files: [{ path, text, what: JOB_KINDS[kind] }], settings: {}, missing: [], commands };
+  return await finish(cli, folder, flags, choice, files, kept);
 }
 
 interface NewFile {
@@ -80,7 +63,7 @@ interface NewFile {
   readonly text: string;
   /** Default: the system's. */
   readonly mode?: number;
-  readonly what?: string;
+  readonly what?: string | undefined;
 }
 
 /** Call it before questions whose answers would be lost. @throws Fault `FILE_EXISTS` (usage), which names the files */
@@ -115,40 +98,35 @@ async function hideFromGit(folder: string, name: string): Promise<void> {
   await appendFile(path, `${text === '' || text.endsWith('\n') ? '' : '\n'}${name}\n`);
 }
 
-interface Written {
-  readonly name: string;
-  readonly kind?: string;
-  /** The job file is the first. */
-  readonly files: readonly [NewFile, ...NewFile[]];
-  readonly settings: Readonly<Record<string, string>>;
-  /** Settings without which the connection cannot be tested. */
-  readonly missing: readonly string[];
-  /** What to type next, without the program's name. */
-  readonly commands: readonly string[];
-}
-
 /** Says what was written, tries the connection, and says what is next. @param kept where the replaced files are */
 async function finish(
   cli: Cli,
   folder: string,
-  { name, kind, files, settings, missing, commands }: Written,
+  { add, offline = false }: Flags,
+  { name, kind, settings }: Choice,
+  files: readonly NewFile[],
   kept: readonly string[],
-  isOffline: boolean,
 ): ActionResult {
   const { terminal, globals, self } = cli;
   const show = (path: string) => relative(cli.cwd, path) || path;
   const tell = (text: string) => (globals.json ? terminal.err(text) : terminal.out(text));
   for (const path of kept) tell(`kept   ${show(path)}\n`);
   for (const { path, what } of files) tell(`wrote  ${show(path)}${what === undefined ? '' : `: ${what}`}\n`);
-  const isTried = !isOffline && missing.length === 0;
+  /** Without these the connection cannot be tested. */
+  const missing = (add === undefined ? ['FLOWDROP_API_URL', 'FLOWDROP_API_KEY'] : []).filter(
+    (one) => ![one, `${one}_FILE`].some((setting) => settings[setting] || self.env[setting]),
+  );
+  const isTried = !offline && missing.length === 0;
   const exitCode = isTried ? await tryConnection(cli, folder, name, settings, tell) : undefined;
   const place = show(join(folder, '.env'));
   if (missing.length > 0) tell(`The connection was not tested; first put ${missing.join(' and ')} into ${place}.\n`);
-  const program = nameProgram(self.env);
+  const commands = [...(add === undefined ? ['doctor'] : []), 'plan', 'run'].map((command) => `${command} ${name}`);
+  if (add === undefined) commands.push('start');
   const cd = relative(cli.cwd, folder);
-  const next = [...(cd === '' ? [] : [`cd ${cd}`]), ...commands.map((command) => `${program} ${command}`)];
+  const typed = commands.map((command) => `${nameProgram(self.env)} ${command}`);
+  const next = [...(cd === '' ? [] : [`cd ${cd}`]), ...typed];
   const connection = exitCode === undefined ? 'untried' : exitCode === 0 ? 'ok' : 'failed';
-  const document = { job: name, kind, written: files.map(({ path }) => path), kept, connection, next };
+  const document = { job: name, kind: add && kind, written: files.map(({ path }) => path), kept, connection, next };
   cli.print(document, `Next:\n${next.map((line) => `  ${line}\n`).join('')}`);
   return exitCode;
 }
@@ -179,12 +157,14 @@ async function tryConnection(
 /** @param check throws a Fault for an answer that is not allowed @param isSecret hidden while it is typed */
 type Ask = (text: string, fallback: string, check: (answer: string) => void, isSecret?: boolean) => Promise<string>;
 
-/** @param shipped text of the shipped job file, whose rules the answers follow */
-async function choose(cli: Cli, flags: Flags, shipped: string) {
+async function choose(cli: Cli, flags: Flags): Promise<Choice> {
+  /** Answers follow its rules. */
+  const shipped = await readShipped(cli, JOB_KINDS.trades.file);
   const known = cli.self.env;
   const isSet = (name: string) => Boolean(known[name] || known[`${name}_FILE`]);
   const fileOf = (file: string | undefined) => (file === undefined ? '' : resolve(cli.cwd, file));
   const assertPlace = (to: string) => void parseLocation(to, cli.cwd);
+  const assertApiUrl = (url: string) => void sourceUrl({ FLOWDROP_API_URL: url }, 'historical');
   if (flags.apiUrl !== undefined) assertApiUrl(flags.apiUrl);
   if (flags.to !== undefined) assertPlace(flags.to);
   assertAllowed(shipped, { name: flags.name, recipients: flags.reportTo, symbols: flags.symbols });
@@ -208,8 +188,7 @@ async function choose(cli: Cli, flags: Flags, shipped: string) {
     const assertServer = (answer: string) => parseSmtpUrl(answer) && quoteSetting(answer);
     const hasServer = flags.smtpUrlFile !== undefined || isSet('FLOWDROP_SMTP_URL');
     const smtpUrl = hasServer || !hasReport ? '' : await ask(server, '', assertServer, true);
-    /** Empty ones were not chosen. */
-    const settings: Written['settings'] = {
+    const settings = {
       FLOWDROP_API_URL: apiUrl,
       FLOWDROP_API_KEY: apiKey,
       FLOWDROP_API_KEY_FILE: fileOf(flags.apiKeyFile),
@@ -217,8 +196,19 @@ async function choose(cli: Cli, flags: Flags, shipped: string) {
       FLOWDROP_SMTP_URL_FILE: fileOf(flags.smtpUrlFile),
       FLOWDROP_MAIL_FROM: flags.mailFrom ?? '',
     };
-    return { name: flags.name ?? INIT_DEFAULTS.name, to, recipients, symbols, settings };
+    return { kind: 'trades', name: flags.name ?? INIT_DEFAULTS.name, to, recipients, symbols, settings };
   });
+}
+
+/** Of one more job. */
+async function chooseMore(cli: Cli, flags: Flags, name: string, others: readonly Job[]): Promise<Choice> {
+  const { reportTo = [], symbols = [] } = flags;
+  assertAllowed(await readShipped(cli, JOB_KINDS.trades.file), { name, recipients: reportTo, symbols });
+  const kind = flags.kind ?? (await askKind(cli, flags));
+  // Where the other jobs of the folder put their drops, if that is one place.
+  const [only, ...more] = new Set(others.map(({ drop }) => drop.to));
+  const to = flags.to ?? (more.length === 0 ? only : undefined) ?? INIT_DEFAULTS.to;
+  return { kind, name, to, dataset: name, recipients: kind === 'trades' ? reportTo : [], symbols, settings: {} };
 }
 
 async function askKind(cli: Cli, flags: Flags): Promise<JobKind> {
@@ -226,21 +216,13 @@ async function askKind(cli: Cli, flags: Flags): Promise<JobKind> {
   const width = Math.max(...names.map(({ length }) => length));
   const answer = await withAnswers(cli, flags, async (ask) => {
     if (isAsking(cli, flags))
-      for (const kind of names) cli.terminal.err(`  ${kind.padEnd(width)}  ${JOB_KINDS[kind]}\n`);
+      for (const kind of names) cli.terminal.err(`  ${kind.padEnd(width)}  ${JOB_KINDS[kind].what}\n`);
     return await ask('Kind of job', 'trades', (kind) => {
       if (kind in JOB_KINDS) return;
       throw usage(`"${kind}" is not a kind; allowed are ${names.join(', ')}`, undefined, 'ANSWER_INVALID');
     });
   });
   return answer as JobKind; // Checked.
-}
-
-function assertApiUrl(text: string): void {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url && /^https?:$/.test(url.protocol) && !url.username && !url.password && !url.search && !url.hash) return;
-  // The message does not repeat the value: it may contain a secret.
-  const message = 'not an API address; allowed is scheme (http, https), host, port and path';
-  throw usage(message, undefined, 'SETTING_INVALID');
 }
 
 /** Only where a person, or a pipe that `--ask` announces, can answer. */
@@ -297,31 +279,24 @@ async function withAnswers<T>(cli: Cli, flags: Flags, act: (ask: Ask) => Promise
   }
 }
 
-/** What each kind of job is, in the order of the question. */
+/** What each kind of job is, in the order of the question, and its shipped file. */
 export const JOB_KINDS = {
-  trades: 'every trade of every session',
-  'minute-flow': 'premium and sentiment by symbol and minute, summed by the API',
-  chain: 'end-of-day option chains of some symbols',
-  structure: 'dealer exposure at the end of the day, of some symbols',
-  clickhouse: 'a table of your ClickHouse server',
-  sql: 'a query of your own over the trades',
+  trades: { file: 'init/nightly-trades.yaml', what: 'every trade of every session' },
+  'minute-flow': {
+    file: 'symbol-minute-flow.yaml',
+    what: 'premium and sentiment by symbol and minute, summed by the API',
+  },
+  chain: { file: 'option-chain.yaml', what: 'end-of-day option chains of some symbols' },
+  structure: { file: 'market-structure.yaml', what: 'dealer exposure at the end of the day, of some symbols' },
+  clickhouse: { file: 'init/server-table.yaml', what: 'a table of your ClickHouse server' },
+  sql: { file: 'init/own-sql.yaml', what: 'a query of your own over the trades' },
 } as const;
 
 type JobKind = keyof typeof JOB_KINDS;
 
-/** Names in the folder of the shipped jobs. */
-const FILES: Readonly<Record<JobKind | 'settings', string>> = {
-  trades: 'init/nightly-trades.yaml',
-  'minute-flow': 'symbol-minute-flow.yaml',
-  chain: 'option-chain.yaml',
-  structure: 'market-structure.yaml',
-  clickhouse: 'init/server-table.yaml',
-  sql: 'init/own-sql.yaml',
-  settings: 'init/settings.env',
-};
-
-async function readShipped({ openers }: Pick<Cli, 'openers'>, what: keyof typeof FILES): Promise<string> {
-  return await readFile(join(dirname(openers.shippedJob), FILES[what]), 'utf8');
+/** @param file in the folder of the shipped jobs */
+async function readShipped({ openers }: Cli, file: string): Promise<string> {
+  return await readFile(join(dirname(openers.shippedJob), file), 'utf8');
 }
 
 const INIT_DEFAULTS = {
