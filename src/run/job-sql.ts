@@ -6,7 +6,6 @@ import { readFile } from 'node:fs/promises';
 import { type Fault, isFault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { Refusal } from '../guard/refusal.ts';
-import type { WindowedSql } from '../guard/windowed-sql.ts';
 import { type Job, type JobSource, ResolveFault } from '../job/job.ts';
 import type { Openers } from '../openers.ts';
 
@@ -65,33 +64,16 @@ export function findCustomSql(source: JobSource): 'where' | 'sql' | undefined {
 }
 
 async function readSql(engine: Engine, source: JobSource) {
+  if (source.kind === 'snapshots') return { source, selected: undefined };
   // Loaded on demand: most jobs have no SQL of their own.
   const { readCondition, readWindowedSql } = await import('../guard/windowed-sql.ts');
-  switch (source.kind) {
-    case 'table':
-      return { source: { ...source, where: await readCondition(engine, source.where) }, selected: undefined };
-    case 'rows':
-      if (source.sql === '') {
-        return { source: { ...source, where: await readCondition(engine, source.where) }, selected: undefined };
-      }
-      break;
-    case 'aggregate':
-      break;
-    case 'snapshots':
-      return { source, selected: undefined };
-    default:
-      return source satisfies never;
-  }
-  const { sql, selected } = await readWindowedSql(engine, describeSql(source));
-  return { source: { ...source, sql }, selected };
-}
-
-/** What the guard needs to know about a job. */
-function describeSql(source: Extract<JobSource, { sql: string }>): WindowedSql {
-  return {
+  if (source.kind === 'table' || (source.kind === 'rows' && source.sql === ''))
+    return { source: { ...source, where: await readCondition(engine, source.where) }, selected: undefined };
+  const { sql, selected } = await readWindowedSql(engine, {
     sql: source.sql,
     table: source.table,
     groups: source.kind === 'aggregate' ? source : undefined,
     columns: source.columns.map(({ name }) => name),
-  };
+  });
+  return { source: { ...source, sql }, selected };
 }

@@ -52,39 +52,22 @@ export async function openJobSource(
   const load = async (url: string, key: string) => {
     return await new ApiLimits(limitsPath(stateDir, url, key, job.source), url, clock.now()).load();
   };
-  const loadApi = async (access: SqlJob['source'] | SnapshotSource) =>
-    await load(openers.sourceUrl(access.api), openers.readKeyFingerprint(access));
   const { settleSeconds } = job;
   const clockRule = openers.readClockRule();
   const clocksWith = (client: Source | SnapshotClient | ServerTable) =>
     new Clocks(clock, client, { settleSeconds, calendar }, clockRule);
-  switch (source.kind) {
-    case 'rows':
-    case 'aggregate': {
-      const limits = await loadApi(source);
-      const client = await openers.openSource(source, log, limits.clockOffsetMs);
-      return { ...using, kind: 'sql', job: { ...job, source }, source: client, limits, clocks: clocksWith(client) };
-    }
-    case 'snapshots': {
-      const limits = await loadApi(source);
-      const client = await openers.openSnapshots(source, log, limits.clockOffsetMs);
-      return {
-        ...using,
-        kind: 'snapshots',
-        job: { ...job, source },
-        source: client,
-        limits,
-        clocks: clocksWith(client),
-      };
-    }
-    case 'table': {
-      const table = await openers.openTable(source, log);
-      const limits = await load(table.url, '');
-      return { ...using, kind: 'table', job: { ...job, source }, source: table, limits, clocks: clocksWith(table) };
-    }
-    default:
-      return source satisfies never;
+  if (source.kind === 'table') {
+    const table = await openers.openTable(source, log);
+    const limits = await load(table.url, '');
+    return { ...using, kind: 'table', job: { ...job, source }, source: table, limits, clocks: clocksWith(table) };
   }
+  const limits = await load(openers.sourceUrl(source.api), openers.readKeyFingerprint(source));
+  if (source.kind === 'snapshots') {
+    const client = await openers.openSnapshots(source, log, limits.clockOffsetMs);
+    return { ...using, kind: 'snapshots', job: { ...job, source }, source: client, limits, clocks: clocksWith(client) };
+  }
+  const client = await openers.openSource(source, log, limits.clockOffsetMs);
+  return { ...using, kind: 'sql', job: { ...job, source }, source: client, limits, clocks: clocksWith(client) };
 }
 
 /** Releases what the source holds. Idempotent. */

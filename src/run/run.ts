@@ -26,27 +26,18 @@ import { findCustomSql } from './job-sql.ts';
 import { closeSource, type OpenedSource, type OpenedSql, openJobSource } from './open-source.ts';
 
 /** What every run has; it reads and writes only the state folder and the store. */
-export interface Run {
-  /** Identifies it in every log line and record of it. */
-  readonly runId: string;
+export interface Run extends Pick<Openers, 'runId' | 'mailFrom' | 'clock' | 'redact' | 'templatesDir' | 'version'> {
   readonly engine: Engine;
   /** Of the job's dataset; its store is the run's. */
   readonly ledger: Ledger;
   readonly state: JobState;
   readonly mailer: Mailer;
-  readonly mailFrom: string;
-  readonly clock: Clock;
   /** Sessions that differ from the exchange's rules; without it the rules alone. */
   readonly calendar?: CalendarOverride | undefined;
   readonly log: Log;
-  /** Masks secrets in a message before it is kept: an answer may repeat the key. */
-  readonly redact: (text: string) => string;
   readonly onEvent: OnRunEvent;
-  /** Folder of the MJML templates. */
-  readonly templatesDir: string;
   /** Address of the status page for readers, without a slash at its end; `undefined` if they cannot reach it. */
   readonly publicUrl: string | undefined;
-  readonly version: string;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -163,15 +154,8 @@ export async function withRun<T>(
   env: RunEnv,
   job: Job,
   action: (run: Run) => Promise<T>,
-  {
-    stats,
-    isNewStore = false,
-  }: OpenOptions & {
-    /** Requests of a run. */
-    readonly stats?: Readonly<SourceStats>;
-  } = {},
+  { stats = NO_REQUESTS, isNewStore = false }: OpenOptions & Partial<Pick<ProgressInput, 'stats'>> = {},
 ): Promise<T> {
-  const { signal } = env;
   const closers: (() => Promise<void> | void)[] = [];
   try {
     const log = (await env.openLog()).child({ job: job.name });
@@ -188,27 +172,23 @@ export async function withRun<T>(
     closers.push(() => engine.close());
     const { clock } = env;
     const totals = new RunTotals(clock);
-    const progress = env.showProgress({ log, clock, totals, stats: stats ?? NO_REQUESTS });
+    const progress = env.showProgress({ log, clock, totals, stats });
     closers.push(() => progress.stop());
+    const onEvent: OnRunEvent = (event) => {
+      totals.note(event);
+      progress.onEvent(event);
+    };
+    const ledger = new Ledger(store, job.drop.dataset);
     return await action({
-      runId: env.runId,
+      ...env,
       calendar,
       engine,
-      ledger: new Ledger(store, job.drop.dataset),
+      ledger,
       mailer,
-      mailFrom: env.mailFrom,
-      clock,
       log,
-      redact: (text) => env.redact(text),
-      onEvent: (event) => {
-        totals.note(event);
-        progress.onEvent(event);
-      },
+      onEvent,
       state,
-      templatesDir: env.templatesDir,
       publicUrl: env.readPublicUrl(),
-      version: env.version,
-      signal,
     });
   } finally {
     for (const close of closers.reverse()) await close();
