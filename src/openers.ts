@@ -25,6 +25,7 @@ import {
   type Environment,
   listSecrets,
   listUnknown,
+  type RuledName,
   readRuled,
   readSecret,
 } from './settings/setting-list.ts';
@@ -102,16 +103,10 @@ export function createOpeners(given: Surroundings) {
       mask ??= createRedactor(listSecrets(env, cwd));
       return mask(text);
     },
-    /** Which clocks decide what is exported. */
-    readClockRule: () => readRuled(env, 'FLOWDROP_CLOCK'),
-    /** Address of the status page for readers of mails. */
-    readPublicUrl: () => readRuled(env, 'FLOWDROP_PUBLIC_URL'),
-    /** How many days the records of runs are kept. */
-    readHistoryDays: () => readRuled(env, 'FLOWDROP_RUN_HISTORY_DAYS'),
+    /** @throws Fault `SETTING_INVALID` */
+    readSetting: <N extends RuledName>(name: N) => readRuled(env, name),
     /** The operator's override of the exchange's calendar. @throws Fault `CALENDAR_INVALID` */
     readCalendar: async (): Promise<CalendarOverride> => await readCalendar(env, cwd),
-    /** Most runs that a daemon executes at the same time. */
-    readMaxRuns: () => readRuled(env, 'FLOWDROP_MAX_RUNS'),
     /** Where the daemon shows its status; `undefined` if `off`. */
     readStatusSettings: () => readStatusSettings(env, cwd),
     /** Redis through which daemons share schedules, and services and runs the budgets of keys; `undefined` without. */

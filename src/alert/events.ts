@@ -272,7 +272,7 @@ async function look(env: RunEnv, job: Job, { ledger, log }: JobEvents, result: R
     seen.push({ subject: `report/${id}/${date}`, revision, build: () => build() });
     if (report.post === null) continue;
     const place = { job: job.name, date, report: id, revision };
-    const occasion = { late: isLate && !corrected, corrected, publicUrl: env.readPublicUrl() };
+    const occasion = { late: isLate && !corrected, corrected, publicUrl: env.readSetting('FLOWDROP_PUBLIC_URL') };
     const summarize = () => summarizeReport(store, log, report, place, occasion);
     seen.push({ subject: `post/${id}/${date}`, revision, build: () => build(summarize) });
   }

@@ -40,7 +40,7 @@ export async function start(cli: Cli): ActionResult {
   const coordinator = await openCoordinator(openers, id, (job) => running?.storeOf(job) ?? '');
   try {
     await assertStateFolder(stateDir);
-    const historyDays = openers.readHistoryDays();
+    const historyDays = openers.readSetting('FLOWDROP_RUN_HISTORY_DAYS');
     const commandOf = (args: readonly string[]) => ({
       executable: self.executable,
       args: [...self.args, '--jobs', globals.jobs, ...args],
@@ -61,7 +61,7 @@ export async function start(cli: Cli): ActionResult {
       id,
       commands,
       coordinator,
-      maxRuns: openers.readMaxRuns(),
+      maxRuns: openers.readSetting('FLOWDROP_MAX_RUNS'),
       readFiles: createFilesReader({
         folder: globals.jobs,
         keptDir: keptJobsOf(stateDir),

@@ -53,7 +53,7 @@ export async function openJobSource(
     return await new ApiLimits(limitsPath(stateDir, url, key, job.source), url, clock.now()).load();
   };
   const { settleSeconds } = job;
-  const clockRule = openers.readClockRule();
+  const clockRule = openers.readSetting('FLOWDROP_CLOCK');
   const clocksWith = (client: Source | SnapshotClient | ServerTable) =>
     new Clocks(clock, client, { settleSeconds, calendar }, clockRule);
   if (source.kind === 'table') {

@@ -77,7 +77,7 @@ class Recorder {
     const known = await history.adopt(runId);
     if (known) return new Recorder(env, history, known);
     const facts = { run_id: runId, job, command, args: [...args], reason: 'hand' as const };
-    const record = await history.begin(facts, clock.now(), env.readHistoryDays());
+    const record = await history.begin(facts, clock.now(), env.readSetting('FLOWDROP_RUN_HISTORY_DAYS'));
     env.keepLog(history.files(record).log);
     return new Recorder(env, history, record);
   }
@@ -133,7 +133,7 @@ class Recorder {
     });
     this.#record = {
       ...this.#record,
-      ...this.#readTotals(),
+      ...this.#read(),
       updated_at: now,
       finished_at: now,
       outcome,
@@ -149,29 +149,22 @@ class Recorder {
     await this.#history.write(this.#record).catch(() => undefined); // The run's own result stands.
   }
 
-  #readTotals() {
+  /** What the record has of the run as it is now. */
+  #read() {
     if (!this.#progress) return {};
     const { totals, stats } = this.#progress;
-    const { pages, rows, splits } = totals.read();
-    const { requests, retries, rateLimited, bytes } = stats;
-    return { pages, rows, splits, requests, retries, rate_limited: rateLimited, bytes };
-  }
-
-  #describeProgress(): RunRecord['progress'] {
-    if (!this.#progress) return null;
-    const { date, phase, window, totalRows, datesDone, datesTotal, pagesLeft, rowsPerSecond, leftMs } =
-      this.#progress.totals.read();
-    return {
-      date,
-      phase,
-      window,
-      total_rows: totalRows,
-      dates_done: datesDone,
-      dates_total: datesTotal,
-      pages_left: pagesLeft,
-      rows_per_second: Math.round(rowsPerSecond),
-      seconds_left: leftMs === undefined ? null : Math.round(leftMs / 1000),
+    const { pages, rows, splits, date, phase, window, ...now } = totals.read();
+    const { requests, retries, rateLimited: rate_limited, bytes } = stats;
+    const progress = {
+      ...{ date, phase, window },
+      total_rows: now.totalRows,
+      dates_done: now.datesDone,
+      dates_total: now.datesTotal,
+      pages_left: now.pagesLeft,
+      rows_per_second: Math.round(now.rowsPerSecond),
+      seconds_left: now.leftMs === undefined ? null : Math.round(now.leftMs / 1000),
     };
+    return { pages, rows, splits, requests, retries, rate_limited, bytes, progress };
   }
 
   /** At once, then every second, even if nothing changed; the windows once more at the end. Never rejects. */
@@ -180,7 +173,7 @@ class Recorder {
     const { clock } = this.#env;
     while (!signal.aborted) {
       const updated_at = new Date(clock.now()).toISOString();
-      this.#record = { ...this.#record, ...this.#readTotals(), updated_at, progress: this.#describeProgress() };
+      this.#record = { ...this.#record, ...this.#read(), updated_at };
       // Readers see an older state of the run; the run itself loses nothing.
       await this.#history.update(this.#record).catch(() => undefined);
       await this.#writeWindows();

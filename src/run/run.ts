@@ -188,7 +188,7 @@ export async function withRun<T>(
       log,
       onEvent,
       state,
-      publicUrl: env.readPublicUrl(),
+      publicUrl: env.readSetting('FLOWDROP_PUBLIC_URL'),
     });
   } finally {
     for (const close of closers.reverse()) await close();

@@ -89,19 +89,16 @@ function describeRunning({ document: { running }, nowMs, style }: StatusView): r
   return [`${style.cyan('running')} for ${since}: ${parts.join(', ')} (run ${id})`];
 }
 
-const OUTCOMES: Readonly<Record<RunOutcome, string>> = {
-  done: 'done',
-  failed: 'failed',
-  incomplete: 'incomplete',
+/** Outcomes whose name is not what a person would say. */
+const OUTCOMES: Readonly<Partial<Record<RunOutcome, string>>> = {
   usage: 'failed',
   active: 'not begun',
   interrupted: 'stopped',
-  died: 'died',
   'timed-out': 'timed out',
 };
 
 function describeOutcome(outcome: RunRecord['outcome'], style: Style): string {
-  const word = outcome === null ? 'running' : OUTCOMES[outcome];
+  const word = outcome === null ? 'running' : (OUTCOMES[outcome] ?? outcome);
   return outcome === 'done' ? style.green(word) : style.red(word);
 }
 
