@@ -15,8 +15,7 @@ import { buildPage } from '../plan/statement.ts';
 import { locateRefusedSql, readSelected } from '../run/job-sql.ts';
 import type { OpenedSource, OpenedSql } from '../run/open-source.ts';
 import { type ActionResult, type Call, type Cli, withSource, worstOf } from './context.ts';
-import type { Style } from './terminal/text.ts';
-import { describeFailure, type FailureReport, hangText } from './terminal/text.ts';
+import { describeFailure, type FailureReport, hangText, type Style } from './terminal/text.ts';
 
 /** What stands before the name of a job. */
 const STATUS_WIDTH = 'FAIL  '.length;

@@ -13,8 +13,7 @@ import { reportsPrefix } from '../ledger/layout.ts';
 import { USUAL_ROWS } from '../service/generate/generate.ts';
 import type { Delivery, RunResult } from '../state/run-result.ts';
 import { LOCAL_KEY } from './commands.ts';
-import type { ActionResult, Call, Cli, SelfCommand } from './context.ts';
-import { nameProgram } from './context.ts';
+import { type ActionResult, type Call, type Cli, nameProgram, type SelfCommand } from './context.ts';
 import { describeRun } from './run-output.ts';
 
 const DEMO_FOLDER = 'out';

@@ -16,8 +16,7 @@ import { describeLost, type Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { type DropDocument, describeThrough, dropSchema } from '../state/documents.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/job-state.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
-import { assertDate, assertDirectory, usage, withLedger } from './context.ts';
+import { type ActionResult, assertDate, assertDirectory, type Call, type Cli, usage, withLedger } from './context.ts';
 
 /** Windows that are listed; the manifest has all. */
 const MAX_WINDOWS = 200;

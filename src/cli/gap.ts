@@ -5,10 +5,8 @@
 import { Fault } from '../core/errors.ts';
 import { readJob } from '../job/job-folder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { DateStatus } from '../state/documents.ts';
-import { type AcceptedGap, describeAccepted, isAcceptable } from '../state/documents.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
-import { assertDate, nameUser, usage, withLedger } from './context.ts';
+import { type AcceptedGap, type DateStatus, describeAccepted, isAcceptable } from '../state/documents.ts';
+import { type ActionResult, assertDate, type Call, type Cli, nameUser, usage, withLedger } from './context.ts';
 import { readStatus } from './status/status.ts';
 import { formatTable } from './terminal/text.ts';
 

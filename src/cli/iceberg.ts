@@ -8,8 +8,7 @@ import { readJob } from '../job/job-folder.ts';
 import { rebuildTable } from '../ledger/iceberg/table.ts';
 import { locateTable } from '../ledger/iceberg/table-metadata.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
-import { usage, withLedger } from './context.ts';
+import { type ActionResult, type Call, type Cli, usage, withLedger } from './context.ts';
 
 export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: Call<'iceberg'>): ActionResult {
   if (action !== 'rebuild' || name === undefined || more.length > 0) {

@@ -22,8 +22,7 @@ import { parseJob } from '../job/parse.ts';
 import { parseSmtpUrl } from '../mail/smtp-url.ts';
 import { sourceUrl } from '../settings/settings.ts';
 import { parseLocation } from '../store/object-key.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
-import { nameProgram, usage } from './context.ts';
+import { type ActionResult, type Call, type Cli, nameProgram, usage } from './context.ts';
 
 type Flags = Call<'init'>['options'];
 

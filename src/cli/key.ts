@@ -8,8 +8,7 @@ import { hasErrorCode, readFileIfExists, writeWholeFile } from '../core/atomic-f
 import { Fault } from '../core/errors.ts';
 import { appendEntry, describeEntry, isKeyName, NAME_RULE, renderEntry } from '../service/access/key-file.ts';
 import { buildEntry, createKey, hashKey } from '../service/access/keys.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
-import { usage } from './context.ts';
+import { type ActionResult, type Call, type Cli, usage } from './context.ts';
 
 export async function key({ terminal, cwd, globals, print }: Cli, { options }: Call<'key'>): ActionResult {
   const { name, entitlement = 'active', realtime = false, prefix = 'cus', file } = options;

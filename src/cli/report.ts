@@ -15,8 +15,7 @@ import { embedImages } from '../mail/message.ts';
 import { type Run, withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { hasFailed } from '../state/run-result.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
-import { assertDate, usage, withLedger } from './context.ts';
+import { type ActionResult, assertDate, type Call, type Cli, usage, withLedger } from './context.ts';
 import { createRunEnv, describeDelivery } from './run-output.ts';
 
 export async function report(cli: Cli, { argument, options }: Call<'report'>): ActionResult {

@@ -12,8 +12,7 @@ import { runJob, stageJob } from '../export/run-job.ts';
 import type { BackfillMode } from '../export/select-dates.ts';
 import type { StagedAhead } from '../export/trades/ahead.ts';
 import { readJob } from '../job/job-folder.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
-import { assertDate, nameUser, usage } from './context.ts';
+import { type ActionResult, assertDate, type Call, type Cli, nameUser, usage } from './context.ts';
 import { printPlan } from './plan.ts';
 import { createRunEnv, printRun } from './run-output.ts';
 

@@ -8,8 +8,7 @@ import { formatCount, formatDuration } from '../core/units.ts';
 import { readJob, readValidJobs } from '../job/job-folder.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { type RunRecord, whyFailed } from '../state/run-record.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
-import { usage } from './context.ts';
+import { type ActionResult, type Call, type Cli, usage } from './context.ts';
 import { formatTable, measureWidth, right } from './terminal/text.ts';
 
 /** A screen. */

@@ -15,8 +15,7 @@ import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
 import { assertStateFolder, keptJobsOf, openJobState } from '../state/job-state.ts';
 import { createRunIndex, RunHistory } from '../state/run-history.ts';
-import type { ActionResult, Cli, CliContext } from './context.ts';
-import { assertShareable } from './context.ts';
+import { type ActionResult, assertShareable, type Cli, type CliContext } from './context.ts';
 
 /**
  * Keeps the space for new objects as small as it begins. A daemon mostly waits, so what a page or a status leaves behind

@@ -14,8 +14,7 @@ import type { Engine } from '../../engine/engine.ts';
 import { renderPicture } from '../../report/draw/picture.ts';
 import type { reportSettings } from '../../settings/settings.ts';
 import { DOCTOR_PREFIX } from '../../store/object-key.ts';
-import type { Store } from '../../store/store.ts';
-import { createUnfit } from '../../store/store.ts';
+import { createUnfit, type Store } from '../../store/store.ts';
 
 /** One line of the table. */
 export interface Finding {

@@ -13,8 +13,7 @@ import { type Condition, isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
 import { type DateStatus, describeAccepted, describeThrough, type JobStatus } from '../../state/documents.ts';
 import { endOf, type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
-import type { Style } from '../terminal/text.ts';
-import { cutText, escapeText, formatTable, right } from '../terminal/text.ts';
+import { cutText, escapeText, formatTable, right, type Style } from '../terminal/text.ts';
 
 /** Older dates are summed up in one line: they rarely change, and a screen is small. */
 export const SHOWN_WEEKS = 8;
