@@ -75,10 +75,7 @@ export async function startCatalog(options: CatalogOptions): Promise<HttpListene
   return await listenHttp({ address, answer, hint: 'Choose another --port; 0 picks a free one.', clock });
 }
 
-function admit(
-  { identify, address, wrongKeys }: CatalogOptions,
-  { headers, remote }: HeardRequest,
-): { readonly caller?: string | undefined; readonly refusal?: ReadyAnswer } {
+function admit({ identify, address, wrongKeys }: CatalogOptions, { headers, remote }: HeardRequest) {
   if (identify === undefined) {
     const known = ['localhost', '127.0.0.1', '::1', address.host.toLowerCase()];
     if (known.includes(parseHostHeader(headers.host))) return {};
@@ -139,12 +136,7 @@ function decode(segment: string | undefined): string | null | undefined {
   }
 }
 
-async function answerTable(
-  store: Store,
-  name: string,
-  query: URLSearchParams,
-  headers: IncomingHttpHeaders,
-): Promise<ReadyAnswer> {
+async function answerTable(store: Store, name: string, query: URLSearchParams, headers: IncomingHttpHeaders) {
   // The name becomes part of a key: only a name that a dataset can have gets there.
   const found = nameSchema.safeParse(name).success ? await readTable(store, name) : undefined;
   if (found === undefined) return noTable(CATALOG_NAMESPACE, name);

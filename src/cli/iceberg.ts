@@ -1,7 +1,7 @@
 /**
  * `flowdrop iceberg rebuild JOB`: makes the Iceberg table of a job's dataset again from what is sealed, also in its catalog.
  */
-import { updateCatalog } from '../catalog/registered-table.ts';
+import { updateCatalog } from '../catalog/rest-catalog.ts';
 import { isFault } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
 import { readJob } from '../job/job-folder.ts';

@@ -6,7 +6,7 @@
 
 import { isSession, listSessions } from '../calendar/session.ts';
 import { addDays, type DateRange, isInRange } from '../calendar/wall-clock.ts';
-import { updateCatalog } from '../catalog/registered-table.ts';
+import { updateCatalog } from '../catalog/rest-catalog.ts';
 import { describeError, Fault, isFault } from '../core/errors.ts';
 import { commitTable } from '../ledger/iceberg/table.ts';
 import { type Conditions, findShortfall, noteRows, updateConditions } from '../ledger/update-conditions.ts';

@@ -6,8 +6,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { updateCatalog } from '../../src/catalog/registered-table.ts';
-import { openRestCatalog } from '../../src/catalog/rest-catalog.ts';
+import { openRestCatalog, updateCatalog } from '../../src/catalog/rest-catalog.ts';
 import type { JobCatalog } from '../../src/job/job.ts';
 import { commitTable, rebuildTable } from '../../src/ledger/iceberg/table.ts';
 import {
