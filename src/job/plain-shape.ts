@@ -64,6 +64,16 @@ function toSeconds(text: string): number {
   return Number(amount) * (DURATION_UNITS[unit] ?? 1);
 }
 
+/** What may be left out. */
+export function optional<T extends z.ZodType>(schema: T, description: string) {
+  return schema.optional().describe(description);
+}
+
+/** What may be left out, and has this value then. */
+export function usual<T extends z.ZodType>(schema: T, value: z.util.NoUndefined<z.output<T>>, description: string) {
+  return schema.default(value).describe(description);
+}
+
 /** What may be left out, and is null then. */
 export function orNull<T extends z.ZodType>(schema: T) {
   return schema.optional().transform((value) => value ?? null);

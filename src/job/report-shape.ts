@@ -12,9 +12,11 @@ import {
   camelCase,
   durationSchema,
   nameSchema,
+  optional,
   orNull,
   sizeSchema,
   timezoneSchema,
+  usual,
 } from './plain-shape.ts';
 
 /** The dataset of the shipped job. */
@@ -36,9 +38,11 @@ const recipientSchema = z
   .strictObject({
     address: addressSchema.describe('Mail address of the recipient.'),
     symbols: orNull(watchlistSchema).describe("Watchlist of this recipient. Default: the report's."),
-    timezone: timezoneSchema
-      .default(EXCHANGE_TIME_ZONE)
-      .describe(`Time zone of instants for this recipient. Default: ${EXCHANGE_TIME_ZONE}.`),
+    timezone: usual(
+      timezoneSchema,
+      EXCHANGE_TIME_ZONE,
+      `Time zone of instants for this recipient. Default: ${EXCHANGE_TIME_ZONE}.`,
+    ),
   })
   .describe('A recipient with a separate watchlist or time zone.');
 
@@ -98,17 +102,15 @@ const lookShape = {
   accent: orNull(z.string().regex(COLOUR, 'a color as "#rrggbb", in quotes')).describe(
     'Color of links, the button and a line at the top; darkened or lightened where its contrast is too low. Default: blue.',
   ),
-  sections: z
-    .array(z.enum(SECTIONS))
-    .optional()
-    .describe(
-      'Sections after the first screen, in display order, of the mail and the full report; not for a digest. Default: all.',
-    ),
-  note: z
-    .string()
-    .max(MAX_NOTE_LENGTH, `at most ${MAX_NOTE_LENGTH} characters`)
-    .default('')
-    .describe('Text below the first screen, in Markdown without HTML and pictures. Default: none.'),
+  sections: optional(
+    z.array(z.enum(SECTIONS)),
+    'Sections after the first screen, in display order, of the mail and the full report; not for a digest. Default: all.',
+  ),
+  note: usual(
+    z.string().max(MAX_NOTE_LENGTH, `at most ${MAX_NOTE_LENGTH} characters`),
+    '',
+    'Text below the first screen, in Markdown without HTML and pictures. Default: none.',
+  ),
   templates: orNull(pathSchema).describe(
     'Folder beside the job file whose files replace the shipped templates of the same name. Default: none.',
   ),
@@ -132,50 +134,41 @@ export const reportSchema = z
     name: orNull(nameSchema).describe(
       'Distinguishes two reports of this job with the same template and watchlist; needed only then.',
     ),
-    datasets: z
-      .array(nameSchema)
-      .nonempty()
-      .optional()
-      .describe('For a digest: datasets of the same store, in display order.'),
+    datasets: optional(z.array(nameSchema).nonempty(), 'For a digest: datasets of the same store, in display order.'),
     market_structure: orNull(nameSchema).describe(
       'Dataset of market-structure drops in the same store; its exposure is shown beside ours.',
     ),
-    chain: z
-      .union([nameSchema, z.literal('off')])
-      .optional()
-      .describe(
-        `Dataset of option chains in the same store: GEX, DEX, zero gamma and walls are then of the whole chain. \`off\`: of traded contracts only. Default: ${USUAL_CHAIN}, if it is sealed.`,
-      ),
-    zero_gamma: z
-      .enum(['keep-expiring', 'drop-expiring'])
-      .default('keep-expiring')
-      .describe(
-        'Whether zero gamma counts contracts that expire this date, with a time of 1/262 years. Default: keep-expiring.',
-      ),
-    attach: z
-      .array(z.enum(['csv', 'parquet', 'pdf']))
-      .optional()
-      .describe('Attached files: the tables as CSV or Parquet, the report as PDF.'),
-    attach_limit: sizeSchema
-      .refine((bytes) => bytes <= MAX_ATTACH_BYTES, 'at most 20MB: mail servers accept no more')
-      .optional()
-      .describe('Maximum total size of the attachments of a mail. Default: 5MB.'),
-    link: z
-      .strictObject({
+    chain: optional(
+      z.union([nameSchema, z.literal('off')]),
+      `Dataset of option chains in the same store: GEX, DEX, zero gamma and walls are then of the whole chain. \`off\`: of traded contracts only. Default: ${USUAL_CHAIN}, if it is sealed.`,
+    ),
+    zero_gamma: usual(
+      z.enum(['keep-expiring', 'drop-expiring']),
+      'keep-expiring',
+      'Whether zero gamma counts contracts that expire this date, with a time of 1/262 years. Default: keep-expiring.',
+    ),
+    attach: optional(
+      z.array(z.enum(['csv', 'parquet', 'pdf'])),
+      'Attached files: the tables as CSV or Parquet, the report as PDF.',
+    ),
+    attach_limit: optional(
+      sizeSchema.refine((bytes) => bytes <= MAX_ATTACH_BYTES, 'at most 20MB: mail servers accept no more'),
+      'Maximum total size of the attachments of a mail. Default: 5MB.',
+    ),
+    link: optional(
+      z.strictObject({
         expires: durationSchema
           .refine((seconds) => seconds <= MAX_LINK_SECONDS, 'at most 7d, the longest that S3 allows')
           .describe('How long the link is valid: 90m, 12h, at most 7d.'),
-      })
-      .optional()
-      .describe('A signed link to the drop, in the mail; only for drops in S3.'),
-    only_when: z
-      .array(conditionSchema)
-      .default([])
-      .describe('Mail only if all of these conditions are met. Default: always.'),
-    on_empty: z
-      .enum(['note', 'skip'])
-      .default('note')
-      .describe('What to mail for a day without trades: a note, or nothing. Default: note.'),
+      }),
+      'A signed link to the drop, in the mail; only for drops in S3.',
+    ),
+    only_when: usual(z.array(conditionSchema), [], 'Mail only if all of these conditions are met. Default: always.'),
+    on_empty: usual(
+      z.enum(['note', 'skip']),
+      'note',
+      'What to mail for a day without trades: a note, or nothing. Default: note.',
+    ),
     correct_above: z
       .number()
       .min(0)

@@ -14,9 +14,11 @@ import {
   durationSchema,
   identifierSchema,
   nameSchema,
+  optional,
   orNull,
   settleSchema,
   timezoneSchema,
+  usual,
 } from './plain-shape.ts';
 import { reportSchema } from './report-shape.ts';
 
@@ -46,45 +48,38 @@ const sourceSchema = z
     api: z
       .enum(['historical', 'portal', 'chain', 'market-structure', 'clickhouse'])
       .describe('Source to read: an endpoint of the options data API, or a ClickHouse server.'),
-    table: z
-      .string()
-      .min(1)
-      .optional()
-      .describe(`Table to read: ${TABLES.join(' or ')} (default: the first). For a ClickHouse server: database.table.`),
-    columns: z
-      .array(identifierSchema)
-      .nonempty()
-      .optional()
-      .describe('Columns to export. Default: all columns of the contract.'),
-    where: z
-      .string()
-      .regex(/\S/, 'a condition such as premium > 1000')
-      .optional()
-      .describe('Extra SQL condition on the rows.'),
-    sql: z
-      .string()
-      .refine((sql) => sql.includes('{window}'), 'must contain {window}, where the condition on date and time goes')
-      .optional()
-      .describe('Your own SELECT with a {window} placeholder. It returns single trades, or groups with `grain`.'),
+    table: optional(
+      z.string().min(1),
+      `Table to read: ${TABLES.join(' or ')} (default: the first). For a ClickHouse server: database.table.`,
+    ),
+    columns: optional(z.array(identifierSchema).nonempty(), 'Columns to export. Default: all columns of the contract.'),
+    where: optional(z.string().regex(/\S/, 'a condition such as premium > 1000'), 'Extra SQL condition on the rows.'),
+    sql: optional(
+      z
+        .string()
+        .refine((sql) => sql.includes('{window}'), 'must contain {window}, where the condition on date and time goes'),
+      'Your own SELECT with a {window} placeholder. It returns single trades, or groups with `grain`.',
+    ),
     grain: z.enum(['minute', 'hour', 'day']).optional().describe('Time span of a group; windows end between grains.'),
-    time: identifierSchema
-      .optional()
-      .describe('Output column with the start of the grain, `YYYY-MM-DD HH:MM[:SS]`. Default: time.'),
-    split: z
-      .array(identifierSchema)
-      .nonempty()
-      .optional()
-      .describe('Other keys of the GROUP BY. A grain too large for one page is split by them, in order.'),
-    types: z
-      .record(identifierSchema, columnTypeSchema)
-      .optional()
-      .describe('Types of output columns that are not in the trade record.'),
-    key: z
-      .string()
-      .regex(/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/, 'a name in small letters, digits and single hyphens, e.g. desk')
-      .max(32)
-      .optional()
-      .describe('Name of a key for this job: `desk` is in FLOWDROP_KEY_DESK. Default: the key of the entry point.'),
+    time: optional(
+      identifierSchema,
+      'Output column with the start of the grain, `YYYY-MM-DD HH:MM[:SS]`. Default: time.',
+    ),
+    split: optional(
+      z.array(identifierSchema).nonempty(),
+      'Other keys of the GROUP BY. A grain too large for one page is split by them, in order.',
+    ),
+    types: optional(
+      z.record(identifierSchema, columnTypeSchema),
+      'Types of output columns that are not in the trade record.',
+    ),
+    key: optional(
+      z
+        .string()
+        .regex(/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/, 'a name in small letters, digits and single hyphens, e.g. desk')
+        .max(32),
+      'Name of a key for this job: `desk` is in FLOWDROP_KEY_DESK. Default: the key of the entry point.',
+    ),
     symbols: z.array(symbolSchema).nonempty().optional().describe('Symbols whose end-of-day snapshots are exported.'),
   })
   .superRefine((source, context) => {
@@ -116,28 +111,17 @@ const sourceSchema = z
 
 const s3Schema = z
   .strictObject({
-    encryption: z
-      .enum(['sse-s3', 'sse-kms'])
-      .optional()
-      .describe('Server-side encryption. Default: as set for the bucket.'),
-    kms_key: z
-      .string()
-      .min(1)
-      .optional()
-      .describe('Key of `sse-kms`: id, ARN or alias. Default: as set for the bucket.'),
-    storage_class: z
-      .string()
-      .regex(/^[A-Z][A-Z0-9_]*$/, 'a storage class like STANDARD_IA')
-      .optional()
-      .describe('Storage class of the drops. Default: as set for the bucket.'),
-    tags: z
-      .record(z.string().min(1).max(128), z.string().max(256))
-      .optional()
-      .describe('Tags of every object, at most 10.'),
-    acl: z
-      .enum(['private', 'bucket-owner-read', 'bucket-owner-full-control', 'authenticated-read', 'public-read'])
-      .optional()
-      .describe('Canned ACL. Default: none.'),
+    encryption: optional(z.enum(['sse-s3', 'sse-kms']), 'Server-side encryption. Default: as set for the bucket.'),
+    kms_key: optional(z.string().min(1), 'Key of `sse-kms`: id, ARN or alias. Default: as set for the bucket.'),
+    storage_class: optional(
+      z.string().regex(/^[A-Z][A-Z0-9_]*$/, 'a storage class like STANDARD_IA'),
+      'Storage class of the drops. Default: as set for the bucket.',
+    ),
+    tags: optional(z.record(z.string().min(1).max(128), z.string().max(256)), 'Tags of every object, at most 10.'),
+    acl: optional(
+      z.enum(['private', 'bucket-owner-read', 'bucket-owner-full-control', 'authenticated-read', 'public-read']),
+      'Canned ACL. Default: none.',
+    ),
   })
   .superRefine((s3, context) => {
     const fail = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message });
@@ -155,16 +139,15 @@ const catalogSchema = z
   .strictObject({
     uri: addressOfCatalog.describe('Address of the catalog, before /v1/config.'),
     warehouse: orNull(z.string().min(1)).describe('Warehouse, as the catalog calls it. Default: its only one.'),
-    namespace: z
-      .string()
-      .regex(/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/, 'letters, digits, - and _, parts separated by dots')
-      .default('flowdrop')
-      .describe('Namespace of the table; created if missing. Default: flowdrop.'),
-    table: z
-      .string()
-      .regex(/^[A-Za-z0-9_-]+$/, 'letters, digits, - and _')
-      .optional()
-      .describe('Name of the table. Default: the dataset.'),
+    namespace: usual(
+      z.string().regex(/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/, 'letters, digits, - and _, parts separated by dots'),
+      'flowdrop',
+      'Namespace of the table; created if missing. Default: flowdrop.',
+    ),
+    table: optional(
+      z.string().regex(/^[A-Za-z0-9_-]+$/, 'letters, digits, - and _'),
+      'Name of the table. Default: the dataset.',
+    ),
     oauth_uri: orNull(addressOfCatalog).describe(
       'Where FLOWDROP_CATALOG_CREDENTIAL is exchanged for a token. Default: /v1/oauth/tokens of the catalog.',
     ),
@@ -184,12 +167,11 @@ const dropSchema = z.strictObject({
   ),
   catalog: catalogSchema.optional().describe('Iceberg REST catalog that also has the table; needs `table`.'),
   sort: z.array(identifierSchema).nonempty().optional().describe('Sort order. Default: symbol, time, id.'),
-  compression: z
-    .enum(['zstd', 'snappy', 'gzip'])
-    .default('zstd')
-    .describe(
-      'Compression of new drops. `snappy` or `gzip` for readers without Zstandard; their files are larger. Default: zstd.',
-    ),
+  compression: usual(
+    z.enum(['zstd', 'snappy', 'gzip']),
+    'zstd',
+    'Compression of new drops. `snappy` or `gzip` for readers without Zstandard; their files are larger. Default: zstd.',
+  ),
   s3: s3Schema.optional().describe('How objects are written to S3.'),
 });
 
@@ -231,37 +213,27 @@ const checkSchema = z
     z.strictObject({
       check: z.literal('baseline').describe('The date looks like the sessions before it.'),
       sessions: z.int().min(3).max(20).default(5).describe('Number of sessions in the median. Default: 5.'),
-      symbols: z
-        .int()
-        .min(0)
-        .max(1000)
-        .default(50)
-        .describe('Symbols with the most trades that are compared one by one. Default: 50.'),
-      total: rangeSchema
-        .default([0.5, 3])
-        .describe('Allowed multiples of the median for the whole day. Default: [0.5, 3].'),
-      symbol: rangeSchema
-        .default([0.1, 10])
-        .describe('Allowed multiples of the median for one symbol. Default: [0.1, 10].'),
+      symbols: usual(
+        z.int().min(0).max(1000),
+        50,
+        'Symbols with the most trades that are compared one by one. Default: 50.',
+      ),
+      total: usual(rangeSchema, [0.5, 3], 'Allowed multiples of the median for the whole day. Default: [0.5, 3].'),
+      symbol: usual(rangeSchema, [0.1, 10], 'Allowed multiples of the median for one symbol. Default: [0.1, 10].'),
       early: durationSchema
         .prefault('10m')
         .describe('How much earlier than usual the last trade of the day or of a symbol may be. Default: 10m.'),
-      nulls: z
-        .number()
-        .min(0)
-        .max(1)
-        .default(0.05)
-        .describe("Allowed rise of a column's share of nulls, 0 to 1. Default: 0.05."),
-      new_symbols: z
-        .number()
-        .min(0)
-        .max(1)
-        .default(0.1)
-        .describe('Allowed share of symbols that no earlier session has, 0 to 1. Default: 0.1.'),
-      on_failure: z
-        .enum(['warn', 'fail'])
-        .default('warn')
-        .describe('`warn`: the date is sealed and the result is reported. `fail`: it is not sealed. Default: warn.'),
+      nulls: usual(z.number().min(0).max(1), 0.05, "Allowed rise of a column's share of nulls, 0 to 1. Default: 0.05."),
+      new_symbols: usual(
+        z.number().min(0).max(1),
+        0.1,
+        'Allowed share of symbols that no earlier session has, 0 to 1. Default: 0.1.',
+      ),
+      on_failure: usual(
+        z.enum(['warn', 'fail']),
+        'warn',
+        '`warn`: the date is sealed and the result is reported. `fail`: it is not sealed. Default: warn.',
+      ),
     }),
   ])
   .transform((check) => {
@@ -273,20 +245,15 @@ const checkSchema = z
 
 const rowsSchema = z
   .strictObject({
-    on_bad: z
-      .enum(['quarantine', 'fail'])
-      .default('quarantine')
-      .describe(
-        'What to do with bad rows. A row is bad if a value can be stored neither exactly nor as null. `quarantine` keeps bad rows in a file beside the drop, which is then degraded; `fail` fails the date at the first one. Default: quarantine.',
-      ),
-    max: z
-      .number()
-      .min(0)
-      .max(1)
-      .optional()
-      .describe(
-        'Maximum share of the rows of a date in quarantine, 0 to 1; above it the date fails. Unless it is 0, one row is always allowed. Default: 0.001.',
-      ),
+    on_bad: usual(
+      z.enum(['quarantine', 'fail']),
+      'quarantine',
+      'What to do with bad rows. A row is bad if a value can be stored neither exactly nor as null. `quarantine` keeps bad rows in a file beside the drop, which is then degraded; `fail` fails the date at the first one. Default: quarantine.',
+    ),
+    max: optional(
+      z.number().min(0).max(1),
+      'Maximum share of the rows of a date in quarantine, 0 to 1; above it the date fails. Unless it is 0, one row is always allowed. Default: 0.001.',
+    ),
   })
   .superRefine((rows, context) => {
     if (rows.on_bad !== 'fail' || rows.max === undefined) return;
@@ -322,23 +289,18 @@ export const jobSchema = z.strictObject({
   drop: dropSchema.describe('Where and how drops are written.'),
   rows: rowsSchema.prefault({}).describe('What to do with bad rows.'),
   checks: z.array(checkSchema).default([]).describe('Checks that a date must pass before it is sealed.'),
-  audit: z
-    .enum(['repair', 'mirror', 'report', 'off'])
-    .optional()
-    .describe(
-      'What a run does with sealed dates that differ from the source. `repair` takes over added and changed rows, and keeps rows that are gone; `mirror` also removes these; `report` changes nothing; `off` compares nothing. Only with SQL exports. Default: repair.',
-    ),
-  settle: settleSchema
-    .optional()
-    .describe(
-      `When a date may be sealed. \`close\`: after the close, so that the mail is early; what trades in the curb extends the date later. \`curb\`: after the curb of index options (17:00). \`learned\`: after the curb if three of the last five like sessions had one. And how long after these trades are visible, which is 15 minutes later: 1m, 30m, "curb 5m". Default: close, and ${SETTLE_SECONDS.audited / 60}m for SQL exports, ${SETTLE_SECONDS.unaudited / 60}m for others.`,
-    ),
+  audit: optional(
+    z.enum(['repair', 'mirror', 'report', 'off']),
+    'What a run does with sealed dates that differ from the source. `repair` takes over added and changed rows, and keeps rows that are gone; `mirror` also removes these; `report` changes nothing; `off` compares nothing. Only with SQL exports. Default: repair.',
+  ),
+  settle: optional(
+    settleSchema,
+    `When a date may be sealed. \`close\`: after the close, so that the mail is early; what trades in the curb extends the date later. \`curb\`: after the curb of index options (17:00). \`learned\`: after the curb if three of the last five like sessions had one. And how long after these trades are visible, which is 15 minutes later: 1m, 30m, "curb 5m". Default: close, and ${SETTLE_SECONDS.audited / 60}m for SQL exports, ${SETTLE_SECONDS.unaudited / 60}m for others.`,
+  ),
   schedule: z
     .strictObject({
       cron: cronSchema.describe('When to run: a cron line of five fields.'),
-      timezone: timezoneSchema
-        .default(EXCHANGE_TIME_ZONE)
-        .describe(`Time zone of the cron. Default: ${EXCHANGE_TIME_ZONE}.`),
+      timezone: usual(timezoneSchema, EXCHANGE_TIME_ZONE, `Time zone of the cron. Default: ${EXCHANGE_TIME_ZONE}.`),
       // Long enough for most network faults to pass, short enough for many retries in a night.
       retry: durationOrOff('15m, 2h, 1d')
         .prefault('15m')
@@ -352,10 +314,11 @@ export const jobSchema = z.strictObject({
       stage: orNull(durationSchema).describe(
         'How often the daemon stages the session while it runs: 5m. It fetches only full pages of what is visible; after the close the scheduled run fetches only the last minutes. Only for single trades. Default: off.',
       ),
-      distributed: z
-        .boolean()
-        .default(false)
-        .describe('Whether daemons on several machines share the schedule through FLOWDROP_REDIS_URL. Default: false.'),
+      distributed: usual(
+        z.boolean(),
+        false,
+        'Whether daemons on several machines share the schedule through FLOWDROP_REDIS_URL. Default: false.',
+      ),
     })
     .transform(({ retry: retrySeconds, timeout: timeoutSeconds, stage: stageSeconds, ...schedule }) => ({
       ...schedule,
@@ -376,10 +339,11 @@ export const jobSchema = z.strictObject({
   alerts: z
     .strictObject({
       to: z.array(addressSchema).nonempty().optional().describe('Recipients of alerts, by mail.'),
-      webhook: z
-        .boolean()
-        .default(true)
-        .describe('Whether alerts are also posted to FLOWDROP_ALERT_WEBHOOK_URL, if it is set. Default: true.'),
+      webhook: usual(
+        z.boolean(),
+        true,
+        'Whether alerts are also posted to FLOWDROP_ALERT_WEBHOOK_URL, if it is set. Default: true.',
+      ),
     })
     .prefault({})
     .transform(({ to = [], webhook }) => ({ to, webhook }))
