@@ -50,120 +50,78 @@ const SEALING_KEY = /^(?<aside>set-aside\/)?session=(?<date>\d{4}-\d{2}-\d{2})\/
 const REPORT_COPY_KEY =
   /^session=(?<date>\d{4}-\d{2}-\d{2})\/(?<report>[\w.-]+)\/rev=(?<revision>[1-9]\d*)\/(?<filename>[^/]+)$/;
 
-export function dropFilename(dataset: string): string {
-  return `${dataset}.parquet`;
-}
+/** Of a date, if one is given. */
+const below = (date: string | undefined) => (date === undefined ? '' : `session=${date}/`);
 
-/** The object with the rows of a date without a table. */
-export function dropKey(dataset: string, date: string): string {
-  return fileKey(dataset, date, dropFilename(dataset));
-}
+/** The rows of a dataset, or of one date. */
+export const dropsPrefix = (dataset: string, date?: string) => `${dataset}/${below(date)}`;
+/** What is on record of a dataset, or of one date: manifest and summary, conditions, history. */
+export const recordsPrefix = (dataset: string, date?: string) => `${RECORDS_PREFIX}${dataset}/${below(date)}`;
+/** The records of all sealed dates, without conditions and history. */
+export const sealedPrefix = (dataset: string) => `${recordsPrefix(dataset)}session=`;
+export const manifestKey = (dataset: string, date: string) => recordsPrefix(dataset, date) + MANIFEST_FILENAME;
+export const conditionKey = (dataset: string) => `${recordsPrefix(dataset)}condition.json`;
+export const acceptedPrefix = (dataset: string) => `${recordsPrefix(dataset)}accepted/session=`;
+export const acceptedKey = (dataset: string, date: string) => `${acceptedPrefix(dataset)}${date}.json`;
+/** The field ids of a dataset's columns: each version adds columns to the one before. */
+export const fieldsPrefix = (dataset: string) => `${recordsPrefix(dataset)}fields/v`;
+export const historyPrefix = (dataset: string, date?: string) => `${recordsPrefix(dataset)}history/${below(date)}`;
+/** A file of a replaced revision. Its manifest is written last, so a revision is in the history exactly when it has one. */
+export const historyKey = (dataset: string, date: string, revision: number, filename: string) =>
+  `${historyPrefix(dataset, date)}rev=${revision}/${filename}`;
 
-/** The object with the rows of a manifest. */
-export function dropKeyOf({
-  dataset,
-  date,
-  files: [{ filename }],
-}: Pick<Manifest, 'dataset' | 'date' | 'files'>): string {
-  return fileKey(dataset, date, filename);
-}
+/** The folder of a dataset's Iceberg table: its metadata, no rows. */
+export const tablePrefix = (dataset: string) => `${recordsPrefix(dataset)}iceberg/`;
+export const tableMetadataPrefix = (dataset: string) => `${tablePrefix(dataset)}metadata/`;
+/** All versions; beside them the prefix has only the version hint. */
+export const tableVersionsPrefix = (dataset: string) => `${tableMetadataPrefix(dataset)}v`;
+export const tableVersionKey = (dataset: string, version: number) =>
+  `${tableVersionsPrefix(dataset)}${version}.metadata.json`;
+/** A version that a REST catalog was given, named by its content: no commit removes it. */
+export const registeredVersionKey = (dataset: string, digest: string) =>
+  `${tableMetadataPrefix(dataset)}00000-${digest}.metadata.json`;
+export const tableHintKey = (dataset: string) => `${tableMetadataPrefix(dataset)}version-hint.text`;
 
+/** Files being sealed: of a dataset, or of one revision of a date. */
+export const sealingPrefix = (dataset: string, date?: string, revision?: number) =>
+  `${SEALING_PREFIX}${dataset}/${revision === undefined ? '' : `${below(date)}rev=${revision}/`}`;
+export const sealingFileKey = (dataset: string, date: string, revision: number, sha256: string) =>
+  `${sealingPrefix(dataset, date, revision)}${sha256}.parquet`;
+/** The decision which files become the drop: a complete manifest, written once. */
+export const sealingDecisionKey = (dataset: string, date: string, revision: number) =>
+  `${sealingPrefix(dataset, date, revision)}decision.json`;
+/** For a decision that cannot be carried out, with the files beside it. @param digest of the decision */
+export const setAsidePrefix = (dataset: string, date: string, revision: number, digest: string) =>
+  `${sealingPrefix(dataset)}${SET_ASIDE}session=${date}/rev=${revision}/${digest}/`;
+
+export const reportsPrefix = (job: string) => `${RECORDS_PREFIX}reports/${job}/`;
+/** Who has received a report of a date, and who is mailing it. @param report identifies it within the job */
+export const receiptPrefix = (job: string, date: string, report: string) =>
+  `${reportsPrefix(job)}session=${date}/${report}/receipt/v`;
+/** Copies of the report that was mailed for a revision: `report.html`, `report.eml`, `report.json`. */
+export const reportCopyPrefix = (job: string, date: string, report: string, revision: number) =>
+  `${reportsPrefix(job)}session=${date}/${report}/rev=${revision}/`;
+/** A job's alerts and events, sent and not yet sent: the keys of the document begin with this. */
+export const alertsPrefix = (job: string) => `${RECORDS_PREFIX}alerts/${job}/v`;
+
+export const filenameOf = (key: string) => key.slice(key.lastIndexOf('/') + 1);
+export const dropFilename = (dataset: string) => `${dataset}.parquet`;
 /** The file of a revision in a table, which readers of older snapshots still read when the next one is sealed. */
-export function tableDropFilename(dataset: string, revision: number): string {
-  return revision === 1 ? dropFilename(dataset) : `${dataset}.r${revision}.parquet`;
-}
+export const tableDropFilename = (dataset: string, revision: number) =>
+  revision === 1 ? dropFilename(dataset) : `${dataset}.r${revision}.parquet`;
+/** The object with the rows of a date without a table. */
+export const dropKey = (dataset: string, date: string) => fileKey(dataset, date, dropFilename(dataset));
+/** The object with the rows of a manifest. */
+export const dropKeyOf = ({ dataset, date, files: [file] }: Pick<Manifest, 'dataset' | 'date' | 'files'>) =>
+  fileKey(dataset, date, file.filename);
 
 /** Where a file of a sealed date lies, by the name that its manifest gives it: rows in one folder, all else in another. */
 export function fileKey(dataset: string, date: string, filename: string): string {
   return (isDropFilename(dataset, filename) ? dropsPrefix(dataset, date) : recordsPrefix(dataset, date)) + filename;
 }
 
-/** The name of a file in its folder. */
-export function filenameOf(key: string): string {
-  return key.slice(key.lastIndexOf('/') + 1);
-}
-
-/** Whether a file of a sealed date has its rows. */
 export function isDropFilename(dataset: string, filename: string): boolean {
   return filename === dropFilename(dataset) || matchBelow(dataset, filename, /^\.r[1-9]\d*\.parquet$/) !== undefined;
-}
-
-/** The rows of a dataset, or of one date. */
-export function dropsPrefix(dataset: string, date?: string): string {
-  return `${dataset}/${date === undefined ? '' : `session=${date}/`}`;
-}
-
-/** What is on record of a dataset, or of one date: manifest and summary, conditions, history. */
-export function recordsPrefix(dataset: string, date?: string): string {
-  return `${RECORDS_PREFIX}${dataset}/${date === undefined ? '' : `session=${date}/`}`;
-}
-
-/** The records of all sealed dates, without conditions and history. */
-export function sealedPrefix(dataset: string): string {
-  return `${recordsPrefix(dataset)}session=`;
-}
-
-export function manifestKey(dataset: string, date: string): string {
-  return recordsPrefix(dataset, date) + MANIFEST_FILENAME;
-}
-
-/** The conditions of all dates of a dataset. */
-export function conditionKey(dataset: string): string {
-  return `${recordsPrefix(dataset)}condition.json`;
-}
-
-/** The record of an accepted gap. */
-export function acceptedKey(dataset: string, date: string): string {
-  return `${acceptedPrefix(dataset)}${date}.json`;
-}
-
-export function acceptedPrefix(dataset: string): string {
-  return `${recordsPrefix(dataset)}accepted/session=`;
-}
-
-/** The field ids of a dataset's columns: each version adds columns to the one before. */
-export function fieldsPrefix(dataset: string): string {
-  return `${recordsPrefix(dataset)}fields/v`;
-}
-
-/** The folder of a dataset's Iceberg table: its metadata, no rows. */
-export function tablePrefix(dataset: string): string {
-  return `${recordsPrefix(dataset)}iceberg/`;
-}
-
-/** The metadata of a table: versions, manifests and manifest lists. */
-export function tableMetadataPrefix(dataset: string): string {
-  return `${tablePrefix(dataset)}metadata/`;
-}
-
-export function tableVersionKey(dataset: string, version: number): string {
-  return `${tableVersionsPrefix(dataset)}${version}.metadata.json`;
-}
-
-/** A version that a REST catalog was given, named by its content: no commit removes it. */
-export function registeredVersionKey(dataset: string, digest: string): string {
-  return `${tableMetadataPrefix(dataset)}00000-${digest}.metadata.json`;
-}
-
-/** All versions; beside them the prefix has only the version hint. */
-export function tableVersionsPrefix(dataset: string): string {
-  return `${tableMetadataPrefix(dataset)}v`;
-}
-
-export function tableHintKey(dataset: string): string {
-  return `${tableMetadataPrefix(dataset)}version-hint.text`;
-}
-
-/** Replaced revisions of a date. */
-export function historyPrefix(dataset: string, date?: string): string {
-  return `${recordsPrefix(dataset)}history/${date === undefined ? '' : `session=${date}/`}`;
-}
-
-/**
- * A file of a replaced revision. Its manifest is written last, so a revision is in the history exactly when it has one.
- */
-export function historyKey(dataset: string, date: string, revision: number, filename: string): string {
-  return `${historyPrefix(dataset, date)}rev=${revision}/${filename}`;
 }
 
 /** Classifies a key below a dataset's rows or records; `undefined` for keys that are not part of the layout. */
@@ -188,43 +146,11 @@ function matchBelow(prefix: string, key: string, pattern: RegExp): Record<string
   return match === null ? undefined : (match.groups ?? {});
 }
 
-/** A file that may become a drop, named by its content. */
-export function sealingFileKey(dataset: string, date: string, revision: number, sha256: string): string {
-  return `${sealingPrefix(dataset, date, revision)}${sha256}.parquet`;
-}
-
-/** The decision which files become the drop: a complete manifest, written once. */
-export function sealingDecisionKey(dataset: string, date: string, revision: number): string {
-  return `${sealingPrefix(dataset, date, revision)}decision.json`;
-}
-
-/** Files being sealed: of a dataset, or of one revision of a date. */
-export function sealingPrefix(dataset: string, date?: string, revision?: number): string {
-  const root = `${SEALING_PREFIX}${dataset}/`;
-  return date === undefined || revision === undefined ? root : `${root}session=${date}/rev=${revision}/`;
-}
-
-/**
- * Folder for a decision that cannot be carried out, with the files beside it.
- * @param digest distinguishes it from other decisions of the revision
- */
-export function setAsidePrefix(dataset: string, date: string, revision: number, digest: string): string {
-  return `${sealingPrefix(dataset)}${SET_ASIDE}session=${date}/rev=${revision}/${digest}/`;
-}
-
 /** Parses a key below `sealingPrefix`; `undefined` for keys that are not part of the layout. */
 export function parseSealingKey(dataset: string, key: string) {
   const found = matchBelow(sealingPrefix(dataset), key, SEALING_KEY);
   if (found === undefined) return undefined;
   return { date: found['date'] ?? '', revision: Number(found['revision']), isSetAside: found['aside'] !== undefined };
-}
-
-/**
- * Versions of the receipt of a report of a date: who has received it, and who is mailing it.
- * @param report identifies the report within the job, independent of the order in the job file
- */
-export function receiptPrefix(job: string, date: string, report: string): string {
-  return `${reportsPrefix(job)}session=${date}/${report}/receipt/v`;
 }
 
 /** The date of a receipt's key, or `undefined` for any other object. */
@@ -233,25 +159,10 @@ export function parseReceiptDate(job: string, report: string, key: string): stri
   return key.startsWith(receiptPrefix(job, date, report)) ? date : undefined;
 }
 
-/** All reports of a job. */
-export function reportsPrefix(job: string): string {
-  return `${RECORDS_PREFIX}reports/${job}/`;
-}
-
-/** Copies of the report that was mailed for a revision: `report.html`, `report.eml`, `report.json`. */
-export function reportCopyPrefix(job: string, date: string, report: string, revision: number): string {
-  return `${reportsPrefix(job)}session=${date}/${report}/rev=${revision}/`;
-}
-
 /** Parses the key of a mailed report's copy; `undefined` for any other object. */
 export function parseReportCopyKey(job: string, key: string) {
   const found = matchBelow(reportsPrefix(job), key, REPORT_COPY_KEY);
   if (found === undefined) return undefined;
   const { date = '', report = '', revision, filename = '' } = found;
   return { date, report, revision: Number(revision), filename };
-}
-
-/** A job's alerts and events, sent and not yet sent: the keys of the document begin with this. */
-export function alertsPrefix(job: string): string {
-  return `${RECORDS_PREFIX}alerts/${job}/v`;
 }

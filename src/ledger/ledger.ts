@@ -185,14 +185,7 @@ export class Ledger {
    * The complete manifest that is to be published next, written once. One that is damaged, edited, or of another place has a
    * reason, in words. `undefined`: nothing is decided.
    */
-  async decision(
-    date: string,
-    revision: number,
-  ): Promise<
-    | { readonly bytes: Uint8Array; readonly decided: Manifest }
-    | { readonly bytes: Uint8Array; readonly decided?: undefined; readonly reason: string }
-    | undefined
-  > {
+  async decision(date: string, revision: number) {
     const { store, dataset } = this;
     const key = sealingDecisionKey(dataset, date, revision);
     const bytes = await store.get(key);

@@ -37,17 +37,7 @@ import {
 import { dropFilename, fileKey, MANIFEST_FILENAME } from './layout.ts';
 import type { Ledger, SealedDate } from './ledger.ts';
 
-export interface Conditions {
-  readonly conditions: ReadonlyMap<string, Condition>;
-  /** Dates whose loss an earlier run already knew. */
-  readonly lostBefore: ReadonlySet<string>;
-  /** Sealed dates whose files differ from what was sealed, with the reason in words. */
-  readonly damaged: ReadonlyMap<string, string>;
-  /** Gaps that a person accepted. */
-  readonly accepted: ReadonlySet<string>;
-  /** Dates that an earlier run left in the condition that they have. */
-  readonly knownBefore: ReadonlySet<string>;
-}
+export type Conditions = Awaited<ReturnType<typeof updateConditions>>;
 
 /** What the source showed about dates, as far as the run asked. */
 interface SeenDates {
@@ -99,12 +89,8 @@ export async function noteRows(ledger: Ledger, log: Log, job: Job, { dates, look
 }
 
 /** Computes the conditions and writes them to `condition.json` if they changed. */
-export async function updateConditions(
-  ledger: Ledger,
-  log: Log,
-  plan: SeenDates,
-  { before, staged, range, audits = {} }: OutsideDates,
-): Promise<Conditions> {
+export async function updateConditions(ledger: Ledger, log: Log, plan: SeenDates, outside: OutsideDates) {
+  const { before, staged, range, audits = {} } = outside;
   const { dataset } = ledger;
   const document = await ledger.conditions();
   const reason = document.fault;
@@ -145,9 +131,13 @@ export async function updateConditions(
   await ledger.writeConditions(entries, document);
   return {
     conditions,
+    /** Dates whose loss an earlier run already knew. */
     lostBefore,
+    /** Gaps that a person accepted. */
     accepted: new Set(accepted.keys()),
+    /** Dates that an earlier run left in the condition that they have. */
     knownBefore: new Set([...conditions].flatMap(([date, now]) => (recorded.get(date) === now ? [date] : []))),
+    /** Sealed dates whose files differ from what was sealed, with the reason in words. */
     damaged: new Map(
       [...sealed].flatMap(([date, { damage }]) => (damage === undefined ? [] : [[date, damage] as const])),
     ),

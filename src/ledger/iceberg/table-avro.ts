@@ -102,18 +102,13 @@ export function entrySchema(isPartitioned: boolean): avro.Schema {
   return record('manifest_entry', { ...ENTRY, data_file: field(2, record('r2', file)) }) as avro.Schema;
 }
 
-export interface AvroFile {
-  readonly bytes: Buffer;
-  /** Names the content: equal files have equal names, different ones never. */
-  readonly digest: string;
-}
+export type AvroFile = Awaited<ReturnType<typeof encodeAvro>>;
 
-/** @param metadata of the file, as the spec wants it: `schema`, `partition-spec` and others */
-export async function encodeAvro(
-  schema: avro.Schema,
-  records: readonly object[],
-  metadata: Readonly<Record<string, string>>,
-): Promise<AvroFile> {
+/**
+ * @param metadata of the file, as the spec wants it: `schema`, `partition-spec` and others
+ * @returns its bytes; `digest` names the content: equal files have equal names, different ones never
+ */
+export async function encodeAvro(schema: avro.Schema, records: readonly object[], metadata: Record<string, string>) {
   const encoder = new avro.streams.BlockEncoder(schema, {
     codec: 'deflate',
     // A random one would give equal contents other bytes, and so other names.
